@@ -1,1 +1,52 @@
-//! x
+//! The seam of polytrie: what a state layer is.
+//!
+//! A layer keeps accounts, slots and code and authenticates them with a [`Commitment`]. It is opened on a
+//! [`Store`](polytrie_kv::Store) and driven block by block:
+//!
+//! ```text
+//! layer.begin(parent) ──► Session          reads see the block's own writes
+//!   session.hint(access)                   from the EVM's hooks; may be dropped, never changes a result
+//!   session.apply(writes of one tx)        in order; the layer may work on them at once
+//!   session.finish() ──► Finished          commitment, write batch, undo record; nothing durable yet
+//! store.write(batch)                       one atomic write: layer, chain, undo record and head together
+//! layer.accept() | layer.discard()         the block stands, or never happened
+//! layer.undo(record)                       one block back, in the same two steps
+//! ```
+//!
+//! [`Session`] is the same for every layer: it merges the writes of the block's transactions into one
+//! [`WriteSet`] (deduplicated, sorted by hashed key, free of no-ops, "wipe, then set"), so that no layer can
+//! get that wrong. A new layer implements [`StateLayer`] and [`LayerSession`] and nothing else.
+
+mod access;
+mod account;
+mod cache;
+mod code;
+mod commitment;
+mod error;
+mod keys;
+mod layer;
+mod lifecycle;
+mod proof;
+mod scan;
+mod session;
+mod stamp;
+mod undo;
+mod writes;
+
+pub use access::Access;
+pub use account::Account;
+pub use code::{CODE_TABLE, read_code, write_codes};
+pub use commitment::{Commitment, CommitmentKind};
+pub use error::StateError;
+pub use keys::{hash_address, hash_slot};
+pub use layer::{
+    AccountVisit, BlockRef, CheckReport, GenesisAccount, LayerSession, Outcome, SlotVisit,
+    StateLayer, StateReader,
+};
+pub use lifecycle::{Lifecycle, Turn};
+pub use proof::{Proof, ProofError};
+pub use scan::scan;
+pub use session::{Finished, Session};
+pub use stamp::{STAMP_FILE, Stamp, StampError};
+pub use undo::{UndoRecord, WipedSlots};
+pub use writes::{AccountChange, AccountWrite, SlotWrite, TxWrites, WriteSet};

@@ -1,1 +1,40 @@
-//! x
+//! The Merkle Patricia trie engine the layers of polytrie share.
+//!
+//! A [`Trie`] keeps the part of one trie that was touched lately in an arena and loads the rest on demand
+//! from **path-keyed rows**: one row a node, its key the nibble path to it, its value the node's RLP (see
+//! [`rows`]). One sorted batch of changes a block goes through the structure once ([`Trie::update`]); then
+//! every node that changed is encoded and hashed exactly once, and those same bytes are the row that is
+//! written ([`Trie::commit`]). Large batches are hashed in parallel.
+//!
+//! The engine knows accounts and slots as leaf values only; it knows no layer.
+
+mod arena;
+mod build;
+mod check;
+mod codec;
+mod error;
+mod evict;
+mod get;
+mod hash;
+mod proof;
+pub mod rows;
+mod trie;
+mod update;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+pub use build::SortedBuilder;
+pub use check::{RowCheck, check_rows};
+pub use codec::NodeRow;
+pub use error::TrieError;
+pub use proof::{
+    AccountProof, EMPTY_CODE_HASH, SlotProof, prove_key, verify_account_proof,
+};
+pub use rows::{Rows, RowSink, RowSource};
+pub use trie::{EMPTY_ROOT, Trie};
+pub use value::{AccountLeaf, LeafValue, SlotValue};
+
+/// A path of nibbles from the root of a trie.
+pub type Nibbles = alloy_trie::Nibbles;

@@ -1,0 +1,20 @@
+//! Contract code: addressed by its hash, shared, never deleted; the same table for every layer.
+
+use crate::StateError;
+use alloy_primitives::{B256, Bytes};
+use polytrie_kv::{Batch, Read, Table};
+
+/// `keccak256(code)` → code.
+pub const CODE_TABLE: Table = Table::new(1, "Code", 32);
+
+/// Reads code by its hash.
+pub fn read_code(store: &dyn Read, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+    Ok(store.get(CODE_TABLE, code_hash.as_slice())?.map(Bytes::from))
+}
+
+/// Adds new code to a batch.
+pub fn write_codes(batch: &mut Batch, codes: &[(B256, Bytes)]) {
+    for (hash, code) in codes {
+        batch.put(CODE_TABLE, hash.as_slice(), code);
+    }
+}

@@ -1,0 +1,59 @@
+//! What a layer commits to.
+
+use alloy_primitives::{B256, Bytes};
+
+/// The kind of commitment a layer makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CommitmentKind {
+    /// The state root of the Ethereum specification; comparable with a header.
+    StateRoot,
+    /// No commitment at all.
+    None,
+    /// A commitment of the layer's own, which no header can hold.
+    Own,
+}
+
+/// A layer's commitment to the whole state.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Commitment {
+    kind: CommitmentKind,
+    digest: B256,
+    body: Bytes,
+}
+
+impl Commitment {
+    /// The commitment of a canonical layer.
+    pub fn state_root(root: B256) -> Self {
+        Self { kind: CommitmentKind::StateRoot, digest: root, body: Bytes::copy_from_slice(root.as_slice()) }
+    }
+
+    /// The commitment of a layer that does not authenticate; its digest is zero.
+    pub const fn none() -> Self {
+        Self { kind: CommitmentKind::None, digest: B256::ZERO, body: Bytes::new() }
+    }
+
+    /// A commitment of a layer's own: its full form and the digest of that form.
+    pub const fn own(digest: B256, body: Bytes) -> Self {
+        Self { kind: CommitmentKind::Own, digest, body }
+    }
+
+    /// What kind of commitment this is.
+    pub const fn kind(&self) -> CommitmentKind {
+        self.kind
+    }
+
+    /// 32 bytes that stand for the commitment; the state root of a canonical layer.
+    pub const fn digest(&self) -> B256 {
+        self.digest
+    }
+
+    /// The full commitment as the layer's README defines it.
+    pub const fn body(&self) -> &Bytes {
+        &self.body
+    }
+
+    /// The state root, if this commitment can be compared with a header.
+    pub fn as_state_root(&self) -> Option<B256> {
+        (self.kind == CommitmentKind::StateRoot).then_some(self.digest)
+    }
+}

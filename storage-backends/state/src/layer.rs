@@ -1,0 +1,187 @@
+//! The two traits a layer implements.
+
+use crate::{Access, Account, Commitment, Proof, StateError, TxWrites, WriteSet};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use polytrie_kv::Batch;
+use std::{fmt::Debug, ops::ControlFlow, sync::Arc};
+
+/// A block, by number and hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct BlockRef {
+    /// Block number.
+    pub number: u64,
+    /// Block hash.
+    pub hash: B256,
+}
+
+/// A state layer: keeps the state at one block, the head, and authenticates it.
+///
+/// All methods may be called from any thread; a layer has at most one session (or undo) under way, a second
+/// one is [`StateError::Protocol`]. After a failed write or worker every call returns
+/// [`StateError::Poisoned`] with the reason.
+pub trait StateLayer: Debug + Send + Sync {
+    /// The layer's name as on the command line: `mpt`, `raw`, …
+    fn name(&self) -> &'static str;
+
+    /// The commitment to the state at the head.
+    fn commitment(&self) -> Commitment;
+
+    /// Reads at the head as of now; later blocks do not change what it answers.
+    fn reader(&self) -> Result<Arc<dyn StateReader>, StateError>;
+
+    /// Fills an empty layer from accounts sorted by hash, in one pass and bounded memory, writing to the
+    /// store directly. Stopped in the middle it leaves a store that must be filled again from the start.
+    fn load(
+        &self,
+        accounts: &mut dyn Iterator<Item = Result<GenesisAccount, StateError>>,
+    ) -> Result<Commitment, StateError>;
+
+    /// Starts a block on top of `parent`.
+    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError>;
+
+    /// The outcome of the last `finish` or `undo` has been written to the store: go on from it.
+    fn accept(&self) -> Result<(), StateError>;
+
+    /// The last session or undo is void (an invalid block, an interrupted execution): go on from what the
+    /// store holds. Cheap when nothing was under way.
+    fn discard(&self) -> Result<(), StateError>;
+
+    /// One block back: what to write so that commitment and reads are exactly as before the block that
+    /// produced `record`, which must be the last one accepted.
+    fn undo(&self, record: &[u8]) -> Result<Outcome, StateError>;
+
+    /// A proof of an account and some of its slots, present or absent, against [`Self::commitment`].
+    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError>;
+
+    /// Visits the accounts in order of their hash, beginning at `from`.
+    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError>;
+
+    /// Visits the slots of an account in order of their hash, beginning at `from`.
+    fn slots(
+        &self,
+        account: B256,
+        from: B256,
+        visit: &mut SlotVisit<'_>,
+    ) -> Result<(), StateError>;
+
+    /// Recomputes the commitment from the leaves and scrubs everything stored. `progress` receives the
+    /// number of accounts done so far.
+    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError>;
+}
+
+/// Receives accounts by hash.
+pub type AccountVisit<'a> = dyn FnMut(B256, Account) -> Result<ControlFlow<()>, StateError> + 'a;
+
+/// Receives slots by hash; values are never zero.
+pub type SlotVisit<'a> = dyn FnMut(B256, U256) -> Result<ControlFlow<()>, StateError> + 'a;
+
+/// Reads at one block, shared between threads.
+pub trait StateReader: Debug + Send + Sync {
+    /// The account.
+    fn account(&self, address: &Address) -> Result<Option<Account>, StateError>;
+    /// The value of a slot; zero where there is none.
+    fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError>;
+    /// Code by its hash.
+    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError>;
+    /// Whether the account has any slot (creation collides with it, EIP-7610).
+    fn has_storage(&self, address: &Address) -> Result<bool, StateError>;
+}
+
+/// One block under way in a layer.
+///
+/// Reads answer with the state *before the block*; a block's own writes are remembered by
+/// [`Session`](crate::Session). The caller passes each key with its hash so that it is hashed once.
+pub trait LayerSession: Debug + Send {
+    /// The account before the block.
+    fn account(&mut self, address: &Address, hash: &B256) -> Result<Option<Account>, StateError>;
+
+    /// The value of a slot before the block.
+    fn slot(
+        &mut self,
+        address: &Address,
+        account: &B256,
+        slot: &U256,
+        hash: &B256,
+    ) -> Result<U256, StateError>;
+
+    /// Code by its hash.
+    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError>;
+
+    /// Whether the account had any slot before the block.
+    fn has_storage(&mut self, address: &Address, hash: &B256) -> Result<bool, StateError>;
+
+    /// Whether [`Self::hint`] does anything; asked once a block.
+    fn wants_hints(&self) -> bool {
+        false
+    }
+
+    /// Something will be touched soon. Must return at once and must not fail.
+    fn hint(&mut self, access: Access) {
+        let _ = access;
+    }
+
+    /// The finalised writes of one transaction, in order. A layer may work on them at once; they come again,
+    /// merged, in [`Self::finish`].
+    fn stream(&mut self, writes: &TxWrites) -> Result<(), StateError> {
+        let _ = writes;
+        Ok(())
+    }
+
+    /// The state root after everything applied so far, for receipts before Byzantium (EIP-658): `None` if
+    /// the layer cannot give it cheaply. `since_last` holds what changed since the last call (or the start of
+    /// the block); its `before` values are not set, and a `wipe` may concern an account without slots.
+    fn state_root_so_far(&mut self, since_last: &WriteSet) -> Result<Option<B256>, StateError> {
+        let _ = since_last;
+        Ok(None)
+    }
+
+    /// Computes the commitment and what to write. Nothing is durable yet, and the layer stays at the parent
+    /// until [`StateLayer::accept`].
+    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError>;
+}
+
+/// What a block (or undoing one) amounts to in a layer.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The commitment after the block.
+    pub commitment: Commitment,
+    /// What the layer wants written, to be merged with the chain's own rows into one atomic write.
+    pub batch: Batch,
+    /// What [`StateLayer::undo`] needs to take the block back; empty in the outcome of an undo.
+    pub undo: Vec<u8>,
+}
+
+/// An account to fill a layer with.
+#[derive(Debug, Clone)]
+pub struct GenesisAccount {
+    /// Keccak-256 of the address.
+    pub hash: B256,
+    /// The account.
+    pub account: Account,
+    /// Its code, where it has any.
+    pub code: Option<Bytes>,
+    /// Its slots, sorted by hash, none of them zero.
+    pub slots: Vec<(B256, U256)>,
+}
+
+/// What [`StateLayer::check`] found.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct CheckReport {
+    /// Accounts seen.
+    pub accounts: u64,
+    /// Slots seen.
+    pub slots: u64,
+    /// Rows of the authenticated structure seen.
+    pub nodes: u64,
+    /// What is wrong, a sentence each (at most 100 are kept); empty means clean.
+    pub problems: Vec<String>,
+}
+
+impl CheckReport {
+    /// Notes a problem; beyond 100 they are counted in the last entry only.
+    pub fn problem(&mut self, text: String) {
+        if self.problems.len() < 100 {
+            self.problems.push(text);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Keeping a layer in order: one block under way at a time, and none after a failure.
+
+use crate::StateError;
+use parking_lot::Mutex;
+use polytrie_kv::Store;
+
+/// The order in which a layer may be driven, written once for all of them.
+///
+/// A layer owns one (shared with its sessions), asks it before every call, and tells it how a block went:
+///
+/// ```text
+///         begin            finish             accept
+///   idle ───────► started ───────► finished ─────────► idle
+///                    └────── discard ──┴─────────────► idle
+/// ```
+#[derive(Debug)]
+pub struct Lifecycle {
+    store: Store,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    phase: Phase,
+    /// Number of the current or last turn; a session of an earlier turn has nothing to say any more.
+    turn: u64,
+    failure: Option<StateError>,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Idle,
+    Started,
+    Finished,
+}
+
+/// The right to finish what [`Lifecycle::begin`] started.
+#[derive(Debug)]
+pub struct Turn(u64);
+
+impl Lifecycle {
+    /// The life of a layer on `store`; idle at first.
+    pub fn new(store: Store) -> Self {
+        Self { store, state: Mutex::default() }
+    }
+
+    /// Fails with [`StateError::Poisoned`] if the store or the layer failed before.
+    pub fn ready(&self) -> Result<(), StateError> {
+        let failure = self.state.lock().failure.clone();
+        match failure.or_else(|| self.store.poisoned().map(StateError::Store)) {
+            Some(failure) => Err(StateError::Poisoned(Box::new(failure))),
+            None => Ok(()),
+        }
+    }
+
+    /// A session or an undo starts.
+    pub fn begin(&self) -> Result<Turn, StateError> {
+        self.ready()?;
+        let mut state = self.state.lock();
+        if state.phase != Phase::Idle {
+            return Err(StateError::Protocol(
+                "a block was begun before the last one was accepted or discarded",
+            ));
+        }
+        state.phase = Phase::Started;
+        state.turn += 1;
+        Ok(Turn(state.turn))
+    }
+
+    /// The outcome of the turn is known and waits to be accepted.
+    pub fn finish(&self, turn: Turn) -> Result<(), StateError> {
+        self.ready()?;
+        let mut state = self.state.lock();
+        if state.phase != Phase::Started || state.turn != turn.0 {
+            return Err(StateError::Protocol("a block was finished after it had been discarded"));
+        }
+        state.phase = Phase::Finished;
+        Ok(())
+    }
+
+    /// The outcome was written.
+    pub fn accept(&self) -> Result<(), StateError> {
+        self.ready()?;
+        let mut state = self.state.lock();
+        if state.phase != Phase::Finished {
+            return Err(StateError::Protocol("nothing was finished that could be accepted"));
+        }
+        state.phase = Phase::Idle;
+        Ok(())
+    }
+
+    /// What was under way, if anything was, is void.
+    pub fn discard(&self) -> Result<(), StateError> {
+        self.ready()?;
+        self.state.lock().phase = Phase::Idle;
+        Ok(())
+    }
+
+    /// Notes a failure after which the layer must not go on (a worker that died, memory and store that
+    /// disagree) and hands it back. The first one is kept.
+    pub fn poison(&self, failure: StateError) -> StateError {
+        self.state.lock().failure.get_or_insert_with(|| failure.clone());
+        failure
+    }
+}

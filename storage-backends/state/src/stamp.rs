@@ -1,0 +1,151 @@
+//! Which layer a data directory belongs to.
+
+use alloy_primitives::B256;
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Name of the stamp's file within the data directory.
+pub const STAMP_FILE: &str = "polytrie.json";
+
+/// What a data directory holds; written once, before anything else, and checked on every open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stamp {
+    /// Version of the layout on disk; a change of any format changes it.
+    pub format: u32,
+    /// The state layer.
+    pub state: String,
+    /// The key-value engine.
+    pub kv: String,
+    /// The layer's parameters, as far as they are baked into the data.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, String>,
+    /// The chain's name, or the path of its genesis file.
+    pub chain: String,
+    /// EIP-155 chain id.
+    pub chain_id: u64,
+    /// Hash of the genesis block.
+    pub genesis_hash: B256,
+    /// The program version that created the directory.
+    pub created_by: String,
+}
+
+/// A data directory cannot be used as asked.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StampError {
+    /// It holds something else.
+    #[error("the data directory {} holds {what} `{found}`, you asked for `{expected}`: leave the option out to use what is there, or choose another --datadir", path.display())]
+    Mismatch {
+        /// The data directory.
+        path: PathBuf,
+        /// `state layer`, `engine`, …
+        what: String,
+        /// What is there.
+        found: String,
+        /// What was asked for.
+        expected: String,
+    },
+    /// It was written by another version.
+    #[error("the data directory {} has format {found}, this program reads format {expected}: use the version that wrote it ({created_by}), or import again into another --datadir", path.display())]
+    Format {
+        /// The data directory.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+        /// Our format.
+        expected: u32,
+        /// Who wrote it.
+        created_by: String,
+    },
+    /// The stamp is there but does not read as one.
+    #[error("{} is not a stamp this program understands ({reason}); is {} a data directory of polytrie?", file.display(), file.parent().unwrap_or(file).display())]
+    Unreadable {
+        /// The stamp's file.
+        file: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// It could not be read or written.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// `read` or `write`.
+        action: &'static str,
+        /// The stamp's file.
+        path: PathBuf,
+        /// The operating system's words.
+        source: Arc<io::Error>,
+    },
+}
+
+impl Stamp {
+    /// The format this version reads and writes.
+    pub const FORMAT: u32 = 1;
+
+    /// Reads the stamp of a data directory; `None` if it has none yet.
+    pub fn read(dir: &Path) -> Result<Option<Self>, StampError> {
+        let file = dir.join(STAMP_FILE);
+        let bytes = match fs::read(&file) {
+            Ok(bytes) => bytes,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => {
+                return Err(StampError::Io { action: "read", path: file, source: Arc::new(e) });
+            }
+        };
+        let value: serde_json::Value = serde_json::from_slice(&bytes)
+            .map_err(|e| StampError::Unreadable { file: file.clone(), reason: e.to_string() })?;
+        let format = value.get("format").and_then(serde_json::Value::as_u64);
+        if let Some(found) = format.filter(|found| *found != u64::from(Self::FORMAT)) {
+            return Err(StampError::Format {
+                path: dir.to_owned(),
+                found: u32::try_from(found).unwrap_or(u32::MAX),
+                expected: Self::FORMAT,
+                created_by: value
+                    .get("created_by")
+                    .and_then(serde_json::Value::as_str)
+                    .unwrap_or("unknown")
+                    .to_owned(),
+            });
+        }
+        serde_json::from_value(value)
+            .map(Some)
+            .map_err(|e| StampError::Unreadable { file, reason: e.to_string() })
+    }
+
+    /// Writes the stamp, whole or not at all.
+    pub fn write(&self, dir: &Path) -> Result<(), StampError> {
+        let file = dir.join(STAMP_FILE);
+        let temporary = dir.join(format!("{STAMP_FILE}.tmp"));
+        let write = || -> io::Result<()> {
+            let mut out = fs::File::create(&temporary)?;
+            out.write_all(&serde_json::to_vec_pretty(self)?)?;
+            out.write_all(b"\n")?;
+            out.sync_all()?;
+            fs::rename(&temporary, &file)
+        };
+        write().map_err(|e| StampError::Io { action: "write", path: file.clone(), source: Arc::new(e) })
+    }
+
+    /// Compares one property with what was asked for; nothing asked is always fine.
+    pub fn expect(
+        &self,
+        dir: &Path,
+        what: &str,
+        found: &str,
+        asked: Option<&str>,
+    ) -> Result<(), StampError> {
+        match asked {
+            Some(asked) if asked != found => Err(StampError::Mismatch {
+                path: dir.to_owned(),
+                what: what.to_owned(),
+                found: found.to_owned(),
+                expected: asked.to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
+}

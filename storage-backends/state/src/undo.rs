@@ -1,0 +1,124 @@
+//! The undo record shared by layers whose content is a function of the state alone.
+
+use crate::{Account, AccountWrite, SlotWrite, StateError, WriteSet};
+use alloy_primitives::{B256, U256};
+use alloy_rlp::{Decodable, RlpDecodable, RlpEncodable};
+
+/// What a block overwrote, by hashed key: enough to take it back in a layer that keeps nothing but the state
+/// (flat maps, canonical tries). Layers with a history in their commitment bring a record of their own.
+#[derive(Debug, Clone, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+pub struct UndoRecord {
+    accounts: Vec<AccountUndo>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+struct AccountUndo {
+    hash: B256,
+    /// Nothing, or one entry.
+    before: Vec<AccountRlp>,
+    after: Vec<AccountRlp>,
+    /// Whether the storage after the block is to be dropped as a whole before `slots` are set.
+    wipe: bool,
+    slots: Vec<SlotUndo>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+struct AccountRlp {
+    nonce: u64,
+    balance: U256,
+    code_hash: B256,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+struct SlotUndo {
+    hash: B256,
+    before: U256,
+    after: U256,
+}
+
+/// The slots a wiped account had before the block: `(account hash, [(slot hash, value)])`.
+pub type WipedSlots = Vec<(B256, Vec<(B256, U256)>)>;
+
+impl UndoRecord {
+    /// The record of a block. `wiped` lists the slots of each account the block wiped, in the order of the
+    /// write set.
+    pub fn new(writes: &WriteSet, wiped: WipedSlots) -> Self {
+        let mut wiped = wiped.into_iter().peekable();
+        let accounts = writes
+            .accounts()
+            .iter()
+            .map(|write| {
+                let slots = if write.wipe {
+                    let old = wiped.next_if(|(hash, _)| *hash == write.hash);
+                    old.map_or_else(Vec::new, |(_, slots)| slots)
+                        .into_iter()
+                        .map(|(hash, before)| SlotUndo { hash, before, after: U256::ZERO })
+                        .collect()
+                } else {
+                    write
+                        .slots
+                        .iter()
+                        .map(|s| SlotUndo { hash: s.hash, before: s.before, after: s.after })
+                        .collect()
+                };
+                AccountUndo {
+                    hash: write.hash,
+                    before: write.before.iter().map(AccountRlp::from).collect(),
+                    after: write.after.iter().map(AccountRlp::from).collect(),
+                    // What stands there now is what was set after the wipe, if anything was.
+                    wipe: write.wipe && !write.slots.is_empty(),
+                    slots,
+                }
+            })
+            .collect();
+        Self { accounts }
+    }
+
+    /// The record's bytes: RLP of `[[hash, [before?], [after?], wipe, [[slot hash, before, after]…]]…]`.
+    pub fn encode(&self) -> Vec<u8> {
+        alloy_rlp::encode(self)
+    }
+
+    /// Reads a record back.
+    pub fn decode(bytes: &[u8]) -> Result<Self, StateError> {
+        let mut rest = bytes;
+        <Self as Decodable>::decode(&mut rest)
+            .ok()
+            .filter(|_| rest.is_empty())
+            .ok_or_else(|| StateError::Corrupt("an undo record does not decode".into()))
+    }
+
+    /// The write set that takes the block back.
+    pub fn into_writes(self) -> WriteSet {
+        let accounts = self
+            .accounts
+            .into_iter()
+            .map(|a| AccountWrite {
+                hash: a.hash,
+                address: None,
+                before: a.after.first().map(Account::from),
+                after: a.before.first().map(Account::from),
+                wipe: a.wipe,
+                slots: a
+                    .slots
+                    .into_iter()
+                    .map(|s| SlotWrite { hash: s.hash, slot: None, before: s.after, after: s.before })
+                    .collect(),
+            })
+            .collect();
+        WriteSet { accounts, codes: Vec::new() }
+    }
+}
+
+impl From<&Account> for AccountRlp {
+    fn from(a: &Account) -> Self {
+        Self { nonce: a.nonce, balance: a.balance, code_hash: a.code_hash }
+    }
+}
+
+impl From<&AccountRlp> for Account {
+    fn from(a: &AccountRlp) -> Self {
+        Self { nonce: a.nonce, balance: a.balance, code_hash: a.code_hash }
+    }
+}
+

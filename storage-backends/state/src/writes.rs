@@ -1,0 +1,91 @@
+//! What changes: the finalised writes of one transaction, and of one block.
+
+use crate::Account;
+use alloy_primitives::{Address, B256, Bytes, U256};
+
+/// The finalised state changes of one transaction (or system call, reward, withdrawal), in no order: an
+/// address occurs once.
+#[derive(Debug, Default, Clone)]
+pub struct TxWrites {
+    /// One entry an account.
+    pub accounts: Vec<AccountChange>,
+}
+
+/// What one transaction did to one account.
+#[derive(Debug, Clone)]
+pub struct AccountChange {
+    /// The account.
+    pub address: Address,
+    /// The account afterwards; `None` if it is gone (destroyed, or empty under EIP-161). Its storage is then
+    /// gone too.
+    pub account: Option<Account>,
+    /// Whether the storage it had before was removed first (destroyed, or created anew); `slots` come after.
+    pub wiped: bool,
+    /// Code that may be new to the store, with its hash.
+    pub code: Option<(B256, Bytes)>,
+    /// Slots and their values afterwards; zero means removed. A slot occurs once.
+    pub slots: Vec<(U256, U256)>,
+}
+
+/// All state changes of one block.
+///
+/// Deduplicated (last writer wins), sorted by hashed key, free of no-ops. Only a
+/// [`Session`](crate::Session) and an undo record make one, so a layer can rely on it.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct WriteSet {
+    pub(crate) accounts: Vec<AccountWrite>,
+    pub(crate) codes: Vec<(B256, Bytes)>,
+}
+
+/// What a block did to one account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccountWrite {
+    /// Keccak-256 of the address.
+    pub hash: B256,
+    /// The address; `None` in an undo, where only hashes are known.
+    pub address: Option<Address>,
+    /// The account before the block.
+    pub before: Option<Account>,
+    /// The account after the block; equal to `before` where only slots changed.
+    pub after: Option<Account>,
+    /// Whether all slots the account had before the block are removed before `slots` are set. Only ever true
+    /// for an account that had slots.
+    pub wipe: bool,
+    /// Slots that changed, sorted by hash. After a wipe: every slot that is not zero.
+    pub slots: Vec<SlotWrite>,
+}
+
+/// A slot a block changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlotWrite {
+    /// Keccak-256 of the slot.
+    pub hash: B256,
+    /// The slot; `None` in an undo, where only hashes are known.
+    pub slot: Option<U256>,
+    /// The value before the block; after a wipe it is not looked up and zero.
+    pub before: U256,
+    /// The value after the block; zero removes the slot.
+    pub after: U256,
+}
+
+impl WriteSet {
+    /// The changed accounts, sorted by hash.
+    pub fn accounts(&self) -> &[AccountWrite] {
+        &self.accounts
+    }
+
+    /// Code that may be new to the store, with its hash.
+    pub fn codes(&self) -> &[(B256, Bytes)] {
+        &self.codes
+    }
+
+    /// Whether the block changed nothing.
+    pub fn is_empty(&self) -> bool {
+        self.accounts.is_empty() && self.codes.is_empty()
+    }
+
+    /// Number of changed slots.
+    pub fn slot_count(&self) -> usize {
+        self.accounts.iter().map(|a| a.slots.len()).sum()
+    }
+}

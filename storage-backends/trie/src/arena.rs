@@ -1,0 +1,205 @@
+//! Nodes in memory: three slabs, addressed by small numbers.
+//!
+//! A number is four bytes instead of a pointer's eight, a freed place is used again without going through
+//! the allocator, and memory is counted by looking at three lengths.
+
+use crate::{Nibbles, codec::ChildRef};
+use alloy_primitives::B256;
+
+/// Where a child is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Link {
+    /// There is none.
+    #[default]
+    Empty,
+    /// In the store only.
+    Stored,
+    /// In memory: a leaf.
+    Leaf(u32),
+    /// In memory: an extension.
+    Extension(u32),
+    /// In memory: a branch.
+    Branch(u32),
+}
+
+/// What is known of a node besides its content.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Status {
+    /// The block in which the node was last touched (wrapping).
+    pub(crate) touched: u32,
+    /// The reference its parent holds is out of date.
+    pub(crate) unhashed: bool,
+    /// Its row is missing or out of date.
+    pub(crate) unsaved: bool,
+    /// There is a row at the node's path (perhaps out of date, perhaps of a node that was there before).
+    pub(crate) has_row: bool,
+}
+
+impl Status {
+    pub(crate) const fn fresh(touched: u32, has_row: bool) -> Self {
+        Self { touched, unhashed: true, unsaved: true, has_row }
+    }
+
+    pub(crate) const fn loaded(touched: u32) -> Self {
+        Self { touched, unhashed: false, unsaved: false, has_row: true }
+    }
+
+    pub(crate) const fn is_clean(self) -> bool {
+        !self.unhashed && !self.unsaved
+    }
+
+    pub(crate) const fn changed(&mut self) {
+        self.unhashed = true;
+        self.unsaved = true;
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Leaf<V> {
+    /// The whole key; the node holds the part after its path.
+    pub(crate) key: B256,
+    pub(crate) value: V,
+    pub(crate) status: Status,
+}
+
+#[derive(Debug)]
+pub(crate) struct Extension {
+    /// Never empty.
+    pub(crate) prefix: Nibbles,
+    /// Always a branch.
+    pub(crate) child: Link,
+    pub(crate) child_ref: ChildRef,
+    pub(crate) status: Status,
+}
+
+#[derive(Debug)]
+pub(crate) struct Branch {
+    pub(crate) children: [Link; 16],
+    /// References to the children; out of date for those in `dirty`.
+    pub(crate) refs: [ChildRef; 16],
+    /// Children that must be looked at before this node can be hashed or saved.
+    pub(crate) dirty: u16,
+    pub(crate) status: Status,
+}
+
+impl Branch {
+    pub(crate) fn new(status: Status) -> Self {
+        Self { children: [Link::Empty; 16], refs: [ChildRef::EMPTY; 16], dirty: 0, status }
+    }
+
+    /// The only child left, if there is only one; `Err` if there is none.
+    pub(crate) fn only_child(&self) -> Result<Option<u8>, ()> {
+        let mut found = None;
+        for (nibble, child) in (0u8..).zip(&self.children) {
+            if *child != Link::Empty {
+                if found.is_some() {
+                    return Ok(None);
+                }
+                found = Some(nibble);
+            }
+        }
+        found.map(Some).ok_or(())
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Slab<T> {
+    items: Vec<Option<T>>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Slab<T> {
+    fn default() -> Self {
+        Self { items: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T> Slab<T> {
+    pub(crate) fn add(&mut self, item: T) -> u32 {
+        match self.free.pop() {
+            Some(id) => {
+                self.items[id as usize] = Some(item);
+                id
+            }
+            None => {
+                self.items.push(Some(item));
+                // Four billion nodes are 600 GB: memory ends long before the numbers do.
+                (self.items.len() - 1) as u32
+            }
+        }
+    }
+
+    pub(crate) fn take(&mut self, id: u32) -> T {
+        self.free.push(id);
+        self.items[id as usize].take().expect("a link leads to a live node")
+    }
+
+    pub(crate) fn get(&self, id: u32) -> &T {
+        self.items[id as usize].as_ref().expect("a link leads to a live node")
+    }
+
+    pub(crate) fn get_mut(&mut self, id: u32) -> &mut T {
+        self.items[id as usize].as_mut().expect("a link leads to a live node")
+    }
+
+    /// Bytes taken by live items.
+    fn bytes(&self) -> usize {
+        (self.items.len() - self.free.len()) * size_of::<Option<T>>()
+    }
+
+    /// Gives memory back when most places are free and at the end.
+    fn shrink(&mut self) {
+        while matches!(self.items.last(), Some(None)) {
+            self.items.pop();
+        }
+        let len = self.items.len() as u32;
+        self.free.retain(|id| *id < len);
+        if self.items.capacity() > 2 * self.items.len() + 16 {
+            self.items.shrink_to_fit();
+            self.free.shrink_to_fit();
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Arena<V> {
+    pub(crate) leaves: Slab<Leaf<V>>,
+    pub(crate) extensions: Slab<Extension>,
+    pub(crate) branches: Slab<Branch>,
+}
+
+impl<V> Default for Arena<V> {
+    fn default() -> Self {
+        Self { leaves: Slab::default(), extensions: Slab::default(), branches: Slab::default() }
+    }
+}
+
+impl<V> Arena<V> {
+    pub(crate) fn bytes(&self) -> usize {
+        self.leaves.bytes() + self.extensions.bytes() + self.branches.bytes()
+    }
+
+    pub(crate) fn shrink(&mut self) {
+        self.leaves.shrink();
+        self.extensions.shrink();
+        self.branches.shrink();
+    }
+
+    pub(crate) fn status(&self, link: Link) -> Option<Status> {
+        match link {
+            Link::Empty | Link::Stored => None,
+            Link::Leaf(id) => Some(self.leaves.get(id).status),
+            Link::Extension(id) => Some(self.extensions.get(id).status),
+            Link::Branch(id) => Some(self.branches.get(id).status),
+        }
+    }
+
+    pub(crate) fn status_mut(&mut self, link: Link) -> Option<&mut Status> {
+        match link {
+            Link::Empty | Link::Stored => None,
+            Link::Leaf(id) => Some(&mut self.leaves.get_mut(id).status),
+            Link::Extension(id) => Some(&mut self.extensions.get_mut(id).status),
+            Link::Branch(id) => Some(&mut self.branches.get_mut(id).status),
+        }
+    }
+}

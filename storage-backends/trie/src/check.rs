@@ -1,0 +1,102 @@
+//! Scrubbing: the rows of a trie against the trie its leaves make.
+
+use crate::{LeafValue, Nibbles, NodeRow, RowSink, RowSource, Rows, SortedBuilder, TrieError};
+use alloy_primitives::B256;
+use polytrie_kv::Read;
+use std::ops::ControlFlow;
+
+/// What [`check_rows`] found.
+#[derive(Debug, Default)]
+pub struct RowCheck {
+    /// The root that the leaves make.
+    pub root: B256,
+    /// Leaves seen.
+    pub leaves: u64,
+    /// Rows seen.
+    pub rows: u64,
+    /// What is wrong, a sentence each.
+    pub problems: Vec<String>,
+}
+
+/// Reads every row of a trie, rebuilds the trie from its leaves alone and compares the two row by row.
+/// `leaf` receives the leaves in order.
+pub fn check_rows<V: LeafValue>(
+    rows: Rows<&dyn Read>,
+    leaf: &mut dyn FnMut(B256, &V) -> Result<(), TrieError>,
+) -> Result<RowCheck, TrieError> {
+    let mut check = RowCheck::default();
+    let mut builder =
+        SortedBuilder::new(Compare { rows, expected: 0, problems: Vec::new(), failed: None });
+    let mut last = None;
+    rows.scan(&Nibbles::new(), &mut |path, rlp| {
+        check.rows += 1;
+        let node = NodeRow::<V>::decode(rlp).and_then(|node| node.into_leaf(&path));
+        match node {
+            Ok(None) => {}
+            Ok(Some((key, _))) if last.is_some_and(|last| last >= key) => {
+                check.problems.push(format!("the leaf at {path:?} is out of order"));
+            }
+            Ok(Some((key, value))) => {
+                last = Some(key);
+                check.leaves += 1;
+                leaf(key, &value)?;
+                builder.add(key, value);
+            }
+            Err(reason) => {
+                check.problems.push(format!("the node at {path:?} does not decode: {reason}"));
+            }
+        }
+        // A damaged store may be damaged everywhere; a hundred sentences are enough.
+        let stop = builder.rows().failed.is_some() || check.problems.len() >= 100;
+        Ok(if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    let (root, compared) = builder.finish();
+    if let Some(error) = compared.failed {
+        return Err(error);
+    }
+    check.root = root;
+    check.problems.extend(compared.problems);
+    if check.problems.is_empty() && compared.expected != check.rows {
+        check.problems.push(format!(
+            "{} rows are stored, the leaves make {}",
+            check.rows, compared.expected
+        ));
+    }
+    Ok(check)
+}
+
+/// Compares the rows a trie should have with those it has.
+struct Compare<'a> {
+    rows: Rows<&'a dyn Read>,
+    expected: u64,
+    problems: Vec<String>,
+    failed: Option<TrieError>,
+}
+
+impl RowSink for Compare<'_> {
+    fn split(&self) -> Self {
+        Self { rows: self.rows, expected: 0, problems: Vec::new(), failed: None }
+    }
+
+    fn join(&mut self, other: Self) {
+        self.expected += other.expected;
+        self.problems.extend(other.problems);
+        self.failed = self.failed.take().or(other.failed);
+    }
+
+    fn put(&mut self, path: &Nibbles, rlp: &[u8]) {
+        self.expected += 1;
+        let mut stored = Vec::new();
+        match self.rows.load(path, &mut stored) {
+            Ok(true) if stored == rlp => {}
+            Ok(true) => self.problems.push(format!("the node at {path:?} does not match its leaves")),
+            Ok(false) => self.problems.push(format!("the node at {path:?} is missing")),
+            Err(error) => self.failed = Some(error),
+        }
+        self.problems.truncate(100);
+    }
+
+    fn delete(&mut self, _: &Nibbles) {}
+
+    fn delete_all(&mut self) {}
+}

@@ -1,0 +1,264 @@
+//! Nodes as bytes: the RLP of the Yellow Paper, appendix D.
+
+use crate::{LeafValue, Nibbles};
+use alloy_primitives::{B256, keccak256};
+use alloy_rlp::{Encodable, Header};
+
+/// How a parent refers to a child: the hash of its RLP, or the RLP itself where it is shorter than 32 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ChildRef {
+    len: u8,
+    bytes: [u8; 32],
+}
+
+impl ChildRef {
+    pub(crate) const EMPTY: Self = Self { len: 0, bytes: [0; 32] };
+
+    /// The reference to a node.
+    pub(crate) fn to(rlp: &[u8]) -> Self {
+        if rlp.len() < 32 {
+            let mut bytes = [0; 32];
+            bytes[..rlp.len()].copy_from_slice(rlp);
+            Self { len: rlp.len() as u8, bytes }
+        } else {
+            Self { len: 32, bytes: keccak256(rlp).0 }
+        }
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The hash, unless the node is embedded.
+    pub(crate) fn as_hash(&self) -> Option<B256> {
+        (self.len == 32).then_some(B256::new(self.bytes))
+    }
+
+    /// What is referred to; `None` where there is nothing.
+    pub(crate) fn reference(&self) -> Option<Reference> {
+        match self.len {
+            0 => None,
+            32 => Some(Reference::Hash(B256::new(self.bytes))),
+            n => Some(Reference::Embedded(self.bytes[..n as usize].to_vec())),
+        }
+    }
+
+    const fn encoded_len(&self) -> usize {
+        match self.len {
+            0 => 1,
+            32 => 33,
+            n => n as usize,
+        }
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self.len {
+            0 => out.push(0x80),
+            32 => {
+                out.push(0xa0);
+                out.extend_from_slice(&self.bytes);
+            }
+            n => out.extend_from_slice(&self.bytes[..n as usize]),
+        }
+    }
+
+    /// Reads one item of a node: a hash, an embedded list, or nothing.
+    fn decode(item: &mut &[u8]) -> Result<Self, &'static str> {
+        const WRONG: &str = "a child reference that is neither a hash nor an embedded node";
+        let whole = *item;
+        let header = Header::decode(item).map_err(|_| WRONG)?;
+        let header_len = whole.len() - item.len();
+        if item.len() < header.payload_length {
+            return Err(WRONG);
+        }
+        *item = &item[header.payload_length..];
+        let raw = &whole[..header_len + header.payload_length];
+        match (header.list, header.payload_length) {
+            (false, 0) => Ok(Self::EMPTY),
+            (false, 32) => {
+                let mut bytes = [0; 32];
+                bytes.copy_from_slice(&raw[1..]);
+                Ok(Self { len: 32, bytes })
+            }
+            (true, _) if raw.len() < 32 => {
+                let mut bytes = [0; 32];
+                bytes[..raw.len()].copy_from_slice(raw);
+                Ok(Self { len: raw.len() as u8, bytes })
+            }
+            _ => Err(WRONG),
+        }
+    }
+}
+
+/// Encodes a leaf whose path within the node begins at nibble `depth` of `key`.
+pub(crate) fn encode_leaf<V: LeafValue>(
+    key: &B256,
+    depth: usize,
+    value: &V,
+    out: &mut Vec<u8>,
+    scratch: &mut Vec<u8>,
+) {
+    scratch.clear();
+    value.encode(scratch);
+    let mut path = [0; 33];
+    let path = hex_prefix(&mut path, 64 - depth, true, |i| nibble(key, depth + i));
+    let payload_length = path.length() + scratch.as_slice().length();
+    Header { list: true, payload_length }.encode(out);
+    path.encode(out);
+    scratch.as_slice().encode(out);
+}
+
+pub(crate) fn encode_extension(prefix: &Nibbles, child: &ChildRef, out: &mut Vec<u8>) {
+    let mut path = [0; 33];
+    let path = hex_prefix(&mut path, prefix.len(), false, |i| prefix.get_unchecked(i));
+    let payload_length = path.length() + child.encoded_len();
+    Header { list: true, payload_length }.encode(out);
+    path.encode(out);
+    child.encode(out);
+}
+
+pub(crate) fn encode_branch(refs: &[ChildRef; 16], out: &mut Vec<u8>) {
+    let payload_length = refs.iter().map(ChildRef::encoded_len).sum::<usize>() + 1;
+    Header { list: true, payload_length }.encode(out);
+    for child in refs {
+        child.encode(out);
+    }
+    // Keys have one length, so no key ends at a branch.
+    out.push(0x80);
+}
+
+/// A child, as a verifier sees it.
+#[derive(Debug)]
+pub(crate) enum Reference {
+    /// By hash.
+    Hash(B256),
+    /// Embedded in its parent.
+    Embedded(Vec<u8>),
+}
+
+/// A node as its row holds it.
+#[derive(Debug, Clone)]
+pub struct NodeRow<V>(pub(crate) Node<V>);
+
+#[derive(Debug, Clone)]
+pub(crate) enum Node<V> {
+    Leaf { suffix: Nibbles, value: V },
+    Extension { prefix: Nibbles, child: ChildRef },
+    Branch { refs: Box<[ChildRef; 16]> },
+}
+
+impl<V: LeafValue> NodeRow<V> {
+    /// Decodes a node; every deviation from the canonical form is an error.
+    pub fn decode(rlp: &[u8]) -> Result<Self, &'static str> {
+        decode_node(rlp).map(Self)
+    }
+
+    /// The key and value of a leaf at `path`; `None` for inner nodes.
+    pub fn into_leaf(self, path: &Nibbles) -> Result<Option<(B256, V)>, &'static str> {
+        match self.0 {
+            Node::Leaf { suffix, value } => Ok(Some((full_key(path, &suffix)?, value))),
+            Node::Extension { .. } | Node::Branch { .. } => Ok(None),
+        }
+    }
+}
+
+pub(crate) fn decode_node<V: LeafValue>(mut rlp: &[u8]) -> Result<Node<V>, &'static str> {
+    let mut body = Header::decode_bytes(&mut rlp, true).map_err(|_| "not an RLP list")?;
+    if !rlp.is_empty() {
+        return Err("bytes after the node");
+    }
+    let mut items = body;
+    let mut count = 0;
+    while !items.is_empty() {
+        let header = Header::decode(&mut items).map_err(|_| "an item that is no RLP")?;
+        items = items.get(header.payload_length..).ok_or("an item that ends too late")?;
+        count += 1;
+    }
+    match count {
+        17 => {
+            let mut refs = Box::new([ChildRef::EMPTY; 16]);
+            for child in refs.iter_mut() {
+                *child = ChildRef::decode(&mut body)?;
+            }
+            if body != [0x80] {
+                return Err("a branch with a value");
+            }
+            if refs.iter().filter(|r| !r.is_empty()).count() < 2 {
+                return Err("a branch with fewer than two children");
+            }
+            Ok(Node::Branch { refs })
+        }
+        2 => {
+            let path = Header::decode_bytes(&mut body, false).map_err(|_| "a path that is no string")?;
+            let (path, is_leaf) = decode_hex_prefix(path)?;
+            if is_leaf {
+                let value = Header::decode_bytes(&mut body, false)
+                    .map_err(|_| "a leaf value that is no string")?;
+                Ok(Node::Leaf { suffix: path, value: V::decode(value)? })
+            } else {
+                let child = ChildRef::decode(&mut body)?;
+                if child.is_empty() || path.is_empty() {
+                    return Err("an extension without path or child");
+                }
+                Ok(Node::Extension { prefix: path, child })
+            }
+        }
+        _ => Err("a node is a list of 2 or 17 items"),
+    }
+}
+
+/// The key of a leaf, from the path of its node and the path within it.
+pub(crate) fn full_key(path: &Nibbles, suffix: &Nibbles) -> Result<B256, &'static str> {
+    if path.len() + suffix.len() != 64 {
+        return Err("a leaf whose key is not 32 bytes long");
+    }
+    let mut key = [0; 32];
+    path.join(suffix).pack_to(&mut key);
+    Ok(B256::new(key))
+}
+
+/// Nibble `index` of a key.
+pub(crate) fn nibble(key: &B256, index: usize) -> u8 {
+    let byte = key.0[index / 2];
+    if index.is_multiple_of(2) { byte >> 4 } else { byte & 0x0f }
+}
+
+/// The first `depth` nibbles of a key.
+pub(crate) fn path_of(key: &B256, depth: usize) -> Nibbles {
+    let mut path = Nibbles::unpack_array(&key.0);
+    path.truncate(depth);
+    path
+}
+
+/// Number of nibbles two keys share.
+pub(crate) fn shared_nibbles(a: &B256, b: &B256) -> usize {
+    let bytes = a.0.iter().zip(&b.0).take_while(|(a, b)| a == b).count();
+    match (a.0.get(bytes), b.0.get(bytes)) {
+        (Some(x), Some(y)) => 2 * bytes + usize::from(x >> 4 == y >> 4),
+        _ => 64,
+    }
+}
+
+fn hex_prefix(out: &mut [u8; 33], len: usize, leaf: bool, get: impl Fn(usize) -> u8) -> &[u8] {
+    let odd = len % 2;
+    out[0] = (u8::from(leaf) << 5) | if odd == 1 { 0x10 | get(0) } else { 0 };
+    for (i, byte) in out[1..=len / 2].iter_mut().enumerate() {
+        *byte = get(odd + 2 * i) << 4 | get(odd + 2 * i + 1);
+    }
+    &out[..=len / 2]
+}
+
+fn decode_hex_prefix(bytes: &[u8]) -> Result<(Nibbles, bool), &'static str> {
+    const WRONG: &str = "a path without a proper hex prefix";
+    let (&first, rest) = bytes.split_first().ok_or(WRONG)?;
+    let odd = first & 0x10 != 0;
+    if first & 0xc0 != 0 || (!odd && first & 0x0f != 0) || rest.len() > 32 || (odd && rest.len() > 31) {
+        return Err(WRONG);
+    }
+    let mut path = Nibbles::new();
+    if odd {
+        path.push_unchecked(first & 0x0f);
+    }
+    path.extend(&Nibbles::unpack(rest));
+    Ok((path, first & 0x20 != 0))
+}

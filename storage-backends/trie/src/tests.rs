@@ -1,0 +1,236 @@
+//! The engine against a sorted map and alloy-trie's root from scratch.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use crate::{
+    EMPTY_ROOT, LeafValue, Nibbles, RowSink, RowSource, SlotValue, SortedBuilder, Trie, TrieError,
+    prove_key,
+};
+use alloy_primitives::{B256, U256};
+use alloy_trie::HashBuilder;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+/// Rows in a sorted map.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+struct MapRows(BTreeMap<Nibbles, Vec<u8>>);
+
+impl RowSource for MapRows {
+    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
+        Ok(self.0.get(path).map(|rlp| out.extend_from_slice(rlp)).is_some())
+    }
+}
+
+/// Changes of rows, as one commit reports them.
+#[derive(Debug, Default)]
+struct Changes {
+    cleared: bool,
+    rows: Vec<(Nibbles, Option<Vec<u8>>)>,
+}
+
+impl RowSink for Changes {
+    fn split(&self) -> Self {
+        Self::default()
+    }
+    fn join(&mut self, other: Self) {
+        self.rows.extend(other.rows);
+    }
+    fn put(&mut self, path: &Nibbles, rlp: &[u8]) {
+        self.rows.push((*path, Some(rlp.to_vec())));
+    }
+    fn delete(&mut self, path: &Nibbles) {
+        self.rows.push((*path, None));
+    }
+    fn delete_all(&mut self) {
+        self.cleared = true;
+    }
+}
+
+impl MapRows {
+    fn apply(&mut self, changes: Changes) {
+        if changes.cleared {
+            self.0.clear();
+        }
+        for (path, rlp) in changes.rows {
+            match rlp {
+                Some(rlp) => self.0.insert(path, rlp),
+                None => self.0.remove(&path),
+            };
+        }
+    }
+}
+
+type Model = BTreeMap<B256, U256>;
+
+fn oracle_root(model: &Model) -> B256 {
+    let mut builder = HashBuilder::default();
+    for (key, value) in model {
+        let mut bytes = Vec::new();
+        SlotValue(*value).encode(&mut bytes);
+        builder.add_leaf(Nibbles::unpack(key), &bytes);
+    }
+    builder.root()
+}
+
+fn built(model: &Model) -> (B256, MapRows) {
+    let mut builder = SortedBuilder::new(Changes::default());
+    for (key, value) in model {
+        builder.add(*key, SlotValue(*value));
+    }
+    let (root, changes) = builder.finish();
+    let mut rows = MapRows::default();
+    rows.apply(changes);
+    (root, rows)
+}
+
+/// Keys that share long prefixes, and end so alike that short nodes occur.
+fn key() -> impl Strategy<Value = B256> {
+    let prefix_len = prop_oneof![0usize..6, 30usize..32, Just(31)];
+    (prefix_len, any::<u8>(), any::<u8>(), 0usize..3).prop_map(|(len, a, b, ends)| {
+        let mut key = B256::repeat_byte([0x00, 0x11, 0xff][ends]);
+        key.0[len.min(31)] = a & 0x13;
+        key.0[31] ^= b & 0x31;
+        key
+    })
+}
+
+fn value() -> impl Strategy<Value = U256> {
+    prop_oneof![
+        3 => (1u64..4).prop_map(U256::from),
+        1 => any::<[u8; 32]>().prop_map(|b| U256::from_be_bytes(b) | U256::ONE),
+    ]
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Block { changes: BTreeMap<B256, Option<U256>>, root_first: bool },
+    Clear,
+    Evict(u32),
+    Reopen,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let change = (key(), prop_oneof![2 => value().prop_map(Some), 1 => Just(None)]);
+    prop_oneof![
+        10 => (prop::collection::btree_map(key(), value().prop_map(Some), 0..6), prop::collection::vec(change, 0..12), any::<bool>())
+            .prop_map(|(mut changes, more, root_first)| {
+                changes.extend(more);
+                Step::Block { changes, root_first }
+            }),
+        1 => Just(Step::Clear),
+        3 => (0u32..3).prop_map(Step::Evict),
+        1 => Just(Step::Reopen),
+    ]
+}
+
+fn run(steps: Vec<Step>) {
+    let mut model = Model::new();
+    let mut rows = MapRows::default();
+    let mut trie = Trie::<SlotValue>::empty();
+    let mut block = 0;
+    for step in steps {
+        block += 1;
+        trie.set_block(block);
+        match step {
+            Step::Block { changes, root_first } => {
+                let changes: Vec<_> = changes.into_iter().collect();
+                // Two halves, with or without a root between them: the result is the same.
+                let (first, second) = changes.split_at(changes.len() / 2);
+                for half in [first, second] {
+                    let half: Vec<_> =
+                        half.iter().map(|(key, value)| (*key, value.map(SlotValue))).collect();
+                    trie.update(&half, &rows).unwrap();
+                    for (key, value) in half {
+                        match value {
+                            Some(value) => model.insert(key, value.0),
+                            None => model.remove(&key),
+                        };
+                    }
+                    if root_first {
+                        assert_eq!(trie.root(), oracle_root(&model));
+                    }
+                }
+            }
+            Step::Clear => {
+                trie.clear();
+                model.clear();
+            }
+            Step::Evict(keep) => trie.evict(keep),
+            Step::Reopen => trie = Trie::stored(trie.last_root()),
+        }
+        let (root, changes) = trie.commit(Changes::default());
+        rows.apply(changes);
+        assert_eq!(root, oracle_root(&model), "the root is the one alloy-trie computes");
+        let (built_root, built_rows) = built(&model);
+        assert_eq!(built_root, root);
+        assert_eq!(rows, built_rows, "rows are a function of the leaves alone");
+        for (key, value) in &model {
+            assert_eq!(trie.get(key, &rows).unwrap(), Some(&SlotValue(*value)));
+            let (found, nodes) = prove_key::<SlotValue>(key, &rows).unwrap();
+            assert_eq!(found, Some(SlotValue(*value)));
+            let mut bytes = Vec::new();
+            SlotValue(*value).encode(&mut bytes);
+            alloy_trie::proof::verify_proof(root, Nibbles::unpack(key), Some(bytes), &nodes)
+                .unwrap();
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn any_history_gives_the_root_and_rows_of_its_leaves(steps in prop::collection::vec(step(), 1..30)) {
+        run(steps);
+    }
+
+    #[test]
+    fn absent_keys_are_proven_absent(keys in prop::collection::btree_set(key(), 1..20), absent in key()) {
+        let model: Model = keys.into_iter().filter(|k| *k != absent).map(|k| (k, U256::from(7))).collect();
+        let (root, rows) = built(&model);
+        let (found, nodes) = prove_key::<SlotValue>(&absent, &rows).unwrap();
+        prop_assert_eq!(found, None);
+        if root != EMPTY_ROOT {
+            alloy_trie::proof::verify_proof(root, Nibbles::unpack(absent), None, &nodes).unwrap();
+        }
+    }
+
+    #[test]
+    fn decoding_any_bytes_is_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+        let _ = crate::NodeRow::<SlotValue>::decode(&bytes);
+        let _ = crate::NodeRow::<crate::AccountLeaf>::decode(&bytes);
+    }
+}
+
+#[test]
+fn large_batches_are_hashed_in_parallel_to_the_same_root() {
+    let mut model = Model::new();
+    let mut rows = MapRows::default();
+    let mut trie = Trie::<SlotValue>::empty();
+    for block in 0u64..5 {
+        trie.set_block(block as u32);
+        let mut changes: Vec<_> = (0u64..3_000)
+            .map(|i| {
+                let n = (i * 7 + block * 1_000) % 9_000;
+                let key = alloy_primitives::keccak256(n.to_be_bytes());
+                let value = (n % 5 != block).then(|| U256::from(n + block + 1));
+                (key, value)
+            })
+            .collect();
+        changes.sort_by_key(|(key, _)| *key);
+        changes.dedup_by_key(|(key, _)| *key);
+        for (key, value) in &changes {
+            match value {
+                Some(value) => model.insert(*key, *value),
+                None => model.remove(key),
+            };
+        }
+        let changes: Vec<_> = changes.into_iter().map(|(k, v)| (k, v.map(SlotValue))).collect();
+        trie.update(&changes, &rows).unwrap();
+        let (root, changes) = trie.commit(Changes::default());
+        rows.apply(changes);
+        assert_eq!(root, oracle_root(&model));
+        assert_eq!(rows, built(&model).1);
+        trie.evict(block as u32 % 2);
+    }
+}

@@ -1,0 +1,169 @@
+//! One trie: what of it is in memory, and how the rest is reached.
+
+use crate::{
+    LeafValue, Nibbles, RowSource, TrieError,
+    arena::{Arena, Branch, Extension, Leaf, Link, Status},
+    codec::{self, ChildRef, Node},
+};
+use alloy_primitives::{B256, b256};
+
+/// Root of the trie without keys: the Keccak-256 of the RLP of an empty string.
+pub const EMPTY_ROOT: B256 =
+    b256!("56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421");
+
+/// A Merkle Patricia trie with keys of 32 bytes.
+///
+/// What was touched is in memory until [`Self::evict`] lets go of it; the rest is loaded from rows on
+/// demand. Between [`Self::update`] and [`Self::commit`] the trie is ahead of its rows.
+#[derive(Debug)]
+pub struct Trie<V> {
+    pub(crate) arena: Arena<V>,
+    pub(crate) root: Link,
+    /// Up to date unless the root node is unhashed.
+    pub(crate) root_hash: B256,
+    /// The current block, for eviction; wraps.
+    pub(crate) now: u32,
+    /// Paths whose rows are to go, unless something is put there again.
+    pub(crate) removed: Vec<Nibbles>,
+    /// All rows are to go, before anything else.
+    pub(crate) cleared: bool,
+    /// Changes since the last commit; decides whether hashing is worth several threads.
+    pub(crate) changes: usize,
+    /// Buffer for rows read.
+    pub(crate) buffer: Vec<u8>,
+}
+
+impl<V: LeafValue> Trie<V> {
+    /// The trie of the given root, all of it in the store.
+    pub fn stored(root: B256) -> Self {
+        Self {
+            arena: Arena::default(),
+            root: if root == EMPTY_ROOT { Link::Empty } else { Link::Stored },
+            root_hash: root,
+            now: 0,
+            removed: Vec::new(),
+            cleared: false,
+            changes: 0,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// The trie without keys.
+    pub fn empty() -> Self {
+        Self::stored(EMPTY_ROOT)
+    }
+
+    /// The root as of the last [`Self::root`] or [`Self::commit`].
+    pub const fn last_root(&self) -> B256 {
+        self.root_hash
+    }
+
+    /// Removes every key.
+    pub fn clear(&mut self) {
+        self.arena = Arena::default();
+        self.root = Link::Empty;
+        self.root_hash = EMPTY_ROOT;
+        self.removed.clear();
+        self.cleared = true;
+    }
+
+    /// Bytes of memory the nodes take.
+    pub fn bytes(&self) -> usize {
+        self.arena.bytes()
+    }
+
+    /// Says which block is under way; nodes touched from now on carry that number.
+    pub const fn set_block(&mut self, now: u32) {
+        self.now = now;
+    }
+
+    /// Loads the root node if it is not in memory.
+    pub(crate) fn load_root(&mut self, rows: &impl RowSource) -> Result<Link, TrieError> {
+        if self.root == Link::Stored {
+            self.root = self.load(&Nibbles::new(), rows)?;
+        }
+        Ok(self.root)
+    }
+
+    /// Brings the node at `path` into memory.
+    pub(crate) fn load(
+        &mut self,
+        path: &Nibbles,
+        rows: &impl RowSource,
+    ) -> Result<Link, TrieError> {
+        self.buffer.clear();
+        if !rows.load(path, &mut self.buffer)? {
+            return Err(TrieError::Missing { path: *path });
+        }
+        let malformed = |reason| TrieError::Malformed { path: *path, reason };
+        let status = Status::loaded(self.now);
+        Ok(match codec::decode_node::<V>(&self.buffer).map_err(malformed)? {
+            Node::Leaf { suffix, value } => {
+                let key = codec::full_key(path, &suffix).map_err(malformed)?;
+                Link::Leaf(self.arena.leaves.add(Leaf { key, value, status }))
+            }
+            Node::Extension { prefix, child } => {
+                if path.len() + prefix.len() >= 64 {
+                    return Err(malformed("an extension that leads beyond the keys"));
+                }
+                let extension =
+                    Extension { prefix, child: Link::Stored, child_ref: child, status };
+                Link::Extension(self.arena.extensions.add(extension))
+            }
+            Node::Branch { refs } => {
+                if path.len() >= 64 {
+                    return Err(malformed("a branch below the keys"));
+                }
+                let mut children = [Link::Empty; 16];
+                for (child, reference) in children.iter_mut().zip(refs.iter()) {
+                    if !reference.is_empty() {
+                        *child = Link::Stored;
+                    }
+                }
+                let branch = Branch { children, refs: *refs, dirty: 0, status };
+                Link::Branch(self.arena.branches.add(branch))
+            }
+        })
+    }
+
+    /// The child of a branch, loaded.
+    pub(crate) fn branch_child(
+        &mut self,
+        branch: u32,
+        nibble: u8,
+        path: impl FnOnce() -> Nibbles,
+        rows: &impl RowSource,
+    ) -> Result<Link, TrieError> {
+        let child = self.arena.branches.get(branch).children[nibble as usize];
+        if child != Link::Stored {
+            return Ok(child);
+        }
+        let child = self.load(&path(), rows)?;
+        self.arena.branches.get_mut(branch).children[nibble as usize] = child;
+        Ok(child)
+    }
+
+    /// The child of an extension, loaded; it is a branch in every well-formed trie.
+    pub(crate) fn extension_child(
+        &mut self,
+        extension: u32,
+        path: impl FnOnce() -> Nibbles,
+        rows: &impl RowSource,
+    ) -> Result<Link, TrieError> {
+        let child = self.arena.extensions.get(extension).child;
+        if child != Link::Stored {
+            return Ok(child);
+        }
+        let path = path();
+        let child = self.load(&path, rows)?;
+        if !matches!(child, Link::Branch(_)) {
+            return Err(TrieError::Malformed { path, reason: "an extension must lead to a branch" });
+        }
+        self.arena.extensions.get_mut(extension).child = child;
+        Ok(child)
+    }
+
+    pub(crate) fn hash_of(reference: &ChildRef, rlp: &[u8]) -> B256 {
+        reference.as_hash().unwrap_or_else(|| alloy_primitives::keccak256(rlp))
+    }
+}

@@ -1,0 +1,336 @@
+//! One sorted batch of changes, in one pass over the structure. Nothing is hashed here.
+
+use crate::{
+    LeafValue, Nibbles, RowSource, Trie, TrieError,
+    arena::{Branch, Extension, Leaf, Link, Status},
+    codec::{ChildRef, nibble, path_of, shared_nibbles},
+};
+use alloy_primitives::B256;
+
+/// A key and its value afterwards; `None` removes it.
+type Change<V> = (B256, Option<V>);
+
+impl<V: LeafValue> Trie<V> {
+    /// Sets and removes keys. `changes` is sorted by key, each key once; removing an absent key and setting
+    /// an equal value change nothing.
+    pub fn update(
+        &mut self,
+        changes: &[Change<V>],
+        rows: &impl RowSource,
+    ) -> Result<(), TrieError> {
+        debug_assert!(changes.is_sorted_by(|a, b| a.0 < b.0), "changes are sorted and unique");
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let root = self.load_root(rows)?;
+        let (root, changed) = self.update_at(root, 0, changes, rows)?;
+        self.root = root;
+        if changed {
+            self.changes += changes.len();
+            if root == Link::Empty {
+                self.root_hash = crate::EMPTY_ROOT;
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies changes to the node at the first `depth` nibbles of any of their keys. Returns what stands
+    /// there afterwards and whether anything changed. A node that is returned has `has_row` set if there is
+    /// a row at this path.
+    fn update_at(
+        &mut self,
+        link: Link,
+        depth: usize,
+        changes: &[Change<V>],
+        rows: &impl RowSource,
+    ) -> Result<(Link, bool), TrieError> {
+        if let Some(status) = self.arena.status_mut(link) {
+            status.touched = self.now;
+        }
+        match link {
+            Link::Empty => {
+                let added: Vec<(B256, V)> = present(changes).collect();
+                let fresh = self.build(&added, depth, false);
+                Ok((fresh, fresh != Link::Empty))
+            }
+            Link::Stored => Err(TrieError::Missing { path: path_of(&changes[0].0, depth) }),
+            Link::Leaf(id) => Ok(self.update_leaf(id, depth, changes)),
+            Link::Extension(id) => self.update_extension(id, depth, changes, rows),
+            Link::Branch(id) => self.update_branch(id, depth, changes, rows),
+        }
+    }
+
+    fn update_leaf(&mut self, id: u32, depth: usize, changes: &[Change<V>]) -> (Link, bool) {
+        let leaf = self.arena.leaves.get_mut(id);
+        if let [(key, value)] = changes
+            && *key == leaf.key
+            && let Some(value) = value
+        {
+            if leaf.value == *value {
+                return (Link::Leaf(id), false);
+            }
+            leaf.value = value.clone();
+            leaf.status.changed();
+            return (Link::Leaf(id), true);
+        }
+        let at = changes.binary_search_by_key(&leaf.key, |(key, _)| *key);
+        let unchanged = match at {
+            Ok(at) => changes[at].1.as_ref() == Some(&leaf.value),
+            Err(_) => true,
+        };
+        if unchanged && changes.iter().all(|(key, value)| value.is_none() || *key == leaf.key) {
+            return (Link::Leaf(id), false);
+        }
+        let leaf = self.arena.leaves.take(id);
+        let mut merged: Vec<(B256, V)> = present(changes).collect();
+        if at.is_err() {
+            let place = merged.partition_point(|(key, _)| *key < leaf.key);
+            merged.insert(place, (leaf.key, leaf.value));
+        }
+        let fresh = self.build(&merged, depth, leaf.status.has_row);
+        if fresh == Link::Empty && leaf.status.has_row {
+            self.removed.push(path_of(&leaf.key, depth));
+        }
+        (fresh, true)
+    }
+
+    fn update_branch(
+        &mut self,
+        id: u32,
+        depth: usize,
+        changes: &[Change<V>],
+        rows: &impl RowSource,
+    ) -> Result<(Link, bool), TrieError> {
+        let mut any = false;
+        let mut rest = changes;
+        while let Some((key, _)) = rest.first() {
+            let n = nibble(key, depth);
+            let end = rest.partition_point(|(key, _)| nibble(key, depth) <= n);
+            let (part, later) = rest.split_at(end);
+            rest = later;
+            let child = self.branch_child(id, n, || path_of(&part[0].0, depth + 1), rows)?;
+            let (child, changed) = self.update_at(child, depth + 1, part, rows)?;
+            if changed {
+                any = true;
+                let branch = self.arena.branches.get_mut(id);
+                branch.children[n as usize] = child;
+                if child == Link::Empty {
+                    branch.refs[n as usize] = ChildRef::EMPTY;
+                    branch.dirty &= !(1 << n);
+                } else {
+                    branch.dirty |= 1 << n;
+                }
+            }
+        }
+        if !any {
+            return Ok((Link::Branch(id), false));
+        }
+        let branch = self.arena.branches.get_mut(id);
+        branch.status.changed();
+        match branch.only_child() {
+            Ok(None) => Ok((Link::Branch(id), true)),
+            Ok(Some(n)) => {
+                let path = path_of(&changes[0].0, depth);
+                Ok((self.collapse(id, n, path, rows)?, true))
+            }
+            Err(()) => {
+                let branch = self.arena.branches.take(id);
+                if branch.status.has_row {
+                    self.removed.push(path_of(&changes[0].0, depth));
+                }
+                Ok((Link::Empty, true))
+            }
+        }
+    }
+
+    /// Replaces a branch at `path` whose only child is `n` by that child, moved up.
+    fn collapse(
+        &mut self,
+        id: u32,
+        n: u8,
+        path: Nibbles,
+        rows: &impl RowSource,
+    ) -> Result<Link, TrieError> {
+        let mut child_path = path;
+        child_path.push(n);
+        let child = self.branch_child(id, n, || child_path, rows)?;
+        let branch = self.arena.branches.take(id);
+        let mut prefix = Nibbles::new();
+        prefix.push(n);
+        let dirty = branch.dirty & (1 << n) != 0;
+        let step = Step { child, child_ref: branch.refs[n as usize], dirty };
+        Ok(self.prepend(prefix, step, path, branch.status.has_row))
+    }
+
+    /// Puts `prefix` before a node that stands at `path` + `prefix`; the result stands at `path`.
+    fn prepend(&mut self, prefix: Nibbles, step: Step, path: Nibbles, has_row: bool) -> Link {
+        let status = Status::fresh(self.now, has_row);
+        match step.child {
+            Link::Empty | Link::Stored => unreachable!("the child was loaded and is not empty"),
+            Link::Leaf(id) => {
+                let leaf = self.arena.leaves.get_mut(id);
+                if leaf.status.has_row {
+                    self.removed.push(path.join(&prefix));
+                }
+                leaf.status = status;
+                Link::Leaf(id)
+            }
+            Link::Extension(id) => {
+                let extension = self.arena.extensions.get_mut(id);
+                if extension.status.has_row {
+                    self.removed.push(path.join(&prefix));
+                }
+                extension.prefix = prefix.join(&extension.prefix);
+                extension.status = status;
+                Link::Extension(id)
+            }
+            Link::Branch(id) => {
+                // A child that is up to date keeps its reference; a stale one is hashed with its parent.
+                let stale = step.dirty
+                    || !self.arena.branches.get(id).status.is_clean();
+                let child_ref = if stale { ChildRef::EMPTY } else { step.child_ref };
+                let extension =
+                    Extension { prefix, child: Link::Branch(id), child_ref, status };
+                Link::Extension(self.arena.extensions.add(extension))
+            }
+        }
+    }
+
+    fn update_extension(
+        &mut self,
+        id: u32,
+        depth: usize,
+        changes: &[Change<V>],
+        rows: &impl RowSource,
+    ) -> Result<(Link, bool), TrieError> {
+        let prefix = self.arena.extensions.get(id).prefix;
+        let end = depth + prefix.len();
+        let shared = |key: &B256| path_of(key, end).slice(depth..).common_prefix_length(&prefix);
+        // Sorted keys: those that follow the whole prefix are neighbours.
+        let start = changes.partition_point(|(key, _)| path_of(key, end).slice(depth..) < prefix);
+        let stop = changes.partition_point(|(key, _)| path_of(key, end).slice(depth..) <= prefix);
+        let leaves_it = changes[..start].iter().chain(&changes[stop..]);
+        let split = leaves_it.filter(|(_, value)| value.is_some()).map(|(key, _)| shared(key)).min();
+        match split {
+            Some(at) => self.split_extension(id, depth, at, changes, rows),
+            None if start == stop => Ok((Link::Extension(id), false)),
+            None => {
+                let changes = &changes[start..stop];
+                let path = path_of(&changes[0].0, end);
+                let child = self.extension_child(id, || path, rows)?;
+                let (child, changed) = self.update_at(child, end, changes, rows)?;
+                if !changed {
+                    return Ok((Link::Extension(id), false));
+                }
+                Ok((self.extend(id, child, path.slice(..depth)), true))
+            }
+        }
+    }
+
+    /// Gives an extension at `path` a child that changed, whatever it has become.
+    fn extend(&mut self, id: u32, child: Link, path: Nibbles) -> Link {
+        match child {
+            Link::Branch(_) => {
+                let extension = self.arena.extensions.get_mut(id);
+                extension.child = child;
+                extension.child_ref = ChildRef::EMPTY;
+                extension.status.changed();
+                Link::Extension(id)
+            }
+            Link::Empty => {
+                if self.arena.extensions.take(id).status.has_row {
+                    self.removed.push(path);
+                }
+                Link::Empty
+            }
+            Link::Leaf(_) | Link::Extension(_) | Link::Stored => {
+                let Extension { prefix, status, .. } = self.arena.extensions.take(id);
+                let step = Step { child, child_ref: ChildRef::EMPTY, dirty: true };
+                self.prepend(prefix, step, path, status.has_row)
+            }
+        }
+    }
+
+    /// Some key leaves the extension after `at` nibbles of its prefix: a branch is needed there.
+    fn split_extension(
+        &mut self,
+        id: u32,
+        depth: usize,
+        at: usize,
+        changes: &[Change<V>],
+        rows: &impl RowSource,
+    ) -> Result<(Link, bool), TrieError> {
+        let Extension { prefix, child, child_ref, status } = self.arena.extensions.take(id);
+        let path = path_of(&changes[0].0, depth);
+        let n = prefix.get_unchecked(at);
+        // What follows the branch: the extension's child itself, or a shorter extension to it.
+        let child_is_clean = self.arena.status(child).is_none_or(Status::is_clean);
+        let mut branch = Branch::new(Status::fresh(self.now, at == 0 && status.has_row));
+        if at + 1 == prefix.len() {
+            branch.children[n as usize] = child;
+            branch.refs[n as usize] = child_ref;
+            branch.dirty = if child_is_clean { 0 } else { 1 << n };
+        } else {
+            let rest = prefix.slice(at + 1..);
+            let status = Status::fresh(self.now, false);
+            let rest = Extension { prefix: rest, child, child_ref, status };
+            branch.children[n as usize] = Link::Extension(self.arena.extensions.add(rest));
+            branch.dirty = 1 << n;
+        }
+        let branch = Link::Branch(self.arena.branches.add(branch));
+        // Keys that leave even earlier are only removals of what is not there.
+        let head = path.join(&prefix.slice(..at));
+        let within = |key: &B256| path_of(key, head.len());
+        let start = changes.partition_point(|(key, _)| within(key) < head);
+        let stop = changes.partition_point(|(key, _)| within(key) <= head);
+        let (below, _) = self.update_at(branch, depth + at, &changes[start..stop], rows)?;
+        if at == 0 {
+            return Ok((below, true));
+        }
+        let step = Step { child: below, child_ref: ChildRef::EMPTY, dirty: true };
+        Ok((self.prepend(prefix.slice(..at), step, path, status.has_row), true))
+    }
+
+    /// A new subtree at nibble `depth` of keys that share the nibbles before it.
+    fn build(&mut self, entries: &[(B256, V)], depth: usize, has_row: bool) -> Link {
+        let status = Status::fresh(self.now, has_row);
+        let (first, last) = match entries {
+            [] => return Link::Empty,
+            [(key, value)] => {
+                let leaf = Leaf { key: *key, value: value.clone(), status };
+                return Link::Leaf(self.arena.leaves.add(leaf));
+            }
+            [first, .., last] => (&first.0, &last.0),
+        };
+        let shared = shared_nibbles(first, last);
+        if shared > depth {
+            let child = self.build(entries, shared, false);
+            let prefix = path_of(first, shared).slice(depth..);
+            let extension = Extension { prefix, child, child_ref: ChildRef::EMPTY, status };
+            return Link::Extension(self.arena.extensions.add(extension));
+        }
+        let mut branch = Branch::new(status);
+        let mut rest = entries;
+        while let Some((key, _)) = rest.first() {
+            let n = nibble(key, depth);
+            let (part, later) =
+                rest.split_at(rest.partition_point(|(key, _)| nibble(key, depth) <= n));
+            rest = later;
+            branch.children[n as usize] = self.build(part, depth + 1, false);
+            branch.dirty |= 1 << n;
+        }
+        Link::Branch(self.arena.branches.add(branch))
+    }
+}
+
+/// A child on the way from one parent to another.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    child: Link,
+    child_ref: ChildRef,
+    dirty: bool,
+}
+
+fn present<V: Clone>(changes: &[Change<V>]) -> impl Iterator<Item = (B256, V)> {
+    changes.iter().filter_map(|(key, value)| value.clone().map(|value| (*key, value)))
+}
