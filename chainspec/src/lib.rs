@@ -1,1 +1,21 @@
-//! x
+//! What makes one Ethereum chain different from another: its forks, its genesis block and the accounts it starts with.
+//!
+//! Five chains are built in (`mainnet`, `sepolia`, `holesky`, `hoodi`, `dev`); any other is read from a `genesis.json`
+//! in the format of geth. [`ChainSpec::load`] takes either. The rules of one block come from [`ChainSpec::rules`].
+
+mod allocation;
+mod blobs;
+mod dev;
+mod error;
+mod forks;
+mod genesis;
+mod presets;
+mod rules;
+mod spec;
+
+pub use allocation::GenesisAccounts;
+pub use alloy_genesis::GenesisAccount;
+pub use error::ChainSpecError;
+pub use forks::{DaoFork, Forks};
+pub use rules::Rules;
+pub use spec::ChainSpec;

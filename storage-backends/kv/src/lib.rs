@@ -1,1 +1,38 @@
-//! x
+//! The key-value seam of polytrie.
+//!
+//! An [`Engine`] is thin: ordered byte tables, a consistent [`View`], one atomic durable write. Everything
+//! that would otherwise be written once per engine stands above it in [`Store`]: the overlay of blocks that
+//! are not flushed yet, snapshots, background flushing, counters, poisoning after a failed write. A new
+//! engine is therefore one file (or one crate, where it drags a C++ build along).
+//!
+//! The arrows point down: this crate knows nothing of accounts, tries or blocks.
+
+mod batch;
+mod chunk;
+mod counters;
+mod engine;
+mod error;
+mod flush;
+mod live;
+mod lock;
+mod mdbx;
+mod memory;
+mod overlay;
+mod read;
+mod shard;
+mod snapshot;
+mod store;
+mod table;
+pub mod testing;
+
+pub use batch::{Batch, Op};
+pub use counters::CountersSnapshot;
+pub use engine::{Engine, TableStats, View};
+pub use error::KvError;
+pub use lock::DirLock;
+pub use mdbx::{MdbxEngine, MdbxOptions};
+pub use memory::MemoryEngine;
+pub use read::{Entry, KeyRange, Read, Visit, prefix_end};
+pub use snapshot::Snapshot;
+pub use store::{Pending, Store, StoreOptions};
+pub use table::Table;

@@ -33,6 +33,20 @@ struct SlotEntry {
 }
 
 impl BlockCache {
+    /// The account as of now, if the block has touched it.
+    pub(crate) fn known_account(&self, address: &Address) -> Option<Option<Account>> {
+        self.accounts.get(address).map(|entry| entry.now)
+    }
+
+    /// The slot as of now, if it is known without asking the layer.
+    pub(crate) fn known_slot(&self, address: &Address, slot: &U256) -> Option<U256> {
+        let entry = self.accounts.get(address)?;
+        match entry.slots.get(slot) {
+            Some(found) => Some(found.now),
+            None => entry.wiped.then_some(U256::ZERO),
+        }
+    }
+
     pub(crate) fn account(
         &mut self,
         layer: &mut dyn LayerSession,
@@ -47,13 +61,10 @@ impl BlockCache {
         address: &Address,
         slot: &U256,
     ) -> Result<U256, StateError> {
+        if let Some(value) = self.known_slot(address, slot) {
+            return Ok(value);
+        }
         let entry = self.entry(layer, address)?;
-        if let Some(found) = entry.slots.get(slot) {
-            return Ok(found.now);
-        }
-        if entry.wiped {
-            return Ok(U256::ZERO);
-        }
         let hash = hash_slot(slot);
         let value = layer.slot(address, &entry.hash, slot, &hash)?;
         entry.slots.insert(*slot, SlotEntry { hash, before: value, now: value });

@@ -5,6 +5,7 @@ use crate::{
     TxWrites, WriteSet, cache::BlockCache, hash_address, hash_slot, layer::BlockRef,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
+use std::time::{Duration, Instant};
 
 /// One block under way: reads see the block's own writes, writes are merged into one [`WriteSet`].
 #[derive(Debug)]
@@ -14,6 +15,8 @@ pub struct Session {
     wants_hints: bool,
     /// Changes since the last intermediate root; only kept when roots are asked for.
     since_last_root: Option<WriteSet>,
+    /// Time spent waiting for the layer's reads.
+    read_time: Duration,
 }
 
 /// A finished block, not durable yet.
@@ -30,7 +33,13 @@ impl Session {
     pub fn begin(layer: &dyn StateLayer, parent: BlockRef) -> Result<Self, StateError> {
         let layer = layer.begin(parent)?;
         let wants_hints = layer.wants_hints();
-        Ok(Self { layer, cache: BlockCache::default(), wants_hints, since_last_root: None })
+        Ok(Self {
+            layer,
+            cache: BlockCache::default(),
+            wants_hints,
+            since_last_root: None,
+            read_time: Duration::ZERO,
+        })
     }
 
     /// Asks for [`Self::state_root_so_far`] to be possible; to be called before the first write.
@@ -41,12 +50,24 @@ impl Session {
 
     /// The account as of now, within the block.
     pub fn account(&mut self, address: &Address) -> Result<Option<Account>, StateError> {
-        self.cache.account(&mut *self.layer, address)
+        if let Some(account) = self.cache.known_account(address) {
+            return Ok(account);
+        }
+        let start = Instant::now();
+        let account = self.cache.account(&mut *self.layer, address);
+        self.read_time += start.elapsed();
+        account
     }
 
     /// A slot as of now, within the block; zero where there is none.
     pub fn slot(&mut self, address: &Address, slot: &U256) -> Result<U256, StateError> {
-        self.cache.slot(&mut *self.layer, address, slot)
+        if let Some(value) = self.cache.known_slot(address, slot) {
+            return Ok(value);
+        }
+        let start = Instant::now();
+        let value = self.cache.slot(&mut *self.layer, address, slot);
+        self.read_time += start.elapsed();
+        value
     }
 
     /// Code by its hash; `None` if nobody ever stored it.
@@ -60,6 +81,11 @@ impl Session {
     /// Whether the account has any slot that is not zero.
     pub fn has_storage(&mut self, address: &Address) -> Result<bool, StateError> {
         self.cache.has_storage(&mut *self.layer, address)
+    }
+
+    /// Time spent so far waiting for the layer to read accounts and slots.
+    pub const fn read_time(&self) -> Duration {
+        self.read_time
     }
 
     /// Whether hints have any effect on this layer.

@@ -1,1 +1,15 @@
-//! x
+//! What the state layers of polytrie are tested with.
+//!
+//! - [`Oracle`]: the state as a sorted map, the state root computed from all of it, and the same as a layer
+//!   ([`OracleLayer`]). Slow and obvious; never for users.
+//! - [`History`]: random blocks, hard on purpose, over [`keys`] whose hashes begin alike.
+//! - [`suite`]: what every layer must pass. A layer's `tests/suite.rs` implements [`suite::LayerFactory`] and
+//!   calls [`layer_suite!`].
+
+mod history;
+pub mod keys;
+mod oracle;
+pub mod suite;
+
+pub use history::{Block, History, Seed};
+pub use oracle::{Oracle, OracleAccount, OracleLayer, verify_eip1186};

@@ -30,7 +30,7 @@ pub use check::{RowCheck, check_rows};
 pub use codec::NodeRow;
 pub use error::TrieError;
 pub use proof::{
-    AccountProof, EMPTY_CODE_HASH, SlotProof, prove_key, verify_account_proof,
+    AccountProof, EMPTY_CODE_HASH, SlotProof, leaf_on_path, prove_key, verify_account_proof,
 };
 pub use rows::{Rows, RowSink, RowSource};
 pub use trie::{EMPTY_ROOT, Trie};

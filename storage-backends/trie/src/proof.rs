@@ -14,23 +14,42 @@ pub fn prove_key<V: LeafValue>(
     rows: &impl RowSource,
 ) -> Result<(Option<V>, Vec<Bytes>), TrieError> {
     let mut nodes = Vec::new();
+    let leaf = walk::<V>(key, rows, |depth, rlp| {
+        if depth == 0 || rlp.len() >= 32 {
+            nodes.push(Bytes::copy_from_slice(rlp));
+        }
+    })?;
+    Ok((leaf.filter(|(found, _)| found == key).map(|(_, value)| value), nodes))
+}
+
+/// The leaf on the way to `key`, if the way ends at one; its key may be another. Nothing is kept in memory.
+pub fn leaf_on_path<V: LeafValue>(
+    key: &B256,
+    rows: &impl RowSource,
+) -> Result<Option<(B256, V)>, TrieError> {
+    walk(key, rows, |_, _| {})
+}
+
+fn walk<V: LeafValue>(
+    key: &B256,
+    rows: &impl RowSource,
+    mut visit: impl FnMut(usize, &[u8]),
+) -> Result<Option<(B256, V)>, TrieError> {
     let mut depth = 0;
+    let mut rlp = Vec::new();
     loop {
         let path = path_of(key, depth);
-        let mut rlp = Vec::new();
+        rlp.clear();
         if !rows.load(&path, &mut rlp)? {
             // Only a trie without keys has no root.
-            return if depth == 0 { Ok((None, nodes)) } else { Err(TrieError::Missing { path }) };
+            return if depth == 0 { Ok(None) } else { Err(TrieError::Missing { path }) };
         }
+        visit(depth, &rlp);
         let malformed = |reason| TrieError::Malformed { path, reason };
-        let node = codec::decode_node::<V>(&rlp).map_err(malformed)?;
-        if depth == 0 || rlp.len() >= 32 {
-            nodes.push(Bytes::from(rlp));
-        }
-        match node {
+        match codec::decode_node::<V>(&rlp).map_err(malformed)? {
             Node::Leaf { suffix, value } => {
                 let found = codec::full_key(&path, &suffix).map_err(malformed)?;
-                return Ok(((found == *key).then_some(value), nodes));
+                return Ok(Some((found, value)));
             }
             Node::Extension { prefix, .. } => {
                 let end = depth + prefix.len();
@@ -38,13 +57,16 @@ pub fn prove_key<V: LeafValue>(
                     return Err(malformed("an extension that leads beyond the keys"));
                 }
                 if path_of(key, end).slice(depth..) != prefix {
-                    return Ok((None, nodes));
+                    return Ok(None);
                 }
                 depth = end;
             }
             Node::Branch { refs } => {
+                if depth >= 64 {
+                    return Err(malformed("a branch below the keys"));
+                }
                 if refs[nibble(key, depth) as usize].is_empty() {
-                    return Ok((None, nodes));
+                    return Ok(None);
                 }
                 depth += 1;
             }

@@ -9,7 +9,7 @@
 //! node comes before the nodes below it, the leaves come in order of their hashed keys, and everything that
 //! belongs to one account is one range. A node is overwritten in place, so nothing is left to collect.
 
-use crate::{Nibbles, TrieError};
+use crate::{LeafValue, Nibbles, NodeRow, TrieError, leaf_on_path};
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, KeyRange, KvError, Read, Table, prefix_end};
 use std::ops::ControlFlow;
@@ -58,6 +58,11 @@ impl<R> Rows<R> {
         self.inner
     }
 
+    /// What the rows are read from or written to.
+    pub const fn inner(&mut self) -> &mut R {
+        &mut self.inner
+    }
+
     fn key(&self, path: &Nibbles, buffer: &mut [u8; 96]) -> usize {
         let mut len = 0;
         if let Some(owner) = &self.owner {
@@ -73,7 +78,33 @@ impl<R> Rows<R> {
 }
 
 impl<'a> Rows<&'a dyn Read> {
-    /// Visits all rows of the trie in key order.
+    /// Visits the leaves in order of their keys, beginning at `from`.
+    pub fn leaves<V: LeafValue>(
+        &self,
+        from: &B256,
+        visit: &mut dyn FnMut(B256, V) -> Result<ControlFlow<()>, TrieError>,
+    ) -> Result<(), TrieError> {
+        // The leaf on the way to `from` stands at a shorter path, which sorts before it; every other leaf
+        // that is not before `from` sorts after it.
+        if let Some((key, value)) = leaf_on_path::<V>(from, self)?
+            && key >= *from
+            && visit(key, value)?.is_break()
+        {
+            return Ok(());
+        }
+        self.scan(&Nibbles::unpack_array(&from.0), &mut |path, rlp| {
+            let leaf = NodeRow::<V>::decode(rlp)
+                .and_then(|node| node.into_leaf(&path))
+                .map_err(|reason| TrieError::Malformed { path, reason })?;
+            match leaf {
+                // A leaf at the full path was visited above.
+                Some((key, value)) if path.len() < 64 || key != *from => visit(key, value),
+                _ => Ok(ControlFlow::Continue(())),
+            }
+        })
+    }
+
+    /// Visits the rows of the trie in key order, beginning at `from`.
     pub fn scan(
         &self,
         from: &Nibbles,

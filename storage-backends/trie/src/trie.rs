@@ -67,6 +67,13 @@ impl<V: LeafValue> Trie<V> {
         self.cleared = true;
     }
 
+    /// Whether the rows are up to date with what is in memory.
+    pub fn is_saved(&self) -> bool {
+        !self.cleared
+            && self.removed.is_empty()
+            && self.arena.status(self.root).is_none_or(Status::is_clean)
+    }
+
     /// Bytes of memory the nodes take.
     pub fn bytes(&self) -> usize {
         self.arena.bytes()

@@ -1,0 +1,80 @@
+//! The accounts a chain starts with, packed: a built-in chain carries them compressed and unpacks them only when
+//! somebody asks, and a genesis of millions of accounts costs about 35 bytes for each of them.
+
+mod packed;
+mod root;
+
+use std::{borrow::Cow, sync::Arc};
+
+use alloy_genesis::GenesisAccount;
+use alloy_primitives::{Address, B256};
+
+pub(crate) use packed::Builder;
+use packed::Packed;
+
+/// The genesis accounts of one chain. Cheap to clone.
+#[derive(Clone)]
+pub(crate) enum Allocation {
+    /// Part of this program: a gzip stream of the packed form.
+    BuiltIn(&'static [u8]),
+    /// Read from a file or put together by hand.
+    Unpacked(Arc<Vec<u8>>),
+}
+
+impl Allocation {
+    pub(crate) fn from_accounts(
+        accounts: impl IntoIterator<Item = (Address, GenesisAccount)>,
+    ) -> Self {
+        let mut builder = Builder::default();
+        for (address, account) in accounts {
+            builder.push(address, &account);
+        }
+        // The later of two equal addresses wins, as in a map.
+        builder.finish().0
+    }
+
+    /// The accounts in ascending order of address.
+    pub(crate) fn accounts(&self) -> GenesisAccounts<'_> {
+        let packed = match self {
+            Self::BuiltIn(compressed) => Packed::new(Cow::Owned(packed::decompress(compressed))),
+            Self::Unpacked(bytes) => Packed::new(Cow::Borrowed(bytes.as_slice())),
+        };
+        GenesisAccounts { packed }
+    }
+
+    /// The root of the Merkle Patricia trie of the accounts (yellow paper, section 4.1).
+    pub(crate) fn state_root(&self) -> B256 {
+        root::state_root(self.accounts())
+    }
+}
+
+impl std::fmt::Debug for Allocation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::BuiltIn(compressed) => {
+                write!(f, "Allocation({} bytes compressed)", compressed.len())
+            }
+            Self::Unpacked(bytes) => write!(f, "Allocation({} bytes)", bytes.len()),
+        }
+    }
+}
+
+/// The accounts of a genesis state, in ascending order of address.
+#[derive(Debug)]
+pub struct GenesisAccounts<'a> {
+    packed: Packed<'a>,
+}
+
+impl Iterator for GenesisAccounts<'_> {
+    type Item = (Address, GenesisAccount);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.packed.next()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.packed.size_hint()
+    }
+}
+
+impl ExactSizeIterator for GenesisAccounts<'_> {}

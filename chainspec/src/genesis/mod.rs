@@ -1,0 +1,134 @@
+//! A genesis in the format of geth becomes a chain.
+
+mod config;
+mod file;
+mod header;
+mod json;
+
+use std::{fs::File, io::Read, path::Path};
+
+use alloy_consensus::Sealable;
+use alloy_genesis::Genesis;
+use alloy_primitives::{B256, U256};
+
+pub(crate) use header::header;
+
+use crate::{ChainSpec, ChainSpecError, allocation::Allocation};
+
+/// So many bytes are read before it is decided whether the rest is worth it.
+const START: u64 = 4096;
+
+/// What a genesis says, its accounts packed and taken out of the list.
+#[derive(Debug)]
+struct Draft {
+    /// Without accounts.
+    genesis: Genesis,
+    allocation: Allocation,
+    /// For tests only; zero in a real genesis.
+    gas_used: u64,
+    /// State root that the file claims. geth writes none, others do.
+    state_root: Option<B256>,
+    fixed_difficulty: Option<U256>,
+    contract_size_limit: Option<usize>,
+    /// Consensus engine other than proof of work and proof of stake that the configuration asks for.
+    engine: Option<String>,
+}
+
+/// What is wrong with a genesis, before it is known which one.
+#[derive(Debug)]
+pub(crate) enum Flaw {
+    Missing { field: String, expected: &'static str },
+    Field { field: String, found: String, expected: String },
+    ForkOrder { earlier: &'static str, earlier_at: u64, later: &'static str, later_at: u64 },
+}
+
+impl Flaw {
+    fn field(field: impl Into<String>, found: impl ToString, expected: impl Into<String>) -> Self {
+        Self::Field { field: field.into(), found: found.to_string(), expected: expected.into() }
+    }
+
+    fn of(self, file: &str) -> ChainSpecError {
+        let file = file.to_owned();
+        match self {
+            Self::Missing { field, expected } => ChainSpecError::Missing { file, field, expected },
+            Self::Field { field, found, expected } => {
+                ChainSpecError::Field { file, field, found, expected }
+            }
+            Self::ForkOrder { earlier, earlier_at, later, later_at } => {
+                ChainSpecError::ForkOrder { file, earlier, earlier_at, later, later_at }
+            }
+        }
+    }
+}
+
+/// The chain that the file at `path` describes.
+pub(crate) fn from_file(path: &Path) -> Result<ChainSpec, ChainSpecError> {
+    let name = path.display().to_string();
+    let failed = |source| ChainSpecError::Read { path: path.to_owned(), source };
+    let mut file = File::open(path).map_err(failed)?;
+    // Who gives a block file by mistake should not wait until all of it is in memory.
+    let mut bytes = Vec::new();
+    file.by_ref().take(START).read_to_end(&mut bytes).map_err(failed)?;
+    if !bytes.trim_ascii().is_empty() {
+        file::check_start(&name, &bytes)?;
+    }
+    file.read_to_end(&mut bytes).map_err(failed)?;
+    parse(&name, &bytes)
+}
+
+/// The chain that the content of a file describes.
+pub(crate) fn parse(name: &str, bytes: &[u8]) -> Result<ChainSpec, ChainSpecError> {
+    build(name, file::parse(name, bytes)?).map_err(|flaw| flaw.of(name))
+}
+
+/// The chain that `genesis` describes.
+pub(crate) fn from_genesis(name: &str, mut genesis: Genesis) -> Result<ChainSpec, ChainSpecError> {
+    let allocation = Allocation::from_accounts(std::mem::take(&mut genesis.alloc));
+    let engine =
+        genesis.config.clique.map(|_| "clique").or(genesis.config.parlia.map(|_| "parlia"));
+    let draft = Draft {
+        engine: engine.map(str::to_owned),
+        genesis,
+        allocation,
+        gas_used: 0,
+        state_root: None,
+        fixed_difficulty: None,
+        contract_size_limit: None,
+    };
+    build(name, draft).map_err(|flaw| flaw.of(name))
+}
+
+fn build(name: &str, draft: Draft) -> Result<ChainSpec, Flaw> {
+    let genesis = &draft.genesis;
+    let forks = config::forks(&genesis.config)?;
+    let merged_from_genesis = forks.terminal_total_difficulty() == Some(U256::ZERO);
+    if let Some(engine) = draft.engine.filter(|_| !merged_from_genesis) {
+        return Err(Flaw::field(
+            format!("config.{engine}"),
+            "set",
+            "proof of work (ethash) or a terminalTotalDifficulty of 0: proof of authority is not supported",
+        ));
+    }
+    let state_root = draft.allocation.state_root();
+    if let Some(claimed) = draft.state_root.filter(|claimed| *claimed != state_root) {
+        return Err(Flaw::field(
+            "stateRoot",
+            claimed,
+            format!("{state_root}, the root of the accounts in alloc"),
+        ));
+    }
+    let header = header(genesis, draft.gas_used, state_root, &forks)?;
+    Ok(ChainSpec {
+        name: name.to_owned(),
+        chain_id: genesis.config.chain_id,
+        forks,
+        genesis_header: header.seal_slow(),
+        allocation: draft.allocation,
+        deposit_contract: genesis.config.deposit_contract_address,
+        fixed_difficulty: draft.fixed_difficulty,
+        contract_size_limit: draft.contract_size_limit,
+    })
+}
+
+#[cfg(test)]
+mod tests;

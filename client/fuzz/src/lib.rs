@@ -1,0 +1,57 @@
+//! What the fuzz targets share.
+
+use std::io::Cursor;
+
+use polytrie::blocks::{BlockReader, Format, decode_block, decode_header, decode_receipts};
+
+/// Reads a file to its end or first error, with its format given and with it detected, and decodes
+/// every block that comes out.
+pub fn read_all(file: &[u8], format: Format) {
+    let file = file.to_vec();
+    drain(BlockReader::with_format("fuzz", Cursor::new(file.clone()), format));
+    match BlockReader::from_reader("fuzz", Cursor::new(file)) {
+        Ok(reader) => drain(reader),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+fn drain(reader: BlockReader) {
+    for block in reader {
+        match block {
+            Ok(block) => {
+                check_block(&block.rlp);
+                if let Some(receipts) = &block.receipts {
+                    check_receipts(receipts);
+                }
+                if let Err(error) = block.decode() {
+                    assert!(!error.to_string().is_empty());
+                }
+            }
+            Err(error) => {
+                assert!(!error.is_io(), "memory does not fail: {error}");
+                assert!(!error.to_string().is_empty());
+            }
+        }
+    }
+}
+
+/// Decodes a block; what is accepted must encode to the same bytes (less an access list, which is left
+/// out) and have a header that agrees with that of the header-only path.
+pub fn check_block(rlp: &[u8]) {
+    let header = decode_header(rlp);
+    if let Ok(block) = decode_block(rlp) {
+        let again = alloy_rlp::encode(&block);
+        assert!(again == rlp || again.len() < rlp.len());
+        assert_eq!(decode_block(&again).as_ref(), Ok(&block));
+        let header = header.expect("a block that decodes has a header that does");
+        assert_eq!(*header, block.header);
+        assert_eq!(header.hash(), block.header.hash_slow());
+    }
+}
+
+/// Decodes receipts; what is accepted must encode to the same bytes.
+pub fn check_receipts(rlp: &[u8]) {
+    if let Ok(receipts) = decode_receipts(rlp) {
+        assert_eq!(alloy_rlp::encode(&receipts), rlp);
+    }
+}

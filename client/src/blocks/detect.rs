@@ -1,0 +1,112 @@
+//! What a file holds, told from its first bytes.
+
+use super::{era1, error::BlockFileErrorKind};
+
+/// How many bytes are looked at. More than any magic number; enough to skip the blank lines before text.
+pub(super) const PEEK: usize = 512;
+
+/// How blocks are laid out in a (decompressed) file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Block RLP one after the other, with nothing between.
+    Rlp,
+    /// One block in hex per line, with or without `0x`.
+    Hex,
+    /// era1: e2store records with headers, bodies, receipts and total difficulty.
+    Era1,
+}
+
+/// What the first bytes say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Content {
+    Blocks(Format),
+    Gzip,
+}
+
+/// Compression and archive formats people hand over by mistake.
+const COMPRESSED: [(&[u8], &str); 6] = [
+    (&[0x28, 0xb5, 0x2f, 0xfd], "compressed with zstd"),
+    (&[0xfd, b'7', b'z', b'X', b'Z', 0x00], "compressed with xz"),
+    (b"BZh", "compressed with bzip2"),
+    (&[0x04, 0x22, 0x4d, 0x18], "compressed with lz4"),
+    (b"PK\x03\x04", "a zip archive"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+];
+
+/// Tells what a file with these first bytes (up to [`PEEK`]) holds.
+pub(super) fn detect(start: &[u8]) -> Result<Content, BlockFileErrorKind> {
+    let Some(&first) = start.first() else {
+        return Err(BlockFileErrorKind::Empty);
+    };
+    if start.starts_with(&[0x1f, 0x8b]) {
+        return Ok(Content::Gzip);
+    }
+    if start.starts_with(&era1::VERSION_MAGIC) {
+        return Ok(Content::Blocks(Format::Era1));
+    }
+    if let Some((_, format)) = COMPRESSED
+        .iter()
+        .find(|(magic, _)| start.starts_with(magic))
+    {
+        return Err(BlockFileErrorKind::Compressed { format });
+    }
+    // A byte order mark would read as an RLP list of 47 bytes; it is text.
+    let text = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start);
+    match text.trim_ascii_start().first() {
+        Some(b'{' | b'[') => return Err(BlockFileErrorKind::Json),
+        Some(digit) if digit.is_ascii_hexdigit() => return Ok(Content::Blocks(Format::Hex)),
+        // Blank as far as one can see.
+        None => return Ok(Content::Blocks(Format::Hex)),
+        Some(_) => {}
+    }
+    match first {
+        // The splitter says how many zeros, or how wrong the list.
+        0x00 | 0xc0..=0xff => Ok(Content::Blocks(Format::Rlp)),
+        _ => {
+            let start = &start[..start.len().min(16)];
+            Err(BlockFileErrorKind::UnknownFormat {
+                start: start.escape_ascii().to_string(),
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_told_from_content() {
+        let blocks = |format| Some(Content::Blocks(format));
+        for (start, expected) in [
+            (&b"\xf9\x02\x1a\xf9"[..], blocks(Format::Rlp)),
+            (b"f9021af9", blocks(Format::Hex)),
+            (b"\r\n\n 0xf9021af9", blocks(Format::Hex)),
+            (b"\n\n", blocks(Format::Hex)),
+            (b"\x65\x32\0\0\0\0\0\0\x03\0", blocks(Format::Era1)),
+            (b"\x1f\x8b\x08", Some(Content::Gzip)),
+            (b"\0\0\0\0", blocks(Format::Rlp)),
+        ] {
+            assert_eq!(detect(start).ok(), expected, "{}", start.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (start, expected) in [
+            (&b""[..], "empty"),
+            (b" {\"config\": {", "--chain"),
+            (b"\xef\xbb\xbf{\"config\": {", "--chain"),
+            (b"\x28\xb5\x2f\xfd....", "zstd"),
+            (b"\xfd7zXZ\0....", "xz"),
+            (b"#!/bin/sh\necho", "starts with \"#!/bin/sh\\necho\""),
+            (b"\x83abc", "starts with \"\\x83abc\""),
+        ] {
+            let text = detect(start)
+                .err()
+                .map(|kind| kind.to_string())
+                .unwrap_or_default();
+            assert!(text.contains(expected), "{text}");
+        }
+    }
+}

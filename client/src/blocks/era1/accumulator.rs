@@ -1,0 +1,83 @@
+//! The accumulator of an era1 file: the SSZ hash tree root of `List[HeaderRecord, 8192]`, where a
+//! `HeaderRecord` is a container of a block hash and the total difficulty (a `uint256`) up to that block.
+
+use alloy_primitives::{B256, U256};
+use sha2::{Digest, Sha256};
+
+/// The depth of a tree with 8192 leaves.
+const DEPTH: usize = 13;
+
+fn hash_pair(left: &B256, right: &B256) -> B256 {
+    let mut hasher = Sha256::new();
+    hasher.update(left);
+    hasher.update(right);
+    B256::new(hasher.finalize().into())
+}
+
+/// The hash tree root of one `HeaderRecord`.
+pub fn header_record_root(block_hash: B256, total_difficulty: U256) -> B256 {
+    hash_pair(&block_hash, &B256::new(total_difficulty.to_le_bytes()))
+}
+
+/// The accumulator of blocks with these [`header_record_root`]s.
+///
+/// An era1 file has at most [`BLOCKS_PER_ERA`](super::BLOCKS_PER_ERA) of them; the root of more is not
+/// defined.
+pub fn accumulator_root(records: &[B256]) -> B256 {
+    let mut level = records.to_vec();
+    // The root of an all-zero subtree of the height reached, for what the list leaves open.
+    let mut zero = B256::ZERO;
+    for _ in 0..DEPTH {
+        level = level
+            .chunks(2)
+            .map(|pair| match pair {
+                [left, right] => hash_pair(left, right),
+                rest => hash_pair(rest.first().unwrap_or(&zero), &zero),
+            })
+            .collect();
+        zero = hash_pair(&zero, &zero);
+    }
+    let root = level.first().copied().unwrap_or(zero);
+    // SSZ mixes the length of a list into its root.
+    hash_pair(&root, &B256::new(U256::from(records.len()).to_le_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy_primitives::b256;
+
+    use super::*;
+
+    #[test]
+    fn the_tree_is_padded_with_zero_leaves() {
+        // The obvious way: all 8192 leaves written out.
+        for count in [0, 1, 2, 3, 7, 100, 8191, 8192] {
+            let records: Vec<B256> = (0..count)
+                .map(|i| header_record_root(B256::with_last_byte(7), U256::from(i)))
+                .collect();
+            let mut level = records.clone();
+            level.resize(8192, B256::ZERO);
+            while level.len() > 1 {
+                level = level
+                    .chunks(2)
+                    .map(|pair| hash_pair(&pair[0], &pair[1]))
+                    .collect();
+            }
+            let length = B256::new(U256::from(count).to_le_bytes());
+            assert_eq!(
+                accumulator_root(&records),
+                hash_pair(&level[0], &length),
+                "{count}"
+            );
+        }
+    }
+
+    #[test]
+    fn zero_subtrees_have_their_known_roots() {
+        // sha256 of 64 zero bytes, as in the deposit contract's `zero_hashes[1]`.
+        assert_eq!(
+            hash_pair(&B256::ZERO, &B256::ZERO),
+            b256!("0xf5a5fd42d16a20302798ef6ed309979b43003d2320d9f0e8ea9831a92759fb4b")
+        );
+    }
+}

@@ -1,0 +1,148 @@
+//! The snappy framing format, one record at a time.
+//!
+//! Coder and decoder keep their buffers between records: a fresh one costs more than a header does.
+
+use std::io::{self, Cursor, Read, Write};
+
+use alloy_primitives::bytes::Bytes;
+use snap::{read::FrameDecoder, write::FrameEncoder};
+
+use super::{super::MAX_BLOCK_BYTES, error::Era1Problem};
+
+/// What every snappy frame stream starts with.
+const STREAM_IDENTIFIER: &[u8; 10] = b"\xff\x06\0\0sNaPpY";
+
+/// Decompresses records.
+pub(super) struct Unframer {
+    decoder: FrameDecoder<Cursor<Bytes>>,
+}
+
+impl Default for Unframer {
+    fn default() -> Self {
+        Self {
+            decoder: FrameDecoder::new(Cursor::new(Bytes::new())),
+        }
+    }
+}
+
+impl Unframer {
+    /// Replaces what is in `out` with the decompressed `data`.
+    ///
+    /// After an error the decoder may be in the middle of a frame and must not be used again.
+    pub(super) fn unframe(&mut self, data: Bytes, out: &mut Vec<u8>) -> Result<(), Era1Problem> {
+        out.clear();
+        // The decoder asks for the identifier only at its very first record.
+        if !data.starts_with(STREAM_IDENTIFIER) {
+            return Err(Era1Problem::Snappy(
+                "it does not start like snappy data".to_owned(),
+            ));
+        }
+        *self.decoder.get_mut() = Cursor::new(data);
+        let limit = MAX_BLOCK_BYTES;
+        match (&mut self.decoder).take(limit + 1).read_to_end(out) {
+            Ok(_) if out.len() as u64 > limit => Err(Era1Problem::TooLarge { limit }),
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(Era1Problem::Snappy(
+                "the compressed data ends too early".to_owned(),
+            )),
+            Err(error) => Err(Era1Problem::Snappy(error.to_string())),
+        }
+    }
+}
+
+/// Compresses records.
+pub(super) struct Framer {
+    encoder: FrameEncoder<Vec<u8>>,
+    used: bool,
+}
+
+impl Default for Framer {
+    fn default() -> Self {
+        Self {
+            encoder: FrameEncoder::new(Vec::new()),
+            used: false,
+        }
+    }
+}
+
+impl Framer {
+    /// Compresses one record.
+    pub(super) fn frame(&mut self, data: &[u8]) -> io::Result<Vec<u8>> {
+        // The encoder writes the identifier only before its very first record.
+        if self.used {
+            self.encoder.get_mut().extend_from_slice(STREAM_IDENTIFIER);
+        }
+        self.used = true;
+        self.encoder.write_all(data)?;
+        self.encoder.flush()?;
+        Ok(std::mem::take(self.encoder.get_mut()))
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_record_is_a_stream_of_its_own() {
+        let mut framer = Framer::default();
+        let mut unframer = Unframer::default();
+        let mut out = Vec::new();
+        let long: Vec<u8> = (0..200_000u32)
+            .map(|i| (i.wrapping_mul(i) >> 7) as u8)
+            .collect();
+        for data in [&b"abc"[..], &[0; 70_000], &long, b"z"] {
+            let framed = framer.frame(data).unwrap();
+            // A decoder that knows nothing of the other records agrees.
+            let mut alone = Vec::new();
+            FrameDecoder::new(&framed[..])
+                .read_to_end(&mut alone)
+                .unwrap();
+            assert_eq!(alone, data);
+            unframer.unframe(framed.into(), &mut out).unwrap();
+            assert_eq!(out, data);
+        }
+    }
+
+    #[test]
+    fn damage_is_found() {
+        let framed = Framer::default()
+            .frame(b"a block, or what stands for one")
+            .unwrap();
+        let mut out = Vec::new();
+        for at in 0..framed.len() {
+            let mut flipped = framed.clone();
+            flipped[at] ^= 0x10;
+            assert!(
+                Unframer::default()
+                    .unframe(flipped.into(), &mut out)
+                    .is_err(),
+                "byte {at}"
+            );
+            let cut = Bytes::copy_from_slice(&framed[..at]);
+            // Cut right behind the identifier it is a valid stream of nothing.
+            assert_eq!(
+                Unframer::default().unframe(cut, &mut out).is_ok(),
+                at == 10,
+                "cut at {at}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_bomb_stops_at_the_limit() {
+        let framed = Framer::default()
+            .frame(&vec![0; MAX_BLOCK_BYTES as usize + 1])
+            .unwrap();
+        let problem = Unframer::default()
+            .unframe(framed.into(), &mut Vec::new())
+            .unwrap_err();
+        assert_eq!(
+            problem,
+            Era1Problem::TooLarge {
+                limit: MAX_BLOCK_BYTES
+            }
+        );
+    }
+}

@@ -1,0 +1,152 @@
+//! Splitting text with one block in hex per line.
+
+use alloy_primitives::{bytes::Bytes, hex};
+
+use super::{
+    chunk::ChunkReader,
+    error::{BlockFileErrorKind, Place},
+    rlp::{MAX_PREFIX, list_length},
+    stream::from_prefix,
+};
+
+/// Where in the text the reader is.
+#[derive(Debug)]
+pub(super) struct HexLines {
+    /// Counted from 1.
+    line: u64,
+    /// Offset of the first byte of that line.
+    line_start: u64,
+}
+
+/// A block and the offset of its line's first digit (or `0x`).
+#[derive(Debug)]
+pub(super) struct HexBlock {
+    pub(super) rlp: Bytes,
+    pub(super) offset: u64,
+}
+
+impl HexLines {
+    pub(super) const fn new() -> Self {
+        Self {
+            line: 1,
+            line_start: 0,
+        }
+    }
+
+    /// Decodes the next line that is not blank; `None` at the end of the text.
+    pub(super) fn next_block(
+        &mut self,
+        input: &mut ChunkReader,
+        index: u64,
+    ) -> Result<Option<HexBlock>, BlockFileErrorKind> {
+        if !self.skip_blank(input)? {
+            return Ok(None);
+        }
+        let offset = input.offset();
+        input.fill(2)?;
+        if input.data().starts_with(b"0x") || input.data().starts_with(b"0X") {
+            input.skip(2);
+        }
+
+        // The first bytes tell how long the line must be, so a line that cannot be a block is refused
+        // before it is read.
+        input.fill(2 * MAX_PREFIX)?;
+        let digits = &input.data()[..input.data().len().min(2 * MAX_PREFIX)];
+        let count = digits
+            .iter()
+            .take_while(|digit| digit.is_ascii_hexdigit())
+            .count();
+        let place = Place {
+            index,
+            offset,
+            number: None,
+        };
+        let prefix = hex::decode(&digits[..count & !1]).unwrap_or_default();
+        let length = match list_length(&prefix).map_err(|error| from_prefix(error, place))? {
+            Ok(length) => length,
+            Err(needed) => return Err(self.broken_off(input, count, 2 * needed)),
+        };
+
+        let expected = 2 * length;
+        let complete = input.fill(expected)?;
+        let digits = &input.data()[..expected.min(input.data().len())];
+        let mut rlp = vec![0; digits.len() / 2];
+        let even = &digits[..2 * rlp.len()];
+        if hex::decode_to_slice(even, &mut rlp).is_err() || !complete {
+            let count = digits
+                .iter()
+                .take_while(|digit| digit.is_ascii_hexdigit())
+                .count();
+            return Err(self.broken_off(input, count, expected));
+        }
+        input.skip(expected);
+        self.end_of_line(input, expected)?;
+        Ok(Some(HexBlock {
+            rlp: rlp.into(),
+            offset,
+        }))
+    }
+
+    /// Moves to the next character that is no white space; `false` at the end.
+    fn skip_blank(&mut self, input: &mut ChunkReader) -> Result<bool, BlockFileErrorKind> {
+        while input.fill(1)? {
+            let mut blank = 0;
+            for byte in input.data() {
+                if !byte.is_ascii_whitespace() {
+                    break;
+                }
+                blank += 1;
+                if *byte == b'\n' {
+                    self.line += 1;
+                    self.line_start = input.offset() + blank as u64;
+                }
+            }
+            let found = blank < input.data().len();
+            input.skip(blank);
+            if found {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// What follows a block must be white space.
+    fn end_of_line(
+        &self,
+        input: &mut ChunkReader,
+        expected: usize,
+    ) -> Result<(), BlockFileErrorKind> {
+        if !input.fill(1)? {
+            return Ok(());
+        }
+        match input.data().first() {
+            Some(byte) if byte.is_ascii_hexdigit() => Err(BlockFileErrorKind::HexTooLong {
+                line: self.line,
+                expected: expected as u64,
+            }),
+            Some(byte) if !byte.is_ascii_whitespace() => Err(BlockFileErrorKind::HexDigit {
+                line: self.line,
+                column: input.offset() - self.line_start + 1,
+                found: *byte,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The error for a line that has only `count` digits of at least `expected`: it ends there, or
+    /// something else than a digit follows.
+    fn broken_off(&self, input: &ChunkReader, count: usize, expected: usize) -> BlockFileErrorKind {
+        match input.data().get(count) {
+            Some(&found) if !found.is_ascii_whitespace() => BlockFileErrorKind::HexDigit {
+                line: self.line,
+                column: input.offset() - self.line_start + count as u64 + 1,
+                found,
+            },
+            _ => BlockFileErrorKind::HexTooShort {
+                line: self.line,
+                digits: count as u64,
+                expected: expected as u64,
+            },
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! Opening files, telling what they hold, and iterating over their blocks.
+
+use std::{
+    fmt,
+    fs::File,
+    io::{self, BufReader, Cursor, Read},
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    vec,
+};
+
+use alloy_primitives::bytes::Bytes;
+use flate2::bufread::MultiGzDecoder;
+
+use super::{
+    chunk::ChunkReader,
+    detect::{self, Content, Format},
+    era1::{self, Era1Blocks},
+    error::{BlockFileError, BlockFileErrorKind},
+    hex::HexLines,
+    raw::RawBlock,
+    stream,
+};
+
+/// How much compressed data is read at once.
+const GZIP_BUFFER: usize = 256 << 10;
+
+/// The blocks of one file (or of a directory of era1 files), in their order.
+///
+/// The iterator ends after the first error. See the [module](super) for the formats.
+pub struct BlockReader {
+    current: Source,
+    /// The era1 files of a directory that come after the current one.
+    following: vec::IntoIter<era1::DirectoryEntry>,
+    progress: ReadProgress,
+    failed: bool,
+}
+
+impl fmt::Debug for BlockReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockReader")
+            .field("file", &self.current.file)
+            .field("format", &self.current.format())
+            .field("index", &self.current.index)
+            .field("following", &self.following.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// How far reading has come; a handle that stays valid in another thread.
+#[derive(Debug, Clone, Default)]
+pub struct ReadProgress {
+    read: Arc<AtomicU64>,
+    total: Option<u64>,
+}
+
+impl ReadProgress {
+    /// Bytes read so far, as they are on disk (compressed, for gzip).
+    pub fn read(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
+    }
+
+    /// Bytes there are; `None` for standard input and pipes.
+    pub const fn total(&self) -> Option<u64> {
+        self.total
+    }
+}
+
+impl BlockReader {
+    /// Opens a file of blocks, a directory of era1 files of one network, or standard input (`-`), and looks
+    /// at the first bytes.
+    ///
+    /// # Errors
+    ///
+    /// If it is not there, cannot be read, is empty, or starts like nothing that is understood here.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, BlockFileError> {
+        let path = path.as_ref();
+        if path.as_os_str() == "-" {
+            return Self::from_reader("standard input", io::stdin());
+        }
+        let file = display_name(path);
+        let meta = path.metadata().map_err(|error| open_error(&file, error))?;
+        if meta.is_dir() {
+            return Self::open_directory(path, &file);
+        }
+        let progress = ReadProgress {
+            total: meta.is_file().then_some(meta.len()),
+            ..Default::default()
+        };
+        let current = open_file(path, &progress)?;
+        Ok(Self {
+            current,
+            following: Vec::new().into_iter(),
+            progress,
+            failed: false,
+        })
+    }
+
+    /// Reads blocks from anything; `name` stands in messages where a file name would.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`].
+    pub fn from_reader(
+        name: &str,
+        input: impl Read + Send + 'static,
+    ) -> Result<Self, BlockFileError> {
+        let progress = ReadProgress::default();
+        let input = Counted {
+            inner: input,
+            read: Arc::clone(&progress.read),
+        };
+        let current = Source::open(name.into(), Box::new(input))?;
+        Ok(Self {
+            current,
+            following: Vec::new().into_iter(),
+            progress,
+            failed: false,
+        })
+    }
+
+    /// As [`Self::from_reader`] for a stream whose format is known: nothing is detected, and gzip is not
+    /// looked for.
+    pub fn with_format(name: &str, input: impl Read + Send + 'static, format: Format) -> Self {
+        let progress = ReadProgress::default();
+        let input = Counted {
+            inner: input,
+            read: Arc::clone(&progress.read),
+        };
+        let current = Source::new(
+            name.into(),
+            ChunkReader::new(Box::new(input), false),
+            format,
+        );
+        Self {
+            current,
+            following: Vec::new().into_iter(),
+            progress,
+            failed: false,
+        }
+    }
+
+    /// What the file that is being read holds, after decompression.
+    pub const fn format(&self) -> Format {
+        self.current.format()
+    }
+
+    /// A handle that tells how far reading has come.
+    pub fn progress(&self) -> ReadProgress {
+        self.progress.clone()
+    }
+
+    fn open_directory(path: &Path, file: &Arc<str>) -> Result<Self, BlockFileError> {
+        let mut following = era1::list_directory(path, file)?.into_iter();
+        let Some(first) = following.next() else {
+            return Err(BlockFileError::new(file, BlockFileErrorKind::Directory));
+        };
+        let total = first.bytes
+            + following
+                .as_slice()
+                .iter()
+                .map(|entry| entry.bytes)
+                .sum::<u64>();
+        let progress = ReadProgress {
+            total: Some(total),
+            ..Default::default()
+        };
+        let current = open_file(&first.path, &progress)?;
+        Ok(Self {
+            current,
+            following,
+            progress,
+            failed: false,
+        })
+    }
+
+    fn advance(&mut self) -> Result<Option<RawBlock>, BlockFileError> {
+        loop {
+            if let Some(block) = self.current.next_block()? {
+                return Ok(Some(block));
+            }
+            let Some(entry) = self.following.next() else {
+                return Ok(None);
+            };
+            self.current = open_file(&entry.path, &self.progress)?;
+        }
+    }
+}
+
+impl Iterator for BlockReader {
+    type Item = Result<RawBlock, BlockFileError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let next = self.advance();
+        self.failed = !matches!(next, Ok(Some(_)));
+        next.transpose()
+    }
+}
+
+/// One stream of blocks and its name.
+struct Source {
+    file: Arc<str>,
+    input: ChunkReader,
+    splitter: Splitter,
+    /// Blocks yielded so far.
+    index: u64,
+}
+
+enum Splitter {
+    Rlp,
+    Hex(HexLines),
+    Era1(Box<Era1Blocks>),
+}
+
+impl Source {
+    /// Looks at the start of `input`, through gzip if need be, to see what it holds.
+    fn open(file: Arc<str>, input: Box<dyn Read + Send>) -> Result<Self, BlockFileError> {
+        let fail = |kind| BlockFileError::new(&file, kind);
+        let mut chunks = ChunkReader::new(input, false);
+        chunks.fill(detect::PEEK).map_err(fail)?;
+        let mut content = detect::detect(chunks.data()).map_err(fail)?;
+        if content == Content::Gzip {
+            let (start, rest) = chunks.into_parts();
+            chunks = ChunkReader::new(gunzip(start, rest), true);
+            chunks.fill(detect::PEEK).map_err(fail)?;
+            content = detect::detect(chunks.data()).map_err(fail)?;
+        }
+        match content {
+            Content::Blocks(format) => Ok(Self::new(file, chunks, format)),
+            Content::Gzip => {
+                let format = "compressed with gzip twice";
+                Err(fail(BlockFileErrorKind::Compressed { format }))
+            }
+        }
+    }
+
+    fn new(file: Arc<str>, input: ChunkReader, format: Format) -> Self {
+        let splitter = match format {
+            Format::Rlp => Splitter::Rlp,
+            Format::Hex => Splitter::Hex(HexLines::new()),
+            Format::Era1 => Splitter::Era1(Box::default()),
+        };
+        Self {
+            file,
+            input,
+            splitter,
+            index: 0,
+        }
+    }
+
+    const fn format(&self) -> Format {
+        match self.splitter {
+            Splitter::Rlp => Format::Rlp,
+            Splitter::Hex(_) => Format::Hex,
+            Splitter::Era1(_) => Format::Era1,
+        }
+    }
+
+    fn next_block(&mut self) -> Result<Option<RawBlock>, BlockFileError> {
+        let next = self
+            .split()
+            .map_err(|kind| BlockFileError::new(&self.file, kind))?;
+        if next.is_some() {
+            self.index += 1;
+        } else if self.index == 0 {
+            // Nothing but blank lines.
+            return Err(BlockFileError::new(&self.file, BlockFileErrorKind::Empty));
+        }
+        Ok(next)
+    }
+
+    fn split(&mut self) -> Result<Option<RawBlock>, BlockFileErrorKind> {
+        let bare = |rlp: Bytes, offset: u64| RawBlock {
+            rlp: rlp.into(),
+            file: Arc::clone(&self.file),
+            offset,
+            index: self.index,
+            receipts: None,
+            total_difficulty: None,
+        };
+        Ok(match &mut self.splitter {
+            Splitter::Rlp => {
+                let offset = self.input.offset();
+                stream::next_block(&mut self.input, self.index)?.map(|rlp| bare(rlp, offset))
+            }
+            Splitter::Hex(lines) => lines
+                .next_block(&mut self.input, self.index)?
+                .map(|block| bare(block.rlp, block.offset)),
+            Splitter::Era1(era1) => era1.next_block(&mut self.input)?.map(|block| RawBlock {
+                receipts: Some(block.receipts.into()),
+                total_difficulty: Some(block.total_difficulty),
+                ..bare(block.rlp, block.offset)
+            }),
+        })
+    }
+}
+
+fn open_file(path: &Path, progress: &ReadProgress) -> Result<Source, BlockFileError> {
+    let name = display_name(path);
+    let inner = File::open(path).map_err(|error| open_error(&name, error))?;
+    Source::open(
+        name,
+        Box::new(Counted {
+            inner,
+            read: Arc::clone(&progress.read),
+        }),
+    )
+}
+
+fn gunzip(start: Bytes, rest: Box<dyn Read + Send>) -> Box<dyn Read + Send> {
+    let compressed = Cursor::new(start).chain(rest);
+    Box::new(MultiGzDecoder::new(BufReader::with_capacity(
+        GZIP_BUFFER,
+        compressed,
+    )))
+}
+
+pub(super) fn display_name(path: &Path) -> Arc<str> {
+    path.display().to_string().into()
+}
+
+pub(super) fn open_error(file: &Arc<str>, error: io::Error) -> BlockFileError {
+    let kind = if error.kind() == io::ErrorKind::NotFound {
+        BlockFileErrorKind::NotFound
+    } else {
+        BlockFileErrorKind::Open { error }
+    };
+    BlockFileError::new(file, kind)
+}
+
+/// Counts what is read, for the progress bar.
+struct Counted<R> {
+    inner: R,
+    read: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(out)?;
+        self.read.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+}

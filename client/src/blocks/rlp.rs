@@ -1,0 +1,85 @@
+//! The length of an RLP list from its first bytes.
+
+use super::MAX_BLOCK_BYTES;
+
+/// The most bytes the start of a list can take: one for the kind, eight for the length.
+pub(super) const MAX_PREFIX: usize = 9;
+
+/// What is wrong with the start of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PrefixError {
+    /// The first byte starts a string.
+    NotAList(u8),
+    /// The length is not in its shortest form.
+    NonCanonical,
+    /// The length (of the payload) is beyond [`MAX_BLOCK_BYTES`].
+    TooLarge(u64),
+}
+
+/// The length in bytes of the list that starts with `bytes`, prefix included; `Err` in the outer
+/// `Result` for what no further byte can mend, `Ok(Err(n))` if at least `n` bytes are needed to tell.
+pub(super) fn list_length(bytes: &[u8]) -> Result<Result<usize, usize>, PrefixError> {
+    let Some((&first, rest)) = bytes.split_first() else {
+        return Ok(Err(1));
+    };
+    match first {
+        0x00..=0xbf => Err(PrefixError::NotAList(first)),
+        0xc0..=0xf7 => Ok(Ok(1 + usize::from(first - 0xc0))),
+        0xf8..=0xff => {
+            let width = usize::from(first - 0xf7);
+            // A leading zero is told from the first length byte alone.
+            if rest.first() == Some(&0) {
+                return Err(PrefixError::NonCanonical);
+            }
+            let Some(digits) = rest.get(..width) else {
+                return Ok(Err(1 + width));
+            };
+            let payload = digits
+                .iter()
+                .fold(0u64, |value, &digit| value << 8 | u64::from(digit));
+            if payload < 56 {
+                return Err(PrefixError::NonCanonical);
+            }
+            match usize::try_from(payload) {
+                Ok(length) if payload <= MAX_BLOCK_BYTES => Ok(Ok(1 + width + length)),
+                _ => Err(PrefixError::TooLarge(payload)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_follow_the_yellow_paper() {
+        assert_eq!(list_length(&[]), Ok(Err(1)));
+        assert_eq!(list_length(&[0xc0]), Ok(Ok(1)));
+        assert_eq!(list_length(&[0xf7, 1, 2]), Ok(Ok(56)));
+        assert_eq!(list_length(&[0xf8]), Ok(Err(2)));
+        assert_eq!(list_length(&[0xf8, 56]), Ok(Ok(58)));
+        assert_eq!(list_length(&[0xf9, 1]), Ok(Err(3)));
+        assert_eq!(list_length(&[0xf9, 1, 0]), Ok(Ok(259)));
+        assert_eq!(list_length(&[0xfb, 0x04, 0, 0, 0]), Ok(Ok(5 + (64 << 20))));
+    }
+
+    #[test]
+    fn what_no_block_can_be_is_refused_at_once() {
+        assert_eq!(list_length(&[0x83]), Err(PrefixError::NotAList(0x83)));
+        assert_eq!(list_length(&[0x00]), Err(PrefixError::NotAList(0)));
+        assert_eq!(list_length(&[0xf8, 55]), Err(PrefixError::NonCanonical));
+        assert_eq!(list_length(&[0xf9, 0]), Err(PrefixError::NonCanonical));
+        let bomb = [0xff, 0x10, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(list_length(&bomb), Err(PrefixError::TooLarge(1 << 60)));
+        assert_eq!(
+            list_length(&[0xff; 9]),
+            Err(PrefixError::TooLarge(u64::MAX))
+        );
+        let above = [0xfb, 0x04, 0, 0, 1];
+        assert_eq!(
+            list_length(&above),
+            Err(PrefixError::TooLarge((64 << 20) + 1))
+        );
+    }
+}

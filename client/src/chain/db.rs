@@ -1,0 +1,209 @@
+//! What is kept of the chain, row by row.
+
+use super::{
+    error::ChainError,
+    head::Head,
+    receipts::{decode_stored_receipts, encode_stored_receipts},
+    tables::{BLOCKS, CANONICAL, HEAD_KEY, META, NUMBERS, RECEIPTS, SIDE_BLOCKS, UNDO},
+};
+use crate::blocks::{decode_block, decode_header};
+use alloy_consensus::{Block, Header, ReceiptEnvelope, Sealed, TxEnvelope};
+use alloy_primitives::{B256, Bytes, U256};
+use polytrie_kv::{Batch, Read, Store};
+
+/// The chain's rows in the store.
+#[derive(Debug, Clone)]
+pub struct ChainDb {
+    store: Store,
+}
+
+/// A block of the chain, on its way into a batch.
+#[derive(Debug)]
+pub(super) struct BlockRow<'a> {
+    pub(super) number: u64,
+    pub(super) hash: B256,
+    pub(super) total_difficulty: U256,
+    pub(super) rlp: &'a [u8],
+    pub(super) receipts: &'a [ReceiptEnvelope],
+    pub(super) undo: &'a [u8],
+}
+
+impl ChainDb {
+    /// The chain in a store.
+    pub const fn new(store: Store) -> Self {
+        Self { store }
+    }
+
+    /// The store.
+    pub const fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The head; `None` in a store without genesis block.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    pub fn head(&self) -> Result<Option<Head>, ChainError> {
+        let Some(row) = self.store.get(META, HEAD_KEY)? else { return Ok(None) };
+        let number = row
+            .first_chunk::<8>()
+            .filter(|_| row.len() == 40)
+            .map(|bytes| u64::from_be_bytes(*bytes))
+            .ok_or_else(|| ChainError::Corrupt("the head's row has another length than 40".into()))?;
+        let head = self.block_head(number)?;
+        if head.hash().as_slice() != &row[8..] {
+            return Err(ChainError::Corrupt(format!("the head is not block {number} of the chain")));
+        }
+        Ok(Some(head))
+    }
+
+    /// Header, hash and total difficulty of a block of the chain.
+    ///
+    /// # Errors
+    ///
+    /// If it is not there, the store fails or is damaged.
+    pub fn block_head(&self, number: u64) -> Result<Head, ChainError> {
+        let missing = || ChainError::Corrupt(format!("block {number} is missing"));
+        let (hash, total_difficulty) = self.canonical(number)?.ok_or_else(missing)?;
+        let rlp = self.block_rlp(number)?.ok_or_else(missing)?;
+        let header = decode_header(&rlp)
+            .map_err(|e| ChainError::Corrupt(format!("block {number} does not decode: {e}")))?;
+        if header.hash() != hash {
+            return Err(ChainError::Corrupt(format!("block {number} does not have the hash {hash}")));
+        }
+        Ok(Head { header, total_difficulty })
+    }
+
+    /// Hash and total difficulty of the chain's block of this number.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    pub fn canonical(&self, number: u64) -> Result<Option<(B256, U256)>, ChainError> {
+        let Some(row) = self.store.get(CANONICAL, &number.to_be_bytes())? else { return Ok(None) };
+        if row.len() != 64 {
+            return Err(ChainError::Corrupt(format!("the index row of block {number} is damaged")));
+        }
+        Ok(Some((B256::from_slice(&row[..32]), U256::from_be_slice(&row[32..]))))
+    }
+
+    /// The block's RLP, byte for byte as it was imported.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    pub fn block_rlp(&self, number: u64) -> Result<Option<Bytes>, ChainError> {
+        Ok(self.store.get(BLOCKS, &number.to_be_bytes())?.map(Bytes::from))
+    }
+
+    /// The block, decoded.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    pub fn block(&self, number: u64) -> Result<Option<Block<TxEnvelope>>, ChainError> {
+        let Some(rlp) = self.block_rlp(number)? else { return Ok(None) };
+        let block = decode_block(&rlp)
+            .map_err(|e| ChainError::Corrupt(format!("block {number} does not decode: {e}")))?;
+        Ok(Some(block))
+    }
+
+    /// The number of the chain's block of this hash.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    pub fn number_of(&self, hash: &B256) -> Result<Option<u64>, ChainError> {
+        let Some(row) = self.store.get(NUMBERS, hash.as_slice())? else { return Ok(None) };
+        let bytes = row
+            .try_into()
+            .map_err(|_| ChainError::Corrupt(format!("the number of block {hash} is damaged")))?;
+        Ok(Some(u64::from_be_bytes(bytes)))
+    }
+
+    /// The receipts of a block of the chain.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    pub fn receipts(&self, number: u64) -> Result<Option<Vec<ReceiptEnvelope>>, ChainError> {
+        let Some(row) = self.store.get(RECEIPTS, &number.to_be_bytes())? else { return Ok(None) };
+        decode_stored_receipts(&row).map(Some).map_err(|e| {
+            ChainError::Corrupt(format!("the receipts of block {number} do not decode: {e}"))
+        })
+    }
+
+    pub(super) fn undo(&self, number: u64) -> Result<Option<Vec<u8>>, ChainError> {
+        Ok(self.store.get(UNDO, &number.to_be_bytes())?)
+    }
+
+    /// A block of another branch: its total difficulty and RLP.
+    pub(super) fn side_block(&self, hash: &B256) -> Result<Option<(U256, Bytes)>, ChainError> {
+        let Some(row) = self.store.get(SIDE_BLOCKS, hash.as_slice())? else { return Ok(None) };
+        if row.len() < 32 {
+            return Err(ChainError::Corrupt(format!("the row of side block {hash} is damaged")));
+        }
+        let total_difficulty = U256::from_be_slice(&row[..32]);
+        Ok(Some((total_difficulty, Bytes::from(row).slice(32..))))
+    }
+
+    /// Header and total difficulty of a known block, on whatever branch.
+    pub(super) fn known(&self, hash: &B256) -> Result<Option<Head>, ChainError> {
+        if let Some(number) = self.number_of(hash)? {
+            return self.block_head(number).map(Some);
+        }
+        let Some((total_difficulty, rlp)) = self.side_block(hash)? else { return Ok(None) };
+        let header: Sealed<Header> = decode_header(&rlp)
+            .map_err(|e| ChainError::Corrupt(format!("side block {hash} does not decode: {e}")))?;
+        Ok(Some(Head { header, total_difficulty }))
+    }
+}
+
+/// Adds a block, which becomes the head.
+pub(super) fn put_block(batch: &mut Batch, row: &BlockRow<'_>) {
+    let number = row.number.to_be_bytes();
+    let mut index = [0; 64];
+    index[..32].copy_from_slice(row.hash.as_slice());
+    index[32..].copy_from_slice(&row.total_difficulty.to_be_bytes::<32>());
+    batch.put(BLOCKS, &number, row.rlp);
+    batch.put(CANONICAL, &number, &index);
+    batch.put(NUMBERS, row.hash.as_slice(), &number);
+    batch.put(RECEIPTS, &number, &encode_stored_receipts(row.receipts));
+    if !row.undo.is_empty() {
+        batch.put(UNDO, &number, row.undo);
+    }
+    put_head(batch, row.number, &row.hash);
+}
+
+/// Removes the block at the head; `parent` becomes the head.
+pub(super) fn remove_block(batch: &mut Batch, number: u64, hash: &B256, parent: &B256) {
+    let key = number.to_be_bytes();
+    for table in [BLOCKS, CANONICAL, RECEIPTS, UNDO] {
+        batch.delete(table, &key);
+    }
+    batch.delete(NUMBERS, hash.as_slice());
+    put_head(batch, number - 1, parent);
+}
+
+pub(super) fn remove_undo(batch: &mut Batch, number: u64) {
+    batch.delete(UNDO, &number.to_be_bytes());
+}
+
+pub(super) fn put_side_block(batch: &mut Batch, hash: &B256, total_difficulty: U256, rlp: &[u8]) {
+    let mut row = Vec::with_capacity(32 + rlp.len());
+    row.extend_from_slice(&total_difficulty.to_be_bytes::<32>());
+    row.extend_from_slice(rlp);
+    batch.put(SIDE_BLOCKS, hash.as_slice(), &row);
+}
+
+pub(super) fn remove_side_block(batch: &mut Batch, hash: &B256) {
+    batch.delete(SIDE_BLOCKS, hash.as_slice());
+}
+
+fn put_head(batch: &mut Batch, number: u64, hash: &B256) {
+    let mut row = [0; 40];
+    row[..8].copy_from_slice(&number.to_be_bytes());
+    row[8..].copy_from_slice(hash.as_slice());
+    batch.put(META, HEAD_KEY, &row);
+}

@@ -1,0 +1,161 @@
+//! "The block is bad" and "we are broken", kept apart.
+
+use crate::{
+    blocks::DecodeError,
+    consensus::ConsensusError,
+    executor::{BlockInvalid, ExecuteError, InternalError, SenderError},
+};
+use alloy_primitives::{B256, U256};
+use polytrie_kv::KvError;
+use polytrie_state::StateError;
+use thiserror::Error;
+
+/// The chain cannot go on, whatever the block.
+#[derive(Debug, Error)]
+pub enum ChainError {
+    /// The state layer or its store failed.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// Execution failed for a reason that no block can cause.
+    #[error(transparent)]
+    Execution(#[from] InternalError),
+    /// The store's genesis block is another one.
+    #[error("the data directory belongs to a chain with genesis {found}, the chain {name} has {expected}: name the chain it was made for with --chain, or choose another --datadir")]
+    Genesis {
+        /// Genesis hash in the store.
+        found: B256,
+        /// Genesis hash of the chain asked for.
+        expected: B256,
+        /// Name of that chain.
+        name: String,
+    },
+    /// The genesis allocation does not make the state root its header holds.
+    #[error("the genesis allocation of {name} makes state root {found}, its header says {expected}; the genesis file is inconsistent")]
+    GenesisState {
+        /// Name of the chain.
+        name: String,
+        /// Root of the allocation.
+        found: B256,
+        /// Root in the header.
+        expected: B256,
+    },
+    /// The state in the store is not that of the head.
+    #[error("the store is damaged: the state has root {found}, block {number} at the head says {expected}; import again into an empty --datadir")]
+    HeadState {
+        /// Number of the head.
+        number: u64,
+        /// Root of the state.
+        found: B256,
+        /// Root in the head's header.
+        expected: B256,
+    },
+    /// A row that must be there is not, or does not decode.
+    #[error("the store is damaged: {0}; import again into an empty --datadir")]
+    Corrupt(String),
+    /// The record needed to take a block back is not kept any more.
+    #[error("block {number} cannot be taken back: undo records are kept for the last {kept} blocks only")]
+    NoUndo {
+        /// The block.
+        number: u64,
+        /// How many are kept.
+        kept: u64,
+    },
+    /// There is no such block to go back to.
+    #[error("cannot unwind to block {asked}: the head is block {head}")]
+    AboveHead {
+        /// Asked for.
+        asked: u64,
+        /// The head.
+        head: u64,
+    },
+}
+
+impl From<KvError> for ChainError {
+    fn from(error: KvError) -> Self {
+        Self::State(error.into())
+    }
+}
+
+/// A block was not inserted.
+#[derive(Debug, Error)]
+pub enum InsertError {
+    /// The block is invalid.
+    #[error(transparent)]
+    Invalid(#[from] Box<InvalidBlock>),
+    /// The chain cannot go on.
+    #[error(transparent)]
+    Broken(#[from] ChainError),
+}
+
+impl From<StateError> for InsertError {
+    fn from(error: StateError) -> Self {
+        Self::Broken(error.into())
+    }
+}
+
+impl From<KvError> for InsertError {
+    fn from(error: KvError) -> Self {
+        Self::Broken(error.into())
+    }
+}
+
+/// A block that breaks a rule.
+#[derive(Debug, Error)]
+#[error("block {number} ({hash}) is invalid: {reason}")]
+pub struct InvalidBlock {
+    /// Its number.
+    pub number: u64,
+    /// Its hash.
+    pub hash: B256,
+    /// Which rule, what was found and what was expected.
+    pub reason: InvalidReason,
+}
+
+/// Which rule a block breaks.
+#[derive(Debug, Error)]
+pub enum InvalidReason {
+    /// A rule about header, body or result.
+    #[error(transparent)]
+    Consensus(#[from] ConsensusError),
+    /// It cannot be executed.
+    #[error(transparent)]
+    Execution(#[from] BlockInvalid),
+    /// A transaction has no sender.
+    #[error(transparent)]
+    Sender(#[from] SenderError),
+    /// It does not decode.
+    #[error("it does not decode: {0}")]
+    Decode(#[from] DecodeError),
+    /// Nobody knows its parent.
+    #[error("its parent {parent} is not known; the head is block {head}{hint}")]
+    UnknownParent {
+        /// Hash of the parent.
+        parent: B256,
+        /// Number of our head.
+        head: u64,
+        /// What may have happened, and what to do.
+        hint: String,
+    },
+    /// The file claims receipts that the block does not produce.
+    #[error("the file holds other receipts for it than its execution gives (the first that differs is that of transaction {index})")]
+    FileReceipts {
+        /// The first that differs.
+        index: usize,
+    },
+    /// The file claims another total difficulty.
+    #[error("the file gives it the total difficulty {found}, expected {expected}")]
+    FileTotalDifficulty {
+        /// In the file.
+        found: U256,
+        /// Computed.
+        expected: U256,
+    },
+}
+
+/// What running a block says of it, sorted into the two kinds.
+pub(super) fn executed(error: ExecuteError) -> Result<InvalidReason, ChainError> {
+    match error {
+        ExecuteError::Invalid(invalid) => Ok(invalid.into()),
+        ExecuteError::Internal(internal) => Err(internal.into()),
+    }
+}

@@ -1,0 +1,360 @@
+//! Taking in one block.
+
+use super::{
+    Chain,
+    db::{BlockRow, put_block, put_side_block, remove_side_block, remove_undo},
+    error::{ChainError, InsertError, InvalidBlock, InvalidReason, executed},
+    head::Head,
+};
+use crate::{
+    blocks::{DecodeError, decode_block, decode_receipts},
+    consensus::{
+        Ancestor, ConsensusError, ExecutedResult, ReceiptsRoot, check_body, check_header,
+        check_ommers, check_result, check_state_root,
+    },
+    executor::{BlockToExecute, Executed, SenderError, recover_senders},
+};
+use alloy_consensus::{Block, Header, ReceiptEnvelope, Sealed, TxEnvelope};
+use alloy_hardforks::EthereumHardfork;
+use alloy_primitives::{Address, B256, Bytes, U256};
+use polytrie_chainspec::{ChainSpec, Rules};
+use polytrie_kv::Batch;
+use polytrie_state::{Finished, Session};
+use std::time::{Duration, Instant};
+
+/// A block on its way in, with everything that could be found out without the chain.
+#[derive(Debug)]
+pub struct Candidate {
+    /// Its header and hash.
+    pub header: Sealed<Header>,
+    /// The block.
+    pub block: Block<TxEnvelope>,
+    /// Its RLP, byte for byte as it will be stored and exported.
+    pub rlp: Bytes,
+    /// The senders of its transactions.
+    pub senders: Result<Vec<Address>, SenderError>,
+    /// What [`check_body`] said.
+    pub body: Result<(), ConsensusError>,
+    /// Receipts that came with it (era1), as RLP with blooms.
+    pub receipts: Option<Bytes>,
+    /// Total difficulty that came with it (era1).
+    pub total_difficulty: Option<U256>,
+}
+
+impl Candidate {
+    /// Decodes a block and does what needs nothing but the block: recovers the senders, checks the body.
+    ///
+    /// # Errors
+    ///
+    /// If it does not decode.
+    pub fn prepare(spec: &ChainSpec, rlp: Bytes) -> Result<Self, DecodeError> {
+        let block = decode_block(&rlp)?;
+        let body = Self::check_body(spec, &block);
+        let senders = recover_senders(&block.body.transactions);
+        let header = Sealed::new(block.header.clone());
+        Ok(Self { header, block, rlp, senders, body, receipts: None, total_difficulty: None })
+    }
+
+    /// What can be said of a block's body without the chain. Its rules depend on number and time alone, but
+    /// for the merge, for which the difficulty stands here; with the true total difficulty the rules for
+    /// headers find a block on the wrong side of it.
+    pub fn check_body(spec: &ChainSpec, block: &Block<TxEnvelope>) -> Result<(), ConsensusError> {
+        let header = &block.header;
+        let rules = spec.rules(header.number, header.timestamp, header.difficulty.is_zero());
+        check_body(&rules, block)
+    }
+
+
+    fn number(&self) -> u64 {
+        self.header.number
+    }
+
+    fn invalid(&self, reason: impl Into<InvalidReason>) -> InsertError {
+        let reason = reason.into();
+        Box::new(InvalidBlock { number: self.number(), hash: self.header.hash(), reason }).into()
+    }
+}
+
+/// What became of a block.
+#[derive(Debug)]
+pub enum Inserted {
+    /// It is the head now.
+    Extended(BlockStats),
+    /// It was there already, on this branch or another.
+    Known,
+    /// It lies on a branch that is not the better one.
+    Side,
+    /// Its branch is the better one now, and it is the head.
+    Reorganised {
+        /// Blocks of the old branch that were taken back.
+        undone: u64,
+        /// Blocks of the new branch that were executed.
+        executed: u64,
+    },
+}
+
+/// What one block contained and where the time went.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct BlockStats {
+    /// Transactions.
+    pub txs: u64,
+    /// Gas used.
+    pub gas: u64,
+    /// Rules about header, body and result.
+    pub check: Duration,
+    /// The EVM, without waiting for state.
+    pub execute: Duration,
+    /// Reading state for the EVM.
+    pub state_read: Duration,
+    /// Computing the commitment.
+    pub state_commit: Duration,
+    /// Handing the batch to the store.
+    pub write: Duration,
+    /// Whether the receipts root was compared.
+    pub receipts_checked: bool,
+}
+
+impl BlockStats {
+    /// All time spent on the block by the thread that executes.
+    pub fn total(&self) -> Duration {
+        self.check + self.execute + self.state_read + self.state_commit + self.write
+    }
+}
+
+impl Chain {
+    /// Takes in one block.
+    ///
+    /// # Errors
+    ///
+    /// [`InsertError::Invalid`] if the block (or, in a reorganisation, one of its ancestors) breaks a rule;
+    /// the chain is as before. [`InsertError::Broken`] if the chain cannot go on.
+    pub fn insert(&mut self, candidate: Candidate) -> Result<Inserted, InsertError> {
+        if self.is_known(candidate.number(), &candidate.header.hash())? {
+            return Ok(Inserted::Known);
+        }
+        let parent_hash = candidate.header.parent_hash;
+        if parent_hash == self.head.hash() {
+            return self.extend(candidate).map(Inserted::Extended);
+        }
+        let Some(parent) = self.db.known(&parent_hash)? else {
+            return Err(self.unknown_parent(&candidate));
+        };
+        self.insert_side(parent, candidate)
+    }
+
+    /// Whether the block is there already, on this branch or another.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    pub fn is_known(&self, number: u64, hash: &B256) -> Result<bool, ChainError> {
+        if self.db.canonical(number)?.is_some_and(|(found, _)| found == *hash) {
+            return Ok(true);
+        }
+        Ok(self.db.side_block(hash)?.is_some())
+    }
+
+    fn unknown_parent(&self, candidate: &Candidate) -> InsertError {
+        let head = self.head.number();
+        let hint = if candidate.number() == 0 || candidate.number() == 1 {
+            let expected = self.spec.genesis_hash();
+            format!(
+                ", genesis {expected}: the block belongs to another network than {}; name the right one with --chain",
+                self.spec.name()
+            )
+        } else if candidate.number() > head + 1 {
+            format!("; blocks {} to {} must be imported before it", head + 1, candidate.number() - 1)
+        } else {
+            "; the block belongs to another chain or to a branch whose beginning is missing".to_owned()
+        };
+        let parent = candidate.header.parent_hash;
+        candidate.invalid(InvalidReason::UnknownParent { parent, head, hint })
+    }
+
+    /// Executes a block on top of the head.
+    pub(super) fn extend(&mut self, candidate: Candidate) -> Result<BlockStats, InsertError> {
+        let start = Instant::now();
+        let mut stats = BlockStats {
+            txs: candidate.block.body.transactions.len() as u64,
+            gas: candidate.block.header.gas_used,
+            ..BlockStats::default()
+        };
+        let merged = self.spec.is_merged_after(self.head.total_difficulty);
+        let spec = self.spec.clone();
+        let rules = spec.rules(candidate.number(), candidate.header.timestamp, merged);
+        check_candidate(&rules, &self.head, &candidate)?;
+        check_ommers(
+            &rules,
+            &candidate.header,
+            &candidate.block.body.ommers,
+            &self.ancestors,
+        )
+        .map_err(|e| candidate.invalid(e))?;
+        stats.check = start.elapsed();
+        match self.execute(&rules, &candidate, &mut stats) {
+            Ok((receipts, finished)) => {
+                let start = Instant::now();
+                self.accept(&candidate, &receipts, finished)?;
+                stats.write = start.elapsed();
+                Ok(stats)
+            }
+            Err(error) => {
+                self.layer.discard()?;
+                Err(error)
+            }
+        }
+    }
+
+    fn execute(
+        &mut self,
+        rules: &Rules<'_>,
+        candidate: &Candidate,
+        stats: &mut BlockStats,
+    ) -> Result<(Vec<ReceiptEnvelope>, Finished), InsertError> {
+        let start = Instant::now();
+        let senders = candidate.senders.as_ref().map_err(|e| candidate.invalid(e.clone()))?;
+        let mut session = Session::begin(&*self.layer, self.head.block_ref())?;
+        if !rules.is(EthereumHardfork::Byzantium) && self.options.verify_roots {
+            session = session.with_intermediate_roots();
+        }
+        let block = BlockToExecute::new(&candidate.block, senders);
+        let (head, hashes, db) = (self.head.number(), &self.hashes, &self.db);
+        let ancestor_hash = |number: u64| -> Option<B256> {
+            let back = usize::try_from(head.checked_sub(number)?).ok()?;
+            match hashes.get(back) {
+                Some(hash) => Some(*hash),
+                None => db.canonical(number).ok().flatten().map(|(hash, _)| hash),
+            }
+        };
+        let executed = self
+            .executor
+            .execute_block(&mut session, *rules, &ancestor_hash, block)
+            .map_err(|e| executed(e).map_or_else(InsertError::Broken, |r| candidate.invalid(r)))?;
+        let reading = session.read_time();
+        stats.state_read = reading;
+        stats.execute = start.elapsed().saturating_sub(reading);
+
+        let start = Instant::now();
+        let Executed { receipts, gas_used, blob_gas_used, requests, receipts_comparable, .. } =
+            executed;
+        let comparable = receipts_comparable && self.options.verify_roots;
+        stats.receipts_checked = comparable;
+        let result = ExecutedResult {
+            gas_used,
+            receipts: &receipts,
+            requests: requests.as_ref(),
+            blob_gas_used,
+            block_access_list_hash: None,
+        };
+        let mode = if comparable { ReceiptsRoot::Compare } else { ReceiptsRoot::Skip };
+        check_result(rules, &candidate.header, &result, mode).map_err(|e| candidate.invalid(e))?;
+        if let Some(index) = different_receipt(candidate, &receipts, comparable)? {
+            return Err(candidate.invalid(InvalidReason::FileReceipts { index }));
+        }
+        stats.check += start.elapsed();
+
+        let start = Instant::now();
+        let finished = session.finish()?;
+        stats.state_commit = start.elapsed();
+        if self.options.verify_roots
+            && let Some(root) = finished.outcome.commitment.as_state_root()
+        {
+            check_state_root(&candidate.header, root).map_err(|e| candidate.invalid(e))?;
+        }
+        Ok((receipts, finished))
+    }
+
+    /// Writes a block that has been found valid; it is the head afterwards.
+    fn accept(
+        &mut self,
+        candidate: &Candidate,
+        receipts: &[ReceiptEnvelope],
+        finished: Finished,
+    ) -> Result<(), ChainError> {
+        let total_difficulty = self.head.total_difficulty + candidate.header.difficulty;
+        let number = candidate.number();
+        let mut batch: Batch = finished.outcome.batch;
+        put_block(
+            &mut batch,
+            &BlockRow {
+                number,
+                hash: candidate.header.hash(),
+                total_difficulty,
+                rlp: &candidate.rlp,
+                receipts,
+                undo: &finished.outcome.undo,
+            },
+        );
+        if let Some(old) = number.checked_sub(self.options.undo_blocks) {
+            remove_undo(&mut batch, old);
+        }
+        remove_side_block(&mut batch, &candidate.header.hash());
+        self.db.store().write(batch)?;
+        self.layer.accept()?;
+        self.head = Head { header: candidate.header.clone(), total_difficulty };
+        self.remember(Ancestor::new(candidate.header.clone(), &candidate.block.body.ommers));
+        Ok(())
+    }
+
+    /// Keeps a block of another branch, and goes over to that branch if it is better.
+    fn insert_side(
+        &mut self,
+        parent: Head,
+        candidate: Candidate,
+    ) -> Result<Inserted, InsertError> {
+        let merged = self.spec.is_merged_after(parent.total_difficulty);
+        let spec = self.spec.clone();
+        let rules = spec.rules(candidate.number(), candidate.header.timestamp, merged);
+        check_candidate(&rules, &parent, &candidate)?;
+        if !candidate.block.body.ommers.is_empty() {
+            let ancestors = self.ancestors_of(parent.hash())?;
+            check_ommers(&rules, &candidate.header, &candidate.block.body.ommers, &ancestors)
+                .map_err(|e| candidate.invalid(e))?;
+        }
+        if let Err(error) = &candidate.senders {
+            return Err(candidate.invalid(error.clone()));
+        }
+        let hash = candidate.header.hash();
+        let total_difficulty = parent.total_difficulty + candidate.header.difficulty;
+        let mut batch = Batch::new();
+        put_side_block(&mut batch, &hash, total_difficulty, &candidate.rlp);
+        self.db.store().write(batch)?;
+        // Before the merge the greater sum of difficulties wins, and of equals the first (EIP-3675 leaves
+        // the choice to the consensus layer afterwards: here, to the order in which blocks come).
+        if merged || total_difficulty > self.head.total_difficulty {
+            self.reorganise(hash)
+        } else {
+            Ok(Inserted::Side)
+        }
+    }
+}
+
+/// The rules about header and body.
+fn check_candidate(
+    rules: &Rules<'_>,
+    parent: &Head,
+    candidate: &Candidate,
+) -> Result<(), InsertError> {
+    check_header(rules, &parent.header, &candidate.header).map_err(|e| candidate.invalid(e))?;
+    candidate.body.clone().map_err(|e| candidate.invalid(e))?;
+    let expected = parent.total_difficulty + candidate.header.difficulty;
+    match candidate.total_difficulty {
+        Some(found) if found != expected => {
+            Err(candidate.invalid(InvalidReason::FileTotalDifficulty { found, expected }))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The first receipt that is not the one the file holds.
+fn different_receipt(
+    candidate: &Candidate,
+    receipts: &[ReceiptEnvelope],
+    comparable: bool,
+) -> Result<Option<usize>, InsertError> {
+    let Some(rlp) = candidate.receipts.as_ref().filter(|_| comparable) else { return Ok(None) };
+    let expected = decode_receipts(rlp).map_err(|e| candidate.invalid(e))?;
+    let different = expected.iter().zip(receipts).position(|(a, b)| a != b);
+    let shorter = expected.len().min(receipts.len());
+    Ok(different.or_else(|| (expected.len() != receipts.len()).then_some(shorter)))
+}

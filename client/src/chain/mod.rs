@@ -1,0 +1,129 @@
+//! The chain: which blocks are kept, which is the head, and how the head moves.
+//!
+//! [`Chain::insert`] takes one block: it extends the head, is known already, lies on a side branch, or makes
+//! a side branch the better one. Whatever happens, everything durable of a block (state, block, receipts,
+//! undo record, head) goes to the store in one atomic batch, so the store is always that of some head.
+
+mod db;
+mod error;
+mod genesis;
+mod head;
+mod insert;
+mod receipts;
+mod reorg;
+mod tables;
+
+pub use db::ChainDb;
+pub use error::{ChainError, InsertError, InvalidBlock, InvalidReason};
+pub use head::Head;
+pub use insert::{BlockStats, Candidate, Inserted};
+pub use receipts::{decode_stored_receipts, encode_stored_receipts};
+pub use tables::{TABLES, UNDO_BLOCKS};
+
+use crate::{consensus::RecentAncestors, executor::Executor};
+use alloy_primitives::B256;
+use polytrie_chainspec::ChainSpec;
+use polytrie_kv::Store;
+use polytrie_state::StateLayer;
+use std::{collections::VecDeque, sync::Arc};
+
+/// Bytes of analysed contract code kept in memory.
+const CODE_CACHE: usize = 64 << 20;
+
+/// What a chain checks and keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChainOptions {
+    /// Whether state and receipts roots are compared with the header's; everything else always is.
+    pub verify_roots: bool,
+    /// For how many blocks undo records are kept: the longest reorganisation.
+    pub undo_blocks: u64,
+}
+
+impl Default for ChainOptions {
+    fn default() -> Self {
+        Self { verify_roots: true, undo_blocks: UNDO_BLOCKS }
+    }
+}
+
+/// A chain of blocks and the state at its head.
+#[derive(Debug)]
+pub struct Chain {
+    spec: Arc<ChainSpec>,
+    db: ChainDb,
+    layer: Arc<dyn StateLayer>,
+    executor: Executor,
+    options: ChainOptions,
+    head: Head,
+    /// The last blocks up to the head, for the rules about ommers.
+    ancestors: RecentAncestors,
+    /// Hashes of the last 256 blocks up to the head, newest first, for BLOCKHASH.
+    hashes: VecDeque<B256>,
+}
+
+impl Chain {
+    /// Opens the chain in `store`, beginning with the genesis block if there is none yet.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails, holds another chain, or its state does not fit its head.
+    pub fn open(
+        spec: Arc<ChainSpec>,
+        store: Store,
+        layer: Arc<dyn StateLayer>,
+        options: ChainOptions,
+    ) -> Result<Self, ChainError> {
+        let db = ChainDb::new(store);
+        let head = match db.head()? {
+            Some(head) => head,
+            None => genesis::write(&spec, &db, &*layer)?,
+        };
+        genesis::check(&spec, &db)?;
+        if let Some(found) = layer.commitment().as_state_root()
+            && found != head.header.state_root
+            && options.verify_roots
+        {
+            return Err(ChainError::HeadState { number: head.number(), found, expected: head.header.state_root });
+        }
+        let mut chain = Self {
+            spec,
+            db,
+            layer,
+            executor: Executor::new(CODE_CACHE),
+            options,
+            ancestors: RecentAncestors::new(),
+            hashes: VecDeque::new(),
+            head,
+        };
+        chain.reload_recent()?;
+        Ok(chain)
+    }
+
+    /// The rules of this chain.
+    pub const fn spec(&self) -> &Arc<ChainSpec> {
+        &self.spec
+    }
+
+    /// What is kept of the chain.
+    pub const fn db(&self) -> &ChainDb {
+        &self.db
+    }
+
+    /// The state layer.
+    pub const fn layer(&self) -> &Arc<dyn StateLayer> {
+        &self.layer
+    }
+
+    /// The head.
+    pub const fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// Makes everything inserted so far durable.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    pub fn flush(&self) -> Result<(), ChainError> {
+        Ok(self.db.store().flush()?)
+    }
+}

@@ -1,0 +1,205 @@
+//! Going over to another branch, and going back.
+
+use super::{
+    Chain, Inserted,
+    db::{put_side_block, remove_block, remove_side_block},
+    error::{ChainError, InsertError, InvalidBlock},
+    insert::Candidate,
+};
+use crate::{
+    blocks::decode_block,
+    consensus::{Ancestor, OMMER_GENERATIONS, RecentAncestors},
+};
+use alloy_primitives::{B256, Bytes};
+use polytrie_kv::Batch;
+
+/// How far back BLOCKHASH reaches.
+const BLOCK_HASHES: usize = 256;
+
+impl Chain {
+    /// Takes blocks back until `number` is the head. They are gone afterwards.
+    ///
+    /// # Errors
+    ///
+    /// If an undo record is not kept any more ([`ChainError::NoUndo`]; nothing has changed then), or the
+    /// store fails.
+    pub fn unwind_to(&mut self, number: u64) -> Result<u64, ChainError> {
+        let head = self.head.number();
+        if number > head {
+            return Err(ChainError::AboveHead { asked: number, head });
+        }
+        self.check_undo(number)?;
+        for _ in number..head {
+            self.unwind_one(false)?;
+        }
+        self.reload_recent()?;
+        Ok(head - number)
+    }
+
+    /// Whether there is an undo record for every block above `number`.
+    fn check_undo(&self, number: u64) -> Result<(), ChainError> {
+        for above in number + 1..=self.head.number() {
+            if self.db.undo(above)?.is_none() {
+                return Err(ChainError::NoUndo { number: above, kept: self.options.undo_blocks });
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the block at the head back, keeping it as a block of another branch if asked to.
+    fn unwind_one(&mut self, keep: bool) -> Result<(), ChainError> {
+        let number = self.head.number();
+        let hash = self.head.hash();
+        let parent = self.db.block_head(number - 1)?;
+        let record = self
+            .db
+            .undo(number)?
+            .ok_or(ChainError::NoUndo { number, kept: self.options.undo_blocks })?;
+        let outcome = self.layer.undo(&record)?;
+        if let Some(found) = outcome.commitment.as_state_root()
+            && found != parent.header.state_root
+            && self.options.verify_roots
+        {
+            self.layer.discard()?;
+            let expected = parent.header.state_root;
+            return Err(ChainError::HeadState { number: number - 1, found, expected });
+        }
+        let mut batch = outcome.batch;
+        if keep && let Some(rlp) = self.db.block_rlp(number)? {
+            put_side_block(&mut batch, &hash, self.head.total_difficulty, &rlp);
+        }
+        remove_block(&mut batch, number, &hash, &parent.hash());
+        self.db.store().write(batch)?;
+        self.layer.accept()?;
+        self.head = parent;
+        Ok(())
+    }
+
+    /// Makes the branch that ends in the side block `tip` the chain. If one of its blocks turns out to be
+    /// invalid, that block and what follows it are forgotten and the old branch stays.
+    pub(super) fn reorganise(&mut self, tip: B256) -> Result<Inserted, InsertError> {
+        let (fork, branch) = self.side_branch(tip)?;
+        self.check_undo(fork)?;
+        let undone = self.head.number() - fork;
+        let mut old = Vec::new();
+        for number in fork + 1..=self.head.number() {
+            let missing = || ChainError::Corrupt(format!("block {number} is missing"));
+            old.push(self.db.block_rlp(number)?.ok_or_else(missing)?);
+        }
+        self.unwind_keeping(fork)?;
+        for (done, (_, rlp)) in branch.iter().enumerate() {
+            match self.replay(rlp.clone()) {
+                Ok(()) => {}
+                Err(InsertError::Invalid(invalid)) => {
+                    self.go_back(fork, &old, &branch[done..], invalid)?;
+                }
+                Err(broken) => return Err(broken),
+            }
+        }
+        tracing::info!(undone, executed = branch.len(), head = self.head.number(), "reorganised");
+        Ok(Inserted::Reorganised { undone, executed: branch.len() as u64 })
+    }
+
+    /// The old branch again, without the blocks of the new one that are invalid or stand on invalid ones.
+    fn go_back(
+        &mut self,
+        fork: u64,
+        old: &[Bytes],
+        invalid_blocks: &[(B256, Bytes)],
+        invalid: Box<InvalidBlock>,
+    ) -> Result<(), InsertError> {
+        self.unwind_keeping(fork)?;
+        for rlp in old {
+            self.replay(rlp.clone()).map_err(|error| match error {
+                InsertError::Invalid(was_valid) => ChainError::Corrupt(was_valid.to_string()).into(),
+                broken => broken,
+            })?;
+        }
+        let mut batch = Batch::new();
+        for (hash, _) in invalid_blocks {
+            remove_side_block(&mut batch, hash);
+        }
+        self.db.store().write(batch)?;
+        Err(invalid.into())
+    }
+
+    fn unwind_keeping(&mut self, number: u64) -> Result<(), ChainError> {
+        while self.head.number() > number {
+            self.unwind_one(true)?;
+        }
+        self.reload_recent()
+    }
+
+    fn replay(&mut self, rlp: Bytes) -> Result<(), InsertError> {
+        let candidate = Candidate::prepare(&self.spec, rlp)
+            .map_err(|e| ChainError::Corrupt(format!("a side block does not decode: {e}")))?;
+        self.extend(candidate).map(|_| ())
+    }
+
+    /// The side blocks that end in `tip`, oldest first, and the number of the block of the chain they stand
+    /// on.
+    fn side_branch(&self, tip: B256) -> Result<(u64, Vec<(B256, Bytes)>), ChainError> {
+        let mut branch = Vec::new();
+        let mut hash = tip;
+        let fork = loop {
+            if let Some(number) = self.db.number_of(&hash)? {
+                break number;
+            }
+            let (_, rlp) = self
+                .db
+                .side_block(&hash)?
+                .ok_or_else(|| ChainError::Corrupt(format!("side block {hash} is missing")))?;
+            let header = crate::blocks::decode_header(&rlp)
+                .map_err(|e| ChainError::Corrupt(format!("side block {hash}: {e}")))?;
+            branch.push((hash, rlp));
+            hash = header.parent_hash;
+        };
+        branch.reverse();
+        Ok((fork, branch))
+    }
+
+    /// The last blocks up to `hash`, on whatever branch it is.
+    pub(super) fn ancestors_of(&self, hash: B256) -> Result<RecentAncestors, ChainError> {
+        let mut blocks = Vec::new();
+        let mut next = hash;
+        while blocks.len() < OMMER_GENERATIONS {
+            let rlp = match self.db.number_of(&next)? {
+                Some(number) => self.db.block_rlp(number)?,
+                None => self.db.side_block(&next)?.map(|(_, rlp)| rlp),
+            };
+            let Some(rlp) = rlp else { break };
+            let block = decode_block(&rlp)
+                .map_err(|e| ChainError::Corrupt(format!("block {next} does not decode: {e}")))?;
+            let header = alloy_consensus::Sealed::new_unchecked(block.header, next);
+            let parent = header.parent_hash;
+            let number = header.number;
+            blocks.push(Ancestor::new(header, &block.body.ommers));
+            if number == 0 {
+                break;
+            }
+            next = parent;
+        }
+        Ok(blocks.into_iter().rev().collect())
+    }
+
+    /// Reads again what is remembered of the last blocks.
+    pub(super) fn reload_recent(&mut self) -> Result<(), ChainError> {
+        self.ancestors = self.ancestors_of(self.head.hash())?;
+        self.hashes.clear();
+        let mut number = self.head.number();
+        while self.hashes.len() < BLOCK_HASHES {
+            let Some((hash, _)) = self.db.canonical(number)? else { break };
+            self.hashes.push_back(hash);
+            let Some(before) = number.checked_sub(1) else { break };
+            number = before;
+        }
+        Ok(())
+    }
+
+    /// Remembers the new head.
+    pub(super) fn remember(&mut self, block: Ancestor) {
+        self.hashes.truncate(BLOCK_HASHES - 1);
+        self.hashes.push_front(block.header.hash());
+        self.ancestors.push(block);
+    }
+}

@@ -1,0 +1,27 @@
+//! Tables of the chain and the layout of their rows. Numbers are eight bytes, big-endian.
+
+use polytrie_kv::Table;
+
+/// Block number → the block's RLP, byte for byte as it was imported.
+pub(super) const BLOCKS: Table = Table::new(40, "Blocks", 8);
+/// Block number → hash ‖ total difficulty (32 bytes each).
+pub(super) const CANONICAL: Table = Table::new(41, "CanonicalHeaders", 8);
+/// Block hash → number, for blocks of the chain.
+pub(super) const NUMBERS: Table = Table::new(42, "HeaderNumbers", 32);
+/// Block number → receipts without blooms (see `receipts.rs`).
+pub(super) const RECEIPTS: Table = Table::new(43, "Receipts", 8);
+/// Block number → the state layer's undo record.
+pub(super) const UNDO: Table = Table::new(44, "UndoRecords", 8);
+/// Block hash → total difficulty (32 bytes) ‖ the block's RLP, for blocks of other branches.
+pub(super) const SIDE_BLOCKS: Table = Table::new(45, "SideBlocks", 32);
+/// `head` → number ‖ hash of the head.
+pub(super) const META: Table = Table::new(46, "ChainMeta", 16);
+
+/// Key of the head's row.
+pub(super) const HEAD_KEY: &[u8] = b"head";
+
+/// All tables of the chain.
+pub const TABLES: &[Table] = &[BLOCKS, CANONICAL, NUMBERS, RECEIPTS, UNDO, SIDE_BLOCKS, META];
+
+/// For how many blocks undo records are kept unless told otherwise.
+pub const UNDO_BLOCKS: u64 = 1_024;

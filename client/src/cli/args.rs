@@ -1,0 +1,96 @@
+//! Options that several commands share.
+
+use crate::{
+    chain::ChainOptions,
+    datadir::OpenOptions,
+    layers::{EngineOptions, LayerOptions},
+};
+use clap::Args;
+use polytrie_kv::StoreOptions;
+use std::path::PathBuf;
+
+/// Which data directory, and how to open it.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Data directory")]
+pub(super) struct DataArgs {
+    /// Directory of chain and state; made if it is not there.
+    #[arg(long, value_name = "DIR")]
+    datadir: Option<PathBuf>,
+    /// State layer: what keeps and authenticates the state. A new directory gets `mpt`; one that holds
+    /// something keeps its layer.
+    #[arg(long, value_name = "LAYER")]
+    state: Option<String>,
+    /// Key-value engine: mdbx, rocksdb or memory. A new directory gets `mdbx`; `memory` keeps nothing.
+    #[arg(long, value_name = "ENGINE")]
+    kv: Option<String>,
+    /// RocksDB reads and writes past the page cache.
+    #[arg(long = "kv.direct-io")]
+    direct_io: bool,
+    /// Bytes of RocksDB's block cache (k, M, G may follow).
+    #[arg(long = "kv.cache", value_name = "BYTES", value_parser = parse_bytes)]
+    kv_cache: Option<usize>,
+    /// Bytes of trie nodes kept in memory between blocks (k, M, G may follow).
+    #[arg(long = "trie.cache", value_name = "BYTES", value_parser = parse_bytes, default_value = "1G")]
+    trie_cache: usize,
+}
+
+impl DataArgs {
+    /// What to ask of the directory; the chain is left open.
+    pub(super) fn options(&self) -> OpenOptions {
+        OpenOptions {
+            datadir: self.datadir.clone(),
+            chain: None,
+            state: self.state.clone(),
+            kv: self.kv.clone(),
+            layer: LayerOptions { trie_cache: self.trie_cache },
+            engine: EngineOptions {
+                read_only: false,
+                direct_io: self.direct_io,
+                cache: self.kv_cache,
+            },
+            store: StoreOptions::default(),
+            chain_options: ChainOptions::default(),
+        }
+    }
+}
+
+/// Which chain.
+#[derive(Debug, Args)]
+pub(super) struct ChainArg {
+    /// mainnet, sepolia, holesky, hoodi, dev, or the path of a genesis.json as geth writes it. A directory
+    /// that holds a chain knows its own.
+    #[arg(long, value_name = "CHAIN")]
+    pub(super) chain: Option<String>,
+}
+
+/// A number of bytes: digits, then k, M or G (powers of 1024) if wanted.
+pub(super) fn parse_bytes(text: &str) -> Result<usize, String> {
+    let wrong = || format!("`{text}` is not a number of bytes; write for example 512M or 2G");
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let shift = match text[digits.len()..].to_ascii_lowercase().trim_end_matches("ib") {
+        "" | "b" => 0,
+        "k" | "kb" => 10,
+        "m" | "mb" => 20,
+        "g" | "gb" => 30,
+        _ => return Err(wrong()),
+    };
+    let number: usize = digits.parse().map_err(|_| wrong())?;
+    number.checked_mul(1 << shift).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_bytes;
+
+    #[test]
+    fn bytes_are_written_as_people_write_them() {
+        assert_eq!(parse_bytes("0"), Ok(0));
+        assert_eq!(parse_bytes("512"), Ok(512));
+        assert_eq!(parse_bytes("64k"), Ok(64 << 10));
+        assert_eq!(parse_bytes("512M"), Ok(512 << 20));
+        assert_eq!(parse_bytes("2GiB"), Ok(2 << 30));
+        for wrong in ["", "M", "12x", "-1", "1.5G", "99999999999G"] {
+            assert!(parse_bytes(wrong).is_err(), "{wrong}");
+        }
+    }
+}

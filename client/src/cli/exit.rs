@@ -1,0 +1,181 @@
+//! How a command ends: the exit codes of the contract, decided in one place.
+
+use crate::{
+    blocks::{BlockFileError, ExportError},
+    chain::ChainError,
+    datadir::OpenError,
+    import::ImportError,
+    layers::UnknownKind,
+};
+use polytrie_chainspec::ChainSpecError;
+use polytrie_kv::KvError;
+use polytrie_state::{StampError, StateError};
+use std::{
+    fmt,
+    io::{self, Write},
+    process::ExitCode,
+};
+
+pub(super) const DONE: u8 = 0;
+const INVALID: u8 = 1;
+pub(super) const USAGE: u8 = 2;
+const MACHINE: u8 = 3;
+const INTERRUPTED: u8 = 130;
+
+/// Why a command did not do what it was asked for.
+#[derive(Debug)]
+pub enum Failure {
+    /// A block or an input is invalid, or a comparison failed: exit code 1.
+    Invalid(String),
+    /// The command cannot be carried out as it was given: exit code 2.
+    Usage(String),
+    /// The machine failed us: exit code 3.
+    Machine(String),
+    /// The user asked to stop: exit code 130.
+    Interrupted(String),
+    /// Whoever read our output went away; nobody is left to be told. Exit code 0.
+    BrokenPipe,
+}
+
+impl Failure {
+    const fn code(&self) -> u8 {
+        match self {
+            Self::Invalid(_) => INVALID,
+            Self::Usage(_) => USAGE,
+            Self::Machine(_) => MACHINE,
+            Self::Interrupted(_) => INTERRUPTED,
+            Self::BrokenPipe => DONE,
+        }
+    }
+
+    /// An error of writing results.
+    pub(super) fn output(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::BrokenPipe,
+            _ => Self::Machine(format!("cannot write to standard output: {error}")),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid(text)
+            | Self::Usage(text)
+            | Self::Machine(text)
+            | Self::Interrupted(text) => f.write_str(text),
+            Self::BrokenPipe => f.write_str("broken pipe"),
+        }
+    }
+}
+
+pub(super) fn code(result: Result<(), Failure>) -> ExitCode {
+    let Err(failure) = result else { return ExitCode::from(DONE) };
+    let word = match &failure {
+        Failure::BrokenPipe => return ExitCode::from(DONE),
+        Failure::Interrupted(_) => "interrupted",
+        _ => "error",
+    };
+    let text = failure.to_string();
+    let text = text.strip_prefix("interrupted ").unwrap_or(&text);
+    let mut stderr = io::stderr().lock();
+    // Nothing is left to report to if this cannot be printed.
+    let _ = writeln!(stderr, "{word}: {text}");
+    ExitCode::from(failure.code())
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::NoDirectory | OpenError::NoChain => Self::Usage(error.to_string()),
+            OpenError::Empty(_) | OpenError::Foreign { .. } => Self::Usage(error.to_string()),
+            OpenError::Io { .. } => Self::Machine(error.to_string()),
+            OpenError::Unknown(error) => error.into(),
+            OpenError::Stamp(error) => error.into(),
+            OpenError::Spec(error) => error.into(),
+            OpenError::Store(error) => error.into(),
+            OpenError::State(error) => error.into(),
+            OpenError::Chain(error) => error.into(),
+        }
+    }
+}
+
+impl From<UnknownKind> for Failure {
+    fn from(error: UnknownKind) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+impl From<StampError> for Failure {
+    fn from(error: StampError) -> Self {
+        match error {
+            StampError::Mismatch { .. } | StampError::Format { .. } => Self::Usage(error.to_string()),
+            StampError::Unreadable { .. } | StampError::Io { .. } => Self::Machine(error.to_string()),
+        }
+    }
+}
+
+impl From<ChainSpecError> for Failure {
+    fn from(error: ChainSpecError) -> Self {
+        match error {
+            ChainSpecError::UnknownChain { .. } => Self::Usage(error.to_string()),
+            ChainSpecError::Read { .. } => Self::Machine(error.to_string()),
+            _ => Self::Invalid(error.to_string()),
+        }
+    }
+}
+
+impl From<KvError> for Failure {
+    fn from(error: KvError) -> Self {
+        Self::Machine(error.to_string())
+    }
+}
+
+impl From<StateError> for Failure {
+    fn from(error: StateError) -> Self {
+        match error {
+            StateError::Unsupported { .. } => Self::Usage(error.to_string()),
+            _ => Self::Machine(error.to_string()),
+        }
+    }
+}
+
+impl From<ChainError> for Failure {
+    fn from(error: ChainError) -> Self {
+        match error {
+            ChainError::Genesis { .. }
+            | ChainError::NoUndo { .. }
+            | ChainError::AboveHead { .. } => Self::Usage(error.to_string()),
+            ChainError::GenesisState { .. } => Self::Invalid(error.to_string()),
+            ChainError::State(error) => error.into(),
+            _ => Self::Machine(error.to_string()),
+        }
+    }
+}
+
+impl From<BlockFileError> for Failure {
+    fn from(error: BlockFileError) -> Self {
+        if error.is_io() { Self::Machine(error.to_string()) } else { Self::Invalid(error.to_string()) }
+    }
+}
+
+impl From<ExportError> for Failure {
+    fn from(error: ExportError) -> Self {
+        Self::Machine(error.to_string())
+    }
+}
+
+impl From<ImportError> for Failure {
+    fn from(error: ImportError) -> Self {
+        match error {
+            ImportError::Invalid { .. } | ImportError::OtherGenesis { .. } => {
+                Self::Invalid(error.to_string())
+            }
+            ImportError::File(error) => error.into(),
+            ImportError::Broken { .. } | ImportError::Output { .. } | ImportError::Worker => {
+                Self::Machine(error.to_string())
+            }
+            ImportError::Interrupted { .. } => Self::Interrupted(error.to_string()),
+        }
+    }
+}

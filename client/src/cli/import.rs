@@ -1,0 +1,144 @@
+//! `polytrie import`.
+
+use super::{
+    args::{ChainArg, DataArgs},
+    exit::Failure,
+    logging::LogArgs,
+};
+use crate::{
+    datadir::DataDir,
+    import::{self, CsvLog, Display, ImportEnd, ImportOptions, ImportReport, not_verified},
+};
+use clap::{Args, ValueEnum};
+use std::{
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    sync::{Arc, atomic::AtomicBool},
+    thread,
+};
+
+/// Import block files, executing and verifying every block.
+///
+/// Files are RLP streams as `geth export` writes them, the same gzipped, hex lines, or era1 files (or a
+/// directory of them); `-` is standard input. Blocks that are stored already are skipped, so a command that
+/// was interrupted goes on where it stopped when it is run again.
+#[derive(Debug, Args)]
+pub(super) struct ImportArgs {
+    /// Block files, in their order; `-` for standard input.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    chain: ChainArg,
+    /// Stop after this block.
+    #[arg(long, value_name = "N")]
+    to: Option<u64>,
+    /// What is compared with the headers: `full`, everything; `none`, not state roots and receipts roots.
+    #[arg(long, value_name = "HOW", default_value = "full")]
+    verify: Verify,
+    /// At an invalid block: `fail` exits with 1; `stop` warns and exits with 0. What came before is kept
+    /// either way.
+    #[arg(long, value_name = "HOW", default_value = "fail")]
+    on_invalid: OnInvalid,
+    /// Make blocks durable in groups of this many (or as soon as 64 MiB have gathered). After a crash, the
+    /// import goes on from the last group.
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
+    flush_every: u64,
+    /// Threads that decode blocks and recover senders ahead of execution [default: one a core]
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Write the result as JSON to this file; `-` for standard output.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write one line of figures a block to this file.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    #[command(flatten)]
+    data: DataArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Verify {
+    /// Everything.
+    Full,
+    /// All but state and receipts roots.
+    None,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OnInvalid {
+    /// Warn and exit with 0.
+    Stop,
+    /// Exit with 1.
+    Fail,
+}
+
+pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
+    let mut options = args.data.options();
+    options.chain = args.chain.chain;
+    options.store.flush_every = args.flush_every;
+    options.chain_options.verify_roots = args.verify == Verify::Full;
+    let interrupt = on_interrupt()?;
+    let (mut chain, dir) = DataDir::open(&options, true)?.into_chain()?;
+    let csv = args.csv.as_deref().map(CsvLog::create).transpose()?;
+    let display = match (logging.is_quiet(), logging.can_draw()) {
+        (true, _) => Display::Quiet,
+        (false, true) => Display::Bar,
+        (false, false) => Display::Lines,
+    };
+    let threads = args
+        .threads
+        .unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+    let ImportEnd { report, error } = import::import(
+        &mut chain,
+        ImportOptions { files: args.files, to: args.to, threads, interrupt, display, csv },
+    );
+    tracing::info!("{}", report.summary());
+    for note in not_verified(&chain, &report) {
+        tracing::warn!("{note}");
+    }
+    let json_to_stdout = args.json.as_deref() == Some(Path::new("-"));
+    if let Some(file) = &args.json {
+        write_json(file, &report)?;
+    }
+    if !json_to_stdout {
+        let verified = match (args.verify, dir.kind.canonical) {
+            (Verify::Full, true) => "every state root verified",
+            (Verify::Full, false) => "state root not comparable",
+            (Verify::None, _) => "roots not verified",
+        };
+        let head = &report.head;
+        let line = format!("head {} {} state root {} ({verified})", head.number, head.hash, head.state_root);
+        writeln!(io::stdout(), "{line}").map_err(|e| Failure::output(&e))?;
+    }
+    match error {
+        Some(error) if error.is_invalid_block() && args.on_invalid == OnInvalid::Stop => {
+            tracing::warn!("stopped: {error}");
+            Ok(())
+        }
+        Some(error) => Err(error.into()),
+        None => Ok(()),
+    }
+}
+
+fn write_json(file: &Path, report: &ImportReport) -> Result<(), Failure> {
+    let mut text = serde_json::to_string_pretty(report)
+        .map_err(|e| Failure::Machine(format!("the report does not serialise: {e}")))?;
+    text.push('\n');
+    if file == Path::new("-") {
+        return io::stdout().write_all(text.as_bytes()).map_err(|e| Failure::output(&e));
+    }
+    fs::write(file, text)
+        .map_err(|e| Failure::Machine(format!("cannot write {}: {e}", file.display())))
+}
+
+/// A flag that the first SIGINT or SIGTERM sets; the second one ends the process at once.
+fn on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
+            .map_err(|e| Failure::Machine(format!("cannot watch for signals: {e}")))?;
+    }
+    Ok(flag)
+}

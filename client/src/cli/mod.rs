@@ -1,0 +1,56 @@
+//! The command line: one file per command.
+
+mod args;
+mod exit;
+mod export;
+mod import;
+mod init;
+mod logging;
+
+pub use exit::Failure;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// An Ethereum execution client whose state layer is a part you can swap.
+///
+/// The same blocks run through the same EVM; what keeps and authenticates the state is chosen with --state.
+/// Logs and progress go to standard error, results to standard output.
+///
+/// Exit codes: 0 done; 1 a block or an input is invalid, or a comparison failed; 2 wrong usage; 3 the machine
+/// failed (a file that cannot be read, a full disk, a damaged store); 130 interrupted, can be resumed.
+#[derive(Debug, Parser)]
+#[command(name = "polytrie", version, max_term_width = 100)]
+struct Cli {
+    #[command(flatten)]
+    logging: logging::LogArgs,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Init(init::InitArgs),
+    Import(import::ImportArgs),
+    Export(export::ExportArgs),
+}
+
+/// Runs the program with the arguments of the process.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let code = if error.use_stderr() { exit::USAGE } else { exit::DONE };
+            // Nothing is left to report to if this cannot be printed.
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    cli.logging.start();
+    let result = match cli.command {
+        Command::Init(args) => init::run(args),
+        Command::Import(args) => import::run(args, &cli.logging),
+        Command::Export(args) => export::run(args),
+    };
+    exit::code(result)
+}

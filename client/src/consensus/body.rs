@@ -1,0 +1,87 @@
+//! A body against its header.
+
+use super::{error::ConsensusError, transactions::check_transaction};
+use alloy_consensus::{Block, Transaction, TxEnvelope, proofs};
+use alloy_hardforks::EthereumHardfork;
+use polytrie_chainspec::Rules;
+
+/// The longest encoding of a block from Osaka on, in bytes: 10 MiB less a margin of 2 MiB for the
+/// beacon block around it (EIP-7934).
+pub const MAX_RLP_BLOCK_SIZE: usize = 8 * 1024 * 1024;
+
+/// Checks that the body is the one the header names, and every rule about it that needs no other block:
+/// the roots, the size of the block, each transaction, the blob gas.
+///
+/// `rules` are those of the block. The header must have passed [`check_header`](super::check_header),
+/// and [`check_ommers`](super::check_ommers) does the rest for a body with ommers.
+///
+/// # Errors
+///
+/// The first rule that the body breaks.
+pub fn check_body(rules: &Rules<'_>, block: &Block<TxEnvelope>) -> Result<(), ConsensusError> {
+    let Block { header, body } = block;
+    if rules.is(EthereumHardfork::Osaka) {
+        let found = Block::rlp_length_for(header, body);
+        if found > MAX_RLP_BLOCK_SIZE {
+            return Err(ConsensusError::BlockTooLarge {
+                found,
+                max: MAX_RLP_BLOCK_SIZE,
+            });
+        }
+    }
+
+    let expected = proofs::calculate_ommers_root(&body.ommers);
+    if header.ommers_hash != expected {
+        return Err(ConsensusError::OmmersHash {
+            found: header.ommers_hash,
+            expected,
+        });
+    }
+    check_withdrawals(rules, block)?;
+    let expected = proofs::calculate_transaction_root(&body.transactions);
+    if header.transactions_root != expected {
+        return Err(ConsensusError::TransactionsRoot {
+            found: header.transactions_root,
+            expected,
+        });
+    }
+
+    let mut blob_gas = 0u64;
+    for (index, tx) in body.transactions.iter().enumerate() {
+        check_transaction(rules, tx)
+            .map_err(|source| ConsensusError::Transaction { index, source })?;
+        blob_gas = blob_gas.saturating_add(tx.blob_gas_used().unwrap_or(0));
+    }
+    // The most a block may have was checked against the header's field.
+    match header.blob_gas_used {
+        Some(found) if found != blob_gas => Err(ConsensusError::BlobGasUsed {
+            found,
+            expected: blob_gas,
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn check_withdrawals(rules: &Rules<'_>, block: &Block<TxEnvelope>) -> Result<(), ConsensusError> {
+    let fork = EthereumHardfork::Shanghai;
+    match (&block.body.withdrawals, rules.is(fork)) {
+        (None, false) => Ok(()),
+        (None, true) => Err(ConsensusError::WithdrawalsMissing),
+        (Some(withdrawals), false) => Err(ConsensusError::WithdrawalsUnexpected {
+            found: withdrawals.len(),
+        }),
+        (Some(withdrawals), true) => {
+            let field = "withdrawals root";
+            let found = block
+                .header
+                .withdrawals_root
+                .ok_or(ConsensusError::MissingField { field, fork })?;
+            let expected = proofs::calculate_withdrawals_root(withdrawals);
+            if found == expected {
+                Ok(())
+            } else {
+                Err(ConsensusError::WithdrawalsRoot { found, expected })
+            }
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Ommers: headers of blocks that lost, which a block may still reward.
+
+use super::{
+    error::{ConsensusError, OmmerError},
+    header::check_header,
+};
+use alloy_consensus::{Header, Sealed};
+use alloy_primitives::B256;
+use polytrie_chainspec::Rules;
+use std::collections::VecDeque;
+
+/// The most ommers a block may have.
+pub const MAX_OMMERS: usize = 2;
+
+/// How many blocks before a block matter for its ommers: the parent of an ommer must be among them,
+/// and the ommer must be neither one of them nor an ommer of one of them.
+pub const OMMER_GENERATIONS: usize = 7;
+
+/// What a block must leave behind so that the ommers of later blocks can be checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ancestor {
+    /// The block's header.
+    pub header: Sealed<Header>,
+    /// The hashes of the block's ommers.
+    pub ommers: Vec<B256>,
+}
+
+impl Ancestor {
+    /// The ancestor that a block becomes once it is part of the chain.
+    #[must_use]
+    pub fn new(header: Sealed<Header>, ommers: &[Header]) -> Self {
+        Self {
+            header,
+            ommers: ommers.iter().map(Header::hash_slow).collect(),
+        }
+    }
+}
+
+/// The last [`OMMER_GENERATIONS`] blocks of a chain, up to its head.
+///
+/// An importer pushes each block it accepts. After a reorganisation it collects the blocks of the new
+/// branch from its store instead, oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecentAncestors {
+    /// From the head backwards, each the parent of the one before it.
+    blocks: VecDeque<Ancestor>,
+}
+
+impl RecentAncestors {
+    /// The ancestors of a block of which nothing is known yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            blocks: VecDeque::new(),
+        }
+    }
+
+    /// Adds the block that now is the head. A block that does not follow the former head starts anew:
+    /// everything before it is forgotten.
+    pub fn push(&mut self, block: Ancestor) {
+        if self
+            .head()
+            .is_some_and(|head| head.hash() != block.header.parent_hash)
+        {
+            self.blocks.clear();
+        }
+        self.blocks.truncate(OMMER_GENERATIONS - 1);
+        self.blocks.push_front(block);
+    }
+
+    /// The head: the block pushed last.
+    #[must_use]
+    pub fn head(&self) -> Option<&Sealed<Header>> {
+        self.blocks.front().map(|block| &block.header)
+    }
+
+    /// Whether no block is missing: there are [`OMMER_GENERATIONS`] of them, or they reach back to the
+    /// genesis block. While one is missing, a valid ommer may be refused.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.blocks.len() == OMMER_GENERATIONS
+            || self
+                .blocks
+                .back()
+                .is_some_and(|oldest| oldest.header.number == 0)
+    }
+
+    fn find(&self, hash: B256) -> Option<&Sealed<Header>> {
+        self.blocks
+            .iter()
+            .map(|block| &block.header)
+            .find(|header| header.hash() == hash)
+    }
+
+    fn has_ommer(&self, hash: B256) -> bool {
+        self.blocks.iter().any(|block| block.ommers.contains(&hash))
+    }
+}
+
+impl FromIterator<Ancestor> for RecentAncestors {
+    /// From blocks in the order of the chain, oldest first.
+    fn from_iter<I: IntoIterator<Item = Ancestor>>(blocks: I) -> Self {
+        let mut recent = Self::new();
+        blocks.into_iter().for_each(|block| recent.push(block));
+        recent
+    }
+}
+
+/// Checks the ommers of a block: none after the merge, at most two before it; each a valid header on
+/// top of one of the blocks before the parent (yellow paper, section 11.1), not itself part of the
+/// chain, and not included before.
+///
+/// `rules` and `header` are those of the block, `ancestors` end with its parent and should be
+/// [complete](RecentAncestors::is_complete). Costs nothing for a block without ommers. That the list is
+/// the one whose hash is in the header is [`check_body`](super::check_body)'s.
+///
+/// # Errors
+///
+/// The first rule that an ommer breaks, or [`ConsensusError::ParentHash`] if `ancestors` end with
+/// another block than the parent.
+pub fn check_ommers(
+    rules: &Rules<'_>,
+    header: &Header,
+    ommers: &[Header],
+    ancestors: &RecentAncestors,
+) -> Result<(), ConsensusError> {
+    if ommers.is_empty() {
+        return Ok(());
+    }
+    let max = if rules.merged { 0 } else { MAX_OMMERS };
+    if ommers.len() > max {
+        return Err(ConsensusError::TooManyOmmers {
+            found: ommers.len(),
+            max,
+        });
+    }
+    if let Some(head) = ancestors.head()
+        && head.hash() != header.parent_hash
+    {
+        return Err(ConsensusError::ParentHash {
+            found: header.parent_hash,
+            expected: head.hash(),
+        });
+    }
+    let hashes: Vec<B256> = ommers.iter().map(Header::hash_slow).collect();
+    for (index, (ommer, &hash)) in ommers.iter().zip(&hashes).enumerate() {
+        let checked = if hashes[..index].contains(&hash) {
+            Err(OmmerError::AlreadyIncluded)
+        } else {
+            check_ommer(rules, header, ommer, hash, ancestors)
+        };
+        checked.map_err(|source| ConsensusError::Ommer {
+            index,
+            hash,
+            source: Box::new(source),
+        })?;
+    }
+    Ok(())
+}
+
+fn check_ommer(
+    rules: &Rules<'_>,
+    header: &Header,
+    ommer: &Header,
+    hash: B256,
+    ancestors: &RecentAncestors,
+) -> Result<(), OmmerError> {
+    if ancestors.has_ommer(hash) {
+        return Err(OmmerError::AlreadyIncluded);
+    }
+    if ancestors.find(hash).is_some() {
+        return Err(OmmerError::IsAncestor);
+    }
+    let parent = ommer.parent_hash;
+    if parent == header.parent_hash {
+        return Err(OmmerError::SiblingOfBlock { parent });
+    }
+    let Some(parent) = ancestors.find(parent) else {
+        return Err(OmmerError::UnknownParent {
+            parent,
+            generations: OMMER_GENERATIONS,
+        });
+    };
+    // The parent lies before a block that is not past the merge, so neither is its other child.
+    let ommer_rules = rules.spec.rules(ommer.number, ommer.timestamp, false);
+    check_header(&ommer_rules, parent, ommer)?;
+    Ok(())
+}

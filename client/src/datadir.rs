@@ -1,0 +1,250 @@
+//! The data directory: whose it is, and opening what is in it.
+//!
+//! ```text
+//! D/polytrie.json   the stamp: layer, engine, chain, format; written before anything else
+//! D/LOCK            held while a process works here
+//! D/db/             the engine's files
+//! ```
+
+use crate::{
+    chain::{Chain, ChainDb, ChainError, ChainOptions, TABLES},
+    layers::{
+        self, DEFAULT_ENGINE, DEFAULT_LAYER, EngineError, EngineOptions, LayerKind, LayerOptions,
+        UnknownKind,
+    },
+};
+use polytrie_chainspec::{ChainSpec, ChainSpecError};
+use polytrie_kv::{DirLock, KvError, Store, StoreOptions};
+use polytrie_state::{CODE_TABLE, Stamp, StampError, StateError, StateLayer};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use thiserror::Error;
+
+/// What is asked of a data directory; `None` means whatever it holds, or the default for a new one.
+#[derive(Debug, Clone, Default)]
+pub struct OpenOptions {
+    /// The directory; not needed by the memory engine.
+    pub datadir: Option<PathBuf>,
+    /// `--chain`.
+    pub chain: Option<String>,
+    /// `--state`.
+    pub state: Option<String>,
+    /// `--kv`.
+    pub kv: Option<String>,
+    /// Settings of the layer.
+    pub layer: LayerOptions,
+    /// Settings of the engine.
+    pub engine: EngineOptions,
+    /// Settings of the store above it.
+    pub store: StoreOptions,
+    /// What the chain checks and keeps.
+    pub chain_options: ChainOptions,
+}
+
+/// An open data directory.
+#[derive(Debug)]
+pub struct DataDir {
+    /// Its stamp.
+    pub stamp: Stamp,
+    /// Its state layer's kind.
+    pub kind: &'static LayerKind,
+    /// The store.
+    pub store: Store,
+    /// The state layer.
+    pub layer: Arc<dyn StateLayer>,
+    chain_options: ChainOptions,
+    /// The rules, if they were needed to open it.
+    spec: Option<Arc<ChainSpec>>,
+    /// Keeps other processes out until everything else is closed (fields drop in this order).
+    _lock: Option<DirLock>,
+}
+
+/// A data directory cannot be opened.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// No directory was named.
+    #[error("--datadir is needed: the directory where chain and state are kept (or use --kv memory to keep nothing)")]
+    NoDirectory,
+    /// No chain was named.
+    #[error("--chain is needed for a new data directory: mainnet, sepolia, holesky, hoodi, dev, or the path of a genesis.json")]
+    NoChain,
+    /// There is nothing in the directory.
+    #[error("there is no data of polytrie in {}; make some with `polytrie import` or `polytrie init`", .0.display())]
+    Empty(PathBuf),
+    /// There is something in the directory that is not ours.
+    #[error("{} is not empty and holds no {stamp}; choose an empty directory for --datadir", path.display(), stamp = polytrie_state::STAMP_FILE)]
+    Foreign {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The directory cannot be created or read.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The directory.
+        path: PathBuf,
+        /// The operating system's words.
+        source: io::Error,
+    },
+    /// No such layer or engine.
+    #[error(transparent)]
+    Unknown(#[from] UnknownKind),
+    /// It holds something else.
+    #[error(transparent)]
+    Stamp(#[from] StampError),
+    /// The chain's rules cannot be loaded.
+    #[error(transparent)]
+    Spec(#[from] ChainSpecError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] KvError),
+    /// The layer failed.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The chain cannot be opened.
+    #[error(transparent)]
+    Chain(#[from] ChainError),
+}
+
+impl From<EngineError> for OpenError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Unknown(error) => error.into(),
+            EngineError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl DataDir {
+    /// Opens a data directory, making it if `create` says so and it is empty.
+    ///
+    /// # Errors
+    ///
+    /// If it holds something else than what was asked for, is in use, or cannot be read or created.
+    pub fn open(options: &OpenOptions, create: bool) -> Result<Self, OpenError> {
+        if options.kv.as_deref() == Some("memory") {
+            return Self::in_memory(options);
+        }
+        let dir = options.datadir.as_deref().ok_or(OpenError::NoDirectory)?;
+        let stamp = if dir.exists() { Stamp::read(dir)? } else { None };
+        match stamp {
+            Some(stamp) => Self::reopen(options, dir, stamp),
+            None if create => Self::create(options, dir),
+            None => Err(OpenError::Empty(dir.to_owned())),
+        }
+    }
+
+    /// The chain in it; begins with the genesis block where there is none.
+    ///
+    /// # Errors
+    ///
+    /// If the rules cannot be loaded or the store fails.
+    pub fn into_chain(self) -> Result<(Chain, Self), OpenError> {
+        let spec = match &self.spec {
+            Some(spec) => Arc::clone(spec),
+            None => ChainSpec::load(&self.stamp.chain)?,
+        };
+        let chain =
+            Chain::open(spec, self.store.clone(), Arc::clone(&self.layer), self.chain_options)?;
+        Ok((chain, self))
+    }
+
+    /// What is kept of the chain, without its rules.
+    pub fn chain_db(&self) -> ChainDb {
+        ChainDb::new(self.store.clone())
+    }
+
+    fn reopen(options: &OpenOptions, dir: &Path, stamp: Stamp) -> Result<Self, OpenError> {
+        let kind = layers::layer(&stamp.state);
+        stamp.expect(dir, "the state layer", &stamp.state, options.state.as_deref())?;
+        stamp.expect(dir, "the engine", &stamp.kv, options.kv.as_deref())?;
+        let kind = kind?;
+        let spec = options.chain.as_deref().map(ChainSpec::load).transpose()?;
+        if let Some(spec) = &spec
+            && spec.genesis_hash() != stamp.genesis_hash
+        {
+            let found = format!("{} (genesis {})", stamp.chain, stamp.genesis_hash);
+            let asked = format!("{} (genesis {})", spec.name(), spec.genesis_hash());
+            stamp.expect(dir, "the chain", &found, Some(&asked))?;
+        }
+        let lock = if options.engine.read_only { None } else { Some(DirLock::acquire(dir)?) };
+        Self::assemble(options, dir, stamp, kind, spec, lock)
+    }
+
+    fn create(options: &OpenOptions, dir: &Path) -> Result<Self, OpenError> {
+        let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
+        let chain = options.chain.as_deref().ok_or(OpenError::NoChain)?;
+        let spec = ChainSpec::load(chain)?;
+        let io = |action| move |source| OpenError::Io { action, path: dir.to_owned(), source };
+        if dir.exists() {
+            // A lock file may be left over from an attempt that ended before the stamp was written.
+            let foreign = fs::read_dir(dir).map_err(io("read"))?.filter_map(Result::ok).any(|e| {
+                let name = e.file_name();
+                name != "LOCK" && name != format!("{}.tmp", polytrie_state::STAMP_FILE).as_str()
+            });
+            if foreign {
+                return Err(OpenError::Foreign { path: dir.to_owned() });
+            }
+        }
+        fs::create_dir_all(dir).map_err(io("create the data directory"))?;
+        let lock = DirLock::acquire(dir)?;
+        let kv = options.kv.as_deref().unwrap_or(DEFAULT_ENGINE);
+        let stamp = Self::stamp(options, kind, kv, &spec);
+        // The engine first: a stamp must not stand beside an engine that cannot be opened at all.
+        layers::open_engine(kv, &dir.join("db"), &tables(kind), options.engine)?;
+        stamp.write(dir)?;
+        Self::assemble(options, dir, stamp, kind, Some(spec), Some(lock))
+    }
+
+    fn in_memory(options: &OpenOptions) -> Result<Self, OpenError> {
+        let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
+        let spec = ChainSpec::load(options.chain.as_deref().ok_or(OpenError::NoChain)?)?;
+        let stamp = Self::stamp(options, kind, "memory", &spec);
+        Self::assemble(options, Path::new(""), stamp, kind, Some(spec), None)
+    }
+
+    fn stamp(options: &OpenOptions, kind: &LayerKind, kv: &str, spec: &ChainSpec) -> Stamp {
+        // A relative path would mean another file in another working directory.
+        let chain = match fs::canonicalize(spec.name()) {
+            Ok(path) if Path::new(spec.name()).is_file() => path.display().to_string(),
+            _ => spec.name().to_owned(),
+        };
+        Stamp {
+            format: Stamp::FORMAT,
+            state: kind.name.to_owned(),
+            kv: kv.to_owned(),
+            parameters: layers::baked_parameters(kind, &options.layer),
+            chain,
+            chain_id: spec.chain_id(),
+            genesis_hash: spec.genesis_hash(),
+            created_by: concat!("polytrie ", env!("CARGO_PKG_VERSION")).to_owned(),
+        }
+    }
+
+    fn assemble(
+        options: &OpenOptions,
+        dir: &Path,
+        stamp: Stamp,
+        kind: &'static LayerKind,
+        spec: Option<Arc<ChainSpec>>,
+        lock: Option<DirLock>,
+    ) -> Result<Self, OpenError> {
+        let tables = tables(kind);
+        let engine = layers::open_engine(&stamp.kv, &dir.join("db"), &tables, options.engine)?;
+        let store = Store::open(engine, &tables, options.store.clone())?;
+        let layer = (kind.open)(store.clone(), &options.layer)?;
+        let chain_options = options.chain_options;
+        Ok(Self { stamp, kind, store, layer, chain_options, spec, _lock: lock })
+    }
+}
+
+fn tables(kind: &LayerKind) -> Vec<polytrie_kv::Table> {
+    let mut tables = kind.tables.to_vec();
+    tables.push(CODE_TABLE);
+    tables.extend_from_slice(TABLES);
+    tables
+}

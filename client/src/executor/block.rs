@@ -1,0 +1,33 @@
+//! What is executed.
+
+use alloy_consensus::{Block, Header, TxEnvelope};
+use alloy_eips::eip4895::Withdrawal;
+use alloy_primitives::Address;
+
+/// The parts of a block that execution needs, with the senders that were recovered ahead of it.
+#[derive(Debug, Clone, Copy)]
+pub struct BlockToExecute<'a> {
+    /// The header. Its gas used, roots and bloom are not read.
+    pub header: &'a Header,
+    /// The transactions.
+    pub transactions: &'a [TxEnvelope],
+    /// The sender of each transaction, in the same order.
+    pub senders: &'a [Address],
+    /// The ommers; they are rewarded before the merge.
+    pub ommers: &'a [Header],
+    /// The withdrawals, from Shanghai on.
+    pub withdrawals: Option<&'a [Withdrawal]>,
+}
+
+impl<'a> BlockToExecute<'a> {
+    /// All of a block.
+    pub fn new(block: &'a Block<TxEnvelope>, senders: &'a [Address]) -> Self {
+        Self {
+            header: &block.header,
+            transactions: &block.body.transactions,
+            senders,
+            ommers: &block.body.ommers,
+            withdrawals: block.body.withdrawals.as_ref().map(|withdrawals| withdrawals.as_slice()),
+        }
+    }
+}

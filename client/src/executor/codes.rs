@@ -1,0 +1,115 @@
+//! Contract code that is ready to run, kept from block to block.
+
+use alloy_primitives::{B256, map::B256HashMap};
+use revm::bytecode::Bytecode;
+
+/// What an entry costs beside its bytes: keys, table, reference counts.
+const ENTRY_OVERHEAD: usize = 160;
+
+/// Code by its hash with its jump destinations found, so that this is not done again in every block.
+///
+/// Holds about `limit` bytes: the entries used most recently, in two generations. When the young one is full it becomes
+/// the old one, and the old one is dropped with all that was not used since.
+#[derive(Debug)]
+pub struct CodeCache {
+    young: B256HashMap<Bytecode>,
+    old: B256HashMap<Bytecode>,
+    young_bytes: usize,
+    limit: usize,
+}
+
+impl CodeCache {
+    /// An empty cache that holds about `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        Self { young: B256HashMap::default(), old: B256HashMap::default(), young_bytes: 0, limit }
+    }
+
+    /// The code with this hash, if it is here.
+    pub fn get(&mut self, hash: &B256) -> Option<Bytecode> {
+        if let Some(code) = self.young.get(hash) {
+            return Some(code.clone());
+        }
+        let code = self.old.remove(hash)?;
+        self.insert(*hash, code.clone());
+        Some(code)
+    }
+
+    /// Keeps code that has this hash.
+    pub fn insert(&mut self, hash: B256, code: Bytecode) {
+        let bytes = size(&code);
+        if self.young_bytes + bytes > self.limit / 2 {
+            self.old = std::mem::take(&mut self.young);
+            self.young_bytes = 0;
+        }
+        if self.young.insert(hash, code).is_none() {
+            self.young_bytes += bytes;
+        }
+    }
+
+    /// Bytes held, roughly.
+    pub fn bytes(&self) -> usize {
+        self.young_bytes + self.old.values().map(size).sum::<usize>()
+    }
+}
+
+/// The code itself, one bit a byte for the jump destinations, and the overhead.
+fn size(code: &Bytecode) -> usize {
+    let length = code.original_byte_slice().len();
+    length + length / 8 + ENTRY_OVERHEAD
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::{Bytes, keccak256};
+
+    fn code(index: u16) -> (B256, Bytecode) {
+        let mut bytes = vec![0x5b; 1000];
+        bytes[..2].copy_from_slice(&index.to_be_bytes());
+        (keccak256(&bytes), Bytecode::new_legacy(Bytes::from(bytes)))
+    }
+
+    #[test]
+    fn never_holds_more_than_its_limit() {
+        let mut cache = CodeCache::new(100_000);
+        for index in 0..1000 {
+            let (hash, code) = code(index);
+            cache.insert(hash, code);
+            assert!(cache.bytes() <= 100_000);
+        }
+    }
+
+    #[test]
+    fn keeps_what_is_used() {
+        let mut cache = CodeCache::new(100_000);
+        let (hot, hot_code) = code(0);
+        cache.insert(hot, hot_code.clone());
+        for index in 1..1000 {
+            let (hash, code) = code(index);
+            cache.insert(hash, code);
+            assert_eq!(cache.get(&hot), Some(hot_code.clone()));
+        }
+        let (cold, _) = code(1);
+        assert_eq!(cache.get(&cold), None);
+    }
+
+    #[test]
+    fn the_same_code_counts_once() {
+        let mut cache = CodeCache::new(100_000);
+        let (hash, code) = code(0);
+        for _ in 0..1000 {
+            cache.insert(hash, code.clone());
+        }
+        assert_eq!(cache.bytes(), size(&code));
+    }
+
+    #[test]
+    fn a_limit_of_zero_keeps_one_generation_of_one() {
+        let mut cache = CodeCache::new(0);
+        for index in 0..10 {
+            let (hash, code) = code(index);
+            cache.insert(hash, code);
+        }
+        assert!(cache.bytes() <= 2 * size(&code(0).1));
+    }
+}

@@ -1,0 +1,24 @@
+//! The EVM's environment, from a header and the rules of its block.
+
+use alloy_consensus::Header;
+use alloy_evm::EvmEnv;
+use polytrie_chainspec::Rules;
+
+use super::schedule::Schedule;
+
+/// Block and configuration for the EVM.
+///
+/// Base fee, blob fee, difficulty or PREVRANDAO, the gas cap of a transaction (EIP-7825) and the blob limits follow from
+/// header and rules; whether EIP-1283 is in force is not part of it.
+pub(super) fn environment(header: &Header, rules: &Rules<'_>) -> EvmEnv {
+    let mut env =
+        EvmEnv::for_eth_block(header, Schedule(*rules), rules.spec.chain_id(), rules.blob_params());
+    let spec_id = rules.spec_id();
+    if env.cfg_env.spec != spec_id {
+        env.cfg_env.set_spec_and_mainnet_gas_params(spec_id);
+    }
+    if let Some(limit) = rules.spec.contract_size_limit() {
+        env.cfg_env.limit_contract_code_size = Some(limit);
+    }
+    env
+}

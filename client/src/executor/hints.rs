@@ -1,0 +1,38 @@
+//! What a block says beforehand about the state it will touch.
+
+use alloy_consensus::{Transaction, TxEnvelope};
+use alloy_primitives::U256;
+use polytrie_state::{Access, Session};
+
+use super::BlockToExecute;
+
+/// Tells the layer what `block` will touch as far as its bytes show: beneficiary, senders, recipients, access lists,
+/// withdrawals, ommers. Does nothing if the layer does not care.
+pub(super) fn announce(session: &mut Session, block: &BlockToExecute<'_>) {
+    if !session.wants_hints() {
+        return;
+    }
+    for (tx, sender) in block.transactions.iter().zip(block.senders) {
+        session.hint(Access::Account(*sender));
+        announce_transaction(session, tx);
+    }
+    session.hint(Access::Account(block.header.beneficiary));
+    for ommer in block.ommers {
+        session.hint(Access::Account(ommer.beneficiary));
+    }
+    for withdrawal in block.withdrawals.unwrap_or_default() {
+        session.hint(Access::Account(withdrawal.address));
+    }
+}
+
+fn announce_transaction(session: &mut Session, tx: &TxEnvelope) {
+    if let Some(recipient) = tx.to() {
+        session.hint(Access::Account(recipient));
+    }
+    for item in tx.access_list().into_iter().flat_map(|list| list.iter()) {
+        session.hint(Access::Account(item.address));
+        for slot in &item.storage_keys {
+            session.hint(Access::SlotRead(item.address, U256::from_be_bytes(slot.0)));
+        }
+    }
+}

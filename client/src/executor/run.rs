@@ -1,0 +1,269 @@
+//! Running a block.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+use alloy_consensus::{
+    Eip658Value, Header, ReceiptEnvelope, TxEnvelope, transaction::Recovered,
+};
+use alloy_eips::{eip4895::Withdrawal, eip7685::Requests};
+use alloy_evm::{
+    Evm,
+    block::BlockExecutor as _,
+    eth::{EthBlockExecutionCtx, EthBlockExecutor, receipt_builder::AlloyReceiptBuilder},
+};
+use alloy_hardforks::{EthereumHardfork, EthereumHardforks};
+use alloy_primitives::{Address, B256};
+use polytrie_chainspec::Rules;
+use polytrie_state::Session;
+use revm_state_hooks::HookedEvm;
+
+use super::{
+    BlockHashes, BlockInvalid, BlockToExecute, CodeCache, ExecuteError, InternalError, dao,
+    database::SessionDatabase, environment::environment, hints, schedule::Schedule,
+};
+
+/// Executes blocks. Holds what is worth keeping between them: code that is ready to run.
+#[derive(Debug)]
+pub struct Executor {
+    codes: CodeCache,
+}
+
+/// What came of a block. The state changes are in the session.
+#[derive(Debug, Clone)]
+pub struct Executed {
+    /// One receipt a transaction, each with the bloom of its logs.
+    pub receipts: Vec<ReceiptEnvelope>,
+    /// Gas that all transactions used.
+    pub gas_used: u64,
+    /// Blob gas that all transactions used; 0 before Cancun.
+    pub blob_gas_used: u64,
+    /// Requests to the consensus layer (EIP-7685); `None` before Prague.
+    pub requests: Option<Requests>,
+    /// Whether the root of the receipts can be compared with the header's. Before Byzantium a receipt holds the state
+    /// root after its transaction; this is `false` if the layer could not give them, and the receipts then hold the
+    /// status instead.
+    pub receipts_comparable: bool,
+}
+
+/// What came of one transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Included {
+    /// Gas it used.
+    pub gas_used: u64,
+    /// Whether it succeeded: neither reverted nor halted.
+    pub success: bool,
+}
+
+type Inner<'a> = EthBlockExecutor<
+    'a,
+    HookedEvm<SessionDatabase<'a>>,
+    Schedule<'a>,
+    AlloyReceiptBuilder,
+>;
+
+/// A block under way.
+///
+/// For the whole of a block that exists there is [`Executor::execute_block`]; this is for building one.
+pub struct BlockRun<'a> {
+    inner: Inner<'a>,
+    rules: Rules<'a>,
+    failure: Arc<OnceLock<InternalError>>,
+    /// Before Byzantium, as long as the layer gives state roots.
+    receipts_comparable: bool,
+}
+
+impl Executor {
+    /// An executor that keeps about `code_cache` bytes of contract code between blocks.
+    pub fn new(code_cache: usize) -> Self {
+        Self { codes: CodeCache::new(code_cache) }
+    }
+
+    /// Executes a block on `session`, which stands at its parent.
+    ///
+    /// To have the receipts of a block before Byzantium compared, begin the session
+    /// [`with_intermediate_roots`](Session::with_intermediate_roots).
+    ///
+    /// # Errors
+    ///
+    /// If the block is invalid, or if we failed. Either way the session holds half a block and must be dropped.
+    pub fn execute_block(
+        &mut self,
+        session: &mut Session,
+        rules: Rules<'_>,
+        hashes: &dyn BlockHashes,
+        block: BlockToExecute<'_>,
+    ) -> Result<Executed, ExecuteError> {
+        let (found, expected) = (block.senders.len(), block.transactions.len());
+        if found != expected {
+            return Err(InternalError::SenderCount { found, expected }.into());
+        }
+        hints::announce(session, &block);
+        let mut run =
+            self.begin(session, rules, hashes, block.header, block.ommers, block.withdrawals)?;
+        run.inner.reserve(block.transactions.len());
+        for (tx, sender) in block.transactions.iter().zip(block.senders) {
+            run.transact(tx, *sender)?;
+        }
+        run.finish()
+    }
+
+    /// Begins a block: everything that comes before its transactions.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::execute_block`].
+    pub fn begin<'a>(
+        &'a mut self,
+        session: &'a mut Session,
+        rules: Rules<'a>,
+        hashes: &'a dyn BlockHashes,
+        header: &'a Header,
+        ommers: &'a [Header],
+        withdrawals: Option<&'a [Withdrawal]>,
+    ) -> Result<BlockRun<'a>, ExecuteError> {
+        check_header(header, &rules)?;
+        check_ommers(header, ommers)?;
+        if rules.ethereum_fork_activation(EthereumHardfork::Dao).transitions_at_block(header.number) {
+            dao::drain(session).map_err(InternalError::from)?;
+        }
+        let failure = Arc::new(OnceLock::new());
+        let database = SessionDatabase::new(session, &mut self.codes, hashes, Arc::clone(&failure));
+        let mut evm = HookedEvm::new(database, environment(header, &rules));
+        if rules.is_eip1283() {
+            evm = evm.with_eip1283();
+        }
+        let context = EthBlockExecutionCtx {
+            parent_hash: header.parent_hash,
+            parent_beacon_block_root: header.parent_beacon_block_root,
+            ommers,
+            withdrawals: withdrawals.map(Into::into),
+            extra_data: header.extra_data.clone(),
+            tx_count_hint: None,
+            slot_number: header.slot_number,
+        };
+        let inner =
+            EthBlockExecutor::new(evm, context, Schedule(rules), AlloyReceiptBuilder::default());
+        let mut run = BlockRun { inner, rules, failure, receipts_comparable: true };
+        let result = run.inner.apply_pre_execution_changes();
+        run.settle(result, None)?;
+        Ok(run)
+    }
+}
+
+impl BlockRun<'_> {
+    /// Executes the next transaction and applies its changes.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be included, [`ExecuteError::Invalid`]; the block is then as it was before, and another transaction
+    /// may be tried. After [`ExecuteError::Internal`] the block is lost.
+    pub fn transact(&mut self, tx: &TxEnvelope, sender: Address) -> Result<Included, ExecuteError> {
+        let place = (self.inner.receipts.len(), *tx.tx_hash());
+        let output = self
+            .inner
+            .execute_transaction_without_commit(Recovered::new_unchecked(tx, sender))
+            .map_err(|error| ExecuteError::new(error, self.failure.get(), Some(place)))?;
+        let success = output.result.result.is_success();
+        let gas_used = self.inner.commit_transaction(output).tx_gas_used();
+        self.check_failure()?;
+        if !self.rules.is(EthereumHardfork::Byzantium) {
+            self.put_state_root()?;
+        }
+        Ok(Included { gas_used, success })
+    }
+
+    /// Gas that the transactions so far have used.
+    pub const fn gas_used(&self) -> u64 {
+        self.inner.cumulative_tx_gas_used
+    }
+
+    /// The receipts of the transactions so far.
+    pub fn receipts(&self) -> &[ReceiptEnvelope] {
+        &self.inner.receipts
+    }
+
+    /// Ends the block: system calls, rewards, withdrawals.
+    ///
+    /// # Errors
+    ///
+    /// As [`Executor::execute_block`].
+    pub fn finish(self) -> Result<Executed, ExecuteError> {
+        let Self { inner, rules, failure, receipts_comparable } = self;
+        let (_, result) =
+            inner.finish().map_err(|error| ExecuteError::new(error, failure.get(), None))?;
+        if let Some(failure) = failure.get() {
+            return Err(failure.clone().into());
+        }
+        Ok(Executed {
+            receipts: result.receipts,
+            gas_used: result.gas_used,
+            blob_gas_used: result.blob_gas_used,
+            requests: rules.is(EthereumHardfork::Prague).then_some(result.requests),
+            receipts_comparable,
+        })
+    }
+
+    /// Before Byzantium: the state root after the transaction instead of its status, if the layer knows it (EIP-658).
+    fn put_state_root(&mut self) -> Result<(), ExecuteError> {
+        if !self.receipts_comparable {
+            return Ok(());
+        }
+        let session = &mut *self.inner.evm.db_mut().session;
+        let root = session.state_root_so_far().map_err(InternalError::from)?;
+        match (root, self.inner.receipts.last_mut()) {
+            (Some(root), Some(ReceiptEnvelope::Legacy(receipt))) => {
+                receipt.receipt.status = Eip658Value::PostState(root);
+            }
+            _ => self.receipts_comparable = false,
+        }
+        Ok(())
+    }
+
+    fn settle<T>(
+        &self,
+        result: Result<T, alloy_evm::block::BlockExecutionError>,
+        place: Option<(usize, B256)>,
+    ) -> Result<T, ExecuteError> {
+        let value = result.map_err(|error| ExecuteError::new(error, self.failure.get(), place))?;
+        self.check_failure()?;
+        Ok(value)
+    }
+
+    /// A commit cannot return an error, so it is asked for afterwards.
+    fn check_failure(&self) -> Result<(), ExecuteError> {
+        self.failure.get().map_or(Ok(()), |failure| Err(failure.clone().into()))
+    }
+}
+
+impl fmt::Debug for BlockRun<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockRun")
+            .field("rules", &self.rules)
+            .field("transactions", &self.inner.receipts.len())
+            .field("gas_used", &self.gas_used())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The fields that the EVM cannot do without.
+fn check_header(header: &Header, rules: &Rules<'_>) -> Result<(), BlockInvalid> {
+    if rules.is(EthereumHardfork::Cancun) && header.excess_blob_gas.is_none() {
+        return Err(BlockInvalid::MissingField { field: "excess blob gas", fork: "Cancun" });
+    }
+    if rules.is(EthereumHardfork::London) && header.base_fee_per_gas.is_none() {
+        return Err(BlockInvalid::MissingField { field: "base fee", fork: "London" });
+    }
+    Ok(())
+}
+
+/// An ommer's reward shrinks with its age; beyond seven blocks there is none to speak of.
+fn check_ommers(header: &Header, ommers: &[Header]) -> Result<(), BlockInvalid> {
+    let number = header.number;
+    match ommers.iter().find(|o| o.number >= number || o.number.saturating_add(7) < number) {
+        Some(ommer) => Err(BlockInvalid::OmmerNumber { found: ommer.number, number }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,47 @@
+//! One line of figures a block, in the columns other clients' statistics use.
+
+use super::error::ImportError;
+use crate::chain::BlockStats;
+use std::{
+    fs::File,
+    io::{BufWriter, Write},
+    path::Path,
+};
+
+/// A CSV file with the columns `block_number,blocks,slot,txs,gas,time`: `slot` is left empty (a block file
+/// does not hold it), `time` is in nanoseconds.
+#[derive(Debug)]
+pub struct CsvLog {
+    out: BufWriter<File>,
+    file: String,
+}
+
+impl CsvLog {
+    /// Starts the file with its heading.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    pub fn create(path: &Path) -> Result<Self, ImportError> {
+        let file = path.display().to_string();
+        let out = File::create(path)
+            .map_err(|source| ImportError::Output { file: file.clone(), source })?;
+        let mut log = Self { out: BufWriter::new(out), file };
+        log.line(format_args!("block_number,blocks,slot,txs,gas,time"))?;
+        Ok(log)
+    }
+
+    pub(super) fn block(&mut self, number: u64, stats: &BlockStats) -> Result<(), ImportError> {
+        let time = stats.total().as_nanos();
+        self.line(format_args!("{number},1,,{},{},{time}", stats.txs, stats.gas))
+    }
+
+    pub(super) fn finish(mut self) -> Result<(), ImportError> {
+        self.out.flush().map_err(|source| ImportError::Output { file: self.file, source })
+    }
+
+    fn line(&mut self, line: std::fmt::Arguments<'_>) -> Result<(), ImportError> {
+        writeln!(self.out, "{line}")
+            .map_err(|source| ImportError::Output { file: self.file.clone(), source })
+    }
+}

@@ -1,0 +1,98 @@
+//! Why an import ended early.
+
+use crate::{
+    blocks::BlockFileError,
+    chain::{ChainError, InvalidBlock},
+};
+use alloy_primitives::B256;
+use std::{fmt, sync::Arc};
+use thiserror::Error;
+
+/// Where a block came from.
+#[derive(Debug, Clone)]
+pub struct Origin {
+    /// The file.
+    pub file: Arc<str>,
+    /// Position in the file, from 0.
+    pub index: u64,
+    /// Bytes from the start of the (decompressed) file.
+    pub offset: u64,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (index {}, offset {})", self.file, self.index, self.offset)
+    }
+}
+
+/// Why an import ended early.
+#[derive(Debug, Error)]
+pub enum ImportError {
+    /// A block is invalid.
+    #[error("{place}: {block}")]
+    Invalid {
+        /// Where it came from.
+        place: Origin,
+        /// What is wrong with it.
+        block: Box<InvalidBlock>,
+    },
+    /// A file is no file of blocks, or breaks off.
+    #[error(transparent)]
+    File(#[from] BlockFileError),
+    /// The file holds the genesis block of another chain.
+    #[error("{place}: the file begins with genesis block {found}, the chain {chain} has {expected}; name the right chain with --chain, or import into another --datadir")]
+    OtherGenesis {
+        /// Where it came from.
+        place: Origin,
+        /// Genesis hash in the file.
+        found: B256,
+        /// Genesis hash of the chain.
+        expected: B256,
+        /// Name of the chain.
+        chain: String,
+    },
+    /// We cannot go on, whatever the block.
+    #[error("{}{error}", place.as_ref().map(|p| format!("{p}: ")).unwrap_or_default())]
+    Broken {
+        /// The block under way.
+        place: Option<Origin>,
+        /// What failed.
+        error: ChainError,
+    },
+    /// A file of figures cannot be written.
+    #[error("cannot write {file}: {source}")]
+    Output {
+        /// The file.
+        file: String,
+        /// The operating system's words.
+        source: std::io::Error,
+    },
+    /// A worker thread is gone.
+    #[error("a thread that prepares blocks ended unexpectedly; this is an error of polytrie, please report it")]
+    Worker,
+    /// The user asked to stop.
+    #[error("interrupted at block {head}; run the same command again to go on from there")]
+    Interrupted {
+        /// The head.
+        head: u64,
+    },
+}
+
+impl From<ChainError> for ImportError {
+    fn from(error: ChainError) -> Self {
+        Self::Broken { place: None, error }
+    }
+}
+
+impl ImportError {
+    /// Whether a block is to blame (as opposed to a file that cannot be read, or ourselves).
+    pub fn is_invalid_block(&self) -> bool {
+        match self {
+            Self::Invalid { .. } => true,
+            Self::File(error) => {
+                matches!(*error.kind, crate::blocks::BlockFileErrorKind::Decode { .. })
+            }
+            _ => false,
+        }
+    }
+}

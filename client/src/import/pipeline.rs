@@ -1,0 +1,225 @@
+//! Reading, decoding and sender recovery ahead of execution, on other threads, in order.
+
+use super::error::{ImportError, Origin};
+use crate::{
+    blocks::{BlockFileError, BlockReader, RawBlock, ReadProgress, decode_header},
+    chain::Candidate,
+    executor::recover_senders,
+};
+use alloy_consensus::{Header, Sealed};
+use crossbeam_channel::{Receiver, Sender, bounded};
+use parking_lot::{Condvar, Mutex};
+use polytrie_chainspec::ChainSpec;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Blocks that may be under way between the reader and execution.
+const BLOCKS_AHEAD: usize = 256;
+/// Bytes of RLP that may be under way; one larger block still passes.
+const BYTES_AHEAD: usize = 32 << 20;
+
+/// A block that left the workers.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) content: Content,
+    pub(super) place: Origin,
+    pub(super) decode: Duration,
+    pub(super) recover: Duration,
+}
+
+/// What the workers did with it.
+#[derive(Debug)]
+pub(super) enum Content {
+    /// Probably stored already: only the header was read.
+    Identified(Sealed<Header>, RawBlock),
+    /// Ready for execution.
+    Ready(Box<Candidate>),
+}
+
+impl Content {
+    pub(super) const fn header(&self) -> &Sealed<Header> {
+        match self {
+            Self::Identified(header, _) => header,
+            Self::Ready(candidate) => &candidate.header,
+        }
+    }
+}
+
+type Answer = Result<Prepared, BlockFileError>;
+
+/// One block on its way to a worker, and the way back.
+struct Job {
+    raw: RawBlock,
+    answer: Sender<Answer>,
+    permit: Permit,
+}
+
+/// The blocks of some files, prepared ahead, in order.
+#[derive(Debug)]
+pub(super) struct Pipeline {
+    ordered: Receiver<Receiver<Answer>>,
+    progress: Arc<Mutex<ReadProgress>>,
+}
+
+impl Pipeline {
+    /// Starts reading. Blocks up to number `known` are probably stored already: they are only identified.
+    pub(super) fn start(
+        spec: Arc<ChainSpec>,
+        files: Vec<PathBuf>,
+        threads: usize,
+        known: u64,
+    ) -> Result<Self, ImportError> {
+        // A file that is not there should not be noticed after an hour of importing another one.
+        for file in files.iter().filter(|file| file.as_path() != Path::new("-") && !file.exists()) {
+            BlockReader::open(file)?;
+        }
+        let (to_workers, work) = bounded::<Job>(BLOCKS_AHEAD);
+        let (to_main, ordered) = bounded(BLOCKS_AHEAD);
+        let progress = Arc::new(Mutex::new(ReadProgress::default()));
+        let current = Arc::clone(&progress);
+        spawn("reader", move || read(files, &current, &to_workers, &to_main))?;
+        for _ in 0..threads.max(1) {
+            let (work, spec) = (work.clone(), Arc::clone(&spec));
+            spawn("prepare", move || {
+                for job in work {
+                    let Job { raw, answer, permit } = job;
+                    // Main may have stopped in the meantime; then nobody wants the answer.
+                    let _ = answer.send(prepare(&spec, raw, known));
+                    drop(permit);
+                }
+            })?;
+        }
+        Ok(Self { ordered, progress })
+    }
+
+    /// How far reading has come, in bytes of the current file.
+    pub(super) fn read_progress(&self) -> Arc<Mutex<ReadProgress>> {
+        Arc::clone(&self.progress)
+    }
+}
+
+impl Iterator for Pipeline {
+    type Item = Result<Prepared, ImportError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let answer = self.ordered.recv().ok()?;
+        Some(match answer.recv() {
+            Ok(answer) => answer.map_err(ImportError::from),
+            Err(_) => Err(ImportError::Worker),
+        })
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), ImportError> {
+    let spawned = thread::Builder::new().name(name.to_owned()).spawn(work);
+    spawned.map(drop).map_err(|source| ImportError::Output { file: "a thread".into(), source })
+}
+
+fn read(
+    files: Vec<PathBuf>,
+    progress: &Mutex<ReadProgress>,
+    to_workers: &Sender<Job>,
+    to_main: &Sender<Receiver<Answer>>,
+) {
+    let budget = Arc::new(Budget::default());
+    for file in files {
+        let blocks: Box<dyn Iterator<Item = Result<RawBlock, BlockFileError>>> =
+            match BlockReader::open(&file) {
+                Ok(reader) => {
+                    *progress.lock() = reader.progress();
+                    Box::new(reader)
+                }
+                Err(error) => Box::new(std::iter::once(Err(error))),
+            };
+        for block in blocks {
+            let (answer, receive) = bounded(1);
+            let failed = block.is_err();
+            if to_main.send(receive).is_err() {
+                return;
+            }
+            let sent = match block {
+                Ok(raw) => {
+                    let permit = Budget::take(&budget, raw.rlp.len());
+                    to_workers.send(Job { raw, answer, permit }).is_ok()
+                }
+                Err(error) => answer.send(Err(error)).is_ok(),
+            };
+            if failed || !sent {
+                return;
+            }
+        }
+    }
+}
+
+fn prepare(spec: &ChainSpec, raw: RawBlock, known: u64) -> Answer {
+    let start = Instant::now();
+    let place = Origin { file: Arc::clone(&raw.file), index: raw.index, offset: raw.offset };
+    if let Ok(header) = decode_header(&raw.rlp)
+        && header.number <= known
+    {
+        let content = Content::Identified(header, raw);
+        return Ok(Prepared { content, place, decode: start.elapsed(), recover: Duration::ZERO });
+    }
+    let (candidate, decode, recover) = make_ready(spec, raw)?;
+    Ok(Prepared { content: Content::Ready(Box::new(candidate)), place, decode, recover })
+}
+
+/// Decodes a block, checks its body and recovers its senders; tells the time of the first two and of the
+/// last.
+pub(super) fn make_ready(
+    spec: &ChainSpec,
+    raw: RawBlock,
+) -> Result<(Candidate, Duration, Duration), BlockFileError> {
+    let start = Instant::now();
+    let block = raw.decode()?;
+    let header = Sealed::new(block.header.clone());
+    let body = Candidate::check_body(spec, &block);
+    let decode = start.elapsed();
+    let start = Instant::now();
+    let senders = recover_senders(&block.body.transactions);
+    let recover = start.elapsed();
+    let candidate = Candidate {
+        header,
+        block,
+        rlp: raw.rlp,
+        senders,
+        body,
+        receipts: raw.receipts,
+        total_difficulty: raw.total_difficulty,
+    };
+    Ok((candidate, decode, recover))
+}
+
+struct Permit {
+    budget: Arc<Budget>,
+    bytes: usize,
+}
+
+/// Limits the bytes under way.
+#[derive(Default)]
+struct Budget {
+    used: Mutex<usize>,
+    freed: Condvar,
+}
+
+impl Budget {
+    fn take(budget: &Arc<Self>, bytes: usize) -> Permit {
+        let mut used = budget.used.lock();
+        while *used > 0 && *used + bytes > BYTES_AHEAD {
+            budget.freed.wait(&mut used);
+        }
+        *used += bytes;
+        Permit { budget: Arc::clone(budget), bytes }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        *self.budget.used.lock() -= self.bytes;
+        self.budget.freed.notify_one();
+    }
+}

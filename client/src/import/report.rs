@@ -1,0 +1,181 @@
+//! What an import did, in figures.
+
+use crate::chain::{BlockStats, Chain};
+use polytrie_kv::CountersSnapshot;
+use serde::{Serialize, Serializer};
+use std::time::Duration;
+
+/// The result of an import; serialises to the JSON of `--json`.
+#[derive(Debug, Clone, Serialize)]
+pub struct ImportReport {
+    /// The state layer.
+    pub state: String,
+    /// The engine.
+    pub kv: String,
+    /// Chain name.
+    pub chain: String,
+    /// Blocks executed.
+    pub blocks: u64,
+    /// Transactions in them.
+    pub txs: u64,
+    /// Gas they used.
+    pub gas: u64,
+    /// Wall-clock time.
+    #[serde(serialize_with = "seconds")]
+    pub seconds: Duration,
+    /// Transactions a second.
+    pub tps: f64,
+    /// Millions of gas a second.
+    pub mgas_per_second: f64,
+    /// Blocks in the files that were stored already.
+    pub skipped: u64,
+    /// Blocks of other branches.
+    pub side: u64,
+    /// How often another branch became the better one.
+    pub reorganised: u64,
+    /// Blocks whose receipts root could not be compared.
+    pub receipts_unchecked: u64,
+    /// The head afterwards.
+    pub head: HeadReport,
+    /// Where the time went, in seconds. `decode` and `recover` are summed over threads and run beside the
+    /// others.
+    pub time: TimeSplit,
+    /// What was asked of the store, and what reached the engine.
+    pub counters: CountersSnapshot,
+    /// The most memory the process ever held, in bytes.
+    pub peak_rss_bytes: u64,
+}
+
+/// The head after an import.
+#[derive(Debug, Clone, Serialize)]
+pub struct HeadReport {
+    /// Block number.
+    pub number: u64,
+    /// Block hash.
+    pub hash: alloy_primitives::B256,
+    /// State root in its header.
+    pub state_root: alloy_primitives::B256,
+    /// The layer's commitment.
+    pub commitment: alloy_primitives::B256,
+}
+
+/// Where the time went.
+#[derive(Debug, Default, Clone, Serialize)]
+pub struct TimeSplit {
+    /// Decoding and body checks, on the workers.
+    #[serde(serialize_with = "seconds")]
+    pub decode: Duration,
+    /// Sender recovery, on the workers.
+    #[serde(serialize_with = "seconds")]
+    pub recover: Duration,
+    /// Rules about headers and results.
+    #[serde(serialize_with = "seconds")]
+    pub check: Duration,
+    /// The EVM.
+    #[serde(serialize_with = "seconds")]
+    pub execute: Duration,
+    /// Reading state for the EVM.
+    #[serde(serialize_with = "seconds")]
+    pub state_read: Duration,
+    /// Computing commitments.
+    #[serde(serialize_with = "seconds")]
+    pub state_commit: Duration,
+    /// Handing batches to the store.
+    #[serde(serialize_with = "seconds")]
+    pub write: Duration,
+    /// Flushing to the engine, on the flush thread.
+    #[serde(serialize_with = "seconds")]
+    pub flush: Duration,
+    /// Waiting for the last flush.
+    #[serde(serialize_with = "seconds")]
+    pub flush_wait: Duration,
+}
+
+fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(time.as_secs_f64())
+}
+
+impl ImportReport {
+    pub(super) fn begin(chain: &Chain) -> Self {
+        Self {
+            state: chain.layer().name().to_owned(),
+            kv: chain.db().store().engine_name().to_owned(),
+            chain: chain.spec().name().to_owned(),
+            blocks: 0,
+            txs: 0,
+            gas: 0,
+            seconds: Duration::ZERO,
+            tps: 0.0,
+            mgas_per_second: 0.0,
+            skipped: 0,
+            side: 0,
+            reorganised: 0,
+            receipts_unchecked: 0,
+            head: HeadReport::of(chain),
+            time: TimeSplit::default(),
+            counters: CountersSnapshot::default(),
+            peak_rss_bytes: 0,
+        }
+    }
+
+    pub(super) fn add(&mut self, stats: &BlockStats) {
+        self.blocks += 1;
+        self.txs += stats.txs;
+        self.gas += stats.gas;
+        self.receipts_unchecked += u64::from(!stats.receipts_checked && stats.txs > 0);
+        self.time.check += stats.check;
+        self.time.execute += stats.execute;
+        self.time.state_read += stats.state_read;
+        self.time.state_commit += stats.state_commit;
+        self.time.write += stats.write;
+    }
+
+    pub(super) fn end(&mut self, chain: &Chain, seconds: Duration, before: CountersSnapshot) {
+        self.seconds = seconds;
+        // An import that had nothing to do takes no time that anything could be divided by.
+        let elapsed = seconds.as_secs_f64().max(1e-9);
+        self.tps = self.txs as f64 / elapsed;
+        self.mgas_per_second = self.gas as f64 / 1e6 / elapsed;
+        self.head = HeadReport::of(chain);
+        self.counters = chain.db().store().counters() - before;
+        self.time.flush = Duration::from_nanos(self.counters.flush_ns);
+        self.peak_rss_bytes = peak_rss_bytes();
+    }
+
+    /// The summary for people.
+    pub fn summary(&self) -> String {
+        let seconds = self.seconds.as_secs_f64();
+        let mgas = self.gas as f64 / 1e6;
+        format!(
+            "Import completed in {seconds:.1} seconds, {} blocks, {:.0} blk/s, {} transactions, {:.0} tx/s, {mgas:.0} Mgas, {:.0} Mgas/s",
+            self.blocks,
+            self.blocks as f64 / seconds.max(1e-9),
+            self.txs,
+            self.tps,
+            self.mgas_per_second,
+        )
+    }
+}
+
+impl HeadReport {
+    fn of(chain: &Chain) -> Self {
+        let head = chain.head();
+        Self {
+            number: head.number(),
+            hash: head.hash(),
+            state_root: head.header.state_root,
+            commitment: chain.layer().commitment().digest(),
+        }
+    }
+}
+
+/// The most memory the process ever held, in bytes; 0 where the system does not tell.
+fn peak_rss_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .and_then(|rest| rest.trim().strip_suffix("kB"))
+        .and_then(|kib| kib.trim().parse::<u64>().ok())
+        .map_or(0, |kib| kib * 1024)
+}

@@ -1,0 +1,139 @@
+//! The real data that tests read: where it is, and how to get at what is inside.
+//!
+//! It is in the folder that the environment variable `POLYTRIE_FIXTURES` names, else in
+//! `../shared/fixtures` beside the workspace. Where it is absent a test says so and passes. The file
+//! uses nothing of this crate, so that a test outside it can take it in with `#[path]`.
+
+use alloy_consensus::{Block, BlockBody, Header, TxEnvelope};
+use alloy_primitives::U256;
+use alloy_rlp::Decodable;
+use flate2::read::MultiGzDecoder;
+use liblzma::read::XzDecoder;
+use std::{
+    env, fs,
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+/// The path of a fixture, if it is there. Says that the test is skipped if it is not.
+#[expect(
+    clippy::print_stderr,
+    reason = "a skipped test must not look like a passed one"
+)]
+pub(crate) fn fixture(path: &str) -> Option<PathBuf> {
+    let root = env::var_os("POLYTRIE_FIXTURES").map_or_else(
+        || {
+            PathBuf::from(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/../../shared/fixtures"
+            ))
+        },
+        PathBuf::from,
+    );
+    let path = root.join(path);
+    if path.exists() {
+        return Some(path);
+    }
+    eprintln!(
+        "skipped: {} is not there (set POLYTRIE_FIXTURES)",
+        path.display()
+    );
+    None
+}
+
+/// The content of a fixture, unpacked if its name ends in `.gz`.
+pub(crate) fn read_fixture(path: &str) -> Option<Vec<u8>> {
+    let path = fixture(path)?;
+    let bytes = fs::read(&path).expect("a fixture can be read");
+    if path.extension().is_none_or(|extension| extension != "gz") {
+        return Some(bytes);
+    }
+    let mut unpacked = Vec::new();
+    MultiGzDecoder::new(&bytes[..])
+        .read_to_end(&mut unpacked)
+        .expect("a fixture is whole");
+    Some(unpacked)
+}
+
+/// Hands every JSON file under `folder` in `suites/<suite>.tar.xz` to `visit`, with its path in the
+/// archive, and tells how many there were. `None` if the suite is absent.
+///
+/// The archive is unpacked in memory, one file at a time.
+pub(crate) fn for_each_in_suite(
+    suite: &str,
+    folder: &str,
+    mut visit: impl FnMut(&str, &[u8]),
+) -> Option<usize> {
+    let path = fixture(&format!("suites/{suite}.tar.xz"))?;
+    let file = fs::File::open(path).expect("a fixture can be read");
+    let mut archive = tar::Archive::new(XzDecoder::new(file));
+    let (mut count, mut bytes) = (0, Vec::new());
+    for entry in archive.entries().expect("a fixture is whole") {
+        let mut entry = entry.expect("a fixture is whole");
+        let path = entry
+            .path()
+            .expect("names in a fixture are valid")
+            .into_owned();
+        let is_json = path
+            .extension()
+            .is_some_and(|extension| extension == "json");
+        if !is_json || !path.starts_with(Path::new(folder)) {
+            continue;
+        }
+        bytes.clear();
+        entry.read_to_end(&mut bytes).expect("a fixture is whole");
+        visit(&path.to_string_lossy(), &bytes);
+        count += 1;
+    }
+    Some(count)
+}
+
+/// The blocks of a file of concatenated RLP, unpacked if its name ends in `.gz`.
+pub(crate) fn rlp_blocks(path: &str) -> Option<Vec<Block<TxEnvelope>>> {
+    let bytes = read_fixture(path)?;
+    let mut rest = &bytes[..];
+    let mut blocks = Vec::new();
+    while !rest.is_empty() {
+        blocks.push(Block::decode(&mut rest).expect("a fixture holds valid blocks"));
+    }
+    Some(blocks)
+}
+
+/// The blocks of an era1 file, each with its total difficulty.
+///
+/// Only as much of the format as it takes to get at them: a second reader beside the real one.
+pub(crate) fn era1_blocks(path: &str) -> Option<Vec<(Block<TxEnvelope>, U256)>> {
+    const HEADER: u16 = 3;
+    const BODY: u16 = 4;
+    const TOTAL_DIFFICULTY: u16 = 6;
+    let bytes = read_fixture(path)?;
+    let mut rest = &bytes[..];
+    let (mut headers, mut bodies, mut difficulties) = (Vec::new(), Vec::new(), Vec::new());
+    while let Some((head, after)) = rest.split_first_chunk::<8>() {
+        let kind = u16::from_le_bytes([head[0], head[1]]);
+        let length = u32::from_le_bytes([head[2], head[3], head[4], head[5]]);
+        let (entry, after) = after.split_at(length as usize);
+        rest = after;
+        match kind {
+            HEADER => {
+                headers.push(Header::decode(&mut &unsnap(entry)[..]).expect("a valid header"))
+            }
+            BODY => bodies.push(BlockBody::decode(&mut &unsnap(entry)[..]).expect("a valid body")),
+            TOTAL_DIFFICULTY => difficulties.push(U256::from_le_slice(entry)),
+            _ => {}
+        }
+    }
+    let blocks = headers
+        .into_iter()
+        .zip(bodies)
+        .map(|(header, body)| Block::new(header, body));
+    Some(blocks.zip(difficulties).collect())
+}
+
+fn unsnap(framed: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    snap::read::FrameDecoder::new(framed)
+        .read_to_end(&mut bytes)
+        .expect("a fixture is whole");
+    bytes
+}

@@ -1,0 +1,48 @@
+//! Creation where storage is already present (EIP-7610).
+
+use alloy_evm::eth::EthEvmContext;
+use revm::{
+    context_interface::{JournalTr, journaled_state::account::JournaledAccountTr},
+    handler::FrameResult,
+    interpreter::{
+        CreateInputs, CreateOutcome, Gas, InstructionResult, InterpreterResult,
+    },
+    primitives::{Bytes, constants::CALL_STACK_LIMIT},
+};
+
+use crate::StateHook;
+
+/// The result of a creation that collides with storage; `None` if it does not, or if it fails for another reason that
+/// revm finds by itself. Has the effects that any collision has: the creator's nonce goes up, the new address is warm.
+pub(crate) fn collide<DB: StateHook>(
+    context: &mut EthEvmContext<DB>,
+    depth: usize,
+    inputs: &CreateInputs,
+) -> Result<Option<FrameResult>, DB::Error> {
+    if depth > CALL_STACK_LIMIT as usize {
+        return Ok(None);
+    }
+    let journal = &mut context.journaled_state;
+    let creator = journal.load_account_mut(inputs.caller())?;
+    let nonce = creator.nonce();
+    if *creator.balance() < inputs.value() || nonce == u64::MAX {
+        return Ok(None);
+    }
+    drop(creator);
+    // The address is kept in `inputs`, so that it is not hashed again.
+    let address = inputs.created_address(nonce);
+    if !journal.database.has_storage(address)? {
+        return Ok(None);
+    }
+    journal.load_account_mut(inputs.caller())?.bump_nonce();
+    journal.load_account(address)?;
+    Ok(Some(FrameResult::Create(CreateOutcome {
+        result: InterpreterResult {
+            result: InstructionResult::CreateCollision,
+            gas: Gas::new_with_regular_gas_and_reservoir(inputs.gas_limit(), inputs.reservoir()),
+            output: Bytes::new(),
+        },
+        address: None,
+        charged_create_state_gas: inputs.charged_create_state_gas(),
+    })))
+}

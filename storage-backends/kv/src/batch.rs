@@ -1,0 +1,177 @@
+//! What one atomic write contains.
+
+use crate::Table;
+
+/// One change of one table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Op<'a> {
+    /// Sets `key` to `value`.
+    Put {
+        /// The key.
+        key: &'a [u8],
+        /// The value.
+        value: &'a [u8],
+    },
+    /// Removes `key`; it need not be there.
+    Delete {
+        /// The key.
+        key: &'a [u8],
+    },
+    /// Removes every key in `from..to`, `to` excluded, `None` meaning the end of the table.
+    DeleteRange {
+        /// First key removed.
+        from: &'a [u8],
+        /// First key kept.
+        to: Option<&'a [u8]>,
+    },
+}
+
+impl<'a> Op<'a> {
+    /// The key that is changed; of a range, the first.
+    pub const fn key(&self) -> &'a [u8] {
+        match self {
+            Self::Put { key, .. } | Self::Delete { key } => key,
+            Self::DeleteRange { from, .. } => from,
+        }
+    }
+}
+
+/// A list of changes that become visible and durable together or not at all.
+///
+/// **Order**: the range deletions of a batch take effect before its puts and deletes, whatever the order in
+/// which they were added; among puts and deletes of one key the last one added wins. A wiped account that is
+/// recreated in the same block is therefore one range deletion and a few puts.
+#[derive(Debug, Default, Clone)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    records: Vec<Record>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Record {
+    table: Table,
+    kind: Kind,
+    start: usize,
+    key_len: u32,
+    value_len: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Put,
+    Delete,
+    DeleteRange,
+    DeleteFrom,
+}
+
+impl Batch {
+    /// An empty batch.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An empty batch with room for a number of changes and for the bytes of their keys and values.
+    pub fn with_capacity(changes: usize, bytes: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes), records: Vec::with_capacity(changes) }
+    }
+
+    /// Sets `key` to `value`.
+    pub fn put(&mut self, table: Table, key: &[u8], value: &[u8]) {
+        self.push(table, Kind::Put, key, value);
+    }
+
+    /// Removes `key`; it need not be there.
+    pub fn delete(&mut self, table: Table, key: &[u8]) {
+        self.push(table, Kind::Delete, key, &[]);
+    }
+
+    /// Removes every key in `from..to`; `None` means the end of the table.
+    pub fn delete_range(&mut self, table: Table, from: &[u8], to: Option<&[u8]>) {
+        match to {
+            Some(to) => self.push(table, Kind::DeleteRange, from, to),
+            None => self.push(table, Kind::DeleteFrom, from, &[]),
+        }
+    }
+
+    /// Appends all changes of `other`.
+    pub fn append(&mut self, other: &Self) {
+        let base = self.bytes.len();
+        self.bytes.extend_from_slice(&other.bytes);
+        self.records.extend(other.records.iter().map(|r| Record { start: r.start + base, ..*r }));
+    }
+
+    /// Whether nothing would change.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Number of changes.
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Bytes of keys and values.
+    pub fn byte_len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The changes in the order in which they were added.
+    pub fn ops(&self) -> impl Iterator<Item = (Table, Op<'_>)> {
+        self.records.iter().map(|record| {
+            let (key, rest) = self.bytes[record.start..].split_at(record.key_len as usize);
+            let value = &rest[..record.value_len as usize];
+            let op = match record.kind {
+                Kind::Put => Op::Put { key, value },
+                Kind::Delete => Op::Delete { key },
+                Kind::DeleteRange => Op::DeleteRange { from: key, to: Some(value) },
+                Kind::DeleteFrom => Op::DeleteRange { from: key, to: None },
+            };
+            (record.table, op)
+        })
+    }
+
+    /// The same changes as an engine wants them: range deletions first, then at most one put or delete a key,
+    /// sorted by table number and key.
+    pub fn to_sorted(&self) -> Self {
+        let is_range = |op: &Op<'_>| matches!(op, Op::DeleteRange { .. });
+        let mut sorted = Self::with_capacity(self.len(), self.byte_len());
+        for (table, op) in self.ops().filter(|(_, op)| is_range(op)) {
+            sorted.push_op(table, op);
+        }
+        let mut rows: Vec<(Table, Op<'_>)> = self.ops().filter(|(_, op)| !is_range(op)).collect();
+        // Stable, so that of several changes of one key the last one added stays the last.
+        rows.sort_by(|(table, op), (other_table, other)| {
+            (table.id, op.key()).cmp(&(other_table.id, other.key()))
+        });
+        for (i, (table, op)) in rows.iter().enumerate() {
+            let next = rows.get(i + 1);
+            if next.is_none_or(|(other, next)| (table.id, op.key()) != (other.id, next.key())) {
+                sorted.push_op(*table, *op);
+            }
+        }
+        sorted
+    }
+
+    fn push_op(&mut self, table: Table, op: Op<'_>) {
+        match op {
+            Op::Put { key, value } => self.put(table, key, value),
+            Op::Delete { key } => self.delete(table, key),
+            Op::DeleteRange { from, to } => self.delete_range(table, from, to),
+        }
+    }
+
+    fn push(&mut self, table: Table, kind: Kind, key: &[u8], value: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value);
+        self.records.push(Record {
+            table,
+            kind,
+            start,
+            // A key or value of 4 GiB cannot be built here: `Store::write` refuses long keys, and no value
+            // comes near.
+            key_len: key.len() as u32,
+            value_len: value.len() as u32,
+        });
+    }
+}

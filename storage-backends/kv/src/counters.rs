@@ -1,0 +1,248 @@
+//! Counters at the seam: what was asked of the store, and what reached the engine.
+
+use crate::{
+    Batch, Op,
+    shard::{Padded, thread_number},
+};
+use serde::Serialize;
+use std::{
+    ops::Sub,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+/// Reading threads counted apart, so that they do not fight for a cache line.
+const SHARDS: usize = 8;
+/// One of so many engine reads is timed: reading the clock twice costs a good part of what a cached read does.
+const SAMPLE: u64 = 64;
+
+/// Counters of one store. Relaxed: a snapshot taken while others work may be off by what they do.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    reads: [Padded<Reads>; SHARDS],
+    writes: Writes,
+}
+
+#[derive(Debug, Default)]
+struct Reads {
+    gets: AtomicU64,
+    overlay_gets: AtomicU64,
+    engine_gets: AtomicU64,
+    engine_get_ns: AtomicU64,
+    scans: AtomicU64,
+    scanned: AtomicU64,
+    read_bytes: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Writes {
+    batches: AtomicU64,
+    puts: AtomicU64,
+    deletes: AtomicU64,
+    ranges: AtomicU64,
+    write_bytes: AtomicU64,
+    engine_puts: AtomicU64,
+    engine_deletes: AtomicU64,
+    engine_ranges: AtomicU64,
+    engine_write_bytes: AtomicU64,
+    flushes: AtomicU64,
+    flush_ns: AtomicU64,
+    stalls: AtomicU64,
+    stall_ns: AtomicU64,
+}
+
+fn add(counter: &AtomicU64, n: usize) {
+    counter.fetch_add(n as u64, Relaxed);
+}
+
+fn add_time(counter: &AtomicU64, time: Duration) {
+    // 2^64 nanoseconds are 584 years.
+    counter.fetch_add(time.as_nanos() as u64, Relaxed);
+}
+
+impl Counters {
+    fn reads(&self) -> &Reads {
+        &self.reads[thread_number() % SHARDS]
+    }
+
+    /// A get that the overlay answered with this many bytes.
+    pub(crate) fn overlay_get(&self, bytes: usize) {
+        let reads = self.reads();
+        add(&reads.gets, 1);
+        add(&reads.overlay_gets, 1);
+        add(&reads.read_bytes, bytes);
+    }
+
+    /// A get that goes to the engine. Returns the time if this one is to be timed.
+    pub(crate) fn engine_get(&self) -> Option<Instant> {
+        let reads = self.reads();
+        add(&reads.gets, 1);
+        let number = reads.engine_gets.fetch_add(1, Relaxed);
+        number.is_multiple_of(SAMPLE).then(Instant::now)
+    }
+
+    /// The get that began with [`Self::engine_get`] brought this many bytes.
+    pub(crate) fn engine_got(&self, started: Option<Instant>, bytes: usize) {
+        let reads = self.reads();
+        add(&reads.read_bytes, bytes);
+        if let Some(started) = started {
+            add_time(&reads.engine_get_ns, started.elapsed() * SAMPLE as u32);
+        }
+    }
+
+    /// A scan that visited this many entries.
+    pub(crate) fn scan(&self, entries: usize, bytes: usize) {
+        let reads = self.reads();
+        add(&reads.scans, 1);
+        add(&reads.scanned, entries);
+        add(&reads.read_bytes, bytes);
+    }
+
+    /// A batch was given to the store.
+    pub(crate) fn batch(&self, batch: &Batch) {
+        let writes = &self.writes;
+        let [puts, deletes, ranges] = kinds(batch);
+        add(&writes.batches, 1);
+        add(&writes.puts, puts);
+        add(&writes.deletes, deletes);
+        add(&writes.ranges, ranges);
+        add(&writes.write_bytes, batch.byte_len());
+    }
+
+    /// A batch was given to the engine, which took this long.
+    pub(crate) fn flush(&self, batch: &Batch, time: Duration) {
+        let writes = &self.writes;
+        let [puts, deletes, ranges] = kinds(batch);
+        add(&writes.engine_puts, puts);
+        add(&writes.engine_deletes, deletes);
+        add(&writes.engine_ranges, ranges);
+        add(&writes.engine_write_bytes, batch.byte_len());
+        add(&writes.flushes, 1);
+        add_time(&writes.flush_ns, time);
+    }
+
+    /// A write waited this long for a flush.
+    pub(crate) fn stall(&self, time: Duration) {
+        add(&self.writes.stalls, 1);
+        add_time(&self.writes.stall_ns, time);
+    }
+
+    pub(crate) fn snapshot(&self) -> CountersSnapshot {
+        let read = |field: fn(&Reads) -> &AtomicU64| -> u64 {
+            self.reads.iter().map(|reads| field(reads).load(Relaxed)).sum()
+        };
+        let written = |counter: &AtomicU64| counter.load(Relaxed);
+        let writes = &self.writes;
+        CountersSnapshot {
+            gets: read(|reads| &reads.gets),
+            overlay_gets: read(|reads| &reads.overlay_gets),
+            engine_gets: read(|reads| &reads.engine_gets),
+            engine_get_ns: read(|reads| &reads.engine_get_ns),
+            scans: read(|reads| &reads.scans),
+            scanned: read(|reads| &reads.scanned),
+            read_bytes: read(|reads| &reads.read_bytes),
+            batches: written(&writes.batches),
+            puts: written(&writes.puts),
+            deletes: written(&writes.deletes),
+            ranges: written(&writes.ranges),
+            write_bytes: written(&writes.write_bytes),
+            engine_puts: written(&writes.engine_puts),
+            engine_deletes: written(&writes.engine_deletes),
+            engine_ranges: written(&writes.engine_ranges),
+            engine_write_bytes: written(&writes.engine_write_bytes),
+            flushes: written(&writes.flushes),
+            flush_ns: written(&writes.flush_ns),
+            stalls: written(&writes.stalls),
+            stall_ns: written(&writes.stall_ns),
+        }
+    }
+}
+
+/// Number of puts, deletes and range deletions.
+fn kinds(batch: &Batch) -> [usize; 3] {
+    let mut kinds = [0; 3];
+    for (_, op) in batch.ops() {
+        match op {
+            Op::Put { .. } => kinds[0] += 1,
+            Op::Delete { .. } => kinds[1] += 1,
+            Op::DeleteRange { .. } => kinds[2] += 1,
+        }
+    }
+    kinds
+}
+
+/// The counters of a store at one moment; zeros if it does not count. Subtract an earlier one for what
+/// happened in between.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct CountersSnapshot {
+    /// Single keys asked of the store and its snapshots.
+    pub gets: u64,
+    /// Of these, answered by what is not flushed yet (a value, or that there is none).
+    pub overlay_gets: u64,
+    /// Of these, asked of the engine.
+    pub engine_gets: u64,
+    /// Nanoseconds of all threads in these engine reads, estimated from one in 64.
+    pub engine_get_ns: u64,
+    /// Scans asked of the store and its snapshots.
+    pub scans: u64,
+    /// Entries these scans visited.
+    pub scanned: u64,
+    /// Bytes of the values that gets returned, and of the keys and values that scans visited.
+    pub read_bytes: u64,
+    /// Batches written to the store.
+    pub batches: u64,
+    /// Puts in these batches.
+    pub puts: u64,
+    /// Single deletions in these batches.
+    pub deletes: u64,
+    /// Range deletions in these batches.
+    pub ranges: u64,
+    /// Bytes of keys and values in these batches.
+    pub write_bytes: u64,
+    /// Puts that reached the engine.
+    pub engine_puts: u64,
+    /// Single deletions that reached the engine.
+    pub engine_deletes: u64,
+    /// Range deletions that reached the engine.
+    pub engine_ranges: u64,
+    /// Bytes of keys and values that reached the engine.
+    pub engine_write_bytes: u64,
+    /// Writes to the engine.
+    pub flushes: u64,
+    /// Nanoseconds in these, preparing them included.
+    pub flush_ns: u64,
+    /// Times a write to the store had to wait for a flush that others had caused.
+    pub stalls: u64,
+    /// Nanoseconds of this waiting.
+    pub stall_ns: u64,
+}
+
+impl Sub for CountersSnapshot {
+    type Output = Self;
+
+    /// What was counted from `earlier` to `self`.
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            gets: self.gets.saturating_sub(earlier.gets),
+            overlay_gets: self.overlay_gets.saturating_sub(earlier.overlay_gets),
+            engine_gets: self.engine_gets.saturating_sub(earlier.engine_gets),
+            engine_get_ns: self.engine_get_ns.saturating_sub(earlier.engine_get_ns),
+            scans: self.scans.saturating_sub(earlier.scans),
+            scanned: self.scanned.saturating_sub(earlier.scanned),
+            read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
+            batches: self.batches.saturating_sub(earlier.batches),
+            puts: self.puts.saturating_sub(earlier.puts),
+            deletes: self.deletes.saturating_sub(earlier.deletes),
+            ranges: self.ranges.saturating_sub(earlier.ranges),
+            write_bytes: self.write_bytes.saturating_sub(earlier.write_bytes),
+            engine_puts: self.engine_puts.saturating_sub(earlier.engine_puts),
+            engine_deletes: self.engine_deletes.saturating_sub(earlier.engine_deletes),
+            engine_ranges: self.engine_ranges.saturating_sub(earlier.engine_ranges),
+            engine_write_bytes: self.engine_write_bytes.saturating_sub(earlier.engine_write_bytes),
+            flushes: self.flushes.saturating_sub(earlier.flushes),
+            flush_ns: self.flush_ns.saturating_sub(earlier.flush_ns),
+            stalls: self.stalls.saturating_sub(earlier.stalls),
+            stall_ns: self.stall_ns.saturating_sub(earlier.stall_ns),
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! What a key-value engine is.
+
+use crate::{Batch, KeyRange, KvError, Table, Visit};
+use std::fmt::Debug;
+
+/// A key-value engine: ordered tables, consistent views, atomic durable writes.
+///
+/// The trait is thin on purpose. Caching of unflushed blocks, counters, background flushing and poisoning
+/// are the business of [`Store`](crate::Store), written once for all engines.
+pub trait Engine: Debug + Send + Sync + 'static {
+    /// The engine's name as on the command line: `mdbx`, `rocksdb`, `memory`.
+    fn name(&self) -> &'static str;
+
+    /// A view of what is durable now; later writes do not change it.
+    fn view(&self) -> Result<Box<dyn View>, KvError>;
+
+    /// Applies the batch atomically and durably: after `Ok` it survives a power cut, after `Err` (or a crash
+    /// within the call) either all or nothing of it is there. The rules of order are those of [`Batch`]; the
+    /// store hands over batches that hold at most one put or delete a key, sorted by table and key.
+    fn write(&self, batch: &Batch) -> Result<(), KvError>;
+
+    /// Bytes the engine occupies on disk; 0 where it has none.
+    fn disk_bytes(&self) -> Result<u64, KvError>;
+
+    /// Number of entries and bytes of keys and values (estimated where exact figures would cost a scan) of
+    /// one table.
+    fn table_stats(&self, table: Table) -> Result<TableStats, KvError>;
+}
+
+/// Size of one table.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct TableStats {
+    /// Number of entries.
+    pub entries: u64,
+    /// Bytes on disk (MDBX: pages; others: keys and values).
+    pub bytes: u64,
+}
+
+/// A consistent view of an engine. Views are shared between threads.
+pub trait View: Debug + Send + Sync {
+    /// Appends the value of `key` to `out` and returns whether it was there.
+    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError>;
+
+    /// Calls `visit` with each entry of the range in key order (in reverse order if the range says so)
+    /// until it breaks.
+    fn scan(&self, table: Table, range: KeyRange<'_>, visit: &mut Visit<'_>)
+    -> Result<(), KvError>;
+}

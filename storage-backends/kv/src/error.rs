@@ -1,0 +1,68 @@
+//! Why a store failed. None of these is ever the fault of a block.
+
+use std::{path::PathBuf, sync::Arc};
+
+/// A key-value store failed. Cloneable, because a failed flush is reported by every later call.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum KvError {
+    /// The engine reported an error.
+    #[error("{engine}: {action}: {reason}")]
+    Engine {
+        /// Engine name.
+        engine: &'static str,
+        /// What was being done.
+        action: &'static str,
+        /// The engine's words.
+        reason: String,
+    },
+    /// There is no room left on the disk.
+    #[error("the disk is full: {action} in {} ({reason}); free some space and run the same command again, nothing already stored is lost", path.display())]
+    DiskFull {
+        /// What was being done.
+        action: &'static str,
+        /// The store's directory.
+        path: PathBuf,
+        /// The engine's words.
+        reason: String,
+    },
+    /// A file of the store could not be read, written or created.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was being done: `create`, `open`, `lock`, …
+        action: &'static str,
+        /// Which file.
+        path: PathBuf,
+        /// The operating system's words.
+        source: Arc<std::io::Error>,
+    },
+    /// Another process works in this directory.
+    #[error("{} is in use by another process{holder}; stop it, or choose another --datadir", path.display())]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+        /// ` (process 1234)` where it is known.
+        holder: String,
+    },
+    /// A key is longer than its table allows.
+    #[error("a key of {found} bytes was given to table {table}, which takes at most {expected}")]
+    KeyTooLong {
+        /// Table name.
+        table: &'static str,
+        /// Length of the key.
+        found: usize,
+        /// Longest key of the table.
+        expected: u16,
+    },
+    /// Two tables of one store share a name or a number.
+    #[error("tables {0} and {1} share a name or a number")]
+    DuplicateTable(&'static str, &'static str),
+    /// A table was used that was not named when the store was opened.
+    #[error("table {0} was not declared when the store was opened")]
+    UnknownTable(&'static str),
+    /// What is stored does not decode.
+    #[error("the store is damaged: {0}")]
+    Corrupt(String),
+    /// An earlier write failed; the store takes no more until it is opened again.
+    #[error("the store takes no more writes after an earlier failure: {0}")]
+    Poisoned(Box<Self>),
+}

@@ -1,0 +1,172 @@
+//! Writing generations to the engine: in the background, or by whoever fills them.
+
+use crate::{
+    Batch, Engine, KvError, View, counters::Counters, live::LiveSet, overlay::Layers,
+    shard::Sharded, table::TableSet,
+};
+use hashbrown::DefaultHashBuilder;
+use parking_lot::{Condvar, Mutex};
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Instant,
+};
+
+/// What the handles of a store share with its flush thread.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) tables: TableSet,
+    pub(crate) hasher: DefaultHashBuilder,
+    pub(crate) counters: Option<Counters>,
+    pub(crate) live: Arc<LiveSet>,
+    pub(crate) head: Sharded<Head>,
+    /// What the engine holds below the layers. Held while the engine reads, which may take as long as a disk
+    /// does; changed only when a flush has ended, before its layer is dropped.
+    pub(crate) view: Sharded<Arc<dyn View>>,
+    pub(crate) control: Mutex<Control>,
+    /// Signals the flush thread that there is something to do.
+    pub(crate) work: Condvar,
+    /// Signals those who wait that a flush has ended.
+    pub(crate) ended: Condvar,
+}
+
+/// What is written and not in the engine, and how far it goes.
+#[derive(Debug, Default)]
+pub(crate) struct Head {
+    pub(crate) layers: Layers,
+    /// Number of the last write.
+    pub(crate) seq: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Control {
+    /// A frozen generation waits for the flush thread.
+    pub(crate) waiting: bool,
+    /// Number of the last write that is durable.
+    pub(crate) durable: u64,
+    /// The first failure.
+    pub(crate) poison: Option<KvError>,
+    /// The last handle is gone.
+    pub(crate) shutdown: bool,
+}
+
+impl Shared {
+    /// # Errors
+    ///
+    /// [`KvError::Poisoned`] after the first failure.
+    pub(crate) fn check_poison(&self) -> Result<(), KvError> {
+        match &self.control.lock().poison {
+            Some(first) => Err(KvError::Poisoned(Box::new(first.clone()))),
+            None => Ok(()),
+        }
+    }
+
+    /// Freezes the active generation. There must be one, and no frozen one.
+    pub(crate) fn freeze(&self) {
+        let mut head = self.head.write();
+        head.layers.frozen = head.layers.active.take();
+    }
+
+    /// Writes the frozen generation, if there is one, to the engine, and says so in [`Control`].
+    ///
+    /// # Errors
+    ///
+    /// The engine's; the store is poisoned then. A panic counts as an error.
+    pub(crate) fn flush_frozen(&self) -> Result<(), KvError> {
+        let Some(frozen) = self.head.read().layers.frozen.clone() else { return Ok(()) };
+        let written = self.guarded(|| {
+            let started = Instant::now();
+            let batch = frozen.to_batch(&self.tables);
+            self.write_engine(&batch, started)
+        });
+        self.end_flush(written.map(|view| {
+            self.set_view(view);
+            // The memory is not freed under the lock: `frozen` still holds it.
+            self.head.write().layers.frozen = None;
+            frozen.last_seq()
+        }))
+    }
+
+    /// Writes a batch to the engine; returns a view that has it.
+    pub(crate) fn write_engine(
+        &self,
+        batch: &Batch,
+        started: Instant,
+    ) -> Result<Arc<dyn View>, KvError> {
+        self.engine.write(batch)?;
+        if let Some(counters) = &self.counters {
+            counters.flush(batch, started.elapsed());
+        }
+        Ok(self.engine.view()?.into())
+    }
+
+    /// Reads of the engine see this from now on.
+    pub(crate) fn set_view(&self, view: Arc<dyn View>) {
+        let old = std::mem::replace(&mut *self.view.write(), view);
+        // Not under the lock: closing it may take a while.
+        drop(old);
+    }
+
+    /// Runs what may panic within an engine.
+    pub(crate) fn guarded<T>(
+        &self,
+        action: impl FnOnce() -> Result<T, KvError>,
+    ) -> Result<T, KvError> {
+        // Nothing that a panic leaves half done is used again: the store takes no more writes.
+        catch_unwind(AssertUnwindSafe(action)).unwrap_or_else(|panic| {
+            Err(KvError::Engine {
+                engine: self.engine.name(),
+                action: "flush",
+                reason: format!("it panicked: {}", panic_message(&*panic)),
+            })
+        })
+    }
+
+    /// Records how a flush ended: with everything up to a write durable, or with a failure.
+    pub(crate) fn end_flush(&self, outcome: Result<u64, KvError>) -> Result<(), KvError> {
+        let mut control = self.control.lock();
+        let outcome = match outcome {
+            Ok(durable) => {
+                control.durable = durable;
+                Ok(())
+            }
+            Err(error) => {
+                tracing::error!(%error, "the store could not be written to and takes no more writes");
+                control.poison.get_or_insert(error.clone());
+                Err(error)
+            }
+        };
+        self.ended.notify_all();
+        outcome
+    }
+
+    /// The work of the flush thread.
+    pub(crate) fn run(&self) {
+        loop {
+            {
+                let mut control = self.control.lock();
+                while !control.waiting && !control.shutdown {
+                    self.work.wait(&mut control);
+                }
+                if !control.waiting {
+                    return;
+                }
+                control.waiting = false;
+            }
+            if self.flush_frozen().is_err() {
+                // Recorded; whoever writes or flushes next is told.
+                return;
+            }
+        }
+    }
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("without a message")
+}

@@ -1,0 +1,117 @@
+//! What MDBX reports, in the words of [`KvError`].
+
+use super::NAME;
+use crate::KvError;
+use signet_libmdbx::{MdbxError, ReadError, ffi::MDBX_EIO};
+use std::{
+    io::ErrorKind,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Where an error happened.
+#[derive(Debug)]
+pub(super) struct Context {
+    path: PathBuf,
+    /// Largest size of the data file.
+    max_bytes: u64,
+}
+
+impl Context {
+    pub(super) fn new(path: &Path, max_bytes: u64) -> Self {
+        Self { path: path.to_path_buf(), max_bytes }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// An error of MDBX itself, or of the operating system below it.
+    pub(super) fn error(&self, action: &'static str, error: MdbxError) -> KvError {
+        let engine = |reason: String| KvError::Engine { engine: NAME, action, reason };
+        let in_use = || KvError::InUse { path: self.path.clone(), holder: String::new() };
+        let code = error.to_err_code();
+        if code > 0 {
+            // Positive codes are those of the operating system.
+            let source = std::io::Error::from_raw_os_error(code);
+            return match source.kind() {
+                _ if is_full(&source) => {
+                    let reason = source.to_string();
+                    KvError::DiskFull { action, path: self.path.clone(), reason }
+                }
+                ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                    io("write to", &self.path, source)
+                }
+                ErrorKind::NotFound => io("open", &self.path, source),
+                ErrorKind::WouldBlock | ErrorKind::ResourceBusy => in_use(),
+                // MDBX calls a write that the disk took only in part an I/O error.
+                _ if code == MDBX_EIO => match self.probe_space() {
+                    Some(full) => io(action, &self.path, full),
+                    None => engine(source.to_string()),
+                },
+                _ => engine(source.to_string()),
+            };
+        }
+        match error {
+            MdbxError::MapFull => KvError::DiskFull {
+                action,
+                path: self.path.clone(),
+                reason: format!("the data file may not exceed {} bytes", self.max_bytes),
+            },
+            MdbxError::Corrupted
+            | MdbxError::PageNotFound
+            | MdbxError::Invalid
+            | MdbxError::VersionMismatch
+            | MdbxError::WannaRecovery => {
+                KvError::Corrupt(format!("{} in {}: {error}", NAME, self.path.display()))
+            }
+            MdbxError::Busy => in_use(),
+            other => engine(other.to_string()),
+        }
+    }
+
+    /// Why the disk takes no more, if it does not: tries to write a file.
+    fn probe_space(&self) -> Option<std::io::Error> {
+        const BYTES: usize = 1 << 20;
+        let path = self.path.join("space-probe");
+        let written = std::fs::write(&path, vec![0; BYTES]);
+        let removed = std::fs::remove_file(&path);
+        let error = written.and(removed).err()?;
+        is_full(&error).then_some(error)
+    }
+
+    /// An error of a read.
+    pub(super) fn read(&self, error: ReadError) -> KvError {
+        const ACTION: &str = "reading";
+        match error {
+            ReadError::Mdbx(e) => self.error(ACTION, e),
+            ReadError::Decoding(e) => {
+                KvError::Engine { engine: NAME, action: ACTION, reason: e.to_string() }
+            }
+        }
+    }
+
+    /// A write to an environment that was opened read-only.
+    pub(super) fn read_only(&self) -> KvError {
+        let source =
+            std::io::Error::new(ErrorKind::PermissionDenied, "the store is open read-only");
+        io("write to", &self.path, source)
+    }
+}
+
+/// An error of the operating system.
+pub(super) fn io(action: &'static str, path: &Path, source: std::io::Error) -> KvError {
+    let path = path.to_path_buf();
+    if is_full(&source) {
+        KvError::DiskFull { action, path, reason: source.to_string() }
+    } else {
+        KvError::Io { action, path, source: Arc::new(source) }
+    }
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
+    )
+}

@@ -1,0 +1,105 @@
+//! MDBX, a memory-mapped B+tree with one writer and any number of readers.
+
+mod error;
+mod open;
+mod view;
+mod write;
+
+pub use open::MdbxOptions;
+
+use crate::{Batch, Engine, KvError, Table, TableStats, View, table::TableSet};
+use error::Context;
+use parking_lot::Mutex;
+use signet_libmdbx::{Database, Environment};
+use std::sync::Arc;
+use view::MdbxView;
+
+/// Name of the engine on the command line and in errors.
+const NAME: &str = "mdbx";
+/// Name of the data file within the environment's directory; MDBX chooses it.
+const DATA_FILE: &str = "mdbx.dat";
+/// Name of the file with the reader table; MDBX chooses it.
+const LOCK_FILE: &str = "mdbx.lck";
+
+/// MDBX: the default engine.
+///
+/// One environment in one directory, one named database a table. A write is one transaction, synced to disk
+/// before it returns (unless [`MdbxOptions::durable`] is off). The map grows by itself up to
+/// [`MdbxOptions::max_bytes`]; only address space is reserved for it.
+///
+/// A view pins the pages it reads until it is dropped, so the file grows while old views live. One process
+/// may open a directory only once at a time.
+#[derive(Debug)]
+pub struct MdbxEngine {
+    env: Environment,
+    tables: Arc<Databases>,
+    /// Held by the one write at a time, so that a second one waits here rather than inside MDBX.
+    writing: Mutex<()>,
+    read_only: bool,
+}
+
+/// The tables of an environment with their handles.
+#[derive(Debug)]
+struct Databases {
+    set: TableSet,
+    /// One for each table of `set`; `None` for a table that does not exist in an environment opened
+    /// read-only, which reads as empty.
+    handles: Vec<Option<Database>>,
+    context: Context,
+}
+
+impl Engine for MdbxEngine {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn view(&self) -> Result<Box<dyn View>, KvError> {
+        Ok(Box::new(MdbxView::new(&self.env, &self.tables, &self.writing)?))
+    }
+
+    fn write(&self, batch: &Batch) -> Result<(), KvError> {
+        if self.read_only {
+            return Err(self.tables.context.read_only());
+        }
+        let _writing = self.writing.lock();
+        write::write(&self.env, &self.tables, batch)
+    }
+
+    fn disk_bytes(&self) -> Result<u64, KvError> {
+        let path = self.tables.context.path().join(DATA_FILE);
+        let meta = std::fs::metadata(&path).map_err(|e| error::io("read the size of", &path, e))?;
+        Ok(allocated(&meta))
+    }
+
+    fn table_stats(&self, table: Table) -> Result<TableStats, KvError> {
+        let context = &self.tables.context;
+        let Some(handle) = self.tables.handles[self.tables.set.position(table)?] else {
+            return Ok(TableStats::default());
+        };
+        let failed = |e| context.error("reading the size of a table", e);
+        let tx = self.env.begin_ro_unsync().map_err(failed)?;
+        let stat = tx.db_stat(&handle).map_err(failed)?;
+        let pages = stat.branch_pages() + stat.leaf_pages() + stat.overflow_pages();
+        Ok(TableStats {
+            entries: stat.entries() as u64,
+            bytes: pages as u64 * u64::from(stat.page_size()),
+        })
+    }
+}
+
+/// Bytes a file takes on disk; a sparse file takes less than its length.
+#[cfg(unix)]
+fn allocated(meta: &std::fs::Metadata) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    // POSIX counts in units of 512 bytes whatever the block size of the file system.
+    meta.blocks() * 512
+}
+
+/// Bytes a file takes on disk.
+#[cfg(not(unix))]
+fn allocated(meta: &std::fs::Metadata) -> u64 {
+    meta.len()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! Opening an environment.
+
+use super::{DATA_FILE, Databases, LOCK_FILE, MdbxEngine, error};
+use crate::{KvError, Table, table::TableSet};
+use error::Context;
+use parking_lot::Mutex;
+use signet_libmdbx::{
+    Database, DatabaseFlags, Environment, EnvironmentBuilder, EnvironmentFlags, Geometry,
+    MdbxError, Mode, SyncMode, sys::PageSize,
+};
+use std::{
+    fs::OpenOptions,
+    io::Write as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Bytes of a page. The length of the longest key depends on it.
+const PAGE_BYTES: usize = 4 << 10;
+/// The most MDBX can address with pages of this size (2^31 of them).
+const MOST_BYTES: u64 = 8 << 40;
+/// The least that opening still tries to reserve where address space is limited.
+const LEAST_BYTES: u64 = 1 << 30;
+/// Readers of all views together: 32 live views of 32 readers.
+const MAX_READERS: u64 = 1_024;
+/// How many entries of the list of free pages a write may look through for consecutive pages.
+const FREE_LIST_LIMIT: u64 = 256 << 10;
+
+/// How an MDBX environment is opened.
+#[derive(Debug, Clone)]
+pub struct MdbxOptions {
+    /// Directory of the environment, created with its parents when missing.
+    pub path: PathBuf,
+    /// All tables that will be used.
+    pub tables: Vec<Table>,
+    /// Open without the right to write. The environment must exist; tables it lacks read as empty.
+    pub read_only: bool,
+    /// Whether a write is on disk when it returns. `false` is for throw-away data only: a crash of the
+    /// machine (not of the process) may then destroy everything.
+    pub durable: bool,
+    /// Largest size of the data file in bytes; `None` for the most that MDBX and the machine allow.
+    pub max_bytes: Option<u64>,
+}
+
+impl MdbxOptions {
+    /// Writable, durable, as large as the disk.
+    pub fn new(path: impl Into<PathBuf>, tables: &[Table]) -> Self {
+        Self {
+            path: path.into(),
+            tables: tables.to_vec(),
+            read_only: false,
+            durable: true,
+            max_bytes: None,
+        }
+    }
+}
+
+impl MdbxEngine {
+    /// Opens an environment, or creates it.
+    ///
+    /// # Errors
+    ///
+    /// [`KvError::DuplicateTable`]; [`KvError::Io`] for a directory that cannot be used; [`KvError::InUse`]
+    /// if this process has it open already; [`KvError::Corrupt`] if the file is not MDBX's;
+    /// [`KvError::DiskFull`].
+    pub fn open(options: MdbxOptions) -> Result<Self, KvError> {
+        let set = TableSet::new(&options.tables)?;
+        let path = &options.path;
+        let data = path.join(DATA_FILE);
+        let mut length = 0;
+        if options.read_only {
+            // MDBX would report a missing file in words that help nobody.
+            length = std::fs::metadata(&data).map_err(|e| error::io("open", &data, e))?.len();
+            match allocate_reader_table(&path.join(LOCK_FILE)) {
+                // On a read-only file system MDBX does without.
+                Ok(()) | Err(KvError::Io { .. }) => {}
+                Err(full) => return Err(full),
+            }
+        } else {
+            std::fs::create_dir_all(path).map_err(|e| error::io("create", path, e))?;
+            allocate_reader_table(&path.join(LOCK_FILE))?;
+            if let Ok(meta) = std::fs::metadata(&data) {
+                length = meta.len();
+            }
+        }
+        let (env, max_bytes) = open_environment(&options, length)?;
+        let context = Context::new(path, max_bytes);
+        let handles =
+            open_tables(&env, &options).map_err(|(action, error)| context.error(action, error))?;
+        Ok(Self {
+            env,
+            tables: Arc::new(Databases { set, handles, context }),
+            writing: Mutex::new(()),
+            read_only: options.read_only,
+        })
+    }
+}
+
+/// Opens the environment with as large a map as the machine allows; returns it and that size.
+fn open_environment(options: &MdbxOptions, length: u64) -> Result<(Environment, u64), KvError> {
+    let mut max_bytes = options.max_bytes.unwrap_or(MOST_BYTES).min(MOST_BYTES);
+    loop {
+        match builder(options, length, max_bytes).open(&options.path) {
+            Ok(env) => return Ok((env, max_bytes)),
+            // Under a limit of address space (`ulimit -v`, small containers) a smaller map may do.
+            Err(e) if is_map_too_large(e) && max_bytes / 2 >= LEAST_BYTES.max(length) => {
+                max_bytes /= 2;
+            }
+            Err(e) => return Err(Context::new(&options.path, max_bytes).error("opening", e)),
+        }
+    }
+}
+
+fn is_map_too_large(error: MdbxError) -> bool {
+    match error {
+        MdbxError::TooLarge | MdbxError::UnableExtendMapSize => true,
+        other => {
+            let code = other.to_err_code();
+            code > 0
+                && std::io::Error::from_raw_os_error(code).kind() == std::io::ErrorKind::OutOfMemory
+        }
+    }
+}
+
+fn builder(options: &MdbxOptions, length: u64, max_bytes: u64) -> EnvironmentBuilder {
+    let sync_mode = if options.durable { SyncMode::Durable } else { SyncMode::UtterlyNoSync };
+    let mode = if options.read_only { Mode::ReadOnly } else { Mode::ReadWrite { sync_mode } };
+    let mut builder = Environment::builder();
+    builder
+        .set_max_dbs(options.tables.len())
+        .set_max_readers(MAX_READERS)
+        .set_rp_augment_limit(FREE_LIST_LIMIT)
+        .set_flags(EnvironmentFlags {
+            mode,
+            // State is read at random places; reading ahead would only evict what is needed.
+            no_rdahead: true,
+            coalesce: true,
+            ..EnvironmentFlags::default()
+        });
+    if !options.read_only {
+        // Steps grow with the file, so that a small one stays small and a large one is extended seldom.
+        let step = (length / 16).clamp(4 << 20, 1 << 30).next_power_of_two().min(max_bytes);
+        builder.set_geometry(Geometry {
+            size: Some(0..usize::try_from(max_bytes).unwrap_or(usize::MAX)),
+            growth_step: Some(isize::try_from(step).unwrap_or(isize::MAX)),
+            shrink_threshold: Some(isize::try_from(step * 4).unwrap_or(isize::MAX)),
+            page_size: Some(PageSize::Set(PAGE_BYTES)),
+        });
+    }
+    builder
+}
+
+type Failed = (&'static str, MdbxError);
+
+/// Opens, and where possible creates, the tables. The handles live as long as the environment.
+fn open_tables(env: &Environment, options: &MdbxOptions) -> Result<Vec<Option<Database>>, Failed> {
+    let failed = |e| ("opening the tables", e);
+    let mut handles = Vec::with_capacity(options.tables.len());
+    if options.read_only {
+        let tx = env.begin_ro_unsync().map_err(failed)?;
+        for table in &options.tables {
+            handles.push(match tx.open_db(Some(table.name)) {
+                Ok(handle) => Some(handle),
+                Err(MdbxError::NotFound) => None,
+                Err(e) => return Err(failed(e)),
+            });
+        }
+        // Handles opened in a transaction outlive it only if it is committed, even where nothing is written.
+        tx.commit().map_err(failed)?;
+    } else {
+        let tx = env.begin_rw_unsync().map_err(failed)?;
+        for table in &options.tables {
+            let handle = tx.create_db(Some(table.name), DatabaseFlags::empty()).map_err(failed)?;
+            handles.push(Some(handle));
+        }
+        tx.commit().map_err(|e| ("creating the tables", e))?;
+    }
+    Ok(handles)
+}
+
+/// Makes sure that the file of the reader table has all its blocks.
+///
+/// MDBX makes it sparse (and empties it when it closes) and writes to it through a memory map: on a full disk
+/// that would kill the process with a bus error. Only an empty file is filled, so one in use is not disturbed;
+/// MDBX cuts off what it does not need.
+fn allocate_reader_table(path: &Path) -> Result<(), KvError> {
+    /// MDBX needs 32 bytes a reader and a header of less than two pages.
+    const BYTES: usize = MAX_READERS as usize * 32 + 8 * 1_024;
+    let mut file = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+        .map_err(|e| error::io("create", path, e))?;
+    let length = file.metadata().map_err(|e| error::io("open", path, e))?.len();
+    if length == 0 {
+        file.write_all(&vec![0; BYTES]).map_err(|e| error::io("write to", path, e))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! A consistent view, shared between threads.
+
+use super::Databases;
+use crate::{
+    KeyRange, KvError, Table, View, Visit,
+    chunk::{Chunk, scan_in_chunks},
+    shard::{Padded, thread_number},
+};
+use parking_lot::{Mutex, MutexGuard};
+use signet_libmdbx::{Environment, MdbxError, MdbxResult, tx::aliases::RoTxUnsync};
+use std::{borrow::Cow, sync::Arc};
+
+/// Several read transactions on the same state of the environment.
+///
+/// A read transaction serves one thread at a time. One for each of a few threads keeps them from waiting for
+/// each other, which matters most when a read goes to the disk.
+#[derive(Debug)]
+pub(super) struct MdbxView {
+    readers: Box<[Padded<Mutex<RoTxUnsync>>]>,
+    tables: Arc<Databases>,
+}
+
+impl MdbxView {
+    pub(super) fn new(
+        env: &Environment,
+        tables: &Arc<Databases>,
+        writing: &Mutex<()>,
+    ) -> Result<Self, KvError> {
+        let transactions =
+            begin(env, writing).map_err(|e| tables.context.error("opening a view", e))?;
+        let readers = transactions.into_iter().map(|tx| Padded(Mutex::new(tx))).collect();
+        Ok(Self { readers, tables: tables.clone() })
+    }
+
+    /// A reader nobody else uses now; if there is none, the one that this thread prefers.
+    fn reader(&self) -> MutexGuard<'_, RoTxUnsync> {
+        let count = self.readers.len();
+        let first = thread_number() % count;
+        let free = (0..count).find_map(|i| self.readers[(first + i) % count].try_lock());
+        free.unwrap_or_else(|| self.readers[first].lock())
+    }
+}
+
+impl View for MdbxView {
+    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
+        let Some(handle) = self.tables.handles[self.tables.set.key_position(table, key)?] else {
+            return Ok(false);
+        };
+        let reader = self.reader();
+        let value: Option<Cow<'_, [u8]>> =
+            reader.get(handle.dbi(), key).map_err(|e| self.tables.context.read(e))?;
+        Ok(match value {
+            Some(value) => {
+                out.extend_from_slice(&value);
+                true
+            }
+            None => false,
+        })
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), KvError> {
+        let Some(handle) = self.tables.handles[self.tables.set.range_position(table, range)?]
+        else {
+            return Ok(());
+        };
+        scan_in_chunks(range, visit, |range, chunk| {
+            let reader = self.reader();
+            let mut cursor =
+                reader.cursor(handle).map_err(|e| self.tables.context.error("reading", e))?;
+            fill(&mut cursor, range, chunk).map_err(|e| self.tables.context.read(e))
+        })
+    }
+}
+
+type Cursor<'tx> = signet_libmdbx::tx::aliases::RoCursorUnsync<'tx>;
+type Entry<'tx> = (Cow<'tx, [u8]>, Cow<'tx, [u8]>);
+
+fn fill(
+    cursor: &mut Cursor<'_>,
+    range: KeyRange<'_>,
+    chunk: &mut Chunk,
+) -> signet_libmdbx::ReadResult<()> {
+    let mut entry: Option<Entry<'_>> = if range.reverse {
+        match range.to {
+            None => cursor.last()?,
+            // The first entry after the range, and back from there.
+            Some(to) => match cursor.set_range::<(), ()>(to)? {
+                Some(_) => cursor.prev()?,
+                None => cursor.last()?,
+            },
+        }
+    } else if range.from.is_empty() {
+        cursor.first()?
+    } else {
+        cursor.set_range(range.from)?
+    };
+    while let Some((key, value)) = entry {
+        if !range.contains(&key) || !chunk.push(&key, &value) {
+            break;
+        }
+        entry = if range.reverse { cursor.prev()? } else { cursor.next()? };
+    }
+    Ok(())
+}
+
+/// Read transactions that all see the same state.
+fn begin(env: &Environment, writing: &Mutex<()>) -> MdbxResult<Vec<RoTxUnsync>> {
+    let threads = std::thread::available_parallelism().map_or(2, |n| n.get());
+    let mut count = (threads * 2).clamp(4, 32);
+    loop {
+        match env.begin_ro_unsync_multi(count) {
+            // Many live views have used up the reader table; fewer readers serve as well, only slower.
+            Err(MdbxError::ReadersFull) if count > 1 => count /= 2,
+            // Commits followed each other too fast. No commit runs while we hold the lock.
+            Err(MdbxError::SnapshotDivergence) => {
+                let _writing = writing.lock();
+                return env.begin_ro_unsync_multi(count);
+            }
+            other => return other,
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! An engine in memory, for tests and throw-away devnets.
+
+use crate::{
+    Batch, Engine, KeyRange, KvError, Op, Table, TableStats, View, Visit,
+    chunk::{Chunk, scan_in_chunks},
+    live::{LiveSet, Ticket},
+};
+use parking_lot::{Mutex, RwLock};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ops::Bound,
+    sync::Arc,
+};
+
+/// Changes made under one hold of the lock, so that readers wait microseconds for a large batch.
+const STEP: usize = 512;
+
+/// An engine that keeps everything in memory and nothing on disk; its content goes with its last handle.
+///
+/// Ordered maps whose values carry the number of the write that made them, so a view costs nothing and a
+/// batch becomes visible at one moment. Old versions go with the first write after the last view that
+/// needed them.
+#[derive(Debug, Default)]
+pub struct MemoryEngine {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    state: RwLock<State>,
+    live: Arc<LiveSet>,
+    writing: Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    tables: BTreeMap<u8, BTreeMap<Box<[u8]>, Versions>>,
+    /// Number of the last complete write.
+    head: u64,
+    /// Keys with something to remove once nobody looks at what was before the write of this number.
+    stale: VecDeque<(u64, u8, Box<[u8]>)>,
+}
+
+/// All versions of one key that someone may see.
+#[derive(Debug)]
+struct Versions {
+    newest: Version,
+    /// Oldest first.
+    older: Vec<Version>,
+}
+
+/// The value from write `seq` on; `None` if that write removed the key.
+#[derive(Debug)]
+struct Version {
+    seq: u64,
+    value: Option<Box<[u8]>>,
+}
+
+impl MemoryEngine {
+    /// An empty engine.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl Engine for MemoryEngine {
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn view(&self) -> Result<Box<dyn View>, KvError> {
+        // Under the lock, so that no write discards what this view needs before it is registered.
+        let state = self.inner.state.read();
+        let ticket = self.inner.live.enter(state.head);
+        Ok(Box::new(MemoryView { inner: self.inner.clone(), ticket }))
+    }
+
+    fn write(&self, batch: &Batch) -> Result<(), KvError> {
+        for (table, op) in batch.ops() {
+            match op {
+                Op::Put { key, .. } | Op::Delete { key } => table.check_key(key)?,
+                Op::DeleteRange { from, to } => table.check_range(from, to)?,
+            }
+        }
+        let inner = &*self.inner;
+        let _writing = inner.writing.lock();
+        // What is there now stays until the batch is complete, as for any view.
+        let head = inner.state.read().head;
+        let before = inner.live.enter(head);
+        let seq = head + 1;
+
+        for (table, op) in batch.ops() {
+            if let Op::DeleteRange { from, to } = op {
+                inner.state.write().delete_range(
+                    table.id,
+                    KeyRange { from, to, reverse: false },
+                    seq,
+                );
+            }
+        }
+        let mut ops = batch.ops().peekable();
+        while ops.peek().is_some() {
+            let mut state = inner.state.write();
+            for (table, op) in ops.by_ref().take(STEP) {
+                match op {
+                    Op::Put { key, value } => state.set(table.id, key, Some(value), seq),
+                    Op::Delete { key } => state.set(table.id, key, None, seq),
+                    Op::DeleteRange { .. } => {}
+                }
+            }
+        }
+        inner.state.write().head = seq;
+        drop(before);
+        let oldest = inner.live.lock().oldest().unwrap_or(seq);
+        while inner.state.write().collect(oldest) {}
+        Ok(())
+    }
+
+    fn disk_bytes(&self) -> Result<u64, KvError> {
+        Ok(0)
+    }
+
+    fn table_stats(&self, table: Table) -> Result<TableStats, KvError> {
+        let state = self.inner.state.read();
+        let mut stats = TableStats::default();
+        for (key, versions) in state.tables.get(&table.id).into_iter().flatten() {
+            if let Some(value) = versions.at(state.head) {
+                stats.entries += 1;
+                stats.bytes += (key.len() + value.len()) as u64;
+            }
+        }
+        Ok(stats)
+    }
+}
+
+impl State {
+    fn set(&mut self, table: u8, key: &[u8], value: Option<&[u8]>, seq: u64) {
+        let entries = self.tables.entry(table).or_default();
+        let newest = Version { seq, value: value.map(Into::into) };
+        let Some(versions) = entries.get_mut(key) else {
+            if newest.value.is_some() {
+                entries.insert(key.into(), Versions { newest, older: Vec::new() });
+            }
+            return;
+        };
+        let old = std::mem::replace(&mut versions.newest, newest);
+        if old.seq < seq {
+            versions.older.push(old);
+            self.stale.push_back((seq, table, key.into()));
+        }
+    }
+
+    fn delete_range(&mut self, table: u8, range: KeyRange<'_>, seq: u64) {
+        if range.is_empty() {
+            return;
+        }
+        let Some(entries) = self.tables.get_mut(&table) else { return };
+        for (key, versions) in entries.range_mut::<[u8], _>(bounds(range)) {
+            let old = std::mem::replace(&mut versions.newest, Version { seq, value: None });
+            if old.seq < seq {
+                versions.older.push(old);
+                self.stale.push_back((seq, table, key.clone()));
+            }
+        }
+    }
+
+    /// Removes some of what nobody sees when the oldest view is number `oldest`; whether there may be more.
+    fn collect(&mut self, oldest: u64) -> bool {
+        for _ in 0..STEP {
+            let Some((_, table, key)) = self.stale.pop_front_if(|(seq, ..)| *seq <= oldest) else {
+                return false;
+            };
+            let Some(entries) = self.tables.get_mut(&table) else { continue };
+            let Some(versions) = entries.get_mut(&key) else { continue };
+            if versions.newest.seq <= oldest {
+                versions.older.clear();
+                if versions.newest.value.is_none() {
+                    entries.remove(&key);
+                }
+            } else {
+                let seen = versions.older.partition_point(|version| version.seq <= oldest);
+                versions.older.drain(..seen.saturating_sub(1));
+            }
+        }
+        true
+    }
+}
+
+impl Versions {
+    /// The value that is seen after write `seq`.
+    fn at(&self, seq: u64) -> Option<&[u8]> {
+        let version = if self.newest.seq <= seq {
+            &self.newest
+        } else {
+            self.older.iter().rfind(|version| version.seq <= seq)?
+        };
+        version.value.as_deref()
+    }
+}
+
+#[derive(Debug)]
+struct MemoryView {
+    inner: Arc<Inner>,
+    ticket: Ticket,
+}
+
+impl View for MemoryView {
+    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
+        table.check_key(key)?;
+        let state = self.inner.state.read();
+        let versions = state.tables.get(&table.id).and_then(|entries| entries.get(key));
+        Ok(match versions.and_then(|versions| versions.at(self.ticket.seq())) {
+            Some(value) => {
+                out.extend_from_slice(value);
+                true
+            }
+            None => false,
+        })
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), KvError> {
+        table.check_range(range.from, range.to)?;
+        scan_in_chunks(range, visit, |range, chunk| {
+            let state = self.inner.state.read();
+            if let Some(entries) = state.tables.get(&table.id) {
+                let entries = entries.range::<[u8], _>(bounds(range));
+                if range.reverse {
+                    fill(entries.rev(), self.ticket.seq(), chunk);
+                } else {
+                    fill(entries, self.ticket.seq(), chunk);
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+fn fill<'a>(
+    entries: impl Iterator<Item = (&'a Box<[u8]>, &'a Versions)>,
+    seq: u64,
+    chunk: &mut Chunk,
+) {
+    for (key, versions) in entries {
+        if let Some(value) = versions.at(seq)
+            && !chunk.push(key, value)
+        {
+            break;
+        }
+    }
+}
+
+/// The bounds of a range that is not empty (`BTreeMap` panics at those that are).
+fn bounds(range: KeyRange<'_>) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    (Bound::Included(range.from), range.to.map_or(Bound::Unbounded, Bound::Excluded))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{engine_suite, store_suite};
+
+    #[test]
+    fn passes_the_engine_suite() {
+        let engine = Arc::new(MemoryEngine::new());
+        engine_suite(|| engine.clone());
+    }
+
+    #[test]
+    fn passes_the_store_suite() {
+        let engine = Arc::new(MemoryEngine::new());
+        store_suite(|| engine.clone());
+    }
+
+    #[test]
+    fn keeps_nothing_that_nobody_sees() {
+        let table = Table::new(0, "t", 8);
+        let engine = MemoryEngine::new();
+        let write = |fill: &dyn Fn(&mut Batch)| {
+            let mut batch = Batch::new();
+            fill(&mut batch);
+            assert!(engine.write(&batch).is_ok());
+        };
+        write(&|batch| (0..2_000_u32).for_each(|i| batch.put(table, &i.to_be_bytes(), b"old")));
+        let view = engine.view();
+        write(&|batch| (0..2_000_u32).for_each(|i| batch.put(table, &i.to_be_bytes(), b"new")));
+        write(&|batch| batch.delete_range(table, &[], None));
+        let kept = |state: &State| {
+            state
+                .tables
+                .values()
+                .flatten()
+                .map(|(_, versions)| versions.older.len() + 1)
+                .sum::<usize>()
+        };
+        assert_eq!(kept(&engine.inner.state.read()), 6_000);
+        drop(view);
+        write(&|_| {});
+        assert_eq!(kept(&engine.inner.state.read()), 0);
+        assert!(engine.inner.state.read().stale.is_empty());
+    }
+}

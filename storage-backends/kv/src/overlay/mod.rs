@@ -1,0 +1,62 @@
+//! What is written and not yet in the engine.
+//!
+//! Batches are added to the active [`Generation`]. When it is full it is frozen, a new one takes its place,
+//! and a thread writes the frozen one to the engine; there are never more than these two. Every row carries
+//! the number of the batch that wrote it, so a [`View`] of the past is a number and not a copy.
+//!
+//! ```text
+//!   write ──► active generation        rows: hash index, versions, bytes in an arena
+//!                 │ full               tombstones: deleted ranges
+//!                 ▼
+//!             frozen generation ──► one engine batch
+//!                 │ written
+//!                 ▼
+//!             engine view              newest durable state
+//! ```
+//!
+//! A key is looked for from top to bottom; the first that knows it, or that it was removed, decides.
+
+mod arena;
+mod generation;
+mod merge;
+mod rows;
+#[cfg(test)]
+mod tests;
+mod tombstones;
+
+pub(crate) use generation::{Found, Generation, hash};
+pub(crate) use merge::scan;
+
+use std::sync::Arc;
+
+/// The generations, newest first. Those that hold nothing are left out.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Layers {
+    pub(crate) active: Option<Arc<Generation>>,
+    pub(crate) frozen: Option<Arc<Generation>>,
+}
+
+impl Layers {
+    fn iter(&self) -> impl Iterator<Item = &Generation> {
+        [&self.active, &self.frozen].into_iter().flatten().map(|generation| &**generation)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.active.is_none() && self.frozen.is_none()
+    }
+
+    /// Looks up a key as it was after write `seq`; appends its value to `out`.
+    #[inline]
+    pub(crate) fn find(
+        &self,
+        table: usize,
+        key: (&[u8], u64),
+        seq: u64,
+        out: &mut Vec<u8>,
+    ) -> Found {
+        self.iter()
+            .map(|generation| generation.find(table, key, seq, out))
+            .find(|found| *found != Found::Nothing)
+            .unwrap_or(Found::Nothing)
+    }
+}

@@ -1,0 +1,229 @@
+//! The written rows of one table within one generation.
+
+use super::arena::{Arena, Slice};
+use crate::{KeyRange, live::Live};
+use hashbrown::HashTable;
+use parking_lot::Mutex;
+
+/// A row: a key with what was written to it.
+#[derive(Debug)]
+struct Row {
+    key: Slice,
+    /// Room for a value, perhaps longer than the value.
+    room: Slice,
+    /// Length of the value; [`REMOVED`] if there is none.
+    len: u32,
+    /// Number of the write that made this version.
+    seq: u64,
+    /// Versions before it that someone still sees, oldest first. Mostly there are none.
+    older: Vec<Older>,
+}
+
+#[derive(Debug)]
+struct Older {
+    seq: u64,
+    value: Option<Slice>,
+}
+
+const REMOVED: u32 = u32::MAX;
+
+/// Memory of a row beside key and value: itself and its place in the index.
+pub(super) const ROW_BYTES: usize = size_of::<Row>() + 12;
+
+/// A version of a row: its write, and its value if it has one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Version<'a> {
+    pub(super) seq: u64,
+    pub(super) value: Option<&'a [u8]>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    rows: Vec<Row>,
+    /// Tag of the key's hash, and position in `rows`.
+    index: HashTable<(u32, u32)>,
+    order: Mutex<Order>,
+}
+
+/// Rows in the order of their keys, made when somebody asks.
+#[derive(Debug, Default)]
+struct Order {
+    /// Positions of the first `sorted.len()` rows.
+    sorted: Vec<u32>,
+}
+
+/// Up to this many of the newest rows are looked through one by one rather than sorted in.
+const UNSORTED: usize = 512;
+
+impl Rows {
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The version of a row that is seen after write `seq`.
+    pub(super) fn find<'a>(
+        &'a self,
+        arena: &'a Arena,
+        key: &[u8],
+        hash: u64,
+        seq: u64,
+    ) -> Option<Version<'a>> {
+        let tag = tag(hash);
+        let same =
+            |&(other, i): &(u32, u32)| other == tag && arena.get(self.rows[i as usize].key) == key;
+        let (_, i) = self.index.find(spread(tag), same)?;
+        self.rows[*i as usize].at(arena, seq)
+    }
+
+    /// Write `seq`, the newest so far, sets or removes a key.
+    pub(super) fn set(
+        &mut self,
+        arena: &mut Arena,
+        (key, hash): (&[u8], u64),
+        value: Option<&[u8]>,
+        seq: u64,
+        live: &Live<'_>,
+    ) {
+        let tag = tag(hash);
+        let len = value.map_or(REMOVED, |value| value.len() as u32);
+        let value = value.unwrap_or_default();
+        let rows = &mut self.rows;
+        let same =
+            |&(other, i): &(u32, u32)| other == tag && arena.get(rows[i as usize].key) == key;
+        let Some(&(_, i)) = self.index.find(spread(tag), same) else {
+            let i = rows.len() as u32;
+            let key = arena.add(key, 0);
+            let room = arena.add(value, 0);
+            rows.push(Row { key, room, len, seq, older: Vec::new() });
+            self.index.insert_unique(spread(tag), (tag, i), |&(tag, _)| spread(tag));
+            return;
+        };
+        let row = &mut rows[i as usize];
+        let keep = live.sees(row.seq..seq);
+        if keep {
+            let value = (row.len != REMOVED).then(|| row.room.prefix(row.len as usize));
+            row.older.push(Older { seq: row.seq, value });
+        }
+        if keep || value.len() > row.room.len() {
+            // A little room to grow: a trie node gains children.
+            row.room = arena.add(value, value.len().next_multiple_of(16));
+        } else {
+            arena.set(row.room, value);
+        }
+        row.len = len;
+        row.seq = seq;
+        row.forget(live);
+    }
+
+    /// All rows in the order of their keys: key and newest version.
+    pub(super) fn in_order<'a>(&'a self, arena: &'a Arena) -> Vec<(&'a [u8], Version<'a>)> {
+        let mut order = self.order.lock();
+        self.sort(arena, &mut order, 0);
+        let entry = |&i: &u32| {
+            let row = &self.rows[i as usize];
+            (arena.get(row.key), Version { seq: row.seq, value: row.value(arena) })
+        };
+        order.sorted.iter().map(entry).collect()
+    }
+
+    /// Appends to `out` the first `limit` keys of a range, in the order of the range, of rows that have a
+    /// version not after `seq`. Returns whether there may be more.
+    pub(super) fn keys(
+        &self,
+        arena: &Arena,
+        range: KeyRange<'_>,
+        seq: u64,
+        limit: usize,
+        out: &mut Vec<Vec<u8>>,
+    ) -> bool {
+        let mut order = self.order.lock();
+        self.sort(arena, &mut order, UNSORTED);
+        let key = |i: u32| arena.get(self.rows[i as usize].key);
+        let seen = |i: &u32| self.rows[*i as usize].at(arena, seq).is_some();
+
+        let first = order.sorted.partition_point(|&i| key(i) < range.from);
+        let last = range
+            .to
+            .map_or(order.sorted.len(), |to| order.sorted.partition_point(|&i| key(i) < to));
+        let sorted = order.sorted[first..last.max(first)].iter().copied().filter(seen);
+        // One more than asked for tells whether there are more.
+        let mut found: Vec<u32> = if range.reverse {
+            sorted.rev().take(limit + 1).collect()
+        } else {
+            sorted.take(limit + 1).collect()
+        };
+        let newest = order.sorted.len() as u32..self.rows.len() as u32;
+        found.extend(newest.filter(|&i| range.contains(key(i))).filter(seen));
+        found.sort_unstable_by(
+            |&a, &b| {
+                if range.reverse { key(b).cmp(key(a)) } else { key(a).cmp(key(b)) }
+            },
+        );
+        out.extend(found.iter().take(limit).map(|&i| key(i).to_vec()));
+        found.len() > limit
+    }
+
+    /// Sorts in the rows that are not, if there are more than `tolerated`.
+    fn sort(&self, arena: &Arena, order: &mut Order, tolerated: usize) {
+        let done = order.sorted.len();
+        if self.rows.len() - done <= tolerated {
+            return;
+        }
+        // Most comparisons are settled by the first eight bytes; at hand, they save two jumps through memory.
+        let head = |i: u32| {
+            let key = arena.get(self.rows[i as usize].key);
+            let mut head = [0; 8];
+            let len = key.len().min(8);
+            head[..len].copy_from_slice(&key[..len]);
+            (u64::from_be_bytes(head), i)
+        };
+        let full = |i: u32| arena.get(self.rows[i as usize].key);
+        let mut rows: Vec<(u64, u32)> = order
+            .sorted
+            .iter()
+            .copied()
+            .chain(done as u32..self.rows.len() as u32)
+            .map(head)
+            .collect();
+        // The stable sort finds the sorted run at the beginning and merges into it.
+        rows.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| full(a.1).cmp(full(b.1))));
+        order.sorted.clear();
+        order.sorted.extend(rows.into_iter().map(|(_, i)| i));
+    }
+}
+
+impl Row {
+    fn value<'a>(&self, arena: &'a Arena) -> Option<&'a [u8]> {
+        (self.len != REMOVED).then(|| arena.get(self.room.prefix(self.len as usize)))
+    }
+
+    fn at<'a>(&self, arena: &'a Arena, seq: u64) -> Option<Version<'a>> {
+        if self.seq <= seq {
+            return Some(Version { seq: self.seq, value: self.value(arena) });
+        }
+        let older = self.older.iter().rfind(|older| older.seq <= seq)?;
+        Some(Version { seq: older.seq, value: older.value.map(|value| arena.get(value)) })
+    }
+
+    /// Drops the older versions that nobody sees any more.
+    fn forget(&mut self, live: &Live<'_>) {
+        for i in (0..self.older.len()).rev() {
+            let next = self.older.get(i + 1).map_or(self.seq, |next| next.seq);
+            if !live.sees(self.older[i].seq..next) {
+                self.older.remove(i);
+            }
+        }
+    }
+}
+
+/// What the index keeps of a hash. Half of it makes the index half as large, and two keys that share a half
+/// are told apart by comparison.
+fn tag(hash: u64) -> u32 {
+    (hash >> 32) as u32
+}
+
+/// A hash for the index, made from the tag alone so that growing it reads no keys.
+fn spread(tag: u32) -> u64 {
+    // 2^64 divided by the golden ratio.
+    u64::from(tag).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}

@@ -1,0 +1,132 @@
+//! Which ranges of keys were deleted, and when.
+
+use crate::{KeyRange, live::Live};
+use std::{collections::BTreeMap, ops::Bound};
+
+/// Deleted ranges of one table.
+///
+/// Held as pieces that do not overlap, so that finding the one that covers a key is one search however many
+/// there are: blocks of 2016 destroy thousands of accounts each.
+#[derive(Debug, Default)]
+pub(super) struct Tombstones {
+    /// By first key.
+    pieces: BTreeMap<Box<[u8]>, Piece>,
+    bytes: usize,
+}
+
+#[derive(Debug, Clone)]
+struct Piece {
+    /// First key after the piece; `None` for the end of the table.
+    to: Option<Box<[u8]>>,
+    /// Numbers of the writes that deleted it, ascending, never empty.
+    seqs: Vec<u64>,
+}
+
+/// Where a piece begins and ends.
+#[derive(Debug, Clone)]
+pub(super) struct Span {
+    pub(super) from: Box<[u8]>,
+    pub(super) to: Option<Box<[u8]>>,
+}
+
+/// Memory of a piece beside its keys: two allocations, a place in the map, a list.
+const PIECE_BYTES: usize = 160;
+
+impl Tombstones {
+    pub(super) fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Estimate of the memory in use.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Write `seq`, the newest so far, deletes `from..to`.
+    pub(super) fn insert(&mut self, from: &[u8], to: Option<&[u8]>, seq: u64, live: &Live<'_>) {
+        if to.is_some_and(|to| to <= from) {
+            return;
+        }
+        self.split(from);
+        if let Some(to) = to {
+            self.split(to);
+        }
+        // Now every piece lies within the range or outside. The gaps between those within become pieces.
+        let upper = to.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut gaps = Vec::new();
+        let mut reached: Option<Box<[u8]>> = Some(from.into());
+        for (start, piece) in self.pieces.range_mut::<[u8], _>((Bound::Included(from), upper)) {
+            if let Some(reached) = reached.take()
+                && reached < *start
+            {
+                gaps.push(Span { from: reached, to: Some(start.clone()) });
+            }
+            if let Some(last) = piece.seqs.last()
+                && !live.sees(*last..seq)
+            {
+                piece.seqs.pop();
+            }
+            piece.seqs.push(seq);
+            reached.clone_from(&piece.to);
+        }
+        if let Some(reached) = reached
+            && to.is_none_or(|to| *reached < *to)
+        {
+            gaps.push(Span { from: reached, to: to.map(Into::into) });
+        }
+        for Span { from, to } in gaps {
+            self.add(from, Piece { to, seqs: vec![seq] });
+        }
+    }
+
+    /// The newest write not after `seq` that deleted a range with `key` in it.
+    pub(super) fn newest(&self, key: &[u8], seq: u64) -> Option<u64> {
+        let (_, piece) =
+            self.pieces.range::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back()?;
+        if piece.to.as_deref().is_some_and(|to| key >= to) {
+            return None;
+        }
+        piece.at(seq)
+    }
+
+    /// The pieces that touch `range` and were deleted not after `seq`, in ascending order.
+    pub(super) fn within(&self, range: KeyRange<'_>, seq: u64) -> impl Iterator<Item = Span> {
+        // The piece before the range may reach into it.
+        let before = (Bound::Unbounded, Bound::Included(range.from));
+        let first = self.pieces.range::<[u8], _>(before).next_back().map(|(start, _)| &**start);
+        let lower = Bound::Included(first.unwrap_or(range.from));
+        let upper = match range.to {
+            Some(to) if first.is_none_or(|first| to > first) => Bound::Excluded(to),
+            // An empty range; a range of one key avoids the panic of `BTreeMap` at bounds out of order.
+            Some(_) => lower,
+            None => Bound::Unbounded,
+        };
+        self.pieces
+            .range::<[u8], _>((lower, upper))
+            .filter(move |(_, piece)| piece.at(seq).is_some())
+            .map(|(from, piece)| Span { from: from.clone(), to: piece.to.clone() })
+    }
+
+    /// Makes `key` a border: a piece with it inside becomes two.
+    fn split(&mut self, key: &[u8]) {
+        let inside = (Bound::Unbounded, Bound::Excluded(key));
+        let Some((_, piece)) = self.pieces.range_mut::<[u8], _>(inside).next_back() else { return };
+        if piece.to.as_deref().is_some_and(|to| to <= key) {
+            return;
+        }
+        let right = piece.clone();
+        piece.to = Some(key.into());
+        self.add(key.into(), right);
+    }
+
+    fn add(&mut self, start: Box<[u8]>, piece: Piece) {
+        self.bytes += start.len() + piece.to.as_ref().map_or(0, |to| to.len()) + PIECE_BYTES;
+        self.pieces.insert(start, piece);
+    }
+}
+
+impl Piece {
+    fn at(&self, seq: u64) -> Option<u64> {
+        self.seqs.iter().rfind(|deleted| **deleted <= seq).copied()
+    }
+}

@@ -1,0 +1,83 @@
+//! An engine that fails when it is told to.
+
+use crate::{Batch, Engine, KvError, Table, TableStats, View};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+/// How a write fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing of it is applied.
+    Before,
+    /// All of it is applied, and then failure is reported: the process was killed between the two.
+    After,
+    /// Nothing of it is applied, and the engine panics.
+    Panic,
+}
+
+/// An engine that hands everything on to another, until the write of a given number; that one and all later
+/// ones fail. Run a test with the number 1, 2, 3, … until [`fired`](Self::fired) says no, and it has crashed
+/// at every write there is.
+#[derive(Debug)]
+pub struct FaultEngine {
+    inner: Arc<dyn Engine>,
+    fault: Fault,
+    at: u64,
+    writes: AtomicU64,
+}
+
+impl FaultEngine {
+    /// Fails at write number `at`, counted from 1; 0 never fails.
+    pub const fn new(inner: Arc<dyn Engine>, fault: Fault, at: u64) -> Self {
+        Self { inner, fault, at, writes: AtomicU64::new(0) }
+    }
+
+    /// Number of writes tried.
+    pub fn writes(&self) -> u64 {
+        self.writes.load(Ordering::SeqCst)
+    }
+
+    /// Whether the fault has happened.
+    pub fn fired(&self) -> bool {
+        self.at != 0 && self.writes() >= self.at
+    }
+}
+
+impl Engine for FaultEngine {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn view(&self) -> Result<Box<dyn View>, KvError> {
+        self.inner.view()
+    }
+
+    fn write(&self, batch: &Batch) -> Result<(), KvError> {
+        let number = self.writes.fetch_add(1, Ordering::SeqCst) + 1;
+        if self.at == 0 || number < self.at {
+            return self.inner.write(batch);
+        }
+        if number == self.at {
+            match self.fault {
+                Fault::Before => {}
+                Fault::After => self.inner.write(batch)?,
+                Fault::Panic => panic!("a fault was injected at write {number}"),
+            }
+        }
+        Err(KvError::Engine {
+            engine: "fault",
+            action: "writing",
+            reason: format!("a fault was injected at write {}", self.at),
+        })
+    }
+
+    fn disk_bytes(&self) -> Result<u64, KvError> {
+        self.inner.disk_bytes()
+    }
+
+    fn table_stats(&self, table: Table) -> Result<TableStats, KvError> {
+        self.inner.table_stats(table)
+    }
+}

@@ -1,0 +1,33 @@
+//! What the tests of engines, stores and whatever is built on them share.
+//!
+//! An engine passes [`engine_suite`] and [`store_suite`]; crash tests run on a [`FaultEngine`]. Compiled
+//! always, so that other crates can use it in their tests; nothing here is for production.
+
+mod engine;
+mod fault;
+mod model;
+mod random;
+
+pub use engine::{TABLES, engine_suite};
+pub use fault::{Fault, FaultEngine};
+pub use model::store_suite;
+pub use random::Random;
+
+use crate::{Entry, KeyRange, Read, Table};
+use std::ops::ControlFlow;
+
+/// All entries of a range, in its order.
+///
+/// # Panics
+///
+/// If reading fails.
+pub fn entries(reader: &(impl Read + ?Sized), table: Table, range: KeyRange<'_>) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    reader
+        .scan(table, range, &mut |key, value| {
+            entries.push((key.to_vec(), value.to_vec()));
+            Ok(ControlFlow::Continue(()))
+        })
+        .expect("scan");
+    entries
+}

@@ -1,0 +1,55 @@
+//! Reproducible randomness.
+
+/// The environment variable with the seed of random tests.
+const SEED: &str = "POLYTRIE_TEST_SEED";
+
+/// A small random number generator (SplitMix64). The same seed gives the same numbers everywhere.
+#[derive(Debug, Clone)]
+pub struct Random(u64);
+
+impl Random {
+    /// A generator with this seed.
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The seed in `POLYTRIE_TEST_SEED`, or one that is different every time.
+    ///
+    /// # Panics
+    ///
+    /// If the variable is set to something that is not a number.
+    pub fn seed() -> u64 {
+        match std::env::var(SEED) {
+            Ok(seed) => seed.parse().expect("POLYTRIE_TEST_SEED is a number"),
+            Err(_) => {
+                let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+                since.as_nanos() as u64
+            }
+        }
+    }
+
+    /// The next 64 random bits.
+    #[expect(clippy::should_implement_trait, reason = "an endless iterator invites endless loops")]
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `end`, which is not 0. (Large ends are a little uneven, which no test minds.)
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+
+    /// Whether something happens that happens once in `n` times.
+    pub fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+
+    /// Random bytes.
+    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
+        (0..len).map(|_| self.next() as u8).collect()
+    }
+}

@@ -1,0 +1,263 @@
+//! The account trie and the storage tries in memory, and how a write set goes through them.
+
+use crate::{ACCOUNT_TRIE, STORAGE_TRIE, error::state_error};
+use alloy_primitives::{B256, U256, map::HashMap};
+use polytrie_kv::{Batch, Read, Store};
+use polytrie_state::{Account, AccountWrite, StateError, WriteSet};
+use polytrie_trie::{AccountLeaf, EMPTY_ROOT, Rows, SlotValue, Trie};
+use rayon::prelude::*;
+use std::ops::ControlFlow;
+
+/// Fewer changed slots than this are not worth a second thread (measured: a task costs about as much as
+/// twenty slots).
+const PARALLEL_SLOTS: usize = 64;
+
+/// What is in memory of all tries, at one block.
+#[derive(Debug)]
+pub(crate) struct Tries {
+    pub(crate) store: Store,
+    accounts: Trie<AccountLeaf>,
+    storages: HashMap<B256, Storage>,
+    /// Bytes of all `storages`.
+    storage_bytes: usize,
+    block: u32,
+}
+
+#[derive(Debug)]
+struct Storage {
+    trie: Trie<SlotValue>,
+    touched: u32,
+}
+
+/// The change of one account's storage, worked on by one thread.
+struct StorageJob<'a> {
+    write: &'a AccountWrite,
+    trie: Trie<SlotValue>,
+    result: Result<Option<Batch>, StateError>,
+}
+
+impl Tries {
+    pub(crate) fn stored(store: Store, root: B256) -> Self {
+        Self {
+            store,
+            accounts: Trie::stored(root),
+            storages: HashMap::default(),
+            storage_bytes: 0,
+            block: 0,
+        }
+    }
+
+    /// Forgets what is in memory; the state is that of `root` in the store.
+    pub(crate) fn reset(&mut self, root: B256) {
+        self.accounts = Trie::stored(root);
+        self.storages.clear();
+        self.storage_bytes = 0;
+    }
+
+    pub(crate) const fn begin_block(&mut self, number: u64) {
+        // Ages are compared modulo 2^32.
+        self.block = number as u32;
+        self.accounts.set_block(self.block);
+    }
+
+    pub(crate) fn account(&mut self, hash: &B256) -> Result<Option<AccountLeaf>, StateError> {
+        let rows = account_rows(&self.store);
+        Ok(self.accounts.get(hash, &rows).map_err(state_error)?.copied())
+    }
+
+    pub(crate) fn slot(&mut self, account: &B256, slot: &B256) -> Result<U256, StateError> {
+        if !self.storages.contains_key(account) {
+            let Some(leaf) = self.account(account)?.filter(|a| a.storage_root != EMPTY_ROOT) else {
+                return Ok(U256::ZERO);
+            };
+            let trie = Trie::stored(leaf.storage_root);
+            self.storages.insert(*account, Storage { trie, touched: self.block });
+        }
+        let Some(storage) = self.storages.get_mut(account) else { return Ok(U256::ZERO) };
+        let before = storage.trie.bytes();
+        storage.touched = self.block;
+        storage.trie.set_block(self.block);
+        let rows = storage_rows(&self.store, *account);
+        let value = storage.trie.get(slot, &rows).map_err(state_error)?;
+        let value = value.map_or(U256::ZERO, |value| value.0);
+        self.storage_bytes += storage.trie.bytes() - before;
+        Ok(value)
+    }
+
+    /// Takes a write set through the tries. With a batch, what changed since the last time is added to it;
+    /// without, the tries are ahead of their rows. Returns the state root.
+    pub(crate) fn apply(
+        &mut self,
+        writes: &WriteSet,
+        mut batch: Option<&mut Batch>,
+    ) -> Result<B256, StateError> {
+        let mut jobs = self.storage_jobs(writes)?;
+        let save = batch.is_some();
+        let slots: usize = jobs.iter().map(|job| job.write.slots.len()).sum();
+        let store = &self.store;
+        if jobs.len() > 1 && slots >= PARALLEL_SLOTS {
+            jobs.par_iter_mut().with_max_len(16).for_each(|job| job.run(store, save));
+        } else {
+            jobs.iter_mut().for_each(|job| job.run(store, save));
+        }
+        let mut roots = HashMap::<B256, B256>::default();
+        for job in jobs {
+            roots.insert(job.write.hash, job.trie.last_root());
+            if let (Some(batch), Some(rows)) = (batch.as_deref_mut(), job.result?) {
+                batch.append(&rows);
+            }
+            self.keep(job.write.hash, job.trie);
+        }
+        let mut leaves = Vec::with_capacity(writes.accounts().len());
+        for write in writes.accounts() {
+            let leaf = match write.after {
+                Some(account) => {
+                    let storage_root = match roots.get(&write.hash) {
+                        Some(root) => *root,
+                        None => self.account(&write.hash)?.map_or(EMPTY_ROOT, |a| a.storage_root),
+                    };
+                    Some(leaf_of(&account, storage_root))
+                }
+                None => {
+                    self.forget(&write.hash);
+                    None
+                }
+            };
+            leaves.push((write.hash, leaf));
+        }
+        let rows = account_rows(&self.store);
+        self.accounts.update(&leaves, &rows).map_err(state_error)?;
+        Ok(match batch {
+            Some(batch) => {
+                let (root, rows) = self.accounts.commit(Rows::new(Batch::new(), ACCOUNT_TRIE));
+                batch.append(&rows.into_inner());
+                root
+            }
+            None => self.accounts.root(),
+        })
+    }
+
+    fn storage_jobs<'a>(
+        &mut self,
+        writes: &'a WriteSet,
+    ) -> Result<Vec<StorageJob<'a>>, StateError> {
+        let mut jobs = Vec::new();
+        for write in writes.accounts().iter().filter(|w| w.wipe || !w.slots.is_empty()) {
+            let trie = match self.storages.remove(&write.hash) {
+                Some(storage) => {
+                    self.storage_bytes -= storage.trie.bytes();
+                    storage.trie
+                }
+                None => {
+                    let root = self.account(&write.hash)?.map_or(EMPTY_ROOT, |a| a.storage_root);
+                    Trie::stored(root)
+                }
+            };
+            jobs.push(StorageJob { write, trie, result: Ok(None) });
+            if let Some(job) = jobs.last_mut() {
+                job.trie.set_block(self.block);
+            }
+        }
+        Ok(jobs)
+    }
+
+    /// Keeps a storage trie in memory. One that is empty and saved is not worth its place, but one that has
+    /// rows still to be removed must stay until it is saved.
+    fn keep(&mut self, account: B256, trie: Trie<SlotValue>) {
+        self.storage_bytes += trie.bytes();
+        self.storages.insert(account, Storage { trie, touched: self.block });
+    }
+
+    /// The account is gone. Its storage was wiped with it, and the trie stays as long as that is not saved.
+    fn forget(&mut self, account: &B256) {
+        if let Some(storage) = self.storages.get(account)
+            && storage.trie.is_saved()
+        {
+            self.storage_bytes -= storage.trie.bytes();
+            self.storages.remove(account);
+        }
+    }
+
+    /// All slots of an account as the store has them.
+    pub(crate) fn stored_slots(&self, account: B256) -> Result<Vec<(B256, U256)>, StateError> {
+        let mut slots = Vec::new();
+        storage_rows(&self.store, account)
+            .leaves::<SlotValue>(&B256::ZERO, &mut |hash, value| {
+                slots.push((hash, value.0));
+                Ok(ControlFlow::Continue(()))
+            })
+            .map_err(state_error)?;
+        Ok(slots)
+    }
+
+    /// Lets go of nodes until at most `budget` bytes are in memory, the longest untouched first. What the
+    /// tries hold must be saved.
+    pub(crate) fn shrink_to(&mut self, budget: usize) {
+        for keep in [256u32, 64, 16, 4, 1, 0] {
+            if self.accounts.bytes() + self.storage_bytes <= budget {
+                return;
+            }
+            self.accounts.evict(keep);
+            let block = self.block;
+            let mut bytes = 0;
+            self.storages.retain(|_, storage| {
+                if block.wrapping_sub(storage.touched) > keep {
+                    return false;
+                }
+                storage.trie.set_block(block);
+                storage.trie.evict(keep);
+                bytes += storage.trie.bytes();
+                true
+            });
+            self.storage_bytes = bytes;
+        }
+    }
+}
+
+impl StorageJob<'_> {
+    fn run(&mut self, store: &Store, save: bool) {
+        self.result = self.try_run(store, save);
+    }
+
+    fn try_run(&mut self, store: &Store, save: bool) -> Result<Option<Batch>, StateError> {
+        if self.write.wipe {
+            self.trie.clear();
+        }
+        let changes: Vec<_> = self
+            .write
+            .slots
+            .iter()
+            .map(|s| (s.hash, (!s.after.is_zero()).then_some(SlotValue(s.after))))
+            .collect();
+        let rows = storage_rows(store, self.write.hash);
+        self.trie.update(&changes, &rows).map_err(state_error)?;
+        if !save {
+            self.trie.root();
+            return Ok(None);
+        }
+        let (_, rows) =
+            self.trie.commit(Rows::owned(Batch::new(), STORAGE_TRIE, self.write.hash));
+        Ok(Some(rows.into_inner()))
+    }
+}
+
+pub(crate) fn account_rows(store: &dyn Read) -> Rows<&dyn Read> {
+    Rows::new(store, ACCOUNT_TRIE)
+}
+
+pub(crate) fn storage_rows(store: &dyn Read, account: B256) -> Rows<&dyn Read> {
+    Rows::owned(store, STORAGE_TRIE, account)
+}
+
+pub(crate) const fn leaf_of(account: &Account, storage_root: B256) -> AccountLeaf {
+    AccountLeaf {
+        nonce: account.nonce,
+        balance: account.balance,
+        storage_root,
+        code_hash: account.code_hash,
+    }
+}
+
+pub(crate) const fn account_of(leaf: &AccountLeaf) -> Account {
+    Account { nonce: leaf.nonce, balance: leaf.balance, code_hash: leaf.code_hash }
+}

@@ -1,0 +1,87 @@
+//! Looking for damage.
+
+use crate::codec::{
+    ACCOUNTS, SLOTS, decode_account, decode_value, parse_account_key, parse_slot_key,
+};
+use alloy_primitives::{B256, keccak256};
+use polytrie_kv::{KeyRange, Read};
+use polytrie_state::{CODE_TABLE, CheckReport, StateError, scan};
+use std::ops::ControlFlow;
+
+/// Accounts between two calls of `progress`.
+const PROGRESS_EVERY: u64 = 1024;
+
+/// Decodes every row. Without a commitment a wrong value that decodes cannot be told from a right one.
+pub(crate) fn check(
+    store: &dyn Read,
+    progress: &mut dyn FnMut(u64),
+) -> Result<CheckReport, StateError> {
+    let mut report = CheckReport::default();
+    check_codes(store, &mut report)?;
+    check_accounts(store, &mut report, progress)?;
+    check_slots(store, &mut report)?;
+    Ok(report)
+}
+
+fn check_codes(store: &dyn Read, report: &mut CheckReport) -> Result<(), StateError> {
+    scan(store, CODE_TABLE, KeyRange::ALL, |key, code| {
+        let found = keccak256(code);
+        if key != found.as_slice() {
+            let expected = alloy_primitives::hex::encode_prefixed(key);
+            report.problem(format!("the code kept under {expected} has the hash {found}"));
+        }
+        Ok(ControlFlow::Continue(()))
+    })
+}
+
+fn check_accounts(
+    store: &dyn Read,
+    report: &mut CheckReport,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(), StateError> {
+    let mut code = Vec::new();
+    scan(store, ACCOUNTS, KeyRange::ALL, |key, value| {
+        report.accounts += 1;
+        if report.accounts.is_multiple_of(PROGRESS_EVERY) {
+            progress(report.accounts);
+        }
+        match parse_account_key(key).and_then(|hash| Ok((hash, decode_account(&hash, value)?))) {
+            Ok((hash, account)) if account.has_code() => {
+                code.clear();
+                if !store.get_into(CODE_TABLE, account.code_hash.as_slice(), &mut code)? {
+                    report.problem(format!(
+                        "account {hash} has the code {}, which is not there",
+                        account.code_hash
+                    ));
+                }
+            }
+            Ok(_) => {}
+            Err(damage) => report.problem(damage.to_string()),
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    progress(report.accounts);
+    Ok(())
+}
+
+fn check_slots(store: &dyn Read, report: &mut CheckReport) -> Result<(), StateError> {
+    let mut owner: Option<B256> = None;
+    let mut row = Vec::new();
+    scan(store, SLOTS, KeyRange::ALL, |key, value| {
+        report.slots += 1;
+        match parse_slot_key(key).and_then(|(a, s)| decode_value(&a, &s, value).map(|_| a)) {
+            Ok(account) if owner != Some(account) => {
+                owner = Some(account);
+                row.clear();
+                if !store.get_into(ACCOUNTS, account.as_slice(), &mut row)? {
+                    report.problem(format!(
+                        "there are slots of account {account}, which is not there"
+                    ));
+                }
+            }
+            Ok(_) => {}
+            Err(damage) => report.problem(damage.to_string()),
+        }
+        Ok(ControlFlow::Continue(()))
+    })
+}

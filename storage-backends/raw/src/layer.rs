@@ -1,0 +1,113 @@
+//! The layer: the seam implemented.
+
+use crate::{
+    check,
+    codec::{ACCOUNTS, SLOTS, decode_account, parse_account_key},
+    commit::{batch_of, visit_slots},
+    load,
+    session::{RawReader, RawSession},
+};
+use alloy_primitives::{Address, B256, U256};
+use polytrie_kv::{KeyRange, Store, Table};
+use polytrie_state::{
+    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, GenesisAccount, LayerSession,
+    Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, UndoRecord, scan,
+};
+use std::sync::Arc;
+
+/// Flat state without a commitment.
+///
+/// All of it is in the store: the layer keeps nothing in memory, so that accepting, discarding and opening
+/// cost nothing.
+#[derive(Debug)]
+pub struct RawLayer {
+    store: Store,
+    lifecycle: Arc<Lifecycle>,
+}
+
+impl RawLayer {
+    /// The tables it needs in its store.
+    pub const TABLES: &[Table] = &[ACCOUNTS, SLOTS, CODE_TABLE];
+
+    /// Opens the layer on a store that has [`Self::TABLES`].
+    pub fn open(store: Store) -> Result<Arc<Self>, StateError> {
+        let lifecycle = Arc::new(Lifecycle::new(store.clone()));
+        Ok(Arc::new(Self { store, lifecycle }))
+    }
+}
+
+impl StateLayer for RawLayer {
+    fn name(&self) -> &'static str {
+        "raw"
+    }
+
+    fn commitment(&self) -> Commitment {
+        Commitment::none()
+    }
+
+    fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
+        self.lifecycle.ready()?;
+        Ok(Arc::new(RawReader(self.store.snapshot())))
+    }
+
+    fn load(
+        &self,
+        accounts: &mut dyn Iterator<Item = Result<GenesisAccount, StateError>>,
+    ) -> Result<Commitment, StateError> {
+        self.lifecycle.ready()?;
+        load::load(&self.store, accounts)?;
+        Ok(Commitment::none())
+    }
+
+    fn begin(&self, _: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
+        let turn = self.lifecycle.begin()?;
+        Ok(Box::new(RawSession::new(self.store.clone(), self.lifecycle.clone(), turn)))
+    }
+
+    fn accept(&self) -> Result<(), StateError> {
+        self.lifecycle.accept()
+    }
+
+    fn discard(&self) -> Result<(), StateError> {
+        self.lifecycle.discard()
+    }
+
+    fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
+        let writes = UndoRecord::decode(record)?.into_writes();
+        let turn = self.lifecycle.begin()?;
+        let outcome =
+            Outcome { commitment: Commitment::none(), batch: batch_of(&writes), undo: Vec::new() };
+        self.lifecycle.finish(turn)?;
+        Ok(outcome)
+    }
+
+    fn prove(&self, _: &Address, _: &[U256]) -> Result<Proof, StateError> {
+        Err(StateError::Unsupported {
+            layer: self.name(),
+            reason: "has no commitment that a proof could lead to; use `mpt` for proofs".into(),
+        })
+    }
+
+    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
+        self.lifecycle.ready()?;
+        scan(&self.store.snapshot(), ACCOUNTS, KeyRange::from(from.as_slice()), |key, value| {
+            let hash = parse_account_key(key)?;
+            visit(hash, decode_account(&hash, value)?)
+        })
+    }
+
+    fn slots(
+        &self,
+        account: B256,
+        from: B256,
+        visit: &mut SlotVisit<'_>,
+    ) -> Result<(), StateError> {
+        self.lifecycle.ready()?;
+        visit_slots(&self.store.snapshot(), &account, &from, visit)
+    }
+
+    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
+        self.lifecycle.ready()?;
+        check::check(&self.store.snapshot(), progress)
+    }
+}

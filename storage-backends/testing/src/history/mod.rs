@@ -1,0 +1,127 @@
+//! Random histories of blocks, hard on purpose.
+
+mod builder;
+mod random;
+mod scenarios;
+mod seed;
+
+pub use seed::Seed;
+
+use crate::{
+    keys::{ADDRESSES, SLOTS, address, slot},
+    oracle::Oracle,
+};
+use alloy_primitives::{Address, U256};
+use builder::Builder;
+use polytrie_state::TxWrites;
+use std::{collections::BTreeSet, sync::Arc};
+
+/// One block of a history.
+#[derive(Debug, Clone)]
+pub struct Block {
+    /// What it is about, for messages.
+    pub label: String,
+    /// The writes of its transactions.
+    pub txs: Vec<TxWrites>,
+}
+
+/// A genesis and blocks on top of it, with the state after each.
+#[derive(Debug, Clone)]
+pub struct History {
+    /// The seed it came from; the same seed gives the same history.
+    pub seed: u64,
+    /// The writes that make the genesis out of nothing; empty for a [fork](Self::fork).
+    pub genesis: TxWrites,
+    /// The blocks; the first one is number 1.
+    pub blocks: Vec<Block>,
+    /// The states: that of the genesis, and that after each block.
+    pub states: Vec<Arc<Oracle>>,
+}
+
+impl History {
+    /// Everything that is known to be hard, in an order that the seed decides, with random blocks between:
+    /// some hundred blocks.
+    pub fn adversarial(seed: u64) -> Self {
+        let mut builder = Builder::new(seed);
+        random::genesis(&mut builder, 24);
+        for scenario in builder.shuffled(scenarios::ALL) {
+            scenario(&mut builder);
+            random::block(&mut builder);
+        }
+        builder.finish()
+    }
+
+    /// Only random blocks.
+    pub fn random(seed: u64, blocks: usize) -> Self {
+        let mut builder = Builder::new(seed);
+        random::genesis(&mut builder, 8);
+        for _ in 0..blocks {
+            random::block(&mut builder);
+        }
+        builder.finish()
+    }
+
+    /// A few blocks that each touch thousands of accounts and slots, so that what runs in parallel does.
+    pub fn wide(seed: u64) -> Self {
+        let mut builder = Builder::new(seed);
+        scenarios::wide(&mut builder);
+        builder.finish()
+    }
+
+    /// A genesis of `accounts` accounts, some of them with code and slots, and two random blocks.
+    pub fn with_genesis_of(seed: u64, accounts: u32) -> Self {
+        let mut builder = Builder::new(seed);
+        random::genesis(&mut builder, accounts);
+        random::block(&mut builder);
+        random::block(&mut builder);
+        builder.finish()
+    }
+
+    /// Random blocks that follow block `at` instead of those of this history; block `at` is its genesis.
+    pub fn fork(&self, at: usize, seed: u64, blocks: usize) -> Self {
+        let mut builder = Builder::on(self.states[at].clone(), seed);
+        for _ in 0..blocks {
+            random::block(&mut builder);
+        }
+        builder.finish()
+    }
+
+    /// The state of the genesis.
+    pub fn genesis(&self) -> &Oracle {
+        &self.states[0]
+    }
+
+    /// The number of the last block.
+    pub fn head(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// The accounts the blocks touch, and some that never exist.
+    pub fn addresses(&self) -> Vec<Address> {
+        let touched = self.changes().map(|(address, _)| address);
+        touched
+            .chain(ADDRESSES.all().into_iter().map(address))
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect()
+    }
+
+    /// The slots the blocks touch, and for each account they touch one that never exists.
+    pub fn slots(&self) -> Vec<(Address, U256)> {
+        let mut slots = BTreeSet::new();
+        for (address, touched) in self.changes() {
+            slots.extend(touched.iter().map(|(slot, _)| (address, *slot)));
+            slots.insert((address, U256::MAX));
+            slots.insert((address, slot(SLOTS.pairs[0][0])));
+        }
+        slots.into_iter().collect()
+    }
+
+    fn changes(&self) -> impl Iterator<Item = (Address, &[(U256, U256)])> {
+        let changes = self.blocks.iter().flat_map(|block| &block.txs).flat_map(|tx| &tx.accounts);
+        changes.map(|change| (change.address, &*change.slots))
+    }
+}
+
+#[cfg(test)]
+mod tests;

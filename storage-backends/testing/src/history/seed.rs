@@ -1,0 +1,55 @@
+//! The seed of a test.
+
+use std::{env, fmt};
+
+/// The seed a test draws from.
+///
+/// Prints itself when the test panics, with the variable that repeats the run.
+pub struct Seed {
+    value: u64,
+}
+
+impl Seed {
+    /// Name of the environment variable that sets the seed.
+    pub const VARIABLE: &str = "POLYTRIE_TEST_SEED";
+
+    /// The seed from the environment, else `default`.
+    ///
+    /// # Panics
+    ///
+    /// If the variable is set to something else than a number.
+    pub fn or(default: u64) -> Self {
+        let value = match env::var(Self::VARIABLE) {
+            Ok(text) => text
+                .parse()
+                .unwrap_or_else(|_| panic!("{} is `{text}`, expected a number", Self::VARIABLE)),
+            Err(_) => default,
+        };
+        Self { value }
+    }
+
+    /// The number.
+    pub const fn value(&self) -> u64 {
+        self.value
+    }
+}
+
+impl fmt::Debug for Seed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", Self::VARIABLE, self.value)
+    }
+}
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            #[expect(
+                clippy::print_stderr,
+                reason = "this is what whoever reads the panic needs next"
+            )]
+            {
+                eprintln!("to repeat this run: {self:?}");
+            }
+        }
+    }
+}

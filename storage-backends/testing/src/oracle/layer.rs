@@ -1,0 +1,273 @@
+//! The oracle as a state layer.
+
+use super::{
+    Oracle,
+    rows::{self, ACCOUNTS, ROOT, SLOTS},
+};
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use parking_lot::Mutex;
+use polytrie_kv::{Batch, Store, Table};
+use polytrie_state::{
+    Account, AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, GenesisAccount,
+    LayerSession, Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, Turn,
+    UndoRecord, WriteSet,
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// The oracle as a state layer: it holds the whole state in memory, computes every state root from all of
+/// it, and copies it for every block.
+///
+/// Slow and obvious; a reference to compare with and a stand-in for tests of what lies above the seam. Never
+/// for users.
+#[derive(Debug)]
+pub struct OracleLayer {
+    store: Store,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    lifecycle: Lifecycle,
+    states: Mutex<States>,
+}
+
+#[derive(Debug)]
+struct States {
+    head: Arc<Oracle>,
+    root: B256,
+    /// What `accept` makes the head.
+    next: Option<(Arc<Oracle>, B256)>,
+}
+
+impl OracleLayer {
+    /// The tables it needs in its store.
+    pub const TABLES: &[Table] = &[ACCOUNTS, SLOTS, ROOT, CODE_TABLE];
+
+    /// Opens the layer on a store that has [`Self::TABLES`], reading all of it.
+    pub fn open(store: Store) -> Result<Arc<Self>, StateError> {
+        let head = Arc::new(rows::read(&store)?);
+        let states = Mutex::new(States { root: head.state_root(), head, next: None });
+        let shared = Arc::new(Shared { lifecycle: Lifecycle::new(store.clone()), states });
+        Ok(Arc::new(Self { store, shared }))
+    }
+
+    /// The state at the head.
+    pub fn state(&self) -> Arc<Oracle> {
+        self.shared.states.lock().head.clone()
+    }
+}
+
+impl Shared {
+    /// The outcome of a block that leads to `next`.
+    fn finish(
+        &self,
+        turn: Turn,
+        mut next: Oracle,
+        writes: &WriteSet,
+        undo: Vec<u8>,
+    ) -> Result<Outcome, StateError> {
+        next.apply_set(writes);
+        let root = next.state_root();
+        let mut batch = Batch::new();
+        rows::write(&mut batch, writes, root);
+        self.lifecycle.finish(turn)?;
+        self.states.lock().next = Some((Arc::new(next), root));
+        Ok(Outcome { commitment: Commitment::state_root(root), batch, undo })
+    }
+}
+
+impl StateLayer for OracleLayer {
+    fn name(&self) -> &'static str {
+        "oracle"
+    }
+
+    fn commitment(&self) -> Commitment {
+        Commitment::state_root(self.shared.states.lock().root)
+    }
+
+    fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
+        self.shared.lifecycle.ready()?;
+        Ok(Arc::new(OracleReader(self.state())))
+    }
+
+    fn load(
+        &self,
+        accounts: &mut dyn Iterator<Item = Result<GenesisAccount, StateError>>,
+    ) -> Result<Commitment, StateError> {
+        self.shared.lifecycle.ready()?;
+        let mut state = Oracle::default();
+        for account in accounts {
+            state.insert(account?);
+        }
+        let root = state.state_root();
+        let mut batch = Batch::new();
+        rows::write_all(&mut batch, &state, root);
+        self.store.engine_write(&batch)?;
+        *self.shared.states.lock() = States { head: Arc::new(state), root, next: None };
+        Ok(Commitment::state_root(root))
+    }
+
+    fn begin(&self, _: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
+        let turn = self.shared.lifecycle.begin()?;
+        let head = self.state();
+        Ok(Box::new(OracleSession { shared: self.shared.clone(), turn, head, so_far: None }))
+    }
+
+    fn accept(&self) -> Result<(), StateError> {
+        self.shared.lifecycle.accept()?;
+        let mut states = self.shared.states.lock();
+        if let Some((head, root)) = states.next.take() {
+            states.head = head;
+            states.root = root;
+        }
+        Ok(())
+    }
+
+    fn discard(&self) -> Result<(), StateError> {
+        self.shared.lifecycle.discard()?;
+        self.shared.states.lock().next = None;
+        Ok(())
+    }
+
+    fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
+        let writes = UndoRecord::decode(record)?.into_writes();
+        let turn = self.shared.lifecycle.begin()?;
+        self.shared.finish(turn, (*self.state()).clone(), &writes, Vec::new())
+    }
+
+    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
+        self.shared.lifecycle.ready()?;
+        self.state()
+            .prove(self.name(), address, slots)
+            .map_err(|e| StateError::Corrupt(format!("a proof has no JSON form ({e})")))
+    }
+
+    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
+        self.shared.lifecycle.ready()?;
+        for (hash, entry) in self.state().accounts.range(from..) {
+            if visit(*hash, entry.account)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn slots(
+        &self,
+        account: B256,
+        from: B256,
+        visit: &mut SlotVisit<'_>,
+    ) -> Result<(), StateError> {
+        self.shared.lifecycle.ready()?;
+        if let Some(entry) = self.state().accounts.get(&account) {
+            for (hash, value) in entry.slots.range(from..) {
+                if visit(*hash, *value)?.is_break() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
+        self.shared.lifecycle.ready()?;
+        let state = rows::read(&self.store)?;
+        let mut report = CheckReport {
+            accounts: state.accounts.len() as u64,
+            slots: state.accounts.values().map(|entry| entry.slots.len() as u64).sum(),
+            ..CheckReport::default()
+        };
+        progress(report.accounts);
+        let (found, expected) = (state.state_root(), rows::read_root(&self.store)?);
+        if expected.unwrap_or(alloy_trie::EMPTY_ROOT_HASH) != found {
+            report.problem(format!("the state has the root {found}, expected {expected:?}"));
+        }
+        for (hash, code) in &state.codes {
+            if keccak256(code) != *hash {
+                report.problem(format!("the code {hash} has another hash"));
+            }
+        }
+        for (hash, entry) in &state.accounts {
+            let code_hash = entry.account.code_hash;
+            if entry.account.has_code() && !state.codes.contains_key(&code_hash) {
+                report.problem(format!(
+                    "account {hash} has the code {code_hash}, which is not there"
+                ));
+            }
+            if entry.slots.values().any(U256::is_zero) {
+                report.problem(format!("account {hash} has a slot that is zero"));
+            }
+        }
+        Ok(report)
+    }
+}
+
+#[derive(Debug)]
+struct OracleReader(Arc<Oracle>);
+
+impl StateReader for OracleReader {
+    fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
+        Ok(self.0.account(address))
+    }
+
+    fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
+        Ok(self.0.slot(address, slot))
+    }
+
+    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+        Ok(self.0.codes.get(code_hash).cloned())
+    }
+
+    fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
+        Ok(self.0.has_storage(address))
+    }
+}
+
+#[derive(Debug)]
+struct OracleSession {
+    shared: Arc<Shared>,
+    turn: Turn,
+    head: Arc<Oracle>,
+    /// The state within the block, for the roots between its transactions.
+    so_far: Option<Oracle>,
+}
+
+impl LayerSession for OracleSession {
+    fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
+        Ok(self.head.accounts.get(hash).map(|entry| entry.account))
+    }
+
+    fn slot(
+        &mut self,
+        _: &Address,
+        account: &B256,
+        _: &U256,
+        hash: &B256,
+    ) -> Result<U256, StateError> {
+        Ok(self.head.slot_by_hash(account, hash))
+    }
+
+    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+        Ok(self.head.codes.get(code_hash).cloned())
+    }
+
+    fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool, StateError> {
+        Ok(self.head.accounts.get(hash).is_some_and(|entry| !entry.slots.is_empty()))
+    }
+
+    fn state_root_so_far(&mut self, since_last: &WriteSet) -> Result<Option<B256>, StateError> {
+        let so_far = self.so_far.get_or_insert_with(|| (*self.head).clone());
+        so_far.apply_set(since_last);
+        Ok(Some(so_far.state_root()))
+    }
+
+    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
+        let wiped = writes.accounts().iter().filter(|account| account.wipe).map(|account| {
+            let slots = self.head.accounts.get(&account.hash).map(|entry| &entry.slots);
+            let slots: BTreeMap<B256, U256> = slots.cloned().unwrap_or_default();
+            (account.hash, slots.into_iter().collect())
+        });
+        let undo = UndoRecord::new(writes, wiped.collect()).encode();
+        self.shared.finish(self.turn, (*self.head).clone(), writes, undo)
+    }
+}

@@ -1,0 +1,165 @@
+//! The oracle: a sorted map, and everything computed from scratch.
+
+mod layer;
+mod proof;
+mod rows;
+
+pub use layer::OracleLayer;
+pub use proof::verify_eip1186;
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_rlp::encode;
+use alloy_trie::{HashBuilder, Nibbles, TrieAccount};
+use polytrie_state::{Account, GenesisAccount, TxWrites, WriteSet, hash_address, hash_slot};
+use std::collections::BTreeMap;
+
+/// A state as a sorted map.
+///
+/// It takes writes as they come out of the EVM, one transaction after the other, without any of the merging
+/// that stands between the EVM and a layer; so it is a second opinion on that merging, too. A snapshot is a
+/// clone.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Oracle {
+    accounts: BTreeMap<B256, OracleAccount>,
+    codes: BTreeMap<B256, Bytes>,
+}
+
+/// An account of an [`Oracle`].
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct OracleAccount {
+    /// The account.
+    pub account: Account,
+    /// Its slots by hash, none of them zero.
+    pub slots: BTreeMap<B256, U256>,
+}
+
+impl OracleAccount {
+    /// Root of the storage trie.
+    pub fn storage_root(&self) -> B256 {
+        let mut trie = HashBuilder::default();
+        for (hash, value) in &self.slots {
+            trie.add_leaf(Nibbles::unpack(hash), &encode(value));
+        }
+        trie.root()
+    }
+
+    fn set(&mut self, slot: B256, value: U256) {
+        if value.is_zero() {
+            self.slots.remove(&slot);
+        } else {
+            self.slots.insert(slot, value);
+        }
+    }
+
+    /// The account's leaf in the state trie.
+    fn leaf(&self) -> Vec<u8> {
+        let Account { nonce, balance, code_hash } = self.account;
+        encode(TrieAccount { nonce, balance, storage_root: self.storage_root(), code_hash })
+    }
+}
+
+impl Oracle {
+    /// Applies the writes of one transaction.
+    pub fn apply(&mut self, writes: &TxWrites) {
+        for change in &writes.accounts {
+            let hash = hash_address(&change.address);
+            if let Some((hash, code)) = &change.code {
+                self.codes.insert(*hash, code.clone());
+            }
+            let Some(account) = change.account else {
+                self.accounts.remove(&hash);
+                continue;
+            };
+            let entry = self.accounts.entry(hash).or_default();
+            entry.account = account;
+            if change.wiped {
+                entry.slots.clear();
+            }
+            for (slot, value) in &change.slots {
+                entry.set(hash_slot(slot), *value);
+            }
+        }
+    }
+
+    /// Applies the merged writes of one block, or of an undo.
+    pub fn apply_set(&mut self, writes: &WriteSet) {
+        self.codes.extend(writes.codes().iter().cloned());
+        for write in writes.accounts() {
+            let Some(account) = write.after else {
+                self.accounts.remove(&write.hash);
+                continue;
+            };
+            let entry = self.accounts.entry(write.hash).or_default();
+            entry.account = account;
+            if write.wipe {
+                entry.slots.clear();
+            }
+            for slot in &write.slots {
+                entry.set(slot.hash, slot.after);
+            }
+        }
+    }
+
+    /// Adds an account of a genesis.
+    pub fn insert(&mut self, genesis: GenesisAccount) {
+        if let Some(code) = genesis.code {
+            self.codes.insert(genesis.account.code_hash, code);
+        }
+        let slots = genesis.slots.into_iter().collect();
+        self.accounts.insert(genesis.hash, OracleAccount { account: genesis.account, slots });
+    }
+
+    /// The state as what a layer is filled with.
+    pub fn genesis(&self) -> impl Iterator<Item = GenesisAccount> {
+        self.accounts.iter().map(|(hash, entry)| GenesisAccount {
+            hash: *hash,
+            account: entry.account,
+            code: self.codes.get(&entry.account.code_hash).cloned(),
+            slots: entry.slots.iter().map(|(hash, value)| (*hash, *value)).collect(),
+        })
+    }
+
+    /// All accounts by hash.
+    pub const fn accounts(&self) -> &BTreeMap<B256, OracleAccount> {
+        &self.accounts
+    }
+
+    /// All code ever stored, by hash.
+    pub const fn codes(&self) -> &BTreeMap<B256, Bytes> {
+        &self.codes
+    }
+
+    /// An account.
+    pub fn account(&self, address: &Address) -> Option<Account> {
+        self.accounts.get(&hash_address(address)).map(|entry| entry.account)
+    }
+
+    /// A slot; zero where there is none.
+    pub fn slot(&self, address: &Address, slot: &U256) -> U256 {
+        self.slot_by_hash(&hash_address(address), &hash_slot(slot))
+    }
+
+    /// A slot by its hashes; zero where there is none.
+    pub fn slot_by_hash(&self, account: &B256, slot: &B256) -> U256 {
+        let entry = self.accounts.get(account);
+        entry.and_then(|entry| entry.slots.get(slot)).copied().unwrap_or_default()
+    }
+
+    /// Whether an account has any slot.
+    pub fn has_storage(&self, address: &Address) -> bool {
+        self.accounts.get(&hash_address(address)).is_some_and(|entry| !entry.slots.is_empty())
+    }
+
+    /// The state root of the Ethereum specification.
+    pub fn state_root(&self) -> B256 {
+        let mut trie = HashBuilder::default();
+        for (hash, entry) in &self.accounts {
+            trie.add_leaf(Nibbles::unpack(hash), &entry.leaf());
+        }
+        trie.root()
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests;

@@ -1,0 +1,89 @@
+//! The oracle against real states.
+
+use super::*;
+use alloy_primitives::{b256, keccak256};
+use alloy_trie::EMPTY_ROOT_HASH;
+use serde_json::Value;
+use std::{env, fs, path::PathBuf};
+
+/// A JSON file of the fixtures; says so where it is not there.
+fn fixture(path: &str) -> Option<Value> {
+    let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/fixtures");
+    let root = env::var_os("POLYTRIE_FIXTURES").map_or_else(|| default.into(), PathBuf::from);
+    match fs::read(root.join(path)) {
+        Ok(bytes) => Some(serde_json::from_slice(&bytes).unwrap()),
+        Err(e) => {
+            #[expect(clippy::print_stderr, reason = "a skipped test says so")]
+            {
+                eprintln!("skipped: {path} is not among the fixtures ({e})");
+            }
+            None
+        }
+    }
+}
+
+fn number(value: Option<&Value>) -> U256 {
+    match value {
+        Some(Value::String(text)) => text.parse().unwrap(),
+        Some(Value::Number(number)) => U256::from(number.as_u64().unwrap()),
+        _ => U256::ZERO,
+    }
+}
+
+/// The accounts of a genesis file, or of a dump of a state.
+fn state_of(accounts: &Value, storage_is_hashed: bool) -> Oracle {
+    let mut state = Oracle::default();
+    for (address, account) in accounts.as_object().unwrap() {
+        let code: Option<Bytes> =
+            account.get("code").map(|code| code.as_str().unwrap().parse().unwrap());
+        let code_hash = code.as_ref().map_or(Account::default().code_hash, keccak256);
+        let slots = account.get("storage").and_then(Value::as_object).into_iter().flatten();
+        let mut slots: Vec<(B256, U256)> = slots
+            .map(|(key, value)| {
+                let key: B256 = key.parse().unwrap();
+                // A dump gives values as RLP without its header.
+                let value =
+                    U256::from_str_radix(value.as_str().unwrap().trim_start_matches("0x"), 16);
+                (if storage_is_hashed { key } else { keccak256(key) }, value.unwrap())
+            })
+            .collect();
+        slots.sort_unstable();
+        state.insert(GenesisAccount {
+            hash: hash_address(&address.parse().unwrap()),
+            account: Account {
+                nonce: number(account.get("nonce")).to(),
+                balance: number(account.get("balance")),
+                code_hash,
+            },
+            code,
+            slots,
+        });
+    }
+    state
+}
+
+#[test]
+fn the_empty_state_has_the_empty_root() {
+    assert_eq!(Oracle::default().state_root(), EMPTY_ROOT_HASH);
+}
+
+#[test]
+fn the_root_of_the_mainnet_genesis() {
+    let Some(genesis) = fixture("genesis/mainnet.json") else { return };
+    let state = state_of(&genesis["alloc"], false);
+    assert_eq!(state.accounts().len(), 8_893);
+    let root = b256!("d7f8974fb5ac78d9ac099b9ad5018bedc2ce0a72dad1827a1709da30580f0544");
+    assert_eq!(state.state_root(), root);
+}
+
+#[test]
+fn the_root_of_a_state_with_code_and_slots() {
+    let Some(dump) = fixture("chains/ethtest/headstate.json") else { return };
+    let state = state_of(&dump["accounts"], true);
+    assert_eq!(state.state_root(), dump["root"].as_str().unwrap().parse::<B256>().unwrap());
+    for (address, account) in dump["accounts"].as_object().unwrap() {
+        let entry = &state.accounts()[&hash_address(&address.parse().unwrap())];
+        let root: B256 = account["root"].as_str().unwrap().parse().unwrap();
+        assert_eq!(entry.storage_root(), root, "{address}");
+    }
+}

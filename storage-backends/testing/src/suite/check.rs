@@ -1,0 +1,150 @@
+//! Scrubbing: no false alarm, and no damage that goes unseen.
+
+use super::{Driver, Ground, LayerFactory, STORE_IN_STEP, Scrub, driver::Row};
+use crate::{History, Oracle, Seed};
+use alloy_primitives::hex;
+use polytrie_kv::{Batch, Table};
+use polytrie_state::{CODE_TABLE, CheckReport, StateError};
+use rand::{RngExt, SeedableRng, seq::SliceRandom};
+use rand_chacha::ChaCha8Rng;
+
+/// Rows of each table that are damaged, one after the other.
+const SAMPLE: usize = 120;
+
+/// What is whole is reported whole, with the right numbers, at any block and after undoing.
+pub fn clean_layers_check_clean(factory: &dyn LayerFactory) {
+    let seed = Seed::or(21);
+    let history = History::adversarial(seed.value());
+    let mut driver = Driver::in_memory(factory, history.genesis());
+    assert_clean(&driver, history.genesis(), "genesis");
+    for (n, block) in history.blocks.iter().enumerate() {
+        driver.run(block).unwrap_or_else(|e| panic!("{}: {e}", block.label));
+        assert_clean(&driver, &history.states[n + 1], &block.label);
+    }
+    for at in (0..history.head()).rev() {
+        driver.undo().unwrap_or_else(|e| panic!("{e}"));
+        if at % 10 == 0 {
+            assert_clean(&driver, &history.states[at], "after an undo");
+        }
+    }
+}
+
+fn assert_clean(driver: &Driver<'_>, state: &Oracle, context: &str) {
+    let mut last = 0;
+    let report = driver.layer().check(&mut |done| {
+        assert!(done >= last, "{context}: progress went back from {last} to {done}");
+        last = done;
+    });
+    let report = report.unwrap_or_else(|e| panic!("{context}: {e}"));
+    assert_eq!(report.problems, Vec::<String>::new(), "{context}");
+    assert_eq!(report.accounts, state.accounts().len() as u64, "{context}: accounts");
+    let slots = state.accounts().values().map(|entry| entry.slots.len() as u64).sum::<u64>();
+    assert_eq!(report.slots, slots, "{context}: slots");
+    assert!(last <= report.accounts, "{context}: progress beyond the end");
+}
+
+/// Every row in turn is damaged, the layer opened on it and checked; opening may fail, checking may fail or
+/// report, but it does not pass and does not panic.
+pub fn damage_is_found(factory: &dyn LayerFactory) {
+    let seed = Seed::or(22);
+    let mut rng = ChaCha8Rng::seed_from_u64(seed.value());
+    let history = History::with_genesis_of(seed.value(), 60);
+    let ground = Ground::memory();
+    let mut driver = open(factory, &ground).unwrap_or_else(|e| panic!("{e}"));
+    driver.load(history.genesis()).unwrap_or_else(|e| panic!("{e}"));
+    for block in &history.blocks {
+        driver.run(block).unwrap_or_else(|e| panic!("{e}"));
+    }
+    drop(driver);
+
+    let mut unseen = Vec::new();
+    for table in factory.tables() {
+        let driver = open(factory, &ground).unwrap_or_else(|e| panic!("{e}"));
+        let mut rows = driver.rows_of(table).unwrap_or_else(|e| panic!("{e}"));
+        drop(driver);
+        rows.shuffle(&mut rng);
+        for row in rows.iter().take(SAMPLE) {
+            for (what, damage) in damages(factory, &mut rng, table, row) {
+                if !is_seen(factory, &ground, &damage, table, row) {
+                    let (name, key, value) = row;
+                    let (key, value) = (hex::encode(key), hex::encode(value));
+                    unseen.push(format!("{name} {key} -> {value}: {what}"));
+                }
+            }
+        }
+    }
+    assert!(unseen.is_empty(), "damage that check does not see:\n{}", unseen.join("\n"));
+}
+
+/// Ways to damage a row that the layer is to notice.
+fn damages(
+    factory: &dyn LayerFactory,
+    rng: &mut ChaCha8Rng,
+    table: Table,
+    (_, key, value): &Row,
+) -> Vec<(String, Batch)> {
+    let mut damages: Vec<(String, Batch)> = Vec::new();
+    let mut put = |what: &str, value: &[u8]| {
+        let mut batch = Batch::new();
+        batch.put(table, key, value);
+        damages.push((what.to_owned(), batch));
+    };
+    put("its value of no meaning", &[0xff; 80]);
+    if factory.scrub() == Scrub::AnyByte || table == CODE_TABLE {
+        if !value.is_empty() {
+            let mut flipped = value.clone();
+            flipped[rng.random_range(0..value.len())] ^= rng.random_range(1..=255u8);
+            put(&format!("its value changed to {}", hex::encode(&flipped)), &flipped);
+            put("its last byte cut off", &value[..value.len() - 1]);
+        }
+        put("a byte added to it", &[&value[..], &[0]].concat());
+    } else {
+        put("its value cut off", &[]);
+    }
+    if factory.scrub() == Scrub::AnyByte && table != CODE_TABLE {
+        let mut batch = Batch::new();
+        batch.delete(table, key);
+        damages.push(("it was removed".to_owned(), batch));
+        let mut moved = key.clone();
+        if let Some(byte) = moved.last_mut() {
+            *byte ^= 1;
+            let mut batch = Batch::new();
+            batch.delete(table, key);
+            batch.put(table, &moved, value);
+            damages.push(("it was moved to another key".to_owned(), batch));
+        }
+    }
+    damages
+}
+
+/// Whether opening or checking notices the damage; it is repaired afterwards.
+fn is_seen(
+    factory: &dyn LayerFactory,
+    ground: &Ground,
+    damage: &Batch,
+    table: Table,
+    (_, key, value): &Row,
+) -> bool {
+    let before = open(factory, ground).unwrap_or_else(|e| panic!("{e}"));
+    let rows = before.rows_of(table).unwrap_or_else(|e| panic!("{e}"));
+    before.store().write_durable(damage.clone()).unwrap_or_else(|e| panic!("{e}"));
+    let damaged = before.rows_of(table).unwrap_or_else(|e| panic!("{e}"));
+    let store = before.store().clone();
+    drop(before);
+
+    let checked: Result<CheckReport, StateError> =
+        open(factory, ground).and_then(|driver| driver.layer().check(&mut |_| {}));
+    let seen = checked.map_or(true, |report| !report.problems.is_empty());
+
+    let mut repair = Batch::new();
+    for (_, extra, _) in damaged.iter().filter(|row| !rows.contains(row)) {
+        repair.delete(table, extra);
+    }
+    repair.put(table, key, value);
+    store.write_durable(repair).unwrap_or_else(|e| panic!("{e}"));
+    seen
+}
+
+fn open<'f>(factory: &'f dyn LayerFactory, ground: &Ground) -> Result<Driver<'f>, StateError> {
+    Driver::open(factory, ground, &STORE_IN_STEP)
+}

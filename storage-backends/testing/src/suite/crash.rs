@@ -1,0 +1,132 @@
+//! Writes that fail, and processes that end between any two of them.
+
+use super::{
+    Driver, LayerFactory, STORE_IN_STEP,
+    compare::{assert_rows, assert_state},
+};
+use crate::{History, Seed};
+use alloy_primitives::B256;
+use polytrie_kv::{
+    Engine, KvError, MemoryEngine, StoreOptions,
+    testing::{Fault, FaultEngine},
+};
+use polytrie_state::{Commitment, StateError};
+use std::sync::Arc;
+
+/// At every write to the engine in turn the process ends, before it or after it; what is found then is the
+/// state at some block, and going on from there leads to the same end.
+pub fn a_crash_at_any_write_is_survived(factory: &dyn LayerFactory) {
+    let seed = Seed::or(16);
+    let history = History::random(seed.value(), 24);
+    let mut straight = Driver::in_memory(factory, history.genesis());
+    let mut digests = vec![straight.layer().commitment().digest()];
+    for block in &history.blocks {
+        digests.push(straight.run(block).unwrap_or_else(|e| panic!("{e}")).digest());
+    }
+    let rows = straight.rows().unwrap_or_else(|e| panic!("{e}"));
+
+    for flush_every in [1, 5] {
+        for (at, fault) in (1..).flat_map(|at| [(at, Fault::Before), (at, Fault::After)]) {
+            let context = format!("flushed every {flush_every}, crash at write {at} ({fault:?})");
+            let memory: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+            let faulty = Arc::new(FaultEngine::new(memory.clone(), fault, at));
+            let options = StoreOptions { flush_every, ..STORE_IN_STEP };
+            let ended = go_on(factory, faulty.clone(), &options, &history, &digests, &context);
+            assert_eq!(ended.is_err(), faulty.fired(), "{context}: a failed write was swallowed");
+
+            let driver = go_on(factory, memory, &options, &history, &digests, &context)
+                .unwrap_or_else(|e| panic!("{context}: {e}"));
+            assert_rows(&driver.rows().unwrap_or_else(|e| panic!("{e}")), &rows, &context);
+            if !faulty.fired() {
+                break;
+            }
+        }
+    }
+}
+
+/// Opens what is there and runs the history to its end.
+fn go_on<'f>(
+    factory: &'f dyn LayerFactory,
+    engine: Arc<dyn Engine>,
+    options: &StoreOptions,
+    history: &History,
+    digests: &[B256],
+    context: &str,
+) -> Result<Driver<'f>, StateError> {
+    let mut driver = Driver::open_on(factory, engine, options)?;
+    match driver.head() {
+        None => {
+            driver.load(history.genesis())?;
+        }
+        Some((number, digest)) => {
+            let at = number as usize;
+            assert_eq!(digest, digests[at], "{context}: the head row at block {at}");
+            let found = driver.layer().commitment().digest();
+            assert_eq!(found, digest, "{context}: layer and head row at block {at}");
+            assert_state(&driver, &history.states[at], &context);
+        }
+    }
+    for (n, block) in history.blocks.iter().enumerate().skip(driver.number() as usize) {
+        assert_eq!(driver.run(block)?.digest(), digests[n + 1], "{context}: block {}", n + 1);
+    }
+    driver.flush()?;
+    assert_state(&driver, &history.states[history.head()], &context);
+    Ok(driver)
+}
+
+/// After a failed write every later call says so, with the reason; nothing goes on as if it had not been.
+pub fn a_failed_write_poisons(factory: &dyn LayerFactory) {
+    let seed = Seed::or(17);
+    let history = History::random(seed.value(), 12);
+    let writes_to_load = {
+        let memory = Arc::new(MemoryEngine::new());
+        let counting = Arc::new(FaultEngine::new(memory, Fault::Before, 0));
+        let mut driver = Driver::open_on(factory, counting.clone(), &STORE_IN_STEP)
+            .unwrap_or_else(|e| panic!("{e}"));
+        driver.load(history.genesis()).unwrap_or_else(|e| panic!("{e}"));
+        counting.writes()
+    };
+    for (fault, background) in
+        [(Fault::Before, false), (Fault::After, false), (Fault::Before, true), (Fault::Panic, true)]
+    {
+        let context = format!("{fault:?}, background {background}");
+        let memory = Arc::new(MemoryEngine::new());
+        let faulty = Arc::new(FaultEngine::new(memory, fault, writes_to_load + 3));
+        let options = StoreOptions { background, ..STORE_IN_STEP };
+        let mut driver = Driver::open_on(factory, faulty.clone(), &options)
+            .unwrap_or_else(|e| panic!("{context}: {e}"));
+        driver.load(history.genesis()).unwrap_or_else(|e| panic!("{context}: {e}"));
+        let mut failure = None;
+        for block in &history.blocks {
+            if let Err(e) = driver.run(block).and_then(|_| driver.flush()) {
+                failure = Some(e);
+                break;
+            }
+        }
+        assert!(faulty.fired(), "{context}: the fault never came");
+        let Some(failure) = failure else { panic!("{context}: a failed write was swallowed") };
+        says_why(Err::<(), _>(failure), &context);
+
+        let layer = driver.layer();
+        says_why(driver.begin().map(drop), &context);
+        says_why(layer.accept(), &context);
+        says_why(layer.discard(), &context);
+        says_why(driver.begin().map(drop), &context);
+        says_why(driver.undo().map(drop), &context);
+        let mut genesis = history.genesis().genesis().map(Ok);
+        says_why::<Commitment>(driver.layer().load(&mut genesis), &context);
+        says_why(driver.layer().check(&mut |_| {}).map(drop), &context);
+        says_why(driver.flush(), &context);
+    }
+}
+
+fn says_why<T>(result: Result<T, StateError>, context: &str) {
+    let Err(error) = result else { panic!("{context}: a call after a failed write succeeded") };
+    let is_poisoned = match &error {
+        StateError::Poisoned(_) | StateError::Store(KvError::Poisoned(_)) => true,
+        StateError::Store(first) => matches!(first, KvError::Engine { .. }),
+        _ => false,
+    };
+    assert!(is_poisoned, "{context}: {error:?}");
+    assert!(error.to_string().contains("a fault was injected"), "{context}: {error}");
+}

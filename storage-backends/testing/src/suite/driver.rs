@@ -1,0 +1,232 @@
+//! Driving a layer through a history as the client does.
+
+use super::LayerFactory;
+use crate::{Block, Oracle};
+use alloy_primitives::{B256, keccak256};
+use polytrie_kv::{
+    Batch, Engine, KeyRange, MdbxEngine, MdbxOptions, MemoryEngine, Read, Store, StoreOptions,
+    Table,
+};
+use polytrie_state::{BlockRef, CODE_TABLE, Commitment, Finished, Session, StateError, StateLayer};
+use std::{ops::ControlFlow, sync::Arc};
+use tempfile::TempDir;
+
+/// `head` → number of the head (8 bytes) ‖ digest of its commitment.
+const HEAD: Table = Table::new(250, "SuiteHead", 4);
+/// Number of a block (8 bytes) → its undo record.
+const UNDO: Table = Table::new(251, "SuiteUndo", 8);
+const HEAD_KEY: &[u8] = b"head";
+
+/// Store options under which everything happens within the call that asks for it.
+pub const STORE_IN_STEP: StoreOptions =
+    StoreOptions { flush_every: 1, overlay_bytes: 64 << 20, background: false, counters: false };
+
+/// What outlives a store: where its rows are.
+#[derive(Debug)]
+pub enum Ground {
+    /// Memory.
+    Memory(Arc<dyn Engine>),
+    /// A directory that goes with it.
+    Disk(TempDir),
+}
+
+impl Ground {
+    /// An empty memory.
+    pub fn memory() -> Self {
+        Self::Memory(Arc::new(MemoryEngine::new()))
+    }
+
+    /// An empty directory.
+    #[expect(clippy::missing_panics_doc, reason = "a suite panics when it cannot go on")]
+    pub fn disk() -> Self {
+        Self::Disk(tempfile::tempdir().expect("a temporary directory can be made"))
+    }
+
+    fn engine(&self, tables: &[Table]) -> Result<Arc<dyn Engine>, StateError> {
+        Ok(match self {
+            Self::Memory(engine) => engine.clone(),
+            Self::Disk(dir) => Arc::new(MdbxEngine::open(MdbxOptions {
+                // The tests end processes, not machines.
+                durable: false,
+                ..MdbxOptions::new(dir.path(), tables)
+            })?),
+        })
+    }
+}
+
+/// One row: table name, key, value.
+pub type Row = (&'static str, Vec<u8>, Vec<u8>);
+
+/// A layer on a store, driven as the client drives it: the head and the undo records are written together
+/// with the layer's own rows.
+#[derive(Debug)]
+pub struct Driver<'f> {
+    factory: &'f dyn LayerFactory,
+    options: StoreOptions,
+    store: Store,
+    layer: Arc<dyn StateLayer>,
+    head: Option<(u64, B256)>,
+}
+
+impl<'f> Driver<'f> {
+    /// Opens the layer on what is there.
+    pub fn open(
+        factory: &'f dyn LayerFactory,
+        ground: &Ground,
+        options: &StoreOptions,
+    ) -> Result<Self, StateError> {
+        let tables = [factory.tables(), vec![HEAD, UNDO]].concat();
+        Self::open_on(factory, ground.engine(&tables)?, options)
+    }
+
+    /// Opens the layer on an engine.
+    pub fn open_on(
+        factory: &'f dyn LayerFactory,
+        engine: Arc<dyn Engine>,
+        options: &StoreOptions,
+    ) -> Result<Self, StateError> {
+        let tables = [factory.tables(), vec![HEAD, UNDO]].concat();
+        let store = Store::open(engine, &tables, options.clone())?;
+        let layer = factory.open(store.clone())?;
+        let head = read_head(&store)?;
+        Ok(Self { factory, options: options.clone(), store, layer, head })
+    }
+
+    /// A layer in memory with this state as its genesis.
+    #[expect(clippy::missing_panics_doc, reason = "a suite panics when it cannot go on")]
+    pub fn in_memory(factory: &'f dyn LayerFactory, genesis: &Oracle) -> Self {
+        let mut driver = Self::open(factory, &Ground::memory(), &STORE_IN_STEP)
+            .expect("a layer opens on an empty store");
+        driver.load(genesis).expect("a genesis loads");
+        driver
+    }
+
+    /// Fills the layer with a genesis, durably.
+    pub fn load(&mut self, genesis: &Oracle) -> Result<Commitment, StateError> {
+        let commitment = self.layer.load(&mut genesis.genesis().map(Ok))?;
+        let mut batch = Batch::new();
+        let head = put_head(&mut batch, 0, &commitment);
+        self.store.write_durable(batch)?;
+        self.head = Some(head);
+        Ok(commitment)
+    }
+
+    /// One block forward.
+    pub fn run(&mut self, block: &Block) -> Result<Commitment, StateError> {
+        let mut session = self.begin()?;
+        for tx in &block.txs {
+            session.apply(tx)?;
+        }
+        let finished = session.finish()?;
+        self.commit(finished)
+    }
+
+    /// Starts a block on top of the head.
+    pub fn begin(&self) -> Result<Session, StateError> {
+        Session::begin(&*self.layer, self.block_ref())
+    }
+
+    /// Writes a finished block and goes on from it.
+    pub fn commit(&mut self, finished: Finished) -> Result<Commitment, StateError> {
+        let number = self.number() + 1;
+        let mut batch = finished.outcome.batch;
+        batch.put(UNDO, &number.to_be_bytes(), &finished.outcome.undo);
+        let head = put_head(&mut batch, number, &finished.outcome.commitment);
+        self.store.write(batch)?;
+        self.layer.accept()?;
+        self.head = Some(head);
+        Ok(finished.outcome.commitment)
+    }
+
+    /// One block back.
+    pub fn undo(&mut self) -> Result<Commitment, StateError> {
+        let number = self.number();
+        let record = self.store.get(UNDO, &number.to_be_bytes())?;
+        let record = record.ok_or(StateError::Protocol("there is no block to undo"))?;
+        let outcome = self.layer.undo(&record)?;
+        let mut batch = outcome.batch;
+        batch.delete(UNDO, &number.to_be_bytes());
+        let head = put_head(&mut batch, number - 1, &outcome.commitment);
+        self.store.write(batch)?;
+        self.layer.accept()?;
+        self.head = Some(head);
+        Ok(outcome.commitment)
+    }
+
+    /// Makes everything written so far durable.
+    pub fn flush(&self) -> Result<(), StateError> {
+        Ok(self.store.flush()?)
+    }
+
+    /// Flushes, closes and opens again.
+    pub fn reopen(self, ground: &Ground) -> Result<Self, StateError> {
+        self.flush()?;
+        let (factory, options) = (self.factory, self.options.clone());
+        // A directory cannot be open twice: all handles of the old store go first.
+        drop(self);
+        Self::open(factory, ground, &options)
+    }
+
+    /// The layer.
+    pub const fn layer(&self) -> &Arc<dyn StateLayer> {
+        &self.layer
+    }
+
+    /// The store.
+    pub const fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// What makes the layer.
+    pub const fn factory(&self) -> &'f dyn LayerFactory {
+        self.factory
+    }
+
+    /// The head: number and digest of the commitment; none before a genesis is loaded.
+    pub const fn head(&self) -> Option<(u64, B256)> {
+        self.head
+    }
+
+    /// Number of the head, 0 before a genesis is loaded.
+    pub fn number(&self) -> u64 {
+        self.head.map_or(0, |(number, _)| number)
+    }
+
+    /// All rows of the layer, without code (which is never deleted) and without the driver's own.
+    pub fn rows(&self) -> Result<Vec<Row>, StateError> {
+        let mut rows = Vec::new();
+        for table in self.factory.tables().into_iter().filter(|table| *table != CODE_TABLE) {
+            rows.extend(self.rows_of(table)?);
+        }
+        Ok(rows)
+    }
+
+    /// All rows of a table.
+    pub fn rows_of(&self, table: Table) -> Result<Vec<Row>, StateError> {
+        let mut rows = Vec::new();
+        self.store.scan(table, KeyRange::ALL, &mut |key, value| {
+            rows.push((table.name, key.to_vec(), value.to_vec()));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(rows)
+    }
+
+    fn block_ref(&self) -> BlockRef {
+        let number = self.number();
+        BlockRef { number, hash: keccak256(number.to_be_bytes()) }
+    }
+}
+
+fn put_head(batch: &mut Batch, number: u64, commitment: &Commitment) -> (u64, B256) {
+    let digest = commitment.digest();
+    batch.put(HEAD, HEAD_KEY, &[&number.to_be_bytes()[..], digest.as_slice()].concat());
+    (number, digest)
+}
+
+fn read_head(store: &Store) -> Result<Option<(u64, B256)>, StateError> {
+    let Some(row) = store.get(HEAD, HEAD_KEY)? else { return Ok(None) };
+    let head = row.split_first_chunk::<8>().and_then(|(number, digest)| {
+        Some((u64::from_be_bytes(*number), B256::try_from(digest).ok()?))
+    });
+    head.map(Some).ok_or_else(|| StateError::Corrupt("the head row of the suite".into()))
+}

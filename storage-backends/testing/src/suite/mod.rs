@@ -1,0 +1,146 @@
+//! What every state layer must pass.
+//!
+//! A layer's `tests/suite.rs` is a factory and one line:
+//!
+//! ```ignore
+//! #[derive(Debug)]
+//! struct Raw;
+//!
+//! impl LayerFactory for Raw {
+//!     fn tables(&self) -> Vec<Table> { RawLayer::TABLES.to_vec() }
+//!     fn open(&self, store: Store) -> Result<Arc<dyn StateLayer>, StateError> { Ok(RawLayer::open(store)?) }
+//!     fn kind(&self) -> CommitmentKind { CommitmentKind::None }
+//! }
+//!
+//! polytrie_testing::layer_suite!(Raw);
+//! ```
+//!
+//! Every test draws its blocks from a seed, which it prints when it fails; `POLYTRIE_TEST_SEED` sets it. The
+//! functions panic when the layer is wrong, so they are of use in tests only.
+
+mod check;
+mod compare;
+mod crash;
+mod determinism;
+mod driver;
+mod histories;
+mod load;
+mod proofs;
+mod readers;
+mod reopen;
+mod sessions;
+mod undo;
+
+pub use check::{clean_layers_check_clean, damage_is_found};
+pub use compare::{assert_reads, assert_state, dump};
+pub use crash::{a_crash_at_any_write_is_survived, a_failed_write_poisons};
+pub use determinism::{flushing_changes_nothing, threads_change_nothing, variants_change_nothing};
+pub use driver::{Driver, Ground, Row, STORE_IN_STEP};
+pub use histories::{adversarial_history, random_histories, wide_history};
+pub use load::{an_interrupted_load_is_repeated, loading_equals_building};
+pub use proofs::{proofs_hold, tampered_proofs_do_not};
+pub use readers::readers_keep_their_block;
+pub use reopen::{reopened_in_memory, reopened_on_disk};
+pub use sessions::{
+    calls_out_of_order_are_refused, discarded_blocks_leave_nothing, hints_change_nothing,
+    sessions_see_their_own_writes, splitting_transactions_changes_nothing, write_sets_are_minimal,
+};
+pub use undo::{blocks_are_undone, other_blocks_follow_an_undo};
+
+use alloy_primitives::{Address, U256};
+use polytrie_kv::{Store, Table};
+use polytrie_state::{
+    Account, Commitment, CommitmentKind, Proof, ProofError, StateError, StateLayer,
+};
+use std::{fmt::Debug, sync::Arc};
+
+/// What the suite must know of a layer.
+pub trait LayerFactory: Debug + Sync {
+    /// The tables the layer needs in its store.
+    fn tables(&self) -> Vec<Table>;
+
+    /// Opens the layer; an empty store is an empty state.
+    fn open(&self, store: Store) -> Result<Arc<dyn StateLayer>, StateError>;
+
+    /// What its commitments are; a [`CommitmentKind::StateRoot`] is compared with the oracle's.
+    fn kind(&self) -> CommitmentKind;
+
+    /// Whether commitment and rows depend on the state alone. If not, they depend on the blocks that led to
+    /// it, and are compared with those of a run of the same blocks.
+    fn state_decides_rows(&self) -> bool {
+        true
+    }
+
+    /// How much damage `check` can find.
+    fn scrub(&self) -> Scrub {
+        Scrub::AnyByte
+    }
+
+    /// What verifies the layer's proofs; none if it makes none.
+    fn verifier(&self) -> Option<Verifier> {
+        None
+    }
+
+    /// The same layer with other parameters (cache sizes, workers) that must not change any result.
+    fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
+        Vec::new()
+    }
+}
+
+/// How much damage a layer's `check` can find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scrub {
+    /// Any byte changed in any row, any row missing, any row too many.
+    AnyByte,
+    /// Only rows that do not decode; there is nothing to tell a wrong value by.
+    Undecodable,
+}
+
+/// Verifies a proof of an account and slots: what it proves of them, slots in the order asked for.
+pub type Verifier = fn(&Commitment, &Address, &[U256], &Proof) -> Result<Proven, ProofError>;
+
+/// What a proof proves: the account, if there is one, and the value of each slot.
+pub type Proven = (Option<Account>, Vec<U256>);
+
+/// Makes a test of each part of the suite; the argument is an expression that gives a
+/// [`LayerFactory`](crate::suite::LayerFactory).
+#[macro_export]
+macro_rules! layer_suite {
+    ($factory:expr) => {
+        $crate::layer_suite! { $factory =>
+            a_crash_at_any_write_is_survived,
+            a_failed_write_poisons,
+            adversarial_history,
+            an_interrupted_load_is_repeated,
+            blocks_are_undone,
+            calls_out_of_order_are_refused,
+            clean_layers_check_clean,
+            damage_is_found,
+            discarded_blocks_leave_nothing,
+            flushing_changes_nothing,
+            hints_change_nothing,
+            loading_equals_building,
+            other_blocks_follow_an_undo,
+            proofs_hold,
+            random_histories,
+            readers_keep_their_block,
+            reopened_in_memory,
+            reopened_on_disk,
+            sessions_see_their_own_writes,
+            splitting_transactions_changes_nothing,
+            tampered_proofs_do_not,
+            threads_change_nothing,
+            variants_change_nothing,
+            wide_history,
+            write_sets_are_minimal,
+        }
+    };
+    ($factory:expr => $($test:ident),+ $(,)?) => {
+        $(
+            #[test]
+            fn $test() {
+                $crate::suite::$test(&$factory);
+            }
+        )+
+    };
+}

@@ -1,0 +1,48 @@
+//! Readers keep the block at which they were made.
+
+use super::{Driver, Ground, LayerFactory, STORE_IN_STEP, compare::assert_reads};
+use crate::{History, Seed};
+use polytrie_kv::StoreOptions;
+use polytrie_state::StateReader;
+use std::sync::Arc;
+
+/// Readers made at every third block answer as at that block while later blocks are run, flushed and undone.
+pub fn readers_keep_their_block(factory: &dyn LayerFactory) {
+    let seed = Seed::or(10);
+    let history = History::random(seed.value(), 30);
+    let grouped = StoreOptions { flush_every: 4, background: true, ..STORE_IN_STEP };
+    for (ground, options) in [
+        (Ground::memory(), STORE_IN_STEP),
+        (Ground::memory(), grouped.clone()),
+        (Ground::disk(), grouped),
+    ] {
+        let mut driver = Driver::open(factory, &ground, &options).unwrap_or_else(|e| panic!("{e}"));
+        driver.load(history.genesis()).unwrap_or_else(|e| panic!("{e}"));
+        let mut readers: Vec<(usize, Arc<dyn StateReader>)> = Vec::new();
+        let look = |readers: &[(usize, Arc<dyn StateReader>)], when: &str| {
+            for (at, reader) in readers {
+                let context = format!("a reader of block {at}, {when}");
+                assert_reads(&**reader, &history.states[*at], &history, &context);
+            }
+        };
+        for (n, block) in history.blocks.iter().enumerate() {
+            if n % 3 == 0 {
+                readers.push((n, driver.layer().reader().unwrap_or_else(|e| panic!("{e}"))));
+            }
+            // Also one that is made while a block is under way.
+            let session = driver.begin().unwrap_or_else(|e| panic!("{e}"));
+            let reader = driver.layer().reader().unwrap_or_else(|e| panic!("{e}"));
+            drop(session);
+            driver.layer().discard().unwrap_or_else(|e| panic!("{e}"));
+            driver.run(block).unwrap_or_else(|e| panic!("{e}"));
+            look(&[(n, reader)], "made within the next block");
+        }
+        look(&readers, "at the end");
+        driver.flush().unwrap_or_else(|e| panic!("{e}"));
+        look(&readers, "after a flush");
+        for _ in 0..10 {
+            driver.undo().unwrap_or_else(|e| panic!("{e}"));
+        }
+        look(&readers, "after ten blocks were undone");
+    }
+}

@@ -1,0 +1,284 @@
+//! One block: reads, write sets, and leaving without a trace.
+
+use super::{
+    Driver, LayerFactory,
+    compare::{assert_rows, assert_state},
+};
+use crate::{Block, History, Oracle, Seed};
+use alloy_primitives::{B256, U256};
+use polytrie_state::{
+    Access, BlockRef, CommitmentKind, Finished, Session, StateError, StateLayer, TxWrites,
+    WriteSet, hash_address,
+};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::{
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
+
+/// Runs `step` for each block of a history, with the parent and what comes after it.
+fn each_block(
+    factory: &dyn LayerFactory,
+    history: &History,
+    mut step: impl FnMut(&mut Driver<'_>, &Block, &Oracle, &Oracle) -> Result<(), StateError>,
+) {
+    let mut driver = Driver::in_memory(factory, history.genesis());
+    for (n, block) in history.blocks.iter().enumerate() {
+        let (parent, state) = (&history.states[n], &history.states[n + 1]);
+        step(&mut driver, block, parent, state).unwrap_or_else(|e| {
+            panic!("block {} ({}), seed {}: {e}", n + 1, block.label, history.seed)
+        });
+    }
+}
+
+/// Reads within a block see its earlier transactions; roots between transactions, where the layer has them,
+/// are the oracle's.
+pub fn sessions_see_their_own_writes(factory: &dyn LayerFactory) {
+    let seed = Seed::or(4);
+    let history = History::adversarial(seed.value());
+    each_block(factory, &history, |driver, block, parent, _| {
+        let mut now = parent.clone();
+        let mut session = driver.begin()?.with_intermediate_roots();
+        for tx in &block.txs {
+            session.apply(tx)?;
+            now.apply(tx);
+            for change in block.txs.iter().flat_map(|tx| &tx.accounts) {
+                let address = &change.address;
+                let account = session.account(address)?;
+                assert_eq!(account, now.account(address), "{}: {address}", block.label);
+                for (slot, _) in &change.slots {
+                    let value = session.slot(address, slot)?;
+                    assert_eq!(value, now.slot(address, slot), "{}: {slot}", block.label);
+                }
+                if let Some(account) = account.filter(|account| account.has_code()) {
+                    let code = session.code(&account.code_hash)?;
+                    assert_eq!(code.as_ref(), now.codes().get(&account.code_hash));
+                }
+            }
+            if let Some(root) = session.state_root_so_far()? {
+                assert_eq!(factory.kind(), CommitmentKind::StateRoot);
+                assert_eq!(root, now.state_root(), "{}: a root within the block", block.label);
+            }
+        }
+        let finished = session.finish()?;
+        driver.commit(finished)?;
+        assert_state(driver, &now, &block.label);
+        Ok(())
+    });
+}
+
+/// What reaches the layer is sorted, free of repetitions and no-ops, and leads from the parent to the state.
+pub fn write_sets_are_minimal(factory: &dyn LayerFactory) {
+    let seed = Seed::or(5);
+    let history = History::adversarial(seed.value());
+    each_block(factory, &history, |driver, block, parent, state| {
+        let finished = finish(driver.begin()?, &block.txs)?;
+        assert_minimal(&finished.writes, parent, &block.label);
+        let mut next = parent.clone();
+        next.apply_set(&finished.writes);
+        assert_eq!(next.accounts(), state.accounts(), "{}", block.label);
+        if parent.accounts() == state.accounts() {
+            assert_eq!(finished.writes.accounts().len(), 0, "{}", block.label);
+        }
+        driver.commit(finished).map(drop)
+    });
+}
+
+fn assert_minimal(writes: &WriteSet, parent: &Oracle, context: &str) {
+    assert!(writes.accounts().is_sorted_by(|a, b| a.hash < b.hash), "{context}: order");
+    for write in writes.accounts() {
+        let before = parent.accounts().get(&write.hash);
+        assert_eq!(write.address.map(|a| hash_address(&a)), Some(write.hash), "{context}");
+        assert_eq!(write.before, before.map(|entry| entry.account), "{context}: before");
+        let changes = write.before != write.after || write.wipe || !write.slots.is_empty();
+        assert!(changes, "{context}: {} is named for nothing", write.hash);
+        if write.wipe {
+            let had_slots = before.is_some_and(|entry| !entry.slots.is_empty());
+            assert!(had_slots, "{context}: {} is wiped without need", write.hash);
+        }
+        assert!(write.slots.is_sorted_by(|a, b| a.hash < b.hash), "{context}: order of slots");
+        for slot in &write.slots {
+            let now = parent.slot_by_hash(&write.hash, &slot.hash);
+            assert_eq!(slot.before, if write.wipe { U256::ZERO } else { now }, "{context}");
+            assert_ne!(slot.before, slot.after, "{context}: a slot is named for nothing");
+        }
+        if write.after.is_none() {
+            assert!(write.slots.is_empty(), "{context}: slots of an account that is gone");
+        }
+    }
+}
+
+/// A session that was dropped, a block that was finished, and a block that was begun twice: after `discard`
+/// nothing of it is left, and the right block gives the right commitment.
+pub fn discarded_blocks_leave_nothing(factory: &dyn LayerFactory) {
+    let seed = Seed::or(6);
+    let history = History::random(seed.value(), 25);
+    let wrong = History::random(seed.value() ^ 0xffff, 25);
+    let mut straight = Driver::in_memory(factory, history.genesis());
+    let mut turn = 0;
+    each_block(factory, &history, |driver, block, parent, state| {
+        let rows = driver.rows()?;
+        turn += 1;
+        for (n, other) in wrong.blocks[turn - 1..].iter().take(3).enumerate() {
+            let mut session = driver.begin()?;
+            if n == 0 {
+                for tx in &other.txs {
+                    session.apply(tx)?;
+                }
+                drop(session);
+            } else {
+                drop(finish(session, &other.txs)?);
+            }
+            driver.layer().discard()?;
+            assert_state(driver, parent, &block.label);
+        }
+        assert_rows(&driver.rows()?, &rows, &block.label);
+        let found = driver.run(block)?;
+        assert_eq!(found, straight.run(block)?, "{}", block.label);
+        assert_state(driver, state, &block.label);
+        assert_rows(&driver.rows()?, &straight.rows()?, &block.label);
+        Ok(())
+    });
+}
+
+/// How writes are cut into transactions makes no difference.
+pub fn splitting_transactions_changes_nothing(factory: &dyn LayerFactory) {
+    let seed = Seed::or(7);
+    let history = History::adversarial(seed.value());
+    let mut other = Driver::in_memory(factory, history.genesis());
+    each_block(factory, &history, |driver, block, _, _| {
+        let whole = finish(driver.begin()?, &block.txs)?;
+        let pieces: Vec<TxWrites> = block.txs.iter().flat_map(split).collect();
+        let split = finish(other.begin()?, &pieces)?;
+        assert_eq!(whole.writes, split.writes, "{}", block.label);
+        let (whole, split) = (driver.commit(whole)?, other.commit(split)?);
+        assert_eq!(whole, split, "{}", block.label);
+        Ok(())
+    });
+}
+
+/// One transaction for each account, and one for each of its slots.
+fn split(tx: &TxWrites) -> Vec<TxWrites> {
+    let mut pieces = Vec::new();
+    for change in &tx.accounts {
+        let mut first = change.clone();
+        let slots = std::mem::take(&mut first.slots);
+        let mut later = first.clone();
+        later.wiped = false;
+        pieces.push(TxWrites { accounts: vec![first] });
+        for slot in slots {
+            let mut piece = later.clone();
+            piece.slots.push(slot);
+            pieces.push(TxWrites { accounts: vec![piece] });
+        }
+    }
+    pieces
+}
+
+/// Hints may be right, wrong, late and repeated.
+pub fn hints_change_nothing(factory: &dyn LayerFactory) {
+    let seed = Seed::or(8);
+    let mut rng = ChaCha8Rng::seed_from_u64(seed.value());
+    let history = History::random(seed.value(), 40);
+    let (addresses, slots) = (history.addresses(), history.slots());
+    let mut quiet = Driver::in_memory(factory, history.genesis());
+    each_block(factory, &history, |driver, block, _, _| {
+        let mut session = driver.begin()?;
+        for tx in &block.txs {
+            for change in &tx.accounts {
+                session.hint(Access::Account(change.address));
+                for (slot, _) in change.slots.iter().filter(|_| rng.random_bool(0.7)) {
+                    session.hint(Access::SlotRead(change.address, *slot));
+                    session.hint(Access::SlotWrite(change.address, *slot));
+                }
+            }
+            for _ in 0..rng.random_range(0..20) {
+                let address = addresses[rng.random_range(0..addresses.len())];
+                let (owner, slot) = slots[rng.random_range(0..slots.len())];
+                session.hint(Access::Account(address));
+                session.hint(Access::SlotRead(address, slot));
+                session.hint(Access::SlotWrite(owner, slot));
+            }
+            session.apply(tx)?;
+        }
+        let finished = session.finish()?;
+        assert_eq!(driver.commit(finished)?, quiet.run(block)?, "{}", block.label);
+        assert_rows(&driver.rows()?, &quiet.rows()?, &block.label);
+        Ok(())
+    });
+}
+
+/// A second block begun, or an outcome accepted that is none, is the caller's mistake; the layer says so,
+/// whatever is under way, and does not wait for a call that cannot come.
+pub fn calls_out_of_order_are_refused(factory: &dyn LayerFactory) {
+    let seed = Seed::or(9);
+    let history = History::random(seed.value(), 3);
+    each_block(factory, &history, |driver, block, parent, state| {
+        let layer = driver.layer().clone();
+        refused("accept before anything", &layer, |layer| layer.accept());
+        let session = driver.begin()?;
+        refused("begin twice", &layer, begin);
+        refused("undo within a block", &layer, |layer| layer.undo(&[0xc0]).map(drop));
+        refused("accept before finish", &layer, |layer| layer.accept());
+        let finished = finish(session, &block.txs)?;
+        refused("begin before accept", &layer, begin);
+        let record = finished.outcome.undo;
+        refused("undo before accept", &layer, move |layer| layer.undo(&record).map(drop));
+        layer.discard()?;
+        refused("accept after discard", &layer, |layer| layer.accept());
+        layer.discard()?;
+
+        // A session that is still held when the block is discarded: either of the two is refused.
+        let held = driver.begin()?;
+        match in_time("discard within a block", &layer, |layer| layer.discard()) {
+            Ok(()) => {
+                let found = held.finish().map(drop);
+                assert!(matches!(found, Err(StateError::Protocol(_))), "{found:?}");
+            }
+            Err(StateError::Protocol(_)) => drop(held),
+            Err(e) => return Err(e),
+        }
+        layer.discard()?;
+        assert_state(driver, parent, &block.label);
+        driver.run(block)?;
+        assert_state(driver, state, &block.label);
+        Ok(())
+    });
+}
+
+fn begin(layer: &dyn StateLayer) -> Result<(), StateError> {
+    layer.begin(BlockRef { number: 0, hash: B256::ZERO }).map(drop)
+}
+
+fn refused(
+    what: &str,
+    layer: &Arc<dyn StateLayer>,
+    call: impl FnOnce(&dyn StateLayer) -> Result<(), StateError> + Send + 'static,
+) {
+    let found = in_time(what, layer, call);
+    assert!(matches!(found, Err(StateError::Protocol(_))), "{what}: {found:?}");
+}
+
+/// Calls the layer from another thread, so that a call that never returns fails the test instead of holding
+/// it up.
+fn in_time(
+    what: &str,
+    layer: &Arc<dyn StateLayer>,
+    call: impl FnOnce(&dyn StateLayer) -> Result<(), StateError> + Send + 'static,
+) -> Result<(), StateError> {
+    let (sender, receiver) = mpsc::channel();
+    let layer = layer.clone();
+    thread::spawn(move || sender.send(call(&*layer)));
+    receiver
+        .recv_timeout(Duration::from_secs(60))
+        .unwrap_or_else(|e| panic!("{what}: the call panicked or does not return ({e})"))
+}
+
+pub(super) fn finish(mut session: Session, txs: &[TxWrites]) -> Result<Finished, StateError> {
+    for tx in txs {
+        session.apply(tx)?;
+    }
+    session.finish()
+}

@@ -1,0 +1,107 @@
+//! Blocks taken back.
+
+use super::{
+    Driver, LayerFactory,
+    compare::{assert_reads, assert_rows, assert_state},
+};
+use crate::{History, Seed};
+use polytrie_state::StateError;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// Forward and back by random depths through everything that is hard, and at last back to the genesis: the
+/// state, the commitment and every row are those of a layer that never went ahead.
+pub fn blocks_are_undone(factory: &dyn LayerFactory) {
+    let seed = Seed::or(11);
+    let history = History::adversarial(seed.value());
+    let mut driver = Driver::in_memory(factory, history.genesis());
+    // What it was when each block was reached for the first time.
+    let mut seen = vec![remember(&driver)];
+    let mut rng = ChaCha8Rng::seed_from_u64(seed.value());
+    let mut at = 0;
+    while at < history.head() {
+        let target = (at + rng.random_range(1..12)).min(history.head());
+        while at < target {
+            run(&mut driver, &history, at);
+            at += 1;
+            if seen.len() == at {
+                seen.push(remember(&driver));
+            }
+            compare(&driver, &seen[at], &format!("block {at} again"));
+        }
+        let depth = rng.random_range(0..=at.min(8));
+        for _ in 0..depth {
+            undo(&mut driver, &history, at);
+            at -= 1;
+            compare(&driver, &seen[at], &format!("back to block {at}"));
+            assert_state(&driver, &history.states[at], &format!("back to block {at}"));
+        }
+        // Progress is certain: what is undone here is run again at once.
+        for _ in 0..depth {
+            run(&mut driver, &history, at);
+            at += 1;
+            compare(&driver, &seen[at], &format!("block {at} once more"));
+        }
+    }
+    while at > 0 {
+        undo(&mut driver, &history, at);
+        at -= 1;
+        compare(&driver, &seen[at], &format!("on the way back to the genesis, block {at}"));
+    }
+    assert_state(&driver, history.genesis(), &"back at the genesis");
+}
+
+/// After an undo other blocks follow, as after a change of branch; it ends as if they had been run at first.
+pub fn other_blocks_follow_an_undo(factory: &dyn LayerFactory) {
+    let seed = Seed::or(12);
+    let history = History::adversarial(seed.value());
+    let mut rng = ChaCha8Rng::seed_from_u64(seed.value());
+    let mut driver = Driver::in_memory(factory, history.genesis());
+    let mut straight = Driver::in_memory(factory, history.genesis());
+    for at in 0..history.head() {
+        if rng.random_bool(0.2) {
+            let fork = history.fork(at, rng.random(), rng.random_range(1..6));
+            for n in 0..fork.head() {
+                run(&mut driver, &fork, n);
+                assert_state(&driver, &fork.states[n + 1], &format!("block {n} of a fork"));
+            }
+            for n in (1..=fork.head()).rev() {
+                undo(&mut driver, &fork, n);
+                assert_state(&driver, &fork.states[n - 1], &format!("block {n} of a fork undone"));
+            }
+            compare(&driver, &remember(&straight), &format!("after a fork at block {at}"));
+            let reader = driver.layer().reader().unwrap_or_else(|e| panic!("{e}"));
+            assert_reads(&*reader, &history.states[at], &history, &"after a fork");
+        }
+        run(&mut driver, &history, at);
+        run(&mut straight, &history, at);
+        compare(&driver, &remember(&straight), &format!("block {}", at + 1));
+    }
+}
+
+type Memory = (polytrie_state::Commitment, Vec<super::Row>);
+
+fn remember(driver: &Driver<'_>) -> Memory {
+    let rows = driver.rows().unwrap_or_else(|e| panic!("{e}"));
+    (driver.layer().commitment(), rows)
+}
+
+fn compare(driver: &Driver<'_>, expected: &Memory, context: &str) {
+    let (commitment, rows) = remember(driver);
+    assert_eq!(commitment, expected.0, "{context}");
+    if driver.factory().state_decides_rows() {
+        assert_rows(&rows, &expected.1, &context);
+    }
+}
+
+fn run(driver: &mut Driver<'_>, history: &History, at: usize) {
+    let block = &history.blocks[at];
+    let fail = |e: StateError| -> ! { panic!("block {} ({}): {e}", at + 1, block.label) };
+    driver.run(block).unwrap_or_else(|e| fail(e));
+}
+
+fn undo(driver: &mut Driver<'_>, history: &History, at: usize) {
+    let block = &history.blocks[at - 1];
+    let fail = |e: StateError| -> ! { panic!("undo of block {at} ({}): {e}", block.label) };
+    driver.undo().unwrap_or_else(|e| fail(e));
+}
