@@ -15,7 +15,7 @@ use crate::{
 };
 use polytrie_chainspec::{ChainSpec, ChainSpecError};
 use polytrie_kv::{DirLock, KvError, Store, StoreOptions};
-use polytrie_state::{CODE_TABLE, Stamp, StampError, StateError, StateLayer};
+use polytrie_state::{Stamp, StampError, StateError, StateLayer};
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -244,7 +244,6 @@ impl DataDir {
 
 fn tables(kind: &LayerKind) -> Vec<polytrie_kv::Table> {
     let mut tables = kind.tables.to_vec();
-    tables.push(CODE_TABLE);
     tables.extend_from_slice(TABLES);
     tables
 }

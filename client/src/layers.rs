@@ -33,7 +33,7 @@ pub struct LayerKind {
     pub about: &'static str,
     /// Whether its commitment is the state root of the headers.
     pub canonical: bool,
-    /// The tables it keeps its state in, besides the one for code that all layers share.
+    /// The tables it needs in its store.
     pub tables: &'static [Table],
     /// Opens it on a store.
     pub open: OpenLayer,

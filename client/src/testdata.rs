@@ -16,28 +16,17 @@ use std::{
 };
 
 /// The path of a fixture, if it is there. Says that the test is skipped if it is not.
-#[expect(
-    clippy::print_stderr,
-    reason = "a skipped test must not look like a passed one"
-)]
+#[expect(clippy::print_stderr, reason = "a skipped test must not look like a passed one")]
 pub(crate) fn fixture(path: &str) -> Option<PathBuf> {
     let root = env::var_os("POLYTRIE_FIXTURES").map_or_else(
-        || {
-            PathBuf::from(concat!(
-                env!("CARGO_MANIFEST_DIR"),
-                "/../../shared/fixtures"
-            ))
-        },
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/fixtures")),
         PathBuf::from,
     );
     let path = root.join(path);
     if path.exists() {
         return Some(path);
     }
-    eprintln!(
-        "skipped: {} is not there (set POLYTRIE_FIXTURES)",
-        path.display()
-    );
+    eprintln!("skipped: {} is not there (set POLYTRIE_FIXTURES)", path.display());
     None
 }
 
@@ -49,9 +38,7 @@ pub(crate) fn read_fixture(path: &str) -> Option<Vec<u8>> {
         return Some(bytes);
     }
     let mut unpacked = Vec::new();
-    MultiGzDecoder::new(&bytes[..])
-        .read_to_end(&mut unpacked)
-        .expect("a fixture is whole");
+    MultiGzDecoder::new(&bytes[..]).read_to_end(&mut unpacked).expect("a fixture is whole");
     Some(unpacked)
 }
 
@@ -70,13 +57,8 @@ pub(crate) fn for_each_in_suite(
     let (mut count, mut bytes) = (0, Vec::new());
     for entry in archive.entries().expect("a fixture is whole") {
         let mut entry = entry.expect("a fixture is whole");
-        let path = entry
-            .path()
-            .expect("names in a fixture are valid")
-            .into_owned();
-        let is_json = path
-            .extension()
-            .is_some_and(|extension| extension == "json");
+        let path = entry.path().expect("names in a fixture are valid").into_owned();
+        let is_json = path.extension().is_some_and(|extension| extension == "json");
         if !is_json || !path.starts_with(Path::new(folder)) {
             continue;
         }
@@ -123,17 +105,12 @@ pub(crate) fn era1_blocks(path: &str) -> Option<Vec<(Block<TxEnvelope>, U256)>> 
             _ => {}
         }
     }
-    let blocks = headers
-        .into_iter()
-        .zip(bodies)
-        .map(|(header, body)| Block::new(header, body));
+    let blocks = headers.into_iter().zip(bodies).map(|(header, body)| Block::new(header, body));
     Some(blocks.zip(difficulties).collect())
 }
 
 fn unsnap(framed: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    snap::read::FrameDecoder::new(framed)
-        .read_to_end(&mut bytes)
-        .expect("a fixture is whole");
+    snap::read::FrameDecoder::new(framed).read_to_end(&mut bytes).expect("a fixture is whole");
     bytes
 }

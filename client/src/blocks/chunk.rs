@@ -39,14 +39,7 @@ impl fmt::Debug for ChunkReader {
 impl ChunkReader {
     /// `gzip` says that `input` is a decompressor, whose errors are mostly about the data.
     pub(super) fn new(input: Box<dyn Read + Send>, gzip: bool) -> Self {
-        Self {
-            input,
-            buffer: BytesMut::new(),
-            filled: 0,
-            offset: 0,
-            ended: false,
-            gzip,
-        }
+        Self { input, buffer: BytesMut::new(), filled: 0, offset: 0, ended: false, gzip }
     }
 
     /// What was read and not yet taken.
@@ -104,10 +97,7 @@ impl ChunkReader {
             io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof
         );
         if self.gzip && about_the_data {
-            BlockFileErrorKind::Gzip {
-                offset,
-                detail: error.to_string(),
-            }
+            BlockFileErrorKind::Gzip { offset, detail: error.to_string() }
         } else {
             BlockFileErrorKind::Read { offset, error }
         }
@@ -138,10 +128,7 @@ mod tests {
     fn slices_are_the_stream_whatever_the_read_size() {
         let data: Vec<u8> = (0..2_000u32).flat_map(u32::to_le_bytes).collect();
         for step in [1, 7, 4096, usize::MAX] {
-            let input = Trickle {
-                data: data.clone(),
-                step,
-            };
+            let input = Trickle { data: data.clone(), step };
             let mut chunks = ChunkReader::new(Box::new(input), false);
             let mut seen = Vec::new();
             let mut want = 1;
@@ -169,9 +156,6 @@ mod tests {
         let mut chunks = ChunkReader::new(Box::new(good.chain(Failing)), false);
         assert!(chunks.fill(100).unwrap());
         let error = chunks.fill(101).unwrap_err();
-        assert!(
-            matches!(error, BlockFileErrorKind::Read { offset: 100, .. }),
-            "{error:?}"
-        );
+        assert!(matches!(error, BlockFileErrorKind::Read { offset: 100, .. }), "{error:?}");
     }
 }

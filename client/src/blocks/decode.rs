@@ -6,10 +6,8 @@
 
 use std::fmt;
 
-use alloy_consensus::{
-    Block, BlockBody, EthereumTxEnvelope, Header, ReceiptEnvelope, TxEip4844Variant, TxEnvelope,
-};
-use alloy_eips::eip4895::Withdrawal;
+use alloy_consensus::{Block, BlockBody, Header, ReceiptEnvelope, TxEnvelope};
+use alloy_eips::{Decodable2718, eip4895::Withdrawal};
 use alloy_primitives::{Sealed, keccak256};
 use alloy_rlp::{Decodable, Encodable, Header as RlpHeader};
 
@@ -145,20 +143,12 @@ impl<'a> Item<'a> {
             return Err(DecodeError::rlp(part, alloy_rlp::Error::InputTooShort));
         };
         *rest = after;
-        Ok(Self {
-            list: head.list,
-            raw,
-            payload,
-        })
+        Ok(Self { list: head.list, raw, payload })
     }
 
     fn next_list(rest: &mut &'a [u8], part: BlockPart) -> Result<Self, DecodeError> {
         let item = Self::next(rest, part)?;
-        if item.list {
-            Ok(item)
-        } else {
-            Err(DecodeError::new(part, DecodeProblem::NotAList))
-        }
+        if item.list { Ok(item) } else { Err(DecodeError::new(part, DecodeProblem::NotAList)) }
     }
 
     /// `bytes` as one list and nothing behind it.
@@ -167,10 +157,7 @@ impl<'a> Item<'a> {
         if bytes.is_empty() {
             Ok(item)
         } else {
-            Err(DecodeError::new(
-                part,
-                DecodeProblem::TrailingBytes(bytes.len()),
-            ))
+            Err(DecodeError::new(part, DecodeProblem::TrailingBytes(bytes.len())))
         }
     }
 }
@@ -193,10 +180,7 @@ impl<'a> BlockItems<'a> {
             return Err(item_count(0));
         }
         let header = Item::next_list(&mut body, BlockPart::Header)?;
-        Ok(Self {
-            header: header.raw,
-            body,
-        })
+        Ok(Self { header: header.raw, body })
     }
 }
 
@@ -208,10 +192,7 @@ pub(super) fn list_payload(bytes: &[u8], part: BlockPart) -> Result<&[u8], Decod
 const fn item_count(found: usize) -> DecodeError {
     let expected =
         "3 (header, transactions, ommers), 4 (and withdrawals) or 5 (and the block access list)";
-    DecodeError::new(
-        BlockPart::Block,
-        DecodeProblem::ItemCount { found, expected },
-    )
+    DecodeError::new(BlockPart::Block, DecodeProblem::ItemCount { found, expected })
 }
 
 /// Decodes a block.
@@ -236,10 +217,7 @@ pub fn decode_block(rlp: &[u8]) -> Result<Block<TxEnvelope>, DecodeError> {
 /// As [`decode_block`].
 pub fn decode_sealed_block(rlp: &[u8]) -> Result<Sealed<Block<TxEnvelope>>, DecodeError> {
     let items = BlockItems::split(rlp)?;
-    Ok(Sealed::new_unchecked(
-        decode_items(&items)?,
-        keccak256(items.header),
-    ))
+    Ok(Sealed::new_unchecked(decode_items(&items)?, keccak256(items.header)))
 }
 
 /// Decodes the header of a block and leaves the rest alone; the seal is the block hash.
@@ -268,15 +246,9 @@ pub(super) fn decode_bare_header(rlp: &[u8]) -> Result<Sealed<Header>, DecodeErr
 pub fn decode_receipts(rlp: &[u8]) -> Result<Vec<ReceiptEnvelope>, DecodeError> {
     let list = Item::whole_list(rlp, BlockPart::Receipts)?;
     let mut scratch = Vec::new();
-    each(
-        list.payload,
-        BlockPart::Receipts,
-        BlockPart::Receipt,
-        |item, part| {
-            check_type(item, part)?;
-            exact(item.raw, part, &mut scratch)
-        },
-    )
+    each(list.payload, BlockPart::Receipts, BlockPart::Receipt, |item, part| {
+        enveloped(item, part, &mut scratch)
+    })
 }
 
 fn decode_items(items: &BlockItems<'_>) -> Result<Block<TxEnvelope>, DecodeError> {
@@ -290,34 +262,27 @@ fn decode_items(items: &BlockItems<'_>) -> Result<Block<TxEnvelope>, DecodeError
         return Err(item_count(1));
     }
     let list = Item::next_list(&mut rest, BlockPart::Transactions)?;
-    let transactions = each(
-        list.payload,
-        BlockPart::Transactions,
-        BlockPart::Transaction,
-        |item, part| transaction(item, part, &mut scratch),
-    )?;
+    let transactions =
+        each(list.payload, BlockPart::Transactions, BlockPart::Transaction, |item, part| {
+            transaction(item, part, &mut scratch)
+        })?;
 
     if rest.is_empty() {
         return Err(item_count(2));
     }
     let list = Item::next_list(&mut rest, BlockPart::Ommers)?;
-    let ommers = each(
-        list.payload,
-        BlockPart::Ommers,
-        BlockPart::Ommer,
-        |item, part| header_of(item, part, &mut scratch),
-    )?;
+    let ommers = each(list.payload, BlockPart::Ommers, BlockPart::Ommer, |item, part| {
+        header_of(item, part, &mut scratch)
+    })?;
 
     let withdrawals = if rest.is_empty() {
         None
     } else {
         let list = Item::next_list(&mut rest, BlockPart::Withdrawals)?;
-        let withdrawals: Vec<Withdrawal> = each(
-            list.payload,
-            BlockPart::Withdrawals,
-            BlockPart::Withdrawal,
-            |item, part| exact(item.raw, part, &mut scratch),
-        )?;
+        let withdrawals: Vec<Withdrawal> =
+            each(list.payload, BlockPart::Withdrawals, BlockPart::Withdrawal, |item, part| {
+                exact(item.raw, part, &mut scratch)
+            })?;
         Some(withdrawals.into())
     };
 
@@ -333,14 +298,7 @@ fn decode_items(items: &BlockItems<'_>) -> Result<Block<TxEnvelope>, DecodeError
         }
         return Err(item_count(found));
     }
-    Ok(Block {
-        header,
-        body: BlockBody {
-            transactions,
-            ommers,
-            withdrawals,
-        },
-    })
+    Ok(Block { header, body: BlockBody { transactions, ommers, withdrawals } })
 }
 
 /// Decodes each item of a list. They are counted first, so that nothing is allocated twice.
@@ -374,17 +332,48 @@ fn exact<T: Decodable + Encodable>(
     let mut rest = raw;
     let value = T::decode(&mut rest).map_err(|error| DecodeError::rlp(part, error))?;
     if !rest.is_empty() {
-        return Err(DecodeError::new(
-            part,
-            DecodeProblem::TrailingBytes(rest.len()),
-        ));
+        return Err(DecodeError::new(part, DecodeProblem::TrailingBytes(rest.len())));
     }
+    canonical(value, raw, part, scratch)
+}
+
+/// As [`exact`] for what EIP-2718 puts into envelopes: an item that is a list is a legacy one, an item that is
+/// a string starts with a type.
+fn enveloped<T: Decodable2718 + Encodable>(
+    item: Item<'_>,
+    part: BlockPart,
+    scratch: &mut Vec<u8>,
+) -> Result<T, DecodeError> {
+    let envelope = if item.list {
+        item.raw
+    } else {
+        match item.payload.first() {
+            None => return Err(DecodeError::rlp(part, alloy_rlp::Error::InputTooShort)),
+            Some(0x01..=0x04) => item.payload,
+            Some(unknown) => {
+                return Err(DecodeError::new(part, DecodeProblem::UnknownType(*unknown)));
+            }
+        }
+    };
+    let value = T::decode_2718_exact(envelope)
+        .map_err(|error| DecodeError::rlp(part, alloy_rlp::Error::from(error)))?;
+    canonical(value, item.raw, part, scratch)
+}
+
+/// Passes `value` on if its encoding is `raw`.
+fn canonical<T: Encodable>(
+    value: T,
+    raw: &[u8],
+    part: BlockPart,
+    scratch: &mut Vec<u8>,
+) -> Result<T, DecodeError> {
     scratch.clear();
     value.encode(scratch);
-    if scratch.as_slice() != raw {
-        return Err(DecodeError::new(part, DecodeProblem::NotCanonical));
+    if scratch.as_slice() == raw {
+        Ok(value)
+    } else {
+        Err(DecodeError::new(part, DecodeProblem::NotCanonical))
     }
-    Ok(value)
 }
 
 fn header_of(
@@ -401,29 +390,22 @@ fn header_of(
     })
 }
 
-/// EIP-2718: an item that is a string starts with a type that is known; a list is a legacy one.
-fn check_type(item: Item<'_>, part: BlockPart) -> Result<(), DecodeError> {
-    match item.payload.first() {
-        _ if item.list => Ok(()),
-        None => Err(DecodeError::rlp(part, alloy_rlp::Error::InputTooShort)),
-        Some(0x01..=0x04) => Ok(()),
-        Some(unknown) => Err(DecodeError::new(part, DecodeProblem::UnknownType(*unknown))),
-    }
-}
-
 fn transaction(
     item: Item<'_>,
     part: BlockPart,
     scratch: &mut Vec<u8>,
 ) -> Result<TxEnvelope, DecodeError> {
-    check_type(item, part)?;
-    let transaction: TxEnvelope = exact(item.raw, part, scratch)?;
-    if let EthereumTxEnvelope::Eip4844(blob) = &transaction
-        && matches!(blob.tx(), TxEip4844Variant::TxEip4844WithSidecar(_))
+    // With its blobs, the fields of a blob transaction are a list of their own, and come first.
+    if let [0x03, fields @ ..] = item.payload
+        && !item.list
     {
-        return Err(DecodeError::new(part, DecodeProblem::BlobSidecar));
+        let mut fields = fields;
+        let wrapper = RlpHeader::decode(&mut fields).is_ok_and(|head| head.list);
+        if wrapper && fields.first().is_some_and(|first| *first >= 0xc0) {
+            return Err(DecodeError::new(part, DecodeProblem::BlobSidecar));
+        }
     }
-    Ok(transaction)
+    enveloped(item, part, scratch)
 }
 
 /// Checks that the payload of a list is a sequence of canonical RLP items, down to the leaves.
@@ -432,10 +414,7 @@ fn well_formed(mut payload: &[u8], depth: usize) -> Result<(), DecodeError> {
         let item = Item::next(&mut payload, BlockPart::AccessList)?;
         if item.list {
             let Some(depth) = depth.checked_sub(1) else {
-                return Err(DecodeError::new(
-                    BlockPart::AccessList,
-                    DecodeProblem::TooDeep,
-                ));
+                return Err(DecodeError::new(BlockPart::AccessList, DecodeProblem::TooDeep));
             };
             well_formed(item.payload, depth)?;
         }

@@ -44,10 +44,7 @@ pub(super) fn detect(start: &[u8]) -> Result<Content, BlockFileErrorKind> {
     if start.starts_with(&era1::VERSION_MAGIC) {
         return Ok(Content::Blocks(Format::Era1));
     }
-    if let Some((_, format)) = COMPRESSED
-        .iter()
-        .find(|(magic, _)| start.starts_with(magic))
-    {
+    if let Some((_, format)) = COMPRESSED.iter().find(|(magic, _)| start.starts_with(magic)) {
         return Err(BlockFileErrorKind::Compressed { format });
     }
     // A byte order mark would read as an RLP list of 47 bytes; it is text.
@@ -64,9 +61,7 @@ pub(super) fn detect(start: &[u8]) -> Result<Content, BlockFileErrorKind> {
         0x00 | 0xc0..=0xff => Ok(Content::Blocks(Format::Rlp)),
         _ => {
             let start = &start[..start.len().min(16)];
-            Err(BlockFileErrorKind::UnknownFormat {
-                start: start.escape_ascii().to_string(),
-            })
+            Err(BlockFileErrorKind::UnknownFormat { start: start.escape_ascii().to_string() })
         }
     }
 }
@@ -102,10 +97,7 @@ mod tests {
             (b"#!/bin/sh\necho", "starts with \"#!/bin/sh\\necho\""),
             (b"\x83abc", "starts with \"\\x83abc\""),
         ] {
-            let text = detect(start)
-                .err()
-                .map(|kind| kind.to_string())
-                .unwrap_or_default();
+            let text = detect(start).err().map(|kind| kind.to_string()).unwrap_or_default();
             assert!(text.contains(expected), "{text}");
         }
     }

@@ -17,10 +17,7 @@ pub struct BlockFileError {
 
 impl BlockFileError {
     pub(super) fn new(file: &Arc<str>, kind: BlockFileErrorKind) -> Self {
-        Self {
-            file: Arc::clone(file),
-            kind: Box::new(kind),
-        }
+        Self { file: Arc::clone(file), kind: Box::new(kind) }
     }
 
     /// Whether the machine failed (the file is not there, or cannot be read) rather than its content
@@ -48,22 +45,12 @@ pub struct Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            index,
-            offset,
-            number,
-        } = self;
+        let Self { index, offset, number } = self;
         match number {
             Some(number) => {
-                write!(
-                    f,
-                    "block {number} (index {index} in the file, offset {offset})"
-                )
+                write!(f, "block {number} (index {index} in the file, offset {offset})")
             }
-            None => write!(
-                f,
-                "the block at index {index} in the file (offset {offset})"
-            ),
+            None => write!(f, "the block at index {index} in the file (offset {offset})"),
         }
     }
 }
@@ -179,7 +166,20 @@ pub enum BlockFileErrorKind {
         place: Place,
         /// Bytes of it that are there.
         present: u64,
-        /// Bytes it should have; at least that many if not even its length is complete.
+        /// Bytes it should have.
+        expected: u64,
+    },
+    /// The file ends before it is clear how long a block is.
+    #[error(
+        "the file ends inside the length of {place}: {present} of the {expected} bytes that state it are \
+         there; copy or download the file again"
+    )]
+    TruncatedLength {
+        /// The block that is cut off.
+        place: Place,
+        /// Bytes that are there.
+        present: u64,
+        /// Bytes it takes to know how long the block is.
         expected: u64,
     },
     /// Zero bytes where a block should start.

@@ -47,10 +47,7 @@ pub(super) fn describe(mut payload: &[u8]) -> Option<String> {
     for (name, shape) in FIELDS {
         if payload.is_empty() {
             // Up to the nonce every header has every field; what follows came with later forks.
-            let required = FIELDS
-                .iter()
-                .take(15)
-                .any(|(required, _)| *required == name);
+            let required = FIELDS.iter().take(15).any(|(required, _)| *required == name);
             return required.then(|| format!("the field {name} is missing"));
         }
         let item = match RlpHeader::decode(&mut payload) {
@@ -76,18 +73,11 @@ pub(super) fn describe(mut payload: &[u8]) -> Option<String> {
                 ));
             }
             Shape::Integer(_) if value.first() == Some(&0) => {
-                return Some(format!(
-                    "the number in the field {name} starts with a zero byte"
-                ));
+                return Some(format!("the number in the field {name} starts with a zero byte"));
             }
             _ => {}
         }
     }
-    (!payload.is_empty()).then(|| {
-        format!(
-            "{} bytes follow the last field, {}",
-            payload.len(),
-            FIELDS[22].0
-        )
-    })
+    (!payload.is_empty())
+        .then(|| format!("{} bytes follow the last field, {}", payload.len(), FIELDS[22].0))
 }

@@ -5,7 +5,7 @@ use alloy_primitives::{bytes::Bytes, hex};
 use super::{
     chunk::ChunkReader,
     error::{BlockFileErrorKind, Place},
-    rlp::{MAX_PREFIX, list_length},
+    rlp::{ListLength, MAX_PREFIX, list_length},
     stream::from_prefix,
 };
 
@@ -27,10 +27,7 @@ pub(super) struct HexBlock {
 
 impl HexLines {
     pub(super) const fn new() -> Self {
-        Self {
-            line: 1,
-            line_start: 0,
-        }
+        Self { line: 1, line_start: 0 }
     }
 
     /// Decodes the next line that is not blank; `None` at the end of the text.
@@ -52,19 +49,12 @@ impl HexLines {
         // before it is read.
         input.fill(2 * MAX_PREFIX)?;
         let digits = &input.data()[..input.data().len().min(2 * MAX_PREFIX)];
-        let count = digits
-            .iter()
-            .take_while(|digit| digit.is_ascii_hexdigit())
-            .count();
-        let place = Place {
-            index,
-            offset,
-            number: None,
-        };
+        let count = digits.iter().take_while(|digit| digit.is_ascii_hexdigit()).count();
+        let place = Place { index, offset, number: None };
         let prefix = hex::decode(&digits[..count & !1]).unwrap_or_default();
         let length = match list_length(&prefix).map_err(|error| from_prefix(error, place))? {
-            Ok(length) => length,
-            Err(needed) => return Err(self.broken_off(input, count, 2 * needed)),
+            ListLength::Known(length) => length,
+            ListLength::Needs(needed) => return Err(self.broken_off(input, count, 2 * needed)),
         };
 
         let expected = 2 * length;
@@ -73,18 +63,12 @@ impl HexLines {
         let mut rlp = vec![0; digits.len() / 2];
         let even = &digits[..2 * rlp.len()];
         if hex::decode_to_slice(even, &mut rlp).is_err() || !complete {
-            let count = digits
-                .iter()
-                .take_while(|digit| digit.is_ascii_hexdigit())
-                .count();
+            let count = digits.iter().take_while(|digit| digit.is_ascii_hexdigit()).count();
             return Err(self.broken_off(input, count, expected));
         }
         input.skip(expected);
         self.end_of_line(input, expected)?;
-        Ok(Some(HexBlock {
-            rlp: rlp.into(),
-            offset,
-        }))
+        Ok(Some(HexBlock { rlp: rlp.into(), offset }))
     }
 
     /// Moves to the next character that is no white space; `false` at the end.
@@ -120,10 +104,9 @@ impl HexLines {
             return Ok(());
         }
         match input.data().first() {
-            Some(byte) if byte.is_ascii_hexdigit() => Err(BlockFileErrorKind::HexTooLong {
-                line: self.line,
-                expected: expected as u64,
-            }),
+            Some(byte) if byte.is_ascii_hexdigit() => {
+                Err(BlockFileErrorKind::HexTooLong { line: self.line, expected: expected as u64 })
+            }
             Some(byte) if !byte.is_ascii_whitespace() => Err(BlockFileErrorKind::HexDigit {
                 line: self.line,
                 column: input.offset() - self.line_start + 1,

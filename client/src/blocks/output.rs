@@ -74,10 +74,7 @@ pub enum ExportError {
 
 impl ExportError {
     pub(super) fn io(file: &Arc<str>, error: io::Error) -> Self {
-        Self::Io {
-            file: Arc::clone(file),
-            error,
-        }
+        Self::Io { file: Arc::clone(file), error }
     }
 
     /// Whether the machine failed, rather than what was asked being wrong.
@@ -115,9 +112,7 @@ struct Temporary {
 
 impl fmt::Debug for OutputFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OutputFile")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
+        f.debug_struct("OutputFile").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -131,20 +126,12 @@ impl OutputFile {
         let path = path.as_ref();
         if path.as_os_str() == "-" {
             let sink = Sink::new(Target::Stdout(io::stdout()), false);
-            return Ok(Self {
-                name: "standard output".into(),
-                sink,
-                temporary: None,
-            });
+            return Ok(Self { name: "standard output".into(), sink, temporary: None });
         }
         let name = display_name(path);
         let (file, temporary) = open(path).map_err(|error| ExportError::io(&name, error))?;
         let gzip = path.extension().is_some_and(|extension| extension == "gz");
-        Ok(Self {
-            name,
-            sink: Sink::new(Target::File(file), gzip),
-            temporary,
-        })
+        Ok(Self { name, sink: Sink::new(Target::File(file), gzip), temporary })
     }
 
     /// The file as messages name it.
@@ -167,11 +154,7 @@ impl OutputFile {
     }
 
     fn finish_at(self, target: Option<PathBuf>) -> Result<(), ExportError> {
-        let Self {
-            name,
-            sink,
-            temporary,
-        } = self;
+        let Self { name, sink, temporary } = self;
         let written = sink.finish().and_then(|file| match (file, temporary) {
             (Some(file), Some(temporary)) => {
                 file.sync_all()?;
@@ -215,9 +198,7 @@ impl Sink {
             Self::Plain(sink) => sink,
             Self::Gzip(sink) => sink.finish()?,
         };
-        let mut target = buffered
-            .into_inner()
-            .map_err(io::IntoInnerError::into_error)?;
+        let mut target = buffered.into_inner().map_err(io::IntoInnerError::into_error)?;
         target.flush()?;
         Ok(match target {
             Target::File(file) => Some(file),
@@ -274,10 +255,7 @@ fn open(path: &Path) -> io::Result<(File, Option<Temporary>)> {
 
 fn beside(target: PathBuf) -> io::Result<(File, Option<Temporary>)> {
     let Some(name) = target.file_name() else {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "the path names no file",
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"));
     };
     let mut hidden = OsString::from(".");
     hidden.push(name);
@@ -301,10 +279,7 @@ impl RlpWriter {
     ///
     /// If the file cannot be created.
     pub fn create(path: impl AsRef<Path>) -> Result<Self, ExportError> {
-        Ok(Self {
-            out: OutputFile::create(path)?,
-            blocks: 0,
-        })
+        Ok(Self { out: OutputFile::create(path)?, blocks: 0 })
     }
 
     /// Writes the RLP of one block.
@@ -313,9 +288,7 @@ impl RlpWriter {
     ///
     /// If it cannot be written.
     pub fn push(&mut self, block: &[u8]) -> Result<(), ExportError> {
-        self.out
-            .write_all(block)
-            .map_err(|error| ExportError::io(&self.out.name, error))?;
+        self.out.write_all(block).map_err(|error| ExportError::io(&self.out.name, error))?;
         self.blocks += 1;
         Ok(())
     }
@@ -371,10 +344,7 @@ mod tests {
         use std::os::unix::fs::{FileTypeExt, symlink};
 
         let directory = tempfile::tempdir().unwrap();
-        let (target, link) = (
-            directory.path().join("target"),
-            directory.path().join("link"),
-        );
+        let (target, link) = (directory.path().join("target"), directory.path().join("link"));
         fs::write(&target, b"old").unwrap();
         symlink(&target, &link).unwrap();
         let mut writer = RlpWriter::create(&link).unwrap();
@@ -386,12 +356,7 @@ mod tests {
         let mut writer = RlpWriter::create("/dev/null").unwrap();
         writer.push(b"new").unwrap();
         writer.finish().unwrap();
-        assert!(
-            fs::metadata("/dev/null")
-                .unwrap()
-                .file_type()
-                .is_char_device()
-        );
+        assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
     }
 
     #[cfg(target_os = "linux")]
@@ -401,19 +366,13 @@ mod tests {
         writer.push(b"block").unwrap();
         let error = writer.finish().unwrap_err();
         assert!(error.is_io());
-        assert!(
-            error.to_string().starts_with("/dev/full cannot be written"),
-            "{error}"
-        );
+        assert!(error.to_string().starts_with("/dev/full cannot be written"), "{error}");
     }
 
     #[test]
     fn what_cannot_be_created_is_an_io_error() {
         let directory = tempfile::tempdir().unwrap();
-        for path in [
-            directory.path().to_owned(),
-            directory.path().join("missing/blocks.rlp"),
-        ] {
+        for path in [directory.path().to_owned(), directory.path().join("missing/blocks.rlp")] {
             assert!(RlpWriter::create(path).unwrap_err().is_io());
         }
     }

@@ -39,11 +39,7 @@ impl RawBlock {
     /// messages, not for the fast path.
     pub fn place(&self) -> Place {
         let number = decode_header(&self.rlp).ok().map(|header| header.number);
-        Place {
-            index: self.index,
-            offset: self.offset,
-            number,
-        }
+        Place { index: self.index, offset: self.offset, number }
     }
 
     /// Decodes the block.
@@ -53,10 +49,7 @@ impl RawBlock {
     /// As [`decode_block`], with the file and the place in it added.
     pub fn decode(&self) -> Result<Block<TxEnvelope>, BlockFileError> {
         decode_block(&self.rlp).map_err(|error| {
-            let kind = BlockFileErrorKind::Decode {
-                place: self.place(),
-                error,
-            };
+            let kind = BlockFileErrorKind::Decode { place: self.place(), error };
             BlockFileError::new(&self.file, kind)
         })
     }

@@ -86,17 +86,10 @@ impl BlockReader {
         if meta.is_dir() {
             return Self::open_directory(path, &file);
         }
-        let progress = ReadProgress {
-            total: meta.is_file().then_some(meta.len()),
-            ..Default::default()
-        };
+        let progress =
+            ReadProgress { total: meta.is_file().then_some(meta.len()), ..Default::default() };
         let current = open_file(path, &progress)?;
-        Ok(Self {
-            current,
-            following: Vec::new().into_iter(),
-            progress,
-            failed: false,
-        })
+        Ok(Self { current, following: Vec::new().into_iter(), progress, failed: false })
     }
 
     /// Reads blocks from anything; `name` stands in messages where a file name would.
@@ -109,38 +102,18 @@ impl BlockReader {
         input: impl Read + Send + 'static,
     ) -> Result<Self, BlockFileError> {
         let progress = ReadProgress::default();
-        let input = Counted {
-            inner: input,
-            read: Arc::clone(&progress.read),
-        };
+        let input = Counted { inner: input, read: Arc::clone(&progress.read) };
         let current = Source::open(name.into(), Box::new(input))?;
-        Ok(Self {
-            current,
-            following: Vec::new().into_iter(),
-            progress,
-            failed: false,
-        })
+        Ok(Self { current, following: Vec::new().into_iter(), progress, failed: false })
     }
 
     /// As [`Self::from_reader`] for a stream whose format is known: nothing is detected, and gzip is not
     /// looked for.
     pub fn with_format(name: &str, input: impl Read + Send + 'static, format: Format) -> Self {
         let progress = ReadProgress::default();
-        let input = Counted {
-            inner: input,
-            read: Arc::clone(&progress.read),
-        };
-        let current = Source::new(
-            name.into(),
-            ChunkReader::new(Box::new(input), false),
-            format,
-        );
-        Self {
-            current,
-            following: Vec::new().into_iter(),
-            progress,
-            failed: false,
-        }
+        let input = Counted { inner: input, read: Arc::clone(&progress.read) };
+        let current = Source::new(name.into(), ChunkReader::new(Box::new(input), false), format);
+        Self { current, following: Vec::new().into_iter(), progress, failed: false }
     }
 
     /// What the file that is being read holds, after decompression.
@@ -158,23 +131,10 @@ impl BlockReader {
         let Some(first) = following.next() else {
             return Err(BlockFileError::new(file, BlockFileErrorKind::Directory));
         };
-        let total = first.bytes
-            + following
-                .as_slice()
-                .iter()
-                .map(|entry| entry.bytes)
-                .sum::<u64>();
-        let progress = ReadProgress {
-            total: Some(total),
-            ..Default::default()
-        };
+        let total = first.bytes + following.as_slice().iter().map(|entry| entry.bytes).sum::<u64>();
+        let progress = ReadProgress { total: Some(total), ..Default::default() };
         let current = open_file(&first.path, &progress)?;
-        Ok(Self {
-            current,
-            following,
-            progress,
-            failed: false,
-        })
+        Ok(Self { current, following, progress, failed: false })
     }
 
     fn advance(&mut self) -> Result<Option<RawBlock>, BlockFileError> {
@@ -246,12 +206,7 @@ impl Source {
             Format::Hex => Splitter::Hex(HexLines::new()),
             Format::Era1 => Splitter::Era1(Box::default()),
         };
-        Self {
-            file,
-            input,
-            splitter,
-            index: 0,
-        }
+        Self { file, input, splitter, index: 0 }
     }
 
     const fn format(&self) -> Format {
@@ -263,9 +218,7 @@ impl Source {
     }
 
     fn next_block(&mut self) -> Result<Option<RawBlock>, BlockFileError> {
-        let next = self
-            .split()
-            .map_err(|kind| BlockFileError::new(&self.file, kind))?;
+        let next = self.split().map_err(|kind| BlockFileError::new(&self.file, kind))?;
         if next.is_some() {
             self.index += 1;
         } else if self.index == 0 {
@@ -304,21 +257,12 @@ impl Source {
 fn open_file(path: &Path, progress: &ReadProgress) -> Result<Source, BlockFileError> {
     let name = display_name(path);
     let inner = File::open(path).map_err(|error| open_error(&name, error))?;
-    Source::open(
-        name,
-        Box::new(Counted {
-            inner,
-            read: Arc::clone(&progress.read),
-        }),
-    )
+    Source::open(name, Box::new(Counted { inner, read: Arc::clone(&progress.read) }))
 }
 
 fn gunzip(start: Bytes, rest: Box<dyn Read + Send>) -> Box<dyn Read + Send> {
     let compressed = Cursor::new(start).chain(rest);
-    Box::new(MultiGzDecoder::new(BufReader::with_capacity(
-        GZIP_BUFFER,
-        compressed,
-    )))
+    Box::new(MultiGzDecoder::new(BufReader::with_capacity(GZIP_BUFFER, compressed)))
 }
 
 pub(super) fn display_name(path: &Path) -> Arc<str> {

@@ -16,15 +16,25 @@ pub(super) enum PrefixError {
     TooLarge(u64),
 }
 
-/// The length in bytes of the list that starts with `bytes`, prefix included; `Err` in the outer
-/// `Result` for what no further byte can mend, `Ok(Err(n))` if at least `n` bytes are needed to tell.
-pub(super) fn list_length(bytes: &[u8]) -> Result<Result<usize, usize>, PrefixError> {
+/// How long a list is, as far as its first bytes tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ListLength {
+    /// That many bytes, prefix included.
+    Known(usize),
+    /// It takes that many bytes from its start to tell.
+    Needs(usize),
+}
+
+/// The length of the list that starts with `bytes`.
+pub(super) fn list_length(bytes: &[u8]) -> Result<ListLength, PrefixError> {
+    use ListLength::{Known, Needs};
+
     let Some((&first, rest)) = bytes.split_first() else {
-        return Ok(Err(1));
+        return Ok(Needs(1));
     };
     match first {
         0x00..=0xbf => Err(PrefixError::NotAList(first)),
-        0xc0..=0xf7 => Ok(Ok(1 + usize::from(first - 0xc0))),
+        0xc0..=0xf7 => Ok(Known(1 + usize::from(first - 0xc0))),
         0xf8..=0xff => {
             let width = usize::from(first - 0xf7);
             // A leading zero is told from the first length byte alone.
@@ -32,16 +42,14 @@ pub(super) fn list_length(bytes: &[u8]) -> Result<Result<usize, usize>, PrefixEr
                 return Err(PrefixError::NonCanonical);
             }
             let Some(digits) = rest.get(..width) else {
-                return Ok(Err(1 + width));
+                return Ok(Needs(1 + width));
             };
-            let payload = digits
-                .iter()
-                .fold(0u64, |value, &digit| value << 8 | u64::from(digit));
+            let payload = digits.iter().fold(0u64, |value, &digit| value << 8 | u64::from(digit));
             if payload < 56 {
                 return Err(PrefixError::NonCanonical);
             }
             match usize::try_from(payload) {
-                Ok(length) if payload <= MAX_BLOCK_BYTES => Ok(Ok(1 + width + length)),
+                Ok(length) if payload <= MAX_BLOCK_BYTES => Ok(Known(1 + width + length)),
                 _ => Err(PrefixError::TooLarge(payload)),
             }
         }
@@ -50,18 +58,18 @@ pub(super) fn list_length(bytes: &[u8]) -> Result<Result<usize, usize>, PrefixEr
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{ListLength::*, *};
 
     #[test]
     fn lengths_follow_the_yellow_paper() {
-        assert_eq!(list_length(&[]), Ok(Err(1)));
-        assert_eq!(list_length(&[0xc0]), Ok(Ok(1)));
-        assert_eq!(list_length(&[0xf7, 1, 2]), Ok(Ok(56)));
-        assert_eq!(list_length(&[0xf8]), Ok(Err(2)));
-        assert_eq!(list_length(&[0xf8, 56]), Ok(Ok(58)));
-        assert_eq!(list_length(&[0xf9, 1]), Ok(Err(3)));
-        assert_eq!(list_length(&[0xf9, 1, 0]), Ok(Ok(259)));
-        assert_eq!(list_length(&[0xfb, 0x04, 0, 0, 0]), Ok(Ok(5 + (64 << 20))));
+        assert_eq!(list_length(&[]), Ok(Needs(1)));
+        assert_eq!(list_length(&[0xc0]), Ok(Known(1)));
+        assert_eq!(list_length(&[0xf7, 1, 2]), Ok(Known(56)));
+        assert_eq!(list_length(&[0xf8]), Ok(Needs(2)));
+        assert_eq!(list_length(&[0xf8, 56]), Ok(Known(58)));
+        assert_eq!(list_length(&[0xf9, 1]), Ok(Needs(3)));
+        assert_eq!(list_length(&[0xf9, 1, 0]), Ok(Known(259)));
+        assert_eq!(list_length(&[0xfb, 0x04, 0, 0, 0]), Ok(Known(5 + (64 << 20))));
     }
 
     #[test]
@@ -72,14 +80,8 @@ mod tests {
         assert_eq!(list_length(&[0xf9, 0]), Err(PrefixError::NonCanonical));
         let bomb = [0xff, 0x10, 0, 0, 0, 0, 0, 0, 0];
         assert_eq!(list_length(&bomb), Err(PrefixError::TooLarge(1 << 60)));
-        assert_eq!(
-            list_length(&[0xff; 9]),
-            Err(PrefixError::TooLarge(u64::MAX))
-        );
+        assert_eq!(list_length(&[0xff; 9]), Err(PrefixError::TooLarge(u64::MAX)));
         let above = [0xfb, 0x04, 0, 0, 1];
-        assert_eq!(
-            list_length(&above),
-            Err(PrefixError::TooLarge((64 << 20) + 1))
-        );
+        assert_eq!(list_length(&above), Err(PrefixError::TooLarge((64 << 20) + 1)));
     }
 }

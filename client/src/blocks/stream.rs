@@ -5,7 +5,7 @@ use alloy_primitives::bytes::Bytes;
 use super::{
     chunk::ChunkReader,
     error::{BlockFileErrorKind, Place},
-    rlp::{MAX_PREFIX, PrefixError, list_length},
+    rlp::{ListLength, MAX_PREFIX, PrefixError, list_length},
 };
 
 /// Cuts the next block out of the stream; `None` at its end.
@@ -16,22 +16,21 @@ pub(super) fn next_block(
     if !input.fill(MAX_PREFIX)? && input.data().is_empty() {
         return Ok(None);
     }
-    let place = Place {
-        index,
-        offset: input.offset(),
-        number: None,
-    };
-    let truncated = |present: usize, expected: usize| BlockFileErrorKind::Truncated {
-        place,
-        present: present as u64,
-        expected: expected as u64,
-    };
-    let prefix = list_length(input.data()).map_err(|error| prefix_error(error, place, input))?;
-    match prefix {
-        // Even the end of the stream was reached with less.
-        Err(needed) => Err(truncated(input.data().len(), needed)),
-        Ok(length) if input.fill(length)? => Ok(Some(input.take(length))),
-        Ok(length) => Err(truncated(input.data().len(), length)),
+    let place = Place { index, offset: input.offset(), number: None };
+    let length = list_length(input.data()).map_err(|error| prefix_error(error, place, input))?;
+    match length {
+        ListLength::Known(length) if input.fill(length)? => Ok(Some(input.take(length))),
+        ListLength::Known(length) => Err(BlockFileErrorKind::Truncated {
+            place,
+            present: input.data().len() as u64,
+            expected: length as u64,
+        }),
+        // More was asked for, so the stream has ended.
+        ListLength::Needs(prefix) => Err(BlockFileErrorKind::TruncatedLength {
+            place,
+            present: input.data().len() as u64,
+            expected: prefix as u64,
+        }),
     }
 }
 

@@ -23,27 +23,18 @@ pub fn check_body(rules: &Rules<'_>, block: &Block<TxEnvelope>) -> Result<(), Co
     if rules.is(EthereumHardfork::Osaka) {
         let found = Block::rlp_length_for(header, body);
         if found > MAX_RLP_BLOCK_SIZE {
-            return Err(ConsensusError::BlockTooLarge {
-                found,
-                max: MAX_RLP_BLOCK_SIZE,
-            });
+            return Err(ConsensusError::BlockTooLarge { found, max: MAX_RLP_BLOCK_SIZE });
         }
     }
 
     let expected = proofs::calculate_ommers_root(&body.ommers);
     if header.ommers_hash != expected {
-        return Err(ConsensusError::OmmersHash {
-            found: header.ommers_hash,
-            expected,
-        });
+        return Err(ConsensusError::OmmersHash { found: header.ommers_hash, expected });
     }
     check_withdrawals(rules, block)?;
     let expected = proofs::calculate_transaction_root(&body.transactions);
     if header.transactions_root != expected {
-        return Err(ConsensusError::TransactionsRoot {
-            found: header.transactions_root,
-            expected,
-        });
+        return Err(ConsensusError::TransactionsRoot { found: header.transactions_root, expected });
     }
 
     let mut blob_gas = 0u64;
@@ -54,10 +45,9 @@ pub fn check_body(rules: &Rules<'_>, block: &Block<TxEnvelope>) -> Result<(), Co
     }
     // The most a block may have was checked against the header's field.
     match header.blob_gas_used {
-        Some(found) if found != blob_gas => Err(ConsensusError::BlobGasUsed {
-            found,
-            expected: blob_gas,
-        }),
+        Some(found) if found != blob_gas => {
+            Err(ConsensusError::BlobGasUsed { found, expected: blob_gas })
+        }
         _ => Ok(()),
     }
 }
@@ -67,9 +57,9 @@ fn check_withdrawals(rules: &Rules<'_>, block: &Block<TxEnvelope>) -> Result<(),
     match (&block.body.withdrawals, rules.is(fork)) {
         (None, false) => Ok(()),
         (None, true) => Err(ConsensusError::WithdrawalsMissing),
-        (Some(withdrawals), false) => Err(ConsensusError::WithdrawalsUnexpected {
-            found: withdrawals.len(),
-        }),
+        (Some(withdrawals), false) => {
+            Err(ConsensusError::WithdrawalsUnexpected { found: withdrawals.len() })
+        }
         (Some(withdrawals), true) => {
             let field = "withdrawals root";
             let found = block

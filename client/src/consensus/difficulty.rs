@@ -50,16 +50,14 @@ pub fn next_difficulty(rules: &Rules<'_>, parent: &Header, timestamp: u64) -> U2
     };
     let step = parent.difficulty / BOUND_DIVISOR;
     let adjusted = match adjustment {
-        Adjustment::Up(steps) => parent
-            .difficulty
-            .saturating_add(step.saturating_mul(U256::from(steps))),
-        Adjustment::Down(steps) => parent
-            .difficulty
-            .saturating_sub(step.saturating_mul(U256::from(steps))),
+        Adjustment::Up(steps) => {
+            parent.difficulty.saturating_add(step.saturating_mul(U256::from(steps)))
+        }
+        Adjustment::Down(steps) => {
+            parent.difficulty.saturating_sub(step.saturating_mul(U256::from(steps)))
+        }
     };
-    adjusted
-        .max(MIN_DIFFICULTY)
-        .saturating_add(bomb(rules, parent.number))
+    adjusted.max(MIN_DIFFICULTY).saturating_add(bomb(rules, parent.number))
 }
 
 /// How many steps the difficulty moves, and in which direction.
@@ -81,10 +79,7 @@ impl Adjustment {
 /// The part of the difficulty that grows with the block number alone.
 fn bomb(rules: &Rules<'_>, parent_number: u64) -> U256 {
     let number = parent_number.saturating_add(1);
-    let delay = BOMB_DELAYS
-        .iter()
-        .find(|(fork, _)| rules.is(*fork))
-        .map_or(0, |(_, delay)| *delay);
+    let delay = BOMB_DELAYS.iter().find(|(fork, _)| rules.is(*fork)).map_or(0, |(_, delay)| *delay);
     let period = number.saturating_sub(delay) / BOMB_PERIOD;
     match period.checked_sub(2) {
         None => U256::ZERO,

@@ -55,8 +55,8 @@ pub enum ConsensusError {
     },
     /// The gas limit differs from the parent's by 1/1024 of it or more.
     #[error(
-        "the header's gas limit is {found}, expected it to differ from {parent} (that of its parent, doubled where the \
-         London fork begins) by less than {bound}"
+        "the header's gas limit is {found}, expected a value less than {bound} away from {parent}, \
+         the limit of its parent (doubled where the London fork begins)"
     )]
     GasLimitChange {
         /// Gas limit in the header.

@@ -24,9 +24,7 @@ const GAS_LIMIT_BOUND_DIVISOR: u64 = 1024;
 
 /// Whether London is active for this block but was not for its parent.
 fn is_london_transition(rules: &Rules<'_>, parent: &Header) -> bool {
-    let london = rules
-        .spec
-        .ethereum_fork_activation(EthereumHardfork::London);
+    let london = rules.spec.ethereum_fork_activation(EthereumHardfork::London);
     rules.is(EthereumHardfork::London) && !london.active_at_block(parent.number)
 }
 
@@ -39,38 +37,23 @@ pub(super) fn check_gas_limit(
 ) -> Result<(), ConsensusError> {
     let found = header.gas_limit;
     if found > MAX_GAS_LIMIT {
-        return Err(ConsensusError::GasLimitTooHigh {
-            found,
-            max: MAX_GAS_LIMIT,
-        });
+        return Err(ConsensusError::GasLimitTooHigh { found, max: MAX_GAS_LIMIT });
     }
     if found < MIN_GAS_LIMIT {
-        return Err(ConsensusError::GasLimitTooLow {
-            found,
-            min: MIN_GAS_LIMIT,
-        });
+        return Err(ConsensusError::GasLimitTooLow { found, min: MIN_GAS_LIMIT });
     }
     // EIP-1559 halves the target at the fork, so the limit doubles there to keep the target.
     let parent_limit = if is_london_transition(rules, parent) {
-        parent
-            .gas_limit
-            .saturating_mul(DEFAULT_ELASTICITY_MULTIPLIER)
+        parent.gas_limit.saturating_mul(DEFAULT_ELASTICITY_MULTIPLIER)
     } else {
         parent.gas_limit
     };
     let bound = parent_limit / GAS_LIMIT_BOUND_DIVISOR;
     if found.abs_diff(parent_limit) >= bound {
-        return Err(ConsensusError::GasLimitChange {
-            found,
-            parent: parent_limit,
-            bound,
-        });
+        return Err(ConsensusError::GasLimitChange { found, parent: parent_limit, bound });
     }
     if header.gas_used > found {
-        return Err(ConsensusError::GasUsedAboveLimit {
-            found: header.gas_used,
-            gas_limit: found,
-        });
+        return Err(ConsensusError::GasUsedAboveLimit { found: header.gas_used, gas_limit: found });
     }
     Ok(())
 }
@@ -98,11 +81,7 @@ pub fn next_base_fee(rules: &Rules<'_>, parent: &Header) -> Option<u128> {
     let change = base_fee * used.abs_diff(target)
         / target
         / u128::from(DEFAULT_BASE_FEE_MAX_CHANGE_DENOMINATOR);
-    Some(if used > target {
-        base_fee + change.max(1)
-    } else {
-        base_fee - change
-    })
+    Some(if used > target { base_fee + change.max(1) } else { base_fee - change })
 }
 
 /// The excess blob gas of a block on top of `parent` (EIP-4844, with the reserve price of EIP-7918 from
@@ -152,9 +131,7 @@ fn fake_exponential(factor: u128, numerator: u64, denominator: u128) -> Option<U
     let mut i = U256::ONE;
     while !term.is_zero() {
         sum = sum.checked_add(term)?;
-        term = term
-            .checked_mul(numerator)?
-            .checked_div(denominator.checked_mul(i)?)?;
+        term = term.checked_mul(numerator)?.checked_div(denominator.checked_mul(i)?)?;
         i += U256::ONE;
     }
     sum.checked_div(denominator)
@@ -171,24 +148,18 @@ pub(super) fn check_blob_gas(
     let Some(params) = rules.blob_params() else {
         return match (header.blob_gas_used, header.excess_blob_gas) {
             (None, None) => Ok(()),
-            (Some(_), _) => Err(ConsensusError::UnexpectedField {
-                field: "blob gas used",
-                fork,
-            }),
-            (None, Some(_)) => Err(ConsensusError::UnexpectedField {
-                field: "excess blob gas",
-                fork,
-            }),
+            (Some(_), _) => Err(ConsensusError::UnexpectedField { field: "blob gas used", fork }),
+            (None, Some(_)) => {
+                Err(ConsensusError::UnexpectedField { field: "excess blob gas", fork })
+            }
         };
     };
-    let used = header.blob_gas_used.ok_or(ConsensusError::MissingField {
-        field: "blob gas used",
-        fork,
-    })?;
-    let found = header.excess_blob_gas.ok_or(ConsensusError::MissingField {
-        field: "excess blob gas",
-        fork,
-    })?;
+    let used = header
+        .blob_gas_used
+        .ok_or(ConsensusError::MissingField { field: "blob gas used", fork })?;
+    let found = header
+        .excess_blob_gas
+        .ok_or(ConsensusError::MissingField { field: "excess blob gas", fork })?;
     if used % DATA_GAS_PER_BLOB != 0 {
         return Err(ConsensusError::BlobGasNotMultiple {
             found: used,

@@ -42,10 +42,7 @@ pub fn check_header(
     // A parent at 2^64 - 1 has no child; `expected` then shows the number it cannot have.
     let expected = parent.number.wrapping_add(1);
     if header.number != expected || expected == 0 {
-        return Err(ConsensusError::Number {
-            found: header.number,
-            expected,
-        });
+        return Err(ConsensusError::Number { found: header.number, expected });
     }
     if header.timestamp <= parent.timestamp {
         return Err(ConsensusError::Timestamp {
@@ -72,17 +69,11 @@ fn check_extra_data(rules: &Rules<'_>, header: &Header) -> Result<(), ConsensusE
     let Some(dao) = rules.spec.dao_fork() else {
         return Ok(());
     };
-    if !header
-        .number
-        .checked_sub(dao.block)
-        .is_some_and(|since| since < DAO_EXTRA_DATA_RANGE)
-    {
+    if header.number.checked_sub(dao.block).is_none_or(|since| since >= DAO_EXTRA_DATA_RANGE) {
         return Ok(());
     }
     match (dao.support, extra.as_ref() == DAO_EXTRA_DATA) {
-        (true, false) => Err(ConsensusError::DaoExtraDataMissing {
-            found: extra.clone(),
-        }),
+        (true, false) => Err(ConsensusError::DaoExtraDataMissing { found: extra.clone() }),
         (false, true) => Err(ConsensusError::DaoExtraDataForbidden),
         _ => Ok(()),
     }
@@ -100,14 +91,10 @@ fn check_seal_fields(
             return Err(ConsensusError::ProofOfWorkAfterMerge { found });
         }
         if !header.nonce.is_zero() {
-            return Err(ConsensusError::NonceAfterMerge {
-                found: header.nonce,
-            });
+            return Err(ConsensusError::NonceAfterMerge { found: header.nonce });
         }
         if !header.ommers_hash_is_empty() {
-            return Err(ConsensusError::OmmersHashAfterMerge {
-                found: header.ommers_hash,
-            });
+            return Err(ConsensusError::OmmersHashAfterMerge { found: header.ommers_hash });
         }
         return Ok(());
     }
@@ -142,31 +129,19 @@ fn check_base_fee(
 /// The fields that a fork brings and whose value only the body or the execution can tell.
 fn check_presence(rules: &Rules<'_>, header: &Header) -> Result<(), ConsensusError> {
     let fields = [
-        (
-            "withdrawals root",
-            EthereumHardfork::Shanghai,
-            header.withdrawals_root.is_some(),
-        ),
+        ("withdrawals root", EthereumHardfork::Shanghai, header.withdrawals_root.is_some()),
         (
             "parent beacon block root",
             EthereumHardfork::Cancun,
             header.parent_beacon_block_root.is_some(),
         ),
-        (
-            "requests hash",
-            EthereumHardfork::Prague,
-            header.requests_hash.is_some(),
-        ),
+        ("requests hash", EthereumHardfork::Prague, header.requests_hash.is_some()),
         (
             "block access list hash",
             EthereumHardfork::Amsterdam,
             header.block_access_list_hash.is_some(),
         ),
-        (
-            "slot number",
-            EthereumHardfork::Amsterdam,
-            header.slot_number.is_some(),
-        ),
+        ("slot number", EthereumHardfork::Amsterdam, header.slot_number.is_some()),
     ];
     for (field, fork, present) in fields {
         match (rules.is(fork), present) {

@@ -29,10 +29,7 @@ impl Ancestor {
     /// The ancestor that a block becomes once it is part of the chain.
     #[must_use]
     pub fn new(header: Sealed<Header>, ommers: &[Header]) -> Self {
-        Self {
-            header,
-            ommers: ommers.iter().map(Header::hash_slow).collect(),
-        }
+        Self { header, ommers: ommers.iter().map(Header::hash_slow).collect() }
     }
 }
 
@@ -50,18 +47,13 @@ impl RecentAncestors {
     /// The ancestors of a block of which nothing is known yet.
     #[must_use]
     pub const fn new() -> Self {
-        Self {
-            blocks: VecDeque::new(),
-        }
+        Self { blocks: VecDeque::new() }
     }
 
     /// Adds the block that now is the head. A block that does not follow the former head starts anew:
     /// everything before it is forgotten.
     pub fn push(&mut self, block: Ancestor) {
-        if self
-            .head()
-            .is_some_and(|head| head.hash() != block.header.parent_hash)
-        {
+        if self.head().is_some_and(|head| head.hash() != block.header.parent_hash) {
             self.blocks.clear();
         }
         self.blocks.truncate(OMMER_GENERATIONS - 1);
@@ -79,17 +71,11 @@ impl RecentAncestors {
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.blocks.len() == OMMER_GENERATIONS
-            || self
-                .blocks
-                .back()
-                .is_some_and(|oldest| oldest.header.number == 0)
+            || self.blocks.back().is_some_and(|oldest| oldest.header.number == 0)
     }
 
     fn find(&self, hash: B256) -> Option<&Sealed<Header>> {
-        self.blocks
-            .iter()
-            .map(|block| &block.header)
-            .find(|header| header.hash() == hash)
+        self.blocks.iter().map(|block| &block.header).find(|header| header.hash() == hash)
     }
 
     fn has_ommer(&self, hash: B256) -> bool {
@@ -129,10 +115,7 @@ pub fn check_ommers(
     }
     let max = if rules.merged { 0 } else { MAX_OMMERS };
     if ommers.len() > max {
-        return Err(ConsensusError::TooManyOmmers {
-            found: ommers.len(),
-            max,
-        });
+        return Err(ConsensusError::TooManyOmmers { found: ommers.len(), max });
     }
     if let Some(head) = ancestors.head()
         && head.hash() != header.parent_hash
@@ -176,10 +159,7 @@ fn check_ommer(
         return Err(OmmerError::SiblingOfBlock { parent });
     }
     let Some(parent) = ancestors.find(parent) else {
-        return Err(OmmerError::UnknownParent {
-            parent,
-            generations: OMMER_GENERATIONS,
-        });
+        return Err(OmmerError::UnknownParent { parent, generations: OMMER_GENERATIONS });
     };
     // The parent lies before a block that is not past the merge, so neither is its other child.
     let ommer_rules = rules.spec.rules(ommer.number, ommer.timestamp, false);

@@ -47,24 +47,15 @@ pub fn check_result(
     receipts_root: ReceiptsRoot,
 ) -> Result<(), ConsensusError> {
     if header.gas_used != result.gas_used {
-        return Err(ConsensusError::GasUsed {
-            found: header.gas_used,
-            expected: result.gas_used,
-        });
+        return Err(ConsensusError::GasUsed { found: header.gas_used, expected: result.gas_used });
     }
     if receipts_root == ReceiptsRoot::Compare {
         let expected = proofs::calculate_receipt_root(result.receipts);
         if header.receipts_root != expected {
-            return Err(ConsensusError::ReceiptsRoot {
-                found: header.receipts_root,
-                expected,
-            });
+            return Err(ConsensusError::ReceiptsRoot { found: header.receipts_root, expected });
         }
     }
-    let bloom = result
-        .receipts
-        .iter()
-        .fold(Bloom::ZERO, |bloom, receipt| bloom | receipt.bloom());
+    let bloom = result.receipts.iter().fold(Bloom::ZERO, |bloom, receipt| bloom | receipt.bloom());
     if header.logs_bloom != bloom {
         return Err(ConsensusError::LogsBloom {
             found: Box::new(header.logs_bloom),
@@ -74,10 +65,7 @@ pub fn check_result(
     if let Some(found) = header.blob_gas_used
         && found != result.blob_gas_used
     {
-        return Err(ConsensusError::BlobGasUsed {
-            found,
-            expected: result.blob_gas_used,
-        });
+        return Err(ConsensusError::BlobGasUsed { found, expected: result.blob_gas_used });
     }
     check_hashes(rules, header, result)
 }
@@ -90,12 +78,8 @@ fn check_hashes(
     let fork = EthereumHardfork::Prague;
     if rules.is(fork) {
         let field = "requests hash";
-        let found = header
-            .requests_hash
-            .ok_or(ConsensusError::MissingField { field, fork })?;
-        let expected = result
-            .requests
-            .map_or(EMPTY_REQUESTS_HASH, Requests::requests_hash);
+        let found = header.requests_hash.ok_or(ConsensusError::MissingField { field, fork })?;
+        let expected = result.requests.map_or(EMPTY_REQUESTS_HASH, Requests::requests_hash);
         if found != expected {
             return Err(ConsensusError::RequestsHash { found, expected });
         }
@@ -105,9 +89,8 @@ fn check_hashes(
         && rules.is(fork)
     {
         let field = "block access list hash";
-        let found = header
-            .block_access_list_hash
-            .ok_or(ConsensusError::MissingField { field, fork })?;
+        let found =
+            header.block_access_list_hash.ok_or(ConsensusError::MissingField { field, fork })?;
         if found != expected {
             return Err(ConsensusError::BlockAccessListHash { found, expected });
         }
@@ -125,9 +108,6 @@ pub fn check_state_root(header: &Header, state_root: B256) -> Result<(), Consens
     if header.state_root == state_root {
         Ok(())
     } else {
-        Err(ConsensusError::StateRootMismatch {
-            found: header.state_root,
-            expected: state_root,
-        })
+        Err(ConsensusError::StateRootMismatch { found: header.state_root, expected: state_root })
     }
 }

@@ -55,8 +55,7 @@ pub fn check_transaction(rules: &Rules<'_>, tx: &TxEnvelope) -> Result<(), Trans
 ///
 /// [`TransactionError::NoSender`] if the signature belongs to no public key.
 pub fn recover_sender(tx: &TxEnvelope) -> Result<Address, TransactionError> {
-    tx.recover_signer_unchecked()
-        .map_err(|_| TransactionError::NoSender)
+    tx.recover_signer_unchecked().map_err(|_| TransactionError::NoSender)
 }
 
 fn check_type(rules: &Rules<'_>, tx: &TxEnvelope) -> Result<(), TransactionError> {
@@ -68,11 +67,7 @@ fn check_type(rules: &Rules<'_>, tx: &TxEnvelope) -> Result<(), TransactionError
         EIP7702_TX_TYPE_ID => EthereumHardfork::Prague,
         _ => return Ok(()),
     };
-    if rules.is(fork) {
-        Ok(())
-    } else {
-        Err(TransactionError::TypeNotActive { tx_type, fork })
-    }
+    if rules.is(fork) { Ok(()) } else { Err(TransactionError::TypeNotActive { tx_type, fork }) }
 }
 
 fn check_chain_id(rules: &Rules<'_>, tx: &TxEnvelope) -> Result<(), TransactionError> {
@@ -84,11 +79,7 @@ fn check_chain_id(rules: &Rules<'_>, tx: &TxEnvelope) -> Result<(), TransactionE
         return Err(TransactionError::ReplayProtectionNotActive { found });
     }
     let expected = rules.spec.chain_id();
-    if found == expected {
-        Ok(())
-    } else {
-        Err(TransactionError::ChainId { found, expected })
-    }
+    if found == expected { Ok(()) } else { Err(TransactionError::ChainId { found, expected }) }
 }
 
 fn check_signature(rules: &Rules<'_>, tx: &TxEnvelope) -> Result<(), TransactionError> {
@@ -99,9 +90,7 @@ fn check_signature(rules: &Rules<'_>, tx: &TxEnvelope) -> Result<(), Transaction
         }
     }
     if signature.s() > SECP256K1N_HALF && rules.is(EthereumHardfork::Homestead) {
-        return Err(TransactionError::HighS {
-            found: signature.s(),
-        });
+        return Err(TransactionError::HighS { found: signature.s() });
     }
     Ok(())
 }
@@ -112,17 +101,10 @@ fn check_sizes(rules: &Rules<'_>, tx: &TxEnvelope) -> Result<(), TransactionErro
     // the execution can tell apart.
     let found = tx.gas_limit();
     if rules.is(EthereumHardfork::Osaka) && !amsterdam && found > MAX_TX_GAS_LIMIT_OSAKA {
-        return Err(TransactionError::GasLimitAboveCap {
-            found,
-            max: MAX_TX_GAS_LIMIT_OSAKA,
-        });
+        return Err(TransactionError::GasLimitAboveCap { found, max: MAX_TX_GAS_LIMIT_OSAKA });
     }
     if tx.is_create() && rules.is(EthereumHardfork::Shanghai) {
-        let max = if amsterdam {
-            MAX_INIT_CODE_SIZE_AMSTERDAM
-        } else {
-            MAX_INIT_CODE_SIZE
-        };
+        let max = if amsterdam { MAX_INIT_CODE_SIZE_AMSTERDAM } else { MAX_INIT_CODE_SIZE };
         let found = tx.input().len();
         if found > max {
             return Err(TransactionError::InitCodeTooLarge { found, max });
@@ -143,24 +125,16 @@ fn check_blobs(rules: &Rules<'_>, tx: &TxEnvelope) -> Result<(), TransactionErro
     if hashes.is_empty() {
         return Err(TransactionError::NoBlobs);
     }
-    let per_block = rules
-        .blob_params()
-        .map_or(0, |params| params.max_blob_count);
+    let per_block = rules.blob_params().map_or(0, |params| params.max_blob_count);
     let max = if rules.is(EthereumHardfork::Osaka) {
         per_block.min(MAX_BLOBS_PER_TX_FUSAKA)
     } else {
         per_block
     };
     if hashes.len() as u64 > max {
-        return Err(TransactionError::TooManyBlobs {
-            found: hashes.len(),
-            max,
-        });
+        return Err(TransactionError::TooManyBlobs { found: hashes.len(), max });
     }
-    match hashes
-        .iter()
-        .find(|hash| hash[0] != VERSIONED_HASH_VERSION_KZG)
-    {
+    match hashes.iter().find(|hash| hash[0] != VERSIONED_HASH_VERSION_KZG) {
         Some(found) => Err(TransactionError::BlobHashVersion { found: *found }),
         None => Ok(()),
     }

@@ -32,6 +32,7 @@ mod hints;
 mod run;
 mod schedule;
 mod senders;
+mod system;
 
 pub use block::BlockToExecute;
 pub use codes::CodeCache;
@@ -39,3 +40,4 @@ pub use error::{BlockInvalid, ExecuteError, InternalError};
 pub use hashes::BlockHashes;
 pub use run::{BlockRun, Executed, Executor, Included};
 pub use senders::{SenderError, recover_senders};
+pub use system::SystemContracts;

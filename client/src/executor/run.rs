@@ -21,14 +21,15 @@ use polytrie_state::Session;
 use revm_state_hooks::HookedEvm;
 
 use super::{
-    BlockHashes, BlockInvalid, BlockToExecute, CodeCache, ExecuteError, InternalError, dao,
-    database::SessionDatabase, environment::environment, hints, schedule::Schedule,
+    BlockHashes, BlockInvalid, BlockToExecute, CodeCache, ExecuteError, InternalError,
+    SystemContracts, dao, database::SessionDatabase, environment::environment, hints, schedule::Schedule,
 };
 
 /// Executes blocks. Holds what is worth keeping between them: code that is ready to run.
 #[derive(Debug)]
 pub struct Executor {
     codes: CodeCache,
+    system_contracts: SystemContracts,
 }
 
 /// What came of a block. The state changes are in the session.
@@ -78,7 +79,14 @@ pub struct BlockRun<'a> {
 impl Executor {
     /// An executor that keeps about `code_cache` bytes of contract code between blocks.
     pub fn new(code_cache: usize) -> Self {
-        Self { codes: CodeCache::new(code_cache) }
+        Self { codes: CodeCache::new(code_cache), system_contracts: SystemContracts::default() }
+    }
+
+    /// The same for a chain whose system contracts stand elsewhere.
+    #[must_use]
+    pub const fn with_system_contracts(mut self, contracts: SystemContracts) -> Self {
+        self.system_contracts = contracts;
+        self
     }
 
     /// Executes a block on `session`, which stands at its parent.
@@ -132,6 +140,7 @@ impl Executor {
         let failure = Arc::new(OnceLock::new());
         let database = SessionDatabase::new(session, &mut self.codes, hashes, Arc::clone(&failure));
         let mut evm = HookedEvm::new(database, environment(header, &rules));
+        evm = self.system_contracts.announce(evm);
         if rules.is_eip1283() {
             evm = evm.with_eip1283();
         }

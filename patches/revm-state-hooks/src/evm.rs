@@ -29,6 +29,8 @@ type Inner<DB, I, P> = RevmEvm<EthEvmContext<DB>, I, Instructions<DB>, P, EthFra
 pub struct HookedEvm<DB: Database, I = NoOpInspector, P = EthPrecompiles> {
     inner: Inner<DB, I, P>,
     inspect: bool,
+    /// System contracts that stand elsewhere on this chain: where they are called, where they are.
+    moved: Vec<(Address, Address)>,
 }
 
 impl<DB: StateHook> HookedEvm<DB> {
@@ -48,7 +50,7 @@ impl<DB: StateHook, I> HookedEvm<DB, I> {
             .with_db(db)
             .build_mainnet_with_inspector(inspector);
         install(&mut inner.instruction, hooks, false);
-        Self { inner, inspect: true }
+        Self { inner, inspect: true, moved: Vec::new() }
     }
 
     /// Charges SSTORE as in EIP-1283: for the blocks in which Constantinople is active and Petersburg is not.
@@ -67,6 +69,13 @@ impl<DB: StateHook, I> HookedEvm<DB, I> {
 }
 
 impl<DB: Database, I, P> HookedEvm<DB, I, P> {
+    /// Directs system calls to `from` to `to`, for a chain whose system contract stands there.
+    #[must_use]
+    pub fn with_moved_contract(mut self, from: Address, to: Address) -> Self {
+        self.moved.push((from, to));
+        self
+    }
+
     /// The context: block, configuration, journal, database.
     pub const fn context(&self) -> &EthEvmContext<DB> {
         &self.inner.ctx
@@ -206,6 +215,8 @@ where
         contract: Address,
         data: Bytes,
     ) -> Result<ResultAndState, Self::Error> {
+        let moved = self.moved.iter().find(|(from, _)| *from == contract);
+        let contract = moved.map_or(contract, |(_, to)| *to);
         self.inner.ctx.set_tx(TxEnv::new_system_tx_with_caller(caller, contract, data));
         let result: Result<_, Self::Error> =
             MainnetHandler::default().run_system_call(self);

@@ -1,6 +1,10 @@
 //! Why a store failed. None of these is ever the fault of a block.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    io::ErrorKind,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// A key-value store failed. Cloneable, because a failed flush is reported by every later call.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -65,4 +69,25 @@ pub enum KvError {
     /// An earlier write failed; the store takes no more until it is opened again.
     #[error("the store takes no more writes after an earlier failure: {0}")]
     Poisoned(Box<Self>),
+}
+
+impl KvError {
+    /// What the operating system reported when something was done to a file: [`DiskFull`](Self::DiskFull)
+    /// where that is the reason, else [`Io`](Self::Io).
+    pub fn io(action: &'static str, path: &Path, source: std::io::Error) -> Self {
+        let path = path.to_path_buf();
+        if is_full(&source) {
+            Self::DiskFull { action, path, reason: source.to_string() }
+        } else {
+            Self::Io { action, path, source: Arc::new(source) }
+        }
+    }
+}
+
+/// Whether an error means that the disk takes no more.
+pub(crate) fn is_full(error: &std::io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
+    )
 }

@@ -12,15 +12,16 @@ use alloy_primitives::{Address, B256, U256, keccak256};
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, Read, Store, Table};
 use polytrie_state::{
-    AccountVisit, BlockRef, CheckReport, Commitment, GenesisAccount, LayerSession,
-    Outcome, Proof, ProofError, SlotVisit, StateError, StateLayer, StateReader, UndoRecord,
+    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, GenesisAccount, LayerSession,
+    Lifecycle, Outcome, Proof, ProofError, SlotVisit, StateError, StateLayer, StateReader, UndoRecord,
     hash_address, hash_slot,
 };
 use polytrie_trie::{
     AccountLeaf, AccountProof, EMPTY_ROOT, Nibbles, RowSource, SlotProof, SlotValue, prove_key,
     verify_account_proof,
 };
-use std::{collections::BTreeMap, sync::Arc};
+use serde::Serialize;
+use std::sync::Arc;
 
 /// What the layer lets a user set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,55 +44,23 @@ pub struct MptLayer {
     options: MptOptions,
     /// The root at the head.
     root: RwLock<B256>,
-    head: Arc<Mutex<Head>>,
-}
-
-/// The tries in memory, and how far they are from the head.
-#[derive(Debug)]
-pub(crate) struct Head {
-    pub(crate) tries: Tries,
-    pub(crate) progress: Progress,
-}
-
-#[derive(Debug)]
-pub(crate) enum Progress {
-    /// The tries are those of the head.
-    Clean,
-    /// A block is under way and has changed them.
-    Ahead,
-    /// A block has ended with this root, but was not accepted yet.
-    Finished(B256),
-    /// Something failed half-way.
-    Poisoned(StateError),
+    tries: Arc<Mutex<Tries>>,
+    lifecycle: Arc<Lifecycle>,
 }
 
 impl MptLayer {
     /// The layer's name.
     pub const NAME: &'static str = "mpt";
 
-    /// The tables it keeps its state in, besides the one for code that all layers share.
-    pub const TABLES: &'static [Table] = &[ACCOUNT_TRIE, STORAGE_TRIE];
+    /// The tables it needs in its store.
+    pub const TABLES: &'static [Table] = &[ACCOUNT_TRIE, STORAGE_TRIE, CODE_TABLE];
 
     /// Opens the layer on what the store holds; an empty store is the empty state.
     pub fn open(store: Store, options: MptOptions) -> Result<Arc<Self>, StateError> {
         let root = stored_root(&store)?;
-        let tries = Tries::stored(store.clone(), root);
-        let head = Arc::new(Mutex::new(Head { tries, progress: Progress::Clean }));
-        Ok(Arc::new(Self { store, options, root: RwLock::new(root), head }))
-    }
-
-    fn lock_clean(&self) -> Result<parking_lot::ArcMutexGuard<parking_lot::RawMutex, Head>, StateError> {
-        let head = self
-            .head
-            .try_lock_arc()
-            .ok_or(StateError::Protocol("a block is under way in this layer already"))?;
-        match &head.progress {
-            Progress::Clean => Ok(head),
-            Progress::Ahead | Progress::Finished(_) => Err(StateError::Protocol(
-                "the last block must be accepted or discarded before the next one begins",
-            )),
-            Progress::Poisoned(error) => Err(StateError::Poisoned(Box::new(error.clone()))),
-        }
+        let tries = Arc::new(Mutex::new(Tries::stored(store.clone(), root)));
+        let lifecycle = Arc::new(Lifecycle::new(store.clone()));
+        Ok(Arc::new(Self { store, options, root: RwLock::new(root), tries, lifecycle }))
     }
 }
 
@@ -112,6 +81,7 @@ impl StateLayer for MptLayer {
     }
 
     fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
+        self.lifecycle.ready()?;
         Ok(Arc::new(MptReader::new(self.store.snapshot())))
     }
 
@@ -119,65 +89,58 @@ impl StateLayer for MptLayer {
         &self,
         accounts: &mut dyn Iterator<Item = Result<GenesisAccount, StateError>>,
     ) -> Result<Commitment, StateError> {
-        let mut head = self.lock_clean()?;
+        self.lifecycle.ready()?;
+        let mut tries = self.tries.lock();
         let root = load::load(&self.store, accounts)?;
-        head.tries.reset(root);
+        tries.reset(root);
         *self.root.write() = root;
         Ok(Commitment::state_root(root))
     }
 
     fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
-        let mut head = self.lock_clean()?;
-        head.tries.begin_block(parent.number.wrapping_add(1));
-        Ok(Box::new(MptSession { head, wiped: BTreeMap::new() }))
+        let turn = self.lifecycle.begin()?;
+        self.tries.lock().begin_block(parent.number.wrapping_add(1));
+        Ok(Box::new(MptSession::new(self.tries.clone(), self.lifecycle.clone(), turn)))
     }
 
     fn accept(&self) -> Result<(), StateError> {
-        let mut head = self.head.lock();
-        match &head.progress {
-            Progress::Finished(root) => {
-                *self.root.write() = *root;
-                head.progress = Progress::Clean;
-                head.tries.shrink_to(self.options.cache_bytes);
-                Ok(())
-            }
-            Progress::Poisoned(error) => Err(StateError::Poisoned(Box::new(error.clone()))),
-            Progress::Clean | Progress::Ahead => {
-                Err(StateError::Protocol("no finished block waits to be accepted"))
-            }
+        let mut tries = self.tries.lock();
+        self.lifecycle.accept()?;
+        if let Some(root) = tries.settle() {
+            *self.root.write() = root;
         }
+        tries.shrink_to(self.options.cache_bytes);
+        Ok(())
     }
 
     fn discard(&self) -> Result<(), StateError> {
-        let mut head = self.head.lock();
-        match &head.progress {
-            Progress::Clean => Ok(()),
-            Progress::Ahead | Progress::Finished(_) => {
-                head.tries.reset(*self.root.read());
-                head.progress = Progress::Clean;
-                Ok(())
-            }
-            Progress::Poisoned(error) => Err(StateError::Poisoned(Box::new(error.clone()))),
+        let mut tries = self.tries.lock();
+        self.lifecycle.discard()?;
+        if tries.is_ahead() {
+            tries.reset(*self.root.read());
         }
+        Ok(())
     }
 
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
-        let mut head = self.lock_clean()?;
-        let writes = UndoRecord::decode(record)?.into_writes();
-        let mut batch = Batch::new();
-        match head.tries.apply(&writes, Some(&mut batch)) {
-            Ok(root) => {
-                head.progress = Progress::Finished(root);
-                Ok(Outcome { commitment: Commitment::state_root(root), batch, undo: Vec::new() })
-            }
+        let turn = self.lifecycle.begin()?;
+        let mut tries = self.tries.lock();
+        let writes = match UndoRecord::decode(record) {
+            Ok(record) => record.into_writes(),
             Err(error) => {
-                head.progress = Progress::Poisoned(error.clone());
-                Err(error)
+                self.lifecycle.discard()?;
+                return Err(error);
             }
-        }
+        };
+        let mut batch = Batch::new();
+        let root =
+            tries.apply(&writes, Some(&mut batch)).map_err(|error| self.lifecycle.poison(error))?;
+        self.lifecycle.finish(turn)?;
+        Ok(Outcome { commitment: Commitment::state_root(root), batch, undo: Vec::new() })
     }
 
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
+        self.lifecycle.ready()?;
         let snapshot = self.store.snapshot();
         let account = hash_address(address);
         let (leaf, account_proof) =
@@ -207,6 +170,7 @@ impl StateLayer for MptLayer {
     }
 
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
+        self.lifecycle.ready()?;
         let mut detour = Detour::default();
         let result = account_rows(&self.store.snapshot())
             .leaves::<AccountLeaf>(&from, &mut |hash, leaf| {
@@ -221,6 +185,7 @@ impl StateLayer for MptLayer {
         from: B256,
         visit: &mut SlotVisit<'_>,
     ) -> Result<(), StateError> {
+        self.lifecycle.ready()?;
         let mut detour = Detour::default();
         let result = storage_rows(&self.store.snapshot(), account)
             .leaves::<SlotValue>(&from, &mut |hash, value| {
@@ -230,14 +195,40 @@ impl StateLayer for MptLayer {
     }
 
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
+        self.lifecycle.ready()?;
         scrub::check(&self.store, *self.root.read(), progress)
     }
 }
 
-/// Checks a proof of this layer against a state root.
-pub fn verify(root: B256, proof: &Proof) -> Result<AccountProof, ProofError> {
-    let account: AccountProof = serde_json::from_value(proof.proof.clone())
+/// What a proof of this layer proves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Proven {
+    /// The account asked for.
+    pub address: Address,
+    /// Whether it exists; if not, the other fields are those of an empty account.
+    pub exists: bool,
+    /// Nonce.
+    pub nonce: u64,
+    /// Balance in wei.
+    pub balance: U256,
+    /// Keccak-256 of the code.
+    pub code_hash: B256,
+    /// The slots asked for, with their values; zero where there is none.
+    pub slots: Vec<(U256, U256)>,
+}
+
+/// Checks a proof of this layer against a state root; no layer is needed.
+pub fn verify(root: B256, proof: &Proof) -> Result<Proven, ProofError> {
+    let proof: AccountProof = serde_json::from_value(proof.proof.clone())
         .map_err(|error| ProofError::Malformed(error.to_string()))?;
-    verify_account_proof(root, &account).map_err(ProofError::Invalid)?;
-    Ok(account)
+    let account = verify_account_proof(root, &proof).map_err(ProofError::Invalid)?;
+    Ok(Proven {
+        address: proof.address,
+        exists: account.is_some(),
+        nonce: proof.nonce,
+        balance: proof.balance,
+        code_hash: proof.code_hash,
+        slots: proof.storage_proof.iter().map(|slot| (slot.key, slot.value)).collect(),
+    })
 }

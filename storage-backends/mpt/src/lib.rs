@@ -13,7 +13,7 @@ mod scrub;
 mod session;
 mod tries;
 
-pub use layer::{MptLayer, MptOptions, verify};
+pub use layer::{MptLayer, MptOptions, Proven, verify};
 
 use polytrie_kv::Table;
 

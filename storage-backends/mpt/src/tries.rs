@@ -21,6 +21,8 @@ pub(crate) struct Tries {
     /// Bytes of all `storages`.
     storage_bytes: usize,
     block: u32,
+    /// The root that the tries have, if that is not the one of the head: a block is under way.
+    ahead: Option<B256>,
 }
 
 #[derive(Debug)]
@@ -44,14 +46,26 @@ impl Tries {
             storages: HashMap::default(),
             storage_bytes: 0,
             block: 0,
+            ahead: None,
         }
     }
 
     /// Forgets what is in memory; the state is that of `root` in the store.
     pub(crate) fn reset(&mut self, root: B256) {
+        self.ahead = None;
         self.accounts = Trie::stored(root);
         self.storages.clear();
         self.storage_bytes = 0;
+    }
+
+    /// Whether a block under way has changed the tries.
+    pub(crate) const fn is_ahead(&self) -> bool {
+        self.ahead.is_some()
+    }
+
+    /// What the tries hold is the head now. Returns its root, if it is another one than before.
+    pub(crate) const fn settle(&mut self) -> Option<B256> {
+        self.ahead.take()
     }
 
     pub(crate) const fn begin_block(&mut self, number: u64) {
@@ -127,14 +141,16 @@ impl Tries {
         }
         let rows = account_rows(&self.store);
         self.accounts.update(&leaves, &rows).map_err(state_error)?;
-        Ok(match batch {
+        let root = match batch {
             Some(batch) => {
                 let (root, rows) = self.accounts.commit(Rows::new(Batch::new(), ACCOUNT_TRIE));
                 batch.append(&rows.into_inner());
                 root
             }
             None => self.accounts.root(),
-        })
+        };
+        self.ahead = Some(root);
+        Ok(root)
     }
 
     fn storage_jobs<'a>(

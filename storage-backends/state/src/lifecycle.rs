@@ -68,6 +68,17 @@ impl Lifecycle {
         Ok(Turn(state.turn))
     }
 
+    /// Fails if the turn is over: its block was discarded, and another one may be under way.
+    pub fn check(&self, turn: &Turn) -> Result<(), StateError> {
+        self.ready()?;
+        let state = self.state.lock();
+        if state.phase == Phase::Started && state.turn == turn.0 {
+            Ok(())
+        } else {
+            Err(StateError::Protocol("a block was continued after it had been discarded"))
+        }
+    }
+
     /// The outcome of the turn is known and waits to be accepted.
     pub fn finish(&self, turn: Turn) -> Result<(), StateError> {
         self.ready()?;

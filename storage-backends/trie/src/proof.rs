@@ -112,9 +112,14 @@ pub struct SlotProof {
 }
 
 /// Checks a proof against a state root: every node is used, leads to the next, and says what is claimed.
+/// Returns the account, `None` if it is proven absent (an empty account, as there were before EIP-161, shows
+/// the same fields).
 ///
 /// The error is a sentence about what does not hold.
-pub fn verify_account_proof(root: B256, proof: &AccountProof) -> Result<(), String> {
+pub fn verify_account_proof(
+    root: B256,
+    proof: &AccountProof,
+) -> Result<Option<AccountLeaf>, String> {
     let account = verify_key::<AccountLeaf>(root, &keccak256(proof.address), &proof.account_proof)
         .map_err(|e| format!("account {}: {e}", proof.address))?;
     let claimed = AccountLeaf {
@@ -138,7 +143,7 @@ pub fn verify_account_proof(root: B256, proof: &AccountProof) -> Result<(), Stri
             ));
         }
     }
-    Ok(())
+    Ok(account)
 }
 
 /// Follows a key through the nodes of a proof.

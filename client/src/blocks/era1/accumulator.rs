@@ -58,17 +58,10 @@ mod tests {
             let mut level = records.clone();
             level.resize(8192, B256::ZERO);
             while level.len() > 1 {
-                level = level
-                    .chunks(2)
-                    .map(|pair| hash_pair(&pair[0], &pair[1]))
-                    .collect();
+                level = level.chunks(2).map(|pair| hash_pair(&pair[0], &pair[1])).collect();
             }
             let length = B256::new(U256::from(count).to_le_bytes());
-            assert_eq!(
-                accumulator_root(&records),
-                hash_pair(&level[0], &length),
-                "{count}"
-            );
+            assert_eq!(accumulator_root(&records), hash_pair(&level[0], &length), "{count}");
         }
     }
 

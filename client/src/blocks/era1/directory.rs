@@ -29,26 +29,15 @@ pub(in super::super) fn list_directory(
 ) -> Result<Vec<DirectoryEntry>, BlockFileError> {
     let fail = |kind| BlockFileError::new(file, kind);
     let mut entries = Vec::new();
-    for entry in directory
-        .read_dir()
-        .map_err(|error| open_error(file, error))?
-    {
+    for entry in directory.read_dir().map_err(|error| open_error(file, error))? {
         let path = entry.map_err(|error| open_error(file, error))?.path();
         if path.extension().is_none_or(|extension| extension != "era1") {
             continue;
         }
-        let meta = path
-            .metadata()
-            .map_err(|error| open_error(&display_name(&path), error))?;
-        let name = path
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let meta = path.metadata().map_err(|error| open_error(&display_name(&path), error))?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let Some((network, epoch)) = parse(&name) else {
-            return Err(fail(BlockFileErrorKind::Era1Name {
-                name: format!("{name}.era1"),
-            }));
+            return Err(fail(BlockFileErrorKind::Era1Name { name: format!("{name}.era1") }));
         };
         entries.push(DirectoryEntry {
             bytes: meta.len(),
@@ -67,11 +56,7 @@ pub(in super::super) fn list_directory(
         }
         if a.epoch == b.epoch {
             let (first, second) = (a.name.clone(), b.name.clone());
-            return Err(fail(BlockFileErrorKind::DuplicateEpoch {
-                epoch: a.epoch,
-                first,
-                second,
-            }));
+            return Err(fail(BlockFileErrorKind::DuplicateEpoch { epoch: a.epoch, first, second }));
         }
     }
     Ok(entries)
@@ -93,12 +78,7 @@ mod tests {
     fn names_tell_network_and_epoch() {
         assert_eq!(parse("mainnet-00123-5ec1ffb8"), Some(("mainnet", 123)));
         assert_eq!(parse("my-net-00000-5ec1ffb8"), Some(("my-net", 0)));
-        for other in [
-            "mainnet",
-            "mainnet-00001",
-            "mainnet-x-5ec1ffb8",
-            "mainnet-+1-5ec1ffb8",
-        ] {
+        for other in ["mainnet", "mainnet-00001", "mainnet-x-5ec1ffb8", "mainnet-+1-5ec1ffb8"] {
             assert_eq!(parse(other), None, "{other}");
         }
     }

@@ -24,12 +24,7 @@ pub struct Era1Error {
 
 impl fmt::Display for Era1Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            offset,
-            record,
-            block,
-            problem,
-        } = self;
+        let Self { offset, record, block, problem } = self;
         write!(f, "the {record} record at offset {offset}")?;
         if let Some(block) = block {
             write!(f, " (block {block})")?;

@@ -60,9 +60,7 @@ impl Era1Exporter {
             Some(writer) => writer,
             None => {
                 let epoch = self.next / BLOCKS_PER_ERA;
-                let unnamed = self
-                    .directory
-                    .join(format!("{}-{epoch:05}.era1", self.network));
+                let unnamed = self.directory.join(format!("{}-{epoch:05}.era1", self.network));
                 let out = OutputFile::create(unnamed)?;
                 Era1Writer::new(out.name().clone(), out, self.next)?
             }

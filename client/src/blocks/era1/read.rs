@@ -120,9 +120,7 @@ impl Era1Blocks {
         let head = required(input, &[Kind::Receipts], number)?;
         let data = payload(input, head, number)?;
         let fail = |problem| head.error(number, problem);
-        self.snappy
-            .unframe(data, &mut self.receipts)
-            .map_err(fail)?;
+        self.snappy.unframe(data, &mut self.receipts).map_err(fail)?;
         list_payload(&self.receipts, BlockPart::Receipts)
             .map_err(|error| fail(Era1Problem::Decode(error)))?;
         let receipts = Bytes::copy_from_slice(&self.receipts);
@@ -133,12 +131,7 @@ impl Era1Blocks {
         era.push(&header, total_difficulty, offset)
             .map_err(|problem| head.error(number, problem))?;
 
-        Ok(Era1Block {
-            rlp,
-            receipts,
-            total_difficulty,
-            offset,
-        })
+        Ok(Era1Block { rlp, receipts, total_difficulty, offset })
     }
 }
 
@@ -152,10 +145,7 @@ impl Era {
         let Some(last) = self.last else { return Ok(()) };
         let expected = last.number.saturating_add(1);
         if header.number != expected {
-            return Err(Era1Problem::Number {
-                found: header.number,
-                expected,
-            });
+            return Err(Era1Problem::Number { found: header.number, expected });
         }
         if header.parent_hash != last.hash {
             let (found, expected) = (header.parent_hash, last.hash);
@@ -173,22 +163,14 @@ impl Era {
         if let Some(last) = self.last {
             let expected = last.total_difficulty.saturating_add(header.difficulty);
             if total_difficulty != expected {
-                return Err(Era1Problem::TotalDifficulty {
-                    found: total_difficulty,
-                    expected,
-                });
+                return Err(Era1Problem::TotalDifficulty { found: total_difficulty, expected });
             }
         }
         let (hash, number) = (header.hash(), header.number);
         self.first.get_or_insert(number);
-        self.last = Some(Last {
-            hash,
-            number,
-            total_difficulty,
-        });
+        self.last = Some(Last { hash, number, total_difficulty });
         self.offsets.push(offset);
-        self.records
-            .push(header_record_root(hash, total_difficulty));
+        self.records.push(header_record_root(hash, total_difficulty));
         Ok(())
     }
 
@@ -217,34 +199,21 @@ impl Era {
         };
         let count = u64::from_le_bytes(*count);
         if count != expected {
-            return fail(Era1Problem::IndexCount {
-                found: count,
-                expected,
-            });
+            return fail(Era1Problem::IndexCount { found: count, expected });
         }
         if offsets.len() as u64 != expected || !rest.is_empty() {
-            return fail(Era1Problem::IndexCount {
-                found: offsets.len() as u64,
-                expected,
-            });
+            return fail(Era1Problem::IndexCount { found: offsets.len() as u64, expected });
         }
         let found = u64::from_le_bytes(*start);
         let first = self.first.unwrap_or_default();
         if found != first {
-            return fail(Era1Problem::IndexStart {
-                found,
-                expected: first,
-            });
+            return fail(Era1Problem::IndexStart { found, expected: first });
         }
         for (index, (relative, &expected)) in (0u64..).zip(offsets.iter().zip(&self.offsets)) {
             let found = i128::from(head.offset) + i128::from(i64::from_le_bytes(*relative));
             if found != i128::from(expected) {
                 let block = first.saturating_add(index);
-                return fail(Era1Problem::IndexOffset {
-                    block,
-                    found,
-                    expected,
-                });
+                return fail(Era1Problem::IndexOffset { block, found, expected });
             }
         }
         Ok(())
@@ -260,16 +229,8 @@ fn required(
     let offset = input.offset();
     Head::read(input, expected, block)?.ok_or_else(|| {
         let names: Vec<_> = expected.iter().map(|kind| kind.name()).collect();
-        let problem = Era1Problem::Missing {
-            expected: names.join(" or "),
-        };
-        Era1Error {
-            offset,
-            record: "next",
-            block,
-            problem,
-        }
-        .into()
+        let problem = Era1Problem::Missing { expected: names.join(" or ") };
+        Era1Error { offset, record: "next", block, problem }.into()
     })
 }
 
@@ -288,10 +249,7 @@ fn payload(
 
 /// The list of a header and the items of a body.
 fn join(header: &[u8], body: &[u8]) -> Bytes {
-    let list = RlpHeader {
-        list: true,
-        payload_length: header.len() + body.len(),
-    };
+    let list = RlpHeader { list: true, payload_length: header.len() + body.len() };
     let mut rlp = Vec::with_capacity(list.length_with_payload());
     list.encode(&mut rlp);
     rlp.extend_from_slice(header);

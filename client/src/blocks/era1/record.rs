@@ -101,15 +101,7 @@ impl Head {
         block: Option<u64>,
     ) -> Result<Option<Self>, BlockFileErrorKind> {
         let offset = input.offset();
-        let fail = |record, problem| {
-            Err(Era1Error {
-                offset,
-                record,
-                block,
-                problem,
-            }
-            .into())
-        };
+        let fail = |record, problem| Err(Era1Error { offset, record, block, problem }.into());
         input.fill(HEAD)?;
         let [t0, t1, l0, l1, l2, l3, r0, r1] = *match input.data() {
             [] => return Ok(None),
@@ -138,12 +130,7 @@ impl Head {
         };
         if !expected.contains(&kind) {
             let names: Vec<_> = expected.iter().map(|kind| kind.name()).collect();
-            return fail(
-                kind.name(),
-                Era1Problem::Order {
-                    expected: names.join(" or "),
-                },
-            );
+            return fail(kind.name(), Era1Problem::Order { expected: names.join(" or ") });
         }
         if reserved != 0 {
             return fail(kind.name(), Era1Problem::Reserved(reserved));
@@ -151,31 +138,14 @@ impl Head {
         let (shortest, longest) = kind.lengths();
         let found = u64::from(length);
         if found < shortest || found > longest {
-            return fail(
-                kind.name(),
-                Era1Problem::Length {
-                    found,
-                    shortest,
-                    longest,
-                },
-            );
+            return fail(kind.name(), Era1Problem::Length { found, shortest, longest });
         }
         input.skip(HEAD);
-        Ok(Some(Self {
-            kind,
-            offset,
-            length: length as usize,
-        }))
+        Ok(Some(Self { kind, offset, length: length as usize }))
     }
 
     pub(super) fn error(self, block: Option<u64>, problem: Era1Problem) -> BlockFileErrorKind {
         let record = self.kind.name();
-        Era1Error {
-            offset: self.offset,
-            record,
-            block,
-            problem,
-        }
-        .into()
+        Era1Error { offset: self.offset, record, block, problem }.into()
     }
 }

@@ -19,9 +19,7 @@ pub(super) struct Unframer {
 
 impl Default for Unframer {
     fn default() -> Self {
-        Self {
-            decoder: FrameDecoder::new(Cursor::new(Bytes::new())),
-        }
+        Self { decoder: FrameDecoder::new(Cursor::new(Bytes::new())) }
     }
 }
 
@@ -33,18 +31,16 @@ impl Unframer {
         out.clear();
         // The decoder asks for the identifier only at its very first record.
         if !data.starts_with(STREAM_IDENTIFIER) {
-            return Err(Era1Problem::Snappy(
-                "it does not start like snappy data".to_owned(),
-            ));
+            return Err(Era1Problem::Snappy("it does not start like snappy data".to_owned()));
         }
         *self.decoder.get_mut() = Cursor::new(data);
         let limit = MAX_BLOCK_BYTES;
         match (&mut self.decoder).take(limit + 1).read_to_end(out) {
             Ok(_) if out.len() as u64 > limit => Err(Era1Problem::TooLarge { limit }),
             Ok(_) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(Era1Problem::Snappy(
-                "the compressed data ends too early".to_owned(),
-            )),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Err(Era1Problem::Snappy("the compressed data ends too early".to_owned()))
+            }
             Err(error) => Err(Era1Problem::Snappy(error.to_string())),
         }
     }
@@ -58,10 +54,7 @@ pub(super) struct Framer {
 
 impl Default for Framer {
     fn default() -> Self {
-        Self {
-            encoder: FrameEncoder::new(Vec::new()),
-            used: false,
-        }
+        Self { encoder: FrameEncoder::new(Vec::new()), used: false }
     }
 }
 
@@ -89,16 +82,12 @@ mod tests {
         let mut framer = Framer::default();
         let mut unframer = Unframer::default();
         let mut out = Vec::new();
-        let long: Vec<u8> = (0..200_000u32)
-            .map(|i| (i.wrapping_mul(i) >> 7) as u8)
-            .collect();
+        let long: Vec<u8> = (0..200_000u32).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect();
         for data in [&b"abc"[..], &[0; 70_000], &long, b"z"] {
             let framed = framer.frame(data).unwrap();
             // A decoder that knows nothing of the other records agrees.
             let mut alone = Vec::new();
-            FrameDecoder::new(&framed[..])
-                .read_to_end(&mut alone)
-                .unwrap();
+            FrameDecoder::new(&framed[..]).read_to_end(&mut alone).unwrap();
             assert_eq!(alone, data);
             unframer.unframe(framed.into(), &mut out).unwrap();
             assert_eq!(out, data);
@@ -107,42 +96,22 @@ mod tests {
 
     #[test]
     fn damage_is_found() {
-        let framed = Framer::default()
-            .frame(b"a block, or what stands for one")
-            .unwrap();
+        let framed = Framer::default().frame(b"a block, or what stands for one").unwrap();
         let mut out = Vec::new();
         for at in 0..framed.len() {
             let mut flipped = framed.clone();
             flipped[at] ^= 0x10;
-            assert!(
-                Unframer::default()
-                    .unframe(flipped.into(), &mut out)
-                    .is_err(),
-                "byte {at}"
-            );
+            assert!(Unframer::default().unframe(flipped.into(), &mut out).is_err(), "byte {at}");
             let cut = Bytes::copy_from_slice(&framed[..at]);
             // Cut right behind the identifier it is a valid stream of nothing.
-            assert_eq!(
-                Unframer::default().unframe(cut, &mut out).is_ok(),
-                at == 10,
-                "cut at {at}"
-            );
+            assert_eq!(Unframer::default().unframe(cut, &mut out).is_ok(), at == 10, "cut at {at}");
         }
     }
 
     #[test]
     fn a_bomb_stops_at_the_limit() {
-        let framed = Framer::default()
-            .frame(&vec![0; MAX_BLOCK_BYTES as usize + 1])
-            .unwrap();
-        let problem = Unframer::default()
-            .unframe(framed.into(), &mut Vec::new())
-            .unwrap_err();
-        assert_eq!(
-            problem,
-            Era1Problem::TooLarge {
-                limit: MAX_BLOCK_BYTES
-            }
-        );
+        let framed = Framer::default().frame(&vec![0; MAX_BLOCK_BYTES as usize + 1]).unwrap();
+        let problem = Unframer::default().unframe(framed.into(), &mut Vec::new()).unwrap_err();
+        assert_eq!(problem, Era1Problem::TooLarge { limit: MAX_BLOCK_BYTES });
     }
 }

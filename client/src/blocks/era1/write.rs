@@ -36,10 +36,7 @@ impl Era1Summary {
     /// the first four bytes of the accumulator.
     pub fn file_name(&self, network: &str) -> String {
         let epoch = self.start / BLOCKS_PER_ERA;
-        format!(
-            "{network}-{epoch:05}-{}.era1",
-            hex::encode(&self.accumulator[..4])
-        )
+        format!("{network}-{epoch:05}-{}.era1", hex::encode(&self.accumulator[..4]))
     }
 }
 
@@ -112,9 +109,7 @@ impl<W: Write> Era1Writer<W> {
         total_difficulty: U256,
     ) -> Result<(), ExportError> {
         if self.is_full() {
-            return Err(ExportError::Full {
-                file: Arc::clone(&self.name),
-            });
+            return Err(ExportError::Full { file: Arc::clone(&self.name) });
         }
         let expected = self.next_number();
         let (items, header) = BlockItems::split(block)
@@ -126,23 +121,15 @@ impl<W: Write> Era1Writer<W> {
             .map_err(|error| self.block_error(expected, error))?;
         if header.number != expected {
             let (file, found) = (Arc::clone(&self.name), header.number);
-            return Err(ExportError::Order {
-                file,
-                found,
-                expected,
-            });
+            return Err(ExportError::Order { file, found, expected });
         }
-        let list = RlpHeader {
-            list: true,
-            payload_length: items.body.len(),
-        };
+        let list = RlpHeader { list: true, payload_length: items.body.len() };
         let mut body = Vec::with_capacity(list.length_with_payload());
         list.encode(&mut body);
         body.extend_from_slice(items.body);
 
         self.offsets.push(self.written);
-        self.records
-            .push(header_record_root(header.hash(), total_difficulty));
+        self.records.push(header_record_root(header.hash(), total_difficulty));
         self.compressed(Kind::Header, items.header)?;
         self.compressed(Kind::Body, &body)?;
         self.compressed(Kind::Receipts, receipts)?;
@@ -171,24 +158,12 @@ impl<W: Write> Era1Writer<W> {
         }
         index.extend_from_slice(&blocks.to_le_bytes());
         self.record(Kind::BlockIndex, &index)?;
-        self.out
-            .flush()
-            .map_err(|error| ExportError::io(&self.name, error))?;
-        Ok((
-            self.out,
-            Era1Summary {
-                start: self.start,
-                blocks,
-                accumulator,
-            },
-        ))
+        self.out.flush().map_err(|error| ExportError::io(&self.name, error))?;
+        Ok((self.out, Era1Summary { start: self.start, blocks, accumulator }))
     }
 
     fn compressed(&mut self, kind: Kind, data: &[u8]) -> Result<(), ExportError> {
-        let framed = self
-            .framer
-            .frame(data)
-            .map_err(|error| ExportError::io(&self.name, error))?;
+        let framed = self.framer.frame(data).map_err(|error| ExportError::io(&self.name, error))?;
         self.record(kind, &framed)
     }
 
@@ -207,10 +182,6 @@ impl<W: Write> Era1Writer<W> {
     }
 
     fn block_error(&self, number: u64, error: DecodeError) -> ExportError {
-        ExportError::Block {
-            file: Arc::clone(&self.name),
-            number,
-            error,
-        }
+        ExportError::Block { file: Arc::clone(&self.name), number, error }
     }
 }

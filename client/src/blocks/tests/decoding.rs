@@ -18,11 +18,7 @@ use super::{
 fn list(items: &[&[u8]]) -> Vec<u8> {
     let payload = items.concat();
     let mut out = Vec::new();
-    RlpHeader {
-        list: true,
-        payload_length: payload.len(),
-    }
-    .encode(&mut out);
+    RlpHeader { list: true, payload_length: payload.len() }.encode(&mut out);
     out.extend(payload);
     out
 }
@@ -79,16 +75,10 @@ fn three_four_and_five_items_are_a_block() {
     *with.last_mut().unwrap() = list(&[&[0x81, 0x05]]);
     assert_eq!(refused(&join(&with)).0, BlockPart::AccessList);
     *with.last_mut().unwrap() = string(b"not a list");
-    assert_eq!(
-        refused(&join(&with)),
-        (BlockPart::AccessList, DecodeProblem::NotAList)
-    );
+    assert_eq!(refused(&join(&with)), (BlockPart::AccessList, DecodeProblem::NotAList));
     let deep = (0..40).fold(list(&[]), |inner, _| list(&[&inner]));
     *with.last_mut().unwrap() = deep;
-    assert_eq!(
-        refused(&join(&with)),
-        (BlockPart::AccessList, DecodeProblem::TooDeep)
-    );
+    assert_eq!(refused(&join(&with)), (BlockPart::AccessList, DecodeProblem::TooDeep));
 }
 
 #[test]
@@ -111,10 +101,7 @@ fn nothing_may_follow() {
     let (_, parts) = full_block();
     let mut rlp = join(&parts);
     rlp.push(0x80);
-    assert_eq!(
-        refused(&rlp),
-        (BlockPart::Block, DecodeProblem::TrailingBytes(1))
-    );
+    assert_eq!(refused(&rlp), (BlockPart::Block, DecodeProblem::TrailingBytes(1)));
 
     // An item more in the header, in a withdrawal, in a transaction.
     let longer = |item: &[u8]| {
@@ -140,9 +127,7 @@ fn nothing_may_follow() {
 
     // A typed transaction with a byte behind it, within its string.
     let mut typed = items(&parts[1]);
-    let mut inner = RlpHeader::decode_bytes(&mut &typed[2][..], false)
-        .unwrap()
-        .to_vec();
+    let mut inner = RlpHeader::decode_bytes(&mut &typed[2][..], false).unwrap().to_vec();
     inner.push(0x80);
     typed[2] = string(&inner);
     let mut changed = parts;
@@ -164,39 +149,15 @@ fn header_fields_are_named() {
         error.to_string()
     };
     let cases = [
-        (
-            0,
-            string(&[1; 31]),
-            "the field parentHash has 31 bytes, 32 were expected",
-        ),
-        (
-            6,
-            string(&[1; 255]),
-            "the field logsBloom has 255 bytes, 256 were expected",
-        ),
-        (
-            7,
-            string(&[0, 1, 1]),
-            "the number in the field difficulty starts with a zero byte",
-        ),
-        (
-            8,
-            string(&[1; 9]),
-            "the field number has 9 bytes, at most 8 were expected",
-        ),
-        (
-            9,
-            vec![0x00],
-            "the number in the field gasLimit starts with a zero byte",
-        ),
+        (0, string(&[1; 31]), "the field parentHash has 31 bytes, 32 were expected"),
+        (6, string(&[1; 255]), "the field logsBloom has 255 bytes, 256 were expected"),
+        (7, string(&[0, 1, 1]), "the number in the field difficulty starts with a zero byte"),
+        (8, string(&[1; 9]), "the field number has 9 bytes, at most 8 were expected"),
+        (9, vec![0x00], "the number in the field gasLimit starts with a zero byte"),
         (10, vec![0x81, 0x05], "the field gasUsed is malformed"),
         (11, list(&[]), "the field timestamp is a list"),
         (14, string(&[1; 7]), "the field nonce has 7 bytes"),
-        (
-            15,
-            string(&[0, 7]),
-            "the number in the field baseFeePerGas starts",
-        ),
+        (15, string(&[0, 7]), "the number in the field baseFeePerGas starts"),
     ];
     for (index, field, expected) in cases {
         let text = refused_with(index, field);
@@ -218,11 +179,7 @@ fn integers_and_lengths_have_one_form() {
     let refused_tx = |tx: Vec<u8>| {
         let mut changed = parts.clone();
         changed[1] = list(&[&tx]);
-        assert_eq!(
-            refused(&join(&changed)).0,
-            BlockPart::Transaction(0),
-            "{tx:02x?}"
-        );
+        assert_eq!(refused(&join(&changed)).0, BlockPart::Transaction(0), "{tx:02x?}");
     };
     let replaced = |index: usize, field: &[u8]| {
         let mut fields = fields.clone();
@@ -258,18 +215,12 @@ fn typed_transactions_stand_in_a_string_and_are_known() {
     // Without the string: a bare type byte and then a list.
     refused_tx(inner);
     // A legacy transaction in a string.
-    assert!(matches!(
-        refused_tx(&string(&transactions[0])),
-        DecodeProblem::UnknownType(_)
-    ));
+    assert!(matches!(refused_tx(&string(&transactions[0])), DecodeProblem::UnknownType(_)));
     // Types that do not exist, zero among them.
     for unknown in [0x00, 0x05, 0x7f, 0x80] {
         let mut other = inner.to_vec();
         other[0] = unknown;
-        assert_eq!(
-            refused_tx(&string(&other)),
-            DecodeProblem::UnknownType(unknown)
-        );
+        assert_eq!(refused_tx(&string(&other)), DecodeProblem::UnknownType(unknown));
     }
     refused_tx(&string(&[]));
     refused_tx(&[0x02]);
@@ -279,10 +230,7 @@ fn typed_transactions_stand_in_a_string_and_are_known() {
 fn blobs_do_not_belong_in_a_block() {
     let (_, parts) = full_block();
     let with = TxEip4844WithSidecar {
-        tx: TxEip4844 {
-            blob_versioned_hashes: vec![Default::default()],
-            ..Default::default()
-        },
+        tx: TxEip4844 { blob_versioned_hashes: vec![Default::default()], ..Default::default() },
         sidecar: BlobTransactionSidecar {
             blobs: vec![Default::default()],
             commitments: vec![Default::default()],
@@ -303,11 +251,7 @@ fn blobs_do_not_belong_in_a_block() {
 fn a_transaction_that_is_fine_decodes_to_itself() {
     let signature = Signature::new(U256::from(1) << 255, U256::from(1), false);
     for chain_id in [None, Some(0), Some(1), Some(u64::MAX)] {
-        let tx = TxLegacy {
-            chain_id,
-            gas_price: u128::MAX,
-            ..Default::default()
-        };
+        let tx = TxLegacy { chain_id, gas_price: u128::MAX, ..Default::default() };
         let mut block = made_up_chain(1).remove(0);
         block.body.transactions = vec![tx.into_signed(signature).into()];
         assert_eq!(decode_block(&alloy_rlp::encode(&block)).unwrap(), block);
@@ -320,11 +264,7 @@ fn receipts_decode_by_type() {
     use alloy_primitives::{B256, Bloom, Log};
 
     let receipt = |status| ReceiptWithBloom {
-        receipt: Receipt {
-            status,
-            cumulative_gas_used: 21_000,
-            logs: vec![Log::default()],
-        },
+        receipt: Receipt { status, cumulative_gas_used: 21_000, logs: vec![Log::default()] },
         logs_bloom: Bloom::repeat_byte(2),
     };
     let receipts = vec![
@@ -338,9 +278,7 @@ fn receipts_decode_by_type() {
     assert_eq!(decode_receipts(&[0xc0]).unwrap(), []);
 
     let mut parts = items(&rlp);
-    let mut other = RlpHeader::decode_bytes(&mut &parts[2][..], false)
-        .unwrap()
-        .to_vec();
+    let mut other = RlpHeader::decode_bytes(&mut &parts[2][..], false).unwrap().to_vec();
     other[0] = 0x2a;
     parts[2] = string(&other);
     let error = decode_receipts(&join(&parts)).unwrap_err();

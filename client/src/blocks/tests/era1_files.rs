@@ -20,17 +20,13 @@ const FILES: [(&str, u64, Option<B256>); 3] = [
     (
         "era1/mainnet-00000-5ec1ffb8.era1",
         0,
-        Some(b256!(
-            "a6860fefa339c963e1bb622526cc8dd4344eedd2a9b969e74de5cccc445fbed4"
-        )),
+        Some(b256!("a6860fefa339c963e1bb622526cc8dd4344eedd2a9b969e74de5cccc445fbed4")),
     ),
     ("era1/sepolia-00000-643a00f7.era1", 0, None),
     (
         "era1/sepolia-00001-f3ea493e.era1",
         8192,
-        Some(b256!(
-            "c78ee2bdde8cab9c2c3d23214f2dbc6a4ab63fefa2510b12004bfa9538f2f442"
-        )),
+        Some(b256!("c78ee2bdde8cab9c2c3d23214f2dbc6a4ab63fefa2510b12004bfa9538f2f442")),
     ),
 ];
 
@@ -96,44 +92,25 @@ fn files_written_again_have_the_same_records() {
     for (path, start, _) in FILES {
         let Some(path) = fixture(path) else { continue };
         let directory = tempfile::tempdir().unwrap();
-        let network = path
-            .file_name()
-            .unwrap()
-            .to_str()
-            .unwrap()
-            .split('-')
-            .next()
-            .unwrap();
+        let network = path.file_name().unwrap().to_str().unwrap().split('-').next().unwrap();
         let mut exporter = Era1Exporter::new(directory.path(), network, start).unwrap();
         for block in BlockReader::open(&path).unwrap() {
             let block = block.unwrap();
             let receipts = block.receipts.unwrap();
-            exporter
-                .push(&block.rlp, &receipts, block.total_difficulty.unwrap())
-                .unwrap();
+            exporter.push(&block.rlp, &receipts, block.total_difficulty.unwrap()).unwrap();
         }
         let written = exporter.finish().unwrap();
         // The name has the accumulator in it.
-        let [written] = &written[..] else {
-            panic!("{written:?}")
-        };
+        let [written] = &written[..] else { panic!("{written:?}") };
         assert_eq!(written.file_name(), path.file_name());
 
-        let (mut old, mut new) = (
-            records(&fs::read(&path).unwrap()),
-            records(&fs::read(written).unwrap()),
-        );
+        let (mut old, mut new) =
+            (records(&fs::read(&path).unwrap()), records(&fs::read(written).unwrap()));
         // The index has places, which follow from how well the encoder compresses.
         let (old_index, new_index) = (old.pop().unwrap(), new.pop().unwrap());
-        assert_eq!(
-            (old_index.0, old_index.1.len()),
-            (new_index.0, new_index.1.len())
-        );
+        assert_eq!((old_index.0, old_index.1.len()), (new_index.0, new_index.1.len()));
         assert!(old == new, "{}", path.display());
-        assert_eq!(
-            all(BlockReader::open(written)).unwrap().len() as u64,
-            BLOCKS_PER_ERA
-        );
+        assert_eq!(all(BlockReader::open(written)).unwrap().len() as u64, BLOCKS_PER_ERA);
     }
 }
 
@@ -168,26 +145,16 @@ fn a_directory_is_read_in_the_order_of_its_blocks() {
     assert_eq!(progress.read(), total);
     assert_eq!(progress.total(), Some(total));
     assert_eq!(Some(check(&blocks, 0)), FILES[2].2);
-    assert!(
-        blocks[0].file.ends_with("sepolia-00000-643a00f7.era1"),
-        "{}",
-        blocks[0].file
-    );
+    assert!(blocks[0].file.ends_with("sepolia-00000-643a00f7.era1"), "{}", blocks[0].file);
     assert!(blocks[8192].file.ends_with("sepolia-00001-f3ea493e.era1"));
 
     fs::write(path.join("sepolia-00001-00000000.era1"), "").unwrap();
     let text = BlockReader::open(path).unwrap_err().to_string();
     assert!(text.contains("two era1 files of epoch 1"), "{text}");
-    fs::rename(
-        path.join("sepolia-00001-00000000.era1"),
-        path.join("mainnet-00002-0.era1"),
-    )
-    .unwrap();
+    fs::rename(path.join("sepolia-00001-00000000.era1"), path.join("mainnet-00002-0.era1"))
+        .unwrap();
     let text = BlockReader::open(path).unwrap_err().to_string();
-    assert!(
-        text.contains("era1 files of sepolia and of mainnet"),
-        "{text}"
-    );
+    assert!(text.contains("era1 files of sepolia and of mainnet"), "{text}");
     fs::rename(path.join("mainnet-00002-0.era1"), path.join("chain.era1")).unwrap();
     let text = BlockReader::open(path).unwrap_err().to_string();
     assert!(text.contains("chain.era1 in this directory"), "{text}");
@@ -211,12 +178,7 @@ fn small_file(blocks: u64) -> Vec<u8> {
 fn a_partial_era_reads_back() {
     let chain = encode(&made_up_chain(20));
     let blocks = read(small_file(20)).unwrap();
-    assert!(
-        blocks
-            .iter()
-            .map(|block| &block.rlp[..])
-            .eq(chain.iter().map(Vec::as_slice))
-    );
+    assert!(blocks.iter().map(|block| &block.rlp[..]).eq(chain.iter().map(Vec::as_slice)));
 }
 
 /// The era1 problem of a file that must not read to its end.
@@ -246,10 +208,7 @@ fn one_changed_byte_is_found_and_placed() {
         changed[at] ^= 0x04;
         match read(changed) {
             Err(error) => {
-                assert!(
-                    matches!(*error.kind, BlockFileErrorKind::Era1(_)),
-                    "byte {at}: {error}"
-                );
+                assert!(matches!(*error.kind, BlockFileErrorKind::Era1(_)), "byte {at}: {error}");
             }
             // Compressed data has more than one form: a copy from elsewhere in a run of zeros is the same.
             Ok(blocks) => assert_eq!(blocks, original, "byte {at}"),
@@ -271,10 +230,7 @@ fn one_changed_byte_is_found_and_placed() {
     }
     let mut changed = file.clone();
     changed[record_at(&file, 8) + 8] ^= 1;
-    assert!(matches!(
-        problem(changed),
-        Era1Problem::TotalDifficulty { .. }
-    ));
+    assert!(matches!(problem(changed), Era1Problem::TotalDifficulty { .. }));
     let mut changed = file.clone();
     changed[record_at(&file, 13) + 8] ^= 1;
     assert!(matches!(problem(changed), Era1Problem::Accumulator { .. }));
@@ -302,21 +258,12 @@ fn structure_is_checked() {
         let (start, end) = (record_at(&file, n), record_at(&file, n + 1));
         let mut changed = file[..start].to_vec();
         changed.extend(&file[end..]);
-        assert!(
-            matches!(problem(changed), Era1Problem::Order { .. }),
-            "record {n}"
-        );
+        assert!(matches!(problem(changed), Era1Problem::Order { .. }), "record {n}");
     }
     // A block left out.
     let mut changed = file[..record_at(&file, 5)].to_vec();
     changed.extend(&file[record_at(&file, 9)..]);
-    assert_eq!(
-        problem(changed),
-        Era1Problem::Number {
-            found: 2,
-            expected: 1
-        }
-    );
+    assert_eq!(problem(changed), Era1Problem::Number { found: 2, expected: 1 });
     // No block at all.
     let mut changed = file[..8].to_vec();
     changed.extend(&file[record_at(&file, 13)..]);
@@ -340,24 +287,11 @@ fn the_writer_takes_only_the_next_block() {
     let chain = encode(&made_up_chain(3));
     let error = Era1Writer::new("test", Vec::new(), 8193).unwrap_err();
     assert!(matches!(error, ExportError::Start { start: 8193 }));
-    assert!(
-        error.to_string().ends_with("start it at block 8192"),
-        "{error}"
-    );
+    assert!(error.to_string().ends_with("start it at block 8192"), "{error}");
 
     let mut writer = Era1Writer::new("test", Cursor::new(Vec::new()), 0).unwrap();
     let error = writer.push(&chain[1], &[0xc0], U256::ZERO).unwrap_err();
-    assert!(
-        matches!(
-            error,
-            ExportError::Order {
-                found: 1,
-                expected: 0,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    assert!(matches!(error, ExportError::Order { found: 1, expected: 0, .. }), "{error}");
     assert!(writer.push(&chain[0][..20], &[0xc0], U256::ZERO).is_err());
     assert!(writer.push(&chain[0], &[0x80], U256::ZERO).is_err());
     assert!(matches!(writer.finish(), Err(ExportError::Empty { .. })));
@@ -371,9 +305,7 @@ fn a_range_becomes_one_file_per_era() {
     let mut total_difficulty = U256::ZERO;
     for block in &chain {
         total_difficulty += block.header.difficulty;
-        exporter
-            .push(&alloy_rlp::encode(block), &[0xc0], total_difficulty)
-            .unwrap();
+        exporter.push(&alloy_rlp::encode(block), &[0xc0], total_difficulty).unwrap();
     }
     let files = exporter.finish().unwrap();
     assert_eq!(files.len(), 2);

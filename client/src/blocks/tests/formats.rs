@@ -31,11 +31,7 @@ fn check_chain(blocks: &[super::RawBlock]) -> B256 {
         assert_eq!(block.index, index as u64);
         let sealed = decode_sealed_block(&block.rlp).unwrap();
         if let Some(parent) = parent {
-            assert_eq!(
-                sealed.header.parent_hash, parent,
-                "block {}",
-                sealed.header.number
-            );
+            assert_eq!(sealed.header.parent_hash, parent, "block {}", sealed.header.number);
         }
         parent = Some(sealed.hash());
         assert_eq!(sealed.hash(), sealed.header.hash_slow());
@@ -52,23 +48,17 @@ fn every_rlp_fixture_reads_to_its_head() {
         (
             "chains/ethtest/chain.rlp",
             600,
-            Some(b256!(
-                "44e3809c9a3cda717f00aea3a9da336d149612c8d5657fbc0028176ef8d94d2a"
-            )),
+            Some(b256!("44e3809c9a3cda717f00aea3a9da336d149612c8d5657fbc0028176ef8d94d2a")),
         ),
         (
             "chains/rpc-compat/chain.rlp",
             54,
-            Some(b256!(
-                "d226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcd7"
-            )),
+            Some(b256!("d226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcd7")),
         ),
         (
             "chains/london/testLondonBlockchain.blocks",
             6,
-            Some(b256!(
-                "03290a909cff32be9ce85f27c50570e9a94212dfb212c15f7a15cbdda70a7abc"
-            )),
+            Some(b256!("03290a909cff32be9ce85f27c50570e9a94212dfb212c15f7a15cbdda70a7abc")),
         ),
         ("chains/fork/common.blocks", 7, None),
         ("chains/fork/fork-outdated.blocks", 11, None),
@@ -109,29 +99,20 @@ fn gzip_is_told_by_content_and_not_by_name() {
     assert_eq!(blocks.len(), 1311);
     let head = b256!("8e8dfbabab379f2459d97ac3ec2c0ccfbbe920edc5c19043b89dc94f9ec2f707");
     assert_eq!(check_chain(&blocks), head);
-    let transactions: usize = blocks
-        .iter()
-        .map(|block| block.decode().unwrap().body.transactions.len())
-        .sum();
+    let transactions: usize =
+        blocks.iter().map(|block| block.decode().unwrap().body.transactions.len()).sum();
     assert_eq!(transactions, 22_258);
 
     // The same bytes under a name that says nothing, and the decompressed ones under one that lies.
     let directory = tempfile::tempdir().unwrap();
     let compressed = fs::read(&path).unwrap();
     let mut plain = Vec::new();
-    GzDecoder::new(&compressed[..])
-        .read_to_end(&mut plain)
-        .unwrap();
+    GzDecoder::new(&compressed[..]).read_to_end(&mut plain).unwrap();
     for (name, data) in [("blocks.dat", &compressed), ("blocks.rlp.gz", &plain)] {
         let path = directory.path().join(name);
         fs::write(&path, data).unwrap();
         let again = all(BlockReader::open(&path)).unwrap();
-        assert!(
-            again
-                .iter()
-                .map(|block| &block.rlp)
-                .eq(blocks.iter().map(|block| &block.rlp))
-        );
+        assert!(again.iter().map(|block| &block.rlp).eq(blocks.iter().map(|block| &block.rlp)));
     }
 }
 
@@ -143,12 +124,7 @@ fn gzip_of_several_members_is_one_stream() {
         file.extend(gzip(&part.concat()));
     }
     let blocks = read(file).unwrap();
-    assert!(
-        blocks
-            .iter()
-            .map(|block| &block.rlp[..])
-            .eq(encoded.iter().map(Vec::as_slice))
-    );
+    assert!(blocks.iter().map(|block| &block.rlp[..]).eq(encoded.iter().map(Vec::as_slice)));
 }
 
 #[test]
@@ -158,12 +134,8 @@ fn hex_lines_are_the_same_blocks() {
     };
     let blocks = all(BlockReader::open(path)).unwrap();
     let line = |block: &super::RawBlock, prefix: &str| prefix.to_owned() + &hex::encode(&block.rlp);
-    let variants = [
-        ("", "\n", ""),
-        ("0x", "\n", "\n\n"),
-        ("0X", "\r\n", "\r\n"),
-        ("0x", "\n\n \t\n", ""),
-    ];
+    let variants =
+        [("", "\n", ""), ("0x", "\n", "\n\n"), ("0X", "\r\n", "\r\n"), ("0x", "\n\n \t\n", "")];
     for (prefix, newline, end) in variants {
         let lines: Vec<_> = blocks.iter().map(|block| line(block, prefix)).collect();
         let text = lines.join(newline) + end;
@@ -176,13 +148,7 @@ fn hex_lines_are_the_same_blocks() {
         }
         // Compressed, and in upper case.
         let upper = gzip(text.to_uppercase().as_bytes());
-        assert!(
-            read(upper)
-                .unwrap()
-                .iter()
-                .map(|b| &b.rlp)
-                .eq(blocks.iter().map(|b| &b.rlp))
-        );
+        assert!(read(upper).unwrap().iter().map(|b| &b.rlp).eq(blocks.iter().map(|b| &b.rlp)));
     }
 }
 
@@ -226,11 +192,6 @@ fn what_is_written_reads_back_byte_for_byte() {
         let is_gzip = fs::read(&path).unwrap().starts_with(&[0x1f, 0x8b]);
         assert_eq!(is_gzip, name.ends_with(".gz"));
         let blocks = all(BlockReader::open(&path)).unwrap();
-        assert!(
-            blocks
-                .iter()
-                .map(|block| &block.rlp[..])
-                .eq(encoded.iter().map(Vec::as_slice))
-        );
+        assert!(blocks.iter().map(|block| &block.rlp[..]).eq(encoded.iter().map(Vec::as_slice)));
     }
 }

@@ -43,11 +43,7 @@ fn files_that_are_not_there_or_cannot_be_read_are_io_errors() {
     let directory = tempfile::tempdir().unwrap();
     let error = BlockReader::open(directory.path().join("missing.rlp")).unwrap_err();
     assert!(error.is_io());
-    assert!(
-        error
-            .to_string()
-            .ends_with("missing.rlp: there is no such file; check the path")
-    );
+    assert!(error.to_string().ends_with("missing.rlp: there is no such file; check the path"));
 
     let file = directory.path().join("file");
     fs::write(&file, "x").unwrap();
@@ -56,12 +52,7 @@ fn files_that_are_not_there_or_cannot_be_read_are_io_errors() {
 
     let error = BlockReader::open(directory.path()).unwrap_err();
     assert!(!error.is_io());
-    assert!(
-        error
-            .to_string()
-            .contains("is a directory without .era1 files"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("is a directory without .era1 files"), "{error}");
 }
 
 #[test]
@@ -124,12 +115,7 @@ fn zeros_and_bombs_are_refused_at_once() {
     }
     let mut reader = BlockReader::from_reader("blocks", Endless(0)).unwrap();
     let error = reader.next().unwrap().unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("found zero bytes at the block at index 0"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("found zero bytes at the block at index 0"), "{error}");
 
     let bomb = [0xff, 0x10, 0, 0, 0, 0, 0, 0, 0];
     let start = io::Cursor::new([encode(&made_up_chain(2)).concat(), bomb.to_vec()].concat());
@@ -137,12 +123,7 @@ fn zeros_and_bombs_are_refused_at_once() {
         BlockReader::from_reader("blocks", io::Read::chain(start, Endless(0))).unwrap();
     assert_eq!(reader.by_ref().take(2).filter(Result::is_ok).count(), 2);
     let error = reader.next().unwrap().unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("claims to be 1152921504606846976 bytes long"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("claims to be 1152921504606846976 bytes long"), "{error}");
 
     // The same in hex, and in gzip.
     says(
@@ -169,30 +150,18 @@ fn a_cut_block_is_counted_out() {
     says(file[..file.len() - 7].to_vec(), 2, &expected);
     // Within the length.
     let cut = file.len() - last + 1;
-    says(
-        file[..cut].to_vec(),
-        2,
-        "1 of its 3 bytes are there, 2 are missing",
-    );
+    says(file[..cut].to_vec(), 2, "1 of the 3 bytes that state it are there");
 
     let mut gz = GzEncoder::new(Vec::new(), Compression::fast());
     gz.write_all(&file).unwrap();
     let gz = gz.finish().unwrap();
     let (_, error) = until_error(gz[..gz.len() / 2].to_vec());
-    assert!(
-        error
-            .to_string()
-            .contains("gzip data is damaged or cut off"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("gzip data is damaged or cut off"), "{error}");
     let mut damaged = gz.clone();
     let crc = gz.len() - 8;
     damaged[crc] ^= 1;
     let (_, error) = until_error(damaged);
-    assert!(
-        error.to_string().contains("gzip data is damaged"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("gzip data is damaged"), "{error}");
 }
 
 #[test]
@@ -221,33 +190,17 @@ fn hex_mistakes_have_line_and_column() {
 
     let mut bad = lines[1].clone();
     bad.replace_range(100..101, "g");
-    says(
-        change(bad),
-        1,
-        "found 'g' in line 3, column 103, a hex digit was expected",
-    );
+    says(change(bad), 1, "found 'g' in line 3, column 103, a hex digit was expected");
     let mut bad = lines[1].clone();
     bad.replace_range(3..4, "?");
-    says(
-        change(bad),
-        1,
-        "found '?' in line 3, column 6, a hex digit was expected",
-    );
+    says(change(bad), 1, "found '?' in line 3, column 6, a hex digit was expected");
     for cut in [1, 2, 77] {
         let left = digits - cut;
         let expected = format!("line 3 has {left} hex digits, {digits} were expected");
         says(change(lines[1][..left].to_owned()), 1, &expected);
     }
-    says(
-        change(lines[1][..4].to_owned()),
-        1,
-        "line 3 has 4 hex digits, 6 were expected",
-    );
-    says(
-        change(lines[1].clone() + "00"),
-        1,
-        "line 3 goes on after the",
-    );
+    says(change(lines[1][..4].to_owned()), 1, "line 3 has 4 hex digits, 6 were expected");
+    says(change(lines[1].clone() + "00"), 1, "line 3 goes on after the");
     says(change(lines[1].clone() + "!"), 1, "found '!' in line 3");
     says(lines[2][..digits - 1].to_owned(), 0, "line 1 has");
     says("0x", 0, "line 1 has 0 hex digits");
@@ -261,12 +214,7 @@ fn a_block_that_does_not_decode_is_placed() {
     let at = blocks[1]
         .windows(2)
         .position(|pair| pair == [0x25, 0x07])
-        .unwrap_or_else(|| {
-            blocks[1]
-                .windows(2)
-                .position(|pair| pair == [0x26, 0x07])
-                .unwrap()
-        });
+        .unwrap_or_else(|| blocks[1].windows(2).position(|pair| pair == [0x26, 0x07]).unwrap());
     blocks[1][at] = 0x05;
     let raw = read(blocks.concat()).unwrap();
     let error = raw[1].decode().unwrap_err();

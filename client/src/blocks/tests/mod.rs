@@ -22,25 +22,15 @@ fn all(reader: Result<BlockReader, BlockFileError>) -> Result<Vec<RawBlock>, Blo
 
 /// All blocks of bytes whose format is to be detected.
 fn read(bytes: impl AsRef<[u8]> + Send + 'static) -> Result<Vec<RawBlock>, BlockFileError> {
-    all(BlockReader::from_reader(
-        "test",
-        std::io::Cursor::new(bytes),
-    ))
+    all(BlockReader::from_reader("test", std::io::Cursor::new(bytes)))
 }
 
 /// A chain of blocks that has a bit of everything but is not valid beyond its encoding.
 fn made_up_chain(length: u64) -> Vec<Block<TxEnvelope>> {
     let signature = Signature::new(U256::from(7), U256::from(9), true);
-    let legacy = TxLegacy {
-        chain_id: Some(1),
-        nonce: 300,
-        gas_limit: 21_000,
-        ..Default::default()
-    };
-    let pre_eip155 = TxLegacy {
-        input: vec![5; 70].into(),
-        ..Default::default()
-    };
+    let legacy =
+        TxLegacy { chain_id: Some(1), nonce: 300, gas_limit: 21_000, ..Default::default() };
+    let pre_eip155 = TxLegacy { input: vec![5; 70].into(), ..Default::default() };
     let dynamic = TxEip1559 {
         chain_id: 1,
         to: TxKind::Call(Address::repeat_byte(3)),
@@ -73,13 +63,8 @@ fn made_up_chain(length: u64) -> Vec<Block<TxEnvelope>> {
             body.ommers = vec![header.clone()];
             header.base_fee_per_gas = Some(7);
             header.withdrawals_root = Some(B256::ZERO);
-            body.withdrawals = Some(
-                vec![Withdrawal {
-                    amount: number,
-                    ..Default::default()
-                }]
-                .into(),
-            );
+            body.withdrawals =
+                Some(vec![Withdrawal { amount: number, ..Default::default() }].into());
         }
         parent_hash = header.hash_slow();
         Block { header, body }

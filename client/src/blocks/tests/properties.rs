@@ -23,11 +23,7 @@ static FILES: LazyLock<[Vec<u8>; 3]> = LazyLock::new(|| {
         total_difficulty += block.header.difficulty;
         era1.push(rlp, &[0xc0], total_difficulty).unwrap();
     }
-    [
-        BLOCKS.concat(),
-        hex.join("\n").into_bytes(),
-        era1.finish().unwrap().0,
-    ]
+    [BLOCKS.concat(), hex.join("\n").into_bytes(), era1.finish().unwrap().0]
 });
 
 const FORMATS: [Format; 3] = [Format::Rlp, Format::Hex, Format::Era1];

@@ -16,24 +16,16 @@ fn signature() -> Signature {
 
 fn transfer(input: usize) -> TxEnvelope {
     let to = TxKind::Call(Address::ZERO);
-    TxLegacy {
-        to,
-        input: vec![1; input].into(),
-        ..TxLegacy::default()
-    }
-    .into_signed(signature())
-    .into()
+    TxLegacy { to, input: vec![1; input].into(), ..TxLegacy::default() }
+        .into_signed(signature())
+        .into()
 }
 
 fn with_blobs(count: usize) -> TxEnvelope {
     let blob_versioned_hashes = vec![B256::right_padding_from(&[1]); count];
-    TxEip4844 {
-        chain_id: 1,
-        blob_versioned_hashes,
-        ..TxEip4844::default()
-    }
-    .into_signed(signature())
-    .into()
+    TxEip4844 { chain_id: 1, blob_versioned_hashes, ..TxEip4844::default() }
+        .into_signed(signature())
+        .into()
 }
 
 /// A block whose header names its body.
@@ -41,22 +33,12 @@ fn block(network: &str, transactions: Vec<TxEnvelope>) -> Block<TxEnvelope> {
     let mut header = block_at(&chain(network), 100, 1_000_000).into_inner();
     header.transactions_root = proofs::calculate_transaction_root(&transactions);
     let withdrawals = header.withdrawals_root.map(|_| Withdrawals::default());
-    Block::new(
-        header,
-        BlockBody {
-            transactions,
-            ommers: vec![],
-            withdrawals,
-        },
-    )
+    Block::new(header, BlockBody { transactions, ommers: vec![], withdrawals })
 }
 
 fn check(network: &str, block: &Block<TxEnvelope>) -> Result<(), ConsensusError> {
     let spec = chain(network);
-    check_body(
-        &rules_at(&spec, block.header.number, block.header.timestamp),
-        block,
-    )
+    check_body(&rules_at(&spec, block.header.number, block.header.timestamp), block)
 }
 
 #[test]
@@ -77,20 +59,14 @@ fn roots_must_match() {
     wrong.header.transactions_root = EMPTY_ROOT_HASH;
     assert_eq!(
         check("Shanghai", &wrong),
-        Err(ConsensusError::TransactionsRoot {
-            found: EMPTY_ROOT_HASH,
-            expected
-        })
+        Err(ConsensusError::TransactionsRoot { found: EMPTY_ROOT_HASH, expected })
     );
     let mut wrong = block("Frontier", vec![]);
     wrong.body.ommers = vec![Header::default()];
     let expected = proofs::calculate_ommers_root(&wrong.body.ommers);
     assert_eq!(
         check("Frontier", &wrong),
-        Err(ConsensusError::OmmersHash {
-            found: EMPTY_OMMER_ROOT_HASH,
-            expected
-        })
+        Err(ConsensusError::OmmersHash { found: EMPTY_OMMER_ROOT_HASH, expected })
     );
     let mut wrong = block("Shanghai", vec![]);
     let withdrawals = vec![Withdrawal::default()];
@@ -98,10 +74,7 @@ fn roots_must_match() {
     wrong.body.withdrawals = Some(withdrawals.into());
     assert_eq!(
         check("Shanghai", &wrong),
-        Err(ConsensusError::WithdrawalsRoot {
-            found: EMPTY_ROOT_HASH,
-            expected
-        })
+        Err(ConsensusError::WithdrawalsRoot { found: EMPTY_ROOT_HASH, expected })
     );
 }
 
@@ -109,25 +82,16 @@ fn roots_must_match() {
 fn withdrawals_come_with_shanghai() {
     let mut without = block("Shanghai", vec![]);
     without.body.withdrawals = None;
-    assert_eq!(
-        check("Shanghai", &without),
-        Err(ConsensusError::WithdrawalsMissing)
-    );
+    assert_eq!(check("Shanghai", &without), Err(ConsensusError::WithdrawalsMissing));
     let mut with = block("Paris", vec![]);
     with.body.withdrawals = Some(Withdrawals::default());
-    assert_eq!(
-        check("Paris", &with),
-        Err(ConsensusError::WithdrawalsUnexpected { found: 0 })
-    );
+    assert_eq!(check("Paris", &with), Err(ConsensusError::WithdrawalsUnexpected { found: 0 }));
 }
 
 #[test]
 fn an_invalid_transaction_is_named() {
     let wrong = block("Shanghai", vec![transfer(0), with_blobs(1)]);
-    let source = TransactionError::TypeNotActive {
-        tx_type: 3,
-        fork: EthereumHardfork::Cancun,
-    };
+    let source = TransactionError::TypeNotActive { tx_type: 3, fork: EthereumHardfork::Cancun };
     let error = ConsensusError::Transaction { index: 1, source };
     assert_eq!(
         error.to_string(),
@@ -144,10 +108,7 @@ fn blob_gas_is_that_of_the_blobs() {
     right.header.blob_gas_used = Some(0);
     assert_eq!(
         check("Cancun", &right),
-        Err(ConsensusError::BlobGasUsed {
-            found: 0,
-            expected: 3 * 131_072
-        })
+        Err(ConsensusError::BlobGasUsed { found: 0, expected: 3 * 131_072 })
     );
 }
 
@@ -161,19 +122,14 @@ fn encoding_is_limited_in_osaka() {
         .map(|input| block("Osaka", vec![transfer(input)]))
         .find(|block| Block::rlp_length_for(&block.header, &block.body) <= MAX_RLP_BLOCK_SIZE);
     let fitting = fitting.expect("some size fits");
-    assert_eq!(
-        Block::rlp_length_for(&fitting.header, &fitting.body),
-        MAX_RLP_BLOCK_SIZE
-    );
+    assert_eq!(Block::rlp_length_for(&fitting.header, &fitting.body), MAX_RLP_BLOCK_SIZE);
     assert_eq!(check("Osaka", &fitting), Ok(()));
     let TxEnvelope::Legacy(tx) = &fitting.body.transactions[0] else {
         panic!("a legacy transaction")
     };
     let over = block("Osaka", vec![transfer(tx.tx().input.len() + 1)]);
-    let expected = ConsensusError::BlockTooLarge {
-        found: MAX_RLP_BLOCK_SIZE + 1,
-        max: MAX_RLP_BLOCK_SIZE,
-    };
+    let expected =
+        ConsensusError::BlockTooLarge { found: MAX_RLP_BLOCK_SIZE + 1, max: MAX_RLP_BLOCK_SIZE };
     assert_eq!(check("Osaka", &over), Err(expected));
     let before = block("Prague", over.body.transactions);
     assert_eq!(check("Prague", &before), Ok(()));

@@ -22,10 +22,7 @@ impl<'a> Tree<'a> {
     pub(super) fn new(spec: &'a ChainSpec) -> Self {
         let genesis = spec.genesis_header().clone();
         let entry = (Ancestor::new(genesis.clone(), &[]), genesis.difficulty);
-        Self {
-            spec,
-            blocks: [(genesis.hash(), entry)].into_iter().collect(),
-        }
+        Self { spec, blocks: [(genesis.hash(), entry)].into_iter().collect() }
     }
 
     /// Checks a block and adds it. Its hash and total difficulty, or why it is invalid.
@@ -49,8 +46,7 @@ impl<'a> Tree<'a> {
             .map_err(|error| error.to_string())?;
         let total = difficulty + header.difficulty;
         let hash = header.hash();
-        self.blocks
-            .insert(hash, (Ancestor::new(header, &block.body.ommers), total));
+        self.blocks.insert(hash, (Ancestor::new(header, &block.body.ommers), total));
         Ok((hash, total))
     }
 
@@ -105,31 +101,19 @@ fn mainnet_s_first_thousand() {
 #[test]
 fn every_fork_from_frontier_to_muir_glacier() {
     let head = b256!("8e8dfbabab379f2459d97ac3ec2c0ccfbbe920edc5c19043b89dc94f9ec2f707");
-    follows(
-        "chains/condense/foundation.conf.json",
-        "chains/condense/export.rlp.gz",
-        head,
-    );
+    follows("chains/condense/foundation.conf.json", "chains/condense/export.rlp.gz", head);
 }
 
 #[test]
 fn every_fork_from_shanghai_to_prague() {
     let head = b256!("44e3809c9a3cda717f00aea3a9da336d149612c8d5657fbc0028176ef8d94d2a");
-    follows(
-        "chains/ethtest/genesis.json",
-        "chains/ethtest/chain.rlp",
-        head,
-    );
+    follows("chains/ethtest/genesis.json", "chains/ethtest/chain.rlp", head);
 }
 
 #[test]
 fn every_fork_from_frontier_to_osaka() {
     let head = b256!("d226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcd7");
-    let ommers = follows(
-        "chains/rpc-compat/genesis.json",
-        "chains/rpc-compat/chain.rlp",
-        head,
-    );
+    let ommers = follows("chains/rpc-compat/genesis.json", "chains/rpc-compat/chain.rlp", head);
     assert!(ommers.is_none_or(|ommers| ommers == 18), "{ommers:?}");
 }
 
@@ -157,11 +141,7 @@ fn two_branches_of_a_fork() {
         let mut tree = Tree::new(&spec);
         tree.follow(&common);
         let head = tree.follow(&blocks).to_string();
-        let expected = if branch == "outdated" {
-            "0xfee4cb23"
-        } else {
-            "0xba10c781"
-        };
+        let expected = if branch == "outdated" { "0xfee4cb23" } else { "0xba10c781" };
         assert!(head.starts_with(expected), "{head}");
     }
 }
@@ -211,9 +191,6 @@ fn mainnet_s_first_era() {
 #[test]
 fn sepolia_s_first_two_eras() {
     let head = b256!("c78ee2bdde8cab9c2c3d23214f2dbc6a4ab63fefa2510b12004bfa9538f2f442");
-    let files = [
-        "era1/sepolia-00000-643a00f7.era1",
-        "era1/sepolia-00001-f3ea493e.era1",
-    ];
+    let files = ["era1/sepolia-00000-643a00f7.era1", "era1/sepolia-00001-f3ea493e.era1"];
     era1_follows("sepolia", &files, head, 0);
 }

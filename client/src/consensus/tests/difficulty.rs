@@ -74,11 +74,7 @@ fn difficulty_has_a_floor_and_no_ceiling_to_fall_over() {
         ommers_hash: EMPTY_OMMER_ROOT_HASH,
         ..Header::default()
     };
-    let hard = Header {
-        difficulty: U256::MAX,
-        number: u64::MAX,
-        ..easy.clone()
-    };
+    let hard = Header { difficulty: U256::MAX, number: u64::MAX, ..easy.clone() };
     for network in ["Frontier", "Homestead", "Byzantium", "London"] {
         let spec = chain(network);
         assert_eq!(
@@ -86,10 +82,6 @@ fn difficulty_has_a_floor_and_no_ceiling_to_fall_over() {
             MIN_DIFFICULTY,
             "{network}"
         );
-        assert_eq!(
-            next_difficulty(&rules_at(&spec, 1, 1), &hard, 1),
-            U256::MAX,
-            "{network}"
-        );
+        assert_eq!(next_difficulty(&rules_at(&spec, 1, 1), &hard, 1), U256::MAX, "{network}");
     }
 }

@@ -62,17 +62,11 @@ fn parent_number_and_time_must_follow() {
         );
         assert_eq!(
             changed(network, |h| h.number = 102),
-            Err(ConsensusError::Number {
-                found: 102,
-                expected: 101
-            })
+            Err(ConsensusError::Number { found: 102, expected: 101 })
         );
         assert_eq!(
             changed(network, |h| h.timestamp = 1_000_000),
-            Err(ConsensusError::Timestamp {
-                found: 1_000_000,
-                parent: 1_000_000
-            })
+            Err(ConsensusError::Timestamp { found: 1_000_000, parent: 1_000_000 })
         );
     }
 }
@@ -81,27 +75,17 @@ fn parent_number_and_time_must_follow() {
 fn nothing_follows_the_last_number() {
     let spec = chain("Frontier");
     let parent = block_at(&spec, u64::MAX, 1);
-    let header = Header {
-        parent_hash: parent.hash(),
-        number: 0,
-        timestamp: 2,
-        ..Header::default()
-    };
+    let header =
+        Header { parent_hash: parent.hash(), number: 0, timestamp: 2, ..Header::default() };
     assert_eq!(
         check_header(&spec.rules(0, 2, false), &parent, &header),
-        Err(ConsensusError::Number {
-            found: 0,
-            expected: 0
-        })
+        Err(ConsensusError::Number { found: 0, expected: 0 })
     );
 }
 
 #[test]
 fn extra_data_has_at_most_32_bytes() {
-    assert_eq!(
-        changed("Cancun", |h| h.extra_data = vec![1; 32].into()),
-        Ok(())
-    );
+    assert_eq!(changed("Cancun", |h| h.extra_data = vec![1; 32].into()), Ok(()));
     assert_eq!(
         changed("Frontier", |h| h.extra_data = vec![1; 33].into()),
         Err(ConsensusError::ExtraDataTooLong { found: 33, max: 32 })
@@ -112,10 +96,7 @@ fn extra_data_has_at_most_32_bytes() {
 fn dao_fork_prescribes_extra_data_for_ten_blocks() {
     let mark = Bytes::from_static(b"dao-hard-fork");
     let forks = |support| {
-        Forks::up_to(EthereumHardfork::Homestead).with_dao(Some(DaoFork {
-            block: 101,
-            support,
-        }))
+        Forks::up_to(EthereumHardfork::Homestead).with_dao(Some(DaoFork { block: 101, support }))
     };
     for (support, parent, with_mark, without) in [
         (true, 99, true, true),
@@ -131,28 +112,13 @@ fn dao_fork_prescribes_extra_data_for_ten_blocks() {
         let parent = block_at(&spec, parent, 1_000_000);
         let marked = changed_on(&spec, &parent, |h| h.extra_data = mark.clone());
         let unmarked = changed_on(&spec, &parent, |_| {});
-        assert_eq!(
-            marked.is_ok(),
-            with_mark,
-            "{support} {} {marked:?}",
-            parent.number
-        );
-        assert_eq!(
-            unmarked.is_ok(),
-            without,
-            "{support} {} {unmarked:?}",
-            parent.number
-        );
+        assert_eq!(marked.is_ok(), with_mark, "{support} {} {marked:?}", parent.number);
+        assert_eq!(unmarked.is_ok(), without, "{support} {} {unmarked:?}", parent.number);
         if !with_mark {
             assert_eq!(marked, Err(ConsensusError::DaoExtraDataForbidden));
         }
         if !without {
-            assert_eq!(
-                unmarked,
-                Err(ConsensusError::DaoExtraDataMissing {
-                    found: Bytes::new()
-                })
-            );
+            assert_eq!(unmarked, Err(ConsensusError::DaoExtraDataMissing { found: Bytes::new() }));
         }
     }
 }
@@ -164,11 +130,7 @@ fn gas_limit_moves_by_less_than_a_1024th() {
         assert_eq!(changed("Frontier", |h| h.gas_limit = limit), Ok(()));
     }
     for limit in [8_000_000 - bound, 8_000_000 + bound] {
-        let expected = ConsensusError::GasLimitChange {
-            found: limit,
-            parent: 8_000_000,
-            bound,
-        };
+        let expected = ConsensusError::GasLimitChange { found: limit, parent: 8_000_000, bound };
         assert_eq!(changed("Prague", |h| h.gas_limit = limit), Err(expected));
     }
 }
@@ -177,34 +139,23 @@ fn gas_limit_moves_by_less_than_a_1024th() {
 fn gas_limit_is_bounded() {
     let spec = chain("Frontier");
     let parent_with = |gas_limit| {
-        Header {
-            gas_limit,
-            gas_used: 0,
-            ..block_at(&spec, 100, 1_000_000).into_inner()
-        }
-        .seal_slow()
+        Header { gas_limit, gas_used: 0, ..block_at(&spec, 100, 1_000_000).into_inner() }
+            .seal_slow()
     };
     let least = parent_with(MIN_GAS_LIMIT + 4);
     assert_eq!(
-        changed_on(&spec, &least, |h| (h.gas_limit, h.gas_used) =
-            (MIN_GAS_LIMIT + 1, 0)),
+        changed_on(&spec, &least, |h| (h.gas_limit, h.gas_used) = (MIN_GAS_LIMIT + 1, 0)),
         Ok(())
     );
     assert_eq!(
         changed_on(&spec, &least, |h| h.gas_limit = MIN_GAS_LIMIT - 1),
-        Err(ConsensusError::GasLimitTooLow {
-            found: MIN_GAS_LIMIT - 1,
-            min: MIN_GAS_LIMIT
-        })
+        Err(ConsensusError::GasLimitTooLow { found: MIN_GAS_LIMIT - 1, min: MIN_GAS_LIMIT })
     );
     let most = parent_with(MAX_GAS_LIMIT);
     assert_eq!(changed_on(&spec, &most, |_| {}), Ok(()));
     assert_eq!(
         changed_on(&spec, &most, |h| h.gas_limit = MAX_GAS_LIMIT + 1),
-        Err(ConsensusError::GasLimitTooHigh {
-            found: MAX_GAS_LIMIT + 1,
-            max: MAX_GAS_LIMIT
-        })
+        Err(ConsensusError::GasLimitTooHigh { found: MAX_GAS_LIMIT + 1, max: MAX_GAS_LIMIT })
     );
 }
 
@@ -219,10 +170,7 @@ fn gas_limit_doubles_where_london_begins() {
     header.gas_limit = 8_000_000;
     assert!(matches!(
         check_header(&rules, &parent, &header),
-        Err(ConsensusError::GasLimitChange {
-            parent: 16_000_000,
-            ..
-        })
+        Err(ConsensusError::GasLimitChange { parent: 16_000_000, .. })
     ));
 }
 
@@ -231,29 +179,20 @@ fn gas_used_stays_within_the_limit() {
     assert_eq!(changed("London", |h| h.gas_used = h.gas_limit), Ok(()));
     assert_eq!(
         changed("London", |h| h.gas_used = h.gas_limit + 1),
-        Err(ConsensusError::GasUsedAboveLimit {
-            found: 8_000_001,
-            gas_limit: 8_000_000
-        })
+        Err(ConsensusError::GasUsedAboveLimit { found: 8_000_001, gas_limit: 8_000_000 })
     );
 }
 
 #[test]
 fn difficulty_must_be_the_calculated_one() {
     let result = changed("Byzantium", |h| h.difficulty += U256::ONE);
-    assert!(
-        matches!(result, Err(ConsensusError::Difficulty { .. })),
-        "{result:?}"
-    );
+    assert!(matches!(result, Err(ConsensusError::Difficulty { .. })), "{result:?}");
 }
 
 #[test]
 fn proof_of_work_ends_at_the_merge() {
     let result = changed("London", |h| h.difficulty = U256::ZERO);
-    assert!(
-        matches!(result, Err(ConsensusError::ProofOfStakeBeforeMerge { .. })),
-        "{result:?}"
-    );
+    assert!(matches!(result, Err(ConsensusError::ProofOfStakeBeforeMerge { .. })), "{result:?}");
     for network in ["Paris", "Osaka"] {
         assert_eq!(
             changed(network, |h| h.difficulty = U256::ONE),
@@ -275,10 +214,7 @@ fn proof_of_work_ends_at_the_merge() {
 fn base_fee_follows_from_the_parent() {
     assert!(matches!(
         changed("London", |h| h.base_fee_per_gas = Some(1)),
-        Err(ConsensusError::BaseFee {
-            found: 1,
-            expected: 1_000_000_000
-        })
+        Err(ConsensusError::BaseFee { found: 1, expected: 1_000_000_000 })
     ));
 }
 
@@ -286,38 +222,22 @@ fn base_fee_follows_from_the_parent() {
 fn fields_come_with_their_fork() {
     type Field = (&'static str, EthereumHardfork, fn(&mut Header, bool));
     let fields: [Field; 8] = [
-        ("base fee", EthereumHardfork::London, |h, on| {
-            h.base_fee_per_gas = on.then_some(7)
-        }),
+        ("base fee", EthereumHardfork::London, |h, on| h.base_fee_per_gas = on.then_some(7)),
         ("withdrawals root", EthereumHardfork::Shanghai, |h, on| {
             h.withdrawals_root = on.then_some(B256::ZERO)
         }),
-        ("blob gas used", EthereumHardfork::Cancun, |h, on| {
-            h.blob_gas_used = on.then_some(0)
+        ("blob gas used", EthereumHardfork::Cancun, |h, on| h.blob_gas_used = on.then_some(0)),
+        ("excess blob gas", EthereumHardfork::Cancun, |h, on| h.excess_blob_gas = on.then_some(0)),
+        ("parent beacon block root", EthereumHardfork::Cancun, |h, on| {
+            h.parent_beacon_block_root = on.then_some(B256::ZERO);
         }),
-        ("excess blob gas", EthereumHardfork::Cancun, |h, on| {
-            h.excess_blob_gas = on.then_some(0)
-        }),
-        (
-            "parent beacon block root",
-            EthereumHardfork::Cancun,
-            |h, on| {
-                h.parent_beacon_block_root = on.then_some(B256::ZERO);
-            },
-        ),
         ("requests hash", EthereumHardfork::Prague, |h, on| {
             h.requests_hash = on.then_some(B256::ZERO)
         }),
-        (
-            "block access list hash",
-            EthereumHardfork::Amsterdam,
-            |h, on| {
-                h.block_access_list_hash = on.then_some(B256::ZERO);
-            },
-        ),
-        ("slot number", EthereumHardfork::Amsterdam, |h, on| {
-            h.slot_number = on.then_some(1)
+        ("block access list hash", EthereumHardfork::Amsterdam, |h, on| {
+            h.block_access_list_hash = on.then_some(B256::ZERO);
         }),
+        ("slot number", EthereumHardfork::Amsterdam, |h, on| h.slot_number = on.then_some(1)),
     ];
     for (field, fork, set) in fields {
         for network in NETWORKS {
@@ -327,11 +247,7 @@ fn fields_come_with_their_fork() {
             } else {
                 ConsensusError::UnexpectedField { field, fork }
             };
-            assert_eq!(
-                changed(network, |h| set(h, !active)),
-                Err(expected),
-                "{network}"
-            );
+            assert_eq!(changed(network, |h| set(h, !active)), Err(expected), "{network}");
         }
     }
 }
@@ -349,16 +265,10 @@ fn blob_gas_is_whole_blobs_within_the_schedule() {
     }
     assert_eq!(
         changed("Cancun", |h| h.blob_gas_used = Some(1)),
-        Err(ConsensusError::BlobGasNotMultiple {
-            found: 1,
-            per_blob: DATA_GAS_PER_BLOB
-        })
+        Err(ConsensusError::BlobGasNotMultiple { found: 1, per_blob: DATA_GAS_PER_BLOB })
     );
     assert_eq!(
         changed("Cancun", |h| h.excess_blob_gas = Some(1)),
-        Err(ConsensusError::ExcessBlobGas {
-            found: 1,
-            expected: 0
-        })
+        Err(ConsensusError::ExcessBlobGas { found: 1, expected: 0 })
     );
 }

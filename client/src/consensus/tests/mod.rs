@@ -36,11 +36,7 @@ fn block_at(spec: &ChainSpec, number: u64, timestamp: u64) -> Sealed<Header> {
         gas_limit: 8_000_000,
         gas_used: 4_000_000,
         parent_hash: keccak256(number.to_be_bytes()),
-        difficulty: if rules.merged {
-            U256::ZERO
-        } else {
-            U256::from(10_000_000u64)
-        },
+        difficulty: if rules.merged { U256::ZERO } else { U256::from(10_000_000u64) },
         ..Header::default()
     };
     add_fork_fields(&rules, &mut header);
@@ -49,11 +45,7 @@ fn block_at(spec: &ChainSpec, number: u64, timestamp: u64) -> Sealed<Header> {
 
 /// The rules of a block of a chain that is past the merge from its start, or never.
 fn rules_at(spec: &ChainSpec, number: u64, timestamp: u64) -> Rules<'_> {
-    spec.rules(
-        number,
-        timestamp,
-        spec.terminal_total_difficulty().is_some(),
-    )
+    spec.rules(number, timestamp, spec.terminal_total_difficulty().is_some())
 }
 
 /// A valid block on top of `parent`, `seconds` later.
@@ -84,21 +76,16 @@ fn child_of<'a>(spec: &'a ChainSpec, parent: &Sealed<Header>, seconds: u64) -> (
 }
 
 fn add_fork_fields(rules: &Rules<'_>, header: &mut Header) {
+    let number = header.number;
     let from = |fork, value| rules.is(fork).then_some(value);
     header.base_fee_per_gas = from(EthereumHardfork::London, 1_000_000_000);
-    header.withdrawals_root = rules
-        .is(EthereumHardfork::Shanghai)
-        .then_some(alloy_consensus::EMPTY_ROOT_HASH);
+    header.withdrawals_root =
+        rules.is(EthereumHardfork::Shanghai).then_some(alloy_consensus::EMPTY_ROOT_HASH);
     header.blob_gas_used = from(EthereumHardfork::Cancun, 0);
     header.excess_blob_gas = from(EthereumHardfork::Cancun, 0);
     header.parent_beacon_block_root = rules.is(EthereumHardfork::Cancun).then_some(B256::ZERO);
-    header.requests_hash = rules
-        .is(EthereumHardfork::Prague)
-        .then_some(alloy_eips::eip7685::EMPTY_REQUESTS_HASH);
+    header.requests_hash =
+        rules.is(EthereumHardfork::Prague).then_some(alloy_eips::eip7685::EMPTY_REQUESTS_HASH);
     header.block_access_list_hash = rules.is(EthereumHardfork::Amsterdam).then_some(B256::ZERO);
-    header.slot_number = from(EthereumHardfork::Amsterdam, number_as_slot(header));
-}
-
-const fn number_as_slot(header: &Header) -> u64 {
-    header.number
+    header.slot_number = from(EthereumHardfork::Amsterdam, number);
 }

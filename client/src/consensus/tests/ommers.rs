@@ -42,10 +42,7 @@ fn reason(result: Result<(), ConsensusError>) -> OmmerError {
 }
 
 fn without_ommers(blocks: &[Sealed<Header>]) -> Vec<Ancestor> {
-    blocks
-        .iter()
-        .map(|block| Ancestor::new(block.clone(), &[]))
-        .collect()
+    blocks.iter().map(|block| Ancestor::new(block.clone(), &[])).collect()
 }
 
 #[test]
@@ -58,12 +55,9 @@ fn an_ommer_s_parent_is_two_to_seven_generations_back() {
             let parent = &blocks[10 - back];
             let result = check(&spec, &ancestors, &[ommer_on(&spec, parent, 1)]);
             match back {
-                1 => assert_eq!(
-                    reason(result),
-                    OmmerError::SiblingOfBlock {
-                        parent: parent.hash()
-                    }
-                ),
+                1 => {
+                    assert_eq!(reason(result), OmmerError::SiblingOfBlock { parent: parent.hash() })
+                }
                 2..=OMMER_GENERATIONS => assert_eq!(result, Ok(()), "{network} {back}"),
                 _ => {
                     let expected = OmmerError::UnknownParent {
@@ -81,17 +75,12 @@ fn an_ommer_s_parent_is_two_to_seven_generations_back() {
 fn at_most_two_and_none_after_the_merge() {
     let spec = chain("Frontier");
     let blocks = ten_blocks(&spec);
-    let ommers: Vec<_> = (1..=3)
-        .map(|who| ommer_on(&spec, &blocks[7], who))
-        .collect();
+    let ommers: Vec<_> = (1..=3).map(|who| ommer_on(&spec, &blocks[7], who)).collect();
     let ancestors = without_ommers(&blocks);
     assert_eq!(check(&spec, &ancestors, &ommers[..2]), Ok(()));
     assert_eq!(
         check(&spec, &ancestors, &ommers),
-        Err(ConsensusError::TooManyOmmers {
-            found: 3,
-            max: MAX_OMMERS
-        })
+        Err(ConsensusError::TooManyOmmers { found: 3, max: MAX_OMMERS })
     );
     let merged = chain("Paris");
     let blocks = ten_blocks(&merged);
@@ -116,15 +105,9 @@ fn neither_an_ancestor_nor_included_before() {
         reason(check(&spec, &ancestors, &[ommer.clone(), ommer.clone()])),
         OmmerError::AlreadyIncluded
     );
-    assert_eq!(
-        check(&spec, &ancestors, std::slice::from_ref(&ommer)),
-        Ok(())
-    );
+    assert_eq!(check(&spec, &ancestors, std::slice::from_ref(&ommer)), Ok(()));
     ancestors[8].ommers.push(ommer.hash_slow());
-    assert_eq!(
-        reason(check(&spec, &ancestors, &[ommer])),
-        OmmerError::AlreadyIncluded
-    );
+    assert_eq!(reason(check(&spec, &ancestors, &[ommer])), OmmerError::AlreadyIncluded);
 }
 
 #[test]
@@ -158,10 +141,7 @@ fn ancestors_must_be_the_block_s_own() {
     let ommer = ommer_on(&spec, &blocks[7], 1);
     assert_eq!(
         check_ommers(&rules, &header, &[ommer], &ancestors),
-        Err(ConsensusError::ParentHash {
-            found: B256::ZERO,
-            expected: blocks[9].hash()
-        })
+        Err(ConsensusError::ParentHash { found: B256::ZERO, expected: blocks[9].hash() })
     );
 }
 
@@ -179,8 +159,7 @@ fn recent_ancestors_are_seven_and_linked() {
     // A block of another branch starts anew.
     recent.push(Ancestor::new(block_at(&spec, 50, 1), &[]));
     assert!(!recent.is_complete());
-    let genesis: RecentAncestors = [Ancestor::new(spec.genesis_header().clone(), &[])]
-        .into_iter()
-        .collect();
+    let genesis: RecentAncestors =
+        [Ancestor::new(spec.genesis_header().clone(), &[])].into_iter().collect();
     assert!(genesis.is_complete());
 }

@@ -35,11 +35,7 @@ impl Item {
 
     pub(super) fn decode_exact(mut bytes: &[u8]) -> alloy_rlp::Result<Self> {
         let item = Self::decode(&mut bytes)?;
-        if bytes.is_empty() {
-            Ok(item)
-        } else {
-            Err(alloy_rlp::Error::UnexpectedLength)
-        }
+        if bytes.is_empty() { Ok(item) } else { Err(alloy_rlp::Error::UnexpectedLength) }
     }
 }
 
@@ -55,9 +51,8 @@ impl Encodable for Item {
 impl Decodable for Item {
     fn decode(buf: &mut &[u8]) -> alloy_rlp::Result<Self> {
         let header = Header::decode(buf)?;
-        let (mut payload, rest) = buf
-            .split_at_checked(header.payload_length)
-            .ok_or(alloy_rlp::Error::InputTooShort)?;
+        let (mut payload, rest) =
+            buf.split_at_checked(header.payload_length).ok_or(alloy_rlp::Error::InputTooShort)?;
         *buf = rest;
         if !header.list {
             return Ok(Self::String(payload.to_vec()));
@@ -82,11 +77,9 @@ fn rlp_vectors() {
             checked += 1;
             match test["in"].as_str() {
                 Some("INVALID") => assert!(decoded.is_err(), "{path} {name}: {decoded:?}"),
-                Some("VALID") => assert_eq!(
-                    alloy_rlp::encode(decoded.expect(&name)),
-                    encoded,
-                    "{path} {name}"
-                ),
+                Some("VALID") => {
+                    assert_eq!(alloy_rlp::encode(decoded.expect(&name)), encoded, "{path} {name}")
+                }
                 _ => {
                     let item = Item::from_json(&test["in"]);
                     assert_eq!(alloy_rlp::encode(&item), encoded, "{path} {name}");

@@ -114,10 +114,9 @@ fn run(name: &str, test: &BlockchainTest, counts: &mut Counts) {
         match (exception, found) {
             (None, Ok(_)) => counts.valid += 1,
             (None, Err(error)) => panic!("{name}: block {index} is valid, but found: {error}"),
-            (Some(e), Err(x)) => { if is_by_execution(e) { println!("REF {e} {x} {name}"); } counts.refused += 1 },
+            (Some(_), Err(_)) => counts.refused += 1,
             (Some(exception), Ok((hash, _))) if is_by_execution(exception) => {
                 counts.by_execution += 1;
-println!("PASS {exception} {name}");
                 // Nothing may build on it.
                 tree.remove(hash);
             }
@@ -144,7 +143,11 @@ fn run_suite(suite: &str, folder: &str, expected: Counts) {
 
 #[test]
 fn ethereum_tests() {
-    run_suite("ethereum-tests", "BlockchainTests", Counts::default());
+    run_suite(
+        "ethereum-tests",
+        "BlockchainTests",
+        Counts { valid: 15_555, refused: 631, by_execution: 202 },
+    );
 }
 
 #[test]
@@ -152,11 +155,15 @@ fn legacy_tests() {
     run_suite(
         "legacytests-constantinople",
         "Constantinople/BlockchainTests",
-        Counts::default(),
+        Counts { valid: 34_232, refused: 449, by_execution: 72 },
     );
 }
 
 #[test]
 fn execution_spec_tests() {
-    run_suite("eest-prague", "blockchain_tests", Counts::default());
+    run_suite(
+        "eest-prague",
+        "blockchain_tests",
+        Counts { valid: 2314, refused: 135, by_execution: 48 },
+    );
 }

@@ -40,19 +40,11 @@ where
 }
 
 fn legacy() -> TxLegacy {
-    TxLegacy {
-        gas_limit: 21_000,
-        to: TxKind::Call(Address::ZERO),
-        ..TxLegacy::default()
-    }
+    TxLegacy { gas_limit: 21_000, to: TxKind::Call(Address::ZERO), ..TxLegacy::default() }
 }
 
 fn with_blobs(hashes: Vec<B256>) -> TxEnvelope {
-    signed(TxEip4844 {
-        chain_id: 1,
-        blob_versioned_hashes: hashes,
-        ..TxEip4844::default()
-    })
+    signed(TxEip4844 { chain_id: 1, blob_versioned_hashes: hashes, ..TxEip4844::default() })
 }
 
 fn blobs(count: usize) -> Vec<B256> {
@@ -60,11 +52,7 @@ fn blobs(count: usize) -> Vec<B256> {
 }
 
 fn with_authorizations(count: usize) -> TxEnvelope {
-    let authorization = Authorization {
-        chain_id: U256::ONE,
-        address: Address::ZERO,
-        nonce: 0,
-    };
+    let authorization = Authorization { chain_id: U256::ONE, address: Address::ZERO, nonce: 0 };
     let authorization = authorization.into_signed(Signature::new(U256::ONE, U256::ONE, false));
     signed(TxEip7702 {
         chain_id: 1,
@@ -83,40 +71,23 @@ fn types_come_with_their_fork() {
     let types = [
         (signed(legacy()), None, "Frontier"),
         (
-            signed(TxEip2930 {
-                chain_id: 1,
-                ..TxEip2930::default()
-            }),
+            signed(TxEip2930 { chain_id: 1, ..TxEip2930::default() }),
             Some(("Istanbul", EthereumHardfork::Berlin)),
             "Berlin",
         ),
         (
-            signed(TxEip1559 {
-                chain_id: 1,
-                ..TxEip1559::default()
-            }),
+            signed(TxEip1559 { chain_id: 1, ..TxEip1559::default() }),
             Some(("Berlin", EthereumHardfork::London)),
             "London",
         ),
-        (
-            with_blobs(blobs(1)),
-            Some(("Shanghai", EthereumHardfork::Cancun)),
-            "Cancun",
-        ),
-        (
-            with_authorizations(1),
-            Some(("Cancun", EthereumHardfork::Prague)),
-            "Prague",
-        ),
+        (with_blobs(blobs(1)), Some(("Shanghai", EthereumHardfork::Cancun)), "Cancun"),
+        (with_authorizations(1), Some(("Cancun", EthereumHardfork::Prague)), "Prague"),
     ];
     for (tx_type, (tx, before, since)) in types.into_iter().enumerate() {
         assert_eq!(checked(since, &tx), Ok(()), "type {tx_type} under {since}");
         assert_eq!(checked("Osaka", &tx), Ok(()), "type {tx_type} under Osaka");
         if let Some((before, fork)) = before {
-            let expected = TransactionError::TypeNotActive {
-                tx_type: tx_type as u8,
-                fork,
-            };
+            let expected = TransactionError::TypeNotActive { tx_type: tx_type as u8, fork };
             assert_eq!(checked(before, &tx), Err(expected));
         }
     }
@@ -124,30 +95,16 @@ fn types_come_with_their_fork() {
 
 #[test]
 fn chain_id_must_be_this_chain_s() {
-    let protected = |chain_id| {
-        signed(TxLegacy {
-            chain_id: Some(chain_id),
-            ..legacy()
-        })
-    };
+    let protected = |chain_id| signed(TxLegacy { chain_id: Some(chain_id), ..legacy() });
     assert_eq!(
         checked("EIP150", &protected(1)),
         Err(TransactionError::ReplayProtectionNotActive { found: 1 })
     );
     assert_eq!(checked("EIP158", &protected(1)), Ok(()));
-    let expected = Err(TransactionError::ChainId {
-        found: 2,
-        expected: 1,
-    });
+    let expected = Err(TransactionError::ChainId { found: 2, expected: 1 });
     assert_eq!(checked("EIP158", &protected(2)), expected);
     assert_eq!(
-        checked(
-            "London",
-            &signed(TxEip1559 {
-                chain_id: 2,
-                ..TxEip1559::default()
-            })
-        ),
+        checked("London", &signed(TxEip1559 { chain_id: 2, ..TxEip1559::default() })),
         expected
     );
 }
@@ -156,68 +113,43 @@ fn chain_id_must_be_this_chain_s() {
 fn signature_is_in_range() {
     let order: U256 = ORDER.parse().expect("a number");
     let one = U256::ONE;
-    for (part, r, s) in [
-        ("r", U256::ZERO, one),
-        ("s", one, U256::ZERO),
-        ("r", order, one),
-        ("s", one, order),
-    ] {
+    for (part, r, s) in
+        [("r", U256::ZERO, one), ("s", one, U256::ZERO), ("r", order, one), ("s", one, order)]
+    {
         let found = if part == "r" { r } else { s };
         assert_eq!(
             checked("Frontier", &signed_with(legacy(), r, s)),
             Err(TransactionError::SignatureOutOfRange { part, found })
         );
     }
-    assert_eq!(
-        checked("Frontier", &signed_with(legacy(), order - one, order - one)),
-        Ok(())
-    );
+    assert_eq!(checked("Frontier", &signed_with(legacy(), order - one, order - one)), Ok(()));
 }
 
 #[test]
 fn high_s_ends_with_homestead() {
     let high = signed_with(legacy(), U256::ONE, SECP256K1N_HALF + U256::ONE);
     assert_eq!(checked("Frontier", &high), Ok(()));
-    let expected = Err(TransactionError::HighS {
-        found: SECP256K1N_HALF + U256::ONE,
-    });
+    let expected = Err(TransactionError::HighS { found: SECP256K1N_HALF + U256::ONE });
     assert_eq!(checked("Homestead", &high), expected);
     assert_eq!(checked("Prague", &high), expected);
-    assert_eq!(
-        checked(
-            "Homestead",
-            &signed_with(legacy(), U256::ONE, SECP256K1N_HALF)
-        ),
-        Ok(())
-    );
+    assert_eq!(checked("Homestead", &signed_with(legacy(), U256::ONE, SECP256K1N_HALF)), Ok(()));
 }
 
 #[test]
 fn nonce_can_grow() {
     let with_nonce = |nonce| signed(TxLegacy { nonce, ..legacy() });
     assert_eq!(checked("Frontier", &with_nonce(u64::MAX - 1)), Ok(()));
-    assert_eq!(
-        checked("Frontier", &with_nonce(u64::MAX)),
-        Err(TransactionError::NonceTooHigh)
-    );
+    assert_eq!(checked("Frontier", &with_nonce(u64::MAX)), Err(TransactionError::NonceTooHigh));
 }
 
 #[test]
 fn gas_limit_is_capped_in_osaka() {
     let max = 1 << 24;
-    let with_limit = |gas_limit| {
-        signed(TxLegacy {
-            gas_limit,
-            ..legacy()
-        })
-    };
+    let with_limit = |gas_limit| signed(TxLegacy { gas_limit, ..legacy() });
     assert_eq!(checked("Osaka", &with_limit(max)), Ok(()));
     assert_eq!(
         checked("Osaka", &with_limit(max + 1)),
-        Err(TransactionError::GasLimitAboveCap {
-            found: max + 1,
-            max
-        })
+        Err(TransactionError::GasLimitAboveCap { found: max + 1, max })
     );
     assert_eq!(checked("Prague", &with_limit(max + 1)), Ok(()));
     assert_eq!(checked("Amsterdam", &with_limit(max + 1)), Ok(()));
@@ -226,42 +158,26 @@ fn gas_limit_is_capped_in_osaka() {
 #[test]
 fn init_code_is_limited_since_shanghai() {
     let creating = |size: usize| {
-        signed(TxLegacy {
-            to: TxKind::Create,
-            input: vec![0; size].into(),
-            ..legacy()
-        })
+        signed(TxLegacy { to: TxKind::Create, input: vec![0; size].into(), ..legacy() })
     };
     assert_eq!(checked("Paris", &creating(49_153)), Ok(()));
     assert_eq!(checked("Shanghai", &creating(49_152)), Ok(()));
     assert_eq!(
         checked("Shanghai", &creating(49_153)),
-        Err(TransactionError::InitCodeTooLarge {
-            found: 49_153,
-            max: 49_152
-        })
+        Err(TransactionError::InitCodeTooLarge { found: 49_153, max: 49_152 })
     );
     assert_eq!(checked("Amsterdam", &creating(131_072)), Ok(()));
     assert!(checked("Amsterdam", &creating(131_073)).is_err());
     // What is called with so much data is not init code.
     assert_eq!(
-        checked(
-            "Shanghai",
-            &signed(TxLegacy {
-                input: vec![0; 49_153].into(),
-                ..legacy()
-            })
-        ),
+        checked("Shanghai", &signed(TxLegacy { input: vec![0; 49_153].into(), ..legacy() })),
         Ok(())
     );
 }
 
 #[test]
 fn blobs_are_counted_and_versioned() {
-    assert_eq!(
-        checked("Cancun", &with_blobs(blobs(0))),
-        Err(TransactionError::NoBlobs)
-    );
+    assert_eq!(checked("Cancun", &with_blobs(blobs(0))), Err(TransactionError::NoBlobs));
     for (network, max) in [("Cancun", 6), ("Prague", 9), ("Osaka", 6)] {
         let over = max as usize + 1;
         assert_eq!(checked(network, &with_blobs(blobs(over - 1))), Ok(()));
@@ -272,27 +188,17 @@ fn blobs_are_counted_and_versioned() {
     }
     let found = B256::right_padding_from(&[2]);
     assert_eq!(
-        checked(
-            "Cancun",
-            &with_blobs(vec![B256::right_padding_from(&[1]), found])
-        ),
+        checked("Cancun", &with_blobs(vec![B256::right_padding_from(&[1]), found])),
         Err(TransactionError::BlobHashVersion { found })
     );
 }
 
 #[test]
 fn a_block_holds_no_blobs_themselves() {
-    let tx = TxEip4844 {
-        chain_id: 1,
-        blob_versioned_hashes: blobs(1),
-        ..TxEip4844::default()
-    };
+    let tx = TxEip4844 { chain_id: 1, blob_versioned_hashes: blobs(1), ..TxEip4844::default() };
     let blobs = BlobTransactionSidecar::default();
     let carrying: TxEip4844Variant = TxEip4844WithSidecar::from_tx_and_sidecar(tx, blobs).into();
-    assert_eq!(
-        checked("Cancun", &signed(carrying)),
-        Err(TransactionError::CarriesBlobs)
-    );
+    assert_eq!(checked("Cancun", &signed(carrying)), Err(TransactionError::CarriesBlobs));
 }
 
 #[test]
@@ -324,15 +230,12 @@ fn validate(rules: &Rules<'_>, bytes: &[u8]) -> Result<(B256, Address, u64), Str
     check_transaction(rules, &tx).map_err(|error| error.to_string())?;
     let sender = recover_sender(&tx).map_err(|error| error.to_string())?;
     // The rest is what revm checks before it runs a transaction.
-    if tx
-        .max_priority_fee_per_gas()
-        .is_some_and(|fee| fee > tx.max_fee_per_gas())
-    {
+    if tx.max_priority_fee_per_gas().is_some_and(|fee| fee > tx.max_fee_per_gas()) {
         return Err("priority fee above the fee".to_owned());
     }
-    let access = tx.access_list().map_or((0, 0), |list| {
-        (list.len() as u64, list.storage_keys_count() as u64)
-    });
+    let access = tx
+        .access_list()
+        .map_or((0, 0), |list| (list.len() as u64, list.storage_keys_count() as u64));
     let authorizations = tx.authorization_list().map_or(0, <[_]>::len) as u64;
     let gas = calculate_initial_tx_gas(
         rules.spec_id(),
@@ -383,18 +286,9 @@ fn transaction_vectors() {
                             intrinsic_gas,
                         },
                     ) => {
-                        assert_eq!(
-                            found,
-                            (hash, sender, intrinsic_gas.to()),
-                            "{path} {network}"
-                        );
+                        assert_eq!(found, (hash, sender, intrinsic_gas.to()), "{path} {network}");
                     }
-                    (
-                        Err(_),
-                        Outcome {
-                            exception: Some(_), ..
-                        },
-                    ) => {}
+                    (Err(_), Outcome { exception: Some(_), .. }) => {}
                     (Err(_), _) if has_price_beyond_128_bits(&tx) => {}
                     (found, Outcome { exception, .. }) => {
                         panic!("{path} under {network}: found {found:?}, expected {exception:?}")

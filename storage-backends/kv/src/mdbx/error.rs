@@ -1,12 +1,11 @@
 //! What MDBX reports, in the words of [`KvError`].
 
 use super::NAME;
-use crate::KvError;
+use crate::{KvError, error::is_full};
 use signet_libmdbx::{MdbxError, ReadError, ffi::MDBX_EIO};
 use std::{
     io::ErrorKind,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
 /// Where an error happened.
@@ -40,13 +39,13 @@ impl Context {
                     KvError::DiskFull { action, path: self.path.clone(), reason }
                 }
                 ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-                    io("write to", &self.path, source)
+                    KvError::io("write to", &self.path, source)
                 }
-                ErrorKind::NotFound => io("open", &self.path, source),
+                ErrorKind::NotFound => KvError::io("open", &self.path, source),
                 ErrorKind::WouldBlock | ErrorKind::ResourceBusy => in_use(),
                 // MDBX calls a write that the disk took only in part an I/O error.
                 _ if code == MDBX_EIO => match self.probe_space() {
-                    Some(full) => io(action, &self.path, full),
+                    Some(full) => KvError::io(action, &self.path, full),
                     None => engine(source.to_string()),
                 },
                 _ => engine(source.to_string()),
@@ -95,23 +94,6 @@ impl Context {
     pub(super) fn read_only(&self) -> KvError {
         let source =
             std::io::Error::new(ErrorKind::PermissionDenied, "the store is open read-only");
-        io("write to", &self.path, source)
+        KvError::io("write to", &self.path, source)
     }
-}
-
-/// An error of the operating system.
-pub(super) fn io(action: &'static str, path: &Path, source: std::io::Error) -> KvError {
-    let path = path.to_path_buf();
-    if is_full(&source) {
-        KvError::DiskFull { action, path, reason: source.to_string() }
-    } else {
-        KvError::Io { action, path, source: Arc::new(source) }
-    }
-}
-
-fn is_full(error: &std::io::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
-    )
 }

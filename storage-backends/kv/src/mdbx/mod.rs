@@ -67,7 +67,8 @@ impl Engine for MdbxEngine {
 
     fn disk_bytes(&self) -> Result<u64, KvError> {
         let path = self.tables.context.path().join(DATA_FILE);
-        let meta = std::fs::metadata(&path).map_err(|e| error::io("read the size of", &path, e))?;
+        let meta =
+            std::fs::metadata(&path).map_err(|e| KvError::io("read the size of", &path, e))?;
         Ok(allocated(&meta))
     }
 

@@ -70,14 +70,14 @@ impl MdbxEngine {
         let mut length = 0;
         if options.read_only {
             // MDBX would report a missing file in words that help nobody.
-            length = std::fs::metadata(&data).map_err(|e| error::io("open", &data, e))?.len();
+            length = std::fs::metadata(&data).map_err(|e| KvError::io("open", &data, e))?.len();
             match allocate_reader_table(&path.join(LOCK_FILE)) {
                 // On a read-only file system MDBX does without.
                 Ok(()) | Err(KvError::Io { .. }) => {}
                 Err(full) => return Err(full),
             }
         } else {
-            std::fs::create_dir_all(path).map_err(|e| error::io("create", path, e))?;
+            std::fs::create_dir_all(path).map_err(|e| KvError::io("create", path, e))?;
             allocate_reader_table(&path.join(LOCK_FILE))?;
             if let Ok(meta) = std::fs::metadata(&data) {
                 length = meta.len();
@@ -190,10 +190,10 @@ fn allocate_reader_table(path: &Path) -> Result<(), KvError> {
         .append(true)
         .create(true)
         .open(path)
-        .map_err(|e| error::io("create", path, e))?;
-    let length = file.metadata().map_err(|e| error::io("open", path, e))?.len();
+        .map_err(|e| KvError::io("create", path, e))?;
+    let length = file.metadata().map_err(|e| KvError::io("open", path, e))?.len();
     if length == 0 {
-        file.write_all(&vec![0; BYTES]).map_err(|e| error::io("write to", path, e))?;
+        file.write_all(&vec![0; BYTES]).map_err(|e| KvError::io("write to", path, e))?;
     }
     Ok(())
 }

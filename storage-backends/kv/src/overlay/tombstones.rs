@@ -95,14 +95,11 @@ impl Tombstones {
         let before = (Bound::Unbounded, Bound::Included(range.from));
         let first = self.pieces.range::<[u8], _>(before).next_back().map(|(start, _)| &**start);
         let lower = Bound::Included(first.unwrap_or(range.from));
-        let upper = match range.to {
-            Some(to) if first.is_none_or(|first| to > first) => Bound::Excluded(to),
-            // An empty range; a range of one key avoids the panic of `BTreeMap` at bounds out of order.
-            Some(_) => lower,
-            None => Bound::Unbounded,
-        };
-        self.pieces
-            .range::<[u8], _>((lower, upper))
+        let upper = range.to.map_or(Bound::Unbounded, Bound::Excluded);
+        // `BTreeMap` panics at bounds out of order.
+        let pieces = (!range.is_empty()).then(|| self.pieces.range::<[u8], _>((lower, upper)));
+        let pieces = pieces.into_iter().flatten();
+        pieces
             .filter(move |(_, piece)| piece.at(seq).is_some())
             .map(|(from, piece)| Span { from: from.clone(), to: piece.to.clone() })
     }

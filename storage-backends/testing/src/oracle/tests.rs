@@ -31,7 +31,7 @@ fn number(value: Option<&Value>) -> U256 {
 }
 
 /// The accounts of a genesis file, or of a dump of a state.
-fn state_of(accounts: &Value, storage_is_hashed: bool) -> Oracle {
+fn state_of(accounts: &Value) -> Oracle {
     let mut state = Oracle::default();
     for (address, account) in accounts.as_object().unwrap() {
         let code: Option<Bytes> =
@@ -39,12 +39,9 @@ fn state_of(accounts: &Value, storage_is_hashed: bool) -> Oracle {
         let code_hash = code.as_ref().map_or(Account::default().code_hash, keccak256);
         let slots = account.get("storage").and_then(Value::as_object).into_iter().flatten();
         let mut slots: Vec<(B256, U256)> = slots
-            .map(|(key, value)| {
-                let key: B256 = key.parse().unwrap();
-                // A dump gives values as RLP without its header.
-                let value =
-                    U256::from_str_radix(value.as_str().unwrap().trim_start_matches("0x"), 16);
-                (if storage_is_hashed { key } else { keccak256(key) }, value.unwrap())
+            .map(|(slot, value)| {
+                let digits = value.as_str().unwrap().trim_start_matches("0x");
+                (hash_slot(&slot.parse().unwrap()), U256::from_str_radix(digits, 16).unwrap())
             })
             .collect();
         slots.sort_unstable();
@@ -70,7 +67,7 @@ fn the_empty_state_has_the_empty_root() {
 #[test]
 fn the_root_of_the_mainnet_genesis() {
     let Some(genesis) = fixture("genesis/mainnet.json") else { return };
-    let state = state_of(&genesis["alloc"], false);
+    let state = state_of(&genesis["alloc"]);
     assert_eq!(state.accounts().len(), 8_893);
     let root = b256!("d7f8974fb5ac78d9ac099b9ad5018bedc2ce0a72dad1827a1709da30580f0544");
     assert_eq!(state.state_root(), root);
@@ -79,7 +76,7 @@ fn the_root_of_the_mainnet_genesis() {
 #[test]
 fn the_root_of_a_state_with_code_and_slots() {
     let Some(dump) = fixture("chains/ethtest/headstate.json") else { return };
-    let state = state_of(&dump["accounts"], true);
+    let state = state_of(&dump["accounts"]);
     assert_eq!(state.state_root(), dump["root"].as_str().unwrap().parse::<B256>().unwrap());
     for (address, account) in dump["accounts"].as_object().unwrap() {
         let entry = &state.accounts()[&hash_address(&address.parse().unwrap())];

@@ -45,7 +45,7 @@ pub use sessions::{
     calls_out_of_order_are_refused, discarded_blocks_leave_nothing, hints_change_nothing,
     sessions_see_their_own_writes, splitting_transactions_changes_nothing, write_sets_are_minimal,
 };
-pub use undo::{blocks_are_undone, other_blocks_follow_an_undo};
+pub use undo::{blocks_are_undone, damaged_undo_records_are_refused, other_blocks_follow_an_undo};
 
 use alloy_primitives::{Address, U256};
 use polytrie_kv::{Store, Table};
@@ -116,6 +116,7 @@ macro_rules! layer_suite {
             calls_out_of_order_are_refused,
             clean_layers_check_clean,
             damage_is_found,
+            damaged_undo_records_are_refused,
             discarded_blocks_leave_nothing,
             flushing_changes_nothing,
             hints_change_nothing,

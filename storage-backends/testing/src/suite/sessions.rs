@@ -215,16 +215,21 @@ pub fn hints_change_nothing(factory: &dyn LayerFactory) {
 pub fn calls_out_of_order_are_refused(factory: &dyn LayerFactory) {
     let seed = Seed::or(9);
     let history = History::random(seed.value(), 3);
+    let mut last_record = None;
     each_block(factory, &history, |driver, block, parent, state| {
         let layer = driver.layer().clone();
         refused("accept before anything", &layer, |layer| layer.accept());
         let session = driver.begin()?;
         refused("begin twice", &layer, begin);
-        refused("undo within a block", &layer, |layer| layer.undo(&[0xc0]).map(drop));
+        if let Some(record) = last_record.take() {
+            let record: Vec<u8> = record;
+            refused("undo within a block", &layer, move |layer| layer.undo(&record).map(drop));
+        }
         refused("accept before finish", &layer, |layer| layer.accept());
         let finished = finish(session, &block.txs)?;
         refused("begin before accept", &layer, begin);
         let record = finished.outcome.undo;
+        last_record = Some(record.clone());
         refused("undo before accept", &layer, move |layer| layer.undo(&record).map(drop));
         layer.discard()?;
         refused("accept after discard", &layer, |layer| layer.accept());

@@ -3,6 +3,7 @@
 use super::{
     Driver, LayerFactory,
     compare::{assert_reads, assert_rows, assert_state},
+    sessions::finish,
 };
 use crate::{History, Seed};
 use polytrie_state::StateError;
@@ -76,6 +77,32 @@ pub fn other_blocks_follow_an_undo(factory: &dyn LayerFactory) {
         run(&mut driver, &history, at);
         run(&mut straight, &history, at);
         compare(&driver, &remember(&straight), &format!("block {}", at + 1));
+    }
+}
+
+/// Undo records come from the disk. One that is no record is refused, and the layer goes on.
+pub fn damaged_undo_records_are_refused(factory: &dyn LayerFactory) {
+    let seed = Seed::or(25);
+    let mut rng = ChaCha8Rng::seed_from_u64(seed.value());
+    let history = History::random(seed.value(), 12);
+    let mut driver = Driver::in_memory(factory, history.genesis());
+    for (at, block) in history.blocks.iter().enumerate() {
+        let finished = finish(driver.begin().unwrap_or_else(|e| panic!("{e}")), &block.txs)
+            .unwrap_or_else(|e| panic!("{e}"));
+        let record = finished.outcome.undo.clone();
+        driver.commit(finished).unwrap_or_else(|e| panic!("{e}"));
+        let noise = (0..rng.random_range(1..200)).map(|_| rng.random()).collect();
+        let cut = record.get(..record.len() / 2).map(<[u8]>::to_vec).unwrap_or_default();
+        let longer = [&record[..], &[0]].concat();
+        for damaged in [noise, cut, longer] {
+            if damaged == record {
+                continue;
+            }
+            let found = driver.layer().undo(&damaged);
+            assert!(found.is_err(), "a record of {} bytes of no meaning was taken", damaged.len());
+            driver.layer().discard().unwrap_or_else(|e| panic!("{e}"));
+            assert_state(&driver, &history.states[at + 1], &block.label);
+        }
     }
 }
 

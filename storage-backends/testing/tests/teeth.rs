@@ -1,0 +1,328 @@
+//! The suite notices what it is there to notice: each layer here has one mistake, and the named part of the
+//! suite must fail for it.
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use polytrie_kv::{Batch, Op, Store, Table};
+use polytrie_state::{
+    Access, Account, AccountVisit, BlockRef, CheckReport, Commitment, CommitmentKind,
+    GenesisAccount, LayerSession, Outcome, Proof, ProofError, SlotVisit, StateError, StateLayer,
+    StateReader, WriteSet,
+};
+use polytrie_testing::{
+    OracleLayer,
+    suite::{self, LayerFactory, Proven, Verifier},
+    verify_eip1186,
+};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mistake {
+    None,
+    CommitmentStaysBehind,
+    AcceptIsForgotten,
+    UndoKeepsSlots,
+    WipesAreNotWritten,
+    StorageIsNeverSeen,
+    ReadersMoveOn,
+    CheckSeesNothing,
+    FailuresAreSwallowed,
+    WritesBeforeItsTurn,
+    HintsLeaveTraces,
+    ThreadsLeaveTraces,
+    BeginsTwice,
+    ProofsAreNotRead,
+    SourceErrorsEndTheLoad,
+}
+
+#[derive(Debug)]
+struct Broken(Mistake);
+
+impl LayerFactory for Broken {
+    fn tables(&self) -> Vec<Table> {
+        OracleLayer::TABLES.to_vec()
+    }
+
+    fn open(&self, store: Store) -> Result<Arc<dyn StateLayer>, StateError> {
+        let inner = OracleLayer::open(store.clone())?;
+        let first = inner.commitment();
+        Ok(Arc::new(Layer { mistake: self.0, store, inner, first }))
+    }
+
+    fn kind(&self) -> CommitmentKind {
+        CommitmentKind::StateRoot
+    }
+
+    fn verifier(&self) -> Option<Verifier> {
+        Some(if self.0 == Mistake::ProofsAreNotRead { believe } else { verify_eip1186 })
+    }
+}
+
+/// Takes the proof's word for the nonce and the balance, and looks at the address only.
+fn believe(
+    commitment: &Commitment,
+    address: &Address,
+    slots: &[U256],
+    proof: &Proof,
+) -> Result<Proven, ProofError> {
+    let mut honest = proof.clone();
+    honest.proof["nonce"] = "0x1".into();
+    let (account, values) = verify_eip1186(commitment, address, slots, proof)
+        .or_else(|_| verify_eip1186(commitment, address, slots, &honest))?;
+    Ok((account, values))
+}
+
+#[derive(Debug)]
+struct Layer {
+    mistake: Mistake,
+    store: Store,
+    inner: Arc<OracleLayer>,
+    first: Commitment,
+}
+
+impl StateLayer for Layer {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn commitment(&self) -> Commitment {
+        match self.mistake {
+            Mistake::CommitmentStaysBehind => self.first.clone(),
+            _ => self.inner.commitment(),
+        }
+    }
+
+    fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
+        match self.mistake {
+            Mistake::ReadersMoveOn => Ok(Arc::new(HeadReader(self.inner.clone()))),
+            _ => self.inner.reader(),
+        }
+    }
+
+    fn load(
+        &self,
+        accounts: &mut dyn Iterator<Item = Result<GenesisAccount, StateError>>,
+    ) -> Result<Commitment, StateError> {
+        match self.mistake {
+            Mistake::SourceErrorsEndTheLoad => {
+                self.inner.load(&mut accounts.map_while(Result::ok).map(Ok))
+            }
+            _ => self.inner.load(accounts),
+        }
+    }
+
+    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
+        if self.mistake == Mistake::BeginsTwice {
+            self.inner.discard()?;
+        }
+        let inner = self.inner.begin(parent)?;
+        Ok(Box::new(Session { mistake: self.mistake, store: self.store.clone(), inner, hints: 0 }))
+    }
+
+    fn accept(&self) -> Result<(), StateError> {
+        match self.mistake {
+            Mistake::AcceptIsForgotten => self.inner.discard(),
+            Mistake::FailuresAreSwallowed => self.inner.accept().or(Ok(())),
+            _ => self.inner.accept(),
+        }
+    }
+
+    fn discard(&self) -> Result<(), StateError> {
+        self.inner.discard()
+    }
+
+    fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
+        let mut outcome = self.inner.undo(record)?;
+        if self.mistake == Mistake::UndoKeepsSlots {
+            outcome.batch = without(&outcome.batch, |table, op| {
+                table.name == "OracleSlots" && matches!(op, Op::Delete { .. })
+            });
+        }
+        Ok(outcome)
+    }
+
+    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
+        self.inner.prove(address, slots)
+    }
+
+    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
+        self.inner.accounts(from, visit)
+    }
+
+    fn slots(
+        &self,
+        account: B256,
+        from: B256,
+        visit: &mut SlotVisit<'_>,
+    ) -> Result<(), StateError> {
+        self.inner.slots(account, from, visit)
+    }
+
+    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
+        let report = self.inner.check(progress);
+        match self.mistake {
+            Mistake::CheckSeesNothing => {
+                Ok(CheckReport { problems: Vec::new(), ..report.unwrap_or_default() })
+            }
+            _ => report,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Session {
+    mistake: Mistake,
+    store: Store,
+    inner: Box<dyn LayerSession>,
+    hints: u64,
+}
+
+impl LayerSession for Session {
+    fn account(&mut self, address: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
+        self.inner.account(address, hash)
+    }
+
+    fn slot(
+        &mut self,
+        address: &Address,
+        account: &B256,
+        slot: &U256,
+        hash: &B256,
+    ) -> Result<U256, StateError> {
+        self.inner.slot(address, account, slot, hash)
+    }
+
+    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+        self.inner.code(code_hash)
+    }
+
+    fn has_storage(&mut self, address: &Address, hash: &B256) -> Result<bool, StateError> {
+        let found = self.inner.has_storage(address, hash)?;
+        Ok(found && self.mistake != Mistake::StorageIsNeverSeen)
+    }
+
+    fn wants_hints(&self) -> bool {
+        true
+    }
+
+    fn hint(&mut self, _: Access) {
+        self.hints += 1;
+    }
+
+    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
+        let Self { mistake, store, inner, hints } = *self;
+        let mut outcome = inner.finish(writes)?;
+        let stray = OracleLayer::TABLES[0];
+        match mistake {
+            Mistake::WipesAreNotWritten => {
+                outcome.batch =
+                    without(&outcome.batch, |_, op| matches!(op, Op::DeleteRange { .. }));
+            }
+            Mistake::WritesBeforeItsTurn => store.write(std::mem::take(&mut outcome.batch))?,
+            Mistake::HintsLeaveTraces if hints > 0 => outcome.batch.put(stray, b"hints", b""),
+            Mistake::ThreadsLeaveTraces => {
+                let threads = rayon::current_num_threads().to_string();
+                outcome.batch.put(stray, b"threads", threads.as_bytes());
+            }
+            _ => {}
+        }
+        Ok(outcome)
+    }
+}
+
+fn without(batch: &Batch, unwanted: impl Fn(Table, &Op<'_>) -> bool) -> Batch {
+    let mut kept = Batch::new();
+    for (table, op) in batch.ops().filter(|(table, op)| !unwanted(*table, op)) {
+        match op {
+            Op::Put { key, value } => kept.put(table, key, value),
+            Op::Delete { key } => kept.delete(table, key),
+            Op::DeleteRange { from, to } => kept.delete_range(table, from, to),
+        }
+    }
+    kept
+}
+
+/// Answers as of whatever is the head when it is asked.
+#[derive(Debug)]
+struct HeadReader(Arc<OracleLayer>);
+
+impl StateReader for HeadReader {
+    fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
+        self.0.reader()?.account(address)
+    }
+
+    fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
+        self.0.reader()?.slot(address, slot)
+    }
+
+    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+        self.0.reader()?.code(code_hash)
+    }
+
+    fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
+        self.0.reader()?.has_storage(address)
+    }
+}
+
+type Part = fn(&dyn LayerFactory);
+
+fn bites(mistake: Mistake, parts: &[Part]) {
+    for part in parts {
+        let passed = catch_unwind(AssertUnwindSafe(|| part(&Broken(mistake)))).is_ok();
+        let expected = mistake == Mistake::None;
+        assert_eq!(passed, expected, "{mistake:?}: whether a part of the suite passed");
+    }
+}
+
+#[test]
+fn without_a_mistake_it_passes() {
+    bites(Mistake::None, &[suite::random_histories, suite::hints_change_nothing]);
+}
+
+#[test]
+fn wrong_commitments_are_noticed() {
+    bites(Mistake::CommitmentStaysBehind, &[suite::adversarial_history, suite::blocks_are_undone]);
+    bites(Mistake::AcceptIsForgotten, &[suite::random_histories, suite::loading_equals_building]);
+}
+
+#[test]
+fn wrong_rows_are_noticed() {
+    bites(
+        Mistake::UndoKeepsSlots,
+        &[
+            suite::blocks_are_undone,
+            suite::other_blocks_follow_an_undo,
+            suite::clean_layers_check_clean,
+        ],
+    );
+    bites(
+        Mistake::WipesAreNotWritten,
+        &[suite::blocks_are_undone, suite::clean_layers_check_clean],
+    );
+    bites(
+        Mistake::WritesBeforeItsTurn,
+        &[suite::a_crash_at_any_write_is_survived, suite::discarded_blocks_leave_nothing],
+    );
+    bites(Mistake::HintsLeaveTraces, &[suite::hints_change_nothing]);
+    bites(Mistake::ThreadsLeaveTraces, &[suite::threads_change_nothing]);
+}
+
+#[test]
+fn wrong_reads_are_noticed() {
+    bites(
+        Mistake::StorageIsNeverSeen,
+        &[suite::adversarial_history, suite::write_sets_are_minimal],
+    );
+    bites(Mistake::ReadersMoveOn, &[suite::readers_keep_their_block]);
+}
+
+#[test]
+fn swallowed_errors_are_noticed() {
+    bites(Mistake::CheckSeesNothing, &[suite::damage_is_found]);
+    bites(Mistake::FailuresAreSwallowed, &[suite::a_failed_write_poisons]);
+    bites(Mistake::BeginsTwice, &[suite::calls_out_of_order_are_refused]);
+    bites(Mistake::SourceErrorsEndTheLoad, &[suite::an_interrupted_load_is_repeated]);
+    bites(Mistake::ProofsAreNotRead, &[suite::tampered_proofs_do_not]);
+}
