@@ -6,7 +6,10 @@
 
 use std::fmt;
 
-use alloy_consensus::{Block, BlockBody, Header, ReceiptEnvelope, TxEnvelope};
+use alloy_consensus::{
+    Block, BlockBody, Header, ReceiptEnvelope, TxEnvelope, TxLegacy,
+    transaction::RlpEcdsaDecodableTx,
+};
 use alloy_eips::{Decodable2718, eip4895::Withdrawal};
 use alloy_primitives::{Sealed, keccak256};
 use alloy_rlp::{Decodable, Encodable, Header as RlpHeader};
@@ -247,7 +250,9 @@ pub fn decode_receipts(rlp: &[u8]) -> Result<Vec<ReceiptEnvelope>, DecodeError> 
     let list = Item::whole_list(rlp, BlockPart::Receipts)?;
     let mut scratch = Vec::new();
     each(list.payload, BlockPart::Receipts, BlockPart::Receipt, |item, part| {
-        enveloped(item, part, &mut scratch)
+        enveloped(item, part, &mut scratch, |rlp| {
+            Ok(ReceiptEnvelope::Legacy(Decodable::decode(rlp)?))
+        })
     })
 }
 
@@ -329,44 +334,40 @@ fn exact<T: Decodable + Encodable>(
     part: BlockPart,
     scratch: &mut Vec<u8>,
 ) -> Result<T, DecodeError> {
-    let mut rest = raw;
-    let value = T::decode(&mut rest).map_err(|error| DecodeError::rlp(part, error))?;
-    if !rest.is_empty() {
-        return Err(DecodeError::new(part, DecodeProblem::TrailingBytes(rest.len())));
-    }
-    canonical(value, raw, part, scratch)
+    canonical(raw, raw, part, scratch, T::decode)
 }
 
-/// As [`exact`] for what EIP-2718 puts into envelopes: an item that is a list is a legacy one, an item that is
-/// a string starts with a type.
+/// As [`exact`] for what EIP-2718 puts into envelopes: a list is a legacy one, a string starts with a type.
 fn enveloped<T: Decodable2718 + Encodable>(
     item: Item<'_>,
     part: BlockPart,
     scratch: &mut Vec<u8>,
+    legacy: impl FnOnce(&mut &[u8]) -> alloy_rlp::Result<T>,
 ) -> Result<T, DecodeError> {
-    let envelope = if item.list {
-        item.raw
-    } else {
-        match item.payload.first() {
-            None => return Err(DecodeError::rlp(part, alloy_rlp::Error::InputTooShort)),
-            Some(0x01..=0x04) => item.payload,
-            Some(unknown) => {
-                return Err(DecodeError::new(part, DecodeProblem::UnknownType(*unknown)));
-            }
-        }
-    };
-    let value = T::decode_2718_exact(envelope)
-        .map_err(|error| DecodeError::rlp(part, alloy_rlp::Error::from(error)))?;
-    canonical(value, item.raw, part, scratch)
+    if item.list {
+        return canonical(item.raw, item.raw, part, scratch, legacy);
+    }
+    match item.payload.first() {
+        Some(0x01..=0x04) => canonical(item.payload, item.raw, part, scratch, |payload| {
+            T::decode_2718(payload).map_err(alloy_rlp::Error::from)
+        }),
+        Some(unknown) => Err(DecodeError::new(part, DecodeProblem::UnknownType(*unknown))),
+        None => Err(DecodeError::rlp(part, alloy_rlp::Error::InputTooShort)),
+    }
 }
 
-/// Passes `value` on if its encoding is `raw`.
+/// Decodes the whole of `content` and checks that the encoding of the result is `raw`.
 fn canonical<T: Encodable>(
-    value: T,
+    mut content: &[u8],
     raw: &[u8],
     part: BlockPart,
     scratch: &mut Vec<u8>,
+    decode: impl FnOnce(&mut &[u8]) -> alloy_rlp::Result<T>,
 ) -> Result<T, DecodeError> {
+    let value = decode(&mut content).map_err(|error| DecodeError::rlp(part, error))?;
+    if !content.is_empty() {
+        return Err(DecodeError::new(part, DecodeProblem::TrailingBytes(content.len())));
+    }
     scratch.clear();
     value.encode(scratch);
     if scratch.as_slice() == raw {
@@ -405,7 +406,7 @@ fn transaction(
             return Err(DecodeError::new(part, DecodeProblem::BlobSidecar));
         }
     }
-    enveloped(item, part, scratch)
+    enveloped(item, part, scratch, |rlp| Ok(TxEnvelope::Legacy(TxLegacy::rlp_decode_signed(rlp)?)))
 }
 
 /// Checks that the payload of a list is a sequence of canonical RLP items, down to the leaves.
