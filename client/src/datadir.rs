@@ -144,13 +144,21 @@ impl DataDir {
     ///
     /// If the rules cannot be loaded or the store fails.
     pub fn into_chain(self) -> Result<(Chain, Self), OpenError> {
-        let spec = match &self.spec {
-            Some(spec) => Arc::clone(spec),
-            None => ChainSpec::load(&self.stamp.chain)?,
-        };
-        let chain =
-            Chain::open(spec, self.store.clone(), Arc::clone(&self.layer), self.chain_options)?;
+        let (spec, options) = (self.spec()?, self.chain_options);
+        let chain = Chain::open(spec, self.store.clone(), Arc::clone(&self.layer), options)?;
         Ok((chain, self))
+    }
+
+    /// The chain's rules: those the directory was opened with, else those its stamp names.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be loaded.
+    pub fn spec(&self) -> Result<Arc<ChainSpec>, OpenError> {
+        match &self.spec {
+            Some(spec) => Ok(Arc::clone(spec)),
+            None => Ok(ChainSpec::load(&self.stamp.chain)?),
+        }
     }
 
     /// What is kept of the chain, without its rules.

@@ -1,8 +1,10 @@
 //! The library behind the `polytrie` binary: an Ethereum execution client whose state layer is a part
 //! you can swap.
 
+pub mod bench;
 pub mod blocks;
 pub mod chain;
+pub mod conformance;
 pub mod consensus;
 pub mod executor;
 pub mod cli;

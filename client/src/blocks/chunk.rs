@@ -9,16 +9,21 @@ use alloy_primitives::bytes::{Bytes, BytesMut};
 
 use super::error::BlockFileErrorKind;
 
-/// How much is asked of the operating system at once.
+/// How much is asked of the operating system at first; twice as much each time, up to [`CHUNK`], so that a
+/// small file does not cost a large buffer.
+const FIRST_CHUNK: usize = 16 << 10;
+/// The most that is asked of the operating system at once.
 const CHUNK: usize = 1 << 20;
 
-/// A stream that is read in pieces of [`CHUNK`] bytes; what is taken from it is a slice of such a piece,
+/// A stream that is read in pieces of up to [`CHUNK`] bytes; what is taken from it is a slice of such a piece,
 /// not a copy.
 pub(super) struct ChunkReader {
     input: Box<dyn Read + Send>,
     /// The first `filled` bytes are data; those behind are only there to be read into.
     buffer: BytesMut,
     filled: usize,
+    /// How much to read next.
+    chunk: usize,
     /// The place of `buffer[0]` in the stream.
     offset: u64,
     ended: bool,
@@ -39,7 +44,15 @@ impl fmt::Debug for ChunkReader {
 impl ChunkReader {
     /// `gzip` says that `input` is a decompressor, whose errors are mostly about the data.
     pub(super) fn new(input: Box<dyn Read + Send>, gzip: bool) -> Self {
-        Self { input, buffer: BytesMut::new(), filled: 0, offset: 0, ended: false, gzip }
+        Self {
+            input,
+            buffer: BytesMut::new(),
+            filled: 0,
+            chunk: FIRST_CHUNK,
+            offset: 0,
+            ended: false,
+            gzip,
+        }
     }
 
     /// What was read and not yet taken.
@@ -59,7 +72,8 @@ impl ChunkReader {
                 return Ok(false);
             }
             if self.filled == self.buffer.len() {
-                self.buffer.resize(self.filled + CHUNK, 0);
+                self.buffer.resize(self.filled + self.chunk, 0);
+                self.chunk = CHUNK.min(2 * self.chunk);
             }
             match self.input.read(&mut self.buffer[self.filled..]) {
                 Ok(0) => self.ended = true,

@@ -306,7 +306,11 @@ fn decode_items(items: &BlockItems<'_>) -> Result<Block<TxEnvelope>, DecodeError
     Ok(Block { header, body: BlockBody { transactions, ommers, withdrawals } })
 }
 
-/// Decodes each item of a list. They are counted first, so that nothing is allocated twice.
+/// The most items for which memory is set aside before any is decoded. A block of one-byte items would
+/// otherwise ask for hundreds of times its own size.
+const MAX_RESERVED: usize = 4096;
+
+/// Decodes each item of a list. They are counted first, so that for usual blocks nothing is allocated twice.
 fn each<'a, T>(
     payload: &'a [u8],
     list: BlockPart,
@@ -319,7 +323,7 @@ fn each<'a, T>(
         Item::next(&mut rest, part(count))?;
         count += 1;
     }
-    let mut decoded = Vec::with_capacity(count);
+    let mut decoded = Vec::with_capacity(count.min(MAX_RESERVED));
     rest = payload;
     for index in 0..count {
         let item = Item::next(&mut rest, list)?;

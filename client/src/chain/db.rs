@@ -8,8 +8,9 @@ use super::{
 };
 use crate::blocks::{decode_block, decode_header};
 use alloy_consensus::{Block, Header, ReceiptEnvelope, Sealed, TxEnvelope};
-use alloy_primitives::{B256, Bytes, U256};
-use polytrie_kv::{Batch, Read, Store};
+use alloy_primitives::{B256, Bytes, U256, hex};
+use polytrie_kv::{Batch, KeyRange, Read, Store};
+use std::ops::ControlFlow;
 
 /// The chain's rows in the store.
 #[derive(Debug, Clone)]
@@ -45,17 +46,23 @@ impl ChainDb {
     ///
     /// If the store fails or is damaged.
     pub fn head(&self) -> Result<Option<Head>, ChainError> {
-        let Some(row) = self.store.get(META, HEAD_KEY)? else { return Ok(None) };
-        let number = row
-            .first_chunk::<8>()
-            .filter(|_| row.len() == 40)
-            .map(|bytes| u64::from_be_bytes(*bytes))
-            .ok_or_else(|| ChainError::Corrupt("the head's row has another length than 40".into()))?;
+        let Some((number, hash)) = self.head_row()? else { return Ok(None) };
         let head = self.block_head(number)?;
-        if head.hash().as_slice() != &row[8..] {
+        if head.hash() != hash {
             return Err(ChainError::Corrupt(format!("the head is not block {number} of the chain")));
         }
         Ok(Some(head))
+    }
+
+    /// Number and hash of the head, as its row says.
+    pub(super) fn head_row(&self) -> Result<Option<(u64, B256)>, ChainError> {
+        let Some(row) = self.store.get(META, HEAD_KEY)? else { return Ok(None) };
+        match row.split_first_chunk::<8>() {
+            Some((number, hash)) if hash.len() == 32 => {
+                Ok(Some((u64::from_be_bytes(*number), B256::from_slice(hash))))
+            }
+            _ => Err(ChainError::Corrupt("the head's row has another length than 40".into())),
+        }
     }
 
     /// Header, hash and total difficulty of a block of the chain.
@@ -146,6 +153,22 @@ impl ChainDb {
         }
         let total_difficulty = U256::from_be_slice(&row[..32]);
         Ok(Some((total_difficulty, Bytes::from(row).slice(32..))))
+    }
+
+    /// The headers of all blocks of other branches, in no particular order.
+    pub(super) fn side_headers(&self) -> Result<Vec<Sealed<Header>>, ChainError> {
+        let mut headers = Vec::new();
+        self.store.scan(SIDE_BLOCKS, KeyRange::ALL, &mut |key, row| {
+            headers.push(match row.get(32..).map(decode_header) {
+                Some(Ok(header)) => Ok(header),
+                _ => Err(ChainError::Corrupt(format!(
+                    "the row of side block {} is damaged",
+                    hex::encode_prefixed(key)
+                ))),
+            });
+            Ok(ControlFlow::Continue(()))
+        })?;
+        headers.into_iter().collect()
     }
 
     /// Header and total difficulty of a known block, on whatever branch.

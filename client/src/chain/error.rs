@@ -52,16 +52,16 @@ pub enum ChainError {
     /// A row that must be there is not, or does not decode.
     #[error("the store is damaged: {0}; import again into an empty --datadir")]
     Corrupt(String),
-    /// The record needed to take a block back is not kept any more.
-    #[error("block {number} cannot be taken back: undo records are kept for the last {kept} blocks only")]
+    /// The records needed to go back that far are not kept any more.
+    #[error("cannot go back to block {asked}: undo records reach back to block {lowest} only; go back to that one, or import into an empty --datadir")]
     NoUndo {
-        /// The block.
-        number: u64,
-        /// How many are kept.
-        kept: u64,
+        /// Asked for.
+        asked: u64,
+        /// The lowest block that can be reached.
+        lowest: u64,
     },
     /// There is no such block to go back to.
-    #[error("cannot unwind to block {asked}: the head is block {head}")]
+    #[error("cannot go back to block {asked}: the head is block {head}; choose one below it")]
     AboveHead {
         /// Asked for.
         asked: u64,

@@ -4,6 +4,7 @@
 //! a side branch the better one. Whatever happens, everything durable of a block (state, block, receipts,
 //! undo record, head) goes to the store in one atomic batch, so the store is always that of some head.
 
+mod check;
 mod db;
 mod error;
 mod genesis;
@@ -13,6 +14,7 @@ mod receipts;
 mod reorg;
 mod tables;
 
+pub use check::{ChainReport, check_state};
 pub use db::ChainDb;
 pub use error::{ChainError, InsertError, InvalidBlock, InvalidReason};
 pub use head::Head;
@@ -20,7 +22,10 @@ pub use insert::{BlockStats, Candidate, Inserted};
 pub use receipts::{decode_stored_receipts, encode_stored_receipts};
 pub use tables::{TABLES, UNDO_BLOCKS};
 
-use crate::{consensus::RecentAncestors, executor::Executor};
+use crate::{
+    consensus::RecentAncestors,
+    executor::{Executor, SystemContracts},
+};
 use alloy_primitives::B256;
 use polytrie_chainspec::ChainSpec;
 use polytrie_kv::Store;
@@ -96,6 +101,13 @@ impl Chain {
         };
         chain.reload_recent()?;
         Ok(chain)
+    }
+
+    /// The same for a chain whose system contracts do not stand where the EIPs put them.
+    #[must_use]
+    pub fn with_system_contracts(mut self, contracts: SystemContracts) -> Self {
+        self.executor = self.executor.with_system_contracts(contracts);
+        self
     }
 
     /// The rules of this chain.

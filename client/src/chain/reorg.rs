@@ -10,25 +10,32 @@ use crate::{
     blocks::decode_block,
     consensus::{Ancestor, OMMER_GENERATIONS, RecentAncestors},
 };
-use alloy_primitives::{B256, Bytes};
+use alloy_consensus::{Header, Sealed};
+use alloy_primitives::{B256, Bytes, map::HashSet};
 use polytrie_kv::Batch;
 
 /// How far back BLOCKHASH reaches.
 const BLOCK_HASHES: usize = 256;
 
 impl Chain {
-    /// Takes blocks back until `number` is the head. They are gone afterwards.
+    /// Takes blocks back until `number` is the head. They are gone afterwards, and with them the blocks of
+    /// other branches above `number`, which may stand on them. Returns how many it took back.
     ///
     /// # Errors
     ///
-    /// If an undo record is not kept any more ([`ChainError::NoUndo`]; nothing has changed then), or the
-    /// store fails.
+    /// If `number` is above the head, an undo record is not kept any more ([`ChainError::NoUndo`]; nothing
+    /// has changed then), or the store fails.
     pub fn unwind_to(&mut self, number: u64) -> Result<u64, ChainError> {
         let head = self.head.number();
         if number > head {
             return Err(ChainError::AboveHead { asked: number, head });
         }
         self.check_undo(number)?;
+        if number == head {
+            return Ok(0);
+        }
+        // Before any block they may stand on, so that a crash in between leaves none without its parent.
+        self.forget_side_blocks(&|header, _| header.number > number)?;
         for _ in number..head {
             self.unwind_one(false)?;
         }
@@ -36,11 +43,34 @@ impl Chain {
         Ok(head - number)
     }
 
+    /// Removes the blocks of other branches that `is_void` names. It is also given the hashes of those it
+    /// has named already, which come in order of their numbers: parents before children.
+    fn forget_side_blocks(
+        &self,
+        is_void: &dyn Fn(&Sealed<Header>, &HashSet<B256>) -> bool,
+    ) -> Result<(), ChainError> {
+        let mut headers = self.db.side_headers()?;
+        headers.sort_unstable_by_key(|header| header.number);
+        let mut void = HashSet::default();
+        let mut batch = Batch::new();
+        for header in headers {
+            if is_void(&header, &void) {
+                remove_side_block(&mut batch, &header.hash());
+                void.insert(header.hash());
+            }
+        }
+        if !void.is_empty() {
+            self.db.store().write(batch)?;
+        }
+        Ok(())
+    }
+
     /// Whether there is an undo record for every block above `number`.
     fn check_undo(&self, number: u64) -> Result<(), ChainError> {
-        for above in number + 1..=self.head.number() {
+        // From the head down: the first one that is missing tells how far back it goes at all.
+        for above in (number + 1..=self.head.number()).rev() {
             if self.db.undo(above)?.is_none() {
-                return Err(ChainError::NoUndo { number: above, kept: self.options.undo_blocks });
+                return Err(ChainError::NoUndo { asked: number, lowest: above });
             }
         }
         Ok(())
@@ -54,7 +84,7 @@ impl Chain {
         let record = self
             .db
             .undo(number)?
-            .ok_or(ChainError::NoUndo { number, kept: self.options.undo_blocks })?;
+            .ok_or(ChainError::NoUndo { asked: number - 1, lowest: number })?;
         let outcome = self.layer.undo(&record)?;
         if let Some(found) = outcome.commitment.as_state_root()
             && found != parent.header.state_root
@@ -100,6 +130,23 @@ impl Chain {
         Ok(Inserted::Reorganised { undone, executed: branch.len() as u64 })
     }
 
+    /// Executes the branch that ends in the side block `tip` and goes back to the old one, so that nothing is
+    /// left unknown about it: a block of another branch is otherwise executed only once its branch becomes the
+    /// better one. The head is the same afterwards. Costs as much as a reorganisation there and back.
+    ///
+    /// # Errors
+    ///
+    /// [`InsertError::Invalid`] if one of its blocks breaks a rule; that block and what follows it are
+    /// forgotten. [`InsertError::Broken`] if there is no such side block, or the chain cannot go on.
+    pub fn execute_side(&mut self, tip: B256) -> Result<(), InsertError> {
+        let head = self.head.hash();
+        self.reorganise(tip)?;
+        self.reorganise(head).map(|_| ()).map_err(|error| match error {
+            InsertError::Invalid(was_valid) => ChainError::Corrupt(was_valid.to_string()).into(),
+            broken => broken,
+        })
+    }
+
     /// The old branch again, without the blocks of the new one that are invalid or stand on invalid ones.
     fn go_back(
         &mut self,
@@ -115,11 +162,10 @@ impl Chain {
                 broken => broken,
             })?;
         }
-        let mut batch = Batch::new();
-        for (hash, _) in invalid_blocks {
-            remove_side_block(&mut batch, hash);
-        }
-        self.db.store().write(batch)?;
+        let invalid_blocks: HashSet<B256> = invalid_blocks.iter().map(|(hash, _)| *hash).collect();
+        self.forget_side_blocks(&|header, void| {
+            invalid_blocks.contains(&header.hash()) || void.contains(&header.parent_hash)
+        })?;
         Err(invalid.into())
     }
 

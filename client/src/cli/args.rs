@@ -54,6 +54,30 @@ impl DataArgs {
     }
 }
 
+/// A data directory that exists.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Data directory")]
+pub(super) struct StoredArgs {
+    /// Directory of chain and state.
+    #[arg(long, value_name = "DIR")]
+    pub(super) datadir: PathBuf,
+    /// The state layer that is expected in it [default: whatever it holds]
+    #[arg(long, value_name = "LAYER")]
+    state: Option<String>,
+}
+
+impl StoredArgs {
+    /// What to ask of the directory; the chain is left open.
+    pub(super) fn options(&self, read_only: bool) -> OpenOptions {
+        OpenOptions {
+            datadir: Some(self.datadir.clone()),
+            state: self.state.clone(),
+            engine: EngineOptions { read_only, ..EngineOptions::default() },
+            ..OpenOptions::default()
+        }
+    }
+}
+
 /// Which chain.
 #[derive(Debug, Args)]
 pub(super) struct ChainArg {

@@ -161,7 +161,13 @@ impl From<BlockFileError> for Failure {
 
 impl From<ExportError> for Failure {
     fn from(error: ExportError) -> Self {
-        Self::Machine(error.to_string())
+        match &error {
+            ExportError::Io { error, .. } if error.kind() == io::ErrorKind::BrokenPipe => {
+                Self::BrokenPipe
+            }
+            ExportError::Start { .. } => Self::Usage(error.to_string()),
+            _ => Self::Machine(error.to_string()),
+        }
     }
 }
 

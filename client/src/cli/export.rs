@@ -8,6 +8,7 @@ use crate::{
 };
 use clap::{Args, ValueEnum};
 use std::{
+    fs,
     io::{self, Write},
     path::{Path, PathBuf},
 };
@@ -41,7 +42,9 @@ enum Format {
 }
 
 pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
-    let dir = DataDir::open(&args.data.options(), false)?;
+    let mut options = args.data.options();
+    options.engine.read_only = true;
+    let dir = DataDir::open(&options, false)?;
     let db = dir.chain_db();
     let head = db
         .head()?
@@ -83,6 +86,8 @@ fn era1(
     to: u64,
 ) -> Result<String, Failure> {
     let network = Path::new(chain).file_stem().map_or_else(|| chain.into(), |s| s.to_string_lossy());
+    fs::create_dir_all(directory)
+        .map_err(|e| Failure::Machine(format!("cannot create {}: {e}", directory.display())))?;
     let mut out = Era1Exporter::new(directory, &network, from)?;
     for number in from..=to {
         let rlp = db.block_rlp(number)?.ok_or_else(|| missing(number))?;

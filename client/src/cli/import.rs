@@ -4,16 +4,15 @@ use super::{
     args::{ChainArg, DataArgs},
     exit::Failure,
     logging::LogArgs,
+    output,
 };
 use crate::{
     datadir::DataDir,
-    import::{self, CsvLog, Display, ImportEnd, ImportOptions, ImportReport, not_verified},
+    import::{self, CsvLog, Display, ImportEnd, ImportOptions, not_verified},
 };
 use clap::{Args, ValueEnum};
 use std::{
-    fs,
-    io::{self, Write},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, atomic::AtomicBool},
     thread,
 };
@@ -97,11 +96,10 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     for note in not_verified(&chain, &report) {
         tracing::warn!("{note}");
     }
-    let json_to_stdout = args.json.as_deref() == Some(Path::new("-"));
     if let Some(file) = &args.json {
-        write_json(file, &report)?;
+        output::json(file, &report)?;
     }
-    if !json_to_stdout {
+    if !output::takes_stdout(args.json.as_deref()) {
         let verified = match (args.verify, dir.kind.canonical) {
             (Verify::Full, true) => "every state root verified",
             (Verify::Full, false) => "state root not comparable",
@@ -109,7 +107,7 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
         };
         let head = &report.head;
         let line = format!("head {} {} state root {} ({verified})", head.number, head.hash, head.state_root);
-        writeln!(io::stdout(), "{line}").map_err(|e| Failure::output(&e))?;
+        output::line(&line)?;
     }
     match error {
         Some(error) if error.is_invalid_block() && args.on_invalid == OnInvalid::Stop => {
@@ -121,19 +119,8 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     }
 }
 
-fn write_json(file: &Path, report: &ImportReport) -> Result<(), Failure> {
-    let mut text = serde_json::to_string_pretty(report)
-        .map_err(|e| Failure::Machine(format!("the report does not serialise: {e}")))?;
-    text.push('\n');
-    if file == Path::new("-") {
-        return io::stdout().write_all(text.as_bytes()).map_err(|e| Failure::output(&e));
-    }
-    fs::write(file, text)
-        .map_err(|e| Failure::Machine(format!("cannot write {}: {e}", file.display())))
-}
-
 /// A flag that the first SIGINT or SIGTERM sets; the second one ends the process at once.
-fn on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
+pub(super) fn on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))

@@ -1,11 +1,16 @@
 //! The command line: one file per command.
 
 mod args;
+mod bench;
+mod conformance;
+mod db;
 mod exit;
 mod export;
 mod import;
 mod init;
 mod logging;
+mod output;
+mod proof;
 
 pub use exit::Failure;
 
@@ -33,6 +38,12 @@ enum Command {
     Init(init::InitArgs),
     Import(import::ImportArgs),
     Export(export::ExportArgs),
+    Bench(bench::BenchArgs),
+    Conformance(conformance::ConformanceArgs),
+    #[command(subcommand)]
+    Proof(proof::ProofCommand),
+    #[command(subcommand)]
+    Db(db::DbCommand),
 }
 
 /// Runs the program with the arguments of the process.
@@ -51,6 +62,10 @@ pub fn main() -> ExitCode {
         Command::Init(args) => init::run(args),
         Command::Import(args) => import::run(args, &cli.logging),
         Command::Export(args) => export::run(args),
+        Command::Bench(args) => bench::run(args),
+        Command::Conformance(args) => conformance::run(args, &cli.logging),
+        Command::Proof(command) => proof::run(command),
+        Command::Db(command) => db::run(command),
     };
     exit::code(result)
 }

@@ -34,6 +34,9 @@ mod schedule;
 mod senders;
 mod system;
 
+#[cfg(test)]
+mod tests;
+
 pub use block::BlockToExecute;
 pub use codes::CodeCache;
 pub use error::{BlockInvalid, ExecuteError, InternalError};

@@ -7,7 +7,7 @@
 mod archive;
 mod hints;
 mod prestate;
-// mod witness;
+mod witness;
 
 use alloy_consensus::{Block, TxEnvelope};
 use alloy_primitives::B256;

@@ -4,9 +4,7 @@ use crate::{ancestors, archive, begin, decode_block, execute, hints::HintedLayer
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
 use polytrie::executor::Executor;
 use polytrie_kv::Store;
-use polytrie_state::{
-    Account, CODE_TABLE, GenesisAccount, StateLayer, hash_address, hash_slot,
-};
+use polytrie_state::{Account, GenesisAccount, StateLayer, hash_address, hash_slot};
 use polytrie_testing::OracleLayer;
 use serde::Deserialize;
 use std::{
@@ -47,8 +45,7 @@ fn layer(pre: &HashMap<Address, PreAccount>, codes: &HashMap<B256, Bytes>) -> Ar
             (hash, GenesisAccount { hash, account, code: codes.get(&code_hash).cloned(), slots })
         })
         .collect();
-    let tables = [OracleLayer::TABLES, &[CODE_TABLE]].concat();
-    let store = Store::memory(&tables).expect("a store in memory opens");
+    let store = Store::memory(OracleLayer::TABLES).expect("a store in memory opens");
     let layer = OracleLayer::open(store).expect("a layer opens");
     layer.load(&mut accounts.into_values().map(Ok)).expect("a layer takes its accounts");
     layer

@@ -1,10 +1,10 @@
 //! Blocks with the trie nodes that they need: all of the above, and the state root.
 
 use crate::{ancestors, archive, begin, decode_block, execute, mainnet, rules};
-use alloy_consensus::Header;
+use alloy_consensus::{Header, TrieAccount};
 use alloy_primitives::{B256, Bytes, keccak256};
 use alloy_rlp::Decodable;
-use alloy_trie::{TrieAccount, nodes::{RlpNode, TrieNode}};
+use alloy_trie::nodes::{RlpNode, TrieNode};
 use polytrie::executor::Executor;
 use polytrie_kv::{Batch, Store, Table};
 use polytrie_mpt::{MptLayer, MptOptions};

@@ -175,3 +175,53 @@ impl Batch {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Table = Table::new(1, "a", 9);
+    const B: Table = Table::new(0, "b", 9);
+
+    #[test]
+    fn sorts_for_the_engine() {
+        let mut batch = Batch::new();
+        batch.put(A, b"k", b"1");
+        batch.delete_range(A, b"x", None);
+        batch.put(A, b"j", b"2");
+        batch.delete(A, b"k");
+        batch.put(B, b"z", b"3");
+        batch.delete_range(B, b"", Some(b"z"));
+        batch.delete(B, b"a");
+        batch.put(B, b"a", b"");
+        let sorted = batch.to_sorted();
+        let expected = [
+            (A, Op::DeleteRange { from: b"x", to: None }),
+            (B, Op::DeleteRange { from: b"", to: Some(b"z") }),
+            (B, Op::Put { key: b"a", value: b"" }),
+            (B, Op::Put { key: b"z", value: b"3" }),
+            (A, Op::Put { key: b"j", value: b"2" }),
+            (A, Op::Delete { key: b"k" }),
+        ];
+        assert!(sorted.ops().eq(expected), "{sorted:?}");
+        assert!(sorted.to_sorted().ops().eq(expected), "sorting again changes nothing");
+    }
+
+    #[test]
+    fn appends_after_what_is_there() {
+        let mut batch = Batch::new();
+        assert!(batch.is_empty());
+        batch.put(A, b"key", b"value");
+        let mut other = Batch::new();
+        other.delete(B, b"gone");
+        other.delete_range(A, b"a", Some(b"b"));
+        batch.append(&other);
+        let expected = [
+            (A, Op::Put { key: b"key", value: b"value" }),
+            (B, Op::Delete { key: b"gone" }),
+            (A, Op::DeleteRange { from: b"a", to: Some(b"b") }),
+        ];
+        assert!(batch.ops().eq(expected));
+        assert_eq!((batch.len(), batch.byte_len()), (3, 14));
+    }
+}

@@ -10,6 +10,7 @@
 mod batch;
 mod chunk;
 mod counters;
+mod disk;
 mod engine;
 mod error;
 mod flush;
@@ -27,6 +28,7 @@ pub mod testing;
 
 pub use batch::{Batch, Op};
 pub use counters::CountersSnapshot;
+pub use disk::dir_bytes;
 pub use engine::{Engine, TableStats, View};
 pub use error::KvError;
 pub use lock::DirLock;

@@ -84,3 +84,25 @@ pub trait Read: Send + Sync {
         Ok(found)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_of_prefixes() {
+        assert_eq!(prefix_end(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(prefix_end(b"a\xff\xff"), Some(b"b".to_vec()));
+        assert_eq!(prefix_end(b"\xff\xff"), None);
+        assert_eq!(prefix_end(b""), None);
+    }
+
+    #[test]
+    fn ranges() {
+        let range = KeyRange::between(b"b", b"d");
+        assert!(range.contains(b"b") && range.contains(b"c\xff") && !range.contains(b"d"));
+        assert!(!range.contains(b"a\xff") && !range.is_empty() && range.rev().reverse);
+        assert!(KeyRange::between(b"d", b"d").is_empty() && KeyRange::between(b"", b"").is_empty());
+        assert!(!KeyRange::ALL.is_empty() && KeyRange::from(b"x").contains(b"y"));
+    }
+}

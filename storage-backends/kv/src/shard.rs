@@ -52,7 +52,8 @@ unsafe impl<T: Send + Sync> Sync for Sharded<T> {}
 impl<T> Sharded<T> {
     pub(crate) fn new(value: T) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-        let shards = (0..threads.min(64)).map(|_| Padded::default()).collect();
+        // More than threads that run at once, since the numbers of those that do are not consecutive.
+        let shards = (0..(threads * 4).clamp(8, 64)).map(|_| Padded::default()).collect();
         Self { shards, value: UnsafeCell::new(value) }
     }
 
@@ -109,5 +110,42 @@ impl<T> DerefMut for WriteGuard<'_, T> {
         // SAFETY: there is at least one shard and this guard holds all of them for writing, so there is no
         // other guard; the reference borrows this one exclusively.
         unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_writer_excludes_everyone() {
+        let lock = Sharded::new((0_u64, 0_u64));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for i in 0..5_000 {
+                        if i % 10 == 0 {
+                            let mut value = lock.write();
+                            value.0 += 1;
+                            std::hint::black_box(&mut *value);
+                            value.1 += 1;
+                        } else {
+                            let value = lock.read();
+                            assert_eq!(value.0, value.1);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(*lock.read(), (2_000, 2_000));
+        assert_eq!(format!("{lock:?}"), "(2000, 2000)");
+    }
+
+    #[test]
+    fn threads_have_numbers_of_their_own() {
+        let here = thread_number();
+        assert_eq!(here, thread_number());
+        let there = std::thread::spawn(thread_number).join();
+        assert!(there.is_ok_and(|there| there != here));
     }
 }

@@ -399,3 +399,6 @@ impl Drop for Handle {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

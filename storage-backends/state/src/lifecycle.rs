@@ -115,3 +115,51 @@ impl Lifecycle {
         failure
     }
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::CODE_TABLE;
+
+    fn lifecycle() -> Lifecycle {
+        Lifecycle::new(Store::memory(&[CODE_TABLE]).unwrap())
+    }
+
+    #[test]
+    fn a_turn_ends_once() {
+        let life = lifecycle();
+        assert!(matches!(life.accept(), Err(StateError::Protocol(_))));
+        let turn = life.begin().unwrap();
+        assert!(matches!(life.begin(), Err(StateError::Protocol(_))));
+        assert!(matches!(life.accept(), Err(StateError::Protocol(_))));
+        life.finish(turn).unwrap();
+        assert!(matches!(life.begin(), Err(StateError::Protocol(_))));
+        life.accept().unwrap();
+        assert!(matches!(life.accept(), Err(StateError::Protocol(_))));
+    }
+
+    #[test]
+    fn a_discarded_turn_cannot_end_another_one() {
+        let life = lifecycle();
+        let stale = life.begin().unwrap();
+        life.discard().unwrap();
+        let turn = life.begin().unwrap();
+        assert!(matches!(life.finish(stale), Err(StateError::Protocol(_))));
+        life.finish(turn).unwrap();
+        life.discard().unwrap();
+        life.begin().unwrap();
+    }
+
+    #[test]
+    fn the_first_failure_is_reported_for_ever() {
+        let life = lifecycle();
+        life.poison(StateError::Corrupt("the first".into()));
+        life.poison(StateError::Corrupt("the second".into()));
+        for found in [life.ready(), life.begin().map(drop), life.accept(), life.discard()] {
+            let error = found.unwrap_err();
+            assert!(matches!(error, StateError::Poisoned(_)));
+            assert!(error.to_string().contains("the first"), "{error}");
+        }
+    }
+}

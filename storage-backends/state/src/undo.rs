@@ -84,8 +84,20 @@ impl UndoRecord {
         let mut rest = bytes;
         <Self as Decodable>::decode(&mut rest)
             .ok()
-            .filter(|_| rest.is_empty())
+            .filter(|record| rest.is_empty() && record.is_well_formed())
             .ok_or_else(|| StateError::Corrupt("an undo record does not decode".into()))
+    }
+
+    /// Whether the promises of a [`WriteSet`] hold, so that a damaged record is refused here and not found out
+    /// by a layer that relies on them.
+    fn is_well_formed(&self) -> bool {
+        self.accounts.is_sorted_by(|a, b| a.hash < b.hash)
+            && self.accounts.iter().all(|account| {
+                account.before.len() <= 1
+                    && account.after.len() <= 1
+                    && account.slots.is_sorted_by(|a, b| a.hash < b.hash)
+                    && account.slots.iter().all(|slot| slot.before != slot.after)
+            })
     }
 
     /// The write set that takes the block back.

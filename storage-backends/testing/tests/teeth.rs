@@ -60,18 +60,21 @@ impl LayerFactory for Broken {
     }
 }
 
-/// Takes the proof's word for the nonce and the balance, and looks at the address only.
+/// Takes the proof's word for the nonce.
 fn believe(
     commitment: &Commitment,
     address: &Address,
     slots: &[U256],
     proof: &Proof,
 ) -> Result<Proven, ProofError> {
-    let mut honest = proof.clone();
-    honest.proof["nonce"] = "0x1".into();
-    let (account, values) = verify_eip1186(commitment, address, slots, proof)
-        .or_else(|_| verify_eip1186(commitment, address, slots, &honest))?;
-    Ok((account, values))
+    verify_eip1186(commitment, address, slots, proof).or_else(|e| {
+        let claimed = proof.proof["nonce"].as_str().and_then(|text| text.parse::<U256>().ok());
+        let Some(nonce) = claimed.and_then(|nonce| u64::try_from(nonce).ok()) else { return Err(e) };
+        let mut honest = proof.clone();
+        honest.proof["nonce"] = "0x1".into();
+        let (account, values) = verify_eip1186(commitment, address, slots, &honest)?;
+        Ok((account.map(|account| Account { nonce, ..account }), values))
+    })
 }
 
 #[derive(Debug)]

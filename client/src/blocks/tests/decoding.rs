@@ -248,6 +248,15 @@ fn blobs_do_not_belong_in_a_block() {
 }
 
 #[test]
+fn a_list_of_millions_of_nothings_takes_no_memory() {
+    let (_, mut parts) = full_block();
+    // Room for that many transactions would be more than most machines have.
+    parts[1] = list(&[&vec![0x80; 60 << 20]]);
+    let (part, _) = refused(&join(&parts));
+    assert_eq!(part, BlockPart::Transaction(0));
+}
+
+#[test]
 fn a_transaction_that_is_fine_decodes_to_itself() {
     let signature = Signature::new(U256::from(1) << 255, U256::from(1), false);
     for chain_id in [None, Some(0), Some(1), Some(u64::MAX)] {

@@ -7,7 +7,7 @@ mod write;
 
 pub use open::MdbxOptions;
 
-use crate::{Batch, Engine, KvError, Table, TableStats, View, table::TableSet};
+use crate::{Batch, Engine, KvError, Table, TableStats, View, disk::dir_bytes, table::TableSet};
 use error::Context;
 use parking_lot::Mutex;
 use signet_libmdbx::{Database, Environment};
@@ -66,10 +66,7 @@ impl Engine for MdbxEngine {
     }
 
     fn disk_bytes(&self) -> Result<u64, KvError> {
-        let path = self.tables.context.path().join(DATA_FILE);
-        let meta =
-            std::fs::metadata(&path).map_err(|e| KvError::io("read the size of", &path, e))?;
-        Ok(allocated(&meta))
+        dir_bytes(self.tables.context.path())
     }
 
     fn table_stats(&self, table: Table) -> Result<TableStats, KvError> {
@@ -86,20 +83,6 @@ impl Engine for MdbxEngine {
             bytes: pages as u64 * u64::from(stat.page_size()),
         })
     }
-}
-
-/// Bytes a file takes on disk; a sparse file takes less than its length.
-#[cfg(unix)]
-fn allocated(meta: &std::fs::Metadata) -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    // POSIX counts in units of 512 bytes whatever the block size of the file system.
-    meta.blocks() * 512
-}
-
-/// Bytes a file takes on disk.
-#[cfg(not(unix))]
-fn allocated(meta: &std::fs::Metadata) -> u64 {
-    meta.len()
 }
 
 #[cfg(test)]

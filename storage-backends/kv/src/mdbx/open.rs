@@ -25,6 +25,8 @@ const LEAST_BYTES: u64 = 1 << 30;
 const MAX_READERS: u64 = 1_024;
 /// How many entries of the list of free pages a write may look through for consecutive pages.
 const FREE_LIST_LIMIT: u64 = 256 << 10;
+/// Pages a write may hold in memory (256 MiB) before it begins to write them out.
+const DIRTY_PAGES: u64 = 64 << 10;
 
 /// How an MDBX environment is opened.
 #[derive(Debug, Clone)]
@@ -130,6 +132,7 @@ fn builder(options: &MdbxOptions, length: u64, max_bytes: u64) -> EnvironmentBui
         .set_max_dbs(options.tables.len())
         .set_max_readers(MAX_READERS)
         .set_rp_augment_limit(FREE_LIST_LIMIT)
+        .set_txn_dp_limit(DIRTY_PAGES)
         .set_flags(EnvironmentFlags {
             mode,
             // State is read at random places; reading ahead would only evict what is needed.

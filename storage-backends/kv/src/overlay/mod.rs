@@ -2,7 +2,7 @@
 //!
 //! Batches are added to the active [`Generation`]. When it is full it is frozen, a new one takes its place,
 //! and a thread writes the frozen one to the engine; there are never more than these two. Every row carries
-//! the number of the batch that wrote it, so a [`View`] of the past is a number and not a copy.
+//! the number of the batch that wrote it, so a view of the past is a number and not a copy.
 //!
 //! ```text
 //!   write ──► active generation        rows: hash index, versions, bytes in an arena

@@ -11,6 +11,9 @@ pub const TABLES: [Table; 3] = [
     Table::new(255, "third", 32),
 ];
 
+/// A test with its name.
+type Test = (&'static str, fn(&dyn Engine));
+
 /// Runs every test of an engine's contract.
 ///
 /// `open` opens an engine on the same storage each time; it is called again only after all handles of the
@@ -20,7 +23,7 @@ pub const TABLES: [Table; 3] = [
 ///
 /// If the engine breaks the contract.
 pub fn engine_suite(open: impl Fn() -> Arc<dyn Engine>) {
-    let tests: [(&str, fn(&dyn Engine)); 10] = [
+    let tests: [Test; 10] = [
         ("points", points),
         ("ranges", ranges),
         ("range deletions", range_deletions),

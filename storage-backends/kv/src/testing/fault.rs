@@ -1,9 +1,12 @@
-//! An engine that fails when it is told to.
+//! Engines that fail when they are told to, or take their time.
 
 use crate::{Batch, Engine, KvError, Table, TableStats, View};
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 /// How a write fails.
@@ -15,6 +18,33 @@ pub enum Fault {
     After,
     /// Nothing of it is applied, and the engine panics.
     Panic,
+}
+
+/// An engine whose writes take a few milliseconds, so that there is time to meet them half way.
+#[derive(Debug)]
+pub struct SlowEngine(pub Arc<dyn Engine>);
+
+impl Engine for SlowEngine {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn view(&self) -> Result<Box<dyn View>, KvError> {
+        self.0.view()
+    }
+
+    fn write(&self, batch: &Batch) -> Result<(), KvError> {
+        std::thread::sleep(Duration::from_millis(batch.len() as u64 % 8));
+        self.0.write(batch)
+    }
+
+    fn disk_bytes(&self) -> Result<u64, KvError> {
+        self.0.disk_bytes()
+    }
+
+    fn table_stats(&self, table: Table) -> Result<TableStats, KvError> {
+        self.0.table_stats(table)
+    }
 }
 
 /// An engine that hands everything on to another, until the write of a given number; that one and all later

@@ -1,9 +1,8 @@
 //! A store compared with a sorted map, at random and after crashes.
 
-use super::{Fault, FaultEngine, Random, entries};
+use super::{Fault, FaultEngine, Random, SlowEngine, engine::TABLES, entries};
 use crate::{
     Batch, Engine, Entry, KeyRange, KvError, Op, Read, Snapshot, Store, StoreOptions, Table,
-    testing::engine::TABLES,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -60,6 +59,9 @@ impl Model {
     }
 }
 
+/// Batches and bytes after which a flush starts.
+const SIZES: [(u64, usize); 4] = [(1, 1 << 20), (4, 1 << 20), (20, 1 << 20), (1_000, 100_000)];
+
 /// Runs every test of a store on an engine: random histories of writes, flushes, snapshots and reopening,
 /// compared with a sorted map; crashes at every write of the engine.
 ///
@@ -74,12 +76,16 @@ pub fn store_suite(open: impl Fn() -> Arc<dyn Engine>) {
     report(seed);
     let mut random = Random::new(seed);
     for background in [false, true] {
-        for (flush_every, overlay_bytes) in
-            [(1, 1 << 20), (3, 1 << 20), (40, 1 << 20), (1_000, 30_000)]
-        {
+        for (flush_every, overlay_bytes) in SIZES {
             let options = StoreOptions { flush_every, overlay_bytes, background, counters: true };
             Run::new(&open, options, &mut random).random_history(150);
         }
+    }
+    // While a slow flush runs there are two generations above the engine.
+    let slow = || -> Arc<dyn Engine> { Arc::new(SlowEngine(open())) };
+    for (flush_every, overlay_bytes) in SIZES {
+        let options = StoreOptions { flush_every, overlay_bytes, ..StoreOptions::default() };
+        Run::new(&slow, options, &mut random).random_history(150);
     }
     for fault in [Fault::Before, Fault::After, Fault::Panic] {
         for background in [false, true] {

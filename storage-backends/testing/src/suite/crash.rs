@@ -25,12 +25,12 @@ pub fn a_crash_at_any_write_is_survived(factory: &dyn LayerFactory) {
     }
     let rows = straight.rows().unwrap_or_else(|e| panic!("{e}"));
 
-    for flush_every in [1, 5] {
+    for (flush_every, background) in [(1, false), (5, false), (3, true)] {
         for (at, fault) in (1..).flat_map(|at| [(at, Fault::Before), (at, Fault::After)]) {
             let context = format!("flushed every {flush_every}, crash at write {at} ({fault:?})");
             let memory: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
             let faulty = Arc::new(FaultEngine::new(memory.clone(), fault, at));
-            let options = StoreOptions { flush_every, ..STORE_IN_STEP };
+            let options = StoreOptions { flush_every, background, ..STORE_IN_STEP };
             let ended = go_on(factory, faulty.clone(), &options, &history, &digests, &context);
             assert_eq!(ended.is_err(), faulty.fired(), "{context}: a failed write was swallowed");
 

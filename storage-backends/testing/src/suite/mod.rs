@@ -102,8 +102,8 @@ pub type Verifier = fn(&Commitment, &Address, &[U256], &Proof) -> Result<Proven,
 /// What a proof proves: the account, if there is one, and the value of each slot.
 pub type Proven = (Option<Account>, Vec<U256>);
 
-/// Makes a test of each part of the suite; the argument is an expression that gives a
-/// [`LayerFactory`](crate::suite::LayerFactory).
+/// Makes a test of each part of the suite. The argument is an expression that gives a
+/// [`suite::LayerFactory`](crate::suite::LayerFactory).
 #[macro_export]
 macro_rules! layer_suite {
     ($factory:expr) => {

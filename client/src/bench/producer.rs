@@ -1,0 +1,206 @@
+//! Plans become blocks.
+
+use super::{BlockPlan, Wallet};
+use crate::{
+    chain::{Chain, ChainError},
+    consensus::{
+        ConsensusError, check_body, check_header, next_base_fee, next_excess_blob_gas,
+    },
+    executor::{ExecuteError, Executed, Executor, InternalError},
+};
+use alloy_consensus::{
+    Block, BlockBody, EMPTY_OMMER_ROOT_HASH, Header, Sealable, Sealed, Transaction, TxEnvelope,
+    TxReceipt, proofs,
+};
+use alloy_hardforks::EthereumHardfork;
+use alloy_primitives::{Address, B64, B256, Bloom, Bytes, U256};
+use polytrie_chainspec::{ChainSpec, Rules};
+use polytrie_kv::{KvError, Store};
+use polytrie_state::{BlockRef, Session, StateError, StateLayer};
+use rayon::prelude::*;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Bytes of contract code kept ready to run.
+const CODE_CACHE: usize = 16 << 20;
+
+/// Makes blocks on top of each other: executes what was planned and fills in what follows from it.
+#[derive(Debug)]
+pub struct Producer {
+    spec: Arc<ChainSpec>,
+    layer: Arc<dyn StateLayer>,
+    store: Store,
+    executor: Executor,
+    parent: Sealed<Header>,
+    /// Hashes of all blocks so far, for BLOCKHASH.
+    hashes: Vec<B256>,
+}
+
+/// A finished block.
+#[derive(Debug)]
+pub struct Produced {
+    /// Header and hash.
+    pub header: Sealed<Header>,
+    /// The block as block files hold it.
+    pub rlp: Bytes,
+    /// What came of its transactions.
+    pub executed: Executed,
+}
+
+/// A block could not be made.
+#[derive(Debug, Error)]
+pub enum ProduceError {
+    /// The workload planned something that is not valid: a mistake in this program.
+    #[error("the workload's block {number} is not valid: {reason}")]
+    Plan {
+        /// The block.
+        number: u64,
+        /// Why.
+        reason: String,
+    },
+    /// The state roots cannot be had from this layer.
+    #[error("the state layer `{0}` has no state roots; a chain for other clients needs a layer that does")]
+    NoStateRoot(&'static str),
+    /// Executing failed for a reason that no plan can cause.
+    #[error(transparent)]
+    Execution(#[from] InternalError),
+    /// The state failed.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The chain failed.
+    #[error(transparent)]
+    Chain(#[from] ChainError),
+}
+
+impl From<KvError> for ProduceError {
+    fn from(error: KvError) -> Self {
+        Self::State(error.into())
+    }
+}
+
+impl Producer {
+    /// Continues a chain that consists of its genesis block only. The blocks go into the state, but are not stored.
+    pub fn new(chain: &Chain) -> Self {
+        let parent = chain.head().header.clone();
+        Self {
+            spec: Arc::clone(chain.spec()),
+            layer: Arc::clone(chain.layer()),
+            store: chain.db().store().clone(),
+            executor: Executor::new(CODE_CACHE),
+            hashes: vec![parent.hash()],
+            parent,
+        }
+    }
+
+    /// The last block.
+    pub const fn parent(&self) -> &Sealed<Header> {
+        &self.parent
+    }
+
+    /// Makes the next block.
+    ///
+    /// # Errors
+    ///
+    /// If the plan is not valid, or we failed.
+    pub fn produce(&mut self, plan: BlockPlan, wallet: &Wallet) -> Result<Produced, ProduceError> {
+        let spec = Arc::clone(&self.spec);
+        let number = self.parent.number + 1;
+        let rules = spec.rules(number, plan.timestamp, true);
+        let invalid = |reason: String| ProduceError::Plan { number, reason };
+        let senders: Vec<Address> =
+            plan.transactions.iter().map(|planned| wallet.address(planned.from)).collect();
+        let transactions: Vec<TxEnvelope> = plan
+            .transactions
+            .par_iter()
+            .map(|planned| wallet.sign(planned.from, planned.tx.clone()))
+            .collect();
+        let withdrawals = rules.is(EthereumHardfork::Shanghai).then(|| plan.withdrawals.clone());
+        let mut header = self.header(&rules, &plan)?;
+
+        let parent = BlockRef { number: self.parent.number, hash: self.parent.hash() };
+        let mut session = Session::begin(&*self.layer, parent)?;
+        let hashes = &self.hashes;
+        let hash = |number: u64| hashes.get(usize::try_from(number).ok()?).copied();
+        let mut run = self
+            .executor
+            .begin(&mut session, rules, &hash, &header, &[], withdrawals.as_deref())
+            .map_err(|e| failed(e, number))?;
+        for (tx, sender) in transactions.iter().zip(&senders) {
+            run.transact(tx, *sender).map_err(|e| failed(e, number))?;
+        }
+        let executed = run.finish().map_err(|e| failed(e, number))?;
+        let outcome = session.finish()?.outcome;
+        self.store.write(outcome.batch)?;
+        self.layer.accept()?;
+
+        let state_root = outcome.commitment.as_state_root();
+        header.state_root = state_root.ok_or(ProduceError::NoStateRoot(self.layer.name()))?;
+        let body = BlockBody { transactions, ommers: Vec::new(), withdrawals: withdrawals.map(Into::into) };
+        complete(&mut header, &body, &executed);
+        let header = header.seal_slow();
+        let block = Block { header: header.inner().clone(), body };
+        check(&rules, &self.parent, &block).map_err(|e| invalid(e.to_string()))?;
+        self.hashes.push(header.hash());
+        self.parent = header.clone();
+        Ok(Produced { rlp: alloy_rlp::encode(&block).into(), header, executed })
+    }
+
+    /// Everything in the header that is known before execution.
+    fn header(&self, rules: &Rules<'_>, plan: &BlockPlan) -> Result<Header, ProduceError> {
+        let parent = &self.parent;
+        let narrow = |value: Option<u128>| {
+            value.map(u64::try_from).transpose().map_err(|_| ProduceError::Plan {
+                number: rules.number,
+                reason: "its base fee or excess blob gas is beyond 64 bits".into(),
+            })
+        };
+        let cancun = rules.is(EthereumHardfork::Cancun);
+        let blobs = plan.transactions.iter().filter_map(|planned| planned.tx.blob_gas_used()).sum();
+        Ok(Header {
+            parent_hash: parent.hash(),
+            ommers_hash: EMPTY_OMMER_ROOT_HASH,
+            beneficiary: plan.beneficiary,
+            difficulty: U256::ZERO,
+            number: rules.number,
+            gas_limit: plan.gas_limit,
+            timestamp: plan.timestamp,
+            extra_data: plan.extra_data.clone(),
+            mix_hash: plan.prev_randao,
+            nonce: B64::ZERO,
+            base_fee_per_gas: narrow(next_base_fee(rules, parent))?,
+            blob_gas_used: cancun.then_some(blobs),
+            excess_blob_gas: narrow(next_excess_blob_gas(rules, parent))?,
+            parent_beacon_block_root: cancun.then_some(plan.parent_beacon_block_root),
+            ..Header::default()
+        })
+    }
+}
+
+/// What follows from body and execution.
+fn complete(header: &mut Header, body: &BlockBody<TxEnvelope>, executed: &Executed) {
+    header.transactions_root = proofs::calculate_transaction_root(&body.transactions);
+    header.withdrawals_root =
+        body.withdrawals.as_ref().map(|list| proofs::calculate_withdrawals_root(list));
+    header.receipts_root = proofs::calculate_receipt_root(&executed.receipts);
+    header.logs_bloom =
+        executed.receipts.iter().fold(Bloom::ZERO, |bloom, receipt| bloom | receipt.bloom());
+    header.gas_used = executed.gas_used;
+    header.requests_hash = executed.requests.as_ref().map(|requests| requests.requests_hash());
+}
+
+/// A plan that breaks a rule is found here, and not when somebody imports the chain.
+fn check(
+    rules: &Rules<'_>,
+    parent: &Sealed<Header>,
+    block: &Block<TxEnvelope>,
+) -> Result<(), ConsensusError> {
+    check_header(rules, parent, &block.header)?;
+    check_body(rules, block)
+}
+
+fn failed(error: ExecuteError, number: u64) -> ProduceError {
+    match error {
+        ExecuteError::Invalid(error) => ProduceError::Plan { number, reason: error.to_string() },
+        ExecuteError::Internal(error) => error.into(),
+    }
+}

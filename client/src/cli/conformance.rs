@@ -1,0 +1,171 @@
+//! `polytrie conformance`: the official blockchain tests.
+
+use super::{exit::Failure, logging::LogArgs};
+use crate::{
+    conformance::{
+        self, ConformanceError, ConformanceOptions, ConformanceReport, FileReport, Outcome, Summary,
+        TestReport,
+    },
+    layers::{self, DEFAULT_LAYER},
+};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use regex::Regex;
+use std::{
+    fs,
+    io::{self, Write},
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How often a line is written where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(8);
+
+/// Run the official blockchain tests.
+///
+/// Takes the BlockchainTests of ethereum/tests and its legacy tests, and the blockchain_tests of
+/// execution-spec-tests. Every test runs as an import would, on a store in memory. What is not a blockchain test is
+/// skipped. Exits with 1 if a test fails.
+#[derive(Debug, Args)]
+pub(super) struct ConformanceArgs {
+    /// Directories of tests (every .json file at any depth), or single files.
+    #[arg(required = true, value_name = "DIR")]
+    places: Vec<PathBuf>,
+    /// State layer.
+    #[arg(long, value_name = "LAYER", default_value = DEFAULT_LAYER)]
+    state: String,
+    /// Tests run at the same time [default: one for each core]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+    /// Run only tests whose `file::name` matches this regular expression.
+    #[arg(long, value_name = "RE")]
+    filter: Option<Regex>,
+    /// Write every test and its result as JSON to this file; `-` for standard output.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+pub(super) fn run(args: ConformanceArgs, logging: &LogArgs) -> Result<(), Failure> {
+    let options = ConformanceOptions {
+        places: args.places,
+        layer: layers::layer(&args.state)?,
+        jobs: args.jobs.map_or_else(cores, usize::from),
+        filter: args.filter,
+    };
+    let start = Instant::now();
+    let mut progress = Progress::new(logging);
+    let mut tests = Vec::new();
+    let json_to_stdout = args.json.as_deref() == Some(Path::new("-"));
+    let summary = conformance::run(&options, |file| {
+        progress.show(&file);
+        for test in &file.tests {
+            progress.result(test, json_to_stdout)?;
+        }
+        if args.json.is_some() {
+            tests.extend(file.tests);
+        }
+        Ok::<_, Failure>(())
+    });
+    progress.bar.finish_and_clear();
+    let summary = summary?;
+    let seconds = start.elapsed().as_secs_f64();
+    tracing::info!(state = options.layer.name, seconds = format!("{seconds:.1}"), "{summary}");
+    if let Some(file) = &args.json {
+        tests.sort_unstable_by(|a, b| (&a.file, &a.name).cmp(&(&b.file, &b.name)));
+        write_json(file, &ConformanceReport { state: options.layer.name, summary, seconds, tests })?;
+    }
+    if !json_to_stdout {
+        writeln!(io::stdout(), "{summary}").map_err(|e| Failure::output(&e))?;
+    }
+    if summary.failed > 0 {
+        return Err(Failure::Invalid(format!(
+            "{} of {} tests failed under {}",
+            summary.failed,
+            summary.failed + summary.passed,
+            options.layer.name
+        )));
+    }
+    Ok(())
+}
+
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn write_json(file: &Path, report: &ConformanceReport) -> Result<(), Failure> {
+    let mut text = serde_json::to_string_pretty(report)
+        .map_err(|e| Failure::Machine(format!("the report does not serialise: {e}")))?;
+    text.push('\n');
+    if file == Path::new("-") {
+        return io::stdout().write_all(text.as_bytes()).map_err(|e| Failure::output(&e));
+    }
+    fs::write(file, text)
+        .map_err(|e| Failure::Machine(format!("cannot write {}: {e}", file.display())))
+}
+
+/// Shows how the tests come along: a bar on a terminal, else a line now and then.
+struct Progress {
+    bar: ProgressBar,
+    draws: bool,
+    files: usize,
+    counts: Summary,
+    shown: Instant,
+}
+
+impl Progress {
+    fn new(logging: &LogArgs) -> Self {
+        let draws = logging.can_draw();
+        let bar = if draws { bar() } else { ProgressBar::hidden() };
+        Self { bar, draws, files: 0, counts: Summary::default(), shown: Instant::now() }
+    }
+
+    fn show(&mut self, file: &FileReport) {
+        self.files += 1;
+        for test in &file.tests {
+            self.counts.add(&test.outcome);
+        }
+        if self.draws {
+            self.bar.set_length(file.files as u64);
+            self.bar.set_position(self.files as u64);
+            self.bar.set_message(self.counts.to_string());
+        } else if self.shown.elapsed() >= LINE_EVERY {
+            tracing::info!("file {} of {}: {}", self.files, file.files, self.counts);
+            self.shown = Instant::now();
+        }
+    }
+
+    /// A failure is a result and goes to standard output, unless that is for the JSON.
+    fn result(&self, test: &TestReport, json_to_stdout: bool) -> Result<(), Failure> {
+        match &test.outcome {
+            Outcome::Failed(_) if json_to_stdout => tracing::warn!("{test}"),
+            Outcome::Failed(_) => {
+                let print = || writeln!(io::stdout(), "{test}");
+                self.bar.suspend(print).map_err(|e| Failure::output(&e))?;
+            }
+            Outcome::Skipped(_) => tracing::debug!("{test}"),
+            Outcome::Passed => tracing::trace!("{test}"),
+        }
+        Ok(())
+    }
+}
+
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    match ProgressStyle::with_template("[{elapsed}] {bar:24} {pos}/{len} files  {msg}  ETA {eta}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+impl From<ConformanceError> for Failure {
+    fn from(error: ConformanceError) -> Self {
+        match error {
+            ConformanceError::NoTests { .. } => Self::Usage(error.to_string()),
+            ConformanceError::Read { .. } | ConformanceError::Thread(_) => {
+                Self::Machine(error.to_string())
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! `polytrie db check`.
+
+use crate::{
+    chain::{ChainReport, check_state},
+    cli::{
+        args::{ChainArg, StoredArgs},
+        exit::Failure,
+        output::{self, Ticker},
+    },
+    datadir::DataDir,
+};
+use alloy_primitives::B256;
+use clap::Args;
+use polytrie_state::CheckReport;
+use serde::Serialize;
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+/// Look for damage: recompute the commitment from the state and check every row that is stored.
+///
+/// Exits with 0 if nothing is wrong, with 3 if something is. Reads only, so it may run beside an import; it
+/// then checks what was durable when it began.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct CheckArgs {
+    #[command(flatten)]
+    data: StoredArgs,
+    #[command(flatten)]
+    chain: ChainArg,
+    /// Write the result as JSON to this file; `-` for standard output.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// The result; serialises to the JSON of `--json`.
+#[derive(Debug, Serialize)]
+struct Checked {
+    clean: bool,
+    state: String,
+    kv: String,
+    head: Option<HeadReport>,
+    /// Blocks of the chain, genesis included.
+    blocks: u64,
+    transactions: u64,
+    /// Blocks whose receipts lack the state roots they had before Byzantium, so that only gas and bloom were
+    /// compared.
+    receipts_not_comparable: u64,
+    side_blocks: u64,
+    /// Blocks that can be taken back.
+    undo_records: u64,
+    accounts: u64,
+    slots: u64,
+    /// Rows of the authenticated structure.
+    nodes: u64,
+    seconds: f64,
+    problems: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct HeadReport {
+    number: u64,
+    hash: B256,
+}
+
+pub(super) fn run(args: CheckArgs) -> Result<(), Failure> {
+    let start = Instant::now();
+    let mut options = args.data.options(true);
+    options.chain = args.chain.chain;
+    let dir = DataDir::open(&options, false)?;
+    let spec = dir.spec()?;
+    let db = dir.chain_db();
+    let mut ticker = Ticker::new();
+    let chain = db.check(&spec, &mut |block| {
+        if ticker.is_due() {
+            tracing::info!(block, "checking blocks");
+        }
+    })?;
+    let mut problems = chain.problems.clone();
+    let mut state = CheckReport::default();
+    // Until the genesis block stands, what there is of the state is an unfinished load that starts anew.
+    if chain.head.is_some() {
+        state = dir.layer.check(&mut |accounts| {
+            if ticker.is_due() {
+                tracing::info!(accounts, "checking the state");
+            }
+        })?;
+        problems.append(&mut state.problems);
+        problems.append(&mut check_state(&db, &*dir.layer)?);
+    }
+    let checked = Checked::new(&dir, &chain, &state, problems, start.elapsed());
+    if let Some(file) = &args.json {
+        output::json(file, &checked)?;
+    }
+    if !output::takes_stdout(args.json.as_deref()) {
+        output::line(&checked.text())?;
+    }
+    if checked.clean {
+        return Ok(());
+    }
+    Err(Failure::Machine(format!(
+        "the store in {} is damaged ({} problems found, a sound store has none); import again into an empty --datadir",
+        args.data.datadir.display(),
+        checked.problems.len()
+    )))
+}
+
+impl Checked {
+    fn new(
+        dir: &DataDir,
+        chain: &ChainReport,
+        state: &CheckReport,
+        problems: Vec<String>,
+        time: Duration,
+    ) -> Self {
+        Self {
+            clean: problems.is_empty(),
+            state: dir.stamp.state.clone(),
+            kv: dir.stamp.kv.clone(),
+            head: chain.head.map(|head| HeadReport { number: head.number, hash: head.hash }),
+            blocks: chain.blocks,
+            transactions: chain.transactions,
+            receipts_not_comparable: chain.receipts_not_comparable,
+            side_blocks: chain.side_blocks,
+            undo_records: chain.undo_records,
+            accounts: state.accounts,
+            slots: state.slots,
+            nodes: state.nodes,
+            seconds: time.as_secs_f64(),
+            problems,
+        }
+    }
+
+    /// The result for people.
+    fn text(&self) -> String {
+        if !self.clean {
+            return self.problems.join("\n");
+        }
+        let Some(head) = &self.head else {
+            return "clean: there is no block yet".to_owned();
+        };
+        let mut text = format!(
+            "clean: head {} {}, {} blocks, {} transactions, {} accounts, {} slots",
+            head.number, head.hash, self.blocks, self.transactions, self.accounts, self.slots
+        );
+        if self.nodes > 0 {
+            text.push_str(&format!(", {} nodes", self.nodes));
+        }
+        if self.receipts_not_comparable > 0 {
+            text.push_str(&format!(
+                " (receipts roots of {} blocks before Byzantium are not comparable under `{}`)",
+                self.receipts_not_comparable, self.state
+            ));
+        }
+        text
+    }
+}

@@ -1,0 +1,92 @@
+//! `polytrie db drop`.
+
+use crate::cli::{exit::Failure, output};
+use clap::Args;
+use polytrie_kv::{DirLock, KvError};
+use polytrie_state::{STAMP_FILE, Stamp, StampError};
+use std::{
+    fs,
+    io::{self, BufRead, IsTerminal, Write},
+    path::{Path, PathBuf},
+};
+
+/// Remove a data directory: everything polytrie wrote into it, and nothing else.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct DropArgs {
+    /// Directory of chain and state.
+    #[arg(long, value_name = "DIR")]
+    datadir: PathBuf,
+    /// Do not ask.
+    #[arg(short, long)]
+    yes: bool,
+}
+
+pub(super) fn run(args: DropArgs) -> Result<(), Failure> {
+    let dir = &args.datadir;
+    let content = whose(dir)?;
+    let lock = DirLock::acquire(dir)?;
+    if !args.yes && !confirm(dir, &content)? {
+        return output::line("nothing was removed");
+    }
+    let left = remove(dir).map_err(|(path, source)| KvError::io("remove", &path, source))?;
+    drop(lock);
+    output::line(&match left {
+        false => format!("removed {}", dir.display()),
+        true => format!(
+            "removed what polytrie kept in {}; other files are in it and stay",
+            dir.display()
+        ),
+    })
+}
+
+/// What the directory holds, in words; an error if that is not ours.
+fn whose(dir: &Path) -> Result<String, Failure> {
+    match Stamp::read(dir) {
+        Ok(Some(stamp)) => Ok(format!("the chain {} under `{}`", stamp.chain, stamp.state)),
+        // Ours, whatever it holds.
+        Err(StampError::Format { created_by, .. }) => Ok(format!("data of {created_by}")),
+        Ok(None) => Err(Failure::Usage(format!(
+            "{} is not a data directory of polytrie: there is no {STAMP_FILE} in it; check the path, nothing was removed",
+            dir.display()
+        ))),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn confirm(dir: &Path, content: &str) -> Result<bool, Failure> {
+    if !io::stdin().is_terminal() {
+        return Err(Failure::Usage(format!(
+            "{} holds {content} and would be removed for good; add --yes if that is meant",
+            dir.display()
+        )));
+    }
+    let mut stderr = io::stderr().lock();
+    let mut answer = String::new();
+    write!(stderr, "Remove {content} in {} for good? [y/N] ", dir.display())
+        .and_then(|()| stderr.flush())
+        .and_then(|()| io::stdin().lock().read_line(&mut answer))
+        .map_err(|e| Failure::Machine(format!("cannot ask on the terminal: {e}")))?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+/// Removes our files, the stamp last but for the lock: stopped in the middle, it can be run again. Returns
+/// whether something else is left.
+fn remove(dir: &Path) -> Result<bool, (PathBuf, io::Error)> {
+    let gone = |path: &Path, result: io::Result<()>| match result {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err((path.to_owned(), e)),
+        _ => Ok(()),
+    };
+    let db = dir.join("db");
+    gone(&db, fs::remove_dir_all(&db))?;
+    for name in [&format!("{STAMP_FILE}.tmp"), STAMP_FILE, "LOCK"] {
+        let file = dir.join(name);
+        gone(&file, fs::remove_file(&file))?;
+    }
+    match fs::remove_dir(dir) {
+        Ok(()) => Ok(false),
+        Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(true),
+        // A mount point, for example: it is empty, that is enough.
+        Err(e) if e.kind() == io::ErrorKind::ResourceBusy => Ok(false),
+        Err(e) => Err((dir.to_owned(), e)),
+    }
+}

@@ -1,0 +1,30 @@
+//! `polytrie db`: looking at what is stored, and changing it.
+
+mod check;
+mod drop;
+mod dump;
+mod stats;
+mod unwind;
+
+use super::exit::Failure;
+use clap::Subcommand;
+
+/// Look at a data directory, check it, take blocks back, or remove it.
+#[derive(Debug, Subcommand)]
+pub(super) enum DbCommand {
+    Stats(stats::StatsArgs),
+    Check(check::CheckArgs),
+    Dump(dump::DumpArgs),
+    Unwind(unwind::UnwindArgs),
+    Drop(drop::DropArgs),
+}
+
+pub(super) fn run(command: DbCommand) -> Result<(), Failure> {
+    match command {
+        DbCommand::Stats(args) => stats::run(args),
+        DbCommand::Check(args) => check::run(args),
+        DbCommand::Dump(args) => dump::run(args),
+        DbCommand::Unwind(args) => unwind::run(args),
+        DbCommand::Drop(args) => drop::run(args),
+    }
+}

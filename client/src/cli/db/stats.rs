@@ -1,0 +1,136 @@
+//! `polytrie db stats`.
+
+use crate::{
+    chain::Head,
+    cli::{args::StoredArgs, exit::Failure, output},
+    datadir::DataDir,
+};
+use alloy_primitives::{B256, U256};
+use clap::Args;
+use polytrie_state::Stamp;
+use serde::Serialize;
+use std::{fmt::Write as _, path::PathBuf};
+
+/// What a data directory holds and how much room it takes.
+///
+/// Reads only, so it may run beside an import; what that has not made durable yet is not seen.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct StatsArgs {
+    #[command(flatten)]
+    data: StoredArgs,
+    /// Write the result as JSON to this file; `-` for standard output.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// The result; serialises to the JSON of `--json`.
+#[derive(Debug, Serialize)]
+struct Stats {
+    datadir: PathBuf,
+    #[serde(flatten)]
+    stamp: Stamp,
+    /// `None` until the genesis block is written.
+    head: Option<HeadStats>,
+    commitment: B256,
+    /// Bytes the engine takes on disk, free pages in its file included.
+    disk_bytes: u64,
+    tables: Vec<TableRow>,
+}
+
+#[derive(Debug, Serialize)]
+struct HeadStats {
+    number: u64,
+    hash: B256,
+    state_root: B256,
+    timestamp: u64,
+    total_difficulty: U256,
+}
+
+#[derive(Debug, Serialize)]
+struct TableRow {
+    name: &'static str,
+    entries: u64,
+    bytes: u64,
+}
+
+pub(super) fn run(args: StatsArgs) -> Result<(), Failure> {
+    let dir = DataDir::open(&args.data.options(true), false)?;
+    let stats = Stats::of(args.data.datadir, &dir)?;
+    if let Some(file) = &args.json {
+        output::json(file, &stats)?;
+    }
+    if output::takes_stdout(args.json.as_deref()) {
+        return Ok(());
+    }
+    output::line(&stats.table())
+}
+
+impl Stats {
+    fn of(datadir: PathBuf, dir: &DataDir) -> Result<Self, Failure> {
+        let tables = dir
+            .store
+            .tables()
+            .iter()
+            .map(|table| {
+                let stats = dir.store.table_stats(*table)?;
+                Ok(TableRow { name: table.name, entries: stats.entries, bytes: stats.bytes })
+            })
+            .collect::<Result<_, Failure>>()?;
+        Ok(Self {
+            datadir,
+            stamp: dir.stamp.clone(),
+            head: dir.chain_db().head()?.as_ref().map(HeadStats::of),
+            commitment: dir.layer.commitment().digest(),
+            disk_bytes: dir.store.disk_bytes()?,
+            tables,
+        })
+    }
+
+    /// The result for people.
+    fn table(&self) -> String {
+        let Stamp { format, state, kv, chain, chain_id, genesis_hash, created_by, .. } =
+            &self.stamp;
+        let mut text = String::new();
+        let mut row = |name: &str, value: String| {
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{name:<18}{value}");
+        };
+        row("data directory", self.datadir.display().to_string());
+        row("state layer", state.clone());
+        row("engine", kv.clone());
+        row("chain", format!("{chain} (chain id {chain_id}, genesis {genesis_hash})"));
+        row("format", format!("{format}, made by {created_by}"));
+        for (name, value) in &self.stamp.parameters {
+            row(name, value.clone());
+        }
+        match &self.head {
+            Some(head) => {
+                row("head", format!("{} {}", head.number, head.hash));
+                row("state root", head.state_root.to_string());
+            }
+            None => row("head", "none yet".to_owned()),
+        }
+        if !self.commitment.is_zero() {
+            row("commitment", self.commitment.to_string());
+        }
+        row("on disk", output::bytes(self.disk_bytes));
+        let _ = write!(text, "\n{:<18}{:>14}{:>14}", "table", "entries", "size");
+        for table in &self.tables {
+            let size = output::bytes(table.bytes);
+            let _ = write!(text, "\n{:<18}{:>14}{size:>14}", table.name, table.entries);
+        }
+        text
+    }
+}
+
+impl HeadStats {
+    fn of(head: &Head) -> Self {
+        Self {
+            number: head.number(),
+            hash: head.hash(),
+            state_root: head.header.state_root,
+            timestamp: head.header.timestamp,
+            total_difficulty: head.total_difficulty,
+        }
+    }
+}

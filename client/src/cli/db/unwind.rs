@@ -1,0 +1,74 @@
+//! `polytrie db unwind`.
+
+use crate::{
+    cli::{
+        args::{ChainArg, StoredArgs},
+        exit::Failure,
+        output,
+    },
+    datadir::DataDir,
+};
+use alloy_primitives::B256;
+use clap::Args;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Take blocks back: state and chain are afterwards as they were at an earlier block.
+///
+/// The blocks are gone then, and can be imported again. Undo records are kept for the last 1024 blocks.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct UnwindArgs {
+    #[command(flatten)]
+    data: StoredArgs,
+    #[command(flatten)]
+    chain: ChainArg,
+    /// The block that is the head afterwards.
+    #[arg(long, value_name = "N")]
+    to: u64,
+    /// Write the result as JSON to this file; `-` for standard output.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// The result; serialises to the JSON of `--json`.
+#[derive(Debug, Serialize)]
+struct Unwound {
+    blocks: u64,
+    head: HeadReport,
+}
+
+#[derive(Debug, Serialize)]
+struct HeadReport {
+    number: u64,
+    hash: B256,
+    state_root: B256,
+    commitment: B256,
+}
+
+pub(super) fn run(args: UnwindArgs) -> Result<(), Failure> {
+    let mut options = args.data.options(false);
+    options.chain = args.chain.chain;
+    let (mut chain, _dir) = DataDir::open(&options, false)?.into_chain()?;
+    let blocks = chain.unwind_to(args.to)?;
+    chain.flush()?;
+    let head = chain.head();
+    let report = Unwound {
+        blocks,
+        head: HeadReport {
+            number: head.number(),
+            hash: head.hash(),
+            state_root: head.header.state_root,
+            commitment: chain.layer().commitment().digest(),
+        },
+    };
+    if let Some(file) = &args.json {
+        output::json(file, &report)?;
+    }
+    if output::takes_stdout(args.json.as_deref()) {
+        return Ok(());
+    }
+    let HeadReport { number, hash, state_root, .. } = report.head;
+    output::line(&format!(
+        "took back {blocks} blocks: head {number} {hash} state root {state_root}"
+    ))
+}

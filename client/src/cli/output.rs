@@ -1,0 +1,80 @@
+//! Results: to standard output, or as JSON to a file.
+
+use super::exit::Failure;
+use serde::Serialize;
+use std::{
+    fs,
+    io::{self, Write},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+/// How often a long command says how far it has come.
+const EVERY: Duration = Duration::from_secs(8);
+
+/// Whether `--json` takes standard output, so that nothing else may stand there.
+pub(super) fn takes_stdout(json: Option<&Path>) -> bool {
+    json == Some(Path::new("-"))
+}
+
+/// Writes a result for people.
+pub(super) fn line(text: &str) -> Result<(), Failure> {
+    writeln!(io::stdout(), "{text}").map_err(|e| Failure::output(&e))
+}
+
+/// Writes a result for machines to `file`, or to standard output if that is `-`.
+pub(super) fn json(file: &Path, value: &impl Serialize) -> Result<(), Failure> {
+    let mut text = serde_json::to_string_pretty(value)
+        .map_err(|e| Failure::Machine(format!("the result does not serialise: {e}")))?;
+    text.push('\n');
+    if takes_stdout(Some(file)) {
+        return io::stdout().write_all(text.as_bytes()).map_err(|e| Failure::output(&e));
+    }
+    fs::write(file, text)
+        .map_err(|e| Failure::Machine(format!("cannot write {}: {e}", file.display())))
+}
+
+/// A number of bytes as people read it.
+pub(super) fn bytes(number: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = number as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let digits = usize::from(unit > 0);
+    format!("{value:.digits$} {}", UNITS[unit])
+}
+
+/// Says when it is time for another line about how far a long command has come.
+#[derive(Debug)]
+pub(super) struct Ticker(Instant);
+
+impl Ticker {
+    pub(super) fn new() -> Self {
+        Self(Instant::now())
+    }
+
+    pub(super) fn is_due(&mut self) -> bool {
+        let due = self.0.elapsed() >= EVERY;
+        if due {
+            self.0 = Instant::now();
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bytes;
+
+    #[test]
+    fn bytes_are_written_as_people_read_them() {
+        assert_eq!(bytes(0), "0 B");
+        assert_eq!(bytes(1023), "1023 B");
+        assert_eq!(bytes(1024), "1.0 KiB");
+        assert_eq!(bytes(5 << 20), "5.0 MiB");
+        assert_eq!(bytes(u64::MAX), "16777216.0 TiB");
+    }
+}

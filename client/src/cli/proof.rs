@@ -1,0 +1,222 @@
+//! `polytrie proof`: proofs of accounts and slots, made and checked.
+
+use super::{args::StoredArgs, exit::Failure, output};
+use crate::{
+    datadir::DataDir,
+    layers::{self, LAYERS, LayerKind, UnknownKind},
+};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use clap::{Args, Subcommand};
+use polytrie_state::{Commitment, CommitmentKind, Proof};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::{
+    fs,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+/// Prove accounts and slots, and check proofs.
+#[derive(Debug, Subcommand)]
+pub(super) enum ProofCommand {
+    Get(GetArgs),
+    Verify(VerifyArgs),
+}
+
+/// Prove an account and some of its slots, present or absent, against the commitment at the head.
+#[derive(Debug, Args)]
+pub(super) struct GetArgs {
+    #[command(flatten)]
+    data: StoredArgs,
+    /// The account.
+    #[arg(long, value_name = "ADDRESS")]
+    address: Address,
+    /// A slot, decimal or with 0x; may be repeated.
+    #[arg(long = "slot", value_name = "SLOT")]
+    slots: Vec<U256>,
+    /// The block; for now it must be the head, which is the default.
+    #[arg(long, value_name = "N")]
+    block: Option<u64>,
+}
+
+/// Check a proof against a commitment that you trust; exits with 0 if it holds, with 1 if not.
+///
+/// The proof is what `polytrie proof get` prints, or what `eth_getProof` of any client answers (the result
+/// alone, or the whole answer).
+#[derive(Debug, Args)]
+pub(super) struct VerifyArgs {
+    /// The proof; `-` for standard input.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The digest to check against: the state root for a canonical layer.
+    #[arg(long, value_name = "HASH")]
+    root: B256,
+}
+
+/// What `proof get` prints.
+#[derive(Debug, Serialize, Deserialize)]
+struct ProofFile {
+    /// The block whose state is proven.
+    block: ProvenBlock,
+    commitment: CommitmentJson,
+    #[serde(flatten)]
+    proof: Proof,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ProvenBlock {
+    number: u64,
+    hash: B256,
+    state_root: B256,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct CommitmentJson {
+    /// `stateRoot` or `own`.
+    kind: String,
+    digest: B256,
+    /// The full form, where the digest is not all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    body: Option<Bytes>,
+}
+
+pub(super) fn run(command: ProofCommand) -> Result<(), Failure> {
+    match command {
+        ProofCommand::Get(args) => get(args),
+        ProofCommand::Verify(args) => verify(&args),
+    }
+}
+
+fn get(args: GetArgs) -> Result<(), Failure> {
+    let dir = DataDir::open(&args.data.options(true), false)?;
+    let head = dir.chain_db().head()?.ok_or_else(|| {
+        Failure::Usage("there is no block in the data directory yet; import some first".into())
+    })?;
+    if let Some(asked) = args.block.filter(|asked| *asked != head.number()) {
+        let number = head.number();
+        let advice = if asked < number {
+            format!("; leave --block out, or go back with `polytrie db unwind --to {asked}`")
+        } else {
+            "; leave --block out, or import the blocks up to it first".to_owned()
+        };
+        return Err(Failure::Usage(format!(
+            "block {asked} was asked for, but proofs can only be made of the state at the head, block {number}{advice}"
+        )));
+    }
+    let proof = dir.layer.prove(&args.address, &args.slots)?;
+    let file = ProofFile {
+        block: ProvenBlock {
+            number: head.number(),
+            hash: head.hash(),
+            state_root: head.header.state_root,
+        },
+        commitment: CommitmentJson::from(&dir.layer.commitment()),
+        proof,
+    };
+    output::json(Path::new("-"), &file)
+}
+
+fn verify(args: &VerifyArgs) -> Result<(), Failure> {
+    let name = if args.file == Path::new("-") {
+        "standard input".to_owned()
+    } else {
+        args.file.display().to_string()
+    };
+    let text = read(&args.file)
+        .map_err(|e| Failure::Machine(format!("cannot read {name}: {e}; check the path")))?;
+    let malformed = |reason: String| {
+        Failure::Invalid(format!(
+            "{name} holds no proof ({reason}), expected what `polytrie proof get` prints or eth_getProof answers"
+        ))
+    };
+    let value = serde_json::from_slice(&text).map_err(|e| malformed(e.to_string()))?;
+    let (kind, commitment, proof) = parse(value, args.root).map_err(|error| match error {
+        ParseError::Layer(error) => Failure::from(error),
+        ParseError::Form(reason) => malformed(reason),
+    })?;
+    let check = kind.verify.ok_or_else(|| {
+        Failure::Usage(format!(
+            "the state layer `{}` makes no proofs that could be verified; get one from another layer",
+            kind.name
+        ))
+    })?;
+    let proven = check(&commitment, &proof).map_err(|error| {
+        Failure::Invalid(format!(
+            "{name} does not hold against {}: {error}; get the proof and the root from the same block",
+            args.root
+        ))
+    })?;
+    output::json(Path::new("-"), &proven)
+}
+
+fn read(file: &Path) -> io::Result<Vec<u8>> {
+    if file == Path::new("-") {
+        let mut text = Vec::new();
+        io::stdin().read_to_end(&mut text)?;
+        return Ok(text);
+    }
+    fs::read(file)
+}
+
+enum ParseError {
+    Layer(UnknownKind),
+    Form(String),
+}
+
+/// The proof in a file, with the layer whose it is and the commitment it is to be checked against.
+fn parse(
+    value: Value,
+    root: B256,
+) -> Result<(&'static LayerKind, Commitment, Proof), ParseError> {
+    let form = |e: serde_json::Error| ParseError::Form(e.to_string());
+    if value.get("layer").is_some() {
+        let ProofFile { commitment, proof, .. } = serde_json::from_value(value).map_err(form)?;
+        let kind = layers::layer(&proof.layer).map_err(ParseError::Layer)?;
+        let commitment = if kind.canonical {
+            Commitment::state_root(root)
+        } else {
+            // The layer's verifier holds the full form against the digest that is trusted.
+            Commitment::own(root, commitment.body.unwrap_or_default())
+        };
+        return Ok((kind, commitment, proof));
+    }
+    let Some(proof) = eth_get_proof(value) else {
+        return Err(ParseError::Form("neither `layer` nor `accountProof` is in it".to_owned()));
+    };
+    let kind = LAYERS.iter().find(|kind| kind.canonical).ok_or_else(|| {
+        ParseError::Layer(UnknownKind::NotCompiledIn {
+            what: "the state layer",
+            name: "mpt".to_owned(),
+        })
+    })?;
+    let proof = Proof { layer: kind.name.to_owned(), proof };
+    Ok((kind, Commitment::state_root(root), proof))
+}
+
+/// The object of `eth_getProof` (EIP-1186), alone or in the answer of a server, without what some clients add.
+fn eth_get_proof(value: Value) -> Option<Value> {
+    const FIELDS: [&str; 7] =
+        ["address", "accountProof", "balance", "codeHash", "nonce", "storageHash", "storageProof"];
+    let Value::Object(mut object) = value else { return None };
+    if !object.contains_key("accountProof") {
+        return eth_get_proof(object.remove("result")?);
+    }
+    object.retain(|name, _| FIELDS.contains(&name.as_str()));
+    // Some clients write null where no slot was asked for.
+    if object.get("storageProof").is_none_or(Value::is_null) {
+        object.insert("storageProof".to_owned(), Value::Array(Vec::new()));
+    }
+    Some(Value::Object(object))
+}
+
+impl From<&Commitment> for CommitmentJson {
+    fn from(commitment: &Commitment) -> Self {
+        let (kind, body) = match commitment.kind() {
+            CommitmentKind::StateRoot => ("stateRoot", None),
+            CommitmentKind::None => ("none", None),
+            CommitmentKind::Own => ("own", Some(commitment.body().clone())),
+        };
+        Self { kind: kind.to_owned(), digest: commitment.digest(), body }
+    }
+}

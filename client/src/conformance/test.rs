@@ -1,0 +1,193 @@
+//! Running one test.
+
+use super::{
+    format::{BlockchainTest, Expected, TestBlock},
+    post_state::{self, Difference},
+};
+use crate::{
+    blocks::decode_header,
+    chain::{Candidate, Chain, ChainError, ChainOptions, InsertError, Inserted, TABLES},
+    executor::SystemContracts,
+    layers::{LayerKind, LayerOptions},
+};
+use alloy_primitives::{Address, B256, Bytes, address, hex};
+use polytrie_chainspec::{ChainSpec, Forks};
+use polytrie_kv::{KvError, MemoryEngine, Store, StoreOptions};
+use polytrie_state::StateError;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// The chain id that transactions of a test carry unless it says otherwise.
+const CHAIN_ID: u64 = 1;
+
+/// The deposit contract of the tests: mainnet's (EIP-6110).
+const DEPOSIT_CONTRACT: Address = address!("0x00000000219ab540356cbb839cbe05303d7705fa");
+
+/// Where the contracts of Prague stood on the last test network before it was final, pectra-devnet-5. Some tests of the
+/// fork were made then, and nothing in them says so but these addresses.
+const DEVNET_CONTRACTS: SystemContracts = SystemContracts {
+    history: address!("0x0f792be4b0c0cb4dae440ef133e90c0ecd48cccc"),
+    withdrawals: address!("0x0c15f14308530b7cdb8460094bbb9cc28b9aaaaa"),
+    consolidations: address!("0x00431f263ce400f4455c2dcf564e53007ca4bbbb"),
+};
+
+/// Why a test fails.
+#[derive(Debug, Error)]
+pub(super) enum Mismatch {
+    #[error("the test does not parse: {0}")]
+    Format(serde_json::Error),
+    #[error("the network `{0}` is not known")]
+    Network(String),
+    #[error("the blob schedule names the fork `{0}`, which is not known")]
+    BlobFork(String),
+    #[error("the genesis header has the hash {found}, expected {expected}")]
+    GenesisHash { found: B256, expected: B256 },
+    #[error("the genesis block does not decode: {0}")]
+    GenesisDecode(String),
+    #[error("the chain cannot be opened: {0}")]
+    Open(ChainError),
+    #[error("block {index} has the hash {found}, expected {expected}")]
+    BlockHash { index: usize, found: B256, expected: B256 },
+    #[error("block {index} was refused, expected it to be valid: {reason}")]
+    Refused { index: usize, reason: String },
+    #[error("block {index} was {what}, expected it to be refused{because}")]
+    Accepted { index: usize, what: &'static str, because: String },
+    #[error("the client failed at block {index}: {source}")]
+    Broken { index: usize, source: ChainError },
+    #[error("the head is block {number} {found}, expected {expected}")]
+    Head { number: u64, found: B256, expected: B256 },
+    #[error("the state cannot be read: {0}")]
+    State(#[from] StateError),
+    #[error("after the last block, {0}")]
+    PostState(Difference),
+    #[error("the accounts and slots at the end make the state root {found}, expected {expected}")]
+    PostStateRoot { found: B256, expected: B256 },
+    #[error("the client panicked: {0}")]
+    Panic(String),
+}
+
+/// Runs a test on a new chain in memory.
+pub(super) fn run(name: &str, test: &BlockchainTest, layer: &LayerKind) -> Result<(), Mismatch> {
+    let chain = open(spec(name, test)?, layer).map_err(Mismatch::Open)?;
+    let mut chain = chain.with_system_contracts(system_contracts(test));
+    for (index, block) in test.blocks.iter().enumerate() {
+        insert(&mut chain, index, block)?;
+    }
+    let head = chain.head();
+    let (found, expected) = (head.hash(), test.last_block_hash);
+    if found != expected {
+        return Err(Mismatch::Head { number: head.number(), found, expected });
+    }
+    let layer = &**chain.layer();
+    if let Some(accounts) = &test.post_state
+        && let Some(difference) = post_state::compare(layer, accounts)?
+    {
+        return Err(Mismatch::PostState(difference));
+    }
+    let found = post_state::state_root(layer)?;
+    for expected in [Some(head.header.state_root), test.post_state_hash].into_iter().flatten() {
+        if found != expected {
+            return Err(Mismatch::PostStateRoot { found, expected });
+        }
+    }
+    Ok(())
+}
+
+/// The chain that the test describes. Its genesis header is taken as it is; that the pre-state has the root in it is
+/// checked when a chain with a canonical layer is opened.
+fn spec(name: &str, test: &BlockchainTest) -> Result<ChainSpec, Mismatch> {
+    let mut forks = Forks::test_network(&test.network)
+        .ok_or_else(|| Mismatch::Network(test.network.clone()))?;
+    for (fork, params) in &test.config.blob_schedule {
+        let fork = fork.parse().map_err(|_| Mismatch::BlobFork(fork.clone()))?;
+        forks = forks.with_blob_params(fork, (*params).into());
+    }
+    let header = test.genesis_block_header.header();
+    let expected = test.genesis_block_header.hash;
+    let decoded = test.genesis_rlp.as_ref().map(|rlp| decode_header(rlp)).transpose();
+    let decoded = decoded.map_err(|error| Mismatch::GenesisDecode(error.to_string()))?;
+    for found in [Some(header.hash_slow()), decoded.map(|header| header.hash())].into_iter().flatten() {
+        if found != expected {
+            return Err(Mismatch::GenesisHash { found, expected });
+        }
+    }
+    let chain_id = test.config.chainid.map_or(CHAIN_ID, |id| id.to());
+    let accounts = test.pre.iter().map(|(address, account)| (*address, account.clone()));
+    Ok(ChainSpec::with_forks(name, chain_id, forks, header, accounts)
+        .with_deposit_contract(Some(DEPOSIT_CONTRACT)))
+}
+
+fn system_contracts(test: &BlockchainTest) -> SystemContracts {
+    let SystemContracts { history, withdrawals, consolidations } = DEVNET_CONTRACTS;
+    if [history, withdrawals, consolidations].iter().any(|address| test.pre.contains_key(address)) {
+        DEVNET_CONTRACTS
+    } else {
+        SystemContracts::default()
+    }
+}
+
+fn open(spec: ChainSpec, layer: &LayerKind) -> Result<Chain, ChainError> {
+    let tables = [layer.tables, TABLES].concat();
+    // Thousands of stores are opened, each for a few blocks: none starts a thread.
+    let options = StoreOptions { background: false, counters: false, ..StoreOptions::default() };
+    let store: Result<Store, KvError> = Store::open(Arc::new(MemoryEngine::new()), &tables, options);
+    let store = store?;
+    let layer = (layer.open)(store.clone(), &LayerOptions::default())?;
+    Chain::open(Arc::new(spec), store, layer, ChainOptions::default())
+}
+
+fn insert(chain: &mut Chain, index: usize, block: &TestBlock) -> Result<(), Mismatch> {
+    let result = hex::decode(&block.rlp)
+        .map_err(|error| Refusal::Block(format!("it is not hexadecimal: {error}")))
+        .and_then(|rlp| offer(chain, Bytes::from(rlp)));
+    match (block.expected(), result) {
+        (_, Err(Refusal::Broken(source))) => Err(Mismatch::Broken { index, source }),
+        (Expected::Valid(expected), Ok((found, _))) if found != expected => {
+            Err(Mismatch::BlockHash { index, found, expected })
+        }
+        (Expected::Valid(_), Ok(_)) => Ok(()),
+        (Expected::Valid(_), Err(Refusal::Block(reason))) => Err(Mismatch::Refused { index, reason }),
+        (Expected::Invalid(expected), Err(Refusal::Block(reason))) => {
+            tracing::debug!(index, expected, reason, "refused");
+            Ok(())
+        }
+        (Expected::Invalid(expected), Ok((_, inserted))) => {
+            let what = match inserted {
+                Inserted::Known => "known already",
+                Inserted::Side => "accepted on another branch",
+                Inserted::Extended(_) | Inserted::Reorganised { .. } => "accepted",
+            };
+            let because = expected.map_or_else(String::new, |reason| format!(" because of {reason}"));
+            Err(Mismatch::Accepted { index, what, because })
+        }
+    }
+}
+
+enum Refusal {
+    /// The block is invalid.
+    Block(String),
+    /// The client failed.
+    Broken(ChainError),
+}
+
+impl From<InsertError> for Refusal {
+    fn from(error: InsertError) -> Self {
+        match error {
+            InsertError::Invalid(invalid) => Self::Block(invalid.reason.to_string()),
+            InsertError::Broken(error) => Self::Broken(error),
+        }
+    }
+}
+
+/// As an import does it, but that a block of another branch is executed too: a test wants to know at once whether it is
+/// valid.
+fn offer(chain: &mut Chain, rlp: Bytes) -> Result<(B256, Inserted), Refusal> {
+    let candidate = Candidate::prepare(chain.spec(), rlp)
+        .map_err(|error| Refusal::Block(format!("it does not decode: {error}")))?;
+    let hash = candidate.header.hash();
+    let inserted = chain.insert(candidate)?;
+    if matches!(inserted, Inserted::Side) {
+        chain.execute_side(hash)?;
+    }
+    Ok((hash, inserted))
+}

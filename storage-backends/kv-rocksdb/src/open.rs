@@ -1,0 +1,129 @@
+//! Opening a database.
+
+use crate::{RocksEngine, engine::Database, error::convert};
+use polytrie_kv::{KvError, Table};
+use rocksdb::{BlockBasedOptions, Cache, DB, DBCompressionType, Options};
+use std::{path::PathBuf, sync::Arc};
+
+/// The file that names the newest state; RocksDB creates it with the database.
+const CURRENT_FILE: &str = "CURRENT";
+/// Bits of the filter that tells which keys a file does not have: one of a hundred is told wrongly.
+const FILTER_BITS: f64 = 10.0;
+/// Largest size of one of RocksDB's own log files.
+const LOG_BYTES: usize = 1 << 20;
+
+/// How a RocksDB database is opened.
+#[derive(Debug, Clone)]
+pub struct RocksOptions {
+    /// Directory of the database, created with its parents when missing.
+    pub path: PathBuf,
+    /// All tables that will be used.
+    pub tables: Vec<Table>,
+    /// Open without the right to write. The database must exist; tables it lacks read as empty.
+    pub read_only: bool,
+    /// Whether a write is on disk when it returns. `false` is for throw-away data only.
+    pub durable: bool,
+    /// Go past the cache of the operating system, so that the block cache is all the memory that reads
+    /// have. Not every file system can do this.
+    pub direct_io: bool,
+    /// Bytes of the cache of blocks, indexes and filters.
+    pub block_cache_bytes: usize,
+    /// Bytes of writes that are gathered in memory, all tables together, before they go to a sorted file.
+    pub write_buffer_bytes: usize,
+}
+
+impl RocksOptions {
+    /// Writable, durable, 256 MiB of cache, 64 MiB of write buffers, no direct I/O.
+    pub fn new(path: impl Into<PathBuf>, tables: &[Table]) -> Self {
+        Self {
+            path: path.into(),
+            tables: tables.to_vec(),
+            read_only: false,
+            durable: true,
+            direct_io: false,
+            block_cache_bytes: 256 << 20,
+            write_buffer_bytes: 64 << 20,
+        }
+    }
+}
+
+impl RocksEngine {
+    /// Opens a database, or creates it.
+    ///
+    /// # Errors
+    ///
+    /// [`KvError::DuplicateTable`]; [`KvError::Io`] for a directory that cannot be used; [`KvError::InUse`]
+    /// if another process, or this one, has it open; [`KvError::Corrupt`]; [`KvError::DiskFull`].
+    pub fn open(options: RocksOptions) -> Result<Self, KvError> {
+        let RocksOptions { path, tables, .. } = &options;
+        for (i, table) in tables.iter().enumerate() {
+            let same = |other: &&Table| other.id == table.id || other.name == table.name;
+            if let Some(other) = tables[..i].iter().find(same) {
+                return Err(KvError::DuplicateTable(other.name, table.name));
+            }
+        }
+        let current = path.join(CURRENT_FILE);
+        if options.read_only {
+            // RocksDB would report a missing file in words that help nobody.
+            std::fs::metadata(&current).map_err(|e| KvError::io("open", &current, e))?;
+        } else {
+            std::fs::create_dir_all(path).map_err(|e| KvError::io("create", path, e))?;
+        }
+        let db = open(&options, current.exists()).map_err(|e| convert("opening", path, e))?;
+        Ok(Self { db: Arc::new(Database { db, options }) })
+    }
+}
+
+fn open(options: &RocksOptions, exists: bool) -> Result<DB, rocksdb::Error> {
+    let path = &options.path;
+    let general = general_options(options);
+    // A database is opened with all its column families, also those of tables we do not know.
+    let mut names = if exists { DB::list_cf(&general, path)? } else { Vec::new() };
+    if !options.read_only {
+        for table in &options.tables {
+            if !names.iter().any(|name| name == table.name) {
+                names.push(table.name.to_owned());
+            }
+        }
+    }
+    let table_options = table_options(options);
+    let families = names.iter().map(|name| (name, table_options.clone()));
+    if options.read_only {
+        DB::open_cf_with_opts_for_read_only(&general, path, families, false)
+    } else {
+        DB::open_cf_with_opts(&general, path, families)
+    }
+}
+
+/// Options of the database as a whole.
+fn general_options(options: &RocksOptions) -> Options {
+    let threads = std::thread::available_parallelism().map_or(2, |n| n.get());
+    let mut general = Options::default();
+    general.create_if_missing(true);
+    general.create_missing_column_families(true);
+    general.increase_parallelism(i32::try_from(threads).unwrap_or(i32::MAX));
+    general.set_db_write_buffer_size(options.write_buffer_bytes);
+    general.set_use_direct_reads(options.direct_io);
+    general.set_use_direct_io_for_flush_and_compaction(options.direct_io);
+    // Its own log is for those who develop it.
+    general.set_max_log_file_size(LOG_BYTES);
+    general.set_keep_log_file_num(2);
+    general.set_stats_dump_period_sec(0);
+    general
+}
+
+/// Options of each table.
+fn table_options(options: &RocksOptions) -> Options {
+    let mut blocks = BlockBasedOptions::default();
+    blocks.set_block_cache(&Cache::new_lru_cache(options.block_cache_bytes));
+    blocks.set_bloom_filter(FILTER_BITS, false);
+    // In the cache, where they are bounded, rather than beside it.
+    blocks.set_cache_index_and_filter_blocks(true);
+    blocks.set_cache_index_and_filter_blocks_with_high_priority(true);
+    blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
+    let mut table = Options::default();
+    table.set_block_based_table_factory(&blocks);
+    table.set_compression_type(DBCompressionType::Lz4);
+    table.set_write_buffer_size(options.write_buffer_bytes);
+    table
+}

@@ -1,0 +1,175 @@
+//! RocksDB passes the suites, and fails as it should.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use crate::{RocksEngine, RocksOptions};
+use polytrie_kv::{
+    Batch, Engine, KeyRange, KvError, Read as _, Store, StoreOptions, Table,
+    testing::{Random, TABLES, engine_suite, entries, store_suite},
+};
+use std::{path::Path, sync::Arc};
+use tempfile::TempDir;
+
+/// Synced to disk only where that is what is tested.
+fn options(path: &Path) -> RocksOptions {
+    RocksOptions { durable: false, ..RocksOptions::new(path, &TABLES) }
+}
+
+fn open(path: &Path) -> Arc<dyn Engine> {
+    Arc::new(RocksEngine::open(options(path)).unwrap())
+}
+
+#[test]
+fn passes_the_engine_suite() {
+    let dir = TempDir::new().unwrap();
+    engine_suite(|| open(dir.path()));
+}
+
+#[test]
+fn passes_the_engine_suite_with_little_memory_and_direct_io() {
+    let dir = TempDir::new().unwrap();
+    let options = RocksOptions {
+        direct_io: true,
+        block_cache_bytes: 1 << 20,
+        write_buffer_bytes: 256 << 10,
+        ..options(dir.path())
+    };
+    match RocksEngine::open(options.clone()) {
+        Ok(_) => engine_suite(|| Arc::new(RocksEngine::open(options.clone()).unwrap())),
+        Err(error) => skipped(&format!("no direct I/O in the temporary directory: {error}")),
+    }
+}
+
+#[test]
+fn passes_the_store_suite() {
+    let dir = TempDir::new().unwrap();
+    store_suite(|| open(dir.path()));
+}
+
+fn batch(rows: impl IntoIterator<Item = (Vec<u8>, Vec<u8>)>) -> Batch {
+    let mut batch = Batch::new();
+    for (key, value) in rows {
+        batch.put(TABLES[0], &key, &value);
+    }
+    batch
+}
+
+/// Rows of one batch, about 1 MiB, at random places of the table.
+fn megabyte(number: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut random = Random::new(number);
+    let mut rows: Vec<_> = (0..4_000).map(|_| (random.bytes(32), random.bytes(230))).collect();
+    rows.sort();
+    rows
+}
+
+#[test]
+fn a_full_disk_loses_nothing() {
+    let dir = TempDir::new().unwrap();
+    let mut mount = std::process::Command::new("mount");
+    let mount = mount.args(["-t", "tmpfs", "-o", "size=48m", "tmpfs"]).arg(dir.path());
+    if !mount.output().is_ok_and(|output| output.status.success()) {
+        return skipped("this process may not mount a tmpfs");
+    }
+    let _mounted = Mounted(dir.path());
+    let path = dir.path().join("db");
+    // What the user will delete to make room again.
+    let reserve = dir.path().join("reserve");
+    std::fs::write(&reserve, vec![1; 24 << 20]).unwrap();
+
+    let durable = || Arc::new(RocksEngine::open(RocksOptions::new(&path, &TABLES)).unwrap());
+    let engine = durable();
+    let (batches, error) = (0..1_000)
+        .find_map(|i| engine.write(&batch(megabyte(i))).err().map(|error| (i, error)))
+        .unwrap();
+    assert!(batches > 2, "{batches}");
+    assert!(matches!(error, KvError::DiskFull { .. }), "{error}");
+    drop(engine);
+    std::fs::remove_file(&reserve).unwrap();
+    let store = Store::open(durable(), &TABLES, StoreOptions::default()).unwrap();
+    let mut expected: Vec<_> = (0..batches).flat_map(megabyte).collect();
+    expected.sort();
+    assert!(entries(&store, TABLES[0], KeyRange::ALL) == expected, "earlier batches are intact");
+    assert!(store.disk_bytes().unwrap() > 1 << 20);
+    assert!(store.table_stats(TABLES[0]).unwrap().bytes > 1 << 20);
+}
+
+#[test]
+fn read_only_reads_and_refuses_to_write() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("a").join("db");
+    let read_only = || RocksEngine::open(RocksOptions { read_only: true, ..options(&path) });
+    let text = read_only().map(drop).unwrap_err().to_string();
+    assert!(text.starts_with("cannot open ") && text.contains("CURRENT"), "{text}");
+    assert!(!path.exists(), "nothing was created");
+
+    let one =
+        RocksEngine::open(RocksOptions { tables: vec![TABLES[0]], ..options(&path) }).unwrap();
+    one.write(&batch([(b"key".to_vec(), b"value".to_vec())])).unwrap();
+    drop(one);
+    let engine = Arc::new(read_only().unwrap());
+    let text = engine.write(&batch([])).unwrap_err().to_string();
+    assert!(text.starts_with("cannot write to ") && text.ends_with("read-only"), "{text}");
+    let store = Store::open(engine, &TABLES, StoreOptions::default()).unwrap();
+    assert_eq!(store.get(TABLES[0], b"key").unwrap().as_deref(), Some(&b"value"[..]));
+    assert_eq!(store.get(TABLES[1], b"key").unwrap(), None, "a table that is not there is empty");
+    assert_eq!(entries(&store, TABLES[1], KeyRange::ALL), []);
+    assert_eq!(store.table_stats(TABLES[1]).unwrap().entries, 0);
+}
+
+#[test]
+fn refuses_what_it_cannot_use() {
+    let dir = TempDir::new().unwrap();
+    let first = open(dir.path());
+    let error = RocksEngine::open(options(dir.path())).map(drop).unwrap_err();
+    assert!(matches!(error, KvError::InUse { .. }), "{error}");
+    let unknown = Table::new(3, "unknown", 9);
+    let mut batch = Batch::new();
+    batch.put(unknown, b"", b"");
+    assert!(matches!(first.write(&batch), Err(KvError::UnknownTable("unknown"))));
+    assert!(matches!(first.table_stats(unknown), Err(KvError::UnknownTable("unknown"))));
+    drop(first);
+
+    std::fs::write(dir.path().join("CURRENT"), b"MANIFEST-nonsense\n").unwrap();
+    let error = RocksEngine::open(options(dir.path())).map(drop).unwrap_err();
+    assert!(matches!(error, KvError::Corrupt(_) | KvError::Engine { .. }), "{error}");
+
+    let file = dir.path().join("file");
+    std::fs::write(&file, b"").unwrap();
+    let text = RocksEngine::open(options(&file.join("below"))).map(drop).unwrap_err().to_string();
+    assert!(text.starts_with("cannot create "), "{text}");
+    let twice = [TABLES[0], Table::new(1, "first", 9)];
+    let result = RocksEngine::open(RocksOptions::new(dir.path().join("x"), &twice));
+    assert!(matches!(result, Err(KvError::DuplicateTable("first", "first"))));
+}
+
+/// A view holds the database open until it goes.
+#[test]
+fn views_outlive_the_engine() {
+    let dir = TempDir::new().unwrap();
+    let engine = open(dir.path());
+    engine.write(&batch([(b"key".to_vec(), b"value".to_vec())])).unwrap();
+    let view = engine.view().unwrap();
+    drop(engine);
+    let mut out = Vec::new();
+    assert!(view.get_into(TABLES[0], b"key", &mut out).unwrap());
+    assert_eq!(out, b"value");
+    let error = RocksEngine::open(options(dir.path())).map(drop).unwrap_err();
+    assert!(matches!(error, KvError::InUse { .. }), "{error}");
+    drop(view);
+    open(dir.path());
+}
+
+struct Mounted<'a>(&'a Path);
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        // Lazily: a panicking test may still have files open.
+        let unmounted = std::process::Command::new("umount").arg("-l").arg(self.0).status();
+        assert!(unmounted.is_ok_and(|status| status.success()) || std::thread::panicking());
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "shown by the test harness")]
+fn skipped(reason: &str) {
+    eprintln!("skipped: {reason}");
+}

@@ -1,0 +1,401 @@
+//! What the suites cannot see: durability, waiting, counting, failing.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use super::*;
+use crate::{
+    View,
+    testing::{Fault, FaultEngine, entries},
+};
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+const A: Table = Table::new(3, "a", 8);
+const B: Table = Table::new(4, "b", 32);
+
+fn batch(key: &[u8], value: &[u8]) -> Batch {
+    let mut batch = Batch::new();
+    batch.put(A, key, value);
+    batch
+}
+
+fn open(engine: &Arc<impl Engine>, options: StoreOptions) -> Store {
+    Store::open(engine.clone(), &[A, B], options).unwrap()
+}
+
+/// Flushes only when asked to, and before the call returns.
+fn by_hand() -> StoreOptions {
+    StoreOptions { background: false, ..StoreOptions::default() }
+}
+
+/// What is durable.
+fn durable(engine: &Arc<impl Engine>) -> Vec<crate::Entry> {
+    entries(&open(engine, by_hand()), A, KeyRange::ALL)
+}
+
+/// An engine whose writes wait at a gate.
+#[derive(Debug)]
+struct Gate {
+    inner: MemoryEngine,
+    closed: AtomicBool,
+}
+
+impl Gate {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { inner: MemoryEngine::new(), closed: AtomicBool::new(true) })
+    }
+
+    fn open(&self) {
+        self.closed.store(false, Ordering::SeqCst);
+    }
+}
+
+impl Engine for Gate {
+    fn name(&self) -> &'static str {
+        "gate"
+    }
+
+    fn view(&self) -> Result<Box<dyn View>, KvError> {
+        self.inner.view()
+    }
+
+    fn write(&self, batch: &Batch) -> Result<(), KvError> {
+        while self.closed.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.inner.write(batch)
+    }
+
+    fn disk_bytes(&self) -> Result<u64, KvError> {
+        self.inner.disk_bytes()
+    }
+
+    fn table_stats(&self, table: Table) -> Result<TableStats, KvError> {
+        self.inner.table_stats(table)
+    }
+}
+
+#[test]
+fn a_write_is_seen_at_once_and_durable_after_a_flush() {
+    let engine = Arc::new(MemoryEngine::new());
+    let store = open(&engine, by_hand());
+    store.write(batch(b"1", b"one")).unwrap();
+    store.write(batch(b"2", b"two")).unwrap();
+    assert_eq!(store.get(A, b"1").unwrap().as_deref(), Some(&b"one"[..]));
+    assert_eq!(store.pending().batches, 2);
+    assert!(store.pending().bytes > 8);
+    assert_eq!(durable(&engine), []);
+    store.flush().unwrap();
+    assert_eq!(store.pending(), Pending::default());
+    assert_eq!(durable(&engine).len(), 2);
+    assert_eq!(store.table_stats(A).unwrap().entries, 2);
+    store.write_durable(batch(b"3", b"three")).unwrap();
+    assert_eq!(durable(&engine).len(), 3);
+    store.flush().unwrap();
+    assert_eq!(store.counters().flushes, 2, "nothing to flush is no flush");
+    assert_eq!((store.engine_name(), store.tables()), ("memory", &[A, B][..]));
+}
+
+#[test]
+fn dropping_does_not_flush() {
+    let engine = Arc::new(MemoryEngine::new());
+    for background in [false, true] {
+        let store = open(&engine, StoreOptions { background, ..StoreOptions::default() });
+        store.write(batch(b"1", b"one")).unwrap();
+        let snapshot = store.snapshot();
+        drop(store);
+        assert_eq!(durable(&engine), []);
+        assert_eq!(snapshot.get(A, b"1").unwrap().as_deref(), Some(&b"one"[..]), "it still reads");
+    }
+}
+
+#[test]
+fn flushes_by_number_and_by_size() {
+    let engine = Arc::new(MemoryEngine::new());
+    let store = open(&engine, StoreOptions { flush_every: 3, ..by_hand() });
+    for i in 0..7_u8 {
+        assert_eq!(store.pending().batches, u64::from(i % 3));
+        store.write(batch(&[i], &[i])).unwrap();
+    }
+    assert_eq!(durable(&engine).len(), 6);
+    drop(store);
+
+    let options = StoreOptions { flush_every: 1_000_000, overlay_bytes: 100_000, ..by_hand() };
+    let store = open(&engine, options);
+    for i in 0..100_000_u32 {
+        let mut batch = Batch::new();
+        batch.put(B, &i.to_be_bytes(), &[1; 100]);
+        store.write(batch).unwrap();
+        assert!(store.pending().bytes < 100_000);
+        if store.pending().batches == 0 {
+            assert!((200..900).contains(&i), "{i} rows of about 200 bytes filled 100,000");
+            return;
+        }
+    }
+    panic!("it never flushed");
+}
+
+#[test]
+fn a_full_overlay_waits_for_the_flush_before() {
+    let engine = Gate::new();
+    let store = open(&engine, StoreOptions { flush_every: 2, ..StoreOptions::default() });
+    // Two are being flushed, two fill the next generation; the fifth has to wait.
+    for i in 0..4 {
+        store.write(batch(&[i], b"")).unwrap();
+    }
+    assert_eq!(store.pending().batches, 4);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| store.write(batch(&[4], b"")));
+        while !store.handle.writing.is_locked() {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(!writer.is_finished());
+        assert_eq!(store.get(A, &[3]).unwrap().as_deref(), Some(&b""[..]), "reads do not wait");
+        assert_eq!(entries(&store.snapshot(), A, KeyRange::ALL).len(), 4);
+        engine.open();
+        writer.join().unwrap().unwrap();
+    });
+    store.flush().unwrap();
+    let counters = store.counters();
+    assert_eq!(counters.stalls, 1);
+    assert!(counters.stall_ns > 0);
+    assert_eq!(durable(&engine).len(), 5);
+}
+
+#[test]
+fn dropping_completes_the_flush_that_runs() {
+    let engine = Gate::new();
+    let store = open(&engine, StoreOptions { flush_every: 2, ..StoreOptions::default() });
+    for i in 0..3 {
+        store.write(batch(&[i], b"")).unwrap();
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(20));
+            engine.open();
+        });
+        drop(store);
+        assert_eq!(durable(&engine).len(), 2, "the two whose flush had begun");
+    });
+}
+
+#[test]
+fn a_failed_flush_poisons() {
+    for background in [false, true] {
+        for fault in [Fault::Before, Fault::After, Fault::Panic] {
+            let engine = Arc::new(FaultEngine::new(Arc::new(MemoryEngine::new()), fault, 2));
+            let store = open(&engine, StoreOptions { background, ..StoreOptions::default() });
+            store.write_durable(batch(b"1", b"one")).unwrap();
+            assert!(store.poisoned().is_none());
+            let snapshot = store.snapshot();
+            let error = store.write_durable(batch(b"2", b"two")).unwrap_err();
+            let text = error.to_string();
+            assert!(matches!(error, KvError::Engine { .. }), "{text}");
+            assert!(text.contains("a fault was injected at write 2"), "{text}");
+            assert_eq!(store.poisoned().map(|e| e.to_string()), Some(text.clone()));
+            let refused = [
+                store.write(batch(b"3", b"")),
+                store.flush(),
+                store.write_durable(batch(b"3", b"")),
+                store.engine_write(&batch(b"3", b"")),
+            ];
+            for error in refused.map(Result::unwrap_err) {
+                assert!(matches!(&error, KvError::Poisoned(first) if first.to_string() == text));
+            }
+            assert_eq!(entries(&store, A, KeyRange::ALL).len(), 2, "it can still be read");
+            assert_eq!(store.pending().batches, 1);
+            assert_eq!(entries(&snapshot, A, KeyRange::ALL).len(), 1);
+        }
+    }
+}
+
+#[test]
+fn a_failed_engine_write_poisons() {
+    for fault in [Fault::Before, Fault::Panic] {
+        let engine = Arc::new(FaultEngine::new(Arc::new(MemoryEngine::new()), fault, 1));
+        let store = open(&engine, StoreOptions::default());
+        assert!(matches!(store.engine_write(&batch(b"1", b"")), Err(KvError::Engine { .. })));
+        assert!(matches!(store.write(batch(b"1", b"")), Err(KvError::Poisoned(_))));
+    }
+}
+
+#[test]
+fn engine_writes_come_after_what_was_pending() {
+    let engine = Arc::new(MemoryEngine::new());
+    let store = open(&engine, StoreOptions::default());
+    let before = store.snapshot();
+    store.write(batch(b"k", b"first")).unwrap();
+    store.engine_write(&batch(b"k", b"second")).unwrap();
+    assert_eq!(store.pending(), Pending::default());
+    assert_eq!(store.get(A, b"k").unwrap().as_deref(), Some(&b"second"[..]));
+    assert_eq!(before.get(A, b"k").unwrap(), None);
+    store.write(batch(b"k", b"third")).unwrap();
+    assert_eq!(store.get(A, b"k").unwrap().as_deref(), Some(&b"third"[..]));
+    store.flush().unwrap();
+    assert_eq!(durable(&engine), [(b"k".to_vec(), b"third".to_vec())]);
+}
+
+#[test]
+fn refuses_what_the_engine_could_not_take() {
+    let store = Store::memory(&[A]).unwrap();
+    let long = [0; 9];
+    let too_long =
+        |error| matches!(error, KvError::KeyTooLong { table: "a", found: 9, expected: 8 });
+    assert!(too_long(store.get(A, &long).unwrap_err()));
+    assert!(too_long(store.snapshot().get(A, &long).unwrap_err()));
+    let mut bad = batch(b"good", b"");
+    bad.delete(A, &long);
+    assert!(too_long(store.write(bad.clone()).unwrap_err()));
+    assert!(too_long(store.engine_write(&bad).unwrap_err()));
+    let endless = [0; 9_999];
+    let range = KeyRange::between(&[], &endless);
+    let result = store.scan(A, range, &mut |_, _| Ok(std::ops::ControlFlow::Continue(())));
+    assert!(matches!(result, Err(KvError::KeyTooLong { found: 9_999, .. })));
+    let mut bad = Batch::new();
+    bad.delete_range(A, &endless, None);
+    assert!(matches!(store.write(bad), Err(KvError::KeyTooLong { found: 9_999, .. })));
+
+    let unknown = |error| matches!(error, KvError::UnknownTable("b"));
+    assert!(unknown(store.get(B, b"").unwrap_err()));
+    assert!(unknown(store.table_stats(B).unwrap_err()));
+    let mut bad = batch(b"good", b"");
+    bad.put(B, b"", b"");
+    assert!(unknown(store.write(bad).unwrap_err()));
+    let same_number = Table::new(A.id, "other", 8);
+    assert!(matches!(store.get(same_number, b""), Err(KvError::UnknownTable("other"))));
+
+    assert_eq!(store.get(A, b"good").unwrap(), None, "nothing of a refused batch is seen");
+    assert!(store.poisoned().is_none());
+    for tables in [[A, same_number], [A, Table::new(9, "a", 8)]] {
+        assert!(matches!(Store::memory(&tables), Err(KvError::DuplicateTable("a", _))));
+    }
+}
+
+#[test]
+fn a_wiped_and_recreated_range_reaches_the_engine_as_such() {
+    let engine = Arc::new(MemoryEngine::new());
+    let store = open(&engine, by_hand());
+    for i in 0..100 {
+        store.write(batch(&[1, i], b"old")).unwrap();
+    }
+    store.flush().unwrap();
+    let before = store.counters();
+    store.write(batch(&[1, 5], b"overwritten, then wiped")).unwrap();
+    let mut wipe = Batch::new();
+    wipe.put(A, &[1, 7], b"new");
+    wipe.delete(A, &[1, 8]);
+    wipe.delete(A, &[2]);
+    wipe.delete_range(A, &[1], Some(&[2]));
+    store.write(wipe).unwrap();
+    assert_eq!(entries(&store, A, KeyRange::ALL), [(vec![1, 7], b"new".to_vec())]);
+    store.flush().unwrap();
+    let counters = store.counters() - before;
+    let engine_writes =
+        (counters.engine_ranges, counters.engine_puts, counters.engine_deletes, counters.flushes);
+    assert_eq!(engine_writes, (1, 1, 1, 1));
+    assert_eq!(durable(&engine), [(vec![1, 7], b"new".to_vec())]);
+}
+
+#[test]
+fn counts_what_is_asked_and_what_reaches_the_engine() {
+    let engine = Arc::new(MemoryEngine::new());
+    let store = open(&engine, by_hand());
+    for i in 0..10_u8 {
+        let mut batch = batch(b"same", &[i; 10]);
+        batch.put(A, &[i], b"row");
+        batch.delete(A, b"absent");
+        store.write(batch).unwrap();
+    }
+    store.get(A, b"same").unwrap();
+    store.get(A, b"absent").unwrap();
+    store.get(A, b"never").unwrap();
+    store.flush().unwrap();
+    store.get(A, b"same").unwrap();
+    store.snapshot().get(A, b"same").unwrap();
+    entries(&store, A, KeyRange::between(&[2], &[5]));
+    let counters = store.counters();
+    let expected = CountersSnapshot {
+        gets: 5,
+        overlay_gets: 2,
+        engine_gets: 3,
+        engine_get_ns: counters.engine_get_ns,
+        scans: 1,
+        scanned: 3,
+        read_bytes: 3 * 10 + 3 * 4,
+        batches: 10,
+        puts: 20,
+        deletes: 10,
+        ranges: 0,
+        write_bytes: 10 * (14 + 4 + 6),
+        engine_puts: 11,
+        engine_deletes: 1,
+        engine_ranges: 0,
+        engine_write_bytes: 14 + 10 * 4 + 6,
+        flushes: 1,
+        flush_ns: counters.flush_ns,
+        stalls: 0,
+        stall_ns: 0,
+    };
+    assert_eq!(counters, expected);
+    assert!(counters.engine_get_ns > 0 && counters.flush_ns > 0);
+    assert_eq!(counters - counters, CountersSnapshot::default());
+
+    let store = open(&engine, StoreOptions { counters: false, ..by_hand() });
+    store.write_durable(batch(b"same", b"")).unwrap();
+    store.get(A, b"same").unwrap();
+    entries(&store, A, KeyRange::ALL);
+    assert_eq!(store.counters(), CountersSnapshot::default());
+}
+
+/// Readers of the head and of snapshots, one writer, flushes in the background.
+#[test]
+fn readers_see_whole_batches_while_flushes_run() {
+    const KEYS: u8 = 20;
+    const BATCHES: u32 = 3_000;
+    let engine = Arc::new(MemoryEngine::new());
+    let store = open(&engine, StoreOptions { flush_every: 7, ..StoreOptions::default() });
+    let write = |number: u32| {
+        let mut batch = Batch::new();
+        // Every other batch by way of a range deletion.
+        if number % 2 == 1 {
+            batch.delete_range(A, &[], None);
+        }
+        for key in 0..KEYS {
+            batch.put(A, &[key], &number.to_be_bytes());
+        }
+        store.write(batch).unwrap();
+    };
+    let number = |value: &[u8]| u32::from_be_bytes(value.try_into().unwrap());
+    write(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| (1..=BATCHES).for_each(write));
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut newest = 0;
+                while newest < BATCHES {
+                    for key in 0..KEYS {
+                        let value = store.get(A, &[key]).unwrap().unwrap();
+                        assert!(number(&value) >= newest, "never back in time");
+                        newest = number(&value);
+                    }
+                    let snapshot = store.snapshot();
+                    let found = entries(&snapshot, A, KeyRange::ALL);
+                    assert_eq!(found.len(), usize::from(KEYS));
+                    let first = number(&found[0].1);
+                    assert!(first >= newest);
+                    newest = first;
+                    assert!(found.iter().all(|(_, value)| number(value) == first));
+                    for key in 0..KEYS {
+                        assert_eq!(number(&snapshot.get(A, &[key]).unwrap().unwrap()), first);
+                    }
+                }
+            });
+        }
+    });
+    store.flush().unwrap();
+    assert_eq!(store.pending(), Pending::default());
+    assert_eq!(durable(&engine).len(), usize::from(KEYS));
+}
