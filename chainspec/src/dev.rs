@@ -76,6 +76,7 @@ pub(crate) fn with_accounts(
         deposit_contract: None,
         fixed_difficulty: None,
         contract_size_limit: None,
+        outline: None,
     }
 }
 

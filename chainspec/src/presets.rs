@@ -124,6 +124,7 @@ fn public_network(network: PublicNetwork) -> ChainSpec {
         deposit_contract: Some(network.deposit_contract),
         fixed_difficulty: None,
         contract_size_limit: None,
+        outline: None,
     }
 }
 

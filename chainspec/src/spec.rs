@@ -25,6 +25,7 @@ pub struct ChainSpec {
     pub(crate) deposit_contract: Option<Address>,
     pub(crate) fixed_difficulty: Option<U256>,
     pub(crate) contract_size_limit: Option<usize>,
+    pub(crate) outline: Option<String>,
 }
 
 impl ChainSpec {
@@ -58,6 +59,17 @@ impl ChainSpec {
         genesis::parse(name, genesis)
     }
 
+    /// The chain of an [outline](Self::outline), without its accounts ([`Self::has_accounts`]). Takes no longer for a
+    /// genesis of millions of accounts than for one of none. The state root is believed: compare
+    /// [`Self::genesis_hash`] with the one that is known.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::load`], if these bytes are not an outline.
+    pub fn from_outline(name: &str, outline: &[u8]) -> Result<Self, ChainSpecError> {
+        genesis::from_outline(name, outline)
+    }
+
     /// The chain that `genesis` describes. `name` is what the chain is called, also in errors.
     ///
     /// Extensions that [`Genesis`] has no field for (a fixed difficulty, a contract size limit) are read only by
@@ -88,6 +100,7 @@ impl ChainSpec {
             deposit_contract: None,
             fixed_difficulty: None,
             contract_size_limit: None,
+            outline: None,
         }
     }
 
@@ -131,6 +144,17 @@ impl ChainSpec {
     /// Slots whose value is zero are left out; an account that is empty altogether is not, for it stands in the trie.
     pub fn genesis_accounts(&self) -> GenesisAccounts<'_> {
         self.allocation.accounts()
+    }
+
+    /// Whether [`Self::genesis_accounts`] knows the accounts: not for a chain made [from an outline](Self::from_outline).
+    pub const fn has_accounts(&self) -> bool {
+        !matches!(self.allocation, Allocation::Absent)
+    }
+
+    /// What a chain read from a `genesis.json` needs apart from the accounts: the same file with an empty `alloc` and with
+    /// the `stateRoot` of the accounts, for [`Self::from_outline`]. `None` for a chain that was not read from a file.
+    pub fn outline(&self) -> Option<&str> {
+        self.outline.as_deref()
     }
 
     /// The total difficulty that ends proof of work: a block is merged if the total difficulty of its parent has reached

@@ -19,6 +19,8 @@ pub(crate) enum Allocation {
     BuiltIn(&'static [u8]),
     /// Read from a file or put together by hand.
     Unpacked(Arc<Vec<u8>>),
+    /// Not known: the chain was made without its accounts.
+    Absent,
 }
 
 impl Allocation {
@@ -38,6 +40,7 @@ impl Allocation {
         let packed = match self {
             Self::BuiltIn(compressed) => Packed::new(Cow::Owned(packed::decompress(compressed))),
             Self::Unpacked(bytes) => Packed::new(Cow::Borrowed(bytes.as_slice())),
+            Self::Absent => Packed::empty(),
         };
         GenesisAccounts { packed }
     }
@@ -55,6 +58,7 @@ impl std::fmt::Debug for Allocation {
                 write!(f, "Allocation({} bytes compressed)", compressed.len())
             }
             Self::Unpacked(bytes) => write!(f, "Allocation({} bytes)", bytes.len()),
+            Self::Absent => f.write_str("Allocation(absent)"),
         }
     }
 }

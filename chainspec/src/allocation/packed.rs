@@ -105,6 +105,11 @@ impl<'a> Packed<'a> {
         packed
     }
 
+    /// No accounts.
+    pub(super) const fn empty() -> Self {
+        Self { bytes: Cow::Borrowed(&[]), at: 0, left: 0 }
+    }
+
     fn read(&mut self, length: usize) -> &[u8] {
         let start = self.at;
         self.at += length;

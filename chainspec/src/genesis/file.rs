@@ -2,7 +2,7 @@
 
 use alloy_eips::eip7840::BlobParams;
 use alloy_genesis::{ChainConfig, Genesis, GenesisAccount};
-use alloy_primitives::{Address, U256};
+use alloy_primitives::{Address, B256, U256};
 use serde::de::IgnoredAny;
 
 use super::{
@@ -39,6 +39,25 @@ pub(super) fn parse(file: &str, bytes: &[u8]) -> Result<Draft, ChainSpecError> {
         return Err(not_genesis(file, other_object(&object)));
     }
     draft(&object).map_err(|flaw| flaw.of(file))
+}
+
+/// Everything in the file but accounts and state root, as it is written there: the beginning of a JSON object.
+fn outline(object: &Object<'_, '_>) -> String {
+    let mut text = String::from("{");
+    for (key, value) in object.members() {
+        if !["alloc", "stateRoot"].iter().any(|name| key.eq_ignore_ascii_case(name)) {
+            text.push_str(&Value::key(key));
+            text.push(':');
+            text.push_str(value.text());
+            text.push(',');
+        }
+    }
+    text
+}
+
+/// The outline of a genesis with this state root.
+pub(super) fn close_outline(outline: &str, state_root: B256) -> String {
+    format!("{outline}\"stateRoot\":\"{state_root}\",\"alloc\":{{}}}}")
 }
 
 /// What a file that cannot be a JSON object seems to be.
@@ -105,6 +124,7 @@ fn draft(object: &Object<'_, '_>) -> Result<Draft, Flaw> {
         fixed_difficulty: fixed_difficulty.map(|value| value.number()).transpose()?,
         contract_size_limit: contract_size_limit
             .map(|limit| usize::try_from(limit).unwrap_or(usize::MAX)),
+        outline: Some(outline(object)),
         engine: OTHER_ENGINES
             .into_iter()
             .find(|name| config.get(name).is_some())

@@ -134,6 +134,16 @@ impl<'a, 'p> Value<'a, 'p> {
         serde_json::from_str(self.text).map_err(|_| self.flaw(expected))
     }
 
+    /// A key as it stands before its value, quoted.
+    pub(super) fn key(key: &str) -> String {
+        serde_json::Value::from(key).to_string()
+    }
+
+    /// The value as it stands in the document.
+    pub(super) const fn text(&self) -> &'a str {
+        self.text
+    }
+
     fn is_null(&self) -> bool {
         self.text == "null"
     }

@@ -30,6 +30,8 @@ struct Draft {
     state_root: Option<B256>,
     fixed_difficulty: Option<U256>,
     contract_size_limit: Option<usize>,
+    /// The file's text without its accounts and state root, open at the end; `None` if there was no file.
+    outline: Option<String>,
     /// Consensus engine other than proof of work and proof of stake that the configuration asks for.
     engine: Option<String>,
 }
@@ -94,11 +96,35 @@ pub(crate) fn from_genesis(name: &str, mut genesis: Genesis) -> Result<ChainSpec
         state_root: None,
         fixed_difficulty: None,
         contract_size_limit: None,
+        outline: None,
     };
     build(name, draft).map_err(|flaw| flaw.of(name))
 }
 
+/// The chain that an outline describes: the state root is taken from it, accounts it has none.
+pub(crate) fn from_outline(name: &str, bytes: &[u8]) -> Result<ChainSpec, ChainSpecError> {
+    let draft = Draft { allocation: Allocation::Absent, ..file::parse(name, bytes)? };
+    let missing = || Flaw::Missing { field: "stateRoot".to_owned(), expected: "32 bytes as \"0x…\"" };
+    draft
+        .state_root
+        .ok_or_else(missing)
+        .and_then(|state_root| assemble(name, draft, state_root))
+        .map_err(|flaw| flaw.of(name))
+}
+
 fn build(name: &str, draft: Draft) -> Result<ChainSpec, Flaw> {
+    let state_root = draft.allocation.state_root();
+    if let Some(claimed) = draft.state_root.filter(|claimed| *claimed != state_root) {
+        return Err(Flaw::field(
+            "stateRoot",
+            claimed,
+            format!("{state_root}, the root of the accounts in alloc"),
+        ));
+    }
+    assemble(name, draft, state_root)
+}
+
+fn assemble(name: &str, draft: Draft, state_root: B256) -> Result<ChainSpec, Flaw> {
     let genesis = &draft.genesis;
     let forks = config::forks(&genesis.config)?;
     let merged_from_genesis = forks.terminal_total_difficulty() == Some(U256::ZERO);
@@ -107,14 +133,6 @@ fn build(name: &str, draft: Draft) -> Result<ChainSpec, Flaw> {
             format!("config.{engine}"),
             "set",
             "proof of work (ethash) or a terminalTotalDifficulty of 0: proof of authority is not supported",
-        ));
-    }
-    let state_root = draft.allocation.state_root();
-    if let Some(claimed) = draft.state_root.filter(|claimed| *claimed != state_root) {
-        return Err(Flaw::field(
-            "stateRoot",
-            claimed,
-            format!("{state_root}, the root of the accounts in alloc"),
         ));
     }
     let header = header(genesis, draft.gas_used, state_root, &forks)?;
@@ -127,6 +145,7 @@ fn build(name: &str, draft: Draft) -> Result<ChainSpec, Flaw> {
         deposit_contract: genesis.config.deposit_contract_address,
         fixed_difficulty: draft.fixed_difficulty,
         contract_size_limit: draft.contract_size_limit,
+        outline: draft.outline.map(|text| file::close_outline(&text, state_root)),
     })
 }
 

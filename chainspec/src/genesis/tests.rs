@@ -366,3 +366,39 @@ fn damaged_files_are_refused_or_read() {
     }
     assert!(refused > text.len() * 5);
 }
+
+#[test]
+fn an_outline_is_the_chain_without_its_accounts() {
+    let full = genesis(&json!({
+        "config": { "londonBlock": 3, "ethash": { "fixeddifficulty": 100 }, "contractSizeLimit": 9 },
+        "alloc": { "0000000000000000000000000000000000000001": { "balance": "7" } },
+        "extraData": "0x0102",
+        "a \"strange\" name": "ignored",
+    }));
+    let full = full.unwrap();
+    let outline = full.outline().unwrap();
+    let slim = ChainSpec::from_outline("g.json", outline.as_bytes()).unwrap();
+    assert_eq!(slim.genesis_header(), full.genesis_header());
+    assert_eq!((&slim.forks, slim.chain_id), (&full.forks, full.chain_id));
+    assert_eq!(slim.fixed_difficulty(), Some(U256::from(100)));
+    assert_eq!(slim.contract_size_limit(), Some(9));
+    assert_eq!(slim.outline(), Some(outline));
+    assert!(full.has_accounts() && !slim.has_accounts());
+    assert_eq!((full.genesis_accounts().len(), slim.genesis_accounts().len()), (1, 0));
+    // A genesis whose accounts are left out is no outline.
+    let missing = message(ChainSpec::from_outline(
+        "g.json",
+        br#"{"config":{"chainId":1},"gasLimit":1,"difficulty":1,"alloc":{}}"#,
+    ));
+    assert!(missing.contains("stateRoot"), "{missing}");
+}
+
+#[test]
+fn numbers_beyond_64_bits_survive_in_an_outline() {
+    let text = r#"{"config":{"chainId":1,"terminalTotalDifficulty":58750000000000000000000},
+        "gasLimit":5000,"difficulty":1,"alloc":{},"stateRoot":null}"#;
+    let full = parse(text.as_bytes()).unwrap();
+    let slim = ChainSpec::from_outline("g.json", full.outline().unwrap().as_bytes()).unwrap();
+    assert_eq!(slim.terminal_total_difficulty(), full.terminal_total_difficulty());
+    assert_eq!(slim.terminal_total_difficulty().unwrap().to_string(), "58750000000000000000000");
+}

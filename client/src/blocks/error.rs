@@ -194,7 +194,7 @@ pub enum BlockFileErrorKind {
     /// An RLP string where a block should start.
     #[error(
         "found the byte {found:#04x} at {place}, an RLP list (0xc0 or more) was expected as a block is \
-         one; the file is damaged or not a file of blocks"
+         one; the file is damaged or not a file of blocks, get it again"
     )]
     NotAList {
         /// Where.
@@ -205,7 +205,7 @@ pub enum BlockFileErrorKind {
     /// A list whose length is not in its shortest form.
     #[error(
         "the RLP length of {place} is not in its shortest form, which Ethereum requires; the file is \
-         damaged or not a file of blocks"
+         damaged or not a file of blocks, get it again"
     )]
     NonCanonicalLength {
         /// Where.
@@ -214,7 +214,7 @@ pub enum BlockFileErrorKind {
     /// A list longer than any block.
     #[error(
         "{place} claims to be {length} bytes long, at most {MAX_BLOCK_BYTES} were expected; the file is \
-         damaged or not a file of blocks"
+         damaged or not a file of blocks, get it again"
     )]
     TooLarge {
         /// Where.
@@ -264,7 +264,8 @@ pub enum BlockFileErrorKind {
     Era1(Box<Era1Error>),
     /// The block was cut out well, but it is not a valid encoding.
     #[error(
-        "{place} cannot be decoded: {error}; the file is damaged or was made by a faulty program"
+        "{place} cannot be decoded: {error}; the file is damaged or was made by a faulty program, \
+         get it again"
     )]
     Decode {
         /// Which block.

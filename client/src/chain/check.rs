@@ -61,6 +61,8 @@ impl ChainReport {
     }
 }
 
+type RowVisit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
+
 /// What was found out about one block by itself.
 #[derive(Debug, Default)]
 struct BlockCheck {
@@ -308,7 +310,7 @@ impl ChainDb {
     fn each_row(
         &self,
         table: Table,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        visit: &mut RowVisit<'_>,
     ) -> Result<(), ChainError> {
         Ok(self.store().scan(table, KeyRange::ALL, &mut |key, value| Ok(visit(key, value)))?)
     }

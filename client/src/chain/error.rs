@@ -39,6 +39,12 @@ pub enum ChainError {
         /// Root in the header.
         expected: B256,
     },
+    /// The chain was made without its genesis accounts, and the store needs them.
+    #[error("the genesis accounts of {name} are needed and not at hand: name the genesis file with --chain")]
+    NoGenesisAccounts {
+        /// Name of the chain.
+        name: String,
+    },
     /// The state in the store is not that of the head.
     #[error("the store is damaged: the state has root {found}, block {number} at the head says {expected}; import again into an empty --datadir")]
     HeadState {

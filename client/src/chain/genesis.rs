@@ -18,6 +18,9 @@ pub(super) fn write(
     db: &ChainDb,
     layer: &dyn StateLayer,
 ) -> Result<Head, ChainError> {
+    if !spec.has_accounts() {
+        return Err(ChainError::NoGenesisAccounts { name: spec.name().to_owned() });
+    }
     let mut accounts: Vec<GenesisAccount> =
         spec.genesis_accounts().map(|(address, account)| state_account(&address, account)).collect();
     accounts.sort_unstable_by_key(|account| account.hash);

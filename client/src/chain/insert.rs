@@ -156,16 +156,27 @@ impl Chain {
 
     fn unknown_parent(&self, candidate: &Candidate) -> InsertError {
         let head = self.head.number();
-        let hint = if candidate.number() == 0 || candidate.number() == 1 {
-            let expected = self.spec.genesis_hash();
-            format!(
-                ", genesis {expected}: the block belongs to another network than {}; name the right one with --chain",
-                self.spec.name()
-            )
-        } else if candidate.number() > head + 1 {
-            format!("; blocks {} to {} must be imported before it", head + 1, candidate.number() - 1)
-        } else {
-            "; the block belongs to another chain or to a branch whose beginning is missing".to_owned()
+        let next = head.saturating_add(1);
+        let hint = match candidate.number() {
+            0 | 1 => {
+                let expected = self.spec.genesis_hash();
+                format!(
+                    ", genesis {expected}: the block belongs to another network than {}; name the right one with --chain",
+                    self.spec.name()
+                )
+            }
+            number if number == next => format!(
+                " ({}): one of the two is damaged or belongs to another chain; get the file again from a source you trust",
+                self.head.hash()
+            ),
+            number if number == next + 1 => format!("; block {next} must be imported before it"),
+            number if number > next => {
+                format!("; blocks {next} to {} must be imported before it", number - 1)
+            }
+            number => format!(
+                ": the block belongs to another chain, or to a branch whose beginning is missing; import the file with block {} of it first, or choose another --datadir",
+                number - 1
+            ),
         };
         let parent = candidate.header.parent_hash;
         candidate.invalid(InvalidReason::UnknownParent { parent, head, hint })

@@ -3,8 +3,8 @@
 use super::{exit::Failure, logging::LogArgs};
 use crate::{
     conformance::{
-        self, ConformanceError, ConformanceOptions, ConformanceReport, FileReport, Outcome, Summary,
-        TestReport,
+        self, ConformanceError, ConformanceOptions, ConformanceReport, FileReport, Outcome,
+        Summary, TestReport,
     },
     layers::{self, DEFAULT_LAYER},
 };
@@ -74,7 +74,10 @@ pub(super) fn run(args: ConformanceArgs, logging: &LogArgs) -> Result<(), Failur
     tracing::info!(state = options.layer.name, seconds = format!("{seconds:.1}"), "{summary}");
     if let Some(file) = &args.json {
         tests.sort_unstable_by(|a, b| (&a.file, &a.name).cmp(&(&b.file, &b.name)));
-        write_json(file, &ConformanceReport { state: options.layer.name, summary, seconds, tests })?;
+        write_json(
+            file,
+            &ConformanceReport { state: options.layer.name, summary, seconds, tests },
+        )?;
     }
     if !json_to_stdout {
         writeln!(io::stdout(), "{summary}").map_err(|e| Failure::output(&e))?;

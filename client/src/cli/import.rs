@@ -92,7 +92,7 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
         &mut chain,
         ImportOptions { files: args.files, to: args.to, threads, interrupt, display, csv },
     );
-    tracing::info!("{}", report.summary());
+    tracing::info!("{}", report.summary(error.is_none()));
     for note in not_verified(&chain, &report) {
         tracing::warn!("{note}");
     }

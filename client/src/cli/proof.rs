@@ -7,7 +7,7 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use clap::{Args, Subcommand};
-use polytrie_state::{Commitment, CommitmentKind, Proof};
+use polytrie_state::{Commitment, CommitmentKind, Proof, ProofError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
@@ -141,11 +141,12 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
             kind.name
         ))
     })?;
-    let proven = check(&commitment, &proof).map_err(|error| {
-        Failure::Invalid(format!(
-            "{name} does not hold against {}: {error}; get the proof and the root from the same block",
+    let proven = check(&commitment, &proof).map_err(|error| match error {
+        ProofError::Malformed(reason) => malformed(reason),
+        ProofError::Invalid(reason) => Failure::Invalid(format!(
+            "{name} does not hold against {}: {reason}; get the proof and the root from the same block",
             args.root
-        ))
+        )),
     })?;
     output::json(Path::new("-"), &proven)
 }

@@ -16,7 +16,9 @@ pub enum ConformanceError {
         source: io::Error,
     },
     /// There is nothing to run.
-    #[error("there is no blockchain test in {places}{filter}; name a directory of the official tests, such as BlockchainTests or blockchain_tests")]
+    #[error(
+        "there is no blockchain test in {places}{filter}; name a directory of the official tests, such as BlockchainTests or blockchain_tests"
+    )]
     NoTests {
         /// Where they were looked for.
         places: String,

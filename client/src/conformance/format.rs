@@ -65,6 +65,8 @@ pub(super) struct TestBlock {
     pub(super) rlp: String,
     /// Left out if the block is invalid.
     block_header: Option<HeaderHash>,
+    /// Old tests may have one for each fork instead; what they all share is looked at.
+    #[serde(alias = "expectExceptionALL")]
     expect_exception: Option<String>,
 }
 

@@ -10,7 +10,12 @@
 //!   branch, which an import executes only once that branch is the better one, is executed at once;
 //! - the head at the end is the test's last block;
 //! - accounts, code hashes and slots of the layer are those of the test's post-state, and the state root that
-//!   they make is the one in the head, also for a layer that has no state root of its own.
+//!   they make is the one in the head.
+//!
+//! For a layer that has no state root of its own, the root is made here from accounts and slots after every
+//! block, and a block that says another is taken back. What no such layer can give are the state roots within
+//! a block that receipts before Byzantium hold: a test whose block is invalid for nothing but the receipts
+//! root is then skipped, with that reason.
 //!
 //! Not checked: the seal of proof of work. No test depends on it: each block that is invalid has another
 //! fault.

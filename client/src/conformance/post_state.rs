@@ -33,7 +33,10 @@ impl fmt::Display for Difference {
                 write!(f, "slot {slot:#x} of {address} is {found:#x}, expected {expected:#x}")
             }
             Self::Slot { address, slot: None, hash, found, expected } => {
-                write!(f, "the slot of {address} with the hash {hash} is {found:#x}, expected {expected:#x}")
+                write!(
+                    f,
+                    "the slot of {address} with the hash {hash} is {found:#x}, expected {expected:#x}"
+                )
             }
         }
     }
@@ -49,8 +52,10 @@ pub(super) fn compare(
     layer: &dyn StateLayer,
     expected: &BTreeMap<Address, GenesisAccount>,
 ) -> Result<Option<Difference>, StateError> {
-    let mut left: BTreeMap<B256, _> =
-        expected.iter().map(|(address, account)| (hash_address(address), (*address, account))).collect();
+    let mut left: BTreeMap<B256, _> = expected
+        .iter()
+        .map(|(address, account)| (hash_address(address), (*address, account)))
+        .collect();
     let mut difference = None;
     layer.accounts(B256::ZERO, &mut |hash, found| {
         difference = match left.remove(&hash) {

@@ -10,7 +10,7 @@ pub enum Outcome {
     Passed,
     /// Something was not; one line.
     Failed(String),
-    /// It is not a blockchain test; one line.
+    /// It is not a blockchain test, or needs what the layer cannot give; one line.
     Skipped(String),
 }
 
@@ -32,7 +32,11 @@ pub struct TestReport {
 impl TestReport {
     /// What `--filter` is matched with: `file::name`.
     pub(super) fn id(file: &std::path::Path, name: &str) -> String {
-        if name.is_empty() { file.display().to_string() } else { format!("{}::{name}", file.display()) }
+        if name.is_empty() {
+            file.display().to_string()
+        } else {
+            format!("{}::{name}", file.display())
+        }
     }
 }
 
@@ -87,7 +91,7 @@ pub struct Summary {
     pub passed: u64,
     /// Failed.
     pub failed: u64,
-    /// Not blockchain tests.
+    /// Skipped.
     pub skipped: u64,
 }
 

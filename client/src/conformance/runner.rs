@@ -109,8 +109,13 @@ fn run_file(options: &ConformanceOptions, file: &Path) -> FileResult {
         .map_err(|source| ConformanceError::Read { path: file.to_owned(), source })?;
     let whole_file = |outcome| {
         let name = String::new();
-        let report =
-            TestReport { file: file.to_owned(), name, network: None, outcome, time: Duration::ZERO };
+        let report = TestReport {
+            file: file.to_owned(),
+            name,
+            network: None,
+            outcome,
+            time: Duration::ZERO,
+        };
         Ok(if is_wanted(options, file, "") { vec![report] } else { Vec::new() })
     };
     let json: &RawValue = match serde_json::from_slice(&bytes) {
@@ -145,6 +150,9 @@ fn run_entry(options: &ConformanceOptions, file: &Path, name: String, json: &str
 fn outcome(result: Result<(), Mismatch>) -> Outcome {
     match result {
         Ok(()) => Outcome::Passed,
+        Err(undecidable @ Mismatch::Undecidable { .. }) => {
+            Outcome::Skipped(one_line(&undecidable.to_string()))
+        }
         Err(mismatch) => Outcome::Failed(one_line(&mismatch.to_string())),
     }
 }

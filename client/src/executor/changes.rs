@@ -1,14 +1,15 @@
 //! From revm's changes to those of the state layer.
 
-use alloy_primitives::{Address, KECCAK256_EMPTY};
+use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY};
 use polytrie_state::{Account, AccountChange};
 use revm::state::Account as EvmAccount;
 
-/// What a finished transaction (or system call, reward, withdrawal) did to an account; `None` if nothing.
+/// What a finished transaction (or system call, reward, withdrawal) did to an account; `None` if
+/// nothing.
 ///
-/// revm's journal has already brought accounts from before EIP-161 into the form that holds after it: an empty account
-/// that came into being is marked as created, one that was there before is not marked as touched. So "touched and empty"
-/// always means "gone".
+/// revm's journal has already brought accounts from before EIP-161 into the form that holds after
+/// it: an empty account that came into being is marked as created, one that was there before is not
+/// marked as touched. So "touched and empty" always means "gone".
 pub(super) fn account_change(address: Address, account: &EvmAccount) -> Option<AccountChange> {
     if !account.is_touched() {
         return None;
@@ -19,7 +20,13 @@ pub(super) fn account_change(address: Address, account: &EvmAccount) -> Option<A
         if account.is_loaded_as_not_existing() {
             return None;
         }
-        return Some(AccountChange { address, account: None, wiped: true, code: None, slots: Vec::new() });
+        return Some(AccountChange {
+            address,
+            account: None,
+            wiped: true,
+            code: None,
+            slots: Vec::new(),
+        });
     }
     let created = account.is_created();
     let slots: Vec<_> = account
@@ -46,10 +53,7 @@ pub(super) fn account_change(address: Address, account: &EvmAccount) -> Option<A
 }
 
 /// Code that may be new to the store: that of a created contract, or a delegation (EIP-7702).
-fn new_code(
-    account: &EvmAccount,
-    created: bool,
-) -> Option<(alloy_primitives::B256, alloy_primitives::Bytes)> {
+fn new_code(account: &EvmAccount, created: bool) -> Option<(B256, Bytes)> {
     let info = &account.info;
     if info.code_hash == KECCAK256_EMPTY {
         return None;

@@ -1,15 +1,16 @@
 //! Contract code that is ready to run, kept from block to block.
 
 use alloy_primitives::{B256, map::B256HashMap};
-use revm::bytecode::Bytecode;
+use revm::bytecode::{Bytecode, eip7702::EIP7702_MAGIC_BYTES};
 
 /// What an entry costs beside its bytes: keys, table, reference counts.
 const ENTRY_OVERHEAD: usize = 160;
 
-/// Code by its hash with its jump destinations found, so that this is not done again in every block.
+/// Code by its hash with its jump destinations found, so that this is not done again in every
+/// block.
 ///
-/// Holds about `limit` bytes: the entries used most recently, in two generations. When the young one is full it becomes
-/// the old one, and the old one is dropped with all that was not used since.
+/// Holds about `limit` bytes: the entries used most recently, in two generations. When the young
+/// one is full it becomes the old one, and the old one is dropped with all that was not used since.
 #[derive(Debug)]
 pub struct CodeCache {
     young: B256HashMap<Bytecode>,
@@ -36,6 +37,10 @@ impl CodeCache {
 
     /// Keeps code that has this hash.
     pub fn insert(&mut self, hash: B256, code: Bytecode) {
+        // What it means depends on the fork: a delegation from Prague on, plain bytes before.
+        if code.is_legacy() && code.original_byte_slice().starts_with(EIP7702_MAGIC_BYTES) {
+            return;
+        }
         let bytes = size(&code);
         if self.young_bytes + bytes > self.limit / 2 {
             self.old = std::mem::take(&mut self.young);

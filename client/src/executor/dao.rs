@@ -6,8 +6,8 @@ use polytrie_state::{Account, AccountChange, Session, StateError, TxWrites};
 
 /// Moves the ether of The DAO and its children to the contract that pays it back.
 ///
-/// An account of the list that does not exist comes into being, empty: that is what clients have always done, and before
-/// EIP-161 it shows in the state root.
+/// An account of the list that does not exist comes into being, empty: that is what clients have
+/// always done, and before EIP-161 it shows in the state root.
 pub(super) fn drain(session: &mut Session) -> Result<(), StateError> {
     let mut accounts = Vec::with_capacity(DAO_HARDFORK_ACCOUNTS.len() + 1);
     let mut drained = U256::ZERO;

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use alloy_primitives::{Address, B256, U256, map::AddressMap};
+use alloy_primitives::{Address, B256, Bytes, U256, map::AddressMap};
 use polytrie_state::{Access, Session, StateError, TxWrites};
 use revm::{
     Database, DatabaseCommit,
@@ -21,8 +21,10 @@ pub(super) struct SessionDatabase<'a> {
     pub(super) session: &'a mut Session,
     codes: &'a mut CodeCache,
     hashes: &'a dyn BlockHashes,
-    /// The first thing that went wrong. Outlives the database, because alloy-evm drops it with its own error, and
-    /// because a commit cannot return one.
+    /// Whether code can be a delegation (EIP-7702).
+    delegations: bool,
+    /// The first thing that went wrong. Outlives the database, because alloy-evm drops it with its
+    /// own error, and because a commit cannot return one.
     failure: Arc<OnceLock<InternalError>>,
     /// Kept between transactions for its allocation.
     writes: TxWrites,
@@ -33,9 +35,10 @@ impl<'a> SessionDatabase<'a> {
         session: &'a mut Session,
         codes: &'a mut CodeCache,
         hashes: &'a dyn BlockHashes,
+        delegations: bool,
         failure: Arc<OnceLock<InternalError>>,
     ) -> Self {
-        Self { session, codes, hashes, failure, writes: TxWrites::default() }
+        Self { session, codes, hashes, delegations, failure, writes: TxWrites::default() }
     }
 
     /// Remembers an error, if it is the first.
@@ -48,21 +51,31 @@ impl<'a> SessionDatabase<'a> {
         })
     }
 
-    fn apply(&mut self, changes: impl Iterator<Item = (Address, EvmAccount)>) {
+    /// Makes code ready to run. What looks like a delegation is one only where there are such, and
+    /// only if it has the right length; a contract from before London may begin as it likes.
+    fn prepare(&self, code: Bytes) -> Bytecode {
+        match self.delegations.then(|| Bytecode::new_eip7702_raw(code.clone())) {
+            Some(Ok(delegation)) => delegation,
+            _ => Bytecode::new_legacy(code),
+        }
+    }
+
+    /// Adds what happened to an account to what is applied next.
+    fn add(&mut self, address: Address, account: &EvmAccount) {
+        let Some(change) = account_change(address, account) else { return };
+        if let (Some((hash, _)), Some(code)) = (&change.code, &account.info.code) {
+            self.codes.insert(*hash, code.clone());
+        }
+        self.writes.accounts.push(change);
+    }
+
+    fn apply(&mut self) {
+        if !self.writes.accounts.is_empty() && self.failure.get().is_none() {
+            let result = self.session.apply(&self.writes);
+            // A commit returns nothing; whoever asked for it looks at `failure`.
+            let _ = self.noticed(result);
+        }
         self.writes.accounts.clear();
-        for (address, account) in changes {
-            let Some(change) = account_change(address, &account) else { continue };
-            if let (Some((hash, _)), Some(code)) = (&change.code, account.info.code) {
-                self.codes.insert(*hash, code);
-            }
-            self.writes.accounts.push(change);
-        }
-        if self.writes.accounts.is_empty() || self.failure.get().is_some() {
-            return;
-        }
-        let result = self.session.apply(&self.writes);
-        // A commit returns nothing; whoever asked for it looks at `failure`.
-        let _ = self.noticed(result);
     }
 }
 
@@ -93,13 +106,11 @@ impl Database for SessionDatabase<'_> {
         }
         let code = self.session.code(&code_hash);
         let Some(code) = self.noticed(code)? else {
-            let missing = StateError::Corrupt(format!("there is no code with the hash {code_hash}"));
+            let missing =
+                StateError::Corrupt(format!("there is no code with the hash {code_hash}"));
             return self.noticed(Err(missing));
         };
-        let code = Bytecode::new_raw_checked(code).map_err(|error| {
-            StateError::Corrupt(format!("the code with the hash {code_hash} does not decode: {error}"))
-        });
-        let code = self.noticed(code)?;
+        let code = self.prepare(code);
         self.codes.insert(code_hash, code.clone());
         Ok(code)
     }
@@ -117,11 +128,17 @@ impl Database for SessionDatabase<'_> {
 
 impl DatabaseCommit for SessionDatabase<'_> {
     fn commit(&mut self, changes: AddressMap<EvmAccount>) {
-        self.apply(changes.into_iter());
+        for (address, account) in &changes {
+            self.add(*address, account);
+        }
+        self.apply();
     }
 
     fn commit_iter(&mut self, changes: &mut dyn Iterator<Item = (Address, EvmAccount)>) {
-        self.apply(changes);
+        for (address, account) in changes {
+            self.add(address, &account);
+        }
+        self.apply();
     }
 }
 

@@ -8,8 +8,8 @@ use super::schedule::Schedule;
 
 /// Block and configuration for the EVM.
 ///
-/// Base fee, blob fee, difficulty or PREVRANDAO, the gas cap of a transaction (EIP-7825) and the blob limits follow from
-/// header and rules; whether EIP-1283 is in force is not part of it.
+/// Base fee, blob fee, difficulty or PREVRANDAO, the gas cap of a transaction (EIP-7825) and the
+/// blob limits follow from header and rules; whether EIP-1283 is in force is not part of it.
 pub(super) fn environment(header: &Header, rules: &Rules<'_>) -> EvmEnv {
     let mut env =
         EvmEnv::for_eth_block(header, Schedule(*rules), rules.spec.chain_id(), rules.blob_params());

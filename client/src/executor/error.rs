@@ -32,7 +32,10 @@ pub enum BlockInvalid {
         reason: String,
     },
     /// A transaction may use more gas than is left.
-    #[error("transaction {index} ({hash}) has the gas limit {gas_limit}, but only {available} gas is left in the block")]
+    #[error(
+        "transaction {index} ({hash}) has the gas limit {gas_limit}, but only {available} gas is \
+         left in the block"
+    )]
     TransactionGas {
         /// Its place in the block, from 0.
         index: usize,
@@ -52,7 +55,10 @@ pub enum BlockInvalid {
         fork: &'static str,
     },
     /// An ommer is not one of the last generations.
-    #[error("the ommer with the number {found} cannot be rewarded in block {number}, expected one of the 7 numbers before it")]
+    #[error(
+        "the ommer with the number {found} cannot be rewarded in block {number}, expected one of the \
+         7 numbers before it"
+    )]
     OmmerNumber {
         /// Number of the ommer.
         found: u64,
@@ -108,13 +114,15 @@ pub enum InternalError {
 impl DBErrorMarker for InternalError {}
 
 impl ExecuteError {
-    /// What an error of alloy-evm means, given what the database noticed and which transaction was under way.
+    /// What an error of alloy-evm means, given what the database noticed and which transaction was
+    /// under way.
     pub(super) fn new(
         error: BlockExecutionError,
         noticed: Option<&InternalError>,
         transaction: Option<(usize, B256)>,
     ) -> Self {
-        // A system call reports a failed read as a failed call, so what the database noticed comes first.
+        // A system call reports a failed read as a failed call, so what the database noticed comes
+        // first.
         if let Some(noticed) = noticed {
             return Self::Internal(noticed.clone());
         }
@@ -152,7 +160,9 @@ impl BlockInvalid {
                 | E::BuilderExitRequestsContractCall { .. }),
                 _,
             ) => Self::SystemCall { reason: error.to_string() },
-            (error, Some((index, hash))) => Self::Transaction { index, hash, reason: error.to_string() },
+            (error, Some((index, hash))) => {
+                Self::Transaction { index, hash, reason: error.to_string() }
+            }
             (error, None) => Self::Other { reason: error.to_string() },
         }
     }

@@ -6,8 +6,9 @@ use alloy_primitives::B256;
 ///
 /// Any `Fn(u64) -> Option<B256>` is one.
 pub trait BlockHashes {
-    /// The hash of the ancestor with this number. `None` is an [`InternalError`](super::InternalError): the EVM asks
-    /// only for numbers that an ancestor must have.
+    /// The hash of the ancestor with this number. `None` is an
+    /// [`InternalError`](super::InternalError): the EVM asks only for numbers that an ancestor must
+    /// have.
     fn block_hash(&self, number: u64) -> Option<B256>;
 }
 

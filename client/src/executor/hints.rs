@@ -6,8 +6,8 @@ use polytrie_state::{Access, Session};
 
 use super::BlockToExecute;
 
-/// Tells the layer what `block` will touch as far as its bytes show: beneficiary, senders, recipients, access lists,
-/// withdrawals, ommers. Does nothing if the layer does not care.
+/// Tells the layer what `block` will touch as far as its bytes show: beneficiary, senders,
+/// recipients, access lists, withdrawals, ommers. Does nothing if the layer does not care.
 pub(super) fn announce(session: &mut Session, block: &BlockToExecute<'_>) {
     if !session.wants_hints() {
         return;

@@ -1,8 +1,9 @@
 //! One block through the EVM: environment, state, hooks, receipts.
 //!
-//! An [`Executor`] lives as long as the node and keeps analysed code; [`Executor::execute_block`] runs a block on a
-//! [`Session`](polytrie_state::Session) and says what came of it ([`Executed`]). Every change of state goes through
-//! [`Session::apply`](polytrie_state::Session::apply), in this order:
+//! An [`Executor`] lives as long as the node and keeps analysed code; [`Executor::execute_block`]
+//! runs a block on a [`Session`](polytrie_state::Session) and says what came of it ([`Executed`]).
+//! Every change of state goes through [`Session::apply`](polytrie_state::Session::apply), in this
+//! order:
 //!
 //! 1. the drain of The DAO (EIP-779), in its block only;
 //! 2. the system calls before the transactions (EIP-2935, EIP-4788);
@@ -10,21 +11,24 @@
 //! 4. the system calls after them (EIP-7002, EIP-7251);
 //! 5. block and ommer rewards, or withdrawals (EIP-4895).
 //!
-//! alloy-evm's `EthBlockExecutor` does all but the first: it would drain The DAO last, the chain did it first.
+//! alloy-evm's `EthBlockExecutor` does all but the first: it would drain The DAO last, the chain
+//! did it first.
 //!
-//! An [`ExecuteError`] is either about the block ([`BlockInvalid`]) or about us ([`InternalError`]): a store that cannot be
-//! read never makes a block invalid.
+//! An [`ExecuteError`] is either about the block ([`BlockInvalid`]) or about us
+//! ([`InternalError`]): a store that cannot be read never makes a block invalid.
 //!
 //! # What is not checked here
 //!
-//! The header, the body and what the header says about the result are the business of [`crate::consensus`]. A block whose
-//! header or body is invalid does no harm, but what comes of it means nothing.
+//! The header, the body and what the header says about the result are the business of
+//! [`crate::consensus`]. A block whose header or body is invalid does no harm, but what comes of it
+//! means nothing.
 
 mod block;
 mod changes;
 mod codes;
 mod dao;
 mod database;
+mod deposits;
 mod environment;
 mod error;
 mod hashes;

@@ -5,9 +5,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use alloy_consensus::{
-    Eip658Value, Header, ReceiptEnvelope, TxEnvelope, transaction::Recovered,
-};
+use alloy_consensus::{Eip658Value, Header, ReceiptEnvelope, TxEnvelope, transaction::Recovered};
 use alloy_eips::{eip4895::Withdrawal, eip7685::Requests};
 use alloy_evm::{
     Evm,
@@ -15,14 +13,15 @@ use alloy_evm::{
     eth::{EthBlockExecutionCtx, EthBlockExecutor, receipt_builder::AlloyReceiptBuilder},
 };
 use alloy_hardforks::{EthereumHardfork, EthereumHardforks};
-use alloy_primitives::{Address, B256};
+use alloy_primitives::Address;
 use polytrie_chainspec::Rules;
 use polytrie_state::Session;
 use revm_state_hooks::HookedEvm;
 
 use super::{
     BlockHashes, BlockInvalid, BlockToExecute, CodeCache, ExecuteError, InternalError,
-    SystemContracts, dao, database::SessionDatabase, environment::environment, hints, schedule::Schedule,
+    SystemContracts, dao, database::SessionDatabase, deposits, environment::environment, hints,
+    schedule::Schedule,
 };
 
 /// Executes blocks. Holds what is worth keeping between them: code that is ready to run.
@@ -43,9 +42,9 @@ pub struct Executed {
     pub blob_gas_used: u64,
     /// Requests to the consensus layer (EIP-7685); `None` before Prague.
     pub requests: Option<Requests>,
-    /// Whether the root of the receipts can be compared with the header's. Before Byzantium a receipt holds the state
-    /// root after its transaction; this is `false` if the layer could not give them, and the receipts then hold the
-    /// status instead.
+    /// Whether the root of the receipts can be compared with the header's. Before Byzantium a
+    /// receipt holds the state root after its transaction; this is `false` if the layer could not
+    /// give them, and the receipts then hold the status instead.
     pub receipts_comparable: bool,
 }
 
@@ -58,16 +57,13 @@ pub struct Included {
     pub success: bool,
 }
 
-type Inner<'a> = EthBlockExecutor<
-    'a,
-    HookedEvm<SessionDatabase<'a>>,
-    Schedule<'a>,
-    AlloyReceiptBuilder,
->;
+type Inner<'a> =
+    EthBlockExecutor<'a, HookedEvm<SessionDatabase<'a>>, Schedule<'a>, AlloyReceiptBuilder>;
 
 /// A block under way.
 ///
-/// For the whole of a block that exists there is [`Executor::execute_block`]; this is for building one.
+/// For the whole of a block that exists there is [`Executor::execute_block`]; this is for building
+/// one.
 pub struct BlockRun<'a> {
     inner: Inner<'a>,
     rules: Rules<'a>,
@@ -96,7 +92,8 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// If the block is invalid, or if we failed. Either way the session holds half a block and must be dropped.
+    /// If the block is invalid, or if we failed. Either way the session holds half a block and must
+    /// be dropped.
     pub fn execute_block(
         &mut self,
         session: &mut Session,
@@ -134,11 +131,14 @@ impl Executor {
     ) -> Result<BlockRun<'a>, ExecuteError> {
         check_header(header, &rules)?;
         check_ommers(header, ommers)?;
-        if rules.ethereum_fork_activation(EthereumHardfork::Dao).transitions_at_block(header.number) {
+        if rules.ethereum_fork_activation(EthereumHardfork::Dao).transitions_at_block(header.number)
+        {
             dao::drain(session).map_err(InternalError::from)?;
         }
         let failure = Arc::new(OnceLock::new());
-        let database = SessionDatabase::new(session, &mut self.codes, hashes, Arc::clone(&failure));
+        let prague = rules.is(EthereumHardfork::Prague);
+        let database =
+            SessionDatabase::new(session, &mut self.codes, hashes, prague, Arc::clone(&failure));
         let mut evm = HookedEvm::new(database, environment(header, &rules));
         evm = self.system_contracts.announce(evm);
         if rules.is_eip1283() {
@@ -156,8 +156,10 @@ impl Executor {
         let inner =
             EthBlockExecutor::new(evm, context, Schedule(rules), AlloyReceiptBuilder::default());
         let mut run = BlockRun { inner, rules, failure, receipts_comparable: true };
-        let result = run.inner.apply_pre_execution_changes();
-        run.settle(result, None)?;
+        run.inner
+            .apply_pre_execution_changes()
+            .map_err(|error| ExecuteError::new(error, run.failure.get(), None))?;
+        run.check_failure()?;
         Ok(run)
     }
 }
@@ -167,8 +169,8 @@ impl BlockRun<'_> {
     ///
     /// # Errors
     ///
-    /// If it cannot be included, [`ExecuteError::Invalid`]; the block is then as it was before, and another transaction
-    /// may be tried. After [`ExecuteError::Internal`] the block is lost.
+    /// If it cannot be included, [`ExecuteError::Invalid`]; the block is then as it was before, and
+    /// another transaction may be tried. After [`ExecuteError::Internal`] the block is lost.
     pub fn transact(&mut self, tx: &TxEnvelope, sender: Address) -> Result<Included, ExecuteError> {
         let place = (self.inner.receipts.len(), *tx.tx_hash());
         let output = self
@@ -201,6 +203,10 @@ impl BlockRun<'_> {
     /// As [`Executor::execute_block`].
     pub fn finish(self) -> Result<Executed, ExecuteError> {
         let Self { inner, rules, failure, receipts_comparable } = self;
+        let prague = rules.is(EthereumHardfork::Prague);
+        if let Some(contract) = rules.spec.deposit_contract().filter(|_| prague) {
+            deposits::check(&inner.receipts, contract)?;
+        }
         let (_, result) =
             inner.finish().map_err(|error| ExecuteError::new(error, failure.get(), None))?;
         if let Some(failure) = failure.get() {
@@ -210,12 +216,13 @@ impl BlockRun<'_> {
             receipts: result.receipts,
             gas_used: result.gas_used,
             blob_gas_used: result.blob_gas_used,
-            requests: rules.is(EthereumHardfork::Prague).then_some(result.requests),
+            requests: prague.then_some(result.requests),
             receipts_comparable,
         })
     }
 
-    /// Before Byzantium: the state root after the transaction instead of its status, if the layer knows it (EIP-658).
+    /// Before Byzantium: the state root after the transaction instead of its status, if the layer
+    /// knows it (EIP-658).
     fn put_state_root(&mut self) -> Result<(), ExecuteError> {
         if !self.receipts_comparable {
             return Ok(());
@@ -229,16 +236,6 @@ impl BlockRun<'_> {
             _ => self.receipts_comparable = false,
         }
         Ok(())
-    }
-
-    fn settle<T>(
-        &self,
-        result: Result<T, alloy_evm::block::BlockExecutionError>,
-        place: Option<(usize, B256)>,
-    ) -> Result<T, ExecuteError> {
-        let value = result.map_err(|error| ExecuteError::new(error, self.failure.get(), place))?;
-        self.check_failure()?;
-        Ok(value)
     }
 
     /// A commit cannot return an error, so it is asked for afterwards.

@@ -20,8 +20,9 @@ pub struct SenderError {
 
 /// The senders of `transactions`, in their order.
 ///
-/// Depends on no fork, so it can run ahead of the chain on another core: the upper half of `s`, allowed before Homestead
-/// only, is left to [`check_transaction`](crate::consensus::check_transaction).
+/// Depends on no fork, so it can run ahead of the chain on another core: the upper half of `s`,
+/// allowed before Homestead only, is left to
+/// [`check_transaction`](crate::consensus::check_transaction).
 ///
 /// # Errors
 ///

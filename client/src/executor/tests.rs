@@ -15,7 +15,9 @@ use alloy_primitives::{
 };
 use polytrie_chainspec::{ChainSpec, Forks};
 use polytrie_kv::Store;
-use polytrie_state::{Account, BlockRef, GenesisAccount, Session, StateError, StateLayer, hash_slot};
+use polytrie_state::{
+    Account, BlockRef, GenesisAccount, Session, StateError, StateLayer, hash_slot,
+};
 use polytrie_testing::{Oracle, OracleLayer};
 use std::sync::Arc;
 
@@ -322,30 +324,22 @@ fn created_code_and_slots_reach_the_state_and_can_be_called_in_the_same_block() 
 }
 
 #[test]
-fn a_delegation_is_new_code_and_can_be_taken_back() {
+fn a_delegation_is_new_code() {
     let world = World::at(Fork::Prague, vec![rich()]);
-    let delegate = |nonce, auth_nonce, address| {
-        let authorization = Authorization { chain_id: U256::ZERO, address, nonce: auth_nonce };
-        let signature = Signature::test_signature();
-        let signed = SignedAuthorization::new_unchecked(
-            authorization,
-            u8::from(signature.v()),
-            signature.r(),
-            signature.s(),
-        );
-        let authority = signed.recover_authority().unwrap();
-        let tx = TxEip7702 {
-            chain_id: 1,
-            nonce,
-            gas_limit: 1_000_000,
-            max_fee_per_gas: 1,
-            to: NOBODY,
-            authorization_list: vec![signed],
-            ..TxEip7702::default()
-        };
-        (TxEnvelope::Eip7702(Signed::new_unhashed(tx, Signature::test_signature())), authority)
+    let authorization = Authorization { chain_id: U256::ZERO, address: CONTRACT, nonce: 0 };
+    let signature = Signature::test_signature();
+    let (parity, r, s) = (u8::from(signature.v()), signature.r(), signature.s());
+    let signed = SignedAuthorization::new_unchecked(authorization, parity, r, s);
+    let authority = signed.recover_authority().unwrap();
+    let tx = TxEip7702 {
+        chain_id: 1,
+        gas_limit: 1_000_000,
+        max_fee_per_gas: 1,
+        to: NOBODY,
+        authorization_list: vec![signed],
+        ..TxEip7702::default()
     };
-    let (tx, authority) = delegate(0, 0, CONTRACT);
+    let tx = TxEnvelope::Eip7702(Signed::new_unhashed(tx, signature));
     let (_, state) = world.run(&[tx]).unwrap();
     let account = state.account(&authority).unwrap();
     let code = [&[0xef, 0x01, 0x00], CONTRACT.as_slice()].concat();
@@ -400,7 +394,10 @@ fn a_transaction_must_fit_into_what_is_left_of_the_block() {
 fn a_header_without_what_the_evm_needs_is_invalid() {
     let mut world = World::at(Fork::Cancun, vec![]);
     world.header.excess_blob_gas = None;
-    assert!(matches!(world.invalid(&[]), BlockInvalid::MissingField { field: "excess blob gas", .. }));
+    assert!(matches!(
+        world.invalid(&[]),
+        BlockInvalid::MissingField { field: "excess blob gas", .. }
+    ));
     let mut world = World::at(Fork::Cancun, vec![]);
     world.header.parent_beacon_block_root = None;
     assert!(matches!(world.invalid(&[]), BlockInvalid::MissingField { fork: "Cancun", .. }));
@@ -493,15 +490,32 @@ fn code_that_is_missing_is_our_failure() {
     broken.code = None;
     let world = World::at(Fork::Byzantium, vec![rich(), broken]);
     let error = world.run(&[send(0, CONTRACT, 0)]).unwrap_err();
-    assert!(matches!(
-        error,
-        ExecuteError::Internal(InternalError::State(StateError::Corrupt(_)))
-    ));
+    assert!(matches!(error, ExecuteError::Internal(InternalError::State(StateError::Corrupt(_)))));
     // Also where alloy-evm takes a failed read for a failed system call.
     let mut broken = contract(SystemContracts::default().withdrawals, bytes!("00"), &[]);
     broken.code = None;
     let error = World::at(Fork::Prague, vec![broken]).run(&[]).unwrap_err();
     assert!(matches!(error, ExecuteError::Internal(InternalError::State(_))));
+}
+
+#[test]
+fn code_that_looks_like_a_delegation_is_one_from_prague_on() {
+    // A delegation to a contract that stores 1 at slot 0, and the same a byte too long.
+    let code = bytes!("600160005500");
+    let delegation = [&[0xef, 0x01, 0x00][..], CONTRACT.as_slice()].concat();
+    let longer = [&delegation[..], &[0]].concat();
+    for (fork, code_of_nobody, expected) in [
+        (Fork::Prague, &delegation, 1),
+        (Fork::Prague, &longer, 0),
+        (Fork::Cancun, &delegation, 0),
+        (Fork::Byzantium, &longer, 0),
+    ] {
+        let delegating = contract(NOBODY, Bytes::from(code_of_nobody.clone()), &[]);
+        let accounts = vec![rich(), delegating, contract(CONTRACT, code.clone(), &[])];
+        let (executed, state) = World::at(fork, accounts).run(&[send(0, NOBODY, 0)]).unwrap();
+        assert_eq!(executed.receipts[0].status(), expected == 1, "{fork}");
+        assert_eq!(state.slot(&NOBODY, &U256::ZERO), U256::from(expected), "{fork}");
+    }
 }
 
 #[test]
@@ -529,8 +543,7 @@ fn creation_fails_on_storage_in_every_fork() {
     for fork in [Fork::Frontier, Fork::SpuriousDragon, Fork::Constantinople, Fork::Cancun] {
         let address = SENDER.create(0);
         let world = World::at(fork, vec![rich(), contract(address, Bytes::new(), &[(3, 4)])]);
-        let (executed, state) =
-            world.run(&[legacy(0, TxKind::Create, 0, bytes!("00"))]).unwrap();
+        let (executed, state) = world.run(&[legacy(0, TxKind::Create, 0, bytes!("00"))]).unwrap();
         assert_eq!(executed.gas_used, 1_000_000, "{fork}");
         assert_eq!(state.slot(&address, &U256::from(3)), U256::from(4), "{fork}");
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     blocks::BlockFileError,
-    chain::{ChainError, InvalidBlock},
+    chain::{ChainError, InvalidBlock, InvalidReason},
 };
 use alloy_primitives::B256;
 use std::{fmt, sync::Arc};
@@ -29,7 +29,7 @@ impl fmt::Display for Origin {
 #[derive(Debug, Error)]
 pub enum ImportError {
     /// A block is invalid.
-    #[error("{place}: {block}")]
+    #[error("{place}: {block}{}", advice(block))]
     Invalid {
         /// Where it came from.
         place: Origin,
@@ -76,6 +76,17 @@ pub enum ImportError {
         /// The head.
         head: u64,
     },
+}
+
+/// What to do about an invalid block.
+fn advice(block: &InvalidBlock) -> String {
+    match (&block.reason, block.number.checked_sub(1)) {
+        // That depends on why; the reason says it.
+        (InvalidReason::UnknownParent { .. }, _) | (_, None) => String::new(),
+        (_, Some(before)) => format!(
+            "; the blocks before it are kept: get the file again from a source you trust, or leave the rest out with --to {before}"
+        ),
+    }
 }
 
 impl From<ChainError> for ImportError {

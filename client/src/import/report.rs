@@ -142,12 +142,13 @@ impl ImportReport {
         self.peak_rss_bytes = peak_rss_bytes();
     }
 
-    /// The summary for people.
-    pub fn summary(&self) -> String {
+    /// The summary for people; `completed` says whether the import came to the end of its files.
+    pub fn summary(&self, completed: bool) -> String {
+        let ended = if completed { "completed in" } else { "stopped after" };
         let seconds = self.seconds.as_secs_f64();
         let mgas = self.gas as f64 / 1e6;
         format!(
-            "Import completed in {seconds:.1} seconds, {} blocks, {:.0} blk/s, {} transactions, {:.0} tx/s, {mgas:.0} Mgas, {:.0} Mgas/s",
+            "Import {ended} {seconds:.1} seconds, {} blocks, {:.0} blk/s, {} transactions, {:.0} tx/s, {mgas:.0} Mgas, {:.0} Mgas/s",
             self.blocks,
             self.blocks as f64 / seconds.max(1e-9),
             self.txs,

@@ -4,7 +4,8 @@ use liblzma::read::XzDecoder;
 use serde::de::DeserializeOwned;
 use std::{env, fs::File, io::Read, path::PathBuf};
 
-/// Hands each file of `blocks/<name>.tar.xz` to `visit`, by its name without `.json`. Says so if the archive is not there.
+/// Hands each file of `blocks/<name>.tar.xz` to `visit`, by its name without `.json`. Says so if
+/// the archive is not there.
 #[expect(clippy::print_stderr, reason = "a skipped test must not look like a passed one")]
 pub(crate) fn for_each(name: &str, mut visit: impl FnMut(&str, &[u8])) -> bool {
     let root = env::var_os("POLYTRIE_FIXTURES").map_or_else(

@@ -7,7 +7,8 @@ use polytrie_state::{
 };
 use std::{collections::HashSet, sync::Arc};
 
-/// Another layer that is told what is coming, and panics if it is asked for a slot that nobody announced.
+/// Another layer that is told what is coming, and panics if it is asked for a slot that nobody
+/// announced.
 #[derive(Debug)]
 pub(crate) struct HintedLayer<L>(Arc<L>);
 

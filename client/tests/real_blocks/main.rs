@@ -1,8 +1,8 @@
 //! Real mainnet blocks, Frontier to Cancun, through the executor.
 //!
-//! Two sets of them: with the trie nodes that each needs (`witness`), so that the state root can be checked, and with the
-//! accounts and slots that each touches (`prestate`). Nothing here knows the chain before such a block, so only what
-//! comes of executing it is checked.
+//! Two sets of them: with the trie nodes that each needs (`witness`), so that the state root can be
+//! checked, and with the accounts and slots that each touches (`prestate`). Nothing here knows the
+//! chain before such a block, so only what comes of executing it is checked.
 
 mod archive;
 mod hints;
@@ -39,10 +39,7 @@ fn decode_block(hex: &str) -> Block<TxEnvelope> {
 
 /// A session on top of the block's parent.
 fn begin(layer: &dyn StateLayer, block: &Block<TxEnvelope>) -> Session {
-    let parent = BlockRef {
-        number: block.header.number - 1,
-        hash: block.header.parent_hash,
-    };
+    let parent = BlockRef { number: block.header.number - 1, hash: block.header.parent_hash };
     Session::begin(layer, parent).expect("a session begins")
 }
 

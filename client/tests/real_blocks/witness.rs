@@ -23,6 +23,9 @@ struct Fixture {
     codes: Vec<Bytes>,
 }
 
+/// A leaf: the nibbles of its key, and its value.
+type Leaf = (Vec<u8>, Vec<u8>);
+
 /// Nodes by hash, on their way to being rows by path.
 struct Witness {
     nodes: HashMap<B256, Bytes>,
@@ -30,14 +33,15 @@ struct Witness {
 }
 
 impl Witness {
-    /// Adds the rows of the trie under `node`, as far as its nodes are there, and hands its leaves to `leaf`.
+    /// Adds the rows of the trie under `node`, as far as its nodes are there, and hands its leaves
+    /// to `leaf`.
     fn add(
         &mut self,
         table: Table,
         owner: &[u8],
         path: &mut Vec<u8>,
         node: &RlpNode,
-        leaf: &mut dyn FnMut(&mut Self, &[u8], &[u8]),
+        leaves: &mut Vec<Leaf>,
     ) {
         let rlp = match node.as_hash() {
             Some(hash) => match self.nodes.get(&hash) {
@@ -52,17 +56,17 @@ impl Witness {
             TrieNode::EmptyRoot => {}
             TrieNode::Leaf(node) => {
                 path.extend(node.key.iter());
-                leaf(self, path, &node.value);
+                leaves.push((path.clone(), node.value));
             }
             TrieNode::Extension(node) => {
                 path.extend(node.key.iter());
-                self.add(table, owner, path, &node.child, leaf);
+                self.add(table, owner, path, &node.child, leaves);
             }
             TrieNode::Branch(node) => {
                 for (nibble, child) in node.as_ref().children() {
                     if let Some(child) = child {
                         path.push(nibble);
-                        self.add(table, owner, path, child, leaf);
+                        self.add(table, owner, path, child, leaves);
                         path.pop();
                     }
                 }
@@ -78,18 +82,18 @@ fn pack(nibbles: &[u8]) -> Vec<u8> {
 
 /// A layer that holds just the nodes of the witness.
 fn layer(root: B256, fixture: &Fixture) -> Arc<MptLayer> {
-    let [accounts, storage] =
-        ["AccountTrie", "StorageTrie"].map(|name| *MptLayer::TABLES.iter().find(|table| table.name == name).expect("mpt has this table"));
+    let [accounts, storage] = ["AccountTrie", "StorageTrie"].map(|name| {
+        *MptLayer::TABLES.iter().find(|table| table.name == name).expect("mpt has this table")
+    });
     let nodes = fixture.state.iter().chain(&fixture.state_post);
     let nodes = nodes.map(|rlp| (keccak256(rlp), rlp.clone())).collect();
     let mut witness = Witness { nodes, batch: Batch::new() };
-    let mut roots = Vec::new();
-    witness.add(accounts, &[], &mut Vec::new(), &RlpNode::word_rlp(&root), &mut |_, path, value| {
+    let mut leaves = Vec::new();
+    witness.add(accounts, &[], &mut Vec::new(), &RlpNode::word_rlp(&root), &mut leaves);
+    for (path, value) in leaves {
         let account = TrieAccount::decode(&mut &value[..]).expect("a witness holds valid accounts");
-        roots.push((pack(path), account.storage_root));
-    });
-    for (owner, root) in roots {
-        witness.add(storage, &owner, &mut Vec::new(), &RlpNode::word_rlp(&root), &mut |_, _, _| {});
+        let root = RlpNode::word_rlp(&account.storage_root);
+        witness.add(storage, &pack(&path), &mut Vec::new(), &root, &mut Vec::new());
     }
     let codes: Vec<_> = fixture.codes.iter().map(|code| (keccak256(code), code.clone())).collect();
     write_codes(&mut witness.batch, &codes);
@@ -134,5 +138,8 @@ fn every_block_executes_to_its_state_root() {
         let root = finished.outcome.commitment.as_state_root();
         assert_eq!(root, Some(block.header.state_root), "state root of block {number}");
     }
-    assert_eq!(compared, 29, "the receipts of every block can be compared, state roots in them included");
+    assert_eq!(
+        compared, 29,
+        "the receipts of every block can be compared, state roots in them included"
+    );
 }

@@ -4,16 +4,15 @@ use alloy_evm::eth::EthEvmContext;
 use revm::{
     context_interface::{JournalTr, journaled_state::account::JournaledAccountTr},
     handler::FrameResult,
-    interpreter::{
-        CreateInputs, CreateOutcome, Gas, InstructionResult, InterpreterResult,
-    },
+    interpreter::{CreateInputs, CreateOutcome, Gas, InstructionResult, InterpreterResult},
     primitives::{Bytes, constants::CALL_STACK_LIMIT},
 };
 
 use crate::StateHook;
 
-/// The result of a creation that collides with storage; `None` if it does not, or if it fails for another reason that
-/// revm finds by itself. Has the effects that any collision has: the creator's nonce goes up, the new address is warm.
+/// The result of a creation that collides with storage; `None` if it does not, or if it fails for
+/// another reason that revm finds by itself. Has the effects that any collision has: the creator's
+/// nonce goes up, the new address is warm.
 pub(crate) fn collide<DB: StateHook>(
     context: &mut EthEvmContext<DB>,
     depth: usize,
@@ -23,12 +22,11 @@ pub(crate) fn collide<DB: StateHook>(
         return Ok(None);
     }
     let journal = &mut context.journaled_state;
-    let creator = journal.load_account_mut(inputs.caller())?;
-    let nonce = creator.nonce();
-    if *creator.balance() < inputs.value() || nonce == u64::MAX {
+    let creator = &journal.load_account(inputs.caller())?.data.info;
+    let nonce = creator.nonce;
+    if creator.balance < inputs.value() || nonce == u64::MAX {
         return Ok(None);
     }
-    drop(creator);
     // The address is kept in `inputs`, so that it is not hashed again.
     let address = inputs.created_address(nonce);
     if !journal.database.has_storage(address)? {

@@ -1,7 +1,9 @@
-//! SSTORE of Constantinople (EIP-1283): charged by how the value relates to the one before the transaction.
+//! SSTORE of Constantinople (EIP-1283): charged by how the value relates to the one before the
+//! transaction.
 //!
-//! Petersburg took it back, Istanbul brought it again with other prices and a check on the gas left (EIP-2200). The rule
-//! is the same in both, so that of Istanbul is used here with the prices of EIP-1283 and without the check.
+//! Petersburg took it back, Istanbul brought it again with other prices and a check on the gas left
+//! (EIP-2200). The rule is the same in both, so that of Istanbul is used here with the prices of
+//! EIP-1283 and without the check.
 
 use alloy_evm::Database;
 use revm::{
@@ -35,7 +37,8 @@ pub(crate) fn set_prices(params: &mut GasParams) {
 pub(crate) fn sstore<DB: Database>(frame: Frame<'_, DB>) -> InstructionExecResult {
     host::sstore_with_gas_accounting(frame, |frame, _, change| {
         let prices = frame.host.gas_params();
-        // `true` selects the net rule that EIP-1283 and EIP-2200 share; no slot is cold before Berlin.
+        // `true` selects the net rule that EIP-1283 and EIP-2200 share; no slot is cold before
+        // Berlin.
         let cost = prices.sstore_dynamic_gas(true, &change.data, false);
         let refund = prices.sstore_refund(true, &change.data);
         if !frame.interpreter.gas.record_regular_cost(cost) {

@@ -21,6 +21,10 @@ use crate::{
     instructions::{Instructions, install},
 };
 
+/// Gas of a system call (EIP-4788, EIP-2935, EIP-7002, EIP-7251). revm gives it what Amsterdam adds
+/// to that (EIP-8037) in every revision.
+const SYSTEM_CALL_GAS: u64 = 30_000_000;
+
 type Inner<DB, I, P> = RevmEvm<EthEvmContext<DB>, I, Instructions<DB>, P, EthFrame>;
 
 /// revm's mainnet EVM, with the additions of this crate.
@@ -53,7 +57,8 @@ impl<DB: StateHook, I> HookedEvm<DB, I> {
         Self { inner, inspect: true, moved: Vec::new() }
     }
 
-    /// Charges SSTORE as in EIP-1283: for the blocks in which Constantinople is active and Petersburg is not.
+    /// Charges SSTORE as in EIP-1283: for the blocks in which Constantinople is active and
+    /// Petersburg is not.
     #[must_use]
     pub fn with_eip1283(mut self) -> Self {
         let hooks = self.inner.ctx.journaled_state.database.hooks_enabled();
@@ -133,9 +138,7 @@ where
     }
 
     #[inline]
-    fn frame_run(
-        &mut self,
-    ) -> Result<FrameInitOrResult<EthFrame>, ContextDbError<Self::Context>> {
+    fn frame_run(&mut self) -> Result<FrameInitOrResult<EthFrame>, ContextDbError<Self::Context>> {
         self.inner.frame_run()
     }
 
@@ -217,9 +220,12 @@ where
     ) -> Result<ResultAndState, Self::Error> {
         let moved = self.moved.iter().find(|(from, _)| *from == contract);
         let contract = moved.map_or(contract, |(_, to)| *to);
-        self.inner.ctx.set_tx(TxEnv::new_system_tx_with_caller(caller, contract, data));
-        let result: Result<_, Self::Error> =
-            MainnetHandler::default().run_system_call(self);
+        let mut tx = TxEnv::new_system_tx_with_caller(caller, contract, data);
+        if !self.inner.ctx.cfg.spec.is_enabled_in(SpecId::AMSTERDAM) {
+            tx.gas_limit = SYSTEM_CALL_GAS;
+        }
+        self.inner.ctx.set_tx(tx);
+        let result: Result<_, Self::Error> = MainnetHandler::default().run_system_call(self);
         let state = self.inner.ctx.journaled_state.finalize();
         Ok(ResultAndState::new(result?, state))
     }

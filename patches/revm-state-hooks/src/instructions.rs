@@ -20,8 +20,13 @@ pub(crate) type Frame<'a, DB> = InstructionContext<'a, EthEvmContext<DB>, EthInt
 /// The instruction table of an EVM over `DB`.
 pub(crate) type Instructions<DB> = EthInstructions<EthInterpreter, EthEvmContext<DB>>;
 
-/// Puts the SLOAD and SSTORE that are asked for into `instructions`. Their static gas stays that of the revision.
-pub(crate) fn install<DB: StateHook>(instructions: &mut Instructions<DB>, hooks: bool, eip1283: bool) {
+/// Puts the SLOAD and SSTORE that are asked for into `instructions`. Their static gas stays that of
+/// the revision.
+pub(crate) fn install<DB: StateHook>(
+    instructions: &mut Instructions<DB>,
+    hooks: bool,
+    eip1283: bool,
+) {
     let gas = gas_table_spec(instructions.spec);
     let sstore = match (hooks, eip1283) {
         (false, false) => return,

@@ -183,7 +183,8 @@ fn gas_and_results_are_those_of_the_stock_evm() {
                     .set(CONTRACT, 0, 41)
                     .set(CONTRACT, 1, 5);
                 let tx = TxEnv { gas_limit, ..call(CONTRACT) };
-                let stock = EthEvmBuilder::new(map.clone(), env(spec)).build().transact_raw(tx.clone());
+                let stock =
+                    EthEvmBuilder::new(map.clone(), env(spec)).build().transact_raw(tx.clone());
                 let stock = stock.map_err(|error| error.to_string());
                 for enabled in [true, false] {
                     let map = Map { enabled, ..map.clone() };
@@ -259,7 +260,11 @@ fn eip_1283_charges_as_its_examples_say() {
             assert!(result.is_success());
             let spent = result.gas().total_gas_spent();
             assert_eq!(spent, 21_000 + gas, "{code} from {before}");
-            assert_eq!(result.gas().inner_refunded(), refund.min(spent / 2), "{code} from {before}");
+            assert_eq!(
+                result.gas().inner_refunded(),
+                refund.min(spent / 2),
+                "{code} from {before}"
+            );
             let stores = code.iter().filter(|byte| **byte == 0x55).count();
             assert_eq!(evm.into_db().seen.len(), if enabled { stores } else { 0 });
         }
@@ -268,7 +273,8 @@ fn eip_1283_charges_as_its_examples_say() {
 
 #[test]
 fn eip_1283_has_no_gas_sentry() {
-    // 6 gas for the pushes and 200 for a write that changes nothing: EIP-2200 would ask for more than 2300 to be left.
+    // 6 gas for the pushes and 200 for a write that changes nothing: EIP-2200 would ask for more
+    // than 2300 to be left.
     let map = Map::with(&[(CONTRACT, bytes!("6000600055"), 1)]).set(CONTRACT, 0, 0);
     let tx = TxEnv { gas_limit: 21_000 + 206, ..call(CONTRACT) };
     let mut evm = HookedEvm::new(map.clone(), env(SpecId::PETERSBURG)).with_eip1283();
@@ -301,13 +307,15 @@ fn creation_fails_on_storage() {
             let (taken, _) = run(&map, spec, call(CONTRACT));
             assert_eq!(taken.state[&CONTRACT].storage[&U256::ZERO].present_value, U256::ZERO);
             assert!(taken.result.is_success());
-            // As with any collision: the creator's nonce is used up and so is the gas that the creation was given.
+            // As with any collision: the creator's nonce is used up and so is the gas that the
+            // creation was given.
             assert_eq!(taken.state[&CONTRACT].info.nonce, 2);
             assert!(taken.result.gas().total_gas_spent() > 900_000);
             assert!(!taken.state[&address].is_touched());
 
             // The stock EVM looks at code and nonce only.
-            let stock = EthEvmBuilder::new(map, env(spec)).build().transact_raw(call(CONTRACT)).unwrap();
+            let stock =
+                EthEvmBuilder::new(map, env(spec)).build().transact_raw(call(CONTRACT)).unwrap();
             assert!(stock.state[&address].is_created());
         }
     }
@@ -320,7 +328,9 @@ fn a_creating_transaction_fails_on_storage() {
         let map = Map::with(&[]).set(SENDER.create(0), 0, 1);
         let (result, _) = run(&map, spec, tx.clone());
         assert_eq!(result.result.gas().total_gas_spent(), tx.gas_limit, "{spec:?}");
-        let ExecutionResult::Halt { reason, .. } = result.result else { panic!("{spec:?}: no halt") };
+        let ExecutionResult::Halt { reason, .. } = result.result else {
+            panic!("{spec:?}: no halt")
+        };
         assert_eq!(reason, HaltReason::CreateCollision);
         assert_eq!(result.state[&SENDER].info.nonce, 1);
     }
@@ -360,6 +370,27 @@ fn an_invalid_transaction_leaves_nothing_behind() {
     assert!(evm.transact_raw(TxEnv { nonce: 7, ..call(CONTRACT) }).is_err());
     assert!(evm.context().journaled_state.state.is_empty());
     assert!(evm.transact_raw(call(CONTRACT)).is_ok());
+}
+
+#[test]
+fn a_system_call_has_the_gas_that_the_eips_give_it() {
+    // The gas left to slot 0; GAS itself costs 2.
+    let map = Map::with(&[(CONTRACT, bytes!("5a60005500"), 1)]);
+    for spec in [SpecId::CANCUN, SpecId::PRAGUE, SpecId::OSAKA] {
+        let mut evm = HookedEvm::new(map.clone(), env(spec));
+        let result = evm.transact_system_call(SENDER, CONTRACT, Bytes::new()).unwrap();
+        let left = result.state[&CONTRACT].storage[&U256::ZERO].present_value;
+        assert_eq!(left, U256::from(29_999_998), "{spec:?}");
+    }
+}
+
+#[test]
+fn a_system_call_goes_where_the_contract_has_moved() {
+    let map = Map::with(&[(OTHER, bytes!("600160005500"), 1)]);
+    let mut evm = HookedEvm::new(map, env(SpecId::PRAGUE)).with_moved_contract(CONTRACT, OTHER);
+    let result = evm.transact_system_call(SENDER, CONTRACT, Bytes::new()).unwrap();
+    assert!(result.state[&OTHER].storage[&U256::ZERO].is_changed());
+    assert!(!result.state.contains_key(&CONTRACT));
 }
 
 #[derive(Debug, Default)]

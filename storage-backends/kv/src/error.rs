@@ -20,7 +20,7 @@ pub enum KvError {
         reason: String,
     },
     /// There is no room left on the disk.
-    #[error("the disk is full: {action} in {} ({reason}); free some space and run the same command again, nothing already stored is lost", path.display())]
+    #[error("the disk is full: {action} {} failed ({reason}); free some space and run the same command again, nothing already stored is lost", path.display())]
     DiskFull {
         /// What was being done.
         action: &'static str,

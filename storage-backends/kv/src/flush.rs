@@ -8,13 +8,13 @@ use hashbrown::DefaultHashBuilder;
 use parking_lot::{Condvar, Mutex};
 use std::{
     any::Any,
+    fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::Instant,
 };
 
 /// What the handles of a store share with its flush thread.
-#[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) tables: TableSet,
@@ -30,6 +30,12 @@ pub(crate) struct Shared {
     pub(crate) work: Condvar,
     /// Signals those who wait that a flush has ended.
     pub(crate) ended: Condvar,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("engine", &self.engine).finish_non_exhaustive()
+    }
 }
 
 /// What is written and not in the engine, and how far it goes.

@@ -8,6 +8,7 @@ use crate::{
 use parking_lot::{Mutex, RwLock};
 use std::{
     collections::{BTreeMap, VecDeque},
+    fmt,
     ops::Bound,
     sync::Arc,
 };
@@ -20,12 +21,19 @@ const STEP: usize = 512;
 /// Ordered maps whose values carry the number of the write that made them, so a view costs nothing and a
 /// batch becomes visible at one moment. Old versions go with the first write after the last view that
 /// needed them.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct MemoryEngine {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug, Default)]
+impl fmt::Debug for MemoryEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the content, which may be gigabytes.
+        f.debug_struct("MemoryEngine").finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
 struct Inner {
     state: RwLock<State>,
     live: Arc<LiveSet>,
@@ -198,10 +206,15 @@ impl Versions {
     }
 }
 
-#[derive(Debug)]
 struct MemoryView {
     inner: Arc<Inner>,
     ticket: Ticket,
+}
+
+impl fmt::Debug for MemoryView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryView").field("seq", &self.ticket.seq()).finish_non_exhaustive()
+    }
 }
 
 impl View for MemoryView {

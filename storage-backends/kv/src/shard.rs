@@ -68,9 +68,10 @@ impl<T> Sharded<T> {
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Sharded<T> {
+impl<T> fmt::Debug for Sharded<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&*self.read(), f)
+        // Without the value: whoever prints it may hold a guard.
+        f.debug_struct("Sharded").finish_non_exhaustive()
     }
 }
 
@@ -138,7 +139,6 @@ mod tests {
             }
         });
         assert_eq!(*lock.read(), (2_000, 2_000));
-        assert_eq!(format!("{lock:?}"), "(2000, 2000)");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Names of ordered tables.
 
 use crate::{KeyRange, KvError};
+use std::fmt;
 
 /// One ordered table of byte keys and byte values.
 ///
@@ -62,11 +63,17 @@ impl Table {
 }
 
 /// The tables of one store, found by their number.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct TableSet {
     tables: Vec<Table>,
     /// Position in `tables` of each table number.
     positions: Box<[Option<u8>; 256]>,
+}
+
+impl fmt::Debug for TableSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.tables.iter().map(|table| table.name)).finish()
+    }
 }
 
 impl TableSet {

@@ -69,7 +69,9 @@ fn believe(
 ) -> Result<Proven, ProofError> {
     verify_eip1186(commitment, address, slots, proof).or_else(|e| {
         let claimed = proof.proof["nonce"].as_str().and_then(|text| text.parse::<U256>().ok());
-        let Some(nonce) = claimed.and_then(|nonce| u64::try_from(nonce).ok()) else { return Err(e) };
+        let Some(nonce) = claimed.and_then(|nonce| u64::try_from(nonce).ok()) else {
+            return Err(e);
+        };
         let mut honest = proof.clone();
         honest.proof["nonce"] = "0x1".into();
         let (account, values) = verify_eip1186(commitment, address, slots, &honest)?;

@@ -1,6 +1,9 @@
 //! `polytrie db drop`.
 
-use crate::cli::{exit::Failure, output};
+use crate::{
+    cli::{exit::Failure, output},
+    datadir::OUTLINE_FILE,
+};
 use clap::Args;
 use polytrie_kv::{DirLock, KvError};
 use polytrie_state::{STAMP_FILE, Stamp, StampError};
@@ -78,7 +81,8 @@ fn remove(dir: &Path) -> Result<bool, (PathBuf, io::Error)> {
     };
     let db = dir.join("db");
     gone(&db, fs::remove_dir_all(&db))?;
-    for name in [&format!("{STAMP_FILE}.tmp"), STAMP_FILE, "LOCK"] {
+    let (stamp, outline) = (format!("{STAMP_FILE}.tmp"), format!("{OUTLINE_FILE}.tmp"));
+    for name in [&outline, OUTLINE_FILE, &stamp, STAMP_FILE, "LOCK"] {
         let file = dir.join(name);
         gone(&file, fs::remove_file(&file))?;
     }

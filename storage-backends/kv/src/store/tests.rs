@@ -99,6 +99,16 @@ fn a_write_is_seen_at_once_and_durable_after_a_flush() {
 }
 
 #[test]
+fn printing_a_store_is_short() {
+    let store = Store::memory(&[A, B]).unwrap();
+    for i in 0..100 {
+        store.write(batch(&[i], &[i; 100])).unwrap();
+    }
+    let text = format!("{store:?} {:?}", store.snapshot());
+    assert!(text.contains("MemoryEngine") && text.len() < 1_000, "{text}");
+}
+
+#[test]
 fn dropping_does_not_flush() {
     let engine = Arc::new(MemoryEngine::new());
     for background in [false, true] {

@@ -2,9 +2,15 @@
 //!
 //! ```text
 //! D/polytrie.json   the stamp: layer, engine, chain, format; written before anything else
+//! D/chain.json      the genesis without its accounts, if it came from a file
 //! D/LOCK            held while a process works here
 //! D/db/             the engine's files
 //! ```
+
+mod outline;
+
+pub use outline::OUTLINE_FILE;
+use outline::FileState;
 
 use crate::{
     chain::{Chain, ChainDb, ChainError, ChainOptions, TABLES},
@@ -58,6 +64,8 @@ pub struct DataDir {
     chain_options: ChainOptions,
     /// The rules, if they were needed to open it.
     spec: Option<Arc<ChainSpec>>,
+    /// The rules without the genesis accounts, if it remembers them.
+    outline: Option<Arc<ChainSpec>>,
     /// Keeps other processes out until everything else is closed (fields drop in this order).
     _lock: Option<DirLock>,
 }
@@ -149,15 +157,20 @@ impl DataDir {
         Ok((chain, self))
     }
 
-    /// The chain's rules: those the directory was opened with, else those its stamp names.
+    /// The chain's rules: those the directory was opened with, else those it remembers, else those its stamp names. Once
+    /// the genesis block stands they may come [without accounts](ChainSpec::has_accounts).
     ///
     /// # Errors
     ///
     /// If they cannot be loaded.
     pub fn spec(&self) -> Result<Arc<ChainSpec>, OpenError> {
-        match &self.spec {
-            Some(spec) => Ok(Arc::clone(spec)),
-            None => Ok(ChainSpec::load(&self.stamp.chain)?),
+        if let Some(spec) = &self.spec {
+            return Ok(Arc::clone(spec));
+        }
+        match &self.outline {
+            // Without a genesis block its accounts are still needed. A head that is damaged is for others to report.
+            Some(spec) if !matches!(self.chain_db().head(), Ok(None)) => Ok(Arc::clone(spec)),
+            _ => Ok(ChainSpec::load(&self.stamp.chain)?),
         }
     }
 
@@ -171,8 +184,15 @@ impl DataDir {
         stamp.expect(dir, "the state layer", &stamp.state, options.state.as_deref())?;
         stamp.expect(dir, "the engine", &stamp.kv, options.kv.as_deref())?;
         let kind = kind?;
-        let spec = options.chain.as_deref().map(ChainSpec::load).transpose()?;
-        if let Some(spec) = &spec
+        let (known_file, outline) = outline::read(dir, &stamp).unzip();
+        let mut loaded = None;
+        // The file that is remembered need not be read again; any other one is compared.
+        if let Some(chain) = options.chain.as_deref()
+            && (known_file.is_none() || FileState::of(chain) != known_file)
+        {
+            loaded = Some(outline::load(chain)?);
+        }
+        if let Some((_, spec)) = &loaded
             && spec.genesis_hash() != stamp.genesis_hash
         {
             let found = format!("{} (genesis {})", stamp.chain, stamp.genesis_hash);
@@ -180,13 +200,17 @@ impl DataDir {
             stamp.expect(dir, "the chain", &found, Some(&asked))?;
         }
         let lock = if options.engine.read_only { None } else { Some(DirLock::acquire(dir)?) };
-        Self::assemble(options, dir, stamp, kind, spec, lock)
+        if let (Some((Some(file), spec)), Some(_)) = (&loaded, &lock) {
+            outline::write(dir, file.clone(), spec)?;
+        }
+        let spec = loaded.map(|(_, spec)| spec);
+        Self::assemble(options, dir, stamp, kind, Specs { spec, outline }, lock)
     }
 
     fn create(options: &OpenOptions, dir: &Path) -> Result<Self, OpenError> {
         let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
         let chain = options.chain.as_deref().ok_or(OpenError::NoChain)?;
-        let spec = ChainSpec::load(chain)?;
+        let (file, spec) = outline::load(chain)?;
         let io = |action| move |source| OpenError::Io { action, path: dir.to_owned(), source };
         if dir.exists() {
             // A lock file may be left over from an attempt that ended before the stamp was written.
@@ -205,14 +229,17 @@ impl DataDir {
         // The engine first: a stamp must not stand beside an engine that cannot be opened at all.
         layers::open_engine(kv, &dir.join("db"), &tables(kind), options.engine)?;
         stamp.write(dir)?;
-        Self::assemble(options, dir, stamp, kind, Some(spec), Some(lock))
+        if let Some(file) = file {
+            outline::write(dir, file, &spec)?;
+        }
+        Self::assemble(options, dir, stamp, kind, Specs::loaded(spec), Some(lock))
     }
 
     fn in_memory(options: &OpenOptions) -> Result<Self, OpenError> {
         let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
         let spec = ChainSpec::load(options.chain.as_deref().ok_or(OpenError::NoChain)?)?;
         let stamp = Self::stamp(options, kind, "memory", &spec);
-        Self::assemble(options, Path::new(""), stamp, kind, Some(spec), None)
+        Self::assemble(options, Path::new(""), stamp, kind, Specs::loaded(spec), None)
     }
 
     fn stamp(options: &OpenOptions, kind: &LayerKind, kv: &str, spec: &ChainSpec) -> Stamp {
@@ -238,7 +265,7 @@ impl DataDir {
         dir: &Path,
         stamp: Stamp,
         kind: &'static LayerKind,
-        spec: Option<Arc<ChainSpec>>,
+        specs: Specs,
         lock: Option<DirLock>,
     ) -> Result<Self, OpenError> {
         let tables = tables(kind);
@@ -246,7 +273,23 @@ impl DataDir {
         let store = Store::open(engine, &tables, options.store.clone())?;
         let layer = (kind.open)(store.clone(), &options.layer)?;
         let chain_options = options.chain_options;
-        Ok(Self { stamp, kind, store, layer, chain_options, spec, _lock: lock })
+        let Specs { spec, outline } = specs;
+        Ok(Self { stamp, kind, store, layer, chain_options, spec, outline, _lock: lock })
+    }
+}
+
+/// What is at hand of the chain's rules.
+#[derive(Debug)]
+struct Specs {
+    /// Read from where `--chain` says.
+    spec: Option<Arc<ChainSpec>>,
+    /// Remembered, without accounts.
+    outline: Option<Arc<ChainSpec>>,
+}
+
+impl Specs {
+    const fn loaded(spec: Arc<ChainSpec>) -> Self {
+        Self { spec: Some(spec), outline: None }
     }
 }
 
@@ -255,3 +298,7 @@ fn tables(kind: &LayerKind) -> Vec<polytrie_kv::Table> {
     tables.extend_from_slice(TABLES);
     tables
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests;

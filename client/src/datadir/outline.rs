@@ -1,0 +1,106 @@
+//! What a data directory remembers of the `genesis.json` it was made from.
+//!
+//! A genesis of millions of accounts takes seconds to read, and once its block stands nobody needs the accounts again.
+//! So `D/chain.json` keeps the rest of it, and which file it was: a command that names that file again, or none, starts
+//! at once.
+
+use super::OpenError;
+use polytrie_chainspec::{ChainSpec, ChainSpecError};
+use polytrie_state::Stamp;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::{
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::SystemTime,
+};
+
+/// Name of the file within the data directory. It can be missing: then the genesis is read again.
+pub const OUTLINE_FILE: &str = "chain.json";
+
+/// A file as it was at some moment. As long as it looks the same, its content is taken to be the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct FileState {
+    path: PathBuf,
+    bytes: u64,
+    /// Nanoseconds since 1970.
+    modified: u64,
+}
+
+impl FileState {
+    /// The file behind a chain's name; `None` if the chain is built in, or the system does not tell enough.
+    pub(super) fn of(chain: &str) -> Option<Self> {
+        let path = fs::canonicalize(chain).ok()?;
+        let data = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
+        let modified = data.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        Some(Self { path, bytes: data.len(), modified: u64::try_from(modified.as_nanos()).ok()? })
+    }
+}
+
+/// The content of the file.
+#[derive(Debug, Serialize, Deserialize)]
+struct Outline<'a> {
+    /// The genesis file it was taken from.
+    file: FileState,
+    /// That file without accounts, with the state root.
+    #[serde(borrow)]
+    genesis: &'a RawValue,
+}
+
+/// The chain of the data directory as its outline describes it, and which file that came from. `None` if there is no
+/// usable outline of the chain that the stamp names.
+pub(super) fn read(dir: &Path, stamp: &Stamp) -> Option<(FileState, Arc<ChainSpec>)> {
+    let path = dir.join(OUTLINE_FILE);
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return None,
+        Err(e) => return unusable(&path, &e.to_string()),
+    };
+    let outline: Outline<'_> = match serde_json::from_str(&text) {
+        Ok(outline) => outline,
+        Err(e) => return unusable(&path, &e.to_string()),
+    };
+    match ChainSpec::from_outline(&stamp.chain, outline.genesis.get().as_bytes()) {
+        Ok(spec) if spec.genesis_hash() == stamp.genesis_hash => {
+            Some((outline.file, Arc::new(spec)))
+        }
+        Ok(spec) => {
+            let (found, expected) = (spec.genesis_hash(), stamp.genesis_hash);
+            unusable(&path, &format!("it has the genesis hash {found}, expected {expected}"))
+        }
+        Err(e) => unusable(&path, &e.to_string()),
+    }
+}
+
+/// It only saves time, so the genesis itself is read instead.
+fn unusable<T>(path: &Path, reason: &str) -> Option<T> {
+    tracing::warn!("{} is of no use ({reason}); reading the genesis itself", path.display());
+    None
+}
+
+/// Writes the outline of a chain that was read from `file`, whole or not at all.
+pub(super) fn write(dir: &Path, file: FileState, spec: &ChainSpec) -> Result<(), OpenError> {
+    let Some(genesis) = spec.outline() else { return Ok(()) };
+    let path = dir.join(OUTLINE_FILE);
+    let write = || -> io::Result<()> {
+        let genesis = serde_json::from_str(genesis)?;
+        let text = serde_json::to_vec(&Outline { file, genesis })?;
+        let temporary = dir.join(format!("{OUTLINE_FILE}.tmp"));
+        let mut out = fs::File::create(&temporary)?;
+        out.write_all(&text)?;
+        out.write_all(b"\n")?;
+        out.sync_all()?;
+        fs::rename(temporary, &path)
+    };
+    write().map_err(|source| OpenError::Io { action: "write", path: path.clone(), source })
+}
+
+/// Loads a chain together with what its file looked like before.
+pub(super) fn load(chain: &str) -> Result<(Option<FileState>, Arc<ChainSpec>), ChainSpecError> {
+    let file = FileState::of(chain);
+    let spec = ChainSpec::load(chain)?;
+    // A file that bears the name of a built-in chain is not what was loaded.
+    Ok((file.filter(|_| spec.outline().is_some()), spec))
+}

@@ -1,0 +1,96 @@
+use super::*;
+use alloy_primitives::B256;
+
+/// A genesis with one account and a chain id of one's choice, which its hash does not depend on.
+fn genesis(dir: &Path, chain_id: u64) -> String {
+    let path = dir.join("genesis.json");
+    let text = format!(
+        r#"{{"config":{{"chainId":{chain_id}}},"gasLimit":5000,"difficulty":1,
+            "alloc":{{"0000000000000000000000000000000000000001":{{"balance":"7"}}}}}}"#
+    );
+    fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+fn open(dir: &Path, chain: Option<&str>) -> Result<(Chain, DataDir), OpenError> {
+    let options = OpenOptions {
+        datadir: Some(dir.join("data")),
+        chain: chain.map(str::to_owned),
+        ..Default::default()
+    };
+    DataDir::open(&options, true)?.into_chain()
+}
+
+#[test]
+fn a_known_genesis_is_not_read_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = genesis(dir.path(), 5);
+    let (chain, data) = open(dir.path(), Some(&file)).unwrap();
+    assert!(chain.spec().has_accounts());
+    let hash = chain.spec().genesis_hash();
+    drop((chain, data));
+    for asked in [Some(&file[..]), None] {
+        let (chain, _data) = open(dir.path(), asked).unwrap();
+        assert!(!chain.spec().has_accounts(), "{asked:?}");
+        assert_eq!((chain.spec().genesis_hash(), chain.spec().chain_id()), (hash, 5));
+    }
+    fs::remove_file(&file).unwrap();
+    assert_eq!(open(dir.path(), None).unwrap().0.spec().genesis_hash(), hash);
+}
+
+#[test]
+fn a_changed_genesis_is_read_and_remembered() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = genesis(dir.path(), 5);
+    drop(open(dir.path(), Some(&file)).unwrap());
+    genesis(dir.path(), 666);
+    // Nobody names the file: the chain stays what it was.
+    assert_eq!(open(dir.path(), None).unwrap().0.spec().chain_id(), 5);
+    assert_eq!(open(dir.path(), Some(&file)).unwrap().0.spec().chain_id(), 666);
+    let chain = open(dir.path(), None).unwrap().0;
+    assert_eq!((chain.spec().chain_id(), chain.spec().has_accounts()), (666, false));
+    drop(chain);
+    fs::write(&file, fs::read_to_string(&file).unwrap().replace("\"7\"", "\"8\"")).unwrap();
+    let error = open(dir.path(), Some(&file)).unwrap_err();
+    assert!(matches!(error, OpenError::Stamp(StampError::Mismatch { .. })), "{error}");
+}
+
+#[test]
+fn an_outline_that_is_damaged_or_missing_costs_only_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = genesis(dir.path(), 5);
+    drop(open(dir.path(), Some(&file)).unwrap());
+    let outline = dir.path().join("data").join(OUTLINE_FILE);
+    let text = fs::read_to_string(&outline).unwrap();
+    for damaged in ["", "{", &text.replace("stateRoot", "nothing"), &text.replace("5000", "5001")] {
+        fs::write(&outline, damaged).unwrap();
+        assert!(open(dir.path(), None).unwrap().0.spec().has_accounts(), "{damaged}");
+    }
+    fs::remove_file(&outline).unwrap();
+    assert!(open(dir.path(), Some(&file)).unwrap().0.spec().has_accounts());
+    // Written again by the command before.
+    assert_eq!(fs::read_to_string(&outline).unwrap(), text);
+}
+
+#[test]
+fn without_a_genesis_block_the_accounts_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = genesis(dir.path(), 5);
+    let options = OpenOptions {
+        datadir: Some(dir.path().join("data")),
+        chain: Some(file.clone()),
+        ..Default::default()
+    };
+    // Stopped after the stamp, before the genesis block.
+    drop(DataDir::open(&options, true).unwrap());
+    for asked in [None, Some(&file[..])] {
+        let data = DataDir::open(
+            &OpenOptions { chain: asked.map(str::to_owned), ..options.clone() },
+            false,
+        );
+        assert!(data.unwrap().spec().unwrap().has_accounts());
+    }
+    let (chain, _data) = open(dir.path(), None).unwrap();
+    assert_ne!(chain.layer().commitment().digest(), B256::ZERO);
+    assert_eq!(chain.layer().commitment().digest(), chain.head().header.state_root);
+}

@@ -1,0 +1,152 @@
+//! Blocks that break a rule, with everything around them right: they are found, named, and cost nothing that
+//! was imported before.
+
+use crate::{
+    rewrite::rewritten,
+    run::polytrie,
+    support::{Chain, Data, FRONTIER, RPC_COMPAT, assert_fails, for_each_layer, stream},
+};
+use alloy_consensus::{Block, TxEnvelope};
+use alloy_primitives::{B256, Bloom, Bytes, keccak256};
+use polytrie::blocks::decode_block;
+
+for_each_layer!(
+    a_wrong_last_block,
+    a_wrong_state_root,
+    an_invalid_ommer,
+    stopping_at_an_invalid_block,
+    the_seal_is_not_checked,
+);
+
+/// Imports the chain's blocks with another last one; returns the message.
+fn fails(data: &Data, chain: &Chain, last: &Bytes, words: &[&str]) {
+    let mut blocks = chain.blocks();
+    let before = blocks.len() - 1;
+    blocks[before] = last.clone();
+    let file = data.write("wrong.rlp", stream(&blocks));
+    let hash = keccak256(alloy_rlp::encode(decode_block(last).unwrap().header));
+    let run = polytrie!["import", file, "--datadir", data.path()];
+    let (number, name) = (chain.head, file.display().to_string());
+    let place = format!("(index {before}, offset {})", stream(&blocks[..before]).len());
+    assert_fails(&run, 1, &[&name, &place, &format!("block {number} ({hash}) is invalid: ")]);
+    assert_fails(&run, 1, words);
+    assert_fails(&run, 1, &["are kept", "get the file again", &format!("--to {}", number - 1)]);
+    assert_eq!(data.head().0, number - 1);
+    data.check();
+}
+
+fn a_wrong_last_block(layer: &str) {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let data = chain.imported(layer, chain.head - 1);
+    let last = chain.blocks().pop().unwrap();
+    type Change = fn(&mut Block<TxEnvelope>);
+    let cases: &[(Change, &[&str])] = &[
+        (|b| b.header.gas_used += 1, &["the header's gas used is", "running the block used"]),
+        (
+            |b| b.header.receipts_root = B256::repeat_byte(7),
+            &["the header's receipts root is 0x0707", "receipts with the root 0x"],
+        ),
+        (|b| b.header.logs_bloom = Bloom::repeat_byte(1), &["logs bloom differs"]),
+        (|b| b.header.requests_hash = Some(B256::ZERO), &["the header's requests hash is 0x0000"]),
+        (
+            |b| b.header.transactions_root = B256::ZERO,
+            &["transactions root is 0x0000", "have the root 0x"],
+        ),
+        (
+            |b| b.header.withdrawals_root = Some(B256::ZERO),
+            &["withdrawals root is 0x0000", "have the root 0x"],
+        ),
+        (|b| b.header.timestamp = 1, &["timestamp"]),
+        (|b| b.header.gas_limit *= 2, &["gas limit"]),
+        (|b| b.header.base_fee_per_gas = Some(1), &["base fee"]),
+        (|b| b.header.extra_data = vec![0; 33].into(), &["extra data", "33", "32"]),
+        (|b| b.header.requests_hash = None, &["requests hash", "expected one since the Prague fork"]),
+        (|b| b.header.excess_blob_gas = Some(1), &["excess blob gas"]),
+        (|b| b.header.number = 53, &["number", "53", "54"]),
+    ];
+    for (change, words) in cases {
+        // A header of another number names that number.
+        let wrong = rewritten(&last, *change);
+        if decode_block(&wrong).unwrap().header.number == chain.head {
+            fails(&data, &chain, &wrong, words);
+        }
+    }
+    polytrie!["import", chain.file, "--datadir", data.path()].ok();
+    assert_eq!(data.head(), (chain.head, chain.hash.to_owned()));
+    data.check();
+}
+
+fn a_wrong_state_root(layer: &str) {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let data = chain.imported(layer, chain.head - 1);
+    let last = chain.blocks().pop().unwrap();
+    let wrong = rewritten(&last, |b| b.header.state_root = B256::repeat_byte(7));
+    if polytrie::layers::layer(layer).unwrap().canonical {
+        let words = ["the header's state root is 0x0707", "led to the state root 0x"];
+        fails(&data, &chain, &wrong, &words);
+        return;
+    }
+    // A layer of another commitment cannot see it, and says so.
+    let file = data.write("wrong.rlp", wrong);
+    let run = polytrie!["import", file, "--datadir", data.path()].ok();
+    assert!(run.text().contains("(state root not comparable)"), "{}", run.text());
+    assert!(run.stderr.contains("state roots were not compared"), "{}", run.stderr);
+    assert_eq!(data.head().0, chain.head);
+}
+
+fn an_invalid_ommer(layer: &str) {
+    let Some(chain) = FRONTIER.open() else { return };
+    let data = chain.imported(layer, chain.head - 1);
+    let blocks = chain.blocks();
+    let header = |number: usize| decode_block(&blocks[number]).unwrap().header;
+    let head = chain.head as usize;
+    let with = |ommer: alloy_consensus::Header| {
+        rewritten(&blocks[head], |block| {
+            block.body.ommers = vec![ommer];
+            block.header.ommers_hash = keccak256(alloy_rlp::encode(&block.body.ommers));
+        })
+    };
+    fails(&data, &chain, &with(header(head - 2)), &["ommer 0", "is an ancestor of the block"]);
+    let mut ommer = header(head - 3);
+    ommer.extra_data = Bytes::from_static(b"another");
+    ommer.difficulty += alloy_primitives::U256::ONE;
+    fails(&data, &chain, &with(ommer), &["ommer 0", "difficulty"]);
+    fails(&data, &chain, &with(header(head - 20)), &["ommer 0", "not among the"]);
+    polytrie!["import", chain.file, "--datadir", data.path()].ok();
+    assert_eq!(data.head(), (chain.head, chain.hash.to_owned()));
+}
+
+fn stopping_at_an_invalid_block(layer: &str) {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let mut blocks = chain.blocks();
+    blocks[39] = rewritten(&blocks[39], |b| b.header.gas_used += 1);
+    let data = Data::new();
+    let file = data.write("wrong.rlp", stream(&blocks));
+    let run = polytrie![
+        "import", file, "--datadir", data.path(), "--chain", chain.chain, "--state", layer,
+        "--on-invalid", "stop", "--json", "-",
+    ]
+    .ok();
+    assert_eq!(run.json()["head"]["number"], 39);
+    assert!(run.stderr.contains("WARN") && run.stderr.contains("block 40"), "{}", run.stderr);
+    assert_eq!(data.head().0, 39);
+    data.check();
+    // A machine that fails is no invalid block.
+    let missing = polytrie![
+        "import", data.file("nothing"), "--datadir", data.path(), "--on-invalid", "stop"
+    ];
+    assert_fails(&missing, 3, &["there is no such file"]);
+}
+
+/// The blocks of this file are those of mainnet but for a nonce that seals nothing.
+fn the_seal_is_not_checked(layer: &str) {
+    let Some(chain) = FRONTIER.open() else { return };
+    let Some(file) = crate::fixtures::fixture("chains/frontier-1000/badpow.blocks") else { return };
+    let data = Data::new();
+    polytrie![
+        "import", file, "--datadir", data.path(), "--chain", chain.chain, "--state", layer
+    ]
+    .ok();
+    assert!(data.head().0 > 0);
+    data.check();
+}

@@ -1,0 +1,189 @@
+//! Real chains through the whole program, under every layer: imported, checked, exported byte for byte as
+//! they came, and with the same state whatever keeps it.
+
+use crate::{
+    fixtures::{fixture, read},
+    run::polytrie,
+    support::{CONDENSE, ChainFixture, Data, FRONTIER, RPC_COMPAT},
+};
+use alloy_primitives::{B256, U256, hex, keccak256};
+use polytrie::{blocks::BlockReader, layers::LAYERS};
+use serde_json::{Map, Value};
+use std::{fs, path::Path};
+
+const ETHTEST: ChainFixture = ChainFixture {
+    file: "chains/ethtest/chain.rlp",
+    chain: "chains/ethtest/genesis.json",
+    head: 600,
+    hash: "0x44e3809c9a3cda717f00aea3a9da336d149612c8d5657fbc0028176ef8d94d2a",
+};
+const LONDON: ChainFixture = ChainFixture {
+    file: "chains/london/testLondonBlockchain.blocks",
+    chain: "chains/london/testLondonGenesis.json",
+    head: 5,
+    hash: "0x03290a909cff32be9ce85f27c50570e9a94212dfb212c15f7a15cbdda70a7abc",
+};
+const MAINNET_ERA: ChainFixture = ChainFixture {
+    file: "era1/mainnet-00000-5ec1ffb8.era1",
+    chain: "mainnet",
+    head: 8191,
+    hash: "0xa6860fefa339c963e1bb622526cc8dd4344eedd2a9b969e74de5cccc445fbed4",
+};
+
+/// Imports a chain under every layer; returns the state at its head, which is the same for all.
+fn through_every_layer(chain: ChainFixture) -> Option<String> {
+    let chain = chain.open()?;
+    let original = chain.bytes();
+    let first = match chain.blocks().first().map(|rlp| polytrie::blocks::decode_header(rlp)) {
+        Some(Ok(header)) => header.number.to_string(),
+        other => panic!("{other:?}"),
+    };
+    let mut state: Option<String> = None;
+    for layer in LAYERS {
+        let data = Data::new();
+        let report = polytrie![
+            "import", chain.file, "--datadir", data.path(), "--chain", chain.chain, "--state",
+            layer.name, "--json", "-",
+        ]
+        .ok()
+        .json();
+        assert_eq!(report["head"]["number"], chain.head, "{}", layer.name);
+        assert_eq!(report["head"]["hash"], chain.hash, "{}", layer.name);
+        assert_eq!(report["blocks"], chain.head, "{}", layer.name);
+        if layer.canonical {
+            assert_eq!(report["head"]["commitment"], report["head"]["state_root"]);
+        }
+        data.check();
+        assert_eq!(data.head(), (chain.head, chain.hash.to_owned()));
+
+        let is_era1 = chain.file.extension().is_some_and(|extension| extension == "era1");
+        if is_era1 && layer.canonical {
+            // The receipts before Byzantium hold state roots, which only a canonical layer brings.
+            let directory = data.file("era1");
+            polytrie!["export", directory, "--datadir", data.path(), "--format", "era1"].ok();
+            same_era1(&chain.file, &directory);
+        } else if !is_era1 {
+            let file = data.file("export.rlp");
+            polytrie!["export", file, "--datadir", data.path(), "--from", first].ok();
+            assert!(fs::read(file).unwrap() == original, "{}", layer.name);
+        }
+
+        let dump = data.dump();
+        match &state {
+            Some(other) => assert!(*other == dump, "{} holds another state", layer.name),
+            None => state = Some(dump),
+        }
+    }
+    state
+}
+
+/// The directory holds an era1 file of the same name with the same records. (Its bytes may differ: there are
+/// many ways to compress the same thing.) The name ends in a hash of all blocks and total difficulties.
+fn same_era1(original: &Path, directory: &Path) {
+    let copy = directory.join(original.file_name().unwrap());
+    let blocks = |file: &Path| BlockReader::open(file).unwrap().map(Result::unwrap);
+    let mut copied = blocks(&copy);
+    for expected in blocks(original) {
+        let found = copied.next().unwrap();
+        assert_eq!(found.rlp, expected.rlp);
+        assert_eq!(found.receipts, expected.receipts);
+        assert_eq!(found.total_difficulty, expected.total_difficulty);
+    }
+    assert!(copied.next().is_none());
+}
+
+#[test]
+fn condense() {
+    through_every_layer(CONDENSE);
+}
+
+#[test]
+fn rpc_compat() {
+    through_every_layer(RPC_COMPAT);
+}
+
+#[test]
+fn london() {
+    through_every_layer(LONDON);
+}
+
+#[test]
+fn frontier() {
+    through_every_layer(FRONTIER);
+}
+
+#[test]
+fn mainnet_era() {
+    through_every_layer(MAINNET_ERA);
+}
+
+/// This one comes with the state at its head, as another client dumped it.
+#[test]
+fn ethtest() {
+    let Some(dump) = through_every_layer(ETHTEST) else { return };
+    let Some(expected) = fixture("chains/ethtest/headstate.json") else { return };
+    let expected: Value = serde_json::from_slice(&read(&expected)).unwrap();
+    let expected = expected["accounts"].as_object().unwrap();
+    assert_eq!(dump.lines().count(), expected.len());
+    let mut accounts: Vec<(B256, &Value)> = expected
+        .iter()
+        .map(|(address, account)| (keccak256(hex::decode(address).unwrap()), account))
+        .collect();
+    accounts.sort_unstable_by_key(|(hash, _)| *hash);
+    for (line, (hash, expected)) in dump.lines().zip(accounts) {
+        let found: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(found["hash"], hash.to_string());
+        assert_eq!(number(&found["nonce"]), U256::from(expected["nonce"].as_u64().unwrap()));
+        assert_eq!(number(&found["balance"]), number(&expected["balance"]));
+        assert_eq!(found["codeHash"], expected["codeHash"]);
+        assert_eq!(found.get("code"), expected.get("code").filter(|code| *code != "0x"));
+        let none = Map::new();
+        let found = found.get("storage").map_or(&none, |slots| slots.as_object().unwrap());
+        let expected = expected.get("storage").map_or(&none, |slots| slots.as_object().unwrap());
+        assert_eq!(found.len(), expected.len(), "{hash}");
+        // Other clients name a slot by its key, or by its hash where they do not know that.
+        for (slot, value) in expected {
+            let key: B256 = slot.parse().unwrap();
+            let hash = if found.contains_key(slot) { key } else { keccak256(key) };
+            let value = format!("0x{}", value.as_str().unwrap().trim_start_matches("0x"));
+            assert_eq!(number(&found[&hash.to_string()]), value.parse::<U256>().unwrap());
+        }
+    }
+}
+
+fn number(value: &Value) -> U256 {
+    value.as_str().unwrap().parse().unwrap()
+}
+
+#[test]
+fn several_era1_files_and_their_directory() {
+    let Some(first) = fixture("era1") else { return };
+    let mut files: Vec<_> = fs::read_dir(&first)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("sepolia-"))
+        .collect();
+    files.sort();
+    let [zero, one] = &files[..] else { panic!("two files of sepolia expected: {files:?}") };
+    let head = "0xc78ee2bdde8cab9c2c3d23214f2dbc6a4ab63fefa2510b12004bfa9538f2f442";
+    for layer in LAYERS {
+        let data = Data::new();
+        let report = polytrie![
+            "import", zero, one, "--datadir", data.path(), "--chain", "sepolia", "--state",
+            layer.name, "--json", "-",
+        ]
+        .ok()
+        .json();
+        assert_eq!(report["head"]["number"], 16383);
+        assert_eq!(report["head"]["hash"], head);
+        data.check();
+        // Out again, and in from the directory they are in.
+        let directory = data.file("era1");
+        if layer.canonical {
+            polytrie!["export", directory, "--datadir", data.path(), "--format", "era1"].ok();
+            files.iter().for_each(|file| same_era1(file, &directory));
+            let report = polytrie!["import", directory, "--datadir", data.path(), "--json", "-"];
+            assert_eq!(report.ok().json()["skipped"], 16384);
+        }
+    }
+}

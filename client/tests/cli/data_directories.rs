@@ -1,0 +1,218 @@
+//! Data directories that are not what a command asks for: of another layer, another network, another format,
+//! somebody else's, in use.
+
+use crate::{
+    fixtures::fixture,
+    run::{Run, binary, polytrie},
+    support::{Chain, Data, RPC_COMPAT, assert_fails, for_each_layer, stream},
+};
+use std::{
+    fs,
+    io::Write,
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+for_each_layer!(
+    another_layer_or_engine,
+    another_network,
+    another_format,
+    not_ours,
+    nothing_there,
+    in_use,
+    drop_removes_what_is_ours,
+);
+
+fn prepared(layer: &str) -> Option<(Chain, Data)> {
+    let chain = RPC_COMPAT.open()?;
+    let data = chain.imported(layer, 10);
+    Some((chain, data))
+}
+
+/// The directory is as it was.
+fn untouched(data: &Data) {
+    assert_eq!(data.head().0, 10);
+    data.check();
+}
+
+fn another_layer_or_engine(layer: &str) {
+    let Some((chain, data)) = prepared(layer) else { return };
+    let name = data.path().display().to_string();
+    let other = if layer == "raw" { "mpt" } else { "raw" };
+    // Which layers there are depends on the build.
+    if polytrie::layers::layer(other).is_ok() {
+        let words = [&*name, &format!("`{layer}`"), &format!("`{other}`"), "another --datadir"];
+        for command in [
+            polytrie!["import", chain.file, "--datadir", data.path(), "--state", other],
+            polytrie!["db", "check", "--datadir", data.path(), "--state", other],
+            polytrie!["db", "unwind", "--to", "1", "--datadir", data.path(), "--state", other],
+        ] {
+            assert_fails(&command, 2, &words);
+        }
+    }
+    let unknown = polytrie!["import", chain.file, "--datadir", data.path(), "--state", "merkle"];
+    assert_fails(&unknown, 2, &["`merkle`", layer]);
+    let later = polytrie!["init", "--datadir", data.file("new"), "--chain", "dev", "--state", "lvmt"];
+    assert_fails(&later, 2, &["`lvmt`", "--features lvmt"]);
+    let engine = polytrie!["import", chain.file, "--datadir", data.path(), "--kv", "rocksdb"];
+    assert_fails(&engine, 2, &[&name, "the engine `mdbx`", "`rocksdb`"]);
+    let engine = polytrie!["import", chain.file, "--datadir", data.path(), "--kv", "leveldb"];
+    assert_fails(&engine, 2, &["`mdbx`", "`leveldb`"]);
+    untouched(&data);
+}
+
+fn another_network(layer: &str) {
+    let Some((chain, data)) = prepared(layer) else { return };
+    let name = data.path().display().to_string();
+    let run = polytrie!["import", chain.file, "--datadir", data.path(), "--chain", "mainnet"];
+    let mainnet = "0xd4e56740f876aef8c010b86a40d5f56745a118d0906a34e69aec8c0db1cb8fa3";
+    let words = [&*name, "the chain", "genesis.json", "genesis 0x", "mainnet", mainnet, "another --datadir"];
+    assert_fails(&run, 2, &words);
+    let run = polytrie!["import", chain.file, "--datadir", data.path(), "--chain", "mainnot"];
+    assert_fails(&run, 2, &["mainnot", "mainnet", "sepolia"]);
+    let run = polytrie!["import", chain.file, "--datadir", data.path(), "--chain", data.file("x.json")];
+    assert_fails(&run, 3, &["x.json"]);
+    let broken = data.write("broken.json", "{\"config\":");
+    let run = polytrie!["import", chain.file, "--datadir", data.path(), "--chain", broken];
+    assert_fails(&run, 1, &["broken.json"]);
+    // The same genesis under another name is the same chain.
+    let copy = data.file("copy.json");
+    fs::copy(&chain.chain, &copy).unwrap();
+    polytrie!["import", chain.file, "--datadir", data.path(), "--chain", copy, "--to", "10"].ok();
+    untouched(&data);
+    // The file that the directory was made with may be gone by now: the directory remembers what it needs.
+    let own = Data::new();
+    polytrie!["init", "--datadir", own.path(), "--chain", copy, "--state", layer].ok();
+    fs::remove_file(&copy).unwrap();
+    own.check();
+    polytrie!["import", chain.file, "--datadir", own.path(), "--to", "10"].ok();
+    own.check();
+    polytrie!["db", "check", "--datadir", own.path(), "--chain", chain.chain].ok();
+}
+
+fn another_format(layer: &str) {
+    let Some((chain, data)) = prepared(layer) else { return };
+    let stamp = data.path().join("polytrie.json");
+    let original = fs::read_to_string(&stamp).unwrap();
+    fs::write(&stamp, original.replace("\"format\": 1", "\"format\": 99")).unwrap();
+    let name = data.path().display().to_string();
+    let words = [&*name, "has format 99", "reads format 1", "import again into another --datadir"];
+    for run in [
+        polytrie!["import", chain.file, "--datadir", data.path()],
+        polytrie!["db", "stats", "--datadir", data.path()],
+        polytrie!["export", "-", "--datadir", data.path()],
+    ] {
+        assert_fails(&run, 2, &words);
+    }
+    for damaged in ["", "{}", "not JSON"] {
+        fs::write(&stamp, damaged).unwrap();
+        let run = polytrie!["import", chain.file, "--datadir", data.path()];
+        assert_fails(&run, 3, &["polytrie.json", "not a stamp this program understands"]);
+        let run = polytrie!["db", "drop", "--yes", "--datadir", data.path()];
+        assert_fails(&run, 3, &["polytrie.json"]);
+    }
+    fs::write(&stamp, original).unwrap();
+    untouched(&data);
+}
+
+fn not_ours(layer: &str) {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let data = Data::new();
+    fs::create_dir(data.path()).unwrap();
+    fs::write(data.path().join("letter.txt"), "dear").unwrap();
+    let run = polytrie![
+        "import", chain.file, "--datadir", data.path(), "--chain", chain.chain, "--state", layer
+    ];
+    let name = data.path().display().to_string();
+    assert_fails(&run, 2, &[&name, "is not empty", "choose an empty directory"]);
+    let run = polytrie!["db", "drop", "--yes", "--datadir", data.path()];
+    assert_fails(&run, 2, &[&name, "is not a data directory", "nothing was removed"]);
+    assert_eq!(fs::read_to_string(data.path().join("letter.txt")).unwrap(), "dear");
+    let file = data.write("plain", "a file");
+    let run = polytrie![
+        "import", chain.file, "--datadir", file, "--chain", chain.chain, "--state", layer
+    ];
+    assert_fails(&run, 3, &["plain"]);
+}
+
+fn nothing_there(layer: &str) {
+    let Some(file) = fixture(RPC_COMPAT.file) else { return };
+    let data = Data::new();
+    let name = data.path().display().to_string();
+    let run = polytrie!["import", file, "--datadir", data.path(), "--state", layer];
+    assert_fails(&run, 2, &["--chain is needed", "mainnet", "genesis.json"]);
+    assert!(!data.path().exists());
+    let run = polytrie!["import", file, "--chain", "mainnet", "--state", layer];
+    assert_fails(&run, 2, &["--datadir is needed"]);
+    for run in [
+        polytrie!["db", "stats", "--datadir", data.path()],
+        polytrie!["db", "check", "--datadir", data.path()],
+        polytrie!["db", "dump", "--datadir", data.path()],
+        polytrie!["db", "unwind", "--to", "0", "--datadir", data.path()],
+        polytrie!["export", "-", "--datadir", data.path()],
+    ] {
+        assert_fails(&run, 2, &[&name, "no data of polytrie", "polytrie import"]);
+    }
+    assert!(!data.path().exists());
+}
+
+/// One import holds the directory, waiting for blocks; nothing else may write to it, anything may read.
+fn in_use(layer: &str) {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let blocks = chain.blocks();
+    let data = Data::new();
+    let mut first = Command::new(binary())
+        .args(["import", "-", "--state", layer, "--datadir"])
+        .arg(data.path())
+        .arg("--chain")
+        .arg(&chain.chain)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut stdin = first.stdin.take().unwrap();
+    stdin.write_all(&stream(&blocks[..10])).unwrap();
+    // It is open when the stamp is there, and holds a block when there is a head.
+    let is_open = || {
+        let run = polytrie!["db", "stats", "--datadir", data.path(), "--json", "-"];
+        run.code == Some(0) && run.json()["head"].is_object()
+    };
+    while !is_open() {
+        assert!(first.try_wait().unwrap().is_none(), "the import has ended");
+        thread::sleep(Duration::from_millis(20));
+    }
+    let name = data.path().display().to_string();
+    let words = [&*name, "in use by another process", &format!("process {}", first.id()), "stop it"];
+    let refused = |run: Run| assert_fails(&run, 3, &words);
+    refused(polytrie!["import", chain.file, "--datadir", data.path()]);
+    refused(polytrie!["db", "unwind", "--to", "0", "--datadir", data.path()]);
+    refused(polytrie!["db", "drop", "--yes", "--datadir", data.path()]);
+    data.check();
+    data.dump();
+    stdin.write_all(&stream(&blocks[10..])).unwrap();
+    drop(stdin);
+    assert!(first.wait().unwrap().success());
+    assert_eq!(data.head(), (chain.head, chain.hash.to_owned()));
+    data.check();
+}
+
+fn drop_removes_what_is_ours(layer: &str) {
+    let Some((_, data)) = prepared(layer) else { return };
+    let asked = polytrie!["db", "drop", "--datadir", data.path()];
+    assert_fails(&asked, 2, &[&format!("under `{layer}`"), "add --yes"]);
+    untouched(&data);
+    let letter = data.path().join("letter.txt");
+    fs::write(&letter, "dear").unwrap();
+    let run = polytrie!["db", "drop", "--yes", "--datadir", data.path()].ok();
+    assert!(run.text().contains("other files are in it and stay"), "{}", run.text());
+    let left = |dir: &Path| fs::read_dir(dir).unwrap().count();
+    assert_eq!((left(&data.path()), letter.exists()), (1, true));
+
+    let Some((_, data)) = prepared(layer) else { return };
+    let run = polytrie!["db", "drop", "--yes", "--datadir", data.path()].ok();
+    assert!(run.text().starts_with("removed "), "{}", run.text());
+    assert!(!data.path().exists());
+}

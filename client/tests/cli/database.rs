@@ -1,0 +1,205 @@
+//! `db stats`, `check`, `dump` and `unwind`.
+
+use crate::{
+    run::polytrie,
+    support::{CONDENSE, Data, RPC_COMPAT, assert_fails, for_each_layer},
+};
+use polytrie::{
+    chain::TABLES,
+    layers::{self, EngineOptions},
+};
+use polytrie_kv::{
+    Batch, KeyRange, Store, StoreOptions, Table,
+    testing::entries,
+};
+use std::fs;
+
+for_each_layer!(
+    stats_say_what_is_there,
+    check_finds_damage,
+    check_survives_a_ruined_file,
+    unwinding_and_importing_again,
+    a_dump_leaves_out_what_is_asked,
+);
+
+fn stats_say_what_is_there(layer: &str) {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let data = chain.imported(layer, chain.head);
+    let json = data.file("stats.json");
+    let run = polytrie!["db", "stats", "--datadir", data.path(), "--json", json].ok();
+    let stats: serde_json::Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
+    assert_eq!(stats["state"], layer);
+    assert_eq!(stats["kv"], "mdbx");
+    assert_eq!(stats["format"], 1);
+    assert_eq!(stats["head"]["number"], chain.head);
+    assert_eq!(stats["head"]["hash"], chain.hash);
+    assert!(stats["disk_bytes"].as_u64().unwrap() > 0);
+    if layers::layer(layer).unwrap().canonical {
+        assert_eq!(stats["commitment"], stats["head"]["state_root"]);
+    }
+    let rows = |name: &str| {
+        let tables = stats["tables"].as_array().unwrap();
+        let table = tables.iter().find(|table| table["name"] == name).unwrap();
+        assert!(table["bytes"].as_u64().unwrap() > 0, "{table}");
+        table["entries"].as_u64().unwrap()
+    };
+    for (table, expected) in
+        [("Blocks", 55), ("CanonicalHeaders", 55), ("HeaderNumbers", 55), ("UndoRecords", 54)]
+    {
+        assert_eq!(rows(table), expected, "{table}");
+        assert!(run.text().contains(table), "{}", run.text());
+    }
+    for word in [layer, chain.hash, "mdbx", "entries"] {
+        assert!(run.text().contains(word), "{word}: {}", run.text());
+    }
+}
+
+fn store(data: &Data, tables: &[Table]) -> Store {
+    let options = EngineOptions::default();
+    let engine = layers::open_engine("mdbx", &data.path().join("db"), tables, options).unwrap();
+    let options = StoreOptions { background: false, ..StoreOptions::default() };
+    Store::open(engine, tables, options).unwrap()
+}
+
+/// One row of each table in turn is changed, then removed, and `check` says so each time.
+fn check_finds_damage(layer: &str) {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let data = chain.imported(layer, chain.head);
+    let kind = layers::layer(layer).unwrap();
+    let tables = [kind.tables, TABLES].concat();
+    let mut found = 0;
+    for table in &tables {
+        let rows = entries(&store(&data, &tables), *table, KeyRange::ALL);
+        // A state that nothing authenticates may be any.
+        let is_flat = table.name.starts_with("Raw");
+        if rows.is_empty() || is_flat {
+            continue;
+        }
+        let (key, value) = match table.name {
+            // Of these only the head's is tried out.
+            "UndoRecords" => rows.last().unwrap(),
+            // Before Byzantium they may not be comparable.
+            "Receipts" => &rows[rows.len() - 3],
+            _ => &rows[rows.len() / 2],
+        };
+        let mut changed = value.clone();
+        let middle = changed.len() / 2;
+        changed[middle] ^= 0x04;
+        let mut other = Batch::new();
+        other.put(*table, key, &changed);
+        let mut gone = Batch::new();
+        gone.delete(*table, key);
+        for (what, batch) in [("changed", other), ("gone", gone)] {
+            if table.name == "UndoRecords" && what == "changed" && !kind.canonical {
+                continue;
+            }
+            store(&data, &tables).write_durable(batch).unwrap();
+            let run = polytrie!["db", "check", "--datadir", data.path()];
+            let context = format!("a row of {} is {what}", table.name);
+            assert_eq!(run.code, Some(3), "{context}: {}{}", run.text(), run.stderr);
+            let name = data.path().display().to_string();
+            assert_fails(&run, 3, &["is damaged", &name, "problems found", "import again"]);
+            let run = polytrie!["db", "check", "--datadir", data.path(), "--json", "-"];
+            assert_eq!(run.code, Some(3));
+            assert_eq!(run.json()["clean"], false);
+            assert!(!run.json()["problems"].as_array().unwrap().is_empty(), "{context}");
+            let mut back = Batch::new();
+            back.put(*table, key, value);
+            store(&data, &tables).write_durable(back).unwrap();
+            found += 1;
+        }
+    }
+    assert!(found >= 13, "{found}");
+    data.check();
+
+    // A row that is one too many.
+    for (name, key) in [("Blocks", 77_u64), ("Receipts", 55), ("UndoRecords", 1000)] {
+        let table = *tables.iter().find(|table| table.name == name).unwrap();
+        let mut batch = Batch::new();
+        batch.put(table, &key.to_be_bytes(), b"stray");
+        store(&data, &tables).write_durable(batch).unwrap();
+        let run = polytrie!["db", "check", "--datadir", data.path()];
+        assert_fails(&run, 3, &["is damaged"]);
+        assert!(run.text().contains(&format!("table {name} has a row of block {key}")));
+        let mut batch = Batch::new();
+        batch.delete(table, &key.to_be_bytes());
+        store(&data, &tables).write_durable(batch).unwrap();
+    }
+    data.check();
+}
+
+/// Not even a file that is no database any more makes it crash.
+fn check_survives_a_ruined_file(layer: &str) {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let data = chain.imported(layer, 5);
+    let file = data.path().join("db/mdbx.dat");
+    let original = fs::read(&file).unwrap();
+    let ruins = [
+        b"this is no database".to_vec(),
+        vec![0xff; original.len()],
+        original[..original.len() / 3].to_vec(),
+    ];
+    for ruin in ruins {
+        fs::write(&file, &ruin).unwrap();
+        for run in [
+            polytrie!["db", "check", "--datadir", data.path()],
+            polytrie!["import", chain.file, "--datadir", data.path()],
+        ] {
+            assert_fails(&run, 3, &[]);
+        }
+        fs::remove_file(&file).unwrap();
+        fs::remove_file(data.path().join("db/mdbx.lck")).unwrap();
+    }
+    fs::write(&file, original).unwrap();
+    data.check();
+    assert_eq!(data.head().0, 5);
+}
+
+fn unwinding_and_importing_again(layer: &str) {
+    let Some(chain) = CONDENSE.open() else { return };
+    let data = chain.imported(layer, 500);
+    let dump = data.dump();
+    polytrie!["import", chain.file, "--to", "900", "--datadir", data.path()].ok();
+    let after = (data.head(), data.dump());
+    let run = polytrie!["db", "unwind", "--to", "500", "--datadir", data.path(), "--json", "-"].ok();
+    assert_eq!(run.json()["blocks"], 400);
+    assert_eq!(run.json()["head"]["number"], 500);
+    assert_eq!(data.head().0, 500);
+    assert!(data.dump() == dump);
+    data.check();
+    let run = polytrie!["db", "unwind", "--to", "499", "--datadir", data.path()].ok();
+    assert!(run.text().starts_with("took back 1 blocks: head 499 0x"), "{}", run.text());
+    let run = polytrie!["db", "unwind", "--to", "600", "--datadir", data.path()];
+    assert_fails(&run, 2, &["cannot go back to block 600", "the head is block 499"]);
+    polytrie!["import", chain.file, "--to", "900", "--datadir", data.path()].ok();
+    assert_eq!((data.head(), data.dump()), after);
+    data.check();
+
+    // As far back as there are records, and no further.
+    polytrie!["import", chain.file, "--datadir", data.path()].ok();
+    let run = polytrie!["db", "unwind", "--to", "100", "--datadir", data.path()];
+    assert_fails(&run, 2, &["cannot go back to block 100", "reach back to block 286 only"]);
+    assert_eq!(data.head().0, chain.head);
+    polytrie!["db", "unwind", "--to", "286", "--datadir", data.path()].ok();
+    data.check();
+    polytrie!["import", chain.file, "--datadir", data.path()].ok();
+    assert_eq!(data.head(), (chain.head, chain.hash.to_owned()));
+    data.check();
+}
+
+fn a_dump_leaves_out_what_is_asked(layer: &str) {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let data = chain.imported(layer, chain.head);
+    let whole = data.dump();
+    let hashes: Vec<&str> = whole.lines().map(|line| &line[..75]).collect();
+    assert!(hashes.is_sorted());
+    assert!(whole.contains("\"code\":\"0x") && whole.contains("\"storage\":{\"0x"));
+    let plain = polytrie!["db", "dump", "--no-code", "--no-storage", "--datadir", data.path()].ok();
+    assert_eq!(plain.text().lines().count(), whole.lines().count());
+    assert!(!plain.text().contains("\"code\"") && !plain.text().contains("\"storage\""));
+    let packed = data.file("dump.gz");
+    polytrie!["db", "dump", packed, "--datadir", data.path()].ok();
+    assert!(crate::fixtures::read(&packed) == whole.as_bytes());
+    let run = polytrie!["db", "dump", data.file("no/where"), "--datadir", data.path()];
+    assert_fails(&run, 3, &["no/where", "cannot be written"]);
+}

@@ -1,0 +1,117 @@
+//! Disks that take no more, or nothing at all. Needs the right to mount file systems; skipped without.
+
+use crate::{
+    run::polytrie,
+    support::{CONDENSE, Data, RPC_COMPAT, assert_fails, check, for_each_layer, head},
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+for_each_layer!(a_full_disk, a_read_only_disk);
+
+/// A file system in memory, unmounted when dropped.
+struct Mount(PathBuf);
+
+impl Mount {
+    /// Mounts one of this size; `None`, and says so, where that is not allowed.
+    #[expect(clippy::print_stderr, reason = "a skipped test must not look like a passed one")]
+    fn new(path: PathBuf, size: &str) -> Option<Self> {
+        fs::create_dir(&path).unwrap();
+        let options = format!("size={size}");
+        if mount(&["-t", "tmpfs", "-o", &options, "tmpfs"], &path) {
+            return Some(Self(path));
+        }
+        eprintln!("skipped: no file system can be mounted here");
+        None
+    }
+
+    fn remount(&self, options: &str) {
+        assert!(mount(&["-o", &format!("remount,{options}")], &self.0));
+    }
+}
+
+fn mount(args: &[&str], path: &Path) -> bool {
+    let output = Command::new("mount").args(args).arg(path).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let output = Command::new("umount").arg(&self.0).output();
+        assert!(output.is_ok_and(|output| output.status.success()));
+    }
+}
+
+fn a_full_disk(layer: &str) {
+    let Some(chain) = CONDENSE.open() else { return };
+    let data = Data::new();
+    let Some(disk) = Mount::new(data.file("disk"), "10m") else { return };
+    let dir = disk.0.join("data");
+    let import = |flush_every: &str| {
+        polytrie![
+            "import", chain.file, "--datadir", dir, "--chain", chain.chain, "--state", layer,
+            "--flush-every", flush_every,
+        ]
+    };
+    let words = ["the disk is full", &*dir.display().to_string(), "free some space", "nothing already stored is lost"];
+    assert_fails(&import("50"), 3, &words);
+    // Even reading needs room for a table of readers.
+    disk.remount("size=11m");
+    let (reached, _) = head(&dir);
+    assert!(reached > 50 && reached < chain.head, "{reached}");
+    check(&dir);
+    // Again, and it is still full, and nothing is lost.
+    assert_fails(&import("50"), 3, &words);
+    disk.remount("size=200m");
+    assert!(head(&dir).0 >= reached);
+    check(&dir);
+    import("1024").ok();
+    assert_eq!(head(&dir), (chain.head, chain.hash.to_owned()));
+    check(&dir);
+    drop(disk);
+
+    // So full that there is no room to begin.
+    let tiny = Mount::new(data.file("tiny"), "16k").unwrap();
+    fs::write(tiny.0.join("filler"), [7; 12 << 10]).unwrap();
+    let dir = tiny.0.join("data");
+    let run = polytrie![
+        "import", chain.file, "--datadir", dir, "--chain", chain.chain, "--state", layer
+    ];
+    assert_fails(&run, 3, &["the disk is full", "free some space"]);
+}
+
+fn a_read_only_disk(layer: &str) {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let data = Data::new();
+    let Some(disk) = Mount::new(data.file("disk"), "100m") else { return };
+    let dir = disk.0.join("data");
+    polytrie![
+        "import", chain.file, "--datadir", dir, "--chain", chain.chain, "--state", layer, "--to",
+        "20",
+    ]
+    .ok();
+    let dump = polytrie!["db", "dump", "--datadir", dir].ok().stdout;
+    disk.remount("ro");
+    let name = dir.display().to_string();
+    for run in [
+        polytrie!["import", chain.file, "--datadir", dir],
+        polytrie!["db", "unwind", "--to", "3", "--datadir", dir],
+        polytrie!["db", "drop", "--yes", "--datadir", dir],
+    ] {
+        assert_fails(&run, 3, &[&name, "Read-only file system"]);
+    }
+    let new = disk.0.join("new");
+    let run = polytrie!["init", "--datadir", new, "--chain", "dev", "--state", layer];
+    assert_fails(&run, 3, &["new", "Read-only file system"]);
+    // Reading needs no right to write.
+    assert_eq!(head(&dir).0, 20);
+    check(&dir);
+    assert!(polytrie!["db", "dump", "--datadir", dir].ok().stdout == dump);
+    polytrie!["export", "-", "--datadir", dir].ok();
+    disk.remount("rw");
+    polytrie!["import", chain.file, "--datadir", dir].ok();
+    assert_eq!(head(&dir), (chain.head, chain.hash.to_owned()));
+}

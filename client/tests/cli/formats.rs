@@ -1,0 +1,168 @@
+//! Import and export in every form a user may have: compressed, in hex, through pipes, in parts, again.
+
+use crate::{
+    run::{polytrie, run},
+    support::{CONDENSE, Data, RPC_COMPAT, for_each_layer, stream},
+};
+use alloy_primitives::hex;
+use flate2::{Compression, write::GzEncoder};
+use std::{ffi::OsStr, fs, io::Write};
+
+for_each_layer!(
+    every_format_gives_the_same_chain,
+    parts_known_blocks_and_the_last_block,
+    an_export_comes_out_in_ranges,
+    figures_go_where_they_are_asked_for,
+    init_makes_the_genesis_block,
+);
+
+fn every_format_gives_the_same_chain(layer: &str) {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let bytes = chain.bytes();
+    let data = Data::new();
+    let mut gz = GzEncoder::new(Vec::new(), Compression::default());
+    gz.write_all(&bytes).unwrap();
+    let lines: String =
+        chain.blocks().iter().map(|block| format!("{}\n", hex::encode_prefixed(block))).collect();
+    let mixed = lines.replace("0x", "").replace('\n', "\r\n\r\n");
+    // Names do not matter, content does.
+    let files = [
+        data.write("blocks", &bytes),
+        data.write("blocks.bin", gz.finish().unwrap()),
+        data.write("blocks.txt", &lines),
+        data.write("other.txt", mixed),
+    ];
+    for (number, file) in files.iter().enumerate() {
+        let dir = data.file(&format!("data-{number}"));
+        let text =
+            polytrie!["import", file, "--datadir", dir, "--chain", chain.chain, "--state", layer];
+        let text = text.ok().text().to_owned();
+        assert!(text.starts_with(&format!("head 54 {} state root 0x", chain.hash)), "{text}");
+        let export = polytrie!["export", "-", "--from", "1", "--datadir", dir].ok();
+        assert!(export.stdout == bytes, "{}", file.display());
+    }
+
+    let dir = data.file("piped");
+    let args = ["import", "-", "--datadir", dir.to_str().unwrap(), "--state", layer, "--chain"];
+    let mut args: Vec<&OsStr> = args.iter().map(OsStr::new).collect();
+    args.push(chain.chain.as_os_str());
+    run(&args, &bytes).ok();
+    let packed = data.file("export.rlp.gz");
+    polytrie!["export", packed, "--from", "1", "--datadir", dir].ok();
+    assert!(crate::fixtures::read(&packed) == bytes);
+    assert!(fs::read(&packed).unwrap().starts_with(&[0x1f, 0x8b]));
+}
+
+fn parts_known_blocks_and_the_last_block(layer: &str) {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let blocks = chain.blocks();
+    let data = Data::new();
+    let import = |files: &[&str], to: Option<&str>| {
+        let mut args = vec!["import".to_owned()];
+        args.extend(files.iter().map(|file| data.file(file).to_str().unwrap().to_owned()));
+        args.extend(["--datadir".into(), data.path().to_str().unwrap().to_owned()]);
+        args.extend(["--chain".into(), chain.chain.to_str().unwrap().to_owned()]);
+        args.extend(["--state".into(), layer.into(), "--json".into(), "-".into()]);
+        args.extend(to.iter().flat_map(|to| ["--to".to_owned(), (*to).to_owned()]));
+        let args: Vec<&OsStr> = args.iter().map(OsStr::new).collect();
+        let report = run(&args, &[]).ok().json();
+        ["blocks", "skipped"].map(|name| report[name].as_u64().unwrap())
+    };
+    data.write("a", stream(&blocks[..20]));
+    // Overlaps with both of its neighbours.
+    data.write("b", stream(&blocks[15..40]));
+    data.write("c", stream(&blocks[38..]));
+    assert_eq!(import(&["a", "b"], Some("30")), [30, 5]);
+    assert_eq!(data.head().0, 30);
+    assert_eq!(import(&["a", "b", "c"], None), [24, 20 + 15 + 2]);
+    assert_eq!(data.head(), (54, chain.hash.to_owned()));
+    assert_eq!(import(&["c", "b", "a"], None), [0, 16 + 25 + 20]);
+    // The directory knows its chain and its layer.
+    polytrie!["import", data.file("a"), "--datadir", data.path()].ok();
+    data.check();
+}
+
+fn an_export_comes_out_in_ranges(layer: &str) {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let blocks = chain.blocks();
+    let data = chain.imported(layer, chain.head);
+    let export = |from: &str, to: &str| {
+        polytrie!["export", "-", "--datadir", data.path(), "--from", from, "--to", to]
+    };
+    assert!(export("7", "7").ok().stdout == blocks[6].to_vec());
+    assert!(export("10", "20").ok().stdout == stream(&blocks[9..20]));
+    // With the genesis block, which no file held, it is still a file that can be imported.
+    let whole = data.file("whole.rlp");
+    polytrie!["export", whole, "--datadir", data.path()].ok();
+    let again = data.file("again");
+    let report = polytrie![
+        "import", whole, "--datadir", again, "--chain", chain.chain, "--state", layer, "--json", "-"
+    ];
+    let report = report.ok().json();
+    assert_eq!((&report["blocks"], &report["skipped"]), (&54.into(), &1.into()));
+    for (from, to) in [("5", "4"), ("0", "55"), ("60", "70")] {
+        let run = export(from, to);
+        assert_eq!(run.code, Some(2));
+        assert!(run.message().contains("there are blocks 0 to 54"), "{}", run.stderr);
+        assert!(run.stdout.is_empty());
+    }
+    let nowhere = polytrie!["export", data.file("no/such/dir.rlp"), "--datadir", data.path()];
+    assert_eq!(nowhere.code, Some(3), "{}", nowhere.stderr);
+    let middle = ["export", "--format", "era1", "--from", "5"];
+    let middle = polytrie![
+        middle[0], data.file("era1"), middle[1], middle[2], middle[3], middle[4], "--datadir",
+        data.path(),
+    ];
+    assert_eq!(middle.code, Some(2), "{}", middle.stderr);
+    assert!(middle.message().contains("start it at block 0"), "{}", middle.stderr);
+}
+
+fn figures_go_where_they_are_asked_for(layer: &str) {
+    let Some(chain) = CONDENSE.open() else { return };
+    let data = Data::new();
+    let (json, csv) = (data.file("report.json"), data.file("blocks.csv"));
+    let run = polytrie![
+        "import", chain.file, "--datadir", data.path(), "--chain", chain.chain, "--state", layer,
+        "--to", "200", "--json", json, "--csv", csv,
+    ]
+    .ok();
+    assert!(run.text().starts_with("head 200 0x"), "{}", run.text());
+    let report: serde_json::Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
+    assert_eq!(report["state"], layer);
+    assert_eq!(report["kv"], "mdbx");
+    assert_eq!(report["blocks"], 200);
+    assert_eq!(report["skipped"], 1);
+    assert_eq!(report["head"]["number"], 200);
+    for name in ["seconds", "tps", "mgas_per_second", "peak_rss_bytes"] {
+        assert!(report[name].as_f64().unwrap() > 0.0, "{name}");
+    }
+    for name in ["decode", "recover", "execute", "state_read", "state_commit", "flush"] {
+        assert!(report["time"][name].as_f64().unwrap() >= 0.0, "{name}");
+    }
+    for name in ["gets", "engine_gets", "puts", "engine_puts", "flushes"] {
+        assert!(report["counters"][name].is_u64(), "{name}");
+    }
+
+    let text = fs::read_to_string(csv).unwrap();
+    let mut lines = text.lines();
+    assert_eq!(lines.next(), Some("block_number,blocks,slot,txs,gas,time"));
+    let rows: Vec<Vec<u64>> = lines
+        .map(|line| line.split(',').map(|field| field.parse().unwrap_or_default()).collect())
+        .collect();
+    assert_eq!(rows.len(), 200);
+    assert!(rows.iter().zip(1..).all(|(row, number)| row[0] == number && row[1] == 1));
+    let sum = |column: usize| rows.iter().map(|row| row[column]).sum::<u64>();
+    assert_eq!(sum(3), report["txs"].as_u64().unwrap());
+    assert_eq!(sum(4), report["gas"].as_u64().unwrap());
+    assert!(sum(5) > 0);
+}
+
+fn init_makes_the_genesis_block(layer: &str) {
+    let data = Data::new();
+    let init = polytrie!["init", "--datadir", data.path(), "--chain", "sepolia", "--state", layer];
+    let genesis = "0x25a5cc106eea7138acab33231d7160d69cb777ee0c2c553fcddf5138993e6dd9";
+    assert!(init.ok().text().contains(genesis));
+    assert_eq!(data.head(), (0, genesis.to_owned()));
+    data.check();
+    polytrie!["init", "--datadir", data.path()].ok();
+}

@@ -1,0 +1,23 @@
+//! The program from outside, as users and scripts meet it: commands, files, exit codes and messages, under
+//! every state layer of the build.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+#[path = "../common/fixtures.rs"]
+mod fixtures;
+#[path = "../common/run.rs"]
+mod run;
+mod support;
+
+mod bad_blocks;
+mod bad_files;
+mod branches;
+mod chains;
+mod data_directories;
+mod database;
+mod disks;
+mod formats;
+mod interrupt;
+mod proofs;
+mod reorganisation;
+mod rewrite;

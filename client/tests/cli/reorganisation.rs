@@ -1,0 +1,234 @@
+//! Branches: the heavier one wins, in whatever order the files come; a branch with an invalid block never
+//! does.
+
+use crate::{
+    branches::{Branch, branch},
+    fixtures::fixture,
+    rewrite::rewritten,
+    run::polytrie,
+    support::{CONDENSE, Chain, Data, assert_fails, for_each_layer, stream},
+};
+use alloy_primitives::{Address, Bytes, keccak256};
+use polytrie::blocks::decode_header;
+use std::path::{Path, PathBuf};
+
+for_each_layer!(
+    a_lighter_branch_stays_aside,
+    a_heavier_branch_wins_in_either_order,
+    back_and_forth,
+    an_invalid_branch_loses,
+    branches_with_other_rules,
+    unwinding_forgets_branches,
+);
+
+/// A chain and a branch of it.
+struct Case {
+    chain: Chain,
+    main: PathBuf,
+    branch: Vec<Bytes>,
+    data: Data,
+}
+
+/// Where the branch leaves the chain.
+const FORK: u64 = 330;
+/// The last block of the chain, at first.
+const TIP: u64 = 350;
+/// The last block of a branch that is as quick as the chain and becomes heavier by being longer.
+const LONGER: u64 = 356;
+
+impl Case {
+    fn new(layer: &str, seconds: u64, tip: u64) -> Option<Self> {
+        let chain = CONDENSE.open()?;
+        let beneficiary = Address::repeat_byte(0xbe);
+        let branch = branch(&chain, Branch { fork: FORK, tip, seconds, beneficiary })?;
+        let data = Data::new();
+        let main = data.write("main", stream(&chain.blocks()[..=TIP as usize]));
+        polytrie![
+            "init", "--datadir", data.path(), "--chain", chain.chain, "--state", layer
+        ]
+        .ok();
+        Some(Self { chain, main, branch, data })
+    }
+
+    fn import(&self, datadir: &Path, file: &Path) -> serde_json::Value {
+        polytrie!["import", file, "--datadir", datadir, "--json", "-"].ok().json()
+    }
+
+    /// A fresh directory that never saw another branch.
+    fn straight(&self, layer: &str, branch: &[Bytes]) -> (Data, String) {
+        let data = Data::new();
+        let blocks = &self.chain.blocks()[..=FORK as usize];
+        let file = data.write("straight", stream(blocks.iter().chain(branch)));
+        polytrie![
+            "import", file, "--datadir", data.path(), "--chain", self.chain.chain, "--state", layer
+        ]
+        .ok();
+        let dump = data.dump();
+        (data, dump)
+    }
+}
+
+fn hash(rlp: &Bytes) -> String {
+    decode_header(rlp).unwrap().hash().to_string()
+}
+
+fn a_lighter_branch_stays_aside(layer: &str) {
+    let Some(case) = Case::new(layer, 100, TIP) else { return };
+    case.import(&case.data.path(), &case.main);
+    let before = (case.data.head(), case.data.dump());
+    let file = case.data.write("branch", stream(&case.branch));
+    let report = case.import(&case.data.path(), &file);
+    assert_eq!(report["side"], TIP - FORK);
+    assert_eq!(report["reorganised"], 0);
+    assert_eq!((case.data.head(), case.data.dump()), before);
+    case.data.check();
+    // It is known now.
+    let report = case.import(&case.data.path(), &file);
+    assert_eq!((&report["side"], &report["skipped"]), (&0.into(), &(TIP - FORK).into()));
+    // The chain itself goes on.
+    polytrie!["import", case.chain.file, "--datadir", case.data.path()].ok();
+    assert_eq!(case.data.head(), (case.chain.head, case.chain.hash.to_owned()));
+    case.data.check();
+}
+
+fn a_heavier_branch_wins_in_either_order(layer: &str) {
+    let Some(case) = Case::new(layer, 1, LONGER) else { return };
+    let (_straight, expected) = case.straight(layer, &case.branch);
+    let tip = (LONGER, hash(case.branch.last().unwrap()));
+    let file = case.data.write("branch", stream(&case.branch));
+
+    case.import(&case.data.path(), &case.main);
+    assert_eq!(case.data.head().0, TIP);
+    let report = case.import(&case.data.path(), &file);
+    assert_eq!((&report["side"], &report["reorganised"]), (&21.into(), &1.into()), "{report}");
+    assert_eq!(report["blocks"], LONGER - FORK);
+    assert_eq!(case.data.head(), tip);
+    assert!(case.data.dump() == expected);
+    case.data.check();
+
+    // The other way round: the chain is what stays aside.
+    let other = case.data.file("other");
+    let shared = case.data.write("shared", stream(&case.chain.blocks()[..=FORK as usize]));
+    polytrie![
+        "import", shared, file, case.main, "--datadir", other, "--chain", case.chain.chain, "--state",
+        layer,
+    ]
+    .ok();
+    assert_eq!(crate::support::head(&other), tip);
+    assert!(polytrie!["db", "dump", "--datadir", other].ok().text() == expected);
+    crate::support::check(&other);
+}
+
+/// The branch overtakes, then the chain, which goes on, overtakes it.
+fn back_and_forth(layer: &str) {
+    let Some(case) = Case::new(layer, 1, LONGER) else { return };
+    let file = case.data.write("branch", stream(&case.branch));
+    let (main, whole) = (&case.main, &case.chain.file);
+    let report = polytrie![
+        "import", main, file, whole, "--datadir", case.data.path(), "--json", "-"
+    ];
+    let report = report.ok().json();
+    assert!(report["reorganised"].as_u64().unwrap() >= 2, "{report}");
+    assert_eq!(case.data.head(), (case.chain.head, case.chain.hash.to_owned()));
+    case.data.check();
+    let (straight, expected) = case.straight(layer, &[]);
+    assert_eq!(straight.head().0, FORK);
+    polytrie!["db", "unwind", "--datadir", case.data.path(), "--to", FORK.to_string()].ok();
+    assert!(case.data.dump() == expected);
+    case.data.check();
+}
+
+/// The branch is heavier, but one of its blocks is wrong: the chain stays what it was.
+fn an_invalid_branch_loses(layer: &str) {
+    let Some(case) = Case::new(layer, 1, LONGER) else { return };
+    case.import(&case.data.path(), &case.main);
+    let before = (case.data.head(), case.data.dump());
+    // A wrong bloom is found by executing only; the rest of the branch is sealed again on top of it.
+    let mut wrong = case.branch.clone();
+    let mut parent = None;
+    for (index, rlp) in wrong.iter_mut().enumerate().skip(1) {
+        *rlp = rewritten(rlp, |block| {
+            if let Some(parent) = parent {
+                block.header.parent_hash = parent;
+            }
+            if index == 1 {
+                block.header.logs_bloom = alloy_primitives::Bloom::repeat_byte(1);
+            }
+            parent = Some(keccak256(alloy_rlp::encode(&block.header)));
+        });
+    }
+    let file = case.data.write("wrong", stream(&wrong));
+    let run = polytrie!["import", file, "--datadir", case.data.path()];
+    let invalid = format!("block {} ({}) is invalid", FORK + 2, hash(&wrong[1]));
+    assert_fails(&run, 1, &[&file.display().to_string(), &invalid, "logs bloom", "get the file again"]);
+    assert_eq!((case.data.head(), case.data.dump()), before);
+    case.data.check();
+    // The right branch still wins, and the wrong one again does not.
+    let right = case.data.write("branch", stream(&case.branch));
+    case.import(&case.data.path(), &right);
+    let tip = hash(case.branch.last().unwrap());
+    assert_eq!(case.data.head(), (LONGER, tip.clone()));
+    polytrie!["import", file, "--datadir", case.data.path()];
+    assert_eq!(case.data.head(), (LONGER, tip));
+    case.data.check();
+}
+
+/// Two branches that another client made: one is valid before a fork, the other after it.
+fn branches_with_other_rules(layer: &str) {
+    let files = ["common", "fork-outdated", "fork-upgraded"];
+    let [Some(common), Some(outdated), Some(upgraded)] =
+        files.map(|name| fixture(&format!("chains/fork/{name}.blocks")))
+    else {
+        return;
+    };
+    let heads = [
+        ("outdated", "0xfee4cb230625ef62fa98d9b51f5ae8a6c37077c1cd932e7a2b6012325d7b8688"),
+        ("upgraded", "0xba10c781a48988938935606a37f2aec2a7bb8aff3648ef0c8f0f3629611c07db"),
+    ];
+    for ((name, head), (good, bad)) in
+        heads.into_iter().zip([(&outdated, &upgraded), (&upgraded, &outdated)])
+    {
+        let Some(genesis) = fixture(&format!("chains/fork/genesis-{name}.json")) else { return };
+        let data = Data::new();
+        let import = |file: &Path| {
+            polytrie![
+                "import", file, "--datadir", data.path(), "--chain", genesis, "--state", layer
+            ]
+        };
+        import(&common).ok();
+        // The wrong branch would be the head: its first block is executed, and refused.
+        let words = ["block 7 ", "the header's gas used is", "get the file again"];
+        assert_fails(&import(bad), 1, &words);
+        assert_eq!(data.head().0, 6);
+        import(good).ok();
+        assert_eq!(data.head(), (10, head.to_owned()));
+        // Now it is not heavier: it is kept, and not executed.
+        import(bad).ok();
+        assert_eq!(data.head(), (10, head.to_owned()));
+        data.check();
+    }
+}
+
+/// Blocks of other branches may stand on blocks that are taken back.
+fn unwinding_forgets_branches(layer: &str) {
+    let Some(case) = Case::new(layer, 100, TIP) else { return };
+    let file = case.data.write("branch", stream(&case.branch));
+    polytrie!["import", case.main, file, "--datadir", case.data.path()].ok();
+    let check = || polytrie!["db", "check", "--json", "-", "--datadir", case.data.path()].ok().json();
+    assert_eq!(check()["side_blocks"], TIP - FORK);
+    let unwind = |to: u64| {
+        let to = to.to_string();
+        polytrie!["db", "unwind", "--to", to, "--json", "-", "--datadir", case.data.path()].ok()
+    };
+    assert_eq!(unwind(TIP).json()["blocks"], 0);
+    assert_eq!(check()["side_blocks"], TIP - FORK);
+    assert_eq!(unwind(FORK - 5).json()["blocks"], TIP - FORK + 5);
+    assert_eq!(check()["side_blocks"], 0);
+    // Alone it stands on nothing; after the chain's blocks up to the fork it is the only one.
+    let run = polytrie!["import", file, "--datadir", case.data.path()];
+    assert_fails(&run, 1, &["must be imported before it"]);
+    polytrie!["import", case.main, "--to", FORK.to_string(), "--datadir", case.data.path()].ok();
+    case.import(&case.data.path(), &file);
+    assert_eq!(case.data.head(), (TIP, hash(case.branch.last().unwrap())));
+    case.data.check();
+}

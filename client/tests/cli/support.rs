@@ -1,0 +1,209 @@
+//! What the tests of the command line share.
+
+use crate::{
+    fixtures::{fixture, read},
+    run::{Run, polytrie},
+};
+use alloy_primitives::Bytes;
+use polytrie::blocks::BlockReader;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// Makes of each function listed, which takes the name of a state layer, one test a layer. A new layer is a
+/// line here; a test says so if it was forgotten.
+macro_rules! for_each_layer {
+    ($($case:ident),* $(,)?) => {
+        $crate::support::for_each_layer!(@layer "mpt" mpt $($case)*);
+        $crate::support::for_each_layer!(@layer "raw" raw $($case)*);
+    };
+    (@layer $feature:literal $layer:ident $($case:ident)*) => {
+        #[cfg(feature = $feature)]
+        mod $layer {
+            $(
+                #[test]
+                fn $case() {
+                    super::$case(stringify!($layer));
+                }
+            )*
+        }
+    };
+}
+pub(crate) use for_each_layer;
+
+mod layers {
+    for_each_layer!(is_a_layer);
+
+    fn is_a_layer(name: &str) {
+        assert!(polytrie::layers::layer(name).is_ok());
+    }
+
+    #[test]
+    fn none_is_forgotten() {
+        let source = include_str!("support.rs");
+        for layer in polytrie::layers::LAYERS {
+            assert!(source.contains(&format!("@layer \"{}\"", layer.name)), "{}", layer.name);
+        }
+    }
+}
+
+/// A chain among the fixtures.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ChainFixture {
+    /// The file of its blocks.
+    pub(crate) file: &'static str,
+    /// A name for `--chain`, or a genesis file.
+    pub(crate) chain: &'static str,
+    pub(crate) head: u64,
+    pub(crate) hash: &'static str,
+}
+
+/// 54 blocks through every fork from Frontier to Osaka.
+pub(crate) const RPC_COMPAT: ChainFixture = ChainFixture {
+    file: "chains/rpc-compat/chain.rlp",
+    chain: "chains/rpc-compat/genesis.json",
+    head: 54,
+    hash: "0xd226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcd7",
+};
+
+/// 1310 blocks through every fork of proof of work, with 22,258 transactions. Holds block 0.
+pub(crate) const CONDENSE: ChainFixture = ChainFixture {
+    file: "chains/condense/export.rlp.gz",
+    chain: "chains/condense/foundation.conf.json",
+    head: 1310,
+    hash: "0x8e8dfbabab379f2459d97ac3ec2c0ccfbbe920edc5c19043b89dc94f9ec2f707",
+};
+
+/// The first 1000 blocks of mainnet. Holds block 0.
+pub(crate) const FRONTIER: ChainFixture = ChainFixture {
+    file: "chains/frontier-1000/1000.blocks",
+    chain: "mainnet",
+    head: 999,
+    hash: "0xc31b362e591aa07faa977dbc492ae43cd47eef291920435153bbbf3acaf2fc2f",
+};
+
+impl ChainFixture {
+    /// Where its files are, if they are there.
+    pub(crate) fn open(self) -> Option<Chain> {
+        let chain = match self.chain.contains('/') {
+            true => fixture(self.chain)?,
+            false => PathBuf::from(self.chain),
+        };
+        Some(Chain { file: fixture(self.file)?, chain, head: self.head, hash: self.hash })
+    }
+}
+
+/// A chain that is there.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    pub(crate) file: PathBuf,
+    pub(crate) chain: PathBuf,
+    pub(crate) head: u64,
+    pub(crate) hash: &'static str,
+}
+
+impl Chain {
+    /// Its blocks as RLP.
+    pub(crate) fn blocks(&self) -> Vec<Bytes> {
+        BlockReader::open(&self.file).unwrap().map(|block| block.unwrap().rlp).collect()
+    }
+
+    /// The bytes of its file, unpacked.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        read(&self.file)
+    }
+
+    /// A data directory with its blocks up to `to`.
+    pub(crate) fn imported(&self, layer: &str, to: u64) -> Data {
+        let data = Data::new();
+        polytrie![
+            "import", self.file, "--datadir", data.path(), "--chain", self.chain, "--state", layer,
+            "--to", to.to_string(),
+        ]
+        .ok();
+        assert_eq!(data.head().0, to);
+        data
+    }
+}
+
+/// A data directory of a test, and room for its files.
+#[derive(Debug)]
+pub(crate) struct Data {
+    temp: TempDir,
+}
+
+impl Data {
+    /// One that is still to be made.
+    pub(crate) fn new() -> Self {
+        Self { temp: tempfile::tempdir().unwrap() }
+    }
+
+    /// The data directory.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.temp.path().join("data")
+    }
+
+    /// The path of a file beside it.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.temp.path().join(name)
+    }
+
+    /// Makes a file beside it.
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.file(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// Number and hash of the head.
+    #[track_caller]
+    pub(crate) fn head(&self) -> (u64, String) {
+        head(&self.path())
+    }
+
+    /// The state, one account a line.
+    pub(crate) fn dump(&self) -> String {
+        polytrie!["db", "dump", "--datadir", self.path()].ok().text().to_owned()
+    }
+
+    /// Nothing is wrong with it.
+    #[track_caller]
+    pub(crate) fn check(&self) {
+        check(&self.path());
+    }
+}
+
+/// Number and hash of the head of a data directory.
+#[track_caller]
+pub(crate) fn head(datadir: &Path) -> (u64, String) {
+    let stats = polytrie!["db", "stats", "--datadir", datadir, "--json", "-"].ok().json();
+    (stats["head"]["number"].as_u64().unwrap(), stats["head"]["hash"].as_str().unwrap().to_owned())
+}
+
+/// `db check` finds nothing.
+#[track_caller]
+pub(crate) fn check(datadir: &Path) {
+    let run = polytrie!["db", "check", "--datadir", datadir];
+    assert_eq!(run.code, Some(0), "{}\n{}", run.text(), run.stderr);
+    assert!(run.text().starts_with("clean: "), "{}", run.text());
+}
+
+/// Blocks one after the other, as a file holds them.
+pub(crate) fn stream<'a>(blocks: impl IntoIterator<Item = &'a Bytes>) -> Vec<u8> {
+    blocks.into_iter().flat_map(|block| block.iter().copied()).collect()
+}
+
+/// The command failed as the contract says: with this code, and at the end of standard error one sentence
+/// in which each of `words` stands.
+#[track_caller]
+pub(crate) fn assert_fails(run: &Run, code: i32, words: &[&str]) {
+    let message = run.message();
+    assert_eq!(run.code, Some(code), "{}", run.stderr);
+    assert!(message.starts_with("error: "), "{}", run.stderr);
+    assert_eq!(run.stderr.matches("error: ").count(), 1, "said more than once: {}", run.stderr);
+    assert!(message.len() < 700, "no sentence of {} characters is read: {message}", message.len());
+    for word in words {
+        assert!(message.contains(word), "`{word}` is missing in: {message}");
+    }
+    // What to do about it, after what is wrong.
+    assert!(message.contains([';', ':', ',']), "{message}");
+}

@@ -1,0 +1,11 @@
+//! The official blockchain tests: a sample of each suite passes, and a test that is wrong fails.
+//!
+//! `scripts/conformance` runs all of them.
+
+#[path = "../../src/testdata.rs"]
+#[expect(dead_code, reason = "shared with the unit tests, which need all of it")]
+mod testdata;
+
+mod command;
+mod mistakes;
+mod samples;
