@@ -20,8 +20,7 @@ impl Default for LayerOptions {
     }
 }
 
-type OpenLayer =
-    fn(polytrie_kv::Store, &LayerOptions) -> Result<Arc<dyn StateLayer>, StateError>;
+type OpenLayer = fn(polytrie_kv::Store, &LayerOptions) -> Result<Arc<dyn StateLayer>, StateError>;
 type VerifyProof = fn(&Commitment, &Proof) -> Result<serde_json::Value, ProofError>;
 
 /// A state layer that is compiled in.
@@ -99,7 +98,9 @@ pub enum UnknownKind {
         name: String,
     },
     /// Left out of this build.
-    #[error("{what} `{name}` is not compiled in; build with `cargo build --release --features {name}`")]
+    #[error(
+        "{what} `{name}` is not compiled in; build with `cargo build --release --features {name}`"
+    )]
     NotCompiledIn {
         /// `the state layer` or `the engine`.
         what: &'static str,
@@ -150,7 +151,8 @@ pub fn open_engine(
     match name {
         "memory" => Ok(Arc::new(MemoryEngine::new())),
         "mdbx" => {
-            let options = MdbxOptions { read_only: options.read_only, ..MdbxOptions::new(dir, tables) };
+            let options =
+                MdbxOptions { read_only: options.read_only, ..MdbxOptions::new(dir, tables) };
             Ok(Arc::new(MdbxEngine::open(options)?))
         }
         #[cfg(feature = "rocksdb")]
@@ -171,6 +173,7 @@ fn rocksdb(
 ) -> Result<Arc<dyn Engine>, EngineError> {
     use polytrie_kv_rocksdb::{RocksEngine, RocksOptions};
     let mut rocks = RocksOptions::new(dir, tables);
+    rocks.read_only = options.read_only;
     rocks.direct_io = options.direct_io;
     if let Some(bytes) = options.cache {
         rocks.block_cache_bytes = bytes;

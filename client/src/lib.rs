@@ -4,13 +4,13 @@
 pub mod bench;
 pub mod blocks;
 pub mod chain;
+pub mod cli;
 pub mod conformance;
 pub mod consensus;
-pub mod executor;
-pub mod cli;
-pub mod layers;
-pub mod import;
 pub mod datadir;
+pub mod executor;
+pub mod import;
+pub mod layers;
 
 #[cfg(test)]
 mod testdata;

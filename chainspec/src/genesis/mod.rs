@@ -104,7 +104,8 @@ pub(crate) fn from_genesis(name: &str, mut genesis: Genesis) -> Result<ChainSpec
 /// The chain that an outline describes: the state root is taken from it, accounts it has none.
 pub(crate) fn from_outline(name: &str, bytes: &[u8]) -> Result<ChainSpec, ChainSpecError> {
     let draft = Draft { allocation: Allocation::Absent, ..file::parse(name, bytes)? };
-    let missing = || Flaw::Missing { field: "stateRoot".to_owned(), expected: "32 bytes as \"0x…\"" };
+    let missing =
+        || Flaw::Missing { field: "stateRoot".to_owned(), expected: "32 bytes as \"0x…\"" };
     draft
         .state_root
         .ok_or_else(missing)

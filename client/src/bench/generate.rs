@@ -129,8 +129,11 @@ fn write_genesis(workload: &dyn Workload, path: &Path) -> Result<(), GenerateErr
     let start = Instant::now();
     let mut out = OutputFile::create(path)?;
     let plan: GenesisPlan = workload.genesis();
-    plan.write(workload.accounts(), &mut out)
-        .map_err(|source| GenerateError::Io { action: "write", path: path.to_owned(), source })?;
+    plan.write(workload.accounts(), &mut out).map_err(|source| GenerateError::Io {
+        action: "write",
+        path: path.to_owned(),
+        source,
+    })?;
     out.finish()?;
     tracing::info!("wrote the genesis in {:.1} s", start.elapsed().as_secs_f64());
     Ok(())

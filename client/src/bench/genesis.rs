@@ -180,12 +180,9 @@ mod tests {
         };
         let plain = GenesisAccount { balance: U256::from(5), ..Default::default() };
         let storage = BTreeMap::from([(B256::with_last_byte(1), B256::with_last_byte(2))]);
-        let full = GenesisAccount {
-            storage: Some(storage),
-            ..contract(Bytes::from_static(&[0xfe]))
-        };
-        let accounts =
-            [(Address::repeat_byte(2), plain), (Address::repeat_byte(1), full)];
+        let full =
+            GenesisAccount { storage: Some(storage), ..contract(Bytes::from_static(&[0xfe])) };
+        let accounts = [(Address::repeat_byte(2), plain), (Address::repeat_byte(1), full)];
         let mut json = Vec::new();
         plan.write(accounts.clone(), &mut json).unwrap();
         let spec = ChainSpec::parse("test", &json).unwrap();

@@ -16,9 +16,7 @@ mod transfer;
 mod wallet;
 mod workload;
 
-pub use generate::{
-    CHAIN_FILE, GENESIS_FILE, GenerateError, Generated, GeneratedHead, generate,
-};
+pub use generate::{CHAIN_FILE, GENESIS_FILE, GenerateError, Generated, GeneratedHead, generate};
 pub use genesis::GenesisPlan;
 pub use plan::{BlockPlan, Planned};
 pub use producer::{ProduceError, Produced, Producer};

@@ -3,9 +3,7 @@
 use super::{BlockPlan, Wallet};
 use crate::{
     chain::{Chain, ChainError},
-    consensus::{
-        ConsensusError, check_body, check_header, next_base_fee, next_excess_blob_gas,
-    },
+    consensus::{ConsensusError, check_body, check_header, next_base_fee, next_excess_blob_gas},
     executor::{ExecuteError, Executed, Executor, InternalError},
 };
 use alloy_consensus::{
@@ -59,7 +57,9 @@ pub enum ProduceError {
         reason: String,
     },
     /// The state roots cannot be had from this layer.
-    #[error("the state layer `{0}` has no state roots; a chain for other clients needs a layer that does")]
+    #[error(
+        "the state layer `{0}` has no state roots; a chain for other clients needs a layer that does"
+    )]
     NoStateRoot(&'static str),
     /// Executing failed for a reason that no plan can cause.
     #[error(transparent)]
@@ -135,7 +135,11 @@ impl Producer {
 
         let state_root = outcome.commitment.as_state_root();
         header.state_root = state_root.ok_or(ProduceError::NoStateRoot(self.layer.name()))?;
-        let body = BlockBody { transactions, ommers: Vec::new(), withdrawals: withdrawals.map(Into::into) };
+        let body = BlockBody {
+            transactions,
+            ommers: Vec::new(),
+            withdrawals: withdrawals.map(Into::into),
+        };
         complete(&mut header, &body, &executed);
         let header = header.seal_slow();
         let block = Block { header: header.inner().clone(), body };

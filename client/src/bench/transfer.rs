@@ -55,6 +55,7 @@ pub struct Size {
     /// Recipients that did not exist before, in percent.
     pub new_recipients: u64,
     /// What everything random follows from.
+    #[serde(skip)]
     pub seed: u64,
 }
 

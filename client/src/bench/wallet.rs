@@ -1,6 +1,8 @@
 //! Accounts whose keys follow from a seed.
 
-use alloy_consensus::{SignableTransaction, TxEnvelope, TypedTransaction, crypto::secp256k1::public_key_to_address};
+use alloy_consensus::{
+    SignableTransaction, TxEnvelope, TypedTransaction, crypto::secp256k1::public_key_to_address,
+};
 use alloy_eips::eip7702::{Authorization, SignedAuthorization};
 use alloy_primitives::{Address, B256, Keccak256, Signature, U256, keccak256};
 use rayon::prelude::*;

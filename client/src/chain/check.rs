@@ -125,15 +125,18 @@ impl ChainDb {
         let mut next = genesis;
         while next <= head {
             let last = head.min(next.saturating_add(PORTION - 1));
-            let checked: Vec<Result<BlockCheck, ChainError>> =
-                (next..=last).into_par_iter().map(|number| self.check_block(spec, number)).collect();
+            let checked: Vec<Result<BlockCheck, ChainError>> = (next..=last)
+                .into_par_iter()
+                .map(|number| self.check_block(spec, number))
+                .collect();
             for (number, check) in (next..=last).zip(checked) {
                 let check = check?;
                 report.blocks += u64::from(check.header.is_some());
                 report.transactions += check.transactions;
                 report.receipts_not_comparable += u64::from(check.receipts_not_comparable);
                 check.problems.into_iter().for_each(|problem| report.problem(problem));
-                if let (Some(header), Some((hash, total_difficulty))) = (&check.header, check.index) {
+                if let (Some(header), Some((hash, total_difficulty))) = (&check.header, check.index)
+                {
                     if number == genesis && hash != spec.genesis_hash() {
                         report.problem(format!(
                             "the genesis block is {hash}, that of {} is {}",
@@ -178,7 +181,9 @@ impl ChainDb {
             }
         };
         if let Some((expected, _)) = check.index.filter(|(expected, _)| *expected != hash) {
-            check.problems.push(format!("block {number} has hash {hash}, the index says {expected}"));
+            check
+                .problems
+                .push(format!("block {number} has hash {hash}, the index says {expected}"));
         }
         if block.header.number != number {
             let found = block.header.number;
@@ -186,9 +191,9 @@ impl ChainDb {
         }
         match self.number_of(&hash) {
             Ok(Some(found)) if found == number => {}
-            Ok(Some(found)) => check
-                .problems
-                .push(format!("the hash of block {number} leads to block {found}")),
+            Ok(Some(found)) => {
+                check.problems.push(format!("the hash of block {number} leads to block {found}"))
+            }
             Ok(None) => check.problems.push(format!("the hash of block {number} leads nowhere")),
             Err(ChainError::Corrupt(text)) => check.problems.push(text),
             Err(error) => return Err(error),
@@ -307,11 +312,7 @@ impl ChainDb {
         Ok(())
     }
 
-    fn each_row(
-        &self,
-        table: Table,
-        visit: &mut RowVisit<'_>,
-    ) -> Result<(), ChainError> {
+    fn each_row(&self, table: Table, visit: &mut RowVisit<'_>) -> Result<(), ChainError> {
         Ok(self.store().scan(table, KeyRange::ALL, &mut |key, value| Ok(visit(key, value)))?)
     }
 }
@@ -331,11 +332,14 @@ impl BlockCheck {
         let gas = receipts.last().map_or(0, |receipt| receipt.cumulative_gas_used());
         if number > 0 && gas != header.gas_used {
             let used = header.gas_used;
-            self.problems.push(format!("the receipts of block {number} add up to {gas} gas, its header says {used}"));
+            self.problems.push(format!(
+                "the receipts of block {number} add up to {gas} gas, its header says {used}"
+            ));
         }
         let bloom = receipts.iter().fold(Bloom::ZERO, |bloom, receipt| bloom | receipt.bloom());
         if bloom != header.logs_bloom {
-            self.problems.push(format!("the logs of block {number} make another bloom than its header has"));
+            self.problems
+                .push(format!("the logs of block {number} make another bloom than its header has"));
         }
         let is_root = |receipt: &ReceiptEnvelope| {
             matches!(receipt.status_or_post_state(), Eip658Value::PostState(_))
@@ -347,7 +351,9 @@ impl BlockCheck {
         let root = proofs::calculate_receipt_root(receipts);
         if root != header.receipts_root {
             let expected = header.receipts_root;
-            self.problems.push(format!("the receipts of block {number} make the root {root}, its header has {expected}"));
+            self.problems.push(format!(
+                "the receipts of block {number} make the root {root}, its header has {expected}"
+            ));
         }
     }
 }
@@ -364,7 +370,9 @@ fn follows(
         Some((hash, total)) => {
             if header.parent_hash != hash {
                 let found = header.parent_hash;
-                report.problem(format!("block {number} has the parent {found}, the block before it is {hash}"));
+                report.problem(format!(
+                    "block {number} has the parent {found}, the block before it is {hash}"
+                ));
             }
             total
         }
@@ -372,7 +380,9 @@ fn follows(
     };
     let expected = before.saturating_add(header.difficulty);
     if total_difficulty != expected {
-        report.problem(format!("block {number} has the total difficulty {total_difficulty}, expected {expected}"));
+        report.problem(format!(
+            "block {number} has the total difficulty {total_difficulty}, expected {expected}"
+        ));
     }
 }
 
@@ -400,7 +410,8 @@ pub fn check_state(db: &ChainDb, layer: &dyn StateLayer) -> Result<Vec<String>, 
         && found != head.header.state_root
     {
         let expected = head.header.state_root;
-        problems.push(format!("the state has root {found}, block {number} at the head has {expected}"));
+        problems
+            .push(format!("the state has root {found}, block {number} at the head has {expected}"));
     }
     let Some(record) = db.undo(number)? else { return Ok(problems) };
     let parent = match db.block_head(number.saturating_sub(1)) {

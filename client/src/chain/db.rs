@@ -49,7 +49,9 @@ impl ChainDb {
         let Some((number, hash)) = self.head_row()? else { return Ok(None) };
         let head = self.block_head(number)?;
         if head.hash() != hash {
-            return Err(ChainError::Corrupt(format!("the head is not block {number} of the chain")));
+            return Err(ChainError::Corrupt(format!(
+                "the head is not block {number} of the chain"
+            )));
         }
         Ok(Some(head))
     }
@@ -77,7 +79,9 @@ impl ChainDb {
         let header = decode_header(&rlp)
             .map_err(|e| ChainError::Corrupt(format!("block {number} does not decode: {e}")))?;
         if header.hash() != hash {
-            return Err(ChainError::Corrupt(format!("block {number} does not have the hash {hash}")));
+            return Err(ChainError::Corrupt(format!(
+                "block {number} does not have the hash {hash}"
+            )));
         }
         Ok(Head { header, total_difficulty })
     }

@@ -20,7 +20,9 @@ pub enum ChainError {
     #[error(transparent)]
     Execution(#[from] InternalError),
     /// The store's genesis block is another one.
-    #[error("the data directory belongs to a chain with genesis {found}, the chain {name} has {expected}: name the chain it was made for with --chain, or choose another --datadir")]
+    #[error(
+        "the data directory belongs to a chain with genesis {found}, the chain {name} has {expected}: name the chain it was made for with --chain, or choose another --datadir"
+    )]
     Genesis {
         /// Genesis hash in the store.
         found: B256,
@@ -30,7 +32,9 @@ pub enum ChainError {
         name: String,
     },
     /// The genesis allocation does not make the state root its header holds.
-    #[error("the genesis allocation of {name} makes state root {found}, its header says {expected}; the genesis file is inconsistent")]
+    #[error(
+        "the genesis allocation of {name} makes state root {found}, its header says {expected}; the genesis file is inconsistent"
+    )]
     GenesisState {
         /// Name of the chain.
         name: String,
@@ -40,13 +44,17 @@ pub enum ChainError {
         expected: B256,
     },
     /// The chain was made without its genesis accounts, and the store needs them.
-    #[error("the genesis accounts of {name} are needed and not at hand: name the genesis file with --chain")]
+    #[error(
+        "the genesis accounts of {name} are needed and not at hand: name the genesis file with --chain"
+    )]
     NoGenesisAccounts {
         /// Name of the chain.
         name: String,
     },
     /// The state in the store is not that of the head.
-    #[error("the store is damaged: the state has root {found}, block {number} at the head says {expected}; import again into an empty --datadir")]
+    #[error(
+        "the store is damaged: the state has root {found}, block {number} at the head says {expected}; import again into an empty --datadir"
+    )]
     HeadState {
         /// Number of the head.
         number: u64,
@@ -59,7 +67,9 @@ pub enum ChainError {
     #[error("the store is damaged: {0}; import again into an empty --datadir")]
     Corrupt(String),
     /// The records needed to go back that far are not kept any more.
-    #[error("cannot go back to block {asked}: undo records reach back to block {lowest} only; go back to that one, or import into an empty --datadir")]
+    #[error(
+        "cannot go back to block {asked}: undo records reach back to block {lowest} only; go back to that one, or import into an empty --datadir"
+    )]
     NoUndo {
         /// Asked for.
         asked: u64,
@@ -143,7 +153,9 @@ pub enum InvalidReason {
         hint: String,
     },
     /// The file claims receipts that the block does not produce.
-    #[error("the file holds other receipts for it than its execution gives (the first that differs is that of transaction {index})")]
+    #[error(
+        "the file holds other receipts for it than its execution gives (the first that differs is that of transaction {index})"
+    )]
     FileReceipts {
         /// The first that differs.
         index: usize,

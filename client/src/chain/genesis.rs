@@ -21,8 +21,10 @@ pub(super) fn write(
     if !spec.has_accounts() {
         return Err(ChainError::NoGenesisAccounts { name: spec.name().to_owned() });
     }
-    let mut accounts: Vec<GenesisAccount> =
-        spec.genesis_accounts().map(|(address, account)| state_account(&address, account)).collect();
+    let mut accounts: Vec<GenesisAccount> = spec
+        .genesis_accounts()
+        .map(|(address, account)| state_account(&address, account))
+        .collect();
     accounts.sort_unstable_by_key(|account| account.hash);
     let commitment = layer.load(&mut accounts.into_iter().map(Ok::<_, StateError>))?;
     let header = spec.genesis_header();

@@ -64,7 +64,6 @@ impl Candidate {
         check_body(&rules, block)
     }
 
-
     fn number(&self) -> u64 {
         self.header.number
     }
@@ -194,13 +193,8 @@ impl Chain {
         let spec = self.spec.clone();
         let rules = spec.rules(candidate.number(), candidate.header.timestamp, merged);
         check_candidate(&rules, &self.head, &candidate)?;
-        check_ommers(
-            &rules,
-            &candidate.header,
-            &candidate.block.body.ommers,
-            &self.ancestors,
-        )
-        .map_err(|e| candidate.invalid(e))?;
+        check_ommers(&rules, &candidate.header, &candidate.block.body.ommers, &self.ancestors)
+            .map_err(|e| candidate.invalid(e))?;
         stats.check = start.elapsed();
         match self.execute(&rules, &candidate, &mut stats) {
             Ok((receipts, finished)) => {
@@ -308,11 +302,7 @@ impl Chain {
     }
 
     /// Keeps a block of another branch, and goes over to that branch if it is better.
-    fn insert_side(
-        &mut self,
-        parent: Head,
-        candidate: Candidate,
-    ) -> Result<Inserted, InsertError> {
+    fn insert_side(&mut self, parent: Head, candidate: Candidate) -> Result<Inserted, InsertError> {
         let merged = self.spec.is_merged_after(parent.total_difficulty);
         let spec = self.spec.clone();
         let rules = spec.rules(candidate.number(), candidate.header.timestamp, merged);

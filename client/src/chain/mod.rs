@@ -87,7 +87,11 @@ impl Chain {
             && found != head.header.state_root
             && options.verify_roots
         {
-            return Err(ChainError::HeadState { number: head.number(), found, expected: head.header.state_root });
+            return Err(ChainError::HeadState {
+                number: head.number(),
+                found,
+                expected: head.header.state_root,
+            });
         }
         let mut chain = Self {
             spec,

@@ -1,8 +1,6 @@
 //! Receipts as they are stored: without the blooms, which their logs determine.
 
-use alloy_consensus::{
-    Eip658Value, Receipt, ReceiptEnvelope, ReceiptWithBloom, TxType,
-};
+use alloy_consensus::{Eip658Value, Receipt, ReceiptEnvelope, ReceiptWithBloom, TxType};
 use alloy_primitives::{B256, Log};
 use alloy_rlp::{Decodable, Encodable, Header};
 

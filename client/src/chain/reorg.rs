@@ -158,7 +158,9 @@ impl Chain {
         self.unwind_keeping(fork)?;
         for rlp in old {
             self.replay(rlp.clone()).map_err(|error| match error {
-                InsertError::Invalid(was_valid) => ChainError::Corrupt(was_valid.to_string()).into(),
+                InsertError::Invalid(was_valid) => {
+                    ChainError::Corrupt(was_valid.to_string()).into()
+                }
                 broken => broken,
             })?;
         }

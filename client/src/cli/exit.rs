@@ -109,8 +109,12 @@ impl From<UnknownKind> for Failure {
 impl From<StampError> for Failure {
     fn from(error: StampError) -> Self {
         match error {
-            StampError::Mismatch { .. } | StampError::Format { .. } => Self::Usage(error.to_string()),
-            StampError::Unreadable { .. } | StampError::Io { .. } => Self::Machine(error.to_string()),
+            StampError::Mismatch { .. } | StampError::Format { .. } => {
+                Self::Usage(error.to_string())
+            }
+            StampError::Unreadable { .. } | StampError::Io { .. } => {
+                Self::Machine(error.to_string())
+            }
         }
     }
 }
@@ -155,7 +159,11 @@ impl From<ChainError> for Failure {
 
 impl From<BlockFileError> for Failure {
     fn from(error: BlockFileError) -> Self {
-        if error.is_io() { Self::Machine(error.to_string()) } else { Self::Invalid(error.to_string()) }
+        if error.is_io() {
+            Self::Machine(error.to_string())
+        } else {
+            Self::Invalid(error.to_string())
+        }
     }
 }
 

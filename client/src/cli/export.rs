@@ -85,7 +85,8 @@ fn era1(
     from: u64,
     to: u64,
 ) -> Result<String, Failure> {
-    let network = Path::new(chain).file_stem().map_or_else(|| chain.into(), |s| s.to_string_lossy());
+    let network =
+        Path::new(chain).file_stem().map_or_else(|| chain.into(), |s| s.to_string_lossy());
     fs::create_dir_all(directory)
         .map_err(|e| Failure::Machine(format!("cannot create {}: {e}", directory.display())))?;
     let mut out = Era1Exporter::new(directory, &network, from)?;

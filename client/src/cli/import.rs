@@ -85,9 +85,8 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
         (false, true) => Display::Bar,
         (false, false) => Display::Lines,
     };
-    let threads = args
-        .threads
-        .unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+    let threads =
+        args.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
     let ImportEnd { report, error } = import::import(
         &mut chain,
         ImportOptions { files: args.files, to: args.to, threads, interrupt, display, csv },
@@ -106,7 +105,10 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
             (Verify::None, _) => "roots not verified",
         };
         let head = &report.head;
-        let line = format!("head {} {} state root {} ({verified})", head.number, head.hash, head.state_root);
+        let line = format!(
+            "head {} {} state root {} ({verified})",
+            head.number, head.hash, head.state_root
+        );
         output::line(&line)?;
     }
     match error {

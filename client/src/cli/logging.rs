@@ -16,7 +16,13 @@ pub(super) struct LogArgs {
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     quiet: bool,
     /// Form of the log lines.
-    #[arg(id = "log.format", long, value_name = "FORMAT", default_value = "terminal", global = true)]
+    #[arg(
+        id = "log.format",
+        long,
+        value_name = "FORMAT",
+        default_value = "terminal",
+        global = true
+    )]
     format: LogFormat,
 }
 

@@ -166,10 +166,7 @@ enum ParseError {
 }
 
 /// The proof in a file, with the layer whose it is and the commitment it is to be checked against.
-fn parse(
-    value: Value,
-    root: B256,
-) -> Result<(&'static LayerKind, Commitment, Proof), ParseError> {
+fn parse(value: Value, root: B256) -> Result<(&'static LayerKind, Commitment, Proof), ParseError> {
     let form = |e: serde_json::Error| ParseError::Form(e.to_string());
     if value.get("layer").is_some() {
         let ProofFile { commitment, proof, .. } = serde_json::from_value(value).map_err(form)?;

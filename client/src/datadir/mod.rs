@@ -9,8 +9,8 @@
 
 mod outline;
 
-pub use outline::OUTLINE_FILE;
 use outline::FileState;
+pub use outline::OUTLINE_FILE;
 
 use crate::{
     chain::{Chain, ChainDb, ChainError, ChainOptions, TABLES},
@@ -23,6 +23,7 @@ use polytrie_chainspec::{ChainSpec, ChainSpecError};
 use polytrie_kv::{DirLock, KvError, Store, StoreOptions};
 use polytrie_state::{Stamp, StampError, StateError, StateLayer};
 use std::{
+    ffi::OsString,
     fs, io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -74,10 +75,14 @@ pub struct DataDir {
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// No directory was named.
-    #[error("--datadir is needed: the directory where chain and state are kept (or use --kv memory to keep nothing)")]
+    #[error(
+        "--datadir is needed: the directory where chain and state are kept (or use --kv memory to keep nothing)"
+    )]
     NoDirectory,
     /// No chain was named.
-    #[error("--chain is needed for a new data directory: mainnet, sepolia, holesky, hoodi, dev, or the path of a genesis.json")]
+    #[error(
+        "--chain is needed for a new data directory: mainnet, sepolia, holesky, hoodi, dev, or the path of a genesis.json"
+    )]
     NoChain,
     /// There is nothing in the directory.
     #[error("there is no data of polytrie in {}; make some with `polytrie import` or `polytrie init`", .0.display())]
@@ -212,22 +217,21 @@ impl DataDir {
         let chain = options.chain.as_deref().ok_or(OpenError::NoChain)?;
         let (file, spec) = outline::load(chain)?;
         let io = |action| move |source| OpenError::Io { action, path: dir.to_owned(), source };
-        if dir.exists() {
-            // A lock file may be left over from an attempt that ended before the stamp was written.
-            let foreign = fs::read_dir(dir).map_err(io("read"))?.filter_map(Result::ok).any(|e| {
-                let name = e.file_name();
-                name != "LOCK" && name != format!("{}.tmp", polytrie_state::STAMP_FILE).as_str()
-            });
-            if foreign {
-                return Err(OpenError::Foreign { path: dir.to_owned() });
-            }
+        let foreign = || OpenError::Foreign { path: dir.to_owned() };
+        if dir.exists() && !is_left_over(dir).map_err(io("read"))? {
+            return Err(foreign());
         }
         fs::create_dir_all(dir).map_err(io("create the data directory"))?;
         let lock = DirLock::acquire(dir)?;
         let kv = options.kv.as_deref().unwrap_or(DEFAULT_ENGINE);
         let stamp = Self::stamp(options, kind, kv, &spec);
         // The engine first: a stamp must not stand beside an engine that cannot be opened at all.
-        layers::open_engine(kv, &dir.join("db"), &tables(kind), options.engine)?;
+        let engine = layers::open_engine(kv, &dir.join("db"), &tables(kind), options.engine)?;
+        let store = Store::open(engine, &tables(kind), StoreOptions::default())?;
+        if ChainDb::new(store).head()?.is_some() {
+            // A chain whose stamp somebody removed: nobody knows any more under which layer.
+            return Err(foreign());
+        }
         stamp.write(dir)?;
         if let Some(file) = file {
             outline::write(dir, file, &spec)?;
@@ -291,6 +295,21 @@ impl Specs {
     const fn loaded(spec: Arc<ChainSpec>) -> Self {
         Self { spec: Some(spec), outline: None }
     }
+}
+
+/// Whether there is nothing in a directory without a stamp but what an attempt leaves that ended before the stamp was
+/// written.
+fn is_left_over(dir: &Path) -> io::Result<bool> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        names.push(entry?.file_name());
+    }
+    let has_lock = names.iter().any(|name| name == "LOCK");
+    let temporary = format!("{}.tmp", polytrie_state::STAMP_FILE);
+    let is_ours = |name: &OsString| {
+        name == "LOCK" || name == temporary.as_str() || (name == "db" && has_lock)
+    };
+    Ok(names.iter().all(is_ours))
 }
 
 fn tables(kind: &LayerKind) -> Vec<polytrie_kv::Table> {

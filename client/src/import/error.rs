@@ -40,7 +40,9 @@ pub enum ImportError {
     #[error(transparent)]
     File(#[from] BlockFileError),
     /// The file holds the genesis block of another chain.
-    #[error("{place}: the file begins with genesis block {found}, the chain {chain} has {expected}; name the right chain with --chain, or import into another --datadir")]
+    #[error(
+        "{place}: the file begins with genesis block {found}, the chain {chain} has {expected}; name the right chain with --chain, or import into another --datadir"
+    )]
     OtherGenesis {
         /// Where it came from.
         place: Origin,
@@ -68,7 +70,9 @@ pub enum ImportError {
         source: std::io::Error,
     },
     /// A worker thread is gone.
-    #[error("a thread that prepares blocks ended unexpectedly; this is an error of polytrie, please report it")]
+    #[error(
+        "a thread that prepares blocks ended unexpectedly; this is an error of polytrie, please report it"
+    )]
     Worker,
     /// The user asked to stop.
     #[error("interrupted at block {head}; run the same command again to go on from there")]

@@ -145,7 +145,9 @@ impl Progress {
 
 fn bar(total_bytes: Option<u64>) -> ProgressBar {
     let (bar, template) = match total_bytes {
-        Some(total) => (ProgressBar::new(total), "[{elapsed}] {bar:24} {percent:>3}%  {msg}  ETA {eta}"),
+        Some(total) => {
+            (ProgressBar::new(total), "[{elapsed}] {bar:24} {percent:>3}%  {msg}  ETA {eta}")
+        }
         None => (ProgressBar::new_spinner(), "[{elapsed}] {spinner}  {msg}"),
     };
     bar.set_draw_target(ProgressDrawTarget::stderr());

@@ -147,8 +147,12 @@ impl ImportReport {
         let ended = if completed { "completed in" } else { "stopped after" };
         let seconds = self.seconds.as_secs_f64();
         let mgas = self.gas as f64 / 1e6;
+        let skipped = match self.skipped {
+            0 => String::new(),
+            skipped => format!(" ({skipped} skipped: stored already)"),
+        };
         format!(
-            "Import {ended} {seconds:.1} seconds, {} blocks, {:.0} blk/s, {} transactions, {:.0} tx/s, {mgas:.0} Mgas, {:.0} Mgas/s",
+            "Import {ended} {seconds:.1} seconds, {} blocks{skipped}, {:.0} blk/s, {} transactions, {:.0} tx/s, {mgas:.0} Mgas, {:.0} Mgas/s",
             self.blocks,
             self.blocks as f64 / seconds.max(1e-9),
             self.txs,

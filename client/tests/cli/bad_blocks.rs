@@ -60,7 +60,10 @@ fn a_wrong_last_block(layer: &str) {
         (|b| b.header.gas_limit *= 2, &["gas limit"]),
         (|b| b.header.base_fee_per_gas = Some(1), &["base fee"]),
         (|b| b.header.extra_data = vec![0; 33].into(), &["extra data", "33", "32"]),
-        (|b| b.header.requests_hash = None, &["requests hash", "expected one since the Prague fork"]),
+        (
+            |b| b.header.requests_hash = None,
+            &["requests hash", "expected one since the Prague fork"],
+        ),
         (|b| b.header.excess_blob_gas = Some(1), &["excess blob gas"]),
         (|b| b.header.number = 53, &["number", "53", "54"]),
     ];
@@ -123,8 +126,18 @@ fn stopping_at_an_invalid_block(layer: &str) {
     let data = Data::new();
     let file = data.write("wrong.rlp", stream(&blocks));
     let run = polytrie![
-        "import", file, "--datadir", data.path(), "--chain", chain.chain, "--state", layer,
-        "--on-invalid", "stop", "--json", "-",
+        "import",
+        file,
+        "--datadir",
+        data.path(),
+        "--chain",
+        chain.chain,
+        "--state",
+        layer,
+        "--on-invalid",
+        "stop",
+        "--json",
+        "-",
     ]
     .ok();
     assert_eq!(run.json()["head"]["number"], 39);
@@ -132,9 +145,8 @@ fn stopping_at_an_invalid_block(layer: &str) {
     assert_eq!(data.head().0, 39);
     data.check();
     // A machine that fails is no invalid block.
-    let missing = polytrie![
-        "import", data.file("nothing"), "--datadir", data.path(), "--on-invalid", "stop"
-    ];
+    let missing =
+        polytrie!["import", data.file("nothing"), "--datadir", data.path(), "--on-invalid", "stop"];
     assert_fails(&missing, 3, &["there is no such file"]);
 }
 
@@ -143,10 +155,8 @@ fn the_seal_is_not_checked(layer: &str) {
     let Some(chain) = FRONTIER.open() else { return };
     let Some(file) = crate::fixtures::fixture("chains/frontier-1000/badpow.blocks") else { return };
     let data = Data::new();
-    polytrie![
-        "import", file, "--datadir", data.path(), "--chain", chain.chain, "--state", layer
-    ]
-    .ok();
+    polytrie!["import", file, "--datadir", data.path(), "--chain", chain.chain, "--state", layer]
+        .ok();
     assert!(data.head().0 > 0);
     data.check();
 }

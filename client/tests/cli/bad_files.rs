@@ -72,7 +72,12 @@ fn no_blocks_at_all(layer: &str) {
     let before = BEFORE as u64;
     let missing = case.data.file("missing.rlp");
     case.refused(&missing, 3, before, &["there is no such file", "check the path"]);
-    case.refused(&case.write(""), 1, before, &["is empty", "at least one block was expected", "check"]);
+    case.refused(
+        &case.write(""),
+        1,
+        before,
+        &["is empty", "at least one block was expected", "check"],
+    );
     case.refused(&case.write("\n\n"), 1, before, &["is empty"]);
     let folder = case.data.file("folder");
     std::fs::create_dir(&folder).unwrap();
@@ -134,7 +139,12 @@ fn blocks_of_another_chain(layer: &str) {
     }
     let Some(frontier) = FRONTIER.open() else { return };
     let later = case.write(stream(&frontier.blocks()[10..]));
-    case.refused(&later, 1, before, &["block 10 ", "its parent 0x", "is not known", "another chain"]);
+    case.refused(
+        &later,
+        1,
+        before,
+        &["block 10 ", "its parent 0x", "is not known", "another chain"],
+    );
     case.goes_on();
 }
 
@@ -162,7 +172,8 @@ fn damage_in_the_middle(layer: &str) {
     let bytes = case.chain.bytes();
     let at = |block: usize| stream(&case.blocks[..block]).len();
     // In the middle of a block.
-    let words = ["the file ends inside", "index 24", "are missing", "copy or download the file again"];
+    let words =
+        ["the file ends inside", "index 24", "are missing", "copy or download the file again"];
     case.refused(&case.write(&bytes[..at(25) - 100]), 1, 24, &words);
     // In the length of a block.
     let words = ["the file ends inside the length of", "index 26"];
@@ -174,7 +185,14 @@ fn damage_in_the_middle(layer: &str) {
     let other = Data::new();
     let import = |file: &Path| {
         polytrie![
-            "import", file, "--datadir", other.path(), "--chain", condense.chain, "--state", layer
+            "import",
+            file,
+            "--datadir",
+            other.path(),
+            "--chain",
+            condense.chain,
+            "--state",
+            layer
         ]
     };
     let words = ["gzip data is damaged or cut off", "copy or download the file again"];
@@ -239,7 +257,11 @@ fn one_byte_wrong_in_a_seal(layer: &str) {
     blocks[25] = block.into();
     let file = data.write("file", stream(&blocks));
     let run = polytrie!["import", file, "--datadir", data.path()];
-    assert_fails(&run, 1, &["block 26 ", "its parent 0x", "the head is block 25 (0x", "get the file again"]);
+    assert_fails(
+        &run,
+        1,
+        &["block 26 ", "its parent 0x", "the head is block 25 (0x", "get the file again"],
+    );
     assert_eq!(data.head().0, 25);
     data.check();
     // The block with the wrong seal stays until the right ones, which are more, come.
@@ -286,7 +308,15 @@ fn one_byte_wrong_in_an_era1_file(layer: &str) {
         bytes[position] ^= 1 << random.random_range(0..8);
         let wrong = data.write("wrong.era1", bytes);
         let run = polytrie![
-            "import", wrong, "--datadir", data.path(), "--chain", "mainnet", "--state", layer, "--to",
+            "import",
+            wrong,
+            "--datadir",
+            data.path(),
+            "--chain",
+            "mainnet",
+            "--state",
+            layer,
+            "--to",
             "200",
         ];
         assert_eq!(run.code, Some(1), "seed {seed}, byte {position}: {}", run.stderr);
@@ -295,8 +325,16 @@ fn one_byte_wrong_in_an_era1_file(layer: &str) {
         let head = data.head().0;
         if head > 0 {
             // What is there is the chain: the right file knows it.
-            let run =
-                polytrie!["import", file, "--datadir", data.path(), "--to", head.to_string(), "--json", "-"];
+            let run = polytrie![
+                "import",
+                file,
+                "--datadir",
+                data.path(),
+                "--to",
+                head.to_string(),
+                "--json",
+                "-"
+            ];
             assert_eq!(run.ok().json()["skipped"], head + 1);
             polytrie!["db", "unwind", "--datadir", data.path(), "--to", "0"].ok();
         }

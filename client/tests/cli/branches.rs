@@ -31,7 +31,8 @@ pub(crate) fn branch(fixture: &Fixture, branch: Branch) -> Option<Vec<Bytes>> {
     let mut chain = in_memory(fixture)?;
     let original = fixture.blocks();
     let position = |number: u64| {
-        let found = original.iter().position(|rlp| decode_block(rlp).unwrap().header.number == number);
+        let found =
+            original.iter().position(|rlp| decode_block(rlp).unwrap().header.number == number);
         found.unwrap_or_else(|| panic!("no block {number}"))
     };
     for number in 1..=branch.fork {

@@ -42,8 +42,16 @@ fn through_every_layer(chain: ChainFixture) -> Option<String> {
     for layer in LAYERS {
         let data = Data::new();
         let report = polytrie![
-            "import", chain.file, "--datadir", data.path(), "--chain", chain.chain, "--state",
-            layer.name, "--json", "-",
+            "import",
+            chain.file,
+            "--datadir",
+            data.path(),
+            "--chain",
+            chain.chain,
+            "--state",
+            layer.name,
+            "--json",
+            "-",
         ]
         .ok()
         .json();
@@ -169,8 +177,17 @@ fn several_era1_files_and_their_directory() {
     for layer in LAYERS {
         let data = Data::new();
         let report = polytrie![
-            "import", zero, one, "--datadir", data.path(), "--chain", "sepolia", "--state",
-            layer.name, "--json", "-",
+            "import",
+            zero,
+            one,
+            "--datadir",
+            data.path(),
+            "--chain",
+            "sepolia",
+            "--state",
+            layer.name,
+            "--json",
+            "-",
         ]
         .ok()
         .json();

@@ -54,7 +54,8 @@ fn another_layer_or_engine(layer: &str) {
     }
     let unknown = polytrie!["import", chain.file, "--datadir", data.path(), "--state", "merkle"];
     assert_fails(&unknown, 2, &["`merkle`", layer]);
-    let later = polytrie!["init", "--datadir", data.file("new"), "--chain", "dev", "--state", "lvmt"];
+    let later =
+        polytrie!["init", "--datadir", data.file("new"), "--chain", "dev", "--state", "lvmt"];
     assert_fails(&later, 2, &["`lvmt`", "--features lvmt"]);
     let engine = polytrie!["import", chain.file, "--datadir", data.path(), "--kv", "rocksdb"];
     assert_fails(&engine, 2, &[&name, "the engine `mdbx`", "`rocksdb`"]);
@@ -68,11 +69,20 @@ fn another_network(layer: &str) {
     let name = data.path().display().to_string();
     let run = polytrie!["import", chain.file, "--datadir", data.path(), "--chain", "mainnet"];
     let mainnet = "0xd4e56740f876aef8c010b86a40d5f56745a118d0906a34e69aec8c0db1cb8fa3";
-    let words = [&*name, "the chain", "genesis.json", "genesis 0x", "mainnet", mainnet, "another --datadir"];
+    let words = [
+        &*name,
+        "the chain",
+        "genesis.json",
+        "genesis 0x",
+        "mainnet",
+        mainnet,
+        "another --datadir",
+    ];
     assert_fails(&run, 2, &words);
     let run = polytrie!["import", chain.file, "--datadir", data.path(), "--chain", "mainnot"];
     assert_fails(&run, 2, &["mainnot", "mainnet", "sepolia"]);
-    let run = polytrie!["import", chain.file, "--datadir", data.path(), "--chain", data.file("x.json")];
+    let run =
+        polytrie!["import", chain.file, "--datadir", data.path(), "--chain", data.file("x.json")];
     assert_fails(&run, 3, &["x.json"]);
     let broken = data.write("broken.json", "{\"config\":");
     let run = polytrie!["import", chain.file, "--datadir", data.path(), "--chain", broken];
@@ -123,16 +133,55 @@ fn not_ours(layer: &str) {
     fs::create_dir(data.path()).unwrap();
     fs::write(data.path().join("letter.txt"), "dear").unwrap();
     let run = polytrie![
-        "import", chain.file, "--datadir", data.path(), "--chain", chain.chain, "--state", layer
+        "import",
+        chain.file,
+        "--datadir",
+        data.path(),
+        "--chain",
+        chain.chain,
+        "--state",
+        layer
     ];
     let name = data.path().display().to_string();
     assert_fails(&run, 2, &[&name, "is not empty", "choose an empty directory"]);
     let run = polytrie!["db", "drop", "--yes", "--datadir", data.path()];
     assert_fails(&run, 2, &[&name, "is not a data directory", "nothing was removed"]);
     assert_eq!(fs::read_to_string(data.path().join("letter.txt")).unwrap(), "dear");
+    // What an import leaves that was killed before it came to anything is no obstacle; a chain whose stamp is
+    // gone is.
+    let begun = data.file("begun");
+    fs::create_dir_all(begun.join("db")).unwrap();
+    fs::write(begun.join("LOCK"), "1234\n").unwrap();
+    let import = || {
+        polytrie![
+            "import",
+            chain.file,
+            "--datadir",
+            begun,
+            "--chain",
+            chain.chain,
+            "--state",
+            layer
+        ]
+    };
+    import().ok();
+    fs::remove_file(begun.join("chain.json")).unwrap();
+    fs::remove_file(begun.join("polytrie.json")).unwrap();
+    assert_fails(
+        &import(),
+        2,
+        &["begun is not empty and holds no polytrie.json", "choose an empty"],
+    );
     let file = data.write("plain", "a file");
     let run = polytrie![
-        "import", chain.file, "--datadir", file, "--chain", chain.chain, "--state", layer
+        "import",
+        chain.file,
+        "--datadir",
+        file,
+        "--chain",
+        chain.chain,
+        "--state",
+        layer
     ];
     assert_fails(&run, 3, &["plain"]);
 }
@@ -185,7 +234,8 @@ fn in_use(layer: &str) {
         thread::sleep(Duration::from_millis(20));
     }
     let name = data.path().display().to_string();
-    let words = [&*name, "in use by another process", &format!("process {}", first.id()), "stop it"];
+    let words =
+        [&*name, "in use by another process", &format!("process {}", first.id()), "stop it"];
     let refused = |run: Run| assert_fails(&run, 3, &words);
     refused(polytrie!["import", chain.file, "--datadir", data.path()]);
     refused(polytrie!["db", "unwind", "--to", "0", "--datadir", data.path()]);

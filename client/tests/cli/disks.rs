@@ -52,11 +52,24 @@ fn a_full_disk(layer: &str) {
     let dir = disk.0.join("data");
     let import = |flush_every: &str| {
         polytrie![
-            "import", chain.file, "--datadir", dir, "--chain", chain.chain, "--state", layer,
-            "--flush-every", flush_every,
+            "import",
+            chain.file,
+            "--datadir",
+            dir,
+            "--chain",
+            chain.chain,
+            "--state",
+            layer,
+            "--flush-every",
+            flush_every,
         ]
     };
-    let words = ["the disk is full", &*dir.display().to_string(), "free some space", "nothing already stored is lost"];
+    let words = [
+        "the disk is full",
+        &*dir.display().to_string(),
+        "free some space",
+        "nothing already stored is lost",
+    ];
     assert_fails(&import("50"), 3, &words);
     // Even reading needs room for a table of readers.
     disk.remount("size=11m");
@@ -77,9 +90,8 @@ fn a_full_disk(layer: &str) {
     let tiny = Mount::new(data.file("tiny"), "16k").unwrap();
     fs::write(tiny.0.join("filler"), [7; 12 << 10]).unwrap();
     let dir = tiny.0.join("data");
-    let run = polytrie![
-        "import", chain.file, "--datadir", dir, "--chain", chain.chain, "--state", layer
-    ];
+    let run =
+        polytrie!["import", chain.file, "--datadir", dir, "--chain", chain.chain, "--state", layer];
     assert_fails(&run, 3, &["the disk is full", "free some space"]);
 }
 
@@ -89,7 +101,15 @@ fn a_read_only_disk(layer: &str) {
     let Some(disk) = Mount::new(data.file("disk"), "100m") else { return };
     let dir = disk.0.join("data");
     polytrie![
-        "import", chain.file, "--datadir", dir, "--chain", chain.chain, "--state", layer, "--to",
+        "import",
+        chain.file,
+        "--datadir",
+        dir,
+        "--chain",
+        chain.chain,
+        "--state",
+        layer,
+        "--to",
         "20",
     ]
     .ok();

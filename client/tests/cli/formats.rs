@@ -96,7 +96,16 @@ fn an_export_comes_out_in_ranges(layer: &str) {
     polytrie!["export", whole, "--datadir", data.path()].ok();
     let again = data.file("again");
     let report = polytrie![
-        "import", whole, "--datadir", again, "--chain", chain.chain, "--state", layer, "--json", "-"
+        "import",
+        whole,
+        "--datadir",
+        again,
+        "--chain",
+        chain.chain,
+        "--state",
+        layer,
+        "--json",
+        "-"
     ];
     let report = report.ok().json();
     assert_eq!((&report["blocks"], &report["skipped"]), (&54.into(), &1.into()));
@@ -110,7 +119,13 @@ fn an_export_comes_out_in_ranges(layer: &str) {
     assert_eq!(nowhere.code, Some(3), "{}", nowhere.stderr);
     let middle = ["export", "--format", "era1", "--from", "5"];
     let middle = polytrie![
-        middle[0], data.file("era1"), middle[1], middle[2], middle[3], middle[4], "--datadir",
+        middle[0],
+        data.file("era1"),
+        middle[1],
+        middle[2],
+        middle[3],
+        middle[4],
+        "--datadir",
         data.path(),
     ];
     assert_eq!(middle.code, Some(2), "{}", middle.stderr);
@@ -122,8 +137,20 @@ fn figures_go_where_they_are_asked_for(layer: &str) {
     let data = Data::new();
     let (json, csv) = (data.file("report.json"), data.file("blocks.csv"));
     let run = polytrie![
-        "import", chain.file, "--datadir", data.path(), "--chain", chain.chain, "--state", layer,
-        "--to", "200", "--json", json, "--csv", csv,
+        "import",
+        chain.file,
+        "--datadir",
+        data.path(),
+        "--chain",
+        chain.chain,
+        "--state",
+        layer,
+        "--to",
+        "200",
+        "--json",
+        json,
+        "--csv",
+        csv,
     ]
     .ok();
     assert!(run.text().starts_with("head 200 0x"), "{}", run.text());

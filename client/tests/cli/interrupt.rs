@@ -53,7 +53,8 @@ fn an_import_is_interrupted_and_goes_on(layer: &str) {
         fs::remove_file(&csv).unwrap();
     }
     let (reached, _) = data.head();
-    let report = polytrie!["import", chain.file, "--datadir", data.path(), "--json", "-"].ok().json();
+    let report =
+        polytrie!["import", chain.file, "--datadir", data.path(), "--json", "-"].ok().json();
     assert_eq!(report["skipped"], reached + 1);
     assert_eq!(report["blocks"], chain.head - reached);
     assert_eq!(data.head(), (chain.head, chain.hash.to_owned()));

@@ -17,6 +17,7 @@ mod data_directories;
 mod database;
 mod disks;
 mod formats;
+mod generate;
 mod interrupt;
 mod proofs;
 mod reorganisation;

@@ -43,10 +43,7 @@ impl Case {
         let branch = branch(&chain, Branch { fork: FORK, tip, seconds, beneficiary })?;
         let data = Data::new();
         let main = data.write("main", stream(&chain.blocks()[..=TIP as usize]));
-        polytrie![
-            "init", "--datadir", data.path(), "--chain", chain.chain, "--state", layer
-        ]
-        .ok();
+        polytrie!["init", "--datadir", data.path(), "--chain", chain.chain, "--state", layer].ok();
         Some(Self { chain, main, branch, data })
     }
 
@@ -60,7 +57,14 @@ impl Case {
         let blocks = &self.chain.blocks()[..=FORK as usize];
         let file = data.write("straight", stream(blocks.iter().chain(branch)));
         polytrie![
-            "import", file, "--datadir", data.path(), "--chain", self.chain.chain, "--state", layer
+            "import",
+            file,
+            "--datadir",
+            data.path(),
+            "--chain",
+            self.chain.chain,
+            "--state",
+            layer
         ]
         .ok();
         let dump = data.dump();
@@ -110,7 +114,15 @@ fn a_heavier_branch_wins_in_either_order(layer: &str) {
     let other = case.data.file("other");
     let shared = case.data.write("shared", stream(&case.chain.blocks()[..=FORK as usize]));
     polytrie![
-        "import", shared, file, case.main, "--datadir", other, "--chain", case.chain.chain, "--state",
+        "import",
+        shared,
+        file,
+        case.main,
+        "--datadir",
+        other,
+        "--chain",
+        case.chain.chain,
+        "--state",
         layer,
     ]
     .ok();
@@ -124,9 +136,8 @@ fn back_and_forth(layer: &str) {
     let Some(case) = Case::new(layer, 1, LONGER) else { return };
     let file = case.data.write("branch", stream(&case.branch));
     let (main, whole) = (&case.main, &case.chain.file);
-    let report = polytrie![
-        "import", main, file, whole, "--datadir", case.data.path(), "--json", "-"
-    ];
+    let report =
+        polytrie!["import", main, file, whole, "--datadir", case.data.path(), "--json", "-"];
     let report = report.ok().json();
     assert!(report["reorganised"].as_u64().unwrap() >= 2, "{report}");
     assert_eq!(case.data.head(), (case.chain.head, case.chain.hash.to_owned()));
@@ -160,7 +171,11 @@ fn an_invalid_branch_loses(layer: &str) {
     let file = case.data.write("wrong", stream(&wrong));
     let run = polytrie!["import", file, "--datadir", case.data.path()];
     let invalid = format!("block {} ({}) is invalid", FORK + 2, hash(&wrong[1]));
-    assert_fails(&run, 1, &[&file.display().to_string(), &invalid, "logs bloom", "get the file again"]);
+    assert_fails(
+        &run,
+        1,
+        &[&file.display().to_string(), &invalid, "logs bloom", "get the file again"],
+    );
     assert_eq!((case.data.head(), case.data.dump()), before);
     case.data.check();
     // The right branch still wins, and the wrong one again does not.
@@ -192,7 +207,14 @@ fn branches_with_other_rules(layer: &str) {
         let data = Data::new();
         let import = |file: &Path| {
             polytrie![
-                "import", file, "--datadir", data.path(), "--chain", genesis, "--state", layer
+                "import",
+                file,
+                "--datadir",
+                data.path(),
+                "--chain",
+                genesis,
+                "--state",
+                layer
             ]
         };
         import(&common).ok();
@@ -214,7 +236,8 @@ fn unwinding_forgets_branches(layer: &str) {
     let Some(case) = Case::new(layer, 100, TIP) else { return };
     let file = case.data.write("branch", stream(&case.branch));
     polytrie!["import", case.main, file, "--datadir", case.data.path()].ok();
-    let check = || polytrie!["db", "check", "--json", "-", "--datadir", case.data.path()].ok().json();
+    let check =
+        || polytrie!["db", "check", "--json", "-", "--datadir", case.data.path()].ok().json();
     assert_eq!(check()["side_blocks"], TIP - FORK);
     let unwind = |to: u64| {
         let to = to.to_string();

@@ -116,8 +116,16 @@ impl Chain {
     pub(crate) fn imported(&self, layer: &str, to: u64) -> Data {
         let data = Data::new();
         polytrie![
-            "import", self.file, "--datadir", data.path(), "--chain", self.chain, "--state", layer,
-            "--to", to.to_string(),
+            "import",
+            self.file,
+            "--datadir",
+            data.path(),
+            "--chain",
+            self.chain,
+            "--state",
+            layer,
+            "--to",
+            to.to_string(),
         ]
         .ok();
         assert_eq!(data.head().0, to);

@@ -64,7 +64,7 @@ pub enum KvError {
     #[error("table {0} was not declared when the store was opened")]
     UnknownTable(&'static str),
     /// What is stored does not decode.
-    #[error("the store is damaged: {0}")]
+    #[error("the store is damaged: {0}; import again into an empty --datadir")]
     Corrupt(String),
     /// An earlier write failed; the store takes no more until it is opened again.
     #[error("the store takes no more writes after an earlier failure: {0}")]

@@ -3,7 +3,8 @@
 use crate::{
     ACCOUNT_TRIE, STORAGE_TRIE,
     error::{Detour, state_error},
-    load, reader::MptReader,
+    load,
+    reader::MptReader,
     scrub,
     session::MptSession,
     tries::{Tries, account_of, account_rows, storage_rows},
@@ -13,8 +14,8 @@ use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, Read, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, GenesisAccount, LayerSession,
-    Lifecycle, Outcome, Proof, ProofError, SlotVisit, StateError, StateLayer, StateReader, UndoRecord,
-    hash_address, hash_slot,
+    Lifecycle, Outcome, Proof, ProofError, SlotVisit, StateError, StateLayer, StateReader,
+    UndoRecord, hash_address, hash_slot,
 };
 use polytrie_trie::{
     AccountLeaf, AccountProof, EMPTY_ROOT, Nibbles, RowSource, SlotProof, SlotValue, prove_key,

@@ -6,7 +6,7 @@ use crate::{
     tries::{account_rows, storage_rows},
 };
 use alloy_primitives::{B256, KECCAK256_EMPTY, keccak256};
-use polytrie_kv::{KeyRange, Snapshot, Store, Read};
+use polytrie_kv::{KeyRange, Read, Snapshot, Store};
 use polytrie_state::{CheckReport, StateError, read_code};
 use polytrie_trie::{AccountLeaf, SlotValue, TrieError, check_rows};
 use std::{collections::HashSet, ops::ControlFlow};

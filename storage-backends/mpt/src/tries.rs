@@ -251,8 +251,7 @@ impl StorageJob<'_> {
             self.trie.root();
             return Ok(None);
         }
-        let (_, rows) =
-            self.trie.commit(Rows::owned(Batch::new(), STORAGE_TRIE, self.write.hash));
+        let (_, rows) = self.trie.commit(Rows::owned(Batch::new(), STORAGE_TRIE, self.write.hash));
         Ok(Some(rows.into_inner()))
     }
 }

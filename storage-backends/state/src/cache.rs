@@ -135,9 +135,8 @@ impl BlockCache {
             if !entry.written {
                 continue;
             }
-            let wipe = entry.wiped
-                && entry.before.is_some()
-                && layer.has_storage(address, &entry.hash)?;
+            let wipe =
+                entry.wiped && entry.before.is_some() && layer.has_storage(address, &entry.hash)?;
             let mut slots: Vec<SlotWrite> = entry
                 .slots
                 .iter()

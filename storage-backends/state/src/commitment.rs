@@ -24,7 +24,11 @@ pub struct Commitment {
 impl Commitment {
     /// The commitment of a canonical layer.
     pub fn state_root(root: B256) -> Self {
-        Self { kind: CommitmentKind::StateRoot, digest: root, body: Bytes::copy_from_slice(root.as_slice()) }
+        Self {
+            kind: CommitmentKind::StateRoot,
+            digest: root,
+            body: Bytes::copy_from_slice(root.as_slice()),
+        }
     }
 
     /// The commitment of a layer that does not authenticate; its digest is zero.

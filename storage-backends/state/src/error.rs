@@ -9,7 +9,7 @@ pub enum StateError {
     #[error(transparent)]
     Store(#[from] KvError),
     /// What is stored does not fit together.
-    #[error("the stored state is damaged: {0}")]
+    #[error("the stored state is damaged: {0}; import again into an empty --datadir")]
     Corrupt(String),
     /// The layer was driven out of order.
     #[error("the state layer was driven out of order: {0}")]

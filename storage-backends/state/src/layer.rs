@@ -57,12 +57,8 @@ pub trait StateLayer: Debug + Send + Sync {
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError>;
 
     /// Visits the slots of an account in order of their hash, beginning at `from`.
-    fn slots(
-        &self,
-        account: B256,
-        from: B256,
-        visit: &mut SlotVisit<'_>,
-    ) -> Result<(), StateError>;
+    fn slots(&self, account: B256, from: B256, visit: &mut SlotVisit<'_>)
+    -> Result<(), StateError>;
 
     /// Recomputes the commitment from the leaves and scrubs everything stored. `progress` receives the
     /// number of accounts done so far.

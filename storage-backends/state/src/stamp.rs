@@ -127,7 +127,11 @@ impl Stamp {
             out.sync_all()?;
             fs::rename(&temporary, &file)
         };
-        write().map_err(|e| StampError::Io { action: "write", path: file.clone(), source: Arc::new(e) })
+        write().map_err(|e| StampError::Io {
+            action: "write",
+            path: file.clone(),
+            source: Arc::new(e),
+        })
     }
 
     /// Compares one property with what was asked for; nothing asked is always fine.

@@ -114,7 +114,12 @@ impl UndoRecord {
                 slots: a
                     .slots
                     .into_iter()
-                    .map(|s| SlotWrite { hash: s.hash, slot: None, before: s.after, after: s.before })
+                    .map(|s| SlotWrite {
+                        hash: s.hash,
+                        slot: None,
+                        before: s.after,
+                        after: s.before,
+                    })
                     .collect(),
             })
             .collect();
@@ -133,4 +138,3 @@ impl From<&AccountRlp> for Account {
         Self { nonce: a.nonce, balance: a.balance, code_hash: a.code_hash }
     }
 }
-

@@ -57,10 +57,9 @@ pub fn check_rows<V: LeafValue>(
     check.root = root;
     check.problems.extend(compared.problems);
     if check.problems.is_empty() && compared.expected != check.rows {
-        check.problems.push(format!(
-            "{} rows are stored, the leaves make {}",
-            check.rows, compared.expected
-        ));
+        check
+            .problems
+            .push(format!("{} rows are stored, the leaves make {}", check.rows, compared.expected));
     }
     Ok(check)
 }
@@ -89,7 +88,9 @@ impl RowSink for Compare<'_> {
         let mut stored = Vec::new();
         match self.rows.load(path, &mut stored) {
             Ok(true) if stored == rlp => {}
-            Ok(true) => self.problems.push(format!("the node at {path:?} does not match its leaves")),
+            Ok(true) => {
+                self.problems.push(format!("the node at {path:?} does not match its leaves"))
+            }
             Ok(false) => self.problems.push(format!("the node at {path:?} is missing")),
             Err(error) => self.failed = Some(error),
         }

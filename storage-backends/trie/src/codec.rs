@@ -189,7 +189,8 @@ pub(crate) fn decode_node<V: LeafValue>(mut rlp: &[u8]) -> Result<Node<V>, &'sta
             Ok(Node::Branch { refs })
         }
         2 => {
-            let path = Header::decode_bytes(&mut body, false).map_err(|_| "a path that is no string")?;
+            let path =
+                Header::decode_bytes(&mut body, false).map_err(|_| "a path that is no string")?;
             let (path, is_leaf) = decode_hex_prefix(path)?;
             if is_leaf {
                 let value = Header::decode_bytes(&mut body, false)
@@ -252,7 +253,11 @@ fn decode_hex_prefix(bytes: &[u8]) -> Result<(Nibbles, bool), &'static str> {
     const WRONG: &str = "a path without a proper hex prefix";
     let (&first, rest) = bytes.split_first().ok_or(WRONG)?;
     let odd = first & 0x10 != 0;
-    if first & 0xc0 != 0 || (!odd && first & 0x0f != 0) || rest.len() > 32 || (odd && rest.len() > 31) {
+    if first & 0xc0 != 0
+        || (!odd && first & 0x0f != 0)
+        || rest.len() > 32
+        || (odd && rest.len() > 31)
+    {
         return Err(WRONG);
     }
     let mut path = Nibbles::new();

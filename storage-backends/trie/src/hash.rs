@@ -126,7 +126,12 @@ impl<V: LeafValue> Arena<V> {
                     let child_path = path.join(&extension.prefix);
                     child_ref = self.visit(extension.child, child_path, parallel, out);
                     let child = extension.child;
-                    out.updates.push(Update { parent: link, nibble: 0, child, reference: child_ref });
+                    out.updates.push(Update {
+                        parent: link,
+                        nibble: 0,
+                        child,
+                        reference: child_ref,
+                    });
                 }
                 out.rlp.clear();
                 codec::encode_extension(&extension.prefix, &child_ref, &mut out.rlp);

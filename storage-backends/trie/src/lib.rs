@@ -32,7 +32,7 @@ pub use error::TrieError;
 pub use proof::{
     AccountProof, EMPTY_CODE_HASH, SlotProof, leaf_on_path, prove_key, verify_account_proof,
 };
-pub use rows::{Rows, RowSink, RowSource};
+pub use rows::{RowSink, RowSource, Rows};
 pub use trie::{EMPTY_ROOT, Trie};
 pub use value::{AccountLeaf, LeafValue, SlotValue};
 

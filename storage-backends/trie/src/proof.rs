@@ -129,7 +129,10 @@ pub fn verify_account_proof(
         code_hash: proof.code_hash,
     };
     if account.unwrap_or_default() != claimed {
-        return Err(format!("account {}: the proof shows another account than claimed", proof.address));
+        return Err(format!(
+            "account {}: the proof shows another account than claimed",
+            proof.address
+        ));
     }
     for slot in &proof.storage_proof {
         let key = keccak256(slot.key.to_be_bytes::<32>());

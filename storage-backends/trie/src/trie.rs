@@ -113,8 +113,7 @@ impl<V: LeafValue> Trie<V> {
                 if path.len() + prefix.len() >= 64 {
                     return Err(malformed("an extension that leads beyond the keys"));
                 }
-                let extension =
-                    Extension { prefix, child: Link::Stored, child_ref: child, status };
+                let extension = Extension { prefix, child: Link::Stored, child_ref: child, status };
                 Link::Extension(self.arena.extensions.add(extension))
             }
             Node::Branch { refs } => {
@@ -164,7 +163,10 @@ impl<V: LeafValue> Trie<V> {
         let path = path();
         let child = self.load(&path, rows)?;
         if !matches!(child, Link::Branch(_)) {
-            return Err(TrieError::Malformed { path, reason: "an extension must lead to a branch" });
+            return Err(TrieError::Malformed {
+                path,
+                reason: "an extension must lead to a branch",
+            });
         }
         self.arena.extensions.get_mut(extension).child = child;
         Ok(child)

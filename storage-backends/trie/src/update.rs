@@ -186,11 +186,9 @@ impl<V: LeafValue> Trie<V> {
             }
             Link::Branch(id) => {
                 // A child that is up to date keeps its reference; a stale one is hashed with its parent.
-                let stale = step.dirty
-                    || !self.arena.branches.get(id).status.is_clean();
+                let stale = step.dirty || !self.arena.branches.get(id).status.is_clean();
                 let child_ref = if stale { ChildRef::EMPTY } else { step.child_ref };
-                let extension =
-                    Extension { prefix, child: Link::Branch(id), child_ref, status };
+                let extension = Extension { prefix, child: Link::Branch(id), child_ref, status };
                 Link::Extension(self.arena.extensions.add(extension))
             }
         }
@@ -210,7 +208,8 @@ impl<V: LeafValue> Trie<V> {
         let start = changes.partition_point(|(key, _)| path_of(key, end).slice(depth..) < prefix);
         let stop = changes.partition_point(|(key, _)| path_of(key, end).slice(depth..) <= prefix);
         let leaves_it = changes[..start].iter().chain(&changes[stop..]);
-        let split = leaves_it.filter(|(_, value)| value.is_some()).map(|(key, _)| shared(key)).min();
+        let split =
+            leaves_it.filter(|(_, value)| value.is_some()).map(|(key, _)| shared(key)).min();
         match split {
             Some(at) => self.split_extension(id, depth, at, changes, rows),
             None if start == stop => Ok((Link::Extension(id), false)),

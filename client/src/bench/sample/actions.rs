@@ -69,7 +69,8 @@ impl Sample {
 
     fn send_as(&mut self, block: &mut Draft, from: usize, mut call: Call, form: Form) {
         if let Form::AccessList(list) = &form {
-            call.gas += list.iter().map(|item| 2400 + 1900 * item.storage_keys.len() as u64).sum::<u64>();
+            call.gas +=
+                list.iter().map(|item| 2400 + 1900 * item.storage_keys.len() as u64).sum::<u64>();
         }
         if block.has_room(call.gas) {
             block.push(from, self.wallet.use_nonce(from), call, form);
@@ -78,9 +79,11 @@ impl Sample {
 
     /// Some of what will be touched, and something that will not.
     fn access_list(&mut self, call: &Call) -> AccessList {
-        let mut items = vec![AccessListItem { address: self.contracts.token, storage_keys: vec![] }];
+        let mut items =
+            vec![AccessListItem { address: self.contracts.token, storage_keys: vec![] }];
         if let Some(to) = call.to.to() {
-            let storage_keys = (0..self.random.below(3)).map(|slot| U256::from(slot).into()).collect();
+            let storage_keys =
+                (0..self.random.below(3)).map(|slot| U256::from(slot).into()).collect();
             items.push(AccessListItem { address: *to, storage_keys });
         }
         items.into()
@@ -192,7 +195,11 @@ impl Sample {
     /// A contract that nobody ever calls.
     fn create(&mut self, block: &mut Draft) {
         let from = self.anyone();
-        let init = if self.random.percent(50) { contracts::mortal_init() } else { deploy(&contracts::table()) };
+        let init = if self.random.percent(50) {
+            contracts::mortal_init()
+        } else {
+            deploy(&contracts::table())
+        };
         let value = self.random.below(100);
         self.send(block, from, Call::create(init, CREATE_GAS).with_value(value));
     }
@@ -271,7 +278,12 @@ impl Sample {
         let from = self.anyone();
         // The observer stores the hash of the first blob.
         let observer = self.contracts.observers[self.contracts.observers.len() - 1];
-        self.send_as(block, from, Call::to(observer, Bytes::new(), OBSERVER_GAS), Form::Blobs(hashes));
+        self.send_as(
+            block,
+            from,
+            Call::to(observer, Bytes::new(), OBSERVER_GAS),
+            Form::Blobs(hashes),
+        );
     }
 
     /// Gives accounts the code of a contract, or takes it away (EIP-7702). Some authorizations are not valid and have no
@@ -321,11 +333,13 @@ impl Sample {
             1 => {
                 let mut input = self.random.bytes::<56>();
                 input[48..].copy_from_slice(&self.random.below(32_000_000_000).to_be_bytes());
-                Call::to(WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS, input.into(), CREATE_GAS).with_value(GWEI as u64)
+                Call::to(WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS, input.into(), CREATE_GAS)
+                    .with_value(GWEI as u64)
             }
             _ => {
                 let input = self.random.bytes::<96>();
-                Call::to(CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS, input.into(), CREATE_GAS).with_value(GWEI as u64)
+                Call::to(CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS, input.into(), CREATE_GAS)
+                    .with_value(GWEI as u64)
             }
         };
         self.send(block, from, call);
@@ -335,7 +349,8 @@ impl Sample {
     /// its own, in the encoding of contract calls.
     fn deposit(&mut self) -> Bytes {
         let (key, credentials) = (self.random.bytes::<48>(), self.random.bytes::<32>());
-        let (amount, index) = (32_000_000_000_u64.to_le_bytes(), self.random.below(1000).to_le_bytes());
+        let (amount, index) =
+            (32_000_000_000_u64.to_le_bytes(), self.random.below(1000).to_le_bytes());
         let signature = self.random.bytes::<96>();
         let fields: [&[u8]; 5] = [&key, &credentials, &amount, &signature, &index];
         let (mut data, mut tail) = (Vec::new(), Vec::new());

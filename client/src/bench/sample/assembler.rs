@@ -78,7 +78,14 @@ impl Assembler {
         code.extend_from_slice(&(runtime.len() as u16).to_be_bytes());
         code.extend_from_slice(&[opcode::DUP1, opcode::PUSH2]);
         code.extend_from_slice(&(offset as u16).to_be_bytes());
-        code.extend_from_slice(&[opcode::PUSH1, 0, opcode::CODECOPY, opcode::PUSH1, 0, opcode::RETURN]);
+        code.extend_from_slice(&[
+            opcode::PUSH1,
+            0,
+            opcode::CODECOPY,
+            opcode::PUSH1,
+            0,
+            opcode::RETURN,
+        ]);
         code.extend_from_slice(runtime);
         code.into()
     }
@@ -96,7 +103,8 @@ mod tests {
 
     #[test]
     fn instructions_become_bytes() {
-        let code = Assembler::new().push(0).label("again").push(0x1234).jump_if("again").jump("end");
+        let code =
+            Assembler::new().push(0).label("again").push(0x1234).jump_if("again").jump("end");
         let code = code.label("end").ops(&[opcode::STOP]).finish();
         assert_eq!(hex::encode(&code), "60005b611234600257600c565b00");
         let init = deploy(&code);

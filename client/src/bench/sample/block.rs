@@ -99,7 +99,8 @@ fn transaction(nonce: u64, call: Call, form: Form) -> TypedTransaction {
         }
         Form::AccessList(access_list) => {
             let gas_price = MAX_FEE / 4;
-            TxEip2930 { chain_id, nonce, gas_price, gas_limit, to, value, access_list, input }.into()
+            TxEip2930 { chain_id, nonce, gas_price, gas_limit, to, value, access_list, input }
+                .into()
         }
         Form::DynamicFee(priority_fee) => TxEip1559 {
             chain_id,

@@ -179,8 +179,18 @@ pub(super) fn burner() -> Bytes {
 /// Stores what a contract can find out about its surroundings under the rules of `fork`, one slot for each.
 pub(super) fn observer(fork: EthereumHardfork) -> Bytes {
     let plain = [
-        ADDRESS, ORIGIN, CALLER, GASPRICE, COINBASE, TIMESTAMP, NUMBER, DIFFICULTY, GASLIMIT,
-        CHAINID, SELFBALANCE, BASEFEE,
+        ADDRESS,
+        ORIGIN,
+        CALLER,
+        GASPRICE,
+        COINBASE,
+        TIMESTAMP,
+        NUMBER,
+        DIFFICULTY,
+        GASLIMIT,
+        CHAINID,
+        SELFBALANCE,
+        BASEFEE,
     ];
     let mut code = Assembler::new();
     let mut slot = 0;

@@ -59,7 +59,9 @@ impl Sample {
 
     /// The address of the contract with this salt.
     fn mortal(&self, salt: u64) -> Address {
-        self.contracts.factory.create2(U256::from(salt).to_be_bytes::<32>(), keccak256(contracts::mortal_init()))
+        self.contracts
+            .factory
+            .create2(U256::from(salt).to_be_bytes::<32>(), keccak256(contracts::mortal_init()))
     }
 
     /// Creates it; where it is alive, that fails and takes all gas.

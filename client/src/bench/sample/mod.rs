@@ -120,7 +120,8 @@ impl Sample {
                 0 => Address::from(self.random.bytes()),
                 _ => self.wallet.address(self.random.index(ACCOUNTS)),
             };
-            let amount = if self.random.percent(10) { 0 } else { self.random.below(32_000_000_000) };
+            let amount =
+                if self.random.percent(10) { 0 } else { self.random.below(32_000_000_000) };
             let validator_index = self.random.below(1_000_000);
             block.plan.withdrawals.push(Withdrawal {
                 index: self.withdrawals,
@@ -151,7 +152,8 @@ impl Workload for Sample {
             (*address, GenesisAccount { balance: BALANCE, ..Default::default() })
         };
         let storage = (0..20).map(|slot| (B256::with_last_byte(slot), B256::repeat_byte(slot + 1)));
-        let table = GenesisAccount { storage: Some(storage.collect()), ..contract(contracts::table()) };
+        let table =
+            GenesisAccount { storage: Some(storage.collect()), ..contract(contracts::table()) };
         let contracts =
             [(DEPOSIT_CONTRACT, contract(contracts::deposit())), (GENESIS_TABLE, table)];
         Box::new(self.wallet.addresses().iter().map(funded).chain(contracts))

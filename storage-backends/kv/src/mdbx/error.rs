@@ -2,7 +2,10 @@
 
 use super::NAME;
 use crate::{KvError, error::is_full};
-use signet_libmdbx::{MdbxError, ReadError, ffi::MDBX_EIO};
+use signet_libmdbx::{
+    MdbxError, ReadError,
+    ffi::{MDBX_EIO, MDBX_ENODATA},
+};
 use std::{
     io::ErrorKind,
     path::{Path, PathBuf},
@@ -43,6 +46,9 @@ impl Context {
                 }
                 ErrorKind::NotFound => KvError::io("open", &self.path, source),
                 ErrorKind::WouldBlock | ErrorKind::ResourceBusy => in_use(),
+                _ if code == MDBX_ENODATA => {
+                    KvError::Corrupt(format!("{NAME} in {} holds no data", self.path.display()))
+                }
                 // MDBX calls a write that the disk took only in part an I/O error.
                 _ if code == MDBX_EIO => match self.probe_space() {
                     Some(full) => KvError::io(action, &self.path, full),

@@ -1,0 +1,94 @@
+//! `bench generate`, and the sample chain of the repository.
+
+use crate::{
+    run::polytrie,
+    support::{Data, for_each_layer},
+};
+use std::{fs, path::Path};
+
+for_each_layer!(the_sample_imports, a_generated_chain_imports);
+
+fn the_sample_imports(layer: &str) {
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sample");
+    let data = Data::new();
+    let (dir, chain) = (data.file("data"), sample.join("genesis.json"));
+    let blocks = sample.join("chain.rlp.gz");
+    let run =
+        polytrie!["import", blocks, "--chain", chain, "--datadir", dir, "--state", layer].ok();
+    // The hash that geth 1.17.8 comes to.
+    let head = "head 1000 0x87cf7c3a03d682e6c8da2a6974f4747a1e64d127d64819a62d110d0153270e7e ";
+    assert!(run.text().starts_with(head), "{}", run.text());
+}
+
+fn a_generated_chain_imports(layer: &str) {
+    let data = Data::new();
+    let (out, dir) = (data.file("generated"), data.file("data"));
+    let made = polytrie![
+        "bench",
+        "generate",
+        "--workload",
+        "transfer",
+        "--accounts",
+        "100",
+        "--txs",
+        "250",
+        "--block-txs",
+        "20",
+        "--popularity",
+        "hot",
+        "--new-recipients",
+        "10",
+        "--seed",
+        "3",
+        "--out",
+        out,
+        "--json",
+        "-",
+    ];
+    let made = made.ok().json();
+    assert_eq!((&made["blocks"], &made["transactions"]), (&13.into(), &250.into()));
+    assert_eq!((&made["seed"], &made["popularity"]), (&3.into(), &"hot".into()));
+    let (chain, blocks) = (out.join("genesis.json"), out.join("chain.rlp"));
+    assert_eq!(made["chain_bytes"], fs::metadata(&blocks).unwrap().len());
+    let run = polytrie![
+        "import",
+        blocks,
+        "--chain",
+        chain,
+        "--datadir",
+        dir,
+        "--state",
+        layer,
+        "--json",
+        "-",
+    ];
+    let run = run.ok().json();
+    assert_eq!((&run["head"]["hash"], &run["txs"]), (&made["head"]["hash"], &250.into()));
+}
+
+#[test]
+fn what_cannot_be_generated() {
+    let data = Data::new();
+    let sized = polytrie![
+        "bench",
+        "generate",
+        "--workload",
+        "sample",
+        "--txs",
+        "9",
+        "--out",
+        data.file("a")
+    ];
+    assert_eq!(sized.code, Some(2));
+    assert!(sized.message().starts_with("error: --txs does not go with --workload sample"));
+    let file = data.write("file", "");
+    let nowhere = polytrie!["bench", "generate", "--workload", "sample", "--out", file];
+    assert_eq!(nowhere.code, Some(3));
+    assert!(nowhere.message().contains(&file.display().to_string()), "{}", nowhere.message());
+    for wrong in [["--accounts", "0"], ["--new-recipients", "101"], ["--block-txs", "0"]] {
+        let [option, value] = wrong;
+        let args =
+            polytrie!["bench", "generate", "--workload", "transfer", option, value, "--out", file];
+        assert_eq!(args.code, Some(2), "{wrong:?}");
+    }
+}

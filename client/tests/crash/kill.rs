@@ -1,0 +1,136 @@
+//! `kill -9` at random moments of an import.
+
+use crate::{
+    fixtures::{fixture, read},
+    run::{Run, binary, polytrie, run},
+};
+use polytrie::layers::LAYERS;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::{
+    env,
+    ffi::OsStr,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How often an import is killed; `POLYTRIE_CRASH_ROUNDS` names another number.
+const ROUNDS: u32 = 10;
+/// So many moments to be killed at lie within one import, more or less.
+const KILLS_AN_IMPORT: u32 = 4;
+
+/// An import that is killed again and again.
+struct Import {
+    layer: &'static str,
+    chain: PathBuf,
+    file: PathBuf,
+    datadir: PathBuf,
+}
+
+impl Import {
+    fn arguments(&self) -> Vec<&OsStr> {
+        let mut args: Vec<&OsStr> =
+            ["import", "--flush-every", "16", "--state", self.layer].map(OsStr::new).to_vec();
+        args.extend([OsStr::new("--chain"), self.chain.as_ref()]);
+        args.extend([OsStr::new("--datadir"), self.datadir.as_ref(), self.file.as_ref()]);
+        args
+    }
+
+    fn to_its_end(&self) -> Run {
+        run(&self.arguments(), &[]).ok()
+    }
+
+    /// Starts it and kills it after a while. Returns whether it had come to its end by then.
+    fn killed_after(&self, delay: Duration) -> bool {
+        let mut child = Command::new(binary())
+            .args(self.arguments())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        thread::sleep(delay);
+        child.kill().unwrap();
+        child.wait().unwrap().success()
+    }
+}
+
+/// The head, and the state there.
+fn end(datadir: &Path) -> (serde_json::Value, Vec<u8>) {
+    let stats = polytrie!["db", "stats", "--datadir", datadir, "--json", "-"].ok().json();
+    let dump = polytrie!["db", "dump", "--datadir", datadir].ok().stdout;
+    (stats["head"].clone(), dump)
+}
+
+/// Nothing is damaged. Before the stamp is written there is nothing to look at.
+fn check(datadir: &Path, context: &str) {
+    let run = polytrie!["db", "check", "--datadir", datadir];
+    if !datadir.join("polytrie.json").exists() {
+        assert_eq!(run.code, Some(2), "{context}: {}", run.stderr);
+        assert!(run.message().contains("no data of polytrie"), "{context}: {}", run.stderr);
+        return;
+    }
+    assert_eq!(run.code, Some(0), "{context}: {}{}", run.text(), run.stderr);
+}
+
+#[test]
+fn an_import_that_is_killed_goes_on() {
+    let rounds: u32 = env::var("POLYTRIE_CRASH_ROUNDS")
+        .map_or(ROUNDS, |rounds| rounds.parse().expect("POLYTRIE_CRASH_ROUNDS is a number"));
+    let seed: u64 = env::var("POLYTRIE_CRASH_SEED").map_or_else(
+        |_| rand::random(),
+        |seed| seed.parse().expect("POLYTRIE_CRASH_SEED is a number"),
+    );
+    let files = ["chains/condense/foundation.conf.json", "chains/condense/export.rlp.gz"];
+    let [Some(chain), Some(file)] = files.map(fixture) else { return };
+    let temp = tempfile::tempdir().unwrap();
+    // Unpacked, so that a restart does not spend its time with that.
+    let blocks = temp.path().join("blocks.rlp");
+    std::fs::write(&blocks, read(&file)).unwrap();
+    for layer in LAYERS {
+        let context = format!("POLYTRIE_CRASH_SEED={seed}, layer {}", layer.name);
+        say(&format!("{context}: {rounds} rounds"));
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let import = |name: &str| Import {
+            layer: layer.name,
+            chain: chain.clone(),
+            file: blocks.clone(),
+            datadir: temp.path().join(format!("{}-{name}", layer.name)),
+        };
+        let straight = import("straight");
+        let start = Instant::now();
+        straight.to_its_end();
+        let time = start.elapsed();
+        let expected = end(&straight.datadir);
+
+        let (mut kills, mut completed) = (0, 0);
+        while kills < rounds {
+            let import = import(&completed.to_string());
+            while kills < rounds {
+                let delay = time.mul_f64(random.random::<f64>() * 2.0 / f64::from(KILLS_AN_IMPORT));
+                let ended = import.killed_after(delay);
+                let context = format!("{context}, kill {kills} after {delay:?}");
+                check(&import.datadir, &context);
+                if ended {
+                    break;
+                }
+                kills += 1;
+            }
+            import.to_its_end();
+            check(&import.datadir, &context);
+            let found = end(&import.datadir);
+            assert_eq!(found.0, expected.0, "{context}");
+            assert!(found.1 == expected.1, "{context}: another state");
+            std::fs::remove_dir_all(&import.datadir).unwrap();
+            completed += 1;
+        }
+        say(&format!("{context}: killed {kills} times, completed {completed} imports"));
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "a failure is repeated with this seed")]
+fn say(line: &str) {
+    eprintln!("{line}");
+}

@@ -1,0 +1,11 @@
+//! Processes that end at any moment: whatever is found afterwards is the state at some block, and going on from
+//! there leads to the same end.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod boundary;
+#[path = "../common/fixtures.rs"]
+mod fixtures;
+mod kill;
+#[path = "../common/run.rs"]
+mod run;
