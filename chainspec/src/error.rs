@@ -14,7 +14,7 @@ pub enum ChainSpecError {
         name: String,
     },
     /// The file is not there or cannot be read: a failure of the machine, not of the file's content.
-    #[error("cannot read the genesis file {}: {source}", path.display())]
+    #[error("cannot read the genesis file {}: {source}; check the path after --chain", path.display())]
     Read {
         /// The file.
         path: PathBuf,
@@ -32,7 +32,9 @@ pub enum ChainSpecError {
         found: String,
     },
     /// The file is text but not JSON.
-    #[error("{file} is not valid JSON: {source}")]
+    #[error(
+        "{file} is not valid JSON: {source}; a genesis.json was expected, make or copy it again"
+    )]
     Syntax {
         /// The file.
         file: String,

@@ -319,7 +319,10 @@ fn what_is_no_genesis_is_recognised() {
         assert!(message.contains(expected), "{message}");
     }
     let message = message(parse(b"{\n  \"gasLimit\": 1,\n  \"alloc\" {}\n}"));
-    assert_eq!(message, "g.json is not valid JSON: expected `:` at line 3 column 11");
+    assert!(
+        message.starts_with("g.json is not valid JSON: expected `:` at line 3 column 11;"),
+        "{message}"
+    );
     assert!(parse("\u{feff}{\"gasLimit\":1".as_bytes()).is_err());
     assert!(parse("{\"a\":".repeat(100_000).as_bytes()).is_err());
 }

@@ -94,7 +94,7 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// The directory cannot be created or read.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}; check the path, its permissions and the disk", path.display())]
     Io {
         /// What was tried.
         action: &'static str,

@@ -59,7 +59,7 @@ pub enum ImportError {
         /// The block under way.
         place: Option<Origin>,
         /// What failed.
-        error: ChainError,
+        error: Box<ChainError>,
     },
     /// A file of figures cannot be written.
     #[error("cannot write {file}: {source}")]
@@ -95,7 +95,7 @@ fn advice(block: &InvalidBlock) -> String {
 
 impl From<ChainError> for ImportError {
     fn from(error: ChainError) -> Self {
-        Self::Broken { place: None, error }
+        Self::Broken { place: None, error: Box::new(error) }
     }
 }
 

@@ -131,7 +131,7 @@ fn run(
             }
             Err(InsertError::Invalid(block)) => return Err(ImportError::Invalid { place, block }),
             Err(InsertError::Broken(error)) => {
-                return Err(ImportError::Broken { place: Some(place), error });
+                return Err(ImportError::Broken { place: Some(place), error: Box::new(error) });
             }
         }
     }

@@ -35,7 +35,7 @@ pub(super) struct Prepared {
 #[derive(Debug)]
 pub(super) enum Content {
     /// Probably stored already: only the header was read.
-    Identified(Sealed<Header>, RawBlock),
+    Identified(Box<Sealed<Header>>, RawBlock),
     /// Ready for execution.
     Ready(Box<Candidate>),
 }
@@ -161,7 +161,7 @@ fn prepare(spec: &ChainSpec, raw: RawBlock, known: u64) -> Answer {
     if let Ok(header) = decode_header(&raw.rlp)
         && header.number <= known
     {
-        let content = Content::Identified(header, raw);
+        let content = Content::Identified(Box::new(header), raw);
         return Ok(Prepared { content, place, decode: start.elapsed(), recover: Duration::ZERO });
     }
     let (candidate, decode, recover) = make_ready(spec, raw)?;

@@ -83,10 +83,10 @@ fn another_network(layer: &str) {
     assert_fails(&run, 2, &["mainnot", "mainnet", "sepolia"]);
     let run =
         polytrie!["import", chain.file, "--datadir", data.path(), "--chain", data.file("x.json")];
-    assert_fails(&run, 3, &["x.json"]);
+    assert_fails(&run, 3, &["x.json", "check the path after --chain"]);
     let broken = data.write("broken.json", "{\"config\":");
     let run = polytrie!["import", chain.file, "--datadir", data.path(), "--chain", broken];
-    assert_fails(&run, 1, &["broken.json"]);
+    assert_fails(&run, 1, &["broken.json", "not valid JSON", "make or copy it again"]);
     // The same genesis under another name is the same chain.
     let copy = data.file("copy.json");
     fs::copy(&chain.chain, &copy).unwrap();
@@ -119,7 +119,11 @@ fn another_format(layer: &str) {
     for damaged in ["", "{}", "not JSON"] {
         fs::write(&stamp, damaged).unwrap();
         let run = polytrie!["import", chain.file, "--datadir", data.path()];
-        assert_fails(&run, 3, &["polytrie.json", "not a stamp this program understands"]);
+        assert_fails(
+            &run,
+            3,
+            &["polytrie.json", "not a stamp this program understands", "another --datadir"],
+        );
         let run = polytrie!["db", "drop", "--yes", "--datadir", data.path()];
         assert_fails(&run, 3, &["polytrie.json"]);
     }
@@ -183,7 +187,7 @@ fn not_ours(layer: &str) {
         "--state",
         layer
     ];
-    assert_fails(&run, 3, &["plain"]);
+    assert_fails(&run, 3, &["plain", "check the path"]);
 }
 
 fn nothing_there(layer: &str) {

@@ -95,7 +95,7 @@ fn check_finds_damage(layer: &str) {
             let context = format!("a row of {} is {what}", table.name);
             assert_eq!(run.code, Some(3), "{context}: {}{}", run.text(), run.stderr);
             let name = data.path().display().to_string();
-            assert_fails(&run, 3, &["is damaged", &name, "problems found", "import again"]);
+            assert_fails(&run, 3, &["is damaged", &name, " found, expected none", "import again"]);
             let run = polytrie!["db", "check", "--datadir", data.path(), "--json", "-"];
             assert_eq!(run.code, Some(3));
             assert_eq!(run.json()["clean"], false);

@@ -121,11 +121,11 @@ fn a_read_only_disk(layer: &str) {
         polytrie!["db", "unwind", "--to", "3", "--datadir", dir],
         polytrie!["db", "drop", "--yes", "--datadir", dir],
     ] {
-        assert_fails(&run, 3, &[&name, "Read-only file system"]);
+        assert_fails(&run, 3, &[&name, "Read-only file system", "check the path"]);
     }
     let new = disk.0.join("new");
     let run = polytrie!["init", "--datadir", new, "--chain", "dev", "--state", layer];
-    assert_fails(&run, 3, &["new", "Read-only file system"]);
+    assert_fails(&run, 3, &["new", "Read-only file system", "check the path"]);
     // Reading needs no right to write.
     assert_eq!(head(&dir).0, 20);
     check(&dir);

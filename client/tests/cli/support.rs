@@ -212,6 +212,4 @@ pub(crate) fn assert_fails(run: &Run, code: i32, words: &[&str]) {
     for word in words {
         assert!(message.contains(word), "`{word}` is missing in: {message}");
     }
-    // What to do about it, after what is wrong.
-    assert!(message.contains([';', ':', ',']), "{message}");
 }

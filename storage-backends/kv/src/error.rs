@@ -30,7 +30,7 @@ pub enum KvError {
         reason: String,
     },
     /// A file of the store could not be read, written or created.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}; check the path, its permissions and the disk", path.display())]
     Io {
         /// What was being done: `create`, `open`, `lock`, …
         action: &'static str,

@@ -9,7 +9,10 @@ use polytrie_state::{
     WipedSlots, WriteSet, read_code, write_codes,
 };
 use polytrie_trie::EMPTY_ROOT;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    sync::Arc,
+};
 
 #[derive(Debug)]
 pub(crate) struct MptSession {
@@ -57,11 +60,10 @@ impl LayerSession for MptSession {
         let mut tries = self.tries.lock();
         self.lifecycle.check(&self.turn)?;
         for write in since_last.accounts().iter().filter(|w| w.wipe) {
-            if !self.wiped.contains_key(&write.hash) {
-                let slots = tries.stored_slots(write.hash)?;
-                if !slots.is_empty() {
-                    self.wiped.insert(write.hash, slots);
-                }
+            let Entry::Vacant(unseen) = self.wiped.entry(write.hash) else { continue };
+            let slots = tries.stored_slots(write.hash)?;
+            if !slots.is_empty() {
+                unseen.insert(slots);
             }
         }
         // After a failure the tries may be half changed.

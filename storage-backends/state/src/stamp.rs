@@ -63,7 +63,7 @@ pub enum StampError {
         created_by: String,
     },
     /// The stamp is there but does not read as one.
-    #[error("{} is not a stamp this program understands ({reason}); is {} a data directory of polytrie?", file.display(), file.parent().unwrap_or(file).display())]
+    #[error("{} is not a stamp this program understands ({reason}): {} is no data directory of polytrie, or damaged; choose another --datadir", file.display(), file.parent().unwrap_or(file).display())]
     Unreadable {
         /// The stamp's file.
         file: PathBuf,
@@ -71,7 +71,7 @@ pub enum StampError {
         reason: String,
     },
     /// It could not be read or written.
-    #[error("cannot {action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}; check the path, its permissions and the disk", path.display())]
     Io {
         /// `read` or `write`.
         action: &'static str,

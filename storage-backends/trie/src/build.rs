@@ -25,6 +25,7 @@ struct OpenBranch {
 
 /// A subtree that is complete but for what its parent decides: at which depth it begins.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a builder holds a single one")]
 enum Done<V> {
     Leaf(V),
     Branch(OpenBranch),

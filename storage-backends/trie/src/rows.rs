@@ -20,6 +20,9 @@ pub trait RowSource: Sync {
     fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError>;
 }
 
+/// Receives rows by path; breaks to end the scan early.
+pub type VisitRow<'a> = dyn FnMut(Nibbles, &[u8]) -> Result<ControlFlow<()>, TrieError> + 'a;
+
 /// Receives what changes in the rows of one trie. Deletions come before puts and yield to them.
 pub trait RowSink: Send + Sized {
     /// An empty sink for the same trie, filled by another thread and given back to [`Self::join`].
@@ -77,7 +80,7 @@ impl<R> Rows<R> {
     }
 }
 
-impl<'a> Rows<&'a dyn Read> {
+impl Rows<&dyn Read> {
     /// Visits the leaves in order of their keys, beginning at `from`.
     pub fn leaves<V: LeafValue>(
         &self,
@@ -105,11 +108,7 @@ impl<'a> Rows<&'a dyn Read> {
     }
 
     /// Visits the rows of the trie in key order, beginning at `from`.
-    pub fn scan(
-        &self,
-        from: &Nibbles,
-        visit: &mut dyn FnMut(Nibbles, &[u8]) -> Result<ControlFlow<()>, TrieError>,
-    ) -> Result<(), TrieError> {
+    pub fn scan(&self, from: &Nibbles, visit: &mut VisitRow<'_>) -> Result<(), TrieError> {
         let mut buffer = [0; 96];
         let len = self.key(from, &mut buffer);
         let skip = if self.owner.is_some() { 32 } else { 0 };

@@ -99,9 +99,12 @@ pub(super) fn run(args: CheckArgs) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Machine(format!(
-        "the store in {} is damaged ({} problems found, a sound store has none); import again into an empty --datadir",
+        "the store in {} is damaged: {} found, expected none; import again into an empty --datadir",
         args.data.datadir.display(),
-        checked.problems.len()
+        match checked.problems.len() {
+            1 => "one problem was".to_owned(),
+            number => format!("{number} problems were"),
+        }
     )))
 }
 
