@@ -198,5 +198,11 @@ mod tests {
         let header = spec.genesis_header();
         assert_eq!((header.gas_limit, header.base_fee_per_gas), (1_000_000, Some(8)));
         assert_eq!((header.timestamp, &header.extra_data[..]), (9, &b"generated"[..]));
+        // The types that reth reads it with come to the same block.
+        let genesis: alloy_genesis::Genesis = serde_json::from_slice(&json).unwrap();
+        assert!(genesis.config.terminal_total_difficulty_passed);
+        assert_eq!(genesis.config.blob_schedule.len(), 2);
+        let other = ChainSpec::from_genesis("test", genesis).unwrap();
+        assert_eq!((other.genesis_header(), other.forks()), (header, spec.forks()));
     }
 }
