@@ -5,7 +5,8 @@ use crate::{
     datadir::DataDir,
     layers::{self, LAYERS, LayerKind, UnknownKind},
 };
-use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_consensus::EMPTY_ROOT_HASH;
+use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
 use clap::{Args, Subcommand};
 use polytrie_state::{Commitment, CommitmentKind, Proof, ProofError};
 use serde::{Deserialize, Serialize};
@@ -204,6 +205,12 @@ fn eth_get_proof(value: Value) -> Option<Value> {
     // Some clients write null where no slot was asked for.
     if object.get("storageProof").is_none_or(Value::is_null) {
         object.insert("storageProof".to_owned(), Value::Array(Vec::new()));
+    }
+    // An account that is not there has no hashes; geth writes zeros for them, others those of nothing.
+    let zero = Value::String(B256::ZERO.to_string());
+    if object.get("codeHash") == Some(&zero) && object.get("storageHash") == Some(&zero) {
+        object.insert("codeHash".to_owned(), KECCAK256_EMPTY.to_string().into());
+        object.insert("storageHash".to_owned(), EMPTY_ROOT_HASH.to_string().into());
     }
     Some(Value::Object(object))
 }

@@ -168,6 +168,16 @@ fn the_form_of_eth_get_proof() {
     let mut none = result.clone();
     none["storageProof"] = Value::Null;
     assert_eq!(verify(&none).ok().json()["slots"], serde_json::json!([]));
+    // geth gives an account that is not there no hashes.
+    let absent = "0x00000000000000000000000000000000deadbeef";
+    let get = polytrie!["proof", "get", "--datadir", data.path(), "--address", absent];
+    let mut absent = get.ok().json()["proof"].clone();
+    for field in ["codeHash", "storageHash"] {
+        absent[field] = format!("0x{}", "0".repeat(64)).into();
+    }
+    assert_eq!(verify(&absent).ok().json()["exists"], false);
+    absent["nonce"] = "0x1".into();
+    assert_fails(&verify(&absent), 1, &["another account than claimed"]);
     let mut wrong = answer;
     wrong["result"]["balance"] = "0x77".into();
     assert_fails(&verify(&wrong), 1, &["another account than claimed"]);
