@@ -9,3 +9,4 @@ mod testdata;
 mod command;
 mod mistakes;
 mod samples;
+mod trie;
