@@ -1,0 +1,126 @@
+//! The workload of `polytrie bench store` on other authenticated stores: the same keys, the same draws, the
+//! same durable commit a block. `scripts/compare-stores` runs it in turns with polytrie.
+
+mod firewood_store;
+mod nomt_store;
+mod workload;
+
+use anyhow::{Context, Result};
+use clap::{Parser, ValueEnum};
+use std::{path::PathBuf, time::Instant};
+use workload::{Draw, Key, Value, Workload};
+
+/// A store that keeps key-value pairs and authenticates them.
+trait AuthenticatedStore {
+    /// The value now; `None` if the key is not there.
+    fn read(&mut self, key: &Key) -> Result<Option<Value>>;
+
+    /// Sets values, each key once and in order, and computes the root. Durable when it returns, where the
+    /// store can do that.
+    fn commit(&mut self, writes: Vec<(Key, Value)>) -> Result<()>;
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Name {
+    /// NOMT: a binary trie with BLAKE3.
+    Nomt,
+    /// Firewood with the hashing of Ethereum.
+    Firewood,
+}
+
+/// One run on one store; prints one line of JSON.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The store.
+    store: Name,
+    /// Directory of the store; filled if it is empty.
+    #[arg(long)]
+    dir: PathBuf,
+    /// Keys before the first block.
+    #[arg(long, default_value_t = 1_000_000)]
+    keys: u64,
+    /// Blocks that are measured.
+    #[arg(long, default_value_t = 10)]
+    blocks: u64,
+    /// Blocks before those.
+    #[arg(long, default_value_t = 2)]
+    warmup_blocks: u64,
+    /// Operations in a block: each reads one key and then writes it.
+    #[arg(long, default_value_t = 100_000)]
+    ops: u64,
+    /// What keys and values follow from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Threads that compute and commit.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// MiB of cache.
+    #[arg(long, default_value_t = 1024)]
+    cache_mib: usize,
+    /// Only fill the store.
+    #[arg(long)]
+    fill: bool,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let mut store: Box<dyn AuthenticatedStore> = match arguments.store {
+        Name::Nomt => Box::new(nomt_store::Nomt::open(&arguments)?),
+        Name::Firewood => Box::new(firewood_store::Firewood::open(&arguments)?),
+    };
+    let workload = Workload { seed: arguments.seed, keys: arguments.keys };
+    if arguments.fill {
+        return fill(&mut *store, workload);
+    }
+    let mut draw = Draw::new(workload, arguments.ops);
+    for _ in 0..arguments.warmup_blocks {
+        block(&mut *store, &draw.block())?;
+    }
+    let mut seconds = Vec::new();
+    for _ in 0..arguments.blocks {
+        let operations = draw.block();
+        let start = Instant::now();
+        block(&mut *store, &operations)?;
+        seconds.push(start.elapsed().as_secs_f64());
+    }
+    let total: f64 = seconds.iter().sum();
+    let operations = arguments.blocks * arguments.ops;
+    println!(
+        "{}",
+        serde_json::json!({
+            "store": format!("{:?}", arguments.store).to_lowercase(),
+            "keys": arguments.keys,
+            "ops": arguments.ops,
+            "seed": arguments.seed,
+            "cache_mib": arguments.cache_mib,
+            "threads": arguments.threads,
+            "operations_per_second": operations as f64 / total,
+            "block_seconds": seconds,
+        })
+    );
+    Ok(())
+}
+
+/// Sets every key to its first value, in batches.
+fn fill(store: &mut dyn AuthenticatedStore, workload: Workload) -> Result<()> {
+    const BATCH: u64 = 250_000;
+    for first in (0..workload.keys).step_by(BATCH as usize) {
+        let numbers = first..workload.keys.min(first + BATCH);
+        let mut writes: Vec<_> = numbers.map(|n| (workload.key(n), workload.first_value(n))).collect();
+        writes.sort_unstable();
+        store.commit(writes)?;
+    }
+    Ok(())
+}
+
+/// Each operation reads its key and then writes it; the last write of a key counts.
+fn block(store: &mut dyn AuthenticatedStore, operations: &[(Key, Value)]) -> Result<()> {
+    let mut writes = Vec::with_capacity(operations.len());
+    for (position, (key, value)) in operations.iter().enumerate() {
+        store.read(key)?.context("a key that was filled in is missing")?;
+        writes.push((*key, position, *value));
+    }
+    writes.sort_unstable_by(|a, b| (a.0, b.1).cmp(&(b.0, a.1)));
+    writes.dedup_by_key(|(key, ..)| *key);
+    store.commit(writes.into_iter().map(|(key, _, value)| (key, value)).collect())
+}
