@@ -106,7 +106,8 @@ fn fill(store: &mut dyn AuthenticatedStore, workload: Workload) -> Result<()> {
     const BATCH: u64 = 250_000;
     for first in (0..workload.keys).step_by(BATCH as usize) {
         let numbers = first..workload.keys.min(first + BATCH);
-        let mut writes: Vec<_> = numbers.map(|n| (workload.key(n), workload.first_value(n))).collect();
+        let mut writes: Vec<_> =
+            numbers.map(|n| (workload.key(n), workload.first_value(n))).collect();
         writes.sort_unstable();
         store.commit(writes)?;
     }
