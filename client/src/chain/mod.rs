@@ -134,12 +134,12 @@ impl Chain {
         &self.head
     }
 
-    /// Makes everything inserted so far durable.
+    /// Makes everything inserted so far durable, and brings it into the engine.
     ///
     /// # Errors
     ///
     /// If the store fails.
     pub fn flush(&self) -> Result<(), ChainError> {
-        Ok(self.db.store().flush()?)
+        Ok(self.db.store().checkpoint()?)
     }
 }

@@ -106,7 +106,7 @@ fn another_format(layer: &str) {
     let Some((chain, data)) = prepared(layer) else { return };
     let stamp = data.path().join("polytrie.json");
     let original = fs::read_to_string(&stamp).unwrap();
-    fs::write(&stamp, original.replace("\"format\": 1", "\"format\": 99")).unwrap();
+    fs::write(&stamp, original.replace("\"format\": 2", "\"format\": 99")).unwrap();
     let name = data.path().display().to_string();
     let words = [&*name, "has format 99", "reads format 1", "import again into another --datadir"];
     for run in [

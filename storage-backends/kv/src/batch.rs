@@ -100,6 +100,15 @@ impl Batch {
         self.records.extend(other.records.iter().map(|r| Record { start: r.start + base, ..*r }));
     }
 
+    /// Appends all changes of `other`, without copying them if there is nothing before.
+    pub fn absorb(&mut self, other: Self) {
+        if self.is_empty() {
+            *self = other;
+        } else {
+            self.append(&other);
+        }
+    }
+
     /// Whether nothing would change.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()

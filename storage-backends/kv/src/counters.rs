@@ -47,6 +47,8 @@ struct Writes {
     engine_write_bytes: AtomicU64,
     flushes: AtomicU64,
     flush_ns: AtomicU64,
+    journal_batches: AtomicU64,
+    journal_ns: AtomicU64,
     stalls: AtomicU64,
     stall_ns: AtomicU64,
 }
@@ -121,6 +123,13 @@ impl Counters {
         add_time(&writes.flush_ns, time);
     }
 
+    /// A batch was appended to the journal, which took this long.
+    pub(crate) fn journal(&self, batch: &Batch, time: Duration) {
+        add(&self.writes.engine_write_bytes, batch.byte_len());
+        add(&self.writes.journal_batches, 1);
+        add_time(&self.writes.journal_ns, time);
+    }
+
     /// A write waited this long for a flush.
     pub(crate) fn stall(&self, time: Duration) {
         add(&self.writes.stalls, 1);
@@ -152,6 +161,8 @@ impl Counters {
             engine_write_bytes: written(&writes.engine_write_bytes),
             flushes: written(&writes.flushes),
             flush_ns: written(&writes.flush_ns),
+            journal_batches: written(&writes.journal_batches),
+            journal_ns: written(&writes.journal_ns),
             stalls: written(&writes.stalls),
             stall_ns: written(&writes.stall_ns),
         }
@@ -205,12 +216,16 @@ pub struct CountersSnapshot {
     pub engine_deletes: u64,
     /// Range deletions that reached the engine.
     pub engine_ranges: u64,
-    /// Bytes of keys and values that reached the engine.
+    /// Bytes of keys and values that reached the engine, and those that reached its journal.
     pub engine_write_bytes: u64,
     /// Writes to the engine.
     pub flushes: u64,
     /// Nanoseconds in these, preparing them included.
     pub flush_ns: u64,
+    /// Batches appended to the journal.
+    pub journal_batches: u64,
+    /// Nanoseconds in this.
+    pub journal_ns: u64,
     /// Times a write to the store had to wait for a flush that others had caused.
     pub stalls: u64,
     /// Nanoseconds of this waiting.
@@ -241,6 +256,8 @@ impl Sub for CountersSnapshot {
             engine_write_bytes: self.engine_write_bytes.saturating_sub(earlier.engine_write_bytes),
             flushes: self.flushes.saturating_sub(earlier.flushes),
             flush_ns: self.flush_ns.saturating_sub(earlier.flush_ns),
+            journal_batches: self.journal_batches.saturating_sub(earlier.journal_batches),
+            journal_ns: self.journal_ns.saturating_sub(earlier.journal_ns),
             stalls: self.stalls.saturating_sub(earlier.stalls),
             stall_ns: self.stall_ns.saturating_sub(earlier.stall_ns),
         }

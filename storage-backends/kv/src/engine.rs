@@ -1,7 +1,7 @@
 //! What a key-value engine is.
 
 use crate::{Batch, KeyRange, KvError, Table, Visit};
-use std::fmt::Debug;
+use std::{fmt::Debug, path::PathBuf};
 
 /// A key-value engine: ordered tables, consistent views, atomic durable writes.
 ///
@@ -18,6 +18,12 @@ pub trait Engine: Debug + Send + Sync + 'static {
     /// within the call) either all or nothing of it is there. The rules of order are those of [`Batch`]; the
     /// store hands over batches that hold at most one put or delete a key, sorted by table and key.
     fn write(&self, batch: &Batch) -> Result<(), KvError>;
+
+    /// Directory in which the store keeps a journal for the engine: worth it where a write of a few changes costs
+    /// much more than their bytes. The engine has the table of the journal besides those of its user.
+    fn journal_dir(&self) -> Option<PathBuf> {
+        None
+    }
 
     /// Bytes the engine occupies on disk; 0 where it has none.
     fn disk_bytes(&self) -> Result<u64, KvError>;

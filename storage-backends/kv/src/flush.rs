@@ -1,8 +1,13 @@
 //! Writing generations to the engine: in the background, or by whoever fills them.
 
 use crate::{
-    Batch, Engine, KvError, View, counters::Counters, live::LiveSet, overlay::Layers,
-    shard::Sharded, table::TableSet,
+    Batch, Engine, KvError, View,
+    counters::Counters,
+    journal::{self, APPLIED, JOURNAL_TABLE, Journal},
+    live::LiveSet,
+    overlay::Layers,
+    shard::Sharded,
+    table::TableSet,
 };
 use hashbrown::DefaultHashBuilder;
 use parking_lot::{Condvar, Mutex};
@@ -10,6 +15,7 @@ use std::{
     any::Any,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
     sync::Arc,
     time::Instant,
 };
@@ -22,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) counters: Option<Counters>,
     pub(crate) live: Arc<LiveSet>,
     pub(crate) head: Sharded<Head>,
+    /// Directory of the journal, if there is one.
+    pub(crate) journal: Option<PathBuf>,
     /// What the engine holds below the layers. Held while the engine reads, which may take as long as a disk
     /// does; changed only when a flush has ended, before its layer is dropped.
     pub(crate) view: Sharded<Arc<dyn View>>,
@@ -50,6 +58,8 @@ pub(crate) struct Head {
 pub(crate) struct Control {
     /// A frozen generation waits for the flush thread.
     pub(crate) waiting: bool,
+    /// Number of the journal's file up to which the frozen generation has all batches.
+    pub(crate) journaled: Option<u64>,
     /// Number of the last write that is durable.
     pub(crate) durable: u64,
     /// The first failure.
@@ -69,8 +79,10 @@ impl Shared {
         }
     }
 
-    /// Freezes the active generation. There must be one, and no frozen one.
-    pub(crate) fn freeze(&self) {
+    /// Freezes the active generation, with which the journal's file `journaled` ends. There must be one, and no
+    /// frozen one.
+    pub(crate) fn freeze(&self, journaled: Option<u64>) {
+        self.control.lock().journaled = journaled;
         let mut head = self.head.write();
         head.layers.frozen = head.layers.active.take();
     }
@@ -82,11 +94,19 @@ impl Shared {
     /// The engine's; the store is poisoned then. A panic counts as an error.
     pub(crate) fn flush_frozen(&self) -> Result<(), KvError> {
         let Some(frozen) = self.head.read().layers.frozen.clone() else { return Ok(()) };
+        let journaled = self.control.lock().journaled;
         let written = self.guarded(|| {
             let started = Instant::now();
-            let batch = frozen.to_batch(&self.tables);
+            let mut batch = frozen.to_batch(&self.tables);
+            if let Some(file) = journaled {
+                // The table has the last number, so the batch is still in order.
+                batch.put(JOURNAL_TABLE, APPLIED, &file.to_be_bytes());
+            }
             self.write_engine(&batch, started)
         });
+        if let (Ok(_), Some(dir), Some(file)) = (&written, &self.journal, journaled) {
+            journal::remove_up_to(dir, file);
+        }
         self.end_flush(written.map(|view| {
             self.set_view(view);
             // The memory is not freed under the lock: `frozen` still holds it.
@@ -106,6 +126,16 @@ impl Shared {
             counters.flush(batch, started.elapsed());
         }
         Ok(self.engine.view()?.into())
+    }
+
+    /// Appends a batch to the journal, counting.
+    pub(crate) fn append(&self, journal: &mut Journal, batch: &Batch) -> Result<(), KvError> {
+        let started = Instant::now();
+        journal.append(batch)?;
+        if let Some(counters) = &self.counters {
+            counters.journal(batch, started.elapsed());
+        }
+        Ok(())
     }
 
     /// Reads of the engine see this from now on.

@@ -2,9 +2,10 @@
 
 use crate::{
     Batch, CountersSnapshot, Engine, KeyRange, KvError, MemoryEngine, Op, Read, Snapshot, Table,
-    TableStats, Visit,
+    TableStats, View, Visit,
     counters::Counters,
     flush::{Control, Head, Shared},
+    journal::{APPLIED, JOURNAL_TABLE, Journal, Recovered},
     live::LiveSet,
     overlay::{Found, Generation, hash},
     shard::Sharded,
@@ -66,30 +67,69 @@ pub struct Store {
 struct Handle {
     shared: Arc<Shared>,
     /// Held by the one write at a time.
-    writing: Mutex<()>,
+    writing: Mutex<Writing>,
     options: StoreOptions,
     /// The flush thread, if there is one.
     thread: Option<JoinHandle<()>>,
 }
 
+/// What only the one write at a time needs.
+#[derive(Debug, Default)]
+struct Writing {
+    journal: Option<Journal>,
+    /// Number of the last write before which, itself included, all are in the journal or in the engine.
+    covered: u64,
+    /// The last batch, if it is the only one that is not covered: a flush need only append it.
+    last: Option<Batch>,
+}
+
+/// A batch smaller than this is put into journal and overlay one after the other: a thread would cost more than
+/// it saves.
+const PARALLEL_BYTES: usize = 256 << 10;
+
 impl Store {
-    /// Opens a store on an engine, for a set of tables.
+    /// Opens a store on an engine, for a set of tables. What its journal has and the engine does not is unflushed
+    /// again.
     ///
     /// # Errors
     ///
-    /// [`KvError::DuplicateTable`]; whatever the engine reports.
+    /// [`KvError::DuplicateTable`]; whatever the engine reports; [`KvError::Corrupt`] if the journal is damaged.
     pub fn open(
         engine: Arc<dyn Engine>,
         tables: &[Table],
         options: StoreOptions,
     ) -> Result<Self, KvError> {
-        let view = engine.view()?.into();
+        let view: Arc<dyn View> = engine.view()?.into();
+        let journal = engine.journal_dir();
+        let recovered = match &journal {
+            Some(dir) => {
+                let mut applied = Vec::new();
+                view.get_into(JOURNAL_TABLE, APPLIED, &mut applied)?;
+                let applied = applied.first_chunk().map_or(0, |number| u64::from_be_bytes(*number));
+                Some(Journal::open(dir, tables, applied)?)
+            }
+            None => None,
+        };
+        let tables = TableSet::new(tables)?;
+        let (hasher, live) = (DefaultHashBuilder::default(), Arc::new(LiveSet::default()));
+        let mut head = Head::default();
+        let mut writing = Writing::default();
+        if let Some(Recovered { journal, batches }) = recovered {
+            for batch in &batches {
+                let active =
+                    head.layers.active.get_or_insert_with(|| Arc::new(Generation::new(&tables)));
+                active.apply(batch, head.seq + 1, &tables, &hasher, &live.lock())?;
+                head.seq += 1;
+            }
+            writing = Writing { journal: Some(journal), covered: head.seq, last: None };
+        }
         let shared = Arc::new(Shared {
-            tables: TableSet::new(tables)?,
-            hasher: DefaultHashBuilder::default(),
+            tables,
+            hasher,
             counters: options.counters.then(Counters::default),
-            live: Arc::new(LiveSet::default()),
-            head: Sharded::new(Head::default()),
+            live,
+            head: Sharded::new(head),
+            journal,
             view: Sharded::new(view),
             control: Mutex::new(Control::default()),
             work: Condvar::new(),
@@ -108,7 +148,9 @@ impl Store {
         } else {
             None
         };
-        Ok(Self { handle: Arc::new(Handle { shared, writing: Mutex::new(()), options, thread }) })
+        Ok(Self {
+            handle: Arc::new(Handle { shared, writing: Mutex::new(writing), options, thread }),
+        })
     }
 
     /// A store in memory with default options.
@@ -139,29 +181,45 @@ impl Store {
     /// reports; the batch was taken then, and is seen, but will not become durable.
     pub fn write(&self, batch: Batch) -> Result<(), KvError> {
         self.handle.check(&batch)?;
-        let writing = self.handle.writing.lock();
-        self.handle.write(&batch, &writing)
+        self.handle.write(batch, &mut self.handle.writing.lock())
     }
 
-    /// Returns when everything written so far is durable.
+    /// Returns when everything written so far is durable: in the engine, or, where the engine has a journal and
+    /// no more than the last batch is missing, in that.
     ///
     /// # Errors
     ///
     /// What the engine reports; [`KvError::Poisoned`] if an earlier flush has failed.
     pub fn flush(&self) -> Result<(), KvError> {
-        self.handle.flush(self.handle.writing.lock())
+        let mut writing = self.handle.writing.lock();
+        if self.handle.append_last(&mut writing)? {
+            return Ok(());
+        }
+        self.handle.checkpoint(writing)
     }
 
-    /// Writes a batch and returns when it, and everything before it, is durable.
+    /// Returns when everything written so far is in the engine.
+    ///
+    /// # Errors
+    ///
+    /// As [`flush`](Self::flush).
+    pub fn checkpoint(&self) -> Result<(), KvError> {
+        self.handle.checkpoint(self.handle.writing.lock())
+    }
+
+    /// Writes a batch and returns when it, and everything before it, is durable, as after [`flush`](Self::flush).
     ///
     /// # Errors
     ///
     /// As [`write`](Self::write) and [`flush`](Self::flush).
     pub fn write_durable(&self, batch: Batch) -> Result<(), KvError> {
         self.handle.check(&batch)?;
-        let writing = self.handle.writing.lock();
-        self.handle.write(&batch, &writing)?;
-        self.handle.flush(writing)
+        let mut writing = self.handle.writing.lock();
+        if self.handle.write_journaled(&batch, &mut writing)? {
+            return Ok(());
+        }
+        self.handle.write(batch, &mut writing)?;
+        self.handle.checkpoint(writing)
     }
 
     /// Writes a batch to the engine without keeping it in memory, and returns when it is durable. What is
@@ -276,10 +334,84 @@ impl Handle {
     }
 
     /// Adds a checked batch to the overlay.
-    fn write(&self, batch: &Batch, _writing: &MutexGuard<'_, ()>) -> Result<(), KvError> {
+    fn write(&self, batch: Batch, writing: &mut Writing) -> Result<(), KvError> {
+        self.shared.check_poison()?;
+        self.make_room(writing)?;
+        let only = self.is_covered(writing);
+        let full = self.apply(&batch)?;
+        writing.last = (only && writing.journal.is_some()).then_some(batch);
+        // A batch that may still go to the journal is left to the next write, lest a flush have to wait for the
+        // engine.
+        let wait = writing.last.is_some() && self.thread.is_some();
+        if full && !wait { self.start_flush(writing) } else { Ok(()) }
+    }
+
+    /// Whether everything is in the journal or in the engine.
+    fn is_covered(&self, writing: &mut Writing) -> bool {
+        let shared = &*self.shared;
+        writing.covered = writing.covered.max(shared.control.lock().durable);
+        writing.covered == shared.head.read().seq
+    }
+
+    /// Adds a checked batch to the overlay and to the journal, if that makes it durable; else does nothing.
+    /// Returns whether it did.
+    fn write_journaled(&self, batch: &Batch, writing: &mut Writing) -> Result<bool, KvError> {
         let shared = &*self.shared;
         shared.check_poison()?;
-        self.make_room()?;
+        if !self.is_covered(writing) || writing.journal.is_none() {
+            return Ok(false);
+        }
+        // Before the record, which belongs to the generation that takes the batch.
+        self.make_room(writing)?;
+        let Some(journal) = &mut writing.journal else { return Ok(false) };
+        let (full, appended) = if batch.byte_len() < PARALLEL_BYTES {
+            let appended = shared.append(journal, batch);
+            (self.apply(batch)?, appended)
+        } else {
+            std::thread::scope(|scope| {
+                let append = scope.spawn(|| shared.guarded(|| shared.append(journal, batch)));
+                let full = self.apply(batch);
+                let panicked = || KvError::Corrupt("the journal's thread panicked".into());
+                full.map(|full| (full, append.join().unwrap_or_else(|_| Err(panicked()))))
+            })?
+        };
+        self.appended(appended, writing)?;
+        if full {
+            self.start_flush(writing)?;
+        }
+        Ok(true)
+    }
+
+    /// Adds the last batch to the journal, if that makes everything durable; else does nothing. Returns whether
+    /// everything is durable.
+    fn append_last(&self, writing: &mut Writing) -> Result<bool, KvError> {
+        self.shared.check_poison()?;
+        if self.is_covered(writing) {
+            return Ok(true);
+        }
+        // A batch whose generation is frozen is about to reach the engine; its file has ended.
+        let frozen = self.shared.head.read().layers.active.is_none();
+        let Writing { journal: Some(journal), last, .. } = writing else { return Ok(false) };
+        let Some(batch) = last.take().filter(|_| !frozen) else { return Ok(false) };
+        let appended = self.shared.append(journal, &batch);
+        self.appended(appended, writing)?;
+        Ok(true)
+    }
+
+    /// Notes that everything is in the journal, or that it failed: what is seen will not become durable then.
+    fn appended(&self, result: Result<(), KvError>, writing: &mut Writing) -> Result<(), KvError> {
+        if let Err(error) = result {
+            self.shared.control.lock().poison.get_or_insert(error.clone());
+            return Err(error);
+        }
+        writing.last = None;
+        writing.covered = self.shared.head.read().seq;
+        Ok(())
+    }
+
+    /// Adds a checked batch to the active generation. Returns whether that is to be flushed now.
+    fn apply(&self, batch: &Batch) -> Result<bool, KvError> {
+        let shared = &*self.shared;
         let full = {
             let mut head = shared.head.write();
             let Head { layers, seq, .. } = &mut *head;
@@ -293,7 +425,7 @@ impl Handle {
         if let Some(counters) = &shared.counters {
             counters.batch(batch);
         }
-        if full { self.start_flush() } else { Ok(()) }
+        Ok(full)
     }
 
     fn is_full(&self, (batches, bytes): (u64, usize)) -> bool {
@@ -302,7 +434,7 @@ impl Handle {
 
     /// If the active generation is full, because the flush before it was still running when it became so,
     /// waits for that and freezes it.
-    fn make_room(&self) -> Result<(), KvError> {
+    fn make_room(&self, writing: &mut Writing) -> Result<(), KvError> {
         let shared = &*self.shared;
         let full =
             shared.head.read().layers.active.as_ref().is_some_and(|g| self.is_full(g.size()));
@@ -317,12 +449,13 @@ impl Handle {
                 counters.stall(started.elapsed());
             }
         }
-        self.start_flush()
+        self.start_flush(writing)
     }
 
     /// Freezes the active generation, and has it flushed or flushes it. There must be no frozen one.
-    fn start_flush(&self) -> Result<(), KvError> {
-        self.shared.freeze();
+    fn start_flush(&self, writing: &mut Writing) -> Result<(), KvError> {
+        let ended = writing.journal.as_mut().map(Journal::rotate);
+        self.shared.freeze(ended);
         if self.thread.is_none() {
             return self.shared.flush_frozen();
         }
@@ -343,13 +476,13 @@ impl Handle {
         Ok(())
     }
 
-    fn flush(&self, writing: MutexGuard<'_, ()>) -> Result<(), KvError> {
+    fn checkpoint(&self, mut writing: MutexGuard<'_, Writing>) -> Result<(), KvError> {
         let shared = &*self.shared;
         shared.check_poison()?;
         let seq = shared.head.read().seq;
         if shared.head.read().layers.active.is_some() {
             self.wait(|| shared.head.read().layers.frozen.is_none())?;
-            self.start_flush()?;
+            self.start_flush(&mut writing)?;
         }
         drop(writing);
         let mut control = shared.control.lock();
@@ -366,7 +499,7 @@ impl Handle {
         let shared = &*self.shared;
         // Not let go between the flush and the write: nothing may come in between.
         let _writing = loop {
-            self.flush(self.writing.lock())?;
+            self.checkpoint(self.writing.lock())?;
             let writing = self.writing.lock();
             if shared.head.read().layers.is_empty() {
                 break writing;

@@ -9,17 +9,16 @@ use crate::{
     session::MptSession,
     tries::{Tries, account_of, account_rows, storage_rows},
 };
-use alloy_primitives::{Address, B256, U256, keccak256};
+use alloy_primitives::{Address, B256, U256};
 use parking_lot::{Mutex, RwLock};
-use polytrie_kv::{Batch, Read, Store, Table};
+use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, GenesisAccount, LayerSession,
     Lifecycle, Outcome, Proof, ProofError, SlotVisit, StateError, StateLayer, StateReader,
     UndoRecord, hash_address, hash_slot,
 };
 use polytrie_trie::{
-    AccountLeaf, AccountProof, EMPTY_ROOT, Nibbles, RowSource, SlotProof, SlotValue, prove_key,
-    verify_account_proof,
+    AccountLeaf, AccountProof, SlotProof, SlotValue, prove_key, stored_root, verify_account_proof,
 };
 use serde::Serialize;
 use std::sync::Arc;
@@ -58,18 +57,11 @@ impl MptLayer {
 
     /// Opens the layer on what the store holds; an empty store is the empty state.
     pub fn open(store: Store, options: MptOptions) -> Result<Arc<Self>, StateError> {
-        let root = stored_root(&store)?;
+        let root = stored_root::<AccountLeaf>(&account_rows(&store)).map_err(state_error)?;
         let tries = Arc::new(Mutex::new(Tries::stored(store.clone(), root)));
         let lifecycle = Arc::new(Lifecycle::new(store.clone()));
         Ok(Arc::new(Self { store, options, root: RwLock::new(root), tries, lifecycle }))
     }
-}
-
-/// The root of the trie in the store.
-fn stored_root(store: &dyn Read) -> Result<B256, StateError> {
-    let mut rlp = Vec::new();
-    let found = account_rows(store).load(&Nibbles::new(), &mut rlp).map_err(state_error)?;
-    Ok(if found { keccak256(&rlp) } else { EMPTY_ROOT })
 }
 
 impl StateLayer for MptLayer {

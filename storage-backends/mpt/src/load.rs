@@ -26,6 +26,9 @@ pub(crate) fn load(
         let mut storage = SortedBuilder::new(Rows::owned(others, STORAGE_TRIE, hash));
         for (slot, value) in slots {
             storage.add(slot, SlotValue(value));
+            if storage.rows().inner().byte_len() >= PORTION {
+                store.engine_write(&std::mem::take(storage.rows().inner()))?;
+            }
         }
         let (storage_root, rows) = storage.finish();
         others = rows.into_inner();

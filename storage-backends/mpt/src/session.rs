@@ -14,6 +14,9 @@ use std::{
     sync::Arc,
 };
 
+/// From so many slots on the undo record is made on another thread: it takes a twentieth of the whole.
+const PARALLEL_UNDO: usize = 4_096;
+
 #[derive(Debug)]
 pub(crate) struct MptSession {
     tries: Arc<Mutex<Tries>>,
@@ -81,11 +84,17 @@ impl LayerSession for MptSession {
             };
             wiped.push((write.hash, slots));
         }
-        let undo = UndoRecord::new(writes, wiped).encode();
         let mut batch = Batch::new();
         write_codes(&mut batch, writes.codes());
-        let root =
-            tries.apply(writes, Some(&mut batch)).map_err(|error| self.lifecycle.poison(error))?;
+        let tries: &mut Tries = &mut tries;
+        let mut apply = || tries.apply(writes, Some(&mut batch));
+        let undo = || UndoRecord::new(writes, wiped).encode();
+        let (root, undo) = if writes.slot_count() < PARALLEL_UNDO {
+            (apply(), undo())
+        } else {
+            rayon::join(apply, undo)
+        };
+        let root = root.map_err(|error| self.lifecycle.poison(error))?;
         self.lifecycle.finish(self.turn)?;
         Ok(Outcome { commitment: Commitment::state_root(root), batch, undo })
     }

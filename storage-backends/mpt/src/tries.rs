@@ -4,7 +4,7 @@ use crate::{ACCOUNT_TRIE, STORAGE_TRIE, error::state_error};
 use alloy_primitives::{B256, U256, map::HashMap};
 use polytrie_kv::{Batch, Read, Store};
 use polytrie_state::{Account, AccountWrite, StateError, WriteSet};
-use polytrie_trie::{AccountLeaf, EMPTY_ROOT, Rows, SlotValue, Trie};
+use polytrie_trie::{AccountLeaf, Ages, EMPTY_ROOT, Rows, SlotValue, Trie};
 use rayon::prelude::*;
 use std::ops::ControlFlow;
 
@@ -118,7 +118,7 @@ impl Tries {
         for job in jobs {
             roots.insert(job.write.hash, job.trie.last_root());
             if let (Some(batch), Some(rows)) = (batch.as_deref_mut(), job.result?) {
-                batch.append(&rows);
+                batch.absorb(rows);
             }
             self.keep(job.write.hash, job.trie);
         }
@@ -143,8 +143,9 @@ impl Tries {
         self.accounts.update(&leaves, &rows).map_err(state_error)?;
         let root = match batch {
             Some(batch) => {
-                let (root, rows) = self.accounts.commit(Rows::new(Batch::new(), ACCOUNT_TRIE));
-                batch.append(&rows.into_inner());
+                let rows = Rows::new(std::mem::take(batch), ACCOUNT_TRIE);
+                let (root, rows) = self.accounts.commit(rows);
+                *batch = rows.into_inner();
                 root
             }
             None => self.accounts.root(),
@@ -206,27 +207,38 @@ impl Tries {
         Ok(slots)
     }
 
-    /// Lets go of nodes until at most `budget` bytes are in memory, the longest untouched first. What the
-    /// tries hold must be saved.
+    /// If more than `budget` bytes are in memory, lets go of the nodes longest untouched, down to three quarters of
+    /// it, so that the walk this takes is worth it. What the tries hold must be saved.
     pub(crate) fn shrink_to(&mut self, budget: usize) {
-        for keep in [256u32, 64, 16, 4, 1, 0] {
-            if self.accounts.bytes() + self.storage_bytes <= budget {
-                return;
-            }
-            self.accounts.evict(keep);
-            let block = self.block;
-            let mut bytes = 0;
-            self.storages.retain(|_, storage| {
-                if block.wrapping_sub(storage.touched) > keep {
-                    return false;
-                }
-                storage.trie.set_block(block);
-                storage.trie.evict(keep);
-                bytes += storage.trie.bytes();
-                true
-            });
-            self.storage_bytes = bytes;
+        if self.accounts.bytes() + self.storage_bytes <= budget {
+            return;
         }
+        let block = self.block;
+        let mut ages: Ages = [0; 64];
+        self.accounts.add_ages(&mut ages);
+        for storage in self.storages.values_mut() {
+            storage.trie.set_block(block);
+            storage.trie.add_ages(&mut ages);
+        }
+        let mut kept = 0;
+        let fits = ages.iter().take_while(|bytes| {
+            kept += **bytes;
+            kept <= budget / 4 * 3
+        });
+        // What this block touched is dropped only if it is more than the budget by itself.
+        let keep = (fits.count() as u32).saturating_sub(1);
+        let all = ages[0] > budget;
+        self.accounts.evict(keep);
+        let mut bytes = 0;
+        self.storages.retain(|_, storage| {
+            if all || block.wrapping_sub(storage.touched) > keep {
+                return false;
+            }
+            storage.trie.evict(keep);
+            bytes += storage.trie.bytes();
+            true
+        });
+        self.storage_bytes = bytes;
     }
 }
 

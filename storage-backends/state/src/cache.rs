@@ -4,13 +4,19 @@ use crate::{
     Account, AccountChange, AccountWrite, LayerSession, SlotWrite, StateError, WriteSet,
     hash_address, hash_slot,
 };
-use alloy_primitives::{Address, B256, Bytes, U256, map::HashMap};
+use alloy_primitives::{
+    Address, B256, Bytes, U256,
+    map::{Entry as MapEntry, HashMap},
+};
+use std::time::{Duration, Instant};
 
 /// Everything one block has touched so far, with the value at its start and the value now.
 #[derive(Debug, Default)]
 pub(crate) struct BlockCache {
     accounts: HashMap<Address, Entry>,
     codes: HashMap<B256, Bytes>,
+    /// Time spent waiting for the layer to read accounts and slots.
+    read_time: Duration,
 }
 
 #[derive(Debug)]
@@ -33,26 +39,12 @@ struct SlotEntry {
 }
 
 impl BlockCache {
-    /// The account as of now, if the block has touched it.
-    pub(crate) fn known_account(&self, address: &Address) -> Option<Option<Account>> {
-        self.accounts.get(address).map(|entry| entry.now)
-    }
-
-    /// The slot as of now, if it is known without asking the layer.
-    pub(crate) fn known_slot(&self, address: &Address, slot: &U256) -> Option<U256> {
-        let entry = self.accounts.get(address)?;
-        match entry.slots.get(slot) {
-            Some(found) => Some(found.now),
-            None => entry.wiped.then_some(U256::ZERO),
-        }
-    }
-
     pub(crate) fn account(
         &mut self,
         layer: &mut dyn LayerSession,
         address: &Address,
     ) -> Result<Option<Account>, StateError> {
-        Ok(self.entry(layer, address)?.now)
+        Ok(self.entry(layer, address)?.0.now)
     }
 
     pub(crate) fn slot(
@@ -61,14 +53,23 @@ impl BlockCache {
         address: &Address,
         slot: &U256,
     ) -> Result<U256, StateError> {
-        if let Some(value) = self.known_slot(address, slot) {
-            return Ok(value);
+        let (entry, read_time) = self.entry(layer, address)?;
+        match entry.slots.entry(*slot) {
+            MapEntry::Occupied(known) => Ok(known.get().now),
+            MapEntry::Vacant(_) if entry.wiped => Ok(U256::ZERO),
+            MapEntry::Vacant(unknown) => {
+                let start = Instant::now();
+                let hash = hash_slot(slot);
+                let value = layer.slot(address, &entry.hash, slot, &hash)?;
+                *read_time += start.elapsed();
+                unknown.insert(SlotEntry { hash, before: value, now: value });
+                Ok(value)
+            }
         }
-        let entry = self.entry(layer, address)?;
-        let hash = hash_slot(slot);
-        let value = layer.slot(address, &entry.hash, slot, &hash)?;
-        entry.slots.insert(*slot, SlotEntry { hash, before: value, now: value });
-        Ok(value)
+    }
+
+    pub(crate) const fn read_time(&self) -> Duration {
+        self.read_time
     }
 
     pub(crate) fn code(&self, hash: &B256) -> Option<Bytes> {
@@ -80,7 +81,7 @@ impl BlockCache {
         layer: &mut dyn LayerSession,
         address: &Address,
     ) -> Result<bool, StateError> {
-        let entry = self.entry(layer, address)?;
+        let (entry, _) = self.entry(layer, address)?;
         if entry.slots.values().any(|slot| !slot.now.is_zero()) {
             return Ok(true);
         }
@@ -101,7 +102,7 @@ impl BlockCache {
         if let Some((hash, code)) = &change.code {
             self.codes.insert(*hash, code.clone());
         }
-        let entry = self.entry(layer, &change.address)?;
+        let (entry, read_time) = self.entry(layer, &change.address)?;
         entry.written = true;
         entry.now = change.account;
         if change.wiped || change.account.is_none() {
@@ -112,17 +113,20 @@ impl BlockCache {
             return Ok(());
         }
         for (slot, value) in &change.slots {
-            if let Some(known) = entry.slots.get_mut(slot) {
-                known.now = *value;
-                continue;
+            match entry.slots.entry(*slot) {
+                MapEntry::Occupied(mut known) => known.get_mut().now = *value,
+                MapEntry::Vacant(unknown) => {
+                    let start = Instant::now();
+                    let hash = hash_slot(slot);
+                    let before = if entry.wiped {
+                        U256::ZERO
+                    } else {
+                        layer.slot(&change.address, &entry.hash, slot, &hash)?
+                    };
+                    *read_time += start.elapsed();
+                    unknown.insert(SlotEntry { hash, before, now: *value });
+                }
             }
-            let hash = hash_slot(slot);
-            let before = if entry.wiped {
-                U256::ZERO
-            } else {
-                layer.slot(&change.address, &entry.hash, slot, &hash)?
-            };
-            entry.slots.insert(*slot, SlotEntry { hash, before, now: *value });
         }
         Ok(())
     }
@@ -173,26 +177,29 @@ impl BlockCache {
         Ok(WriteSet { accounts, codes })
     }
 
+    /// What is known of an account, read if it is new to the block; and the clock to read on.
     fn entry(
         &mut self,
         layer: &mut dyn LayerSession,
         address: &Address,
-    ) -> Result<&mut Entry, StateError> {
-        use alloy_primitives::map::Entry as MapEntry;
-        match self.accounts.entry(*address) {
-            MapEntry::Occupied(found) => Ok(found.into_mut()),
+    ) -> Result<(&mut Entry, &mut Duration), StateError> {
+        let entry = match self.accounts.entry(*address) {
+            MapEntry::Occupied(found) => found.into_mut(),
             MapEntry::Vacant(vacant) => {
+                let start = Instant::now();
                 let hash = hash_address(address);
                 let before = layer.account(address, &hash)?;
-                Ok(vacant.insert(Entry {
+                self.read_time += start.elapsed();
+                vacant.insert(Entry {
                     hash,
                     before,
                     now: before,
                     written: false,
                     wiped: false,
                     slots: HashMap::default(),
-                }))
+                })
             }
-        }
+        };
+        Ok((entry, &mut self.read_time))
     }
 }

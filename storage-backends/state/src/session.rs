@@ -5,7 +5,7 @@ use crate::{
     TxWrites, WriteSet, cache::BlockCache, hash_address, hash_slot, layer::BlockRef,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// One block under way: reads see the block's own writes, writes are merged into one [`WriteSet`].
 #[derive(Debug)]
@@ -15,8 +15,6 @@ pub struct Session {
     wants_hints: bool,
     /// Changes since the last intermediate root; only kept when roots are asked for.
     since_last_root: Option<WriteSet>,
-    /// Time spent waiting for the layer's reads.
-    read_time: Duration,
 }
 
 /// A finished block, not durable yet.
@@ -33,13 +31,7 @@ impl Session {
     pub fn begin(layer: &dyn StateLayer, parent: BlockRef) -> Result<Self, StateError> {
         let layer = layer.begin(parent)?;
         let wants_hints = layer.wants_hints();
-        Ok(Self {
-            layer,
-            cache: BlockCache::default(),
-            wants_hints,
-            since_last_root: None,
-            read_time: Duration::ZERO,
-        })
+        Ok(Self { layer, cache: BlockCache::default(), wants_hints, since_last_root: None })
     }
 
     /// Asks for [`Self::state_root_so_far`] to be possible; to be called before the first write.
@@ -50,24 +42,12 @@ impl Session {
 
     /// The account as of now, within the block.
     pub fn account(&mut self, address: &Address) -> Result<Option<Account>, StateError> {
-        if let Some(account) = self.cache.known_account(address) {
-            return Ok(account);
-        }
-        let start = Instant::now();
-        let account = self.cache.account(&mut *self.layer, address);
-        self.read_time += start.elapsed();
-        account
+        self.cache.account(&mut *self.layer, address)
     }
 
     /// A slot as of now, within the block; zero where there is none.
     pub fn slot(&mut self, address: &Address, slot: &U256) -> Result<U256, StateError> {
-        if let Some(value) = self.cache.known_slot(address, slot) {
-            return Ok(value);
-        }
-        let start = Instant::now();
-        let value = self.cache.slot(&mut *self.layer, address, slot);
-        self.read_time += start.elapsed();
-        value
+        self.cache.slot(&mut *self.layer, address, slot)
     }
 
     /// Code by its hash; `None` if nobody ever stored it.
@@ -85,7 +65,7 @@ impl Session {
 
     /// Time spent so far waiting for the layer to read accounts and slots.
     pub const fn read_time(&self) -> Duration {
-        self.read_time
+        self.cache.read_time()
     }
 
     /// Whether hints have any effect on this layer.

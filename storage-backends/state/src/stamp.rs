@@ -84,7 +84,7 @@ pub enum StampError {
 
 impl Stamp {
     /// The format this version reads and writes.
-    pub const FORMAT: u32 = 1;
+    pub const FORMAT: u32 = 2;
 
     /// Reads the stamp of a data directory; `None` if it has none yet.
     pub fn read(dir: &Path) -> Result<Option<Self>, StampError> {

@@ -12,7 +12,7 @@ pub(crate) enum Link {
     /// There is none.
     #[default]
     Empty,
-    /// In the store only.
+    /// In the store only: a branch, or an extension with its branch.
     Stored,
     /// In memory: a leaf.
     Leaf(u32),
@@ -31,7 +31,8 @@ pub(crate) struct Status {
     pub(crate) unhashed: bool,
     /// Its row is missing or out of date.
     pub(crate) unsaved: bool,
-    /// There is a row at the node's path (perhaps out of date, perhaps of a node that was there before).
+    /// There is a row at the node's path (perhaps out of date, perhaps of a node that was there before). Only the root,
+    /// extensions, and branches that follow no extension keep one.
     pub(crate) has_row: bool,
 }
 
@@ -66,8 +67,9 @@ pub(crate) struct Leaf<V> {
 pub(crate) struct Extension {
     /// Never empty.
     pub(crate) prefix: Nibbles,
-    /// Always a branch.
+    /// Always a branch, and in memory.
     pub(crate) child: Link,
+    /// Empty if it is not known.
     pub(crate) child_ref: ChildRef,
     pub(crate) status: Status,
 }
@@ -75,7 +77,7 @@ pub(crate) struct Extension {
 #[derive(Debug)]
 pub(crate) struct Branch {
     pub(crate) children: [Link; 16],
-    /// References to the children; out of date for those in `dirty`.
+    /// References to the children; out of date for those in `dirty`, and empty for leaves that were never hashed.
     pub(crate) refs: [ChildRef; 16],
     /// Children that must be looked at before this node can be hashed or saved.
     pub(crate) dirty: u16,

@@ -3,6 +3,8 @@
 use crate::{
     EMPTY_ROOT, LeafValue, Nibbles, RowSink,
     codec::{self, ChildRef, nibble, path_of, shared_nibbles},
+    keccak::Inputs,
+    row::{self, Child},
 };
 use alloy_primitives::{B256, keccak256};
 
@@ -10,17 +12,22 @@ use alloy_primitives::{B256, keccak256};
 #[derive(Debug)]
 pub struct SortedBuilder<V, S> {
     /// Branches that are not complete, from the root down.
-    open: Vec<OpenBranch>,
+    open: Vec<OpenBranch<V>>,
     last: Option<(B256, Done<V>)>,
     rows: S,
+    inputs: Inputs,
     rlp: Vec<u8>,
+    row: Vec<u8>,
     scratch: Vec<u8>,
 }
 
 #[derive(Debug)]
-struct OpenBranch {
+struct OpenBranch<V> {
     depth: usize,
+    /// References of children that are inner nodes.
     refs: [ChildRef; 16],
+    /// Children that are leaves, in order.
+    leaves: Vec<(B256, V)>,
 }
 
 /// A subtree that is complete but for what its parent decides: at which depth it begins.
@@ -28,13 +35,23 @@ struct OpenBranch {
 #[expect(clippy::large_enum_variant, reason = "a builder holds a single one")]
 enum Done<V> {
     Leaf(V),
-    Branch(OpenBranch),
+    Branch(OpenBranch<V>),
+    /// It hangs in its parent; only the key is still needed.
+    Placed,
 }
 
 impl<V: LeafValue, S: RowSink> SortedBuilder<V, S> {
     /// An empty trie whose rows go to `rows`.
-    pub const fn new(rows: S) -> Self {
-        Self { open: Vec::new(), last: None, rows, rlp: Vec::new(), scratch: Vec::new() }
+    pub fn new(rows: S) -> Self {
+        Self {
+            open: Vec::new(),
+            last: None,
+            rows,
+            inputs: Inputs::default(),
+            rlp: Vec::new(),
+            row: Vec::new(),
+            scratch: Vec::new(),
+        }
     }
 
     /// What the rows go to; a caller may drain it between two leaves.
@@ -61,9 +78,16 @@ impl<V: LeafValue, S: RowSink> SortedBuilder<V, S> {
             self.attach(depth);
             self.pop();
         }
-        let Some((key, done)) = self.last.take() else { return (EMPTY_ROOT, self.rows) };
-        let reference = self.place(&key, &done, 0);
-        let root = reference.as_hash().unwrap_or_else(|| keccak256(&self.rlp));
+        let root = match self.last.take() {
+            None | Some((_, Done::Placed)) => EMPTY_ROOT,
+            Some((key, Done::Leaf(value))) => {
+                row::encode_leaf(&key, &value, &mut self.row);
+                self.rows.put(&Nibbles::new(), &self.row);
+                codec::encode_leaf(&key, 0, &value, &mut self.rlp, &mut self.scratch);
+                keccak256(&self.rlp)
+            }
+            Some((key, Done::Branch(branch))) => self.place(&key, &branch, 0).hash(),
+        };
         (root, self.rows)
     }
 
@@ -74,7 +98,7 @@ impl<V: LeafValue, S: RowSink> SortedBuilder<V, S> {
             self.pop();
         }
         if self.open.last().is_none_or(|branch| branch.depth != depth) {
-            self.open.push(OpenBranch { depth, refs: [ChildRef::EMPTY; 16] });
+            self.open.push(OpenBranch { depth, refs: [ChildRef::EMPTY; 16], leaves: Vec::new() });
         }
         self.attach(depth);
     }
@@ -82,12 +106,22 @@ impl<V: LeafValue, S: RowSink> SortedBuilder<V, S> {
     /// Hangs what is complete into the innermost branch, which is at `depth`.
     fn attach(&mut self, depth: usize) {
         let Some((key, done)) = self.last.take() else { return };
-        let reference = self.place(&key, &done, depth + 1);
-        // Only the key is needed of it from now on: whatever is closed next lies on the same path.
-        if let Some(branch) = self.open.last_mut() {
-            branch.refs[nibble(&key, depth) as usize] = reference;
+        match done {
+            Done::Leaf(value) => {
+                if let Some(branch) = self.open.last_mut() {
+                    branch.leaves.push((key, value));
+                }
+            }
+            Done::Branch(branch) => {
+                let reference = self.place(&key, &branch, depth + 1);
+                if let Some(branch) = self.open.last_mut() {
+                    branch.refs[nibble(&key, depth) as usize] = reference;
+                }
+            }
+            Done::Placed => {}
         }
-        self.last = Some((key, done));
+        // Whatever is closed next lies on the same path.
+        self.last = Some((key, Done::Placed));
     }
 
     /// The innermost branch is complete.
@@ -97,30 +131,44 @@ impl<V: LeafValue, S: RowSink> SortedBuilder<V, S> {
         }
     }
 
-    /// Encodes a complete subtree that begins at nibble `depth` of its keys.
-    fn place(&mut self, key: &B256, done: &Done<V>, depth: usize) -> ChildRef {
-        self.rlp.clear();
-        match done {
-            Done::Leaf(value) => {
-                codec::encode_leaf(key, depth, value, &mut self.rlp, &mut self.scratch);
-                self.put(&path_of(key, depth))
-            }
-            Done::Branch(branch) => {
-                codec::encode_branch(&branch.refs, &mut self.rlp);
-                let reference = self.put(&path_of(key, branch.depth));
-                if branch.depth == depth {
-                    return reference;
+    /// Hashes a complete branch, with the extension that leads to it from nibble `depth`, and writes their row.
+    fn place(&mut self, key: &B256, branch: &OpenBranch<V>, depth: usize) -> ChildRef {
+        let mut refs = branch.refs;
+        let mut leaves: [Option<&(B256, V)>; 16] = [None; 16];
+        self.inputs.clear();
+        for leaf in &branch.leaves {
+            let n = nibble(&leaf.0, branch.depth);
+            leaves[n as usize] = Some(leaf);
+            let scratch = &mut self.scratch;
+            let encode = |rlp: &mut Vec<u8>| {
+                codec::encode_leaf(&leaf.0, branch.depth + 1, &leaf.1, rlp, scratch)
+            };
+            self.inputs.add(u32::from(n), encode, |rlp| match ChildRef::embedded(rlp) {
+                Some(embedded) => {
+                    refs[n as usize] = embedded;
+                    false
                 }
-                let prefix = path_of(key, branch.depth).slice(depth..);
-                self.rlp.clear();
-                codec::encode_extension(&prefix, &reference, &mut self.rlp);
-                self.put(&path_of(key, depth))
-            }
+                None => true,
+            });
         }
-    }
-
-    fn put(&mut self, path: &Nibbles) -> ChildRef {
-        self.rows.put(path, &self.rlp);
-        ChildRef::to(&self.rlp)
+        self.inputs.hash(|n, hash| refs[n as usize] = ChildRef::hashed(hash));
+        self.rlp.clear();
+        codec::encode_branch(&refs.each_ref(), &mut self.rlp);
+        let mut reference = ChildRef::to(&self.rlp);
+        let prefix = path_of(key, branch.depth).slice(depth..);
+        if !prefix.is_empty() {
+            self.rlp.clear();
+            codec::encode_extension(&prefix, &reference, &mut self.rlp);
+            reference = ChildRef::to(&self.rlp);
+        }
+        let child = |n: usize| match leaves[n] {
+            Some((key, value)) => Child::Leaf(key, value),
+            None if refs[n].is_empty() => Child::None,
+            None => Child::Inner(&refs[n]),
+        };
+        self.row.clear();
+        row::encode_branch(&prefix, branch.depth, child, &mut self.row);
+        self.rows.put(&path_of(key, depth), &self.row);
+        reference
     }
 }

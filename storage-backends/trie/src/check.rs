@@ -1,6 +1,6 @@
 //! Scrubbing: the rows of a trie against the trie its leaves make.
 
-use crate::{LeafValue, Nibbles, NodeRow, RowSink, RowSource, Rows, SortedBuilder, TrieError};
+use crate::{LeafValue, Nibbles, RowSink, RowSource, Rows, SortedBuilder, TrieError, row};
 use alloy_primitives::B256;
 use polytrie_kv::Read;
 use std::ops::ControlFlow;
@@ -25,31 +25,38 @@ pub fn check_rows<V: LeafValue>(
     leaf: &mut dyn FnMut(B256, &V) -> Result<(), TrieError>,
 ) -> Result<RowCheck, TrieError> {
     let mut check = RowCheck::default();
+    let mut children = Vec::new();
+    rows.scan(&Nibbles::new(), &mut |path, bytes| {
+        check.rows += 1;
+        if let Err(reason) = row::decode::<V>(&path, bytes, &mut children) {
+            check.problems.push(format!("the row at {path:?} does not decode: {reason}"));
+        }
+        // A damaged store may be damaged everywhere; a hundred sentences are enough.
+        let stop = check.problems.len() >= 100;
+        Ok(if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    if !check.problems.is_empty() {
+        return Ok(check);
+    }
     let mut builder =
         SortedBuilder::new(Compare { rows, expected: 0, problems: Vec::new(), failed: None });
     let mut last = None;
-    rows.scan(&Nibbles::new(), &mut |path, rlp| {
-        check.rows += 1;
-        let node = NodeRow::<V>::decode(rlp).and_then(|node| node.into_leaf(&path));
-        match node {
-            Ok(None) => {}
-            Ok(Some((key, _))) if last.is_some_and(|last| last >= key) => {
-                check.problems.push(format!("the leaf at {path:?} is out of order"));
-            }
-            Ok(Some((key, value))) => {
-                last = Some(key);
-                check.leaves += 1;
-                leaf(key, &value)?;
-                builder.add(key, value);
-            }
-            Err(reason) => {
-                check.problems.push(format!("the node at {path:?} does not decode: {reason}"));
-            }
+    let scanned = rows.leaves::<V>(&B256::ZERO, &mut |key, value| {
+        if last.is_some_and(|last| last >= key) {
+            check.problems.push(format!("the leaf {key} is stored twice, or out of order"));
+        } else {
+            last = Some(key);
+            check.leaves += 1;
+            leaf(key, &value)?;
+            builder.add(key, value);
         }
-        // A damaged store may be damaged everywhere; a hundred sentences are enough.
         let stop = builder.rows().failed.is_some() || check.problems.len() >= 100;
         Ok(if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-    })?;
+    });
+    match scanned {
+        Err(missing @ TrieError::Missing { .. }) => check.problems.push(missing.to_string()),
+        other => other?,
+    }
     let (root, compared) = builder.finish();
     if let Some(error) = compared.failed {
         return Err(error);
@@ -83,15 +90,15 @@ impl RowSink for Compare<'_> {
         self.failed = self.failed.take().or(other.failed);
     }
 
-    fn put(&mut self, path: &Nibbles, rlp: &[u8]) {
+    fn put(&mut self, path: &Nibbles, row: &[u8]) {
         self.expected += 1;
         let mut stored = Vec::new();
         match self.rows.load(path, &mut stored) {
-            Ok(true) if stored == rlp => {}
+            Ok(true) if stored == row => {}
             Ok(true) => {
-                self.problems.push(format!("the node at {path:?} does not match its leaves"))
+                self.problems.push(format!("the row at {path:?} does not match its leaves"))
             }
-            Ok(false) => self.problems.push(format!("the node at {path:?} is missing")),
+            Ok(false) => self.problems.push(format!("the row at {path:?} is missing")),
             Err(error) => self.failed = Some(error),
         }
         self.problems.truncate(100);

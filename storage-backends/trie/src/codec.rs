@@ -16,13 +16,36 @@ impl ChildRef {
 
     /// The reference to a node.
     pub(crate) fn to(rlp: &[u8]) -> Self {
-        if rlp.len() < 32 {
-            let mut bytes = [0; 32];
-            bytes[..rlp.len()].copy_from_slice(rlp);
-            Self { len: rlp.len() as u8, bytes }
-        } else {
-            Self { len: 32, bytes: keccak256(rlp).0 }
-        }
+        Self::embedded(rlp).unwrap_or_else(|| Self::hashed(keccak256(rlp)))
+    }
+
+    /// The reference to a node so short that it stands in its parent.
+    pub(crate) fn embedded(rlp: &[u8]) -> Option<Self> {
+        let mut bytes = [0; 32];
+        bytes.get_mut(..rlp.len()).filter(|_| rlp.len() < 32)?.copy_from_slice(rlp);
+        Some(Self { len: rlp.len() as u8, bytes })
+    }
+
+    /// The reference to any other node.
+    pub(crate) const fn hashed(hash: B256) -> Self {
+        Self { len: 32, bytes: hash.0 }
+    }
+
+    /// Hash, or embedded node.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+
+    /// Reads [`Self::bytes`] back.
+    pub(crate) fn from_bytes(from: &[u8]) -> Option<Self> {
+        let mut bytes = [0; 32];
+        bytes.get_mut(..from.len()).filter(|_| !from.is_empty())?.copy_from_slice(from);
+        Some(Self { len: from.len() as u8, bytes })
+    }
+
+    /// The hash of the node, embedded or not.
+    pub(crate) fn hash(&self) -> B256 {
+        self.as_hash().unwrap_or_else(|| keccak256(self.bytes()))
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
@@ -117,8 +140,8 @@ pub(crate) fn encode_extension(prefix: &Nibbles, child: &ChildRef, out: &mut Vec
     child.encode(out);
 }
 
-pub(crate) fn encode_branch(refs: &[ChildRef; 16], out: &mut Vec<u8>) {
-    let payload_length = refs.iter().map(ChildRef::encoded_len).sum::<usize>() + 1;
+pub(crate) fn encode_branch(refs: &[&ChildRef; 16], out: &mut Vec<u8>) {
+    let payload_length = refs.iter().map(|child| child.encoded_len()).sum::<usize>() + 1;
     Header { list: true, payload_length }.encode(out);
     for child in refs {
         child.encode(out);
@@ -136,30 +159,12 @@ pub(crate) enum Reference {
     Embedded(Vec<u8>),
 }
 
-/// A node as its row holds it.
-#[derive(Debug, Clone)]
-pub struct NodeRow<V>(pub(crate) Node<V>);
-
+/// A node, as a verifier reads it.
 #[derive(Debug, Clone)]
 pub(crate) enum Node<V> {
     Leaf { suffix: Nibbles, value: V },
     Extension { prefix: Nibbles, child: ChildRef },
     Branch { refs: Box<[ChildRef; 16]> },
-}
-
-impl<V: LeafValue> NodeRow<V> {
-    /// Decodes a node; every deviation from the canonical form is an error.
-    pub fn decode(rlp: &[u8]) -> Result<Self, &'static str> {
-        decode_node(rlp).map(Self)
-    }
-
-    /// The key and value of a leaf at `path`; `None` for inner nodes.
-    pub fn into_leaf(self, path: &Nibbles) -> Result<Option<(B256, V)>, &'static str> {
-        match self.0 {
-            Node::Leaf { suffix, value } => Ok(Some((full_key(path, &suffix)?, value))),
-            Node::Extension { .. } | Node::Branch { .. } => Ok(None),
-        }
-    }
 }
 
 pub(crate) fn decode_node<V: LeafValue>(mut rlp: &[u8]) -> Result<Node<V>, &'static str> {

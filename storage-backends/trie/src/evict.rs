@@ -2,10 +2,18 @@
 
 use crate::{
     LeafValue, Trie,
-    arena::{Arena, Link, Status},
+    arena::{Arena, Branch, Extension, Leaf, Link, Status},
 };
 
+/// Bytes of memory by the number of blocks since they were touched last; the last entry has all that is older.
+pub type Ages = [usize; 64];
+
 impl<V: LeafValue> Trie<V> {
+    /// Adds the memory of nodes that [`Self::evict`] could drop to `ages`.
+    pub fn add_ages(&self, ages: &mut Ages) {
+        self.arena.add_ages(self.root, self.now, ages);
+    }
+
     /// Drops from memory what was not touched in the last `keep` blocks. Rows must be up to date, that is,
     /// the last commit written; nodes that changed since then stay.
     pub fn evict(&mut self, keep: u32) {
@@ -26,21 +34,44 @@ impl<V: LeafValue> Trie<V> {
 }
 
 impl<V> Arena<V> {
+    fn add_ages(&self, link: Link, now: u32, ages: &mut Ages) {
+        let (bytes, status, children) = match link {
+            Link::Empty | Link::Stored => return,
+            Link::Leaf(id) => (size_of::<Option<Leaf<V>>>(), self.leaves.get(id).status, &[][..]),
+            Link::Extension(id) => {
+                let extension = self.extensions.get(id);
+                let bytes = size_of::<Option<Extension>>();
+                (bytes, extension.status, std::slice::from_ref(&extension.child))
+            }
+            Link::Branch(id) => {
+                let branch = self.branches.get(id);
+                (size_of::<Option<Branch>>(), branch.status, &branch.children[..])
+            }
+        };
+        let age = now.wrapping_sub(status.touched) as usize;
+        let mut bytes = bytes;
+        for child in children {
+            match child {
+                // Leaves stay as long as their branch.
+                Link::Leaf(_) => bytes += size_of::<Option<Leaf<V>>>(),
+                other => self.add_ages(*other, now, ages),
+            }
+        }
+        ages[age.min(ages.len() - 1)] += bytes;
+    }
+
     fn evict_below(&mut self, link: Link, old: &impl Fn(Status) -> bool) {
         match link {
             Link::Empty | Link::Stored | Link::Leaf(_) => {}
-            Link::Extension(id) => {
-                let child = self.extensions.get(id).child;
-                if self.status(child).is_some_and(old) {
-                    self.drop_subtree(child);
-                    self.extensions.get_mut(id).child = Link::Stored;
-                } else {
-                    self.evict_below(child, old);
-                }
-            }
+            // One row holds both, so they come and go together.
+            Link::Extension(id) => self.evict_below(self.extensions.get(id).child, old),
             Link::Branch(id) => {
                 for nibble in 0..16 {
                     let child = self.branches.get(id).children[nibble];
+                    if matches!(child, Link::Empty | Link::Stored | Link::Leaf(_)) {
+                        // Leaves are in their branch's row.
+                        continue;
+                    }
                     if self.status(child).is_some_and(old) {
                         self.drop_subtree(child);
                         self.branches.get_mut(id).children[nibble] = Link::Stored;

@@ -24,12 +24,12 @@ impl<V: LeafValue> Trie<V> {
                     return Ok((leaf.key == *key).then_some(&leaf.value));
                 }
                 Link::Extension(id) => {
-                    let prefix = self.arena.extensions.get(id).prefix;
-                    let end = depth + prefix.len();
-                    if path_of(key, end).slice(depth..) != prefix {
+                    let extension = self.arena.extensions.get(id);
+                    let end = depth + extension.prefix.len();
+                    if path_of(key, end).slice(depth..) != extension.prefix {
                         return Ok(None);
                     }
-                    link = self.extension_child(id, || path_of(key, end), rows)?;
+                    link = extension.child;
                     depth = end;
                 }
                 Link::Branch(id) => {

@@ -1,28 +1,32 @@
-//! Hashing: every node that changed is encoded once, children first; the same bytes are hashed and written.
+//! Hashing: every node that changed is encoded and hashed once, the deepest level first.
 //!
-//! The walk only reads the arena, so subtrees go to several threads without locks. What it finds (references
-//! for parents, rows for the store) is collected on the side and put in place afterwards.
+//! The nodes of a level do not depend on each other, so they are hashed together (see `keccak`). The walk only reads
+//! the arena, so large subtrees go to several threads without locks; what it finds (references for parents, rows for
+//! the store) is collected on the side and put in place afterwards.
 
 use crate::{
     EMPTY_ROOT, LeafValue, Nibbles, RowSink, Trie,
     arena::{Arena, Branch, Link, Status},
     codec::{self, ChildRef},
+    keccak::Inputs,
+    row::{self, Child},
 };
-use alloy_primitives::B256;
 use rayon::prelude::*;
 
-/// Fewer changes than this are hashed on the calling thread: handing a task to another one costs as much as
-/// hashing about ten nodes.
-const PARALLEL_FROM: usize = 128;
+/// Fewer changes than this are hashed on the calling thread: another one that is busy with something else (the
+/// senders of the next blocks) would be waited for longer than the work takes.
+const PARALLEL_FROM: usize = 2_048;
+/// Nodes that are encoded before they are hashed: few enough for their bytes to stay in the processor's cache.
+const PORTION: usize = 1_024;
 
 impl<V: LeafValue> Trie<V> {
     /// The root as of now. Nothing is written.
-    pub fn root(&mut self) -> B256 {
+    pub fn root(&mut self) -> alloy_primitives::B256 {
         self.hash(None::<Nowhere>).0
     }
 
     /// The root as of now; what changed since the last commit goes to `rows`.
-    pub fn commit<S: RowSink>(&mut self, mut rows: S) -> (B256, S) {
+    pub fn commit<S: RowSink>(&mut self, mut rows: S) -> (alloy_primitives::B256, S) {
         if self.cleared {
             rows.delete_all();
             self.cleared = false;
@@ -35,213 +39,313 @@ impl<V: LeafValue> Trie<V> {
         (root, rows.expect("the sink comes back"))
     }
 
-    fn hash<S: RowSink>(&mut self, sink: Option<S>) -> (B256, Option<S>) {
+    fn hash<S: RowSink>(&mut self, sink: Option<S>) -> (alloy_primitives::B256, Option<S>) {
         let save = sink.is_some();
         match self.arena.status(self.root) {
             Some(status) if needs_visit(status, save) => {}
             _ => return (self.root_hash, sink),
         }
-        let mut out = Output::new(sink);
-        let parallel = self.changes >= PARALLEL_FROM;
-        let reference = self.arena.visit(self.root, Nibbles::new(), parallel, &mut out);
-        self.root_hash = Self::hash_of(&reference, &out.rlp);
-        for update in &out.updates {
-            self.arena.put_in_place(update, save);
-        }
-        if let Some(status) = self.arena.status_mut(self.root) {
-            settle(status, save);
-        }
+        let root = Visit::new(self.root, Nibbles::new(), Link::Empty, 0);
+        let mut out = Output { sink, ..Output::default() };
+        self.root_hash = if self.changes >= PARALLEL_FROM {
+            let (top, children, subtrees) = self.arena.hash_in_parallel(root, &mut out);
+            self.arena.put_in_place(&top, &children, save);
+            for levels in subtrees {
+                self.arena.put_all_in_place(&levels, save);
+            }
+            top[0].reference.hash()
+        } else {
+            let levels = self.arena.hash_levels(vec![root], &mut out);
+            self.arena.put_all_in_place(&levels, save);
+            levels[0][0].reference.hash()
+        };
         debug_assert!(self.root != Link::Empty || self.root_hash == EMPTY_ROOT);
         (self.root_hash, out.sink)
     }
 }
 
-/// A reference that a parent has to take over.
-#[derive(Debug)]
-struct Update {
+/// A node that is encoded and hashed.
+#[derive(Debug, Clone)]
+struct Visit {
+    link: Link,
+    path: Nibbles,
     parent: Link,
+    /// Which child of its parent it is.
     nibble: u8,
-    child: Link,
+    /// Its children among the visits of the next level.
+    first: u32,
+    count: u32,
+    /// It is a leaf whose row goes.
+    had_row: bool,
     reference: ChildRef,
 }
 
-/// What one thread collects.
+impl Visit {
+    const fn new(link: Link, path: Nibbles, parent: Link, nibble: u8) -> Self {
+        Self {
+            link,
+            path,
+            parent,
+            nibble,
+            first: 0,
+            count: 0,
+            had_row: false,
+            reference: ChildRef::EMPTY,
+        }
+    }
+}
+
+/// What one thread writes, and its buffers.
+#[derive(Debug)]
 struct Output<S> {
     sink: Option<S>,
-    updates: Vec<Update>,
-    /// The node encoded last.
-    rlp: Vec<u8>,
+    inputs: Inputs,
+    row: Vec<u8>,
     scratch: Vec<u8>,
 }
 
-impl<S: RowSink> Output<S> {
-    fn new(sink: Option<S>) -> Self {
-        Self { sink, updates: Vec::new(), rlp: Vec::with_capacity(600), scratch: Vec::new() }
-    }
-
-    fn finish(&mut self, path: &Nibbles) -> ChildRef {
-        if let Some(sink) = &mut self.sink {
-            sink.put(path, &self.rlp);
-        }
-        ChildRef::to(&self.rlp)
-    }
-
-    fn join(&mut self, other: Self) {
-        if let (Some(mine), Some(theirs)) = (&mut self.sink, other.sink) {
-            mine.join(theirs);
-        }
-        self.updates.extend(other.updates);
+impl<S> Default for Output<S> {
+    fn default() -> Self {
+        Self { sink: None, inputs: Inputs::default(), row: Vec::new(), scratch: Vec::new() }
     }
 }
 
 impl<V: LeafValue> Arena<V> {
-    /// Encodes the node and everything below it that changed.
-    fn visit<S: RowSink>(
+    /// As [`Self::hash_levels`], with the children of the root on several threads: returns the root, its children, and
+    /// the levels below each of these, itself included.
+    fn hash_in_parallel<S: RowSink>(
         &self,
-        link: Link,
-        path: Nibbles,
-        parallel: bool,
+        root: Visit,
         out: &mut Output<S>,
-    ) -> ChildRef {
-        match link {
+    ) -> (Vec<Visit>, Vec<Visit>, Vec<Vec<Vec<Visit>>>) {
+        let mut top = vec![root];
+        let children = self.expand(&mut top, out.sink.is_some());
+        let sinks: Vec<Option<S>> =
+            children.iter().map(|_| out.sink.as_ref().map(S::split)).collect();
+        let done: Vec<(Vec<Vec<Visit>>, Option<S>)> = children
+            .into_par_iter()
+            .zip(sinks)
+            .map(|(child, sink)| {
+                let mut own = Output { sink, ..Output::default() };
+                (self.hash_levels(vec![child], &mut own), own.sink)
+            })
+            .collect();
+        let children: Vec<Visit> = done.iter().map(|(levels, _)| levels[0][0].clone()).collect();
+        self.hash_level(&mut top, &children, out);
+        let mut subtrees = Vec::with_capacity(done.len());
+        for (levels, sink) in done {
+            if let (Some(mine), Some(theirs)) = (&mut out.sink, sink) {
+                mine.join(theirs);
+            }
+            subtrees.push(levels);
+        }
+        (top, children, subtrees)
+    }
+
+    /// Hashes the nodes given and everything below them that changed; returns all of them, level by level.
+    fn hash_levels<S: RowSink>(&self, level: Vec<Visit>, out: &mut Output<S>) -> Vec<Vec<Visit>> {
+        let save = out.sink.is_some();
+        let mut levels = vec![level];
+        while let Some(level) = levels.last_mut() {
+            let below = self.expand(level, save);
+            if below.is_empty() {
+                break;
+            }
+            levels.push(below);
+        }
+        for depth in (0..levels.len()).rev() {
+            let (upper, below) = levels.split_at_mut(depth + 1);
+            let below = below.first().map_or(&[][..], Vec::as_slice);
+            self.hash_level(&mut upper[depth], below, out);
+        }
+        levels
+    }
+
+    /// The children of a level that must be visited, in order.
+    fn expand(&self, level: &mut [Visit], save: bool) -> Vec<Visit> {
+        let mut below = Vec::new();
+        for visit in level {
+            visit.first = below.len() as u32;
+            match visit.link {
+                Link::Empty | Link::Stored | Link::Leaf(_) => {}
+                Link::Extension(id) => {
+                    let extension = self.extensions.get(id);
+                    // The row of an extension is that of its branch.
+                    let stale =
+                        extension.child_ref.is_empty() || (save && extension.status.unsaved);
+                    if stale || self.must_visit(extension.child, save) {
+                        let path = visit.path.join(&extension.prefix);
+                        below.push(Visit::new(extension.child, path, visit.link, 0));
+                    }
+                }
+                Link::Branch(id) => {
+                    let branch = self.branches.get(id);
+                    for (nibble, child) in (0u8..).zip(branch.children) {
+                        let is_leaf = matches!(child, Link::Leaf(_));
+                        // Of a leaf the branch knows enough; looking at it would be one more way through memory.
+                        let stale = branch.dirty & (1 << nibble) != 0
+                            && ((save && is_leaf) || self.must_visit(child, save));
+                        // Leaves come without their hashes from the store.
+                        if stale || (is_leaf && branch.refs[nibble as usize].is_empty()) {
+                            let mut path = visit.path;
+                            path.push(nibble);
+                            below.push(Visit::new(child, path, visit.link, nibble));
+                        }
+                    }
+                }
+            }
+            visit.count = below.len() as u32 - visit.first;
+        }
+        below
+    }
+
+    fn must_visit(&self, link: Link, save: bool) -> bool {
+        self.status(link).is_some_and(|status| needs_visit(status, save))
+    }
+
+    fn hash_level<S: RowSink>(&self, level: &mut [Visit], below: &[Visit], out: &mut Output<S>) {
+        for portion in level.chunks_mut(PORTION) {
+            out.inputs.clear();
+            for (i, visit) in portion.iter_mut().enumerate() {
+                let children = &below[visit.first as usize..][..visit.count as usize];
+                self.encode(i as u32, visit, children, out);
+            }
+            out.inputs.hash(|i, hash| portion[i as usize].reference = ChildRef::hashed(hash));
+        }
+    }
+
+    /// Encodes a node, whose children have been visited if they had to be, and writes its row.
+    fn encode<S: RowSink>(
+        &self,
+        tag: u32,
+        visit: &mut Visit,
+        children: &[Visit],
+        out: &mut Output<S>,
+    ) {
+        let Output { sink, inputs, row, scratch } = out;
+        let reference = &mut visit.reference;
+        let mut keep = |rlp: &[u8]| match ChildRef::embedded(rlp) {
+            Some(embedded) => {
+                *reference = embedded;
+                false
+            }
+            None => true,
+        };
+        row.clear();
+        match visit.link {
             Link::Empty | Link::Stored => unreachable!("only changed nodes are visited"),
             Link::Leaf(id) => {
                 let leaf = self.leaves.get(id);
-                out.rlp.clear();
-                codec::encode_leaf(
-                    &leaf.key,
-                    path.len(),
-                    &leaf.value,
-                    &mut out.rlp,
-                    &mut out.scratch,
+                let depth = visit.path.len();
+                inputs.add(
+                    tag,
+                    |rlp| codec::encode_leaf(&leaf.key, depth, &leaf.value, rlp, scratch),
+                    &mut keep,
                 );
+                if let Some(sink) = sink {
+                    if depth == 0 {
+                        row::encode_leaf(&leaf.key, &leaf.value, row);
+                        sink.put(&visit.path, row);
+                    } else if leaf.status.has_row {
+                        sink.delete(&visit.path);
+                        visit.had_row = true;
+                    }
+                }
             }
             Link::Extension(id) => {
                 let extension = self.extensions.get(id);
-                let mut child_ref = extension.child_ref;
-                let child_changed = self
-                    .status(extension.child)
-                    .is_some_and(|status| needs_visit(status, out.sink.is_some()));
-                if child_changed || child_ref.is_empty() {
-                    let child_path = path.join(&extension.prefix);
-                    child_ref = self.visit(extension.child, child_path, parallel, out);
-                    let child = extension.child;
-                    out.updates.push(Update {
-                        parent: link,
-                        nibble: 0,
-                        child,
-                        reference: child_ref,
-                    });
-                }
-                out.rlp.clear();
-                codec::encode_extension(&extension.prefix, &child_ref, &mut out.rlp);
+                let child = children.first().map_or(&extension.child_ref, |child| &child.reference);
+                inputs.add(
+                    tag,
+                    |rlp| codec::encode_extension(&extension.prefix, child, rlp),
+                    &mut keep,
+                );
             }
             Link::Branch(id) => {
                 let branch = self.branches.get(id);
-                let refs = if parallel && branch.dirty.count_ones() > 1 {
-                    self.visit_children_in_parallel(link, branch, path, out)
-                } else {
-                    self.visit_children(link, branch, path, out)
-                };
-                out.rlp.clear();
-                codec::encode_branch(&refs, &mut out.rlp);
-            }
-        }
-        out.finish(&path)
-    }
-
-    fn visit_children<S: RowSink>(
-        &self,
-        link: Link,
-        branch: &Branch,
-        path: Nibbles,
-        out: &mut Output<S>,
-    ) -> [ChildRef; 16] {
-        let mut refs = branch.refs;
-        for nibble in self.changed_children(branch, out.sink.is_some()) {
-            let child = branch.children[nibble as usize];
-            let mut child_path = path;
-            child_path.push(nibble);
-            let reference = self.visit(child, child_path, false, out);
-            refs[nibble as usize] = reference;
-            out.updates.push(Update { parent: link, nibble, child, reference });
-        }
-        refs
-    }
-
-    fn visit_children_in_parallel<S: RowSink>(
-        &self,
-        link: Link,
-        branch: &Branch,
-        path: Nibbles,
-        out: &mut Output<S>,
-    ) -> [ChildRef; 16] {
-        let mut refs = branch.refs;
-        let changed: Vec<u8> = self.changed_children(branch, out.sink.is_some()).collect();
-        let sinks: Vec<Option<S>> =
-            changed.iter().map(|_| out.sink.as_ref().map(S::split)).collect();
-        let done: Vec<(u8, ChildRef, Output<S>)> = changed
-            .into_par_iter()
-            .zip(sinks)
-            .map(|(nibble, sink)| {
-                let mut own = Output::new(sink);
-                let mut child_path = path;
-                child_path.push(nibble);
-                let child = branch.children[nibble as usize];
-                let reference = self.visit(child, child_path, false, &mut own);
-                own.updates.push(Update { parent: link, nibble, child, reference });
-                (nibble, reference, own)
-            })
-            .collect();
-        for (nibble, reference, own) in done {
-            refs[nibble as usize] = reference;
-            out.join(own);
-        }
-        refs
-    }
-
-    /// The children of a branch whose reference or row is out of date.
-    fn changed_children<'a>(
-        &'a self,
-        branch: &'a Branch,
-        save: bool,
-    ) -> impl Iterator<Item = u8> + 'a {
-        (0u8..16).filter(move |n| {
-            branch.dirty & (1 << n) != 0
-                && self
-                    .status(branch.children[*n as usize])
-                    .is_some_and(|status| needs_visit(status, save))
-        })
-    }
-
-    fn put_in_place(&mut self, update: &Update, saved: bool) {
-        match update.parent {
-            Link::Branch(id) => {
-                let branch = self.branches.get_mut(id);
-                branch.refs[update.nibble as usize] = update.reference;
-                if saved {
-                    branch.dirty &= !(1 << update.nibble);
+                let mut refs: [&ChildRef; 16] = branch.refs.each_ref();
+                for child in children {
+                    refs[child.nibble as usize] = &child.reference;
+                }
+                inputs.add(tag, |rlp| codec::encode_branch(&refs, rlp), &mut keep);
+                if let Some(sink) = sink {
+                    let prefix = match visit.parent {
+                        Link::Extension(id) => self.extensions.get(id).prefix,
+                        _ => Nibbles::new(),
+                    };
+                    self.encode_row(branch, &refs, &prefix, visit.path.len(), row);
+                    let start = visit.path.len() - prefix.len();
+                    sink.put(&visit.path.slice(..start), row);
                 }
             }
-            Link::Extension(id) => self.extensions.get_mut(id).child_ref = update.reference,
-            Link::Empty | Link::Stored | Link::Leaf(_) => {}
         }
-        if let Some(status) = self.status_mut(update.child) {
-            settle(status, saved);
+    }
+
+    fn encode_row(
+        &self,
+        branch: &Branch,
+        refs: &[&ChildRef; 16],
+        prefix: &Nibbles,
+        depth: usize,
+        out: &mut Vec<u8>,
+    ) {
+        let child = |n: usize| match branch.children[n] {
+            Link::Empty => Child::None,
+            Link::Leaf(id) => {
+                let leaf = self.leaves.get(id);
+                Child::Leaf(&leaf.key, &leaf.value)
+            }
+            Link::Stored | Link::Extension(_) | Link::Branch(_) => Child::Inner(refs[n]),
+        };
+        row::encode_branch(prefix, depth, child, out);
+    }
+
+    fn put_all_in_place(&mut self, levels: &[Vec<Visit>], saved: bool) {
+        for (depth, level) in levels.iter().enumerate() {
+            let below = levels.get(depth + 1).map_or(&[][..], Vec::as_slice);
+            self.put_in_place(level, below, saved);
+        }
+    }
+
+    /// Gives the nodes of a level the references of their children, and notes what is up to date.
+    fn put_in_place(&mut self, level: &[Visit], below: &[Visit], saved: bool) {
+        for visit in level {
+            let children = &below[visit.first as usize..][..visit.count as usize];
+            let is_root = matches!(visit.parent, Link::Empty);
+            let (status, has_row) = match visit.link {
+                Link::Empty | Link::Stored => continue,
+                // Whether a leaf below a branch is saved is known from the branch.
+                Link::Leaf(_) if saved && !is_root && !visit.had_row => continue,
+                Link::Leaf(id) => (&mut self.leaves.get_mut(id).status, is_root),
+                Link::Extension(id) => {
+                    let extension = self.extensions.get_mut(id);
+                    for child in children {
+                        extension.child_ref = child.reference;
+                    }
+                    (&mut extension.status, true)
+                }
+                Link::Branch(id) => {
+                    let branch = self.branches.get_mut(id);
+                    for child in children {
+                        branch.refs[child.nibble as usize] = child.reference;
+                        if saved {
+                            branch.dirty &= !(1 << child.nibble);
+                        }
+                    }
+                    (&mut branch.status, !matches!(visit.parent, Link::Extension(_)))
+                }
+            };
+            status.unhashed = false;
+            if saved {
+                status.unsaved = false;
+                status.has_row = has_row;
+            }
         }
     }
 }
 
 const fn needs_visit(status: Status, save: bool) -> bool {
     status.unhashed || (save && status.unsaved)
-}
-
-const fn settle(status: &mut Status, saved: bool) {
-    status.unhashed = false;
-    if saved {
-        status.unsaved = false;
-        status.has_row = true;
-    }
 }
 
 /// A sink for those who only want the root.

@@ -1,10 +1,10 @@
 //! The Merkle Patricia trie engine the layers of polytrie share.
 //!
 //! A [`Trie`] keeps the part of one trie that was touched lately in an arena and loads the rest on demand
-//! from **path-keyed rows**: one row a node, its key the nibble path to it, its value the node's RLP (see
-//! [`rows`]). One sorted batch of changes a block goes through the structure once ([`Trie::update`]); then
-//! every node that changed is encoded and hashed exactly once, and those same bytes are the row that is
-//! written ([`Trie::commit`]). Large batches are hashed in parallel.
+//! from **path-keyed rows**: one row a branch, with its leaves (see [`rows`]). One sorted batch of changes a
+//! block goes through the structure once ([`Trie::update`]); then every node that changed is encoded and hashed
+//! exactly once, level by level and eight at a time, and every branch that changed is written as one row
+//! ([`Trie::commit`]). Large batches are hashed in parallel.
 //!
 //! The engine knows accounts and slots as leaf values only; it knows no layer.
 
@@ -16,7 +16,9 @@ mod error;
 mod evict;
 mod get;
 mod hash;
+mod keccak;
 mod proof;
+mod row;
 pub mod rows;
 mod trie;
 mod update;
@@ -27,10 +29,11 @@ mod tests;
 
 pub use build::SortedBuilder;
 pub use check::{RowCheck, check_rows};
-pub use codec::NodeRow;
 pub use error::TrieError;
+pub use evict::Ages;
 pub use proof::{
-    AccountProof, EMPTY_CODE_HASH, SlotProof, leaf_on_path, prove_key, verify_account_proof,
+    AccountProof, EMPTY_CODE_HASH, SlotProof, leaf_on_path, prove_key, stored_root,
+    verify_account_proof,
 };
 pub use rows::{RowSink, RowSource, Rows};
 pub use trie::{EMPTY_ROOT, Trie};

@@ -1,15 +1,19 @@
-//! Where nodes are stored: one row a node, keyed by its path.
+//! Where nodes are stored: one row a branch, keyed by its path.
 //!
 //! ```text
-//! AccountTrie   path, one byte a nibble                       → RLP of the node
-//! StorageTrie   keccak(address) ‖ path, one byte a nibble     → RLP of the node
+//! AccountTrie   path, one byte a nibble                       → the branch, its extension, its leaves
+//! StorageTrie   keccak(address) ‖ path, one byte a nibble     → the same
 //! ```
 //!
-//! Every node has a row of its own, also one that is so short that its parent embeds it. In key order a
-//! node comes before the nodes below it, the leaves come in order of their hashed keys, and everything that
-//! belongs to one account is one range. A node is overwritten in place, so nothing is left to collect.
+//! A branch has its row at the path at which the extension before it begins, or at its own; the row holds
+//! the leaves too. In key order a row comes before those below it, and everything that belongs to one account
+//! is one range. A row is overwritten in place, so nothing is left to collect.
 
-use crate::{LeafValue, Nibbles, NodeRow, TrieError, leaf_on_path};
+use crate::{
+    LeafValue, Nibbles, TrieError,
+    codec::{self, path_of},
+    row::{self, Row, RowChild},
+};
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, KeyRange, KvError, Read, Table, prefix_end};
 use std::ops::ControlFlow;
@@ -30,7 +34,7 @@ pub trait RowSink: Send + Sized {
     /// Takes over what another thread collected.
     fn join(&mut self, other: Self);
     /// Sets the row at `path`.
-    fn put(&mut self, path: &Nibbles, rlp: &[u8]);
+    fn put(&mut self, path: &Nibbles, row: &[u8]);
     /// Removes the row at `path`.
     fn delete(&mut self, path: &Nibbles);
     /// Removes all rows of the trie.
@@ -87,24 +91,74 @@ impl Rows<&dyn Read> {
         from: &B256,
         visit: &mut dyn FnMut(B256, V) -> Result<ControlFlow<()>, TrieError>,
     ) -> Result<(), TrieError> {
-        // The leaf on the way to `from` stands at a shorter path, which sorts before it; every other leaf
-        // that is not before `from` sorts after it.
-        if let Some((key, value)) = leaf_on_path::<V>(from, self)?
-            && key >= *from
-            && visit(key, value)?.is_break()
-        {
-            return Ok(());
+        // Leaves of the rows seen that come after rows not seen yet; smallest last.
+        let mut waiting: Vec<(B256, V)> = Vec::new();
+        // Rows on the way to `from` sort before it, every other row with leaves after `from` sorts after it.
+        let mut depth = Some(0);
+        while let Some(at) = depth {
+            let path = path_of(from, at);
+            depth = self.load_row(&path, from, &mut waiting)?;
         }
-        self.scan(&Nibbles::unpack_array(&from.0), &mut |path, rlp| {
-            let leaf = NodeRow::<V>::decode(rlp)
-                .and_then(|node| node.into_leaf(&path))
-                .map_err(|reason| TrieError::Malformed { path, reason })?;
-            match leaf {
-                // A leaf at the full path was visited above.
-                Some((key, value)) if path.len() < 64 || key != *from => visit(key, value),
-                _ => Ok(ControlFlow::Continue(())),
+        let mut children = Vec::new();
+        let mut ended = false;
+        self.scan(&Nibbles::unpack_array(&from.0), &mut |path, bytes| {
+            let mut first = [0; 32];
+            path.pack_to(&mut first);
+            while waiting.last().is_some_and(|(key, _)| key.0 < first) {
+                if let Some((key, value)) = waiting.pop()
+                    && visit(key, value)?.is_break()
+                {
+                    ended = true;
+                    return Ok(ControlFlow::Break(()));
+                }
             }
-        })
+            let row = row::decode::<V>(&path, bytes, &mut children);
+            match row.map_err(|reason| TrieError::Malformed { path, reason })? {
+                Row::Leaf(..) => {}
+                Row::Branch { .. } => add(&mut waiting, from, &mut children),
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        while !ended && let Some((key, value)) = waiting.pop() {
+            ended = visit(key, value)?.is_break();
+        }
+        Ok(())
+    }
+
+    /// Adds the leaves of the row at `path` that are not before `from`. Returns the depth of the next row on the way to
+    /// `from`, if there is one.
+    fn load_row<V: LeafValue>(
+        &self,
+        path: &Nibbles,
+        from: &B256,
+        waiting: &mut Vec<(B256, V)>,
+    ) -> Result<Option<usize>, TrieError> {
+        let (mut bytes, mut children) = (Vec::new(), Vec::new());
+        if !self.load(path, &mut bytes)? {
+            return if path.is_empty() {
+                Ok(None)
+            } else {
+                Err(TrieError::Missing { path: *path })
+            };
+        }
+        let row = row::decode::<V>(path, &bytes, &mut children);
+        match row.map_err(|reason| TrieError::Malformed { path: *path, reason })? {
+            Row::Leaf(key, value) => {
+                waiting.extend((key >= *from).then_some((key, value)));
+                Ok(None)
+            }
+            Row::Branch { prefix } => {
+                let end = path.len() + prefix.len();
+                let follows = path_of(from, end) == path.join(&prefix);
+                let n = codec::nibble(from, end);
+                let inner = |(nibble, child): &(u8, RowChild<V>)| {
+                    *nibble == n && matches!(child, RowChild::Inner(_))
+                };
+                let next = (follows && children.iter().any(inner)).then_some(end + 1);
+                add(waiting, from, &mut children);
+                Ok(next)
+            }
+        }
     }
 
     /// Visits the rows of the trie in key order, beginning at `from`.
@@ -124,6 +178,18 @@ impl Rows<&dyn Read> {
         })?;
         failed.map_or(Ok(()), Err)
     }
+}
+
+/// Adds the leaves among `children` that are not before `from` to those that wait.
+fn add<V>(waiting: &mut Vec<(B256, V)>, from: &B256, children: &mut Vec<(u8, RowChild<V>)>) {
+    for (_, child) in children.drain(..).rev() {
+        if let RowChild::Leaf(key, value) = child
+            && key >= *from
+        {
+            waiting.push((key, value));
+        }
+    }
+    waiting.sort_unstable_by(|a, b| b.0.cmp(&a.0));
 }
 
 /// Reads the path of a row from the part of its key after the owner.
@@ -148,13 +214,13 @@ impl RowSink for Rows<Batch> {
     }
 
     fn join(&mut self, other: Self) {
-        self.inner.append(&other.inner);
+        self.inner.absorb(other.inner);
     }
 
-    fn put(&mut self, path: &Nibbles, rlp: &[u8]) {
+    fn put(&mut self, path: &Nibbles, row: &[u8]) {
         let mut buffer = [0; 96];
         let len = self.key(path, &mut buffer);
-        self.inner.put(self.table, &buffer[..len], rlp);
+        self.inner.put(self.table, &buffer[..len], row);
     }
 
     fn delete(&mut self, path: &Nibbles) {

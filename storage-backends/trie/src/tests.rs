@@ -197,8 +197,11 @@ proptest! {
 
     #[test]
     fn decoding_any_bytes_is_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
-        let _ = crate::NodeRow::<SlotValue>::decode(&bytes);
-        let _ = crate::NodeRow::<crate::AccountLeaf>::decode(&bytes);
+        let root = Nibbles::new();
+        let _ = crate::row::decode::<SlotValue>(&root, &bytes, &mut Vec::new());
+        let _ = crate::row::decode::<crate::AccountLeaf>(&root, &bytes, &mut Vec::new());
+        let _ = crate::codec::decode_node::<SlotValue>(&bytes);
+        let _ = crate::codec::decode_node::<crate::AccountLeaf>(&bytes);
     }
 }
 

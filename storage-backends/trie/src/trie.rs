@@ -3,7 +3,8 @@
 use crate::{
     LeafValue, Nibbles, RowSource, TrieError,
     arena::{Arena, Branch, Extension, Leaf, Link, Status},
-    codec::{self, ChildRef, Node},
+    codec::ChildRef,
+    row::{self, Row, RowChild},
 };
 use alloy_primitives::{B256, b256};
 
@@ -31,6 +32,8 @@ pub struct Trie<V> {
     pub(crate) changes: usize,
     /// Buffer for rows read.
     pub(crate) buffer: Vec<u8>,
+    /// Buffer for the children of a branch read.
+    children: Vec<(u8, RowChild<V>)>,
 }
 
 impl<V: LeafValue> Trie<V> {
@@ -45,6 +48,7 @@ impl<V: LeafValue> Trie<V> {
             cleared: false,
             changes: 0,
             buffer: Vec::new(),
+            children: Vec::new(),
         }
     }
 
@@ -102,34 +106,37 @@ impl<V: LeafValue> Trie<V> {
         if !rows.load(path, &mut self.buffer)? {
             return Err(TrieError::Missing { path: *path });
         }
-        let malformed = |reason| TrieError::Malformed { path: *path, reason };
+        let row = row::decode(path, &self.buffer, &mut self.children)
+            .map_err(|reason| TrieError::Malformed { path: *path, reason })?;
         let status = Status::loaded(self.now);
-        Ok(match codec::decode_node::<V>(&self.buffer).map_err(malformed)? {
-            Node::Leaf { suffix, value } => {
-                let key = codec::full_key(path, &suffix).map_err(malformed)?;
-                Link::Leaf(self.arena.leaves.add(Leaf { key, value, status }))
+        let prefix = match row {
+            Row::Leaf(key, value) => {
+                return Ok(Link::Leaf(self.arena.leaves.add(Leaf { key, value, status })));
             }
-            Node::Extension { prefix, child } => {
-                if path.len() + prefix.len() >= 64 {
-                    return Err(malformed("an extension that leads beyond the keys"));
+            Row::Branch { prefix } => prefix,
+        };
+        let within = Status { has_row: false, ..status };
+        let mut branch = Branch::new(if prefix.is_empty() { status } else { within });
+        for (nibble, child) in self.children.drain(..) {
+            let n = usize::from(nibble);
+            match child {
+                RowChild::Leaf(key, value) => {
+                    let leaf = Leaf { key, value, status: within };
+                    branch.children[n] = Link::Leaf(self.arena.leaves.add(leaf));
                 }
-                let extension = Extension { prefix, child: Link::Stored, child_ref: child, status };
-                Link::Extension(self.arena.extensions.add(extension))
+                RowChild::Inner(reference) => {
+                    branch.children[n] = Link::Stored;
+                    branch.refs[n] = reference;
+                }
             }
-            Node::Branch { refs } => {
-                if path.len() >= 64 {
-                    return Err(malformed("a branch below the keys"));
-                }
-                let mut children = [Link::Empty; 16];
-                for (child, reference) in children.iter_mut().zip(refs.iter()) {
-                    if !reference.is_empty() {
-                        *child = Link::Stored;
-                    }
-                }
-                let branch = Branch { children, refs: *refs, dirty: 0, status };
-                Link::Branch(self.arena.branches.add(branch))
-            }
-        })
+        }
+        let child = Link::Branch(self.arena.branches.add(branch));
+        if prefix.is_empty() {
+            return Ok(child);
+        }
+        // Its reference is made when it is needed; the row holds the branch itself.
+        let extension = Extension { prefix, child, child_ref: ChildRef::EMPTY, status };
+        Ok(Link::Extension(self.arena.extensions.add(extension)))
     }
 
     /// The child of a branch, loaded.
@@ -147,32 +154,5 @@ impl<V: LeafValue> Trie<V> {
         let child = self.load(&path(), rows)?;
         self.arena.branches.get_mut(branch).children[nibble as usize] = child;
         Ok(child)
-    }
-
-    /// The child of an extension, loaded; it is a branch in every well-formed trie.
-    pub(crate) fn extension_child(
-        &mut self,
-        extension: u32,
-        path: impl FnOnce() -> Nibbles,
-        rows: &impl RowSource,
-    ) -> Result<Link, TrieError> {
-        let child = self.arena.extensions.get(extension).child;
-        if child != Link::Stored {
-            return Ok(child);
-        }
-        let path = path();
-        let child = self.load(&path, rows)?;
-        if !matches!(child, Link::Branch(_)) {
-            return Err(TrieError::Malformed {
-                path,
-                reason: "an extension must lead to a branch",
-            });
-        }
-        self.arena.extensions.get_mut(extension).child = child;
-        Ok(child)
-    }
-
-    pub(crate) fn hash_of(reference: &ChildRef, rlp: &[u8]) -> B256 {
-        reference.as_hash().unwrap_or_else(|| alloy_primitives::keccak256(rlp))
     }
 }

@@ -186,7 +186,12 @@ impl<V: LeafValue> Trie<V> {
             }
             Link::Branch(id) => {
                 // A child that is up to date keeps its reference; a stale one is hashed with its parent.
-                let stale = step.dirty || !self.arena.branches.get(id).status.is_clean();
+                let branch = self.arena.branches.get_mut(id);
+                let stale = step.dirty || !branch.status.is_clean();
+                // From now on it is part of the extension's row.
+                if std::mem::take(&mut branch.status.has_row) {
+                    self.removed.push(path.join(&prefix));
+                }
                 let child_ref = if stale { ChildRef::EMPTY } else { step.child_ref };
                 let extension = Extension { prefix, child: Link::Branch(id), child_ref, status };
                 Link::Extension(self.arena.extensions.add(extension))
@@ -216,7 +221,7 @@ impl<V: LeafValue> Trie<V> {
             None => {
                 let changes = &changes[start..stop];
                 let path = path_of(&changes[0].0, end);
-                let child = self.extension_child(id, || path, rows)?;
+                let child = self.arena.extensions.get(id).child;
                 let (child, changed) = self.update_at(child, end, changes, rows)?;
                 if !changed {
                     return Ok((Link::Extension(id), false));
@@ -263,18 +268,19 @@ impl<V: LeafValue> Trie<V> {
         let path = path_of(&changes[0].0, depth);
         let n = prefix.get_unchecked(at);
         // What follows the branch: the extension's child itself, or a shorter extension to it.
-        let child_is_clean = self.arena.status(child).is_none_or(Status::is_clean);
         let mut branch = Branch::new(Status::fresh(self.now, at == 0 && status.has_row));
+        branch.dirty = 1 << n;
         if at + 1 == prefix.len() {
+            // It was part of the extension's row, and needs one of its own now.
+            if let Some(status) = self.arena.status_mut(child) {
+                status.changed();
+            }
             branch.children[n as usize] = child;
-            branch.refs[n as usize] = child_ref;
-            branch.dirty = if child_is_clean { 0 } else { 1 << n };
         } else {
             let rest = prefix.slice(at + 1..);
             let status = Status::fresh(self.now, false);
             let rest = Extension { prefix: rest, child, child_ref, status };
             branch.children[n as usize] = Link::Extension(self.arena.extensions.add(rest));
-            branch.dirty = 1 << n;
         }
         let branch = Link::Branch(self.arena.branches.add(branch));
         // Keys that leave even earlier are only removals of what is not there.

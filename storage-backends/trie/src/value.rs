@@ -1,5 +1,6 @@
 //! What leaves hold.
 
+use crate::row::take;
 use alloy_primitives::{B256, KECCAK256_EMPTY, U256};
 use alloy_rlp::{Decodable, Encodable, Header};
 use std::fmt::Debug;
@@ -11,6 +12,16 @@ pub trait LeafValue: Clone + PartialEq + Debug + Send + Sync {
 
     /// Reads those bytes back; anything but the canonical form is an error.
     fn decode(bytes: &[u8]) -> Result<Self, &'static str>;
+
+    /// Appends the bytes by which a row holds the value: at most 255, and no more than needed.
+    fn encode_row(&self, out: &mut Vec<u8>) {
+        self.encode(out);
+    }
+
+    /// Reads those bytes back; anything but the canonical form is an error.
+    fn decode_row(bytes: &[u8]) -> Result<Self, &'static str> {
+        Self::decode(bytes)
+    }
 }
 
 /// A leaf of the state trie: `rlp([nonce, balance, storageRoot, codeHash])`.
@@ -61,6 +72,48 @@ impl LeafValue for AccountLeaf {
         };
         if body.is_empty() { Ok(account) } else { Err("more than four fields in an account") }
     }
+
+    /// Most accounts have neither storage nor code, so a row leaves those hashes out: length of the nonce, plus 16 if
+    /// there is a storage root, plus 32 if there is a code hash (1); nonce; the two hashes; balance.
+    fn encode_row(&self, out: &mut Vec<u8>) {
+        let nonce = self.nonce.to_be_bytes();
+        let nonce = &nonce[self.nonce.leading_zeros() as usize / 8..];
+        let has_storage = self.storage_root != crate::EMPTY_ROOT;
+        let has_code = self.code_hash != KECCAK256_EMPTY;
+        out.push(nonce.len() as u8 | u8::from(has_storage) << 4 | u8::from(has_code) << 5);
+        out.extend_from_slice(nonce);
+        if has_storage {
+            out.extend_from_slice(self.storage_root.as_slice());
+        }
+        if has_code {
+            out.extend_from_slice(self.code_hash.as_slice());
+        }
+        let balance = self.balance.to_be_bytes::<32>();
+        out.extend_from_slice(&balance[self.balance.leading_zeros() / 8..]);
+    }
+
+    fn decode_row(mut bytes: &[u8]) -> Result<Self, &'static str> {
+        const WRONG: &str = "not the row of an account";
+        let rest = &mut bytes;
+        let flags = take(rest, 1).ok_or(WRONG)?[0];
+        let nonce_bytes = take(rest, usize::from(flags & 0x0f)).ok_or(WRONG)?;
+        if flags >= 64 || nonce_bytes.len() > 8 || nonce_bytes.first() == Some(&0) {
+            return Err(WRONG);
+        }
+        let mut nonce = [0; 8];
+        nonce[8 - nonce_bytes.len()..].copy_from_slice(nonce_bytes);
+        let mut account = Self { nonce: u64::from_be_bytes(nonce), ..Self::default() };
+        if flags & 16 != 0 {
+            account.storage_root = B256::from_slice(take(rest, 32).ok_or(WRONG)?);
+        }
+        if flags & 32 != 0 {
+            account.code_hash = B256::from_slice(take(rest, 32).ok_or(WRONG)?);
+        }
+        account.balance = number(rest).ok_or(WRONG)?;
+        let canonical = (flags & 16 != 0) == (account.storage_root != crate::EMPTY_ROOT)
+            && (flags & 32 != 0) == (account.code_hash != KECCAK256_EMPTY);
+        if canonical { Ok(account) } else { Err(WRONG) }
+    }
 }
 
 /// A leaf of a storage trie: `rlp(value without leading zeros)`; never zero.
@@ -79,4 +132,21 @@ impl LeafValue for SlotValue {
         }
         if value.is_zero() { Err("a slot of value zero") } else { Ok(Self(value)) }
     }
+
+    fn encode_row(&self, out: &mut Vec<u8>) {
+        let bytes = self.0.to_be_bytes::<32>();
+        out.extend_from_slice(&bytes[self.0.leading_zeros() / 8..]);
+    }
+
+    fn decode_row(bytes: &[u8]) -> Result<Self, &'static str> {
+        match number(bytes) {
+            Some(value) if !value.is_zero() => Ok(Self(value)),
+            _ => Err("not the row of a slot"),
+        }
+    }
+}
+
+/// A number without leading zeros.
+fn number(bytes: &[u8]) -> Option<U256> {
+    (bytes.len() <= 32 && bytes.first() != Some(&0)).then(|| U256::from_be_slice(bytes))
 }

@@ -11,7 +11,7 @@ use crate::{Batch, Engine, KvError, Table, TableStats, View, disk::dir_bytes, ta
 use error::Context;
 use parking_lot::Mutex;
 use signet_libmdbx::{Database, Environment};
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 use view::MdbxView;
 
 /// Name of the engine on the command line and in errors.
@@ -36,6 +36,7 @@ pub struct MdbxEngine {
     /// Held by the one write at a time, so that a second one waits here rather than inside MDBX.
     writing: Mutex<()>,
     read_only: bool,
+    durable: bool,
 }
 
 /// The tables of an environment with their handles.
@@ -63,6 +64,10 @@ impl Engine for MdbxEngine {
         }
         let _writing = self.writing.lock();
         write::write(&self.env, &self.tables, batch)
+    }
+
+    fn journal_dir(&self) -> Option<PathBuf> {
+        self.durable.then(|| self.tables.context.path().to_owned())
     }
 
     fn disk_bytes(&self) -> Result<u64, KvError> {

@@ -1,7 +1,7 @@
 //! Opening an environment.
 
 use super::{DATA_FILE, Databases, LOCK_FILE, MdbxEngine, error};
-use crate::{KvError, Table, table::TableSet};
+use crate::{KvError, Table, journal::JOURNAL_TABLE, table::TableSet};
 use error::Context;
 use parking_lot::Mutex;
 use signet_libmdbx::{
@@ -65,7 +65,10 @@ impl MdbxEngine {
     /// [`KvError::DuplicateTable`]; [`KvError::Io`] for a directory that cannot be used; [`KvError::InUse`]
     /// if this process has it open already; [`KvError::Corrupt`] if the file is not MDBX's;
     /// [`KvError::DiskFull`].
-    pub fn open(options: MdbxOptions) -> Result<Self, KvError> {
+    pub fn open(mut options: MdbxOptions) -> Result<Self, KvError> {
+        if !options.tables.contains(&JOURNAL_TABLE) {
+            options.tables.push(JOURNAL_TABLE);
+        }
         let set = TableSet::new(&options.tables)?;
         let path = &options.path;
         let data = path.join(DATA_FILE);
@@ -94,6 +97,7 @@ impl MdbxEngine {
             tables: Arc::new(Databases { set, handles, context }),
             writing: Mutex::new(()),
             read_only: options.read_only,
+            durable: options.durable,
         })
     }
 }

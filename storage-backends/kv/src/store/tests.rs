@@ -346,6 +346,8 @@ fn counts_what_is_asked_and_what_reaches_the_engine() {
         engine_write_bytes: 14 + 10 * 4 + 6,
         flushes: 1,
         flush_ns: counters.flush_ns,
+        journal_batches: 0,
+        journal_ns: 0,
         stalls: 0,
         stall_ns: 0,
     };

@@ -8,7 +8,7 @@ use std::{ops::ControlFlow, sync::Arc};
 pub const TABLES: [Table; 3] = [
     Table::new(0, "first", Table::KEY_LIMIT),
     Table::new(7, "second", 64),
-    Table::new(255, "third", 32),
+    Table::new(254, "third", 32),
 ];
 
 /// A test with its name.

@@ -77,7 +77,8 @@ pub fn store_suite(open: impl Fn() -> Arc<dyn Engine>) {
     let mut random = Random::new(seed);
     for background in [false, true] {
         for (flush_every, overlay_bytes) in SIZES {
-            let options = StoreOptions { flush_every, overlay_bytes, background, counters: true };
+            let options =
+                StoreOptions { flush_every, overlay_bytes, background, ..StoreOptions::default() };
             Run::new(&open, options, &mut random).random_history(150);
         }
     }

@@ -31,7 +31,12 @@ pub fn flushing_changes_nothing(factory: &dyn LayerFactory) {
     for (flush_every, overlay_bytes) in
         [(2, 64 << 20), (17, 64 << 20), (1_000, 64 << 20), (1_000, 4 << 10)]
     {
-        let options = StoreOptions { flush_every, overlay_bytes, background: true, counters: true };
+        let options = StoreOptions {
+            flush_every,
+            overlay_bytes,
+            background: true,
+            ..StoreOptions::default()
+        };
         let context = format!("flushed every {flush_every} blocks or {overlay_bytes} bytes");
         for ground in [Ground::memory(), Ground::disk()] {
             same(&run(factory, &history, &ground, &options), &expected, &context);

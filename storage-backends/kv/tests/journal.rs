@@ -1,0 +1,192 @@
+//! Stores with a journal: what is durable, and what a crash leaves.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use polytrie_kv::{
+    Batch, Engine, Entry, KeyRange, KvError, MemoryEngine, Read, Store, StoreOptions, Table,
+    TableStats, View,
+    testing::{Random, entries},
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+const A: Table = Table::new(0, "a", 8);
+const B: Table = Table::new(1, "b", 8);
+
+/// An engine with a journal.
+#[derive(Debug)]
+struct Journaled {
+    inner: Arc<MemoryEngine>,
+    dir: PathBuf,
+}
+
+impl Engine for Journaled {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+    fn view(&self) -> Result<Box<dyn View>, KvError> {
+        self.inner.view()
+    }
+    fn write(&self, batch: &Batch) -> Result<(), KvError> {
+        self.inner.write(batch)
+    }
+    fn journal_dir(&self) -> Option<PathBuf> {
+        Some(self.dir.clone())
+    }
+    fn disk_bytes(&self) -> Result<u64, KvError> {
+        self.inner.disk_bytes()
+    }
+    fn table_stats(&self, table: Table) -> Result<TableStats, KvError> {
+        self.inner.table_stats(table)
+    }
+}
+
+fn open(engine: &Arc<MemoryEngine>, dir: &Path) -> Result<Store, KvError> {
+    let engine = Journaled { inner: engine.clone(), dir: dir.to_owned() };
+    let options = StoreOptions { flush_every: 7, background: false, ..StoreOptions::default() };
+    Store::open(Arc::new(engine), &[A, B], options)
+}
+
+fn put(table: Table, key: &str, value: &str) -> Batch {
+    let mut batch = Batch::new();
+    batch.put(table, key.as_bytes(), value.as_bytes());
+    batch
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+fn content(store: &Store) -> [Vec<Entry>; 2] {
+    [A, B].map(|table| entries(store, table, KeyRange::ALL))
+}
+
+#[test]
+fn durable_batches_outlive_the_store_without_the_engine() {
+    let (engine, dir) = (Arc::new(MemoryEngine::new()), tempfile::tempdir().unwrap());
+    let store = open(&engine, dir.path()).unwrap();
+    store.write_durable(put(A, "x", "1")).unwrap();
+    let mut second = put(B, "x", "2");
+    second.delete_range(A, b"", None);
+    second.delete(B, b"y");
+    store.write_durable(second).unwrap();
+    drop(store);
+    let bare = Store::open(engine.clone(), &[A, B], StoreOptions::default()).unwrap();
+    assert_eq!(content(&bare), [vec![], vec![]], "the engine has nothing yet");
+    drop(bare);
+    let store = open(&engine, dir.path()).unwrap();
+    assert_eq!(content(&store), [vec![], vec![(b"x".to_vec(), b"2".to_vec())]]);
+    assert_eq!(store.pending().batches, 2);
+    store.checkpoint().unwrap();
+    assert_eq!(files(dir.path()), Vec::<PathBuf>::new(), "what the engine has is removed");
+}
+
+#[test]
+fn what_the_engine_has_is_not_applied_again() {
+    let (engine, dir) = (Arc::new(MemoryEngine::new()), tempfile::tempdir().unwrap());
+    let store = open(&engine, dir.path()).unwrap();
+    store.write_durable(put(A, "x", "1")).unwrap();
+    let file = files(dir.path()).pop().unwrap();
+    let bytes = fs::read(&file).unwrap();
+    store.write(put(A, "x", "2")).unwrap();
+    store.checkpoint().unwrap();
+    drop(store);
+    // As if the crash had come before the file was removed.
+    fs::write(&file, bytes).unwrap();
+    let store = open(&engine, dir.path()).unwrap();
+    assert_eq!(store.get(A, b"x").unwrap(), Some(b"2".to_vec()));
+    assert_eq!(files(dir.path()), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_file_that_ends_anywhere_holds_the_batches_before() {
+    let (engine, dir) = (Arc::new(MemoryEngine::new()), tempfile::tempdir().unwrap());
+    let store = open(&engine, dir.path()).unwrap();
+    let mut ends = Vec::new();
+    let file = || files(dir.path()).pop().unwrap();
+    for i in 0..4 {
+        store.write_durable(put(A, &format!("{i}"), "value")).unwrap();
+        ends.push(fs::read(file()).unwrap().len());
+    }
+    drop(store);
+    let (file, bytes) = (file(), fs::read(file()).unwrap());
+    for cut in 0..=bytes.len() {
+        fs::write(&file, &bytes[..cut]).unwrap();
+        let whole = ends.iter().filter(|end| **end <= cut).count();
+        assert_eq!(content(&open(&engine, dir.path()).unwrap())[0].len(), whole, "cut at {cut}");
+    }
+    // A flipped bit ends it likewise.
+    let mut flipped = bytes;
+    flipped[ends[2] - 1] ^= 1;
+    fs::write(&file, flipped).unwrap();
+    assert_eq!(content(&open(&engine, dir.path()).unwrap())[0].len(), 2);
+}
+
+#[test]
+fn a_gap_between_files_is_damage() {
+    let (engine, dir) = (Arc::new(MemoryEngine::new()), tempfile::tempdir().unwrap());
+    for i in 0..3 {
+        let store = open(&engine, dir.path()).unwrap();
+        store.write_durable(put(A, &format!("{i}"), "value")).unwrap();
+    }
+    let all = files(dir.path());
+    assert_eq!(all.len(), 3, "every opening begins a file");
+    fs::remove_file(&all[1]).unwrap();
+    assert!(matches!(open(&engine, dir.path()), Err(KvError::Corrupt(_))));
+}
+
+#[test]
+fn any_history_with_crashes_ends_at_a_write_not_before_the_last_durable_one() {
+    let seed = Random::seed();
+    let mut random = Random::new(seed);
+    for _ in 0..40 {
+        let (engine, dir) = (Arc::new(MemoryEngine::new()), tempfile::tempdir().unwrap());
+        let mut store = open(&engine, dir.path()).unwrap();
+        // Content after each write since the last durable one, that one first.
+        let mut history = vec![content(&store)];
+        for _ in 0..60 {
+            let mut batch = Batch::new();
+            for _ in 0..random.below(6) {
+                let table = [A, B][random.below(2)];
+                let key = [random.below(9) as u8];
+                match random.below(6) {
+                    0 => batch.delete(table, &key),
+                    1 => batch.delete_range(table, &key, Some(&[key[0] + 3])),
+                    _ => {
+                        let len = random.below(40);
+                        batch.put(table, &key, &random.bytes(len));
+                    }
+                }
+            }
+            match random.below(11) {
+                0..4 => {
+                    store.write(batch).unwrap();
+                    history.push(content(&store));
+                }
+                4..8 => {
+                    store.write_durable(batch).unwrap();
+                    history = vec![content(&store)];
+                }
+                8 | 9 => {
+                    let flush = [Store::flush, Store::checkpoint][random.below(2)];
+                    flush(&store).unwrap();
+                    history = vec![content(&store)];
+                }
+                _ => {
+                    drop(store);
+                    store = open(&engine, dir.path()).unwrap();
+                    let found = content(&store);
+                    let at = history.iter().rposition(|known| *known == found);
+                    assert!(at.is_some(), "the seed is {seed}");
+                    history = vec![found];
+                }
+            }
+        }
+    }
+}

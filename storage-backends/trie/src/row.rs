@@ -1,0 +1,161 @@
+//! Rows: what is stored of a trie.
+//!
+//! There is a row for each branch, under its path. It holds its leaves, the references of its other children, and the
+//! extension before it, if there is one; it is then stored under the extension's path. Leaves are not hashed in
+//! advance: whoever needs their references makes them from their content. A trie with one key has one row, the leaf.
+//!
+//! ```text
+//! branch   length of the extension's prefix in nibbles (1), prefix packed,
+//!          children that are inner nodes (2), children that are leaves (2), both as a bit a nibble,
+//!          children in order: reference: length (1), bytes
+//!                             leaf: rest of the key (from the byte with the nibble after the branch's),
+//!                                   length (1), value
+//! leaf     0xff, key (32), value
+//! ```
+
+use crate::{LeafValue, Nibbles, codec::ChildRef};
+use alloy_primitives::B256;
+
+const LEAF: u8 = 0xff;
+
+/// A child of a branch, as its row holds it.
+#[derive(Debug, Clone)]
+pub(crate) enum RowChild<V> {
+    Leaf(B256, V),
+    Inner(ChildRef),
+}
+
+/// What a row holds.
+#[derive(Debug, Clone)]
+pub(crate) enum Row<V> {
+    /// The only leaf of its trie.
+    Leaf(B256, V),
+    /// A branch; its children were put aside.
+    Branch {
+        /// Prefix of the extension before it; empty if there is none.
+        prefix: Nibbles,
+    },
+}
+
+pub(crate) fn encode_leaf<V: LeafValue>(key: &B256, value: &V, out: &mut Vec<u8>) {
+    out.push(LEAF);
+    out.extend_from_slice(key.as_slice());
+    value.encode_row(out);
+}
+
+/// A child to be written into a row.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Child<'a, V> {
+    None,
+    Leaf(&'a B256, &'a V),
+    Inner(&'a ChildRef),
+}
+
+/// Encodes the row of a branch at nibble `depth` with its children.
+pub(crate) fn encode_branch<'a, V: LeafValue + 'a>(
+    prefix: &Nibbles,
+    depth: usize,
+    child: impl Fn(usize) -> Child<'a, V>,
+    out: &mut Vec<u8>,
+) {
+    out.push(prefix.len() as u8);
+    let packed = out.len();
+    out.resize(packed + prefix.len().div_ceil(2), 0);
+    prefix.pack_to(&mut out[packed..]);
+    let maps = out.len();
+    out.extend_from_slice(&[0; 4]);
+    let (mut inner, mut leaves) = (0u16, 0u16);
+    for n in 0..16 {
+        match child(n) {
+            Child::None => {}
+            Child::Inner(reference) => {
+                inner |= 1 << n;
+                let bytes = reference.bytes();
+                out.push(bytes.len() as u8);
+                out.extend_from_slice(bytes);
+            }
+            Child::Leaf(key, value) => {
+                leaves |= 1 << n;
+                out.extend_from_slice(&key[depth.div_ceil(2)..]);
+                let at = out.len();
+                out.push(0);
+                value.encode_row(out);
+                // No value is longer than an account, which takes less than 120 bytes.
+                out[at] = (out.len() - at - 1) as u8;
+            }
+        }
+    }
+    out[maps..maps + 2].copy_from_slice(&inner.to_be_bytes());
+    out[maps + 2..maps + 4].copy_from_slice(&leaves.to_be_bytes());
+}
+
+/// Reads the row at `path`. The children of a branch go to `children`, in order.
+///
+/// Every row that [`encode_branch`] and [`encode_leaf`] do not make is an error.
+pub(crate) fn decode<V: LeafValue>(
+    path: &Nibbles,
+    mut row: &[u8],
+    children: &mut Vec<(u8, RowChild<V>)>,
+) -> Result<Row<V>, &'static str> {
+    const SHORT: &str = "a row that ends too early";
+    children.clear();
+    let rest = &mut row;
+    let [kind] = take_array(rest).ok_or(SHORT)?;
+    if kind == LEAF {
+        let key = B256::new(take_array(rest).ok_or(SHORT)?);
+        if !path.is_empty() {
+            return Err("a leaf on its own that is not the root");
+        }
+        return Ok(Row::Leaf(key, V::decode_row(rest)?));
+    }
+    let len = usize::from(kind);
+    let depth = path.len() + len;
+    if depth >= 64 {
+        return Err("a branch below the keys");
+    }
+    let packed = take(rest, len.div_ceil(2)).ok_or(SHORT)?;
+    if len % 2 == 1 && packed.last().is_some_and(|last| last & 0x0f != 0) {
+        return Err("a prefix that is longer than it says");
+    }
+    let mut prefix = Nibbles::unpack(packed);
+    prefix.truncate(len);
+    let inner = u16::from_be_bytes(take_array(rest).ok_or(SHORT)?);
+    let leaves = u16::from_be_bytes(take_array(rest).ok_or(SHORT)?);
+    if inner & leaves != 0 || (inner | leaves).count_ones() < 2 {
+        return Err("a branch with fewer than two children, or two at one nibble");
+    }
+    let mut base = [0; 32];
+    path.join(&prefix).pack_to(&mut base);
+    for n in 0..16u8 {
+        if inner & (1 << n) != 0 {
+            let [len] = take_array(rest).ok_or(SHORT)?;
+            let bytes = take(rest, usize::from(len)).ok_or(SHORT)?;
+            let reference = ChildRef::from_bytes(bytes).ok_or("a reference of another length")?;
+            children.push((n, RowChild::Inner(reference)));
+        } else if leaves & (1 << n) != 0 {
+            let mut key = base;
+            let from = depth.div_ceil(2);
+            let tail = take(rest, 32 - from).ok_or(SHORT)?;
+            if depth % 2 == 1 {
+                key[depth / 2] |= n;
+            } else if tail.first().is_none_or(|first| first >> 4 != n) {
+                return Err("a leaf that stands at another nibble");
+            }
+            key[from..].copy_from_slice(tail);
+            let [len] = take_array(rest).ok_or(SHORT)?;
+            let value = V::decode_row(take(rest, usize::from(len)).ok_or(SHORT)?)?;
+            children.push((n, RowChild::Leaf(B256::new(key), value)));
+        }
+    }
+    if rest.is_empty() { Ok(Row::Branch { prefix }) } else { Err("bytes after the row") }
+}
+
+pub(crate) fn take<'a>(rest: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
+    let (taken, after) = rest.split_at_checked(len)?;
+    *rest = after;
+    Some(taken)
+}
+
+fn take_array<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    take(rest, N)?.try_into().ok()
+}
