@@ -27,6 +27,16 @@ impl Wallet {
         Self { seed, addresses, nonces: vec![0; accounts] }
     }
 
+    /// The same from addresses that were derived before, in the order of their numbers.
+    pub fn from_addresses(seed: u64, addresses: Vec<Address>) -> Self {
+        Self { seed, nonces: vec![0; addresses.len()], addresses }
+    }
+
+    /// What the keys follow from.
+    pub const fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// How many accounts there are.
     pub fn len(&self) -> usize {
         self.addresses.len()

@@ -1,11 +1,11 @@
 //! One block under way, the same for every layer.
 
 use crate::{
-    Access, Account, AccountWrite, LayerSession, Outcome, SlotWrite, StateError, StateLayer,
-    TxWrites, WriteSet, cache::BlockCache, hash_address, hash_slot, layer::BlockRef,
+    Access, Account, AccountWrite, LayerSession, Outcome, SessionCounters, SlotWrite, StateError,
+    StateLayer, TxWrites, WriteSet, cache::BlockCache, hash_address, hash_slot, layer::BlockRef,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// One block under way: reads see the block's own writes, writes are merged into one [`WriteSet`].
 #[derive(Debug)]
@@ -15,8 +15,8 @@ pub struct Session {
     wants_hints: bool,
     /// Changes since the last intermediate root; only kept when roots are asked for.
     since_last_root: Option<WriteSet>,
-    /// Time spent waiting for the layer's reads.
-    read_time: Duration,
+    /// What was asked of the layer; `None` if it is not counted.
+    counters: Option<SessionCounters>,
 }
 
 /// A finished block, not durable yet.
@@ -26,6 +26,8 @@ pub struct Finished {
     pub outcome: Outcome,
     /// What the block changed.
     pub writes: WriteSet,
+    /// What it asked of the layer; zeros if that was not counted.
+    pub counters: SessionCounters,
 }
 
 impl Session {
@@ -38,8 +40,14 @@ impl Session {
             cache: BlockCache::default(),
             wants_hints,
             since_last_root: None,
-            read_time: Duration::ZERO,
+            counters: Some(SessionCounters::default()),
         })
+    }
+
+    /// Counts nothing: to find out what counting costs.
+    pub fn without_counters(mut self) -> Self {
+        self.counters = None;
+        self
     }
 
     /// Asks for [`Self::state_root_so_far`] to be possible; to be called before the first write.
@@ -51,22 +59,24 @@ impl Session {
     /// The account as of now, within the block.
     pub fn account(&mut self, address: &Address) -> Result<Option<Account>, StateError> {
         if let Some(account) = self.cache.known_account(address) {
+            self.count(|counters| counters.known += 1);
             return Ok(account);
         }
-        let start = Instant::now();
+        let started = self.counters.as_mut().and_then(|counters| counters.accounts_read.sampled());
         let account = self.cache.account(&mut *self.layer, address);
-        self.read_time += start.elapsed();
+        self.count(|counters| counters.accounts_read.done(started));
         account
     }
 
     /// A slot as of now, within the block; zero where there is none.
     pub fn slot(&mut self, address: &Address, slot: &U256) -> Result<U256, StateError> {
         if let Some(value) = self.cache.known_slot(address, slot) {
+            self.count(|counters| counters.known += 1);
             return Ok(value);
         }
-        let start = Instant::now();
+        let started = self.counters.as_mut().and_then(|counters| counters.slots_read.sampled());
         let value = self.cache.slot(&mut *self.layer, address, slot);
-        self.read_time += start.elapsed();
+        self.count(|counters| counters.slots_read.done(started));
         value
     }
 
@@ -83,9 +93,21 @@ impl Session {
         self.cache.has_storage(&mut *self.layer, address)
     }
 
-    /// Time spent so far waiting for the layer to read accounts and slots.
-    pub const fn read_time(&self) -> Duration {
-        self.read_time
+    /// Time spent so far waiting for the layer to read accounts and slots, estimated from a sample.
+    pub fn read_time(&self) -> Duration {
+        let counters = self.counters();
+        counters.accounts_read.time() + counters.slots_read.time()
+    }
+
+    /// What was asked of the layer so far; zeros if it is not counted.
+    pub fn counters(&self) -> SessionCounters {
+        self.counters.unwrap_or_default()
+    }
+
+    fn count(&mut self, change: impl FnOnce(&mut SessionCounters)) {
+        if let Some(counters) = &mut self.counters {
+            change(counters);
+        }
     }
 
     /// Whether hints have any effect on this layer.
@@ -96,19 +118,23 @@ impl Session {
     /// Something will be touched soon.
     pub fn hint(&mut self, access: Access) {
         if self.wants_hints {
+            self.count(|counters| counters.hints += 1);
             self.layer.hint(access);
         }
     }
 
     /// Takes the finalised writes of one transaction.
     pub fn apply(&mut self, writes: &TxWrites) -> Result<(), StateError> {
+        let started = self.counters.as_mut().and_then(|counters| counters.applied.sampled());
         for change in &writes.accounts {
             self.cache.apply(&mut *self.layer, change)?;
         }
         if let Some(pending) = &mut self.since_last_root {
             merge(pending, writes);
         }
-        self.layer.stream(writes)
+        self.layer.stream(writes)?;
+        self.count(|counters| counters.applied.done(started));
+        Ok(())
     }
 
     /// The state root after everything applied so far; `None` if the layer has none to give, or none was
@@ -122,9 +148,18 @@ impl Session {
 
     /// Ends the block: its commitment, what to write, and what it changed.
     pub fn finish(mut self) -> Result<Finished, StateError> {
+        let started = self.counters.as_mut().and_then(|counters| counters.finished.sampled());
         let writes = self.cache.write_set(&mut *self.layer)?;
         let outcome = self.layer.finish(&writes)?;
-        Ok(Finished { outcome, writes })
+        let mut counters = self.counters.unwrap_or_default();
+        if self.counters.is_some() {
+            counters.finished.done(started);
+            counters.accounts_written = writes.accounts().len() as u64;
+            counters.slots_written = writes.slot_count() as u64;
+            counters.code_bytes_written =
+                writes.codes().iter().map(|(_, code)| code.len() as u64).sum();
+        }
+        Ok(Finished { outcome, writes, counters })
     }
 }
 
