@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(slots.len(), 8);
         let (slot, supply) = slots[7];
         assert_eq!(slot, U256::from(2));
-        assert_eq!(supply, slots[..7].iter().map(|(_, tokens)| *tokens).sum());
+        assert_eq!(supply, slots[..7].iter().map(|(_, tokens)| *tokens).sum::<U256>());
         // The layout that Solidity documents for mappings.
         assert_eq!(
             Erc20::balance_slot(0, &Address::ZERO),

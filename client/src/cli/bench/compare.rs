@@ -61,6 +61,7 @@ impl CompareArgs {
         // A file that cannot be written should not be noticed after an hour of measuring.
         let json = self.json.as_deref().map(OutputFile::create).transpose()?;
         let (cache, cache_dir) = self.cache.open()?;
+        let cache = cache.with_interrupt(Arc::clone(&interrupt));
         let mut settings = Settings { layer: self.layers.layer(), engine: self.layers.engine() };
         if self.cold {
             settings.engine.direct_io = true;

@@ -42,10 +42,7 @@ struct Report<'a> {
 pub(super) fn run(args: &GenerateArgs) -> Result<(), Failure> {
     let interrupt = on_interrupt()?;
     let spec = args.workload.spec()?;
-    let at = |action| {
-        let path = args.out.clone();
-        move |source| CacheError { action, path, source }
-    };
+    let at = |action| CacheError::at(action, &args.out);
     fs::create_dir_all(&args.out).map_err(at("create"))?;
     // Without a cache, what it would hold goes with the command.
     let temporary = match args.cache.named() {
@@ -56,6 +53,7 @@ pub(super) fn run(args: &GenerateArgs) -> Result<(), Failure> {
         Some(dir) => Cache::open(dir.path())?,
         None => args.cache.open()?.0,
     };
+    let cache = cache.with_interrupt(Arc::clone(&interrupt));
     let generated = generate(&spec, &args.out, &Arc::new(cache), &interrupt)?;
     drop(temporary);
     let report = Report { spec: &spec, generated: &generated };

@@ -38,7 +38,10 @@ pub(super) fn run(args: BenchArgs) -> Result<(), Failure> {
 
 impl From<CacheError> for Failure {
     fn from(error: CacheError) -> Self {
-        Self::Machine(error.to_string())
+        match error {
+            CacheError::Io { .. } => Self::Machine(error.to_string()),
+            CacheError::Interrupted(_) => Self::Interrupted(error.to_string()),
+        }
     }
 }
 

@@ -32,10 +32,10 @@ fn the_sample_in_the_repository_is_generated_byte_for_byte() {
     let generated = generate(&spec, dir.path(), &cache, &AtomicBool::new(false)).unwrap();
     // geth 1.17.8 imports it to the same hash.
     assert_eq!(
-        generated.head.hash,
+        generated.chain.head.hash,
         b256!("87cf7c3a03d682e6c8da2a6974f4747a1e64d127d64819a62d110d0153270e7e")
     );
-    assert_eq!((generated.blocks, generated.transactions), (1000, 3430));
+    assert_eq!((generated.chain.blocks, generated.chain.transactions), (1000, 3430));
     let read = |dir: &Path, name| fs::read(dir.join(name)).unwrap();
     let (stored, new) = (Path::new(STORED), dir.path());
     assert!(read(stored, GENESIS_FILE) == read(new, GENESIS_FILE), "genesis.json differs");
