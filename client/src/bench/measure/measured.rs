@@ -43,8 +43,10 @@ pub struct Measured {
     pub disk_bytes: u64,
     /// Memory held before the layer was opened: the workload and the program.
     pub rss_before_bytes: u64,
-    /// The most memory ever held.
+    /// The most memory ever held, pages of mapped files (MDBX) included.
     pub peak_rss_bytes: u64,
+    /// Memory held at the end, such pages not included.
+    pub own_rss_bytes: u64,
     /// The commitment after the last block.
     pub commitment: Commitment,
     /// All values read, folded into one: layers that remember the same agree. `None` where not read directly.

@@ -8,6 +8,6 @@ mod stats;
 
 pub use machine::Machine;
 pub use measured::{Amplification, Commitment, Measured, TimeSplit};
-pub use process::{DeviceIo, peak_rss_bytes, rss_bytes};
+pub use process::{DeviceIo, own_rss_bytes, peak_rss_bytes, rss_bytes};
 pub use recorder::{BlockTimes, Recorder};
 pub use stats::{Percentiles, Spread};

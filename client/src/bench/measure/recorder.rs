@@ -1,7 +1,8 @@
 //! Taking the figures of a run while it runs.
 
 use super::{
-    Amplification, Commitment, DeviceIo, Measured, Percentiles, TimeSplit, peak_rss_bytes,
+    Amplification, Commitment, DeviceIo, Measured, Percentiles, TimeSplit, own_rss_bytes,
+    peak_rss_bytes,
 };
 use crate::bench::fixture::OpenStore;
 use polytrie_kv::{CountersSnapshot, KvError};
@@ -121,6 +122,7 @@ impl Recorder {
             disk_bytes: open.store.disk_bytes()?,
             rss_before_bytes: self.rss_before,
             peak_rss_bytes: peak_rss_bytes(),
+            own_rss_bytes: own_rss_bytes(),
             commitment: Commitment {
                 digest: commitment.digest(),
                 canonical: commitment.as_state_root().is_some(),

@@ -30,8 +30,10 @@ pub struct LayerSummary {
     pub amplification: Amplification,
     /// Bytes on disk after it.
     pub disk_bytes: u64,
-    /// The most memory that any run ever held.
+    /// The most memory that any run ever held, pages of mapped files (MDBX) included.
     pub peak_rss_bytes: u64,
+    /// Memory held at the end, such pages not included.
+    pub own_rss_bytes: u64,
 }
 
 /// Operations or transactions a second.
@@ -87,5 +89,6 @@ fn summary(subject: &Subject, results: &[RunResult], unit: &'static str) -> Opti
         amplification: measured.amplification,
         disk_bytes: measured.disk_bytes,
         peak_rss_bytes: peak.unwrap_or_default(),
+        own_rss_bytes: measured.own_rss_bytes,
     })
 }

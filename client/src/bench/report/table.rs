@@ -114,6 +114,7 @@ fn costs(report: &Report) -> String {
         "p50 ms".to_owned(),
         "p99 ms".to_owned(),
         "disk MiB".to_owned(),
+        "own MiB".to_owned(),
         "peak MiB".to_owned(),
     ];
     let mut rows = vec![heads.to_vec()];
@@ -133,6 +134,7 @@ fn costs(report: &Report) -> String {
             format!("{:.1}", layer.block_seconds.p50 * 1e3),
             format!("{:.1}", layer.block_seconds.p99 * 1e3),
             mebibytes(layer.disk_bytes),
+            mebibytes(layer.own_rss_bytes),
             mebibytes(layer.peak_rss_bytes),
         ]);
     }
