@@ -3,11 +3,12 @@
 
 use polytrie_kv::{Engine, KvError, MdbxEngine, MdbxOptions, MemoryEngine, Table};
 use polytrie_state::{Commitment, Proof, ProofError, StateError, StateLayer};
+use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 use thiserror::Error;
 
 /// What a user can set about layers; each layer reads its own part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerOptions {
     /// `--trie.cache`: bytes of trie nodes kept in memory between blocks.
     pub trie_cache: usize,
@@ -127,7 +128,7 @@ pub fn layer(name: &str) -> Result<&'static LayerKind, UnknownKind> {
 }
 
 /// What a user can set about engines.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineOptions {
     /// Open for reading only.
     pub read_only: bool,

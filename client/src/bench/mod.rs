@@ -1,27 +1,36 @@
-//! Workloads: chains made to measure, and to have something to import.
+//! Measuring state layers: workloads, runs that can be compared, and reports.
 //!
-//! A [`Workload`] plans: which accounts there are at genesis and what each block holds. A [`Producer`] makes blocks of
-//! plans by executing them, so that headers carry the roots that every client computes. [`generate`] writes both down
-//! as files that other clients import too.
+//! | folder | what is in it |
+//! |---|---|
+//! | [`workload`] | what a chain starts from and what its blocks hold |
+//! | [`generate`](mod@generate) | plans become blocks with canonical roots, and files that others import |
+//! | [`fixture`] | stores and chains that are prepared once, cached, and copied for each run |
+//! | [`run`] | one process a run, layers in turns |
+//! | [`measure`] | what is counted and timed |
+//! | [`report`] | tables and JSON |
 //!
 //! Everything random follows from a seed through [`Random`] and [`Wallet`]: the same parameters give the same bytes.
+//! `README.md` beside this file says what each workload does and how to read the results.
 
-mod generate;
-mod genesis;
-mod plan;
-mod producer;
+pub mod fixture;
+pub mod generate;
+pub mod measure;
 mod random;
-mod sample;
-mod transfer;
+pub mod report;
+pub mod run;
 mod wallet;
-mod workload;
+pub mod workload;
 
-pub use generate::{CHAIN_FILE, GENESIS_FILE, GenerateError, Generated, GeneratedHead, generate};
-pub use genesis::GenesisPlan;
-pub use plan::{BlockPlan, Planned};
-pub use producer::{ProduceError, Produced, Producer};
+pub use fixture::{Base, BaseSpec, Cache, CacheError, FixtureError, Settings, SlotKeys, Subject};
+pub use generate::{
+    BlockPlan, CHAIN_FILE, ChainFigures, GENESIS_FILE, GenerateError, Generated, GeneratedHead,
+    GenesisPlan, Planned, PreparedChain, ProduceError, Produced, Producer, generate,
+};
 pub use random::Random;
-pub use sample::Sample;
-pub use transfer::{Popularity, Size, Transfer};
+pub use report::Report;
+pub use run::{BenchError, ChainBench, Comparison, StoreBench};
 pub use wallet::Wallet;
-pub use workload::Workload;
+pub use workload::{
+    Erc20, InitialAccount, Popularity, Sample, Shape, Transfer, Workload, WorkloadKind,
+    WorkloadSpec,
+};

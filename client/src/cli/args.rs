@@ -23,6 +23,13 @@ pub(super) struct DataArgs {
     /// Key-value engine: mdbx, rocksdb or memory. A new directory gets `mdbx`; `memory` keeps nothing.
     #[arg(long, value_name = "ENGINE")]
     kv: Option<String>,
+    #[command(flatten)]
+    layers: LayerArgs,
+}
+
+/// Settings of state layers and engines.
+#[derive(Debug, Args)]
+pub(super) struct LayerArgs {
     /// RocksDB reads and writes past the page cache.
     #[arg(long = "kv.direct-io")]
     direct_io: bool,
@@ -34,6 +41,18 @@ pub(super) struct DataArgs {
     trie_cache: usize,
 }
 
+impl LayerArgs {
+    /// Settings of the layers.
+    pub(super) fn layer(&self) -> LayerOptions {
+        LayerOptions { trie_cache: self.trie_cache }
+    }
+
+    /// Settings of the engines.
+    pub(super) fn engine(&self) -> EngineOptions {
+        EngineOptions { read_only: false, direct_io: self.direct_io, cache: self.kv_cache }
+    }
+}
+
 impl DataArgs {
     /// What to ask of the directory; the chain is left open.
     pub(super) fn options(&self) -> OpenOptions {
@@ -42,12 +61,8 @@ impl DataArgs {
             chain: None,
             state: self.state.clone(),
             kv: self.kv.clone(),
-            layer: LayerOptions { trie_cache: self.trie_cache },
-            engine: EngineOptions {
-                read_only: false,
-                direct_io: self.direct_io,
-                cache: self.kv_cache,
-            },
+            layer: self.layers.layer(),
+            engine: self.layers.engine(),
             store: StoreOptions::default(),
             chain_options: ChainOptions::default(),
         }

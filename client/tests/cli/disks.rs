@@ -13,12 +13,12 @@ use std::{
 for_each_layer!(a_full_disk, a_read_only_disk);
 
 /// A file system in memory, unmounted when dropped.
-struct Mount(PathBuf);
+pub(crate) struct Mount(pub(crate) PathBuf);
 
 impl Mount {
     /// Mounts one of this size; `None`, and says so, where that is not allowed.
     #[expect(clippy::print_stderr, reason = "a skipped test must not look like a passed one")]
-    fn new(path: PathBuf, size: &str) -> Option<Self> {
+    pub(crate) fn new(path: PathBuf, size: &str) -> Option<Self> {
         fs::create_dir(&path).unwrap();
         let options = format!("size={size}");
         if mount(&["-t", "tmpfs", "-o", &options, "tmpfs"], &path) {

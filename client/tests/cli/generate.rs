@@ -47,7 +47,7 @@ fn a_generated_chain_imports(layer: &str) {
     ];
     let made = made.ok().json();
     assert_eq!((&made["blocks"], &made["transactions"]), (&13.into(), &250.into()));
-    assert_eq!((&made["seed"], &made["popularity"]), (&3.into(), &"hot".into()));
+    assert_eq!((&made["seed"], &made["popularity"]), (&3.into(), &"90/10".into()));
     let (chain, blocks) = (out.join("genesis.json"), out.join("chain.rlp"));
     assert_eq!(made["chain_bytes"], fs::metadata(&blocks).unwrap().len());
     let run = polytrie![

@@ -11,6 +11,7 @@ mod support;
 
 mod bad_blocks;
 mod bad_files;
+mod bench;
 mod branches;
 mod chains;
 mod data_directories;

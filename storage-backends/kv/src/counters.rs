@@ -4,7 +4,7 @@ use crate::{
     Batch, Op,
     shard::{Padded, thread_number},
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::{
     ops::Sub,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -184,7 +184,7 @@ fn kinds(batch: &Batch) -> [usize; 3] {
 
 /// The counters of a store at one moment; zeros if it does not count. Subtract an earlier one for what
 /// happened in between.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CountersSnapshot {
     /// Single keys asked of the store and its snapshots.
     pub gets: u64,

@@ -1,22 +1,45 @@
 //! The block's own view of the state: what it read, what it wrote, what was there before.
 
 use crate::{
-    Account, AccountChange, AccountWrite, LayerSession, SlotWrite, StateError, WriteSet,
-    hash_address, hash_slot,
+    Account, AccountChange, AccountWrite, CallCount, LayerSession, SessionCounters, SlotWrite,
+    StateError, WriteSet, hash_address, hash_slot,
 };
 use alloy_primitives::{
     Address, B256, Bytes, U256,
     map::{Entry as MapEntry, HashMap},
 };
-use std::time::{Duration, Instant};
 
 /// Everything one block has touched so far, with the value at its start and the value now.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct BlockCache {
     accounts: HashMap<Address, Entry>,
     codes: HashMap<B256, Bytes>,
-    /// Time spent waiting for the layer to read accounts and slots.
-    read_time: Duration,
+    /// What was asked of the layer.
+    pub(crate) counters: Counters,
+}
+
+/// Counts, unless it is switched off.
+#[derive(Debug)]
+pub(crate) struct Counters(pub(crate) Option<SessionCounters>);
+
+impl Counters {
+    pub(crate) fn count(&mut self, change: impl FnOnce(&mut SessionCounters)) {
+        if let Some(counters) = &mut self.0 {
+            change(counters);
+        }
+    }
+
+    /// Does something that is counted, and now and then timed, as `which`.
+    fn call<T>(
+        &mut self,
+        which: impl Fn(&mut SessionCounters) -> &mut CallCount,
+        call: impl FnOnce() -> Result<T, StateError>,
+    ) -> Result<T, StateError> {
+        let started = self.0.as_mut().and_then(|counters| which(counters).sampled());
+        let result = call();
+        self.count(|counters| which(counters).done(started));
+        result
+    }
 }
 
 #[derive(Debug)]
@@ -38,6 +61,16 @@ struct SlotEntry {
     now: U256,
 }
 
+impl Default for BlockCache {
+    fn default() -> Self {
+        Self {
+            accounts: HashMap::default(),
+            codes: HashMap::default(),
+            counters: Counters(Some(SessionCounters::default())),
+        }
+    }
+}
+
 impl BlockCache {
     pub(crate) fn account(
         &mut self,
@@ -53,23 +86,23 @@ impl BlockCache {
         address: &Address,
         slot: &U256,
     ) -> Result<U256, StateError> {
-        let (entry, read_time) = self.entry(layer, address)?;
+        let (entry, counters) = self.entry(layer, address)?;
         match entry.slots.entry(*slot) {
-            MapEntry::Occupied(known) => Ok(known.get().now),
+            MapEntry::Occupied(known) => {
+                counters.count(|counters| counters.known += 1);
+                Ok(known.get().now)
+            }
             MapEntry::Vacant(_) if entry.wiped => Ok(U256::ZERO),
             MapEntry::Vacant(unknown) => {
-                let start = Instant::now();
                 let hash = hash_slot(slot);
-                let value = layer.slot(address, &entry.hash, slot, &hash)?;
-                *read_time += start.elapsed();
+                let value = counters.call(
+                    |counters| &mut counters.slots_read,
+                    || layer.slot(address, &entry.hash, slot, &hash),
+                )?;
                 unknown.insert(SlotEntry { hash, before: value, now: value });
                 Ok(value)
             }
         }
-    }
-
-    pub(crate) const fn read_time(&self) -> Duration {
-        self.read_time
     }
 
     pub(crate) fn code(&self, hash: &B256) -> Option<Bytes> {
@@ -102,7 +135,7 @@ impl BlockCache {
         if let Some((hash, code)) = &change.code {
             self.codes.insert(*hash, code.clone());
         }
-        let (entry, read_time) = self.entry(layer, &change.address)?;
+        let (entry, counters) = self.entry(layer, &change.address)?;
         entry.written = true;
         entry.now = change.account;
         if change.wiped || change.account.is_none() {
@@ -116,14 +149,15 @@ impl BlockCache {
             match entry.slots.entry(*slot) {
                 MapEntry::Occupied(mut known) => known.get_mut().now = *value,
                 MapEntry::Vacant(unknown) => {
-                    let start = Instant::now();
                     let hash = hash_slot(slot);
                     let before = if entry.wiped {
                         U256::ZERO
                     } else {
-                        layer.slot(&change.address, &entry.hash, slot, &hash)?
+                        counters.call(
+                            |counters| &mut counters.slots_read,
+                            || layer.slot(&change.address, &entry.hash, slot, &hash),
+                        )?
                     };
-                    *read_time += start.elapsed();
                     unknown.insert(SlotEntry { hash, before, now: *value });
                 }
             }
@@ -177,19 +211,23 @@ impl BlockCache {
         Ok(WriteSet { accounts, codes })
     }
 
-    /// What is known of an account, read if it is new to the block; and the clock to read on.
+    /// What is known of an account, read if it is new to the block; and what counts further reads.
     fn entry(
         &mut self,
         layer: &mut dyn LayerSession,
         address: &Address,
-    ) -> Result<(&mut Entry, &mut Duration), StateError> {
+    ) -> Result<(&mut Entry, &mut Counters), StateError> {
         let entry = match self.accounts.entry(*address) {
-            MapEntry::Occupied(found) => found.into_mut(),
+            MapEntry::Occupied(found) => {
+                self.counters.count(|counters| counters.known += 1);
+                found.into_mut()
+            }
             MapEntry::Vacant(vacant) => {
-                let start = Instant::now();
                 let hash = hash_address(address);
-                let before = layer.account(address, &hash)?;
-                self.read_time += start.elapsed();
+                let before = self.counters.call(
+                    |counters| &mut counters.accounts_read,
+                    || layer.account(address, &hash),
+                )?;
                 vacant.insert(Entry {
                     hash,
                     before,
@@ -200,6 +238,6 @@ impl BlockCache {
                 })
             }
         };
-        Ok((entry, &mut self.read_time))
+        Ok((entry, &mut self.counters))
     }
 }

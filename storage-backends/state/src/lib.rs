@@ -22,6 +22,7 @@ mod account;
 mod cache;
 mod code;
 mod commitment;
+mod counters;
 mod error;
 mod keys;
 mod layer;
@@ -37,6 +38,7 @@ pub use access::Access;
 pub use account::Account;
 pub use code::{CODE_TABLE, read_code, write_codes};
 pub use commitment::{Commitment, CommitmentKind};
+pub use counters::{CallCount, SessionCounters};
 pub use error::StateError;
 pub use keys::{hash_address, hash_slot};
 pub use layer::{

@@ -1,8 +1,8 @@
 //! One block under way, the same for every layer.
 
 use crate::{
-    Access, Account, AccountWrite, LayerSession, Outcome, SlotWrite, StateError, StateLayer,
-    TxWrites, WriteSet, cache::BlockCache, hash_address, hash_slot, layer::BlockRef,
+    Access, Account, AccountWrite, LayerSession, Outcome, SessionCounters, SlotWrite, StateError,
+    StateLayer, TxWrites, WriteSet, cache::BlockCache, hash_address, hash_slot, layer::BlockRef,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use std::time::Duration;
@@ -24,6 +24,8 @@ pub struct Finished {
     pub outcome: Outcome,
     /// What the block changed.
     pub writes: WriteSet,
+    /// What it asked of the layer; zeros if that was not counted.
+    pub counters: SessionCounters,
 }
 
 impl Session {
@@ -32,6 +34,12 @@ impl Session {
         let layer = layer.begin(parent)?;
         let wants_hints = layer.wants_hints();
         Ok(Self { layer, cache: BlockCache::default(), wants_hints, since_last_root: None })
+    }
+
+    /// Counts nothing: to find out what counting costs.
+    pub fn without_counters(mut self) -> Self {
+        self.cache.counters.0 = None;
+        self
     }
 
     /// Asks for [`Self::state_root_so_far`] to be possible; to be called before the first write.
@@ -63,9 +71,15 @@ impl Session {
         self.cache.has_storage(&mut *self.layer, address)
     }
 
-    /// Time spent so far waiting for the layer to read accounts and slots.
-    pub const fn read_time(&self) -> Duration {
-        self.cache.read_time()
+    /// Time spent so far waiting for the layer to read accounts and slots, estimated from a sample.
+    pub fn read_time(&self) -> Duration {
+        let counters = self.counters();
+        counters.accounts_read.time() + counters.slots_read.time()
+    }
+
+    /// What was asked of the layer so far; zeros if it is not counted.
+    pub fn counters(&self) -> SessionCounters {
+        self.cache.counters.0.unwrap_or_default()
     }
 
     /// Whether hints have any effect on this layer.
@@ -76,19 +90,24 @@ impl Session {
     /// Something will be touched soon.
     pub fn hint(&mut self, access: Access) {
         if self.wants_hints {
+            self.cache.counters.count(|counters| counters.hints += 1);
             self.layer.hint(access);
         }
     }
 
     /// Takes the finalised writes of one transaction.
     pub fn apply(&mut self, writes: &TxWrites) -> Result<(), StateError> {
+        let started =
+            self.cache.counters.0.as_mut().and_then(|counters| counters.applied.sampled());
         for change in &writes.accounts {
             self.cache.apply(&mut *self.layer, change)?;
         }
         if let Some(pending) = &mut self.since_last_root {
             merge(pending, writes);
         }
-        self.layer.stream(writes)
+        self.layer.stream(writes)?;
+        self.cache.counters.count(|counters| counters.applied.done(started));
+        Ok(())
     }
 
     /// The state root after everything applied so far; `None` if the layer has none to give, or none was
@@ -102,9 +121,19 @@ impl Session {
 
     /// Ends the block: its commitment, what to write, and what it changed.
     pub fn finish(mut self) -> Result<Finished, StateError> {
+        let started =
+            self.cache.counters.0.as_mut().and_then(|counters| counters.finished.sampled());
         let writes = self.cache.write_set(&mut *self.layer)?;
         let outcome = self.layer.finish(&writes)?;
-        Ok(Finished { outcome, writes })
+        let mut counters = self.cache.counters.0.unwrap_or_default();
+        if self.cache.counters.0.is_some() {
+            counters.finished.done(started);
+            counters.accounts_written = writes.accounts().len() as u64;
+            counters.slots_written = writes.slot_count() as u64;
+            counters.code_bytes_written =
+                writes.codes().iter().map(|(_, code)| code.len() as u64).sum();
+        }
+        Ok(Finished { outcome, writes, counters })
     }
 }
 

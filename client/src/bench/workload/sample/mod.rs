@@ -15,23 +15,19 @@ mod block;
 mod contracts;
 mod lives;
 
-use super::{
-    BlockPlan, GenesisPlan, Random, Wallet, Workload,
-    genesis::contract,
-    transfer::{BLOCK_TIME, CHAIN_ID, GENESIS_TIME, GWEI},
-};
+use super::{BLOCK_TIME, CHAIN_ID, GENESIS_TIME, GWEI, InitialAccount, Workload};
+use crate::bench::{BlockPlan, GenesisPlan, Random, Wallet};
 use alloy_consensus::{Header, Sealed};
 use alloy_eips::eip4895::Withdrawal;
-use alloy_genesis::GenesisAccount;
 use alloy_hardforks::EthereumHardfork;
-use alloy_primitives::{Address, B256, Bytes, U256, uint};
+use alloy_primitives::{Address, Bytes, U256, uint};
 use block::Draft;
 use std::collections::BTreeMap;
 
 /// Blocks beside the genesis block.
 const BLOCKS: u64 = 1000;
 /// Accounts that send transactions.
-const ACCOUNTS: usize = 24;
+pub(super) const ACCOUNTS: usize = 24;
 /// A million ether.
 const BALANCE: U256 = uint!(1_000_000_000_000_000_000_000_000_U256);
 const GAS_LIMIT: u64 = 1_000_000;
@@ -82,11 +78,11 @@ struct Contracts {
 }
 
 impl Sample {
-    /// The sample chain of a seed.
-    pub fn new(seed: u64) -> Self {
+    /// The sample chain of a wallet's seed; the wallet has 24 accounts.
+    pub fn new(wallet: Wallet) -> Self {
         Self {
-            wallet: Wallet::new(seed, ACCOUNTS),
-            random: Random::new(seed, 2),
+            random: Random::new(wallet.seed(), 2),
+            wallet,
             fork: EthereumHardfork::Paris,
             contracts: Contracts::default(),
             tokens: vec![0; ACCOUNTS],
@@ -147,16 +143,15 @@ impl Workload for Sample {
         }
     }
 
-    fn accounts(&self) -> Box<dyn Iterator<Item = (Address, GenesisAccount)> + '_> {
-        let funded = |address: &Address| {
-            (*address, GenesisAccount { balance: BALANCE, ..Default::default() })
+    fn accounts(&self) -> Box<dyn Iterator<Item = InitialAccount<'_>> + '_> {
+        let funded = |address: &Address| InitialAccount::funded(*address, BALANCE);
+        let slots = (0..20).map(|slot| (U256::from(slot), U256::from_be_bytes([slot + 1; 32])));
+        let table = InitialAccount {
+            slots: Box::new(slots),
+            ..InitialAccount::contract(GENESIS_TABLE, contracts::table())
         };
-        let storage = (0..20).map(|slot| (B256::with_last_byte(slot), B256::repeat_byte(slot + 1)));
-        let table =
-            GenesisAccount { storage: Some(storage.collect()), ..contract(contracts::table()) };
-        let contracts =
-            [(DEPOSIT_CONTRACT, contract(contracts::deposit())), (GENESIS_TABLE, table)];
-        Box::new(self.wallet.addresses().iter().map(funded).chain(contracts))
+        let deposits = InitialAccount::contract(DEPOSIT_CONTRACT, contracts::deposit());
+        Box::new(self.wallet.addresses().iter().map(funded).chain([deposits, table]))
     }
 
     fn wallet(&self) -> &Wallet {

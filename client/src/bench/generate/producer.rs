@@ -1,8 +1,8 @@
 //! Plans become blocks.
 
-use super::{BlockPlan, Wallet};
+use super::BlockPlan;
 use crate::{
-    chain::{Chain, ChainError},
+    bench::Wallet,
     consensus::{ConsensusError, check_body, check_header, next_base_fee, next_excess_blob_gas},
     executor::{ExecuteError, Executed, Executor, InternalError},
 };
@@ -41,6 +41,8 @@ pub struct Produced {
     pub header: Sealed<Header>,
     /// The block as block files hold it.
     pub rlp: Bytes,
+    /// Who sent its transactions.
+    pub senders: Vec<Address>,
     /// What came of its transactions.
     pub executed: Executed,
 }
@@ -67,9 +69,6 @@ pub enum ProduceError {
     /// The state failed.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The chain failed.
-    #[error(transparent)]
-    Chain(#[from] ChainError),
 }
 
 impl From<KvError> for ProduceError {
@@ -79,13 +78,14 @@ impl From<KvError> for ProduceError {
 }
 
 impl Producer {
-    /// Continues a chain that consists of its genesis block only. The blocks go into the state, but are not stored.
-    pub fn new(chain: &Chain) -> Self {
-        let parent = chain.head().header.clone();
+    /// Continues a chain that consists of its genesis block only, whose state `layer` holds in `store`. The blocks go
+    /// into the state, but are not stored.
+    pub fn new(spec: Arc<ChainSpec>, layer: Arc<dyn StateLayer>, store: Store) -> Self {
+        let parent = spec.genesis_header().clone();
         Self {
-            spec: Arc::clone(chain.spec()),
-            layer: Arc::clone(chain.layer()),
-            store: chain.db().store().clone(),
+            spec,
+            layer,
+            store,
             executor: Executor::new(CODE_CACHE),
             hashes: vec![parent.hash()],
             parent,
@@ -146,7 +146,7 @@ impl Producer {
         check(&rules, &self.parent, &block).map_err(|e| invalid(e.to_string()))?;
         self.hashes.push(header.hash());
         self.parent = header.clone();
-        Ok(Produced { rlp: alloy_rlp::encode(&block).into(), header, executed })
+        Ok(Produced { rlp: alloy_rlp::encode(&block).into(), header, senders, executed })
     }
 
     /// Everything in the header that is known before execution.

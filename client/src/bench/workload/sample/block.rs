@@ -2,7 +2,7 @@
 
 use crate::bench::{
     BlockPlan, Planned,
-    transfer::{CHAIN_ID, GWEI},
+    workload::{CHAIN_ID, GWEI},
 };
 use alloy_consensus::{
     TxEip1559, TxEip2930, TxEip4844, TxEip4844Variant, TxEip7702, TxLegacy, TypedTransaction,

@@ -1,6 +1,9 @@
 use super::{ERA, GENESIS_TIME, Sample, contracts};
 use crate::{
-    bench::{CHAIN_FILE, GENESIS_FILE, Producer, Workload, generate},
+    bench::{
+        CHAIN_FILE, Cache, GENESIS_FILE, Producer, Wallet, Workload, WorkloadKind, WorkloadSpec,
+        generate,
+    },
     blocks::decode_block,
     chain::Chain,
     datadir::{DataDir, OpenOptions},
@@ -9,7 +12,13 @@ use alloy_consensus::{EMPTY_ROOT_HASH, Transaction, TxReceipt};
 use alloy_eips::{Typed2718, eip7685::EMPTY_REQUESTS_HASH};
 use alloy_primitives::{U256, b256, keccak256};
 use flate2::read::GzDecoder;
-use std::{collections::BTreeMap, fs, io::Read, path::Path, sync::atomic::AtomicBool};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::Read,
+    path::Path,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 /// The sample in the repository, which `scripts/make-sample` wrote.
 const STORED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/sample");
@@ -17,14 +26,16 @@ const STORED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/sample");
 #[test]
 fn the_sample_in_the_repository_is_generated_byte_for_byte() {
     let dir = tempfile::tempdir().unwrap();
-    let mut sample = Sample::new(1);
-    let generated = generate(&mut sample, dir.path(), &AtomicBool::new(false)).unwrap();
+    let spec = WorkloadSpec { workload: WorkloadKind::Sample, seed: 1, shape: None };
+    let cache = tempfile::tempdir().unwrap();
+    let cache = Arc::new(Cache::open(cache.path()).unwrap());
+    let generated = generate(&spec, dir.path(), &cache, &AtomicBool::new(false)).unwrap();
     // geth 1.17.8 imports it to the same hash.
     assert_eq!(
-        generated.head.hash,
+        generated.chain.head.hash,
         b256!("87cf7c3a03d682e6c8da2a6974f4747a1e64d127d64819a62d110d0153270e7e")
     );
-    assert_eq!((generated.blocks, generated.transactions), (1000, 3430));
+    assert_eq!((generated.chain.blocks, generated.chain.transactions), (1000, 3430));
     let read = |dir: &Path, name| fs::read(dir.join(name)).unwrap();
     let (stored, new) = (Path::new(STORED), dir.path());
     assert!(read(stored, GENESIS_FILE) == read(new, GENESIS_FILE), "genesis.json differs");
@@ -66,7 +77,7 @@ fn there_is_something_of_everything() {
 #[test]
 fn the_contract_dies_and_comes_back() {
     let dir = tempfile::tempdir().unwrap();
-    let mut sample = Sample::new(1);
+    let mut sample = Sample::new(Wallet::new(1, super::ACCOUNTS));
     let genesis = dir.path().join(GENESIS_FILE);
     let mut file = fs::File::create(&genesis).unwrap();
     sample.genesis().write(sample.accounts(), &mut file).unwrap();
@@ -76,7 +87,8 @@ fn the_contract_dies_and_comes_back() {
         ..Default::default()
     };
     let (chain, _dir): (Chain, _) = DataDir::open(&options, true).unwrap().into_chain().unwrap();
-    let mut producer = Producer::new(&chain);
+    let (spec, layer) = (Arc::clone(chain.spec()), Arc::clone(chain.layer()));
+    let mut producer = Producer::new(spec, layer, chain.db().store().clone());
     let mut failed = BTreeMap::<&str, u64>::new();
     let shanghai = GENESIS_TIME + ERA;
     let mut seen = 0;

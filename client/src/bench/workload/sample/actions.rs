@@ -6,7 +6,7 @@ use super::{
     block::{Call, Draft, Form},
     contracts::{self, word, words},
 };
-use crate::bench::transfer::{CHAIN_ID, GWEI};
+use crate::bench::workload::{CHAIN_ID, GWEI};
 use alloy_eips::{
     eip2930::{AccessList, AccessListItem},
     eip2935::HISTORY_STORAGE_ADDRESS,

@@ -1,5 +1,6 @@
 //! Writing a `genesis.json` that geth, reth and this program read alike.
 
+use crate::bench::InitialAccount;
 use alloy_eips::{
     eip2935::{HISTORY_STORAGE_ADDRESS, HISTORY_STORAGE_CODE},
     eip4788::{BEACON_ROOTS_ADDRESS, BEACON_ROOTS_CODE},
@@ -7,8 +8,8 @@ use alloy_eips::{
     eip7251::{CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS, CONSOLIDATION_REQUEST_PREDEPLOY_CODE},
     eip7840::BlobParams,
 };
-use alloy_genesis::GenesisAccount;
-use alloy_primitives::{Address, Bytes};
+use alloy_primitives::{Address, B256, Bytes};
+use polytrie_chainspec::{ChainSpec, ChainSpecError};
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 
@@ -68,9 +69,9 @@ impl GenesisPlan {
     /// # Errors
     ///
     /// If `out` cannot be written to.
-    pub fn write(
+    pub fn write<'a>(
         &self,
-        accounts: impl IntoIterator<Item = (Address, GenesisAccount)>,
+        accounts: impl IntoIterator<Item = InitialAccount<'a>>,
         out: &mut dyn Write,
     ) -> io::Result<()> {
         writeln!(out, "{{")?;
@@ -79,12 +80,30 @@ impl GenesisPlan {
         }
         write!(out, "\"alloc\":{{")?;
         let mut separator = "\n";
-        for (address, account) in system_contracts().into_iter().chain(accounts) {
-            write!(out, "{separator}\"{address:x}\":")?;
-            write_account(&account, out)?;
+        for account in system_contracts().into_iter().chain(accounts) {
+            write!(out, "{separator}\"{:x}\":", account.address)?;
+            write_account(account, out)?;
             separator = ",\n";
         }
         writeln!(out, "\n}}\n}}")
+    }
+
+    /// The same without accounts, but with the state root of them, as [`ChainSpec::from_outline`] reads it.
+    pub fn outline(&self, state_root: B256) -> String {
+        let mut fields: Map<String, Value> =
+            self.fields().map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
+        fields.insert("stateRoot".into(), json!(state_root));
+        fields.insert("alloc".into(), Map::new().into());
+        Value::from(fields).to_string()
+    }
+
+    /// The chain that starts with this genesis and accounts of this state root.
+    ///
+    /// # Errors
+    ///
+    /// If no chain can start with it: a mistake of the workload.
+    pub fn chain_spec(&self, state_root: B256) -> Result<ChainSpec, ChainSpecError> {
+        ChainSpec::from_outline("the generated chain", self.outline(state_root).as_bytes())
     }
 
     fn fields(&self) -> [(&'static str, Value); 9] {
@@ -129,42 +148,42 @@ impl GenesisPlan {
 }
 
 /// The contracts that blocks call by themselves (EIP-2935, 4788, 7002, 7251). Without them no client runs Prague.
-fn system_contracts() -> [(Address, GenesisAccount); 4] {
+pub(in crate::bench) fn system_contracts<'a>() -> [InitialAccount<'a>; 4] {
     [
         (BEACON_ROOTS_ADDRESS, &BEACON_ROOTS_CODE),
         (HISTORY_STORAGE_ADDRESS, &HISTORY_STORAGE_CODE),
         (WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS, &WITHDRAWAL_REQUEST_PREDEPLOY_CODE),
         (CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS, &CONSOLIDATION_REQUEST_PREDEPLOY_CODE),
     ]
-    .map(|(address, code)| (address, contract(code.clone())))
+    .map(|(address, code)| InitialAccount::contract(address, code.clone()))
 }
 
-/// A contract as deployment leaves it: with the nonce 1 (EIP-161).
-pub(super) fn contract(code: Bytes) -> GenesisAccount {
-    GenesisAccount { nonce: Some(1), code: Some(code), ..Default::default() }
-}
-
-fn write_account(account: &GenesisAccount, out: &mut dyn Write) -> io::Result<()> {
-    write!(out, "{{\"balance\":\"{:#x}\"", account.balance)?;
-    if let Some(nonce) = account.nonce {
+fn write_account(account: InitialAccount<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let InitialAccount { nonce, balance, code, slots, .. } = account;
+    write!(out, "{{\"balance\":\"{balance:#x}\"")?;
+    if nonce != 0 {
         write!(out, ",\"nonce\":\"{nonce:#x}\"")?;
     }
-    if let Some(code) = &account.code {
+    if !code.is_empty() {
         write!(out, ",\"code\":\"{code}\"")?;
     }
-    if let Some(storage) = &account.storage {
-        write!(out, ",\"storage\":{}", json!(storage))?;
+    let mut separator = ",\"storage\":{";
+    for (slot, value) in slots {
+        let (slot, value) = (B256::from(slot), B256::from(value));
+        write!(out, "{separator}\"{slot}\":\"{value}\"")?;
+        separator = ",";
     }
-    write!(out, "}}")
+    // Whether there was any.
+    write!(out, "{}", if separator == "," { "}}" } else { "}" })
 }
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use alloy_genesis::GenesisAccount;
     use alloy_hardforks::{EthereumHardfork, ForkCondition};
-    use alloy_primitives::{B256, U256};
-    use polytrie_chainspec::ChainSpec;
+    use alloy_primitives::U256;
     use std::collections::BTreeMap;
 
     #[test]
@@ -178,16 +197,25 @@ mod tests {
             extra_data: Bytes::from_static(b"generated"),
             deposit_contract: Some(Address::repeat_byte(7)),
         };
+        let accounts = || {
+            let slots = Box::new(std::iter::once((U256::from(1), U256::from(2))));
+            let code = Bytes::from_static(&[0xfe]);
+            let full =
+                InitialAccount { slots, ..InitialAccount::contract(Address::repeat_byte(1), code) };
+            [InitialAccount::funded(Address::repeat_byte(2), U256::from(5)), full]
+        };
         let plain = GenesisAccount { balance: U256::from(5), ..Default::default() };
-        let storage = BTreeMap::from([(B256::with_last_byte(1), B256::with_last_byte(2))]);
-        let full =
-            GenesisAccount { storage: Some(storage), ..contract(Bytes::from_static(&[0xfe])) };
-        let accounts = [(Address::repeat_byte(2), plain), (Address::repeat_byte(1), full)];
+        let full = GenesisAccount {
+            nonce: Some(1),
+            code: Some(Bytes::from_static(&[0xfe])),
+            storage: Some(BTreeMap::from([(B256::with_last_byte(1), B256::with_last_byte(2))])),
+            ..Default::default()
+        };
         let mut json = Vec::new();
-        plan.write(accounts.clone(), &mut json).unwrap();
+        plan.write(accounts(), &mut json).unwrap();
         let spec = ChainSpec::parse("test", &json).unwrap();
         assert_eq!((spec.chain_id(), spec.genesis_accounts().len()), (77, 6));
-        for account in accounts {
+        for account in [(Address::repeat_byte(2), plain), (Address::repeat_byte(1), full)] {
             assert!(spec.genesis_accounts().any(|found| found == account), "{account:?}");
         }
         assert_eq!(spec.deposit_contract(), plan.deposit_contract);
@@ -204,5 +232,9 @@ mod tests {
         assert_eq!(genesis.config.blob_schedule.len(), 2);
         let other = ChainSpec::from_genesis("test", genesis).unwrap();
         assert_eq!((other.genesis_header(), other.forks()), (header, spec.forks()));
+        // And so does the outline.
+        let outline = plan.chain_spec(header.state_root).unwrap();
+        assert_eq!((outline.genesis_header(), outline.forks()), (header, spec.forks()));
+        assert_eq!(outline.deposit_contract(), spec.deposit_contract());
     }
 }

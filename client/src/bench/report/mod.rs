@@ -1,0 +1,129 @@
+//! What is told of a comparison: everything as JSON, the essence as a table.
+
+mod summary;
+mod table;
+
+pub use summary::{LayerSummary, Throughput};
+
+use super::{
+    Settings,
+    measure::Machine,
+    run::{Comparison, RunResult},
+};
+use serde::Serialize;
+use serde_json::Value;
+
+/// The layer that the others are compared with.
+pub const REFERENCE: &str = "mpt";
+
+/// Raised when fields change their meaning or go away.
+const FORMAT: u32 = 1;
+
+/// The result of a comparison; serialises to the JSON of `--json`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// `store` or `chain`.
+    pub bench: &'static str,
+    /// Version of this form.
+    pub format: u32,
+    /// Version of this program.
+    pub version: &'static str,
+    /// Where it ran.
+    pub machine: Machine,
+    /// Seconds since 1970 at the end.
+    pub finished_at: u64,
+    /// What everything random follows from.
+    pub seed: u64,
+    /// The parameters of the benchmark.
+    pub parameters: Value,
+    /// Settings of layers and engines.
+    pub settings: Settings,
+    /// Threads that a run could use to work in parallel.
+    pub threads: usize,
+    /// Runs of each layer, in turns.
+    pub runs: usize,
+    /// Whether the seams were counted.
+    pub counted: bool,
+    /// Whether every run was proven cold.
+    pub cold: bool,
+    /// What throughput is in.
+    pub unit: &'static str,
+    /// The layer that ratios are against.
+    pub reference: &'static str,
+    /// One entry a layer (and engine).
+    pub layers: Vec<LayerSummary>,
+    /// One entry a layer and run, in the order in which they ran.
+    pub results: Vec<Entry>,
+}
+
+/// One run of one layer, with what it takes to understand it alone.
+#[derive(Debug, Clone, Serialize)]
+pub struct Entry {
+    /// The run.
+    #[serde(flatten)]
+    pub result: RunResult,
+    /// What everything random follows from.
+    pub seed: u64,
+    /// The parameters of the benchmark.
+    pub parameters: Value,
+    /// Median throughput of all runs of this layer.
+    pub median_throughput: f64,
+    /// Throughput of this run divided by that of `mpt` on the same engine in the same turn; `None` without one.
+    pub ratio_to_mpt: Option<f64>,
+}
+
+impl Report {
+    pub(super) fn new(
+        bench: &'static str,
+        unit: &'static str,
+        seed: u64,
+        parameters: Value,
+        comparison: &Comparison,
+        results: Vec<RunResult>,
+    ) -> Self {
+        let layers = summary::summaries(&comparison.subjects, &results, unit);
+        let entry = |result: &RunResult| {
+            let summary = layers.iter().find(|layer| layer.subject == result.subject);
+            let same_turn = |other: &&RunResult| {
+                let subject = &other.subject;
+                other.run == result.run
+                    && subject.state == REFERENCE
+                    && subject.kv == result.subject.kv
+            };
+            let reference = results.iter().find(same_turn);
+            Entry {
+                result: result.clone(),
+                seed,
+                parameters: parameters.clone(),
+                median_throughput: summary.map_or(0.0, |layer| layer.throughput.spread.median),
+                ratio_to_mpt: reference
+                    .map(|mpt| result.measured.throughput / mpt.measured.throughput),
+            }
+        };
+        let entries = results.iter().map(entry).collect();
+        let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        Self {
+            bench,
+            format: FORMAT,
+            version: env!("CARGO_PKG_VERSION"),
+            machine: Machine::this(),
+            finished_at: since_1970.map_or(0, |time| time.as_secs()),
+            seed,
+            settings: comparison.settings,
+            threads: comparison.threads,
+            runs: comparison.runs,
+            counted: comparison.counters,
+            cold: comparison.cold,
+            unit,
+            reference: REFERENCE,
+            layers,
+            results: entries,
+            parameters,
+        }
+    }
+
+    /// The essence for people: a few tables as text.
+    pub fn table(&self) -> String {
+        table::render(self)
+    }
+}

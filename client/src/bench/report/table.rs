@@ -1,0 +1,187 @@
+//! Tables for the terminal.
+
+use super::{LayerSummary, Report};
+use serde_json::Value;
+use std::fmt::Write;
+
+/// Everything that fits on a screen.
+pub(super) fn render(report: &Report) -> String {
+    let mut text = String::new();
+    let cold = if report.cold { ", every run proven cold" } else { "" };
+    // A String takes whatever is written to it.
+    let _ = writeln!(
+        text,
+        "bench {}: {}; {} runs of each in turns{cold}; seed {}",
+        report.bench,
+        parameters(&report.parameters),
+        report.runs,
+        report.seed
+    );
+    let machine = &report.machine;
+    let _ = writeln!(
+        text,
+        "{} ({} cores), {:.1} GiB of memory, {}; polytrie {}\n",
+        machine.cpu,
+        machine.cores,
+        gib(machine.memory_bytes),
+        machine.system,
+        report.version
+    );
+    text += &speed(report);
+    text.push('\n');
+    text += &costs(report);
+    text
+}
+
+/// The parameters as `name value`, in the order of their names.
+fn parameters(parameters: &Value) -> String {
+    let Value::Object(fields) = parameters else { return String::new() };
+    let shown =
+        fields.iter().filter(|(name, _)| *name != "seed").map(|(name, value)| match value {
+            Value::String(text) => format!("{name} {text}"),
+            other => format!("{name} {other}"),
+        });
+    shown.collect::<Vec<_>>().join(", ").replace('_', "-")
+}
+
+/// How fast, and where the time of an operation went.
+fn speed(report: &Report) -> String {
+    let operation = if report.bench == "store" { "operation" } else { "transaction" };
+    let mut rows = vec![
+        [
+            "layer",
+            report.unit,
+            "min-max",
+            "x mpt",
+            "exec",
+            "structure",
+            "engine",
+            "acct",
+            "sload",
+            "sstore",
+            "commit",
+            "get",
+            "flush",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+    ];
+    for layer in &report.layers {
+        let micros =
+            |seconds: f64| format!("{:.2}", seconds * 1e6 / layer.operations.max(1) as f64);
+        let spread = &layer.throughput.spread;
+        let time = &layer.time;
+        let mut row = vec![
+            name(layer),
+            format!("{:.0}", spread.median),
+            format!("{:.0}-{:.0}", spread.min, spread.max),
+            layer.ratio_to_mpt.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
+        ];
+        row.extend(
+            [
+                time.execution,
+                time.structure,
+                time.engine,
+                time.account_read,
+                time.sload,
+                time.sstore,
+                time.commit,
+                time.get,
+                time.flush,
+            ]
+            .map(micros),
+        );
+        rows.push(row);
+    }
+    let title = format!(
+        "throughput, and microseconds an {operation} (exec + structure + engine = total; the rest overlap)\n"
+    );
+    title.replace("an transaction", "a transaction") + &columns(&rows)
+}
+
+/// What reaches the engine, and what is needed.
+fn costs(report: &Report) -> String {
+    let operation = if report.bench == "store" { "op" } else { "tx" };
+    let heads = [
+        "layer".to_owned(),
+        format!("reads/{operation}"),
+        "engine".to_owned(),
+        "ampl.".to_owned(),
+        format!("writes/{operation}"),
+        "engine".to_owned(),
+        "ampl.".to_owned(),
+        format!("bytes/{operation}"),
+        "p50 ms".to_owned(),
+        "p99 ms".to_owned(),
+        "disk MiB".to_owned(),
+        "own MiB".to_owned(),
+        "peak MiB".to_owned(),
+    ];
+    let mut rows = vec![heads.to_vec()];
+    for layer in &report.layers {
+        let each = |count: u64| format!("{:.2}", count as f64 / layer.operations.max(1) as f64);
+        let amplification = &layer.amplification;
+        let mebibytes = |bytes: u64| format!("{:.0}", bytes as f64 / f64::from(1 << 20));
+        rows.push(vec![
+            name(layer),
+            each(amplification.layer_reads),
+            each(amplification.engine_reads),
+            format!("{:.2}", amplification.read),
+            each(amplification.layer_writes),
+            each(amplification.engine_writes),
+            format!("{:.2}", amplification.write),
+            each(amplification.engine_write_bytes),
+            format!("{:.1}", layer.block_seconds.p50 * 1e3),
+            format!("{:.1}", layer.block_seconds.p99 * 1e3),
+            mebibytes(layer.disk_bytes),
+            mebibytes(layer.own_rss_bytes),
+            mebibytes(layer.peak_rss_bytes),
+        ]);
+    }
+    "at the layer and at the engine; time of a block; disk and memory\n".to_owned()
+        + &columns(&rows)
+}
+
+fn name(layer: &LayerSummary) -> String {
+    format!("{}/{}", layer.subject.state, layer.subject.kv)
+}
+
+fn gib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 30)
+}
+
+/// Rows with their first column to the left and all others to the right.
+fn columns(rows: &[Vec<String>]) -> String {
+    let count = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..count).map(|column| width(column).unwrap_or_default()).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells =
+            row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| match column {
+                0 => format!("{cell:<width$}"),
+                _ => format!("{cell:>width$}"),
+            });
+        text += cells.collect::<Vec<_>>().join("  ").trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned() {
+        let row = |cells: [&str; 2]| cells.map(str::to_owned).to_vec();
+        assert_eq!(columns(&[row(["a", "bcd"]), row(["efg", "h"])]), "a    bcd\nefg    h\n");
+        assert_eq!(columns(&[]), "");
+    }
+
+    #[test]
+    fn parameters_are_named() {
+        let value = serde_json::json!({ "seed": 1, "block_txs": 2, "workload": "erc20" });
+        assert_eq!(parameters(&value), "block-txs 2, workload erc20");
+    }
+}

@@ -1,0 +1,228 @@
+//! A chain through executor and layer.
+
+use super::BenchError;
+use crate::{
+    bench::{
+        CacheError, PreparedChain,
+        fixture::OpenStore,
+        measure::{BlockTimes, Measured, Recorder},
+    },
+    blocks::BlockReader,
+    executor::{BlockToExecute, Executor, recover_senders},
+};
+use alloy_consensus::{Block, TxEnvelope};
+use alloy_primitives::{Address, B256};
+use crossbeam_channel::{Receiver, bounded};
+use polytrie_chainspec::ChainSpec;
+use polytrie_state::{BlockRef, Finished, Session, SessionCounters};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::{io, thread, time::Instant};
+
+/// Bytes of contract code kept ready to run.
+const CODE_CACHE: usize = 16 << 20;
+/// Blocks whose senders may be known ahead of execution.
+const BLOCKS_AHEAD: usize = 64;
+/// Transactions that one thread recovers at a time.
+const RECOVER_PORTION: usize = 16;
+
+/// The parameters of `bench chain` beside the workload's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChainBench {
+    /// Blocks at the start that are not measured.
+    pub warmup_blocks: u64,
+    /// Whether recovering the senders is part of what is measured; it runs ahead, on other threads.
+    pub recover: bool,
+    /// Blocks that become durable together.
+    pub flush_every: u64,
+}
+
+/// A chain in memory, ready to be executed.
+#[derive(Debug)]
+pub(super) struct LoadedChain {
+    spec: ChainSpec,
+    blocks: Vec<Block<TxEnvelope>>,
+    senders: Vec<Vec<Address>>,
+    /// Hashes of the blocks from the genesis block on.
+    hashes: Vec<B256>,
+}
+
+impl LoadedChain {
+    pub(super) fn load(chain: &PreparedChain) -> Result<Self, BenchError> {
+        let damaged = |text: String| {
+            CacheError::at("use", chain.dir())(io::Error::other(format!("{text}; remove it")))
+        };
+        let spec = ChainSpec::from_outline("the generated chain", &chain.outline()?)
+            .map_err(|e| damaged(e.to_string()))?;
+        let mut rest = chain.senders()?.into_iter();
+        let (mut blocks, mut senders) = (Vec::new(), Vec::new());
+        let mut hashes = vec![spec.genesis_hash()];
+        for raw in BlockReader::open(chain.blocks())? {
+            let block = raw?.decode()?;
+            let of_block: Vec<_> = rest.by_ref().take(block.body.transactions.len()).collect();
+            if of_block.len() != block.body.transactions.len() {
+                return Err(damaged("it has fewer senders than transactions".into()).into());
+            }
+            if block.header.parent_hash != hashes[blocks.len()] {
+                return Err(damaged(format!("block {} has no parent", blocks.len() + 1)).into());
+            }
+            hashes.push(block.header.hash_slow());
+            blocks.push(block);
+            senders.push(of_block);
+        }
+        Ok(Self { spec, blocks, senders, hashes })
+    }
+}
+
+impl ChainBench {
+    /// Runs on a store that holds the chain's genesis state.
+    pub(super) fn run(
+        &self,
+        chain: &LoadedChain,
+        open: &OpenStore,
+        counters: bool,
+        threads: usize,
+        rss_before: u64,
+    ) -> Result<Measured, BenchError> {
+        check_root(open, chain.spec.genesis_header().state_root, 0)?;
+        let mut run = Run { chain, open, counters, executor: Executor::new(CODE_CACHE) };
+        if !self.recover {
+            return self.blocks(&mut run, rss_before, |index| Ok(chain.senders[index].clone()));
+        }
+        thread::scope(|scope| {
+            let (send, receive) = bounded(BLOCKS_AHEAD);
+            let pool = rayon::ThreadPoolBuilder::new()
+                .num_threads(threads.max(1))
+                .build()
+                .map_err(|e| process("start threads", io::Error::other(e)))?;
+            scope.spawn(move || {
+                for block in &chain.blocks {
+                    let senders = pool.install(|| recover(&block.body.transactions));
+                    if send.send(senders).is_err() {
+                        // The run has ended.
+                        return;
+                    }
+                }
+            });
+            self.blocks(&mut run, rss_before, |index| received(&receive, index))
+        })
+    }
+
+    fn blocks(
+        &self,
+        run: &mut Run<'_>,
+        rss_before: u64,
+        mut senders: impl FnMut(usize) -> Result<Vec<Address>, BenchError>,
+    ) -> Result<Measured, BenchError> {
+        let mut recorder = None;
+        for index in 0..run.chain.blocks.len() {
+            if index as u64 == self.warmup_blocks {
+                recorder = Some(Recorder::start(run.open, rss_before)?);
+            }
+            let start = Instant::now();
+            let senders = senders(index)?;
+            let recover = start.elapsed();
+            let (mut times, session) = run.block(index, &senders)?;
+            times.recover = if self.recover { recover } else { times.recover };
+            if let Some(recorder) = &mut recorder {
+                let block = &run.chain.blocks[index];
+                let gas = Some(block.header.gas_used);
+                recorder.block(block.body.transactions.len() as u64, gas, times, session);
+            }
+        }
+        match recorder {
+            Some(recorder) => Ok(recorder.finish(run.open)?),
+            None => Err(BenchError::Usage(format!(
+                "the chain has {} blocks, all of them in the warm-up of {}; choose a smaller --warmup or more --txs",
+                run.chain.blocks.len(),
+                self.warmup_blocks
+            ))),
+        }
+    }
+}
+
+fn process(action: &'static str, source: io::Error) -> BenchError {
+    BenchError::Process { action, source }
+}
+
+fn recover(transactions: &[TxEnvelope]) -> Result<Vec<Address>, String> {
+    let portions: Result<Vec<_>, _> =
+        transactions.par_chunks(RECOVER_PORTION).map(recover_senders).collect();
+    portions.map(|portions| portions.concat()).map_err(|e| e.to_string())
+}
+
+fn received(
+    senders: &Receiver<Result<Vec<Address>, String>>,
+    index: usize,
+) -> Result<Vec<Address>, BenchError> {
+    let ended = |_| Err("the thread that recovers senders ended".to_owned());
+    senders
+        .recv()
+        .unwrap_or_else(ended)
+        .map_err(|text| BenchError::Wrong(format!("block {}: {text}", index + 1)))
+}
+
+struct Run<'a> {
+    chain: &'a LoadedChain,
+    open: &'a OpenStore,
+    counters: bool,
+    executor: Executor,
+}
+
+impl Run<'_> {
+    /// Executes a block and makes it the head; it becomes durable when the store flushes.
+    fn block(
+        &mut self,
+        index: usize,
+        senders: &[Address],
+    ) -> Result<(BlockTimes, SessionCounters), BenchError> {
+        let Self { chain, open, counters, executor } = self;
+        let block = &chain.blocks[index];
+        let number = block.header.number;
+        let mut times = BlockTimes::default();
+        let mut start = Instant::now();
+        let mut lap = || {
+            let now = Instant::now();
+            now - std::mem::replace(&mut start, now)
+        };
+        let parent = BlockRef { number: number - 1, hash: chain.hashes[index] };
+        let mut session = Session::begin(&*open.layer, parent)?;
+        if !*counters {
+            session = session.without_counters();
+        }
+        let rules = chain.spec.rules(number, block.header.timestamp, true);
+        let hash = |number: u64| chain.hashes.get(usize::try_from(number).ok()?).copied();
+        let executed = executor
+            .execute_block(&mut session, rules, &hash, BlockToExecute::new(block, senders))
+            .map_err(|e| BenchError::Wrong(format!("block {number} does not execute: {e}")))?;
+        times.execute = lap();
+        let Finished { outcome, counters, .. } = session.finish()?;
+        times.commit = lap();
+        open.store.write(outcome.batch)?;
+        times.write = lap();
+        open.layer.accept()?;
+        times.commit += lap();
+
+        if executed.gas_used != block.header.gas_used {
+            return Err(BenchError::Wrong(format!(
+                "block {number} used {} gas, expected {}: the layer `{}` answers reads wrongly",
+                executed.gas_used,
+                block.header.gas_used,
+                open.layer.name()
+            )));
+        }
+        check_root(open, block.header.state_root, number)?;
+        Ok((times, counters))
+    }
+}
+
+/// Canonical layers must come to the root in the header.
+fn check_root(open: &OpenStore, expected: B256, number: u64) -> Result<(), BenchError> {
+    match open.layer.commitment().as_state_root() {
+        Some(found) if found != expected => Err(BenchError::Wrong(format!(
+            "the layer `{}` has the state root {found} after block {number}, expected {expected}",
+            open.layer.name()
+        ))),
+        _ => Ok(()),
+    }
+}

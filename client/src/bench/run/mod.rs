@@ -1,0 +1,19 @@
+//! Runs: a fresh process and a fresh copy of the store for each, layers in turns.
+//!
+//! [`Comparison`] prepares what the runs need, starts one process after the other and gathers what they measured;
+//! [`Job`] is what such a process is told, [`StoreBench`] and [`ChainBench`] what it does.
+
+mod chain;
+mod child;
+mod cold;
+mod comparison;
+mod error;
+mod job;
+mod store;
+
+pub use chain::ChainBench;
+pub use cold::Coldness;
+pub use comparison::{Comparison, RunResult};
+pub use error::BenchError;
+pub use job::{Job, Work};
+pub use store::StoreBench;

@@ -1,0 +1,198 @@
+//! The state layer alone: random reads and writes of slots, one durable commit a block.
+
+use super::BenchError;
+use crate::bench::{
+    Random, SlotKeys,
+    fixture::OpenStore,
+    measure::{BlockTimes, Measured, Recorder},
+};
+use alloy_primitives::{B256, U256};
+use polytrie_state::{
+    Access, AccountChange, BlockRef, Finished, Session, SessionCounters, TxWrites,
+};
+use serde::{Deserialize, Serialize};
+use std::time::Instant;
+
+/// The parameters of `bench store`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreBench {
+    /// Slots before the first block.
+    pub keys: u64,
+    /// Blocks that are measured.
+    pub blocks: u64,
+    /// Operations in a block: each reads one key and then writes it.
+    pub ops: u64,
+    /// Whether the keys are new ones, instead of random ones of those that are there.
+    pub fresh: bool,
+    /// What keys and values follow from.
+    pub seed: u64,
+    /// Blocks before those that are measured.
+    pub warmup_blocks: u64,
+}
+
+impl StoreBench {
+    /// The keys of the store.
+    pub const fn slot_keys(&self) -> SlotKeys {
+        SlotKeys { seed: self.seed, keys: self.keys }
+    }
+
+    /// Runs on a store that is filled with [`Self::slot_keys`].
+    pub(super) fn run(
+        &self,
+        open: &OpenStore,
+        counters: bool,
+        rss_before: u64,
+    ) -> Result<Measured, BenchError> {
+        let mut draw = Draw::new(self);
+        let mut ops = Vec::new();
+        let mut checksum = U256::ZERO;
+        for number in 0..self.warmup_blocks {
+            draw.block(&mut ops);
+            commit(open, number, &ops, counters, &mut checksum)?;
+        }
+        let mut recorder = Recorder::start(open, rss_before)?;
+        for number in self.warmup_blocks..self.warmup_blocks + self.blocks {
+            draw.block(&mut ops);
+            let (times, session) = commit(open, number, &ops, counters, &mut checksum)?;
+            recorder.block(self.ops, None, times, session);
+        }
+        Ok(Measured { checksum: Some(checksum.into()), ..recorder.finish(open)? })
+    }
+}
+
+/// Draws the keys and values of a block.
+#[derive(Debug)]
+struct Draw {
+    keys: SlotKeys,
+    ops: u64,
+    /// Number of the next new key, if keys are to be new.
+    fresh: Option<u64>,
+    random: Random,
+}
+
+impl Draw {
+    fn new(bench: &StoreBench) -> Self {
+        Self {
+            keys: bench.slot_keys(),
+            ops: bench.ops,
+            fresh: bench.fresh.then_some(bench.keys),
+            random: Random::new(bench.seed, 5),
+        }
+    }
+
+    /// Draws one block: keys, and the values they get, which are never zero.
+    fn block(&mut self, ops: &mut Vec<(U256, U256)>) {
+        ops.clear();
+        for _ in 0..self.ops {
+            let number = match &mut self.fresh {
+                Some(next) => {
+                    *next += 1;
+                    *next - 1
+                }
+                None => self.random.below(self.keys.keys),
+            };
+            let value = U256::from_be_bytes(self.random.bytes::<32>()) | U256::ONE;
+            ops.push((self.keys.key(number), value));
+        }
+    }
+}
+
+/// One block on top of block `number`, durable when this returns.
+fn commit(
+    open: &OpenStore,
+    number: u64,
+    ops: &[(U256, U256)],
+    counters: bool,
+    checksum: &mut U256,
+) -> Result<(BlockTimes, SessionCounters), BenchError> {
+    let mut times = BlockTimes::default();
+    let mut start = Instant::now();
+    let mut lap = || {
+        let now = Instant::now();
+        now - std::mem::replace(&mut start, now)
+    };
+    let parent = BlockRef { number, hash: B256::from(U256::from(number)) };
+    let mut session = Session::begin(&*open.layer, parent)?;
+    if !counters {
+        session = session.without_counters();
+    }
+    let address = SlotKeys::ADDRESS;
+    let change = AccountChange {
+        address,
+        account: Some(SlotKeys::account()),
+        wiped: false,
+        code: None,
+        slots: Vec::with_capacity(1),
+    };
+    let mut writes = TxWrites { accounts: vec![change] };
+    for (key, value) in ops {
+        // As the hooks would: the EVM reads a slot before it writes it.
+        session.hint(Access::SlotWrite(address, *key));
+        *checksum = checksum.rotate_left(1) ^ session.slot(&address, key)?;
+        let slots = &mut writes.accounts[0].slots;
+        slots.clear();
+        slots.push((*key, *value));
+        session.apply(&writes)?;
+    }
+    times.execute = lap();
+    let Finished { outcome, counters, .. } = session.finish()?;
+    times.commit = lap();
+    open.store.write(outcome.batch)?;
+    times.write = lap();
+    open.layer.accept()?;
+    times.commit += lap();
+    open.store.flush()?;
+    times.flush = lap();
+    Ok((times, counters))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::bench::{Base, BaseSpec, Cache, Settings, Subject};
+    use polytrie_kv::StoreOptions;
+    use std::{collections::HashSet, sync::Arc};
+
+    const BENCH: StoreBench =
+        StoreBench { keys: 300, blocks: 4, ops: 50, fresh: false, seed: 9, warmup_blocks: 1 };
+
+    fn run(state: &str, bench: StoreBench, counters: bool) -> Measured {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Arc::new(Cache::open(dir.path()).unwrap());
+        let subject = Subject { state: state.into(), kv: "memory".into() };
+        let options = StoreOptions { counters, ..StoreOptions::default() };
+        let open = OpenStore::open(&subject, dir.path(), &Settings::default(), options).unwrap();
+        open.fill(&Base::new(BaseSpec::Slots(bench.slot_keys()), cache)).unwrap();
+        bench.run(&open, counters, 0).unwrap()
+    }
+
+    #[test]
+    fn every_layer_reads_the_same_values() {
+        for fresh in [false, true] {
+            let bench = StoreBench { fresh, ..BENCH };
+            let mut checksums = HashSet::new();
+            for layer in crate::layers::LAYERS {
+                let measured = run(layer.name, bench, true);
+                assert_eq!((measured.blocks, measured.operations), (4, 200));
+                assert_eq!(measured.commitment.canonical, layer.canonical);
+                let amplification = measured.amplification;
+                // A key that occurs twice in a block is read and written once.
+                let expected = if fresh { 200..=200 } else { 100..=199 };
+                assert!(expected.contains(&amplification.layer_reads), "{amplification:?}");
+                assert_eq!(amplification.layer_read_bytes, 64 * amplification.layer_reads);
+                checksums.insert(measured.checksum);
+            }
+            assert_eq!(checksums.len(), 1, "{checksums:?}");
+        }
+    }
+
+    #[test]
+    fn counting_changes_nothing_but_the_counts() {
+        let (with, without) = (run("mpt", BENCH, true), run("mpt", BENCH, false));
+        assert_eq!(with.commitment, without.commitment);
+        assert_eq!(with.checksum, without.checksum);
+        assert_eq!((without.session.reads(), without.counters.gets), (0, 0));
+        assert!(with.session.reads() > 0 && with.counters.batches == 4);
+    }
+}

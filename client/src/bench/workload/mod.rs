@@ -1,0 +1,130 @@
+//! Workloads: what a chain starts from, and what its blocks hold.
+//!
+//! One file (or folder) a workload behind the trait [`Workload`]; [`WorkloadKind`] names them for the command line.
+
+mod erc20;
+mod sample;
+mod shape;
+mod transfer;
+
+pub use erc20::Erc20;
+pub use sample::Sample;
+pub use shape::{Popularity, Shape};
+pub use transfer::Transfer;
+
+use super::{BlockPlan, GenesisPlan, Wallet};
+use alloy_consensus::{Header, Sealed};
+use alloy_primitives::{Address, Bytes, U256};
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use std::fmt::{self, Debug};
+
+/// Chain id of generated chains; no network is known to use it.
+pub(super) const CHAIN_ID: u64 = 70_717;
+/// 2026-01-01. A date in the past keeps every client content.
+pub(super) const GENESIS_TIME: u64 = 1_767_225_600;
+/// Seconds between blocks, as on mainnet.
+pub(super) const BLOCK_TIME: u64 = 12;
+pub(super) const GWEI: u128 = 1_000_000_000;
+
+/// A source of blocks: it says what the chain starts from and what each block holds. Executing the blocks and finding
+/// out what follows from them is the business of [`Producer`](super::Producer).
+///
+/// The same parameters always give the same chain. To add one: a file with the implementation, and a line in
+/// [`WorkloadKind`].
+pub trait Workload: Debug {
+    /// The chain's forks and the fields of its genesis header.
+    fn genesis(&self) -> GenesisPlan;
+
+    /// The accounts that the chain starts with beside the system contracts, each once, in any order.
+    fn accounts(&self) -> Box<dyn Iterator<Item = InitialAccount<'_>> + '_>;
+
+    /// The keys that sign.
+    fn wallet(&self) -> &Wallet;
+
+    /// The block on top of `parent`, or `None` after the last one.
+    fn next_block(&mut self, parent: &Sealed<Header>) -> Option<BlockPlan>;
+}
+
+/// An account at genesis. Its slots are not gathered: there may be millions.
+pub struct InitialAccount<'a> {
+    /// Its address.
+    pub address: Address,
+    /// Nonce.
+    pub nonce: u64,
+    /// Balance in wei.
+    pub balance: U256,
+    /// Code; empty for none.
+    pub code: Bytes,
+    /// Slots with their values, each once, in any order, none of them zero.
+    pub slots: Box<dyn Iterator<Item = (U256, U256)> + 'a>,
+}
+
+impl InitialAccount<'_> {
+    /// An account that can send transactions.
+    pub fn funded(address: Address, balance: U256) -> Self {
+        let slots = Box::new(std::iter::empty());
+        Self { address, nonce: 0, balance, code: Bytes::new(), slots }
+    }
+
+    /// A contract as deployment leaves it: with the nonce 1 (EIP-161).
+    pub fn contract(address: Address, code: Bytes) -> Self {
+        Self { nonce: 1, code, ..Self::funded(address, U256::ZERO) }
+    }
+}
+
+impl Debug for InitialAccount<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InitialAccount").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// The workloads by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WorkloadKind {
+    /// Transfers of ether.
+    Transfer,
+    /// Transfers of a token: calls of an ERC-20 contract in which every account has a balance.
+    Erc20,
+    /// A thousand small blocks with a little of everything; its size is fixed.
+    Sample,
+}
+
+/// A workload with its parameters: everything that its chain depends on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkloadSpec {
+    /// Which one.
+    pub workload: WorkloadKind,
+    /// What everything random follows from.
+    pub seed: u64,
+    /// Its size; `None` where that is fixed.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub shape: Option<Shape>,
+}
+
+impl WorkloadSpec {
+    /// How many accounts sign.
+    pub fn accounts(&self) -> usize {
+        self.shape().map_or(sample::ACCOUNTS, |shape| shape.accounts)
+    }
+
+    /// The workload; `wallet` holds its [`accounts`](Self::accounts).
+    pub fn open(&self, wallet: Wallet) -> Box<dyn Workload> {
+        let shape = self.shape().unwrap_or_default();
+        match self.workload {
+            WorkloadKind::Transfer => Box::new(Transfer::new(wallet, shape)),
+            WorkloadKind::Erc20 => Box::new(Erc20::new(wallet, shape)),
+            WorkloadKind::Sample => Box::new(Sample::new(wallet)),
+        }
+    }
+
+    /// What its genesis accounts depend on: chains that differ in other things start from the same state.
+    pub fn genesis_key(&self) -> (WorkloadKind, u64, usize) {
+        (self.workload, self.seed, self.accounts())
+    }
+
+    fn shape(&self) -> Option<Shape> {
+        self.shape.filter(|_| self.workload != WorkloadKind::Sample)
+    }
+}

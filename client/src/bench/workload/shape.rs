@@ -1,0 +1,92 @@
+//! The size and shape that the synthetic workloads have in common.
+
+use super::super::{Random, Wallet};
+use alloy_primitives::Address;
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+/// How often which account takes part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+pub enum Popularity {
+    /// Each account as often as any other.
+    #[serde(rename = "uniform")]
+    Uniform,
+    /// A tenth of the accounts in nine tenths of the cases.
+    #[value(name = "90/10", alias = "hot")]
+    #[serde(rename = "90/10")]
+    Hot,
+}
+
+impl Popularity {
+    /// One of `accounts` accounts.
+    pub fn pick(self, accounts: usize, random: &mut Random) -> usize {
+        let hot = accounts.div_ceil(10);
+        match self {
+            Self::Hot if random.percent(90) => random.index(hot),
+            Self::Hot if hot < accounts => hot + random.index(accounts - hot),
+            _ => random.index(accounts),
+        }
+    }
+}
+
+/// The size and shape of a workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shape {
+    /// Accounts at genesis, at least 1.
+    pub accounts: usize,
+    /// Transactions in all blocks together.
+    pub txs: u64,
+    /// Transactions in a block, at least 1; the last one may have fewer.
+    pub block_txs: u64,
+    /// Which accounts take part.
+    pub popularity: Popularity,
+    /// Recipients that did not exist before, in percent.
+    pub new_recipients: u64,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self {
+            accounts: 100_000,
+            txs: 100_000,
+            block_txs: 200,
+            popularity: Popularity::Uniform,
+            new_recipients: 5,
+        }
+    }
+}
+
+impl Shape {
+    /// Who pays whom: the number of the sender, and the address of the recipient.
+    pub(super) fn parties(&self, wallet: &Wallet, random: &mut Random) -> (usize, Address) {
+        let from = self.popularity.pick(self.accounts, random);
+        if random.percent(self.new_recipients) {
+            return (from, Address::from(random.bytes()));
+        }
+        // Another one than the sender, if there is another one.
+        let to = self.popularity.pick(self.accounts, random);
+        let to = if to == from { (to + 1) % self.accounts } else { to };
+        (from, wallet.address(to))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nine_tenths_go_to_a_tenth() {
+        let mut random = Random::new(3, 0);
+        let hot = (0..10_000).filter(|_| Popularity::Hot.pick(1000, &mut random) < 100).count();
+        assert!((8_800..9_200).contains(&hot), "{hot}");
+        for accounts in 1..20 {
+            for popularity in [Popularity::Hot, Popularity::Uniform] {
+                let mut seen = vec![false; accounts];
+                for _ in 0..2000 {
+                    seen[popularity.pick(accounts, &mut random)] = true;
+                }
+                assert!(seen.iter().all(|seen| *seen), "{popularity:?} of {accounts}");
+            }
+        }
+    }
+}

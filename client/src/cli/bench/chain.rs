@@ -1,0 +1,41 @@
+//! `polytrie bench chain`.
+
+use super::{Failure, compare::CompareArgs, workload::WorkloadArgs};
+use crate::bench::{ChainBench, WorkloadSpec};
+use clap::Args;
+
+/// Measure state layers under a workload: its blocks through executor and layer, senders known.
+///
+/// Every layer executes the same blocks from the same genesis. Canonical layers must come to the state root in every
+/// header. Prints transactions a second, and where the time went.
+#[derive(Debug, Args)]
+pub(super) struct ChainArgs {
+    #[command(flatten)]
+    workload: WorkloadArgs,
+    /// Blocks at the start that are not measured [default: a tenth]
+    #[arg(long, value_name = "B")]
+    warmup: Option<u64>,
+    /// Include recovering the senders, ahead of execution on other threads.
+    #[arg(long)]
+    recover: bool,
+    /// Make blocks durable in groups of this many (or as soon as 64 MiB have gathered).
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
+    flush_every: u64,
+    #[command(flatten)]
+    compare: CompareArgs,
+}
+
+pub(super) fn run(args: &ChainArgs) -> Result<(), Failure> {
+    let spec = args.workload.spec()?;
+    let bench = ChainBench {
+        warmup_blocks: args.warmup.unwrap_or_else(|| blocks(&spec) / 10),
+        recover: args.recover,
+        flush_every: args.flush_every,
+    };
+    args.compare.run(|comparison| comparison.chain(&spec, bench))
+}
+
+/// How many blocks the chain has.
+fn blocks(spec: &WorkloadSpec) -> u64 {
+    spec.shape.map_or(0, |shape| shape.txs.div_ceil(shape.block_txs))
+}

@@ -1,0 +1,68 @@
+//! `polytrie bench generate`.
+
+use super::{
+    Failure,
+    workload::{CacheArg, WorkloadArgs},
+};
+use crate::{
+    bench::{Cache, CacheError, Generated, WorkloadSpec, generate},
+    cli::{import::on_interrupt, output},
+};
+use clap::Args;
+use serde::Serialize;
+use std::{fs, path::PathBuf, sync::Arc};
+use tempfile::TempDir;
+
+/// Write a chain that this program, geth and reth import: DIR/genesis.json and DIR/chain.rlp.
+///
+/// The chain is past the merge from its first block. The same options always give the same bytes.
+#[derive(Debug, Args)]
+pub(super) struct GenerateArgs {
+    #[command(flatten)]
+    workload: WorkloadArgs,
+    /// The directory to write to; made if it is not there.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    #[command(flatten)]
+    cache: CacheArg,
+    /// Write parameters and result as JSON to this file; `-` for standard output.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// The JSON of `--json`.
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    #[serde(flatten)]
+    spec: &'a WorkloadSpec,
+    #[serde(flatten)]
+    generated: &'a Generated,
+}
+
+pub(super) fn run(args: &GenerateArgs) -> Result<(), Failure> {
+    let interrupt = on_interrupt()?;
+    let spec = args.workload.spec()?;
+    let at = |action| CacheError::at(action, &args.out);
+    fs::create_dir_all(&args.out).map_err(at("create"))?;
+    // Without a cache, what it would hold goes with the command.
+    let temporary = match args.cache.named() {
+        Some(_) => None,
+        None => Some(TempDir::with_prefix_in(".cache-", &args.out).map_err(at("write to"))?),
+    };
+    let cache = match &temporary {
+        Some(dir) => Cache::open(dir.path())?,
+        None => args.cache.open()?.0,
+    };
+    let cache = cache.with_interrupt(Arc::clone(&interrupt));
+    let generated = generate(&spec, &args.out, &Arc::new(cache), &interrupt)?;
+    drop(temporary);
+    let report = Report { spec: &spec, generated: &generated };
+    if let Some(file) = &args.json {
+        output::json(file, &report)?;
+    }
+    if output::takes_stdout(args.json.as_deref()) {
+        return Ok(());
+    }
+    let head = &generated.chain.head;
+    output::line(&format!("head {} {} state root {}", head.number, head.hash, head.state_root))
+}

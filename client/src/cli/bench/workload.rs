@@ -1,0 +1,111 @@
+//! Options that say which workload, and where prepared things are kept.
+
+use super::Failure;
+use crate::bench::{Cache, Popularity, Shape, WorkloadKind, WorkloadSpec};
+use clap::Args;
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
+
+/// Which chain.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Workload")]
+pub(super) struct WorkloadArgs {
+    /// What the blocks hold.
+    #[arg(long, value_name = "NAME")]
+    workload: WorkloadKind,
+    /// Accounts at genesis [default: 100000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    accounts: Option<u32>,
+    /// Transactions in all blocks together [default: 100000]
+    #[arg(long, value_name = "N")]
+    txs: Option<u64>,
+    /// Transactions in a block [default: 200]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=50_000))]
+    block_txs: Option<u64>,
+    /// Which accounts take part: each as often as any other, or a tenth of them in nine tenths of the cases [default:
+    /// uniform]
+    #[arg(long, value_name = "HOW")]
+    popularity: Option<Popularity>,
+    /// Percentage of transfers whose recipient had nothing before [default: 5]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(..=100))]
+    new_recipients: Option<u64>,
+    /// What everything random follows from.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+impl WorkloadArgs {
+    /// The workload with its parameters.
+    pub(super) fn spec(&self) -> Result<WorkloadSpec, Failure> {
+        let Self { workload, seed, .. } = *self;
+        if workload == WorkloadKind::Sample {
+            self.refuse_shape()?;
+            return Ok(WorkloadSpec { workload, seed, shape: None });
+        }
+        let default = Shape::default();
+        let shape = Shape {
+            accounts: self.accounts.map_or(default.accounts, |accounts| accounts as usize),
+            txs: self.txs.unwrap_or(default.txs),
+            block_txs: self.block_txs.unwrap_or(default.block_txs),
+            popularity: self.popularity.unwrap_or(default.popularity),
+            new_recipients: self.new_recipients.unwrap_or(default.new_recipients),
+        };
+        Ok(WorkloadSpec { workload, seed, shape: Some(shape) })
+    }
+
+    /// The sample has the size it has.
+    fn refuse_shape(&self) -> Result<(), Failure> {
+        let given = [
+            ("--accounts", self.accounts.is_some()),
+            ("--txs", self.txs.is_some()),
+            ("--block-txs", self.block_txs.is_some()),
+            ("--popularity", self.popularity.is_some()),
+            ("--new-recipients", self.new_recipients.is_some()),
+        ];
+        match given.iter().find(|(_, given)| *given) {
+            Some((option, _)) => Err(Failure::Usage(format!(
+                "{option} does not go with --workload sample, whose size is fixed: leave it out, or choose another workload"
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Where prepared things are kept.
+#[derive(Debug, Args)]
+pub(super) struct CacheArg {
+    /// Directory for what takes long to prepare (keys, genesis states, chains), for the next time; what is in it can be
+    /// deleted at any time [default for store and chain: polytrie/bench in $XDG_CACHE_HOME or ~/.cache]
+    #[arg(long, value_name = "DIR", env = "POLYTRIE_BENCH_CACHE")]
+    cache: Option<PathBuf>,
+}
+
+impl CacheArg {
+    /// The directory that was named.
+    pub(super) fn named(&self) -> Option<&Path> {
+        self.cache.as_deref()
+    }
+
+    /// The directory that was named, or the user's.
+    pub(super) fn directory(&self) -> Result<PathBuf, Failure> {
+        let user = || {
+            let cache = env::var_os("XDG_CACHE_HOME").filter(|dir| !dir.is_empty());
+            let home = || env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
+            let cache = cache.map(PathBuf::from).or_else(home)?;
+            Some(cache.join("polytrie").join("bench"))
+        };
+        self.cache.clone().or_else(user).ok_or_else(|| {
+            Failure::Usage(
+                "--cache is needed: there is no home directory to keep prepared things in".into(),
+            )
+        })
+    }
+
+    /// The cache there.
+    pub(super) fn open(&self) -> Result<(Cache, PathBuf), Failure> {
+        let dir = self.directory()?;
+        Ok((Cache::open(&dir)?, dir))
+    }
+}

@@ -1,0 +1,133 @@
+//! Counters at the seam: what was asked of a layer, and how long it took.
+
+use serde::{Deserialize, Serialize};
+use std::{
+    ops::AddAssign,
+    time::{Duration, Instant},
+};
+
+/// One of so many reads is timed: reading the clock twice costs a good part of what a cached read does. A prime,
+/// so that it keeps no step with the few reads that every transaction makes in the same order.
+const SAMPLE: u64 = 13;
+
+/// Bytes of an account as the EVM sees it: hashed key, nonce, balance, code hash.
+const ACCOUNT_BYTES: u64 = 32 + 8 + 32 + 32;
+/// Bytes of a slot: its key within the account, and its value.
+const SLOT_BYTES: u64 = 32 + 32;
+
+/// What one kind of call amounted to.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallCount {
+    /// Calls.
+    pub calls: u64,
+    /// Of these, timed.
+    pub timed: u64,
+    /// Nanoseconds in those that were timed.
+    pub timed_ns: u64,
+}
+
+impl CallCount {
+    /// Counts a call; the time if this one is to be timed.
+    pub(crate) fn sampled(&mut self) -> Option<Instant> {
+        self.calls += 1;
+        (self.calls % SAMPLE == 1).then(Instant::now)
+    }
+
+    /// The call that began with [`Self::sampled`] is over.
+    pub(crate) fn done(&mut self, started: Option<Instant>) {
+        if let Some(started) = started {
+            self.timed += 1;
+            self.timed_ns += started.elapsed().as_nanos() as u64;
+        }
+    }
+
+    /// The time in all calls, estimated from those that were timed.
+    pub fn time(&self) -> Duration {
+        let total = u128::from(self.timed_ns) * u128::from(self.calls);
+        Duration::from_nanos((total / u128::from(self.timed.max(1))) as u64)
+    }
+}
+
+impl AddAssign for CallCount {
+    fn add_assign(&mut self, other: Self) {
+        self.calls += other.calls;
+        self.timed += other.timed;
+        self.timed_ns += other.timed_ns;
+    }
+}
+
+/// What one [`Session`](crate::Session) asked of its layer. Add those of several blocks for their sum.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionCounters {
+    /// Accounts read from the layer.
+    pub accounts_read: CallCount,
+    /// Slots read from the layer: SLOAD, and the first SSTORE of a slot.
+    pub slots_read: CallCount,
+    /// Reads of accounts and slots that the block had touched before: answered without the layer.
+    pub known: u64,
+    /// Finalised writes of transactions taken in: SSTORE and balances, with what the layer does at once.
+    pub applied: CallCount,
+    /// Hints passed on.
+    pub hints: u64,
+    /// Blocks finished: the commitment and the batch.
+    pub finished: CallCount,
+    /// Accounts in the write sets, those of which only slots changed included.
+    pub accounts_written: u64,
+    /// Slots in the write sets.
+    pub slots_written: u64,
+    /// Bytes of code in the write sets.
+    pub code_bytes_written: u64,
+}
+
+impl SessionCounters {
+    /// Accounts and slots asked of the layer.
+    pub const fn reads(&self) -> u64 {
+        self.accounts_read.calls + self.slots_read.calls
+    }
+
+    /// Accounts and slots given to the layer.
+    pub const fn writes(&self) -> u64 {
+        self.accounts_written + self.slots_written
+    }
+
+    /// Bytes of the accounts (104 each, key included) and slots (64 each) asked of the layer.
+    pub const fn read_bytes(&self) -> u64 {
+        self.accounts_read.calls * ACCOUNT_BYTES + self.slots_read.calls * SLOT_BYTES
+    }
+
+    /// The same of those given to it, with their code.
+    pub const fn write_bytes(&self) -> u64 {
+        self.accounts_written * ACCOUNT_BYTES
+            + self.slots_written * SLOT_BYTES
+            + self.code_bytes_written
+    }
+}
+
+impl AddAssign for SessionCounters {
+    fn add_assign(&mut self, other: Self) {
+        self.accounts_read += other.accounts_read;
+        self.slots_read += other.slots_read;
+        self.known += other.known;
+        self.applied += other.applied;
+        self.hints += other.hints;
+        self.finished += other.finished;
+        self.accounts_written += other.accounts_written;
+        self.slots_written += other.slots_written;
+        self.code_bytes_written += other.code_bytes_written;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_all_is_estimated_from_the_timed() {
+        let count = CallCount { calls: 26, timed: 2, timed_ns: 10 };
+        assert_eq!(count.time(), Duration::from_nanos(130));
+        assert_eq!(CallCount::default().time(), Duration::ZERO);
+        let mut calls = CallCount::default();
+        let timed = (0..27).filter(|_| calls.sampled().is_some()).count();
+        assert_eq!((calls.calls, timed), (27, 3));
+    }
+}
