@@ -21,7 +21,8 @@ pub struct StoreOptions {
     /// Number of batches (blocks) after which a flush starts by itself; at least 1.
     pub flush_every: u64,
     /// Bytes of memory of unflushed changes after which a flush starts by itself. As much again may be in
-    /// use while that flush runs.
+    /// use while that flush runs. Four times as many as long as every batch was made durable by the journal: the
+    /// engine is then not waited for, and rewrites each page once for more batches.
     pub overlay_bytes: usize,
     /// Whether flushes run on a thread of their own. If not, the write that fills the overlay returns after
     /// the flush.
@@ -336,10 +337,10 @@ impl Handle {
     /// Adds a checked batch to the overlay.
     fn write(&self, batch: Batch, writing: &mut Writing) -> Result<(), KvError> {
         self.shared.check_poison()?;
-        self.make_room(writing)?;
-        let only = self.is_covered(writing);
-        let full = self.apply(&batch)?;
-        writing.last = (only && writing.journal.is_some()).then_some(batch);
+        let journaled = writing.journal.is_some() && self.is_covered(writing);
+        self.make_room(writing, journaled)?;
+        let full = self.apply(&batch, journaled)?;
+        writing.last = journaled.then_some(batch);
         // A batch that may still go to the journal is left to the next write, lest a flush have to wait for the
         // engine.
         let wait = writing.last.is_some() && self.thread.is_some();
@@ -362,15 +363,15 @@ impl Handle {
             return Ok(false);
         }
         // Before the record, which belongs to the generation that takes the batch.
-        self.make_room(writing)?;
+        self.make_room(writing, true)?;
         let Some(journal) = &mut writing.journal else { return Ok(false) };
         let (full, appended) = if batch.byte_len() < PARALLEL_BYTES {
             let appended = shared.append(journal, batch);
-            (self.apply(batch)?, appended)
+            (self.apply(batch, true)?, appended)
         } else {
             std::thread::scope(|scope| {
                 let append = scope.spawn(|| shared.guarded(|| shared.append(journal, batch)));
-                let full = self.apply(batch);
+                let full = self.apply(batch, true);
                 let panicked = || KvError::Corrupt("the journal's thread panicked".into());
                 full.map(|full| (full, append.join().unwrap_or_else(|_| Err(panicked()))))
             })?
@@ -410,7 +411,7 @@ impl Handle {
     }
 
     /// Adds a checked batch to the active generation. Returns whether that is to be flushed now.
-    fn apply(&self, batch: &Batch) -> Result<bool, KvError> {
+    fn apply(&self, batch: &Batch, journaled: bool) -> Result<bool, KvError> {
         let shared = &*self.shared;
         let full = {
             let mut head = shared.head.write();
@@ -420,7 +421,7 @@ impl Handle {
             let live = shared.live.lock();
             let size = active.apply(batch, *seq + 1, &shared.tables, &shared.hasher, &live)?;
             *seq += 1;
-            self.is_full(size) && layers.frozen.is_none()
+            self.is_full(size, journaled) && layers.frozen.is_none()
         };
         if let Some(counters) = &shared.counters {
             counters.batch(batch);
@@ -428,17 +429,17 @@ impl Handle {
         Ok(full)
     }
 
-    fn is_full(&self, (batches, bytes): (u64, usize)) -> bool {
-        batches >= self.options.flush_every.max(1) || bytes >= self.options.overlay_bytes
+    fn is_full(&self, (batches, bytes): (u64, usize), journaled: bool) -> bool {
+        let limit = self.options.overlay_bytes.saturating_mul(if journaled { 4 } else { 1 });
+        batches >= self.options.flush_every.max(1) || bytes >= limit
     }
 
     /// If the active generation is full, because the flush before it was still running when it became so,
     /// waits for that and freezes it.
-    fn make_room(&self, writing: &mut Writing) -> Result<(), KvError> {
+    fn make_room(&self, writing: &mut Writing, journaled: bool) -> Result<(), KvError> {
         let shared = &*self.shared;
-        let full =
-            shared.head.read().layers.active.as_ref().is_some_and(|g| self.is_full(g.size()));
-        if !full {
+        let size = shared.head.read().layers.active.as_ref().map(|active| active.size());
+        if !size.is_some_and(|size| self.is_full(size, journaled)) {
             return Ok(());
         }
         let flushed = || shared.head.read().layers.frozen.is_none();

@@ -9,7 +9,7 @@
 //!          children that are inner nodes (2), children that are leaves (2), both as a bit a nibble,
 //!          children in order: reference: length (1), bytes
 //!                             leaf: rest of the key (from the byte with the nibble after the branch's),
-//!                                   length (1), value
+//!                                   length (1, or 2 with the highest bit set from 128 on), value
 //! leaf     0xff, key (32), value
 //! ```
 
@@ -17,6 +17,9 @@ use crate::{LeafValue, Nibbles, codec::ChildRef};
 use alloy_primitives::B256;
 
 const LEAF: u8 = 0xff;
+/// From this length on the length of a value takes two bytes; it is the bit that says so.
+const LONG: usize = 0x80;
+const LONGEST_VALUE: usize = 0x7fff;
 
 /// A child of a branch, as its row holds it.
 #[derive(Debug, Clone)]
@@ -80,8 +83,13 @@ pub(crate) fn encode_branch<'a, V: LeafValue + 'a>(
                 let at = out.len();
                 out.push(0);
                 value.encode_row(out);
-                // No value is longer than an account, which takes less than 120 bytes.
-                out[at] = (out.len() - at - 1) as u8;
+                let len = out.len() - at - 1;
+                assert!(len <= LONGEST_VALUE, "a value of {len} bytes in a row of a trie");
+                out[at] = len as u8;
+                if len >= LONG {
+                    out[at] = (len >> 8 | LONG) as u8;
+                    out.insert(at + 1, len as u8);
+                }
             }
         }
     }
@@ -142,8 +150,16 @@ pub(crate) fn decode<V: LeafValue>(
                 return Err("a leaf that stands at another nibble");
             }
             key[from..].copy_from_slice(tail);
-            let [len] = take_array(rest).ok_or(SHORT)?;
-            let value = V::decode_row(take(rest, usize::from(len)).ok_or(SHORT)?)?;
+            let [first] = take_array(rest).ok_or(SHORT)?;
+            let mut len = usize::from(first);
+            if len >= LONG {
+                let [second] = take_array(rest).ok_or(SHORT)?;
+                len = (len - LONG) << 8 | usize::from(second);
+                if len < LONG {
+                    return Err("a length of a value with a byte too many");
+                }
+            }
+            let value = V::decode_row(take(rest, len).ok_or(SHORT)?)?;
             children.push((n, RowChild::Leaf(B256::new(key), value)));
         }
     }

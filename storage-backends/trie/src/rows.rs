@@ -16,7 +16,7 @@ use crate::{
 };
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, KeyRange, KvError, Read, Table, prefix_end};
-use std::ops::ControlFlow;
+use std::{cmp::Reverse, ops::ControlFlow};
 
 /// Reads rows of one trie.
 pub trait RowSource: Sync {
@@ -189,7 +189,7 @@ fn add<V>(waiting: &mut Vec<(B256, V)>, from: &B256, children: &mut Vec<(u8, Row
             waiting.push((key, value));
         }
     }
-    waiting.sort_unstable_by(|a, b| b.0.cmp(&a.0));
+    waiting.sort_unstable_by_key(|(key, _)| Reverse(*key));
 }
 
 /// Reads the path of a row from the part of its key after the owner.

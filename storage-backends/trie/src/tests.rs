@@ -237,3 +237,34 @@ fn large_batches_are_hashed_in_parallel_to_the_same_root() {
         trie.evict(block as u32 % 2);
     }
 }
+
+/// A value of any length.
+#[derive(Debug, Clone, PartialEq)]
+struct Blob(Vec<u8>);
+
+impl LeafValue for Blob {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0);
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
+        Ok(Self(bytes.to_vec()))
+    }
+}
+
+#[test]
+fn values_of_every_length_come_back() {
+    for len in [0usize, 1, 127, 128, 129, 255, 256, 300, 5_000, 0x7fff] {
+        let leaves: Vec<_> =
+            (1u8..4).map(|i| (B256::repeat_byte(i * 0x11), Blob(vec![i; len]))).collect();
+        let mut builder = SortedBuilder::new(Changes::default());
+        leaves.iter().for_each(|(key, value)| builder.add(*key, value.clone()));
+        let (root, changes) = builder.finish();
+        let mut rows = MapRows::default();
+        rows.apply(changes);
+        let mut trie = Trie::<Blob>::stored(root);
+        for (key, value) in &leaves {
+            assert_eq!(trie.get(key, &rows).unwrap(), Some(value));
+        }
+    }
+}

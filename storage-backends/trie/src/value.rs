@@ -13,7 +13,7 @@ pub trait LeafValue: Clone + PartialEq + Debug + Send + Sync {
     /// Reads those bytes back; anything but the canonical form is an error.
     fn decode(bytes: &[u8]) -> Result<Self, &'static str>;
 
-    /// Appends the bytes by which a row holds the value: at most 255, and no more than needed.
+    /// Appends the bytes by which a row holds the value: at most 32,767, and no more than needed.
     fn encode_row(&self, out: &mut Vec<u8>) {
         self.encode(out);
     }
