@@ -119,17 +119,22 @@ fn costs(report: &Report) -> String {
     ];
     let mut rows = vec![heads.to_vec()];
     for layer in &report.layers {
-        let each = |count: u64| format!("{:.2}", count as f64 / layer.operations.max(1) as f64);
+        // What was not counted is not zero.
+        let shown = |value: f64| match report.counted {
+            true => format!("{value:.2}"),
+            false => "-".to_owned(),
+        };
+        let each = |count: u64| shown(count as f64 / layer.operations.max(1) as f64);
         let amplification = &layer.amplification;
         let mebibytes = |bytes: u64| format!("{:.0}", bytes as f64 / f64::from(1 << 20));
         rows.push(vec![
             name(layer),
             each(amplification.layer_reads),
             each(amplification.engine_reads),
-            format!("{:.2}", amplification.read),
+            shown(amplification.read),
             each(amplification.layer_writes),
             each(amplification.engine_writes),
-            format!("{:.2}", amplification.write),
+            shown(amplification.write),
             each(amplification.engine_write_bytes),
             format!("{:.1}", layer.block_seconds.p50 * 1e3),
             format!("{:.1}", layer.block_seconds.p99 * 1e3),

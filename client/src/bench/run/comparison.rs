@@ -11,12 +11,9 @@ use crate::bench::{
 };
 use serde::Serialize;
 use serde_json::Value;
-use std::{
-    path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 /// What is compared, and how often.
@@ -36,8 +33,6 @@ pub struct Comparison {
     pub threads: usize,
     /// Where prepared things are kept.
     pub cache: Arc<Cache>,
-    /// Where that is.
-    pub cache_dir: PathBuf,
     /// Set from outside to stop.
     pub interrupt: Arc<AtomicBool>,
 }
@@ -136,7 +131,7 @@ impl Comparison {
             threads: self.threads,
             store: None,
             base: *base.spec(),
-            cache: self.cache_dir.clone(),
+            cache: self.cache.dir().to_owned(),
             work: work.clone(),
         };
         if !subject.is_in_memory() {

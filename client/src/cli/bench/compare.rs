@@ -60,8 +60,7 @@ impl CompareArgs {
         let interrupt = on_interrupt()?;
         // A file that cannot be written should not be noticed after an hour of measuring.
         let json = self.json.as_deref().map(OutputFile::create).transpose()?;
-        let (cache, cache_dir) = self.cache.open()?;
-        let cache = cache.with_interrupt(Arc::clone(&interrupt));
+        let cache = self.cache.open()?.with_interrupt(Arc::clone(&interrupt));
         let mut settings = Settings { layer: self.layers.layer(), engine: self.layers.engine() };
         if self.cold {
             settings.engine.direct_io = true;
@@ -76,7 +75,6 @@ impl CompareArgs {
             cold: self.cold,
             threads: self.threads.map_or_else(cores, usize::from),
             cache: Arc::new(cache),
-            cache_dir,
             interrupt,
         })?;
         if let Some(mut file) = json {

@@ -51,7 +51,7 @@ pub(super) fn run(args: &GenerateArgs) -> Result<(), Failure> {
     };
     let cache = match &temporary {
         Some(dir) => Cache::open(dir.path())?,
-        None => args.cache.open()?.0,
+        None => args.cache.open()?,
     };
     let cache = cache.with_interrupt(Arc::clone(&interrupt));
     let generated = generate(&spec, &args.out, &Arc::new(cache), &interrupt)?;

@@ -89,7 +89,7 @@ impl CacheArg {
     }
 
     /// The directory that was named, or the user's.
-    pub(super) fn directory(&self) -> Result<PathBuf, Failure> {
+    fn directory(&self) -> Result<PathBuf, Failure> {
         let user = || {
             let cache = env::var_os("XDG_CACHE_HOME").filter(|dir| !dir.is_empty());
             let home = || env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
@@ -104,8 +104,7 @@ impl CacheArg {
     }
 
     /// The cache there.
-    pub(super) fn open(&self) -> Result<(Cache, PathBuf), Failure> {
-        let dir = self.directory()?;
-        Ok((Cache::open(&dir)?, dir))
+    pub(super) fn open(&self) -> Result<Cache, Failure> {
+        Ok(Cache::open(&self.directory()?)?)
     }
 }
