@@ -23,6 +23,30 @@ impl<V: LeafValue> Trie<V> {
 
     /// The root as of now; what changed since the last commit goes to `rows`.
     pub fn commit<S: RowSink>(&mut self, mut rows: S) -> (B256, S) {
+        self.commit_removals(&mut rows);
+        let (root, rows) = self.hash(Some(rows));
+        self.changes = 0;
+        (root, rows.expect("the sink comes back"))
+    }
+
+    /// Does ahead of time what it can of [`Self::commit`]: subtrees that begin at nibble `depth` or below are
+    /// hashed and their rows go to `rows`. What is above stays as it is, so it is not hashed once for each
+    /// time this is called. What changes afterwards is done again.
+    ///
+    /// `rows` must end up in the same atomic write as those of the commit, before them. If the trie is
+    /// cleared in between, they must be dropped instead.
+    pub fn commit_below<S: RowSink>(&mut self, depth: usize, mut rows: S) -> S {
+        self.commit_removals(&mut rows);
+        let mut out = Output::new(Some(rows));
+        self.arena.visit_below(self.root, Nibbles::new(), depth.max(1), &mut out);
+        for update in &out.updates {
+            self.arena.put_in_place(update, true);
+        }
+        out.sink.expect("the sink comes back")
+    }
+
+    /// Removals come before what is put: a row may be put where another one went.
+    fn commit_removals<S: RowSink>(&mut self, rows: &mut S) {
         if self.cleared {
             rows.delete_all();
             self.cleared = false;
@@ -30,9 +54,6 @@ impl<V: LeafValue> Trie<V> {
         for path in self.removed.drain(..) {
             rows.delete(&path);
         }
-        let (root, rows) = self.hash(Some(rows));
-        self.changes = 0;
-        (root, rows.expect("the sink comes back"))
     }
 
     fn hash<S: RowSink>(&mut self, sink: Option<S>) -> (B256, Option<S>) {
@@ -148,6 +169,41 @@ impl<V: LeafValue> Arena<V> {
             }
         }
         out.finish(&path)
+    }
+
+    /// Visits what changed at nibble `depth` or below, without encoding what is above.
+    fn visit_below<S: RowSink>(
+        &self,
+        link: Link,
+        path: Nibbles,
+        depth: usize,
+        out: &mut Output<S>,
+    ) {
+        let mut child = |nibble: u8, child: Link, path: Nibbles| {
+            if path.len() >= depth {
+                let reference = self.visit(child, path, false, out);
+                out.updates.push(Update { parent: link, nibble, child, reference });
+            } else {
+                self.visit_below(child, path, depth, out);
+            }
+        };
+        match link {
+            Link::Empty | Link::Stored | Link::Leaf(_) => {}
+            Link::Extension(id) => {
+                let extension = self.extensions.get(id);
+                if self.status(extension.child).is_some_and(|status| needs_visit(status, true)) {
+                    child(0, extension.child, path.join(&extension.prefix));
+                }
+            }
+            Link::Branch(id) => {
+                let branch = self.branches.get(id);
+                for nibble in self.changed_children(branch, true) {
+                    let mut child_path = path;
+                    child_path.push(nibble);
+                    child(nibble, branch.children[nibble as usize], child_path);
+                }
+            }
+        }
     }
 
     fn visit_children<S: RowSink>(

@@ -16,6 +16,7 @@ mod error;
 mod evict;
 mod get;
 mod hash;
+mod prefetch;
 mod proof;
 pub mod rows;
 mod trie;
@@ -29,6 +30,7 @@ pub use build::SortedBuilder;
 pub use check::{RowCheck, check_rows};
 pub use codec::NodeRow;
 pub use error::TrieError;
+pub use prefetch::{VisitNode, read_path};
 pub use proof::{
     AccountProof, EMPTY_CODE_HASH, SlotProof, leaf_on_path, prove_key, verify_account_proof,
 };
