@@ -1,7 +1,7 @@
 //! The block's own view of the state: what it read, what it wrote, what was there before.
 
 use crate::{
-    Account, AccountChange, AccountWrite, LayerSession, SlotWrite, StateError, WriteSet,
+    Account, AccountChange, AccountWrite, LayerSession, SlotWrite, StateError, TxWrites, WriteSet,
     hash_address, hash_slot,
 };
 use alloy_primitives::{Address, B256, Bytes, U256, map::HashMap};
@@ -125,6 +125,28 @@ impl BlockCache {
             entry.slots.insert(*slot, SlotEntry { hash, before, now: *value });
         }
         Ok(())
+    }
+
+    /// Writes that were applied just now, with the hashes of their keys.
+    pub(crate) fn hashed(&self, writes: &TxWrites) -> Vec<AccountWrite> {
+        let hashed = |change: &AccountChange| {
+            let entry = self.accounts.get(&change.address)?;
+            let gone = change.account.is_none();
+            let slots = if gone { &[][..] } else { &change.slots[..] };
+            let slots = slots.iter().filter_map(|(slot, after)| {
+                let hash = entry.slots.get(slot)?.hash;
+                Some(SlotWrite { hash, slot: Some(*slot), before: U256::ZERO, after: *after })
+            });
+            Some(AccountWrite {
+                hash: entry.hash,
+                address: Some(change.address),
+                before: None,
+                after: change.account,
+                wipe: change.wiped || gone,
+                slots: slots.collect(),
+            })
+        };
+        writes.accounts.iter().filter_map(hashed).collect()
     }
 
     /// The block's write set; the cache stays as it is.

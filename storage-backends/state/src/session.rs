@@ -1,11 +1,14 @@
 //! One block under way, the same for every layer.
 
 use crate::{
-    Access, Account, AccountWrite, LayerSession, Outcome, SlotWrite, StateError, StateLayer,
-    TxWrites, WriteSet, cache::BlockCache, hash_address, hash_slot, layer::BlockRef,
+    Access, Account, AccountWrite, LayerSession, Outcome, PendingOutcome, SlotWrite, StateError,
+    StateLayer, TxWrites, WriteSet, cache::BlockCache, hash_address, hash_slot, layer::BlockRef,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// One block under way: reads see the block's own writes, writes are merged into one [`WriteSet`].
 #[derive(Debug)]
@@ -13,10 +16,20 @@ pub struct Session {
     layer: Box<dyn LayerSession>,
     cache: BlockCache,
     wants_hints: bool,
+    wants_hashed: bool,
     /// Changes since the last intermediate root; only kept when roots are asked for.
     since_last_root: Option<WriteSet>,
     /// Time spent waiting for the layer's reads.
     read_time: Duration,
+}
+
+/// A finished block whose commitment may still be under way.
+#[derive(Debug)]
+pub struct FinishedLater {
+    /// Commitment, write batch and undo record, when they are there.
+    pub outcome: Box<dyn PendingOutcome>,
+    /// What the block changed.
+    pub writes: Arc<WriteSet>,
 }
 
 /// A finished block, not durable yet.
@@ -33,10 +46,12 @@ impl Session {
     pub fn begin(layer: &dyn StateLayer, parent: BlockRef) -> Result<Self, StateError> {
         let layer = layer.begin(parent)?;
         let wants_hints = layer.wants_hints();
+        let wants_hashed = layer.wants_hashed();
         Ok(Self {
             layer,
             cache: BlockCache::default(),
             wants_hints,
+            wants_hashed,
             since_last_root: None,
             read_time: Duration::ZERO,
         })
@@ -108,6 +123,9 @@ impl Session {
         if let Some(pending) = &mut self.since_last_root {
             merge(pending, writes);
         }
+        if self.wants_hashed {
+            self.layer.stream_hashed(self.cache.hashed(writes))?;
+        }
         self.layer.stream(writes)
     }
 
@@ -125,6 +143,13 @@ impl Session {
         let writes = self.cache.write_set(&mut *self.layer)?;
         let outcome = self.layer.finish(&writes)?;
         Ok(Finished { outcome, writes })
+    }
+
+    /// Ends the block without waiting for its commitment; see [`LayerSession::finish_later`].
+    pub fn finish_later(mut self) -> Result<FinishedLater, StateError> {
+        let writes = Arc::new(self.cache.write_set(&mut *self.layer)?);
+        let outcome = self.layer.finish_later(Arc::clone(&writes))?;
+        Ok(FinishedLater { outcome, writes })
     }
 }
 
