@@ -32,7 +32,8 @@ pub use codec::NodeRow;
 pub use error::TrieError;
 pub use prefetch::{VisitNode, read_path};
 pub use proof::{
-    AccountProof, EMPTY_CODE_HASH, SlotProof, leaf_on_path, prove_key, verify_account_proof,
+    AccountProof, EMPTY_CODE_HASH, SlotProof, leaf_on_path, prove_key, stored_root,
+    verify_account_proof,
 };
 pub use rows::{RowSink, RowSource, Rows};
 pub use trie::{EMPTY_ROOT, Trie};

@@ -30,6 +30,13 @@ pub fn leaf_on_path<V: LeafValue>(
     walk(key, rows, |_, _| {})
 }
 
+/// The root of the trie that has these rows.
+pub fn stored_root<V: LeafValue>(rows: &impl RowSource) -> Result<B256, TrieError> {
+    let mut rlp = Vec::new();
+    let found = rows.load(&path_of(&B256::ZERO, 0), &mut rlp)?;
+    Ok(if found { keccak256(&rlp) } else { EMPTY_ROOT })
+}
+
 fn walk<V: LeafValue>(
     key: &B256,
     rows: &impl RowSource,
