@@ -152,7 +152,7 @@ fn write_chain(
         datadir: Some(state.to_owned()),
         chain: Some(genesis.display().to_string()),
         state: Some("mpt".to_owned()),
-        layer: LayerOptions { trie_cache: TRIE_CACHE },
+        layer: LayerOptions { trie_cache: TRIE_CACHE, ..LayerOptions::default() },
         ..OpenOptions::default()
     };
     let (chain, datadir) = DataDir::open(&options, true)?.into_chain()?;
@@ -259,6 +259,7 @@ mod tests {
                 interrupt: Arc::default(),
                 display: Display::Quiet,
                 csv: None,
+                shadow: None,
             };
             let end = import(&mut chain, options);
             assert!(end.error.is_none(), "{:?}", end.error);

@@ -32,6 +32,44 @@ pub(super) struct DataArgs {
     /// Bytes of trie nodes kept in memory between blocks (k, M, G may follow).
     #[arg(long = "trie.cache", value_name = "BYTES", value_parser = parse_bytes, default_value = "1G")]
     trie_cache: usize,
+    #[command(flatten)]
+    replica: ReplicaArgs,
+}
+
+/// Settings of the layer `replica`.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "State layer replica")]
+pub(super) struct ReplicaArgs {
+    /// Threads that keep the tries; with 0 the trie is built when the block ends [default: one a core but one]
+    #[arg(long = "replica.workers", value_name = "N")]
+    workers: Option<usize>,
+    /// Threads that read rows ahead of the workers where the store is slow [default: 4]
+    #[arg(long = "replica.readers", value_name = "N")]
+    readers: Option<usize>,
+    /// Hints that may wait for each worker; what comes while the queue is full is dropped [default: 4096]
+    #[arg(long = "replica.queue", value_name = "N")]
+    queue: Option<usize>,
+    /// Blocks that may be executed on top of one whose root is still being computed; nothing is written before its
+    /// root is verified [default: 0]
+    #[arg(long = "replica.depth", value_name = "N")]
+    depth: Option<usize>,
+    /// Directory of its own for the flat state, on another disk perhaps; a data directory that was made with one
+    /// remembers it.
+    #[arg(long = "replica.path", value_name = "DIR")]
+    path: Option<PathBuf>,
+}
+
+impl ReplicaArgs {
+    fn add_to(&self, options: LayerOptions) -> LayerOptions {
+        LayerOptions {
+            replica_workers: self.workers,
+            replica_readers: self.readers,
+            replica_queue: self.queue,
+            replica_depth: self.depth,
+            replica_path: self.path.clone(),
+            ..options
+        }
+    }
 }
 
 impl DataArgs {
@@ -42,7 +80,9 @@ impl DataArgs {
             chain: None,
             state: self.state.clone(),
             kv: self.kv.clone(),
-            layer: LayerOptions { trie_cache: self.trie_cache },
+            layer: self
+                .replica
+                .add_to(LayerOptions { trie_cache: self.trie_cache, ..LayerOptions::default() }),
             engine: EngineOptions {
                 read_only: false,
                 direct_io: self.direct_io,

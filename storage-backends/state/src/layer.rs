@@ -1,8 +1,8 @@
 //! The two traits a layer implements.
 
 use crate::{
-    Access, Account, AccountWrite, Commitment, PendingOutcome, Proof, StateError, TxWrites, WriteSet,
-    pending::Ready,
+    Access, Account, AccountWrite, Commitment, PendingOutcome, Proof, StateError, TxWrites,
+    WriteSet, pending::Ready,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Batch;
