@@ -2,22 +2,46 @@
 //! `Cargo.toml` and a crate.
 
 use polytrie_kv::{Engine, KvError, MdbxEngine, MdbxOptions, MemoryEngine, Table};
-use polytrie_state::{Commitment, Proof, ProofError, StateError, StateLayer};
+use polytrie_state::{Commitment, Proof, ProofError, Stamp, StampError, StateError, StateLayer};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 use thiserror::Error;
 
 /// What a user can set about layers; each layer reads its own part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerOptions {
     /// `--trie.cache`: bytes of trie nodes kept in memory between blocks.
     pub trie_cache: usize,
+    /// `--replica.workers`: threads that keep the tries; `None` for one a core but one.
+    pub replica_workers: Option<usize>,
+    /// `--replica.readers`: threads that read rows ahead where the store is slow; `None` for the default.
+    pub replica_readers: Option<usize>,
+    /// `--replica.queue`: hints that may wait for each worker; `None` for the default.
+    pub replica_queue: Option<usize>,
+    /// `--replica.depth`: blocks that may be executed on top of one whose root is not known; `None` for the default.
+    pub replica_depth: Option<usize>,
+    /// `--replica.path`: a directory of its own for the flat state.
+    pub replica_path: Option<PathBuf>,
+    /// Whether the data directory is opened for reading only.
+    pub read_only: bool,
 }
 
 impl Default for LayerOptions {
     /// Suits 2 cores and 8 GiB.
     fn default() -> Self {
-        Self { trie_cache: 1 << 30 }
+        Self {
+            trie_cache: 1 << 30,
+            replica_workers: None,
+            replica_readers: None,
+            replica_queue: None,
+            replica_depth: None,
+            replica_path: None,
+            read_only: false,
+        }
     }
 }
 
@@ -58,6 +82,18 @@ pub const LAYERS: &[LayerKind] = &[
         },
         verify: Some(|commitment, proof| {
             let account = polytrie_mpt::verify(commitment.digest(), proof)?;
+            serde_json::to_value(account).map_err(|e| ProofError::Malformed(e.to_string()))
+        }),
+    },
+    #[cfg(feature = "replica")]
+    LayerKind {
+        name: "replica",
+        about: "flat state to read from, beside the trie that workers build while the block executes",
+        canonical: true,
+        tables: polytrie_replica::ReplicaLayer::TABLES,
+        open: replica,
+        verify: Some(|commitment, proof| {
+            let account = polytrie_replica::verify(commitment.digest(), proof)?;
             serde_json::to_value(account).map_err(|e| ProofError::Malformed(e.to_string()))
         }),
     },
@@ -193,7 +229,78 @@ pub enum EngineError {
     Store(#[from] KvError),
 }
 
-/// The settings of a layer that its data depends on, for the stamp; none of the present layers has any.
-pub const fn baked_parameters(_: &LayerKind, _: &LayerOptions) -> BTreeMap<String, String> {
-    BTreeMap::new()
+/// Opens `replica`; its flat state may have a store of its own, under the same engine.
+#[cfg(feature = "replica")]
+fn replica(
+    store: polytrie_kv::Store,
+    options: &LayerOptions,
+) -> Result<Arc<dyn StateLayer>, StateError> {
+    use polytrie_kv::{Store, StoreOptions};
+    use polytrie_replica::{FlatStore, ReplicaLayer, ReplicaOptions};
+    let flat = match &options.replica_path {
+        None => None,
+        Some(dir) => {
+            let tables = ReplicaLayer::FLAT_TABLES;
+            let access = EngineOptions { read_only: options.read_only, ..EngineOptions::default() };
+            let engine = open_engine(store.engine_name(), dir, tables, access);
+            let engine = engine.map_err(|error| match error {
+                EngineError::Store(error) => StateError::Store(error),
+                EngineError::Unknown(error) => StateError::Corrupt(error.to_string()),
+            })?;
+            // The layer says when it is flushed: never before the store of the trie.
+            let flush = StoreOptions {
+                flush_every: u64::MAX,
+                overlay_bytes: usize::MAX,
+                ..StoreOptions::default()
+            };
+            Some(FlatStore(Store::open(engine, tables, flush)?))
+        }
+    };
+    let default = ReplicaOptions::default();
+    let options = ReplicaOptions {
+        cache_bytes: options.trie_cache,
+        workers: options.replica_workers.unwrap_or(default.workers),
+        readers: options.replica_readers.unwrap_or(default.readers),
+        queue: options.replica_queue.unwrap_or(default.queue),
+        depth: options.replica_depth.unwrap_or(default.depth),
+        flat,
+    };
+    Ok(ReplicaLayer::open(store, options)?)
+}
+
+/// The name of the setting that says where a `replica` keeps its flat state.
+const REPLICA_PATH: &str = "replica.path";
+
+/// The settings of a layer that its data depends on, for the stamp.
+pub fn baked_parameters(kind: &LayerKind, options: &LayerOptions) -> BTreeMap<String, String> {
+    let mut parameters = BTreeMap::new();
+    if let ("replica", Some(dir)) = (kind.name, &options.replica_path) {
+        parameters.insert(REPLICA_PATH.to_owned(), absolute(dir));
+    }
+    parameters
+}
+
+/// A relative path would mean another directory in another working directory.
+fn absolute(dir: &Path) -> String {
+    std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned()).display().to_string()
+}
+
+/// Takes over the settings that a data directory was made with.
+///
+/// # Errors
+///
+/// If another value was asked for.
+pub fn adopt_parameters(
+    options: &mut LayerOptions,
+    stamp: &Stamp,
+    dir: &Path,
+) -> Result<(), StampError> {
+    let asked = options.replica_path.as_deref().map(absolute);
+    let found = stamp.parameters.get(REPLICA_PATH);
+    if stamp.state == "replica" || asked.is_some() {
+        let found = found.map_or("beside the trie", String::as_str);
+        stamp.expect(dir, "a flat state (--replica.path)", found, asked.as_deref())?;
+    }
+    options.replica_path = found.map(PathBuf::from);
+    Ok(())
 }

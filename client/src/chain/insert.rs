@@ -2,28 +2,29 @@
 
 use super::{
     Chain,
-    db::{BlockRow, put_block, put_side_block, remove_side_block, remove_undo},
+    db::put_side_block,
     error::{ChainError, InsertError, InvalidBlock, InvalidReason, executed},
     head::Head,
+    waiting::WaitingBlock,
 };
 use crate::{
     blocks::{DecodeError, decode_block, decode_receipts},
     consensus::{
         Ancestor, ConsensusError, ExecutedResult, ReceiptsRoot, check_body, check_header,
-        check_ommers, check_result, check_state_root,
+        check_ommers, check_result,
     },
-    executor::{BlockToExecute, Executed, SenderError, recover_senders},
+    executor::{BlockToExecute, Executed, SenderError, recover_authorities, recover_senders},
 };
 use alloy_consensus::{Block, Header, ReceiptEnvelope, Sealed, TxEnvelope};
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_chainspec::{ChainSpec, Rules};
 use polytrie_kv::Batch;
-use polytrie_state::{Finished, Session};
+use polytrie_state::{FinishedLater, Session};
 use std::time::{Duration, Instant};
 
 /// A block on its way in, with everything that could be found out without the chain.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Candidate {
     /// Its header and hash.
     pub header: Sealed<Header>,
@@ -33,6 +34,8 @@ pub struct Candidate {
     pub rlp: Bytes,
     /// The senders of its transactions.
     pub senders: Result<Vec<Address>, SenderError>,
+    /// Accounts that its transactions let set their code (EIP-7702), as a hint.
+    pub authorities: Vec<Address>,
     /// What [`check_body`] said.
     pub body: Result<(), ConsensusError>,
     /// Receipts that came with it (era1), as RLP with blooms.
@@ -51,8 +54,10 @@ impl Candidate {
         let block = decode_block(&rlp)?;
         let body = Self::check_body(spec, &block);
         let senders = recover_senders(&block.body.transactions);
+        let authorities = recover_authorities(&block.body.transactions);
         let header = Sealed::new(block.header.clone());
-        Ok(Self { header, block, rlp, senders, body, receipts: None, total_difficulty: None })
+        let (receipts, total_difficulty) = (None, None);
+        Ok(Self { header, block, rlp, senders, authorities, body, receipts, total_difficulty })
     }
 
     /// What can be said of a block's body without the chain. Its rules depend on number and time alone, but
@@ -68,7 +73,7 @@ impl Candidate {
         self.header.number
     }
 
-    fn invalid(&self, reason: impl Into<InvalidReason>) -> InsertError {
+    pub(super) fn invalid(&self, reason: impl Into<InvalidReason>) -> InsertError {
         let reason = reason.into();
         Box::new(InvalidBlock { number: self.number(), hash: self.header.hash(), reason }).into()
     }
@@ -77,7 +82,7 @@ impl Candidate {
 /// What became of a block.
 #[derive(Debug)]
 pub enum Inserted {
-    /// It is the head now.
+    /// It extends the head, and is the head as soon as its state root is known.
     Extended(BlockStats),
     /// It was there already, on this branch or another.
     Known,
@@ -126,7 +131,8 @@ impl Chain {
     /// # Errors
     ///
     /// [`InsertError::Invalid`] if the block (or, in a reorganisation, one of its ancestors) breaks a rule;
-    /// the chain is as before. [`InsertError::Broken`] if the chain cannot go on.
+    /// the chain is as before. It may also be a block from before whose state root was still being computed, see
+    /// [`Self::settle`]; the chain then ends before that one. [`InsertError::Broken`] if the chain cannot go on.
     pub fn insert(&mut self, candidate: Candidate) -> Result<Inserted, InsertError> {
         if self.is_known(candidate.number(), &candidate.header.hash())? {
             return Ok(Inserted::Known);
@@ -135,6 +141,7 @@ impl Chain {
         if parent_hash == self.head.hash() {
             return self.extend(candidate).map(Inserted::Extended);
         }
+        self.settle()?;
         let Some(parent) = self.db.known(&parent_hash)? else {
             return Err(self.unknown_parent(&candidate));
         };
@@ -147,6 +154,9 @@ impl Chain {
     ///
     /// If the store fails or is damaged.
     pub fn is_known(&self, number: u64, hash: &B256) -> Result<bool, ChainError> {
+        if self.waits(number, hash) {
+            return Ok(true);
+        }
         if self.db.canonical(number)?.is_some_and(|(found, _)| found == *hash) {
             return Ok(true);
         }
@@ -198,12 +208,24 @@ impl Chain {
         stats.check = start.elapsed();
         match self.execute(&rules, &candidate, &mut stats) {
             Ok((receipts, finished)) => {
-                let start = Instant::now();
-                self.accept(&candidate, &receipts, finished)?;
-                stats.write = start.elapsed();
+                let total_difficulty = self.head.total_difficulty + candidate.header.difficulty;
+                let head = Head { header: candidate.header.clone(), total_difficulty };
+                let parent = std::mem::replace(&mut self.head, head);
+                let ommers = &candidate.block.body.ommers;
+                self.remember(Ancestor::new(candidate.header.clone(), ommers));
+                self.waiting.push_back(WaitingBlock::new(
+                    parent,
+                    candidate,
+                    total_difficulty,
+                    receipts,
+                    finished,
+                ));
+                self.settle_some(&mut stats)?;
                 Ok(stats)
             }
             Err(error) => {
+                // Whatever is wrong with this block, it counts only if those before it stand.
+                self.settle()?;
                 self.layer.discard()?;
                 Err(error)
             }
@@ -215,14 +237,15 @@ impl Chain {
         rules: &Rules<'_>,
         candidate: &Candidate,
         stats: &mut BlockStats,
-    ) -> Result<(Vec<ReceiptEnvelope>, Finished), InsertError> {
+    ) -> Result<(Vec<ReceiptEnvelope>, FinishedLater), InsertError> {
         let start = Instant::now();
         let senders = candidate.senders.as_ref().map_err(|e| candidate.invalid(e.clone()))?;
         let mut session = Session::begin(&*self.layer, self.head.block_ref())?;
         if !rules.is(EthereumHardfork::Byzantium) && self.options.verify_roots {
             session = session.with_intermediate_roots();
         }
-        let block = BlockToExecute::new(&candidate.block, senders);
+        let block =
+            BlockToExecute::new(&candidate.block, senders).with_authorities(&candidate.authorities);
         let (head, hashes, db) = (self.head.number(), &self.hashes, &self.db);
         let ancestor_hash = |number: u64| -> Option<B256> {
             let back = usize::try_from(head.checked_sub(number)?).ok()?;
@@ -259,46 +282,9 @@ impl Chain {
         stats.check += start.elapsed();
 
         let start = Instant::now();
-        let finished = session.finish()?;
+        let finished = session.finish_later()?;
         stats.state_commit = start.elapsed();
-        if self.options.verify_roots
-            && let Some(root) = finished.outcome.commitment.as_state_root()
-        {
-            check_state_root(&candidate.header, root).map_err(|e| candidate.invalid(e))?;
-        }
         Ok((receipts, finished))
-    }
-
-    /// Writes a block that has been found valid; it is the head afterwards.
-    fn accept(
-        &mut self,
-        candidate: &Candidate,
-        receipts: &[ReceiptEnvelope],
-        finished: Finished,
-    ) -> Result<(), ChainError> {
-        let total_difficulty = self.head.total_difficulty + candidate.header.difficulty;
-        let number = candidate.number();
-        let mut batch: Batch = finished.outcome.batch;
-        put_block(
-            &mut batch,
-            &BlockRow {
-                number,
-                hash: candidate.header.hash(),
-                total_difficulty,
-                rlp: &candidate.rlp,
-                receipts,
-                undo: &finished.outcome.undo,
-            },
-        );
-        if let Some(old) = number.checked_sub(self.options.undo_blocks) {
-            remove_undo(&mut batch, old);
-        }
-        remove_side_block(&mut batch, &candidate.header.hash());
-        self.db.store().write(batch)?;
-        self.layer.accept()?;
-        self.head = Head { header: candidate.header.clone(), total_difficulty };
-        self.remember(Ancestor::new(candidate.header.clone(), &candidate.block.body.ommers));
-        Ok(())
     }
 
     /// Keeps a block of another branch, and goes over to that branch if it is better.

@@ -1,7 +1,8 @@
 //! The chain: which blocks are kept, which is the head, and how the head moves.
 //!
 //! [`Chain::insert`] takes one block: it extends the head, is known already, lies on a side branch, or makes
-//! a side branch the better one. Whatever happens, everything durable of a block (state, block, receipts,
+//! a side branch the better one. Under a layer that computes commitments behind the blocks ([`StateLayer::depth`])
+//! blocks wait, executed but not written, until their root is known. Whatever happens, everything durable of a block (state, block, receipts,
 //! undo record, head) goes to the store in one atomic batch, so the store is always that of some head.
 
 mod check;
@@ -13,6 +14,7 @@ mod insert;
 mod receipts;
 mod reorg;
 mod tables;
+mod waiting;
 
 pub use check::{ChainReport, check_state};
 pub use db::ChainDb;
@@ -29,8 +31,9 @@ use crate::{
 use alloy_primitives::B256;
 use polytrie_chainspec::ChainSpec;
 use polytrie_kv::Store;
-use polytrie_state::StateLayer;
+use polytrie_state::{StateLayer, WriteSet};
 use std::{collections::VecDeque, sync::Arc};
+use waiting::WaitingBlock;
 
 /// Bytes of analysed contract code kept in memory.
 const CODE_CACHE: usize = 64 << 20;
@@ -42,11 +45,13 @@ pub struct ChainOptions {
     pub verify_roots: bool,
     /// For how many blocks undo records are kept: the longest reorganisation.
     pub undo_blocks: u64,
+    /// Whether what blocks write is kept for [`Chain::take_written`].
+    pub keep_writes: bool,
 }
 
 impl Default for ChainOptions {
     fn default() -> Self {
-        Self { verify_roots: true, undo_blocks: UNDO_BLOCKS }
+        Self { verify_roots: true, undo_blocks: UNDO_BLOCKS, keep_writes: false }
     }
 }
 
@@ -58,7 +63,12 @@ pub struct Chain {
     layer: Arc<dyn StateLayer>,
     executor: Executor,
     options: ChainOptions,
+    /// The last block that was executed.
     head: Head,
+    /// Blocks up to the head that were executed and not written yet, oldest first.
+    waiting: VecDeque<WaitingBlock>,
+    /// What blocks wrote, with their numbers.
+    written: Vec<(u64, Arc<WriteSet>)>,
     /// The last blocks up to the head, for the rules about ommers.
     ancestors: RecentAncestors,
     /// Hashes of the last 256 blocks up to the head, newest first, for BLOCKHASH.
@@ -99,6 +109,8 @@ impl Chain {
             layer,
             executor: Executor::new(CODE_CACHE),
             options,
+            waiting: VecDeque::new(),
+            written: Vec::new(),
             ancestors: RecentAncestors::new(),
             hashes: VecDeque::new(),
             head,
@@ -129,12 +141,18 @@ impl Chain {
         &self.layer
     }
 
-    /// The head.
-    pub const fn head(&self) -> &Head {
-        &self.head
+    /// The head: the last block that was verified and written.
+    pub fn head(&self) -> &Head {
+        self.waiting.front().map_or(&self.head, |block| &block.parent)
     }
 
-    /// Makes everything inserted so far durable, and brings it into the engine.
+    /// What the blocks since the last call wrote, with their numbers; nothing unless
+    /// [`ChainOptions::keep_writes`] says so.
+    pub fn take_written(&mut self) -> Vec<(u64, Arc<WriteSet>)> {
+        std::mem::take(&mut self.written)
+    }
+
+    /// Makes everything written so far durable, and brings it into the engine; blocks that wait are not.
     ///
     /// # Errors
     ///

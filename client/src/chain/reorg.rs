@@ -181,7 +181,8 @@ impl Chain {
     fn replay(&mut self, rlp: Bytes) -> Result<(), InsertError> {
         let candidate = Candidate::prepare(&self.spec, rlp)
             .map_err(|e| ChainError::Corrupt(format!("a side block does not decode: {e}")))?;
-        self.extend(candidate).map(|_| ())
+        self.extend(candidate)?;
+        self.settle()
     }
 
     /// The side blocks that end in `tip`, oldest first, and the number of the block of the chain they stand

@@ -23,6 +23,10 @@ pub(super) struct DataArgs {
     /// Key-value engine: mdbx, rocksdb or memory. A new directory gets `mdbx`; `memory` keeps nothing.
     #[arg(long, value_name = "ENGINE")]
     kv: Option<String>,
+    /// Directory of its own for the flat state of the layer `replica`, on another disk perhaps; a data directory that
+    /// was made with one remembers it.
+    #[arg(long = "replica.path", value_name = "DIR")]
+    replica_path: Option<PathBuf>,
     #[command(flatten)]
     layers: LayerArgs,
 }
@@ -39,12 +43,40 @@ pub(super) struct LayerArgs {
     /// Bytes of trie nodes kept in memory between blocks (k, M, G may follow).
     #[arg(long = "trie.cache", value_name = "BYTES", value_parser = parse_bytes, default_value = "1G")]
     trie_cache: usize,
+    #[command(flatten)]
+    replica: ReplicaArgs,
+}
+
+/// Settings of the layer `replica`.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "State layer replica")]
+struct ReplicaArgs {
+    /// Threads that keep the tries; with 0 the trie is built when the block ends [default: one a core but one]
+    #[arg(long = "replica.workers", value_name = "N")]
+    workers: Option<usize>,
+    /// Threads that read rows ahead of the workers where the store is slow [default: 4]
+    #[arg(long = "replica.readers", value_name = "N")]
+    readers: Option<usize>,
+    /// Hints that may wait for each worker; what comes while the queue is full is dropped [default: 4096]
+    #[arg(long = "replica.queue", value_name = "N")]
+    queue: Option<usize>,
+    /// Blocks that may be executed on top of one whose root is still being computed; nothing is written before its
+    /// root is verified [default: 0]
+    #[arg(long = "replica.depth", value_name = "N")]
+    depth: Option<usize>,
 }
 
 impl LayerArgs {
     /// Settings of the layers.
     pub(super) fn layer(&self) -> LayerOptions {
-        LayerOptions { trie_cache: self.trie_cache }
+        LayerOptions {
+            trie_cache: self.trie_cache,
+            replica_workers: self.replica.workers,
+            replica_readers: self.replica.readers,
+            replica_queue: self.replica.queue,
+            replica_depth: self.replica.depth,
+            ..LayerOptions::default()
+        }
     }
 
     /// Settings of the engines.
@@ -61,7 +93,7 @@ impl DataArgs {
             chain: None,
             state: self.state.clone(),
             kv: self.kv.clone(),
-            layer: self.layers.layer(),
+            layer: LayerOptions { replica_path: self.replica_path.clone(), ..self.layers.layer() },
             engine: self.layers.engine(),
             store: StoreOptions::default(),
             chain_options: ChainOptions::default(),

@@ -4,7 +4,7 @@ use crate::{
     blocks::{BlockFileError, ExportError},
     chain::ChainError,
     datadir::OpenError,
-    import::ImportError,
+    import::{ImportError, ShadowError},
     layers::UnknownKind,
 };
 use polytrie_chainspec::ChainSpecError;
@@ -179,12 +179,26 @@ impl From<ExportError> for Failure {
     }
 }
 
+impl From<ShadowError> for Failure {
+    fn from(error: ShadowError) -> Self {
+        match error {
+            ShadowError::Differs(_) | ShadowError::Refused { .. } => {
+                Self::Invalid(error.to_string())
+            }
+            ShadowError::Same { .. } | ShadowError::Apart { .. } => Self::Usage(error.to_string()),
+            ShadowError::Open(error) => (*error).into(),
+            ShadowError::Broken { .. } => Self::Machine(error.to_string()),
+        }
+    }
+}
+
 impl From<ImportError> for Failure {
     fn from(error: ImportError) -> Self {
         match error {
-            ImportError::Invalid { .. } | ImportError::OtherGenesis { .. } => {
-                Self::Invalid(error.to_string())
-            }
+            ImportError::Invalid { .. }
+            | ImportError::Stored { .. }
+            | ImportError::OtherGenesis { .. } => Self::Invalid(error.to_string()),
+            ImportError::Shadow(error) => error.into(),
             ImportError::File(error) => error.into(),
             ImportError::Broken { .. } | ImportError::Output { .. } | ImportError::Worker => {
                 Self::Machine(error.to_string())

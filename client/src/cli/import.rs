@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     datadir::DataDir,
-    import::{self, CsvLog, Display, ImportEnd, ImportOptions, not_verified},
+    import::{self, CsvLog, Display, ImportEnd, ImportOptions, Shadow, not_verified},
 };
 use clap::{Args, ValueEnum};
 use std::{
@@ -46,6 +46,10 @@ pub(super) struct ImportArgs {
     /// Threads that decode blocks and recover senders ahead of execution [default: one a core]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    /// Run a second layer in lock-step, in a directory of its own within --datadir, and compare every value written
+    /// and, where both have one, every state root; the first difference ends the import with exit code 1.
+    #[arg(long, value_name = "LAYER")]
+    shadow: Option<String>,
     /// Write the result as JSON to this file; `-` for standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -78,7 +82,10 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     options.store.flush_every = args.flush_every;
     options.chain_options.verify_roots = args.verify == Verify::Full;
     let interrupt = on_interrupt()?;
+    options.chain_options.keep_writes = args.shadow.is_some();
     let (mut chain, dir) = DataDir::open(&options, true)?.into_chain()?;
+    let shadow =
+        args.shadow.map(|layer| Shadow::open(&layer, &options, &dir, &chain)).transpose()?;
     let csv = args.csv.as_deref().map(CsvLog::create).transpose()?;
     let display = match (logging.is_quiet(), logging.can_draw()) {
         (true, _) => Display::Quiet,
@@ -89,11 +96,20 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
         args.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
     let ImportEnd { report, error } = import::import(
         &mut chain,
-        ImportOptions { files: args.files, to: args.to, threads, interrupt, display, csv },
+        ImportOptions { files: args.files, to: args.to, threads, interrupt, display, csv, shadow },
     );
     tracing::info!("{}", report.summary(error.is_none()));
     for note in not_verified(&chain, &report) {
         tracing::warn!("{note}");
+    }
+    if let Some(shadow) = &report.shadow {
+        let roots =
+            if shadow.roots { "and state root" } else { "(its state roots cannot be compared)" };
+        tracing::info!(
+            "{} blocks compared with `{}`: every value written {roots}",
+            shadow.blocks,
+            shadow.state
+        );
     }
     if let Some(file) = &args.json {
         output::json(file, &report)?;

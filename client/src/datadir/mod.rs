@@ -5,6 +5,7 @@
 //! D/chain.json      the genesis without its accounts, if it came from a file
 //! D/LOCK            held while a process works here
 //! D/db/             the engine's files
+//! D/shadow-LAYER/   a data directory of its own: what `import --shadow LAYER` compares with
 //! ```
 
 mod outline;
@@ -272,10 +273,13 @@ impl DataDir {
         specs: Specs,
         lock: Option<DirLock>,
     ) -> Result<Self, OpenError> {
+        let mut settings = options.layer.clone();
+        layers::adopt_parameters(&mut settings, &stamp, dir)?;
+        settings.read_only = options.engine.read_only;
         let tables = tables(kind);
         let engine = layers::open_engine(&stamp.kv, &dir.join("db"), &tables, options.engine)?;
         let store = Store::open(engine, &tables, options.store.clone())?;
-        let layer = (kind.open)(store.clone(), &options.layer)?;
+        let layer = (kind.open)(store.clone(), &settings)?;
         let chain_options = options.chain_options;
         let Specs { spec, outline } = specs;
         Ok(Self { stamp, kind, store, layer, chain_options, spec, outline, _lock: lock })

@@ -13,6 +13,8 @@ pub struct BlockToExecute<'a> {
     pub transactions: &'a [TxEnvelope],
     /// The sender of each transaction, in the same order.
     pub senders: &'a [Address],
+    /// Accounts that transactions let set their code (EIP-7702), as far as they are known ahead: a hint.
+    pub authorities: &'a [Address],
     /// The ommers; they are rewarded before the merge.
     pub ommers: &'a [Header],
     /// The withdrawals, from Shanghai on.
@@ -26,8 +28,16 @@ impl<'a> BlockToExecute<'a> {
             header: &block.header,
             transactions: &block.body.transactions,
             senders,
+            authorities: &[],
             ommers: &block.body.ommers,
             withdrawals: block.body.withdrawals.as_ref().map(|withdrawals| withdrawals.as_slice()),
         }
+    }
+
+    /// The same with accounts that are about to set their code.
+    #[must_use]
+    pub const fn with_authorities(mut self, authorities: &'a [Address]) -> Self {
+        self.authorities = authorities;
+        self
     }
 }

@@ -7,7 +7,7 @@ use polytrie_state::{Access, Session};
 use super::BlockToExecute;
 
 /// Tells the layer what `block` will touch as far as its bytes show: beneficiary, senders,
-/// recipients, access lists, withdrawals, ommers. Does nothing if the layer does not care.
+/// recipients, access lists, accounts that set their code (EIP-7702), withdrawals, ommers. Does nothing if the layer does not care.
 pub(super) fn announce(session: &mut Session, block: &BlockToExecute<'_>) {
     if !session.wants_hints() {
         return;
@@ -15,6 +15,9 @@ pub(super) fn announce(session: &mut Session, block: &BlockToExecute<'_>) {
     for (tx, sender) in block.transactions.iter().zip(block.senders) {
         session.hint(Access::Account(*sender));
         announce_transaction(session, tx);
+    }
+    for authority in block.authorities {
+        session.hint(Access::Account(*authority));
     }
     session.hint(Access::Account(block.header.beneficiary));
     for ommer in block.ommers {
@@ -31,8 +34,9 @@ fn announce_transaction(session: &mut Session, tx: &TxEnvelope) {
     }
     for item in tx.access_list().into_iter().flat_map(|list| list.iter()) {
         session.hint(Access::Account(item.address));
+        // The list does not say which slots are written; who is ready for a write is ready for a read.
         for slot in &item.storage_keys {
-            session.hint(Access::SlotRead(item.address, U256::from_be_bytes(slot.0)));
+            session.hint(Access::SlotWrite(item.address, U256::from_be_bytes(slot.0)));
         }
     }
 }

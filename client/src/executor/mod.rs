@@ -46,5 +46,5 @@ pub use codes::CodeCache;
 pub use error::{BlockInvalid, ExecuteError, InternalError};
 pub use hashes::BlockHashes;
 pub use run::{BlockRun, Executed, Executor, Included};
-pub use senders::{SenderError, recover_senders};
+pub use senders::{SenderError, recover_authorities, recover_senders};
 pub use system::SystemContracts;

@@ -1,6 +1,6 @@
 //! Senders of a block's transactions.
 
-use alloy_consensus::TxEnvelope;
+use alloy_consensus::{Transaction, TxEnvelope};
 use alloy_primitives::{Address, B256};
 use thiserror::Error;
 
@@ -34,5 +34,16 @@ pub fn recover_senders(transactions: &[TxEnvelope]) -> Result<Vec<Address>, Send
         .map(|(index, tx)| {
             recover_sender(tx).map_err(|reason| SenderError { index, hash: *tx.tx_hash(), reason })
         })
+        .collect()
+}
+
+/// The accounts whose signatures let `transactions` set their code (EIP-7702). One that does not recover is left
+/// out: it is not the business of a hint.
+pub fn recover_authorities(transactions: &[TxEnvelope]) -> Vec<Address> {
+    transactions
+        .iter()
+        .filter_map(Transaction::authorization_list)
+        .flatten()
+        .filter_map(|authorization| authorization.recover_authority().ok())
         .collect()
 }

@@ -92,6 +92,7 @@ impl World {
             header: &self.header,
             transactions,
             senders: &senders,
+            authorities: &[],
             ommers,
             withdrawals,
         };
@@ -424,6 +425,7 @@ fn system_contracts_are_called_where_they_stand() {
         header: &world.header,
         transactions: &[],
         senders: &[],
+        authorities: &[],
         ommers: &[],
         withdrawals: None,
     };
@@ -447,6 +449,7 @@ fn blockhash_asks_for_the_last_256_ancestors_only() {
             header: &world.header,
             transactions: &transactions,
             senders: &[SENDER],
+            authorities: &[],
             ommers: &[],
             withdrawals: None,
         };
@@ -473,6 +476,7 @@ fn senders_must_match_transactions() {
         header: &world.header,
         transactions: &[],
         senders: &[SENDER],
+        authorities: &[],
         ommers: &[],
         withdrawals: None,
     };

@@ -1,5 +1,6 @@
 //! Why an import ended early.
 
+use super::shadow::ShadowError;
 use crate::{
     blocks::BlockFileError,
     chain::{ChainError, InvalidBlock, InvalidReason},
@@ -36,6 +37,15 @@ pub enum ImportError {
         /// What is wrong with it.
         block: Box<InvalidBlock>,
     },
+    /// A block that was stored already turns out to be invalid.
+    #[error("{block}{}", advice(block))]
+    Stored {
+        /// What is wrong with it.
+        block: Box<InvalidBlock>,
+    },
+    /// The shadow is not like what it follows.
+    #[error(transparent)]
+    Shadow(#[from] ShadowError),
     /// A file is no file of blocks, or breaks off.
     #[error(transparent)]
     File(#[from] BlockFileError),
@@ -103,7 +113,7 @@ impl ImportError {
     /// Whether a block is to blame (as opposed to a file that cannot be read, or ourselves).
     pub fn is_invalid_block(&self) -> bool {
         match self {
-            Self::Invalid { .. } => true,
+            Self::Invalid { .. } | Self::Stored { .. } => true,
             Self::File(error) => {
                 matches!(*error.kind, crate::blocks::BlockFileErrorKind::Decode { .. })
             }

@@ -10,16 +10,21 @@ mod error;
 mod pipeline;
 mod progress;
 mod report;
+mod shadow;
 
 pub use csv::CsvLog;
 pub use error::ImportError;
 pub use progress::{Display, Progress};
-pub use report::{ImportReport, TimeSplit};
+pub use report::{ImportReport, ShadowReport, TimeSplit};
+pub use shadow::{Difference, Key, SHADOW_PREFIX, Shadow, ShadowError, What};
 
-use crate::chain::{Chain, InsertError, Inserted};
+use crate::chain::{BlockStats, Chain, InsertError, Inserted};
+use alloy_primitives::B256;
+use error::Origin;
 use pipeline::{Content, Pipeline, Prepared};
 use polytrie_state::CommitmentKind;
 use std::{
+    collections::VecDeque,
     path::PathBuf,
     sync::{
         Arc,
@@ -43,6 +48,8 @@ pub struct ImportOptions {
     pub display: Display,
     /// One line of figures a block.
     pub csv: Option<CsvLog>,
+    /// A second chain under another layer, which every block is compared with.
+    pub shadow: Option<Shadow>,
 }
 
 /// How an import ended, with what it had done by then.
@@ -60,13 +67,20 @@ pub fn import(chain: &mut Chain, mut options: ImportOptions) -> ImportEnd {
     let mut report = ImportReport::begin(chain);
     let counters = chain.db().store().counters();
     let mut progress = Progress::new(options.display, &options.files);
-    let ended = run(chain, &mut options, &mut report, &mut progress);
+    let mut waiting = Waiting::default();
+    let ended = run(chain, &mut options, &mut report, &mut progress, &mut waiting);
+    // What was executed is written if it stands; if not, that is the first thing that went wrong.
+    let settled = chain.settle().map_err(|error| waiting.blame(error, None));
+    let told = waiting.tell(chain, &mut options, &mut report, &mut progress);
+    let ended = settled.and(told).and(ended);
     let flush_start = Instant::now();
-    let flushed = chain.flush().map_err(ImportError::from);
+    let shadowed = options.shadow.as_mut().map_or(Ok(()), Shadow::flush).map_err(ImportError::from);
+    let flushed = chain.flush().map_err(ImportError::from).and(shadowed);
     report.time.flush_wait = flush_start.elapsed();
     progress.finish();
     let written = options.csv.take().map_or(Ok(()), CsvLog::finish);
     report.end(chain, start.elapsed(), counters);
+    report.shadow = options.shadow.as_ref().map(Shadow::report);
     // The first thing that went wrong is the one to tell.
     let error = ended.and(flushed).and(written).err();
     ImportEnd { report, error }
@@ -77,6 +91,7 @@ fn run(
     options: &mut ImportOptions,
     report: &mut ImportReport,
     progress: &mut Progress,
+    waiting: &mut Waiting,
 ) -> Result<(), ImportError> {
     let mut pipeline = Pipeline::start(
         Arc::clone(chain.spec()),
@@ -114,28 +129,81 @@ fn run(
             }
             Content::Identified(_, raw) => pipeline::make_ready(chain.spec(), raw)?.0,
         };
-        match chain.insert(candidate) {
-            Ok(Inserted::Extended(stats)) => {
-                report.add(&stats);
-                progress.block(number, &stats);
-                if let Some(csv) = &mut options.csv {
-                    csv.block(number, &stats)?;
-                }
+        let hash = candidate.header.hash();
+        let again = options.shadow.is_some().then(|| candidate.clone());
+        let inserted = match chain.insert(candidate) {
+            Ok(inserted) => inserted,
+            Err(error) => return Err(waiting.blame(error, Some(place))),
+        };
+        match inserted {
+            Inserted::Extended(stats) => {
+                waiting.0.push_back(Executed { number, hash, place, stats });
+                waiting.tell(chain, options, report, progress)?;
             }
-            Ok(Inserted::Known) => report.skipped += 1,
-            Ok(Inserted::Side) => report.side += 1,
-            Ok(Inserted::Reorganised { executed, .. }) => {
+            Inserted::Known => report.skipped += 1,
+            Inserted::Side => report.side += 1,
+            Inserted::Reorganised { executed, .. } => {
                 report.side += 1;
                 report.reorganised += 1;
                 report.blocks += executed;
             }
-            Err(InsertError::Invalid(block)) => return Err(ImportError::Invalid { place, block }),
-            Err(InsertError::Broken(error)) => {
-                return Err(ImportError::Broken { place: Some(place), error: Box::new(error) });
-            }
+        }
+        if let (Some(shadow), Some(again)) = (&mut options.shadow, again) {
+            shadow.follow(again, chain)?;
         }
     }
     Ok(())
+}
+
+/// Blocks that were executed and whose root may not be known yet, oldest first.
+#[derive(Debug, Default)]
+struct Waiting(VecDeque<Executed>);
+
+#[derive(Debug)]
+struct Executed {
+    number: u64,
+    hash: B256,
+    place: Origin,
+    stats: BlockStats,
+}
+
+impl Waiting {
+    /// Reports the blocks that stand by now.
+    fn tell(
+        &mut self,
+        chain: &Chain,
+        options: &mut ImportOptions,
+        report: &mut ImportReport,
+        progress: &mut Progress,
+    ) -> Result<(), ImportError> {
+        let head = chain.head().number();
+        while let Some(Executed { number, stats, .. }) =
+            self.0.pop_front_if(|block| block.number <= head)
+        {
+            report.add(&stats);
+            progress.block(number, &stats);
+            if let Some(csv) = &mut options.csv {
+                csv.block(number, &stats)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// An error with the place of the block that it is about: one that waited, or the one at hand.
+    fn blame(&self, error: InsertError, at_hand: Option<Origin>) -> ImportError {
+        match error {
+            InsertError::Invalid(block) => {
+                let waited = self.0.iter().find(|waiting| waiting.hash == block.hash);
+                match waited.map(|waited| waited.place.clone()).or(at_hand) {
+                    Some(place) => ImportError::Invalid { place, block },
+                    None => ImportError::Stored { block },
+                }
+            }
+            InsertError::Broken(error) => {
+                ImportError::Broken { place: at_hand, error: Box::new(error) }
+            }
+        }
+    }
 }
 
 /// What a user must be told about what an import under this layer did not compare.
@@ -159,3 +227,7 @@ pub fn not_verified(chain: &Chain, report: &ImportReport) -> Vec<String> {
     }
     notes
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests;

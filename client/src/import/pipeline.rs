@@ -4,7 +4,7 @@ use super::error::{ImportError, Origin};
 use crate::{
     blocks::{BlockFileError, BlockReader, RawBlock, ReadProgress, decode_header},
     chain::Candidate,
-    executor::recover_senders,
+    executor::{recover_authorities, recover_senders},
 };
 use alloy_consensus::{Header, Sealed};
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -181,12 +181,14 @@ pub(super) fn make_ready(
     let decode = start.elapsed();
     let start = Instant::now();
     let senders = recover_senders(&block.body.transactions);
+    let authorities = recover_authorities(&block.body.transactions);
     let recover = start.elapsed();
     let candidate = Candidate {
         header,
         block,
         rlp: raw.rlp,
         senders,
+        authorities,
         body,
         receipts: raw.receipts,
         total_difficulty: raw.total_difficulty,

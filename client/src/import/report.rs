@@ -42,8 +42,22 @@ pub struct ImportReport {
     pub time: TimeSplit,
     /// What was asked of the store, and what reached the engine.
     pub counters: CountersSnapshot,
+    /// The layer that every block was compared with, if there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<ShadowReport>,
     /// The most memory the process ever held, in bytes.
     pub peak_rss_bytes: u64,
+}
+
+/// What a shadow compared.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ShadowReport {
+    /// Its state layer.
+    pub state: String,
+    /// Blocks whose writes were compared.
+    pub blocks: u64,
+    /// Whether state roots could be compared, too.
+    pub roots: bool,
 }
 
 /// The head after an import.
@@ -114,6 +128,7 @@ impl ImportReport {
             head: HeadReport::of(chain),
             time: TimeSplit::default(),
             counters: CountersSnapshot::default(),
+            shadow: None,
             peak_rss_bytes: 0,
         }
     }

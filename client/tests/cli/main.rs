@@ -22,4 +22,6 @@ mod generate;
 mod interrupt;
 mod proofs;
 mod reorganisation;
+#[cfg(all(feature = "replica", feature = "mpt", feature = "raw"))]
+mod replica;
 mod rewrite;

@@ -15,6 +15,7 @@ macro_rules! for_each_layer {
     ($($case:ident),* $(,)?) => {
         $crate::support::for_each_layer!(@layer "mpt" mpt $($case)*);
         $crate::support::for_each_layer!(@layer "raw" raw $($case)*);
+        $crate::support::for_each_layer!(@layer "replica" replica $($case)*);
     };
     (@layer $feature:literal $layer:ident $($case:ident)*) => {
         #[cfg(feature = $feature)]

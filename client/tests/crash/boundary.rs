@@ -53,6 +53,7 @@ impl Case {
                 interrupt: Arc::default(),
                 display: Display::Quiet,
                 csv: None,
+                shadow: None,
             },
         );
         end.error.map_or(Ok(chain), |error| Err(error.to_string()))

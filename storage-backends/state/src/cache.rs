@@ -2,7 +2,7 @@
 
 use crate::{
     Account, AccountChange, AccountWrite, CallCount, LayerSession, SessionCounters, SlotWrite,
-    StateError, WriteSet, hash_address, hash_slot,
+    StateError, TxWrites, WriteSet, hash_address, hash_slot,
 };
 use alloy_primitives::{
     Address, B256, Bytes, U256,
@@ -163,6 +163,28 @@ impl BlockCache {
             }
         }
         Ok(())
+    }
+
+    /// Writes that were applied just now, with the hashes of their keys.
+    pub(crate) fn hashed(&self, writes: &TxWrites) -> Vec<AccountWrite> {
+        let hashed = |change: &AccountChange| {
+            let entry = self.accounts.get(&change.address)?;
+            let gone = change.account.is_none();
+            let slots = if gone { &[][..] } else { &change.slots[..] };
+            let slots = slots.iter().filter_map(|(slot, after)| {
+                let hash = entry.slots.get(slot)?.hash;
+                Some(SlotWrite { hash, slot: Some(*slot), before: U256::ZERO, after: *after })
+            });
+            Some(AccountWrite {
+                hash: entry.hash,
+                address: Some(change.address),
+                before: None,
+                after: change.account,
+                wipe: change.wiped || gone,
+                slots: slots.collect(),
+            })
+        };
+        writes.accounts.iter().filter_map(hashed).collect()
     }
 
     /// The block's write set; the cache stays as it is.

@@ -1,6 +1,9 @@
 //! The two traits a layer implements.
 
-use crate::{Access, Account, Commitment, Proof, StateError, TxWrites, WriteSet};
+use crate::{
+    Access, Account, AccountWrite, Commitment, PendingOutcome, Proof, StateError, TxWrites,
+    WriteSet, pending::Ready,
+};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Batch;
 use std::{fmt::Debug, ops::ControlFlow, sync::Arc};
@@ -36,14 +39,21 @@ pub trait StateLayer: Debug + Send + Sync {
         accounts: &mut dyn Iterator<Item = Result<GenesisAccount, StateError>>,
     ) -> Result<Commitment, StateError>;
 
+    /// How many blocks may be executed on top of one whose commitment is still being computed; 0 if the
+    /// commitment is known when a block ends. See [`LayerSession::finish_later`].
+    fn depth(&self) -> usize {
+        0
+    }
+
     /// Starts a block on top of `parent`.
     fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError>;
 
-    /// The outcome of the last `finish` or `undo` has been written to the store: go on from it.
+    /// The outcome of the last `finish` or `undo` (of the oldest one that waits, where several may) has been
+    /// written to the store: go on from it.
     fn accept(&self) -> Result<(), StateError>;
 
-    /// The last session or undo is void (an invalid block, an interrupted execution): go on from what the
-    /// store holds. Cheap when nothing was under way.
+    /// The last session or undo, and every block that waits, is void (an invalid block, an interrupted
+    /// execution): go on from what the store holds. Cheap when nothing was under way.
     fn discard(&self) -> Result<(), StateError>;
 
     /// One block back: what to write so that commitment and reads are exactly as before the block that
@@ -123,6 +133,19 @@ pub trait LayerSession: Debug + Send {
         Ok(())
     }
 
+    /// Whether [`Self::stream_hashed`] does anything; asked once a block.
+    fn wants_hashed(&self) -> bool {
+        false
+    }
+
+    /// The same writes as in [`Self::stream`], for a layer that works by hash: keys come with the hashes that
+    /// reading them has cost already. `before` values are not set, a value may be what it was before, and a
+    /// `wipe` may concern an account without slots.
+    fn stream_hashed(&mut self, writes: Vec<AccountWrite>) -> Result<(), StateError> {
+        drop(writes);
+        Ok(())
+    }
+
     /// The state root after everything applied so far, for receipts before Byzantium (EIP-658): `None` if
     /// the layer cannot give it cheaply. `since_last` holds what changed since the last call (or the start of
     /// the block); its `before` values are not set, and a `wipe` may concern an account without slots.
@@ -134,6 +157,16 @@ pub trait LayerSession: Debug + Send {
     /// Computes the commitment and what to write. Nothing is durable yet, and the layer stays at the parent
     /// until [`StateLayer::accept`].
     fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError>;
+
+    /// The same for a layer whose [`StateLayer::depth`] is not 0: returns while the commitment is still being
+    /// computed. The next block may begin at once and reads the values after this one. Outcomes are resolved,
+    /// written and accepted in the order of their blocks.
+    fn finish_later(
+        self: Box<Self>,
+        writes: Arc<WriteSet>,
+    ) -> Result<Box<dyn PendingOutcome>, StateError> {
+        Ok(Box::new(Ready(self.finish(&writes)?)))
+    }
 }
 
 /// What a block (or undoing one) amounts to in a layer.

@@ -24,9 +24,11 @@ mod code;
 mod commitment;
 mod counters;
 mod error;
+pub mod flat;
 mod keys;
 mod layer;
 mod lifecycle;
+mod pending;
 mod proof;
 mod scan;
 mod session;
@@ -46,9 +48,10 @@ pub use layer::{
     StateLayer, StateReader,
 };
 pub use lifecycle::{Lifecycle, Turn};
+pub use pending::PendingOutcome;
 pub use proof::{Proof, ProofError};
 pub use scan::scan;
-pub use session::{Finished, Session};
+pub use session::{Finished, FinishedLater, Session};
 pub use stamp::{STAMP_FILE, Stamp, StampError};
 pub use undo::{UndoRecord, WipedSlots};
 pub use writes::{AccountChange, AccountWrite, SlotWrite, TxWrites, WriteSet};

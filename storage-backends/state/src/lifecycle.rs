@@ -13,15 +13,21 @@ use polytrie_kv::Store;
 ///   idle ───────► started ───────► finished ─────────► idle
 ///                    └────── discard ──┴─────────────► idle
 /// ```
+///
+/// A layer that computes commitments behind the blocks says so with [`Self::with_depth`]; a block of it may
+/// also end with [`Self::finish_later`], after which the next one begins.
 #[derive(Debug)]
 pub struct Lifecycle {
     store: Store,
+    depth: usize,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     phase: Phase,
+    /// Blocks that ended and wait to be accepted.
+    waiting: usize,
     /// Number of the current or last turn; a session of an earlier turn has nothing to say any more.
     turn: u64,
     failure: Option<StateError>,
@@ -42,7 +48,14 @@ pub struct Turn(u64);
 impl Lifecycle {
     /// The life of a layer on `store`; idle at first.
     pub fn new(store: Store) -> Self {
-        Self { store, state: Mutex::default() }
+        Self { store, depth: 0, state: Mutex::default() }
+    }
+
+    /// The same for a layer with this many blocks that may be begun on top of one that waits.
+    #[must_use]
+    pub const fn with_depth(mut self, depth: usize) -> Self {
+        self.depth = depth;
+        self
     }
 
     /// Fails with [`StateError::Poisoned`] if the store or the layer failed before.
@@ -58,7 +71,7 @@ impl Lifecycle {
     pub fn begin(&self) -> Result<Turn, StateError> {
         self.ready()?;
         let mut state = self.state.lock();
-        if state.phase != Phase::Idle {
+        if state.phase != Phase::Idle || state.waiting > self.depth {
             return Err(StateError::Protocol(
                 "a block was begun before the last one was accepted or discarded",
             ));
@@ -90,21 +103,43 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// The outcome was written.
+    /// The turn has ended, its outcome will be known later; the next one may begin.
+    pub fn finish_later(&self, turn: Turn) -> Result<(), StateError> {
+        self.finish(turn)?;
+        let mut state = self.state.lock();
+        state.phase = Phase::Idle;
+        state.waiting += 1;
+        Ok(())
+    }
+
+    /// Fails if blocks wait to be accepted, for what must not happen meanwhile.
+    pub fn settled(&self) -> Result<(), StateError> {
+        match self.state.lock().waiting {
+            0 => Ok(()),
+            _ => Err(StateError::Protocol("blocks wait to be accepted")),
+        }
+    }
+
+    /// The outcome was written: that of the oldest block that waits, or of the one that was finished.
     pub fn accept(&self) -> Result<(), StateError> {
         self.ready()?;
         let mut state = self.state.lock();
-        if state.phase != Phase::Finished {
+        if state.waiting > 0 {
+            state.waiting -= 1;
+        } else if state.phase == Phase::Finished {
+            state.phase = Phase::Idle;
+        } else {
             return Err(StateError::Protocol("nothing was finished that could be accepted"));
         }
-        state.phase = Phase::Idle;
         Ok(())
     }
 
     /// What was under way, if anything was, is void.
     pub fn discard(&self) -> Result<(), StateError> {
         self.ready()?;
-        self.state.lock().phase = Phase::Idle;
+        let mut state = self.state.lock();
+        state.phase = Phase::Idle;
+        state.waiting = 0;
         Ok(())
     }
 
@@ -149,6 +184,25 @@ mod tests {
         life.finish(turn).unwrap();
         life.discard().unwrap();
         life.begin().unwrap();
+    }
+
+    #[test]
+    fn as_many_blocks_wait_as_were_announced() {
+        let life = lifecycle().with_depth(2);
+        for _ in 0..3 {
+            let turn = life.begin().unwrap();
+            life.finish_later(turn).unwrap();
+        }
+        assert!(matches!(life.begin(), Err(StateError::Protocol(_))));
+        assert!(life.settled().is_err());
+        life.accept().unwrap();
+        let turn = life.begin().unwrap();
+        life.accept().unwrap();
+        life.check(&turn).unwrap();
+        life.discard().unwrap();
+        life.settled().unwrap();
+        assert!(matches!(life.accept(), Err(StateError::Protocol(_))));
+        assert!(matches!(life.check(&turn), Err(StateError::Protocol(_))));
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! One block under way, the same for every layer.
 
 use crate::{
-    Access, Account, AccountWrite, LayerSession, Outcome, SessionCounters, SlotWrite, StateError,
-    StateLayer, TxWrites, WriteSet, cache::BlockCache, hash_address, hash_slot, layer::BlockRef,
+    Access, Account, AccountWrite, LayerSession, Outcome, PendingOutcome, SessionCounters,
+    SlotWrite, StateError, StateLayer, TxWrites, WriteSet, cache::BlockCache, hash_address,
+    hash_slot, layer::BlockRef,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// One block under way: reads see the block's own writes, writes are merged into one [`WriteSet`].
 #[derive(Debug)]
@@ -13,8 +14,18 @@ pub struct Session {
     layer: Box<dyn LayerSession>,
     cache: BlockCache,
     wants_hints: bool,
+    wants_hashed: bool,
     /// Changes since the last intermediate root; only kept when roots are asked for.
     since_last_root: Option<WriteSet>,
+}
+
+/// A finished block whose commitment may still be under way.
+#[derive(Debug)]
+pub struct FinishedLater {
+    /// Commitment, write batch and undo record, when they are there.
+    pub outcome: Box<dyn PendingOutcome>,
+    /// What the block changed.
+    pub writes: Arc<WriteSet>,
 }
 
 /// A finished block, not durable yet.
@@ -33,7 +44,14 @@ impl Session {
     pub fn begin(layer: &dyn StateLayer, parent: BlockRef) -> Result<Self, StateError> {
         let layer = layer.begin(parent)?;
         let wants_hints = layer.wants_hints();
-        Ok(Self { layer, cache: BlockCache::default(), wants_hints, since_last_root: None })
+        let wants_hashed = layer.wants_hashed();
+        Ok(Self {
+            layer,
+            cache: BlockCache::default(),
+            wants_hints,
+            wants_hashed,
+            since_last_root: None,
+        })
     }
 
     /// Counts nothing: to find out what counting costs.
@@ -105,6 +123,9 @@ impl Session {
         if let Some(pending) = &mut self.since_last_root {
             merge(pending, writes);
         }
+        if self.wants_hashed {
+            self.layer.stream_hashed(self.cache.hashed(writes))?;
+        }
         self.layer.stream(writes)?;
         self.cache.counters.count(|counters| counters.applied.done(started));
         Ok(())
@@ -134,6 +155,13 @@ impl Session {
                 writes.codes().iter().map(|(_, code)| code.len() as u64).sum();
         }
         Ok(Finished { outcome, writes, counters })
+    }
+
+    /// Ends the block without waiting for its commitment; see [`LayerSession::finish_later`].
+    pub fn finish_later(mut self) -> Result<FinishedLater, StateError> {
+        let writes = Arc::new(self.cache.write_set(&mut *self.layer)?);
+        let outcome = self.layer.finish_later(Arc::clone(&writes))?;
+        Ok(FinishedLater { outcome, writes })
     }
 }
 

@@ -89,6 +89,14 @@ impl Branch {
         Self { children: [Link::Empty; 16], refs: [ChildRef::EMPTY; 16], dirty: 0, status }
     }
 
+    /// A child was hashed, and saved if `saved` says so.
+    pub(crate) fn set_reference(&mut self, nibble: u8, reference: ChildRef, saved: bool) {
+        self.refs[nibble as usize] = reference;
+        if saved {
+            self.dirty &= !(1 << nibble);
+        }
+    }
+
     /// The only child left, if there is only one; `Err` if there is none.
     pub(crate) fn only_child(&self) -> Result<Option<u8>, ()> {
         let mut found = None;

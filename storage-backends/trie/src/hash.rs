@@ -27,6 +27,38 @@ impl<V: LeafValue> Trie<V> {
 
     /// The root as of now; what changed since the last commit goes to `rows`.
     pub fn commit<S: RowSink>(&mut self, mut rows: S) -> (alloy_primitives::B256, S) {
+        self.commit_removals(&mut rows);
+        let (root, rows) = self.hash(Some(rows));
+        self.changes = 0;
+        (root, rows.expect("the sink comes back"))
+    }
+
+    /// Does ahead of time what it can of [`Self::commit`]: subtrees that begin at nibble `depth` or below are
+    /// hashed and their rows go to `rows`. What is above stays as it is, so it is not hashed once for each
+    /// time this is called. What changes afterwards is done again.
+    ///
+    /// `rows` must end up in the same atomic write as those of the commit, before them; of several changes of
+    /// one row the last one counts. If the trie is cleared in between, they must be dropped instead.
+    pub fn commit_below<S: RowSink>(&mut self, depth: usize, mut rows: S) -> S {
+        self.commit_removals(&mut rows);
+        if !self.arena.must_visit(self.root, true) {
+            return rows;
+        }
+        let root = Visit::new(self.root, Nibbles::new(), Link::Empty, 0);
+        let tops = self.arena.expand_to(root, depth);
+        let mut out = Output { sink: Some(rows), ..Output::default() };
+        let levels = self.arena.hash_levels(tops, &mut out);
+        self.arena.put_all_in_place(&levels, true);
+        for top in &levels[0] {
+            if let Link::Branch(id) = top.parent {
+                self.arena.branches.get_mut(id).set_reference(top.nibble, top.reference, true);
+            }
+        }
+        out.sink.expect("the sink comes back")
+    }
+
+    /// Removals come before what is put: a row may be put where another one went.
+    fn commit_removals<S: RowSink>(&mut self, rows: &mut S) {
         if self.cleared {
             rows.delete_all();
             self.cleared = false;
@@ -34,9 +66,6 @@ impl<V: LeafValue> Trie<V> {
         for path in self.removed.drain(..) {
             rows.delete(&path);
         }
-        let (root, rows) = self.hash(Some(rows));
-        self.changes = 0;
-        (root, rows.expect("the sink comes back"))
     }
 
     fn hash<S: RowSink>(&mut self, sink: Option<S>) -> (alloy_primitives::B256, Option<S>) {
@@ -159,6 +188,21 @@ impl<V: LeafValue> Arena<V> {
             self.hash_level(&mut upper[depth], below, out);
         }
         levels
+    }
+
+    /// What must be saved below `root` and begins at nibble `depth` or below. The branch behind an extension
+    /// that begins above is not among it: they have one row.
+    fn expand_to(&self, root: Visit, depth: usize) -> Vec<Visit> {
+        let mut tops = Vec::new();
+        let mut level = vec![root];
+        while !level.is_empty() {
+            let below = self.expand(&mut level, true);
+            let is_top = |v: &Visit| v.path.len() >= depth && matches!(v.parent, Link::Branch(_));
+            let (deep, shallow): (Vec<_>, Vec<_>) = below.into_iter().partition(is_top);
+            tops.extend(deep);
+            level = shallow;
+        }
+        tops
     }
 
     /// The children of a level that must be visited, in order.
@@ -327,10 +371,7 @@ impl<V: LeafValue> Arena<V> {
                 Link::Branch(id) => {
                     let branch = self.branches.get_mut(id);
                     for child in children {
-                        branch.refs[child.nibble as usize] = child.reference;
-                        if saved {
-                            branch.dirty &= !(1 << child.nibble);
-                        }
+                        branch.set_reference(child.nibble, child.reference, saved);
                     }
                     (&mut branch.status, !matches!(visit.parent, Link::Extension(_)))
                 }

@@ -17,6 +17,7 @@ mod evict;
 mod get;
 mod hash;
 mod keccak;
+mod prefetch;
 mod proof;
 mod row;
 pub mod rows;
@@ -31,6 +32,7 @@ pub use build::SortedBuilder;
 pub use check::{RowCheck, check_rows};
 pub use error::TrieError;
 pub use evict::Ages;
+pub use prefetch::{VisitFound, read_path};
 pub use proof::{
     AccountProof, EMPTY_CODE_HASH, SlotProof, leaf_on_path, prove_key, stored_root,
     verify_account_proof,

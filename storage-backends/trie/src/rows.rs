@@ -27,7 +27,8 @@ pub trait RowSource: Sync {
 /// Receives rows by path; breaks to end the scan early.
 pub type VisitRow<'a> = dyn FnMut(Nibbles, &[u8]) -> Result<ControlFlow<()>, TrieError> + 'a;
 
-/// Receives what changes in the rows of one trie. Deletions come before puts and yield to them.
+/// Receives what changes in the rows of one trie. Of several changes of one row the last one counts; removing all rows
+/// comes before everything else.
 pub trait RowSink: Send + Sized {
     /// An empty sink for the same trie, filled by another thread and given back to [`Self::join`].
     fn split(&self) -> Self;

@@ -4,7 +4,7 @@
 
 use crate::{
     EMPTY_ROOT, LeafValue, Nibbles, RowSink, RowSource, SlotValue, SortedBuilder, Trie, TrieError,
-    prove_key,
+    prove_key, read_path,
 };
 use alloy_primitives::{B256, U256};
 use alloy_trie::HashBuilder;
@@ -103,7 +103,7 @@ fn value() -> impl Strategy<Value = U256> {
 
 #[derive(Debug, Clone)]
 enum Step {
-    Block { changes: BTreeMap<B256, Option<U256>>, root_first: bool },
+    Block { changes: BTreeMap<B256, Option<U256>>, root_first: bool, ahead: Option<usize> },
     Clear,
     Evict(u32),
     Reopen,
@@ -112,10 +112,15 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let change = (key(), prop_oneof![2 => value().prop_map(Some), 1 => Just(None)]);
     prop_oneof![
-        10 => (prop::collection::btree_map(key(), value().prop_map(Some), 0..6), prop::collection::vec(change, 0..12), any::<bool>())
-            .prop_map(|(mut changes, more, root_first)| {
+        10 => (
+            prop::collection::btree_map(key(), value().prop_map(Some), 0..6),
+            prop::collection::vec(change, 0..12),
+            any::<bool>(),
+            prop::option::of(0usize..5),
+        )
+            .prop_map(|(mut changes, more, root_first, ahead)| {
                 changes.extend(more);
-                Step::Block { changes, root_first }
+                Step::Block { changes, root_first, ahead }
             }),
         1 => Just(Step::Clear),
         3 => (0u32..3).prop_map(Step::Evict),
@@ -131,12 +136,17 @@ fn run(steps: Vec<Step>) {
     for step in steps {
         block += 1;
         trie.set_block(block);
+        let mut early = Changes::default();
         match step {
-            Step::Block { changes, root_first } => {
+            Step::Block { changes, root_first, ahead } => {
                 let changes: Vec<_> = changes.into_iter().collect();
-                // Two halves, with or without a root between them: the result is the same.
-                let (first, second) = changes.split_at(changes.len() / 2);
-                for half in [first, second] {
+                // Two parts that overlap, with or without a root or a part of the commit between them: the
+                // result is the same.
+                let first: Vec<_> = changes[..changes.len() / 2 + 1.min(changes.len())]
+                    .iter()
+                    .map(|(key, value)| (*key, if key[31] & 1 == 0 { None } else { *value }))
+                    .collect();
+                for half in [&first[..], &changes[first.len() / 2..]] {
                     let half: Vec<_> =
                         half.iter().map(|(key, value)| (*key, value.map(SlotValue))).collect();
                     trie.update(&half, &rows).unwrap();
@@ -149,6 +159,9 @@ fn run(steps: Vec<Step>) {
                     if root_first {
                         assert_eq!(trie.root(), oracle_root(&model));
                     }
+                    if let Some(depth) = ahead {
+                        early = trie.commit_below(depth, early);
+                    }
                 }
             }
             Step::Clear => {
@@ -158,7 +171,7 @@ fn run(steps: Vec<Step>) {
             Step::Evict(keep) => trie.evict(keep),
             Step::Reopen => trie = Trie::stored(trie.last_root()),
         }
-        let (root, changes) = trie.commit(Changes::default());
+        let (root, changes) = trie.commit(early);
         rows.apply(changes);
         assert_eq!(root, oracle_root(&model), "the root is the one alloy-trie computes");
         let (built_root, built_rows) = built(&model);
@@ -193,6 +206,42 @@ proptest! {
         if root != EMPTY_ROOT {
             alloy_trie::proof::verify_proof(root, Nibbles::unpack(absent), None, &nodes).unwrap();
         }
+    }
+
+    #[test]
+    fn what_is_missing_of_a_path_can_be_read_ahead(
+        keys in prop::collection::btree_map(key(), value(), 1..30),
+        asked in key(),
+        touched in prop::collection::vec(key(), 0..4),
+        remove in any::<bool>(),
+    ) {
+        let (root, rows) = built(&keys);
+        let mut trie = Trie::<SlotValue>::stored(root);
+        for key in touched {
+            trie.get(&key, &rows).unwrap();
+        }
+        let mut ahead = MapRows::default();
+        if let Some(depth) = trie.missing(&asked) {
+            read_path::<SlotValue>(&asked, depth, &rows, &mut |path, rlp| {
+                ahead.0.insert(path, rlp.to_vec());
+            })
+            .unwrap();
+            prop_assert!(!ahead.0.is_empty());
+        }
+        // Nothing but what was read ahead is needed to set the key, and to remove it where it was on the way
+        // to the leaf that was read.
+        let before = trie.bytes();
+        let found = trie.get(&asked, &ahead).unwrap().copied();
+        prop_assert_eq!(found.map(|v| v.0), keys.get(&asked).copied());
+        prop_assert_eq!(trie.missing(&asked), None);
+        prop_assert!(trie.bytes() >= before);
+        let change = if remove { None } else { Some(SlotValue(U256::from(99))) };
+        let mut all = rows.clone();
+        all.0.extend(ahead.0);
+        trie.update(&[(asked, change)], &all).unwrap();
+        let mut model = keys;
+        if remove { model.remove(&asked); } else { model.insert(asked, U256::from(99)); }
+        prop_assert_eq!(trie.root(), oracle_root(&model));
     }
 
     #[test]

@@ -178,6 +178,7 @@ mod tests {
                 interrupt: Arc::default(),
                 display: Display::Quiet,
                 csv: None,
+                shadow: None,
             };
             let end = import(&mut chain, options);
             assert!(end.error.is_none(), "{:?}", end.error);

@@ -3,6 +3,7 @@
 use crate::{
     cli::{exit::Failure, output},
     datadir::OUTLINE_FILE,
+    import::SHADOW_PREFIX,
 };
 use clap::Args;
 use polytrie_kv::{DirLock, KvError};
@@ -79,6 +80,9 @@ fn remove(dir: &Path) -> Result<bool, (PathBuf, io::Error)> {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err((path.to_owned(), e)),
         _ => Ok(()),
     };
+    for shadow in shadows(dir).map_err(|e| (dir.to_owned(), e))? {
+        gone(&shadow, fs::remove_dir_all(&shadow))?;
+    }
     let db = dir.join("db");
     gone(&db, fs::remove_dir_all(&db))?;
     let (stamp, outline) = (format!("{STAMP_FILE}.tmp"), format!("{OUTLINE_FILE}.tmp"));
@@ -93,4 +97,17 @@ fn remove(dir: &Path) -> Result<bool, (PathBuf, io::Error)> {
         Err(e) if e.kind() == io::ErrorKind::ResourceBusy => Ok(false),
         Err(e) => Err((dir.to_owned(), e)),
     }
+}
+
+/// The data directories within this one that `import --shadow` made.
+fn shadows(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut shadows = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        let named = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with(SHADOW_PREFIX);
+        if path.file_name().is_some_and(named) && path.join(STAMP_FILE).is_file() {
+            shadows.push(path);
+        }
+    }
+    Ok(shadows)
 }

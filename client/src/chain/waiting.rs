@@ -1,0 +1,132 @@
+//! Blocks that were executed and wait for their state root.
+//!
+//! A layer may compute the commitment of a block while the next ones are executed. Such a block is the parent of
+//! what follows, but nothing of it is in the store before its root has been compared with the header. If the two
+//! differ, it and everything on top of it never happened.
+
+use super::{
+    Chain,
+    db::{BlockRow, put_block, remove_side_block, remove_undo},
+    error::{ChainError, InsertError},
+    head::Head,
+    insert::{BlockStats, Candidate},
+};
+use crate::consensus::check_state_root;
+use alloy_consensus::ReceiptEnvelope;
+use alloy_primitives::U256;
+use polytrie_kv::Batch;
+use polytrie_state::{FinishedLater, PendingOutcome, WriteSet};
+use std::{sync::Arc, time::Instant};
+
+/// A block that was executed and is valid but for its root, which is not known yet.
+#[derive(Debug)]
+pub(super) struct WaitingBlock {
+    /// Its parent: the head if it turns out to be wrong.
+    pub(super) parent: Head,
+    candidate: Candidate,
+    total_difficulty: U256,
+    receipts: Vec<ReceiptEnvelope>,
+    outcome: Box<dyn PendingOutcome>,
+    writes: Arc<WriteSet>,
+}
+
+impl WaitingBlock {
+    pub(super) fn new(
+        parent: Head,
+        candidate: Candidate,
+        total_difficulty: U256,
+        receipts: Vec<ReceiptEnvelope>,
+        finished: FinishedLater,
+    ) -> Self {
+        let FinishedLater { outcome, writes } = finished;
+        Self { parent, candidate, total_difficulty, receipts, outcome, writes }
+    }
+}
+
+impl Chain {
+    /// Waits until every block inserted so far is verified and written.
+    ///
+    /// # Errors
+    ///
+    /// [`InsertError::Invalid`] names the first block whose state root is not that of its header. It and what
+    /// followed it are forgotten; the head is the block before it.
+    pub fn settle(&mut self) -> Result<(), InsertError> {
+        let mut stats = BlockStats::default();
+        while !self.waiting.is_empty() {
+            self.settle_one(&mut stats)?;
+        }
+        Ok(())
+    }
+
+    /// Writes blocks whose root is known, and waits for those that are too many to wait on top of.
+    pub(super) fn settle_some(&mut self, stats: &mut BlockStats) -> Result<(), InsertError> {
+        let depth = self.layer.depth();
+        while self.waiting.len() > depth
+            || self.waiting.front().is_some_and(|block| block.outcome.is_ready())
+        {
+            self.settle_one(stats)?;
+        }
+        Ok(())
+    }
+
+    /// Whether this block waits.
+    pub(super) fn waits(&self, number: u64, hash: &alloy_primitives::B256) -> bool {
+        let header = |block: &WaitingBlock| {
+            block.candidate.header.number == number && block.candidate.header.hash() == *hash
+        };
+        self.waiting.iter().any(header)
+    }
+
+    fn settle_one(&mut self, stats: &mut BlockStats) -> Result<(), InsertError> {
+        let Some(block) = self.waiting.pop_front() else { return Ok(()) };
+        let parent = block.parent.clone();
+        let Err(error) = self.write(block, stats) else { return Ok(()) };
+        self.waiting.clear();
+        self.head = parent;
+        // If the layer failed, it has nothing to go back to, and why it failed is what counts.
+        match self.layer.discard() {
+            Err(discard) if matches!(error, InsertError::Invalid(_)) => return Err(discard.into()),
+            _ => {}
+        }
+        self.reload_recent()?;
+        Err(error)
+    }
+
+    /// Compares the root of a block and writes all of it.
+    fn write(&mut self, block: WaitingBlock, stats: &mut BlockStats) -> Result<(), InsertError> {
+        let start = Instant::now();
+        let WaitingBlock { candidate, total_difficulty, receipts, outcome, writes, .. } = block;
+        let outcome = outcome.resolve()?;
+        stats.state_commit += start.elapsed();
+        if self.options.verify_roots
+            && let Some(root) = outcome.commitment.as_state_root()
+        {
+            check_state_root(&candidate.header, root).map_err(|e| candidate.invalid(e))?;
+        }
+        let start = Instant::now();
+        let number = candidate.header.number;
+        let mut batch: Batch = outcome.batch;
+        put_block(
+            &mut batch,
+            &BlockRow {
+                number,
+                hash: candidate.header.hash(),
+                total_difficulty,
+                rlp: &candidate.rlp,
+                receipts: &receipts,
+                undo: &outcome.undo,
+            },
+        );
+        if let Some(old) = number.checked_sub(self.options.undo_blocks) {
+            remove_undo(&mut batch, old);
+        }
+        remove_side_block(&mut batch, &candidate.header.hash());
+        self.db.store().write(batch)?;
+        self.layer.accept().map_err(ChainError::from)?;
+        if self.options.keep_writes {
+            self.written.push((number, writes));
+        }
+        stats.write += start.elapsed();
+        Ok(())
+    }
+}

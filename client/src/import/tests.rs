@@ -1,0 +1,242 @@
+//! A shadow under a layer that lies: the lie is found at its first block.
+
+use super::{Key, Shadow, ShadowError, What, shadow::Difference};
+use crate::{
+    blocks::BlockReader,
+    chain::{Candidate, Chain, ChainOptions, TABLES},
+};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use polytrie_chainspec::ChainSpec;
+use polytrie_kv::Store;
+use polytrie_mpt::{MptLayer, MptOptions};
+use polytrie_state::{
+    Account, AccountVisit, BlockRef, CheckReport, Commitment, GenesisAccount, LayerSession,
+    Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, WriteSet,
+};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// About what a layer lies, and where.
+#[derive(Debug, Clone, Copy)]
+enum Lie {
+    /// A slot that is read within a block is one more.
+    SlotRead(Address, U256),
+    /// An account has one wei more.
+    AccountRead(Address),
+    /// A slot that was written reads back as one more.
+    SlotStored(Address, U256),
+}
+
+#[derive(Debug)]
+struct Liar(Arc<MptLayer>, Lie);
+
+#[derive(Debug)]
+struct LiarReader(Arc<dyn StateReader>, Lie);
+
+#[derive(Debug)]
+struct LiarSession(Box<dyn LayerSession>, Lie);
+
+impl StateLayer for Liar {
+    fn name(&self) -> &'static str {
+        "liar"
+    }
+    fn commitment(&self) -> Commitment {
+        self.0.commitment()
+    }
+    fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
+        Ok(Arc::new(LiarReader(self.0.reader()?, self.1)))
+    }
+    fn load(
+        &self,
+        accounts: &mut dyn Iterator<Item = Result<GenesisAccount, StateError>>,
+    ) -> Result<Commitment, StateError> {
+        self.0.load(accounts)
+    }
+    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
+        Ok(Box::new(LiarSession(self.0.begin(parent)?, self.1)))
+    }
+    fn accept(&self) -> Result<(), StateError> {
+        self.0.accept()
+    }
+    fn discard(&self) -> Result<(), StateError> {
+        self.0.discard()
+    }
+    fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
+        self.0.undo(record)
+    }
+    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
+        self.0.prove(address, slots)
+    }
+    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
+        self.0.accounts(from, visit)
+    }
+    fn slots(&self, of: B256, from: B256, visit: &mut SlotVisit<'_>) -> Result<(), StateError> {
+        self.0.slots(of, from, visit)
+    }
+    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
+        self.0.check(progress)
+    }
+}
+
+impl StateReader for LiarReader {
+    fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
+        self.0.account(address)
+    }
+    fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
+        let value = self.0.slot(address, slot)?;
+        let lies = matches!(self.1, Lie::SlotStored(a, s) if (a, s) == (*address, *slot));
+        Ok(value + U256::from(u8::from(lies)))
+    }
+    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+        self.0.code(code_hash)
+    }
+    fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
+        self.0.has_storage(address)
+    }
+}
+
+impl LayerSession for LiarSession {
+    fn account(&mut self, address: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
+        let mut account = self.0.account(address, hash)?;
+        if let (Lie::AccountRead(about), Some(account)) = (self.1, &mut account)
+            && about == *address
+        {
+            account.balance += U256::ONE;
+        }
+        Ok(account)
+    }
+    fn slot(
+        &mut self,
+        address: &Address,
+        account: &B256,
+        slot: &U256,
+        hash: &B256,
+    ) -> Result<U256, StateError> {
+        let value = self.0.slot(address, account, slot, hash)?;
+        let lies = matches!(self.1, Lie::SlotRead(a, s) if (a, s) == (*address, *slot));
+        Ok(value + U256::from(u8::from(lies)))
+    }
+    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+        self.0.code(code_hash)
+    }
+    fn has_storage(&mut self, address: &Address, hash: &B256) -> Result<bool, StateError> {
+        self.0.has_storage(address, hash)
+    }
+    fn state_root_so_far(&mut self, since: &WriteSet) -> Result<Option<B256>, StateError> {
+        self.0.state_root_so_far(since)
+    }
+    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
+        self.0.finish(writes)
+    }
+}
+
+fn sample(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sample").join(file)
+}
+
+fn chain(lie: Option<Lie>) -> Chain {
+    let spec = ChainSpec::load(sample("genesis.json").to_str().unwrap()).unwrap();
+    let store = Store::memory(&[MptLayer::TABLES, TABLES].concat()).unwrap();
+    let layer = MptLayer::open(store.clone(), MptOptions::default()).unwrap();
+    let layer: Arc<dyn StateLayer> = match lie {
+        Some(lie) => Arc::new(Liar(layer, lie)),
+        None => layer,
+    };
+    // A liar's roots are wrong, too; what is of interest is that values are compared.
+    let options =
+        ChainOptions { verify_roots: lie.is_none(), keep_writes: true, ..ChainOptions::default() };
+    Chain::open(spec, store, layer, options).unwrap()
+}
+
+fn candidates(chain: &Chain, count: usize) -> Vec<Candidate> {
+    let blocks = BlockReader::open(sample("chain.rlp.gz")).unwrap();
+    let prepare = |rlp| Candidate::prepare(chain.spec(), rlp).unwrap();
+    blocks
+        .map(|block| prepare(block.unwrap().rlp))
+        .filter(|c| c.header.number > 0)
+        .take(count)
+        .collect()
+}
+
+/// Follows the sample chain until the lie comes out.
+fn found_out(lie: Lie) -> ShadowError {
+    let mut main = chain(None);
+    let mut shadow = Shadow::of(chain(Some(lie)), true);
+    for candidate in candidates(&main, 200) {
+        main.insert(candidate.clone()).unwrap();
+        match shadow.follow(candidate, &mut main) {
+            Ok(()) => {}
+            Err(super::ImportError::Shadow(error)) => return error,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("the lie was believed: {lie:?}");
+}
+
+/// The first slot that the sample chain changes from one value to another: block, account, slot, value.
+fn first_change() -> (u64, Address, U256, U256) {
+    let mut chain = chain(None);
+    for candidate in candidates(&chain, 200) {
+        chain.insert(candidate).unwrap();
+        for (number, writes) in chain.take_written() {
+            for write in writes.accounts() {
+                let changed = |slot: &&polytrie_state::SlotWrite| {
+                    !slot.before.is_zero() && !slot.after.is_zero()
+                };
+                if let Some(slot) = write.slots.iter().find(changed) {
+                    return (number, write.address.unwrap(), slot.slot.unwrap(), slot.after);
+                }
+            }
+        }
+    }
+    panic!("the sample chain changes no slot");
+}
+
+fn differs(error: ShadowError) -> Difference {
+    match error {
+        ShadowError::Differs(difference) => *difference,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_slot_that_reads_back_wrongly_is_named() {
+    let (_, account, slot, _) = first_change();
+    let difference = differs(found_out(Lie::SlotStored(account, slot)));
+    assert_eq!(difference.what, What::Stored(account, slot));
+    let [right, wrong] = difference.values.clone().map(|v| v.parse::<U256>().unwrap());
+    assert_eq!(right + U256::ONE, wrong);
+    let told = ShadowError::Differs(Box::new(difference.clone())).to_string();
+    for word in [
+        format!("block {}", difference.block),
+        account.to_string(),
+        format!("{slot:#x}"),
+        format!("{right:#x} under `mpt`"),
+        format!("{wrong:#x} under `liar`"),
+    ] {
+        assert!(told.contains(&word), "`{word}` is missing in: {told}");
+    }
+}
+
+#[test]
+fn a_slot_that_is_read_wrongly_is_found() {
+    let (block, account, slot, _) = first_change();
+    // What comes of it depends on the contract: another value written, or another amount of gas.
+    match found_out(Lie::SlotRead(account, slot)) {
+        ShadowError::Differs(difference) => assert!(difference.block <= block, "{difference}"),
+        ShadowError::Refused { block: refused, .. } => assert!(refused.number <= block),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_wrong_balance_is_found() {
+    let mut main = chain(None);
+    let first = candidates(&main, 1).remove(0);
+    let sender = first.senders.clone().unwrap()[0];
+    main.insert(first).unwrap();
+    let difference = differs(found_out(Lie::AccountRead(sender)));
+    assert_eq!((difference.block, difference.what), (1, What::Account(Key::Address(sender))));
+}

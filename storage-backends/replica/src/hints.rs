@@ -1,0 +1,99 @@
+//! Hints on their way from the EVM to the workers: filtered, bundled, dropped rather than waited for.
+
+use crate::side::{HINTS_AT_ONCE, TrieSide};
+use alloy_primitives::{
+    Address, U256,
+    map::{AddressHashSet, HashSet},
+};
+use polytrie_state::{Access, hash_address};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What became of the hints, over the life of a layer.
+#[derive(Debug, Default)]
+pub(crate) struct HintCounters {
+    /// Given by the EVM.
+    pub(crate) given: AtomicU64,
+    /// Handed to a worker.
+    pub(crate) queued: AtomicU64,
+    /// Dropped because the queue was full.
+    pub(crate) dropped: AtomicU64,
+}
+
+/// The filter of one block.
+///
+/// A slot that is only read needs no path: the flat state answers for it. So a read counts only if it is
+/// announced ahead of execution (an access list), or a write follows. Slots of a transaction that ends before
+/// a bundle is full are not sent at all, because its writes, which say the same, are sent at its end: the
+/// hooks matter for long transactions, whose paths are read while they run.
+#[derive(Debug, Default)]
+pub(crate) struct Filter {
+    accounts: AddressHashSet,
+    slots: HashSet<(Address, U256)>,
+    bundle: Vec<Access>,
+    given: u64,
+    queued: u64,
+    dropped: u64,
+}
+
+impl Filter {
+    pub(crate) fn hint(&mut self, access: Access, side: &TrieSide) {
+        self.given += 1;
+        let new = match access {
+            Access::Account(address) => self.accounts.insert(address),
+            Access::SlotRead(..) => false,
+            Access::SlotWrite(address, slot) => self.slots.insert((address, slot)),
+        };
+        if !new {
+            return;
+        }
+        self.bundle.push(access);
+        if self.bundle.len() >= HINTS_AT_ONCE {
+            self.send(side);
+        }
+    }
+
+    /// A transaction has ended; its writes are sent by others.
+    pub(crate) fn end_transaction(&mut self, side: &TrieSide) {
+        self.bundle.retain(|access| matches!(access, Access::Account(_)));
+        if !self.bundle.is_empty() {
+            self.send(side);
+        }
+    }
+
+    fn send(&mut self, side: &TrieSide) {
+        let bundle = std::mem::take(&mut self.bundle);
+        if side.parts() == 1 {
+            self.send_to(0, bundle, side);
+            return;
+        }
+        let mut bundles = vec![Vec::new(); side.parts()];
+        for access in bundle {
+            let part = match &access {
+                Access::Account(_) => 0,
+                Access::SlotRead(address, _) | Access::SlotWrite(address, _) => {
+                    side.part_of(&hash_address(address))
+                }
+            };
+            bundles[part].push(access);
+        }
+        for (part, bundle) in bundles.into_iter().enumerate().filter(|(_, b)| !b.is_empty()) {
+            self.send_to(part, bundle, side);
+        }
+    }
+
+    fn send_to(&mut self, part: usize, bundle: Vec<Access>, side: &TrieSide) {
+        let count = bundle.len() as u64;
+        if side.hint(part, bundle) {
+            self.queued += count;
+        } else {
+            self.dropped += count;
+        }
+    }
+
+    /// Adds what was counted.
+    pub(crate) fn count(&self, counters: &HintCounters) {
+        counters.given.fetch_add(self.given, Relaxed);
+        counters.queued.fetch_add(self.queued, Relaxed);
+        counters.dropped.fetch_add(self.dropped, Relaxed);
+    }
+}

@@ -1,0 +1,227 @@
+//! The layer: its head, and how it moves.
+
+#[cfg(test)]
+use crate::tests::Trouble;
+use crate::{
+    error::state_error,
+    flat::{ACCOUNTS, SLOTS, read_account, visit_accounts, visit_slots},
+    hints::HintCounters,
+    journal::{self, Flat, JOURNAL, META},
+    load,
+    options::ReplicaOptions,
+    overlay::Overlay,
+    proof,
+    reader::ReplicaReader,
+    scrub::Scrub,
+    session::{Outbox, ReplicaSession},
+    side::{ACCOUNT_TRIE, STORAGE_TRIE, TrieSide, Work, rows_of},
+};
+use alloy_primitives::{Address, B256, U256};
+use parking_lot::{Mutex, RwLock};
+use polytrie_kv::{Batch, Store, Table};
+use polytrie_state::{
+    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, GenesisAccount, LayerSession,
+    Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, UndoRecord,
+};
+use polytrie_trie::{AccountLeaf, stored_root};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
+
+/// Storage Replica as a state layer.
+#[derive(Debug)]
+pub struct ReplicaLayer {
+    core: Arc<Core>,
+}
+
+/// What the layer shares with its sessions.
+#[derive(Debug)]
+pub(crate) struct Core {
+    /// The trie, the code, and what belongs to the chain.
+    pub(crate) store: Store,
+    pub(crate) flat: Flat,
+    pub(crate) side: TrieSide,
+    pub(crate) lifecycle: Lifecycle,
+    /// The root at the head.
+    root: RwLock<B256>,
+    /// Blocks that ended and were not accepted yet.
+    pub(crate) overlay: Mutex<Overlay>,
+    /// What accepting the next blocks amounts to: the root, and flat rows for a store of their own.
+    pub(crate) resolved: Mutex<VecDeque<(B256, Option<Batch>)>>,
+    pub(crate) hints: HintCounters,
+    depth: usize,
+    #[cfg(test)]
+    pub(crate) trouble: Option<Arc<Trouble>>,
+}
+
+impl ReplicaLayer {
+    /// The layer's name.
+    pub const NAME: &'static str = "replica";
+
+    /// The tables it needs in its store.
+    pub const TABLES: &'static [Table] =
+        &[ACCOUNTS, SLOTS, ACCOUNT_TRIE, STORAGE_TRIE, JOURNAL, META, CODE_TABLE];
+
+    /// The tables of a [`FlatStore`](crate::FlatStore).
+    pub const FLAT_TABLES: &'static [Table] = &[ACCOUNTS, SLOTS, META];
+
+    /// Opens the layer on what the store holds; an empty store is the empty state.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged, or the flat state is not where `options` say.
+    pub fn open(store: Store, options: ReplicaOptions) -> Result<Arc<Self>, StateError> {
+        if options.flat.is_none() && journal::is_elsewhere(&store)? {
+            return Err(StateError::Unsupported {
+                layer: Self::NAME,
+                reason: "keeps the flat state of this data directory elsewhere; name the directory with --replica.path".into(),
+            });
+        }
+        let root = stored_root::<AccountLeaf>(&rows_of(&store, None)).map_err(state_error)?;
+        let flat = Flat::open(store.clone(), options.flat.clone())?;
+        let side = TrieSide::start(&store, flat.store(), root, &options)?;
+        let core = Core {
+            lifecycle: Lifecycle::new(store.clone()).with_depth(options.depth),
+            store,
+            flat,
+            side,
+            root: RwLock::new(root),
+            overlay: Mutex::default(),
+            resolved: Mutex::default(),
+            hints: HintCounters::default(),
+            depth: options.depth,
+            #[cfg(test)]
+            trouble: options.trouble,
+        };
+        Ok(Arc::new(Self { core: Arc::new(core) }))
+    }
+
+    /// Hints so far: given by the EVM, handed to workers, dropped because their queue was full.
+    pub fn hint_counts(&self) -> [u64; 3] {
+        let hints = &self.core.hints;
+        [&hints.given, &hints.queued, &hints.dropped].map(|counter| counter.load(Relaxed))
+    }
+}
+
+impl StateLayer for ReplicaLayer {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn commitment(&self) -> Commitment {
+        Commitment::state_root(*self.core.root.read())
+    }
+
+    fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
+        self.core.lifecycle.ready()?;
+        Ok(Arc::new(ReplicaReader {
+            flat: self.core.flat.store().snapshot(),
+            store: self.core.store.snapshot(),
+        }))
+    }
+
+    fn load(
+        &self,
+        accounts: &mut dyn Iterator<Item = Result<GenesisAccount, StateError>>,
+    ) -> Result<Commitment, StateError> {
+        let core = &self.core;
+        core.lifecycle.ready()?;
+        let root = load::load(&core.store, &core.flat, accounts)?;
+        core.side.send_all(|| Work::Load(root))?;
+        *core.root.write() = root;
+        Ok(Commitment::state_root(root))
+    }
+
+    fn depth(&self) -> usize {
+        self.core.depth
+    }
+
+    fn begin(&self, _: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
+        let turn = self.core.lifecycle.begin()?;
+        self.core.side.send_all(|| Work::Begin).map_err(|e| self.core.lifecycle.poison(e))?;
+        Ok(Box::new(ReplicaSession::new(Arc::clone(&self.core), turn)))
+    }
+
+    fn accept(&self) -> Result<(), StateError> {
+        let core = &self.core;
+        core.lifecycle.accept()?;
+        let accepted = core.resolved.lock().pop_front();
+        let (root, flat) = accepted
+            .ok_or(StateError::Protocol("a block was accepted before its root was asked for"))?;
+        core.flat.accept(flat).map_err(|error| core.lifecycle.poison(error))?;
+        let mut overlay = core.overlay.lock();
+        if !overlay.0.is_empty() {
+            overlay.0.remove(0);
+        }
+        *core.root.write() = root;
+        core.side.accept().map_err(|error| core.lifecycle.poison(error))
+    }
+
+    fn discard(&self) -> Result<(), StateError> {
+        let core = &self.core;
+        core.lifecycle.discard()?;
+        core.overlay.lock().0.clear();
+        core.resolved.lock().clear();
+        core.flat.discard();
+        let root = *core.root.read();
+        core.side.send_all(|| Work::Reset(root)).map_err(|error| core.lifecycle.poison(error))
+    }
+
+    fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
+        let core = &self.core;
+        core.lifecycle.settled()?;
+        let turn = core.lifecycle.begin()?;
+        let writes = match UndoRecord::decode(record) {
+            Ok(record) => record.into_writes(),
+            Err(error) => {
+                core.lifecycle.discard()?;
+                return Err(error);
+            }
+        };
+        let run = || {
+            core.side.send_all(|| Work::Begin)?;
+            let mut out = Outbox::new(core);
+            for write in writes.accounts() {
+                out.push(write.clone(), core);
+            }
+            out.send(core, false)?;
+            core.complete(&writes, &core.side.finish()?, Vec::new())
+        };
+        let outcome = run().map_err(|error| core.lifecycle.poison(error))?;
+        core.lifecycle.finish(turn)?;
+        Ok(outcome)
+    }
+
+    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
+        self.core.lifecycle.ready()?;
+        proof::prove(&self.core.store.snapshot(), address, slots)
+    }
+
+    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
+        self.core.lifecycle.ready()?;
+        visit_accounts(&self.core.flat.store().snapshot(), &from, visit)
+    }
+
+    fn slots(
+        &self,
+        account: B256,
+        from: B256,
+        visit: &mut SlotVisit<'_>,
+    ) -> Result<(), StateError> {
+        self.core.lifecycle.ready()?;
+        let flat = self.core.flat.store().snapshot();
+        // Keys of slots hold only the beginning of the account's hash, so one that is not there may be like
+        // one that is.
+        match read_account(&flat, &account, &mut Vec::new())? {
+            Some(_) => visit_slots(&flat, &account, &from, visit),
+            None => Ok(()),
+        }
+    }
+
+    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
+        self.core.lifecycle.ready()?;
+        let (store, flat) = (self.core.store.snapshot(), self.core.flat.store().snapshot());
+        Scrub { store: &store, flat: &flat }.run(*self.core.root.read(), progress)
+    }
+}

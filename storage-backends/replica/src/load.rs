@@ -1,0 +1,86 @@
+//! Filling an empty store from sorted accounts, in one pass.
+
+use crate::{
+    flat::{ACCOUNTS, SLOTS, slot_key},
+    journal::Flat,
+    side::{ACCOUNT_TRIE, STORAGE_TRIE},
+};
+use alloy_primitives::B256;
+use polytrie_kv::{Batch, Store};
+use polytrie_state::{
+    CODE_TABLE, GenesisAccount, StateError,
+    flat::{encode_account, encode_value},
+    write_codes,
+};
+use polytrie_trie::{AccountLeaf, Rows, SlotValue, SortedBuilder};
+
+/// Rows are written in portions of this many bytes, so that a genesis of any size takes bounded memory.
+const PORTION: usize = 32 << 20;
+
+pub(crate) fn load(
+    store: &Store,
+    flat: &Flat,
+    accounts: &mut dyn Iterator<Item = Result<GenesisAccount, StateError>>,
+) -> Result<B256, StateError> {
+    let mut batch = Batch::new();
+    // An earlier attempt may have been stopped in the middle.
+    for table in [ACCOUNT_TRIE, STORAGE_TRIE, CODE_TABLE] {
+        batch.delete_range(table, &[], None);
+    }
+    store.engine_write(&batch)?;
+    flat.clear()?;
+    let mut builder = SortedBuilder::new(Rows::new(Batch::new(), ACCOUNT_TRIE));
+    let mut others = Batch::new();
+    let mut flat_rows = Batch::new();
+    let mut value = Vec::new();
+    for account in accounts {
+        let GenesisAccount { hash, account, code, slots } = account?;
+        value.clear();
+        encode_account(&account, &mut value);
+        flat_rows.put(ACCOUNTS, hash.as_slice(), &value);
+        let mut storage = SortedBuilder::new(Rows::owned(others, STORAGE_TRIE, hash));
+        for (slot, number) in slots {
+            storage.add(slot, SlotValue(number));
+            value.clear();
+            encode_value(&number, &mut value);
+            flat_rows.put(SLOTS, &slot_key(&hash, &slot), &value);
+            let rows = storage.rows().inner();
+            if rows.byte_len() + flat_rows.byte_len() >= PORTION {
+                write(store, flat, std::mem::take(rows), std::mem::take(&mut flat_rows))?;
+            }
+        }
+        let (storage_root, rows) = storage.finish();
+        others = rows.into_inner();
+        if let Some(code) = code {
+            write_codes(&mut others, &[(account.code_hash, code)]);
+        }
+        let leaf = AccountLeaf {
+            nonce: account.nonce,
+            balance: account.balance,
+            storage_root,
+            code_hash: account.code_hash,
+        };
+        builder.add(hash, leaf);
+        let trie_rows = builder.rows().inner();
+        if trie_rows.byte_len() + others.byte_len() + flat_rows.byte_len() >= PORTION {
+            let mut portion = std::mem::take(trie_rows);
+            portion.append(&std::mem::take(&mut others));
+            write(store, flat, portion, std::mem::take(&mut flat_rows))?;
+        }
+    }
+    let (root, rows): (B256, Rows<Batch>) = SortedBuilder::<AccountLeaf, _>::finish(builder);
+    let mut portion = rows.into_inner();
+    portion.append(&others);
+    write(store, flat, portion, flat_rows)?;
+    flat.loaded()?;
+    Ok(root)
+}
+
+fn write(store: &Store, flat: &Flat, mut rows: Batch, flat_rows: Batch) -> Result<(), StateError> {
+    if flat.is_apart() {
+        flat.store().engine_write(&flat_rows)?;
+    } else {
+        rows.append(&flat_rows);
+    }
+    Ok(store.engine_write(&rows)?)
+}

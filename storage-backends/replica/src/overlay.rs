@@ -1,0 +1,68 @@
+//! What the store does not hold yet: blocks that ended and wait for their root.
+
+use crate::flat;
+use alloy_primitives::{B256, Bytes, U256, map::HashMap};
+use polytrie_kv::Read;
+use polytrie_state::{Account, AccountWrite, StateError, WriteSet};
+use std::{ops::ControlFlow, sync::Arc};
+
+/// The write sets of the blocks between the store's head and the block under way, oldest first.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Overlay(pub(crate) Vec<Arc<WriteSet>>);
+
+impl Overlay {
+    /// What each of these blocks did to an account, newest first.
+    fn writes<'a>(&'a self, account: &'a B256) -> impl Iterator<Item = &'a AccountWrite> {
+        self.0.iter().rev().filter_map(|block| {
+            let accounts = block.accounts();
+            let at = accounts.binary_search_by(|write| write.hash.cmp(account)).ok()?;
+            Some(&accounts[at])
+        })
+    }
+
+    /// The account, if one of the blocks changed it.
+    pub(crate) fn account(&self, hash: &B256) -> Option<Option<Account>> {
+        self.writes(hash).next().map(|write| write.after)
+    }
+
+    /// The slot, if one of the blocks decides its value.
+    pub(crate) fn slot(&self, account: &B256, slot: &B256) -> Option<U256> {
+        self.writes(account).find_map(|write| {
+            match write.slots.binary_search_by(|s| s.hash.cmp(slot)) {
+                Ok(at) => Some(write.slots[at].after),
+                Err(_) => (write.wipe || write.after.is_none()).then_some(U256::ZERO),
+            }
+        })
+    }
+
+    pub(crate) fn code(&self, hash: &B256) -> Option<Bytes> {
+        self.0.iter().rev().find_map(|block| {
+            let at = block.codes().binary_search_by(|(found, _)| found.cmp(hash)).ok()?;
+            Some(block.codes()[at].1.clone())
+        })
+    }
+
+    /// Whether the account has any slot after these blocks.
+    pub(crate) fn has_storage(&self, store: &dyn Read, account: &B256) -> Result<bool, StateError> {
+        // Whether a slot is there, as far as the blocks say; the newest one is right.
+        let mut known = HashMap::<B256, bool>::default();
+        let mut all = false;
+        for write in self.writes(account) {
+            for slot in &write.slots {
+                known.entry(slot.hash).or_insert(!slot.after.is_zero());
+            }
+            if write.wipe || write.after.is_none() {
+                all = true;
+                break;
+            }
+        }
+        let mut found = known.values().any(|there| *there);
+        if !found && !all {
+            flat::visit_slots(store, account, &B256::ZERO, |slot, _| {
+                found = !known.contains_key(&slot);
+                Ok(if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            })?;
+        }
+        Ok(found)
+    }
+}

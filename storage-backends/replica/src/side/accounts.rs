@@ -1,0 +1,202 @@
+//! The account trie, in the hands of the first worker.
+
+use super::{
+    ahead::{Ahead, Pace, Source, missing_from},
+    effort::Effort,
+    message::LeafWrite,
+};
+use crate::error::state_error;
+use alloy_primitives::{B256, map::B256HashMap};
+use polytrie_kv::{Batch, Store};
+use polytrie_state::{Account, StateError};
+use polytrie_trie::{AccountLeaf, EMPTY_ROOT, Nibbles, Rows, Trie};
+
+#[derive(Debug)]
+pub(super) struct Accounts {
+    trie: Trie<AccountLeaf>,
+    /// Accounts whose slots did not change in the block: what they are now, if the trie does not have it yet.
+    log: B256HashMap<Option<Account>>,
+    /// Accounts whose slots did: their leaves wait for storage roots.
+    waiting: B256HashMap<Option<Account>>,
+    /// Rows of the block that were made ahead of its end.
+    rows: Batch,
+    ahead: Ahead,
+    effort: Effort,
+    /// Whether the block under way has changed anything.
+    changed: bool,
+}
+
+impl Accounts {
+    pub(super) fn stored(root: B256) -> Self {
+        Self {
+            trie: Trie::stored(root),
+            log: B256HashMap::default(),
+            waiting: B256HashMap::default(),
+            rows: Batch::new(),
+            ahead: Ahead::default(),
+            effort: Effort::default(),
+            changed: false,
+        }
+    }
+
+    pub(super) const fn begin(&mut self, turn: u32) {
+        self.trie.set_block(turn);
+    }
+
+    /// Notes what an account is now; it is taken in later.
+    pub(super) fn write(&mut self, write: &LeafWrite) {
+        self.changed = true;
+        if write.storage || self.waiting.contains_key(&write.account) {
+            self.log.remove(&write.account);
+            self.waiting.insert(write.account, write.after);
+        } else {
+            self.log.insert(write.account, write.after);
+        }
+    }
+
+    /// From where the way to an account must be read, if it must and nobody was asked yet.
+    pub(super) fn ask_from(&mut self, account: &B256) -> Option<usize> {
+        let from = self.trie.missing(account)?;
+        self.ahead.asked.insert(*account).then_some(from)
+    }
+
+    pub(super) fn not_asked(&mut self, account: &B256) {
+        self.ahead.asked.remove(account);
+    }
+
+    pub(super) fn arrived(&mut self, account: &B256, rows: Vec<(Nibbles, Vec<u8>)>) {
+        self.ahead.rows.extend(rows);
+        self.ahead.asked.remove(account);
+    }
+
+    /// Accounts that were written and whose path is neither in memory nor read ahead.
+    pub(super) fn still_missing(&mut self) -> Vec<(B256, usize)> {
+        let (trie, rows) = (&mut self.trie, &self.ahead.rows);
+        let written = self.log.keys().chain(self.waiting.keys());
+        written.filter_map(|account| Some((*account, missing_from(trie, account, rows)?))).collect()
+    }
+
+    /// Reads an account's path into memory.
+    pub(super) fn resolve(
+        &mut self,
+        account: &B256,
+        store: &Store,
+        pace: &Pace,
+    ) -> Result<(), StateError> {
+        let source = Source::new(store, None, &self.ahead, pace);
+        self.trie.get(account, &source).map_err(state_error).map(drop)
+    }
+
+    /// Takes in what is ready, and makes rows of what will hardly change again in this block. Returns
+    /// whether there was anything to do.
+    pub(super) fn work_ahead(&mut self, store: &Store, pace: &Pace) -> Result<bool, StateError> {
+        if self.log.is_empty() {
+            return Ok(false);
+        }
+        let before = self.log.len();
+        self.apply(store, pace, true)?;
+        let applied = before - self.log.len();
+        if let Some(depth) = self.effort.depth() {
+            let rows = Rows::new(std::mem::take(&mut self.rows), super::ACCOUNT_TRIE);
+            self.rows = self.trie.commit_below(depth, rows).into_inner();
+        }
+        Ok(applied > 0)
+    }
+
+    fn apply(&mut self, store: &Store, pace: &Pace, ready_only: bool) -> Result<(), StateError> {
+        if self.log.is_empty() {
+            return Ok(());
+        }
+        let Self { trie, log, ahead, .. } = self;
+        let mut ready: Vec<(B256, Option<Account>)> = Vec::with_capacity(log.len());
+        log.retain(|account, after| {
+            let waits = ready_only
+                && ahead.asked.contains(account)
+                && missing_from(trie, account, &ahead.rows).is_some();
+            if !waits {
+                ready.push((*account, *after));
+            }
+            waits
+        });
+        ready.sort_unstable_by_key(|(account, _)| *account);
+        let source = Source::new(store, None, ahead, pace);
+        let mut changes = Vec::with_capacity(ready.len());
+        for (account, after) in ready {
+            let before = trie.get(&account, &source).map_err(state_error)?;
+            let storage_root = before.map_or(EMPTY_ROOT, |leaf| leaf.storage_root);
+            changes.push((account, after.map(|after| leaf(&after, storage_root))));
+        }
+        self.effort.add(changes.len());
+        trie.update(&changes, &source).map_err(state_error)
+    }
+
+    /// Takes in everything, with these storage roots, and computes the root; at the end of the block rows
+    /// are added to `rows`.
+    pub(super) fn seal(
+        &mut self,
+        roots: &B256HashMap<B256>,
+        store: &Store,
+        pace: &Pace,
+        rows: Option<&mut Batch>,
+    ) -> Result<B256, StateError> {
+        self.apply(store, pace, false)?;
+        let mut waiting: Vec<(B256, Option<Account>)> =
+            self.waiting.iter().map(|(account, after)| (*account, *after)).collect();
+        waiting.sort_unstable_by_key(|(account, _)| *account);
+        let mut changes = Vec::with_capacity(waiting.len());
+        for (account, after) in waiting {
+            let leaf = match (after, roots.get(&account)) {
+                (None, _) => None,
+                (Some(after), Some(root)) => Some(leaf(&after, *root)),
+                (Some(_), None) => {
+                    let reason = "a storage trie did not say its root";
+                    return Err(StateError::Corrupt(format!("account {account}: {reason}")));
+                }
+            };
+            changes.push((account, leaf));
+        }
+        let source = Source::new(store, None, &self.ahead, pace);
+        self.trie.update(&changes, &source).map_err(state_error)?;
+        let Some(rows) = rows else { return Ok(self.trie.root()) };
+        let own = Rows::new(std::mem::take(&mut self.rows), super::ACCOUNT_TRIE);
+        let (root, own) = self.trie.commit(own);
+        rows.absorb(own.into_inner());
+        self.effort.end();
+        Ok(root)
+    }
+
+    /// The block is over; returns whether it changed anything.
+    pub(super) fn end(&mut self) -> bool {
+        self.waiting.clear();
+        self.ahead.clear();
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Goes back to `root`, which the store holds, if `void` says that something else happened since, or the
+    /// block under way has changed something.
+    pub(super) fn forget(&mut self, void: bool, root: B256, turn: u32) {
+        if void || self.changed {
+            *self = Self::stored(root);
+            self.begin(turn);
+        }
+        self.ahead.clear();
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.trie.bytes()
+    }
+
+    /// Lets go of what was not touched in the last `keep` turns.
+    pub(super) fn evict(&mut self, keep: u32) {
+        self.trie.evict(keep);
+    }
+}
+
+const fn leaf(account: &Account, storage_root: B256) -> AccountLeaf {
+    AccountLeaf {
+        nonce: account.nonce,
+        balance: account.balance,
+        storage_root,
+        code_hash: account.code_hash,
+    }
+}

@@ -1,0 +1,82 @@
+//! How much of a trie to hash before the block ends.
+
+/// So many changes are worth a walk through the trie.
+const WORTH_IT: usize = 64;
+
+/// Changes of one trie in the block under way, and in the one before.
+///
+/// What is hashed ahead and changes again is hashed twice. Deep down that is rare: below the depth at which the
+/// keys that a block changes are all apart, two of them seldom meet. How many there will be is guessed from the
+/// last block.
+#[derive(Debug, Default)]
+pub(super) struct Effort {
+    /// In this block.
+    changes: usize,
+    /// Of these, since something was hashed.
+    fresh: usize,
+    /// In the last block.
+    before: usize,
+}
+
+impl Effort {
+    pub(super) const fn add(&mut self, changes: usize) {
+        self.changes += changes;
+        self.fresh += changes;
+    }
+
+    pub(super) const fn changes(&self) -> usize {
+        self.changes
+    }
+
+    /// The depth from which to hash now, if it is time for that.
+    pub(super) fn depth(&mut self) -> Option<usize> {
+        if self.fresh < WORTH_IT.max(self.changes / 4) {
+            return None;
+        }
+        self.fresh = 0;
+        Some(quiet_depth(self.changes.max(self.before)))
+    }
+
+    /// The block is over.
+    pub(super) const fn end(&mut self) {
+        *self = Self { changes: 0, fresh: 0, before: self.changes };
+    }
+
+    /// What was hashed is void.
+    pub(super) const fn clear(&mut self) {
+        *self = Self { changes: 0, fresh: 0, before: self.before };
+    }
+}
+
+/// One nibble more than it takes to tell so many keys apart.
+const fn quiet_depth(changes: usize) -> usize {
+    let mut depth = 2;
+    let mut subtrees = 16;
+    while subtrees < changes {
+        subtrees *= 16;
+        depth += 1;
+    }
+    depth
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_changes_are_quiet_deeper_down() {
+        assert_eq!([1, 16, 17, 256, 257, 4096].map(quiet_depth), [2, 2, 3, 3, 4, 4]);
+        let mut effort = Effort::default();
+        effort.add(63);
+        assert_eq!(effort.depth(), None);
+        effort.add(1);
+        assert_eq!(effort.depth(), Some(3));
+        effort.add(1_000);
+        assert_eq!(effort.depth(), Some(4));
+        effort.add(70);
+        assert_eq!(effort.depth(), None, "a quarter of what there is");
+        effort.end();
+        effort.add(64);
+        assert_eq!(effort.depth(), Some(4), "the last block had more");
+    }
+}

@@ -1,0 +1,107 @@
+//! What is said between the executing thread, the workers and the readers.
+
+use alloy_primitives::B256;
+use crossbeam_channel::Sender;
+use polytrie_kv::Batch;
+use polytrie_state::{Access, Account, SlotWrite, StateError};
+
+/// What a worker must do, in order.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// A block begins.
+    Begin,
+    /// Finalised writes, in order.
+    Writes(Writes),
+    /// The root after everything so far, without ending the block. The first worker answers.
+    Root(Option<Sender<Result<B256, StateError>>>),
+    /// The block ends. The first worker answers.
+    Finish(Option<Sender<Result<Sealed, StateError>>>),
+    /// The rows of the oldest block that ended are in the store.
+    Accept,
+    /// Everything since the last block that was accepted is void; the store is at this root.
+    Reset(B256),
+    /// The store holds another state altogether, with this root.
+    Load(B256),
+    /// The worker leaves its thread.
+    Home,
+}
+
+/// The part of some transactions' writes that concerns one worker.
+#[derive(Debug, Default)]
+pub(crate) struct Writes {
+    pub(crate) storage: Vec<StorageWrite>,
+    pub(crate) leaves: Vec<LeafWrite>,
+}
+
+impl Writes {
+    pub(crate) const fn len(&self) -> usize {
+        self.storage.len() + self.leaves.len()
+    }
+}
+
+/// What happened to an account's slots.
+#[derive(Debug)]
+pub(crate) struct StorageWrite {
+    pub(crate) account: B256,
+    /// All slots are removed first.
+    pub(crate) wipe: bool,
+    pub(crate) slots: Vec<SlotWrite>,
+}
+
+/// What happened to an account.
+#[derive(Debug)]
+pub(crate) struct LeafWrite {
+    pub(crate) account: B256,
+    pub(crate) after: Option<Account>,
+    /// There is a [`StorageWrite`] for it, so its storage root is not known before the block ends.
+    pub(crate) storage: bool,
+}
+
+/// The trie after a block.
+#[derive(Debug)]
+pub(crate) struct Sealed {
+    pub(crate) root: B256,
+    /// The rows that change.
+    pub(crate) rows: Batch,
+}
+
+/// What a worker tells the first one when a block (or a part of it) ends.
+#[derive(Debug, Default)]
+pub(crate) struct Part {
+    /// Storage roots of the accounts whose slots changed.
+    pub(crate) roots: Vec<(B256, B256)>,
+    /// The rows that change, at the end of a block.
+    pub(crate) rows: Batch,
+}
+
+/// Hints that passed the filter.
+pub(crate) type Hints = Vec<Access>;
+
+/// Which trie: the account trie, or that of an account.
+pub(crate) type Owner = Option<B256>;
+
+/// A path to be read ahead.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) owner: Owner,
+    pub(crate) key: B256,
+    /// Nibbles of the key that are in memory.
+    pub(crate) from: usize,
+    /// Somebody will wait for it.
+    pub(crate) needed: bool,
+    /// The turn it is for.
+    pub(crate) turn: u64,
+    pub(crate) answer: Sender<Answer>,
+}
+
+/// What a reader found.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) owner: Owner,
+    pub(crate) key: B256,
+    pub(crate) needed: bool,
+    pub(crate) turn: u64,
+    pub(crate) rows: Result<Vec<(polytrie_trie::Nibbles, Vec<u8>)>, StateError>,
+    /// Nanoseconds it took.
+    pub(crate) nanos: u64,
+}

@@ -1,0 +1,114 @@
+//! Threads that read paths ahead, where the store is slow.
+
+use super::{
+    ahead::rows_of,
+    message::{Answer, Job},
+};
+use crate::{error::panicked, flat};
+use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, select, unbounded};
+use polytrie_kv::Store;
+use polytrie_state::StateError;
+use polytrie_trie::{AccountLeaf, SlotValue, TrieError, read_path};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    thread::{self, JoinHandle},
+    time::Instant,
+};
+
+/// Where jobs go. The readers end when the last of these is gone.
+#[derive(Debug, Clone)]
+pub(super) struct Readers {
+    /// Somebody waits for these.
+    needed: Sender<Job>,
+    /// These may be dropped.
+    hinted: Sender<Job>,
+}
+
+impl Readers {
+    pub(super) fn start(
+        count: usize,
+        queue: usize,
+        store: &Store,
+        flat: &Store,
+        threads: &mut Vec<JoinHandle<()>>,
+    ) -> Result<Self, StateError> {
+        let (needed, urgent) = unbounded();
+        let (hinted, idle) = bounded(queue.max(1));
+        for _ in 0..count {
+            let (urgent, idle) = (urgent.clone(), idle.clone());
+            let (store, flat) = (store.clone(), flat.clone());
+            let thread = thread::Builder::new().name("replica-read".into()).spawn(move || {
+                while let Some(job) = next(&urgent, &idle) {
+                    answer(&store, &flat, job);
+                }
+            });
+            threads.push(thread.map_err(super::no_thread)?);
+        }
+        Ok(Self { needed, hinted })
+    }
+
+    /// Hands a job over; returns whether it was taken. One that is needed always is.
+    pub(super) fn ask(&self, job: Job) -> bool {
+        if job.needed { self.needed.send(job).is_ok() } else { self.hinted.try_send(job).is_ok() }
+    }
+}
+
+/// What is needed comes first.
+fn next(urgent: &Receiver<Job>, idle: &Receiver<Job>) -> Option<Job> {
+    match urgent.try_recv() {
+        Ok(job) => return Some(job),
+        Err(TryRecvError::Disconnected) => return None,
+        Err(TryRecvError::Empty) => {}
+    }
+    select! {
+        recv(urgent) -> job => job.ok(),
+        recv(idle) -> job => job.ok(),
+    }
+}
+
+fn answer(store: &Store, flat: &Store, job: Job) {
+    let start = Instant::now();
+    let mut rows = Vec::new();
+    // A panic is an answer too: somebody may wait for it.
+    let read = catch_unwind(AssertUnwindSafe(|| read(store, flat, &job, &mut rows)));
+    let found = match read {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(TrieError::Store(error))) => Err(error.into()),
+        // Too late, perhaps: the block is over and the rows are those of the next one. If not, the worker
+        // comes to the same place and reports it.
+        Ok(Err(TrieError::Missing { .. } | TrieError::Malformed { .. })) => Ok(()),
+        Err(panic) => Err(panicked(&*panic)),
+    };
+    let Job { owner, key, needed, turn, answer, .. } = job;
+    let nanos = start.elapsed().as_nanos() as u64;
+    // Nobody listens any more when the layer is being closed.
+    let _ = answer.send(Answer { owner, key, needed, turn, rows: found.map(|()| rows), nanos });
+}
+
+fn read(
+    store: &Store,
+    flat: &Store,
+    job: &Job,
+    rows: &mut Vec<(polytrie_trie::Nibbles, Vec<u8>)>,
+) -> Result<(), TrieError> {
+    let mut visit = |path, row: &[u8]| rows.push((path, row.to_vec()));
+    let source = rows_of(store, job.owner);
+    match job.owner {
+        Some(_) => read_path::<SlotValue>(&job.key, job.from, &source, &mut visit),
+        None => {
+            // An account that is not in the trie's memory was not touched lately; the EVM will ask for it
+            // soon, and finds it in the engine's cache then.
+            if !job.needed {
+                flat::read_account(flat, &job.key, &mut Vec::new()).map_err(
+                    |error| match error {
+                        StateError::Store(error) => TrieError::Store(error),
+                        damaged => {
+                            TrieError::Store(polytrie_kv::KvError::Corrupt(damaged.to_string()))
+                        }
+                    },
+                )?;
+            }
+            read_path::<AccountLeaf>(&job.key, job.from, &source, &mut visit)
+        }
+    }
+}

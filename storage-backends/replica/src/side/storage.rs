@@ -1,0 +1,379 @@
+//! The storage tries of one worker.
+
+use super::{
+    ahead::{Ahead, Pace, Source, missing_from},
+    effort::Effort,
+    message::{Part, StorageWrite},
+};
+use crate::error::state_error;
+use alloy_primitives::{
+    B256, U256,
+    map::{B256HashMap, B256HashSet},
+};
+use polytrie_kv::{Batch, Store};
+use polytrie_state::StateError;
+use polytrie_trie::{EMPTY_ROOT, Nibbles, Rows, SlotValue, Trie, stored_root};
+use rayon::prelude::*;
+
+/// Fewer changes than this are not worth a second thread.
+const PARALLEL_SLOTS: usize = 64;
+
+#[derive(Debug, Default)]
+pub(super) struct Storages {
+    tries: B256HashMap<Storage>,
+    /// Bytes of memory all tries take.
+    bytes: usize,
+    /// Tries that the block under way changes.
+    changed: B256HashSet,
+    /// Of these, those with writes that were not taken in yet.
+    unapplied: B256HashSet,
+    /// Tries for which something was asked of readers in this block.
+    asked: B256HashSet,
+    turn: u32,
+}
+
+/// One storage trie.
+#[derive(Debug)]
+pub(super) struct Storage {
+    /// `None` as long as nobody has looked whether there are rows.
+    trie: Option<Trie<SlotValue>>,
+    /// There were rows when the block began.
+    had_rows: bool,
+    /// Writes that were not taken in yet, in order.
+    log: Vec<(B256, U256)>,
+    /// Rows of the block that were made ahead of its end.
+    rows: Batch,
+    ahead: Ahead,
+    effort: Effort,
+    touched: u32,
+    /// The bytes that [`Storages::bytes`] has for it.
+    counted: usize,
+}
+
+impl Storage {
+    fn new(touched: u32) -> Self {
+        Self {
+            trie: None,
+            had_rows: false,
+            log: Vec::new(),
+            rows: Batch::new(),
+            ahead: Ahead::default(),
+            effort: Effort::default(),
+            touched,
+            counted: 0,
+        }
+    }
+
+    /// Brings the sum of all tries' bytes up to date.
+    fn count(&mut self, sum: &mut usize) {
+        let bytes = self.trie.as_ref().map_or(0, Trie::bytes) + size_of::<Self>();
+        *sum = *sum - self.counted + bytes;
+        self.counted = bytes;
+    }
+
+    /// The trie, looked for in the store if that was not done yet.
+    fn open(
+        &mut self,
+        account: B256,
+        store: &Store,
+        pace: &Pace,
+    ) -> Result<&mut Trie<SlotValue>, StateError> {
+        if self.trie.is_none() {
+            let source = Source::new(store, Some(account), &self.ahead, pace);
+            let root = stored_root::<SlotValue>(&source).map_err(state_error)?;
+            self.had_rows = root != EMPTY_ROOT;
+            self.trie = Some(Trie::stored(root));
+        }
+        let trie = self.trie.get_or_insert_with(Trie::empty);
+        trie.set_block(self.touched);
+        Ok(trie)
+    }
+
+    fn wipe(&mut self, account: B256, store: &Store, pace: &Pace) -> Result<(), StateError> {
+        self.log.clear();
+        self.open(account, store, pace)?;
+        let had_rows = self.had_rows;
+        // What was made of the block so far is void; a range deletion does not reach it.
+        self.rows = Batch::new();
+        self.effort.clear();
+        match &mut self.trie {
+            Some(trie) if had_rows => trie.clear(),
+            trie => *trie = Some(Trie::empty()),
+        }
+        Ok(())
+    }
+
+    /// Takes in what was written. With `ready_only`, what needs rows that others are reading stays.
+    fn apply(
+        &mut self,
+        account: B256,
+        store: &Store,
+        pace: &Pace,
+        ready_only: bool,
+    ) -> Result<(), StateError> {
+        if self.log.is_empty() {
+            return Ok(());
+        }
+        self.open(account, store, pace)?;
+        let Self { trie: Some(trie), log, ahead, effort, .. } = self else { return Ok(()) };
+        let mut changes = latest(log);
+        if ready_only {
+            // A key stays while a reader is on its way to it.
+            changes.retain(|(key, value)| {
+                let waits =
+                    ahead.asked.contains(key) && missing_from(trie, key, &ahead.rows).is_some();
+                if waits {
+                    log.push((*key, value.map_or(U256::ZERO, |v| v.0)));
+                }
+                !waits
+            });
+        }
+        effort.add(changes.len());
+        let source = Source::new(store, Some(account), ahead, pace);
+        trie.update(&changes, &source).map_err(state_error)
+    }
+
+    fn seal(
+        &mut self,
+        account: B256,
+        store: &Store,
+        pace: &Pace,
+        end: bool,
+    ) -> Result<B256, StateError> {
+        self.apply(account, store, pace, false)?;
+        self.open(account, store, pace)?;
+        let Some(trie) = &mut self.trie else { return Ok(EMPTY_ROOT) };
+        if !end {
+            return Ok(trie.root());
+        }
+        let rows = Rows::owned(std::mem::take(&mut self.rows), super::STORAGE_TRIE, account);
+        let (root, rows) = trie.commit(rows);
+        self.rows = rows.into_inner();
+        self.effort.end();
+        self.had_rows = root != EMPTY_ROOT;
+        self.ahead.clear();
+        Ok(root)
+    }
+}
+
+/// The writes of a log as a sorted batch, the last of each key.
+fn latest(log: &mut Vec<(B256, U256)>) -> Vec<(B256, Option<SlotValue>)> {
+    // Stable: of several writes of one key the last one stays the last.
+    log.sort_by_key(|(key, _)| *key);
+    let mut changes: Vec<(B256, Option<SlotValue>)> = Vec::with_capacity(log.len());
+    for (key, value) in log.drain(..) {
+        let value = (!value.is_zero()).then_some(SlotValue(value));
+        match changes.last_mut() {
+            Some(last) if last.0 == key => last.1 = value,
+            _ => changes.push((key, value)),
+        }
+    }
+    changes
+}
+
+impl Storages {
+    pub(super) const fn begin(&mut self, turn: u32) {
+        self.turn = turn;
+    }
+
+    /// Notes writes; they are taken in later.
+    pub(super) fn write(
+        &mut self,
+        write: StorageWrite,
+        store: &Store,
+        pace: &Pace,
+    ) -> Result<(), StateError> {
+        let StorageWrite { account, wipe, slots } = write;
+        let turn = self.turn;
+        let storage = self.tries.entry(account).or_insert_with(|| Storage::new(turn));
+        storage.touched = turn;
+        self.changed.insert(account);
+        if wipe {
+            storage.wipe(account, store, pace)?;
+        }
+        if !slots.is_empty() {
+            self.unapplied.insert(account);
+            storage.log.extend(slots.iter().map(|slot| (slot.hash, slot.after)));
+        }
+        Ok(())
+    }
+
+    /// From where the way to a slot must be read, if it must and nobody was asked yet.
+    pub(super) fn ask_from(&mut self, account: B256, slot: &B256) -> Option<usize> {
+        let turn = self.turn;
+        let storage = self.tries.entry(account).or_insert_with(|| Storage::new(turn));
+        storage.touched = turn;
+        storage.count(&mut self.bytes);
+        let from = match &mut storage.trie {
+            Some(trie) => {
+                trie.set_block(turn);
+                trie.missing(slot)?
+            }
+            None => 0,
+        };
+        self.asked.insert(account);
+        storage.ahead.asked.insert(*slot).then_some(from)
+    }
+
+    /// The same for everything that is written and not taken in, whether asked for or not.
+    pub(super) fn still_missing(&mut self) -> Vec<(B256, B256, usize)> {
+        let mut missing = Vec::new();
+        for account in &self.changed {
+            let Some(storage) = self.tries.get_mut(account) else { continue };
+            for (slot, _) in &storage.log {
+                let from = match &mut storage.trie {
+                    Some(trie) => missing_from(trie, slot, &storage.ahead.rows),
+                    None => (!storage.ahead.rows.contains_key(&Nibbles::new())).then_some(0),
+                };
+                missing.extend(from.map(|from| (*account, *slot, from)));
+            }
+        }
+        missing
+    }
+
+    /// A path was not taken by the readers after all.
+    pub(super) fn not_asked(&mut self, account: &B256, slot: &B256) {
+        if let Some(storage) = self.tries.get_mut(account) {
+            storage.ahead.asked.remove(slot);
+        }
+    }
+
+    /// Rows that were read ahead.
+    pub(super) fn arrived(&mut self, account: &B256, slot: &B256, rows: Vec<(Nibbles, Vec<u8>)>) {
+        if let Some(storage) = self.tries.get_mut(account) {
+            storage.ahead.rows.extend(rows);
+            // Not waited for any more, whatever it brought.
+            storage.ahead.asked.remove(slot);
+        }
+    }
+
+    /// Reads a slot's path into memory.
+    pub(super) fn resolve(
+        &mut self,
+        account: B256,
+        slot: &B256,
+        store: &Store,
+        pace: &Pace,
+    ) -> Result<(), StateError> {
+        let turn = self.turn;
+        let storage = self.tries.entry(account).or_insert_with(|| Storage::new(turn));
+        storage.touched = turn;
+        storage.open(account, store, pace)?;
+        if let Storage { trie: Some(trie), ahead, .. } = storage {
+            trie.get(slot, &Source::new(store, Some(account), ahead, pace)).map_err(state_error)?;
+        }
+        storage.count(&mut self.bytes);
+        Ok(())
+    }
+
+    /// Takes in the writes of one trie that are ready, and makes rows of what will hardly change again in
+    /// this block. Returns whether there was anything to do.
+    pub(super) fn work_ahead(&mut self, store: &Store, pace: &Pace) -> Result<bool, StateError> {
+        let Some(account) = self.unapplied.iter().next().copied() else { return Ok(false) };
+        self.unapplied.remove(&account);
+        let Some(storage) = self.tries.get_mut(&account) else { return Ok(true) };
+        storage.apply(account, store, pace, true)?;
+        if let Storage { trie: Some(trie), rows, effort, .. } = storage
+            && let Some(depth) = effort.depth()
+        {
+            let taken = Rows::owned(std::mem::take(rows), super::STORAGE_TRIE, account);
+            *rows = trie.commit_below(depth, taken).into_inner();
+        }
+        storage.count(&mut self.bytes);
+        Ok(true)
+    }
+
+    /// Keys wait for readers: looks at them again when something has arrived.
+    pub(super) fn retry(&mut self, account: &B256) {
+        if self.tries.get(account).is_some_and(|storage| !storage.log.is_empty()) {
+            self.unapplied.insert(*account);
+        }
+    }
+
+    /// Completes what the block has changed so far.
+    pub(super) fn seal(
+        &mut self,
+        store: &Store,
+        pace: &Pace,
+        end: bool,
+    ) -> Result<Part, StateError> {
+        let mut jobs: Vec<(B256, Storage)> = Vec::with_capacity(self.changed.len());
+        for account in &self.changed {
+            if let Some(storage) = self.tries.remove(account) {
+                jobs.push((*account, storage));
+            }
+        }
+        self.unapplied.clear();
+        let left: usize = jobs.iter().map(|(_, s)| s.log.len() + s.effort.changes()).sum();
+        let run = |(account, storage): &mut (B256, Storage)| {
+            storage.seal(*account, store, pace, end).map(|root| (*account, root))
+        };
+        let sealed: Vec<_> = if jobs.len() > 1 && left >= PARALLEL_SLOTS {
+            jobs.par_iter_mut().with_max_len(16).map(run).collect()
+        } else {
+            jobs.iter_mut().map(run).collect()
+        };
+        let mut part = Part::default();
+        for result in sealed {
+            part.roots.push(result?);
+        }
+        for (account, mut storage) in jobs {
+            if end {
+                part.rows.absorb(std::mem::take(&mut storage.rows));
+            }
+            // Also one that is empty now: its rows may be there until the blocks that wait are written.
+            storage.count(&mut self.bytes);
+            self.tries.insert(account, storage);
+        }
+        Ok(part)
+    }
+
+    /// The block is over; returns what it changed.
+    pub(super) fn end(&mut self) -> B256HashSet {
+        self.drop_ahead();
+        std::mem::take(&mut self.changed)
+    }
+
+    fn drop_ahead(&mut self) {
+        for account in self.asked.drain() {
+            if let Some(storage) = self.tries.get_mut(&account) {
+                storage.ahead.clear();
+            }
+        }
+    }
+
+    /// Forgets tries that hold what is void now.
+    pub(super) fn forget(&mut self, void: impl IntoIterator<Item = B256>) {
+        for account in void.into_iter().chain(std::mem::take(&mut self.changed)) {
+            if let Some(storage) = self.tries.remove(&account) {
+                self.bytes -= storage.counted;
+            }
+        }
+        self.unapplied.clear();
+        self.drop_ahead();
+    }
+
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Lets go of what was not touched in the last `keep` turns; what is not in the store yet must be
+    /// younger.
+    pub(super) fn evict(&mut self, keep: u32) {
+        let turn = self.turn;
+        let mut bytes = 0;
+        self.tries.retain(|_, storage| {
+            if turn.wrapping_sub(storage.touched) > keep {
+                return false;
+            }
+            if let Some(trie) = &mut storage.trie {
+                trie.set_block(turn);
+                trie.evict(keep);
+            }
+            storage.counted = 0;
+            storage.count(&mut bytes);
+            true
+        });
+        self.bytes = bytes;
+    }
+}

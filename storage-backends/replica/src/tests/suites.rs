@@ -1,0 +1,102 @@
+//! The layer suite with workers of all numbers, in trouble and out of it.
+
+use super::Trouble;
+use crate::{ReplicaLayer, ReplicaOptions, verify};
+use alloy_primitives::{Address, U256};
+use polytrie_kv::{Store, Table};
+use polytrie_state::{
+    Account, Commitment, CommitmentKind, Proof, ProofError, StateError, StateLayer,
+};
+use polytrie_testing::suite::{LayerFactory, Proven, Verifier};
+use std::sync::Arc;
+
+#[derive(Debug)]
+pub(super) struct Replica(pub(super) ReplicaOptions);
+
+impl Default for Replica {
+    fn default() -> Self {
+        Self(ReplicaOptions { workers: 1, readers: 2, cache_bytes: 1 << 20, ..Default::default() })
+    }
+}
+
+impl Replica {
+    fn workers(workers: usize) -> Self {
+        Self(ReplicaOptions { workers, ..Self::default().0 })
+    }
+
+    /// Late workers, lost hints, a queue for one hint, everything read by readers.
+    fn in_trouble(workers: usize) -> Self {
+        let trouble = Trouble::new(workers as u64, 300, 50, true);
+        Self(ReplicaOptions { queue: 1, trouble: Some(trouble), ..Self::workers(workers).0 })
+    }
+}
+
+impl LayerFactory for Replica {
+    fn tables(&self) -> Vec<Table> {
+        ReplicaLayer::TABLES.to_vec()
+    }
+
+    fn open(&self, store: Store) -> Result<Arc<dyn StateLayer>, StateError> {
+        Ok(ReplicaLayer::open(store, self.0.clone())?)
+    }
+
+    fn kind(&self) -> CommitmentKind {
+        CommitmentKind::StateRoot
+    }
+
+    fn verifier(&self) -> Option<Verifier> {
+        Some(proven)
+    }
+
+    fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
+        let mut variants: Vec<Box<dyn LayerFactory>> = Vec::new();
+        for cache_bytes in [0, 20_000, usize::MAX] {
+            for workers in [0, 1, 4] {
+                let options = ReplicaOptions { cache_bytes, ..Self::workers(workers).0 };
+                variants.push(Box::new(Self(options)));
+                let options = ReplicaOptions { cache_bytes, ..Self::in_trouble(workers).0 };
+                variants.push(Box::new(Self(options)));
+            }
+        }
+        variants
+    }
+}
+
+fn proven(
+    commitment: &Commitment,
+    address: &Address,
+    slots: &[U256],
+    proof: &Proof,
+) -> Result<Proven, ProofError> {
+    let proven = verify(commitment.digest(), proof)?;
+    let asked: Vec<_> = proven.slots.iter().map(|(slot, _)| *slot).collect();
+    if proven.address != *address || asked != slots {
+        return Err(ProofError::Invalid("the proof is about something else".into()));
+    }
+    let account = proven.exists.then_some(Account {
+        nonce: proven.nonce,
+        balance: proven.balance,
+        code_hash: proven.code_hash,
+    });
+    Ok((account, proven.slots.into_iter().map(|(_, value)| value).collect()))
+}
+
+mod one_worker {
+    polytrie_testing::layer_suite!(super::Replica::default());
+}
+
+mod no_worker {
+    polytrie_testing::layer_suite!(super::Replica::workers(0));
+}
+
+mod four_workers {
+    polytrie_testing::layer_suite!(super::Replica::workers(4));
+}
+
+mod one_worker_in_trouble {
+    polytrie_testing::layer_suite!(super::Replica::in_trouble(1));
+}
+
+mod four_workers_in_trouble {
+    polytrie_testing::layer_suite!(super::Replica::in_trouble(4));
+}

@@ -1,0 +1,131 @@
+//! Threads that are late, hints that get lost, workers that fail.
+
+use super::suites::Replica;
+use crate::{ReplicaLayer, ReplicaOptions};
+use parking_lot::Mutex;
+use polytrie_state::{StateError, StateLayer};
+use polytrie_testing::{
+    History, Seed,
+    suite::{Driver, LayerFactory},
+};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+/// What goes wrong, and when. A worker asks before everything it does.
+#[derive(Debug)]
+pub(crate) struct Trouble {
+    random: Mutex<StdRng>,
+    /// Microseconds a worker may be late.
+    delay: u64,
+    /// Percent of hints that get lost.
+    lost: u32,
+    /// Whether everything is read by readers, as if the store were slow.
+    pub(crate) slow_store: bool,
+    /// The step at which a worker fails; 0 for never.
+    fails_at: u64,
+    /// Whether it panics instead of returning an error.
+    panics: bool,
+    steps: AtomicU64,
+}
+
+impl Trouble {
+    pub(crate) fn new(seed: u64, delay: u64, lost: u32, slow_store: bool) -> Arc<Self> {
+        Arc::new(Self {
+            random: Mutex::new(StdRng::seed_from_u64(seed)),
+            delay,
+            lost,
+            slow_store,
+            fails_at: 0,
+            panics: false,
+            steps: AtomicU64::new(0),
+        })
+    }
+
+    fn failing(fails_at: u64, panics: bool) -> Arc<Self> {
+        let mut trouble = Self::new(1, 0, 0, false);
+        let inner = Arc::get_mut(&mut trouble).expect("nobody else has it yet");
+        (inner.fails_at, inner.panics) = (fails_at, panics);
+        trouble
+    }
+
+    pub(crate) fn strike(&self) -> Result<(), StateError> {
+        let step = self.steps.fetch_add(1, Ordering::SeqCst) + 1;
+        if self.delay > 0 && self.random.lock().random_bool(0.2) {
+            let late = self.random.lock().random_range(0..self.delay);
+            thread::sleep(Duration::from_micros(late));
+        }
+        if self.fails_at != 0 && step >= self.fails_at {
+            assert!(!self.panics, "trouble at step {step}");
+            return Err(StateError::Corrupt(format!("trouble at step {step}")));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn drops_hint(&self) -> bool {
+        self.lost > 0 && self.random.lock().random_ratio(self.lost, 100)
+    }
+}
+
+/// Whatever step a worker fails at: the block under way reports it, and so does everything after.
+#[test]
+fn a_worker_that_fails_poisons_with_its_reason() {
+    let seed = Seed::or(31);
+    let history = History::random(seed.value(), 8);
+    for workers in [0, 1, 3] {
+        for panics in [false, true] {
+            for at in [1, 2, 5, 11] {
+                let context = format!("{workers} workers, step {at}, panics: {panics}");
+                let options = ReplicaOptions {
+                    workers,
+                    trouble: Some(Trouble::failing(at, panics)),
+                    ..Replica::default().0
+                };
+                let factory = Replica(options);
+                let mut driver = Driver::in_memory(&factory, history.genesis());
+                let failed = history.blocks.iter().find_map(|block| driver.run(block).err());
+                let Some(failed) = failed else { panic!("{context}: nothing was reported") };
+                assert!(failed.to_string().contains("trouble at step"), "{context}: {failed}");
+                let layer = driver.layer();
+                let begun = driver.begin().map(drop);
+                for result in [begun, layer.accept(), layer.discard(), layer.undo(&[]).map(drop)] {
+                    let Err(error) = result else { panic!("{context}: it went on") };
+                    assert!(matches!(error, StateError::Poisoned(_)), "{context}: {error:?}");
+                    assert!(error.to_string().contains("trouble at step"), "{context}: {error}");
+                }
+            }
+        }
+    }
+}
+
+/// A queue that is full drops hints and counts them; nobody waits for it.
+#[test]
+fn a_full_queue_drops_hints_and_counts_them() {
+    let options = ReplicaOptions {
+        queue: 1,
+        trouble: Some(Trouble::new(1, 2_000, 0, false)),
+        ..Replica::default().0
+    };
+    let store = polytrie_kv::Store::memory(&Replica::default().tables()).expect("a store");
+    let layer = ReplicaLayer::open(store, options).expect("the layer opens");
+    let parent = polytrie_state::BlockRef { number: 0, hash: Default::default() };
+    let mut session = layer.begin(parent).expect("a block begins");
+    for n in 0u64..10_000 {
+        let address = alloy_primitives::Address::left_padding_from(&n.to_be_bytes());
+        for _ in 0..3 {
+            session.hint(polytrie_state::Access::Account(address));
+        }
+    }
+    session.finish(&Default::default()).expect("the block ends");
+    let [given, queued, dropped] = layer.hint_counts();
+    assert_eq!(given, 30_000);
+    assert!(dropped > 0, "{queued} queued");
+    // Those that were said already are neither; a last bundle that is not full need not be sent.
+    assert!(queued + dropped <= 10_000 && queued + dropped > 9_960, "{queued} {dropped}");
+}

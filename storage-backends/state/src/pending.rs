@@ -1,0 +1,31 @@
+//! Blocks whose commitment is still being computed.
+
+use crate::{Outcome, StateError};
+use std::fmt::Debug;
+
+/// The outcome of a block that is still under way.
+pub trait PendingOutcome: Debug + Send {
+    /// Whether [`Self::resolve`] will return without waiting for a worker.
+    fn is_ready(&self) -> bool;
+
+    /// Waits for the commitment. To be called when every block before has been accepted.
+    ///
+    /// # Errors
+    ///
+    /// If the layer failed; it is poisoned then.
+    fn resolve(self: Box<Self>) -> Result<Outcome, StateError>;
+}
+
+/// An outcome that was there at once.
+#[derive(Debug)]
+pub(crate) struct Ready(pub(crate) Outcome);
+
+impl PendingOutcome for Ready {
+    fn is_ready(&self) -> bool {
+        true
+    }
+
+    fn resolve(self: Box<Self>) -> Result<Outcome, StateError> {
+        Ok(self.0)
+    }
+}
