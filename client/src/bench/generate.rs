@@ -152,7 +152,7 @@ fn write_chain(
         datadir: Some(state.to_owned()),
         chain: Some(genesis.display().to_string()),
         state: Some("mpt".to_owned()),
-        layer: LayerOptions { trie_cache: TRIE_CACHE },
+        layer: LayerOptions { trie_cache: TRIE_CACHE, ..LayerOptions::default() },
         ..OpenOptions::default()
     };
     let (chain, datadir) = DataDir::open(&options, true)?.into_chain()?;
@@ -249,6 +249,14 @@ mod tests {
                 kv: Some("memory".into()),
                 state: Some(state.name.into()),
                 chain: Some(dir.path().join(GENESIS_FILE).display().to_string()),
+                layer: LayerOptions {
+                    #[cfg(feature = "lvmt")]
+                    lvmt: crate::lvmt::LvmtSettings {
+                        setup: Some(crate::testsetup::dir()),
+                        ..Default::default()
+                    },
+                    ..LayerOptions::default()
+                },
                 ..Default::default()
             };
             let (mut chain, _dir) = DataDir::open(&options, true).unwrap().into_chain().unwrap();

@@ -217,6 +217,7 @@ fn in_use(layer: &str) {
     let blocks = chain.blocks();
     let data = Data::new();
     let mut first = Command::new(binary())
+        .env("POLYTRIE_LVMT_SETUP", crate::testsetup::dir())
         .args(["import", "-", "--state", layer, "--datadir"])
         .arg(data.path())
         .arg("--chain")

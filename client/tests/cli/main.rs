@@ -8,6 +8,8 @@ mod fixtures;
 #[path = "../common/run.rs"]
 mod run;
 mod support;
+#[path = "../../src/testsetup.rs"]
+mod testsetup;
 
 mod bad_blocks;
 mod bad_files;
