@@ -24,3 +24,5 @@ mod interrupt;
 mod proofs;
 mod reorganisation;
 mod rewrite;
+#[cfg(feature = "lvmt")]
+mod setup;

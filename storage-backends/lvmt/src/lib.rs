@@ -40,6 +40,9 @@ pub use verify::{Proven, verify};
 
 use polytrie_kv::Table;
 
+#[cfg(test)]
+mod tests;
+
 /// `keccak256(address)` → record of an account.
 pub(crate) const ACCOUNTS: Table = Table::new(80, "LvmtAccounts", 32);
 /// `keccak256(address) ‖ incarnation ‖ keccak256(slot)` → record of a slot.

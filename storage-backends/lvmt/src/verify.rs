@@ -105,8 +105,18 @@ pub fn verify(
     }
     let witness = Witness::decode(key.height(), &proof.witness)
         .ok_or_else(|| ProofError::Malformed("the witness does not decode".into()))?;
-    let verified = Verified::new(key, &body, &witness)?;
-    let proven = claims(&verified, &proof)?;
+    verify_witness(key, &body, &proof, &witness)
+}
+
+/// Checks what is claimed with a witness that was read.
+pub(crate) fn verify_witness(
+    key: &VerifyingKey,
+    body: &Body,
+    proof: &LvmtProof,
+    witness: &Witness,
+) -> Result<Proven, ProofError> {
+    let verified = Verified::new(key, body, witness)?;
+    let proven = claims(&verified, proof)?;
     // The expensive part comes last.
     verified.verify_openings()?;
     Ok(proven)

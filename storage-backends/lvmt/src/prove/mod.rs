@@ -196,35 +196,45 @@ impl Prover<'_> {
             .ok_or(StateError::Protocol("an entry was used before it was opened"))
     }
 
-    /// Adds the Merkle nodes of all tuples shown.
     fn finish(mut self) -> Result<Witness, StateError> {
-        let Source { store, head, .. } = self.source;
-        let mut tuples: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
-        for (path, tree) in &self.witness.trees {
-            let owners = tree.entries.values().flat_map(|entry| entry.owners.values());
-            let own = (*path != Path::ROOT).then_some(tree.at);
-            for at in owners.map(|owner| owner.at).chain(own) {
-                tuples.entry(at.epoch).or_default().insert(at.leaf.into());
-            }
-        }
-        for (number, leaves) in &tuples {
-            let epoch = Epoch::read(store, *number)?;
-            let leaves: Vec<u64> = leaves.iter().copied().collect();
-            let mut cache: Option<(u32, Chunk)> = None;
-            let nodes = merkle::prove(&leaves, epoch.count.into(), |level, index| {
-                epoch_node(store, *number, &epoch, &mut cache, level, index)
-            })?;
-            self.witness.epochs.insert(*number, EpochWitness { count: epoch.count, nodes });
-        }
-        let numbers: Vec<u64> = tuples.into_keys().collect();
-        if !numbers.is_empty() {
-            let history = &head.history;
-            self.witness.history = merkle::prove(&numbers, history.size(), |level, index| {
-                history.node(store, level, index)
-            })?;
-        }
+        show_tuples(self.source.store, self.source.head, &mut self.witness)?;
         Ok(self.witness)
     }
+}
+
+/// Adds the Merkle nodes of all tuples that a witness names.
+pub(crate) fn show_tuples(
+    store: &dyn Read,
+    head: &Head,
+    witness: &mut Witness,
+) -> Result<(), StateError> {
+    let mut tuples: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
+    for (path, tree) in &witness.trees {
+        let owners = tree.entries.values().flat_map(|entry| entry.owners.values());
+        let own = (*path != Path::ROOT).then_some(tree.at);
+        for at in owners.map(|owner| owner.at).chain(own) {
+            tuples.entry(at.epoch).or_default().insert(at.leaf.into());
+        }
+    }
+    witness.epochs.clear();
+    for (number, leaves) in &tuples {
+        let epoch = Epoch::read(store, *number)?;
+        let leaves: Vec<u64> = leaves.iter().copied().collect();
+        let mut cache: Option<(u32, Chunk)> = None;
+        let nodes = merkle::prove(&leaves, epoch.count.into(), |level, index| {
+            epoch_node(store, *number, &epoch, &mut cache, level, index)
+        })?;
+        witness.epochs.insert(*number, EpochWitness { count: epoch.count, nodes });
+    }
+    let numbers: Vec<u64> = tuples.into_keys().collect();
+    witness.history = if numbers.is_empty() {
+        Vec::new()
+    } else {
+        merkle::prove(&numbers, head.history.size(), |level, index| {
+            head.history.node(store, level, index)
+        })?
+    };
+    Ok(())
 }
 
 /// The hash at a tuple's place, if it was not collected.
