@@ -1,21 +1,40 @@
 //! Measures what the README says, on one thread: the work of a commit, an opening, a verification.
 //!
-//! `cargo run --release -p polytrie-amt --example measure`
+//! `cargo run --release -p polytrie-amt --example measure -- [THREADS [G1-FILE G2-FILE]]`
+//!
+//! With the files of a ceremony: what it takes to derive the tables from them, without and with those for proofs.
 
 #![expect(clippy::print_stdout, reason = "it is there to print")]
 
 use polytrie_amt::{
     Claim, Entry, G1Affine, PowersOfTau, ProofTree, Setup, commit, open, sum_groups, verify,
 };
-use std::time::Instant;
+use std::{path::Path, time::Instant};
 
 /// Keys changed in one commit.
 const KEYS: u32 = 100_000;
 
 fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let threads = std::env::args().nth(1).map_or(Ok(1), |n| n.parse())?;
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let threads = args.first().map_or(Ok(1), |n| n.parse())?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
-    pool.install(run)
+    match &args[..] {
+        [_, g1, g2] => pool.install(|| derive(g1.as_ref(), g2.as_ref())),
+        _ => pool.install(run),
+    }
+}
+
+fn derive(g1: &Path, g2: &Path) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let started = Instant::now();
+    let powers = PowersOfTau::read_gnark(16, g1, g2)?;
+    println!("read and check              {:>10.2?}", started.elapsed());
+    for proofs in [false, true] {
+        let started = Instant::now();
+        let setup = Setup::derive(&powers, proofs, &mut |_| {});
+        let mib = setup.table_bytes() >> 20;
+        println!("tables, proofs {proofs:<5}        {:>10.2?}  {mib} MiB", started.elapsed());
+    }
+    Ok(())
 }
 
 fn run() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {

@@ -46,12 +46,11 @@ pub(crate) fn check(
         leaves: None,
         named: 0,
     };
-    scrub.codes()?;
-    scrub.history(head.history.size())?;
-    scrub.accounts(progress)?;
-    scrub.slots()?;
-    scrub.entries()?;
-    scrub.trees()?;
+    match scrub.run(head.history.size(), progress) {
+        // What does not decode is a problem as well, and ends the search.
+        Err(StateError::Corrupt(problem)) => scrub.report.problem(problem),
+        other => other?,
+    }
     Ok(scrub.report)
 }
 
@@ -67,6 +66,15 @@ struct Scrub<'a> {
 }
 
 impl Scrub<'_> {
+    fn run(&mut self, epochs: u64, progress: &mut dyn FnMut(u64)) -> Result<(), StateError> {
+        self.codes()?;
+        self.history(epochs)?;
+        self.accounts(progress)?;
+        self.slots()?;
+        self.entries()?;
+        self.trees()
+    }
+
     fn codes(&mut self) -> Result<(), StateError> {
         scan(self.store, CODE_TABLE, KeyRange::ALL, |key, code| {
             let found = keccak256(code);

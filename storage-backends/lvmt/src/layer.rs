@@ -6,7 +6,7 @@ use crate::{
     check,
     collect::{self, Collected},
     commitment::Body,
-    history::{History, read_meta},
+    history::{History, parse_meta, read_meta},
     key::Key,
     load,
     path::{Path, entry_index},
@@ -98,6 +98,8 @@ pub(crate) struct Shared {
     pending: Mutex<Option<HeadUpdate>>,
     /// The proofs of the root tree, as far as they were asked for.
     root_proofs: Mutex<Option<ProofTree>>,
+    /// Why the head could not be read when the layer was opened.
+    damage: Option<StateError>,
     lifecycle: Lifecycle,
 }
 
@@ -114,13 +116,36 @@ impl Shared {
     }
 }
 
-/// The name of the setup that the state in a store was made with; `None` in an empty one.
+/// The name of the setup that the state in a store was made with; `None` if there is no state, or none that can
+/// be read (which opening the layer reports).
 ///
 /// # Errors
 ///
-/// If the store fails, or its head row is damaged.
+/// If the store fails.
 pub fn stored_setup(store: &dyn Read) -> Result<Option<B256>, StateError> {
-    Ok(read_meta(store)?.map(|(setup, _)| setup))
+    match read_meta(store) {
+        Ok(meta) => Ok(meta.map(|(setup, _)| setup)),
+        Err(StateError::Corrupt(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The head of what is stored, if it was made with this setup.
+fn stored_head(store: &Store, setup: &Setup) -> Result<Head, StateError> {
+    let epochs = match read_meta(store)? {
+        Some((found, _)) if found != setup.id() => {
+            return Err(StateError::Unsupported {
+                layer: LvmtLayer::NAME,
+                reason: format!(
+                    "was given the setup {}, but the state was made with {found}; name the directory of that one with --lvmt.setup, or import again into another --datadir",
+                    setup.id()
+                ),
+            });
+        }
+        Some((_, epochs)) => epochs,
+        None => 0,
+    };
+    Head::load(store, setup.height(), History::load(store, epochs)?)
 }
 
 impl LvmtLayer {
@@ -135,7 +160,8 @@ impl LvmtLayer {
     ///
     /// # Errors
     ///
-    /// If the store holds a state of another setup, or the setup cannot do what the options ask for.
+    /// If the store holds a state of another setup, or the setup cannot do what the options ask for. A head that
+    /// is damaged is no error yet: [`check`](StateLayer::check) reports it, every other call fails.
     pub fn open(
         store: Store,
         setup: Arc<Setup>,
@@ -148,22 +174,15 @@ impl LvmtLayer {
             );
             return Err(StateError::Unsupported { layer: Self::NAME, reason });
         }
-        let epochs = match read_meta(&store)? {
-            Some((found, _)) if found != setup.id() => {
-                return Err(StateError::Unsupported {
-                    layer: Self::NAME,
-                    reason: format!(
-                        "was given the setup {}, but the state was made with {found}; name the directory of that one with --lvmt.setup, or import again into another --datadir",
-                        setup.id()
-                    ),
-                });
-            }
-            Some((_, epochs)) => epochs,
-            None => 0,
-        };
-        let history = History::load(&store, epochs)?;
-        let head = Head::load(&store, setup.height(), history)?;
         let lifecycle = Lifecycle::new(store.clone());
+        let (head, damage) = match stored_head(&store, &setup) {
+            Ok(head) => (head, None),
+            // Still to be looked at by `check`, and good for nothing else.
+            Err(damage @ StateError::Corrupt(_)) => {
+                (Head::empty(setup.height()), Some(lifecycle.poison(damage)))
+            }
+            Err(error) => return Err(error),
+        };
         let shared = Shared {
             store,
             setup,
@@ -171,6 +190,7 @@ impl LvmtLayer {
             head: RwLock::new(Arc::new(head)),
             pending: Mutex::new(None),
             root_proofs: Mutex::new(None),
+            damage,
             lifecycle,
         };
         Ok(Arc::new(Self { shared: Arc::new(shared) }))
@@ -225,8 +245,7 @@ impl LvmtLayer {
                 None => batch.delete(row.table, row.key),
             }
             if row.table == META {
-                let old = row.value.and_then(|old| old.get(32..)).unwrap_or(&[0; 8]);
-                epochs = old.try_into().ok().map(u64::from_be_bytes);
+                epochs = row.value.map_or(Some(0), |old| Some(parse_meta(old)?.1));
             } else if row.table == TREES {
                 let path = Path::from_row_key(height, row.key)?;
                 let tree = row.value.map(|old| Tree::read(&path, old)).transpose()?;
@@ -359,6 +378,11 @@ impl StateLayer for LvmtLayer {
     }
 
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
+        if let Some(damage) = &self.shared.damage {
+            let mut report = CheckReport::default();
+            report.problem(damage.to_string());
+            return Ok(report);
+        }
         self.shared.lifecycle.ready()?;
         let (head, snapshot) = self.at_head()?;
         check::check(&snapshot, &self.shared.setup, &head, progress)
