@@ -1,6 +1,6 @@
 //! Measures what the README says: blocks of 100,000 changes, and proofs, over a state of some size.
 //!
-//! `cargo run --release -p polytrie-lvmt --example measure -- KEYS [SETUP-DIR]`
+//! `cargo run --release -p polytrie-lvmt --example blocks -- KEYS [SETUP-DIR]`
 //!
 //! Without the directory of a setup an insecure one is made up.
 
