@@ -8,21 +8,28 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use thiserror::Error;
 
 /// What a user can set about layers; each layer reads its own part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerOptions {
     /// `--trie.cache`: bytes of trie nodes kept in memory between blocks.
     pub trie_cache: usize,
+    /// `--lvmt.setup` and `--lvmt.proofs`.
+    #[cfg(feature = "lvmt")]
+    pub lvmt: crate::lvmt::LvmtSettings,
 }
 
 impl Default for LayerOptions {
     /// Suits 2 cores and 8 GiB.
     fn default() -> Self {
-        Self { trie_cache: 1 << 30 }
+        Self {
+            trie_cache: 1 << 30,
+            #[cfg(feature = "lvmt")]
+            lvmt: crate::lvmt::LvmtSettings::default(),
+        }
     }
 }
 
 type OpenLayer = fn(polytrie_kv::Store, &LayerOptions) -> Result<Arc<dyn StateLayer>, StateError>;
-type VerifyProof = fn(&Commitment, &Proof) -> Result<serde_json::Value, ProofError>;
+type VerifyProof = fn(&LayerOptions, &Commitment, &Proof) -> Result<serde_json::Value, VerifyError>;
 
 /// A state layer that is compiled in.
 #[derive(Debug, Clone, Copy)]
@@ -56,9 +63,27 @@ pub const LAYERS: &[LayerKind] = &[
             let options = polytrie_mpt::MptOptions { cache_bytes: options.trie_cache };
             Ok(polytrie_mpt::MptLayer::open(store, options)?)
         },
-        verify: Some(|commitment, proof| {
+        verify: Some(|_, commitment, proof| {
             let account = polytrie_mpt::verify(commitment.digest(), proof)?;
-            serde_json::to_value(account).map_err(|e| ProofError::Malformed(e.to_string()))
+            Ok(serde_json::to_value(account).map_err(|e| ProofError::Malformed(e.to_string()))?)
+        }),
+    },
+    #[cfg(feature = "lvmt")]
+    LayerKind {
+        name: polytrie_lvmt::LvmtLayer::NAME,
+        about: "multi-layer versioned multipoint trie: versions in vector commitments over BN254, values in append-only Merkle trees",
+        canonical: false,
+        tables: polytrie_lvmt::LvmtLayer::TABLES,
+        open: |store, options| {
+            let setup = crate::lvmt::open(&options.lvmt, polytrie_lvmt::stored_setup(&store)?)?;
+            let options = polytrie_lvmt::LvmtOptions { proofs: options.lvmt.proofs };
+            Ok(polytrie_lvmt::LvmtLayer::open(store, setup, options)?)
+        },
+        verify: Some(|options, commitment, proof| {
+            let wanted = proof.proof.get("setup").and_then(|id| id.as_str()?.parse().ok());
+            let (_, key) = crate::lvmt::find(&options.lvmt, wanted)?;
+            let proven = polytrie_lvmt::verify(&key, commitment, proof)?;
+            Ok(serde_json::to_value(proven).map_err(|e| ProofError::Malformed(e.to_string()))?)
         }),
     },
     #[cfg(feature = "raw")]
@@ -193,7 +218,36 @@ pub enum EngineError {
     Store(#[from] KvError),
 }
 
-/// The settings of a layer that its data depends on, for the stamp; none of the present layers has any.
-pub const fn baked_parameters(_: &LayerKind, _: &LayerOptions) -> BTreeMap<String, String> {
-    BTreeMap::new()
+/// A proof could not be verified, or does not hold.
+#[derive(Debug, Clone, Error)]
+pub enum VerifyError {
+    /// It does not hold.
+    #[error(transparent)]
+    Proof(#[from] ProofError),
+    /// What is needed to verify it is not there.
+    #[error(transparent)]
+    Unable(#[from] StateError),
+}
+
+/// Settles the settings of a layer that its data depends on, and returns them for the stamp. A directory that
+/// has a stamp already (`stamped`) gets the settings it was made with, where they can be found.
+///
+/// # Errors
+///
+/// If what the layer needs is not there.
+pub fn settle_parameters(
+    kind: &LayerKind,
+    options: &mut LayerOptions,
+    stamped: Option<&BTreeMap<String, String>>,
+) -> Result<BTreeMap<String, String>, StateError> {
+    #[cfg(feature = "lvmt")]
+    if kind.name == polytrie_lvmt::LvmtLayer::NAME {
+        let wanted =
+            stamped.and_then(|parameters| parameters.get(crate::lvmt::SETUP)?.parse().ok());
+        let (dir, key) = crate::lvmt::find(&options.lvmt, wanted)?;
+        options.lvmt.setup = Some(dir);
+        return Ok(crate::lvmt::parameters(&key));
+    }
+    let _ = (kind, options, stamped);
+    Ok(BTreeMap::new())
 }

@@ -8,6 +8,8 @@ mod fixtures;
 #[path = "../common/run.rs"]
 mod run;
 mod support;
+#[path = "../../src/testsetup.rs"]
+mod testsetup;
 
 mod bad_blocks;
 mod bad_files;
@@ -23,3 +25,5 @@ mod interrupt;
 mod proofs;
 mod reorganisation;
 mod rewrite;
+#[cfg(feature = "lvmt")]
+mod setup;
