@@ -28,6 +28,9 @@ pub struct LayerOptions {
     pub replica_path: Option<PathBuf>,
     /// Whether the data directory is opened for reading only.
     pub read_only: bool,
+    /// `--lvmt.setup` and `--lvmt.proofs`.
+    #[cfg(feature = "lvmt")]
+    pub lvmt: crate::lvmt::LvmtSettings,
 }
 
 impl Default for LayerOptions {
@@ -41,12 +44,14 @@ impl Default for LayerOptions {
             replica_depth: None,
             replica_path: None,
             read_only: false,
+            #[cfg(feature = "lvmt")]
+            lvmt: crate::lvmt::LvmtSettings::default(),
         }
     }
 }
 
 type OpenLayer = fn(polytrie_kv::Store, &LayerOptions) -> Result<Arc<dyn StateLayer>, StateError>;
-type VerifyProof = fn(&Commitment, &Proof) -> Result<serde_json::Value, ProofError>;
+type VerifyProof = fn(&LayerOptions, &Commitment, &Proof) -> Result<serde_json::Value, VerifyError>;
 
 /// A state layer that is compiled in.
 #[derive(Debug, Clone, Copy)]
@@ -80,9 +85,27 @@ pub const LAYERS: &[LayerKind] = &[
             let options = polytrie_mpt::MptOptions { cache_bytes: options.trie_cache };
             Ok(polytrie_mpt::MptLayer::open(store, options)?)
         },
-        verify: Some(|commitment, proof| {
+        verify: Some(|_, commitment, proof| {
             let account = polytrie_mpt::verify(commitment.digest(), proof)?;
-            serde_json::to_value(account).map_err(|e| ProofError::Malformed(e.to_string()))
+            Ok(serde_json::to_value(account).map_err(|e| ProofError::Malformed(e.to_string()))?)
+        }),
+    },
+    #[cfg(feature = "lvmt")]
+    LayerKind {
+        name: polytrie_lvmt::LvmtLayer::NAME,
+        about: "multi-layer versioned multipoint trie: versions in vector commitments over BN254, values in append-only Merkle trees",
+        canonical: false,
+        tables: polytrie_lvmt::LvmtLayer::TABLES,
+        open: |store, options| {
+            let setup = crate::lvmt::open(&options.lvmt, polytrie_lvmt::stored_setup(&store)?)?;
+            let options = polytrie_lvmt::LvmtOptions { proofs: options.lvmt.proofs };
+            Ok(polytrie_lvmt::LvmtLayer::open(store, setup, options)?)
+        },
+        verify: Some(|options, commitment, proof| {
+            let wanted = proof.proof.get("setup").and_then(|id| id.as_str()?.parse().ok());
+            let (_, key) = crate::lvmt::find(&options.lvmt, wanted)?;
+            let proven = polytrie_lvmt::verify(&key, commitment, proof)?;
+            Ok(serde_json::to_value(proven).map_err(|e| ProofError::Malformed(e.to_string()))?)
         }),
     },
     #[cfg(feature = "replica")]
@@ -92,9 +115,9 @@ pub const LAYERS: &[LayerKind] = &[
         canonical: true,
         tables: polytrie_replica::ReplicaLayer::TABLES,
         open: replica,
-        verify: Some(|commitment, proof| {
+        verify: Some(|_, commitment, proof| {
             let account = polytrie_replica::verify(commitment.digest(), proof)?;
-            serde_json::to_value(account).map_err(|e| ProofError::Malformed(e.to_string()))
+            Ok(serde_json::to_value(account).map_err(|e| ProofError::Malformed(e.to_string()))?)
         }),
     },
     #[cfg(feature = "raw")]
@@ -271,26 +294,17 @@ fn replica(
 /// The name of the setting that says where a `replica` keeps its flat state.
 const REPLICA_PATH: &str = "replica.path";
 
-/// The settings of a layer that its data depends on, for the stamp.
-pub fn baked_parameters(kind: &LayerKind, options: &LayerOptions) -> BTreeMap<String, String> {
-    let mut parameters = BTreeMap::new();
-    if let ("replica", Some(dir)) = (kind.name, &options.replica_path) {
-        parameters.insert(REPLICA_PATH.to_owned(), absolute(dir));
-    }
-    parameters
-}
-
 /// A relative path would mean another directory in another working directory.
 fn absolute(dir: &Path) -> String {
     std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned()).display().to_string()
 }
 
-/// Takes over the settings that a data directory was made with.
+/// Takes over where the flat state of a data directory is.
 ///
 /// # Errors
 ///
-/// If another value was asked for.
-pub fn adopt_parameters(
+/// If another place was asked for.
+pub fn adopt_replica_path(
     options: &mut LayerOptions,
     stamp: &Stamp,
     dir: &Path,
@@ -303,4 +317,45 @@ pub fn adopt_parameters(
     }
     options.replica_path = found.map(PathBuf::from);
     Ok(())
+}
+
+/// A proof could not be verified, or does not hold.
+#[derive(Debug, Clone, Error)]
+pub enum VerifyError {
+    /// It does not hold.
+    #[error(transparent)]
+    Proof(#[from] ProofError),
+    /// What is needed to verify it is not there.
+    #[error(transparent)]
+    Unable(#[from] StateError),
+}
+
+/// Settles the settings of a layer that its data depends on, and returns them for the stamp. A directory that
+/// has a stamp already (`stamped`) gets the settings it was made with, where they can be found.
+///
+/// # Errors
+///
+/// If what the layer needs is not there.
+pub fn settle_parameters(
+    kind: &LayerKind,
+    options: &mut LayerOptions,
+    stamped: Option<&BTreeMap<String, String>>,
+) -> Result<BTreeMap<String, String>, StateError> {
+    #[cfg(feature = "lvmt")]
+    if kind.name == polytrie_lvmt::LvmtLayer::NAME {
+        let wanted =
+            stamped.and_then(|parameters| parameters.get(crate::lvmt::SETUP)?.parse().ok());
+        let (dir, key) = crate::lvmt::find(&options.lvmt, wanted)?;
+        options.lvmt.setup = Some(dir);
+        return Ok(crate::lvmt::parameters(&key));
+    }
+    if let Some(stamped) = stamped.filter(|_| kind.name == "replica") {
+        // What was asked for is compared by `adopt_replica_path`.
+        return Ok(stamped.clone());
+    }
+    let mut parameters = BTreeMap::new();
+    if let ("replica", Some(dir)) = (kind.name, &options.replica_path) {
+        parameters.insert(REPLICA_PATH.to_owned(), absolute(dir));
+    }
+    Ok(parameters)
 }

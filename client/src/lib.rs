@@ -11,6 +11,10 @@ pub mod datadir;
 pub mod executor;
 pub mod import;
 pub mod layers;
+#[cfg(feature = "lvmt")]
+pub mod lvmt;
 
 #[cfg(test)]
 mod testdata;
+#[cfg(all(test, feature = "lvmt"))]
+mod testsetup;

@@ -45,6 +45,9 @@ pub(super) struct LayerArgs {
     trie_cache: usize,
     #[command(flatten)]
     replica: ReplicaArgs,
+    #[cfg(feature = "lvmt")]
+    #[command(flatten)]
+    lvmt: LvmtArgs,
 }
 
 /// Settings of the layer `replica`.
@@ -66,6 +69,36 @@ struct ReplicaArgs {
     depth: Option<usize>,
 }
 
+/// Settings of `lvmt`.
+#[cfg(feature = "lvmt")]
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "LVMT")]
+pub(super) struct LvmtArgs {
+    /// What the layer can prove: `none`; `full`, every key; or I/N, the keys of shard I of N (a power of two).
+    #[arg(long = "lvmt.proofs", value_name = "WHAT", default_value = "none")]
+    proofs: polytrie_lvmt::Proofs,
+    #[command(flatten)]
+    setup: LvmtSetupArg,
+}
+
+/// Where the setup of `lvmt` is.
+#[cfg(feature = "lvmt")]
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "LVMT")]
+pub(super) struct LvmtSetupArg {
+    /// Directory of the setup, as `polytrie setup lvmt` makes it [default: polytrie/lvmt in the user's cache]
+    #[arg(long = "lvmt.setup", value_name = "DIR", env = "POLYTRIE_LVMT_SETUP")]
+    setup: Option<PathBuf>,
+}
+
+#[cfg(feature = "lvmt")]
+impl LvmtSetupArg {
+    /// The settings, with as many proofs as are asked for.
+    pub(super) fn settings(&self, proofs: polytrie_lvmt::Proofs) -> crate::lvmt::LvmtSettings {
+        crate::lvmt::LvmtSettings { setup: self.setup.clone(), proofs }
+    }
+}
+
 impl LayerArgs {
     /// Settings of the layers.
     pub(super) fn layer(&self) -> LayerOptions {
@@ -75,6 +108,8 @@ impl LayerArgs {
             replica_readers: self.replica.readers,
             replica_queue: self.replica.queue,
             replica_depth: self.replica.depth,
+            #[cfg(feature = "lvmt")]
+            lvmt: self.lvmt.setup.settings(self.lvmt.proofs),
             ..LayerOptions::default()
         }
     }
@@ -111,6 +146,9 @@ pub(super) struct StoredArgs {
     /// The state layer that is expected in it [default: whatever it holds]
     #[arg(long, value_name = "LAYER")]
     state: Option<String>,
+    #[cfg(feature = "lvmt")]
+    #[command(flatten)]
+    lvmt: LvmtSetupArg,
 }
 
 impl StoredArgs {
@@ -119,6 +157,11 @@ impl StoredArgs {
         OpenOptions {
             datadir: Some(self.datadir.clone()),
             state: self.state.clone(),
+            #[cfg(feature = "lvmt")]
+            layer: LayerOptions {
+                lvmt: self.lvmt.settings(polytrie_lvmt::Proofs::None),
+                ..LayerOptions::default()
+            },
             engine: EngineOptions { read_only, ..EngineOptions::default() },
             ..OpenOptions::default()
         }

@@ -6,7 +6,7 @@ use crate::{
         self, ConformanceError, ConformanceOptions, ConformanceReport, FileReport, Outcome,
         Summary, TestReport,
     },
-    layers::{self, DEFAULT_LAYER},
+    layers::{self, DEFAULT_LAYER, LayerOptions},
 };
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -36,6 +36,9 @@ pub(super) struct ConformanceArgs {
     /// State layer.
     #[arg(long, value_name = "LAYER", default_value = DEFAULT_LAYER)]
     state: String,
+    #[cfg(feature = "lvmt")]
+    #[command(flatten)]
+    lvmt: super::args::LvmtSetupArg,
     /// Tests run at the same time [default: one for each core]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
@@ -51,6 +54,11 @@ pub(super) fn run(args: ConformanceArgs, logging: &LogArgs) -> Result<(), Failur
     let options = ConformanceOptions {
         places: args.places,
         layer: layers::layer(&args.state)?,
+        layer_options: LayerOptions {
+            #[cfg(feature = "lvmt")]
+            lvmt: args.lvmt.settings(polytrie_lvmt::Proofs::None),
+            ..LayerOptions::default()
+        },
         jobs: args.jobs.map_or_else(cores, usize::from),
         filter: args.filter,
     };

@@ -11,6 +11,8 @@ mod init;
 mod logging;
 mod output;
 mod proof;
+#[cfg(feature = "lvmt")]
+mod setup;
 
 pub use exit::Failure;
 
@@ -40,6 +42,9 @@ enum Command {
     Export(export::ExportArgs),
     Bench(bench::BenchArgs),
     Conformance(conformance::ConformanceArgs),
+    #[cfg(feature = "lvmt")]
+    #[command(subcommand)]
+    Setup(setup::SetupCommand),
     #[command(subcommand)]
     Proof(proof::ProofCommand),
     #[command(subcommand)]
@@ -64,6 +69,8 @@ pub fn main() -> ExitCode {
         Command::Export(args) => export::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Conformance(args) => conformance::run(args, &cli.logging),
+        #[cfg(feature = "lvmt")]
+        Command::Setup(command) => setup::run(command),
         Command::Proof(command) => proof::run(command),
         Command::Db(command) => db::run(command),
     };

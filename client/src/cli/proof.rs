@@ -3,7 +3,7 @@
 use super::{args::StoredArgs, exit::Failure, output};
 use crate::{
     datadir::DataDir,
-    layers::{self, LAYERS, LayerKind, UnknownKind},
+    layers::{self, LAYERS, LayerKind, LayerOptions, UnknownKind, VerifyError},
 };
 use alloy_consensus::EMPTY_ROOT_HASH;
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
@@ -52,6 +52,9 @@ pub(super) struct VerifyArgs {
     /// The digest to check against: the state root for a canonical layer.
     #[arg(long, value_name = "HASH")]
     root: B256,
+    #[cfg(feature = "lvmt")]
+    #[command(flatten)]
+    lvmt: super::args::LvmtSetupArg,
 }
 
 /// What `proof get` prints.
@@ -90,7 +93,14 @@ pub(super) fn run(command: ProofCommand) -> Result<(), Failure> {
 }
 
 fn get(args: GetArgs) -> Result<(), Failure> {
-    let dir = DataDir::open(&args.data.options(true), false)?;
+    let mut options = args.data.options(true);
+    #[cfg(feature = "lvmt")]
+    {
+        options.layer.lvmt.proofs = polytrie_lvmt::Proofs::Full;
+    }
+    #[cfg(not(feature = "lvmt"))]
+    let _ = &mut options;
+    let dir = DataDir::open(&options, false)?;
     let head = dir.chain_db().head()?.ok_or_else(|| {
         Failure::Usage("there is no block in the data directory yet; import some first".into())
     })?;
@@ -142,9 +152,15 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
             kind.name
         ))
     })?;
-    let proven = check(&commitment, &proof).map_err(|error| match error {
-        ProofError::Malformed(reason) => malformed(reason),
-        ProofError::Invalid(reason) => Failure::Invalid(format!(
+    let options = LayerOptions {
+        #[cfg(feature = "lvmt")]
+        lvmt: args.lvmt.settings(polytrie_lvmt::Proofs::None),
+        ..LayerOptions::default()
+    };
+    let proven = check(&options, &commitment, &proof).map_err(|error| match error {
+        VerifyError::Unable(error) => error.into(),
+        VerifyError::Proof(ProofError::Malformed(reason)) => malformed(reason),
+        VerifyError::Proof(ProofError::Invalid(reason)) => Failure::Invalid(format!(
             "{name} does not hold against {}: {reason}; get the proof and the root from the same block",
             args.root
         )),

@@ -7,7 +7,7 @@ use super::{
     report::{FileReport, Outcome, Summary, TestReport},
     test::{self, Mismatch},
 };
-use crate::layers::LayerKind;
+use crate::layers::{LayerKind, LayerOptions};
 use crossbeam_channel::{Sender, bounded};
 use regex::Regex;
 use serde_json::value::RawValue;
@@ -32,6 +32,8 @@ pub struct ConformanceOptions {
     pub places: Vec<PathBuf>,
     /// The state layer.
     pub layer: &'static LayerKind,
+    /// Its settings.
+    pub layer_options: LayerOptions,
     /// Number of threads; at least one is used.
     pub jobs: usize,
     /// Only tests whose `file::name` matches.
@@ -160,7 +162,7 @@ fn outcome(result: Result<(), Mismatch>) -> Outcome {
 /// A panic fails its own test and no other.
 fn run_test(options: &ConformanceOptions, name: &str, json: &str) -> Result<(), Mismatch> {
     let test: BlockchainTest = serde_json::from_str(json).map_err(Mismatch::Format)?;
-    catch_unwind(AssertUnwindSafe(|| test::run(name, &test, options.layer)))
+    catch_unwind(AssertUnwindSafe(|| test::run(name, &test, options.layer, &options.layer_options)))
         .unwrap_or_else(|payload| Err(Mismatch::Panic(panic_message(&*payload))))
 }
 

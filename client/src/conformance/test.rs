@@ -72,8 +72,13 @@ pub(super) enum Mismatch {
 }
 
 /// Runs a test on a new chain in memory.
-pub(super) fn run(name: &str, test: &BlockchainTest, layer: &LayerKind) -> Result<(), Mismatch> {
-    let chain = open(spec(name, test)?, layer).map_err(Mismatch::Open)?;
+pub(super) fn run(
+    name: &str,
+    test: &BlockchainTest,
+    layer: &LayerKind,
+    options: &LayerOptions,
+) -> Result<(), Mismatch> {
+    let chain = open(spec(name, test)?, layer, options).map_err(Mismatch::Open)?;
     let mut chain = chain.with_system_contracts(system_contracts(test));
     for (index, block) in test.blocks.iter().enumerate() {
         insert(&mut chain, index, block)?;
@@ -133,14 +138,18 @@ fn system_contracts(test: &BlockchainTest) -> SystemContracts {
     }
 }
 
-fn open(spec: ChainSpec, layer: &LayerKind) -> Result<Chain, ChainError> {
+fn open(
+    spec: ChainSpec,
+    layer: &LayerKind,
+    layer_options: &LayerOptions,
+) -> Result<Chain, ChainError> {
     let tables = [layer.tables, TABLES].concat();
     // Thousands of stores are opened, each for a few blocks: none starts a thread.
     let options = StoreOptions { background: false, counters: false, ..StoreOptions::default() };
     let store: Result<Store, KvError> =
         Store::open(Arc::new(MemoryEngine::new()), &tables, options);
     let store = store?;
-    let layer = (layer.open)(store.clone(), &LayerOptions::default())?;
+    let layer = (layer.open)(store.clone(), layer_options)?;
     Chain::open(Arc::new(spec), store, layer, ChainOptions::default())
 }
 

@@ -210,7 +210,17 @@ impl DataDir {
             outline::write(dir, file.clone(), spec)?;
         }
         let spec = loaded.map(|(_, spec)| spec);
-        Self::assemble(options, dir, stamp, kind, Specs { spec, outline }, lock)
+        let mut options = options.clone();
+        let found = layers::settle_parameters(kind, &mut options.layer, Some(&stamp.parameters))?;
+        for (name, value) in &stamp.parameters {
+            stamp.expect(
+                dir,
+                &format!("the parameter {name}"),
+                value,
+                found.get(name).map(String::as_str),
+            )?;
+        }
+        Self::assemble(&options, dir, stamp, kind, Specs { spec, outline }, lock)
     }
 
     fn create(options: &OpenOptions, dir: &Path) -> Result<Self, OpenError> {
@@ -225,7 +235,9 @@ impl DataDir {
         fs::create_dir_all(dir).map_err(io("create the data directory"))?;
         let lock = DirLock::acquire(dir)?;
         let kv = options.kv.as_deref().unwrap_or(DEFAULT_ENGINE);
-        let stamp = Self::stamp(options, kind, kv, &spec);
+        let mut options = options.clone();
+        let stamp = Self::stamp(&mut options, kind, kv, &spec)?;
+        let options = &options;
         // The engine first: a stamp must not stand beside an engine that cannot be opened at all.
         let engine = layers::open_engine(kv, &dir.join("db"), &tables(kind), options.engine)?;
         let store = Store::open(engine, &tables(kind), StoreOptions::default())?;
@@ -243,26 +255,32 @@ impl DataDir {
     fn in_memory(options: &OpenOptions) -> Result<Self, OpenError> {
         let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
         let spec = ChainSpec::load(options.chain.as_deref().ok_or(OpenError::NoChain)?)?;
-        let stamp = Self::stamp(options, kind, "memory", &spec);
-        Self::assemble(options, Path::new(""), stamp, kind, Specs::loaded(spec), None)
+        let mut options = options.clone();
+        let stamp = Self::stamp(&mut options, kind, "memory", &spec)?;
+        Self::assemble(&options, Path::new(""), stamp, kind, Specs::loaded(spec), None)
     }
 
-    fn stamp(options: &OpenOptions, kind: &LayerKind, kv: &str, spec: &ChainSpec) -> Stamp {
+    fn stamp(
+        options: &mut OpenOptions,
+        kind: &LayerKind,
+        kv: &str,
+        spec: &ChainSpec,
+    ) -> Result<Stamp, OpenError> {
         // A relative path would mean another file in another working directory.
         let chain = match fs::canonicalize(spec.name()) {
             Ok(path) if Path::new(spec.name()).is_file() => path.display().to_string(),
             _ => spec.name().to_owned(),
         };
-        Stamp {
+        Ok(Stamp {
             format: Stamp::FORMAT,
             state: kind.name.to_owned(),
             kv: kv.to_owned(),
-            parameters: layers::baked_parameters(kind, &options.layer),
+            parameters: layers::settle_parameters(kind, &mut options.layer, None)?,
             chain,
             chain_id: spec.chain_id(),
             genesis_hash: spec.genesis_hash(),
             created_by: concat!("polytrie ", env!("CARGO_PKG_VERSION")).to_owned(),
-        }
+        })
     }
 
     fn assemble(
@@ -274,7 +292,7 @@ impl DataDir {
         lock: Option<DirLock>,
     ) -> Result<Self, OpenError> {
         let mut settings = options.layer.clone();
-        layers::adopt_parameters(&mut settings, &stamp, dir)?;
+        layers::adopt_replica_path(&mut settings, &stamp, dir)?;
         settings.read_only = options.engine.read_only;
         let tables = tables(kind);
         let engine = layers::open_engine(&stamp.kv, &dir.join("db"), &tables, options.engine)?;

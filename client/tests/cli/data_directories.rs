@@ -55,8 +55,8 @@ fn another_layer_or_engine(layer: &str) {
     let unknown = polytrie!["import", chain.file, "--datadir", data.path(), "--state", "merkle"];
     assert_fails(&unknown, 2, &["`merkle`", layer]);
     let later =
-        polytrie!["init", "--datadir", data.file("new"), "--chain", "dev", "--state", "lvmt"];
-    assert_fails(&later, 2, &["`lvmt`", "--features lvmt"]);
+        polytrie!["init", "--datadir", data.file("new"), "--chain", "dev", "--state", "rain"];
+    assert_fails(&later, 2, &["`rain`", "--features rain"]);
     let engine = polytrie!["import", chain.file, "--datadir", data.path(), "--kv", "rocksdb"];
     assert_fails(&engine, 2, &[&name, "the engine `mdbx`", "`rocksdb`"]);
     let engine = polytrie!["import", chain.file, "--datadir", data.path(), "--kv", "leveldb"];
@@ -217,6 +217,7 @@ fn in_use(layer: &str) {
     let blocks = chain.blocks();
     let data = Data::new();
     let mut first = Command::new(binary())
+        .env("POLYTRIE_LVMT_SETUP", crate::testsetup::dir())
         .args(["import", "-", "--state", layer, "--datadir"])
         .arg(data.path())
         .arg("--chain")

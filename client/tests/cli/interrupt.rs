@@ -20,6 +20,7 @@ fn an_import_is_interrupted_and_goes_on(layer: &str) {
     let csv = data.file("blocks.csv");
     for signal in ["-INT", "-TERM"] {
         let mut import = Command::new(binary())
+            .env("POLYTRIE_LVMT_SETUP", crate::testsetup::dir())
             .args(["import", "--state", layer, "--datadir"])
             .arg(data.path())
             .arg("--chain")

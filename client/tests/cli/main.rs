@@ -8,6 +8,8 @@ mod fixtures;
 #[path = "../common/run.rs"]
 mod run;
 mod support;
+#[path = "../../src/testsetup.rs"]
+mod testsetup;
 
 mod bad_blocks;
 mod bad_files;
@@ -25,3 +27,5 @@ mod reorganisation;
 #[cfg(all(feature = "replica", feature = "mpt", feature = "raw"))]
 mod replica;
 mod rewrite;
+#[cfg(feature = "lvmt")]
+mod setup;

@@ -1,5 +1,6 @@
 //! Running the program as a user does: arguments in, exit code and output out.
 
+use crate::testsetup;
 use assert_cmd::Command;
 use std::{env, ffi::OsStr, path::PathBuf, time::Duration};
 
@@ -23,6 +24,7 @@ pub(crate) struct Run {
 /// Runs the program with these arguments and this on its standard input.
 pub(crate) fn run(args: &[&OsStr], stdin: &[u8]) -> Run {
     let mut command = Command::new(binary());
+    command.env("POLYTRIE_LVMT_SETUP", testsetup::dir());
     command.args(args).env_remove("RUST_LOG").timeout(PATIENCE).write_stdin(stdin);
     let output = command.output().expect("the program can be started");
     let stderr = String::from_utf8(output.stderr).expect("messages are UTF-8");

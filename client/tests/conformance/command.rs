@@ -9,6 +9,7 @@ use std::{
 
 fn polytrie(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_polytrie"))
+        .env("POLYTRIE_LVMT_SETUP", crate::testsetup::dir())
         .arg("conformance")
         .args(arguments)
         .output()

@@ -5,6 +5,8 @@
 #[path = "../../src/testdata.rs"]
 #[expect(dead_code, reason = "shared with the unit tests, which need all of it")]
 mod testdata;
+#[path = "../../src/testsetup.rs"]
+mod testsetup;
 
 mod command;
 mod mistakes;

@@ -28,7 +28,9 @@ fn run(content: &str, layer: &str) -> Vec<TestReport> {
     let file = dir.path().join("test.json");
     fs::write(&file, content).expect("a file can be written");
     let layer = layers::layer(layer).expect("the layer is compiled in");
-    let options = ConformanceOptions { places: vec![file], layer, jobs: 1, filter: None };
+    let layer_options = crate::samples::layer_options();
+    let options =
+        ConformanceOptions { places: vec![file], layer, layer_options, jobs: 1, filter: None };
     let mut reports = Vec::new();
     let result = conformance::run(&options, |file| {
         reports.extend(file.tests);

@@ -3,12 +3,24 @@
 use crate::testdata::for_each_in_suite;
 use polytrie::{
     conformance::{self, ConformanceError, ConformanceOptions, Outcome, Summary},
-    layers,
+    layers::{self, LayerOptions},
 };
 use std::{fs, path::Path};
 
 /// Larger files hold hundreds of tests; they would make this test slow.
 const LARGEST: usize = 400_000;
+
+/// Settings under which every layer opens.
+pub(crate) fn layer_options() -> LayerOptions {
+    LayerOptions {
+        #[cfg(feature = "lvmt")]
+        lvmt: polytrie::lvmt::LvmtSettings {
+            setup: Some(crate::testsetup::dir()),
+            ..Default::default()
+        },
+        ..LayerOptions::default()
+    }
+}
 
 /// Every `nth` file of a suite goes into `dir`.
 fn unpack_sample(suite: &str, folder: &str, nth: usize, dir: &Path) -> bool {
@@ -26,6 +38,7 @@ fn run(layer: &str, dir: &Path) -> (Summary, Vec<String>) {
     let options = ConformanceOptions {
         places: vec![dir.to_owned()],
         layer: layers::layer(layer).expect("the layer is compiled in"),
+        layer_options: layer_options(),
         jobs: 2,
         filter: None,
     };

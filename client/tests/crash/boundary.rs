@@ -16,6 +16,18 @@ use std::{
     sync::Arc,
 };
 
+/// Settings under which every layer opens.
+fn layer_options() -> LayerOptions {
+    LayerOptions {
+        #[cfg(feature = "lvmt")]
+        lvmt: polytrie::lvmt::LvmtSettings {
+            setup: Some(crate::testsetup::dir()),
+            ..Default::default()
+        },
+        ..LayerOptions::default()
+    }
+}
+
 /// What is imported, and how.
 struct Case {
     kind: &'static LayerKind,
@@ -37,7 +49,7 @@ impl Case {
             ..StoreOptions::default()
         };
         let store = Store::open(engine, &self.tables(), options)?;
-        let layer = (self.kind.open)(store.clone(), &LayerOptions::default())?;
+        let layer = (self.kind.open)(store.clone(), &layer_options())?;
         Chain::open(Arc::clone(&self.spec), store, layer, ChainOptions::default())
     }
 
@@ -68,7 +80,7 @@ impl Case {
     /// What is durable fits together. Without a genesis block there is nothing to look at yet.
     fn check(&self, engine: Arc<dyn Engine>, context: &str) {
         let store = Store::open(engine, &self.tables(), StoreOptions::default()).unwrap();
-        let layer = (self.kind.open)(store.clone(), &LayerOptions::default()).unwrap();
+        let layer = (self.kind.open)(store.clone(), &layer_options()).unwrap();
         let db = polytrie::chain::ChainDb::new(store);
         let report = db.check(&self.spec, &mut |_| {}).unwrap();
         assert_eq!(report.problems, Vec::<String>::new(), "{context}");

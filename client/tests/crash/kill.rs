@@ -45,6 +45,7 @@ impl Import {
     /// Starts it and kills it after a while. Returns whether it had come to its end by then.
     fn killed_after(&self, delay: Duration) -> bool {
         let mut child = Command::new(binary())
+            .env("POLYTRIE_LVMT_SETUP", crate::testsetup::dir())
             .args(self.arguments())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

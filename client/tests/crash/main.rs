@@ -9,3 +9,5 @@ mod fixtures;
 mod kill;
 #[path = "../common/run.rs"]
 mod run;
+#[path = "../../src/testsetup.rs"]
+mod testsetup;

@@ -1,0 +1,140 @@
+//! Finding and opening the setup of `lvmt`.
+//!
+//! Setups are files in a directory. `--lvmt.setup` (or `POLYTRIE_LVMT_SETUP`) names it; otherwise there are two
+//! places in the user's cache: one for a setup from a ceremony, which new data directories get, and one for an
+//! insecure setup for development, which is only ever used for data directories that were made with it.
+
+use alloy_primitives::B256;
+use parking_lot::Mutex;
+use polytrie_amt::{Setup, SetupError, VerifyingKey};
+use polytrie_lvmt::{LvmtLayer, Proofs};
+use polytrie_state::StateError;
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeMap,
+    env,
+    path::{Path, PathBuf},
+    sync::{Arc, LazyLock},
+};
+
+/// What a user can set about `lvmt`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LvmtSettings {
+    /// `--lvmt.setup`: the directory of the setup.
+    pub setup: Option<PathBuf>,
+    /// `--lvmt.proofs`: how much can be proven.
+    pub proofs: Proofs,
+}
+
+/// Where a setup is kept that was made without saying where.
+///
+/// # Errors
+///
+/// If the environment names no home.
+pub fn default_dir(insecure: bool) -> Result<PathBuf, StateError> {
+    let named = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let cache = named("XDG_CACHE_HOME")
+        .filter(|path| path.is_absolute())
+        .or_else(|| named("HOME").map(|home| home.join(".cache")))
+        .ok_or_else(|| {
+            unsupported(
+                "has no place for its setup, as neither XDG_CACHE_HOME nor HOME is set; name a directory with --lvmt.setup".into(),
+            )
+        })?;
+    let name = if insecure { "lvmt-insecure-dev" } else { "lvmt" };
+    Ok(cache.join("polytrie").join(name))
+}
+
+/// The verifying key of the setup to use: that of the directory that was named; else, of those in the cache,
+/// the one that is `wanted`, or the one from a ceremony.
+///
+/// # Errors
+///
+/// If there is none, or it is damaged. An insecure setup is never taken without being named or wanted.
+pub fn find(
+    settings: &LvmtSettings,
+    wanted: Option<B256>,
+) -> Result<(PathBuf, VerifyingKey), StateError> {
+    if let Some(dir) = &settings.setup {
+        return Ok((dir.clone(), VerifyingKey::open(dir).map_err(refused)?));
+    }
+    let (secure, insecure) = (default_dir(false)?, default_dir(true)?);
+    let development = VerifyingKey::open(&insecure);
+    if let Ok(key) = &development
+        && wanted == Some(key.id())
+    {
+        return Ok((insecure, key.clone()));
+    }
+    match VerifyingKey::open(&secure) {
+        Ok(key) => Ok((secure, key)),
+        Err(SetupError::Missing { .. }) => {
+            let hint = development.map_or_else(
+                |_| " (or with --insecure-dev, for development)".to_owned(),
+                |_| {
+                    format!(
+                        "; the insecure one for development in {} is used if you name it with `--lvmt.setup`",
+                        insecure.display()
+                    )
+                },
+            );
+            Err(unsupported(format!(
+                "needs a setup, and there is none in {}; make one with `polytrie setup lvmt --g1 FILE --g2 FILE` or `--ptau FILE`{hint}",
+                secure.display()
+            )))
+        }
+        Err(error) => Err(refused(error)),
+    }
+}
+
+/// The setup to use, mapped once a process.
+///
+/// # Errors
+///
+/// As [`find`]; and if its tables are missing or damaged.
+pub fn open(settings: &LvmtSettings, wanted: Option<B256>) -> Result<Arc<Setup>, StateError> {
+    type Opened = BTreeMap<(PathBuf, bool), Arc<Setup>>;
+    static OPENED: LazyLock<Mutex<Opened>> = LazyLock::new(Mutex::default);
+    let dir = match &settings.setup {
+        Some(dir) => dir.clone(),
+        None => find(settings, wanted)?.0,
+    };
+    let proofs = settings.proofs != Proofs::None;
+    let mut opened = OPENED.lock();
+    if let Some(setup) = opened.get(&(dir.clone(), proofs)) {
+        return Ok(Arc::clone(setup));
+    }
+    let setup = Arc::new(Setup::open(&dir, proofs).map_err(refused)?);
+    warn_if_insecure(&setup, &dir);
+    opened.insert((dir, proofs), Arc::clone(&setup));
+    Ok(setup)
+}
+
+fn warn_if_insecure(setup: &Setup, dir: &Path) {
+    if setup.is_insecure() {
+        tracing::warn!(
+            "the setup in {} is for development: whoever knows its seed can prove anything",
+            dir.display()
+        );
+    }
+}
+
+/// What of a setup is baked into a data directory.
+pub(crate) fn parameters(key: &VerifyingKey) -> BTreeMap<String, String> {
+    let kind = if key.is_insecure() { "insecure-dev" } else { "ceremony" };
+    BTreeMap::from([
+        (SETUP.to_owned(), key.id().to_string()),
+        ("lvmt.security".to_owned(), kind.to_owned()),
+        ("lvmt.height".to_owned(), key.height().to_string()),
+    ])
+}
+
+/// The parameter of the stamp that names the setup.
+pub(crate) const SETUP: &str = "lvmt.setup";
+
+fn refused(error: SetupError) -> StateError {
+    unsupported(format!("cannot use its setup: {error}"))
+}
+
+fn unsupported(reason: String) -> StateError {
+    StateError::Unsupported { layer: LvmtLayer::NAME, reason }
+}

@@ -1,0 +1,190 @@
+//! `polytrie setup lvmt`, and which setup is used when.
+
+use crate::{fixtures::fixture, run::binary, support::CONDENSE};
+use std::{
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+use tempfile::TempDir;
+
+/// A user with a cache of their own.
+struct User(TempDir);
+
+impl User {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn run(&self, args: &[&dyn AsRef<OsStr>]) -> (i32, String, String) {
+        let mut command = Command::new(binary());
+        command.env_remove("POLYTRIE_LVMT_SETUP").env_remove("RUST_LOG");
+        command.env("XDG_CACHE_HOME", self.0.path()).args(args.iter().map(|arg| arg.as_ref()));
+        let Output { status, stdout, stderr } = command.output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        let (stdout, stderr) = (text(stdout), text(stderr));
+        assert!(!stderr.contains("panicked"), "{stderr}");
+        (status.code().unwrap(), stdout, stderr)
+    }
+
+    #[track_caller]
+    fn fails(&self, code: i32, reason: &str, args: &[&dyn AsRef<OsStr>]) {
+        let (found, _, stderr) = self.run(args);
+        assert_eq!(found, code, "{stderr}");
+        let message = stderr.lines().last().unwrap_or_default();
+        assert!(message.contains(reason), "{message}; expected {reason}");
+    }
+
+    #[track_caller]
+    fn works(&self, args: &[&dyn AsRef<OsStr>]) -> String {
+        let (found, stdout, stderr) = self.run(args);
+        assert_eq!(found, 0, "{stderr}");
+        stdout
+    }
+
+    fn dir(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+}
+
+#[test]
+fn an_insecure_setup_is_used_only_where_it_is_wanted() {
+    let user = User::new();
+    let chain = user.dir("genesis.json");
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sample/genesis.json");
+    fs::copy(sample, &chain).unwrap();
+    let init = |name: &str| {
+        let dir = user.dir(name);
+        move |more: &[&'static str]| {
+            let mut args: Vec<String> =
+                ["init", "--state", "lvmt", "--datadir"].map(Into::into).into();
+            args.push(dir.display().to_string());
+            args.extend(more.iter().map(ToString::to_string));
+            args
+        }
+    };
+    let chain_text = chain.display().to_string();
+    let run = |mut args: Vec<String>| {
+        args.extend(["--chain".to_owned(), chain_text.clone()]);
+        let args: Vec<&dyn AsRef<OsStr>> = args.iter().map(|arg| arg as _).collect();
+        user.run(&args)
+    };
+
+    let (code, _, stderr) = run(init("a")(&[]));
+    assert_eq!(code, 2, "{stderr}");
+    assert!(stderr.contains("needs a setup") && stderr.contains("polytrie setup lvmt"), "{stderr}");
+
+    let text = user.works(&[&"setup", &"lvmt", &"--insecure-dev", &"--height", &"5"]);
+    assert!(text.contains("INSECURE"), "{text}");
+    let insecure = user.dir("polytrie/lvmt-insecure-dev");
+    assert!(insecure.join("quotients").exists());
+
+    // It is there, but nobody asked for it.
+    let (code, _, stderr) = run(init("a")(&[]));
+    assert_eq!(code, 2, "{stderr}");
+    assert!(stderr.contains("is used if you name it"), "{stderr}");
+
+    let mut named = init("a")(&["--lvmt.setup"]);
+    named.push(insecure.display().to_string());
+    let (code, _, stderr) = run(named);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stderr.contains("anything"), "a warning is due: {stderr}");
+    let stamp = fs::read_to_string(user.dir("a/polytrie.json")).unwrap();
+    assert!(stamp.contains("insecure-dev"), "{stamp}");
+
+    // The data directory knows its setup: it need not be named again, and another one is refused.
+    user.works(&[&"db", &"check", &"--datadir", &user.dir("a")]);
+    let other = user.dir("other");
+    user.works(&[
+        &"setup",
+        &"lvmt",
+        &"--insecure-dev",
+        &"--height",
+        &"5",
+        &"--seed",
+        &"x",
+        &"--out",
+        &other,
+    ]);
+    let check: [&dyn AsRef<OsStr>; 4] = [&"db", &"check", &"--datadir", &user.dir("a")];
+    user.fails(2, "lvmt.", &[&check[..], &[&"--lvmt.setup", &other]].concat());
+
+    // A proof, and its verification, which says that it rests on nothing.
+    let address = "0x0000000000000000000000000000000000000001";
+    let proof =
+        user.works(&[&"proof", &"get", &"--datadir", &user.dir("a"), &"--address", &address]);
+    let file = user.dir("proof.json");
+    fs::write(&file, &proof).unwrap();
+    let proof: serde_json::Value = serde_json::from_str(&proof).unwrap();
+    let digest = proof["commitment"]["digest"].as_str().unwrap();
+    let proven = user.works(&[&"proof", &"verify", &file, &"--root", &digest]);
+    let proven: serde_json::Value = serde_json::from_str(&proven).unwrap();
+    assert_eq!(proven["insecure"], serde_json::Value::Bool(true));
+    user.fails(
+        1,
+        "setup",
+        &[&"proof", &"verify", &file, &"--root", &digest, &"--lvmt.setup", &other],
+    );
+
+    // Damaged tables are noticed.
+    let slots = insecure.join("slots");
+    let mut bytes = fs::read(&slots).unwrap();
+    bytes[200] ^= 1;
+    fs::write(&slots, bytes).unwrap();
+    user.fails(2, "damaged", &check);
+}
+
+#[test]
+fn powers_that_are_none_are_refused() {
+    let user = User::new();
+    user.fails(2, "powers of tau are needed", &[&"setup", &"lvmt"]);
+    user.fails(2, "", &[&"setup", &"lvmt", &"--g1", &"x"]);
+    let none = user.dir("none");
+    user.fails(3, "cannot read", &[&"setup", &"lvmt", &"--ptau", &none]);
+    fs::write(&none, vec![7; 4096]).unwrap();
+    user.fails(1, "`ptau`", &[&"setup", &"lvmt", &"--ptau", &none]);
+    user.fails(
+        1,
+        "setup of height 16 needs 65536",
+        &[&"setup", &"lvmt", &"--g1", &none, &"--g2", &none],
+    );
+    user.fails(
+        1,
+        "is not in the group",
+        &[&"setup", &"lvmt", &"--height", &"3", &"--g1", &none, &"--g2", &none],
+    );
+}
+
+/// The published powers, a real chain: the import runs to its end, and its commitment is the same again.
+#[test]
+fn a_chain_is_imported_with_the_published_powers() {
+    let files = ["kzg/g1.point", "kzg/g2.point.powerOf2"].map(fixture);
+    let ([Some(g1), Some(g2)], Some(chain)) = (files, CONDENSE.open()) else { return };
+    let user = User::new();
+    user.works(&[&"setup", &"lvmt", &"--height", &"8", &"--g1", &g1, &"--g2", &g2]);
+    let mut commitments = Vec::new();
+    for name in ["a", "b"] {
+        let report = user.works(&[
+            &"import",
+            &chain.file,
+            &"--chain",
+            &chain.chain,
+            &"--state",
+            &"lvmt",
+            &"--to",
+            &"300",
+            &"--datadir",
+            &user.dir(name),
+            &"--json",
+            &"-",
+        ]);
+        let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+        assert_eq!(report["head"]["number"], 300);
+        commitments.push(report["head"]["commitment"].clone());
+    }
+    assert_eq!(commitments[0], commitments[1]);
+    user.works(&[&"db", &"check", &"--datadir", &user.dir("a")]);
+    let stamp = fs::read_to_string(user.dir("a/polytrie.json")).unwrap();
+    assert!(stamp.contains("ceremony"), "{stamp}");
+}

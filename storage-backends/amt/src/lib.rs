@@ -1,0 +1,37 @@
+//! AMT: a vector commitment whose proofs can be maintained for all positions at once.
+//!
+//! A vector of `2^height` entries, each of six 40-bit version numbers, is one point of BN254's G1: the KZG
+//! commitment to the polynomial that takes the entries as its values on the roots of unity. Counting a version
+//! up by one adds one precomputed point. An entry is opened with one point a level, and any number of openings,
+//! of any number of vectors, is verified with `height + 1` pairings.
+//!
+//! This crate is cryptography only: it knows no keys, no store and no blocks. The README has the algebra.
+
+mod batch;
+mod commit;
+mod fft;
+mod multiply;
+mod opening;
+mod point;
+mod powers;
+mod proof_tree;
+mod setup;
+mod verify;
+mod versions;
+
+pub use ark_bn254::{Fr, G1Affine, G2Affine};
+pub use batch::sum_groups;
+pub use commit::{Entry, commit};
+pub use opening::{Opening, open};
+pub use point::{
+    COMPRESSED_BYTES, POINT_BYTES, compress, decode_point, decompress, encode_point, identity,
+    is_identity,
+};
+pub use powers::{PowersError, PowersOfTau};
+pub use proof_tree::ProofTree;
+pub use setup::{Derivation, Setup, SetupError};
+pub use verify::{Claim, VerifyingKey, verify};
+pub use versions::{SLOT_BITS, SLOTS, VERSION_LIMIT, Versions, is_valid};
+
+/// The tallest vector this crate handles: the polynomial's degree must stay below what ceremonies offer.
+pub const MAX_HEIGHT: u8 = 20;

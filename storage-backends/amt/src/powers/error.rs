@@ -1,0 +1,56 @@
+//! Why powers of tau cannot be used.
+
+use std::{io, path::PathBuf, sync::Arc};
+
+/// Powers of tau cannot be used.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum PowersError {
+    /// A file cannot be read.
+    #[error("cannot read {}: {source}; check the path and its permissions", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The operating system's words.
+        source: Arc<io::Error>,
+    },
+    /// A file has too few powers.
+    #[error("{} holds {found} points, a setup of height {height} needs {needed}; use powers of a larger ceremony", path.display())]
+    TooFew {
+        /// The file.
+        path: PathBuf,
+        /// Points in it.
+        found: u64,
+        /// Points needed.
+        needed: u64,
+        /// The height asked for.
+        height: u8,
+    },
+    /// A file is not of the form expected.
+    #[error("{} is no {expected}: {reason}; use the file as it was published", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// The form expected.
+        expected: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A point of a file is none.
+    #[error("point {index} of {} is not in the group; the file is damaged, or of another curve than BN254", path.display())]
+    Point {
+        /// The file.
+        path: PathBuf,
+        /// Its number, from 0.
+        index: u64,
+    },
+    /// The points are not powers of one number.
+    #[error(
+        "the points are not the powers of one tau: {0}; the files are damaged, or of two different ceremonies"
+    )]
+    Inconsistent(String),
+    /// A height this crate does not handle.
+    #[error(
+        "a setup of height {0} cannot be made; the height must lie between 1 and 20, and 16 is the one of the paper"
+    )]
+    Height(u8),
+}

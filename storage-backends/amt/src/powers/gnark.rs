@@ -1,0 +1,51 @@
+//! Powers as EigenDA publishes them: gnark-compressed points, nothing else in the files.
+
+use super::{PowersError, PowersOfTau, check_height};
+use crate::point::{decompress, decompress_g2};
+use rayon::prelude::*;
+use std::{fs::File, io::Read, path::Path, sync::Arc};
+
+impl PowersOfTau {
+    /// Reads `τ^i·G1` (32 bytes each) from one file and `τ^(2^k)·G2` (64 bytes each) from another, and checks
+    /// them. Points beyond those needed are not read.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be read, holds too little, or the points are not powers of one number.
+    pub fn read_gnark(height: u8, g1: &Path, g2: &Path) -> Result<Self, PowersError> {
+        check_height(height)?;
+        let n = 1usize << height;
+        let bytes = read_points(g1, 32, n as u64, height)?;
+        let g1 = bytes
+            .par_chunks_exact(32)
+            .enumerate()
+            .map(|(index, bytes)| {
+                let point = bytes.try_into().ok().and_then(decompress);
+                point.ok_or_else(|| PowersError::Point { path: g1.into(), index: index as u64 })
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let bytes = read_points(g2, 64, u64::from(height), height)?;
+        let g2 = bytes
+            .chunks_exact(64)
+            .enumerate()
+            .map(|(index, bytes)| {
+                let point = bytes.try_into().ok().and_then(decompress_g2);
+                point.ok_or_else(|| PowersError::Point { path: g2.into(), index: index as u64 })
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        Self { height, g1, g2, tau: None }.check()
+    }
+}
+
+/// The first `needed` points of a file.
+fn read_points(path: &Path, size: u64, needed: u64, height: u8) -> Result<Vec<u8>, PowersError> {
+    let io = |source| PowersError::Io { path: path.into(), source: Arc::new(source) };
+    let file = File::open(path).map_err(io)?;
+    let mut bytes = Vec::new();
+    file.take(size * needed).read_to_end(&mut bytes).map_err(io)?;
+    let found = bytes.len() as u64 / size;
+    if found < needed {
+        return Err(PowersError::TooFew { path: path.into(), found, needed, height });
+    }
+    Ok(bytes)
+}

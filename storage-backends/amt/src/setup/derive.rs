@@ -1,0 +1,176 @@
+//! From powers of tau to tables.
+
+use super::{Setup, table::Table};
+use crate::{
+    PowersOfTau, SLOT_BITS, SLOTS, VerifyingKey,
+    batch::double_all,
+    fft::{Transform, root_of_unity},
+};
+use ark_bn254::{Fr, G1Affine, G1Projective};
+use ark_ec::{PrimeGroup, ScalarMul, scalar_mul::BatchMulPreprocessing};
+use ark_ff::{Field, fields::batch_inversion};
+use rayon::prelude::*;
+
+/// Points doubled by one thread at a time.
+const CHUNK: usize = 1024;
+
+/// How far the derivation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Derivation {
+    /// Transforms and tables done.
+    pub done: u32,
+    /// Of how many.
+    pub total: u32,
+}
+
+impl Setup {
+    /// Derives the tables, those for proofs only if asked for. `progress` is told after each step; the steps
+    /// take about the same time.
+    ///
+    /// From a ceremony this is `height + 1` Fourier transforms of points. Where tau is known the tables are
+    /// multiples of the generator, and done in a moment; they are the same.
+    pub fn derive(
+        powers: &PowersOfTau,
+        proofs: bool,
+        progress: &mut dyn FnMut(Derivation),
+    ) -> Self {
+        let height = powers.height();
+        let total = if proofs { u32::from(height) + 2 } else { 2 };
+        let mut done = 0;
+        let mut step = || {
+            done += 1;
+            progress(Derivation { done, total });
+        };
+        let mut quotients = Vec::new();
+        let basis = match powers.tau() {
+            Some(tau) => {
+                let known = KnownTau::new(height, tau);
+                for depth in 1..=height {
+                    if proofs {
+                        quotients.extend(known.quotients(depth));
+                        step();
+                    }
+                }
+                known.basis()
+            }
+            None => {
+                let mut transform = Transform::new(height, powers.g1());
+                for _ in 0..height {
+                    if proofs {
+                        quotients.extend(transform.quotients());
+                        step();
+                    }
+                    transform.advance();
+                }
+                transform.basis()
+            }
+        };
+        step();
+        let slots = slot_table(basis);
+        step();
+        Self {
+            key: VerifyingKey::new(powers),
+            slots: Table::Owned(slots),
+            quotients: proofs.then_some(Table::Owned(quotients)),
+        }
+    }
+}
+
+/// The basis for all slots: forty doublings from one to the next.
+fn slot_table(basis: Vec<G1Affine>) -> Vec<G1Affine> {
+    let mut table = Vec::with_capacity(SLOTS * basis.len());
+    let mut slot = basis;
+    for n in 0..SLOTS {
+        if n > 0 {
+            slot.par_chunks_mut(CHUNK).for_each(|chunk| {
+                for _ in 0..SLOT_BITS {
+                    double_all(chunk);
+                }
+            });
+        }
+        table.extend_from_slice(&slot);
+    }
+    table
+}
+
+/// The tables of a tau that is known: fields only, and one multiple of the generator an entry.
+struct KnownTau {
+    height: u8,
+    tau: Fr,
+    /// The Lagrange polynomials at tau.
+    lagrange: Vec<Fr>,
+    generator: BatchMulPreprocessing<G1Projective>,
+}
+
+impl KnownTau {
+    fn new(height: u8, tau: Fr) -> Self {
+        let n = 1u64 << height;
+        let w = root_of_unity(height);
+        let mut roots = Vec::with_capacity(1 << height);
+        let mut root = Fr::ONE;
+        for _ in 0..n {
+            roots.push(root);
+            root *= w;
+        }
+        let mut lagrange: Vec<Fr> = roots.iter().map(|root| (tau - root) * Fr::from(n)).collect();
+        batch_inversion(&mut lagrange);
+        let numerator = tau.pow([n]) - Fr::ONE;
+        for (value, root) in lagrange.iter_mut().zip(&roots) {
+            *value *= numerator * root;
+        }
+        let generator = BatchMulPreprocessing::new(G1Projective::generator(), lagrange.len());
+        Self { height, tau, lagrange, generator }
+    }
+
+    fn basis(&self) -> Vec<G1Affine> {
+        self.multiples(&self.lagrange)
+    }
+
+    fn quotients(&self, depth: u8) -> Vec<G1Affine> {
+        let m = 1u64 << (self.height - depth);
+        let (power, step) = (self.tau.pow([m]), root_of_unity(self.height).pow([m]));
+        let mut root = Fr::ONE;
+        let mut scalars: Vec<Fr> = Vec::with_capacity(self.lagrange.len());
+        for _ in &self.lagrange {
+            scalars.push(power + root);
+            root *= step;
+        }
+        batch_inversion(&mut scalars);
+        for (scalar, lagrange) in scalars.iter_mut().zip(&self.lagrange) {
+            *scalar *= lagrange;
+        }
+        self.multiples(&scalars)
+    }
+
+    fn multiples(&self, scalars: &[Fr]) -> Vec<G1Affine> {
+        let chunk =
+            |chunk: &[Fr]| G1Projective::batch_mul_with_preprocessing(&self.generator, chunk);
+        scalars.par_chunks(CHUNK).flat_map_iter(chunk).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_known_tau_gives_the_same_tables() {
+        let known = PowersOfTau::insecure_dev(5, "derive").unwrap_or_else(|e| panic!("{e}"));
+        let mut unknown = known.clone();
+        unknown.forget();
+        let mut steps = Vec::new();
+        let fast = Setup::derive(&known, true, &mut |step| steps.push(step));
+        let slow = Setup::derive(&unknown, true, &mut |_| {});
+        assert_eq!(steps.len(), 7);
+        assert_eq!(steps.last(), Some(&Derivation { done: 7, total: 7 }));
+        for index in 0..32 {
+            for slot in 0..SLOTS {
+                assert_eq!(fast.point(slot, index), slow.point(slot, index));
+            }
+            for depth in 1..=5 {
+                assert_eq!(fast.quotient(depth, index), slow.quotient(depth, index));
+            }
+        }
+        assert_ne!(fast.id(), slow.id(), "an insecure setup has another name");
+    }
+}

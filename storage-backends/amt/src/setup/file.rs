@@ -1,0 +1,227 @@
+//! The setup as files in a directory.
+//!
+//! ```text
+//! verifying-key   header ‖ the verifying key ‖ checksum              1.2 kB
+//! slots           header ‖ 6 · 2^height points ‖ checksum            24 MiB at height 16
+//! quotients       header ‖ height · 2^height points ‖ checksum       64 MiB; only where proofs are wanted
+//!
+//! header          "polytrie amt 1\n\0" ‖ file (0, 1 or 2) ‖ height ‖ 14 zeros ‖ the setup's id        64 bytes
+//! checksum        SHA-256 of all before it
+//! ```
+//!
+//! A file is written under another name, synced and renamed, and never changed afterwards.
+
+use super::{
+    Setup, SetupError,
+    table::{ROW, Table, encode_row},
+};
+use crate::{SLOTS, VerifyingKey};
+use alloy_primitives::B256;
+use memmap2::Mmap;
+use sha2::{Digest, Sha256};
+use std::{
+    fs::{self, File},
+    io::{self, BufWriter, Write},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+const MAGIC: &[u8; 16] = b"polytrie amt 1\n\0";
+const HEADER: usize = 64;
+const CHECKSUM: usize = 32;
+
+/// The files of a setup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Key,
+    Slots,
+    Quotients,
+}
+
+impl Part {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Key => "verifying-key",
+            Self::Slots => "slots",
+            Self::Quotients => "quotients",
+        }
+    }
+
+    fn path(self, dir: &Path) -> PathBuf {
+        dir.join(self.name())
+    }
+
+    fn header(self, key: &VerifyingKey) -> [u8; HEADER] {
+        let mut header = [0; HEADER];
+        header[..16].copy_from_slice(MAGIC);
+        header[16] = match self {
+            Self::Key => 0,
+            Self::Slots => 1,
+            Self::Quotients => 2,
+        };
+        header[17] = key.height();
+        header[32..].copy_from_slice(key.id().as_slice());
+        header
+    }
+}
+
+impl Setup {
+    /// Writes the setup into a directory, which is made if it is not there. What another setup left there is
+    /// replaced.
+    ///
+    /// # Errors
+    ///
+    /// [`SetupError::Io`].
+    pub fn write(&self, dir: &Path) -> Result<(), SetupError> {
+        let io = |source| SetupError::Io {
+            action: "make",
+            path: dir.to_owned(),
+            source: Arc::new(source),
+        };
+        fs::create_dir_all(dir).map_err(io)?;
+        // The key comes last, and an old one goes first: without a key there is no setup.
+        for part in [Part::Key, Part::Slots, Part::Quotients] {
+            match fs::remove_file(part.path(dir)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
+                _ => {}
+            }
+        }
+        if let Some(quotients) = &self.quotients {
+            self.write_part(dir, Part::Quotients, &mut rows(quotients))?;
+        }
+        self.write_part(dir, Part::Slots, &mut rows(&self.slots))?;
+        self.write_part(dir, Part::Key, &mut std::iter::once(self.key.encode()))
+    }
+
+    fn write_part<B: AsRef<[u8]>>(
+        &self,
+        dir: &Path,
+        part: Part,
+        content: &mut dyn Iterator<Item = B>,
+    ) -> Result<(), SetupError> {
+        let path = part.path(dir);
+        let temporary = dir.join(format!("{}.tmp", part.name()));
+        let write = || -> io::Result<()> {
+            let mut file = BufWriter::with_capacity(1 << 20, File::create(&temporary)?);
+            let mut hasher = Sha256::new();
+            let header = part.header(&self.key);
+            file.write_all(&header)?;
+            hasher.update(header);
+            for bytes in content {
+                file.write_all(bytes.as_ref())?;
+                hasher.update(bytes.as_ref());
+            }
+            file.write_all(&hasher.finalize())?;
+            file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+            fs::rename(&temporary, &path)
+        };
+        write().map_err(|source| SetupError::Io {
+            action: "write",
+            path: path.clone(),
+            source: Arc::new(source),
+        })
+    }
+
+    /// Opens the setup in a directory: every file is checked against its checksum and then mapped, not read
+    /// into memory.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or a file is missing, damaged or of another setup.
+    pub fn open(dir: &Path, proofs: bool) -> Result<Self, SetupError> {
+        let key = VerifyingKey::open(dir)?;
+        let n = 1usize << key.height();
+        let slots = map(dir, Part::Slots, &key)?.ok_or_else(|| SetupError::Damaged {
+            path: dir.to_owned(),
+            reason: "the file `slots` is missing".into(),
+        })?;
+        let quotients = if proofs {
+            let missing = || SetupError::NoProofs { dir: dir.to_owned() };
+            Some(map(dir, Part::Quotients, &key)?.ok_or_else(missing)?)
+        } else {
+            None
+        };
+        check_length(dir, Part::Slots, &slots, SLOTS * n)?;
+        if let Some(quotients) = &quotients {
+            check_length(dir, Part::Quotients, quotients, usize::from(key.height()) * n)?;
+        }
+        Ok(Self { key, slots, quotients })
+    }
+}
+
+impl VerifyingKey {
+    /// Reads the verifying key of the setup in a directory.
+    ///
+    /// # Errors
+    ///
+    /// If there is none, or it is damaged.
+    pub fn open(dir: &Path) -> Result<Self, SetupError> {
+        let path = Part::Key.path(dir);
+        let Some(file) = read(&path)? else {
+            return Err(SetupError::Missing { dir: dir.to_owned() });
+        };
+        let damaged =
+            |reason: &str| SetupError::Damaged { path: path.clone(), reason: reason.to_owned() };
+        let key = Self::decode(&file[HEADER..file.len() - CHECKSUM])
+            .ok_or_else(|| damaged("it holds no verifying key"))?;
+        if file[..HEADER] != Part::Key.header(&key) {
+            return Err(damaged("its header is that of another file"));
+        }
+        Ok(key)
+    }
+}
+
+fn rows(table: &Table) -> impl Iterator<Item = [u8; ROW]> {
+    (0..table.len()).map(|at| encode_row(&table.get(at)))
+}
+
+/// A table from its file; `None` if that is not there.
+fn map(dir: &Path, part: Part, key: &VerifyingKey) -> Result<Option<Table>, SetupError> {
+    let path = part.path(dir);
+    let Some(file) = read(&path)? else { return Ok(None) };
+    if file[..HEADER] != part.header(key) {
+        let found = B256::from_slice(&file[32..HEADER]);
+        if found == key.id() {
+            return Err(SetupError::Damaged { path, reason: "it is another file".into() });
+        }
+        return Err(SetupError::Mixed { path, found, expected: key.id() });
+    }
+    let range = HEADER..file.len() - CHECKSUM;
+    Ok(Some(Table::Mapped(file, range)))
+}
+
+fn check_length(dir: &Path, part: Part, table: &Table, rows: usize) -> Result<(), SetupError> {
+    if table.len() == rows {
+        return Ok(());
+    }
+    let reason = format!("it holds {} points, expected {rows}", table.len());
+    Err(SetupError::Damaged { path: part.path(dir), reason })
+}
+
+/// Maps a file whose checksum is right; `None` if it is not there.
+fn read(path: &Path) -> Result<Option<Mmap>, SetupError> {
+    let io =
+        |source| SetupError::Io { action: "read", path: path.to_owned(), source: Arc::new(source) };
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(io(error)),
+    };
+    let damaged = |reason: &str| {
+        Err(SetupError::Damaged { path: path.to_owned(), reason: reason.to_owned() })
+    };
+    if file.metadata().map_err(io)?.len() < (HEADER + CHECKSUM) as u64 {
+        return damaged("it is too short");
+    }
+    // SAFETY: the file is only ever replaced by renaming another one over it, never written to or shortened in
+    // place, so what is mapped does not change.
+    let map = unsafe { Mmap::map(&file) }.map_err(io)?;
+    let (content, checksum) = map.split_at(map.len() - CHECKSUM);
+    if content[..16] != *MAGIC {
+        return damaged("it does not begin as a file of a setup does");
+    }
+    if Sha256::digest(content)[..] != *checksum {
+        return damaged("its checksum is wrong");
+    }
+    Ok(Some(map))
+}

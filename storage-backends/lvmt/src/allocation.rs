@@ -1,0 +1,131 @@
+//! Which slot of which entry a new key gets.
+//!
+//! From level 1 on down (the root tree holds no keys), the first entry on the key's path that has a slot left;
+//! its slots are given in order, and none is ever taken back. So the place of a key follows from the blocks
+//! alone, and whoever knows that an entry has a slot left knows that no key below it lies deeper.
+
+use crate::{
+    ENTRIES,
+    key::{Key, SHORT},
+    path::{MAX_LEVEL, RowKey, entry_row_key},
+    record::Place,
+};
+use alloy_primitives::{B256, map::HashMap};
+use polytrie_amt::SLOTS;
+use polytrie_kv::Read;
+use polytrie_state::StateError;
+use rayon::prelude::*;
+
+/// Slots of an entry that keys can have.
+pub(crate) const KEY_SLOTS: usize = SLOTS - 1;
+
+/// Fewer new keys than this are not worth a second thread.
+const PARALLEL: usize = 256;
+
+/// The entries that a block gives slots of.
+pub(crate) struct Allocator<'a> {
+    store: &'a dyn Read,
+    height: u8,
+    entries: HashMap<RowKey, EntryRow>,
+}
+
+/// An entry's row, before the block and now.
+#[derive(Debug)]
+pub(crate) struct EntryRow {
+    pub(crate) before: Option<Vec<u8>>,
+    pub(crate) now: Vec<u8>,
+    used: usize,
+}
+
+impl<'a> Allocator<'a> {
+    /// Reads the entries of level 1 of all new keys ahead, on all threads.
+    pub(crate) fn new(
+        store: &'a dyn Read,
+        height: u8,
+        new_keys: &[B256],
+    ) -> Result<Self, StateError> {
+        let read = |position: &B256| {
+            let key = entry_row_key(height, 1, position);
+            Ok::<_, StateError>((key.clone(), read_entry(store, &key)?))
+        };
+        let rows: Vec<_> = if new_keys.len() < PARALLEL {
+            new_keys.iter().map(read).collect::<Result<_, _>>()?
+        } else {
+            new_keys.par_iter().map(read).collect::<Result<_, _>>()?
+        };
+        Ok(Self { store, height, entries: rows.into_iter().collect() })
+    }
+
+    /// Gives a new key its place.
+    pub(crate) fn place(&mut self, key: &Key, position: &B256) -> Result<Place, StateError> {
+        for level in 1..=MAX_LEVEL {
+            let row = entry_row_key(self.height, level, position);
+            if !self.entries.contains_key(&row) {
+                self.entries.insert(row.clone(), read_entry(self.store, &row)?);
+            }
+            if let Some(entry) = self.entries.get_mut(&row).filter(|e| e.used < KEY_SLOTS) {
+                entry.used += 1;
+                key.write_reference(&mut entry.now);
+                // At most 5.
+                return Ok(Place { level, slot: entry.used as u8 });
+            }
+        }
+        Err(StateError::Unsupported {
+            layer: crate::LvmtLayer::NAME,
+            reason: format!("has no place left for a key on {MAX_LEVEL} levels"),
+        })
+    }
+
+    /// The entries that changed, sorted by their key.
+    pub(crate) fn into_changed(self) -> Vec<(RowKey, EntryRow)> {
+        let changed = |(_, entry): &(RowKey, EntryRow)| {
+            entry.before.as_ref().map_or(0, Vec::len) != entry.now.len()
+        };
+        let mut rows: Vec<_> = self.entries.into_iter().filter(changed).collect();
+        rows.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        rows
+    }
+}
+
+fn read_entry(store: &dyn Read, key: &RowKey) -> Result<EntryRow, StateError> {
+    let before = store.get(ENTRIES, key)?;
+    let now = before.clone().unwrap_or_default();
+    let used = references(&now)?.len();
+    Ok(EntryRow { before, now, used })
+}
+
+/// A key, as far as an entry's row names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reference<'a> {
+    Account(&'a [u8]),
+    Slot { account: &'a [u8], incarnation: u32, slot: &'a [u8] },
+}
+
+/// The keys an entry's row names, in the order of their slots.
+pub(crate) fn references(row: &[u8]) -> Result<Vec<Reference<'_>>, StateError> {
+    let parse = || {
+        let mut rest = row;
+        let mut found = Vec::new();
+        while let Some((kind, after)) = rest.split_first() {
+            let (account, after) = after.split_at_checked(SHORT)?;
+            rest = match kind {
+                0 => {
+                    found.push(Reference::Account(account));
+                    after
+                }
+                1 => {
+                    let (incarnation, after) = after.split_first_chunk::<4>()?;
+                    let (slot, after) = after.split_at_checked(SHORT)?;
+                    let incarnation = u32::from_be_bytes(*incarnation);
+                    found.push(Reference::Slot { account, incarnation, slot });
+                    after
+                }
+                _ => return None,
+            };
+        }
+        (found.len() <= KEY_SLOTS).then_some(found)
+    };
+    parse().ok_or_else(|| {
+        StateError::Corrupt(format!("a row of {} bytes names no keys of an entry", row.len()))
+    })
+}

@@ -1,0 +1,302 @@
+//! Looking for damage.
+//!
+//! Every byte of every row is bound by another one: records and trees by the hash of their tuple, tuples by the
+//! history, the history by itself and the head row, entries by the records, and the commitments of all trees
+//! are computed again from the versions.
+
+use crate::{
+    ACCOUNTS, ENTRIES, EPOCHS, HISTORY, LEAVES, SLOTS, TREES,
+    account::AccountState,
+    allocation::references,
+    history::{History, read_node},
+    key::Key,
+    log::{Chunk, Epoch},
+    merkle::{IN_HISTORY, node},
+    path::{Path, entry_index, entry_row_key},
+    prove::leaf_at,
+    record::{Record, read_slot_value},
+    trees::{Head, Tree},
+};
+use alloy_primitives::{B256, hex, keccak256};
+use polytrie_amt::{Entry, G1Affine, SLOTS as AMT_SLOTS, Setup, Versions, commit, sum_groups};
+use polytrie_kv::{KeyRange, Read, Table};
+use polytrie_state::{CODE_TABLE, CheckReport, StateError, scan};
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::ControlFlow,
+};
+
+/// Accounts between two calls of `progress`.
+const PROGRESS_EVERY: u64 = 1024;
+
+/// Versions gathered before they are turned into points.
+const GATHERED: usize = 1 << 18;
+
+pub(crate) fn check(
+    store: &dyn Read,
+    setup: &Setup,
+    head: &Head,
+    progress: &mut dyn FnMut(u64),
+) -> Result<CheckReport, StateError> {
+    let mut scrub = Scrub {
+        store,
+        setup,
+        report: CheckReport::default(),
+        sums: Sums::default(),
+        leaves: None,
+        named: 0,
+    };
+    match scrub.run(head.history.size(), progress) {
+        // What does not decode is a problem as well, and ends the search.
+        Err(StateError::Corrupt(problem)) => scrub.report.problem(problem),
+        other => other?,
+    }
+    Ok(scrub.report)
+}
+
+struct Scrub<'a> {
+    store: &'a dyn Read,
+    setup: &'a Setup,
+    report: CheckReport,
+    sums: Sums,
+    /// The chunk of tuples read last.
+    leaves: Option<((u64, u32), Chunk)>,
+    /// Records whose slot is the one their entry names.
+    named: u64,
+}
+
+impl Scrub<'_> {
+    fn run(&mut self, epochs: u64, progress: &mut dyn FnMut(u64)) -> Result<(), StateError> {
+        self.codes()?;
+        self.history(epochs)?;
+        self.accounts(progress)?;
+        self.slots()?;
+        self.entries()?;
+        self.trees()
+    }
+
+    fn codes(&mut self) -> Result<(), StateError> {
+        scan(self.store, CODE_TABLE, KeyRange::ALL, |key, code| {
+            let found = keccak256(code);
+            if key != found.as_slice() {
+                let expected = hex::encode_prefixed(key);
+                self.report.problem(format!("the code kept under {expected} has the hash {found}"));
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+
+    /// Tuples lead to epochs, epochs to the root; and there are no rows beyond.
+    fn history(&mut self, size: u64) -> Result<(), StateError> {
+        for number in 0..size {
+            let epoch = Epoch::read(self.store, number)?;
+            if read_node(self.store, 0, number)? != epoch.root() {
+                self.report.problem(format!("epoch {number} is not the one in the history"));
+            }
+            for (chunk, root) in epoch.chunks.iter().enumerate() {
+                let len = epoch.chunk_len(chunk);
+                let found = Chunk::read(self.store, number, chunk as u32, len)?.root();
+                if found != Some(*root) {
+                    self.report.problem(format!(
+                        "chunk {chunk} of epoch {number} does not lead to its root"
+                    ));
+                }
+            }
+            self.report.nodes += epoch.chunks.len() as u64;
+        }
+        let mut level = 0;
+        while size >> (level + 1) > 0 {
+            for index in 0..size >> (level + 1) {
+                let [left, right] = [0, 1].map(|n| read_node(self.store, level, 2 * index + n));
+                let expected = node(IN_HISTORY, &left?, &right?);
+                if read_node(self.store, level + 1, index)? != expected {
+                    self.report.problem(format!(
+                        "node {index} of level {} of the history is not the hash of those below",
+                        level + 1
+                    ));
+                }
+            }
+            level += 1;
+        }
+        History::load(self.store, size)?;
+        let nodes: u64 = (0..u64::BITS).map(|level| size >> level).sum();
+        self.count(HISTORY, nodes)?;
+        self.count(EPOCHS, size)?;
+        self.count(LEAVES, self.report.nodes)
+    }
+
+    /// No row too many.
+    fn count(&mut self, table: Table, expected: u64) -> Result<(), StateError> {
+        let mut found = 0u64;
+        scan(self.store, table, KeyRange::ALL, |_, _| {
+            found += 1;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        if found != expected {
+            let name = table.name;
+            self.report.problem(format!("{name} holds {found} rows, expected {expected}"));
+        }
+        Ok(())
+    }
+
+    fn accounts(&mut self, progress: &mut dyn FnMut(u64)) -> Result<(), StateError> {
+        let store = self.store;
+        let mut code = Vec::new();
+        scan(store, ACCOUNTS, KeyRange::ALL, |key, row| {
+            let (key, record) = (Key::from_row(ACCOUNTS, key)?, Record::read(row)?);
+            self.record(&key, &record)?;
+            let Some(account) = AccountState::read(&record.value)?.account else {
+                return Ok(ControlFlow::Continue(()));
+            };
+            self.report.accounts += 1;
+            if self.report.accounts.is_multiple_of(PROGRESS_EVERY) {
+                progress(self.report.accounts);
+            }
+            code.clear();
+            let code_hash = account.code_hash;
+            if account.has_code() && !store.get_into(CODE_TABLE, code_hash.as_slice(), &mut code)? {
+                self.report
+                    .problem(format!("{key:?} has the code {code_hash}, which is not there"));
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        progress(self.report.accounts);
+        Ok(())
+    }
+
+    fn slots(&mut self) -> Result<(), StateError> {
+        let store = self.store;
+        let mut owner: Option<(B256, AccountState)> = None;
+        let mut buffer = Vec::new();
+        scan(store, SLOTS, KeyRange::ALL, |key, row| {
+            let (key, record) = (Key::from_row(SLOTS, key)?, Record::read(row)?);
+            self.record(&key, &record)?;
+            let Key::Slot { account, incarnation, .. } = key else {
+                return Ok(ControlFlow::Continue(()));
+            };
+            if owner.is_none_or(|(known, _)| known != account) {
+                let key = Key::Account(account);
+                let record = crate::read::read_record(store, &key, &mut buffer)?;
+                owner = Some((account, crate::read::state_of(record.as_ref())?));
+            }
+            let state = owner.map_or_else(AccountState::default, |(_, state)| state);
+            if incarnation > state.incarnation {
+                self.report.problem(format!("{key:?} is of an incarnation that has not begun"));
+            }
+            if incarnation == state.incarnation && !read_slot_value(&record.value)?.is_zero() {
+                self.report.slots += 1;
+                if state.account.is_none() {
+                    self.report.problem(format!("{key:?} has a value, and no account"));
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+
+    /// A record is what its tuple says, and has the slot that its entry gives it.
+    fn record(&mut self, key: &Key, record: &Record) -> Result<(), StateError> {
+        let height = self.setup.height();
+        let position = key.position();
+        if leaf_at(self.store, &record.at, &mut self.leaves)? != Some(record.leaf(&position)) {
+            self.report.problem(format!("{key:?} is not what its tuple says"));
+        }
+        let level = record.place.level;
+        let row = self.store.get(ENTRIES, &entry_row_key(height, level, &position))?;
+        let row = row.unwrap_or_default();
+        let mut own = Vec::new();
+        key.write_reference(&mut own);
+        let named = references(&row)?.into_iter().nth(usize::from(record.place.slot) - 1);
+        if named == references(&own)?.into_iter().next() {
+            self.named += 1;
+        } else {
+            self.report.problem(format!("{key:?} has a slot that its entry does not give it"));
+        }
+        let path = Path::of(height, level, &position);
+        let index = entry_index(height, level, &position);
+        self.sums.add(self.setup, path, index, usize::from(record.place.slot), record.version);
+        Ok(())
+    }
+
+    /// Entries name as many keys as there are.
+    fn entries(&mut self) -> Result<(), StateError> {
+        let mut named = 0;
+        scan(self.store, ENTRIES, KeyRange::ALL, |key, row| {
+            Path::from_row_key(self.setup.height(), key)?;
+            named += references(row)?.len() as u64;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        if named != self.named {
+            let expected = self.named;
+            self.report.problem(format!("the entries name {named} keys, expected {expected}"));
+        }
+        Ok(())
+    }
+
+    /// Trees are what their tuples say, and what the versions amount to.
+    fn trees(&mut self) -> Result<(), StateError> {
+        let height = self.setup.height();
+        let mut found: Vec<(Path, G1Affine)> = Vec::new();
+        scan(self.store, TREES, KeyRange::ALL, |key, row| {
+            let path = Path::from_row_key(height, key)?;
+            let tree = Tree::read(&path, row)?;
+            found.push((path, tree.commitment));
+            self.report.nodes += 1;
+            if path == Path::ROOT {
+                return Ok(ControlFlow::Continue(()));
+            }
+            if leaf_at(self.store, &tree.at, &mut self.leaves)? != Some(tree.leaf(&path)) {
+                self.report.problem(format!("{path:?} is not what its tuple says"));
+            }
+            let above = Path::of(height, path.level - 1, &path.prefix);
+            let index = entry_index(height, above.level, &path.prefix);
+            self.sums.add(self.setup, above, index, 0, tree.version);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let mut expected = std::mem::take(&mut self.sums).finish(self.setup);
+        for (path, commitment) in found {
+            if expected.remove(&path) != Some(commitment) {
+                self.report.problem(format!("{path:?} does not commit to the versions below it"));
+            }
+        }
+        if let Some(path) = expected.into_keys().min() {
+            self.report.problem(format!("{path:?} is missing"));
+        }
+        Ok(())
+    }
+}
+
+/// Commitments computed from versions, in portions.
+#[derive(Default)]
+struct Sums {
+    gathered: BTreeMap<Path, BTreeMap<u32, Versions>>,
+    count: usize,
+    commitments: HashMap<Path, G1Affine>,
+}
+
+impl Sums {
+    fn add(&mut self, setup: &Setup, path: Path, index: u32, slot: usize, version: u64) {
+        let entry = self.gathered.entry(path).or_default().entry(index).or_insert([0; AMT_SLOTS]);
+        // A slot comes twice only where rows are damaged; then the sum is wrong, as it should be.
+        entry[slot] = entry[slot].wrapping_add(version);
+        self.count += 1;
+        if self.count >= GATHERED {
+            self.settle(setup);
+        }
+    }
+
+    fn settle(&mut self, setup: &Setup) {
+        self.count = 0;
+        for (path, entries) in std::mem::take(&mut self.gathered) {
+            let entries: Vec<Entry> =
+                entries.into_iter().map(|(index, versions)| Entry { index, versions }).collect();
+            let part = commit(setup, &entries);
+            let sum = self.commitments.entry(path).or_insert(polytrie_amt::identity());
+            *sum = sum_groups(vec![*sum, part], &[2])[0];
+        }
+    }
+
+    fn finish(mut self, setup: &Setup) -> HashMap<Path, G1Affine> {
+        self.settle(setup);
+        self.commitments
+    }
+}

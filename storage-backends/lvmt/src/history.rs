@@ -1,0 +1,152 @@
+//! The tree over all epochs: one leaf an epoch, only ever appended to.
+//!
+//! Every complete subtree is stored once, when it is complete, and never changes: a Merkle mountain range. The
+//! root folds the mountains from the right, which is the same root as pairing level by level; so the proofs of
+//! `merkle.rs` serve here too, and one made for an older root is extended by nodes further up.
+
+use crate::{
+    HISTORY, META,
+    merkle::{IN_HISTORY, node},
+    record::Position,
+};
+use alloy_primitives::{B256, keccak256};
+use polytrie_kv::Read;
+use polytrie_state::StateError;
+
+/// What is needed to append: the size and the roots of the mountains, the largest first.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct History {
+    size: u64,
+    peaks: Vec<B256>,
+}
+
+/// The key of a node's row.
+pub(crate) fn node_key(level: u32, index: u64) -> [u8; 9] {
+    let mut key = [0; 9];
+    // A tree of 2^64 leaves has 64 levels.
+    key[0] = level as u8;
+    key[1..].copy_from_slice(&index.to_be_bytes());
+    key
+}
+
+impl History {
+    /// Number of epochs.
+    pub(crate) const fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The history of `size` epochs, from its rows.
+    pub(crate) fn load(store: &dyn Read, size: u64) -> Result<Self, StateError> {
+        let mut peaks = Vec::new();
+        let mut start = 0;
+        for level in (0..u64::BITS).rev().filter(|level| size >> level & 1 == 1) {
+            peaks.push(read_node(store, level, start >> level)?);
+            start += 1 << level;
+        }
+        Ok(Self { size, peaks })
+    }
+
+    /// Appends an epoch; returns the nodes that are complete now: level, index, hash.
+    pub(crate) fn append(&mut self, leaf: B256) -> Vec<(u32, u64, B256)> {
+        let mut complete = vec![(0, self.size, leaf)];
+        let mut hash = leaf;
+        let mut level = 0;
+        while self.size >> level & 1 == 1 {
+            let left = self.peaks.pop().unwrap_or_default();
+            hash = node(IN_HISTORY, &left, &hash);
+            level += 1;
+            complete.push((level, self.size >> level, hash));
+        }
+        self.peaks.push(hash);
+        self.size += 1;
+        complete
+    }
+
+    /// The root; zero where there is no epoch.
+    pub(crate) fn root(&self) -> B256 {
+        let mut peaks = self.peaks.iter().rev();
+        let Some(last) = peaks.next() else { return B256::ZERO };
+        peaks.fold(*last, |right, left| node(IN_HISTORY, left, &right))
+    }
+
+    /// A node of the tree of this size, complete or on its right edge.
+    pub(crate) fn node(
+        &self,
+        store: &dyn Read,
+        level: u32,
+        index: u64,
+    ) -> Result<B256, StateError> {
+        if (index + 1) << level <= self.size {
+            return read_node(store, level, index);
+        }
+        let left = self.node(store, level - 1, 2 * index)?;
+        if (2 * index + 1) << (level - 1) >= self.size {
+            return Ok(left);
+        }
+        let right = self.node(store, level - 1, 2 * index + 1)?;
+        Ok(node(IN_HISTORY, &left, &right))
+    }
+}
+
+/// A complete node's row.
+pub(crate) fn read_node(store: &dyn Read, level: u32, index: u64) -> Result<B256, StateError> {
+    let row = store.get(HISTORY, &node_key(level, index))?;
+    row.and_then(|row| B256::try_from(&row[..]).ok()).ok_or_else(|| {
+        StateError::Corrupt(format!("node {index} of level {level} of the history is missing"))
+    })
+}
+
+/// The row about everything: the setup's name, the number of epochs, and eight bytes of the hash of both, so
+/// that damage is not taken for another setup.
+pub(crate) fn meta_row(setup: &B256, epochs: u64) -> Vec<u8> {
+    let mut row = [setup.as_slice(), &epochs.to_be_bytes()].concat();
+    let checksum = keccak256(&row);
+    row.extend_from_slice(&checksum[..8]);
+    row
+}
+
+/// Reads [`meta_row`]'s bytes.
+pub(crate) fn parse_meta(row: &[u8]) -> Option<(B256, u64)> {
+    let (setup, rest) = row.split_first_chunk::<32>()?;
+    let (epochs, _) = rest.split_first_chunk::<8>()?;
+    let (setup, epochs) = (B256::from(*setup), u64::from_be_bytes(*epochs));
+    (epochs <= Position::MAX_EPOCHS && meta_row(&setup, epochs) == row).then_some((setup, epochs))
+}
+
+/// Reads [`meta_row`]; `None` in an empty store.
+pub(crate) fn read_meta(store: &dyn Read) -> Result<Option<(B256, u64)>, StateError> {
+    let Some(row) = store.get(META, &[])? else { return Ok(None) };
+    let damaged = || StateError::Corrupt("the row about the whole state is damaged".into());
+    parse_meta(&row).map(Some).ok_or_else(damaged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::merkle::{self, parents};
+
+    #[test]
+    fn the_folded_mountains_are_the_tree() {
+        let mut history = History::default();
+        assert_eq!(history.root(), B256::ZERO);
+        let mut leaves = Vec::new();
+        let mut stored = std::collections::BTreeMap::new();
+        for n in 0..70u64 {
+            let leaf = keccak256(n.to_be_bytes());
+            leaves.push(leaf);
+            for (level, index, hash) in history.append(leaf) {
+                assert_eq!(stored.insert((level, index), hash), None, "a node changed");
+            }
+            assert_eq!(history.root(), merkle::root(IN_HISTORY, &leaves));
+        }
+        let mut level = leaves;
+        for n in 0..6 {
+            for (index, hash) in level.iter().enumerate() {
+                if (index as u64 + 1) << n <= 70 {
+                    assert_eq!(stored.get(&(n, index as u64)), Some(hash));
+                }
+            }
+            level = parents(IN_HISTORY, &level);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! `--state lvmt`: the multi-layer versioned multipoint trie.
+//!
+//! What is authenticated of a key is not its value but how often it was written. These version numbers are
+//! entries of vector commitments (AMT over BN254), which change by adding one precomputed point; the values
+//! stand, with their versions, in Merkle trees of one block each that never change again. The README of this
+//! crate draws the data on disk and defines the commitment to the byte.
+//!
+//! - `key.rs`, `path.rs`: where a key lies; `record.rs`, `account.rs`: what is kept of it,
+//! - `allocation.rs`: which slot of which entry a new key gets,
+//! - `trees.rs`: the commitments; `merkle.rs`, `log.rs`, `history.rs`: the tuples of each block, and of all,
+//! - `commit.rs`: one block; `undo.rs`: and back,
+//! - `prove/`: proofs; `verify/`: checking them without a layer,
+//! - `collect.rs`: forgetting tuples nobody will ask for; `check.rs`: looking for damage.
+
+mod account;
+mod allocation;
+mod check;
+mod collect;
+mod commit;
+mod commitment;
+mod history;
+mod key;
+mod layer;
+mod load;
+mod log;
+mod merkle;
+mod path;
+mod prove;
+mod read;
+mod record;
+mod session;
+mod trees;
+mod undo;
+mod verify;
+mod witness;
+
+pub use collect::Collected;
+pub use layer::{LvmtLayer, LvmtOptions, Proofs, stored_setup};
+pub use verify::{Proven, verify};
+
+use polytrie_kv::Table;
+
+#[cfg(test)]
+mod tests;
+
+/// `keccak256(address)` → record of an account.
+pub(crate) const ACCOUNTS: Table = Table::new(80, "LvmtAccounts", 32);
+/// `keccak256(address) ‖ incarnation ‖ keccak256(slot)` → record of a slot.
+pub(crate) const SLOTS: Table = Table::new(81, "LvmtSlots", 68);
+/// Entry of a tree → the keys that have its slots, in order.
+pub(crate) const ENTRIES: Table = Table::new(82, "LvmtEntries", 33);
+/// Tree → version, position of its tuple, commitment.
+pub(crate) const TREES: Table = Table::new(83, "LvmtTrees", 33);
+/// Epoch and chunk → hashes of tuples.
+pub(crate) const LEAVES: Table = Table::new(84, "LvmtLeaves", 12);
+/// Epoch → number of tuples, roots of the chunks.
+pub(crate) const EPOCHS: Table = Table::new(85, "LvmtEpochs", 8);
+/// Level and index → node of the tree over all epochs.
+pub(crate) const HISTORY: Table = Table::new(86, "LvmtHistory", 9);
+/// Nothing → setup, number of epochs.
+pub(crate) const META: Table = Table::new(87, "LvmtMeta", 0);

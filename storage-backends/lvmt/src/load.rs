@@ -1,0 +1,107 @@
+//! Filling an empty layer from sorted accounts.
+
+use crate::{
+    ACCOUNTS, ENTRIES, EPOCHS, HISTORY, LEAVES, META, SLOTS, TREES,
+    account::AccountState,
+    commit::{Change, commit},
+    key::Key,
+    record::slot_value,
+    trees::Head,
+};
+use alloy_primitives::B256;
+use polytrie_amt::Setup;
+use polytrie_kv::{Batch, Store};
+use polytrie_state::{GenesisAccount, StateError, write_codes};
+
+/// Keys of an epoch: a large genesis is loaded in several, so that it takes bounded memory. It decides the
+/// commitment, so it is the same everywhere.
+const EPOCH_KEYS: usize = 1 << 17;
+
+/// Bytes of code written at once.
+const CODE_BYTES: usize = 16 << 20;
+
+/// Streams the accounts into the store, in epochs. The first write empties the tables, so that a load that was
+/// stopped in the middle can be started again.
+pub(crate) fn load(
+    store: &Store,
+    setup: &Setup,
+    accounts: &mut dyn Iterator<Item = Result<GenesisAccount, StateError>>,
+) -> Result<Head, StateError> {
+    let mut empty = Batch::new();
+    for table in [ACCOUNTS, SLOTS, ENTRIES, TREES, LEAVES, EPOCHS, HISTORY, META] {
+        empty.delete_range(table, &[], None);
+    }
+    store.engine_write(&empty)?;
+    let mut loading = Loading {
+        store,
+        setup,
+        head: Head::empty(setup.height()),
+        changes: Vec::new(),
+        codes: Batch::new(),
+    };
+    let mut last = None;
+    for account in accounts {
+        let GenesisAccount { hash, account, code, slots } = account?;
+        in_order(&mut last, hash)?;
+        if let Some(code) = code {
+            write_codes(&mut loading.codes, &[(account.code_hash, code)]);
+        }
+        let state = AccountState { account: Some(account), incarnation: 0 };
+        loading.push(Change { key: Key::Account(hash), old: None, value: state.encode() })?;
+        let mut last_slot = None;
+        for (slot, number) in slots {
+            in_order(&mut last_slot, slot)?;
+            if number.is_zero() {
+                return Err(StateError::Protocol("a slot to load must not be zero"));
+            }
+            let key = Key::Slot { account: hash, incarnation: 0, slot };
+            loading.push(Change { key, old: None, value: slot_value(&number) })?;
+        }
+    }
+    loading.finish()
+}
+
+struct Loading<'a> {
+    store: &'a Store,
+    setup: &'a Setup,
+    head: Head,
+    changes: Vec<Change>,
+    codes: Batch,
+}
+
+impl Loading<'_> {
+    fn push(&mut self, change: Change) -> Result<(), StateError> {
+        self.changes.push(change);
+        if self.codes.byte_len() >= CODE_BYTES {
+            self.store.engine_write(&std::mem::take(&mut self.codes))?;
+        }
+        if self.changes.len() >= EPOCH_KEYS { self.end_epoch() } else { Ok(()) }
+    }
+
+    fn end_epoch(&mut self) -> Result<(), StateError> {
+        let changes = std::mem::take(&mut self.changes);
+        let mut committed = commit(self.store, self.setup, &self.head, changes, false)?;
+        committed.batch.append(&std::mem::take(&mut self.codes));
+        self.store.engine_write(&committed.batch)?;
+        self.head.apply(committed.update);
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Head, StateError> {
+        if !self.changes.is_empty() {
+            self.end_epoch()?;
+        } else if !self.codes.is_empty() {
+            self.store.engine_write(&self.codes)?;
+        }
+        Ok(self.head)
+    }
+}
+
+fn in_order(last: &mut Option<B256>, hash: B256) -> Result<(), StateError> {
+    if last.replace(hash).is_some_and(|last| last >= hash) {
+        return Err(StateError::Protocol(
+            "accounts and slots to load must be sorted by hash, each of them once",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,253 @@
+//! Making proofs.
+//!
+//! Nothing is maintained for them while blocks are executed. A tree below the root has few entries, and its
+//! nodes are summed up from the versions when they are asked for; of the root tree the nodes stay in memory and
+//! are brought up to date when they are used again.
+
+mod resolve;
+mod vector;
+
+use crate::{
+    account::AccountState,
+    key::Key,
+    layer::{LvmtLayer, Proofs},
+    log::{Chunk, Epoch, chunk_of, epoch_node},
+    merkle,
+    path::{Path, entry_index, entry_row_key},
+    read::{number_of, read_record, state_of},
+    record::{Position, Record},
+    trees::{Head, Tree},
+    verify::{ClaimedAccount, ClaimedSlot, LvmtProof},
+    witness::{EntryWitness, EpochWitness, Owner, TreeWitness, Witness},
+};
+use alloy_primitives::{Address, B256, U256};
+use parking_lot::Mutex;
+use polytrie_amt::{Entry, ProofTree, Setup};
+use polytrie_kv::Read;
+use polytrie_state::{Proof, StateError, hash_address, hash_slot};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What proofs are made from.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub(crate) store: &'a dyn Read,
+    pub(crate) setup: &'a Setup,
+    pub(crate) head: &'a Head,
+    pub(crate) root_proofs: &'a Mutex<Option<ProofTree>>,
+    pub(crate) proofs: Proofs,
+}
+
+/// Proves an account and some of its slots.
+pub(crate) fn prove(
+    source: Source<'_>,
+    address: &Address,
+    slots: &[U256],
+) -> Result<Proof, StateError> {
+    if source.proofs == Proofs::None {
+        return Err(StateError::Unsupported {
+            layer: LvmtLayer::NAME,
+            reason: "was opened without proofs; use `--lvmt.proofs full`, or I/N for one shard"
+                .into(),
+        });
+    }
+    let mut prover = Prover { source, witness: Witness::default(), vectors: BTreeMap::new() };
+    let account = hash_address(address);
+    let record = prover.add(&Key::Account(account))?;
+    let AccountState { account: found, incarnation } = state_of(record.as_ref())?;
+    let mut claimed = Vec::new();
+    for slot in slots {
+        let value = if found.is_some() {
+            let key = Key::Slot { account, incarnation, slot: hash_slot(slot) };
+            number_of(prover.add(&key)?.as_ref())?
+        } else {
+            U256::ZERO
+        };
+        claimed.push(ClaimedSlot { key: *slot, value });
+    }
+    let witness = prover.finish()?;
+    let proof = LvmtProof {
+        setup: source.setup.id(),
+        insecure: source.setup.is_insecure(),
+        address: *address,
+        account: found.map(|account| ClaimedAccount {
+            nonce: account.nonce,
+            balance: account.balance,
+            code_hash: account.code_hash,
+            incarnation,
+        }),
+        slots: claimed,
+        witness: witness.encode(source.setup.height()).into(),
+    };
+    let proof = serde_json::to_value(proof)
+        .map_err(|error| StateError::Corrupt(format!("a proof does not serialise: {error}")))?;
+    Ok(Proof { layer: LvmtLayer::NAME.to_owned(), proof })
+}
+
+/// A proof under way.
+struct Prover<'a> {
+    source: Source<'a>,
+    witness: Witness,
+    /// The entries of the trees below the root that are opened.
+    vectors: BTreeMap<Path, Vec<Entry>>,
+}
+
+impl Prover<'_> {
+    /// Adds what proves a key, present or absent, and returns its record.
+    fn add(&mut self, key: &Key) -> Result<Option<Record>, StateError> {
+        let height = self.source.setup.height();
+        let position = key.position();
+        self.check_shard(&position)?;
+        let record = read_record(self.source.store, key, &mut Vec::new())?;
+        let mut level = 0;
+        loop {
+            let owners = self.open(level, &position)?;
+            let path = Path::of(height, level, &position);
+            let shown: Vec<(u8, &Key, &Record)> = match &record {
+                Some(record) if record.place.level == level => {
+                    vec![(record.place.slot, key, record)]
+                }
+                Some(_) => Vec::new(),
+                // Nobody's key: whoever has a slot on the way is shown.
+                None => {
+                    (1..).zip(&owners).map(|(slot, (key, record))| (slot, key, record)).collect()
+                }
+            };
+            for (slot, key, record) in shown {
+                let owner =
+                    Owner { position: key.position(), at: record.at, value: record.value.clone() };
+                self.entry(&path, &position)?.owners.insert(slot, owner);
+            }
+            let ends = match &record {
+                Some(record) => record.place.level == level,
+                None => {
+                    let free = level > 0 && owners.len() < crate::allocation::KEY_SLOTS;
+                    free || self.entry(&path, &position)?.versions[0] == 0
+                }
+            };
+            if ends {
+                return Ok(record);
+            }
+            level += 1;
+        }
+    }
+
+    fn check_shard(&self, position: &B256) -> Result<(), StateError> {
+        let Proofs::Shard { shard, of } = self.source.proofs else { return Ok(()) };
+        let index = entry_index(self.source.setup.height(), 0, position);
+        let own = index % of + 1;
+        if own == shard {
+            return Ok(());
+        }
+        Err(StateError::Unsupported {
+            layer: LvmtLayer::NAME,
+            reason: format!(
+                "proves the keys of shard {shard}/{of} here, and this one is of shard {own}/{of}; ask the node that has it, or use `--lvmt.proofs full`"
+            ),
+        })
+    }
+
+    /// Opens the entry of a key on a level; returns who has its slots.
+    fn open(&mut self, level: u8, position: &B256) -> Result<Vec<(Key, Record)>, StateError> {
+        let Source { store, setup, head, .. } = self.source;
+        let height = setup.height();
+        let path = Path::of(height, level, position);
+        let index = entry_index(height, level, position);
+        let owners = if level == 0 {
+            Vec::new()
+        } else {
+            resolve::owners(store, height, level, &entry_row_key(height, level, position))?
+        };
+        let opened = self.witness.trees.get(&path).and_then(|tree| tree.entries.get(&index));
+        if opened.is_some() {
+            return Ok(owners);
+        }
+        let below = head.tree(store, height, &Path::of(height, level + 1, position))?;
+        let mut versions = [0; polytrie_amt::SLOTS];
+        versions[0] = below.version;
+        for (slot, (_, record)) in (1..).zip(&owners) {
+            versions[slot] = record.version;
+        }
+        let opening = if level == 0 {
+            vector::open_root(self.source, index)?
+        } else {
+            if !self.vectors.contains_key(&path) {
+                self.vectors.insert(path, vector::entries(store, height, &path)?);
+            }
+            let entries = self.vectors.get(&path).map_or(&[][..], |entries| entries);
+            polytrie_amt::open(setup, entries, index).ok_or_else(vector::no_tables)?
+        };
+        let Tree { at, commitment, .. } = head.tree(store, height, &path)?;
+        let tree = self.witness.trees.entry(path).or_insert_with(|| {
+            let (at, commitment) = if level == 0 {
+                (Position::default(), polytrie_amt::identity())
+            } else {
+                (at, commitment)
+            };
+            TreeWitness { at, commitment, entries: BTreeMap::new() }
+        });
+        tree.entries.insert(index, EntryWitness { versions, opening, owners: BTreeMap::new() });
+        Ok(owners)
+    }
+
+    fn entry(&mut self, path: &Path, position: &B256) -> Result<&mut EntryWitness, StateError> {
+        let index = entry_index(self.source.setup.height(), path.level, position);
+        let tree = self.witness.trees.get_mut(path);
+        tree.and_then(|tree| tree.entries.get_mut(&index))
+            .ok_or(StateError::Protocol("an entry was used before it was opened"))
+    }
+
+    fn finish(mut self) -> Result<Witness, StateError> {
+        show_tuples(self.source.store, self.source.head, &mut self.witness)?;
+        Ok(self.witness)
+    }
+}
+
+/// Adds the Merkle nodes of all tuples that a witness names.
+pub(crate) fn show_tuples(
+    store: &dyn Read,
+    head: &Head,
+    witness: &mut Witness,
+) -> Result<(), StateError> {
+    let mut tuples: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
+    for (path, tree) in &witness.trees {
+        let owners = tree.entries.values().flat_map(|entry| entry.owners.values());
+        let own = (*path != Path::ROOT).then_some(tree.at);
+        for at in owners.map(|owner| owner.at).chain(own) {
+            tuples.entry(at.epoch).or_default().insert(at.leaf.into());
+        }
+    }
+    witness.epochs.clear();
+    for (number, leaves) in &tuples {
+        let epoch = Epoch::read(store, *number)?;
+        let leaves: Vec<u64> = leaves.iter().copied().collect();
+        let mut cache: Option<(u32, Chunk)> = None;
+        let nodes = merkle::prove(&leaves, epoch.count.into(), |level, index| {
+            epoch_node(store, *number, &epoch, &mut cache, level, index)
+        })?;
+        witness.epochs.insert(*number, EpochWitness { count: epoch.count, nodes });
+    }
+    let numbers: Vec<u64> = tuples.into_keys().collect();
+    witness.history = if numbers.is_empty() {
+        Vec::new()
+    } else {
+        merkle::prove(&numbers, head.history.size(), |level, index| {
+            head.history.node(store, level, index)
+        })?
+    };
+    Ok(())
+}
+
+/// The hash at a tuple's place, if it was not collected.
+pub(crate) fn leaf_at(
+    store: &dyn Read,
+    at: &Position,
+    cache: &mut Option<((u64, u32), Chunk)>,
+) -> Result<Option<B256>, StateError> {
+    let (chunk, leaf) = chunk_of(at);
+    if cache.as_ref().is_none_or(|(known, _)| *known != (at.epoch, chunk)) {
+        let epoch = Epoch::read(store, at.epoch)?;
+        let read = Chunk::read(store, at.epoch, chunk, epoch.chunk_len(chunk as usize))?;
+        *cache = Some(((at.epoch, chunk), read));
+    }
+    Ok(cache.as_ref().and_then(|(_, chunk)| chunk.node(0, leaf)))
+}

@@ -1,0 +1,85 @@
+//! From the short names in an entry's row to the keys.
+
+use crate::{
+    ACCOUNTS, ENTRIES, SLOTS,
+    allocation::{Reference, references},
+    key::{Key, slot_row},
+    path::{RowKey, entry_row_key},
+    record::Record,
+};
+use alloy_primitives::B256;
+use polytrie_kv::{KeyRange, Read, Table, prefix_end};
+use polytrie_state::{StateError, scan};
+use std::ops::ControlFlow;
+
+/// The keys that have the slots of an entry, in order, with their records.
+pub(crate) fn owners(
+    store: &dyn Read,
+    height: u8,
+    level: u8,
+    entry: &RowKey,
+) -> Result<Vec<(Key, Record)>, StateError> {
+    let row = store.get(ENTRIES, entry)?.unwrap_or_default();
+    owners_in_row(store, height, level, entry, &row)
+}
+
+/// The same, from the entry's row.
+pub(crate) fn owners_in_row(
+    store: &dyn Read,
+    height: u8,
+    level: u8,
+    entry: &[u8],
+    row: &[u8],
+) -> Result<Vec<(Key, Record)>, StateError> {
+    let mut owners = Vec::new();
+    for (slot, reference) in (1u8..).zip(references(row)?) {
+        let mut found = None;
+        let mut visit = |key: Key, record: Record| {
+            let place = record.place;
+            if (place.level, place.slot) == (level, slot)
+                && entry_row_key(height, level, &key.position())[..] == *entry
+            {
+                found = Some((key, record));
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        };
+        match reference {
+            Reference::Account(account) => candidates(store, ACCOUNTS, account, &mut visit)?,
+            Reference::Slot { account, incarnation, slot } => {
+                for account in accounts(store, account)? {
+                    let prefix = slot_row(&account, incarnation, slot);
+                    candidates(store, SLOTS, &prefix, &mut visit)?;
+                }
+            }
+        }
+        owners.push(found.ok_or_else(|| {
+            StateError::Corrupt("a key that has a slot of an entry is missing".into())
+        })?);
+    }
+    Ok(owners)
+}
+
+/// Visits the keys whose rows begin alike: nearly always one.
+fn candidates(
+    store: &dyn Read,
+    table: Table,
+    prefix: &[u8],
+    visit: &mut dyn FnMut(Key, Record) -> ControlFlow<()>,
+) -> Result<(), StateError> {
+    let to = prefix_end(prefix);
+    let range = KeyRange { from: prefix, to: to.as_deref(), reverse: false };
+    scan(store, table, range, |key, row| Ok(visit(Key::from_row(table, key)?, Record::read(row)?)))
+}
+
+/// The accounts whose hashes begin alike.
+fn accounts(store: &dyn Read, prefix: &[u8]) -> Result<Vec<B256>, StateError> {
+    let mut found = Vec::new();
+    candidates(store, ACCOUNTS, prefix, &mut |key, _| {
+        if let Key::Account(hash) = key {
+            found.push(hash);
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(found)
+}

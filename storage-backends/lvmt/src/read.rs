@@ -1,0 +1,100 @@
+//! Reading records, and reads at one block.
+
+use crate::{
+    SLOTS,
+    account::AccountState,
+    key::{Key, slots_prefix},
+    record::{Record, read_slot_value},
+};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use polytrie_kv::{KeyRange, Read, Snapshot, prefix_end};
+use polytrie_state::{Account, StateError, StateReader, hash_address, hash_slot, read_code, scan};
+use std::ops::ControlFlow;
+
+/// The record of a key; `None` if it was never written. `buffer` spares an allocation.
+pub(crate) fn read_record(
+    store: &dyn Read,
+    key: &Key,
+    buffer: &mut Vec<u8>,
+) -> Result<Option<Record>, StateError> {
+    buffer.clear();
+    let found = store.get_into(key.table(), &key.row(), buffer)?;
+    found.then(|| Record::read(buffer)).transpose()
+}
+
+/// What an account's record says.
+pub(crate) fn state_of(record: Option<&Record>) -> Result<AccountState, StateError> {
+    record.map_or_else(|| Ok(AccountState::default()), |record| AccountState::read(&record.value))
+}
+
+/// The number a slot's record says.
+pub(crate) fn number_of(record: Option<&Record>) -> Result<U256, StateError> {
+    record.map_or(Ok(U256::ZERO), |record| read_slot_value(&record.value))
+}
+
+/// Visits the slots of one incarnation of an account that are not zero, in order of their hash.
+pub(crate) fn visit_slots(
+    store: &dyn Read,
+    account: &B256,
+    incarnation: u32,
+    from: &B256,
+    mut visit: impl FnMut(B256, U256) -> Result<ControlFlow<()>, StateError>,
+) -> Result<(), StateError> {
+    let from = Key::Slot { account: *account, incarnation, slot: *from }.row();
+    let to = prefix_end(&slots_prefix(account, incarnation));
+    let range = KeyRange { from: &from, to: to.as_deref(), reverse: false };
+    scan(store, SLOTS, range, |key, row| {
+        let value = read_slot_value(&Record::read(row)?.value)?;
+        match Key::from_row(SLOTS, key)? {
+            Key::Slot { slot, .. } if !value.is_zero() => visit(slot, value),
+            _ => Ok(ControlFlow::Continue(())),
+        }
+    })
+}
+
+/// Whether an incarnation of an account has a slot that is not zero.
+pub(crate) fn has_slots(
+    store: &dyn Read,
+    account: &B256,
+    incarnation: u32,
+) -> Result<bool, StateError> {
+    let mut found = false;
+    visit_slots(store, account, incarnation, &B256::ZERO, |_, _| {
+        found = true;
+        Ok(ControlFlow::Break(()))
+    })?;
+    Ok(found)
+}
+
+/// Reads at the block at which it was made.
+#[derive(Debug)]
+pub(crate) struct LvmtReader(pub(crate) Snapshot);
+
+impl LvmtReader {
+    fn state(&self, address: &Address) -> Result<(B256, AccountState), StateError> {
+        let hash = hash_address(address);
+        let record = read_record(&self.0, &Key::Account(hash), &mut Vec::new())?;
+        Ok((hash, state_of(record.as_ref())?))
+    }
+}
+
+impl StateReader for LvmtReader {
+    fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
+        Ok(self.state(address)?.1.account)
+    }
+
+    fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
+        let (account, AccountState { incarnation, .. }) = self.state(address)?;
+        let key = Key::Slot { account, incarnation, slot: hash_slot(slot) };
+        number_of(read_record(&self.0, &key, &mut Vec::new())?.as_ref())
+    }
+
+    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+        read_code(&self.0, code_hash)
+    }
+
+    fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
+        let (account, AccountState { incarnation, .. }) = self.state(address)?;
+        has_slots(&self.0, &account, incarnation)
+    }
+}

@@ -1,0 +1,152 @@
+//! Records: what is kept of a key, in one row.
+//!
+//! ```text
+//! level and slot   1 byte: five bits and three
+//! version          5 bytes
+//! epoch, leaf      5 and 4 bytes: where the tuple of this version is
+//! value            the rest; of a slot: the number without leading zeros, nothing where it is zero now
+//! ```
+
+use alloy_primitives::{B256, Keccak256, U256};
+use arrayvec::ArrayVec;
+use polytrie_amt::{SLOTS, VERSION_LIMIT};
+use polytrie_state::StateError;
+
+/// The value of a key: at most the 77 bytes of an account.
+pub(crate) type Value = ArrayVec<u8, 77>;
+
+/// What is kept of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) place: Place,
+    /// How often the key was written; at least 1.
+    pub(crate) version: u64,
+    pub(crate) at: Position,
+    pub(crate) value: Value,
+}
+
+/// Where the version of a key is counted: the level of the tree and the slot of the entry. Tree and entry
+/// follow from the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) level: u8,
+    /// From 1; slot 0 belongs to the tree below the entry.
+    pub(crate) slot: u8,
+}
+
+/// Where a tuple is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct Position {
+    pub(crate) epoch: u64,
+    pub(crate) leaf: u32,
+}
+
+/// Bytes of a version and of an epoch.
+pub(crate) const WIDE: usize = 5;
+
+impl Position {
+    pub(crate) const BYTES: usize = WIDE + 4;
+
+    /// More epochs than these have no number of five bytes.
+    pub(crate) const MAX_EPOCHS: u64 = 1 << 40;
+
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&wide(self.epoch));
+        out.extend_from_slice(&self.leaf.to_be_bytes());
+    }
+
+    pub(crate) fn read(bytes: &[u8; Self::BYTES]) -> Self {
+        let (epoch, leaf) = bytes.split_at(WIDE);
+        let mut leaf_bytes = [0; 4];
+        leaf_bytes.copy_from_slice(leaf);
+        Self { epoch: from_wide(epoch), leaf: u32::from_be_bytes(leaf_bytes) }
+    }
+}
+
+/// A number below 2^40 in five bytes.
+pub(crate) fn wide(number: u64) -> [u8; WIDE] {
+    let mut out = [0; WIDE];
+    out.copy_from_slice(&number.to_be_bytes()[3..]);
+    out
+}
+
+/// Reads [`wide`]'s bytes.
+pub(crate) fn from_wide(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// A version counted up.
+pub(crate) fn next_version(version: u64) -> Result<u64, StateError> {
+    let next = version + 1;
+    if next < VERSION_LIMIT {
+        return Ok(next);
+    }
+    Err(StateError::Unsupported {
+        layer: crate::LvmtLayer::NAME,
+        reason: format!("counts to 2^40 versions of a key, and one has reached {version}"),
+    })
+}
+
+impl Record {
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        out.push(self.place.level << 3 | self.place.slot);
+        out.extend_from_slice(&wide(self.version));
+        self.at.write(out);
+        out.extend_from_slice(&self.value);
+    }
+
+    /// Reads [`Self::write`]'s bytes.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, StateError> {
+        Self::parse(bytes).ok_or_else(|| {
+            StateError::Corrupt(format!("a row of {} bytes is no record of a key", bytes.len()))
+        })
+    }
+
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let (place, rest) = bytes.split_first()?;
+        let (version, rest) = rest.split_at_checked(WIDE)?;
+        let (at, value) = rest.split_first_chunk::<{ Position::BYTES }>()?;
+        let place = Place { level: place >> 3, slot: place & 7 };
+        let known = place.level >= 1 && (1..SLOTS).contains(&usize::from(place.slot));
+        let version = from_wide(version);
+        (known && version > 0).then_some(Self {
+            place,
+            version,
+            at: Position::read(at),
+            value: value.try_into().ok()?,
+        })
+    }
+
+    /// The hash of the tuple: key, place, version and value.
+    pub(crate) fn leaf(&self, position: &B256) -> B256 {
+        key_leaf(position, self.place, self.version, &self.value)
+    }
+}
+
+/// The hash of a key's tuple: `keccak(0x00 ‖ position ‖ level ‖ slot ‖ version ‖ value)`.
+pub(crate) fn key_leaf(position: &B256, place: Place, version: u64, value: &[u8]) -> B256 {
+    let mut hasher = Keccak256::new();
+    hasher.update([0]);
+    hasher.update(position);
+    hasher.update([place.level, place.slot]);
+    hasher.update(wide(version));
+    hasher.update(value);
+    hasher.finalize()
+}
+
+/// The value of a slot as its bytes.
+pub(crate) fn slot_value(number: &U256) -> Value {
+    let bytes = number.to_be_bytes::<32>();
+    bytes.into_iter().skip_while(|byte| *byte == 0).collect()
+}
+
+/// Reads [`slot_value`]'s bytes.
+pub(crate) fn parse_slot_value(bytes: &[u8]) -> Option<U256> {
+    (bytes.len() <= 32 && bytes.first() != Some(&0)).then(|| U256::from_be_slice(bytes))
+}
+
+/// The number in a slot's record.
+pub(crate) fn read_slot_value(bytes: &[u8]) -> Result<U256, StateError> {
+    parse_slot_value(bytes)
+        .ok_or_else(|| StateError::Corrupt("the value of a slot is no number".into()))
+}

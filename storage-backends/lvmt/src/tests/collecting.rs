@@ -1,0 +1,58 @@
+//! Garbage collection.
+
+use super::{Chain, account, destroyed, setup};
+use crate::{LEAVES, Proofs};
+use polytrie_kv::{KeyRange, Read, testing::entries};
+use polytrie_state::{Session, StateError, StateLayer};
+
+#[test]
+fn proofs_hold_after_collecting_and_after_undoing() {
+    let mut chain = Chain::new(setup(4, "collect"));
+    chain.block((0..60).map(|n| account(n, n, &[(1, 1 + n), (7, 7)])).collect());
+    for round in 1..30u64 {
+        let written = (0..60).filter(|n| (n + round) % 4 != 0);
+        let mut changes: Vec<_> =
+            written.map(|n| account(n, round, &[(1, round * n), (7, round % 3)])).collect();
+        if round == 17 {
+            changes[5] = destroyed(6);
+        }
+        chain.block(changes);
+    }
+    let commitment = chain.layer.commitment();
+    let kept: Vec<Vec<u8>> = chain.undo[26..].to_vec();
+    let collected = chain.layer.collect(&kept).unwrap();
+    assert!(collected.live < collected.tuples / 3, "{collected:?}");
+    assert!(collected.bytes_after < collected.bytes_before / 2, "{collected:?}");
+    assert_eq!(chain.layer.commitment(), commitment);
+    chain.assert_clean();
+    chain.check_proofs(0..70);
+
+    // Again, nothing is left to collect.
+    let rows = entries(&chain.store, LEAVES, KeyRange::ALL);
+    let again = chain.layer.collect(&kept).unwrap();
+    assert_eq!((again.live, again.bytes_before), (collected.live, collected.bytes_after));
+    assert_eq!(entries(&chain.store, LEAVES, KeyRange::ALL), rows);
+
+    for _ in 0..4 {
+        chain.undo();
+        chain.assert_clean();
+        chain.check_proofs(0..70);
+    }
+    chain.block(vec![account(1, 1, &[]), account(2, 2, &[(1, 0)])]);
+    chain.assert_clean();
+    chain.check_proofs(0..10);
+}
+
+#[test]
+fn nothing_is_collected_while_a_block_is_under_way() {
+    let mut chain = Chain::new(setup(4, "collect"));
+    chain.block(vec![account(1, 1, &[])]);
+    let parent = super::BLOCK;
+    let session = Session::begin(&*chain.layer, parent).unwrap();
+    assert!(matches!(chain.layer.collect(&[]), Err(StateError::Protocol(_))));
+    drop(session);
+    chain.layer.discard().unwrap();
+    chain.layer.collect(&[]).unwrap();
+    assert!(chain.store.get(LEAVES, &crate::log::chunk_key(0, 0)).unwrap().is_some());
+    assert_eq!(Proofs::default(), Proofs::None);
+}

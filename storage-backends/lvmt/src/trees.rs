@@ -1,0 +1,154 @@
+//! The trees: their commitments, versions, and the tuples that bind the two.
+
+use crate::{
+    TREES,
+    history::History,
+    path::Path,
+    record::{Position, WIDE, from_wide, wide},
+};
+use alloy_primitives::{B256, Keccak256};
+use polytrie_amt::{G1Affine, POINT_BYTES, decode_point, encode_point, identity};
+use polytrie_kv::{KeyRange, Read};
+use polytrie_state::{StateError, scan};
+use std::ops::ControlFlow;
+
+/// A tree as it is now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tree {
+    /// In how many epochs it changed; it is counted in slot 0 of the entry above. 0 for one that never was.
+    pub(crate) version: u64,
+    /// Where the tuple of this version is. The root tree has none: the commitment of the layer holds it.
+    pub(crate) at: Position,
+    pub(crate) commitment: G1Affine,
+}
+
+impl Tree {
+    pub(crate) const NEVER: Self =
+        Self { version: 0, at: Position { epoch: 0, leaf: 0 }, commitment: identity() };
+
+    /// The row: version, epoch and leaf (14 bytes, not for the root), then the commitment.
+    pub(crate) fn write(&self, path: &Path, out: &mut Vec<u8>) {
+        if *path != Path::ROOT {
+            out.extend_from_slice(&wide(self.version));
+            self.at.write(out);
+        }
+        out.extend_from_slice(&encode_point(&self.commitment));
+    }
+
+    /// Reads [`Self::write`]'s bytes.
+    pub(crate) fn read(path: &Path, row: &[u8]) -> Result<Self, StateError> {
+        Self::parse(path, row)
+            .ok_or_else(|| StateError::Corrupt(format!("a row of {} bytes is no tree", row.len())))
+    }
+
+    fn parse(path: &Path, row: &[u8]) -> Option<Self> {
+        let point = |bytes: &[u8]| decode_point(bytes.try_into().ok()?);
+        if *path == Path::ROOT {
+            return Some(Self { commitment: point(row)?, ..Self::NEVER });
+        }
+        let (version, rest) = row.split_at_checked(WIDE)?;
+        let (at, rest) = rest.split_first_chunk::<{ Position::BYTES }>()?;
+        let version = from_wide(version);
+        let at = Position::read(at);
+        (version > 0 && rest.len() == POINT_BYTES).then_some(Self {
+            version,
+            at,
+            commitment: point(rest)?,
+        })
+    }
+
+    /// The hash of the tree's tuple.
+    pub(crate) fn leaf(&self, path: &Path) -> B256 {
+        tree_leaf(path, self.version, &self.commitment)
+    }
+}
+
+/// The hash of a tree's tuple: `keccak(0x01 ‖ level ‖ prefix ‖ version ‖ x ‖ y)`.
+pub(crate) fn tree_leaf(path: &Path, version: u64, commitment: &G1Affine) -> B256 {
+    let mut hasher = Keccak256::new();
+    hasher.update([1, path.level]);
+    hasher.update(path.prefix);
+    hasher.update(wide(version));
+    hasher.update(encode_point(commitment));
+    hasher.finalize()
+}
+
+/// What the layer keeps in memory: the commitments of the first two levels, and the peaks of the history.
+#[derive(Debug, Clone)]
+pub(crate) struct Head {
+    pub(crate) root: G1Affine,
+    /// The trees of level 1 by their index in the root.
+    pub(crate) first: Vec<Tree>,
+    pub(crate) history: History,
+}
+
+/// What a block changes of the [`Head`].
+#[derive(Debug, Clone)]
+pub(crate) struct HeadUpdate {
+    pub(crate) root: G1Affine,
+    pub(crate) first: Vec<(u32, Tree)>,
+    pub(crate) history: History,
+}
+
+impl Head {
+    pub(crate) fn empty(height: u8) -> Self {
+        Self {
+            root: identity(),
+            first: vec![Tree::NEVER; 1 << height],
+            history: History::default(),
+        }
+    }
+
+    /// What the store holds.
+    pub(crate) fn load(store: &dyn Read, height: u8, history: History) -> Result<Self, StateError> {
+        let mut head = Self { history, ..Self::empty(height) };
+        // The rows of the levels 0 and 1: keys begin with the level.
+        scan(store, TREES, KeyRange::between(&[0], &[2]), |key, row| {
+            let path = Path::from_row_key(height, key)?;
+            let tree = Tree::read(&path, row)?;
+            if path == Path::ROOT {
+                head.root = tree.commitment;
+            } else {
+                head.first[crate::path::entry_index(height, 0, &path.prefix) as usize] = tree;
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(head)
+    }
+
+    /// Goes on from a block.
+    pub(crate) fn apply(&mut self, update: HeadUpdate) {
+        self.root = update.root;
+        self.history = update.history;
+        for (index, tree) in update.first {
+            self.first[index as usize] = tree;
+        }
+    }
+
+    /// A tree, from memory where it is there.
+    pub(crate) fn tree(
+        &self,
+        store: &dyn Read,
+        height: u8,
+        path: &Path,
+    ) -> Result<Tree, StateError> {
+        match path.level {
+            0 => Ok(Tree { commitment: self.root, ..Tree::NEVER }),
+            1 => {
+                let index = crate::path::entry_index(height, 0, &path.prefix);
+                Ok(self.first[index as usize])
+            }
+            _ => Ok(read_tree(store, height, path)?.unwrap_or(Tree::NEVER)),
+        }
+    }
+}
+
+/// A tree's row.
+pub(crate) fn read_tree(
+    store: &dyn Read,
+    height: u8,
+    path: &Path,
+) -> Result<Option<Tree>, StateError> {
+    let row = store.get(TREES, &path.row_key(height))?;
+    row.map(|row| Tree::read(path, &row)).transpose()
+}

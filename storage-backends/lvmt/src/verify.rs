@@ -1,0 +1,327 @@
+//! Checking proofs, without a layer.
+//!
+//! The trusted digest binds the body of the commitment, and that the setup, the root tree's commitment and the
+//! root of the history. From there:
+//!
+//! - every opened entry is verified against the commitment of its tree, all in one batch of pairings;
+//! - the commitment of a tree below the root comes from a tuple whose version is the one in slot 0 of the entry
+//!   above it, which has to be opened, too;
+//! - the value of a key comes from a tuple that names the key, the level and the slot, and whose version is the
+//!   one in that slot of the opened entry on the key's own path;
+//! - every tuple leads to the root of its epoch, and every epoch to the root of the history.
+
+use crate::{
+    account::AccountState,
+    commitment::Body,
+    key::Key,
+    log::epoch_root,
+    merkle::{self, IN_EPOCH, IN_HISTORY},
+    path::{Path, entry_index},
+    record::{Place, Position, Value, key_leaf, parse_slot_value},
+    trees::tree_leaf,
+    witness::{EntryWitness, Witness},
+};
+use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
+use polytrie_amt::{Claim, SLOTS, VerifyingKey, verify as verify_openings};
+use polytrie_state::{Account, Commitment, Proof, ProofError, hash_address, hash_slot};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A proof of this layer as JSON: what it claims, and the witness.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct LvmtProof {
+    /// The name of the setup.
+    pub(crate) setup: B256,
+    /// Whether that is one for development, with which anybody can prove anything.
+    pub(crate) insecure: bool,
+    pub(crate) address: Address,
+    /// `null` if there is no account.
+    pub(crate) account: Option<ClaimedAccount>,
+    pub(crate) slots: Vec<ClaimedSlot>,
+    /// See `witness.rs`.
+    pub(crate) witness: Bytes,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct ClaimedAccount {
+    pub(crate) nonce: u64,
+    pub(crate) balance: U256,
+    pub(crate) code_hash: B256,
+    pub(crate) incarnation: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ClaimedSlot {
+    pub(crate) key: U256,
+    pub(crate) value: U256,
+}
+
+/// What a proof of this layer proves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Proven {
+    /// The account asked for.
+    pub address: Address,
+    /// Whether it exists; if not, the other fields are those of an empty account.
+    pub exists: bool,
+    /// Nonce.
+    pub nonce: u64,
+    /// Balance in wei.
+    pub balance: U256,
+    /// Keccak-256 of the code.
+    pub code_hash: B256,
+    /// The slots asked for, with their values; zero where there is none.
+    pub slots: Vec<(U256, U256)>,
+    /// The name of the setup the proof rests on.
+    pub setup: B256,
+    /// Whether that is one for development: then the proof shows nothing to anybody who does not trust the
+    /// prover anyway.
+    pub insecure: bool,
+}
+
+/// Checks a proof of this layer against a commitment whose digest is trusted.
+///
+/// # Errors
+///
+/// If the proof is none, is of another setup than `key`, or does not hold.
+pub fn verify(
+    key: &VerifyingKey,
+    commitment: &Commitment,
+    proof: &Proof,
+) -> Result<Proven, ProofError> {
+    let proof: LvmtProof = serde_json::from_value(proof.proof.clone())
+        .map_err(|error| ProofError::Malformed(error.to_string()))?;
+    let body = Body::read(commitment)?;
+    if (body.setup, proof.setup, proof.insecure) != (key.id(), key.id(), key.is_insecure()) {
+        return Err(ProofError::Invalid(format!(
+            "the commitment is of setup {}, the proof of {}, and the verifying key of {}; all three must be the same",
+            body.setup,
+            proof.setup,
+            key.id()
+        )));
+    }
+    let witness = Witness::decode(key.height(), &proof.witness)
+        .ok_or_else(|| ProofError::Malformed("the witness does not decode".into()))?;
+    verify_witness(key, &body, &proof, &witness)
+}
+
+/// Checks what is claimed with a witness that was read.
+pub(crate) fn verify_witness(
+    key: &VerifyingKey,
+    body: &Body,
+    proof: &LvmtProof,
+    witness: &Witness,
+) -> Result<Proven, ProofError> {
+    let verified = Verified::new(key, body, witness)?;
+    let proven = claims(&verified, proof)?;
+    // The expensive part comes last.
+    verified.verify_openings()?;
+    Ok(proven)
+}
+
+/// Holds what is claimed against what the witness says of each key.
+fn claims(verified: &Verified<'_>, proof: &LvmtProof) -> Result<Proven, ProofError> {
+    let hash = hash_address(&proof.address);
+    let state = match verified.value(&hash)? {
+        Some(value) => AccountState::parse(value)
+            .ok_or_else(|| ProofError::Invalid("the value of the account is no account".into()))?,
+        None => AccountState::default(),
+    };
+    let claimed = proof.account.as_ref().map(|claimed| {
+        let ClaimedAccount { nonce, balance, code_hash, incarnation } = *claimed;
+        (Account { nonce, balance, code_hash }, incarnation)
+    });
+    if claimed != state.account.map(|account| (account, state.incarnation)) {
+        return Err(ProofError::Invalid("the account is not as claimed".into()));
+    }
+    for ClaimedSlot { key, value } in &proof.slots {
+        let found = if state.account.is_none() {
+            // Where there is no account, there is no storage.
+            U256::ZERO
+        } else {
+            let slot = hash_slot(key);
+            let key = Key::Slot { account: hash, incarnation: state.incarnation, slot };
+            let value = verified.value(&key.position())?;
+            value
+                .map_or(Some(U256::ZERO), |value| parse_slot_value(value))
+                .ok_or_else(|| ProofError::Invalid("the value of a slot is no number".into()))?
+        };
+        if found != *value {
+            return Err(ProofError::Invalid(format!("slot {key} is not as claimed")));
+        }
+    }
+    let account = state.account.unwrap_or_default();
+    Ok(Proven {
+        address: proof.address,
+        exists: state.account.is_some(),
+        nonce: account.nonce,
+        balance: account.balance,
+        code_hash: if state.account.is_some() { account.code_hash } else { KECCAK256_EMPTY },
+        slots: proof.slots.iter().map(|slot| (slot.key, slot.value)).collect(),
+        setup: proof.setup,
+        insecure: proof.insecure,
+    })
+}
+
+/// A witness whose tuples lead to the commitment. The openings are still to be verified.
+struct Verified<'a> {
+    key: &'a VerifyingKey,
+    body: &'a Body,
+    witness: &'a Witness,
+}
+
+impl<'a> Verified<'a> {
+    fn new(
+        key: &'a VerifyingKey,
+        body: &'a Body,
+        witness: &'a Witness,
+    ) -> Result<Self, ProofError> {
+        let verified = Self { key, body, witness };
+        let mut tuples = Tuples::default();
+        for (path, tree) in &witness.trees {
+            if *path != Path::ROOT {
+                let above = Path::of(key.height(), path.level - 1, &path.prefix);
+                let version = verified.entry(&above, &path.prefix)?.versions[0];
+                if version == 0 {
+                    return invalid("a tree is shown that the entry above it does not count");
+                }
+                tuples.add(tree.at, tree_leaf(path, version, &tree.commitment))?;
+            }
+            for (index, entry) in &tree.entries {
+                verified.add_owners(path, *index, entry, &mut tuples)?;
+            }
+        }
+        verified.verify_tuples(tuples)?;
+        Ok(verified)
+    }
+
+    /// The opened entry of a tree on the path of a key.
+    fn entry(&self, path: &Path, position: &B256) -> Result<&'a EntryWitness, ProofError> {
+        let index = entry_index(self.key.height(), path.level, position);
+        let tree = self.witness.trees.get(path);
+        tree.and_then(|tree| tree.entries.get(&index)).ok_or_else(|| {
+            ProofError::Invalid(format!("an entry of level {} is not opened", path.level))
+        })
+    }
+
+    fn add_owners(
+        &self,
+        path: &Path,
+        index: u32,
+        entry: &EntryWitness,
+        tuples: &mut Tuples,
+    ) -> Result<(), ProofError> {
+        let height = self.key.height();
+        for (slot, owner) in &entry.owners {
+            let version = entry.versions.get(usize::from(*slot)).copied().unwrap_or(0);
+            let on_path = Path::of(height, path.level, &owner.position) == *path
+                && entry_index(height, path.level, &owner.position) == index;
+            // Slot 0 is no key's, and the root has no keys.
+            if version == 0 || *slot == 0 || path.level == 0 || !on_path {
+                return invalid("a key is shown in a slot that cannot be its own");
+            }
+            let place = Place { level: path.level, slot: *slot };
+            tuples.add(owner.at, key_leaf(&owner.position, place, version, &owner.value))?;
+        }
+        Ok(())
+    }
+
+    /// Every tuple leads to the root of the history, and nothing is there that does not.
+    fn verify_tuples(&self, tuples: Tuples) -> Result<(), ProofError> {
+        if !tuples.0.keys().eq(self.witness.epochs.keys()) {
+            return invalid("the epochs shown are not those of the tuples");
+        }
+        let mut roots = Vec::new();
+        for ((number, leaves), epoch) in tuples.0.iter().zip(self.witness.epochs.values()) {
+            let leaves: Vec<(u64, B256)> =
+                leaves.iter().map(|(leaf, hash)| (u64::from(*leaf), *hash)).collect();
+            let root = merkle::verify(IN_EPOCH, &leaves, epoch.count.into(), &epoch.nodes);
+            let Some(root) = root else {
+                return invalid("the nodes of an epoch do not fit its tuples");
+            };
+            roots.push((*number, epoch_root(epoch.count, &root)));
+        }
+        if roots.is_empty() {
+            return if self.witness.history.is_empty() {
+                Ok(())
+            } else {
+                invalid("there are nodes of the history that lead nowhere")
+            };
+        }
+        let root = merkle::verify(IN_HISTORY, &roots, self.body.epochs, &self.witness.history);
+        if root != Some(self.body.history) {
+            return invalid("a tuple is not in the history of the commitment");
+        }
+        Ok(())
+    }
+
+    /// The latest value of a key; `None` if it was never written.
+    fn value(&self, position: &B256) -> Result<Option<&'a Value>, ProofError> {
+        let height = self.key.height();
+        // Whether every slot passed so far is shown to belong to another key.
+        let mut excluded = true;
+        for level in 0..=crate::path::MAX_LEVEL {
+            let entry = self.entry(&Path::of(height, level, position), position)?;
+            if level > 0 {
+                for slot in 1..SLOTS as u8 {
+                    match entry.owners.get(&slot) {
+                        Some(owner) if owner.position == *position => {
+                            return Ok(Some(&owner.value));
+                        }
+                        Some(_) => {}
+                        None if entry.versions[usize::from(slot)] != 0 => excluded = false,
+                        // Slots are given in order: the key would have been given this one.
+                        None => return absent(excluded),
+                    }
+                }
+            }
+            if entry.versions[0] == 0 {
+                return absent(excluded);
+            }
+        }
+        invalid("no key lies as deep as that")
+    }
+
+    fn verify_openings(&self) -> Result<(), ProofError> {
+        let mut claims = Vec::new();
+        for (path, tree) in &self.witness.trees {
+            let commitment = if *path == Path::ROOT { self.body.root } else { tree.commitment };
+            for (index, entry) in &tree.entries {
+                let EntryWitness { versions, opening, .. } = entry;
+                claims.push(Claim { commitment, index: *index, versions: *versions, opening });
+            }
+        }
+        if verify_openings(self.key, &claims) {
+            return Ok(());
+        }
+        invalid("an opening of an entry does not hold")
+    }
+}
+
+fn absent<'a>(excluded: bool) -> Result<Option<&'a Value>, ProofError> {
+    if excluded {
+        Ok(None)
+    } else {
+        invalid("it is not shown who has a slot that the key could have")
+    }
+}
+
+fn invalid<T>(reason: &str) -> Result<T, ProofError> {
+    Err(ProofError::Invalid(reason.into()))
+}
+
+/// Hashes of tuples by epoch and leaf.
+#[derive(Debug, Default)]
+struct Tuples(BTreeMap<u64, BTreeMap<u32, B256>>);
+
+impl Tuples {
+    fn add(&mut self, at: Position, hash: B256) -> Result<(), ProofError> {
+        match self.0.entry(at.epoch).or_default().insert(at.leaf, hash) {
+            Some(other) if other != hash => invalid("two tuples are shown at one place"),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The suite that every layer passes, with trees of height 4, so that keys lie on many levels.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use alloy_primitives::{Address, U256};
+use polytrie_amt::{PowersOfTau, Setup};
+use polytrie_kv::{Store, Table};
+use polytrie_lvmt::{LvmtLayer, LvmtOptions, Proofs, verify};
+use polytrie_state::{
+    Account, Commitment, CommitmentKind, Proof, ProofError, StateError, StateLayer,
+};
+use polytrie_testing::{
+    layer_suite,
+    suite::{LayerFactory, Proven, Verifier},
+};
+use std::sync::{Arc, LazyLock};
+
+static SETUP: LazyLock<Arc<Setup>> = LazyLock::new(|| {
+    let powers = PowersOfTau::insecure_dev(4, "suite").unwrap();
+    Arc::new(Setup::derive(&powers, true, &mut |_| {}))
+});
+
+#[derive(Debug)]
+struct Lvmt(Proofs);
+
+impl LayerFactory for Lvmt {
+    fn tables(&self) -> Vec<Table> {
+        LvmtLayer::TABLES.to_vec()
+    }
+
+    fn open(&self, store: Store) -> Result<Arc<dyn StateLayer>, StateError> {
+        Ok(LvmtLayer::open(store, SETUP.clone(), LvmtOptions { proofs: self.0 })?)
+    }
+
+    fn kind(&self) -> CommitmentKind {
+        CommitmentKind::Own
+    }
+
+    fn state_decides_rows(&self) -> bool {
+        false
+    }
+
+    fn verifier(&self) -> Option<Verifier> {
+        (self.0 != Proofs::None).then_some(proven)
+    }
+
+    fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
+        let shard = Proofs::Shard { shard: 1, of: 4 };
+        [Proofs::None, shard].map(|proofs| Box::new(Self(proofs)) as _).into()
+    }
+}
+
+fn proven(
+    commitment: &Commitment,
+    address: &Address,
+    slots: &[U256],
+    proof: &Proof,
+) -> Result<Proven, ProofError> {
+    let proven = verify(SETUP.key(), commitment, proof)?;
+    let asked: Vec<_> = proven.slots.iter().map(|(slot, _)| *slot).collect();
+    if proven.address != *address || asked != slots {
+        return Err(ProofError::Invalid("the proof is about something else".into()));
+    }
+    let account = proven.exists.then_some(Account {
+        nonce: proven.nonce,
+        balance: proven.balance,
+        code_hash: proven.code_hash,
+    });
+    Ok((account, proven.slots.into_iter().map(|(_, value)| value).collect()))
+}
+
+layer_suite!(Lvmt(Proofs::Full));
