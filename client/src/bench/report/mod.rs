@@ -109,7 +109,7 @@ impl Report {
             machine: Machine::this(),
             finished_at: since_1970.map_or(0, |time| time.as_secs()),
             seed,
-            settings: comparison.settings,
+            settings: comparison.settings.clone(),
             threads: comparison.threads,
             runs: comparison.runs,
             counted: comparison.counters,

@@ -126,7 +126,7 @@ impl Comparison {
         let scratch = self.cache.scratch()?;
         let mut job = Job {
             subject: subject.clone(),
-            settings: self.settings,
+            settings: self.settings.clone(),
             counters: self.counters,
             threads: self.threads,
             store: None,
