@@ -50,6 +50,21 @@ impl Default for LayerOptions {
     }
 }
 
+#[cfg(test)]
+impl LayerOptions {
+    /// The defaults, with what a layer needs that no test should take from the user's directories.
+    pub(crate) fn for_tests() -> Self {
+        Self {
+            #[cfg(feature = "lvmt")]
+            lvmt: crate::lvmt::LvmtSettings {
+                setup: Some(crate::testsetup::dir()),
+                ..Default::default()
+            },
+            ..Self::default()
+        }
+    }
+}
+
 type OpenLayer = fn(polytrie_kv::Store, &LayerOptions) -> Result<Arc<dyn StateLayer>, StateError>;
 type VerifyProof = fn(&LayerOptions, &Commitment, &Proof) -> Result<serde_json::Value, VerifyError>;
 

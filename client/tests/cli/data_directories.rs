@@ -108,7 +108,7 @@ fn another_format(layer: &str) {
     let original = fs::read_to_string(&stamp).unwrap();
     fs::write(&stamp, original.replace("\"format\": 2", "\"format\": 99")).unwrap();
     let name = data.path().display().to_string();
-    let words = [&*name, "has format 99", "reads format 1", "import again into another --datadir"];
+    let words = [&*name, "has format 99", "reads format 2", "import again into another --datadir"];
     for run in [
         polytrie!["import", chain.file, "--datadir", data.path()],
         polytrie!["db", "stats", "--datadir", data.path()],

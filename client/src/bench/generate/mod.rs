@@ -128,6 +128,7 @@ mod tests {
         bench::{Popularity, Shape, WorkloadKind},
         datadir::{DataDir, OpenOptions},
         import::{Display, ImportOptions, import},
+        layers::LayerOptions,
     };
 
     const SHAPE: Shape = Shape {
@@ -168,6 +169,7 @@ mod tests {
                 kv: Some("memory".into()),
                 state: Some(state.name.into()),
                 chain: Some(dir.path().join(GENESIS_FILE).display().to_string()),
+                layer: LayerOptions::for_tests(),
                 ..Default::default()
             };
             let (mut chain, _dir) = DataDir::open(&options, true).unwrap().into_chain().unwrap();

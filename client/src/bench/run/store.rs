@@ -150,7 +150,10 @@ fn commit(
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::bench::{Base, BaseSpec, Cache, Settings, Subject};
+    use crate::{
+        bench::{Base, BaseSpec, Cache, Settings, Subject},
+        layers::LayerOptions,
+    };
     use polytrie_kv::StoreOptions;
     use std::{collections::HashSet, sync::Arc};
 
@@ -165,7 +168,8 @@ mod tests {
         let cache = Arc::new(Cache::open(dir.path()).unwrap());
         let subject = Subject { state: state.into(), kv: "memory".into() };
         let options = StoreOptions { counters, ..StoreOptions::default() };
-        let open = OpenStore::open(&subject, dir.path(), &Settings::default(), options).unwrap();
+        let settings = Settings { layer: LayerOptions::for_tests(), ..Settings::default() };
+        let open = OpenStore::open(&subject, dir.path(), &settings, options).unwrap();
         open.fill(&Base::new(BaseSpec::Slots(bench.slot_keys()), cache)).unwrap();
         bench.run(&open, counters, 0).unwrap()
     }
