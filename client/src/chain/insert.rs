@@ -5,6 +5,7 @@ use super::{
     db::{BlockRow, put_block, put_side_block, remove_side_block, remove_undo},
     error::{ChainError, InsertError, InvalidBlock, InvalidReason, executed},
     head::Head,
+    transactions::put_transactions,
 };
 use crate::{
     blocks::{DecodeError, decode_block, decode_receipts},
@@ -270,7 +271,7 @@ impl Chain {
     }
 
     /// Writes a block that has been found valid; it is the head afterwards.
-    fn accept(
+    pub(super) fn accept(
         &mut self,
         candidate: &Candidate,
         receipts: &[ReceiptEnvelope],
@@ -294,6 +295,9 @@ impl Chain {
             remove_undo(&mut batch, old);
         }
         remove_side_block(&mut batch, &candidate.header.hash());
+        if self.options.index_transactions {
+            put_transactions(&mut batch, &candidate.block, &candidate.header.hash());
+        }
         self.db.store().write(batch)?;
         self.layer.accept()?;
         self.head = Head { header: candidate.header.clone(), total_difficulty };
