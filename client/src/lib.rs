@@ -8,9 +8,11 @@ pub mod cli;
 pub mod conformance;
 pub mod consensus;
 pub mod datadir;
+pub mod devnet;
 pub mod executor;
 pub mod import;
 pub mod layers;
+pub mod rpc;
 
 #[cfg(test)]
 mod testdata;
