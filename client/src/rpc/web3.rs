@@ -8,8 +8,10 @@ use jsonrpsee::core::RegisterMethodError;
 pub(super) const CLIENT_VERSION: &str = concat!("polytrie/v", env!("CARGO_PKG_VERSION"));
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
+    // Tools for testing refuse to work where the name does not begin as that of a node they know; this one has the
+    // methods of anvil.
     methods.add("web3_clientVersion", |rpc, _| {
-        Ok(format!("{CLIENT_VERSION}/{}", rpc.node.kind().name))
+        Ok(format!("anvil/{CLIENT_VERSION}/{}", rpc.node.kind().name))
     })?;
     methods.add("web3_sha3", |_, args| {
         let bytes: Bytes = args.next()?;

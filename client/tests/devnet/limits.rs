@@ -43,7 +43,6 @@ fn wrong_parameters_are_named() {
         ("eth_feeHistory", json!(["0x1", "latest", [50, 10]])),
         ("eth_feeHistory", json!(["0x1", "latest", [101]])),
         ("eth_getLogs", json!([{ "fromBlock": "0x5", "toBlock": "0x1" }])),
-        ("eth_subscribe", json!(["nothing"])),
         ("eth_sendRawTransaction", json!(["0x"])),
         ("eth_sendRawTransaction", json!(["0xffff"])),
         ("evm_increaseTime", json!([-5])),

@@ -117,9 +117,11 @@ pub(super) fn prepare_call(
     if request.max_fee_per_gas.or(request.gas_price).unwrap_or_default() == 0 {
         env.block_env.basefee = 0;
     }
-    if request.blob_versioned_hashes.is_some() && request.max_fee_per_blob_gas.is_none() {
-        request.max_fee_per_blob_gas = Some(env.block_env.blob_gasprice().unwrap_or(0).max(1));
-    }
+    // A blob fee says nothing where there are no blobs, and clients send it all the same.
+    let blob_fee = request.max_fee_per_blob_gas;
+    let blob_price = env.block_env.blob_gasprice().unwrap_or(0).max(1);
+    request.max_fee_per_blob_gas =
+        request.blob_versioned_hashes.as_ref().map(|_| blob_fee.unwrap_or(blob_price));
     let cap = gas_cap.unwrap_or(DEFAULT_GAS);
     request.gas = Some(request.gas.unwrap_or(cap).min(cap));
     request.chain_id = Some(env.cfg_env.chain_id);

@@ -77,6 +77,11 @@ impl Sandbox {
             .unwrap_or_default()
     }
 
+    /// Puts the precompiles back to where they belong.
+    pub fn restore_precompiles(&mut self) {
+        self.moved_precompiles.clear();
+    }
+
     /// The hash of a simulated block.
     pub fn set_block_hash(&mut self, number: u64, hash: B256) {
         self.own_hashes.insert(number, hash);

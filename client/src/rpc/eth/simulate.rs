@@ -130,10 +130,12 @@ fn run_all(
         let overrides = block.block_overrides.clone().unwrap_or_default();
         let number = overrides.number.unwrap_or_default().saturating_to();
         let rules = rpc.node.spec().rules(number, overrides.time.unwrap_or(0), options.merged);
+        // What is moved stays moved for one block.
+        sandbox.restore_precompiles();
         if let Some(state) = &block.state_overrides {
             sandbox.override_state(rules.spec_id(), state)?;
         }
-        let header = header(&rules, &parent, &at.header, &overrides, options);
+        let header = header(&rules, &parent, &overrides, options);
         let mut one =
             One { options, overrides: &overrides, header, rules, gas_left: &mut gas_left };
         let (sealed, answer) = one.run(&mut sandbox, block.calls, roots)?;
@@ -148,7 +150,6 @@ fn run_all(
 fn header(
     rules: &Rules<'_>,
     parent: &Sealed<Header>,
-    base: &Header,
     overrides: &BlockOverrides,
     options: Options,
 ) -> Header {
@@ -160,15 +161,15 @@ fn header(
         }
         (None, false) => 0,
     };
-    let difficulty = if rules.merged { U256::ZERO } else { base.difficulty };
+    let difficulty = if rules.merged { U256::ZERO } else { parent.difficulty };
     let excess = next_excess_blob_gas(rules, parent);
     Header {
         parent_hash: parent.hash(),
         ommers_hash: EMPTY_OMMER_ROOT_HASH,
-        beneficiary: overrides.coinbase.unwrap_or(base.beneficiary),
+        beneficiary: overrides.coinbase.unwrap_or(parent.beneficiary),
         difficulty: overrides.difficulty.unwrap_or(difficulty),
         number: rules.number,
-        gas_limit: overrides.gas_limit.unwrap_or(base.gas_limit),
+        gas_limit: overrides.gas_limit.unwrap_or(parent.gas_limit),
         timestamp: rules.timestamp,
         mix_hash: overrides.random.unwrap_or_default(),
         base_fee_per_gas: rules.is(EthereumHardfork::London).then_some(base_fee),
@@ -268,9 +269,8 @@ impl One<'_> {
             let tip = request.max_priority_fee_per_gas.unwrap_or(0);
             request.max_priority_fee_per_gas = Some(tip);
         }
-        if request.blob_versioned_hashes.is_some() {
-            request.max_fee_per_blob_gas = Some(request.max_fee_per_blob_gas.unwrap_or(0));
-        }
+        let blob_fee = request.max_fee_per_blob_gas.unwrap_or(0);
+        request.max_fee_per_blob_gas = request.blob_versioned_hashes.as_ref().map(|_| blob_fee);
         request.to = Some(request.to.unwrap_or(TxKind::Create));
         request.chain_id = Some(self.rules.spec.chain_id());
         request.normalize_input();
