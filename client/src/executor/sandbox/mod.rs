@@ -21,6 +21,7 @@ pub use revm::inspector::NoOpInspector as NoObserver;
 pub use revm_inspectors::access_list::AccessListInspector;
 pub use run::{RunOptions, SimulatedRun};
 pub use trace::{TraceError, trace_call};
+pub use transfers::NumberedLog;
 
 use alloy_evm::{eth::EthEvmContext, precompiles::PrecompilesMap};
 use revm::Inspector;

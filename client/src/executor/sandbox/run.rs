@@ -4,7 +4,7 @@ use super::{
     CallError, CallOutcome, Refusal, Sandbox, SandboxEvm,
     call::{outcome, override_block, run},
     replay::prepare,
-    transfers::TransferLogs,
+    transfers::{NumberedLog, TransferLogs},
 };
 use crate::executor::{ExecuteError, InternalError, environment::environment, schedule::Schedule};
 use alloy_consensus::{Header, ReceiptEnvelope};
@@ -15,7 +15,7 @@ use alloy_evm::{
     rpc::TryIntoTxEnv,
 };
 use alloy_hardforks::EthereumHardfork;
-use alloy_primitives::{Address, Log};
+use alloy_primitives::Address;
 use alloy_rpc_types_eth::{BlockOverrides, TransactionRequest};
 use polytrie_chainspec::Rules;
 use polytrie_state::{Account, AccountChange};
@@ -39,6 +39,8 @@ pub struct SimulatedRun<'a> {
     rules: Rules<'a>,
     overrides: Option<&'a BlockOverrides>,
     options: RunOptions,
+    /// Logs so far, those of reverted calls counted.
+    logs_seen: u64,
 }
 
 impl<'a> SimulatedRun<'a> {
@@ -56,7 +58,7 @@ impl<'a> SimulatedRun<'a> {
     ) -> Result<Self, InternalError> {
         sandbox.set_delegations(rules.is(EthereumHardfork::Prague));
         prepare(sandbox, header, rules)?;
-        Ok(Self { sandbox, header, rules, overrides, options })
+        Ok(Self { sandbox, header, rules, overrides, options, logs_seen: 0 })
     }
 
     /// The state as it is between transactions.
@@ -65,7 +67,7 @@ impl<'a> SimulatedRun<'a> {
     }
 
     /// Runs the next transaction. Returns its outcome and its logs, those of transfers among them if they are wanted;
-    /// the outcome has the true ones.
+    /// the outcome has the true ones. The numbers count what reverted calls logged, as geth does.
     ///
     /// # Errors
     ///
@@ -73,7 +75,7 @@ impl<'a> SimulatedRun<'a> {
     pub fn call(
         &mut self,
         request: TransactionRequest,
-    ) -> Result<(CallOutcome, Vec<Log>), CallError> {
+    ) -> Result<(CallOutcome, Vec<NumberedLog>), CallError> {
         let mut env = environment(self.header, &self.rules);
         override_block(&mut env, self.overrides);
         env.cfg_env.disable_eip3607 = true;
@@ -96,9 +98,10 @@ impl<'a> SimulatedRun<'a> {
         if wraps {
             tx.nonce = 0;
         }
-        let observer = TransferLogs::new(self.options.trace_transfers);
+        let observer = TransferLogs::new(self.options.trace_transfers, self.logs_seen);
         let (ran, observer) = run(self.sandbox, &self.rules, env, tx, observer)?;
-        let logs = observer.into_logs();
+        let (logs, logs_seen) = observer.into_logs();
+        self.logs_seen = logs_seen;
         self.sandbox.commit(ran.state);
         if wraps {
             self.wrap_nonce(sender)?;

@@ -18,18 +18,31 @@ const TRANSFER: B256 = b256!("ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628
 #[derive(Debug, Default)]
 pub(super) struct TransferLogs {
     transfers: bool,
+    /// How many there were so far in the block, those of reverted calls counted.
+    seen: u64,
     /// The logs of each call under way.
-    frames: Vec<Vec<Log>>,
-    done: Vec<Log>,
+    frames: Vec<Vec<NumberedLog>>,
+    done: Vec<NumberedLog>,
 }
 
+/// A log with its number in the block.
+pub type NumberedLog = (u64, Log);
+
 impl TransferLogs {
-    pub(super) const fn new(transfers: bool) -> Self {
-        Self { transfers, frames: Vec::new(), done: Vec::new() }
+    /// `seen` logs came before in the block.
+    pub(super) const fn new(transfers: bool, seen: u64) -> Self {
+        Self { transfers, seen, frames: Vec::new(), done: Vec::new() }
     }
 
-    pub(super) fn into_logs(self) -> Vec<Log> {
-        self.done
+    /// What was gathered, and how many logs the block has seen by now.
+    pub(super) fn into_logs(self) -> (Vec<NumberedLog>, u64) {
+        (self.done, self.seen)
+    }
+
+    const fn number(&mut self, log: Log) -> NumberedLog {
+        let number = self.seen;
+        self.seen += 1;
+        (number, log)
     }
 
     fn begin(&mut self, transfer: Option<(Address, Address, U256)>) {
@@ -39,7 +52,8 @@ impl TransferLogs {
         {
             let topics = vec![TRANSFER, from.into_word(), to.into_word()];
             let data = value.to_be_bytes::<32>().into();
-            logs.push(Log { address: ETHER, data: LogData::new_unchecked(topics, data) });
+            let log = Log { address: ETHER, data: LogData::new_unchecked(topics, data) };
+            logs.push(self.number(log));
         }
         self.frames.push(logs);
     }
@@ -54,6 +68,7 @@ impl TransferLogs {
 
 impl<C: ContextTr> Inspector<C> for TransferLogs {
     fn log(&mut self, _: &mut C, log: Log) {
+        let log = self.number(log);
         self.frames.last_mut().unwrap_or(&mut self.done).push(log);
     }
 

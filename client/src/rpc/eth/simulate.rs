@@ -3,7 +3,7 @@
 use crate::{
     consensus::{next_base_fee, next_excess_blob_gas},
     devnet::Roots,
-    executor::sandbox::{CallError, CallOutcome, RunOptions, Sandbox, SimulatedRun},
+    executor::sandbox::{CallError, CallOutcome, NumberedLog, RunOptions, Sandbox, SimulatedRun},
     rpc::{
         Methods, Rpc,
         args::Args,
@@ -18,7 +18,7 @@ use alloy_consensus::{
 };
 use alloy_eips::BlockId;
 use alloy_hardforks::EthereumHardfork;
-use alloy_primitives::{Address, B256, Bloom, Log, Signature, TxKind, U256};
+use alloy_primitives::{Address, B256, Bloom, Signature, TxKind, U256};
 use alloy_rpc_types_eth::{
     BlockOverrides, Log as RpcLog, TransactionRequest,
     simulate::{SimBlock, SimulatePayload},
@@ -194,7 +194,7 @@ struct Called {
     tx: TxEnvelope,
     sender: Address,
     outcome: CallOutcome,
-    logs: Vec<Log>,
+    logs: Vec<NumberedLog>,
 }
 
 impl One<'_> {
@@ -316,9 +316,8 @@ fn answer(
     let rlp_length = alloy_rlp::encode(&block).len();
     let senders: Vec<Address> = called.iter().map(|one| one.sender).collect();
     let mut calls = Vec::with_capacity(called.len());
-    let mut log_index = 0;
     for (index, one) in called.into_iter().enumerate() {
-        calls.push(call_answer(header, index, &mut log_index, one)?);
+        calls.push(call_answer(header, index, one)?);
     }
     let senders = full.then_some(senders.as_slice());
     let mut answer = convert::block_with(header.clone(), block, rlp_length, senders)?;
@@ -326,16 +325,11 @@ fn answer(
     Ok(answer)
 }
 
-fn call_answer(
-    header: &Sealed<Header>,
-    index: usize,
-    log_index: &mut u64,
-    called: Called,
-) -> RpcResult<Value> {
+fn call_answer(header: &Sealed<Header>, index: usize, called: Called) -> RpcResult<Value> {
     let Called { tx, outcome, logs, .. } = called;
     let hash: B256 = *tx.tx_hash();
     let mut shown = Vec::with_capacity(logs.len());
-    for inner in logs {
+    for (log_index, inner) in logs {
         shown.push(convert::json_of(&RpcLog {
             inner,
             block_hash: Some(header.hash()),
@@ -343,10 +337,9 @@ fn call_answer(
             block_timestamp: Some(header.timestamp),
             transaction_hash: Some(hash),
             transaction_index: Some(index as u64),
-            log_index: Some(*log_index),
+            log_index: Some(log_index),
             removed: false,
         })?);
-        *log_index += 1;
     }
     let mut answer = json!({
         "returnData": outcome.output,
