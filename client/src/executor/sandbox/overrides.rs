@@ -41,7 +41,7 @@ impl Sandbox {
                 return Err(OverrideError::StateAndDiff(**address));
             }
             if let Some(to) = account.move_precompile_to {
-                if !EthPrecompiles::new(spec).precompiles.contains(*address) {
+                if !EthPrecompiles::new(spec).precompiles.contains(address) {
                     return Err(OverrideError::NoPrecompile(**address));
                 }
                 self.moved_precompiles.push((**address, to));
