@@ -120,6 +120,14 @@ fn needs_state_root(name: &str) -> bool {
     name.starts_with("eth_simulateV1") || name.starts_with("testing_buildBlockV1")
 }
 
+/// What a layer without state roots cannot answer: receipts from before Byzantium hold them, and there are no proofs.
+const STATE_ROOTS: [&str; 4] = [
+    "debug_getRawReceipts/get-block-n.io",
+    "eth_capabilities/get-capabilities.io",
+    "eth_getTransactionReceipt/get-legacy-contract.io",
+    "eth_getTransactionReceipt/get-legacy-receipt.io",
+];
+
 fn check(layer: &str, canonical: bool) {
     let (Some(io), Some(file), Some(genesis)) = (
         fixture("chains/rpc-compat/io"),
@@ -136,6 +144,9 @@ fn check(layer: &str, canonical: bool) {
     let conversations = conversations(&io);
     let all = conversations.len();
     for Conversation { name, form_only, turns } in conversations {
+        if !canonical && STATE_ROOTS.contains(&name.as_str()) {
+            continue;
+        }
         let form_only = form_only || (!canonical && needs_state_root(&name));
         for (request, expected) in turns {
             let (_, body) = node.post(&request.to_string());
