@@ -150,6 +150,17 @@ impl Forks {
         self.with(EthereumHardfork::Paris, condition)
     }
 
+    /// The same schedule with the block at which nodes part that do not know of the merge. It changes no rule, only the
+    /// identifier of the chain's forks (EIP-2124). Nothing happens on a chain that never merges, or if it is the first
+    /// block.
+    pub fn with_netsplit_block(mut self, block: Option<u64>) -> Self {
+        let at = &mut self.conditions[EthereumHardfork::Paris as usize];
+        if let ForkCondition::TTD { fork_block, .. } = at {
+            *fork_block = block.filter(|block| *block != 0);
+        }
+        self
+    }
+
     /// The same schedule with other blob parameters from `fork` on. Target, maximum, update fraction and minimum fee are
     /// taken from `params`; the blob limit of a transaction and the blob base cost follow from the fork.
     pub fn with_blob_params(mut self, fork: EthereumHardfork, params: BlobParams) -> Self {

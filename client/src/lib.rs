@@ -8,11 +8,13 @@ pub mod cli;
 pub mod conformance;
 pub mod consensus;
 pub mod datadir;
+pub mod devnet;
 pub mod executor;
 pub mod import;
 pub mod layers;
 #[cfg(feature = "lvmt")]
 pub mod lvmt;
+pub mod rpc;
 
 #[cfg(test)]
 mod testdata;

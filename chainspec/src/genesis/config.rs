@@ -87,7 +87,9 @@ pub(super) fn forks(config: &ChainConfig) -> Result<Forks, Flaw> {
     fill(&mut config, &BLOCK_FORKS);
     fill(&mut config, &TIME_FORKS);
 
-    let mut forks = Forks::frontier().with_terminal_total_difficulty(terminal_total_difficulty);
+    let mut forks = Forks::frontier()
+        .with_terminal_total_difficulty(terminal_total_difficulty)
+        .with_netsplit_block(config.merge_netsplit_block);
     for field in &BLOCK_FORKS {
         if let (Some(fork), Some(block)) = (field.fork, *(field.slot)(&mut config)) {
             forks = forks.with(fork, ForkCondition::Block(block));

@@ -9,7 +9,7 @@ use super::{
 use crate::blocks::{decode_block, decode_header};
 use alloy_consensus::{Block, Header, ReceiptEnvelope, Sealed, TxEnvelope};
 use alloy_primitives::{B256, Bytes, U256, hex};
-use polytrie_kv::{Batch, KeyRange, Read, Store};
+use polytrie_kv::{Batch, KeyRange, KvError, Read, Store};
 use std::ops::ControlFlow;
 
 /// The chain's rows in the store.
@@ -92,7 +92,15 @@ impl ChainDb {
     ///
     /// If the store fails or is damaged.
     pub fn canonical(&self, number: u64) -> Result<Option<(B256, U256)>, ChainError> {
-        let Some(row) = self.store.get(CANONICAL, &number.to_be_bytes())? else { return Ok(None) };
+        Self::canonical_in(&self.store, number)
+    }
+
+    /// The same as another view of the store has it.
+    pub(super) fn canonical_in(
+        store: &dyn Read,
+        number: u64,
+    ) -> Result<Option<(B256, U256)>, ChainError> {
+        let Some(row) = store.get(CANONICAL, &number.to_be_bytes())? else { return Ok(None) };
         if row.len() != 64 {
             return Err(ChainError::Corrupt(format!("the index row of block {number} is damaged")));
         }
@@ -146,7 +154,7 @@ impl ChainDb {
     }
 
     pub(super) fn undo(&self, number: u64) -> Result<Option<Vec<u8>>, ChainError> {
-        Ok(self.store.get(UNDO, &number.to_be_bytes())?)
+        Ok(undo_row(&self.store, number)?)
     }
 
     /// A block of another branch: its total difficulty and RLP.
@@ -185,6 +193,11 @@ impl ChainDb {
             .map_err(|e| ChainError::Corrupt(format!("side block {hash} does not decode: {e}")))?;
         Ok(Some(Head { header, total_difficulty }))
     }
+}
+
+/// The undo record of a block.
+pub(super) fn undo_row(store: &dyn Read, number: u64) -> Result<Option<Vec<u8>>, KvError> {
+    store.get(UNDO, &number.to_be_bytes())
 }
 
 /// Adds a block, which becomes the head.

@@ -5,24 +5,30 @@
 //! blocks wait, executed but not written, until their root is known. Whatever happens, everything durable of a block (state, block, receipts,
 //! undo record, head) goes to the store in one atomic batch, so the store is always that of some head.
 
+mod build;
 mod check;
 mod db;
 mod error;
 mod genesis;
 mod head;
+mod history;
 mod insert;
 mod receipts;
 mod reorg;
 mod tables;
+mod transactions;
 mod waiting;
 
+pub use build::{BuildError, BuiltBlock, Fill, NextBlock};
 pub use check::{ChainReport, check_state};
 pub use db::ChainDb;
 pub use error::{ChainError, InsertError, InvalidBlock, InvalidReason};
 pub use head::Head;
+pub use history::StateHistory;
 pub use insert::{BlockStats, Candidate, Inserted};
 pub use receipts::{decode_stored_receipts, encode_stored_receipts};
 pub use tables::{TABLES, UNDO_BLOCKS};
+pub use transactions::TransactionPlace;
 
 use crate::{
     consensus::RecentAncestors,
@@ -47,11 +53,18 @@ pub struct ChainOptions {
     pub undo_blocks: u64,
     /// Whether what blocks write is kept for [`Chain::take_written`].
     pub keep_writes: bool,
+    /// Whether transactions can be found by their hashes ([`ChainDb::transaction_place`]).
+    pub index_transactions: bool,
 }
 
 impl Default for ChainOptions {
     fn default() -> Self {
-        Self { verify_roots: true, undo_blocks: UNDO_BLOCKS, keep_writes: false }
+        Self {
+            verify_roots: true,
+            undo_blocks: UNDO_BLOCKS,
+            keep_writes: false,
+            index_transactions: false,
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use super::{
     db::{put_side_block, remove_block, remove_side_block},
     error::{ChainError, InsertError, InvalidBlock},
     insert::Candidate,
+    transactions::remove_transactions,
 };
 use crate::{
     blocks::decode_block,
@@ -97,6 +98,11 @@ impl Chain {
         let mut batch = outcome.batch;
         if keep && let Some(rlp) = self.db.block_rlp(number)? {
             put_side_block(&mut batch, &hash, self.head.total_difficulty, &rlp);
+        }
+        if self.options.index_transactions
+            && let Some(block) = self.db.block(number)?
+        {
+            remove_transactions(&mut batch, &block);
         }
         remove_block(&mut batch, number, &hash, &parent.hash());
         self.db.store().write(batch)?;

@@ -17,11 +17,17 @@ pub(super) const SIDE_BLOCKS: Table = Table::new(45, "SideBlocks", 32);
 /// `head` → number ‖ hash of the head.
 pub(super) const META: Table = Table::new(46, "ChainMeta", 16);
 
+/// Transaction hash → block number ‖ index in the block (four bytes, big-endian), if an index is kept.
+pub(super) const TRANSACTIONS: Table = Table::new(47, "TransactionPlaces", 32);
+
+/// Key in [`META`] of the hash of the last block whose transactions are indexed.
+pub(super) const INDEXED_KEY: &[u8] = b"indexed";
 /// Key of the head's row.
 pub(super) const HEAD_KEY: &[u8] = b"head";
 
 /// All tables of the chain.
-pub const TABLES: &[Table] = &[BLOCKS, CANONICAL, NUMBERS, RECEIPTS, UNDO, SIDE_BLOCKS, META];
+pub const TABLES: &[Table] =
+    &[BLOCKS, CANONICAL, NUMBERS, RECEIPTS, UNDO, SIDE_BLOCKS, META, TRANSACTIONS];
 
 /// For how many blocks undo records are kept unless told otherwise.
 pub const UNDO_BLOCKS: u64 = 1_024;

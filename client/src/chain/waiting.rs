@@ -10,12 +10,13 @@ use super::{
     error::{ChainError, InsertError},
     head::Head,
     insert::{BlockStats, Candidate},
+    transactions::put_transactions,
 };
 use crate::consensus::check_state_root;
 use alloy_consensus::ReceiptEnvelope;
 use alloy_primitives::U256;
 use polytrie_kv::Batch;
-use polytrie_state::{FinishedLater, PendingOutcome, WriteSet};
+use polytrie_state::{FinishedLater, Outcome, PendingOutcome, WriteSet};
 use std::{sync::Arc, time::Instant};
 
 /// A block that was executed and is valid but for its root, which is not known yet.
@@ -105,6 +106,23 @@ impl Chain {
         }
         let start = Instant::now();
         let number = candidate.header.number;
+        self.write_valid(&candidate, total_difficulty, &receipts, outcome)?;
+        if self.options.keep_writes {
+            self.written.push((number, writes));
+        }
+        stats.write += start.elapsed();
+        Ok(())
+    }
+
+    /// Writes a block that has been found valid, with everything that belongs to it, in one batch.
+    pub(super) fn write_valid(
+        &mut self,
+        candidate: &Candidate,
+        total_difficulty: U256,
+        receipts: &[ReceiptEnvelope],
+        outcome: Outcome,
+    ) -> Result<(), ChainError> {
+        let number = candidate.header.number;
         let mut batch: Batch = outcome.batch;
         put_block(
             &mut batch,
@@ -113,7 +131,7 @@ impl Chain {
                 hash: candidate.header.hash(),
                 total_difficulty,
                 rlp: &candidate.rlp,
-                receipts: &receipts,
+                receipts,
                 undo: &outcome.undo,
             },
         );
@@ -121,12 +139,10 @@ impl Chain {
             remove_undo(&mut batch, old);
         }
         remove_side_block(&mut batch, &candidate.header.hash());
-        self.db.store().write(batch)?;
-        self.layer.accept().map_err(ChainError::from)?;
-        if self.options.keep_writes {
-            self.written.push((number, writes));
+        if self.options.index_transactions {
+            put_transactions(&mut batch, &candidate.block, &candidate.header.hash());
         }
-        stats.write += start.elapsed();
-        Ok(())
+        self.db.store().write(batch)?;
+        Ok(self.layer.accept()?)
     }
 }

@@ -4,6 +4,7 @@ mod args;
 mod bench;
 mod conformance;
 mod db;
+mod devnet;
 mod exit;
 mod export;
 mod import;
@@ -40,6 +41,7 @@ enum Command {
     Init(init::InitArgs),
     Import(import::ImportArgs),
     Export(export::ExportArgs),
+    Devnet(Box<devnet::DevnetArgs>),
     Bench(bench::BenchArgs),
     Conformance(conformance::ConformanceArgs),
     #[cfg(feature = "lvmt")]
@@ -67,6 +69,7 @@ pub fn main() -> ExitCode {
         Command::Init(args) => init::run(args),
         Command::Import(args) => import::run(args, &cli.logging),
         Command::Export(args) => export::run(args),
+        Command::Devnet(args) => devnet::run(*args, &cli.logging),
         Command::Bench(args) => bench::run(args),
         Command::Conformance(args) => conformance::run(args, &cli.logging),
         #[cfg(feature = "lvmt")]

@@ -3,6 +3,7 @@
 //! ```text
 //! D/polytrie.json   the stamp: layer, engine, chain, format; written before anything else
 //! D/chain.json      the genesis without its accounts, if it came from a file
+//! D/genesis.json    the genesis of a chain that `polytrie devnet` made
 //! D/LOCK            held while a process works here
 //! D/db/             the engine's files
 //! D/shadow-LAYER/   a data directory of its own: what `import --shadow LAYER` compares with
@@ -31,6 +32,9 @@ use std::{
 };
 use thiserror::Error;
 
+/// Name of the genesis file within a data directory whose chain was put together by `polytrie devnet`.
+pub const GENESIS_FILE: &str = "genesis.json";
+
 /// What is asked of a data directory; `None` means whatever it holds, or the default for a new one.
 #[derive(Debug, Clone, Default)]
 pub struct OpenOptions {
@@ -50,6 +54,16 @@ pub struct OpenOptions {
     pub store: StoreOptions,
     /// What the chain checks and keeps.
     pub chain_options: ChainOptions,
+}
+
+impl OpenOptions {
+    /// Whether there is nothing to be opened yet: in memory, or in a directory without a stamp.
+    pub fn is_new(&self) -> bool {
+        if self.kv.as_deref() == Some("memory") {
+            return true;
+        }
+        self.datadir.as_deref().is_some_and(|dir| matches!(Stamp::read(dir), Ok(None)))
+    }
 }
 
 /// An open data directory.
@@ -150,6 +164,32 @@ impl DataDir {
             None if create => Self::create(options, dir),
             None => Err(OpenError::Empty(dir.to_owned())),
         }
+    }
+
+    /// Makes a new data directory for the chain of a `genesis.json` that is at hand. The file is kept in the directory,
+    /// so that any later command finds the same chain.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`].
+    pub fn create_with(options: &OpenOptions, genesis: &[u8]) -> Result<Self, OpenError> {
+        if options.kv.as_deref() == Some("memory") {
+            let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
+            let spec = Arc::new(ChainSpec::parse("dev", genesis)?);
+            let stamp = Self::stamp(options, kind, "memory", &spec);
+            let specs = Specs::loaded(spec);
+            return Self::assemble(options, Path::new(""), stamp, kind, specs, None);
+        }
+        let dir = options.datadir.as_deref().ok_or(OpenError::NoDirectory)?;
+        let io = |action| move |source| OpenError::Io { action, path: dir.to_owned(), source };
+        if dir.exists() && !is_left_over(dir).map_err(io("read"))? {
+            return Err(OpenError::Foreign { path: dir.to_owned() });
+        }
+        fs::create_dir_all(dir).map_err(io("create the data directory"))?;
+        let path = dir.join(GENESIS_FILE);
+        fs::write(&path, genesis).map_err(io("write the genesis into"))?;
+        let options = OpenOptions { chain: Some(path.display().to_string()), ..options.clone() };
+        Self::create(&options, dir)
     }
 
     /// The chain in it; begins with the genesis block where there is none.
@@ -329,7 +369,10 @@ fn is_left_over(dir: &Path) -> io::Result<bool> {
     let has_lock = names.iter().any(|name| name == "LOCK");
     let temporary = format!("{}.tmp", polytrie_state::STAMP_FILE);
     let is_ours = |name: &OsString| {
-        name == "LOCK" || name == temporary.as_str() || (name == "db" && has_lock)
+        name == "LOCK"
+            || name == GENESIS_FILE
+            || name == temporary.as_str()
+            || (name == "db" && has_lock)
     };
     Ok(names.iter().all(is_ours))
 }

@@ -186,6 +186,23 @@ impl BlockRun<'_> {
         Ok(Included { gas_used, success })
     }
 
+    /// Executes a transaction whose sender only pretends: it may have code, as an account that a user of a
+    /// development node impersonates.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::transact`].
+    pub fn transact_as(
+        &mut self,
+        tx: &TxEnvelope,
+        sender: Address,
+    ) -> Result<Included, ExecuteError> {
+        self.inner.evm.context_mut().cfg.disable_eip3607 = true;
+        let included = self.transact(tx, sender);
+        self.inner.evm.context_mut().cfg.disable_eip3607 = false;
+        included
+    }
+
     /// Gas that the transactions so far have used.
     pub const fn gas_used(&self) -> u64 {
         self.inner.cumulative_tx_gas_used

@@ -57,6 +57,13 @@ impl<DB: StateHook, I> HookedEvm<DB, I> {
         Self { inner, inspect: true, moved: Vec::new() }
     }
 
+    const fn inspecting(mut self, inspect: bool) -> Self {
+        self.inspect = inspect;
+        self
+    }
+}
+
+impl<DB: StateHook, I, P> HookedEvm<DB, I, P> {
     /// Charges SSTORE as in EIP-1283: for the blocks in which Constantinople is active and
     /// Petersburg is not.
     #[must_use]
@@ -64,11 +71,6 @@ impl<DB: StateHook, I> HookedEvm<DB, I> {
         let hooks = self.inner.ctx.journaled_state.database.hooks_enabled();
         eip1283::set_prices(&mut self.inner.ctx.cfg.gas_params);
         install(&mut self.inner.instruction, hooks, true);
-        self
-    }
-
-    const fn inspecting(mut self, inspect: bool) -> Self {
-        self.inspect = inspect;
         self
     }
 }
@@ -79,6 +81,18 @@ impl<DB: Database, I, P> HookedEvm<DB, I, P> {
     pub fn with_moved_contract(mut self, from: Address, to: Address) -> Self {
         self.moved.push((from, to));
         self
+    }
+
+    /// The same with other precompiles, for calls that move or replace some.
+    #[must_use]
+    pub fn with_precompiles<Q>(self, precompiles: Q) -> HookedEvm<DB, I, Q> {
+        let Self { inner, inspect, moved } = self;
+        HookedEvm { inner: inner.with_precompiles(precompiles), inspect, moved }
+    }
+
+    /// The inspector, with what it has gathered.
+    pub fn into_inspector(self) -> I {
+        self.inner.inspector
     }
 
     /// The context: block, configuration, journal, database.

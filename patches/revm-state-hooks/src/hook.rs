@@ -32,3 +32,24 @@ pub trait StateHook: Database {
     /// If the state could not be read; the transaction then fails with this error.
     fn has_storage(&mut self, address: Address) -> Result<bool, Self::Error>;
 }
+
+impl<T: StateHook + ?Sized> StateHook for &mut T
+where
+    Self: Database<Error = T::Error>,
+{
+    fn hooks_enabled(&self) -> bool {
+        (**self).hooks_enabled()
+    }
+
+    fn on_sload(&mut self, address: Address, slot: U256) {
+        (**self).on_sload(address, slot);
+    }
+
+    fn on_sstore(&mut self, address: Address, slot: U256) {
+        (**self).on_sstore(address, slot);
+    }
+
+    fn has_storage(&mut self, address: Address) -> Result<bool, T::Error> {
+        (**self).has_storage(address)
+    }
+}

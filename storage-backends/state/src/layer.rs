@@ -2,7 +2,7 @@
 
 use crate::{
     Access, Account, AccountWrite, Commitment, PendingOutcome, Proof, StateError, TxWrites,
-    WriteSet, pending::Ready,
+    UndoRecord, WriteSet, pending::Ready,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Batch;
@@ -59,6 +59,12 @@ pub trait StateLayer: Debug + Send + Sync {
     /// One block back: what to write so that commitment and reads are exactly as before the block that
     /// produced `record`, which must be the last one accepted.
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError>;
+
+    /// What taking a block back changes in accounts and slots, from the block's undo record: with it, reads at the head
+    /// tell the state at earlier blocks. A layer whose records are not plain [`UndoRecord`]s says what they hold.
+    fn undo_writes(&self, record: &[u8]) -> Result<WriteSet, StateError> {
+        Ok(UndoRecord::decode(record)?.into_writes())
+    }
 
     /// A proof of an account and some of its slots, present or absent, against [`Self::commitment`].
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError>;

@@ -1,0 +1,113 @@
+//! Where a transaction is, by its hash. Only kept when asked for: an import can do without.
+
+use super::{
+    Chain, ChainDb,
+    error::ChainError,
+    tables::{INDEXED_KEY, META, TRANSACTIONS},
+};
+use alloy_consensus::{Block, TxEnvelope};
+use alloy_primitives::{B256, map::B256Map};
+use polytrie_kv::{Batch, Read};
+
+/// Blocks indexed in one write.
+const STEP: u64 = 256;
+
+/// The place of a transaction: number of the block, and index in it.
+pub type TransactionPlace = (u64, u32);
+
+impl ChainDb {
+    /// Where the index says that a transaction is. It may be behind the times: whoever uses the answer must look
+    /// whether the transaction is there.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    pub fn transaction_place(&self, hash: &B256) -> Result<Option<TransactionPlace>, ChainError> {
+        let Some(row) = self.store().get(TRANSACTIONS, hash.as_slice())? else { return Ok(None) };
+        let damaged = || ChainError::Corrupt(format!("the place of transaction {hash} is damaged"));
+        let (number, index) = row.split_first_chunk::<8>().ok_or_else(damaged)?;
+        let index = index.try_into().map_err(|_| damaged())?;
+        Ok(Some((u64::from_be_bytes(*number), u32::from_be_bytes(index))))
+    }
+
+    /// The first block that the index does not have.
+    fn first_unindexed(&self) -> Result<u64, ChainError> {
+        let Some(row) = self.store().get(META, INDEXED_KEY)? else { return Ok(0) };
+        let Ok(hash) = B256::try_from(row.as_slice()) else { return Ok(0) };
+        Ok(self.number_of(&hash)?.map_or(0, |number| number + 1))
+    }
+}
+
+impl Chain {
+    /// Brings the index up to the head, writing what is missing.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    pub fn index_transactions(&mut self) -> Result<(), ChainError> {
+        self.options.index_transactions = true;
+        let head = self.head.number();
+        let mut next = self.db.first_unindexed()?;
+        while next <= head {
+            let until = head.min(next + STEP - 1);
+            let mut batch = Batch::new();
+            for number in next..=until {
+                let (Some(block), Some((hash, _))) =
+                    (self.db.block(number)?, self.db.canonical(number)?)
+                else {
+                    continue;
+                };
+                put_transactions(&mut batch, &block, &hash);
+            }
+            self.db.store().write(batch)?;
+            next = until + 1;
+        }
+        Ok(())
+    }
+
+    /// What the index misses, in memory: for a directory that must not be written to. At most `limit` transactions,
+    /// the latest.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    pub fn unindexed_transactions(
+        &self,
+        limit: usize,
+    ) -> Result<B256Map<TransactionPlace>, ChainError> {
+        let first = self.db.first_unindexed()?;
+        let mut places = B256Map::default();
+        for number in (first..=self.head.number()).rev() {
+            let Some(block) = self.db.block(number)? else { break };
+            if places.len() + block.body.transactions.len() > limit {
+                tracing::warn!(
+                    "transactions before block {number} are not found by their hashes: the directory is read-only and has no index of them"
+                );
+                break;
+            }
+            for (tx, index) in block.body.transactions.iter().zip(0..) {
+                places.insert(*tx.tx_hash(), (number, index));
+            }
+        }
+        Ok(places)
+    }
+}
+
+/// Adds the transactions of a block to the index, which reaches up to it then.
+pub(super) fn put_transactions(batch: &mut Batch, block: &Block<TxEnvelope>, hash: &B256) {
+    for (tx, index) in block.body.transactions.iter().zip(0u32..) {
+        let mut place = [0; 12];
+        place[..8].copy_from_slice(&block.header.number.to_be_bytes());
+        place[8..].copy_from_slice(&index.to_be_bytes());
+        batch.put(TRANSACTIONS, tx.tx_hash().as_slice(), &place);
+    }
+    batch.put(META, INDEXED_KEY, hash.as_slice());
+}
+
+/// Removes the transactions of the block at the head; the index then reaches up to its parent.
+pub(super) fn remove_transactions(batch: &mut Batch, block: &Block<TxEnvelope>) {
+    for tx in &block.body.transactions {
+        batch.delete(TRANSACTIONS, tx.tx_hash().as_slice());
+    }
+    batch.put(META, INDEXED_KEY, block.header.parent_hash.as_slice());
+}

@@ -1,0 +1,282 @@
+//! `polytrie devnet`: a node with a chain of its own.
+
+use super::{
+    args::{ChainArg, DataArgs, parse_bytes},
+    exit::Failure,
+    import::on_interrupt,
+    logging::LogArgs,
+    output,
+};
+use crate::{
+    datadir::{DataDir, OpenOptions},
+    devnet::{
+        DEFAULT_MNEMONIC, DevAccounts, Miner, MiningMode, Node, NodeOptions, PoolLimits,
+        dev_genesis,
+    },
+    rpc::{self, RpcLimits, RunningServer, ServeError, ServerOptions},
+};
+use alloy_primitives::{Address, utils::parse_ether};
+use clap::Args;
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+/// Run a private chain that wallets and tools talk to over JSON-RPC.
+///
+/// Blocks are made as soon as a transaction comes, by the same executor and state layers as an import. Without
+/// --datadir everything is in memory and gone at the end. The chain is `dev` (every fork to Osaka, accounts of a
+/// mnemonic with plenty of ether) unless --chain names another or the directory holds one.
+#[derive(Debug, Args)]
+pub(super) struct DevnetArgs {
+    #[command(flatten)]
+    chain: ChainArg,
+    #[command(flatten)]
+    data: DataArgs,
+    /// Change nothing: serve what the directory holds.
+    #[arg(long)]
+    read_only: bool,
+    /// Seconds between blocks, empty or not; 0 makes one as soon as there is a transaction.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
+    block_time: f64,
+    /// Make blocks only when asked to (`evm_mine`).
+    #[arg(long, conflicts_with = "block_time")]
+    no_mining: bool,
+    /// Accounts with ether that the node signs for.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    accounts: u32,
+    /// Ether of each of them, in a new `dev` chain.
+    #[arg(long, value_name = "ETHER", default_value = "10000")]
+    balance: String,
+    /// The words the accounts follow from.
+    #[arg(long, value_name = "WORDS", default_value = DEFAULT_MNEMONIC)]
+    mnemonic: String,
+    /// Chain id of a new `dev` chain.
+    #[arg(long, value_name = "ID", default_value_t = 1337, value_parser = clap::value_parser!(u64).range(1..))]
+    chain_id: u64,
+    /// Gas limit that blocks move towards.
+    #[arg(long, value_name = "GAS")]
+    gas_limit: Option<u64>,
+    /// Who receives the tips.
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        default_value = "0x0000000000000000000000000000000000000000"
+    )]
+    coinbase: Address,
+    /// Blocks before the head whose state can be read.
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
+    history: u64,
+    #[command(flatten)]
+    http: HttpArgs,
+    #[command(flatten)]
+    pool: PoolArgs,
+}
+
+/// The server.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "JSON-RPC over HTTP and WebSocket")]
+struct HttpArgs {
+    /// Address to listen on.
+    #[arg(long = "http.addr", value_name = "ADDRESS", default_value = "127.0.0.1")]
+    addr: IpAddr,
+    /// Port to listen on; 0 takes any that is free.
+    #[arg(long = "http.port", value_name = "PORT", default_value_t = 8545)]
+    port: u16,
+    /// Origins whose pages may call the node, separated by commas; `*` for any.
+    #[arg(
+        long = "http.corsdomain",
+        value_name = "ORIGINS",
+        default_value = "*",
+        value_delimiter = ','
+    )]
+    cors: Vec<String>,
+    /// Names by which the node may be called beside localhost, separated by commas; `*` for any.
+    #[arg(long = "http.vhosts", value_name = "NAMES", value_delimiter = ',')]
+    vhosts: Vec<String>,
+    /// Most bytes of a request (k, M, G may follow).
+    #[arg(long = "rpc.max-request", value_name = "BYTES", value_parser = parse_bytes, default_value = "15M")]
+    max_request: usize,
+    /// Most bytes of an answer.
+    #[arg(long = "rpc.max-response", value_name = "BYTES", value_parser = parse_bytes, default_value = "160M")]
+    max_response: usize,
+    /// Most requests in a batch.
+    #[arg(long = "rpc.max-batch", value_name = "N", default_value_t = 1000)]
+    max_batch: u32,
+    /// Most connections at once.
+    #[arg(long = "rpc.max-connections", value_name = "N", default_value_t = 2000)]
+    max_connections: u32,
+    /// Most gas of a call.
+    #[arg(long = "rpc.gascap", value_name = "GAS", default_value_t = 50_000_000)]
+    gas_cap: u64,
+    /// Most blocks that a search for logs may span.
+    #[arg(long = "rpc.max-log-blocks", value_name = "N", default_value_t = 100_000)]
+    log_blocks: u64,
+}
+
+/// The transactions that wait.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Transaction pool")]
+struct PoolArgs {
+    /// Most transactions that wait for a block.
+    #[arg(long = "txpool.max", value_name = "N", default_value_t = 200_000)]
+    total: usize,
+    /// Most of them from one sender.
+    #[arg(long = "txpool.max-per-sender", value_name = "N", default_value_t = 20_000)]
+    per_sender: usize,
+    /// Most bytes they may take (k, M, G may follow).
+    #[arg(long = "txpool.max-bytes", value_name = "BYTES", value_parser = parse_bytes, default_value = "256M")]
+    bytes: usize,
+}
+
+pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
+    let interrupt = on_interrupt()?;
+    let accounts = DevAccounts::new(&args.mnemonic, args.accounts)
+        .map_err(|error| Failure::Usage(error.to_string()))?;
+    let mining = mining(&args)?;
+    let (chain, dir) = open(&args, &accounts)?.into_chain()?;
+    let options = NodeOptions {
+        accounts,
+        mining,
+        read_only: args.read_only,
+        pool: PoolLimits {
+            total: args.pool.total,
+            per_sender: args.pool.per_sender,
+            bytes: args.pool.bytes,
+        },
+        gas_limit: args.gas_limit,
+        beneficiary: args.coinbase,
+    };
+    let node = Node::new(chain, dir, options).map_err(machine)?;
+    let threads = Miner::start(&node).map_err(|error| Failure::Machine(error.to_string()))?;
+    let server = rpc::serve(Arc::clone(&node), server_options(&args.http))?;
+    if !logging.is_quiet() {
+        greet(&args, &node, &server)?;
+    }
+    warn_if_open(&args, &server);
+    wait(&interrupt);
+    tracing::info!("stopping");
+    server.stop();
+    node.miner().stop();
+    for thread in threads {
+        // A thread that panicked has said so.
+        let _ = thread.join();
+    }
+    node.flush().map_err(machine)?;
+    tracing::info!("stopped at block {}", node.view().head.number());
+    Ok(())
+}
+
+fn machine(error: crate::devnet::NodeError) -> Failure {
+    Failure::Machine(error.to_string())
+}
+
+fn mining(args: &DevnetArgs) -> Result<MiningMode, Failure> {
+    if args.no_mining {
+        return Ok(MiningMode::Manual);
+    }
+    if args.block_time == 0.0 {
+        return Ok(MiningMode::OnArrival);
+    }
+    let period = Duration::try_from_secs_f64(args.block_time).ok().filter(|time| !time.is_zero());
+    period.map(MiningMode::Every).ok_or_else(|| {
+        Failure::Usage(format!("--block-time {} is not a number of seconds", args.block_time))
+    })
+}
+
+/// The directory that is there, or a new one; in memory if none is named.
+fn open(args: &DevnetArgs, accounts: &DevAccounts) -> Result<DataDir, Failure> {
+    let mut options: OpenOptions = args.data.options();
+    options.chain.clone_from(&args.chain.chain);
+    options.chain_options.undo_blocks = args.history;
+    options.engine.read_only = args.read_only;
+    if options.datadir.is_none() {
+        if args.read_only {
+            return Err(Failure::Usage(
+                "--read-only needs --datadir: there is nothing to serve otherwise".into(),
+            ));
+        }
+        options.kv.get_or_insert_with(|| "memory".into());
+    }
+    let is_new = options.is_new();
+    if is_new && options.chain.as_deref().is_none_or(|chain| chain == "dev") {
+        let balance = parse_ether(&args.balance).map_err(|error| {
+            Failure::Usage(format!("--balance {}: {error}; write for example 10000", args.balance))
+        })?;
+        let genesis = dev_genesis(args.chain_id, accounts.addresses(), balance);
+        return Ok(DataDir::create_with(&options, &genesis)?);
+    }
+    Ok(DataDir::open(&options, !args.read_only)?)
+}
+
+fn server_options(args: &HttpArgs) -> ServerOptions {
+    let limit = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
+    ServerOptions {
+        address: SocketAddr::new(args.addr, args.port),
+        cors: args.cors.clone(),
+        hosts: args.vhosts.clone(),
+        max_request: limit(args.max_request),
+        max_response: limit(args.max_response),
+        max_batch: args.max_batch,
+        max_connections: args.max_connections,
+        limits: RpcLimits {
+            gas_cap: args.gas_cap,
+            log_blocks: args.log_blocks,
+            ..RpcLimits::default()
+        },
+    }
+}
+
+impl From<ServeError> for Failure {
+    fn from(error: ServeError) -> Self {
+        match error {
+            ServeError::Origin(_) => Self::Usage(error.to_string()),
+            _ => Self::Machine(error.to_string()),
+        }
+    }
+}
+
+/// What a user wants to know at the start.
+fn greet(args: &DevnetArgs, node: &Node, server: &RunningServer) -> Result<(), Failure> {
+    let view = node.view();
+    let spec = node.spec();
+    if !args.read_only {
+        output::line("Accounts (everybody knows these keys: never use them elsewhere)")?;
+        for address in node.accounts().addresses().iter().take(20) {
+            let key = node.accounts().private_key(address).unwrap_or_default();
+            output::line(&format!("  {address}  {key}"))?;
+        }
+    }
+    output::line(&format!(
+        "chain {} (id {}) on {}, head {} {}",
+        spec.name(),
+        spec.chain_id(),
+        node.kind().name,
+        view.head.number(),
+        view.hash()
+    ))?;
+    // The last line, for whoever waits for it.
+    let address = server.address();
+    output::line(&format!("listening on http://{address} and ws://{address}"))
+}
+
+/// Accounts that anybody can use are no secret, but what they are used for may be.
+fn warn_if_open(args: &DevnetArgs, server: &RunningServer) {
+    if !server.address().ip().is_loopback() && !args.read_only && args.accounts > 0 {
+        tracing::warn!(
+            "{} can be reached from outside, and whoever reaches it can use the accounts above",
+            server.address()
+        );
+    }
+}
+
+fn wait(interrupt: &AtomicBool) {
+    while !interrupt.load(Ordering::Relaxed) {
+        thread::sleep(Duration::from_millis(50));
+    }
+}

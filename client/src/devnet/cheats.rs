@@ -1,0 +1,120 @@
+//! Changes of the state that no transaction made.
+//!
+//! What a user sets by hand is seen at once, and becomes part of the state with the next block, ahead of its
+//! transactions. So the state of every block stays what its header says, and taking a block back takes the changes
+//! back too. Of course nobody else can import such a block.
+
+use alloy_primitives::{
+    Address, B256, Bytes, U256, keccak256,
+    map::{AddressMap, HashMap},
+};
+use polytrie_state::{Account, AccountChange, StateError, StateReader, TxWrites};
+use std::sync::Arc;
+
+/// Changes that wait for the next block.
+#[derive(Debug, Clone, Default)]
+pub struct Cheats {
+    accounts: AddressMap<Changed>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Changed {
+    account: Account,
+    code: Option<(B256, Bytes)>,
+    slots: HashMap<U256, U256>,
+}
+
+impl Cheats {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.accounts.is_empty()
+    }
+
+    /// Changes an account, which is as `now` says.
+    pub fn set_account(&mut self, address: Address, now: Account) {
+        self.accounts.entry(address).or_default().account = now;
+    }
+
+    /// Gives an account, which is as `now` says, other code.
+    pub fn set_code(&mut self, address: Address, now: Account, code: Bytes) {
+        let hash = keccak256(&code);
+        let changed = self.accounts.entry(address).or_default();
+        changed.account = Account { code_hash: hash, ..now };
+        changed.code = Some((hash, code));
+    }
+
+    /// Sets a slot of an account, which is as `now` says.
+    pub fn set_slot(&mut self, address: Address, now: Account, slot: U256, value: U256) {
+        let changed = self.accounts.entry(address).or_default();
+        changed.account = now;
+        changed.slots.insert(slot, value);
+    }
+
+    /// The changes as a block applies them, in order of the addresses.
+    pub fn writes(&self) -> TxWrites {
+        let mut accounts: Vec<_> =
+            self.accounts.iter().map(|(a, changed)| changed.change(*a)).collect();
+        accounts.sort_unstable_by_key(|change| change.address);
+        TxWrites { accounts }
+    }
+}
+
+impl Changed {
+    fn change(&self, address: Address) -> AccountChange {
+        let has_slots = self.slots.values().any(|value| !value.is_zero());
+        // An account that is empty is none (EIP-161), but where somebody gave it storage.
+        let gone = self.account.is_empty() && !has_slots;
+        AccountChange {
+            address,
+            account: (!gone).then_some(self.account),
+            wiped: false,
+            code: self.code.clone(),
+            slots: if gone {
+                Vec::new()
+            } else {
+                self.slots.iter().map(|(s, v)| (*s, *v)).collect()
+            },
+        }
+    }
+}
+
+/// Reads a state with changes on top.
+#[derive(Debug)]
+pub(super) struct CheatedReader {
+    /// The state.
+    pub(super) base: Arc<dyn StateReader>,
+    /// The changes.
+    pub(super) cheats: Arc<Cheats>,
+}
+
+impl StateReader for CheatedReader {
+    fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
+        match self.cheats.accounts.get(address) {
+            Some(changed) => Ok(changed.change(*address).account),
+            None => self.base.account(address),
+        }
+    }
+
+    fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
+        match self.cheats.accounts.get(address).and_then(|changed| changed.slots.get(slot)) {
+            Some(value) => Ok(*value),
+            None => self.base.slot(address, slot),
+        }
+    }
+
+    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+        let mut codes = self.cheats.accounts.values().filter_map(|changed| changed.code.as_ref());
+        match codes.find(|(hash, _)| hash == code_hash) {
+            Some((_, code)) => Ok(Some(code.clone())),
+            None => self.base.code(code_hash),
+        }
+    }
+
+    fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
+        let changed = self.cheats.accounts.get(address);
+        if changed.is_some_and(|changed| changed.slots.values().any(|value| !value.is_zero())) {
+            return Ok(true);
+        }
+        self.base.has_storage(address)
+    }
+}

@@ -1,0 +1,96 @@
+//! The time of the next block.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The wall clock, as users of a development node like to have it: shifted, or set for the next block. In seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Clock {
+    /// Seconds ahead of the wall clock.
+    offset: i64,
+    /// The time of the next block.
+    next: Option<u64>,
+    /// Seconds between a block and the next, whatever the clock says.
+    interval: Option<u64>,
+}
+
+impl Clock {
+    /// Seconds since 1970, as this clock has it.
+    pub fn now(&self) -> u64 {
+        wall().saturating_add_signed(self.offset)
+    }
+
+    /// The time of a block on top of one of the time `parent`.
+    pub fn next(&self, parent: u64) -> u64 {
+        let time = match (self.next, self.interval) {
+            (Some(next), _) => next,
+            (None, Some(interval)) => parent.saturating_add(interval),
+            (None, None) => self.now(),
+        };
+        time.max(parent.saturating_add(1))
+    }
+
+    /// A block with this time was made: what was asked for the next block is done.
+    pub fn made(&mut self, time: u64) {
+        if self.next.take().is_some() {
+            self.set(time);
+        }
+    }
+
+    /// Moves the clock by some seconds; returns how far ahead it is then.
+    pub fn shift(&mut self, seconds: i64) -> i64 {
+        self.offset = self.offset.saturating_add(seconds);
+        self.offset
+    }
+
+    /// Sets the clock; it goes on from there.
+    pub fn set(&mut self, time: u64) {
+        self.offset = i64::try_from(i128::from(time) - i128::from(wall())).unwrap_or(i64::MAX);
+    }
+
+    /// Sets the time of the next block.
+    pub const fn set_next(&mut self, time: u64) {
+        self.next = Some(time);
+    }
+
+    /// Sets the seconds between blocks, or leaves them to the clock again.
+    pub const fn set_interval(&mut self, seconds: Option<u64>) {
+        self.interval = seconds;
+    }
+}
+
+fn wall() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_never_of_the_same_time() {
+        let clock = Clock::default();
+        let now = clock.now();
+        assert_eq!(clock.next(now + 100), now + 101);
+        assert!(clock.next(5) >= now);
+    }
+
+    #[test]
+    fn a_time_for_the_next_block_stays() {
+        let mut clock = Clock::default();
+        let future = clock.now() + 1_000_000;
+        clock.set_next(future);
+        assert_eq!(clock.next(1), future);
+        clock.made(future);
+        assert!((future..future + 100).contains(&clock.now()));
+        assert_eq!(clock.next(future), clock.next(future).max(future + 1));
+    }
+
+    #[test]
+    fn an_interval_counts_from_the_parent() {
+        let mut clock = Clock::default();
+        clock.set_interval(Some(12));
+        assert_eq!(clock.next(100), 112);
+        clock.set_interval(None);
+        assert!(clock.next(100) > 112);
+    }
+}

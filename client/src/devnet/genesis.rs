@@ -1,0 +1,51 @@
+//! The genesis of a chain for development.
+
+use crate::bench::GenesisPlan;
+use alloy_genesis::GenesisAccount;
+use alloy_primitives::{Address, Bytes, U256};
+
+/// Gas limit of the genesis block.
+const GAS_LIMIT: u64 = 60_000_000;
+
+/// Base fee of the genesis block, in wei.
+const BASE_FEE: u64 = 1_000_000_000;
+
+/// A `genesis.json` with every fork up to Osaka from the first block on, the contracts that blocks call, and accounts
+/// that all have the same balance in wei.
+pub fn dev_genesis(chain_id: u64, accounts: &[Address], balance: U256) -> Vec<u8> {
+    let plan = GenesisPlan {
+        chain_id,
+        // Shanghai, Cancun, Prague, Osaka.
+        fork_times: vec![0; 4],
+        timestamp: 0,
+        gas_limit: GAS_LIMIT,
+        base_fee: BASE_FEE,
+        extra_data: Bytes::new(),
+        deposit_contract: None,
+    };
+    let account = GenesisAccount { balance, ..Default::default() };
+    let accounts = accounts.iter().map(|address| (*address, account.clone()));
+    let mut json = Vec::new();
+    plan.write(accounts, &mut json).expect("writing to memory does not fail");
+    json
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use alloy_hardforks::EthereumHardfork;
+    use polytrie_chainspec::ChainSpec;
+
+    #[test]
+    fn every_fork_is_active_from_the_first_block() {
+        let account = Address::repeat_byte(7);
+        let json = dev_genesis(99, &[account], U256::from(5));
+        let spec = ChainSpec::parse("dev", &json).unwrap();
+        assert_eq!(spec.chain_id(), 99);
+        assert!(spec.rules(1, 1, true).is(EthereumHardfork::Osaka));
+        assert!(spec.is_merged_after(U256::ZERO));
+        let found = spec.genesis_accounts().find(|(address, _)| *address == account).unwrap();
+        assert_eq!(found.1.balance, U256::from(5));
+    }
+}

@@ -1,0 +1,58 @@
+//! Transactions of accounts nobody has the key of.
+//!
+//! A user of a development node may act as any account. Such a transaction has a signature that no key makes: `r` is
+//! the sender, `s` a mark beyond the order of the curve. So the sender can be told from the block alone, also after a
+//! restart, and any client that is given the block refuses it.
+
+use crate::consensus::{TransactionError, recover_sender};
+use alloy_consensus::{TxEnvelope, TypedTransaction};
+use alloy_primitives::{Address, Signature, U256};
+
+/// No signature has this.
+const MARK: U256 = U256::MAX;
+
+/// The transaction as if `sender` had signed it.
+pub fn impersonate(tx: TypedTransaction, sender: Address) -> TxEnvelope {
+    tx.into_envelope(Signature::new(U256::from_be_bytes(sender.into_word().0), MARK, false))
+}
+
+/// The sender that an unsigned transaction pretends to have; `None` for a signed one.
+pub fn impersonated(tx: &TxEnvelope) -> Option<Address> {
+    let signature = tx.signature();
+    (signature.s() == MARK).then(|| Address::from_word(signature.r().into()))
+}
+
+/// The sender of a transaction of this chain, signed or not.
+///
+/// # Errors
+///
+/// If the signature belongs to no public key.
+pub fn sender_of(tx: &TxEnvelope) -> Result<Address, TransactionError> {
+    impersonated(tx).map_or_else(|| recover_sender(tx), Ok)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use alloy_consensus::TxEip1559;
+    use alloy_eips::eip2718::{Decodable2718, Encodable2718};
+
+    #[test]
+    fn the_sender_survives_encoding() {
+        let sender = Address::repeat_byte(0xab);
+        let tx = impersonate(
+            TxEip1559 { chain_id: 1337, nonce: 3, ..Default::default() }.into(),
+            sender,
+        );
+        let again = TxEnvelope::decode_2718(&mut tx.encoded_2718().as_slice()).unwrap();
+        assert_eq!(sender_of(&again).unwrap(), sender);
+        assert_eq!(impersonated(&again), Some(sender));
+    }
+
+    #[test]
+    fn nobody_else_takes_it_for_signed() {
+        let tx = impersonate(TxEip1559::default().into(), Address::repeat_byte(1));
+        assert!(recover_sender(&tx).is_err());
+    }
+}

@@ -1,0 +1,193 @@
+//! When blocks are made.
+
+use super::{MineOptions, Node};
+use crate::chain::BlockStats;
+use parking_lot::{Condvar, Mutex};
+use std::{
+    io,
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+/// After a failure to make a block, wait so long before the next attempt.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// How often what was written is made durable.
+const FLUSH: Duration = Duration::from_millis(250);
+
+/// When blocks are made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum MiningMode {
+    /// As soon as there is a transaction.
+    #[default]
+    OnArrival,
+    /// At regular times, empty or not.
+    Every(Duration),
+    /// When somebody asks for one.
+    Manual,
+}
+
+/// Decides when blocks are made, and counts them.
+#[derive(Debug)]
+pub struct Miner {
+    state: Mutex<State>,
+    changed: Condvar,
+    stopping: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    mode: MiningMode,
+    /// Something arrived since the last look.
+    arrived: bool,
+    stopped: bool,
+    totals: BlockStats,
+    blocks: u64,
+}
+
+/// What to do next.
+enum Turn {
+    Mine(MineOptions),
+    Stop,
+}
+
+impl Miner {
+    pub(super) fn new(mode: MiningMode) -> Self {
+        let state = State {
+            mode,
+            arrived: false,
+            stopped: false,
+            totals: BlockStats::default(),
+            blocks: 0,
+        };
+        Self { state: Mutex::new(state), changed: Condvar::new(), stopping: Condvar::new() }
+    }
+
+    /// When blocks are made.
+    pub fn mode(&self) -> MiningMode {
+        self.state.lock().mode
+    }
+
+    /// Changes when blocks are made.
+    pub fn set_mode(&self, mode: MiningMode) {
+        let mut state = self.state.lock();
+        state.mode = mode;
+        state.arrived = true;
+        self.changed.notify_all();
+    }
+
+    /// Something waits in the pool.
+    pub fn wake(&self) {
+        let mut state = self.state.lock();
+        if !state.arrived {
+            state.arrived = true;
+            self.changed.notify_all();
+        }
+    }
+
+    /// No more blocks; the threads end.
+    pub fn stop(&self) {
+        self.state.lock().stopped = true;
+        self.changed.notify_all();
+        self.stopping.notify_all();
+    }
+
+    /// Blocks made so far, and the sums over them.
+    pub fn totals(&self) -> (u64, BlockStats) {
+        let state = self.state.lock();
+        (state.blocks, state.totals)
+    }
+
+    pub(super) fn count(&self, stats: &BlockStats) {
+        let mut state = self.state.lock();
+        state.blocks += 1;
+        let totals = &mut state.totals;
+        totals.txs += stats.txs;
+        totals.gas += stats.gas;
+        totals.check += stats.check;
+        totals.execute += stats.execute;
+        totals.state_read += stats.state_read;
+        totals.state_commit += stats.state_commit;
+        totals.write += stats.write;
+    }
+
+    /// Starts the threads that make blocks and make them durable.
+    ///
+    /// # Errors
+    ///
+    /// If the system gives no threads.
+    pub fn start(node: &Arc<Node>) -> io::Result<Vec<JoinHandle<()>>> {
+        let mut threads = Vec::new();
+        for (name, work) in [("miner", mine as fn(&Node)), ("durable", keep_durable)] {
+            let node = Arc::clone(node);
+            threads.push(thread::Builder::new().name(name.into()).spawn(move || work(&node))?);
+        }
+        Ok(threads)
+    }
+
+    /// Waits until there is something to do.
+    fn turn(&self, last: Instant) -> Turn {
+        let mut state = self.state.lock();
+        loop {
+            if state.stopped {
+                return Turn::Stop;
+            }
+            match state.mode {
+                MiningMode::OnArrival if state.arrived => {
+                    state.arrived = false;
+                    return Turn::Mine(MineOptions::default());
+                }
+                MiningMode::Every(period) => {
+                    let due = last + period;
+                    if Instant::now() >= due {
+                        return Turn::Mine(MineOptions { allow_empty: true, timestamp: None });
+                    }
+                    self.changed.wait_until(&mut state, due);
+                }
+                MiningMode::OnArrival | MiningMode::Manual => self.changed.wait(&mut state),
+            }
+        }
+    }
+
+    /// Waits for a time; returns `false` if it is time to stop.
+    fn pause(&self, time: Duration) -> bool {
+        let mut state = self.state.lock();
+        if !state.stopped {
+            self.stopping.wait_for(&mut state, time);
+        }
+        !state.stopped
+    }
+}
+
+fn mine(node: &Node) {
+    let miner = node.miner();
+    let mut last = Instant::now();
+    while let Turn::Mine(options) = miner.turn(last) {
+        last = Instant::now();
+        match node.mine(options) {
+            // More may wait than went into one block.
+            Ok(Some(_)) if !options.allow_empty => miner.wake(),
+            Ok(_) => {}
+            Err(error) => {
+                tracing::error!("no block could be made: {error}");
+                if !miner.pause(PAUSE) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// What the store gathers becomes durable soon also if nothing more comes.
+fn keep_durable(node: &Node) {
+    let mut go_on = true;
+    while go_on {
+        go_on = node.miner().pause(FLUSH);
+        if node.db().store().pending().batches > 0
+            && let Err(error) = node.flush()
+        {
+            tracing::error!("blocks could not be made durable: {error}");
+        }
+    }
+}

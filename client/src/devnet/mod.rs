@@ -1,0 +1,45 @@
+//! A node with a chain of its own: transactions come in, blocks come out.
+//!
+//! ```text
+//!   RPC threads                     miner thread
+//!   ───────────                     ────────────
+//!   recover sender, check ─► Pool ─► best first ─► Chain::build ─► adopt ─► View (head, state) ─► events
+//!                                                  executor, session,        read by everybody
+//!                                                  commitment: as import
+//! ```
+//!
+//! [`Node`] owns all of it. Blocks are made by the same executor and written in the same way as an import does it, so
+//! that what `polytrie export` writes of a devnet can be imported again, by this client and (where the layer's
+//! commitment is the state root) by others.
+
+mod accounts;
+mod cheats;
+mod clock;
+mod error;
+mod genesis;
+mod impersonation;
+mod miner;
+mod node;
+mod pool;
+mod producer;
+mod roots;
+mod settings;
+mod snapshots;
+mod view;
+
+pub use accounts::{DEFAULT_MNEMONIC, DevAccounts, MnemonicError};
+pub use cheats::Cheats;
+pub use clock::Clock;
+pub use error::NodeError;
+pub use genesis::dev_genesis;
+pub use impersonation::{impersonate, impersonated, sender_of};
+pub use miner::{Miner, MiningMode};
+pub use node::{Event, Node, NodeOptions};
+pub use pool::{Added, Content, Pool, PoolError, PoolLimits, PoolTransaction};
+pub use producer::MineOptions;
+pub use roots::Roots;
+pub use settings::Settings;
+pub use view::View;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,462 @@
+//! The node: chain, pool, and what everybody sees of them.
+
+use super::{
+    Added, Cheats, Clock, DevAccounts, NodeError, Pool, PoolError, PoolLimits, PoolTransaction,
+    Settings, View,
+    miner::{Miner, MiningMode},
+    pool::SenderState,
+    settings::GAS_LIMIT,
+    snapshots::{Point, Snapshots},
+};
+use crate::{
+    chain::{Chain, ChainDb, ChainError, StateHistory, TransactionPlace},
+    datadir::DataDir,
+    layers::LayerKind,
+};
+use alloy_consensus::{Header, Sealed, Transaction};
+use alloy_primitives::{Address, B256, U256, map::B256Map};
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+use polytrie_chainspec::ChainSpec;
+use polytrie_state::{Account, Commitment, Proof, StateLayer, StateReader};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::sync::broadcast;
+
+/// Transactions of a read-only directory that are kept in memory to be found by their hashes.
+const UNINDEXED: usize = 2_000_000;
+
+/// Events that a slow listener may be behind.
+const EVENTS: usize = 4096;
+
+/// How a node is to be.
+#[derive(Debug)]
+pub struct NodeOptions {
+    /// The accounts it signs for.
+    pub accounts: DevAccounts,
+    /// When it makes blocks.
+    pub mining: MiningMode,
+    /// Whether it may change anything.
+    pub read_only: bool,
+    /// What the pool holds.
+    pub pool: PoolLimits,
+    /// The gas limit that blocks move towards; `None` for 60,000,000.
+    pub gas_limit: Option<u64>,
+    /// Who receives the tips.
+    pub beneficiary: Address,
+}
+
+/// Something happened.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// There is a new head, on top of the last one.
+    Block(Sealed<Header>),
+    /// Blocks were taken back; this is the head now.
+    Reverted(Sealed<Header>),
+    /// A transaction waits for a block.
+    Pending(Arc<PoolTransaction>),
+}
+
+/// A node with a chain of its own. All methods may be called from any thread.
+#[derive(Debug)]
+pub struct Node {
+    pub(super) spec: Arc<ChainSpec>,
+    kind: &'static LayerKind,
+    layer: Arc<dyn StateLayer>,
+    db: ChainDb,
+    history: Arc<StateHistory>,
+    read_only: bool,
+    /// Whoever changes the chain, the pool by a block, or the view holds this.
+    chain: Mutex<Chain>,
+    view: RwLock<Arc<View>>,
+    pub(super) pool: Mutex<Pool>,
+    accounts: DevAccounts,
+    pub(super) clock: Mutex<Clock>,
+    pub(super) settings: Mutex<Settings>,
+    snapshots: Mutex<Snapshots>,
+    events: broadcast::Sender<Event>,
+    miner: Miner,
+    /// Counts changes of the head, for those who wait for one.
+    changes: Mutex<u64>,
+    changed: Condvar,
+    unindexed: B256Map<TransactionPlace>,
+    /// What remains open as long as the node does.
+    dir: DataDir,
+}
+
+impl Node {
+    /// A node on a data directory.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    pub fn new(
+        mut chain: Chain,
+        dir: DataDir,
+        options: NodeOptions,
+    ) -> Result<Arc<Self>, NodeError> {
+        let unindexed = if options.read_only {
+            chain.unindexed_transactions(UNINDEXED)?
+        } else {
+            chain.index_transactions()?;
+            B256Map::default()
+        };
+        let layer = Arc::clone(chain.layer());
+        let history = StateHistory::new(Arc::clone(&layer));
+        let view = view(&chain, &history, Arc::default())?;
+        let settings = Settings {
+            beneficiary: options.beneficiary,
+            gas_target: options.gas_limit.unwrap_or(GAS_LIMIT),
+            ..Settings::default()
+        };
+        let mining = if options.read_only { MiningMode::Manual } else { options.mining };
+        Ok(Arc::new(Self {
+            spec: Arc::clone(chain.spec()),
+            kind: dir.kind,
+            layer,
+            db: chain.db().clone(),
+            history,
+            read_only: options.read_only,
+            chain: Mutex::new(chain),
+            view: RwLock::new(Arc::new(view)),
+            pool: Mutex::new(Pool::new(options.pool)),
+            accounts: options.accounts,
+            clock: Mutex::default(),
+            settings: Mutex::new(settings),
+            snapshots: Mutex::default(),
+            events: broadcast::Sender::new(EVENTS),
+            miner: Miner::new(mining),
+            changes: Mutex::new(0),
+            changed: Condvar::new(),
+            unindexed,
+            dir,
+        }))
+    }
+
+    /// The rules of the chain.
+    pub const fn spec(&self) -> &Arc<ChainSpec> {
+        &self.spec
+    }
+
+    /// The kind of its state layer.
+    pub const fn kind(&self) -> &'static LayerKind {
+        self.kind
+    }
+
+    /// The state layer.
+    pub const fn layer(&self) -> &Arc<dyn StateLayer> {
+        &self.layer
+    }
+
+    /// What is kept of the chain.
+    pub const fn db(&self) -> &ChainDb {
+        &self.db
+    }
+
+    /// The accounts it signs for.
+    pub const fn accounts(&self) -> &DevAccounts {
+        &self.accounts
+    }
+
+    /// Whether nothing may be changed.
+    pub const fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// When blocks are made.
+    pub const fn miner(&self) -> &Miner {
+        &self.miner
+    }
+
+    /// The chain as it is now.
+    pub fn view(&self) -> Arc<View> {
+        Arc::clone(&self.view.read())
+    }
+
+    /// The transactions that wait.
+    pub fn pool(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock()
+    }
+
+    /// The time.
+    pub fn clock(&self) -> MutexGuard<'_, Clock> {
+        self.clock.lock()
+    }
+
+    /// How blocks are made.
+    pub fn settings(&self) -> MutexGuard<'_, Settings> {
+        self.settings.lock()
+    }
+
+    /// What happens from now on.
+    pub fn events(&self) -> broadcast::Receiver<Event> {
+        self.events.subscribe()
+    }
+
+    /// Where a transaction of the chain is.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    pub fn transaction_place(&self, hash: &B256) -> Result<Option<TransactionPlace>, ChainError> {
+        match self.unindexed.get(hash) {
+            Some(place) => Ok(Some(*place)),
+            None => self.db.transaction_place(hash),
+        }
+    }
+
+    /// Whether anybody may act as an account whose key the node does not have.
+    pub fn may_impersonate(&self, address: &Address) -> bool {
+        let settings = self.settings.lock();
+        settings.impersonate_all || settings.impersonated.contains(address)
+    }
+
+    /// Takes in a transaction.
+    ///
+    /// # Errors
+    ///
+    /// If the pool does not take it, or the state cannot be read.
+    pub fn submit(&self, tx: PoolTransaction) -> Result<Added, NodeError> {
+        let added = loop {
+            let view = self.view();
+            let (gas_limit, min_fee) = {
+                let settings = self.settings.lock();
+                (settings.gas_limit_after(view.head.header.gas_limit), settings.min_fee)
+            };
+            let time = self.clock.lock().next(view.head.header.timestamp);
+            tx.check(&view.next_rules(&self.spec, time), gas_limit)?;
+            let found = tx.tx.max_fee_per_gas();
+            if found < min_fee {
+                return Err(PoolError::BelowMinimum { found, needed: min_fee }.into());
+            }
+            let state = sender_state(&*view.state(), &tx.sender)?;
+            let mut pool = self.pool.lock();
+            // A block in between may have used the nonce.
+            if Arc::ptr_eq(&view, &*self.view.read()) {
+                break pool.add(tx, state)?;
+            }
+        };
+        if added.pending {
+            self.miner.wake();
+        }
+        // Nobody needs to listen.
+        let _ = self.events.send(Event::Pending(Arc::clone(&added.tx)));
+        Ok(added)
+    }
+
+    /// Waits until a transaction that can go into the next block is no longer in the pool, or `patience` is over.
+    pub fn wait_for(&self, hash: &B256, patience: Duration) {
+        let until = Instant::now() + patience;
+        let mut changes = self.changes.lock();
+        while self.pool.lock().is_pending(hash) {
+            if self.changed.wait_until(&mut changes, until).timed_out() {
+                return;
+            }
+        }
+    }
+
+    /// The nonce that the next transaction of an account has, those that wait counted.
+    ///
+    /// # Errors
+    ///
+    /// If the state cannot be read.
+    pub fn next_nonce(&self, address: &Address) -> Result<u64, NodeError> {
+        let of_state = self.view().state().account(address)?.unwrap_or_default().nonce;
+        Ok(self.pool.lock().next_nonce(address).unwrap_or(0).max(of_state))
+    }
+
+    /// Changes the state by hand: `change` is given what was changed before and a reader of the state as it is now.
+    ///
+    /// # Errors
+    ///
+    /// If nothing may be changed, or the state cannot be read.
+    pub fn cheat(
+        &self,
+        change: impl FnOnce(&mut Cheats, &dyn StateReader) -> Result<(), NodeError>,
+    ) -> Result<(), NodeError> {
+        self.writable()?;
+        let chain = self.chain.lock();
+        let view = self.view();
+        let mut cheats = Cheats::clone(&view.cheats);
+        change(&mut cheats, &*view.state())?;
+        self.publish(&chain, Arc::new(cheats))?;
+        self.refresh_pool()?;
+        self.notify();
+        Ok(())
+    }
+
+    /// Remembers this moment for [`Self::revert`].
+    pub fn snapshot(&self) -> u64 {
+        let _chain = self.chain.lock();
+        let view = self.view();
+        let point = Point {
+            number: view.head.number(),
+            hash: view.hash(),
+            cheats: Arc::clone(&view.cheats),
+            clock: *self.clock.lock(),
+            settings: self.settings.lock().clone(),
+        };
+        self.snapshots.lock().add(point)
+    }
+
+    /// Goes back to a moment that was remembered; it and later ones are forgotten, and so is every transaction that
+    /// waits. Returns `false` if there is no such moment.
+    ///
+    /// # Errors
+    ///
+    /// If the way back is not kept any more, or the store fails.
+    pub fn revert(&self, id: u64) -> Result<bool, NodeError> {
+        self.writable()?;
+        let mut chain = self.chain.lock();
+        let Some(point) = self.snapshots.lock().take(id) else { return Ok(false) };
+        let same = self.db.canonical(point.number)?.is_some_and(|(hash, _)| hash == point.hash);
+        if !same {
+            return Ok(false);
+        }
+        chain.unwind_to(point.number)?;
+        *self.clock.lock() = point.clock;
+        *self.settings.lock() = point.settings;
+        self.pool.lock().clear();
+        self.publish(&chain, point.cheats)?;
+        let _ = self.events.send(Event::Reverted(chain.head().header.clone()));
+        self.notify();
+        Ok(true)
+    }
+
+    /// Takes the last blocks back.
+    ///
+    /// # Errors
+    ///
+    /// If the way back is not kept any more, or the store fails.
+    pub fn rollback(&self, number: u64) -> Result<(), NodeError> {
+        self.writable()?;
+        let mut chain = self.chain.lock();
+        chain.unwind_to(number)?;
+        self.publish(&chain, Arc::default())?;
+        self.refresh_pool()?;
+        let _ = self.events.send(Event::Reverted(chain.head().header.clone()));
+        self.notify();
+        Ok(())
+    }
+
+    /// A proof of the state at the head, in the form of the layer.
+    ///
+    /// # Errors
+    ///
+    /// If the layer makes none, or the store fails.
+    pub fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, NodeError> {
+        Ok(self.prove_with_commitment(address, slots)?.0)
+    }
+
+    /// The same with the commitment that it holds against.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::prove`].
+    pub fn prove_with_commitment(
+        &self,
+        address: &Address,
+        slots: &[U256],
+    ) -> Result<(Proof, Commitment), NodeError> {
+        // No block may come in between.
+        let _chain = self.chain.lock();
+        Ok((self.layer.prove(address, slots)?, self.layer.commitment()))
+    }
+
+    /// The settings of the layer that its data depend on.
+    pub const fn parameters(&self) -> &BTreeMap<String, String> {
+        &self.dir.stamp.parameters
+    }
+
+    /// Makes everything durable.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    pub fn flush(&self) -> Result<(), NodeError> {
+        if self.read_only {
+            return Ok(());
+        }
+        Ok(self.db.store().flush()?)
+    }
+
+    /// The chain, to be changed. Whoever does must publish what came of it.
+    pub(super) fn chain(&self) -> MutexGuard<'_, Chain> {
+        self.chain.lock()
+    }
+
+    pub(super) fn writable(&self) -> Result<(), NodeError> {
+        if self.read_only { Err(NodeError::ReadOnly) } else { Ok(()) }
+    }
+
+    /// Shows the chain as it is now.
+    pub(super) fn publish(&self, chain: &Chain, cheats: Arc<Cheats>) -> Result<(), NodeError> {
+        let view = view(chain, &self.history, cheats)?;
+        *self.view.write() = Arc::new(view);
+        Ok(())
+    }
+
+    pub(super) fn announce(&self, header: Sealed<Header>) {
+        let _ = self.events.send(Event::Block(header));
+    }
+
+    /// Tells those who wait that something changed.
+    pub(super) fn notify(&self) {
+        *self.changes.lock() += 1;
+        self.changed.notify_all();
+    }
+
+    /// Reads the nonces of all senders that wait again.
+    fn refresh_pool(&self) -> Result<(), NodeError> {
+        let state = self.view().state();
+        let mut pool = self.pool.lock();
+        for sender in pool.senders() {
+            let nonce = state.account(&sender)?.unwrap_or_default().nonce;
+            pool.set_nonce(&sender, nonce);
+        }
+        Ok(())
+    }
+
+    /// The account as of now; an empty one where there is none.
+    ///
+    /// # Errors
+    ///
+    /// If the state cannot be read.
+    pub fn account(&self, address: &Address) -> Result<Account, NodeError> {
+        Ok(self.view().state().account(address)?.unwrap_or_default())
+    }
+
+    /// The balance as of now, in wei.
+    ///
+    /// # Errors
+    ///
+    /// If the state cannot be read.
+    pub fn balance(&self, address: &Address) -> Result<U256, NodeError> {
+        Ok(self.account(address)?.balance)
+    }
+}
+
+fn view(
+    chain: &Chain,
+    history: &Arc<StateHistory>,
+    cheats: Arc<Cheats>,
+) -> Result<View, NodeError> {
+    Ok(View {
+        head: chain.head().clone(),
+        snapshot: chain.db().store().snapshot(),
+        reader: chain.layer().reader()?,
+        cheats,
+        history: Arc::clone(history),
+    })
+}
+
+fn sender_state(state: &dyn StateReader, sender: &Address) -> Result<SenderState, NodeError> {
+    let account = state.account(sender)?.unwrap_or_default();
+    let has_code = account.has_code()
+        && state
+            .code(&account.code_hash)?
+            .is_some_and(|code| !code.is_empty() && !code.starts_with(&[0xef, 0x01, 0x00]));
+    Ok(SenderState { nonce: account.nonce, balance: account.balance, has_code })
+}

@@ -1,0 +1,371 @@
+//! The transactions that wait for a block.
+//!
+//! Every sender has a queue by nonce. What follows without a gap from the sender's nonce can go into the next block
+//! (*pending*), the rest waits for what is missing (*queued*). The pool holds a bounded number of transactions and
+//! bytes: when it is full, a new transaction must pay more than the one that pays least, whose sender then loses the
+//! last of its queue.
+
+mod error;
+mod transaction;
+
+pub use error::PoolError;
+pub use transaction::PoolTransaction;
+
+use alloy_consensus::Transaction;
+use alloy_primitives::{
+    Address, B256, U256,
+    map::{AddressMap, B256Map},
+};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet, BinaryHeap},
+    sync::Arc,
+};
+
+/// By how many percent a transaction must pay more than the one it replaces.
+const PRICE_BUMP: u8 = 10;
+
+/// The same for transactions with blobs, which cost others more.
+const BLOB_PRICE_BUMP: u8 = 100;
+
+/// How much a pool holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolLimits {
+    /// Transactions.
+    pub total: usize,
+    /// Transactions of one sender.
+    pub per_sender: usize,
+    /// Bytes.
+    pub bytes: usize,
+}
+
+impl Default for PoolLimits {
+    /// 200,000 transactions, 20,000 of one sender, 256 MiB.
+    fn default() -> Self {
+        Self { total: 200_000, per_sender: 20_000, bytes: 256 << 20 }
+    }
+}
+
+/// What the state says about a sender.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SenderState {
+    /// Its nonce.
+    pub nonce: u64,
+    /// Its balance in wei.
+    pub balance: U256,
+    /// Whether it has code other than a delegation.
+    pub has_code: bool,
+}
+
+/// Transactions that wait for a block.
+#[derive(Debug, Default)]
+pub struct Pool {
+    limits: PoolLimits,
+    by_hash: B256Map<Arc<PoolTransaction>>,
+    senders: AddressMap<Queue>,
+    /// All of them by what they pay at most, the least first; of equals the last one that came.
+    by_fee: BTreeSet<(u128, Reverse<u64>, B256)>,
+    bytes: usize,
+    arrivals: u64,
+    dropped: u64,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    /// The sender's nonce.
+    next: u64,
+    txs: BTreeMap<u64, Arc<PoolTransaction>>,
+}
+
+impl Queue {
+    /// The transactions that can go into the next block.
+    fn pending(&self) -> impl Iterator<Item = &Arc<PoolTransaction>> {
+        (self.next..)
+            .zip(&self.txs)
+            .take_while(|(nonce, (found, _))| nonce == *found)
+            .map(|(_, (_, tx))| tx)
+    }
+}
+
+/// What a transaction that went in did.
+#[derive(Debug, Clone)]
+pub struct Added {
+    /// The transaction.
+    pub tx: Arc<PoolTransaction>,
+    /// Whether it can go into the next block.
+    pub pending: bool,
+}
+
+impl Pool {
+    /// An empty pool.
+    pub fn new(limits: PoolLimits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
+    /// How many transactions are here.
+    pub fn len(&self) -> usize {
+        self.by_hash.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.by_hash.is_empty()
+    }
+
+    /// How many were thrown out so far without having been in a block.
+    pub const fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Numbers of pending and of queued transactions.
+    pub fn status(&self) -> (usize, usize) {
+        let pending: usize = self.senders.values().map(|queue| queue.pending().count()).sum();
+        (pending, self.len() - pending)
+    }
+
+    /// A transaction by its hash.
+    pub fn get(&self, hash: &B256) -> Option<&Arc<PoolTransaction>> {
+        self.by_hash.get(hash)
+    }
+
+    /// Whether a transaction is here and can go into the next block.
+    pub fn is_pending(&self, hash: &B256) -> bool {
+        let Some(tx) = self.by_hash.get(hash) else { return false };
+        let Some(queue) = self.senders.get(&tx.sender) else { return false };
+        // The nonces are distinct and in order, so counting tells whether there is a gap.
+        let between = queue.txs.range(queue.next..=tx.nonce()).count() as u64;
+        queue.next.checked_add(between).is_some_and(|after| after > tx.nonce())
+    }
+
+    /// Whether anything can go into the next block.
+    pub fn has_pending(&self) -> bool {
+        self.senders.values().any(|queue| queue.txs.contains_key(&queue.next))
+    }
+
+    /// The nonce that follows a sender's pending transactions; `None` if it has none here.
+    pub fn next_nonce(&self, sender: &Address) -> Option<u64> {
+        let queue = self.senders.get(sender)?;
+        Some(queue.next + queue.pending().count() as u64)
+    }
+
+    /// The pending and the queued transactions of each sender, or of one.
+    pub fn content(&self, of: Option<&Address>) -> Content {
+        let mut content = Content::default();
+        for (sender, queue) in &self.senders {
+            if of.is_some_and(|of| of != sender) {
+                continue;
+            }
+            let pending: Vec<_> = queue.pending().cloned().collect();
+            let queued: Vec<_> = queue.txs.values().skip(pending.len()).cloned().collect();
+            for (txs, map) in [(pending, &mut content.pending), (queued, &mut content.queued)] {
+                if !txs.is_empty() {
+                    map.insert(*sender, txs);
+                }
+            }
+        }
+        content
+    }
+
+    /// Takes in a transaction that is right by itself, given what the state says about its sender.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot follow, does not pay enough, or there is no room.
+    pub fn add(&mut self, tx: PoolTransaction, state: SenderState) -> Result<Added, PoolError> {
+        if self.by_hash.contains_key(&tx.hash()) {
+            return Err(PoolError::Known);
+        }
+        if state.has_code && super::impersonation::impersonated(&tx.tx).is_none() {
+            return Err(PoolError::SenderHasCode(tx.sender));
+        }
+        let (found, expected) = (tx.nonce(), state.nonce);
+        if found < expected {
+            return Err(PoolError::NonceTooLow { found, expected });
+        }
+        let limit = self.limits.per_sender;
+        if found - expected > limit as u64 {
+            return Err(PoolError::NonceTooHigh { found, expected, limit });
+        }
+        if tx.cost > state.balance {
+            let (sender, balance, cost) = (tx.sender, state.balance, tx.cost);
+            return Err(PoolError::Funds { sender, balance, cost });
+        }
+        let old = self.senders.get(&tx.sender).and_then(|queue| queue.txs.get(&found)).cloned();
+        match &old {
+            Some(old) => check_bump(old, &tx)?,
+            None => self.make_room(&tx)?,
+        }
+        if let Some(old) = old {
+            self.remove(&old.hash());
+            self.dropped += 1;
+        }
+        Ok(self.insert(tx, state.nonce))
+    }
+
+    fn insert(&mut self, mut tx: PoolTransaction, next: u64) -> Added {
+        tx.arrival = self.arrivals;
+        self.arrivals += 1;
+        let tx = Arc::new(tx);
+        self.bytes += tx.bytes;
+        self.by_fee.insert(fee_key(&tx));
+        self.by_hash.insert(tx.hash(), Arc::clone(&tx));
+        let queue = self.senders.entry(tx.sender).or_default();
+        queue.next = next;
+        queue.txs.insert(tx.nonce(), Arc::clone(&tx));
+        let pending = self.is_pending(&tx.hash());
+        Added { tx, pending }
+    }
+
+    fn make_room(&mut self, tx: &PoolTransaction) -> Result<(), PoolError> {
+        while self.len() >= self.limits.total || self.bytes + tx.bytes > self.limits.bytes {
+            let full = PoolError::Full { limit: self.limits.total };
+            let Some((fee, _, least)) = self.by_fee.first() else { return Err(full) };
+            if *fee >= tx.tx.max_fee_per_gas() {
+                return Err(full);
+            }
+            // The last of that sender's queue, so that no gap comes of it.
+            let sender = self.by_hash.get(least).map(|tx| tx.sender);
+            let last = sender
+                .and_then(|sender| self.senders.get(&sender))
+                .and_then(|queue| queue.txs.values().next_back())
+                .map(|tx| tx.hash());
+            let Some(last) = last else { return Err(full) };
+            self.remove(&last);
+            self.dropped += 1;
+        }
+        Ok(())
+    }
+
+    /// Takes a transaction out.
+    pub fn remove(&mut self, hash: &B256) -> Option<Arc<PoolTransaction>> {
+        let tx = self.by_hash.remove(hash)?;
+        self.by_fee.remove(&fee_key(&tx));
+        self.bytes -= tx.bytes;
+        if let Some(queue) = self.senders.get_mut(&tx.sender) {
+            queue.txs.remove(&tx.nonce());
+            if queue.txs.is_empty() {
+                self.senders.remove(&tx.sender);
+            }
+        }
+        Some(tx)
+    }
+
+    /// Takes a transaction out that can never be in a block.
+    pub fn discard(&mut self, hash: &B256) {
+        if self.remove(hash).is_some() {
+            self.dropped += 1;
+        }
+    }
+
+    /// Takes all out.
+    pub fn clear(&mut self) {
+        self.dropped += self.len() as u64;
+        *self = Self {
+            limits: self.limits,
+            arrivals: self.arrivals,
+            dropped: self.dropped,
+            ..Self::default()
+        };
+    }
+
+    /// The senders of what is here.
+    pub fn senders(&self) -> Vec<Address> {
+        self.senders.keys().copied().collect()
+    }
+
+    /// A sender's nonce is another one now: what is before it is done with.
+    pub fn set_nonce(&mut self, sender: &Address, nonce: u64) {
+        let Some(queue) = self.senders.get_mut(sender) else { return };
+        queue.next = nonce;
+        let done: Vec<_> = queue.txs.range(..nonce).map(|(_, tx)| tx.hash()).collect();
+        for hash in done {
+            self.remove(&hash);
+        }
+    }
+
+    /// The first pending transaction of each sender that pays `base_fee`, the best tip on top; of equal ones the first
+    /// that came.
+    pub fn best(&self, base_fee: u64) -> BinaryHeap<Next> {
+        self.senders
+            .values()
+            .filter_map(|queue| Next::new(queue.txs.get(&queue.next)?, base_fee))
+            .collect()
+    }
+
+    /// What comes after a transaction in its sender's queue.
+    pub fn after(&self, tx: &PoolTransaction, base_fee: u64) -> Option<Next> {
+        let nonce = tx.nonce().checked_add(1)?;
+        Next::new(self.senders.get(&tx.sender)?.txs.get(&nonce)?, base_fee)
+    }
+}
+
+/// What is in a pool, by sender, in order of the nonces.
+#[derive(Debug, Default)]
+pub struct Content {
+    /// What can go into the next block.
+    pub pending: AddressMap<Vec<Arc<PoolTransaction>>>,
+    /// What waits for another one.
+    pub queued: AddressMap<Vec<Arc<PoolTransaction>>>,
+}
+
+/// A transaction on its way into a block; the greatest goes first.
+#[derive(Debug, Clone)]
+pub struct Next {
+    /// What it pays to the beneficiary for each unit of gas, in wei.
+    tip: u128,
+    /// The transaction.
+    pub tx: Arc<PoolTransaction>,
+}
+
+impl Next {
+    fn new(tx: &Arc<PoolTransaction>, base_fee: u64) -> Option<Self> {
+        let tip = tx.tx.effective_tip_per_gas(base_fee)?;
+        Some(Self { tip, tx: Arc::clone(tx) })
+    }
+}
+
+impl PartialEq for Next {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Next {}
+
+impl PartialOrd for Next {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Next {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.tip.cmp(&other.tip).then_with(|| other.tx.arrival.cmp(&self.tx.arrival))
+    }
+}
+
+fn fee_key(tx: &PoolTransaction) -> (u128, Reverse<u64>, B256) {
+    (tx.tx.max_fee_per_gas(), Reverse(tx.arrival), tx.hash())
+}
+
+/// Whether `new` pays enough to replace `old`.
+fn check_bump(old: &PoolTransaction, new: &PoolTransaction) -> Result<(), PoolError> {
+    let percent = if old.sidecar.is_some() { BLOB_PRICE_BUMP } else { PRICE_BUMP };
+    let enough = |old: u128, new: u128| {
+        let bump =
+            (old / 100).saturating_mul(percent.into()) + (old % 100) * u128::from(percent) / 100;
+        new >= old.saturating_add(bump.max(1))
+    };
+    let tip = |tx: &PoolTransaction| {
+        tx.tx.max_priority_fee_per_gas().unwrap_or_else(|| tx.tx.max_fee_per_gas())
+    };
+    let blob_fee = |tx: &PoolTransaction| tx.tx.max_fee_per_blob_gas().unwrap_or(0);
+    let pays = enough(old.tx.max_fee_per_gas(), new.tx.max_fee_per_gas())
+        && (tip(old) == 0 || enough(tip(old), tip(new)))
+        && (old.sidecar.is_none() || enough(blob_fee(old), blob_fee(new)));
+    if pays { Ok(()) } else { Err(PoolError::Underpriced { percent }) }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests;

@@ -1,0 +1,123 @@
+use super::*;
+use crate::devnet::impersonation::impersonate;
+use alloy_consensus::TxEip1559;
+use alloy_primitives::TxKind;
+
+const RICH: U256 = U256::MAX;
+
+fn tx(sender: u8, nonce: u64, fee: u128, tip: u128) -> PoolTransaction {
+    let tx = TxEip1559 {
+        chain_id: 1337,
+        nonce,
+        gas_limit: 21_000,
+        max_fee_per_gas: fee,
+        max_priority_fee_per_gas: tip,
+        to: TxKind::Call(Address::ZERO),
+        ..Default::default()
+    };
+    PoolTransaction::local(impersonate(tx.into(), Address::repeat_byte(sender))).unwrap()
+}
+
+fn state(nonce: u64) -> SenderState {
+    SenderState { nonce, balance: RICH, has_code: false }
+}
+
+/// What a block would take, in order, as sender and nonce.
+fn taken(pool: &Pool, base_fee: u64) -> Vec<(u8, u64)> {
+    let mut heap = pool.best(base_fee);
+    let mut taken = Vec::new();
+    while let Some(next) = heap.pop() {
+        taken.push((next.tx.sender[0], next.tx.nonce()));
+        heap.extend(pool.after(&next.tx, base_fee));
+    }
+    taken
+}
+
+#[test]
+fn the_best_tip_goes_first_and_nonces_stay_in_order() {
+    let mut pool = Pool::default();
+    for tx in [tx(1, 0, 100, 1), tx(1, 1, 100, 50), tx(2, 0, 100, 2), tx(3, 0, 100, 2)] {
+        pool.add(tx, state(0)).unwrap();
+    }
+    assert_eq!(taken(&pool, 10), [(2, 0), (3, 0), (1, 0), (1, 1)]);
+    assert_eq!(taken(&pool, 101), []);
+    assert_eq!(pool.status(), (4, 0));
+}
+
+#[test]
+fn a_gap_keeps_what_comes_after_it_waiting() {
+    let mut pool = Pool::default();
+    let late = pool.add(tx(1, 7, 10, 1), state(5)).unwrap();
+    assert!(!late.pending && !pool.has_pending());
+    assert_eq!(pool.status(), (0, 1));
+    assert_eq!(pool.next_nonce(&Address::repeat_byte(1)), Some(5));
+    assert!(pool.add(tx(1, 5, 10, 1), state(5)).unwrap().pending);
+    assert_eq!(pool.status(), (1, 1));
+    assert!(pool.add(tx(1, 6, 10, 1), state(5)).unwrap().pending);
+    assert_eq!(pool.status(), (3, 0));
+    assert!(pool.is_pending(&late.tx.hash()));
+    assert_eq!(pool.next_nonce(&Address::repeat_byte(1)), Some(8));
+}
+
+#[test]
+fn what_was_used_is_refused_and_forgotten() {
+    let mut pool = Pool::default();
+    let low = pool.add(tx(1, 4, 10, 1), state(5)).unwrap_err();
+    assert_eq!(low, PoolError::NonceTooLow { found: 4, expected: 5 });
+    for nonce in 5..8 {
+        pool.add(tx(1, nonce, 10, 1), state(5)).unwrap();
+    }
+    pool.set_nonce(&Address::repeat_byte(1), 7);
+    assert_eq!(taken(&pool, 0), [(1, 7)]);
+    pool.set_nonce(&Address::repeat_byte(1), 8);
+    assert!(
+        pool.is_empty() && pool.senders().is_empty() && pool.bytes == 0 && pool.by_fee.is_empty()
+    );
+}
+
+#[test]
+fn a_replacement_pays_a_tenth_more() {
+    let mut pool = Pool::default();
+    pool.add(tx(1, 0, 100, 10), state(0)).unwrap();
+    assert_eq!(pool.add(tx(1, 0, 100, 10), state(0)).unwrap_err(), PoolError::Known);
+    for (fee, tip) in [(109, 11), (110, 10), (100, 11)] {
+        let error = pool.add(tx(1, 0, fee, tip), state(0)).unwrap_err();
+        assert_eq!(error, PoolError::Underpriced { percent: 10 }, "{fee} {tip}");
+    }
+    pool.add(tx(1, 0, 110, 11), state(0)).unwrap();
+    assert_eq!(pool.len(), 1);
+}
+
+#[test]
+fn a_full_pool_keeps_what_pays_more() {
+    let limits = PoolLimits { total: 3, per_sender: 2, bytes: 1 << 20 };
+    let mut pool = Pool::new(limits);
+    pool.add(tx(1, 0, 5, 1), state(0)).unwrap();
+    pool.add(tx(1, 1, 50, 1), state(0)).unwrap();
+    pool.add(tx(2, 0, 20, 1), state(0)).unwrap();
+    assert_eq!(pool.add(tx(3, 0, 5, 1), state(0)).unwrap_err(), PoolError::Full { limit: 3 });
+    // The one that pays least is the first of its sender: the last one of that sender goes, and no gap comes of it.
+    pool.add(tx(3, 0, 6, 1), state(0)).unwrap();
+    assert_eq!(pool.len(), 3);
+    assert_eq!(pool.status(), (3, 0));
+    let many = pool.add(tx(4, 3, 100, 1), state(0)).unwrap_err();
+    assert_eq!(many, PoolError::NonceTooHigh { found: 3, expected: 0, limit: 2 });
+}
+
+#[test]
+fn bytes_are_bounded_too() {
+    let one = tx(1, 0, 1, 1).bytes;
+    let mut pool = Pool::new(PoolLimits { total: 100, per_sender: 100, bytes: 2 * one });
+    pool.add(tx(1, 0, 1, 1), state(0)).unwrap();
+    pool.add(tx(2, 0, 1, 1), state(0)).unwrap();
+    assert!(matches!(pool.add(tx(3, 0, 1, 1), state(0)), Err(PoolError::Full { .. })));
+    pool.add(tx(3, 0, 2, 1), state(0)).unwrap();
+    assert_eq!(pool.len(), 2);
+}
+
+#[test]
+fn who_cannot_pay_is_refused() {
+    let mut pool = Pool::default();
+    let poor = SenderState { balance: U256::from(20_999), ..state(0) };
+    assert!(matches!(pool.add(tx(1, 0, 1, 1), poor), Err(PoolError::Funds { .. })));
+}

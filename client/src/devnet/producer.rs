@@ -1,0 +1,209 @@
+//! Blocks from the pool.
+
+use super::{Node, NodeError, impersonation::impersonated};
+use crate::{
+    chain::{BuiltBlock, Chain, NextBlock},
+    consensus::{MAX_RLP_BLOCK_SIZE, next_base_fee},
+    executor::{BlockInvalid, BlockRun, ExecuteError},
+};
+use alloy_consensus::{Header, Sealed, Transaction, TxEnvelope};
+use alloy_eips::{Encodable2718, eip4844::DATA_GAS_PER_BLOB};
+use alloy_primitives::{Address, B256};
+use polytrie_chainspec::Rules;
+use std::sync::Arc;
+
+/// Bytes of a block that are left for everything but its transactions.
+const BLOCK_OVERHEAD: usize = 16 * 1024;
+
+/// The least gas a transaction can have.
+const LEAST_GAS: u64 = 21_000;
+
+/// How a block is to be made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MineOptions {
+    /// Whether it may be empty.
+    pub allow_empty: bool,
+    /// Its time in seconds, if it is not the clock's.
+    pub timestamp: Option<u64>,
+}
+
+/// What was found out about the pool on the way.
+#[derive(Debug, Default)]
+struct Picked {
+    /// Senders and nonces of what was included, in order.
+    included: Vec<(Address, u64)>,
+    /// What can never be included.
+    hopeless: Vec<(B256, String)>,
+}
+
+impl Node {
+    /// Makes a block of what waits in the pool, the best tips first. `None` if it would be empty and must not be.
+    ///
+    /// # Errors
+    ///
+    /// If nothing may be changed, or we failed.
+    pub fn mine(&self, options: MineOptions) -> Result<Option<Sealed<Header>>, NodeError> {
+        self.writable()?;
+        let mut chain = self.chain();
+        let next = self.next_block(&chain, options.timestamp);
+        // An empty block that is thrown away costs as much as one that is kept.
+        if !options.allow_empty && self.pool.lock().best(self.base_fee(&next)).is_empty() {
+            return Ok(None);
+        }
+        let mut picked = Picked::default();
+        let built = self.build(&mut chain, next, &mut picked)?;
+        self.forget(&picked.hopeless);
+        let cheats = Arc::clone(&self.view().cheats);
+        if built.block.body.transactions.is_empty() && !options.allow_empty {
+            chain.abandon()?;
+            self.notify();
+            return Ok(None);
+        }
+        if !cheats.is_empty() {
+            tracing::debug!("block {} holds changes made by hand", built.header.number);
+        }
+        let header = built.header.clone();
+        let (_, stats) = chain.adopt(built)?;
+        self.miner().count(&stats);
+        self.clock.lock().made(header.timestamp);
+        {
+            let mut settings = self.settings.lock();
+            settings.next_base_fee = None;
+            settings.next_prev_randao = None;
+        }
+        {
+            // Both at once: who adds a transaction compares the view while holding the pool.
+            let mut pool = self.pool.lock();
+            for (sender, nonce) in &picked.included {
+                pool.set_nonce(sender, nonce + 1);
+            }
+            self.publish(&chain, Arc::default())?;
+        }
+        drop(chain);
+        self.announce(header.clone());
+        self.notify();
+        Ok(Some(header))
+    }
+
+    /// A block of exactly these transactions, or of the pool's if there are none, which is not added to the chain.
+    ///
+    /// # Errors
+    ///
+    /// If one of them cannot be included, or we failed.
+    pub fn preview(
+        &self,
+        next: NextBlock,
+        transactions: Option<Vec<(TxEnvelope, Address)>>,
+    ) -> Result<BuiltBlock, NodeError> {
+        let mut chain = self.chain();
+        let built = match transactions {
+            None => self.build(&mut chain, next, &mut Picked::default())?,
+            Some(transactions) => {
+                let writes = self.view().cheats.writes();
+                chain.build(next, &writes, &mut |run, _, _| {
+                    for (tx, sender) in &transactions {
+                        run.transact(tx, *sender)?;
+                    }
+                    Ok(transactions.iter().map(|(tx, _)| tx.clone()).collect())
+                })?
+            }
+        };
+        chain.abandon()?;
+        Ok(built)
+    }
+
+    /// The next block as clock and settings want it.
+    pub fn plan(&self) -> NextBlock {
+        let chain = self.chain();
+        self.next_block(&chain, None)
+    }
+
+    fn next_block(&self, chain: &Chain, timestamp: Option<u64>) -> NextBlock {
+        let parent = &chain.head().header;
+        let settings = self.settings.lock();
+        NextBlock {
+            timestamp: timestamp.unwrap_or_else(|| self.clock.lock().next(parent.timestamp)),
+            beneficiary: settings.beneficiary,
+            gas_limit: settings.gas_limit_after(parent.gas_limit),
+            // Nobody plays dice here, but contracts that ask should not always get the same answer.
+            prev_randao: settings.next_prev_randao.unwrap_or_else(|| parent.hash()),
+            base_fee: settings.next_base_fee,
+            ..NextBlock::default()
+        }
+    }
+
+    /// The base fee of the next block, in wei; 0 before London.
+    fn base_fee(&self, next: &NextBlock) -> u64 {
+        let view = self.view();
+        let rules = view.next_rules(&self.spec, next.timestamp);
+        let fee = next_base_fee(&rules, &view.head.header).unwrap_or(0);
+        next.base_fee.unwrap_or(u64::try_from(fee).unwrap_or(u64::MAX))
+    }
+
+    fn build(
+        &self,
+        chain: &mut Chain,
+        next: NextBlock,
+        picked: &mut Picked,
+    ) -> Result<BuiltBlock, NodeError> {
+        let writes = self.view().cheats.writes();
+        let built = chain.build(next, &writes, &mut |run, header, rules| {
+            self.pick(run, header, rules, picked)
+        })?;
+        Ok(built)
+    }
+
+    fn pick(
+        &self,
+        run: &mut BlockRun<'_>,
+        header: &Header,
+        rules: &Rules<'_>,
+        picked: &mut Picked,
+    ) -> Result<Vec<TxEnvelope>, ExecuteError> {
+        let base_fee = header.base_fee_per_gas.unwrap_or(0);
+        let max_blob_gas =
+            rules.blob_params().map_or(0, |params| params.max_blob_count * DATA_GAS_PER_BLOB);
+        let (mut bytes, mut blob_gas) = (BLOCK_OVERHEAD, 0);
+        let mut transactions = Vec::new();
+        let mut heap = self.pool.lock().best(base_fee);
+        while let Some(next) = heap.pop() {
+            if header.gas_limit - run.gas_used() < LEAST_GAS {
+                break;
+            }
+            let (tx, sender) = (&next.tx.tx, next.tx.sender);
+            let blobs = tx.blob_gas_used().unwrap_or(0);
+            let length = tx.encode_2718_len() + 8;
+            if bytes + length > MAX_RLP_BLOCK_SIZE || blob_gas + blobs > max_blob_gas {
+                continue;
+            }
+            let ran = match impersonated(tx) {
+                Some(_) => run.transact_as(tx, sender),
+                None => run.transact(tx, sender),
+            };
+            match ran {
+                Ok(_) => {
+                    bytes += length;
+                    blob_gas += blobs;
+                    picked.included.push((sender, next.tx.nonce()));
+                    transactions.push(tx.clone());
+                    heap.extend(self.pool.lock().after(&next.tx, base_fee));
+                }
+                // There may be room for it in the next block.
+                Err(ExecuteError::Invalid(BlockInvalid::TransactionGas { .. })) => {}
+                Err(ExecuteError::Invalid(reason)) => {
+                    picked.hopeless.push((next.tx.hash(), reason.to_string()));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(transactions)
+    }
+
+    fn forget(&self, hopeless: &[(B256, String)]) {
+        let mut pool = self.pool.lock();
+        for (hash, reason) in hopeless {
+            tracing::warn!("a transaction was dropped: {reason}");
+            pool.discard(hash);
+        }
+    }
+}

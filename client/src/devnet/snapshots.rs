@@ -1,0 +1,37 @@
+//! Points to go back to.
+
+use super::{cheats::Cheats, clock::Clock, settings::Settings};
+use alloy_primitives::B256;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// A point to go back to.
+#[derive(Debug, Clone)]
+pub(super) struct Point {
+    pub(super) number: u64,
+    pub(super) hash: B256,
+    pub(super) cheats: Arc<Cheats>,
+    pub(super) clock: Clock,
+    pub(super) settings: Settings,
+}
+
+/// The points to go back to, by the numbers that users know them by.
+#[derive(Debug, Default)]
+pub(super) struct Snapshots {
+    points: BTreeMap<u64, Point>,
+    last: u64,
+}
+
+impl Snapshots {
+    pub(super) fn add(&mut self, point: Point) -> u64 {
+        self.last += 1;
+        self.points.insert(self.last, point);
+        self.last
+    }
+
+    /// The point of this number; it and all later ones are gone then.
+    pub(super) fn take(&mut self, id: u64) -> Option<Point> {
+        let point = self.points.get(&id).cloned()?;
+        self.points.split_off(&id);
+        Some(point)
+    }
+}

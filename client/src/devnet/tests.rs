@@ -1,0 +1,188 @@
+//! What the node does, on every layer.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use super::*;
+use crate::{
+    datadir::{DataDir, OpenOptions},
+    layers::LAYERS,
+};
+use alloy_consensus::{SignableTransaction, TxEip1559, TypedTransaction};
+use alloy_primitives::{Address, Bytes, TxKind, U256, address};
+use std::{sync::Arc, time::Duration};
+
+const SOMEBODY: Address = address!("00000000000000000000000000000000000000aa");
+const ETHER: u128 = 1_000_000_000_000_000_000;
+
+fn node(layer: &str) -> Arc<Node> {
+    let options = OpenOptions {
+        chain: Some("dev".into()),
+        state: Some(layer.into()),
+        kv: Some("memory".into()),
+        ..OpenOptions::default()
+    };
+    let (chain, dir) = DataDir::open(&options, true).unwrap().into_chain().unwrap();
+    let options = NodeOptions {
+        accounts: DevAccounts::new(DEFAULT_MNEMONIC, 3).unwrap(),
+        mining: MiningMode::Manual,
+        read_only: false,
+        pool: PoolLimits::default(),
+        gas_limit: None,
+        beneficiary: Address::ZERO,
+    };
+    Node::new(chain, dir, options).unwrap()
+}
+
+fn transfer(node: &Node, from: usize, nonce: u64, value: u128) -> PoolTransaction {
+    let from = node.accounts().addresses()[from];
+    let tx: TypedTransaction = TxEip1559 {
+        chain_id: 1337,
+        nonce,
+        gas_limit: 21_000,
+        max_fee_per_gas: 2_000_000_000,
+        max_priority_fee_per_gas: 1,
+        to: TxKind::Call(SOMEBODY),
+        value: U256::from(value),
+        ..Default::default()
+    }
+    .into();
+    let signature = node.accounts().sign(&from, &tx.signature_hash()).unwrap();
+    PoolTransaction::signed(tx.into_envelope(signature)).unwrap()
+}
+
+#[test]
+fn a_transfer_is_mined_on_every_layer() {
+    for layer in LAYERS {
+        let node = node(layer.name);
+        let added = node.submit(transfer(&node, 0, 0, ETHER)).unwrap();
+        assert!(added.pending);
+        let header = node.mine(MineOptions::default()).unwrap().unwrap();
+        assert_eq!(header.number, 1);
+        assert_eq!(header.state_root, node.layer().commitment().digest());
+        assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::from(ETHER));
+        assert_eq!(node.transaction_place(&added.tx.hash()).unwrap(), Some((1, 0)));
+        assert!(node.pool().is_empty());
+        assert!(node.mine(MineOptions::default()).unwrap().is_none());
+    }
+}
+
+#[test]
+fn the_state_of_earlier_blocks_on_every_layer() {
+    for layer in LAYERS {
+        let node = node(layer.name);
+        for nonce in 0..5 {
+            node.submit(transfer(&node, 0, nonce, ETHER)).unwrap();
+            node.mine(MineOptions::default()).unwrap().unwrap();
+        }
+        let view = node.view();
+        for number in 0..=5u64 {
+            let state = view.state_at(number).unwrap().unwrap();
+            let balance = state.account(&SOMEBODY).unwrap().unwrap_or_default().balance;
+            assert_eq!(balance, U256::from(number) * U256::from(ETHER), "{} {number}", layer.name);
+            let nonce = state.account(&node.accounts().addresses()[0]).unwrap().unwrap().nonce;
+            assert_eq!(nonce, number, "{}", layer.name);
+        }
+    }
+}
+
+#[test]
+fn snapshot_and_revert_on_every_layer() {
+    for layer in LAYERS {
+        let node = node(layer.name);
+        let before = node.layer().commitment();
+        let point = node.snapshot();
+        node.cheat(|cheats, state| {
+            let account = state.account(&SOMEBODY)?.unwrap_or_default();
+            cheats.set_code(SOMEBODY, account, Bytes::from_static(&[0]));
+            Ok(())
+        })
+        .unwrap();
+        node.submit(transfer(&node, 0, 0, 7)).unwrap();
+        node.mine(MineOptions::default()).unwrap().unwrap();
+        assert!(node.account(&SOMEBODY).unwrap().has_code());
+        assert!(node.revert(point).unwrap());
+        assert!(!node.account(&SOMEBODY).unwrap().has_code());
+        assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::ZERO);
+        assert_eq!(node.layer().commitment(), before, "{}", layer.name);
+        assert!(!node.revert(point).unwrap());
+        assert_eq!(node.view().head.number(), 0);
+    }
+}
+
+#[test]
+fn a_change_by_hand_is_seen_at_once_and_stays() {
+    for layer in LAYERS {
+        let node = node(layer.name);
+        let slot = U256::from(3);
+        node.cheat(|cheats, state| {
+            let mut account = state.account(&SOMEBODY)?.unwrap_or_default();
+            account.balance = U256::from(9);
+            cheats.set_account(SOMEBODY, account);
+            cheats.set_slot(SOMEBODY, account, slot, U256::from(4));
+            Ok(())
+        })
+        .unwrap();
+        for _ in 0..2 {
+            assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::from(9));
+            assert_eq!(node.view().state().slot(&SOMEBODY, &slot).unwrap(), U256::from(4));
+            node.mine(MineOptions { allow_empty: true, timestamp: None }).unwrap().unwrap();
+        }
+        let genesis = node.view().state_at(0).unwrap().unwrap();
+        assert_eq!(genesis.account(&SOMEBODY).unwrap(), None);
+        assert_eq!(genesis.slot(&SOMEBODY, &slot).unwrap(), U256::ZERO);
+    }
+}
+
+#[test]
+fn anybody_can_be_impersonated() {
+    let node = node(LAYERS[0].name);
+    node.cheat(|cheats, state| {
+        let mut account = state.account(&SOMEBODY)?.unwrap_or_default();
+        account.balance = U256::from(ETHER);
+        cheats.set_code(SOMEBODY, account, Bytes::from_static(&[0]));
+        Ok(())
+    })
+    .unwrap();
+    let tx = TxEip1559 {
+        chain_id: 1337,
+        gas_limit: 21_000,
+        max_fee_per_gas: 2_000_000_000,
+        to: TxKind::Call(Address::repeat_byte(5)),
+        value: U256::from(3),
+        ..Default::default()
+    };
+    let tx = PoolTransaction::local(impersonate(tx.into(), SOMEBODY)).unwrap();
+    node.submit(tx).unwrap();
+    let header = node.mine(MineOptions::default()).unwrap().unwrap();
+    assert_eq!(node.balance(&Address::repeat_byte(5)).unwrap(), U256::from(3));
+    let block = node.db().block(header.number).unwrap().unwrap();
+    assert_eq!(sender_of(&block.body.transactions[0]).unwrap(), SOMEBODY);
+}
+
+#[test]
+fn blocks_come_by_themselves() {
+    let node = node(LAYERS[0].name);
+    let threads = Miner::start(&node).unwrap();
+    node.miner().set_mode(MiningMode::OnArrival);
+    let added = node.submit(transfer(&node, 1, 0, 5)).unwrap();
+    node.wait_for(&added.tx.hash(), Duration::from_secs(60));
+    assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::from(5));
+    node.miner().stop();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
+#[test]
+fn a_preview_changes_nothing() {
+    for layer in LAYERS {
+        let node = node(layer.name);
+        node.submit(transfer(&node, 0, 0, 5)).unwrap();
+        let built = node.preview(node.plan(), None).unwrap();
+        assert_eq!(built.block.body.transactions.len(), 1);
+        assert_eq!(node.view().head.number(), 0);
+        assert_eq!(node.pool().len(), 1);
+        let header = node.mine(MineOptions::default()).unwrap().unwrap();
+        assert_eq!(header.state_root, built.header.state_root);
+    }
+}

@@ -1,0 +1,62 @@
+//! What everybody sees: the head, and the state there and at earlier blocks.
+
+use super::cheats::{CheatedReader, Cheats};
+use crate::chain::{ChainError, Head, StateHistory};
+use alloy_primitives::B256;
+use polytrie_chainspec::{ChainSpec, Rules};
+use polytrie_kv::Snapshot;
+use polytrie_state::StateReader;
+use std::sync::Arc;
+
+/// The chain at one moment. Later blocks do not change what it answers.
+#[derive(Debug)]
+pub struct View {
+    /// The head.
+    pub head: Head,
+    pub(super) snapshot: Snapshot,
+    pub(super) reader: Arc<dyn StateReader>,
+    pub(super) cheats: Arc<Cheats>,
+    pub(super) history: Arc<StateHistory>,
+}
+
+impl View {
+    /// Reads at the head, with what the user changed since.
+    pub fn state(&self) -> Arc<dyn StateReader> {
+        if self.cheats.is_empty() {
+            return Arc::clone(&self.reader);
+        }
+        Arc::new(CheatedReader { base: Arc::clone(&self.reader), cheats: Arc::clone(&self.cheats) })
+    }
+
+    /// Reads at block `number`, which must not be above the head; `None` if it is too long ago.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    pub fn state_at(&self, number: u64) -> Result<Option<Arc<dyn StateReader>>, ChainError> {
+        if number == self.head.number() {
+            return Ok(Some(self.state()));
+        }
+        self.history.at(&self.head, Arc::clone(&self.reader), &self.snapshot, number)
+    }
+
+    /// The earliest block whose state can be read.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    pub fn oldest_state(&self) -> Result<u64, ChainError> {
+        self.history.oldest(&self.snapshot, self.head.number())
+    }
+
+    /// Hash of the head.
+    pub const fn hash(&self) -> B256 {
+        self.head.hash()
+    }
+
+    /// The rules of a block after the head.
+    pub fn next_rules<'a>(&self, spec: &'a ChainSpec, timestamp: u64) -> Rules<'a> {
+        let merged = spec.is_merged_after(self.head.total_difficulty);
+        spec.rules(self.head.number() + 1, timestamp, merged)
+    }
+}

@@ -1,0 +1,276 @@
+//! State that reads from some block and keeps its writes in memory.
+
+use crate::executor::{BlockHashes, InternalError, changes::account_change};
+use alloy_evm::precompiles::PrecompilesMap;
+use alloy_primitives::{
+    Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256,
+    map::{AddressMap, B256Map, HashMap},
+};
+use polytrie_state::{Account, AccountChange, StateError, StateReader, TxWrites};
+use revm::{
+    Database, DatabaseCommit, DatabaseRef,
+    bytecode::Bytecode,
+    handler::EthPrecompiles,
+    primitives::hardfork::SpecId,
+    state::{Account as EvmAccount, AccountInfo},
+};
+use revm_state_hooks::StateHook;
+use std::{fmt, sync::Arc};
+
+/// Hashes of earlier blocks that a sandbox can keep.
+pub(super) type SharedHashes = Arc<dyn BlockHashes + Send + Sync>;
+
+/// State at some block, with changes on top that are gone when it is dropped.
+pub struct Sandbox {
+    base: Arc<dyn StateReader>,
+    hashes: SharedHashes,
+    /// Hashes of blocks that are only simulated; they come before `hashes`.
+    own_hashes: HashMap<u64, B256>,
+    /// Whether code can be a delegation (EIP-7702).
+    delegations: bool,
+    accounts: AddressMap<Entry>,
+    codes: B256Map<Bytes>,
+    /// Precompiles that stand elsewhere: from, to.
+    pub(super) moved_precompiles: Vec<(Address, Address)>,
+    /// What was changed, if it is recorded.
+    recorded: Option<TxWrites>,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    account: Option<Account>,
+    /// Whether the slots of the base are gone.
+    wiped: bool,
+    slots: HashMap<U256, U256>,
+}
+
+impl Sandbox {
+    /// A sandbox on the state that `base` reads.
+    pub fn new(base: Arc<dyn StateReader>, hashes: Arc<dyn BlockHashes + Send + Sync>) -> Self {
+        Self {
+            base,
+            hashes,
+            own_hashes: HashMap::default(),
+            delegations: true,
+            accounts: AddressMap::default(),
+            codes: B256Map::default(),
+            moved_precompiles: Vec::new(),
+            recorded: None,
+        }
+    }
+
+    /// Says whether code can be a delegation: from Prague on.
+    pub const fn set_delegations(&mut self, delegations: bool) {
+        self.delegations = delegations;
+    }
+
+    /// From now on changes are kept for [`Self::take_recorded`].
+    pub fn record(&mut self) {
+        self.recorded = Some(TxWrites::default());
+    }
+
+    /// What was changed since recording began or this was last asked, in order; an account may occur more than once.
+    pub fn take_recorded(&mut self) -> Vec<AccountChange> {
+        self.recorded
+            .as_mut()
+            .map(|writes| std::mem::take(&mut writes.accounts))
+            .unwrap_or_default()
+    }
+
+    /// Puts the precompiles back to where they belong.
+    pub fn restore_precompiles(&mut self) {
+        self.moved_precompiles.clear();
+    }
+
+    /// The hash of a simulated block.
+    pub fn set_block_hash(&mut self, number: u64, hash: B256) {
+        self.own_hashes.insert(number, hash);
+    }
+
+    /// The account as of now.
+    ///
+    /// # Errors
+    ///
+    /// If the state cannot be read.
+    pub fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
+        match self.accounts.get(address) {
+            Some(entry) => Ok(entry.account),
+            None => self.base.account(address),
+        }
+    }
+
+    /// A slot as of now.
+    ///
+    /// # Errors
+    ///
+    /// If the state cannot be read.
+    pub fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
+        if let Some(entry) = self.accounts.get(address) {
+            if let Some(value) = entry.slots.get(slot) {
+                return Ok(*value);
+            }
+            if entry.wiped {
+                return Ok(U256::ZERO);
+            }
+        }
+        self.base.slot(address, slot)
+    }
+
+    /// Code by its hash.
+    ///
+    /// # Errors
+    ///
+    /// If the state cannot be read.
+    pub fn code(&self, hash: &B256) -> Result<Option<Bytes>, StateError> {
+        if *hash == KECCAK256_EMPTY {
+            return Ok(Some(Bytes::new()));
+        }
+        match self.codes.get(hash) {
+            Some(code) => Ok(Some(code.clone())),
+            None => self.base.code(hash),
+        }
+    }
+
+    /// Changes an account.
+    pub fn apply(&mut self, change: AccountChange) {
+        if let Some((hash, code)) = &change.code {
+            self.codes.insert(*hash, code.clone());
+        }
+        let entry = self.accounts.entry(change.address).or_insert_with(|| Entry {
+            account: None,
+            wiped: false,
+            slots: HashMap::default(),
+        });
+        entry.account = change.account;
+        if change.wiped || change.account.is_none() {
+            entry.wiped = true;
+            entry.slots.clear();
+        }
+        if change.account.is_some() {
+            entry.slots.extend(change.slots.iter().copied());
+        }
+        if let Some(recorded) = &mut self.recorded {
+            recorded.accounts.push(change);
+        }
+    }
+
+    /// The precompiles of a revision, with those that were moved where they stand now.
+    pub(super) fn precompiles(&self, spec: SpecId) -> PrecompilesMap {
+        let mut map = PrecompilesMap::from(EthPrecompiles::new(spec));
+        // Two that were sent to the same place: the last one stands there.
+        for moved in &self.moved_precompiles {
+            // What is no precompile was refused when it was asked for.
+            let _ = map.move_precompiles([*moved]);
+        }
+        map
+    }
+
+    fn commit_account(&mut self, address: Address, account: &EvmAccount) {
+        let Some(change) = account_change(address, account) else { return };
+        // Code that is not new is known to the base or to `codes` by its hash.
+        self.apply(change);
+    }
+}
+
+impl fmt::Debug for Sandbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sandbox").field("changed", &self.accounts.len()).finish_non_exhaustive()
+    }
+}
+
+impl DatabaseRef for Sandbox {
+    type Error = InternalError;
+
+    fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, InternalError> {
+        Ok(self.account(&address)?.map(|account| AccountInfo {
+            balance: account.balance,
+            nonce: account.nonce,
+            code_hash: account.code_hash,
+            account_id: None,
+            code: None,
+        }))
+    }
+
+    fn code_by_hash_ref(&self, code_hash: B256) -> Result<Bytecode, InternalError> {
+        let code = self.code(&code_hash)?.ok_or_else(|| {
+            StateError::Corrupt(format!("there is no code with the hash {code_hash}"))
+        })?;
+        Ok(match self.delegations.then(|| Bytecode::new_eip7702_raw(code.clone())) {
+            Some(Ok(delegation)) => delegation,
+            _ => Bytecode::new_legacy(code),
+        })
+    }
+
+    fn storage_ref(&self, address: Address, slot: U256) -> Result<U256, InternalError> {
+        Ok(self.slot(&address, &slot)?)
+    }
+
+    fn block_hash_ref(&self, number: u64) -> Result<B256, InternalError> {
+        Ok(match self.own_hashes.get(&number) {
+            Some(hash) => *hash,
+            // A block number that was overridden may lie beyond what anybody knows.
+            None => self.hashes.block_hash(number).unwrap_or_default(),
+        })
+    }
+}
+
+impl Database for Sandbox {
+    type Error = InternalError;
+
+    fn basic(&mut self, address: Address) -> Result<Option<AccountInfo>, InternalError> {
+        self.basic_ref(address)
+    }
+
+    fn code_by_hash(&mut self, code_hash: B256) -> Result<Bytecode, InternalError> {
+        self.code_by_hash_ref(code_hash)
+    }
+
+    fn storage(&mut self, address: Address, slot: U256) -> Result<U256, InternalError> {
+        self.storage_ref(address, slot)
+    }
+
+    fn block_hash(&mut self, number: u64) -> Result<B256, InternalError> {
+        self.block_hash_ref(number)
+    }
+}
+
+impl DatabaseCommit for Sandbox {
+    fn commit(&mut self, changes: AddressMap<EvmAccount>) {
+        for (address, account) in &changes {
+            self.commit_account(*address, account);
+        }
+    }
+
+    fn commit_iter(&mut self, changes: &mut dyn Iterator<Item = (Address, EvmAccount)>) {
+        for (address, account) in changes {
+            self.commit_account(address, &account);
+        }
+    }
+}
+
+impl StateHook for Sandbox {
+    fn hooks_enabled(&self) -> bool {
+        false
+    }
+
+    fn on_sload(&mut self, _: Address, _: U256) {}
+
+    fn on_sstore(&mut self, _: Address, _: U256) {}
+
+    fn has_storage(&mut self, address: Address) -> Result<bool, InternalError> {
+        if let Some(entry) = self.accounts.get(&address) {
+            if entry.slots.values().any(|value| !value.is_zero()) {
+                return Ok(true);
+            }
+            if entry.wiped {
+                return Ok(false);
+            }
+        }
+        Ok(self.base.has_storage(&address)?)
+    }
+}
+
+/// Code with its hash, as a change carries it.
+pub(super) fn hashed(code: Bytes) -> (B256, Bytes) {
+    (keccak256(&code), code)
+}

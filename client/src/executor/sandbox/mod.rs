@@ -1,0 +1,36 @@
+//! Trying things out: calls, traces and simulated blocks on a state that nobody else sees.
+//!
+//! A [`Sandbox`] reads from some block and keeps what is written in memory. [`call`] runs one transaction or call on
+//! it, [`Replay`] the transactions of a block with an inspector, and a [`SimulatedRun`] a block that never was.
+
+mod call;
+mod database;
+mod overrides;
+mod refusal;
+mod replay;
+mod run;
+mod trace;
+mod transfers;
+
+pub use call::{CallError, CallOutcome, CallRequest, call};
+pub use database::Sandbox;
+pub use overrides::OverrideError;
+pub use refusal::Refusal;
+pub use replay::Replay;
+pub use revm::inspector::NoOpInspector as NoObserver;
+pub use revm_inspectors::access_list::AccessListInspector;
+pub use run::{RunOptions, SimulatedRun};
+pub use trace::{TraceError, trace_call};
+pub use transfers::NumberedLog;
+
+use alloy_evm::{eth::EthEvmContext, precompiles::PrecompilesMap};
+use revm::Inspector;
+use revm_state_hooks::HookedEvm;
+
+/// The EVM that works on a sandbox.
+type SandboxEvm<'a, I> = HookedEvm<&'a mut Sandbox, I, PrecompilesMap>;
+
+/// Whoever looks on while the EVM runs on a sandbox.
+pub trait Observer: for<'a> Inspector<EthEvmContext<&'a mut Sandbox>> {}
+
+impl<I> Observer for I where I: for<'a> Inspector<EthEvmContext<&'a mut Sandbox>> {}

@@ -1,0 +1,89 @@
+//! Changes to the state that a caller asks for before a call.
+
+use super::{Sandbox, database::hashed};
+use crate::executor::InternalError;
+use alloy_primitives::{Address, U256};
+use alloy_rpc_types_eth::state::{AccountOverride, StateOverride};
+use polytrie_state::AccountChange;
+use revm::{handler::EthPrecompiles, primitives::hardfork::SpecId};
+use thiserror::Error;
+
+/// An override that cannot be applied.
+#[derive(Debug, Clone, Error)]
+pub enum OverrideError {
+    /// Both forms of storage were given.
+    #[error("account {0} has both `state` and `stateDiff`; give only one of them")]
+    StateAndDiff(Address),
+    /// There is no precompile at the address.
+    #[error("account {0} is not a precompile")]
+    NoPrecompile(Address),
+    /// The state could not be read.
+    #[error(transparent)]
+    Internal(#[from] InternalError),
+}
+
+impl Sandbox {
+    /// Applies overrides under the rules of a revision.
+    ///
+    /// # Errors
+    ///
+    /// If one of them makes no sense, or the state cannot be read.
+    pub fn override_state(
+        &mut self,
+        spec: SpecId,
+        overrides: &StateOverride,
+    ) -> Result<(), OverrideError> {
+        // Sorted, so that the same request always does the same.
+        let mut entries: Vec<_> = overrides.iter().collect();
+        entries.sort_unstable_by_key(|(address, _)| **address);
+        for (address, account) in &entries {
+            if account.state.is_some() && account.state_diff.is_some() {
+                return Err(OverrideError::StateAndDiff(**address));
+            }
+            if let Some(to) = account.move_precompile_to {
+                if !EthPrecompiles::new(spec).precompiles.contains(address) {
+                    return Err(OverrideError::NoPrecompile(**address));
+                }
+                self.moved_precompiles.push((**address, to));
+            }
+        }
+        for (address, account) in entries {
+            self.override_account(*address, account)?;
+        }
+        Ok(())
+    }
+
+    fn override_account(
+        &mut self,
+        address: Address,
+        wanted: &AccountOverride,
+    ) -> Result<(), OverrideError> {
+        if *wanted
+            == (AccountOverride {
+                move_precompile_to: wanted.move_precompile_to,
+                ..Default::default()
+            })
+        {
+            return Ok(());
+        }
+        let mut account = self.account(&address).map_err(InternalError::from)?.unwrap_or_default();
+        account.balance = wanted.balance.unwrap_or(account.balance);
+        account.nonce = wanted.nonce.unwrap_or(account.nonce);
+        let code = wanted.code.clone().map(hashed);
+        if let Some((hash, _)) = &code {
+            account.code_hash = *hash;
+        }
+        let slots = wanted.state.as_ref().or(wanted.state_diff.as_ref());
+        let slots = slots.into_iter().flatten();
+        self.apply(AccountChange {
+            address,
+            account: Some(account),
+            wiped: wanted.state.is_some(),
+            code,
+            slots: slots
+                .map(|(slot, value)| (U256::from_be_bytes(slot.0), U256::from_be_bytes(value.0)))
+                .collect(),
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,120 @@
+//! A block again, transaction by transaction, with somebody looking on.
+
+use super::{
+    CallError, CallOutcome, Observer, Sandbox, SandboxEvm,
+    call::{outcome, run},
+};
+use crate::executor::{ExecuteError, InternalError, environment::environment, schedule::Schedule};
+use alloy_consensus::{Header, TxEnvelope};
+use alloy_evm::{
+    EvmEnv, FromRecoveredTx,
+    block::BlockExecutor as _,
+    eth::{EthBlockExecutionCtx, EthBlockExecutor, receipt_builder::AlloyReceiptBuilder},
+};
+use alloy_hardforks::EthereumHardfork;
+use alloy_primitives::Address;
+use polytrie_chainspec::Rules;
+use revm::{
+    DatabaseCommit, context::TxEnv, context_interface::result::ResultAndState,
+    inspector::NoOpInspector,
+};
+use revm_state_hooks::HookedEvm;
+
+/// A block that is known to be valid, on a sandbox at its parent.
+#[derive(Debug)]
+pub struct Replay<'a> {
+    sandbox: &'a mut Sandbox,
+    header: &'a Header,
+    rules: Rules<'a>,
+}
+
+impl<'a> Replay<'a> {
+    /// Begins: everything that comes before the transactions is done.
+    ///
+    /// # Errors
+    ///
+    /// If the state cannot be read.
+    pub fn begin(
+        sandbox: &'a mut Sandbox,
+        header: &'a Header,
+        rules: Rules<'a>,
+    ) -> Result<Self, InternalError> {
+        sandbox.set_delegations(rules.is(EthereumHardfork::Prague));
+        prepare(sandbox, header, rules)?;
+        Ok(Self { sandbox, header, rules })
+    }
+
+    /// Runs the next transaction.
+    ///
+    /// # Errors
+    ///
+    /// If the state cannot be read, or the transaction is not valid at this place after all.
+    pub fn next<I: Observer>(
+        &mut self,
+        tx: &TxEnvelope,
+        sender: Address,
+        observer: I,
+    ) -> Result<(CallOutcome, I), InternalError> {
+        let (ran, observer) = self.run(tx, sender, observer)?;
+        self.sandbox.commit(ran.state);
+        Ok((outcome(ran.result), observer))
+    }
+
+    /// Runs the next transaction without keeping its changes.
+    pub(super) fn run<I: Observer>(
+        &mut self,
+        tx: &TxEnvelope,
+        sender: Address,
+        observer: I,
+    ) -> Result<(ResultAndState, I), InternalError> {
+        let tx = TxEnv::from_recovered_tx(tx, sender);
+        run(self.sandbox, &self.rules, self.environment(), tx, observer).map_err(
+            |error| match error {
+                CallError::Internal(error) => error,
+                CallError::Refused(refusal) => InternalError::Evm(refusal.message),
+            },
+        )
+    }
+
+    /// The environment of its transactions.
+    pub(super) fn environment(&self) -> EvmEnv {
+        let mut env = environment(self.header, &self.rules);
+        // Senders that only pretend may have code.
+        env.cfg_env.disable_eip3607 = true;
+        env
+    }
+
+    /// The state as it is between transactions.
+    pub const fn sandbox(&mut self) -> &mut Sandbox {
+        self.sandbox
+    }
+}
+
+/// The system calls before the transactions.
+pub(super) fn prepare(
+    sandbox: &mut Sandbox,
+    header: &Header,
+    rules: Rules<'_>,
+) -> Result<(), InternalError> {
+    let precompiles = sandbox.precompiles(rules.spec_id());
+    let evm: SandboxEvm<'_, NoOpInspector> =
+        HookedEvm::with_inspector(&mut *sandbox, environment(header, &rules), NoOpInspector {})
+            .with_precompiles(precompiles);
+    let context = EthBlockExecutionCtx {
+        parent_hash: header.parent_hash,
+        parent_beacon_block_root: header.parent_beacon_block_root,
+        ommers: &[],
+        withdrawals: None,
+        extra_data: header.extra_data.clone(),
+        tx_count_hint: None,
+        slot_number: header.slot_number,
+    };
+    let mut block =
+        EthBlockExecutor::new(evm, context, Schedule(rules), AlloyReceiptBuilder::default());
+    block.apply_pre_execution_changes().map_err(|error| {
+        match ExecuteError::new(error, None, None) {
+            ExecuteError::Internal(internal) => internal,
+            ExecuteError::Invalid(invalid) => InternalError::Evm(invalid.to_string()),
+        }
+    })
+}

@@ -1,0 +1,162 @@
+//! A block that never was (`eth_simulateV1`).
+
+use super::{
+    CallError, CallOutcome, Refusal, Sandbox, SandboxEvm,
+    call::{outcome, override_block, run},
+    replay::prepare,
+    transfers::{NumberedLog, TransferLogs},
+};
+use crate::executor::{ExecuteError, InternalError, environment::environment, schedule::Schedule};
+use alloy_consensus::{Header, ReceiptEnvelope};
+use alloy_eips::{eip4895::Withdrawal, eip7685::Requests};
+use alloy_evm::{
+    block::BlockExecutor as _,
+    eth::{EthBlockExecutionCtx, EthBlockExecutor, receipt_builder::AlloyReceiptBuilder},
+    rpc::TryIntoTxEnv,
+};
+use alloy_hardforks::EthereumHardfork;
+use alloy_primitives::Address;
+use alloy_rpc_types_eth::{BlockOverrides, TransactionRequest};
+use polytrie_chainspec::Rules;
+use polytrie_state::{Account, AccountChange};
+use revm::{DatabaseCommit, context::TxEnv, inspector::NoOpInspector};
+use revm_state_hooks::HookedEvm;
+
+/// How strictly a simulated block is run.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RunOptions {
+    /// Whether nonces, fees and balances are checked as in a real block.
+    pub validation: bool,
+    /// Whether transfers of ether are logged too.
+    pub trace_transfers: bool,
+}
+
+/// A block under way that is never added to the chain.
+#[derive(Debug)]
+pub struct SimulatedRun<'a> {
+    sandbox: &'a mut Sandbox,
+    header: &'a Header,
+    rules: Rules<'a>,
+    overrides: Option<&'a BlockOverrides>,
+    options: RunOptions,
+    /// Logs so far, those of reverted calls counted.
+    logs_seen: u64,
+}
+
+impl<'a> SimulatedRun<'a> {
+    /// Begins a block: everything that comes before its transactions is done.
+    ///
+    /// # Errors
+    ///
+    /// If the state cannot be read.
+    pub fn begin(
+        sandbox: &'a mut Sandbox,
+        header: &'a Header,
+        rules: Rules<'a>,
+        overrides: Option<&'a BlockOverrides>,
+        options: RunOptions,
+    ) -> Result<Self, InternalError> {
+        sandbox.set_delegations(rules.is(EthereumHardfork::Prague));
+        prepare(sandbox, header, rules)?;
+        Ok(Self { sandbox, header, rules, overrides, options, logs_seen: 0 })
+    }
+
+    /// The state as it is between transactions.
+    pub const fn sandbox(&self) -> &Sandbox {
+        self.sandbox
+    }
+
+    /// Runs the next transaction. Returns its outcome and its logs, those of transfers among them if they are wanted;
+    /// the outcome has the true ones. The numbers count what reverted calls logged, as geth does.
+    ///
+    /// # Errors
+    ///
+    /// If it is refused, or the state cannot be read.
+    pub fn call(
+        &mut self,
+        request: TransactionRequest,
+    ) -> Result<(CallOutcome, Vec<NumberedLog>), CallError> {
+        let mut env = environment(self.header, &self.rules);
+        override_block(&mut env, self.overrides);
+        env.cfg_env.disable_eip3607 = true;
+        env.cfg_env.disable_block_gas_limit = true;
+        env.cfg_env.tx_gas_limit_cap = Some(u64::MAX);
+        if !self.options.validation {
+            env.cfg_env.disable_nonce_check = true;
+            env.cfg_env.disable_base_fee = true;
+            if request.max_fee_per_gas.or(request.gas_price).unwrap_or_default() == 0 {
+                env.block_env.basefee = 0;
+            }
+        }
+        let mut tx: TxEnv = request
+            .try_into_tx_env(&env)
+            .map_err(|error| CallError::Refused(Refusal::new(error.to_string())))?;
+        tx.chain_id = Some(env.cfg_env.chain_id);
+        // The EVM refuses the last nonce there is. Where nonces do not matter it counts on from zero.
+        let sender = tx.caller;
+        let wraps = !self.options.validation && tx.nonce == u64::MAX;
+        if wraps {
+            tx.nonce = 0;
+        }
+        let observer = TransferLogs::new(self.options.trace_transfers, self.logs_seen);
+        let (ran, observer) = run(self.sandbox, &self.rules, env, tx, observer)?;
+        let (logs, logs_seen) = observer.into_logs();
+        self.logs_seen = logs_seen;
+        self.sandbox.commit(ran.state);
+        if wraps {
+            self.wrap_nonce(sender)?;
+        }
+        let outcome = outcome(ran.result);
+        let logs = if outcome.success { logs } else { Vec::new() };
+        Ok((outcome, logs))
+    }
+
+    fn wrap_nonce(&mut self, address: Address) -> Result<(), InternalError> {
+        let account = self.sandbox.account(&address)?.unwrap_or_default();
+        if account.nonce == u64::MAX {
+            self.sandbox.apply(AccountChange {
+                address,
+                account: Some(Account { nonce: 0, ..account }),
+                wiped: false,
+                code: None,
+                slots: Vec::new(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Ends the block: system calls and withdrawals. Returns the requests to the consensus layer.
+    ///
+    /// # Errors
+    ///
+    /// If a system call fails, or the state cannot be read.
+    pub fn finish(
+        self,
+        receipts: Vec<ReceiptEnvelope>,
+        withdrawals: Option<&[Withdrawal]>,
+    ) -> Result<Option<Requests>, InternalError> {
+        let Self { sandbox, header, rules, .. } = self;
+        let precompiles = sandbox.precompiles(rules.spec_id());
+        let evm: SandboxEvm<'_, NoOpInspector> =
+            HookedEvm::with_inspector(&mut *sandbox, environment(header, &rules), NoOpInspector {})
+                .with_precompiles(precompiles);
+        let context = EthBlockExecutionCtx {
+            parent_hash: header.parent_hash,
+            parent_beacon_block_root: header.parent_beacon_block_root,
+            ommers: &[],
+            withdrawals: withdrawals.map(Into::into),
+            extra_data: header.extra_data.clone(),
+            tx_count_hint: None,
+            slot_number: header.slot_number,
+        };
+        let mut block =
+            EthBlockExecutor::new(evm, context, Schedule(rules), AlloyReceiptBuilder::default());
+        block.receipts = receipts;
+        let (_, result) =
+            block.finish().map_err(|error| match ExecuteError::new(error, None, None) {
+                ExecuteError::Internal(internal) => internal,
+                ExecuteError::Invalid(invalid) => InternalError::Evm(invalid.to_string()),
+            })?;
+        Ok(rules.is(EthereumHardfork::Prague).then_some(result.requests))
+    }
+}

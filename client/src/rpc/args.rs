@@ -1,0 +1,169 @@
+//! Taking the parameters of a request apart.
+
+use super::error::{RpcError, RpcResult};
+use alloy_primitives::{B256, U256};
+use jsonrpsee::types::Params;
+use serde::{Deserialize, Deserializer, de::DeserializeOwned, de::Error as _};
+use serde_json::Value;
+use std::vec;
+
+/// The parameters of a request, in order.
+#[derive(Debug)]
+pub(super) struct Args {
+    values: vec::IntoIter<Value>,
+    /// How many were taken.
+    taken: usize,
+    /// Whether the request is one of several that came together.
+    pub(super) in_batch: bool,
+}
+
+impl Args {
+    /// The parameters of a request.
+    pub(super) fn new(params: &Params<'_>, in_batch: bool) -> RpcResult<Self> {
+        let values: Vec<Value> = match params.as_str().map(str::trim) {
+            None | Some("" | "null") => Vec::new(),
+            Some(text) if text.starts_with('[') => serde_json::from_str(text)
+                .map_err(|error| RpcError::params(format!("invalid parameters: {error}")))?,
+            Some(_) => {
+                return Err(RpcError::params("parameters must be an array, in their order"));
+            }
+        };
+        Ok(Self { values: values.into_iter(), taken: 0, in_batch })
+    }
+
+    /// The next one, which must be there.
+    pub(super) fn next<T: DeserializeOwned>(&mut self) -> RpcResult<T> {
+        let index = self.taken;
+        self.optional()?
+            .ok_or_else(|| RpcError::params(format!("missing value for required argument {index}")))
+    }
+
+    /// The next one, if it is there and not null.
+    pub(super) fn optional<T: DeserializeOwned>(&mut self) -> RpcResult<Option<T>> {
+        let index = self.taken;
+        self.taken += 1;
+        match self.values.next() {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => serde_json::from_value(value)
+                .map(Some)
+                .map_err(|error| RpcError::params(format!("invalid argument {index}: {error}"))),
+        }
+    }
+
+    /// The next one, a hash with 0x.
+    pub(super) fn hash(&mut self) -> RpcResult<B256> {
+        self.next::<Prefixed>().map(|hash| hash.0)
+    }
+}
+
+/// A hash that must have its 0x.
+#[derive(Debug)]
+struct Prefixed(B256);
+
+impl<'de> Deserialize<'de> for Prefixed {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if !text.starts_with("0x") {
+            return Err(D::Error::custom("hex string without 0x prefix"));
+        }
+        text.parse().map(Self).map_err(D::Error::custom)
+    }
+}
+
+/// A number as users of development nodes write it: as a number, in hex with 0x, or in decimal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Number(pub(super) U256);
+
+impl Number {
+    /// The number, if it fits into 64 bits.
+    pub(super) fn as_u64(self) -> RpcResult<u64> {
+        self.0.try_into().map_err(|_| RpcError::params(format!("{} is beyond 64 bits", self.0)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(text) => {
+                let number = match text.strip_prefix("0x") {
+                    Some(hex) => U256::from_str_radix(hex, 16),
+                    None => U256::from_str_radix(&text, 10),
+                };
+                number.map(Self).map_err(D::Error::custom)
+            }
+            Value::Number(number) => {
+                number.as_u64().map(|number| Self(U256::from(number))).ok_or_else(|| {
+                    D::Error::custom("expected a number that is whole and not negative")
+                })
+            }
+            _ => Err(D::Error::custom("expected a number")),
+        }
+    }
+}
+
+/// A slot: hex with 0x, at most 32 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Slot(pub(super) U256);
+
+impl Slot {
+    /// Reads a slot.
+    pub(super) fn parse(text: &str) -> RpcResult<Self> {
+        let hex = text
+            .strip_prefix("0x")
+            .ok_or_else(|| RpcError::params(format!("storage key {text:?} has no 0x prefix")))?;
+        if hex.len() > 64 {
+            return Err(RpcError::params(format!(
+                "storage key too long (want at most 32 bytes): {text:?}"
+            )));
+        }
+        if hex.is_empty() {
+            return Ok(Self(U256::ZERO));
+        }
+        U256::from_str_radix(hex, 16)
+            .map(Self)
+            .map_err(|_| RpcError::params(format!("storage key {text:?} is not valid hex")))
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use alloy_primitives::Address;
+
+    fn args(text: &'static str) -> Args {
+        Args::new(&Params::new(Some(text)), false).unwrap()
+    }
+
+    #[test]
+    fn parameters_in_their_order() {
+        let mut found = args(r#"["0x00000000000000000000000000000000000000aa", null, 7, "0x10"]"#);
+        assert_eq!(found.next::<Address>().unwrap(), Address::with_last_byte(0xaa));
+        assert_eq!(found.optional::<bool>().unwrap(), None);
+        assert_eq!(found.next::<Number>().unwrap(), Number(U256::from(7)));
+        assert_eq!(found.next::<Number>().unwrap().as_u64().unwrap(), 16);
+        assert_eq!(found.optional::<bool>().unwrap(), None);
+        let missing = found.next::<bool>().unwrap_err();
+        assert_eq!(missing.message(), "missing value for required argument 5");
+        let wrong = args(r#"["yes"]"#).next::<bool>().unwrap_err();
+        assert!(wrong.message().starts_with("invalid argument 0: "), "{}", wrong.message());
+    }
+
+    #[test]
+    fn hashes_need_their_prefix() {
+        let bare = r#"["1000000000000000000000000000000000000000000000000000000000000001"]"#;
+        assert!(args(bare).hash().is_err());
+        let hash = r#"["0x1000000000000000000000000000000000000000000000000000000000000001"]"#;
+        assert!(args(hash).hash().is_ok());
+    }
+
+    #[test]
+    fn slots_are_at_most_32_bytes() {
+        assert_eq!(Slot::parse("0x0").unwrap(), Slot(U256::ZERO));
+        assert_eq!(Slot::parse("0x1f").unwrap(), Slot(U256::from(31)));
+        assert!(Slot::parse("1f").is_err());
+        assert!(Slot::parse("0xzz").is_err());
+        let long = format!("0x{}", "0".repeat(65));
+        assert!(Slot::parse(&long).unwrap_err().message().contains("too long"));
+    }
+}

@@ -1,0 +1,143 @@
+//! `debug_`: what is stored, byte by byte, and traces.
+
+use super::{
+    Methods, Rpc,
+    args::Args,
+    convert,
+    error::{RpcError, RpcResult},
+    eth::raw_transaction,
+    lookup::Found,
+};
+use crate::executor::sandbox::{CallRequest, NoObserver, Replay, Sandbox, TraceError, trace_call};
+use alloy_consensus::Header;
+use alloy_eips::{BlockId, BlockNumberOrTag, Encodable2718};
+use alloy_primitives::{B256, Bytes, U256};
+use alloy_rpc_types_eth::TransactionRequest;
+use alloy_rpc_types_trace::geth::{
+    GethDebugTracingCallOptions, GethDebugTracingOptions, GethTrace,
+};
+use jsonrpsee::core::RegisterMethodError;
+use serde_json::{Value, json};
+
+pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
+    methods.add("debug_getRawHeader", |rpc, args| {
+        Ok(Bytes::from(alloy_rlp::encode(&block(rpc, args)?.block.header)))
+    })?;
+    methods.add("debug_getRawBlock", raw_block)?;
+    methods.add("debug_getRawReceipts", raw_receipts)?;
+    methods.add("debug_getRawTransaction", |rpc, args| {
+        let hash = args.hash()?;
+        Ok(raw_transaction(rpc, &hash)?.unwrap_or_default())
+    })?;
+    methods.add("debug_getBadBlocks", |_, _| Ok(Vec::<Value>::new()))?;
+    methods.add("debug_traceTransaction", trace_transaction)?;
+    methods.add("debug_traceBlockByNumber", |rpc, args| {
+        let tag: BlockNumberOrTag = args.next()?;
+        trace_block(rpc, tag.into(), args.optional()?.unwrap_or_default())
+    })?;
+    methods.add("debug_traceBlockByHash", |rpc, args| {
+        let hash: B256 = args.hash()?;
+        trace_block(rpc, hash.into(), args.optional()?.unwrap_or_default())
+    })?;
+    methods.add("debug_traceCall", debug_trace_call)
+}
+
+fn block(rpc: &Rpc, args: &mut Args) -> RpcResult<Found> {
+    let id: BlockId = args.next()?;
+    let number = rpc.known(&rpc.node.view(), id)?;
+    rpc.block(number)?.ok_or_else(|| RpcError::not_found(format!("block {number} not found")))
+}
+
+fn raw_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Bytes> {
+    let found = block(rpc, args)?;
+    Ok(alloy_rlp::encode(&found.block).into())
+}
+
+fn raw_receipts(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Bytes>> {
+    let found = block(rpc, args)?;
+    let receipts = rpc.node.db().receipts(found.header.number)?.unwrap_or_default();
+    Ok(receipts.iter().map(|receipt| receipt.encoded_2718().into()).collect())
+}
+
+fn trace_transaction(rpc: &Rpc, args: &mut Args) -> RpcResult<GethTrace> {
+    let hash = args.hash()?;
+    let options: GethDebugTracingOptions = args.optional()?.unwrap_or_default();
+    let (found, wanted) = rpc
+        .transaction(&hash)?
+        .ok_or_else(|| RpcError::server(format!("transaction {hash} not found")))?;
+    let mut sandbox = parent_sandbox(rpc, &found.header)?;
+    let rules = rpc.rules(&found.header, is_merged(rpc, &found)?);
+    let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
+    for (index, tx) in found.block.body.transactions.iter().enumerate().take(wanted + 1) {
+        let sender = convert::sender(tx)?;
+        if index == wanted {
+            let place = (found.header.hash(), index);
+            return replay.trace(tx, sender, place, options).map_err(traced);
+        }
+        replay.next(tx, sender, NoObserver {})?;
+    }
+    Err(RpcError::internal(&"a transaction is not where it was found"))
+}
+
+fn trace_block(rpc: &Rpc, id: BlockId, options: GethDebugTracingOptions) -> RpcResult<Vec<Value>> {
+    let number = rpc.known(&rpc.node.view(), id)?;
+    let found = rpc
+        .block(number)?
+        .ok_or_else(|| RpcError::not_found(format!("block {number} not found")))?;
+    if number == rpc.node.spec().genesis_header().number {
+        return Err(RpcError::server("genesis is not traceable"));
+    }
+    let mut sandbox = parent_sandbox(rpc, &found.header)?;
+    let rules = rpc.rules(&found.header, is_merged(rpc, &found)?);
+    let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
+    let mut traces = Vec::new();
+    for (index, tx) in found.block.body.transactions.iter().enumerate() {
+        let sender = convert::sender(tx)?;
+        let place = (found.header.hash(), index);
+        let trace = replay.trace(tx, sender, place, options.clone()).map_err(traced)?;
+        traces.push(json!({ "txHash": tx.tx_hash(), "result": trace }));
+    }
+    Ok(traces)
+}
+
+fn debug_trace_call(rpc: &Rpc, args: &mut Args) -> RpcResult<GethTrace> {
+    let request: TransactionRequest = args.next()?;
+    let id: Option<BlockId> = args.optional()?;
+    let options: GethDebugTracingCallOptions = args.optional()?.unwrap_or_default();
+    let at = rpc.at(&rpc.node.view(), id)?;
+    let rules = rpc.rules(&at.header, at.merged);
+    let mut sandbox = Sandbox::new(at.state.clone(), rpc.hashes());
+    if let Some(overrides) = &options.state_overrides {
+        sandbox.override_state(rules.spec_id(), overrides)?;
+    }
+    let call = CallRequest {
+        header: &at.header,
+        rules,
+        request,
+        block: options.block_overrides.as_ref(),
+        gas_cap: Some(rpc.limits.gas_cap),
+        commit: false,
+    };
+    trace_call(&mut sandbox, call, options.tracing_options).map_err(traced)
+}
+
+/// The state before a block.
+fn parent_sandbox(rpc: &Rpc, header: &Header) -> RpcResult<Sandbox> {
+    let before = header.number.checked_sub(1);
+    let before = before.ok_or_else(|| RpcError::server("genesis is not traceable"))?;
+    let at = rpc.at_number(&rpc.node.view(), before)?;
+    Ok(Sandbox::new(at.state, rpc.hashes()))
+}
+
+fn is_merged(rpc: &Rpc, found: &Found) -> RpcResult<bool> {
+    let total: U256 = rpc.node.db().block_head(found.header.number)?.total_difficulty;
+    Ok(rpc.node.spec().is_merged_after(total.saturating_sub(found.header.difficulty)))
+}
+
+fn traced(error: TraceError) -> RpcError {
+    match error {
+        TraceError::Tracer(_) => RpcError::params(error.to_string()),
+        TraceError::Call(error) => error.into(),
+        TraceError::Internal(error) => error.into(),
+    }
+}

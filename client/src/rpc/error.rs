@@ -1,0 +1,219 @@
+//! What a request that failed is answered with.
+
+use crate::{
+    chain::{BuildError, ChainError},
+    devnet::NodeError,
+    executor::{
+        InternalError,
+        sandbox::{CallError, CallOutcome, OverrideError, Refusal},
+    },
+};
+use alloy_primitives::Bytes;
+use jsonrpsee::types::{ErrorObject, ErrorObjectOwned};
+use polytrie_state::StateError;
+
+/// The parameters are wrong.
+const INVALID_PARAMS: i32 = -32602;
+/// The request cannot be carried out.
+const SERVER: i32 = -32000;
+/// What was asked for is not there.
+const NOT_FOUND: i32 = -32001;
+/// The node failed.
+const INTERNAL: i32 = -32603;
+/// A call reverted; the data say why.
+const REVERTED: i32 = 3;
+
+/// The answer to a request that failed.
+#[derive(Debug, Clone)]
+pub struct RpcError(ErrorObjectOwned);
+
+/// The answer to a request.
+pub type RpcResult<T> = Result<T, RpcError>;
+
+impl RpcError {
+    /// Any code.
+    pub fn new(code: i32, message: impl Into<String>) -> Self {
+        Self(ErrorObject::owned(code, message.into(), None::<()>))
+    }
+
+    /// The parameters are wrong.
+    pub fn params(message: impl Into<String>) -> Self {
+        Self::new(INVALID_PARAMS, message)
+    }
+
+    /// The request cannot be carried out.
+    pub fn server(message: impl Into<String>) -> Self {
+        Self::new(SERVER, message)
+    }
+
+    /// What was asked for is not there.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(NOT_FOUND, message)
+    }
+
+    /// The node failed; the log says more.
+    pub fn internal(error: &dyn std::fmt::Display) -> Self {
+        tracing::error!("a request failed: {error}");
+        Self::new(INTERNAL, error.to_string())
+    }
+
+    /// A call that reverted.
+    pub fn reverted(data: &Bytes) -> Self {
+        Self(ErrorObject::owned(REVERTED, revert_message(data), Some(data)))
+    }
+
+    /// A call that did not succeed.
+    pub fn failed(outcome: &CallOutcome) -> Self {
+        match &outcome.halt {
+            Some(reason) => Self::server(reason.clone()),
+            None => Self::reverted(&outcome.output),
+        }
+    }
+
+    /// The message.
+    pub fn message(&self) -> &str {
+        self.0.message()
+    }
+}
+
+/// What a revert says, as far as it is `Error(string)` or `Panic(uint256)`.
+pub(super) fn revert_message(data: &Bytes) -> String {
+    const ERROR: [u8; 4] = [0x08, 0xc3, 0x79, 0xa0];
+    const PANIC: [u8; 4] = [0x4e, 0x48, 0x7b, 0x71];
+    let reverted = "execution reverted";
+    let Some((selector, body)) = data.split_first_chunk::<4>() else { return reverted.to_owned() };
+    let word = |at: usize| -> Option<usize> {
+        let word = body.get(at..at.checked_add(32)?)?;
+        let (high, low) = word.split_at(24);
+        let low = u64::from_be_bytes(low.try_into().ok()?);
+        if high.iter().all(|byte| *byte == 0) { usize::try_from(low).ok() } else { None }
+    };
+    let text = || {
+        let at = word(0)?;
+        let length = word(at)?;
+        let from = at.checked_add(32)?;
+        std::str::from_utf8(body.get(from..from.checked_add(length)?)?).ok()
+    };
+    match *selector {
+        ERROR => text().map(|text| format!("{reverted}: {text}")),
+        PANIC => word(0).map(|code| {
+            let meaning = match code {
+                0x00 => "generic panic",
+                0x01 => "assert(false)",
+                0x11 => "arithmetic underflow or overflow",
+                0x12 => "division or modulo by zero",
+                0x21 => "enum overflow",
+                0x22 => "invalid encoded storage byte array accessed",
+                0x31 => "out-of-bounds array access; popping on an empty array",
+                0x32 => "out-of-bounds access of an array or bytesN",
+                0x41 => "out of memory",
+                0x51 => "uninitialized function",
+                _ => return format!("{reverted}: unknown panic code: {code:#x}"),
+            };
+            format!("{reverted}: panic: {meaning} ({code:#04x})")
+        }),
+        _ => None,
+    }
+    .unwrap_or_else(|| reverted.to_owned())
+}
+
+impl From<RpcError> for ErrorObjectOwned {
+    fn from(error: RpcError) -> Self {
+        error.0
+    }
+}
+
+impl From<NodeError> for RpcError {
+    fn from(error: NodeError) -> Self {
+        match error {
+            NodeError::Pool(error) => Self::server(error.to_string()),
+            NodeError::ReadOnly | NodeError::Refused(_) => Self::server(error.to_string()),
+            NodeError::Build(BuildError::Refused(_)) => Self::server(error.to_string()),
+            NodeError::Build(BuildError::Broken(error)) | NodeError::Chain(error) => error.into(),
+            NodeError::Sender(error) => Self::internal(&error),
+        }
+    }
+}
+
+impl From<ChainError> for RpcError {
+    fn from(error: ChainError) -> Self {
+        match error {
+            ChainError::NoUndo { .. } | ChainError::AboveHead { .. } => {
+                Self::server(error.to_string())
+            }
+            ChainError::State(error) => error.into(),
+            error => Self::internal(&error),
+        }
+    }
+}
+
+impl From<StateError> for RpcError {
+    fn from(error: StateError) -> Self {
+        match error {
+            StateError::Unsupported { .. } => Self::server(error.to_string()),
+            error => Self::internal(&error),
+        }
+    }
+}
+
+impl From<InternalError> for RpcError {
+    fn from(error: InternalError) -> Self {
+        match error {
+            InternalError::State(error) => error.into(),
+            error => Self::internal(&error),
+        }
+    }
+}
+
+impl From<Refusal> for RpcError {
+    fn from(refusal: Refusal) -> Self {
+        Self::server(refusal.message)
+    }
+}
+
+impl From<CallError> for RpcError {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Refused(refusal) => refusal.into(),
+            CallError::Internal(error) => error.into(),
+        }
+    }
+}
+
+impl From<OverrideError> for RpcError {
+    fn from(error: OverrideError) -> Self {
+        match error {
+            OverrideError::Internal(error) => error.into(),
+            OverrideError::NoPrecompile(_) => Self::server(error.to_string()),
+            OverrideError::StateAndDiff(_) => Self::params(error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::bytes;
+
+    #[test]
+    fn reverts_are_put_into_words() {
+        let text = bytes!(
+            "08c379a00000000000000000000000000000000000000000000000000000000000000020000000000000000000000000000000000000000000000000000000000000000a75736572206572726f72"
+        );
+        assert_eq!(revert_message(&text), "execution reverted: user error");
+        let panic =
+            bytes!("4e487b710000000000000000000000000000000000000000000000000000000000000011");
+        assert_eq!(
+            revert_message(&panic),
+            "execution reverted: panic: arithmetic underflow or overflow (0x11)"
+        );
+        for other in [
+            bytes!(""),
+            bytes!("01"),
+            bytes!("08c379a0"),
+            bytes!("08c379a0ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"),
+        ] {
+            assert_eq!(revert_message(&other), "execution reverted");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Calls that leave no trace on the chain.
+
+use crate::{
+    devnet::View,
+    executor::sandbox::{
+        self, AccessListInspector, CallError, CallOutcome, CallRequest, Observer, Sandbox,
+    },
+    rpc::{
+        Methods, Rpc,
+        args::Args,
+        convert::quantity,
+        error::{RpcError, RpcResult},
+        lookup::At,
+    },
+};
+use alloy_eips::BlockId;
+use alloy_primitives::{Bytes, TxKind, U256};
+use alloy_rpc_types_eth::{BlockOverrides, TransactionRequest, state::StateOverride};
+use jsonrpsee::core::RegisterMethodError;
+use serde_json::{Value, json};
+
+/// What a plain transfer costs.
+const TRANSFER_GAS: u64 = 21_000;
+
+/// An estimate may be higher than what is needed by this part (as geth's).
+const ESTIMATE_ERROR: f64 = 0.015;
+
+pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
+    methods.add("eth_call", call)?;
+    methods.add("eth_estimateGas", estimate_gas)?;
+    methods.add("eth_createAccessList", create_access_list)
+}
+
+/// The parameters that all calls share.
+#[derive(Debug)]
+pub(in crate::rpc) struct CallArgs {
+    pub(in crate::rpc) request: TransactionRequest,
+    pub(in crate::rpc) block: Option<BlockId>,
+    pub(in crate::rpc) state: Option<StateOverride>,
+    pub(in crate::rpc) environment: Option<BlockOverrides>,
+}
+
+impl CallArgs {
+    fn new(args: &mut Args) -> RpcResult<Self> {
+        Ok(Self {
+            request: args.next()?,
+            block: args.optional()?,
+            state: args.optional()?,
+            environment: args.optional()?,
+        })
+    }
+}
+
+/// A sandbox at a block, with overrides applied.
+fn sandbox_at(rpc: &Rpc, at: &At, state: Option<&StateOverride>) -> RpcResult<Sandbox> {
+    let mut sandbox = Sandbox::new(at.state.clone(), rpc.hashes());
+    if let Some(overrides) = state {
+        let rules = rpc.rules(&at.header, at.merged);
+        sandbox.override_state(rules.spec_id(), overrides)?;
+    }
+    Ok(sandbox)
+}
+
+/// Runs a call on a sandbox made for it.
+pub(in crate::rpc) fn run_call<I: Observer>(
+    rpc: &Rpc,
+    view: &View,
+    args: CallArgs,
+    observer: I,
+) -> RpcResult<(CallOutcome, I)> {
+    let at = rpc.at(view, args.block)?;
+    let mut sandbox = sandbox_at(rpc, &at, args.state.as_ref())?;
+    let request = request_at(rpc, &at, args.request, args.environment.as_ref());
+    Ok(sandbox::call(&mut sandbox, request, observer)?)
+}
+
+fn request_at<'a>(
+    rpc: &'a Rpc,
+    at: &'a At,
+    request: TransactionRequest,
+    block: Option<&'a BlockOverrides>,
+) -> CallRequest<'a> {
+    CallRequest {
+        header: &at.header,
+        rules: rpc.rules(&at.header, at.merged),
+        request,
+        block,
+        gas_cap: Some(rpc.limits.gas_cap),
+        commit: false,
+    }
+}
+
+fn call(rpc: &Rpc, args: &mut Args) -> RpcResult<Bytes> {
+    let args = CallArgs::new(args)?;
+    let nobody = sandbox::NoObserver {};
+    let (outcome, _) = run_call(rpc, &rpc.node.view(), args, nobody)?;
+    if outcome.success { Ok(outcome.output) } else { Err(RpcError::failed(&outcome)) }
+}
+
+fn estimate_gas(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+    let args = CallArgs::new(args)?;
+    estimate(rpc, &rpc.node.view(), args).map(quantity)
+}
+
+/// The least gas with which a call succeeds, or little more.
+pub(super) fn estimate(rpc: &Rpc, view: &View, args: CallArgs) -> RpcResult<u64> {
+    let CallArgs { request, block, state, environment } = args;
+    let at = rpc.at(view, block)?;
+    let gas_limit = environment.as_ref().and_then(|block| block.gas_limit);
+    let wanted = request.gas.filter(|gas| *gas >= TRANSFER_GAS);
+    let wanted = wanted.unwrap_or(gas_limit.unwrap_or(at.header.gas_limit));
+    let rules = rpc.rules(&at.header, at.merged);
+    let mut cap = rpc.limits.gas_cap;
+    if rules.is(alloy_hardforks::EthereumHardfork::Osaka) {
+        cap = cap.min(alloy_eips::eip7825::MAX_TX_GAS_LIMIT_OSAKA);
+    }
+    let mut high = wanted.min(cap);
+    let mut sandbox = sandbox_at(rpc, &at, state.as_ref())?;
+
+    let price = request.max_fee_per_gas.or(request.gas_price).unwrap_or_default();
+    if price > 0 {
+        let from = request.from.unwrap_or_default();
+        let balance = sandbox.account(&from)?.unwrap_or_default().balance;
+        let value = request.value.unwrap_or_default();
+        let left = balance.checked_sub(value).ok_or_else(|| {
+            RpcError::server(format!(
+                "insufficient funds for gas * price + value: address {from} have {balance} want {value}"
+            ))
+        })?;
+        let affordable = left / U256::from(price);
+        high = high.min(affordable.saturating_to());
+    }
+    let mut attempt = |gas: u64| -> RpcResult<Option<CallOutcome>> {
+        let mut wanted = request.clone();
+        wanted.gas = Some(gas);
+        let call = request_at(rpc, &at, wanted, environment.as_ref());
+        match sandbox::call(&mut sandbox, call, sandbox::NoObserver {}) {
+            Ok((outcome, _)) => Ok(Some(outcome)),
+            // Too little even to begin.
+            Err(CallError::Refused(refusal)) if refusal.code == -38013 => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    };
+    // A transfer to an account without code needs no search.
+    let is_plain = matches!(request.to, Some(TxKind::Call(_)))
+        && request.input.input().is_none_or(|input| input.is_empty());
+    if is_plain && attempt(TRANSFER_GAS)?.is_some_and(|outcome| outcome.success) {
+        return Ok(TRANSFER_GAS);
+    }
+    let most = attempt(high)?;
+    let Some(most) = most.filter(|outcome| outcome.success || !outcome.out_of_gas) else {
+        return Err(RpcError::server(format!("gas required exceeds allowance ({high})")));
+    };
+    if !most.success {
+        return Err(RpcError::failed(&most));
+    }
+    let mut low = most.gas_used - 1;
+    // What a call needs at most: what it used before refunds, the stipend, and one 64th that callers keep.
+    let optimistic = (most.gas_spent + 2_300) * 64 / 63;
+    if optimistic < high {
+        if attempt(optimistic)?.is_some_and(|outcome| outcome.success) {
+            high = optimistic;
+        } else {
+            low = optimistic;
+        }
+    }
+    while low + 1 < high && (high - low) as f64 / high as f64 > ESTIMATE_ERROR {
+        let middle = (low + (high - low) / 2).min(low.saturating_mul(2).max(1));
+        if attempt(middle)?.is_some_and(|outcome| outcome.success) {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    Ok(high)
+}
+
+fn create_access_list(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+    let mut args = CallArgs::new(args)?;
+    let view = rpc.node.view();
+    // With the list the call may take another way, so it is repeated until the list stays.
+    for _ in 0..16 {
+        let before = args.request.access_list.clone().unwrap_or_default();
+        let observer = AccessListInspector::new(before.clone());
+        let again = CallArgs {
+            request: args.request.clone(),
+            block: args.block,
+            state: args.state.clone(),
+            environment: args.environment.clone(),
+        };
+        let (outcome, observer) = run_call(rpc, &view, again, observer)?;
+        let list = observer.into_access_list();
+        if list == before {
+            let mut answer = json!({ "accessList": list, "gasUsed": quantity(outcome.gas_used) });
+            if !outcome.success {
+                answer["error"] = json!(RpcError::failed(&outcome).message());
+            }
+            return Ok(answer);
+        }
+        args.request.access_list = Some(list);
+    }
+    Err(RpcError::server(
+        "the access list does not settle: every run of the call touches something else",
+    ))
+}

@@ -1,0 +1,172 @@
+//! What transactions cost, and what they did cost.
+
+use crate::{
+    consensus,
+    devnet::View,
+    rpc::{
+        Methods, Rpc,
+        args::{Args, Number},
+        convert::quantity,
+        error::{RpcError, RpcResult},
+    },
+};
+use alloy_consensus::{Header, Transaction};
+use alloy_eips::BlockNumberOrTag;
+use alloy_primitives::U256;
+use jsonrpsee::core::RegisterMethodError;
+use serde_json::{Value, json};
+
+/// Blocks that a fee history may span.
+const MAX_BLOCKS: u64 = 1024;
+
+/// Percentiles that a fee history may be asked for.
+const MAX_PERCENTILES: usize = 100;
+
+/// The tip that is suggested, in wei.
+const SUGGESTED_TIP: u64 = 1_000_000_000;
+
+pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
+    methods.add("eth_gasPrice", gas_price)?;
+    methods.add("eth_maxPriorityFeePerGas", |_, _| Ok(quantity(SUGGESTED_TIP)))?;
+    methods.add("eth_baseFee", base_fee)?;
+    methods.add("eth_blobBaseFee", blob_fee)?;
+    methods.add("eth_feeHistory", fee_history)
+}
+
+/// The base fee of the next block; 0 before London.
+pub(in crate::rpc) fn next_base_fee(rpc: &Rpc, view: &View) -> u64 {
+    if let Some(fee) = rpc.node.settings().next_base_fee {
+        return fee;
+    }
+    let head = &view.head.header;
+    let rules = view.next_rules(rpc.node.spec(), head.timestamp + 1);
+    let fee = consensus::next_base_fee(&rules, head).unwrap_or(0);
+    u64::try_from(fee).unwrap_or(u64::MAX)
+}
+
+/// What a unit of blob gas costs in the next block; 0 before Cancun.
+fn blob_base_fee(rpc: &Rpc, view: &View) -> u128 {
+    let head = &view.head.header;
+    let rules = view.next_rules(rpc.node.spec(), head.timestamp + 1);
+    let excess = consensus::next_excess_blob_gas(&rules, head);
+    let fee = rules.blob_params().zip(excess);
+    fee.map_or(0, |(params, excess)| {
+        params.calc_blob_fee(u64::try_from(excess).unwrap_or(u64::MAX))
+    })
+}
+
+fn gas_price(rpc: &Rpc, _: &mut Args) -> RpcResult<Value> {
+    let base = next_base_fee(rpc, &rpc.node.view());
+    Ok(quantity(base.saturating_add(SUGGESTED_TIP)))
+}
+
+fn base_fee(rpc: &Rpc, _: &mut Args) -> RpcResult<Value> {
+    Ok(quantity(next_base_fee(rpc, &rpc.node.view())))
+}
+
+fn blob_fee(rpc: &Rpc, _: &mut Args) -> RpcResult<Value> {
+    Ok(quantity(U256::from(blob_base_fee(rpc, &rpc.node.view()))))
+}
+
+fn fee_history(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+    let count = args.next::<Number>()?.as_u64()?.min(MAX_BLOCKS);
+    let newest: BlockNumberOrTag = args.next()?;
+    let percentiles: Option<Vec<f64>> = args.optional()?;
+    let sorted = |list: &Vec<f64>| {
+        list.len() <= MAX_PERCENTILES
+            && list.iter().all(|p| (0.0..=100.0).contains(p))
+            && list.is_sorted()
+    };
+    if !percentiles.as_ref().is_none_or(sorted) {
+        return Err(RpcError::params(format!(
+            "invalid reward percentiles: at most {MAX_PERCENTILES}, from 0 to 100, in ascending order"
+        )));
+    }
+    let view = rpc.node.view();
+    let newest = rpc.known(&view, newest.into())?;
+    let genesis = rpc.node.spec().genesis_header().number;
+    let count = count.min(newest - genesis + 1);
+    if count == 0 {
+        return Ok(json!({ "oldestBlock": quantity(0u64), "gasUsedRatio": Vec::<f64>::new() }));
+    }
+    let oldest = newest + 1 - count;
+    let mut history = History::default();
+    for number in oldest..=newest {
+        let head = rpc.node.db().block_head(number)?;
+        history.push(rpc, &head.header, percentiles.as_deref())?;
+    }
+    let last = rpc.node.db().block_head(newest)?;
+    let merged = rpc.node.spec().is_merged_after(last.total_difficulty);
+    let rules = rpc.node.spec().rules(newest + 1, last.header.timestamp + 1, merged);
+    history
+        .base_fees
+        .push(quantity(U256::from(consensus::next_base_fee(&rules, &last.header).unwrap_or(0))));
+    let blob_fee = rules.blob_params().zip(consensus::next_excess_blob_gas(&rules, &last.header));
+    history.blob_fees.push(quantity(U256::from(blob_fee.map_or(0, |(params, excess)| {
+        params.calc_blob_fee(u64::try_from(excess).unwrap_or(u64::MAX))
+    }))));
+    let mut answer = json!({
+        "oldestBlock": quantity(oldest),
+        "baseFeePerGas": history.base_fees,
+        "gasUsedRatio": history.gas_ratios,
+        "baseFeePerBlobGas": history.blob_fees,
+        "blobGasUsedRatio": history.blob_ratios,
+    });
+    if percentiles.is_some_and(|list| !list.is_empty()) {
+        answer["reward"] = json!(history.rewards);
+    }
+    Ok(answer)
+}
+
+#[derive(Debug, Default)]
+struct History {
+    base_fees: Vec<Value>,
+    gas_ratios: Vec<f64>,
+    blob_fees: Vec<Value>,
+    blob_ratios: Vec<f64>,
+    rewards: Vec<Vec<Value>>,
+}
+
+impl History {
+    fn push(&mut self, rpc: &Rpc, header: &Header, percentiles: Option<&[f64]>) -> RpcResult<()> {
+        self.base_fees.push(quantity(header.base_fee_per_gas.unwrap_or(0)));
+        self.gas_ratios.push(header.gas_used as f64 / header.gas_limit.max(1) as f64);
+        let params = rpc.node.spec().blob_params(header.timestamp);
+        let fee =
+            params.zip(header.excess_blob_gas).map_or(0, |(p, excess)| p.calc_blob_fee(excess));
+        self.blob_fees.push(quantity(U256::from(fee)));
+        let max = params.map_or(0, |params| params.max_blob_gas_per_block());
+        let used = header.blob_gas_used.unwrap_or(0);
+        self.blob_ratios.push(if max == 0 { 0.0 } else { used as f64 / max as f64 });
+        if let Some(percentiles) = percentiles {
+            self.rewards.push(rewards(rpc, header, percentiles)?);
+        }
+        Ok(())
+    }
+}
+
+/// The tips of a block's transactions at these percentiles of its gas.
+fn rewards(rpc: &Rpc, header: &Header, percentiles: &[f64]) -> RpcResult<Vec<Value>> {
+    let db = rpc.node.db();
+    let txs = db.block(header.number)?.map(|block| block.body.transactions).unwrap_or_default();
+    let receipts = db.receipts(header.number)?.unwrap_or_default();
+    let base_fee = header.base_fee_per_gas.unwrap_or(0);
+    let mut before = 0;
+    let mut tips: Vec<(u128, u64)> = Vec::with_capacity(txs.len());
+    for (tx, receipt) in txs.iter().zip(&receipts) {
+        let gas = receipt.cumulative_gas_used() - before;
+        before = receipt.cumulative_gas_used();
+        tips.push((tx.effective_tip_per_gas(base_fee).unwrap_or(0), gas));
+    }
+    tips.sort_unstable();
+    let at = |percentile: &f64| {
+        let threshold = (header.gas_used as f64 * percentile / 100.0) as u64;
+        let mut gas = 0;
+        let reached = tips.iter().find(|(_, used)| {
+            gas += used;
+            gas >= threshold
+        });
+        quantity(U256::from(reached.or(tips.last()).map_or(0, |(tip, _)| *tip)))
+    };
+    Ok(percentiles.iter().map(at).collect())
+}

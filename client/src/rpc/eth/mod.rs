@@ -1,0 +1,32 @@
+//! `eth_`: the chain, its state, and transactions.
+
+mod blocks;
+mod calls;
+mod chain;
+mod config;
+mod fees;
+mod logs;
+mod send;
+mod simulate;
+mod state;
+mod transactions;
+
+pub(super) use fees::next_base_fee;
+pub(super) use logs::logs_of_block;
+pub(super) use transactions::raw as raw_transaction;
+
+use super::Methods;
+use jsonrpsee::core::RegisterMethodError;
+
+pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
+    chain::register(methods)?;
+    config::register(methods)?;
+    fees::register(methods)?;
+    blocks::register(methods)?;
+    transactions::register(methods)?;
+    state::register(methods)?;
+    calls::register(methods)?;
+    simulate::register(methods)?;
+    send::register(methods)?;
+    logs::register(methods)
+}

@@ -1,0 +1,216 @@
+//! Transactions on their way into the pool, and signatures of the node's own accounts.
+
+use super::calls::{CallArgs, estimate};
+use crate::{
+    devnet::{MiningMode, PoolError, PoolTransaction, impersonate},
+    rpc::{
+        Methods, Rpc,
+        args::Args,
+        convert,
+        error::{RpcError, RpcResult},
+    },
+};
+use alloy_consensus::{SignableTransaction, TxEnvelope, TypedTransaction};
+use alloy_dyn_abi::TypedData;
+use alloy_eips::{Decodable2718, Encodable2718};
+use alloy_primitives::{Address, B256, Bytes, Signature, eip191_hash_message};
+use alloy_rpc_types_eth::TransactionRequest;
+use jsonrpsee::core::RegisterMethodError;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// The tip of a transaction that names none, in wei.
+const TIP: u128 = 1_000_000_000;
+
+/// How long a sender waits for its transaction to be mined where that happens on arrival.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The longest time a caller may ask to wait.
+const LONGEST: Duration = Duration::from_secs(60);
+
+pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
+    methods.add("eth_sendRawTransaction", send_raw)?;
+    methods.add("eth_sendRawTransactionSync", send_raw_sync)?;
+    methods.add("eth_sendTransaction", send)?;
+    methods.add("eth_fillTransaction", fill)?;
+    methods.add("eth_signTransaction", sign_transaction)?;
+    methods.add("eth_sign", |rpc, args| {
+        let (address, message): (Address, Bytes) = (args.next()?, args.next()?);
+        sign(rpc, &address, &eip191_hash_message(message)).map(encoded)
+    })?;
+    methods.add("personal_sign", |rpc, args| {
+        let (message, address): (Bytes, Address) = (args.next()?, args.next()?);
+        sign(rpc, &address, &eip191_hash_message(message)).map(encoded)
+    })?;
+    methods.add("eth_signTypedData_v4", sign_typed)?;
+    methods.alias("eth_signTypedData_v4", &["eth_signTypedData", "eth_signTypedData_v3"])
+}
+
+fn send_raw(rpc: &Rpc, args: &mut Args) -> RpcResult<B256> {
+    let bytes: Bytes = args.next()?;
+    let tx = decode(&bytes)?;
+    rpc.submit(PoolTransaction::signed(tx).map_err(pool_error)?, args.in_batch)
+}
+
+fn decode(mut bytes: &[u8]) -> RpcResult<TxEnvelope> {
+    if bytes.is_empty() {
+        return Err(RpcError::params("the transaction is empty"));
+    }
+    let tx = TxEnvelope::decode_2718(&mut bytes)
+        .map_err(|error| RpcError::params(format!("the transaction does not decode: {error}")))?;
+    if !bytes.is_empty() {
+        let left = bytes.len();
+        return Err(RpcError::params(format!("{left} bytes follow the transaction")));
+    }
+    Ok(tx)
+}
+
+fn pool_error(error: PoolError) -> RpcError {
+    crate::devnet::NodeError::from(error).into()
+}
+
+/// EIP-7966: answers with the receipt.
+fn send_raw_sync(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+    let bytes: Bytes = args.next()?;
+    let patience = args.optional::<u64>()?.map_or(PATIENCE, Duration::from_millis).min(LONGEST);
+    let tx = PoolTransaction::signed(decode(&bytes)?).map_err(pool_error)?;
+    let hash = tx.hash();
+    rpc.node.submit(tx)?;
+    rpc.node.wait_for(&hash, patience);
+    let Some((found, index)) = rpc.transaction(&hash)? else {
+        return Err(RpcError::new(
+            4,
+            format!(
+                "the transaction {hash} was added to the pool but not mined within {patience:?}"
+            ),
+        ));
+    };
+    let receipts = rpc.node.db().receipts(found.header.number)?.unwrap_or_default();
+    let blobs = rpc.node.spec().blob_params(found.header.timestamp);
+    let mut receipts = convert::receipts(&found, receipts, blobs)?;
+    Ok(receipts.swap_remove(index))
+}
+
+fn send(rpc: &Rpc, args: &mut Args) -> RpcResult<B256> {
+    let request: TransactionRequest = args.next()?;
+    let from = sender(rpc, &request)?;
+    let tx = complete(rpc, request)?;
+    let tx = match rpc.node.accounts().sign(&from, &tx.signature_hash()) {
+        Some(signature) => tx.into_envelope(signature),
+        None if rpc.node.may_impersonate(&from) => impersonate(tx, from),
+        None => return Err(unknown_account(&from)),
+    };
+    rpc.submit(PoolTransaction::local(tx).map_err(pool_error)?, args.in_batch)
+}
+
+fn fill(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+    let tx = complete(rpc, args.next()?)?;
+    let unsigned = Signature::new(Default::default(), Default::default(), false);
+    answer(tx.into_envelope(unsigned))
+}
+
+fn sign_transaction(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+    let request: TransactionRequest = args.next()?;
+    let from = sender(rpc, &request)?;
+    let tx = complete(rpc, request)?;
+    let signature = sign(rpc, &from, &tx.signature_hash())?;
+    answer(tx.into_envelope(signature))
+}
+
+fn answer(tx: TxEnvelope) -> RpcResult<Value> {
+    Ok(json!({ "raw": Bytes::from(tx.encoded_2718()), "tx": convert::json_of(&tx)? }))
+}
+
+/// Signs typed data (EIP-712) with one of the node's accounts.
+fn sign_typed(rpc: &Rpc, args: &mut Args) -> RpcResult<Bytes> {
+    let address: Address = args.next()?;
+    let data: Value = args.next()?;
+    // Some clients send it as text.
+    let data: TypedData = match data {
+        Value::String(text) => serde_json::from_str(&text),
+        other => serde_json::from_value(other),
+    }
+    .map_err(|error| RpcError::params(format!("the typed data is not valid: {error}")))?;
+    let hash = data
+        .eip712_signing_hash()
+        .map_err(|error| RpcError::params(format!("the typed data is not valid: {error}")))?;
+    sign(rpc, &address, &hash).map(encoded)
+}
+
+fn sign(rpc: &Rpc, address: &Address, hash: &B256) -> RpcResult<Signature> {
+    rpc.node.accounts().sign(address, hash).ok_or_else(|| unknown_account(address))
+}
+
+fn encoded(signature: Signature) -> Bytes {
+    signature.as_bytes().into()
+}
+
+fn unknown_account(address: &Address) -> RpcError {
+    RpcError::server(format!(
+        "unknown account {address}: the node signs for the accounts that eth_accounts lists; impersonate it, or sign the transaction yourself"
+    ))
+}
+
+/// Who sends: the account named, or the first one of the node.
+fn sender(rpc: &Rpc, request: &TransactionRequest) -> RpcResult<Address> {
+    request.from.or_else(|| rpc.node.accounts().addresses().first().copied()).ok_or_else(|| {
+        RpcError::params("`from` is missing, and the node has no account of its own (--accounts 0)")
+    })
+}
+
+/// Fills in what a request leaves open: nonce, fees, gas, chain id.
+fn complete(rpc: &Rpc, mut request: TransactionRequest) -> RpcResult<TypedTransaction> {
+    let from = sender(rpc, &request)?;
+    request.from = Some(from);
+    let chain_id = rpc.node.spec().chain_id();
+    if let Some(found) = request.chain_id.filter(|found| *found != chain_id) {
+        return Err(RpcError::params(format!("chain id is {found}, expected {chain_id}")));
+    }
+    request.chain_id = Some(chain_id);
+    if request.nonce.is_none() {
+        request.nonce = Some(rpc.node.next_nonce(&from)?);
+    }
+    let view = rpc.node.view();
+    let base_fee = super::next_base_fee(rpc, &view);
+    if request.gas_price.is_none() {
+        let london = view.head.header.base_fee_per_gas.is_some();
+        if london {
+            let cap = request.max_fee_per_gas.unwrap_or(u128::MAX);
+            let tip = request.max_priority_fee_per_gas.unwrap_or(TIP.min(cap));
+            request.max_priority_fee_per_gas = Some(tip);
+            let fee = u128::from(base_fee).saturating_mul(2).saturating_add(tip);
+            request.max_fee_per_gas = Some(request.max_fee_per_gas.unwrap_or(fee));
+        } else {
+            request.gas_price = Some(TIP);
+        }
+    }
+    request.to = Some(request.to.unwrap_or(alloy_primitives::TxKind::Create));
+    if request.gas.is_none() {
+        let mut asked = request.clone();
+        // What it will cost does not matter for how much it uses.
+        (asked.gas_price, asked.max_fee_per_gas, asked.max_priority_fee_per_gas) =
+            (None, None, None);
+        let call = CallArgs { request: asked, block: None, state: None, environment: None };
+        request.gas = Some(estimate(rpc, &view, call)?);
+    }
+    request.normalize_input();
+    request.build_typed_tx().map_err(|request| {
+        let missing = request.missing_keys().err().map(|(_, keys)| keys.join(", "));
+        RpcError::params(format!(
+            "the transaction is not complete: {}",
+            missing.unwrap_or_else(|| "its fields do not fit together".to_owned())
+        ))
+    })
+}
+
+impl Rpc {
+    /// Takes in a transaction. Where blocks are made on arrival, whoever sends one by itself finds it mined.
+    fn submit(&self, tx: PoolTransaction, in_batch: bool) -> RpcResult<B256> {
+        let hash = tx.hash();
+        let added = self.node.submit(tx)?;
+        if added.pending && !in_batch && self.node.miner().mode() == MiningMode::OnArrival {
+            self.node.wait_for(&hash, PATIENCE);
+        }
+        Ok(hash)
+    }
+}

@@ -1,0 +1,131 @@
+//! Accounts and slots.
+
+use crate::rpc::{
+    Methods, Rpc,
+    args::{Args, Slot},
+    convert::quantity,
+    error::{RpcError, RpcResult},
+};
+use alloy_eips::BlockId;
+use alloy_primitives::{Address, B256, Bytes, U256};
+use jsonrpsee::core::RegisterMethodError;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Slots that one request may ask for.
+const MAX_SLOTS: usize = 1024;
+
+pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
+    methods.add("eth_getBalance", balance)?;
+    methods.add("eth_getTransactionCount", transaction_count)?;
+    methods.add("eth_getCode", code)?;
+    methods.add("eth_getStorageAt", storage_at)?;
+    methods.add("eth_getStorageValues", storage_values)?;
+    methods.add("eth_getProof", proof)?;
+    methods.add("eth_getAccount", account)
+}
+
+fn balance(rpc: &Rpc, args: &mut Args) -> RpcResult<U256> {
+    let address: Address = args.next()?;
+    let at = rpc.at(&rpc.node.view(), args.optional()?)?;
+    Ok(at.state.account(&address)?.unwrap_or_default().balance)
+}
+
+fn transaction_count(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+    let address: Address = args.next()?;
+    let id: Option<BlockId> = args.optional()?;
+    if id.is_some_and(|id| id.is_pending()) {
+        return Ok(quantity(rpc.node.next_nonce(&address)?));
+    }
+    let at = rpc.at(&rpc.node.view(), id)?;
+    Ok(quantity(at.state.account(&address)?.unwrap_or_default().nonce))
+}
+
+fn code(rpc: &Rpc, args: &mut Args) -> RpcResult<Bytes> {
+    let address: Address = args.next()?;
+    let at = rpc.at(&rpc.node.view(), args.optional()?)?;
+    let Some(account) = at.state.account(&address)?.filter(|account| account.has_code()) else {
+        return Ok(Bytes::new());
+    };
+    Ok(at.state.code(&account.code_hash)?.unwrap_or_default())
+}
+
+fn storage_at(rpc: &Rpc, args: &mut Args) -> RpcResult<B256> {
+    let address: Address = args.next()?;
+    let slot = Slot::parse(&args.next::<String>()?)?;
+    let at = rpc.at(&rpc.node.view(), args.optional()?)?;
+    Ok(at.state.slot(&address, &slot.0)?.into())
+}
+
+fn storage_values(rpc: &Rpc, args: &mut Args) -> RpcResult<BTreeMap<Address, Vec<B256>>> {
+    let wanted: BTreeMap<Address, Vec<String>> = args.next()?;
+    if wanted.is_empty() {
+        return Err(RpcError::params("empty request"));
+    }
+    if wanted.values().map(Vec::len).sum::<usize>() > MAX_SLOTS {
+        return Err(RpcError::params(format!("too many slots (max {MAX_SLOTS})")));
+    }
+    let at = rpc.at(&rpc.node.view(), args.optional()?)?;
+    let mut values = BTreeMap::new();
+    for (address, slots) in wanted {
+        let of_account = slots
+            .iter()
+            .map(|slot| Ok(at.state.slot(&address, &Slot::parse(slot)?.0)?.into()))
+            .collect::<RpcResult<_>>()?;
+        values.insert(address, of_account);
+    }
+    Ok(values)
+}
+
+/// EIP-1186, at the head of a layer whose commitment is the state root.
+fn proof(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+    let address: Address = args.next()?;
+    let slots: Vec<String> = args.optional()?.unwrap_or_default();
+    if slots.len() > MAX_SLOTS {
+        return Err(RpcError::params(format!("too many slots (max {MAX_SLOTS})")));
+    }
+    let slots = slots.iter().map(|slot| Ok(Slot::parse(slot)?.0)).collect::<RpcResult<Vec<_>>>()?;
+    let id: Option<BlockId> = args.optional()?;
+    let node = &rpc.node;
+    if !node.kind().canonical {
+        return Err(RpcError::server(format!(
+            "the state layer `{}` has no Merkle Patricia trie, so there are no proofs as EIP-1186 defines them; call polytrie_getProof for the layer's own",
+            node.kind().name
+        )));
+    }
+    rpc.proof_at_head(&address, &slots, id).map(|proof| proof.proof)
+}
+
+fn account(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
+    let address: Address = args.next()?;
+    let id: Option<BlockId> = args.optional()?;
+    let at = rpc.at(&rpc.node.view(), id)?;
+    let Some(account) = at.state.account(&address)? else { return Ok(None) };
+    let proof = rpc.proof_at_head(&address, &[], id)?;
+    Ok(Some(json!({
+        "balance": account.balance,
+        "nonce": quantity(account.nonce),
+        "codeHash": account.code_hash,
+        "root": proof.proof.get("storageHash"),
+    })))
+}
+
+impl Rpc {
+    /// A proof by the state layer, which knows the head only.
+    pub(in crate::rpc) fn proof_at_head(
+        &self,
+        address: &Address,
+        slots: &[U256],
+        id: Option<BlockId>,
+    ) -> RpcResult<polytrie_state::Proof> {
+        let view = self.node.view();
+        let number = self.known(&view, id.unwrap_or_default())?;
+        let head = view.head.number();
+        if number != head {
+            return Err(RpcError::server(format!(
+                "proofs are made of the state at the head only, block {head}; block {number} was asked for"
+            )));
+        }
+        self.node.prove(address, slots).map_err(RpcError::from)
+    }
+}

@@ -1,0 +1,78 @@
+//! Transactions that are in a block or wait for one.
+
+use crate::rpc::{Methods, Rpc, args::Args, convert, error::RpcResult, lookup::Found};
+use alloy_eips::{BlockId, BlockNumberOrTag, Encodable2718};
+use alloy_primitives::{B256, Bytes, U64};
+use jsonrpsee::core::RegisterMethodError;
+use serde_json::Value;
+
+pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
+    methods.add("eth_getTransactionByHash", by_hash)?;
+    methods.add("eth_getTransactionReceipt", receipt)?;
+    methods.add("eth_getRawTransactionByHash", raw_by_hash)?;
+    methods.add("eth_getTransactionByBlockNumberAndIndex", |rpc, args| {
+        let tag: BlockNumberOrTag = args.next()?;
+        in_block(rpc, tag.into(), args)
+    })?;
+    methods.add("eth_getTransactionByBlockHashAndIndex", |rpc, args| {
+        let hash: B256 = args.hash()?;
+        in_block(rpc, hash.into(), args)
+    })?;
+    methods.add("eth_pendingTransactions", pending)
+}
+
+fn by_hash(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
+    let hash = args.hash()?;
+    // First where it waits: from there it only goes into a block.
+    let waiting = rpc.node.pool().get(&hash).cloned();
+    if let Some((found, index)) = rpc.transaction(&hash)? {
+        return one(found, index).map(Some);
+    }
+    waiting.map(|tx| convert::pending(&tx)).transpose()
+}
+
+fn one(found: Found, index: usize) -> RpcResult<Value> {
+    let Found { header, mut block, .. } = found;
+    let tx = block.body.transactions.swap_remove(index);
+    let sender = convert::sender(&tx)?;
+    convert::transaction(tx, sender, &header, index)
+}
+
+fn in_block(rpc: &Rpc, id: BlockId, args: &mut Args) -> RpcResult<Option<Value>> {
+    let index: U64 = args.next()?;
+    let Some(number) = rpc.number(&rpc.node.view(), id)? else { return Ok(None) };
+    let Some(found) = rpc.block(number)? else { return Ok(None) };
+    let index = index.saturating_to::<usize>();
+    if index >= found.block.body.transactions.len() {
+        return Ok(None);
+    }
+    one(found, index).map(Some)
+}
+
+fn receipt(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
+    let hash = args.hash()?;
+    let Some((found, index)) = rpc.transaction(&hash)? else { return Ok(None) };
+    let receipts = rpc.node.db().receipts(found.header.number)?.unwrap_or_default();
+    let blobs = rpc.node.spec().blob_params(found.header.timestamp);
+    let mut receipts = convert::receipts(&found, receipts, blobs)?;
+    Ok((index < receipts.len()).then(|| receipts.swap_remove(index)))
+}
+
+fn raw_by_hash(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Bytes>> {
+    let hash = args.hash()?;
+    raw(rpc, &hash)
+}
+
+/// A transaction as it stands in a block.
+pub(in crate::rpc) fn raw(rpc: &Rpc, hash: &B256) -> RpcResult<Option<Bytes>> {
+    let waiting = rpc.node.pool().get(hash).cloned();
+    if let Some((found, index)) = rpc.transaction(hash)? {
+        return Ok(Some(found.block.body.transactions[index].encoded_2718().into()));
+    }
+    Ok(waiting.map(|tx| tx.tx.encoded_2718().into()))
+}
+
+fn pending(rpc: &Rpc, _: &mut Args) -> RpcResult<Vec<Value>> {
+    let content = rpc.node.pool().content(None);
+    content.pending.values().flatten().map(|tx| convert::pending(tx)).collect()
+}

@@ -1,0 +1,179 @@
+//! `evm_`: time, mining and going back, as ganache named them.
+
+use super::{
+    Methods, Rpc,
+    args::{Args, Number},
+    convert::quantity,
+    error::{RpcError, RpcResult},
+};
+use crate::devnet::{MineOptions, MiningMode};
+use alloy_primitives::{U64, U256};
+use jsonrpsee::core::RegisterMethodError;
+use serde_json::Value;
+use std::time::Duration;
+
+/// Blocks that can be mined at once.
+const MOST_BLOCKS: u64 = 100_000;
+
+pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
+    methods.add("evm_snapshot", |rpc, _| Ok(U64::from(rpc.node.snapshot())))?;
+    methods.add("evm_revert", |rpc, args| {
+        let id: Number = args.next()?;
+        Ok(rpc.node.revert(id.as_u64()?)?)
+    })?;
+    methods.add("evm_mine", mine_one)?;
+    methods.add("evm_increaseTime", increase_time)?;
+    methods.add("evm_setNextBlockTimestamp", set_next_timestamp)?;
+    methods.add("evm_setTime", set_time)?;
+    methods.add("evm_setAutomine", set_automine)?;
+    methods.add("evm_setIntervalMining", set_interval_mining)?;
+    methods.add("evm_setBlockGasLimit", set_block_gas_limit)?;
+    methods.alias("evm_snapshot", &["anvil_snapshot", "hardhat_snapshot"])?;
+    methods.alias("evm_revert", &["anvil_revert", "hardhat_revert"])?;
+    methods.alias("evm_increaseTime", &["anvil_increaseTime"])?;
+    methods.alias("evm_setNextBlockTimestamp", &["anvil_setNextBlockTimestamp"])?;
+    methods.alias("evm_setTime", &["anvil_setTime"])?;
+    methods.alias("evm_setAutomine", &["anvil_setAutomine"])?;
+    methods.alias("evm_setIntervalMining", &["anvil_setIntervalMining"])?;
+    methods.alias("evm_setBlockGasLimit", &["anvil_setBlockGasLimit"])?;
+    methods.add("anvil_mine", mine_many)?;
+    methods.alias("anvil_mine", &["hardhat_mine"])?;
+    methods
+        .add("anvil_getAutomine", |rpc, _| Ok(rpc.node.miner().mode() == MiningMode::OnArrival))?;
+    methods.alias("anvil_getAutomine", &["hardhat_getAutomine"])?;
+    methods.add("anvil_setBlockTimestampInterval", |rpc, args| {
+        let seconds: Number = args.next()?;
+        rpc.node.clock().set_interval(Some(seconds.as_u64()?));
+        Ok(Value::Null)
+    })?;
+    methods.add("anvil_removeBlockTimestampInterval", |rpc, _| {
+        rpc.node.clock().set_interval(None);
+        Ok(true)
+    })
+}
+
+fn mine_one(rpc: &Rpc, args: &mut Args) -> RpcResult<&'static str> {
+    // A time alone, or an object with it and a number of blocks.
+    let wanted: Option<Value> = args.optional()?;
+    let (timestamp, blocks) = match wanted {
+        Some(Value::Object(object)) => {
+            let number = |name: &str| -> RpcResult<Option<u64>> {
+                let Some(value) = object.get(name).filter(|value| !value.is_null()) else {
+                    return Ok(None);
+                };
+                let number: Number = serde_json::from_value(value.clone())
+                    .map_err(|error| RpcError::params(format!("invalid {name}: {error}")))?;
+                number.as_u64().map(Some)
+            };
+            (number("timestamp")?, number("blocks")?.unwrap_or(1))
+        }
+        Some(value) => {
+            let number: Number = serde_json::from_value(value)
+                .map_err(|error| RpcError::params(format!("invalid argument 0: {error}")))?;
+            (Some(number.as_u64()?), 1)
+        }
+        None => (None, 1),
+    };
+    if let Some(time) = timestamp {
+        check_later(rpc, time)?;
+        rpc.node.clock().set_next(time);
+    }
+    mine(rpc, blocks, None)?;
+    Ok("0x0")
+}
+
+fn mine_many(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+    let blocks = args.optional::<Number>()?.map_or(Ok(1), Number::as_u64)?;
+    let interval = args.optional::<Number>()?.map(Number::as_u64).transpose()?;
+    mine(rpc, blocks, interval)?;
+    Ok(Value::Null)
+}
+
+fn mine(rpc: &Rpc, blocks: u64, interval: Option<u64>) -> RpcResult<()> {
+    if blocks > MOST_BLOCKS {
+        return Err(RpcError::params(format!("at most {MOST_BLOCKS} blocks can be mined at once")));
+    }
+    for index in 0..blocks {
+        if let Some(interval) = interval.filter(|_| index > 0) {
+            let parent = rpc.node.view().head.header.timestamp;
+            rpc.node.clock().set_next(parent.saturating_add(interval));
+        }
+        rpc.node.mine(MineOptions { allow_empty: true, timestamp: None })?;
+    }
+    Ok(())
+}
+
+fn increase_time(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+    let seconds = args.next::<Number>()?.as_u64()?;
+    let seconds = i64::try_from(seconds)
+        .map_err(|_| RpcError::params(format!("{seconds} seconds are too many")))?;
+    let ahead = rpc.node.clock().shift(seconds);
+    Ok(quantity(u64::try_from(ahead).unwrap_or(0)))
+}
+
+fn set_next_timestamp(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+    let number: Number = args.next()?;
+    let time = number.as_u64()?;
+    check_later(rpc, time)?;
+    rpc.node.clock().set_next(time);
+    Ok(quantity(number.0))
+}
+
+fn check_later(rpc: &Rpc, time: u64) -> RpcResult<()> {
+    let parent = rpc.node.view().head.header.timestamp;
+    if time <= parent {
+        return Err(RpcError::params(format!(
+            "timestamp {time} is not later than that of the last block, {parent}"
+        )));
+    }
+    Ok(())
+}
+
+fn set_time(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+    let mut time = args.next::<Number>()?.0;
+    // Some tools count milliseconds.
+    if time > U256::from(100_000_000_000u64) {
+        time /= U256::from(1000);
+    }
+    let time = Number(time).as_u64()?;
+    let mut clock = rpc.node.clock();
+    let before = clock.now();
+    clock.set(time);
+    Ok(quantity(time.saturating_sub(before)))
+}
+
+fn set_automine(rpc: &Rpc, args: &mut Args) -> RpcResult<bool> {
+    let enabled: bool = args.next()?;
+    writable(rpc)?;
+    rpc.node.miner().set_mode(if enabled { MiningMode::OnArrival } else { MiningMode::Manual });
+    Ok(true)
+}
+
+/// In milliseconds as hardhat has it, or in seconds as anvil does: what is below 1000 counts as seconds.
+fn set_interval_mining(rpc: &Rpc, args: &mut Args) -> RpcResult<bool> {
+    let interval = args.next::<Number>()?.as_u64()?;
+    writable(rpc)?;
+    rpc.node.miner().set_mode(match interval {
+        0 => MiningMode::Manual,
+        1..1000 => MiningMode::Every(Duration::from_secs(interval)),
+        _ => MiningMode::Every(Duration::from_millis(interval)),
+    });
+    Ok(true)
+}
+
+fn writable(rpc: &Rpc) -> RpcResult<()> {
+    if rpc.node.is_read_only() {
+        return Err(crate::devnet::NodeError::ReadOnly.into());
+    }
+    Ok(())
+}
+
+fn set_block_gas_limit(rpc: &Rpc, args: &mut Args) -> RpcResult<bool> {
+    let limit = args.next::<Number>()?.as_u64()?;
+    let (least, most) = (crate::consensus::MIN_GAS_LIMIT, crate::consensus::MAX_GAS_LIMIT);
+    if !(least..=most).contains(&limit) {
+        return Err(RpcError::params(format!("the gas limit must be from {least} to {most}")));
+    }
+    rpc.node.settings().gas_limit = Some(limit);
+    Ok(true)
+}

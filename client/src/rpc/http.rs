@@ -1,0 +1,126 @@
+//! What is answered to a GET: the page, health, metrics; and which hosts may be named.
+
+use super::Rpc;
+use http::{Method, StatusCode, header};
+use jsonrpsee::server::{HttpBody, HttpRequest, HttpResponse};
+use std::{
+    future::Future,
+    net::IpAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+use tower::{Layer, Service};
+
+/// The page for people.
+const PAGE: &str = include_str!("page.html");
+
+/// Answers GETs by itself and refuses requests for hosts that are not this one.
+#[derive(Debug, Clone)]
+pub(super) struct HttpLayer {
+    pub(super) rpc: Arc<Rpc>,
+    /// Names by which the node may be called; `*` for any.
+    pub(super) hosts: Arc<Vec<String>>,
+}
+
+impl<S> Layer<S> for HttpLayer {
+    type Service = HttpService<S>;
+
+    fn layer(&self, inner: S) -> HttpService<S> {
+        HttpService { inner, layer: self.clone() }
+    }
+}
+
+/// The service that [`HttpLayer`] makes.
+#[derive(Debug, Clone)]
+pub(super) struct HttpService<S> {
+    inner: S,
+    layer: HttpLayer,
+}
+
+type Answer<E> = Pin<Box<dyn Future<Output = Result<HttpResponse, E>> + Send>>;
+
+impl<S, B> Service<HttpRequest<B>> for HttpService<S>
+where
+    S: Service<HttpRequest<B>, Response = HttpResponse>,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+{
+    type Response = HttpResponse;
+    type Error = S::Error;
+    type Future = Answer<S::Error>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: HttpRequest<B>) -> Self::Future {
+        let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+        if !is_allowed(host.unwrap_or_default(), &self.layer.hosts) {
+            let text = "this host is not allowed; name it with --http.vhosts";
+            let answer = respond(StatusCode::FORBIDDEN, "text/plain", text.to_owned());
+            return Box::pin(std::future::ready(Ok(answer)));
+        }
+        let is_upgrade = request.headers().contains_key(header::UPGRADE);
+        if request.method() == Method::GET && !is_upgrade {
+            let (rpc, path) = (Arc::clone(&self.layer.rpc), request.uri().path().to_owned());
+            return Box::pin(async move { Ok(get(&rpc, &path)) });
+        }
+        Box::pin(self.inner.call(request))
+    }
+}
+
+fn get(rpc: &Rpc, path: &str) -> HttpResponse {
+    match path {
+        "/" => respond(StatusCode::OK, "text/html; charset=utf-8", PAGE.to_owned()),
+        "/health" => {
+            let head = rpc.node.view().head.number();
+            let text = format!("{{\"status\":\"ok\",\"head\":{head}}}\n");
+            respond(StatusCode::OK, "application/json", text)
+        }
+        "/metrics" => {
+            respond(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", rpc.metrics_text())
+        }
+        _ => respond(StatusCode::NOT_FOUND, "text/plain", "there is nothing here\n".to_owned()),
+    }
+}
+
+fn respond(status: StatusCode, content_type: &'static str, body: String) -> HttpResponse {
+    let mut response = HttpResponse::new(HttpBody::from(body));
+    *response.status_mut() = status;
+    let content_type = http::HeaderValue::from_static(content_type);
+    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+    response
+}
+
+/// Whether a request may name this host. An address always may: only names can be made to mean another address (DNS
+/// rebinding).
+fn is_allowed(host: &str, allowed: &[String]) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    };
+    name.is_empty()
+        || name.parse::<IpAddr>().is_ok()
+        || name.eq_ignore_ascii_case("localhost")
+        || allowed.iter().any(|host| host == "*" || host.eq_ignore_ascii_case(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_allowed;
+
+    #[test]
+    fn names_must_be_known_and_addresses_need_not() {
+        let none: Vec<String> = Vec::new();
+        for host in ["", "localhost", "LOCALHOST:8545", "127.0.0.1:8545", "[::1]:8545", "10.0.0.3"]
+        {
+            assert!(is_allowed(host, &none), "{host}");
+        }
+        for host in ["evil.example", "evil.example:8545", "localhost.evil.example"] {
+            assert!(!is_allowed(host, &none), "{host}");
+        }
+        assert!(is_allowed("Node.example:1", &["node.example".to_owned()]));
+        assert!(is_allowed("any.example", &["*".to_owned()]));
+    }
+}

@@ -1,0 +1,128 @@
+//! Blocks and states by the names that requests have for them.
+
+use super::{
+    Rpc,
+    error::{RpcError, RpcResult},
+};
+use crate::devnet::View;
+use alloy_consensus::{Block, Header, Sealed, TxEnvelope};
+use alloy_eips::{BlockId, BlockNumberOrTag};
+use alloy_primitives::B256;
+use polytrie_chainspec::Rules;
+use polytrie_state::StateReader;
+use std::sync::Arc;
+
+/// A block of the chain.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) header: Sealed<Header>,
+    pub(super) block: Block<TxEnvelope>,
+    pub(super) rlp_length: usize,
+}
+
+/// A state, and the block whose environment belongs to it.
+#[derive(Debug)]
+pub(super) struct At {
+    pub(super) header: Sealed<Header>,
+    pub(super) state: Arc<dyn StateReader>,
+    /// Whether it is past the merge.
+    pub(super) merged: bool,
+}
+
+impl Rpc {
+    /// The number of a block; `None` if there is no such block.
+    pub(super) fn number(&self, view: &View, id: BlockId) -> RpcResult<Option<u64>> {
+        let head = view.head.number();
+        Ok(match id {
+            BlockId::Number(tag) => match tag {
+                BlockNumberOrTag::Earliest => Some(self.node.spec().genesis_header().number),
+                BlockNumberOrTag::Number(number) => Some(number).filter(|number| *number <= head),
+                // Nobody can take a block of this chain back but its user, so every block is final.
+                BlockNumberOrTag::Latest
+                | BlockNumberOrTag::Pending
+                | BlockNumberOrTag::Safe
+                | BlockNumberOrTag::Finalized => Some(head),
+            },
+            BlockId::Hash(hash) => {
+                self.node.db().number_of(&hash.block_hash)?.filter(|number| *number <= head)
+            }
+        })
+    }
+
+    /// The same for a request that makes no sense without the block.
+    pub(super) fn known(&self, view: &View, id: BlockId) -> RpcResult<u64> {
+        self.number(view, id)?.ok_or_else(|| {
+            RpcError::not_found(match id {
+                BlockId::Hash(hash) => format!("block {} not found", hash.block_hash),
+                BlockId::Number(number) => {
+                    let head = view.head.number();
+                    format!("block {number} not found: the head is block {head}")
+                }
+            })
+        })
+    }
+
+    /// A block by its number.
+    pub(super) fn block(&self, number: u64) -> RpcResult<Option<Found>> {
+        let db = self.node.db();
+        let (Some(rlp), Some((hash, _))) = (db.block_rlp(number)?, db.canonical(number)?) else {
+            return Ok(None);
+        };
+        let Some(block) = db.block(number)? else { return Ok(None) };
+        let header = Sealed::new_unchecked(block.header.clone(), hash);
+        Ok(Some(Found { header, block, rlp_length: rlp.len() }))
+    }
+
+    /// The state after a block, the head unless another one is asked for, with the block's environment.
+    pub(super) fn at(&self, view: &View, id: Option<BlockId>) -> RpcResult<At> {
+        let number = self.known(view, id.unwrap_or_default())?;
+        self.at_number(view, number)
+    }
+
+    pub(super) fn at_number(&self, view: &View, number: u64) -> RpcResult<At> {
+        let state = self.state_of(view, number)?;
+        if number == view.head.number() {
+            let merged = self.is_merged(&view.head.header, view.head.total_difficulty);
+            return Ok(At { header: view.head.header.clone(), state, merged });
+        }
+        let head = self.node.db().block_head(number)?;
+        let merged = self.is_merged(&head.header, head.total_difficulty);
+        Ok(At { header: head.header, state, merged })
+    }
+
+    fn state_of(&self, view: &View, number: u64) -> RpcResult<Arc<dyn StateReader>> {
+        view.state_at(number)?.ok_or_else(|| {
+            let head = view.head.number();
+            RpcError::server(format!(
+                "missing state of block {number}: it is not kept any more (the head is block {head}; start the node with a larger --history, or ask for a later block)"
+            ))
+        })
+    }
+
+    /// Whether a block is past the merge.
+    fn is_merged(&self, header: &Header, total_difficulty: alloy_primitives::U256) -> bool {
+        let parent = total_difficulty.saturating_sub(header.difficulty);
+        self.node.spec().is_merged_after(parent)
+    }
+
+    /// The rules of a block.
+    pub(super) fn rules<'a>(&'a self, header: &Header, merged: bool) -> Rules<'a> {
+        self.node.spec().rules(header.number, header.timestamp, merged)
+    }
+
+    /// The block a transaction is in, and its index there.
+    pub(super) fn transaction(&self, hash: &B256) -> RpcResult<Option<(Found, usize)>> {
+        let Some((number, index)) = self.node.transaction_place(hash)? else { return Ok(None) };
+        let Some(found) = self.block(number)? else { return Ok(None) };
+        let index = index as usize;
+        let is_there =
+            found.block.body.transactions.get(index).is_some_and(|tx| tx.tx_hash() == hash);
+        Ok(is_there.then_some((found, index)))
+    }
+
+    /// Hashes of earlier blocks, for BLOCKHASH.
+    pub(super) fn hashes(&self) -> Arc<dyn crate::executor::BlockHashes + Send + Sync> {
+        let db = self.node.db().clone();
+        Arc::new(move |number: u64| db.canonical(number).ok().flatten().map(|(hash, _)| hash))
+    }
+}

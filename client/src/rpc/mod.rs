@@ -1,0 +1,113 @@
+//! JSON-RPC, one file per namespace.
+//!
+//! A method is a function of the node and the parameters. All of them run on threads that may wait, so none holds up
+//! the others; what is read of the chain within one request is one moment of it (a [`View`](crate::devnet::View)).
+
+mod anvil;
+mod args;
+mod convert;
+mod debug;
+mod error;
+mod eth;
+mod evm;
+mod filters;
+mod http;
+mod lookup;
+mod metrics;
+mod middleware;
+mod net;
+mod polytrie;
+mod server;
+mod subscriptions;
+mod testing;
+mod txpool;
+mod web3;
+
+pub use error::{RpcError, RpcResult};
+pub use server::{RunningServer, ServeError, ServerOptions, serve};
+
+use crate::devnet::Node;
+use args::Args;
+use filters::Filters;
+use jsonrpsee::{RpcModule, core::RegisterMethodError, types::ErrorObjectOwned};
+use metrics::Metrics;
+use middleware::InBatch;
+use serde::Serialize;
+use std::sync::Arc;
+
+/// Everything that methods work with.
+#[derive(Debug)]
+pub struct Rpc {
+    node: Arc<Node>,
+    filters: Filters,
+    metrics: Arc<Metrics>,
+    limits: RpcLimits,
+}
+
+/// How much one request may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RpcLimits {
+    /// Gas of a call.
+    pub gas_cap: u64,
+    /// Blocks that a search for logs may span.
+    pub log_blocks: u64,
+    /// Logs that a search may find.
+    pub logs: usize,
+}
+
+impl Default for RpcLimits {
+    /// 50,000,000 gas, 100,000 blocks, 20,000 logs.
+    fn default() -> Self {
+        Self { gas_cap: 50_000_000, log_blocks: 100_000, logs: 20_000 }
+    }
+}
+
+/// Methods on their way into the server.
+struct Methods(RpcModule<Rpc>);
+
+impl Methods {
+    /// Adds a method.
+    fn add<R>(
+        &mut self,
+        name: &'static str,
+        method: fn(&Rpc, &mut Args) -> RpcResult<R>,
+    ) -> Result<(), RegisterMethodError>
+    where
+        R: Serialize + Clone + Send + 'static,
+    {
+        self.0.register_blocking_method(name, move |params, rpc, extensions| {
+            let in_batch = extensions.get::<InBatch>().is_some();
+            let answer = Args::new(&params, in_batch).and_then(|mut args| method(&rpc, &mut args));
+            answer.map_err(ErrorObjectOwned::from)
+        })?;
+        Ok(())
+    }
+
+    /// The same method by other names.
+    fn alias(
+        &mut self,
+        name: &'static str,
+        others: &[&'static str],
+    ) -> Result<(), RegisterMethodError> {
+        for other in others {
+            self.0.register_alias(other, name)?;
+        }
+        Ok(())
+    }
+}
+
+/// All methods.
+fn module(rpc: Rpc) -> Result<RpcModule<Rpc>, RegisterMethodError> {
+    let mut methods = Methods(RpcModule::new(rpc));
+    eth::register(&mut methods)?;
+    net::register(&mut methods)?;
+    web3::register(&mut methods)?;
+    txpool::register(&mut methods)?;
+    debug::register(&mut methods)?;
+    testing::register(&mut methods)?;
+    evm::register(&mut methods)?;
+    anvil::register(&mut methods)?;
+    polytrie::register(&mut methods)?;
+    subscriptions::register(&mut methods)?;
+    Ok(methods.0)
+}

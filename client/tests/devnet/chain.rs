@@ -1,0 +1,76 @@
+//! What the node makes can be imported like any other chain.
+
+use crate::{
+    run::polytrie,
+    support::{ALICE, BOB, Devnet, args, layers},
+    transactions::{deploy, word},
+};
+use serde_json::json;
+
+/// Some blocks of different kinds.
+fn make_blocks(node: &Devnet) {
+    let contract = deploy(node);
+    for number in 0..5 {
+        node.send(ALICE, BOB, number);
+        node.call(
+            "eth_sendTransaction",
+            json!([{ "from": BOB, "to": contract, "data": word(number) }]),
+        );
+    }
+    node.call("hardhat_mine", json!(["0x3"]));
+}
+
+#[test]
+fn what_was_made_is_imported_again_on_every_layer() {
+    for layer in layers() {
+        let dir = tempfile::tempdir().unwrap();
+        let (data, file) = (dir.path().join("data"), dir.path().join("chain.rlp"));
+        let node = Devnet::open(&data, args!["--state", layer]);
+        make_blocks(&node);
+        let head = node.call("eth_getBlockByNumber", json!(["latest", false]));
+        assert_eq!(node.stop(), Some(0));
+        polytrie!["export", file, "--datadir", data].ok();
+        let genesis = data.join("genesis.json");
+        let again = dir.path().join("again");
+        let run = polytrie![
+            "import",
+            file,
+            "--chain",
+            genesis,
+            "--datadir",
+            again,
+            "--state",
+            layer,
+            "--json",
+            "-"
+        ]
+        .ok();
+        assert_eq!(run.json()["head"]["hash"], head["hash"], "{layer}");
+        polytrie!["db", "check", "--datadir", data].ok();
+    }
+}
+
+#[test]
+fn a_directory_that_was_imported_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, file) = (dir.path().join("data"), dir.path().join("chain.rlp"));
+    let node = Devnet::open(&data, args![]);
+    make_blocks(&node);
+    let head = node.head();
+    let hash = node.call("eth_getBlockByNumber", json!(["0x3", false]))["transactions"][0].clone();
+    node.stop();
+    polytrie!["export", file, "--datadir", data].ok();
+    let other = dir.path().join("other");
+    polytrie!["import", file, "--chain", data.join("genesis.json"), "--datadir", other].ok();
+    // Read only: everything is found, nothing changes.
+    let node = Devnet::open(&other, args!["--read-only"]);
+    assert_eq!(node.head(), head);
+    assert_eq!(node.call("eth_getTransactionByHash", json!([hash]))["blockNumber"], "0x3");
+    assert!(node.error("evm_mine", json!([])).1.contains("--read-only"));
+    node.stop();
+    // And on it goes.
+    let node = Devnet::open(&other, args![]);
+    assert_eq!(node.call("eth_getTransactionByHash", json!([hash]))["blockNumber"], "0x3");
+    node.send(ALICE, BOB, 1);
+    assert_eq!(node.head(), head + 1);
+}

@@ -1,0 +1,138 @@
+//! What development nodes let their users do.
+
+use crate::support::{ALICE, BOB, Devnet, args, layers, quantity};
+use crate::transactions::{deploy, word};
+use alloy_primitives::{Address, U256, address};
+use serde_json::{Value, json};
+
+const SOMEBODY: Address = address!("00000000000000000000000000000000000000aa");
+
+#[test]
+fn back_to_a_snapshot_on_every_layer() {
+    for layer in layers() {
+        let node = Devnet::start(layer, args![]);
+        let contract = deploy(&node);
+        let id = node.call("evm_snapshot", json!([]));
+        node.call(
+            "eth_sendTransaction",
+            json!([{ "from": ALICE, "to": contract, "data": word(5) }]),
+        );
+        node.call("anvil_setBalance", json!([SOMEBODY, "0x7"]));
+        assert_eq!(node.balance(SOMEBODY), U256::from(7));
+        assert_eq!(node.call("evm_revert", json!([id])), true, "{layer}");
+        assert_eq!(node.balance(SOMEBODY), U256::ZERO);
+        assert_eq!(node.call("eth_call", json!([{ "to": contract }, "latest"])), word(0));
+        assert_eq!(node.head(), 1);
+        assert_eq!(node.call("evm_revert", json!([id])), false);
+        // The chain goes on as if nothing had been.
+        node.call(
+            "eth_sendTransaction",
+            json!([{ "from": ALICE, "to": contract, "data": word(6) }]),
+        );
+        assert_eq!(
+            node.call("eth_call", json!([{ "to": contract }, "latest"])),
+            word(6),
+            "{layer}"
+        );
+    }
+}
+
+#[test]
+fn the_state_by_hand_on_every_layer() {
+    for layer in layers() {
+        let node = Devnet::start(layer, args![]);
+        let contract = deploy(&node);
+        let code = node.call("eth_getCode", json!([contract, "latest"]));
+        node.call("hardhat_setBalance", json!([SOMEBODY, "0xde0b6b3a7640000"]));
+        node.call("hardhat_setNonce", json!([SOMEBODY, "0x5"]));
+        node.call("hardhat_setCode", json!([SOMEBODY, code]));
+        node.call("hardhat_setStorageAt", json!([SOMEBODY, "0x0", word(77)]));
+        for _ in 0..2 {
+            assert_eq!(
+                node.call("eth_call", json!([{ "to": SOMEBODY }, "latest"])),
+                word(77),
+                "{layer}"
+            );
+            assert_eq!(
+                node.number("eth_getTransactionCount", json!([SOMEBODY, "latest"])),
+                U256::from(5)
+            );
+            assert_eq!(node.call("eth_getCode", json!([SOMEBODY, "latest"])), code);
+            node.call("hardhat_mine", json!(["0x2"]));
+        }
+        assert_eq!(node.head(), 5);
+    }
+}
+
+#[test]
+fn acting_as_somebody_else() {
+    let node = Devnet::start("mpt", args![]);
+    node.call("anvil_setBalance", json!([SOMEBODY, "0xde0b6b3a7640000"]));
+    let transfer = json!([{ "from": SOMEBODY, "to": BOB, "value": "0x1" }]);
+    assert!(node.error("eth_sendTransaction", transfer.clone()).1.contains("unknown account"));
+    node.call("anvil_impersonateAccount", json!([SOMEBODY]));
+    let hash = node.call("eth_sendTransaction", transfer.clone());
+    let tx = node.call("eth_getTransactionByHash", json!([hash]));
+    assert_eq!(tx["from"], json!(SOMEBODY));
+    assert_eq!(node.call("eth_getTransactionReceipt", json!([hash]))["from"], json!(SOMEBODY));
+    node.call("anvil_stopImpersonatingAccount", json!([SOMEBODY]));
+    assert!(node.error("eth_sendTransaction", transfer).1.contains("unknown account"));
+}
+
+#[test]
+fn time_goes_as_it_is_told() {
+    let node = Devnet::start("mpt", args![]);
+    let time =
+        || quantity(&node.call("eth_getBlockByNumber", json!(["latest", false]))["timestamp"]);
+    node.call("evm_mine", json!([]));
+    let now = time();
+    node.call("evm_increaseTime", json!([1000]));
+    node.call("evm_mine", json!([]));
+    assert!(time() >= now + U256::from(1000));
+    let next = time() + U256::from(500);
+    node.call("evm_setNextBlockTimestamp", json!([next]));
+    node.call("evm_mine", json!([]));
+    assert_eq!(time(), next);
+    assert_eq!(node.error("evm_setNextBlockTimestamp", json!([next])).0, -32602);
+    node.call("hardhat_mine", json!(["0x3", "0x3c"]));
+    assert!(time() >= next + U256::from(120));
+}
+
+#[test]
+fn mining_by_hand() {
+    let node = Devnet::start("mpt", args![]);
+    node.call("evm_setAutomine", json!([false]));
+    let first = node.send(ALICE, BOB, 1);
+    let second = node.send(ALICE, BOB, 2);
+    assert_eq!(node.call("eth_getTransactionReceipt", json!([first])), Value::Null);
+    let pending = node.call("eth_getBlockByNumber", json!(["pending", false]));
+    assert_eq!(pending["transactions"], json!([first, second]));
+    node.call("evm_mine", json!([]));
+    let block = node.call("eth_getBlockByNumber", json!(["latest", false]));
+    assert_eq!(block["transactions"], json!([first, second]));
+    node.call("anvil_setNextBlockBaseFeePerGas", json!(["0x2540be400"]));
+    node.call("evm_mine", json!([]));
+    let block = node.call("eth_getBlockByNumber", json!(["latest", false]));
+    assert_eq!(block["baseFeePerGas"], "0x2540be400");
+    let dropped = node.send(ALICE, BOB, 3);
+    assert_eq!(node.call("anvil_dropTransaction", json!([dropped])), dropped);
+    assert_eq!(node.call("eth_getTransactionByHash", json!([dropped])), Value::Null);
+    node.call("hardhat_reset", json!([]));
+    assert_eq!(node.head(), 0);
+}
+
+#[test]
+fn messages_are_signed() {
+    let node = Devnet::start("mpt", args![]);
+    let signature = node.call("eth_sign", json!([ALICE, "0x68656c6c6f"]));
+    assert_eq!(signature, node.call("personal_sign", json!(["0x68656c6c6f", ALICE])));
+    assert_eq!(signature.as_str().unwrap().len(), 2 + 130);
+    let typed = json!({
+        "types": { "EIP712Domain": [{ "name": "name", "type": "string" }], "Mail": [{ "name": "text", "type": "string" }] },
+        "primaryType": "Mail", "domain": { "name": "test" }, "message": { "text": "hello" }
+    });
+    let signature = node.call("eth_signTypedData_v4", json!([ALICE, typed]));
+    assert_eq!(signature.as_str().unwrap().len(), 2 + 130);
+    let nobody = Address::repeat_byte(1);
+    assert!(node.error("eth_sign", json!([nobody, "0x00"])).1.contains("unknown account"));
+}

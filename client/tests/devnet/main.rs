@@ -1,0 +1,17 @@
+//! `polytrie devnet` as its users see it: a program that answers JSON-RPC.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+#[path = "../common/fixtures.rs"]
+mod fixtures;
+#[path = "../common/run.rs"]
+mod run;
+
+mod chain;
+mod cheats;
+mod compat;
+mod limits;
+mod node;
+mod restart;
+mod support;
+mod transactions;

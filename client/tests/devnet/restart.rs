@@ -1,0 +1,52 @@
+//! What was made is there after a restart, however the node ended.
+
+use crate::support::{ALICE, BOB, Devnet, args, layers};
+use serde_json::json;
+use std::{thread, time::Duration};
+
+#[test]
+fn a_restart_goes_on_where_it_stopped() {
+    for layer in layers() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        let node = Devnet::open(&data, args!["--state", layer]);
+        let hash = node.send(ALICE, BOB, 5);
+        let balance = node.balance(BOB);
+        assert_eq!(node.stop(), Some(0));
+        let node = Devnet::open(&data, args![]);
+        assert_eq!((node.head(), node.balance(BOB)), (1, balance), "{layer}");
+        assert_eq!(node.call("eth_getTransactionReceipt", json!([hash]))["status"], "0x1");
+        let before = node.number("eth_getBalance", json!([BOB, "0x0"]));
+        assert_eq!(balance - before, alloy_primitives::U256::from(5), "{layer}");
+        node.send(ALICE, BOB, 6);
+        assert_eq!(node.head(), 2);
+    }
+}
+
+#[test]
+fn kill_9_loses_nothing_that_was_durable() {
+    for layer in layers() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        let node = Devnet::open(&data, args!["--state", layer]);
+        for value in 1..=20 {
+            node.send(ALICE, BOB, value);
+        }
+        // The node says when nothing is left to be made durable.
+        while node.call("polytrie_metrics", json!([]))["unflushed"]["blocks"] != 0 {
+            thread::sleep(Duration::from_millis(20));
+        }
+        let durable = node.head();
+        for value in 1..=20 {
+            node.send(ALICE, BOB, value);
+        }
+        node.kill();
+        let node = Devnet::open(&data, args![]);
+        let head = node.head();
+        assert!((durable..=durable + 20).contains(&head), "{layer}: {head}");
+        let nonce = node.number("eth_getTransactionCount", json!([ALICE, "latest"]));
+        assert_eq!(nonce, alloy_primitives::U256::from(head), "{layer}: a half block");
+        node.send(ALICE, BOB, 1);
+        assert_eq!(node.head(), head + 1);
+    }
+}

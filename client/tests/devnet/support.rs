@@ -1,0 +1,173 @@
+//! A node in a process of its own, and requests to it.
+
+use crate::run::binary;
+use alloy_primitives::{Address, U256, address};
+use serde_json::{Value, json};
+use std::{
+    ffi::OsString,
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// The first accounts of the usual mnemonic.
+pub(crate) const ALICE: Address = address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
+pub(crate) const BOB: Address = address!("70997970C51812dc3A010C7d01b50e0d17dc79C8");
+
+/// A running node; it is killed in the end.
+#[derive(Debug)]
+pub(crate) struct Devnet {
+    child: Child,
+    address: String,
+}
+
+/// Arguments of different kinds, as the operating system takes them.
+macro_rules! args {
+    ($($arg:expr),* $(,)?) => {
+        vec![$(std::ffi::OsString::from($arg)),*]
+    };
+}
+pub(crate) use args;
+
+impl Devnet {
+    /// A node in memory with this state layer.
+    pub(crate) fn start(layer: &str, more: Vec<OsString>) -> Self {
+        let mut args = args!["--state", layer];
+        args.extend(more);
+        Self::run(args)
+    }
+
+    /// A node in a directory.
+    pub(crate) fn open(dir: &Path, more: Vec<OsString>) -> Self {
+        let mut args = args!["--datadir", dir];
+        args.extend(more);
+        Self::run(args)
+    }
+
+    fn run(args: Vec<OsString>) -> Self {
+        let mut child = Command::new(binary())
+            .arg("devnet")
+            .args(["--http.port", "0"])
+            .args(args)
+            .env_remove("RUST_LOG")
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program can be started");
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let address = loop {
+            let line = lines.next().expect("the node says where it listens").unwrap();
+            if let Some(rest) = line.strip_prefix("listening on http://") {
+                break rest.split(' ').next().unwrap().to_owned();
+            }
+        };
+        Self { child, address }
+    }
+
+    /// Sends bytes as they are, and returns the status and the body of the answer.
+    pub(crate) fn http(&self, request: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let answer = String::from_utf8(answer).unwrap();
+        let status = answer.split(' ').nth(1).unwrap_or("0").parse().unwrap_or(0);
+        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        (status, body.to_owned())
+    }
+
+    pub(crate) fn get(&self, path: &str) -> (u16, String) {
+        self.http(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
+    }
+
+    pub(crate) fn post(&self, body: &str) -> (u16, String) {
+        let length = body.len();
+        self.http(&format!(
+            "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        ))
+    }
+
+    /// The whole answer to a request.
+    pub(crate) fn answer(&self, method: &str, params: Value) -> Value {
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let (status, body) = self.post(&request.to_string());
+        assert_eq!(status, 200, "{method}: {body}");
+        serde_json::from_str(&body).unwrap_or_else(|e| panic!("{method}: {e}: {body}"))
+    }
+
+    /// The result of a request, which must succeed.
+    #[track_caller]
+    pub(crate) fn call(&self, method: &str, params: Value) -> Value {
+        let mut answer = self.answer(method, params);
+        assert!(answer.get("error").is_none(), "{method}: {answer}");
+        answer["result"].take()
+    }
+
+    /// Code and message of the error of a request, which must fail.
+    #[track_caller]
+    pub(crate) fn error(&self, method: &str, params: Value) -> (i64, String) {
+        let answer = self.answer(method, params);
+        let error = answer.get("error").unwrap_or_else(|| panic!("{method}: {answer}"));
+        (error["code"].as_i64().unwrap(), error["message"].as_str().unwrap().to_owned())
+    }
+
+    pub(crate) fn number(&self, method: &str, params: Value) -> U256 {
+        quantity(&self.call(method, params))
+    }
+
+    pub(crate) fn balance(&self, address: Address) -> U256 {
+        self.number("eth_getBalance", json!([address, "latest"]))
+    }
+
+    pub(crate) fn head(&self) -> u64 {
+        self.number("eth_blockNumber", json!([])).to()
+    }
+
+    /// Sends ether from one of the node's accounts.
+    pub(crate) fn send(&self, from: Address, to: Address, value: u64) -> Value {
+        let value = U256::from(value);
+        self.call("eth_sendTransaction", json!([{ "from": from, "to": to, "value": value }]))
+    }
+
+    /// Asks the node to stop, and waits until it has.
+    pub(crate) fn stop(mut self) -> Option<i32> {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+        let until = Instant::now() + Duration::from_secs(120);
+        while Instant::now() < until {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("the node does not stop");
+    }
+
+    /// Ends the process without a warning.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Devnet {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A number as the node writes it.
+#[track_caller]
+pub(crate) fn quantity(value: &Value) -> U256 {
+    let text = value.as_str().unwrap_or_else(|| panic!("{value} is no number"));
+    U256::from_str_radix(text.strip_prefix("0x").unwrap(), 16).unwrap()
+}
+
+/// Every layer that is compiled in.
+pub(crate) fn layers() -> impl Iterator<Item = &'static str> {
+    polytrie::layers::LAYERS.iter().map(|layer| layer.name)
+}

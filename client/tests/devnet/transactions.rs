@@ -1,0 +1,226 @@
+//! Transactions from the request to the receipt.
+
+use crate::support::{ALICE, BOB, Devnet, args, layers, quantity};
+use alloy_primitives::{Address, U256, address};
+use serde_json::{Value, json};
+
+/// Assembly of the contract that the tests deploy, behind the eleven bytes that copy it to its place:
+///
+/// ```text
+///       CALLDATASIZE ISZERO read JUMPI               without data: return slot 0
+///       0 CALLDATALOAD DUP1 NOT ISZERO bad JUMPI     2^256 - 1: revert with Error("no")
+///       DUP1 0 SSTORE 0 MSTORE 1 32 0 LOG1 STOP      else: store and log the word under topic 1
+/// read: 0 SLOAD 0 MSTORE 32 0 RETURN
+/// bad:  selector 0 MSTORE 32 4 MSTORE 2 36 MSTORE "no" 68 MSTORE 100 0 REVERT
+/// ```
+pub(crate) const CONTRACT: &str = "0x608180600b6000396000f33615601d5760003580191560295780600055600052600160206000a1005b60005460005260206000f35b7f08c379a000000000000000000000000000000000000000000000000000000000600052602060045260026024527f6e6f00000000000000000000000000000000000000000000000000000000000060445260646000fd";
+
+const SOMEBODY: Address = address!("00000000000000000000000000000000000000aa");
+
+pub(crate) fn word(number: u64) -> String {
+    format!("{number:#066x}")
+}
+
+/// Deploys the contract and returns its address.
+pub(crate) fn deploy(node: &Devnet) -> Value {
+    let hash = node.call("eth_sendTransaction", json!([{ "from": ALICE, "data": CONTRACT }]));
+    let receipt = node.call("eth_getTransactionReceipt", json!([hash]));
+    assert_eq!(receipt["status"], "0x1", "{receipt}");
+    receipt["contractAddress"].clone()
+}
+
+#[test]
+fn a_transfer_on_every_layer() {
+    for layer in layers() {
+        let node = Devnet::start(layer, args![]);
+        let hash = node.send(ALICE, SOMEBODY, 12_345);
+        assert_eq!(node.balance(SOMEBODY), U256::from(12_345), "{layer}");
+        let receipt = node.call("eth_getTransactionReceipt", json!([hash]));
+        assert_eq!((&receipt["status"], &receipt["gasUsed"]), (&json!("0x1"), &json!("0x5208")));
+        let tx = node.call("eth_getTransactionByHash", json!([hash]));
+        assert_eq!((&tx["blockNumber"], &tx["nonce"]), (&json!("0x1"), &json!("0x0")));
+        let block = node.call("eth_getBlockByNumber", json!(["latest", true]));
+        assert_eq!(block["transactions"][0], tx);
+        assert_eq!(node.balance(SOMEBODY), U256::from(12_345));
+        let before = node.call("eth_getBalance", json!([SOMEBODY, "0x0"]));
+        assert_eq!(before, "0x0", "{layer}");
+    }
+}
+
+#[test]
+fn a_contract_on_every_layer() {
+    for layer in layers() {
+        let node = Devnet::start(layer, args![]);
+        let contract = deploy(&node);
+        assert!(
+            node.call("eth_getCode", json!([contract, "latest"])).as_str().unwrap().len() > 100
+        );
+        for number in 1..=3 {
+            let call = json!([{ "from": BOB, "to": contract, "data": word(number) }]);
+            node.call("eth_sendTransaction", call);
+        }
+        assert_eq!(node.call("eth_call", json!([{ "to": contract }, "latest"])), word(3));
+        // Each earlier block still answers for itself.
+        for number in 1..=3u64 {
+            let at = format!("{:#x}", number + 1);
+            assert_eq!(
+                node.call("eth_call", json!([{ "to": contract }, at])),
+                word(number),
+                "{layer}"
+            );
+            let slot = node.call("eth_getStorageAt", json!([contract, "0x0", at]));
+            assert_eq!(slot, word(number), "{layer}");
+        }
+        let filter = json!({ "fromBlock": "0x0", "toBlock": "latest", "address": contract, "topics": [word(1)] });
+        let logs = node.call("eth_getLogs", json!([filter]));
+        let found: Vec<_> =
+            logs.as_array().unwrap().iter().map(|log| log["data"].clone()).collect();
+        assert_eq!(found, [json!(word(1)), json!(word(2)), json!(word(3))], "{layer}");
+        let nothing = json!({ "fromBlock": "0x0", "address": contract, "topics": [word(2)] });
+        assert_eq!(node.call("eth_getLogs", json!([nothing])), json!([]));
+    }
+}
+
+#[test]
+fn a_revert_brings_its_data() {
+    let node = Devnet::start("mpt", args![]);
+    let contract = deploy(&node);
+    let all_ones = format!("0x{}", "ff".repeat(32));
+    let call = json!({ "from": ALICE, "to": contract, "data": all_ones });
+    for method in ["eth_call", "eth_estimateGas"] {
+        let answer = node.answer(method, json!([call]));
+        assert_eq!(answer["error"]["code"], 3, "{answer}");
+        assert_eq!(answer["error"]["message"], "execution reverted: no");
+        assert!(answer["error"]["data"].as_str().unwrap().starts_with("0x08c379a0"));
+    }
+    let (code, message) = node.error("eth_sendTransaction", json!([call]));
+    assert_eq!((code, message.as_str()), (3, "execution reverted: no"));
+    // With gas of its own it goes into a block and fails there.
+    let hash = node.call(
+        "eth_sendTransaction",
+        json!([{ "from": ALICE, "to": contract, "data": all_ones, "gas": "0x30000" }]),
+    );
+    assert_eq!(node.call("eth_getTransactionReceipt", json!([hash]))["status"], "0x0");
+}
+
+#[test]
+fn an_estimate_suffices() {
+    let node = Devnet::start("mpt", args![]);
+    assert_eq!(
+        node.call("eth_estimateGas", json!([{ "from": ALICE, "to": BOB, "value": "0x1" }])),
+        "0x5208"
+    );
+    let contract = deploy(&node);
+    let call = json!({ "from": ALICE, "to": contract, "data": word(5) });
+    let estimate = node.number("eth_estimateGas", json!([call]));
+    let hash = node.call("eth_sendTransaction", json!([call]));
+    let receipt = node.call("eth_getTransactionReceipt", json!([hash]));
+    assert_eq!(receipt["status"], "0x1");
+    let used = quantity(&receipt["gasUsed"]);
+    assert!(
+        used <= estimate && estimate < used * U256::from(11) / U256::from(10),
+        "{used} {estimate}"
+    );
+}
+
+#[test]
+fn what_the_pool_refuses() {
+    let node = Devnet::start("mpt", args!["--no-mining"]);
+    node.send(ALICE, BOB, 1);
+    let again =
+        json!([{ "from": ALICE, "to": BOB, "value": "0x2", "nonce": "0x0", "gas": "0x5208" }]);
+    let (code, message) = node.error("eth_sendTransaction", again);
+    assert!(code == -32000 && message.contains("underpriced"), "{message}");
+    let poor = json!([{ "from": ALICE, "to": BOB, "gas": "0x5208", "value": U256::from(10).pow(U256::from(30)) }]);
+    let (_, message) = node.error("eth_sendTransaction", poor);
+    assert!(message.contains("insufficient funds"), "{message}");
+    let cheap = json!([{ "from": ALICE, "to": BOB, "gas": "0x5207" }]);
+    let (_, message) = node.error("eth_sendTransaction", cheap);
+    assert!(message.contains("intrinsic gas too low"), "{message}");
+    let (_, message) = node.error(
+        "eth_sendTransaction",
+        json!([{ "from": Address::ZERO, "to": BOB, "gas": "0x5208" }]),
+    );
+    assert!(message.contains("unknown account"), "{message}");
+    assert_eq!(node.call("txpool_status", json!([])), json!({ "pending": "0x1", "queued": "0x0" }));
+    let pending = node.number("eth_getTransactionCount", json!([ALICE, "pending"]));
+    assert_eq!(pending, U256::from(1));
+    node.call("evm_mine", json!([]));
+    assert_eq!(node.number("eth_getTransactionCount", json!([ALICE, "latest"])), U256::from(1));
+    assert_eq!(node.call("txpool_status", json!([])), json!({ "pending": "0x0", "queued": "0x0" }));
+    let low = json!([{ "from": ALICE, "to": BOB, "gas": "0x5208", "nonce": "0x0" }]);
+    let (_, message) = node.error("eth_sendTransaction", low);
+    assert!(message.contains("nonce too low"), "{message}");
+}
+
+#[test]
+fn traces_in_the_forms_of_geth() {
+    let node = Devnet::start("mpt", args![]);
+    let contract = deploy(&node);
+    let call = json!({ "from": ALICE, "to": contract, "data": word(9) });
+    let hash = node.call("eth_sendTransaction", json!([call]));
+    let trace = node.call("debug_traceTransaction", json!([hash]));
+    assert_eq!(trace["failed"], false);
+    let ops: Vec<_> =
+        trace["structLogs"].as_array().unwrap().iter().map(|s| s["op"].clone()).collect();
+    assert!(ops.contains(&json!("SSTORE")) && ops.contains(&json!("LOG1")), "{ops:?}");
+    let trace = node.call("debug_traceTransaction", json!([hash, { "tracer": "callTracer" }]));
+    assert_eq!((&trace["type"], &trace["to"]), (&json!("CALL"), &contract));
+    let trace = node.call("debug_traceTransaction", json!([hash, { "tracer": "prestateTracer" }]));
+    assert!(trace.get(contract.as_str().unwrap()).is_some(), "{trace}");
+    let block =
+        node.call("debug_traceBlockByNumber", json!(["latest", { "tracer": "callTracer" }]));
+    assert_eq!(block[0]["txHash"], hash);
+    let trace = node.call("debug_traceCall", json!([call, "latest", { "tracer": "callTracer" }]));
+    assert_eq!(trace["type"], "CALL");
+    let (code, _) =
+        node.error("debug_traceTransaction", json!([hash, { "tracer": "{ not: javascript" }]));
+    assert_eq!(code, -32602);
+}
+
+#[test]
+fn filters_tell_only_what_is_new() {
+    let node = Devnet::start("mpt", args![]);
+    let contract = deploy(&node);
+    let logs = node.call("eth_newFilter", json!([{ "address": contract }]));
+    let blocks = node.call("eth_newBlockFilter", json!([]));
+    let pending = node.call("eth_newPendingTransactionFilter", json!([]));
+    let hash = node
+        .call("eth_sendTransaction", json!([{ "from": ALICE, "to": contract, "data": word(4) }]));
+    let changes = |id: &Value| node.call("eth_getFilterChanges", json!([id]));
+    assert_eq!(changes(&logs)[0]["transactionHash"], hash);
+    assert_eq!(changes(&logs), json!([]));
+    let head = node.call("eth_getBlockByNumber", json!(["latest", false]));
+    assert_eq!(changes(&blocks), json!([head["hash"]]));
+    assert_eq!(changes(&pending), json!([hash]));
+    assert_eq!(node.call("eth_getFilterLogs", json!([logs])).as_array().unwrap().len(), 1);
+    assert_eq!(node.call("eth_uninstallFilter", json!([logs])), true);
+    assert_eq!(node.call("eth_uninstallFilter", json!([logs])), false);
+    assert_eq!(node.error("eth_getFilterChanges", json!([logs])).1, "filter not found");
+}
+
+#[test]
+fn proofs_hold_and_layers_without_a_trie_say_so() {
+    for layer in polytrie::layers::LAYERS {
+        let node = Devnet::start(layer.name, args![]);
+        let contract = deploy(&node);
+        node.call(
+            "eth_sendTransaction",
+            json!([{ "from": ALICE, "to": contract, "data": word(9) }]),
+        );
+        if !layer.canonical {
+            let (_, message) = node.error("eth_getProof", json!([contract, ["0x0"], "latest"]));
+            assert!(message.contains("polytrie_getProof"), "{message}");
+            continue;
+        }
+        let proof = node.call("eth_getProof", json!([contract, ["0x0"], "latest"]));
+        assert_eq!(quantity(&proof["storageProof"][0]["value"]), U256::from(9));
+        let root = node.call("eth_getBlockByNumber", json!(["latest", false]))["stateRoot"].clone();
+        let own = node.call("polytrie_getProof", json!([contract, ["0x0"]]));
+        assert_eq!(own["commitment"]["digest"], root);
+        let verified = node.call("polytrie_verifyProof", json!([own, root]));
+        assert_eq!(verified["valid"], true, "{verified}");
+        let other = format!("0x{}", "11".repeat(32));
+        assert_eq!(node.call("polytrie_verifyProof", json!([own, other]))["valid"], false);
+    }
+}

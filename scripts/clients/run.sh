@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Points real client libraries at `polytrie devnet`, on every state layer of the binary.
+#
+#   scripts/clients/run.sh [BINARY] [LAYER…]
+#
+# The libraries (ethers, viem, web3.py, hardhat) are installed from their registries into a temporary directory.
+# Needs node 20, npm and python 3.10 or newer.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+binary=$(realpath "${1:-$here/../../target/release/polytrie}")
+shift || true
+layers=("$@")
+[ ${#layers[@]} -gt 0 ] || layers=(mpt raw)
+work=$(mktemp -d)
+node_pid=
+cleanup() { [ -z "$node_pid" ] || kill "$node_pid" 2>/dev/null || true; rm -rf "$work"; }
+trap cleanup EXIT
+
+echo "installing the libraries into $work"
+cp -r "$here"/*.mjs "$here/hardhat" "$work"
+(cd "$work" && npm init -y >/dev/null && npm install --silent --no-audit --no-fund ethers@6 viem@2 ws@8)
+(cd "$work/hardhat" && npm init -y >/dev/null && npm install --silent --no-audit --no-fund \
+    hardhat@2 @nomicfoundation/hardhat-ethers@3 @nomicfoundation/hardhat-network-helpers@1 ethers@6)
+python3 -m venv "$work/venv"
+"$work/venv/bin/pip" install --quiet 'web3>=7,<8'
+
+for layer in "${layers[@]}"; do
+    "$binary" devnet --state "$layer" --http.port 0 >"$work/out" &
+    node_pid=$!
+    until grep -q '^listening on' "$work/out"; do sleep 0.1; done
+    url=$(sed -n 's/^listening on \(http[^ ]*\).*/\1/p' "$work/out")
+    for client in ethers viem; do
+        (cd "$work" && node "$client.mjs" "$url")
+        echo "$layer: $client passes"
+    done
+    "$work/venv/bin/python" "$here/web3_test.py" "$url"
+    echo "$layer: web3.py passes"
+    (cd "$work/hardhat" && DEVNET_URL="$url" HARDHAT_DISABLE_TELEMETRY_PROMPT=true npx hardhat test --no-compile)
+    echo "$layer: hardhat passes"
+    kill "$node_pid"
+    wait "$node_pid" || true
+    node_pid=
+done
