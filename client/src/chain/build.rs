@@ -171,6 +171,7 @@ impl Chain {
             block,
             rlp,
             senders: Ok(Vec::new()),
+            authorities: Vec::new(),
             body: Ok(()),
             receipts: None,
             total_difficulty: None,

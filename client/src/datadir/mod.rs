@@ -176,9 +176,10 @@ impl DataDir {
         if options.kv.as_deref() == Some("memory") {
             let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
             let spec = Arc::new(ChainSpec::parse("dev", genesis)?);
-            let stamp = Self::stamp(options, kind, "memory", &spec);
+            let mut options = options.clone();
+            let stamp = Self::stamp(&mut options, kind, "memory", &spec)?;
             let specs = Specs::loaded(spec);
-            return Self::assemble(options, Path::new(""), stamp, kind, specs, None);
+            return Self::assemble(&options, Path::new(""), stamp, kind, specs, None);
         }
         let dir = options.datadir.as_deref().ok_or(OpenError::NoDirectory)?;
         let io = |action| move |source| OpenError::Io { action, path: dir.to_owned(), source };

@@ -1,7 +1,6 @@
 //! The genesis of a chain for development.
 
-use crate::bench::GenesisPlan;
-use alloy_genesis::GenesisAccount;
+use crate::bench::{GenesisPlan, InitialAccount};
 use alloy_primitives::{Address, Bytes, U256};
 
 /// Gas limit of the genesis block.
@@ -23,8 +22,7 @@ pub fn dev_genesis(chain_id: u64, accounts: &[Address], balance: U256) -> Vec<u8
         extra_data: Bytes::new(),
         deposit_contract: None,
     };
-    let account = GenesisAccount { balance, ..Default::default() };
-    let accounts = accounts.iter().map(|address| (*address, account.clone()));
+    let accounts = accounts.iter().map(|address| InitialAccount::funded(*address, balance));
     let mut json = Vec::new();
     plan.write(accounts, &mut json).expect("writing to memory does not fail");
     json

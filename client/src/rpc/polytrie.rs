@@ -6,7 +6,7 @@ use super::{
     convert::{json_of, quantity},
     error::{RpcError, RpcResult},
 };
-use crate::layers;
+use crate::layers::{self, LayerOptions, VerifyError};
 use alloy_primitives::{Address, B256, Bytes};
 use jsonrpsee::core::RegisterMethodError;
 use polytrie_state::{Commitment, CommitmentKind, Proof, ProofError};
@@ -77,10 +77,13 @@ fn verify_proof(_: &Rpc, args: &mut Args) -> RpcResult<Value> {
         true => Commitment::state_root(digest),
         false => Commitment::own(digest, commitment.body),
     };
-    match verify(&commitment, &proof) {
+    match verify(&LayerOptions::default(), &commitment, &proof) {
         Ok(proven) => Ok(json!({ "valid": true, "proven": proven })),
-        Err(ProofError::Invalid(reason)) => Ok(json!({ "valid": false, "reason": reason })),
-        Err(ProofError::Malformed(reason)) => Err(RpcError::params(reason)),
+        Err(VerifyError::Proof(ProofError::Invalid(reason))) => {
+            Ok(json!({ "valid": false, "reason": reason }))
+        }
+        Err(VerifyError::Proof(ProofError::Malformed(reason))) => Err(RpcError::params(reason)),
+        Err(VerifyError::Unable(error)) => Err(RpcError::server(error.to_string())),
     }
 }
 

@@ -6,6 +6,8 @@
 mod fixtures;
 #[path = "../common/run.rs"]
 mod run;
+#[path = "../../src/testsetup.rs"]
+mod testsetup;
 
 mod chain;
 mod cheats;
