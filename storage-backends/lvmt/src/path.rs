@@ -82,7 +82,7 @@ fn masked(position: &B256, bits: usize) -> B256 {
     let mut out = B256::ZERO;
     let whole = (bits / 8).min(32);
     out[..whole].copy_from_slice(&position[..whole]);
-    if whole < 32 && bits % 8 != 0 {
+    if whole < 32 && !bits.is_multiple_of(8) {
         out[whole] = position[whole] & (0xff << (8 - bits % 8));
     }
     out

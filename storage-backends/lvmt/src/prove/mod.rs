@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 use polytrie_amt::{Entry, ProofTree, Setup};
 use polytrie_kv::Read;
 use polytrie_state::{Proof, StateError, hash_address, hash_slot};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry as MapEntry};
 
 /// What proofs are made from.
 #[derive(Clone, Copy)]
@@ -170,10 +170,10 @@ impl Prover<'_> {
         let opening = if level == 0 {
             vector::open_root(self.source, index)?
         } else {
-            if !self.vectors.contains_key(&path) {
-                self.vectors.insert(path, vector::entries(store, height, &path)?);
-            }
-            let entries = self.vectors.get(&path).map_or(&[][..], |entries| entries);
+            let entries = match self.vectors.entry(path) {
+                MapEntry::Occupied(found) => found.into_mut(),
+                MapEntry::Vacant(vacant) => vacant.insert(vector::entries(store, height, &path)?),
+            };
             polytrie_amt::open(setup, entries, index).ok_or_else(vector::no_tables)?
         };
         let Tree { at, commitment, .. } = head.tree(store, height, &path)?;
