@@ -16,6 +16,7 @@ mod error;
 mod evict;
 mod get;
 mod hash;
+mod memory_proof;
 mod proof;
 pub mod rows;
 mod trie;
@@ -31,6 +32,7 @@ pub use codec::NodeRow;
 pub use error::TrieError;
 pub use proof::{
     AccountProof, EMPTY_CODE_HASH, SlotProof, leaf_on_path, prove_key, verify_account_proof,
+    verify_key,
 };
 pub use rows::{RowSink, RowSource, Rows};
 pub use trie::{EMPTY_ROOT, Trie};

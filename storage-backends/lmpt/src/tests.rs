@@ -1,0 +1,1 @@
+//! What the suite cannot see from outside.
