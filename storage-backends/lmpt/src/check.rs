@@ -31,12 +31,28 @@ pub(crate) fn check(
     progress: &mut dyn FnMut(u64),
 ) -> Result<CheckReport, StateError> {
     let mut report = CheckReport::default();
-    check_state(reader, &mut report, progress)?;
-    check_meta(&reader.flat, meta, &mut report)?;
-    check_journal(&reader.flat, meta, &mut report)?;
-    check_snapshot(&reader.flat, meta, &mut report)?;
-    check_storages(reader, &mut report)?;
+    let found = check_state(reader, &mut report, progress);
+    note(&mut report, found)?;
+    let found = check_meta(&reader.flat, meta, &mut report);
+    note(&mut report, found)?;
+    let found = check_journal(&reader.flat, meta, &mut report);
+    note(&mut report, found)?;
+    let found = check_snapshot(&reader.flat, meta, &mut report);
+    note(&mut report, found)?;
+    let found = check_storages(reader, &mut report);
+    note(&mut report, found)?;
     Ok(report)
+}
+
+/// Turns damage that ended a part of the check into a problem; a store that fails stays an error.
+fn note(report: &mut CheckReport, found: Result<(), StateError>) -> Result<(), StateError> {
+    match found {
+        Err(damage @ StateError::Corrupt(_)) => {
+            report.problem(damage.to_string());
+            Ok(())
+        }
+        found => found,
+    }
 }
 
 /// The state as it is read: every account's code is there and is what its hash says.

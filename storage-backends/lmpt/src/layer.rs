@@ -70,6 +70,8 @@ pub(crate) struct Shared {
     head: RwLock<Head>,
     /// Locked before `head`, by whoever moves the layer.
     work: Mutex<Work>,
+    /// Why the state cannot be used, if what was found is damaged.
+    damage: RwLock<Option<StateError>>,
 }
 
 /// The state at the head.
@@ -131,9 +133,19 @@ impl LmptLayer {
         if options.interval == 0 {
             return Err(unsupported("takes no interval of 0 blocks; use 1 or more".into()));
         }
-        let meta = match Meta::read(&store)? {
-            Some(meta) => meta,
-            None => Meta::loaded(options.interval, EMPTY_ROOT),
+        let live = Arc::new(Live::default());
+        let empty = Meta::loaded(options.interval, EMPTY_ROOT);
+        let read = Meta::read(&store).and_then(|meta| {
+            let meta = meta.unwrap_or(empty);
+            Ok((meta, generations(&store, &meta, &live)?))
+        });
+        // What is damaged can still be checked, and loaded anew.
+        let (damage, (meta, (delta, intermediate))) = match read {
+            Ok(read) => (None, read),
+            Err(damage @ StateError::Corrupt(_)) => {
+                (Some(damage), (empty, generations(&store, &empty, &live)?))
+            }
+            Err(error) => return Err(error),
         };
         if meta.interval != options.interval {
             return Err(unsupported(format!(
@@ -141,14 +153,12 @@ impl LmptLayer {
                 meta.interval, options.interval
             )));
         }
-        let live = Arc::new(Live::default());
-        let (delta, intermediate) = generations(&store, &meta, &live)?;
         let lifecycle = Lifecycle::new(store.clone());
         let head = RwLock::new(Head { meta, delta, intermediate, seq: 0 });
         let work = Mutex::default();
-        Ok(Arc::new(Self {
-            shared: Arc::new(Shared { store, lifecycle, options, live, head, work }),
-        }))
+        let damage = RwLock::new(damage);
+        let shared = Shared { store, lifecycle, options, live, head, work, damage };
+        Ok(Arc::new(Self { shared: Arc::new(shared) }))
     }
 
     /// How much time the merges had left.
@@ -181,6 +191,12 @@ pub(crate) fn generations(
 }
 
 impl Shared {
+    /// Fails if the layer or the store failed before, or what was found is damaged.
+    fn ready(&self) -> Result<(), StateError> {
+        self.lifecycle.ready()?;
+        self.damage.read().clone().map_or(Ok(()), Err)
+    }
+
     /// The merge that the next block takes its slice from.
     fn ensure_merge<'w>(&self, work: &'w mut Work, next: u64) -> Result<&'w mut Merge, StateError> {
         let head = self.head.read();
@@ -411,7 +427,7 @@ impl StateLayer for LmptLayer {
     }
 
     fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
-        self.shared.lifecycle.ready()?;
+        self.shared.ready()?;
         Ok(Arc::new(self.shared.reader()))
     }
 
@@ -427,11 +443,13 @@ impl StateLayer for LmptLayer {
         let (delta, intermediate) = generations(&shared.store, &meta, &shared.live)?;
         let mut head = shared.head.write();
         *head = Head { meta, delta, intermediate, seq: head.seq + 1 };
+        *shared.damage.write() = None;
         Ok(meta.roots.commitment())
     }
 
     fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
         let shared = &self.shared;
+        shared.ready()?;
         let turn = shared.lifecycle.begin()?;
         let mut work = shared.work.lock();
         let (state, number) = {
@@ -476,6 +494,7 @@ impl StateLayer for LmptLayer {
 
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
         let shared = &*self.shared;
+        shared.ready()?;
         let turn = shared.lifecycle.begin()?;
         match shared.undo(record) {
             Ok((outcome, work)) => {
@@ -493,7 +512,7 @@ impl StateLayer for LmptLayer {
 
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
         let shared = &*self.shared;
-        shared.lifecycle.ready()?;
+        shared.ready()?;
         // Nothing moves meanwhile.
         let work = shared.work.lock();
         let reader = {
@@ -521,7 +540,7 @@ impl StateLayer for LmptLayer {
     }
 
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
-        self.shared.lifecycle.ready()?;
+        self.shared.ready()?;
         let reader = self.shared.reader();
         reader.view().accounts(&from, &mut |hash, record| visit(hash, record.account))
     }
@@ -532,7 +551,7 @@ impl StateLayer for LmptLayer {
         from: B256,
         visit: &mut SlotVisit<'_>,
     ) -> Result<(), StateError> {
-        self.shared.lifecycle.ready()?;
+        self.shared.ready()?;
         let reader = self.shared.reader();
         let view = reader.view();
         match view.account(&account)? {
@@ -543,8 +562,25 @@ impl StateLayer for LmptLayer {
 
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
         self.shared.lifecycle.ready()?;
+        if let Some(damage) = &*self.shared.damage.read() {
+            let mut report = CheckReport::default();
+            report.problem(damage.to_string());
+            return Ok(report);
+        }
         let reader = self.shared.reader();
         let meta = self.shared.head.read().meta;
         check::check(&reader, &meta, progress)
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        let stats = self.merge_stats();
+        vec![
+            ("merges", stats.merges),
+            ("merge_slack_slices", stats.slack),
+            ("merge_slices_in_time", stats.in_time),
+            ("merge_slices_late", stats.late),
+            ("merge_waited_micros", u64::try_from(stats.waited.as_micros()).unwrap_or(u64::MAX)),
+            ("memory_bytes", self.memory_bytes() as u64),
+        ]
     }
 }

@@ -30,6 +30,7 @@ mod reader;
 mod session;
 mod spill;
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests;
 mod undo;
 mod value;

@@ -10,6 +10,8 @@ mod stats;
 mod worker;
 
 pub(crate) use schedule::slice_of;
+#[cfg(test)]
+pub(crate) use slice::SWEPT_A_SLICE;
 pub(crate) use slice::{Slice, SliceUndo, storage_of, take_back};
 pub use stats::MergeStats;
 pub(crate) use worker::{Merge, Pace};
