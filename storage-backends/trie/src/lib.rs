@@ -12,6 +12,7 @@ mod arena;
 mod build;
 mod check;
 mod codec;
+pub mod cow;
 mod error;
 mod evict;
 mod get;
