@@ -152,7 +152,7 @@ fn write_chain(
         datadir: Some(state.to_owned()),
         chain: Some(genesis.display().to_string()),
         state: Some("mpt".to_owned()),
-        layer: LayerOptions { trie_cache: TRIE_CACHE },
+        layer: LayerOptions { trie_cache: TRIE_CACHE, ..LayerOptions::default() },
         ..OpenOptions::default()
     };
     let (chain, datadir) = DataDir::open(&options, true)?.into_chain()?;

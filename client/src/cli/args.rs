@@ -29,9 +29,8 @@ pub(super) struct DataArgs {
     /// Bytes of RocksDB's block cache (k, M, G may follow).
     #[arg(long = "kv.cache", value_name = "BYTES", value_parser = parse_bytes)]
     kv_cache: Option<usize>,
-    /// Bytes of trie nodes kept in memory between blocks (k, M, G may follow).
-    #[arg(long = "trie.cache", value_name = "BYTES", value_parser = parse_bytes, default_value = "1G")]
-    trie_cache: usize,
+    #[command(flatten)]
+    layer: LayerArgs,
 }
 
 impl DataArgs {
@@ -42,7 +41,7 @@ impl DataArgs {
             chain: None,
             state: self.state.clone(),
             kv: self.kv.clone(),
-            layer: LayerOptions { trie_cache: self.trie_cache },
+            layer: self.layer.options(),
             engine: EngineOptions {
                 read_only: false,
                 direct_io: self.direct_io,
@@ -50,6 +49,38 @@ impl DataArgs {
             },
             store: StoreOptions::default(),
             chain_options: ChainOptions::default(),
+        }
+    }
+}
+
+/// Settings of the layers; each reads its own.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "State layers")]
+pub(super) struct LayerArgs {
+    /// Bytes of trie nodes kept in memory between blocks (k, M, G may follow).
+    #[arg(long = "trie.cache", value_name = "BYTES", value_parser = parse_bytes, default_value = "1G")]
+    trie_cache: usize,
+    /// Blocks after which the delta of `lmpt` becomes its intermediate. Belongs to the data: a new directory gets
+    /// 1000, one that holds something keeps its own.
+    #[arg(long = "lmpt.interval", value_name = "BLOCKS", value_parser = clap::value_parser!(u64).range(1..))]
+    lmpt_interval: Option<u64>,
+    /// Bytes of delta and intermediate of `lmpt` kept in memory (k, M, G may follow); what is above goes to a
+    /// scratch directory.
+    #[arg(long = "lmpt.memory", value_name = "BYTES", value_parser = parse_bytes, default_value = "1G")]
+    lmpt_memory: usize,
+    /// Levels of the account trie that `rain` always keeps in memory; those below share --trie.cache.
+    #[arg(long = "rain.retain", value_name = "LEVELS", default_value_t = 4)]
+    rain_retain: usize,
+}
+
+impl LayerArgs {
+    /// What to ask of the layer.
+    pub(super) fn options(&self) -> LayerOptions {
+        LayerOptions {
+            trie_cache: self.trie_cache,
+            lmpt_interval: self.lmpt_interval,
+            lmpt_memory: self.lmpt_memory,
+            rain_retain: self.rain_retain,
         }
     }
 }

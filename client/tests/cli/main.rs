@@ -13,6 +13,7 @@ mod bad_blocks;
 mod bad_files;
 mod branches;
 mod chains;
+mod convert;
 mod data_directories;
 mod database;
 mod disks;
