@@ -96,6 +96,7 @@ pub const LAYERS: &[LayerKind] = &[
             let options = polytrie_rain::RainOptions {
                 retain: options.rain_retain,
                 cache_bytes: options.trie_cache,
+                ..polytrie_rain::RainOptions::default()
             };
             Ok(polytrie_rain::RainLayer::open(store, options)?)
         },

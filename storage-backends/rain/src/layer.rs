@@ -13,6 +13,7 @@ use crate::{
     session::RainSession,
     shard::{Awaited, Shards, apply},
     version::{Part, Version, account_rows, shard_of, storage_rows},
+    witness::{self, Touched, Witness},
 };
 use alloy_primitives::{Address, B256, U256};
 use parking_lot::{Mutex, RwLock};
@@ -34,12 +35,14 @@ pub struct RainOptions {
     /// Bytes of nodes to keep in memory beyond what was changed since the last checkpoints and the levels that
     /// always stay.
     pub cache_bytes: usize,
+    /// Whether blocks leave undo records. On a witness they cannot: what a wiped contract held is not in it.
+    pub undo: bool,
 }
 
 impl Default for RainOptions {
-    /// 4 levels, which take up to 60 MB, and 1 GiB.
+    /// 4 levels, which take up to 60 MB, 1 GiB, and undo records.
     fn default() -> Self {
-        Self { retain: 4, cache_bytes: 1 << 30 }
+        Self { retain: 4, cache_bytes: 1 << 30, undo: true }
     }
 }
 
@@ -59,6 +62,15 @@ pub(crate) struct Shared {
     work: Mutex<Work>,
     /// Why the state cannot be used, if what was found is damaged.
     damage: RwLock<Option<StateError>>,
+    witnesses: Mutex<Witnesses>,
+}
+
+/// Whether witnesses are made, and the last one.
+#[derive(Debug, Default)]
+struct Witnesses {
+    /// Levels of the account trie that are left out; none are made without.
+    levels: Option<usize>,
+    last: Option<Witness>,
 }
 
 #[derive(Debug)]
@@ -105,8 +117,24 @@ impl RainLayer {
             head: RwLock::new(Arc::new(version)),
             work: Mutex::new(Work { saved, pending: None }),
             damage: RwLock::new(damage),
+            witnesses: Mutex::default(),
         };
         Ok(Arc::new(Self { shared: Arc::new(shared) }))
+    }
+
+    /// From now on every block that is finished leaves a [`Witness`], without the nodes of the first `levels` levels of
+    /// the account trie; `None` ends that. Blocks under way are not concerned.
+    pub fn make_witnesses(&self, levels: Option<usize>) {
+        *self.shared.witnesses.lock() = Witnesses { levels, last: None };
+    }
+
+    /// The witness of the block that was finished last, if it has not been taken yet.
+    pub fn take_witness(&self) -> Option<Witness> {
+        self.shared.witnesses.lock().last.take()
+    }
+
+    pub(crate) fn head_reader(&self) -> RainReader {
+        self.shared.reader()
     }
 }
 
@@ -180,19 +208,34 @@ impl Shared {
         Ok((Version::of(parts, &self.store, seq)?, logs))
     }
 
+    /// Whether what a block touches is to be noted.
+    pub(crate) fn wants_touched(&self) -> bool {
+        self.witnesses.lock().levels.is_some()
+    }
+
     /// Computes a block.
     pub(crate) fn finish(
         &self,
         turn: Turn,
         parent: &Version,
-        writes: &WriteSet,
+        (writes, touched): (&WriteSet, Option<Touched>),
         checkpoint: Option<(usize, Awaited<Batch>)>,
     ) -> Result<Outcome, StateError> {
-        let mut wiped = WipedSlots::new();
-        for write in writes.accounts().iter().filter(|write| write.wipe) {
-            wiped.push((write.hash, parent.slots(&self.store, &write.hash)?));
+        if let Some(touched) = touched {
+            let levels = self.witnesses.lock().levels;
+            let witness = levels
+                .map(|levels| witness::make(parent, &self.store, &touched, writes, levels))
+                .transpose()?;
+            self.witnesses.lock().last = witness;
         }
-        let undo = UndoRecord::new(writes, wiped).encode();
+        let mut undo = Vec::new();
+        if self.options.undo {
+            let mut wiped = WipedSlots::new();
+            for write in writes.accounts().iter().filter(|write| write.wipe) {
+                wiped.push((write.hash, parent.slots(&self.store, &write.hash)?));
+            }
+            undo = UndoRecord::new(writes, wiped).encode();
+        }
         let (version, mut batch) = self.change(parent, writes)?;
         write_codes(&mut batch, writes.codes());
         let mut taken = None;

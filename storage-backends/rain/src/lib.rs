@@ -10,6 +10,7 @@
 //! - `shard.rs`: the threads, and what they do to a shard,
 //! - `log.rs`, `checkpoint.rs`, `meta.rs`: what is written, and how it comes back,
 //! - `account.rs`: the leaf, which holds the account's storage trie,
+//! - `witness.rs`: what a block needs of the state before it,
 //! - `load.rs`, `check.rs`, `proof.rs`: filling, scrubbing, proofs.
 
 mod account;
@@ -25,9 +26,11 @@ mod reader;
 mod session;
 mod shard;
 mod version;
+mod witness;
 
 pub use layer::{RainLayer, RainOptions};
 pub use proof::{Proven, verify};
+pub use witness::Witness;
 
 use polytrie_kv::Table;
 

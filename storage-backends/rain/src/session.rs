@@ -1,6 +1,6 @@
 //! One block under way.
 
-use crate::{layer::Shared, shard::Awaited, version::Version};
+use crate::{layer::Shared, shard::Awaited, version::Version, witness::Touched};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Batch;
 use polytrie_state::{
@@ -18,6 +18,8 @@ pub(crate) struct RainSession {
     so_far: Option<Version>,
     /// The checkpoint that is written with the block, if one is.
     checkpoint: Option<(usize, Awaited<Batch>)>,
+    /// What was asked for, if a witness is to be made.
+    touched: Option<Touched>,
 }
 
 impl RainSession {
@@ -27,12 +29,16 @@ impl RainSession {
         parent: Arc<Version>,
         checkpoint: Option<(usize, Awaited<Batch>)>,
     ) -> Self {
-        Self { shared, turn, parent, so_far: None, checkpoint }
+        let touched = shared.wants_touched().then(Touched::default);
+        Self { shared, turn, parent, so_far: None, checkpoint, touched }
     }
 }
 
 impl LayerSession for RainSession {
     fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
+        if let Some(touched) = &mut self.touched {
+            touched.accounts.insert(*hash);
+        }
         let entry = self.parent.account(&self.shared.store, hash)?;
         Ok(entry.map(|entry| entry.account))
     }
@@ -44,10 +50,16 @@ impl LayerSession for RainSession {
         _: &U256,
         hash: &B256,
     ) -> Result<U256, StateError> {
+        if let Some(touched) = &mut self.touched {
+            touched.slots.push((*account, *hash));
+        }
         self.parent.slot(&self.shared.store, account, hash)
     }
 
     fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+        if let Some(touched) = &mut self.touched {
+            touched.codes.insert(*code_hash);
+        }
         read_code(&self.shared.store, code_hash)
     }
 
@@ -66,7 +78,7 @@ impl LayerSession for RainSession {
     }
 
     fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
-        let Self { shared, turn, parent, checkpoint, .. } = *self;
-        shared.finish(turn, &parent, writes, checkpoint)
+        let Self { shared, turn, parent, checkpoint, touched, .. } = *self;
+        shared.finish(turn, &parent, (writes, touched), checkpoint)
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! A [`CowTrie`] may be the part of a larger trie below some path; then its root is referred to like any node.
 
+mod bag;
 mod diff;
 mod get;
 mod leaves;
@@ -19,6 +20,7 @@ mod update;
 mod tests;
 
 pub use leaves::Walked;
+pub use bag::Lookup;
 pub use diff::ChangedLeaf;
 pub use node::{CowTrie, CowValue, Joined};
 pub use prune::Keep;

@@ -170,7 +170,7 @@ pub(super) fn load<V: LeafValue>(
     Ok(Arc::new(node))
 }
 
-fn decode<V: LeafValue>(path: &Nibbles, rlp: &[u8]) -> Result<Kind<V>, TrieError> {
+pub(super) fn decode<V: LeafValue>(path: &Nibbles, rlp: &[u8]) -> Result<Kind<V>, TrieError> {
     let malformed = |reason| TrieError::Malformed { path: *path, reason };
     Ok(match codec::decode_node::<V>(rlp).map_err(malformed)? {
         codec::Node::Leaf { suffix, value } => {
