@@ -2,7 +2,7 @@
 //! `Cargo.toml` and a crate.
 
 use polytrie_kv::{Engine, KvError, MdbxEngine, MdbxOptions, MemoryEngine, Table};
-use polytrie_state::{Commitment, Proof, ProofError, StateError, StateLayer};
+use polytrie_state::{Commitment, Proof, ProofError, Stamp, StampError, StateError, StateLayer};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 use thiserror::Error;
@@ -12,12 +12,18 @@ use thiserror::Error;
 pub struct LayerOptions {
     /// `--trie.cache`: bytes of trie nodes kept in memory between blocks.
     pub trie_cache: usize,
+    /// `--lmpt.interval`: blocks between two rotations; `None` for what the data was made with, or the default.
+    pub lmpt_interval: Option<u64>,
+    /// `--lmpt.memory`: bytes of delta and intermediate kept in memory.
+    pub lmpt_memory: usize,
+    /// `--rain.retain`: levels of the account trie that always stay in memory.
+    pub rain_retain: usize,
 }
 
 impl Default for LayerOptions {
     /// Suits 2 cores and 8 GiB.
     fn default() -> Self {
-        Self { trie_cache: 1 << 30 }
+        Self { trie_cache: 1 << 30, lmpt_interval: None, lmpt_memory: 1 << 30, rain_retain: 4 }
     }
 }
 
@@ -46,6 +52,26 @@ const NAMES: &[&str] = &["raw", "mpt", "replica", "lmpt", "lvmt", "rain"];
 
 /// The layers of this build.
 pub const LAYERS: &[LayerKind] = &[
+    #[cfg(feature = "lmpt")]
+    LayerKind {
+        name: "lmpt",
+        about: "layered tries: new writes in small tries in memory, merged into one on disk in the background",
+        canonical: false,
+        tables: polytrie_lmpt::LmptLayer::TABLES,
+        open: |store, options| {
+            let options = polytrie_lmpt::LmptOptions {
+                interval: options.lmpt_interval.unwrap_or(DEFAULT_LMPT_INTERVAL),
+                memory_bytes: options.lmpt_memory,
+                undo_blocks: crate::chain::UNDO_BLOCKS,
+                ..polytrie_lmpt::LmptOptions::default()
+            };
+            Ok(polytrie_lmpt::LmptLayer::open(store, options)?)
+        },
+        verify: Some(|commitment, proof| {
+            let proven = polytrie_lmpt::verify(commitment.digest(), proof)?;
+            serde_json::to_value(proven).map_err(|e| ProofError::Malformed(e.to_string()))
+        }),
+    },
     #[cfg(feature = "mpt")]
     LayerKind {
         name: "mpt",
@@ -58,6 +84,25 @@ pub const LAYERS: &[LayerKind] = &[
         },
         verify: Some(|commitment, proof| {
             let account = polytrie_mpt::verify(commitment.digest(), proof)?;
+            serde_json::to_value(account).map_err(|e| ProofError::Malformed(e.to_string()))
+        }),
+    },
+    #[cfg(feature = "rain")]
+    LayerKind {
+        name: "rain",
+        about: "the same trie in versions of shared nodes, in shards with a log and checkpoints each",
+        canonical: true,
+        tables: polytrie_rain::RainLayer::TABLES,
+        open: |store, options| {
+            let options = polytrie_rain::RainOptions {
+                retain: options.rain_retain,
+                cache_bytes: options.trie_cache,
+                ..polytrie_rain::RainOptions::default()
+            };
+            Ok(polytrie_rain::RainLayer::open(store, options)?)
+        },
+        verify: Some(|commitment, proof| {
+            let account = polytrie_rain::verify(commitment.digest(), proof)?;
             serde_json::to_value(account).map_err(|e| ProofError::Malformed(e.to_string()))
         }),
     },
@@ -193,7 +238,36 @@ pub enum EngineError {
     Store(#[from] KvError),
 }
 
-/// The settings of a layer that its data depends on, for the stamp; none of the present layers has any.
-pub const fn baked_parameters(_: &LayerKind, _: &LayerOptions) -> BTreeMap<String, String> {
-    BTreeMap::new()
+/// Blocks between two rotations unless told otherwise, as in the paper.
+pub const DEFAULT_LMPT_INTERVAL: u64 = 1_000;
+
+/// The name of the setting that an `lmpt` state is built with.
+const LMPT_INTERVAL: &str = "lmpt.interval";
+
+/// The settings of a layer that its data depends on, for the stamp.
+pub fn baked_parameters(kind: &LayerKind, options: &LayerOptions) -> BTreeMap<String, String> {
+    let mut parameters = BTreeMap::new();
+    if kind.name == "lmpt" {
+        let interval = options.lmpt_interval.unwrap_or(DEFAULT_LMPT_INTERVAL);
+        parameters.insert(LMPT_INTERVAL.to_owned(), interval.to_string());
+    }
+    parameters
+}
+
+/// Takes over the settings that a data directory was made with.
+///
+/// # Errors
+///
+/// If another value was asked for.
+pub fn adopt_parameters(
+    options: &mut LayerOptions,
+    stamp: &Stamp,
+    dir: &Path,
+) -> Result<(), StampError> {
+    if let Some(found) = stamp.parameters.get(LMPT_INTERVAL) {
+        let asked = options.lmpt_interval.map(|asked| asked.to_string());
+        stamp.expect(dir, "data of --lmpt.interval", found, asked.as_deref())?;
+        options.lmpt_interval = found.parse().ok();
+    }
+    Ok(())
 }

@@ -5,6 +5,7 @@
 //! undo record, head) goes to the store in one atomic batch, so the store is always that of some head.
 
 mod check;
+mod copy;
 mod db;
 mod error;
 mod genesis;

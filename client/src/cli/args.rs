@@ -24,33 +24,9 @@ pub(super) struct DataArgs {
     #[arg(long, value_name = "ENGINE")]
     kv: Option<String>,
     #[command(flatten)]
-    layers: LayerArgs,
-}
-
-/// Settings of state layers and engines.
-#[derive(Debug, Args)]
-pub(super) struct LayerArgs {
-    /// RocksDB reads and writes past the page cache.
-    #[arg(long = "kv.direct-io")]
-    direct_io: bool,
-    /// Bytes of RocksDB's block cache (k, M, G may follow).
-    #[arg(long = "kv.cache", value_name = "BYTES", value_parser = parse_bytes)]
-    kv_cache: Option<usize>,
-    /// Bytes of trie nodes kept in memory between blocks (k, M, G may follow).
-    #[arg(long = "trie.cache", value_name = "BYTES", value_parser = parse_bytes, default_value = "1G")]
-    trie_cache: usize,
-}
-
-impl LayerArgs {
-    /// Settings of the layers.
-    pub(super) fn layer(&self) -> LayerOptions {
-        LayerOptions { trie_cache: self.trie_cache }
-    }
-
-    /// Settings of the engines.
-    pub(super) fn engine(&self) -> EngineOptions {
-        EngineOptions { read_only: false, direct_io: self.direct_io, cache: self.kv_cache }
-    }
+    engine: EngineArgs,
+    #[command(flatten)]
+    layer: LayerArgs,
 }
 
 impl DataArgs {
@@ -61,10 +37,60 @@ impl DataArgs {
             chain: None,
             state: self.state.clone(),
             kv: self.kv.clone(),
-            layer: self.layers.layer(),
-            engine: self.layers.engine(),
+            layer: self.layer.options(),
+            engine: self.engine.options(),
             store: StoreOptions::default(),
             chain_options: ChainOptions::default(),
+        }
+    }
+}
+
+/// Settings of the engines.
+#[derive(Debug, Args)]
+pub(super) struct EngineArgs {
+    /// RocksDB reads and writes past the page cache.
+    #[arg(long = "kv.direct-io")]
+    direct_io: bool,
+    /// Bytes of RocksDB's block cache (k, M, G may follow).
+    #[arg(long = "kv.cache", value_name = "BYTES", value_parser = parse_bytes)]
+    kv_cache: Option<usize>,
+}
+
+impl EngineArgs {
+    /// What to ask of the engine.
+    pub(super) fn options(&self) -> EngineOptions {
+        EngineOptions { read_only: false, direct_io: self.direct_io, cache: self.kv_cache }
+    }
+}
+
+/// Settings of the layers; each reads its own.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "State layers")]
+pub(super) struct LayerArgs {
+    /// Bytes of trie nodes kept in memory between blocks (k, M, G may follow).
+    #[arg(long = "trie.cache", value_name = "BYTES", value_parser = parse_bytes, default_value = "1G")]
+    trie_cache: usize,
+    /// Blocks after which the delta of `lmpt` becomes its intermediate. Belongs to the data: a new directory gets
+    /// 1000, one that holds something keeps its own.
+    #[arg(long = "lmpt.interval", value_name = "BLOCKS", value_parser = clap::value_parser!(u64).range(1..))]
+    lmpt_interval: Option<u64>,
+    /// Bytes of delta and intermediate of `lmpt` kept in memory (k, M, G may follow); what is above goes to a
+    /// scratch directory.
+    #[arg(long = "lmpt.memory", value_name = "BYTES", value_parser = parse_bytes, default_value = "1G")]
+    lmpt_memory: usize,
+    /// Levels of the account trie that `rain` always keeps in memory; those below share --trie.cache.
+    #[arg(long = "rain.retain", value_name = "LEVELS", default_value_t = 4)]
+    rain_retain: usize,
+}
+
+impl LayerArgs {
+    /// What to ask of the layer.
+    pub(super) fn options(&self) -> LayerOptions {
+        LayerOptions {
+            trie_cache: self.trie_cache,
+            lmpt_interval: self.lmpt_interval,
+            lmpt_memory: self.lmpt_memory,
+            rain_retain: self.rain_retain,
         }
     }
 }

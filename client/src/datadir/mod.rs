@@ -30,6 +30,9 @@ use std::{
 };
 use thiserror::Error;
 
+/// The program that writes a stamp.
+const CREATED_BY: &str = concat!("polytrie ", env!("CARGO_PKG_VERSION"));
+
 /// What is asked of a data directory; `None` means whatever it holds, or the default for a new one.
 #[derive(Debug, Clone, Default)]
 pub struct OpenOptions {
@@ -93,6 +96,12 @@ pub enum OpenError {
         /// The directory.
         path: PathBuf,
     },
+    /// The directory for something new holds data already.
+    #[error("{} holds data of polytrie already; choose an empty directory", path.display())]
+    Taken {
+        /// The directory.
+        path: PathBuf,
+    },
     /// The directory cannot be created or read.
     #[error("cannot {action} {}: {source}; check the path, its permissions and the disk", path.display())]
     Io {
@@ -149,6 +158,59 @@ impl DataDir {
             None if create => Self::create(options, dir),
             None => Err(OpenError::Empty(dir.to_owned())),
         }
+    }
+
+    /// A directory for the chain of `source` under the layer and engine that `options` names, without a stamp: nothing
+    /// takes it for a data directory until [`Self::seal`].
+    ///
+    /// # Errors
+    ///
+    /// If it is not empty or cannot be made.
+    pub fn create_beside(source: &Self, options: &OpenOptions) -> Result<Self, OpenError> {
+        let dir = options.datadir.as_deref().ok_or(OpenError::NoDirectory)?;
+        let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
+        if Stamp::read(dir)?.is_some() {
+            return Err(OpenError::Taken { path: dir.to_owned() });
+        }
+        let lock = Self::claim(dir)?;
+        let kv = options.kv.as_deref().unwrap_or(DEFAULT_ENGINE);
+        let stamp = Stamp {
+            state: kind.name.to_owned(),
+            kv: kv.to_owned(),
+            parameters: layers::baked_parameters(kind, &options.layer),
+            created_by: CREATED_BY.to_owned(),
+            ..source.stamp.clone()
+        };
+        let specs = Specs { spec: None, outline: None };
+        Self::assemble(options, dir, stamp, kind, specs, Some(lock))
+    }
+
+    /// Writes the stamp of a directory that was made by [`Self::create_beside`], whose chain must be durable.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    pub fn seal(&self, dir: &Path, source: &Path) -> Result<(), OpenError> {
+        let copy = |source| fs::copy(source, dir.join(OUTLINE_FILE));
+        match copy(source.join(OUTLINE_FILE)) {
+            Ok(_) => {}
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => {
+                let path = dir.join(OUTLINE_FILE);
+                return Err(OpenError::Io { action: "write", path, source });
+            }
+        }
+        Ok(self.stamp.write(dir)?)
+    }
+
+    /// Makes a directory, which must not hold anything yet, and keeps others out.
+    fn claim(dir: &Path) -> Result<DirLock, OpenError> {
+        let io = |action| move |source| OpenError::Io { action, path: dir.to_owned(), source };
+        if dir.exists() && !is_left_over(dir).map_err(io("read"))? {
+            return Err(OpenError::Foreign { path: dir.to_owned() });
+        }
+        fs::create_dir_all(dir).map_err(io("create the data directory"))?;
+        Ok(DirLock::acquire(dir)?)
     }
 
     /// The chain in it; begins with the genesis block where there is none.
@@ -216,13 +278,7 @@ impl DataDir {
         let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
         let chain = options.chain.as_deref().ok_or(OpenError::NoChain)?;
         let (file, spec) = outline::load(chain)?;
-        let io = |action| move |source| OpenError::Io { action, path: dir.to_owned(), source };
-        let foreign = || OpenError::Foreign { path: dir.to_owned() };
-        if dir.exists() && !is_left_over(dir).map_err(io("read"))? {
-            return Err(foreign());
-        }
-        fs::create_dir_all(dir).map_err(io("create the data directory"))?;
-        let lock = DirLock::acquire(dir)?;
+        let lock = Self::claim(dir)?;
         let kv = options.kv.as_deref().unwrap_or(DEFAULT_ENGINE);
         let stamp = Self::stamp(options, kind, kv, &spec);
         // The engine first: a stamp must not stand beside an engine that cannot be opened at all.
@@ -230,7 +286,7 @@ impl DataDir {
         let store = Store::open(engine, &tables(kind), StoreOptions::default())?;
         if ChainDb::new(store).head()?.is_some() {
             // A chain whose stamp somebody removed: nobody knows any more under which layer.
-            return Err(foreign());
+            return Err(OpenError::Foreign { path: dir.to_owned() });
         }
         stamp.write(dir)?;
         if let Some(file) = file {
@@ -260,7 +316,7 @@ impl DataDir {
             chain,
             chain_id: spec.chain_id(),
             genesis_hash: spec.genesis_hash(),
-            created_by: concat!("polytrie ", env!("CARGO_PKG_VERSION")).to_owned(),
+            created_by: CREATED_BY.to_owned(),
         }
     }
 
@@ -272,10 +328,12 @@ impl DataDir {
         specs: Specs,
         lock: Option<DirLock>,
     ) -> Result<Self, OpenError> {
+        let mut settings = options.layer;
+        layers::adopt_parameters(&mut settings, &stamp, dir)?;
         let tables = tables(kind);
         let engine = layers::open_engine(&stamp.kv, &dir.join("db"), &tables, options.engine)?;
         let store = Store::open(engine, &tables, options.store.clone())?;
-        let layer = (kind.open)(store.clone(), &options.layer)?;
+        let layer = (kind.open)(store.clone(), &settings)?;
         let chain_options = options.chain_options;
         let Specs { spec, outline } = specs;
         Ok(Self { stamp, kind, store, layer, chain_options, spec, outline, _lock: lock })

@@ -13,7 +13,9 @@ use tempfile::TempDir;
 /// line here; a test says so if it was forgotten.
 macro_rules! for_each_layer {
     ($($case:ident),* $(,)?) => {
+        $crate::support::for_each_layer!(@layer "lmpt" lmpt $($case)*);
         $crate::support::for_each_layer!(@layer "mpt" mpt $($case)*);
+        $crate::support::for_each_layer!(@layer "rain" rain $($case)*);
         $crate::support::for_each_layer!(@layer "raw" raw $($case)*);
     };
     (@layer $feature:literal $layer:ident $($case:ident)*) => {

@@ -14,6 +14,16 @@ pub(crate) struct ChildRef {
 impl ChildRef {
     pub(crate) const EMPTY: Self = Self { len: 0, bytes: [0; 32] };
 
+    /// The reference to a node of this hash.
+    pub(crate) const fn of_hash(hash: B256) -> Self {
+        Self { len: 32, bytes: hash.0 }
+    }
+
+    /// The bytes: a hash, or the RLP of an embedded node.
+    pub(crate) fn raw(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+
     /// The reference to a node.
     pub(crate) fn to(rlp: &[u8]) -> Self {
         Self::embedded(rlp).unwrap_or_else(|| Self::hashed(keccak256(rlp)))
@@ -74,7 +84,7 @@ impl ChildRef {
         }
     }
 
-    fn encode(&self, out: &mut Vec<u8>) {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         match self.len {
             0 => out.push(0x80),
             32 => {
@@ -86,7 +96,7 @@ impl ChildRef {
     }
 
     /// Reads one item of a node: a hash, an embedded list, or nothing.
-    fn decode(item: &mut &[u8]) -> Result<Self, &'static str> {
+    pub(crate) fn decode(item: &mut &[u8]) -> Result<Self, &'static str> {
         const WRONG: &str = "a child reference that is neither a hash nor an embedded node";
         let whole = *item;
         let header = Header::decode(item).map_err(|_| WRONG)?;

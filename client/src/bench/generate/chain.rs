@@ -162,8 +162,10 @@ fn make(
 ) -> Result<(), GenerateError> {
     debug_assert!(matches!(base.spec(), BaseSpec::Genesis { .. }));
     let subject = Subject { state: "mpt".into(), kv: "mdbx".into() };
-    let settings =
-        Settings { layer: LayerOptions { trie_cache: TRIE_CACHE }, ..Settings::default() };
+    let settings = Settings {
+        layer: LayerOptions { trie_cache: TRIE_CACHE, ..LayerOptions::default() },
+        ..Settings::default()
+    };
     let prepared = prepared(cache, base, &subject, &settings)?;
     let mut workload = spec.open(wallet(cache, spec.seed, spec.accounts())?);
     let plan = workload.genesis();
