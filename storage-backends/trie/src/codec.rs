@@ -14,16 +14,6 @@ pub(crate) struct ChildRef {
 impl ChildRef {
     pub(crate) const EMPTY: Self = Self { len: 0, bytes: [0; 32] };
 
-    /// The reference to a node of this hash.
-    pub(crate) const fn of_hash(hash: B256) -> Self {
-        Self { len: 32, bytes: hash.0 }
-    }
-
-    /// The bytes: a hash, or the RLP of an embedded node.
-    pub(crate) fn raw(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.len)]
-    }
-
     /// The reference to a node.
     pub(crate) fn to(rlp: &[u8]) -> Self {
         Self::embedded(rlp).unwrap_or_else(|| Self::hashed(keccak256(rlp)))

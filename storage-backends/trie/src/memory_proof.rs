@@ -3,7 +3,7 @@
 use crate::{
     LeafValue, RowSource, Trie, TrieError,
     arena::Link,
-    codec::{self, nibble, path_of},
+    codec::{self, ChildRef, nibble, path_of},
 };
 use alloy_primitives::{B256, Bytes};
 
@@ -36,18 +36,19 @@ impl<V: LeafValue> Trie<V> {
                 }
                 Link::Extension(id) => {
                     let extension = self.arena.extensions.get(id);
-                    let prefix = extension.prefix;
-                    codec::encode_extension(&prefix, &extension.child_ref, &mut rlp);
+                    let (prefix, child) = (extension.prefix, extension.child);
                     let end = depth + prefix.len();
+                    let child_ref = self.behind(id, end);
+                    codec::encode_extension(&prefix, &child_ref, &mut rlp);
                     if path_of(key, end).slice(depth..) == prefix {
                         depth = end;
-                        Some(self.extension_child(id, || path_of(key, end), rows)?)
+                        Some(child)
                     } else {
                         None
                     }
                 }
                 Link::Branch(id) => {
-                    codec::encode_branch(&self.arena.branches.get(id).refs, &mut rlp);
+                    codec::encode_branch(&self.child_refs(id, depth).each_ref(), &mut rlp);
                     let n = nibble(key, depth);
                     depth += 1;
                     match self.branch_child(id, n, || path_of(key, depth), rows)? {
@@ -63,6 +64,37 @@ impl<V: LeafValue> Trie<V> {
                 Some(child) => link = child,
                 None => break Ok((value, nodes)),
             }
+        }
+    }
+
+    /// The references of the children of a branch at `depth`. Leaves come without theirs from the store.
+    fn child_refs(&self, branch: u32, depth: usize) -> [ChildRef; 16] {
+        let branch = self.arena.branches.get(branch);
+        let mut refs = branch.refs;
+        let (mut rlp, mut scratch) = (Vec::new(), Vec::new());
+        for (reference, child) in refs.iter_mut().zip(&branch.children) {
+            if let Link::Leaf(id) = child
+                && reference.is_empty()
+            {
+                let leaf = self.arena.leaves.get(*id);
+                rlp.clear();
+                codec::encode_leaf(&leaf.key, depth + 1, &leaf.value, &mut rlp, &mut scratch);
+                *reference = ChildRef::to(&rlp);
+            }
+        }
+        refs
+    }
+
+    /// The reference of the branch behind an extension, which ends at `depth`. It, too, is not stored.
+    fn behind(&self, extension: u32, depth: usize) -> ChildRef {
+        let extension = self.arena.extensions.get(extension);
+        match extension.child {
+            Link::Branch(id) if extension.child_ref.is_empty() => {
+                let mut rlp = Vec::new();
+                codec::encode_branch(&self.child_refs(id, depth).each_ref(), &mut rlp);
+                ChildRef::to(&rlp)
+            }
+            _ => extension.child_ref,
         }
     }
 }

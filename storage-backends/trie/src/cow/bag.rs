@@ -111,7 +111,7 @@ fn put_found<V: LeafValue>(
     let rlp = match reference.as_hash() {
         Some(hash) => lookup(&path, &hash),
         None if reference.is_empty() => None,
-        None => Some(Bytes::copy_from_slice(reference.raw())),
+        None => Some(Bytes::copy_from_slice(reference.bytes())),
     };
     let Some(rlp) = rlp else { return Ok(()) };
     sink.put(&path, &rlp);

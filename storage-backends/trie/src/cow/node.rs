@@ -214,8 +214,9 @@ impl<V: LeafValue> Node<V> {
                 codec::encode_extension(prefix, &child.reference(depth + prefix.len()), rlp);
             }
             Kind::Branch(children) => {
-                let refs = std::array::from_fn(|n| children[n].reference(depth + 1));
-                codec::encode_branch(&refs, rlp);
+                let refs: [ChildRef; 16] =
+                    std::array::from_fn(|n| children[n].reference(depth + 1));
+                codec::encode_branch(&refs.each_ref(), rlp);
             }
         }
     }
@@ -230,7 +231,7 @@ impl<V: LeafValue> CowTrie<V> {
     /// The trie of the given root, all of it in the store.
     pub fn stored(root: B256) -> Self {
         let root =
-            if root == EMPTY_ROOT { Link::Empty } else { Link::stored(ChildRef::of_hash(root)) };
+            if root == EMPTY_ROOT { Link::Empty } else { Link::stored(ChildRef::hashed(root)) };
         Self { base: Nibbles::new(), root }
     }
 
@@ -276,7 +277,7 @@ impl<V: LeafValue> CowTrie<V> {
         if reference.is_empty() {
             return EMPTY_ROOT;
         }
-        reference.as_hash().unwrap_or_else(|| keccak256(reference.raw()))
+        reference.hash()
     }
 
     /// The trie whose parts below the 16 first nibbles these are: its root, and the nodes above the parts. Where only
@@ -293,8 +294,8 @@ impl<V: LeafValue> CowTrie<V> {
         };
         let mut replaces = false;
         if second.is_some() {
-            let refs = std::array::from_fn(|n| parts[n].root.reference(1));
-            codec::encode_branch(&refs, &mut rlp);
+            let refs: [ChildRef; 16] = std::array::from_fn(|n| parts[n].root.reference(1));
+            codec::encode_branch(&refs.each_ref(), &mut rlp);
         } else if let Some(node) = first.root.resolve(&first.base, rows, now)? {
             let up = Nibbles::from_nibbles([nibble]);
             match &node.kind {
