@@ -5,6 +5,8 @@
 //! any more frees itself. References (hashes) are resolved when somebody asks for them, once a node. A node that is
 //! in the store only is a stub with its reference, and is loaded when it is touched.
 //!
+//! Rows are one a node, its RLP, under the node's path; they are not those of [`Rows::leaves`](crate::Rows::leaves).
+//!
 //! A [`CowTrie`] may be the part of a larger trie below some path; then its root is referred to like any node.
 
 mod bag;
