@@ -191,16 +191,15 @@ impl DataDir {
     ///
     /// If it cannot be written.
     pub fn seal(&self, dir: &Path, source: &Path) -> Result<(), OpenError> {
-        let copy = |source| fs::copy(source, dir.join(OUTLINE_FILE));
-        match copy(source.join(OUTLINE_FILE)) {
-            Ok(_) => {}
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(source) => {
+        self.stamp.write(dir)?;
+        // It only saves time, so it comes after the stamp: nothing but the stamp makes a data directory.
+        match fs::copy(source.join(OUTLINE_FILE), dir.join(OUTLINE_FILE)) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
                 let path = dir.join(OUTLINE_FILE);
-                return Err(OpenError::Io { action: "write", path, source });
+                Err(OpenError::Io { action: "write", path, source })
             }
+            _ => Ok(()),
         }
-        Ok(self.stamp.write(dir)?)
     }
 
     /// Makes a directory, which must not hold anything yet, and keeps others out.

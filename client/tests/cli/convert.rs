@@ -72,7 +72,9 @@ fn mistakes_are_refused() {
     // A conversion that was stopped leaves no data directory, and is simply made again.
     let out = data.file("again");
     convert("mpt", &out, "mdbx").ok();
-    fs::remove_file(out.join("polytrie.json")).unwrap();
+    for name in ["polytrie.json", "chain.json"] {
+        fs::remove_file(out.join(name)).unwrap();
+    }
     assert_fails(&polytrie!["db", "stats", "--datadir", out], 2, &["there is no data of polytrie"]);
     convert("rain", &out, "mdbx").ok();
     check(&out);

@@ -44,7 +44,7 @@ fn note(report: &mut CheckReport, found: Result<(), StateError>) -> Result<(), S
 
 /// Every node of every checkpoint is what its parent refers to, and there are no others.
 fn check_rows(store: &Snapshot, report: &mut CheckReport) -> Result<(), StateError> {
-    let (_, saved) = read_state(store)?;
+    let saved = read_state(store)?.saved;
     let (mut account_nodes, mut storage_nodes) = (0, 0);
     for checkpoint in &saved {
         let mut storages = Vec::new();

@@ -79,8 +79,9 @@ fn wipe(batch: &mut Batch, account: B256) {
     *batch = rows.into_inner();
 }
 
-/// A shard as the store has it: its checkpoint, and that with its log replayed.
-pub(crate) fn replay(store: &dyn Read, shard: usize) -> Result<(Saved, Part), StateError> {
+/// A shard as the store has it: its checkpoint, that with its log replayed, and the number of the last row of the log (or
+/// of the checkpoint).
+pub(crate) fn replay(store: &dyn Read, shard: usize) -> Result<(Saved, Part, u64), StateError> {
     let saved = match read_shard(store, shard)? {
         None => Saved { part: empty_part(shard), seq: 0 },
         Some((seq, reference)) => {
@@ -92,15 +93,18 @@ pub(crate) fn replay(store: &dyn Read, shard: usize) -> Result<(Saved, Part), St
     };
     let mut part = saved.part.clone();
     let mut last = saved.seq;
-    log::scan_shard(store, shard, |seq, writes| {
-        if seq <= last {
+    log::scan_shard(store, shard, |seq, row| {
+        // The row that the first one follows may have gone with the checkpoint.
+        let follows = row.before == last || (last == saved.seq && row.before < last);
+        if seq <= last || !follows {
             return Err(StateError::Corrupt(format!(
-                "the log of shard {shard} has change {seq} after change {last}"
+                "the log of shard {shard} has change {seq}, which follows change {}, after change {last}",
+                row.before
             )));
         }
         last = seq;
-        part = apply(&part, &writes, store, seq)?;
+        part = apply(&part, &row.writes, store, seq)?;
         Ok(())
     })?;
-    Ok((saved, part))
+    Ok((saved, part, last))
 }

@@ -6,7 +6,7 @@ use crate::{
     checkpoint::{Saved, checkpoint, due_after, replay},
     error::{Detour, state_error},
     load,
-    log::{self, ShardWrite},
+    log::{self, LogRow, ShardWrite},
     meta::Meta,
     proof,
     reader::RainReader,
@@ -76,6 +76,8 @@ struct Witnesses {
 #[derive(Debug)]
 struct Work {
     saved: [Saved; SHARD_COUNT],
+    /// Number of the last row of each shard's log.
+    logged: [u64; SHARD_COUNT],
     pending: Option<Pending>,
 }
 
@@ -83,11 +85,35 @@ struct Work {
 #[derive(Debug)]
 struct Pending {
     version: Version,
+    /// The shards that it changed.
+    logged: Vec<usize>,
     /// The shard whose checkpoint is written with it.
     checkpoint: Option<usize>,
 }
 
-type State = (Version, [Saved; SHARD_COUNT]);
+/// A change, computed.
+struct Changed {
+    version: Version,
+    /// What it logs, and where it leads to.
+    batch: Batch,
+    /// The shards that it changed.
+    logged: Vec<usize>,
+}
+
+/// The state in a store.
+pub(crate) struct State {
+    version: Version,
+    pub(crate) saved: [Saved; SHARD_COUNT],
+    logged: [u64; SHARD_COUNT],
+}
+
+impl State {
+    fn empty() -> Self {
+        let version = Version::empty();
+        let saved = version.parts.clone().map(|part| Saved { part, seq: 0 });
+        Self { version, saved, logged: [0; SHARD_COUNT] }
+    }
+}
 
 impl RainLayer {
     /// The layer's name.
@@ -103,19 +129,20 @@ impl RainLayer {
     ///
     /// If the store fails.
     pub fn open(store: Store, options: RainOptions) -> Result<Arc<Self>, StateError> {
-        let (damage, (version, saved)) = match read_state(&store) {
+        let (damage, state) = match read_state(&store) {
             Ok(state) => (None, state),
             // What is damaged can still be checked, and loaded anew.
-            Err(damage @ StateError::Corrupt(_)) => (Some(damage), empty_state()),
+            Err(damage @ StateError::Corrupt(_)) => (Some(damage), State::empty()),
             Err(error) => return Err(error),
         };
+        let State { version, saved, logged } = state;
         let shared = Shared {
             lifecycle: Lifecycle::new(store.clone()),
             store,
             options,
             shards: Shards::start()?,
             head: RwLock::new(Arc::new(version)),
-            work: Mutex::new(Work { saved, pending: None }),
+            work: Mutex::new(Work { saved, logged, pending: None }),
             damage: RwLock::new(damage),
             witnesses: Mutex::default(),
         };
@@ -138,27 +165,22 @@ impl RainLayer {
     }
 }
 
-fn empty_state() -> State {
-    let version = Version::empty();
-    let saved = version.parts.clone().map(|part| Saved { part, seq: 0 });
-    (version, saved)
-}
-
 /// The state in the store: checkpoints, logs replayed, and the root that these must have.
 pub(crate) fn read_state(store: &dyn Read) -> Result<State, StateError> {
     let meta = Meta::read(store)?;
-    let replayed: Vec<(Saved, Part)> = (0..SHARD_COUNT)
+    let replayed: Vec<(Saved, Part, u64)> = (0..SHARD_COUNT)
         .into_par_iter()
         .map(|shard| replay(store, shard))
         .collect::<Result<_, _>>()?;
     let Some(meta) = meta else {
         // A load that did not come to its end has left nodes, and nothing that leads to them.
-        return Ok(empty_state());
+        return Ok(State::empty());
     };
-    let (mut version, mut saved) = empty_state();
-    for (shard, (checkpoint, part)) in replayed.into_iter().enumerate() {
+    let State { mut version, mut saved, mut logged } = State::empty();
+    for (shard, (checkpoint, part, last)) in replayed.into_iter().enumerate() {
         saved[shard] = checkpoint;
         version.parts[shard] = part;
+        logged[shard] = last;
     }
     let version = Version::of(version.parts, store, meta.seq)?;
     if version.root != meta.root {
@@ -167,7 +189,7 @@ pub(crate) fn read_state(store: &dyn Read) -> Result<State, StateError> {
             version.root, meta.root
         )));
     }
-    Ok((version, saved))
+    Ok(State { version, saved, logged })
 }
 
 impl Shared {
@@ -236,7 +258,7 @@ impl Shared {
             }
             undo = UndoRecord::new(writes, wiped).encode();
         }
-        let (version, mut batch) = self.change(parent, writes)?;
+        let Changed { version, mut batch, logged } = self.change(parent, writes)?;
         write_codes(&mut batch, writes.codes());
         let mut taken = None;
         if let Some((shard, awaited)) = checkpoint {
@@ -247,21 +269,24 @@ impl Shared {
         let mut work = self.work.lock();
         self.lifecycle.check(&turn)?;
         let commitment = Commitment::state_root(version.root);
-        work.pending = Some(Pending { version, checkpoint: taken });
+        work.pending = Some(Pending { version, logged, checkpoint: taken });
         self.lifecycle.finish(turn)?;
         Ok(Outcome { commitment, batch, undo })
     }
 
     /// The version after a change, and what is logged of it.
-    fn change(&self, parent: &Version, writes: &WriteSet) -> Result<(Version, Batch), StateError> {
+    fn change(&self, parent: &Version, writes: &WriteSet) -> Result<Changed, StateError> {
         let seq = parent.seq + 1;
         let (version, logs) = self.apply(parent, writes, seq)?;
         let mut batch = Batch::new();
+        let work = self.work.lock();
         for (shard, writes) in &logs {
-            log::write(&mut batch, *shard, seq, writes);
+            // What was logged before a checkpoint is gone, and not known after a restart.
+            let before = work.logged[*shard].max(work.saved[*shard].seq);
+            log::write(&mut batch, *shard, seq, &LogRow { before, writes: writes.to_vec() });
         }
         Meta { seq, root: version.root }.write(&mut batch);
-        Ok((version, batch))
+        Ok(Changed { version, batch, logged: logs.iter().map(|(shard, _)| *shard).collect() })
     }
 
     /// Begins the checkpoint that the next block is to take along, if it is to.
@@ -278,7 +303,10 @@ impl Shared {
 
     /// What is pending is the head now.
     fn settle(&self, work: &mut Work, pending: Pending) {
-        let Pending { mut version, checkpoint } = pending;
+        let Pending { mut version, logged, checkpoint } = pending;
+        for shard in logged {
+            work.logged[shard] = version.seq;
+        }
         let mut head = self.head.write();
         if let Some(shard) = checkpoint {
             let seq = head.seq;
@@ -341,9 +369,9 @@ impl StateLayer for RainLayer {
         let mut work = shared.work.lock();
         shared.lifecycle.ready()?;
         load::load(&shared.store, accounts)?;
-        let (version, saved) = read_state(&shared.store)?;
+        let State { version, saved, logged } = read_state(&shared.store)?;
         let commitment = Commitment::state_root(version.root);
-        *work = Work { saved, pending: None };
+        *work = Work { saved, logged, pending: None };
         *shared.head.write() = Arc::new(version);
         *shared.damage.write() = None;
         Ok(commitment)
@@ -386,7 +414,7 @@ impl StateLayer for RainLayer {
             let head = shared.head.read().clone();
             shared.change(&head, &record.into_writes())
         });
-        let (version, batch) = match computed {
+        let Changed { version, batch, logged } = match computed {
             Ok(computed) => computed,
             Err(error) => {
                 shared.lifecycle.discard()?;
@@ -394,7 +422,7 @@ impl StateLayer for RainLayer {
             }
         };
         let commitment = Commitment::state_root(version.root);
-        shared.work.lock().pending = Some(Pending { version, checkpoint: None });
+        shared.work.lock().pending = Some(Pending { version, logged, checkpoint: None });
         shared.lifecycle.finish(turn)?;
         Ok(Outcome { commitment, batch, undo: Vec::new() })
     }

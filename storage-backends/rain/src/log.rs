@@ -1,7 +1,8 @@
 //! The log of a shard: what each change wrote, from which the shard comes back after its last checkpoint.
 //!
-//! `shard ‖ number → rlp([[hash, [[nonce, balance, code hash]?], wipe, [[slot hash, value]…]]…]) ‖ checksum`, where the
-//! checksum is the first 8 bytes of the Keccak-256 of key and RLP.
+//! `shard ‖ number → rlp([before, [[hash, [[nonce, balance, code hash]?], wipe, [[slot hash, value]…]]…]]) ‖ checksum`,
+//! where `before` is the number of the row before it (or of the checkpoint), so that a row that is lost is noticed, and
+//! the checksum is the first 8 bytes of the Keccak-256 of key and RLP.
 
 use crate::LOG;
 use alloy_primitives::{B256, U256, keccak256};
@@ -70,11 +71,18 @@ impl From<&AccountWrite> for ShardWrite {
     }
 }
 
+/// A row.
+#[derive(Debug, RlpEncodable, RlpDecodable)]
+pub(crate) struct LogRow {
+    /// Number of the row before, or of the checkpoint that followed it.
+    pub(crate) before: u64,
+    pub(crate) writes: Vec<ShardWrite>,
+}
+
 /// Adds what a change wrote to a shard.
-pub(crate) fn write(batch: &mut Batch, shard: usize, seq: u64, writes: &[ShardWrite]) {
+pub(crate) fn write(batch: &mut Batch, shard: usize, seq: u64, content: &LogRow) {
     let key = key(shard, seq);
-    let mut row = Vec::new();
-    alloy_rlp::encode_list::<_, ShardWrite>(writes, &mut row);
+    let mut row = alloy_rlp::encode(content);
     let sum = checksum(&key, &row);
     row.extend_from_slice(&sum);
     batch.put(LOG, &key, &row);
@@ -89,32 +97,33 @@ pub(crate) fn remove_until(batch: &mut Batch, shard: usize, seq: u64) {
 pub(crate) fn scan_shard(
     store: &dyn Read,
     shard: usize,
-    mut visit: impl FnMut(u64, Vec<ShardWrite>) -> Result<(), StateError>,
+    mut visit: impl FnMut(u64, LogRow) -> Result<(), StateError>,
 ) -> Result<(), StateError> {
     let (from, to) = (key(shard, 0), [shard as u8 + 1]);
     scan(store, LOG, KeyRange::between(&from, &to), |key, row| {
-        let (seq, writes) = decode(key, row).ok_or_else(|| {
+        let (seq, row) = decode(key, row).ok_or_else(|| {
             StateError::Corrupt(format!("a row of the log of shard {shard} is damaged"))
         })?;
-        visit(seq, writes)?;
+        visit(seq, row)?;
         Ok(ControlFlow::Continue(()))
     })
 }
 
-fn decode(key: &[u8], row: &[u8]) -> Option<(u64, Vec<ShardWrite>)> {
+fn decode(key: &[u8], row: &[u8]) -> Option<(u64, LogRow)> {
     let seq = key.get(1..)?.first_chunk::<8>()?;
     let (body, sum) = row.split_last_chunk::<8>()?;
     if *sum != checksum(key, body) {
         return None;
     }
     let mut rest = body;
-    let writes = Vec::<ShardWrite>::decode(&mut rest).ok()?;
+    let row = LogRow::decode(&mut rest).ok()?;
+    let writes = &row.writes;
     let is_sound = rest.is_empty()
         && writes.is_sorted_by(|a, b| a.hash < b.hash)
         && writes
             .iter()
             .all(|w| w.after.len() <= 1 && w.slots.is_sorted_by(|a, b| a.hash < b.hash));
-    is_sound.then_some((u64::from_be_bytes(*seq), writes))
+    is_sound.then_some((u64::from_be_bytes(*seq), row))
 }
 
 fn key(shard: usize, seq: u64) -> [u8; 9] {

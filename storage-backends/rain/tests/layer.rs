@@ -1,10 +1,13 @@
 //! The suite that every layer passes.
 
-use alloy_primitives::{Address, U256};
-use polytrie_kv::{Store, Table};
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use alloy_primitives::{Address, B256, U256};
+use polytrie_kv::{Batch, KeyRange, Store, Table};
 use polytrie_rain::{RainLayer, RainOptions, verify};
 use polytrie_state::{
-    Account, Commitment, CommitmentKind, Proof, ProofError, StateError, StateLayer,
+    Account, AccountChange, BlockRef, Commitment, CommitmentKind, Proof, ProofError, Session,
+    StateError, StateLayer, TxWrites,
 };
 use polytrie_testing::{
     layer_suite,
@@ -66,3 +69,36 @@ fn proven(
 }
 
 layer_suite!(Rain::default());
+
+/// A change that a later one overwrites leads to the same state without its row of the log; it is missed all the same.
+#[test]
+fn a_lost_row_of_the_log_is_noticed() {
+    let store = Store::memory(RainLayer::TABLES).unwrap();
+    let open = || RainLayer::open(store.clone(), RainOptions::default()).unwrap();
+    let layer = open();
+    layer.load(&mut std::iter::empty()).unwrap();
+    for number in 0..3 {
+        let parent = BlockRef { number, hash: B256::ZERO };
+        let mut session = Session::begin(&*layer, parent).unwrap();
+        let account = Some(Account { nonce: number + 1, ..Account::default() });
+        let (address, slots) = (Address::ZERO, Vec::new());
+        let change = AccountChange { address, account, wiped: false, code: None, slots };
+        session.apply(&TxWrites { accounts: vec![change] }).unwrap();
+        store.write(session.finish().unwrap().outcome.batch).unwrap();
+        layer.accept().unwrap();
+    }
+    drop(layer);
+    let log = RainLayer::TABLES.iter().find(|table| table.name == "RainLog").unwrap();
+    let rows = polytrie_kv::testing::entries(&store, *log, KeyRange::ALL);
+    assert_eq!(rows.len(), 3);
+    for (key, value) in rows {
+        let mut batch = Batch::new();
+        batch.delete(*log, &key);
+        store.write(batch).unwrap();
+        assert_ne!(open().check(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+        let mut batch = Batch::new();
+        batch.put(*log, &key, &value);
+        store.write(batch).unwrap();
+        assert_eq!(open().check(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+    }
+}
