@@ -103,7 +103,6 @@ pub fn convert(
         }
     });
     let loaded = target.layer.load(&mut source_accounts);
-    drop(source_accounts);
     if let Some(error) = failed {
         return Err(error.into());
     }

@@ -21,7 +21,16 @@ fn every_layer_becomes_every_other() {
             let context = format!("{} into {}", from.name, to.name);
             let out = data.file(&format!("as-{}", to.name));
             let run = polytrie![
-                "db", "convert", "--to", to.name, "--datadir", data.path(), "--out", out, "--json", "-",
+                "db",
+                "convert",
+                "--to",
+                to.name,
+                "--datadir",
+                data.path(),
+                "--out",
+                out,
+                "--json",
+                "-",
             ]
             .ok()
             .json();
@@ -53,9 +62,7 @@ fn mistakes_are_refused() {
     let Some(chain) = RPC_COMPAT.open() else { return };
     let data = chain.imported("raw", 3);
     let convert = |to: &str, out: &std::path::Path, kv: &str| {
-        polytrie![
-            "db", "convert", "--to", to, "--datadir", data.path(), "--out", out, "--kv", kv,
-        ]
+        polytrie!["db", "convert", "--to", to, "--datadir", data.path(), "--out", out, "--kv", kv,]
     };
     assert_fails(&convert("merkle", &data.file("a"), "mdbx"), 2, &["`merkle`"]);
     assert_fails(&convert("mpt", &data.file("b"), "memory"), 2, &["memory"]);
@@ -66,7 +73,14 @@ fn mistakes_are_refused() {
     assert_fails(&convert("mpt", &full, "mdbx"), 2, &["is not empty"]);
     let missing = Data::new();
     let run = polytrie![
-        "db", "convert", "--to", "mpt", "--datadir", missing.path(), "--out", data.file("c"),
+        "db",
+        "convert",
+        "--to",
+        "mpt",
+        "--datadir",
+        missing.path(),
+        "--out",
+        data.file("c"),
     ];
     assert_fails(&run, 2, &["there is no data of polytrie"]);
     // A conversion that was stopped leaves no data directory, and is simply made again.
@@ -87,8 +101,18 @@ fn the_interval_is_remembered() {
     let Some(chain) = RPC_COMPAT.open() else { return };
     let data = Data::new();
     polytrie![
-        "import", chain.file, "--datadir", data.path(), "--chain", chain.chain, "--state", "lmpt",
-        "--lmpt.interval", "5", "--to", "30",
+        "import",
+        chain.file,
+        "--datadir",
+        data.path(),
+        "--chain",
+        chain.chain,
+        "--state",
+        "lmpt",
+        "--lmpt.interval",
+        "5",
+        "--to",
+        "30",
     ]
     .ok();
     let run = polytrie!["import", chain.file, "--datadir", data.path(), "--lmpt.interval", "6"];
@@ -97,7 +121,11 @@ fn the_interval_is_remembered() {
     assert_eq!(run["layer"]["merges"], 4, "{run}");
     data.check();
     let proof = polytrie![
-        "proof", "get", "--datadir", data.path(), "--address",
+        "proof",
+        "get",
+        "--datadir",
+        data.path(),
+        "--address",
         "0x0000000000000000000000000000000000000001",
     ]
     .ok();

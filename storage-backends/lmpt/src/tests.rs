@@ -1,8 +1,6 @@
 //! What the suite cannot see from outside: sweeping, slack, memory, and proofs through all three tries.
 
-use crate::{
-    FLAT_SLOTS, LmptLayer, LmptOptions, SWEEP, merge::slice_of, verify,
-};
+use crate::{FLAT_SLOTS, LmptLayer, LmptOptions, SWEEP, merge::slice_of, verify};
 use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{KeyRange, Read, Store};
 use polytrie_state::{

@@ -1,8 +1,7 @@
 //! The layer: its head, and how it moves.
 
 use crate::{
-    ACCOUNT_NODES, LOG, META, SHARD_COUNT, SHARDS, STORAGE_NODES,
-    check,
+    ACCOUNT_NODES, LOG, META, SHARD_COUNT, SHARDS, STORAGE_NODES, check,
     checkpoint::{Saved, checkpoint, due_after, replay},
     error::{Detour, state_error},
     load,
@@ -99,6 +98,9 @@ struct Changed {
     /// The shards that it changed.
     logged: Vec<usize>,
 }
+
+/// What each shard that a change concerns is to log.
+type Logs = Vec<(usize, Arc<Vec<ShardWrite>>)>;
 
 /// The state in a store.
 pub(crate) struct State {
@@ -205,9 +207,9 @@ impl Shared {
         from: &Version,
         writes: &WriteSet,
         seq: u64,
-    ) -> Result<(Version, Vec<(usize, Arc<Vec<ShardWrite>>)>), StateError> {
+    ) -> Result<(Version, Logs), StateError> {
         let accounts = writes.accounts();
-        let logs: Vec<(usize, Arc<Vec<ShardWrite>>)> = accounts
+        let logs: Logs = accounts
             .chunk_by(|a, b| shard_of(&a.hash) == shard_of(&b.hash))
             .map(|part| {
                 let writes = part.iter().map(ShardWrite::from).collect();
@@ -290,10 +292,13 @@ impl Shared {
     }
 
     /// Begins the checkpoint that the next block is to take along, if it is to.
-    fn begin_checkpoint(&self, work: &Work, head: &Arc<Version>) -> Option<(usize, Awaited<Batch>)> {
+    fn begin_checkpoint(
+        &self,
+        work: &Work,
+        head: &Arc<Version>,
+    ) -> Option<(usize, Awaited<Batch>)> {
         let shard = due_after(head.seq)?;
-        let (version, saved, store) =
-            (head.clone(), work.saved[shard].clone(), self.store.clone());
+        let (version, saved, store) = (head.clone(), work.saved[shard].clone(), self.store.clone());
         let job = move || {
             // What is read are the rows as they are before the block is written.
             checkpoint(shard, &version.parts[shard], version.seq, &saved, &store)
@@ -485,4 +490,3 @@ impl StateLayer for RainLayer {
         check::check(&self.shared.reader(), progress)
     }
 }
-

@@ -72,10 +72,8 @@ struct Portion {
 impl Portion {
     fn write(self, store: &Store, saved: &mut [Saved]) -> Result<(), StateError> {
         let mut batch = self.codes;
-        let parts: Vec<&[ShardWrite]> = self
-            .writes
-            .chunk_by(|a, b| shard_of(&a.hash) == shard_of(&b.hash))
-            .collect();
+        let parts: Vec<&[ShardWrite]> =
+            self.writes.chunk_by(|a, b| shard_of(&a.hash) == shard_of(&b.hash)).collect();
         let done: Vec<(usize, Part, Batch)> = parts
             .into_par_iter()
             .map(|writes| {

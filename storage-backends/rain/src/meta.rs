@@ -23,9 +23,8 @@ impl Meta {
     /// Reads the row; `None` in an empty store.
     pub(crate) fn read(store: &dyn Read) -> Result<Option<Self>, StateError> {
         let Some(row) = store.get(META, KEY)? else { return Ok(None) };
-        let meta = unseal(KEY, &row).and_then(|(seq, root)| {
-            Some(Self { seq, root: B256::try_from(root).ok()? })
-        });
+        let meta = unseal(KEY, &row)
+            .and_then(|(seq, root)| Some(Self { seq, root: B256::try_from(root).ok()? }));
         meta.map(Some).ok_or_else(|| StateError::Corrupt("the row of the head is damaged".into()))
     }
 

@@ -8,9 +8,7 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, U256};
 use polytrie_state::{Proof, ProofError, StateError, hash_address, hash_slot};
-use polytrie_trie::{
-    AccountLeaf, AccountProof, SlotProof, cow::CowTrie, verify_account_proof,
-};
+use polytrie_trie::{AccountLeaf, AccountProof, SlotProof, cow::CowTrie, verify_account_proof};
 use serde::Serialize;
 
 /// Makes a proof of what a reader sees.

@@ -3,9 +3,7 @@
 use crate::{layer::Shared, shard::Awaited, version::Version, witness::Touched};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Batch;
-use polytrie_state::{
-    Account, LayerSession, Outcome, StateError, Turn, WriteSet, read_code,
-};
+use polytrie_state::{Account, LayerSession, Outcome, StateError, Turn, WriteSet, read_code};
 use std::sync::Arc;
 
 #[derive(Debug)]

@@ -22,8 +22,11 @@ type Job = Box<dyn FnOnce() + Send>;
 /// One thread a shard.
 #[derive(Debug)]
 pub(crate) struct Shards {
-    threads: Vec<(Option<Sender<Job>>, Option<JoinHandle<()>>)>,
+    threads: Vec<Worker>,
 }
+
+/// A thread and what gives it work; both go when the shards do.
+type Worker = (Option<Sender<Job>>, Option<JoinHandle<()>>);
 
 /// A result that a shard is working on.
 #[derive(Debug)]

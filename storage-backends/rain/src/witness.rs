@@ -20,10 +20,7 @@ use alloy_rlp::{RlpDecodable, RlpEncodable};
 use parking_lot::Mutex;
 use polytrie_kv::{Batch, KeyRange, KvError, Read, Store, Table, Visit};
 use polytrie_state::{CODE_TABLE, StateError, WriteSet, write_codes};
-use polytrie_trie::{
-    EMPTY_ROOT, Nibbles, Rows, TrieError,
-    cow::CowTrie,
-};
+use polytrie_trie::{EMPTY_ROOT, Nibbles, Rows, TrieError, cow::CowTrie};
 use std::collections::BTreeMap;
 
 /// What a block needs of the state before it.
@@ -74,7 +71,7 @@ pub(crate) fn make(
         bare.parts[shard] = apply(&bare.parts[shard], &writes, &recorder, seq)?;
     }
     // The only part left with keys has its root moved up.
-    Version::of(bare.parts.clone(), &recorder, seq)?;
+    Version::of(bare.parts, &recorder, seq)?;
     let mut nodes: B256Map<Bytes> = B256Map::default();
     let joined = CowTrie::join(&parent.parts, &account_rows(store), seq)
         .map_err(crate::error::state_error)?;
@@ -102,8 +99,11 @@ pub(crate) fn make(
 struct Recorder<'a> {
     version: &'a Version,
     store: &'a dyn Read,
-    seen: Mutex<BTreeMap<(u8, Vec<u8>), Vec<u8>>>,
+    seen: Mutex<Seen>,
 }
+
+/// Nodes by table and key.
+type Seen = BTreeMap<(u8, Vec<u8>), Vec<u8>>;
 
 impl Recorder<'_> {
     fn find(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, StateError> {
@@ -199,8 +199,7 @@ impl Witness {
                 batch.append(&sink.into_inner());
             }
         }
-        let codes: Vec<_> =
-            self.codes.iter().map(|code| (keccak256(code), code.clone())).collect();
+        let codes: Vec<_> = self.codes.iter().map(|code| (keccak256(code), code.clone())).collect();
         write_codes(&mut batch, &codes);
         Meta { seq: 0, root: self.root }.write(&mut batch);
         Ok(store.write(batch)?)

@@ -44,7 +44,9 @@ impl LayerFactory for Rain {
         // Nothing kept but what must be; a little; everything.
         let budgets = [(0, 0), (2, 20_000), (6, usize::MAX)];
         budgets
-            .map(|(retain, cache_bytes)| Box::new(Self(RainOptions { retain, cache_bytes, undo: true })) as _)
+            .map(|(retain, cache_bytes)| {
+                Box::new(Self(RainOptions { retain, cache_bytes, undo: true })) as _
+            })
             .into()
     }
 }

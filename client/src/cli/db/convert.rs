@@ -73,7 +73,7 @@ pub(super) fn run(args: ConvertArgs) -> Result<(), Failure> {
             }
         })?;
     target.seal(&args.out, &args.data.datadir)?;
-    let (from, to) = (source.stamp.state.clone(), target.stamp.state.clone());
+    let (from, to) = (source.stamp.state, target.stamp.state);
     let report = Report { from, to, number, hash, commitment, accounts, slots };
     if let Some(file) = &args.json {
         output::json(file, &report)?;

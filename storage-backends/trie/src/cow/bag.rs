@@ -1,11 +1,11 @@
 //! Single nodes: one taken out of a version, and a trie put together from a bag of them.
 
 use super::node::{CowTrie, Kind, Link, Node, decode};
-use crate::{
-    LeafValue, Nibbles, RowSink, RowSource, TrieError,
-    codec::ChildRef,
-};
+use crate::{LeafValue, Nibbles, RowSink, RowSource, TrieError, codec::ChildRef};
 use alloy_primitives::{B256, Bytes};
+
+/// The parts of a trie, and the root node of the only one with its path, where that had to be moved.
+pub type Split<V> = ([CowTrie<V>; 16], Option<(Nibbles, Bytes)>);
 
 /// Finds a node by its path and hash.
 pub type Lookup<'a> = dyn Fn(&Nibbles, &B256) -> Option<Bytes> + 'a;
@@ -72,14 +72,14 @@ impl<V: LeafValue> CowTrie<V> {
     /// # Errors
     ///
     /// If it is no node.
-    pub fn split(rlp: &[u8]) -> Result<([Self; 16], Option<(Nibbles, Bytes)>), TrieError> {
+    pub fn split(rlp: &[u8]) -> Result<Split<V>, TrieError> {
         let mut parts = std::array::from_fn(|n| Self {
             base: Nibbles::from_nibbles([n as u8]),
             root: Link::Empty,
         });
         let (n, kind) = match decode::<V>(&Nibbles::new(), rlp)? {
             Kind::Branch(children) => {
-                for (part, child) in parts.iter_mut().zip(children.into_iter()) {
+                for (part, child) in parts.iter_mut().zip(*children) {
                     part.root = child;
                 }
                 return Ok((parts, None));

@@ -19,7 +19,9 @@ impl<V: LeafValue> CowTrie<V> {
         let mut link = &self.root;
         let mut depth = self.base.len();
         loop {
-            let Some(node) = link.resolve(&path_of(key, depth), rows, now)? else { return Ok(None) };
+            let Some(node) = link.resolve(&path_of(key, depth), rows, now)? else {
+                return Ok(None);
+            };
             node.touch(now);
             match &node.kind {
                 Kind::Leaf { key: found, value } => return Ok((found == key).then_some(value)),

@@ -19,8 +19,8 @@ mod update;
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests;
 
-pub use leaves::Walked;
-pub use bag::Lookup;
+pub use bag::{Lookup, Split};
 pub use diff::ChangedLeaf;
+pub use leaves::Walked;
 pub use node::{CowTrie, CowValue, Joined};
 pub use prune::Keep;

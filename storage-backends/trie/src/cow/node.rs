@@ -285,11 +285,7 @@ impl<V: LeafValue> CowTrie<V> {
     /// # Errors
     ///
     /// If a node has to be read and the store fails.
-    pub fn join(
-        parts: &[Self; 16],
-        rows: &impl RowSource,
-        now: u64,
-    ) -> Result<Joined, TrieError> {
+    pub fn join(parts: &[Self; 16], rows: &impl RowSource, now: u64) -> Result<Joined, TrieError> {
         let mut filled = (0u8..).zip(parts).filter(|(_, part)| !part.is_empty());
         let mut rlp = Vec::new();
         let (Some((nibble, first)), second) = (filled.next(), filled.next()) else {
