@@ -103,7 +103,7 @@ fn layer(root: B256, fixture: &Fixture) -> Arc<MptLayer> {
 }
 
 #[test]
-#[ignore = "puts nodes into the store as rows of format 1; rows of format 2 hold a branch with its leaves"]
+#[ignore = "witnesses leave out branches behind extensions, which a row of format 2 must hold"]
 fn every_block_executes_to_its_state_root() {
     let mut fixtures = Vec::new();
     if !archive::for_each("witness", |name, bytes| {
