@@ -252,11 +252,6 @@ impl DataDir {
             return Err(OpenError::Foreign { path: dir.to_owned() });
         }
         fs::create_dir_all(dir).map_err(io("create the data directory"))?;
-        let io = |action| move |source| OpenError::Io { action, path: dir.to_owned(), source };
-        if dir.exists() && !is_left_over(dir).map_err(io("read"))? {
-            return Err(OpenError::Foreign { path: dir.to_owned() });
-        }
-        fs::create_dir_all(dir).map_err(io("create the data directory"))?;
         Ok(DirLock::acquire(dir)?)
     }
 
