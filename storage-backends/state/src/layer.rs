@@ -61,7 +61,9 @@ pub trait StateLayer: Debug + Send + Sync {
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError>;
 
     /// What taking a block back changes in accounts and slots, from the block's undo record: with it, reads at the head
-    /// tell the state at earlier blocks. A layer whose records are not plain [`UndoRecord`]s says what they hold.
+    /// tell the state at earlier blocks. A layer whose records are not plain [`UndoRecord`]s says what they hold:
+    /// of each account that changed, or of which a slot did, what it was before the block; of a wiped one all its
+    /// slots. `before` values need not be set.
     fn undo_writes(&self, record: &[u8]) -> Result<WriteSet, StateError> {
         Ok(UndoRecord::decode(record)?.into_writes())
     }
