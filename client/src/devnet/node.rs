@@ -101,6 +101,7 @@ impl Node {
             chain.unindexed_transactions(UNINDEXED)?
         } else {
             chain.index_transactions()?;
+            chain.keep_preimages()?;
             B256Map::default()
         };
         let layer = Arc::clone(chain.layer());

@@ -106,7 +106,7 @@ fn debug_trace_call(rpc: &Rpc, args: &mut Args) -> RpcResult<GethTrace> {
     let options: GethDebugTracingCallOptions = args.optional()?.unwrap_or_default();
     let at = rpc.at(&rpc.node.view(), id)?;
     let rules = rpc.rules(&at.header, at.merged);
-    let mut sandbox = Sandbox::new(at.state.clone(), rpc.hashes());
+    let mut sandbox = Sandbox::new(at.state.clone(), rpc.hashes()).until(rpc.deadline());
     if let Some(overrides) = &options.state_overrides {
         sandbox.override_state(rules.spec_id(), overrides)?;
     }
@@ -122,14 +122,14 @@ fn debug_trace_call(rpc: &Rpc, args: &mut Args) -> RpcResult<GethTrace> {
 }
 
 /// The state before a block.
-fn parent_sandbox(rpc: &Rpc, header: &Header) -> RpcResult<Sandbox> {
+pub(super) fn parent_sandbox(rpc: &Rpc, header: &Header) -> RpcResult<Sandbox> {
     let before = header.number.checked_sub(1);
     let before = before.ok_or_else(|| RpcError::server("genesis is not traceable"))?;
     let at = rpc.at_number(&rpc.node.view(), before)?;
     Ok(Sandbox::new(at.state, rpc.hashes()))
 }
 
-fn is_merged(rpc: &Rpc, found: &Found) -> RpcResult<bool> {
+pub(super) fn is_merged(rpc: &Rpc, found: &Found) -> RpcResult<bool> {
     let total: U256 = rpc.node.db().block_head(found.header.number)?.total_difficulty;
     Ok(rpc.node.spec().is_merged_after(total.saturating_sub(found.header.difficulty)))
 }

@@ -5,6 +5,8 @@
 
 mod call;
 mod database;
+mod deadline;
+mod frames;
 mod overrides;
 mod refusal;
 mod replay;
@@ -14,6 +16,7 @@ mod transfers;
 
 pub use call::{CallError, CallOutcome, CallRequest, call};
 pub use database::Sandbox;
+pub use frames::{Frame, FrameKind};
 pub use overrides::OverrideError;
 pub use refusal::Refusal;
 pub use replay::Replay;

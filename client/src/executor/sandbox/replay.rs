@@ -72,6 +72,7 @@ impl<'a> Replay<'a> {
             |error| match error {
                 CallError::Internal(error) => error,
                 CallError::Refused(refusal) => InternalError::Evm(refusal.message),
+                CallError::TooLong => InternalError::Evm(error.to_string()),
             },
         )
     }
