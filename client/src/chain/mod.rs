@@ -7,6 +7,7 @@
 
 mod build;
 mod check;
+mod copy;
 mod db;
 mod error;
 mod genesis;

@@ -3,7 +3,7 @@
 use crate::chain::{BlockStats, Chain};
 use polytrie_kv::CountersSnapshot;
 use serde::{Serialize, Serializer};
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// The result of an import; serialises to the JSON of `--json`.
 #[derive(Debug, Clone, Serialize)]
@@ -42,6 +42,8 @@ pub struct ImportReport {
     pub time: TimeSplit,
     /// What was asked of the store, and what reached the engine.
     pub counters: CountersSnapshot,
+    /// What the state layer counted by itself, if it counts anything.
+    pub layer: BTreeMap<&'static str, u64>,
     /// The layer that every block was compared with, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shadow: Option<ShadowReport>,
@@ -128,6 +130,7 @@ impl ImportReport {
             head: HeadReport::of(chain),
             time: TimeSplit::default(),
             counters: CountersSnapshot::default(),
+            layer: BTreeMap::new(),
             shadow: None,
             peak_rss_bytes: 0,
         }
@@ -153,6 +156,7 @@ impl ImportReport {
         self.mgas_per_second = self.gas as f64 / 1e6 / elapsed;
         self.head = HeadReport::of(chain);
         self.counters = chain.db().store().counters() - before;
+        self.layer = chain.layer().figures().into_iter().collect();
         self.time.flush = Duration::from_nanos(self.counters.flush_ns);
         self.peak_rss_bytes = peak_rss_bytes();
     }

@@ -79,6 +79,11 @@ pub trait StateLayer: Debug + Send + Sync {
     /// Recomputes the commitment from the leaves and scrubs everything stored. `progress` receives the
     /// number of accounts done so far.
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError>;
+
+    /// What the layer counted since it was opened, by name, for reports; nothing depends on it.
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 }
 
 /// Receives accounts by hash.

@@ -12,11 +12,13 @@ mod arena;
 mod build;
 mod check;
 mod codec;
+pub mod cow;
 mod error;
 mod evict;
 mod get;
 mod hash;
 mod keccak;
+mod memory_proof;
 mod prefetch;
 mod proof;
 mod row;
@@ -35,7 +37,7 @@ pub use evict::Ages;
 pub use prefetch::{VisitFound, read_path};
 pub use proof::{
     AccountProof, EMPTY_CODE_HASH, SlotProof, leaf_on_path, prove_key, stored_root,
-    verify_account_proof,
+    verify_account_proof, verify_key,
 };
 pub use rows::{RowSink, RowSource, Rows};
 pub use trie::{EMPTY_ROOT, Trie};

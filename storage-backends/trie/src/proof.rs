@@ -224,8 +224,15 @@ pub fn verify_account_proof(
     Ok(account)
 }
 
-/// Follows a key through the nodes of a proof.
-fn verify_key<V: LeafValue>(root: B256, key: &B256, nodes: &[Bytes]) -> Result<Option<V>, String> {
+/// Follows a key through the nodes of a proof as [`prove_key`] makes it: the value of the key, or `None` if it
+/// is proven absent. Every node must be needed.
+///
+/// The error is a sentence about what does not hold.
+pub fn verify_key<V: LeafValue>(
+    root: B256,
+    key: &B256,
+    nodes: &[Bytes],
+) -> Result<Option<V>, String> {
     if root == EMPTY_ROOT && nodes.is_empty() {
         return Ok(None);
     }

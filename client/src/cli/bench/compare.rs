@@ -4,7 +4,11 @@ use super::{Failure, workload::CacheArg};
 use crate::{
     bench::{Comparison, Report, Settings, Subject},
     blocks::OutputFile,
-    cli::{args::LayerArgs, import::on_interrupt, output},
+    cli::{
+        args::{EngineArgs, LayerArgs},
+        import::on_interrupt,
+        output,
+    },
     layers::DEFAULT_ENGINE,
 };
 use clap::Args;
@@ -47,7 +51,9 @@ pub(super) struct CompareArgs {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
-    layers: LayerArgs,
+    engine: EngineArgs,
+    #[command(flatten)]
+    layer: LayerArgs,
 }
 
 impl CompareArgs {
@@ -61,7 +67,7 @@ impl CompareArgs {
         // A file that cannot be written should not be noticed after an hour of measuring.
         let json = self.json.as_deref().map(OutputFile::create).transpose()?;
         let cache = self.cache.open()?.with_interrupt(Arc::clone(&interrupt));
-        let mut settings = Settings { layer: self.layers.layer(), engine: self.layers.engine() };
+        let mut settings = Settings { layer: self.layer.options(), engine: self.engine.options() };
         if self.cold {
             settings.engine.direct_io = true;
             settings.engine.cache.get_or_insert(COLD_CACHE);
