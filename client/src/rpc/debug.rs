@@ -39,10 +39,16 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
         let hash: B256 = args.hash()?;
         trace_block(rpc, hash.into(), args.optional()?.unwrap_or_default())
     })?;
+    methods.add("debug_traceBlock", |rpc, args| {
+        let rlp: Bytes = args.next()?;
+        let block = crate::blocks::decode_block(&rlp)
+            .map_err(|error| RpcError::params(format!("the block does not decode: {error}")))?;
+        trace_block(rpc, block.header.hash_slow().into(), args.optional()?.unwrap_or_default())
+    })?;
     methods.add("debug_traceCall", debug_trace_call)
 }
 
-fn block(rpc: &Rpc, args: &mut Args) -> RpcResult<Found> {
+pub(super) fn block(rpc: &Rpc, args: &mut Args) -> RpcResult<Found> {
     let id: BlockId = args.next()?;
     let number = rpc.known(&rpc.node.view(), id)?;
     rpc.block(number)?.ok_or_else(|| RpcError::not_found(format!("block {number} not found")))

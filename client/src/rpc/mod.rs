@@ -24,6 +24,7 @@ mod subscriptions;
 mod testing;
 mod txpool;
 mod web3;
+mod witness;
 
 pub use error::{RpcError, RpcResult};
 pub use server::{RunningServer, ServeError, ServerOptions, serve};
@@ -123,6 +124,7 @@ fn module(rpc: Rpc) -> Result<RpcModule<Rpc>, RegisterMethodError> {
     evm::register(&mut methods)?;
     anvil::register(&mut methods)?;
     dump::register(&mut methods)?;
+    witness::register(&mut methods)?;
     otterscan::register(&mut methods)?;
     polytrie::register(&mut methods)?;
     subscriptions::register(&mut methods)?;
