@@ -14,6 +14,7 @@ mod genesis;
 mod head;
 mod history;
 mod insert;
+mod preimages;
 mod receipts;
 mod reorg;
 mod tables;
@@ -56,6 +57,8 @@ pub struct ChainOptions {
     pub keep_writes: bool,
     /// Whether transactions can be found by their hashes ([`ChainDb::transaction_place`]).
     pub index_transactions: bool,
+    /// Whether addresses and slots can be found by their hashes ([`ChainDb::address_of`]).
+    pub keep_preimages: bool,
 }
 
 impl Default for ChainOptions {
@@ -65,6 +68,7 @@ impl Default for ChainOptions {
             undo_blocks: UNDO_BLOCKS,
             keep_writes: false,
             index_transactions: false,
+            keep_preimages: false,
         }
     }
 }

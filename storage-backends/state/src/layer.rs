@@ -6,7 +6,12 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Batch;
-use std::{fmt::Debug, ops::ControlFlow, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
+    ops::ControlFlow,
+    sync::Arc,
+};
 
 /// A block, by number and hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -70,6 +75,23 @@ pub trait StateLayer: Debug + Send + Sync {
 
     /// A proof of an account and some of its slots, present or absent, against [`Self::commitment`].
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError>;
+
+    /// What it takes, beside code and headers, to execute a block without the state and to compute its root: the state
+    /// root before it and the nodes, as RLP, each once. `back` takes blocks back from the head on
+    /// ([`Self::undo_writes`]), the last of them the block itself; `touched` is what it read, slots by account, all by
+    /// hash.
+    fn witness(
+        &self,
+        back: &[WriteSet],
+        touched: &BTreeMap<B256, BTreeSet<B256>>,
+    ) -> Result<(B256, Vec<Bytes>), StateError> {
+        let _ = (back, touched);
+        Err(StateError::Unsupported {
+            layer: self.name(),
+            reason: "makes no witnesses of blocks; start the node with --state mpt or replica"
+                .into(),
+        })
+    }
 
     /// Visits the accounts in order of their hash, beginning at `from`.
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError>;
