@@ -21,6 +21,7 @@ mod database;
 mod disks;
 mod formats;
 mod generate;
+mod groups;
 mod interrupt;
 mod proofs;
 mod reorganisation;
