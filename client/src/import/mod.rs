@@ -71,6 +71,10 @@ pub fn import(chain: &mut Chain, mut options: ImportOptions) -> ImportEnd {
     let ended = run(chain, &mut options, &mut report, &mut progress, &mut waiting);
     // What was executed is written if it stands; if not, that is the first thing that went wrong.
     let settled = chain.settle().map_err(|error| waiting.blame(error, None));
+    let ended = match ended {
+        Ok(Ended::Interrupted) => Err(ImportError::Interrupted { head: chain.head().number() }),
+        ended => ended.map(drop),
+    };
     let told = waiting.tell(chain, &mut options, &mut report, &mut progress);
     let ended = settled.and(told).and(ended);
     let flush_start = Instant::now();
@@ -92,7 +96,7 @@ fn run(
     report: &mut ImportReport,
     progress: &mut Progress,
     waiting: &mut Waiting,
-) -> Result<(), ImportError> {
+) -> Result<Ended, ImportError> {
     let mut pipeline = Pipeline::start(
         Arc::clone(chain.spec()),
         options.files.clone(),
@@ -102,7 +106,7 @@ fn run(
     progress.follow(pipeline.read_progress());
     for prepared in &mut pipeline {
         if options.interrupt.load(Ordering::Relaxed) {
-            return Err(ImportError::Interrupted { head: chain.head().number() });
+            return Ok(Ended::Interrupted);
         }
         let Prepared { content, place, decode, recover } = prepared?;
         report.time.decode += decode;
@@ -152,7 +156,16 @@ fn run(
             shadow.follow(again, chain)?;
         }
     }
-    Ok(())
+    Ok(Ended::Completed)
+}
+
+/// Why there are no more blocks.
+#[derive(Debug, Clone, Copy)]
+enum Ended {
+    /// The files end, or what was asked for is there.
+    Completed,
+    /// The user asked to stop.
+    Interrupted,
 }
 
 /// Blocks that were executed and whose root may not be known yet, oldest first.
