@@ -57,7 +57,7 @@ pub(super) struct ImportArgs {
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     #[command(flatten)]
-    data: DataArgs,
+    pub(super) data: DataArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
