@@ -20,8 +20,11 @@ use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_chainspec::{ChainSpec, Rules};
 use polytrie_kv::Batch;
-use polytrie_state::{FinishedLater, Session};
-use std::time::{Duration, Instant};
+use polytrie_state::{Access, FinishedLater, Session};
+use std::{
+    cell::Cell,
+    time::{Duration, Instant},
+};
 
 /// A block on its way in, with everything that could be found out without the chain.
 #[derive(Debug, Clone)]
@@ -36,6 +39,8 @@ pub struct Candidate {
     pub senders: Result<Vec<Address>, SenderError>,
     /// Accounts that its transactions let set their code (EIP-7702), as a hint.
     pub authorities: Vec<Address>,
+    /// What running it ahead of its turn has touched, as a hint.
+    pub accesses: Vec<Access>,
     /// What [`check_body`] said.
     pub body: Result<(), ConsensusError>,
     /// Receipts that came with it (era1), as RLP with blooms.
@@ -56,8 +61,17 @@ impl Candidate {
         let senders = recover_senders(&block.body.transactions);
         let authorities = recover_authorities(&block.body.transactions);
         let header = Sealed::new(block.header.clone());
-        let (receipts, total_difficulty) = (None, None);
-        Ok(Self { header, block, rlp, senders, authorities, body, receipts, total_difficulty })
+        Ok(Self {
+            header,
+            block,
+            rlp,
+            senders,
+            authorities,
+            accesses: Vec::new(),
+            body,
+            receipts: None,
+            total_difficulty: None,
+        })
     }
 
     /// What can be said of a block's body without the chain. Its rules depend on number and time alone, but
@@ -207,7 +221,8 @@ impl Chain {
             .map_err(|e| candidate.invalid(e))?;
         stats.check = start.elapsed();
         match self.execute(&rules, &candidate, &mut stats) {
-            Ok((receipts, finished)) => {
+            Ok((receipts, finished, oldest)) => {
+                self.keep_witness(&candidate, oldest)?;
                 let total_difficulty = self.head.total_difficulty + candidate.header.difficulty;
                 let head = Head { header: candidate.header.clone(), total_difficulty };
                 let parent = std::mem::replace(&mut self.head, head);
@@ -220,7 +235,10 @@ impl Chain {
                     receipts,
                     finished,
                 ));
-                self.settle_some(&mut stats)?;
+                if let Err(error) = self.settle_some(&mut stats) {
+                    self.witnesses.pop();
+                    return Err(error);
+                }
                 Ok(stats)
             }
             Err(error) => {
@@ -232,22 +250,26 @@ impl Chain {
         }
     }
 
+    /// Returns the number of the oldest block whose hash was asked for, too.
     fn execute(
         &mut self,
         rules: &Rules<'_>,
         candidate: &Candidate,
         stats: &mut BlockStats,
-    ) -> Result<(Vec<ReceiptEnvelope>, FinishedLater), InsertError> {
+    ) -> Result<(Vec<ReceiptEnvelope>, FinishedLater, u64), InsertError> {
         let start = Instant::now();
         let senders = candidate.senders.as_ref().map_err(|e| candidate.invalid(e.clone()))?;
         let mut session = Session::begin(&*self.layer, self.head.block_ref())?;
         if !rules.is(EthereumHardfork::Byzantium) && self.options.verify_roots {
             session = session.with_intermediate_roots();
         }
-        let block =
-            BlockToExecute::new(&candidate.block, senders).with_authorities(&candidate.authorities);
+        let block = BlockToExecute::new(&candidate.block, senders)
+            .with_authorities(&candidate.authorities)
+            .with_accesses(&candidate.accesses);
         let (head, hashes, db) = (self.head.number(), &self.hashes, &self.db);
+        let oldest = Cell::new(head);
         let ancestor_hash = |number: u64| -> Option<B256> {
+            oldest.set(oldest.get().min(number));
             let back = usize::try_from(head.checked_sub(number)?).ok()?;
             match hashes.get(back) {
                 Some(hash) => Some(*hash),
@@ -284,7 +306,7 @@ impl Chain {
         let start = Instant::now();
         let finished = session.finish_later()?;
         stats.state_commit = start.elapsed();
-        Ok((receipts, finished))
+        Ok((receipts, finished, oldest.get()))
     }
 
     /// Keeps a block of another branch, and goes over to that branch if it is better.

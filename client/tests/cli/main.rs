@@ -23,6 +23,7 @@ mod disks;
 mod formats;
 mod generate;
 mod interrupt;
+mod prefetch;
 mod proofs;
 mod reorganisation;
 #[cfg(all(feature = "replica", feature = "mpt", feature = "raw"))]
@@ -30,3 +31,5 @@ mod replica;
 mod rewrite;
 #[cfg(feature = "lvmt")]
 mod setup;
+#[cfg(feature = "rain")]
+mod witness;

@@ -62,10 +62,12 @@ impl Case {
                 files: vec![self.file.clone()],
                 to,
                 threads: 1,
+                prefetch: false,
                 interrupt: Arc::default(),
                 display: Display::Quiet,
                 csv: None,
                 shadow: None,
+                witnesses: None,
             },
         );
         end.error.map_or(Ok(chain), |error| Err(error.to_string()))

@@ -106,6 +106,30 @@ pub fn damaged_undo_records_are_refused(factory: &dyn LayerFactory) {
     }
 }
 
+/// An undo record tells what its block overwrote, long after: with all of them the state at the head leads back to every
+/// block.
+pub fn undo_records_tell_the_state_before(factory: &dyn LayerFactory) {
+    let seed = Seed::or(26);
+    for history in [History::adversarial(seed.value()), History::random(seed.value(), 25)] {
+        let mut driver = Driver::in_memory(factory, history.genesis());
+        let mut records = Vec::new();
+        for block in &history.blocks {
+            let finished = finish(driver.begin().unwrap_or_else(|e| panic!("{e}")), &block.txs)
+                .unwrap_or_else(|e| panic!("{e}"));
+            records.push(finished.outcome.undo.clone());
+            driver.commit(finished).unwrap_or_else(|e| panic!("{e}"));
+        }
+        let mut state = (*history.states[history.head()]).clone();
+        for (at, record) in records.iter().enumerate().rev() {
+            let label = &history.blocks[at].label;
+            let writes = driver.layer().undo_writes(record);
+            state.apply_set(&writes.unwrap_or_else(|e| panic!("block {} ({label}): {e}", at + 1)));
+            let expected = history.states[at].state_root();
+            assert_eq!(state.state_root(), expected, "before block {} ({label})", at + 1);
+        }
+    }
+}
+
 type Memory = (polytrie_state::Commitment, Vec<super::Row>);
 
 fn remember(driver: &Driver<'_>) -> Memory {
