@@ -2,7 +2,8 @@
 //!
 //! [`Chain::insert`] takes one block: it extends the head, is known already, lies on a side branch, or makes
 //! a side branch the better one. Under a layer that computes commitments behind the blocks ([`StateLayer::depth`])
-//! blocks wait, executed but not written, until their root is known. Whatever happens, everything durable of a block (state, block, receipts,
+//! blocks wait, executed but not written, until their root is known; with [`ChainOptions::verify_every`] some blocks
+//! wait for one root. Whatever happens, everything durable of a block (state, block, receipts,
 //! undo record, head) goes to the store in one atomic batch, so the store is always that of some head.
 
 mod build;
@@ -11,9 +12,11 @@ mod copy;
 mod db;
 mod error;
 mod genesis;
+mod group;
 mod head;
 mod history;
 mod insert;
+mod preimages;
 mod receipts;
 mod reorg;
 mod tables;
@@ -38,6 +41,7 @@ use crate::{
     executor::{Executor, SystemContracts},
 };
 use alloy_primitives::B256;
+use group::OpenGroup;
 use polytrie_chainspec::ChainSpec;
 use polytrie_kv::Store;
 use polytrie_state::{StateLayer, WriteSet};
@@ -52,6 +56,9 @@ const CODE_CACHE: usize = 64 << 20;
 pub struct ChainOptions {
     /// Whether state and receipts roots are compared with the header's; everything else always is.
     pub verify_roots: bool,
+    /// How many blocks on top of each other share one state root, which is that of the last of them; with 1 every
+    /// block's is compared. Means nothing under a layer without state roots.
+    pub verify_every: u64,
     /// For how many blocks undo records are kept: the longest reorganisation.
     pub undo_blocks: u64,
     /// Whether what blocks write is kept for [`Chain::take_written`].
@@ -61,16 +68,20 @@ pub struct ChainOptions {
     /// Whether blocks leave witnesses for [`Chain::take_witnesses`], without so many levels of the account trie. Not every
     /// layer makes them.
     pub witness_levels: Option<u8>,
+    /// Whether addresses and slots can be found by their hashes ([`ChainDb::address_of`]).
+    pub keep_preimages: bool,
 }
 
 impl Default for ChainOptions {
     fn default() -> Self {
         Self {
             verify_roots: true,
+            verify_every: 1,
             undo_blocks: UNDO_BLOCKS,
             keep_writes: false,
             index_transactions: false,
             witness_levels: None,
+            keep_preimages: false,
         }
     }
 }
@@ -87,6 +98,8 @@ pub struct Chain {
     head: Head,
     /// Blocks up to the head that were executed and not written yet, oldest first.
     waiting: VecDeque<WaitingBlock>,
+    /// Blocks up to the head that share a state root which is not known yet. If there is a group, nothing waits.
+    group: Option<OpenGroup>,
     /// What blocks wrote, with their numbers.
     written: Vec<(u64, Arc<WriteSet>)>,
     /// What blocks needed.
@@ -135,6 +148,7 @@ impl Chain {
             executor: Executor::new(code_cache),
             options,
             waiting: VecDeque::new(),
+            group: None,
             written: Vec::new(),
             witnesses: Vec::new(),
             ancestors: RecentAncestors::new(),
@@ -169,7 +183,8 @@ impl Chain {
 
     /// The head: the last block that was verified and written.
     pub fn head(&self) -> &Head {
-        self.waiting.front().map_or(&self.head, |block| &block.parent)
+        let parent = self.waiting.front().map(|block| &block.parent);
+        parent.or(self.group.as_ref().map(|group| &group.parent)).unwrap_or(&self.head)
     }
 
     /// What the blocks since the last call wrote, with their numbers; nothing unless

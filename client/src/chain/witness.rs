@@ -26,16 +26,16 @@ impl Chain {
         std::mem::take(&mut self.witnesses)
     }
 
-    /// Keeps the witness that the layer made of a block. `oldest` is the first block whose hash it asked for.
+    /// Keeps the witness that the layer made of a block. `oldest` is the oldest block whose hash it asked for.
     pub(super) fn keep_witness(
         &mut self,
         candidate: &Candidate,
-        oldest: u64,
+        oldest: Option<u64>,
     ) -> Result<(), ChainError> {
         let Some(witness) = self.layer.take_witness() else { return Ok(()) };
         let number = candidate.header.number;
         let mut ancestors = Vec::new();
-        for before in (oldest..number).rev() {
+        for before in (oldest.unwrap_or(number - 1)..number).rev() {
             let header = self.db.block_head(before)?.header;
             ancestors.push(alloy_rlp::encode(header.inner()).into());
         }

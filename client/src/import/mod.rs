@@ -81,6 +81,10 @@ pub fn import(chain: &mut Chain, mut options: ImportOptions) -> ImportEnd {
     let ended = run(chain, &mut options, &mut report, &mut progress, &mut waiting);
     // What was executed is written if it stands; if not, that is the first thing that went wrong.
     let settled = chain.settle().map_err(|error| waiting.blame(error, None));
+    let ended = match ended {
+        Ok(Ended::Interrupted) => Err(ImportError::Interrupted { head: chain.head().number() }),
+        ended => ended.map(drop),
+    };
     let told = waiting.tell(chain, &mut options, &mut report, &mut progress);
     let ended = settled.and(told).and(ended);
     let flush_start = Instant::now();
@@ -103,7 +107,7 @@ fn run(
     report: &mut ImportReport,
     progress: &mut Progress,
     waiting: &mut Waiting,
-) -> Result<(), ImportError> {
+) -> Result<Ended, ImportError> {
     let mut pipeline = Pipeline::start(
         Arc::clone(chain.spec()),
         options.files.clone(),
@@ -117,7 +121,7 @@ fn run(
     };
     while let Some(prepared) = pipeline.next() {
         if options.interrupt.load(Ordering::Relaxed) {
-            return Err(ImportError::Interrupted { head: chain.head().number() });
+            return Ok(Ended::Interrupted);
         }
         let Prepared { content, place, decode, recover } = prepared?;
         report.time.decode += decode;
@@ -182,7 +186,16 @@ fn run(
             shadow.follow(again, chain)?;
         }
     }
-    Ok(())
+    Ok(Ended::Completed)
+}
+
+/// Why there are no more blocks.
+#[derive(Debug, Clone, Copy)]
+enum Ended {
+    /// The files end, or what was asked for is there.
+    Completed,
+    /// The user asked to stop.
+    Interrupted,
 }
 
 /// Blocks that were executed and whose root may not be known yet, oldest first.

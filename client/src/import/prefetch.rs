@@ -6,21 +6,17 @@ use crate::{
     chain::Candidate,
     executor::{
         BlockToExecute,
-        sandbox::{Sandbox, speculate},
+        sandbox::{RecordingReader, Sandbox, speculate},
     },
 };
 use alloy_consensus::{Block, TxEnvelope};
-use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_primitives::{Address, B256};
 use crossbeam_channel::{Sender, bounded};
-use parking_lot::Mutex;
 use polytrie_chainspec::ChainSpec;
-use polytrie_state::{Access, Account, StateError, StateReader};
-use std::{
-    mem,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+use polytrie_state::{Access, StateReader};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 /// A thread that runs blocks ahead of their turn, one at a time.
@@ -35,7 +31,7 @@ pub(super) struct Prefetcher {
 struct Job {
     block: Block<TxEnvelope>,
     senders: Vec<Address>,
-    reader: Noting,
+    reader: Arc<RecordingReader>,
     stop: Arc<AtomicBool>,
 }
 
@@ -43,7 +39,7 @@ struct Job {
 #[derive(Debug)]
 struct Guess {
     hash: B256,
-    touched: Arc<Mutex<Vec<Access>>>,
+    reader: Arc<RecordingReader>,
     stop: Arc<AtomicBool>,
 }
 
@@ -62,7 +58,7 @@ impl Prefetcher {
                 let rules = spec.rules(header.number, header.timestamp, merged);
                 // Hashes of earlier blocks are guessed wrong, which hardly any transaction notices.
                 let hashes = |_: u64| -> Option<B256> { None };
-                let mut sandbox = Sandbox::new(Arc::new(reader), Arc::new(hashes));
+                let mut sandbox = Sandbox::new(reader, Arc::new(hashes));
                 let block = BlockToExecute::new(&block, &senders);
                 speculate(&mut sandbox, rules, block, &stop);
             }
@@ -78,50 +74,33 @@ impl Prefetcher {
             return;
         }
         let Ok(senders) = next.senders.clone() else { return };
-        let touched = Arc::<Mutex<Vec<Access>>>::default();
         let stop = Arc::<AtomicBool>::default();
-        let reader = Noting { reader, touched: Arc::clone(&touched) };
-        let job = Job { block: next.block.clone(), senders, reader, stop: Arc::clone(&stop) };
+        let reader = RecordingReader::new(reader);
+        let job = Job {
+            block: next.block.clone(),
+            senders,
+            reader: Arc::clone(&reader),
+            stop: Arc::clone(&stop),
+        };
         if self.jobs.try_send(job).is_ok() {
-            self.current = Some(Guess { hash, touched, stop });
+            self.current = Some(Guess { hash, reader, stop });
         }
     }
 
     /// What a block is going to touch, and that its turn has come.
     pub(super) fn take(&mut self, hash: &B256) -> Vec<Access> {
-        match self.current.take() {
-            None => Vec::new(),
-            Some(Guess { hash: found, touched, stop }) => {
-                stop.store(true, Ordering::Relaxed);
-                if found == *hash { mem::take(&mut *touched.lock()) } else { Vec::new() }
-            }
+        let Some(Guess { hash: found, reader, stop }) = self.current.take() else {
+            return Vec::new();
+        };
+        stop.store(true, Ordering::Relaxed);
+        if found != *hash {
+            return Vec::new();
         }
-    }
-}
-
-/// Reads, and notes what was read.
-#[derive(Debug)]
-struct Noting {
-    reader: Arc<dyn StateReader>,
-    touched: Arc<Mutex<Vec<Access>>>,
-}
-
-impl StateReader for Noting {
-    fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
-        self.touched.lock().push(Access::Account(*address));
-        self.reader.account(address)
-    }
-
-    fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
-        self.touched.lock().push(Access::SlotRead(*address, *slot));
-        self.reader.slot(address, slot)
-    }
-
-    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
-        self.reader.code(code_hash)
-    }
-
-    fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
-        self.reader.has_storage(address)
+        let mut accesses = Vec::new();
+        for (address, slots) in reader.seen().accounts {
+            accesses.push(Access::Account(address));
+            accesses.extend(slots.into_iter().map(|slot| Access::SlotRead(address, slot)));
+        }
+        accesses
     }
 }

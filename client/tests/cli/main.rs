@@ -22,6 +22,7 @@ mod database;
 mod disks;
 mod formats;
 mod generate;
+mod groups;
 mod interrupt;
 mod prefetch;
 mod proofs;

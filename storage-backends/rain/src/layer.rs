@@ -14,7 +14,7 @@ use crate::{
     version::{Part, Version, account_rows, shard_of, storage_rows},
     witness::{self, Touched},
 };
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, Read, Store, Table};
 use polytrie_state::{
@@ -24,7 +24,10 @@ use polytrie_state::{
 };
 use polytrie_trie::cow::Keep;
 use rayon::prelude::*;
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// What the layer lets a user set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -236,8 +239,9 @@ impl Shared {
     ) -> Result<Outcome, StateError> {
         if let Some(touched) = touched {
             let levels = self.witnesses.lock().levels;
+            let writes: Vec<ShardWrite> = writes.accounts().iter().map(ShardWrite::from).collect();
             let witness = levels
-                .map(|levels| witness::make(parent, &self.store, &touched, writes, levels))
+                .map(|levels| witness::make(parent, &self.store, &touched, &writes, levels))
                 .transpose()?;
             self.witnesses.lock().last = witness;
         }
@@ -424,6 +428,17 @@ impl StateLayer for RainLayer {
     fn make_witnesses(&self, levels: Option<u8>) -> Result<(), StateError> {
         *self.shared.witnesses.lock() = Witnesses { levels, last: None };
         Ok(())
+    }
+
+    fn witness(
+        &self,
+        back: &[WriteSet],
+        touched: &BTreeMap<B256, BTreeSet<B256>>,
+    ) -> Result<(B256, Vec<Bytes>), StateError> {
+        self.shared.ready()?;
+        let RainReader { version, rows } = self.shared.reader();
+        let witness = witness::make_past(&version, &rows, back, touched)?;
+        Ok((witness.root, witness.nodes))
     }
 
     fn take_witness(&self) -> Option<Witness> {

@@ -18,9 +18,9 @@ use alloy_primitives::{
 };
 use parking_lot::Mutex;
 use polytrie_kv::{KeyRange, KvError, Read, Table, Visit};
-use polytrie_state::{CODE_TABLE, StateError, Witness, WriteSet};
+use polytrie_state::{AccountWrite, CODE_TABLE, StateError, Witness, WriteSet};
 use polytrie_trie::{Nibbles, cow::CowTrie};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a block asked for: accounts, slots of accounts, code, by hash.
 #[derive(Debug, Default, Clone)]
@@ -37,7 +37,7 @@ pub(crate) fn make(
     parent: &Version,
     store: &dyn Read,
     touched: &Touched,
-    writes: &WriteSet,
+    writes: &[ShardWrite],
     levels: u8,
 ) -> Result<Witness, StateError> {
     let recorder = Recorder { version: parent, store, seen: Mutex::default() };
@@ -57,8 +57,7 @@ pub(crate) fn make(
     for writes in &touched.steps {
         within = after(&within, writes, &recorder)?;
     }
-    let writes: Vec<ShardWrite> = writes.accounts().iter().map(ShardWrite::from).collect();
-    after(&bare, &writes, &recorder)?;
+    after(&bare, writes, &recorder)?;
     let mut nodes: B256Map<Bytes> = B256Map::default();
     for ((table, key), rlp) in recorder.seen.into_inner() {
         let is_top = table == ACCOUNT_NODES.id && key.len() < usize::from(levels);
@@ -85,6 +84,57 @@ pub(crate) fn make(
     }
     let nodes: BTreeMap<B256, Bytes> = nodes.into_iter().collect();
     Ok(Witness { root: parent.root, levels, nodes: nodes.into_values().collect(), codes })
+}
+
+/// Makes the witness of a block that is not the last one, without code. `back` takes blocks back from `version` on, the
+/// last of them the block itself; `touched` is what it read.
+pub(crate) fn make_past(
+    version: &Version,
+    store: &dyn Read,
+    back: &[WriteSet],
+    touched: &BTreeMap<B256, BTreeSet<B256>>,
+) -> Result<Witness, StateError> {
+    let mut past = version.clone();
+    let mut forward = Vec::new();
+    for (n, undo) in back.iter().enumerate() {
+        if n + 1 == back.len() {
+            forward = undo
+                .accounts()
+                .iter()
+                .map(|undo| redo(&past, store, undo))
+                .collect::<Result<_, _>>()?;
+        }
+        let undo: Vec<ShardWrite> = undo.accounts().iter().map(ShardWrite::from).collect();
+        past = after(&past, &undo, store)?;
+    }
+    let pairs = |(account, slots): (&B256, &BTreeSet<B256>)| {
+        let account = *account;
+        slots.iter().map(move |slot| (account, *slot)).collect::<Vec<_>>()
+    };
+    let touched = Touched {
+        accounts: touched.keys().copied().collect(),
+        slots: touched.iter().flat_map(pairs).collect(),
+        ..Touched::default()
+    };
+    make(&past, store, &touched, &forward, 0)
+}
+
+/// What leads back to the state of an account as `version` has it, once it is undone.
+fn redo(
+    version: &Version,
+    store: &dyn Read,
+    undo: &AccountWrite,
+) -> Result<ShardWrite, StateError> {
+    let account = version.account(store, &undo.hash)?.map(|entry| entry.account);
+    let slots = if undo.wipe {
+        version.slots(store, &undo.hash)?
+    } else {
+        undo.slots
+            .iter()
+            .map(|slot| Ok((slot.hash, version.slot(store, &undo.hash, &slot.hash)?)))
+            .collect::<Result<_, StateError>>()?
+    };
+    Ok(ShardWrite::new(undo.hash, account, undo.wipe, slots.into_iter()))
 }
 
 /// The version after some writes, its root included: the root node of the only part with keys has to be moved up.

@@ -25,6 +25,7 @@ mod commitment;
 mod counters;
 mod error;
 pub mod flat;
+mod group;
 mod keys;
 mod layer;
 mod lifecycle;
@@ -43,6 +44,7 @@ pub use code::{CODE_TABLE, read_code, write_codes};
 pub use commitment::{Commitment, CommitmentKind};
 pub use counters::{CallCount, SessionCounters};
 pub use error::StateError;
+pub use group::{Group, GroupedBlock};
 pub use keys::{hash_address, hash_slot};
 pub use layer::{
     AccountVisit, BlockRef, CheckReport, GenesisAccount, LayerSession, Outcome, SlotVisit,

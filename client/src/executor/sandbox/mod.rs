@@ -5,7 +5,10 @@
 
 mod call;
 mod database;
+mod deadline;
+mod frames;
 mod overrides;
+mod recorder;
 mod refusal;
 mod replay;
 mod run;
@@ -15,7 +18,9 @@ mod transfers;
 
 pub use call::{CallError, CallOutcome, CallRequest, call};
 pub use database::Sandbox;
+pub use frames::{Frame, FrameKind};
 pub use overrides::OverrideError;
+pub use recorder::{RecordingReader, Seen};
 pub use refusal::Refusal;
 pub use replay::Replay;
 pub use revm::inspector::NoOpInspector as NoObserver;
