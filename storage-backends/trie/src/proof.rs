@@ -73,14 +73,14 @@ pub fn stored_root<V: LeafValue>(rows: &impl RowSource) -> Result<B256, TrieErro
     })
 }
 
-fn leaf_rlp<V: LeafValue>(key: &B256, depth: usize, value: &V) -> Vec<u8> {
+pub(crate) fn leaf_rlp<V: LeafValue>(key: &B256, depth: usize, value: &V) -> Vec<u8> {
     let mut rlp = Vec::new();
     codec::encode_leaf(key, depth, value, &mut rlp, &mut Vec::new());
     rlp
 }
 
 /// The branch at `depth` with these children.
-fn branch_rlp<V: LeafValue>(depth: usize, children: &[(u8, RowChild<V>)]) -> Vec<u8> {
+pub(crate) fn branch_rlp<V: LeafValue>(depth: usize, children: &[(u8, RowChild<V>)]) -> Vec<u8> {
     let mut refs = [ChildRef::EMPTY; 16];
     for (nibble, child) in children {
         refs[usize::from(*nibble)] = match child {

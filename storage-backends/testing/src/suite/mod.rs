@@ -23,6 +23,7 @@ mod compare;
 mod crash;
 mod determinism;
 mod driver;
+mod groups;
 mod histories;
 mod load;
 mod proofs;
@@ -36,6 +37,7 @@ pub use compare::{assert_reads, assert_state, dump};
 pub use crash::{a_crash_at_any_write_is_survived, a_failed_write_poisons};
 pub use determinism::{flushing_changes_nothing, threads_change_nothing, variants_change_nothing};
 pub use driver::{Driver, Ground, Row, STORE_IN_STEP};
+pub use groups::groups_equal_blocks;
 pub use histories::{adversarial_history, random_histories, wide_history};
 pub use load::{an_interrupted_load_is_repeated, loading_equals_building};
 pub use proofs::{proofs_hold, tampered_proofs_do_not};
@@ -122,6 +124,7 @@ macro_rules! layer_suite {
             damaged_undo_records_are_refused,
             discarded_blocks_leave_nothing,
             flushing_changes_nothing,
+            groups_equal_blocks,
             hints_change_nothing,
             loading_equals_building,
             other_blocks_follow_an_undo,
