@@ -16,6 +16,12 @@ use thiserror::Error;
 pub struct LayerOptions {
     /// `--trie.cache`: bytes of trie nodes kept in memory between blocks.
     pub trie_cache: usize,
+    /// `--lmpt.interval`: blocks between two rotations; `None` for what the data was made with, or the default.
+    pub lmpt_interval: Option<u64>,
+    /// `--lmpt.memory`: bytes of delta and intermediate kept in memory.
+    pub lmpt_memory: usize,
+    /// `--rain.retain`: levels of the account trie that always stay in memory.
+    pub rain_retain: usize,
     /// `--replica.workers`: threads that keep the tries; `None` for one a core but one.
     pub replica_workers: Option<usize>,
     /// `--replica.readers`: threads that read rows ahead where the store is slow; `None` for the default.
@@ -38,6 +44,9 @@ impl Default for LayerOptions {
     fn default() -> Self {
         Self {
             trie_cache: 1 << 30,
+            lmpt_interval: None,
+            lmpt_memory: 1 << 30,
+            rain_retain: 4,
             replica_workers: None,
             replica_readers: None,
             replica_queue: None,
@@ -50,11 +59,27 @@ impl Default for LayerOptions {
     }
 }
 
+impl LayerOptions {
+    /// The same with caches that leave room for everything else in so many bytes of memory: none is larger than a
+    /// quarter of them.
+    #[must_use]
+    pub fn within(self, bytes: usize) -> Self {
+        let quarter = bytes / 4;
+        Self {
+            trie_cache: self.trie_cache.min(quarter),
+            lmpt_memory: self.lmpt_memory.min(quarter),
+            ..self
+        }
+    }
+}
+
 #[cfg(test)]
 impl LayerOptions {
-    /// The defaults, with what a layer needs that no test should take from the user's directories.
+    /// The defaults, with what a layer needs that no test should take from the user's directories, and intervals that
+    /// end within short chains.
     pub(crate) fn for_tests() -> Self {
         Self {
+            lmpt_interval: Some(5),
             #[cfg(feature = "lvmt")]
             lvmt: crate::lvmt::LvmtSettings {
                 setup: Some(crate::testsetup::dir()),
@@ -90,6 +115,26 @@ const NAMES: &[&str] = &["raw", "mpt", "replica", "lmpt", "lvmt", "rain"];
 
 /// The layers of this build.
 pub const LAYERS: &[LayerKind] = &[
+    #[cfg(feature = "lmpt")]
+    LayerKind {
+        name: "lmpt",
+        about: "layered tries: new writes in small tries in memory, merged into one on disk in the background",
+        canonical: false,
+        tables: polytrie_lmpt::LmptLayer::TABLES,
+        open: |store, options| {
+            let options = polytrie_lmpt::LmptOptions {
+                interval: options.lmpt_interval.unwrap_or(DEFAULT_LMPT_INTERVAL),
+                memory_bytes: options.lmpt_memory,
+                undo_blocks: crate::chain::UNDO_BLOCKS,
+                ..polytrie_lmpt::LmptOptions::default()
+            };
+            Ok(polytrie_lmpt::LmptLayer::open(store, options)?)
+        },
+        verify: Some(|_, commitment, proof| {
+            let proven = polytrie_lmpt::verify(commitment.digest(), proof)?;
+            Ok(serde_json::to_value(proven).map_err(|e| ProofError::Malformed(e.to_string()))?)
+        }),
+    },
     #[cfg(feature = "mpt")]
     LayerKind {
         name: "mpt",
@@ -132,6 +177,25 @@ pub const LAYERS: &[LayerKind] = &[
         open: replica,
         verify: Some(|_, commitment, proof| {
             let account = polytrie_replica::verify(commitment.digest(), proof)?;
+            Ok(serde_json::to_value(account).map_err(|e| ProofError::Malformed(e.to_string()))?)
+        }),
+    },
+    #[cfg(feature = "rain")]
+    LayerKind {
+        name: "rain",
+        about: "the same trie in versions of shared nodes, in shards with a log and checkpoints each",
+        canonical: true,
+        tables: polytrie_rain::RainLayer::TABLES,
+        open: |store, options| {
+            let options = polytrie_rain::RainOptions {
+                retain: options.rain_retain,
+                cache_bytes: options.trie_cache,
+                ..polytrie_rain::RainOptions::default()
+            };
+            Ok(polytrie_rain::RainLayer::open(store, options)?)
+        },
+        verify: Some(|_, commitment, proof| {
+            let account = polytrie_rain::verify(commitment.digest(), proof)?;
             Ok(serde_json::to_value(account).map_err(|e| ProofError::Malformed(e.to_string()))?)
         }),
     },
@@ -267,6 +331,12 @@ pub enum EngineError {
     Store(#[from] KvError),
 }
 
+/// Blocks between two rotations of `lmpt` unless told otherwise, as in the paper.
+pub const DEFAULT_LMPT_INTERVAL: u64 = 1_000;
+
+/// The name of the setting that an `lmpt` state is built with.
+const LMPT_INTERVAL: &str = "lmpt.interval";
+
 /// Opens `replica`; its flat state may have a store of its own, under the same engine.
 #[cfg(feature = "replica")]
 fn replica(
@@ -363,6 +433,12 @@ pub fn settle_parameters(
         let (dir, key) = crate::lvmt::find(&options.lvmt, wanted)?;
         options.lvmt.setup = Some(dir);
         return Ok(crate::lvmt::parameters(&key));
+    }
+    if kind.name == "lmpt" {
+        let made_with = stamped.and_then(|parameters| parameters.get(LMPT_INTERVAL)?.parse().ok());
+        let interval = options.lmpt_interval.or(made_with).unwrap_or(DEFAULT_LMPT_INTERVAL);
+        options.lmpt_interval = Some(interval);
+        return Ok(BTreeMap::from([(LMPT_INTERVAL.to_owned(), interval.to_string())]));
     }
     if let Some(stamped) = stamped.filter(|_| kind.name == "replica") {
         // What was asked for is compared by `adopt_replica_path`.

@@ -7,6 +7,7 @@ pub mod chain;
 pub mod cli;
 pub mod conformance;
 pub mod consensus;
+pub mod convert;
 pub mod datadir;
 pub mod devnet;
 pub mod executor;
@@ -15,6 +16,7 @@ pub mod layers;
 #[cfg(feature = "lvmt")]
 pub mod lvmt;
 pub mod rpc;
+pub mod witness;
 
 #[cfg(test)]
 mod testdata;

@@ -5,6 +5,7 @@ use super::{
     error::{ChainError, executed},
     head::Head,
     insert::BlockStats,
+    preimages::put_preimages,
 };
 use crate::{
     consensus::{Ancestor, next_base_fee, next_difficulty, next_excess_blob_gas},
@@ -172,12 +173,17 @@ impl Chain {
             rlp,
             senders: Ok(Vec::new()),
             authorities: Vec::new(),
+            accesses: Vec::new(),
             body: Ok(()),
             receipts: None,
             total_difficulty: None,
         };
         let total_difficulty = self.head.total_difficulty + candidate.header.difficulty;
-        self.write_valid(&candidate, total_difficulty, &executed.receipts, finished.outcome)?;
+        let Finished { mut outcome, writes, .. } = finished;
+        if self.options.keep_preimages {
+            put_preimages(&mut outcome.batch, &writes);
+        }
+        self.write_valid(&candidate, total_difficulty, &executed.receipts, outcome)?;
         self.head = Head { header: candidate.header.clone(), total_difficulty };
         self.remember(Ancestor::new(candidate.header.clone(), &candidate.block.body.ommers));
         stats.write = start.elapsed();

@@ -1,6 +1,6 @@
 //! The state at earlier blocks, from the state at the head and the undo records in between.
 
-use super::{ChainDb, ChainError, Head, db::undo_row};
+use super::{Chain, ChainDb, ChainError, Head, db::undo_row};
 use alloy_primitives::{Address, B256, Bytes, U256, map::B256Map};
 use parking_lot::Mutex;
 use polytrie_kv::Snapshot;
@@ -14,6 +14,20 @@ use std::{
 
 /// Decoded undo records that are kept, in changed accounts and slots.
 const CACHE: usize = 1 << 19;
+
+impl Chain {
+    /// What taking back a block of the chain changes, as long as it is kept.
+    ///
+    /// # Errors
+    ///
+    /// If it is not there, the store fails or is damaged.
+    pub fn undo_writes(&self, number: u64) -> Result<WriteSet, ChainError> {
+        let missing =
+            || StateError::Corrupt(format!("the undo record of block {number} is missing"));
+        let row = self.db.undo(number)?.ok_or_else(missing)?;
+        Ok(self.layer.undo_writes(&row)?)
+    }
+}
 
 /// Leads back from a head to the state at earlier blocks. Works for every layer: it needs nothing but reads at the
 /// head and what each block since then overwrote.

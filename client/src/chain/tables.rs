@@ -20,6 +20,9 @@ pub(super) const META: Table = Table::new(46, "ChainMeta", 16);
 /// Transaction hash → block number ‖ index in the block (four bytes, big-endian), if an index is kept.
 pub(super) const TRANSACTIONS: Table = Table::new(47, "TransactionPlaces", 32);
 
+/// Keccak-256 → the address (20 bytes) or slot (32 bytes, big-endian) it is of, if they are kept.
+pub(super) const PREIMAGES: Table = Table::new(48, "Preimages", 32);
+
 /// Key in [`META`] of the hash of the last block whose transactions are indexed.
 pub(super) const INDEXED_KEY: &[u8] = b"indexed";
 /// Key of the head's row.
@@ -27,7 +30,7 @@ pub(super) const HEAD_KEY: &[u8] = b"head";
 
 /// All tables of the chain.
 pub const TABLES: &[Table] =
-    &[BLOCKS, CANONICAL, NUMBERS, RECEIPTS, UNDO, SIDE_BLOCKS, META, TRANSACTIONS];
+    &[BLOCKS, CANONICAL, NUMBERS, RECEIPTS, UNDO, SIDE_BLOCKS, META, TRANSACTIONS, PREIMAGES];
 
 /// For how many blocks undo records are kept unless told otherwise.
 pub const UNDO_BLOCKS: u64 = 1_024;

@@ -28,21 +28,63 @@ pub(super) struct DataArgs {
     #[arg(long = "replica.path", value_name = "DIR")]
     replica_path: Option<PathBuf>,
     #[command(flatten)]
-    layers: LayerArgs,
+    engine: EngineArgs,
+    #[command(flatten)]
+    layer: LayerArgs,
 }
 
-/// Settings of state layers and engines.
+impl DataArgs {
+    /// What to ask of the directory; the chain is left open.
+    pub(super) fn options(&self) -> OpenOptions {
+        OpenOptions {
+            datadir: self.datadir.clone(),
+            chain: None,
+            state: self.state.clone(),
+            kv: self.kv.clone(),
+            layer: LayerOptions { replica_path: self.replica_path.clone(), ..self.layer.options() },
+            engine: self.engine.options(),
+            store: StoreOptions::default(),
+            chain_options: ChainOptions::default(),
+        }
+    }
+}
+
+/// Settings of the engines.
 #[derive(Debug, Args)]
-pub(super) struct LayerArgs {
+pub(super) struct EngineArgs {
     /// RocksDB reads and writes past the page cache.
     #[arg(long = "kv.direct-io")]
     direct_io: bool,
     /// Bytes of RocksDB's block cache (k, M, G may follow).
     #[arg(long = "kv.cache", value_name = "BYTES", value_parser = parse_bytes)]
     kv_cache: Option<usize>,
+}
+
+impl EngineArgs {
+    /// What to ask of the engine.
+    pub(super) fn options(&self) -> EngineOptions {
+        EngineOptions { read_only: false, direct_io: self.direct_io, cache: self.kv_cache }
+    }
+}
+
+/// Settings of the layers; each reads its own.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "State layers")]
+pub(super) struct LayerArgs {
     /// Bytes of trie nodes kept in memory between blocks (k, M, G may follow).
     #[arg(long = "trie.cache", value_name = "BYTES", value_parser = parse_bytes, default_value = "1G")]
     trie_cache: usize,
+    /// Blocks after which the delta of `lmpt` becomes its intermediate. Belongs to the data: a new directory gets
+    /// 1000, one that holds something keeps its own.
+    #[arg(long = "lmpt.interval", value_name = "BLOCKS", value_parser = clap::value_parser!(u64).range(1..))]
+    lmpt_interval: Option<u64>,
+    /// Bytes of delta and intermediate of `lmpt` kept in memory (k, M, G may follow); what is above goes to a
+    /// scratch directory.
+    #[arg(long = "lmpt.memory", value_name = "BYTES", value_parser = parse_bytes, default_value = "1G")]
+    lmpt_memory: usize,
+    /// Levels of the account trie that `rain` always keeps in memory; those below share --trie.cache.
+    #[arg(long = "rain.retain", value_name = "LEVELS", default_value_t = 4)]
+    rain_retain: usize,
     #[command(flatten)]
     replica: ReplicaArgs,
     #[cfg(feature = "lvmt")]
@@ -100,10 +142,13 @@ impl LvmtSetupArg {
 }
 
 impl LayerArgs {
-    /// Settings of the layers.
-    pub(super) fn layer(&self) -> LayerOptions {
+    /// What to ask of the layer.
+    pub(super) fn options(&self) -> LayerOptions {
         LayerOptions {
             trie_cache: self.trie_cache,
+            lmpt_interval: self.lmpt_interval,
+            lmpt_memory: self.lmpt_memory,
+            rain_retain: self.rain_retain,
             replica_workers: self.replica.workers,
             replica_readers: self.replica.readers,
             replica_queue: self.replica.queue,
@@ -111,27 +156,6 @@ impl LayerArgs {
             #[cfg(feature = "lvmt")]
             lvmt: self.lvmt.setup.settings(self.lvmt.proofs),
             ..LayerOptions::default()
-        }
-    }
-
-    /// Settings of the engines.
-    pub(super) fn engine(&self) -> EngineOptions {
-        EngineOptions { read_only: false, direct_io: self.direct_io, cache: self.kv_cache }
-    }
-}
-
-impl DataArgs {
-    /// What to ask of the directory; the chain is left open.
-    pub(super) fn options(&self) -> OpenOptions {
-        OpenOptions {
-            datadir: self.datadir.clone(),
-            chain: None,
-            state: self.state.clone(),
-            kv: self.kv.clone(),
-            layer: LayerOptions { replica_path: self.replica_path.clone(), ..self.layers.layer() },
-            engine: self.layers.engine(),
-            store: StoreOptions::default(),
-            chain_options: ChainOptions::default(),
         }
     }
 }

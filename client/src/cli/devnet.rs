@@ -114,9 +114,15 @@ struct HttpArgs {
     /// Most gas of a call.
     #[arg(long = "rpc.gascap", value_name = "GAS", default_value_t = 50_000_000)]
     gas_cap: u64,
+    /// Most seconds of a call (`eth_call`, `eth_estimateGas`, `eth_simulateV1` and the like); 0 for no limit.
+    #[arg(long = "rpc.evmtimeout", value_name = "SECONDS", default_value_t = 5.0)]
+    evm_timeout: f64,
     /// Most blocks that a search for logs may span.
     #[arg(long = "rpc.max-log-blocks", value_name = "N", default_value_t = 100_000)]
     log_blocks: u64,
+    /// Most logs that a search may find.
+    #[arg(long = "rpc.max-logs", value_name = "N", default_value_t = 20_000)]
+    logs: usize,
 }
 
 /// The transactions that wait.
@@ -139,6 +145,7 @@ pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
     let accounts = DevAccounts::new(&args.mnemonic, args.accounts)
         .map_err(|error| Failure::Usage(error.to_string()))?;
     let mining = mining(&args)?;
+    let server_options = server_options(&args.http)?;
     let (chain, dir) = open(&args, &accounts)?.into_chain()?;
     let options = NodeOptions {
         accounts,
@@ -154,7 +161,7 @@ pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
     };
     let node = Node::new(chain, dir, options).map_err(machine)?;
     let threads = Miner::start(&node).map_err(|error| Failure::Machine(error.to_string()))?;
-    let server = rpc::serve(Arc::clone(&node), server_options(&args.http))?;
+    let server = rpc::serve(Arc::clone(&node), server_options)?;
     if !logging.is_quiet() {
         greet(&args, &node, &server)?;
     }
@@ -214,9 +221,12 @@ fn open(args: &DevnetArgs, accounts: &DevAccounts) -> Result<DataDir, Failure> {
     Ok(DataDir::open(&options, !args.read_only)?)
 }
 
-fn server_options(args: &HttpArgs) -> ServerOptions {
+fn server_options(args: &HttpArgs) -> Result<ServerOptions, Failure> {
     let limit = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
-    ServerOptions {
+    let call_time = Duration::try_from_secs_f64(args.evm_timeout).map_err(|_| {
+        Failure::Usage(format!("--rpc.evmtimeout {} is not a number of seconds", args.evm_timeout))
+    })?;
+    Ok(ServerOptions {
         address: SocketAddr::new(args.addr, args.port),
         cors: args.cors.clone(),
         hosts: args.vhosts.clone(),
@@ -226,10 +236,11 @@ fn server_options(args: &HttpArgs) -> ServerOptions {
         max_connections: args.max_connections,
         limits: RpcLimits {
             gas_cap: args.gas_cap,
+            call_time: (!call_time.is_zero()).then_some(call_time),
             log_blocks: args.log_blocks,
-            ..RpcLimits::default()
+            logs: args.logs,
         },
-    }
+    })
 }
 
 impl From<ServeError> for Failure {

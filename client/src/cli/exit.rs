@@ -3,6 +3,7 @@
 use crate::{
     blocks::{BlockFileError, ExportError},
     chain::ChainError,
+    convert::ConvertError,
     datadir::OpenError,
     import::{ImportError, ShadowError},
     layers::UnknownKind,
@@ -88,7 +89,9 @@ impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
         match error {
             OpenError::NoDirectory | OpenError::NoChain => Self::Usage(error.to_string()),
-            OpenError::Empty(_) | OpenError::Foreign { .. } => Self::Usage(error.to_string()),
+            OpenError::Empty(_) | OpenError::Foreign { .. } | OpenError::Taken { .. } => {
+                Self::Usage(error.to_string())
+            }
             OpenError::Io { .. } => Self::Machine(error.to_string()),
             OpenError::Unknown(error) => error.into(),
             OpenError::Stamp(error) => error.into(),
@@ -188,6 +191,20 @@ impl From<ShadowError> for Failure {
             ShadowError::Same { .. } | ShadowError::Apart { .. } => Self::Usage(error.to_string()),
             ShadowError::Open(error) => (*error).into(),
             ShadowError::Broken { .. } => Self::Machine(error.to_string()),
+        }
+    }
+}
+
+impl From<ConvertError> for Failure {
+    fn from(error: ConvertError) -> Self {
+        match error {
+            ConvertError::Open(error) => error.into(),
+            ConvertError::State(error) => error.into(),
+            ConvertError::Chain(error) => error.into(),
+            ConvertError::NoHead => Self::Usage(error.to_string()),
+            ConvertError::Root { .. } | ConvertError::Different(_) => {
+                Self::Invalid(error.to_string())
+            }
         }
     }
 }

@@ -32,6 +32,8 @@ use std::{
 };
 use thiserror::Error;
 
+/// The program that writes a stamp.
+const CREATED_BY: &str = concat!("polytrie ", env!("CARGO_PKG_VERSION"));
 /// Name of the genesis file within a data directory whose chain was put together by `polytrie devnet`.
 pub const GENESIS_FILE: &str = "genesis.json";
 
@@ -105,6 +107,12 @@ pub enum OpenError {
     /// There is something in the directory that is not ours.
     #[error("{} is not empty and holds no {stamp}; choose an empty directory for --datadir", path.display(), stamp = polytrie_state::STAMP_FILE)]
     Foreign {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The directory for something new holds data already.
+    #[error("{} holds data of polytrie already; choose an empty directory", path.display())]
+    Taken {
         /// The directory.
         path: PathBuf,
     },
@@ -193,6 +201,60 @@ impl DataDir {
         Self::create(&options, dir)
     }
 
+    /// A directory for the chain of `source` under the layer and engine that `options` names, without a stamp: nothing
+    /// takes it for a data directory until [`Self::seal`].
+    ///
+    /// # Errors
+    ///
+    /// If it is not empty or cannot be made.
+    pub fn create_beside(source: &Self, options: &OpenOptions) -> Result<Self, OpenError> {
+        let dir = options.datadir.as_deref().ok_or(OpenError::NoDirectory)?;
+        let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
+        if Stamp::read(dir)?.is_some() {
+            return Err(OpenError::Taken { path: dir.to_owned() });
+        }
+        let mut options = options.clone();
+        let parameters = layers::settle_parameters(kind, &mut options.layer, None)?;
+        let lock = Self::claim(dir)?;
+        let kv = options.kv.as_deref().unwrap_or(DEFAULT_ENGINE);
+        let stamp = Stamp {
+            state: kind.name.to_owned(),
+            kv: kv.to_owned(),
+            parameters,
+            created_by: CREATED_BY.to_owned(),
+            ..source.stamp.clone()
+        };
+        let specs = Specs { spec: None, outline: None };
+        Self::assemble(&options, dir, stamp, kind, specs, Some(lock))
+    }
+
+    /// Writes the stamp of a directory that was made by [`Self::create_beside`], whose chain must be durable.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    pub fn seal(&self, dir: &Path, source: &Path) -> Result<(), OpenError> {
+        self.stamp.write(dir)?;
+        // It only saves time, so it comes after the stamp: nothing but the stamp makes a data directory.
+        match fs::copy(source.join(OUTLINE_FILE), dir.join(OUTLINE_FILE)) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                let path = dir.join(OUTLINE_FILE);
+                Err(OpenError::Io { action: "write", path, source })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes a directory, which must not hold anything yet, and keeps others out.
+    fn claim(dir: &Path) -> Result<DirLock, OpenError> {
+        let io = |action| move |source| OpenError::Io { action, path: dir.to_owned(), source };
+        if dir.exists() && !is_left_over(dir).map_err(io("read"))? {
+            return Err(OpenError::Foreign { path: dir.to_owned() });
+        }
+        fs::create_dir_all(dir).map_err(io("create the data directory"))?;
+        Ok(DirLock::acquire(dir)?)
+    }
+
     /// The chain in it; begins with the genesis block where there is none.
     ///
     /// # Errors
@@ -268,13 +330,7 @@ impl DataDir {
         let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
         let chain = options.chain.as_deref().ok_or(OpenError::NoChain)?;
         let (file, spec) = outline::load(chain)?;
-        let io = |action| move |source| OpenError::Io { action, path: dir.to_owned(), source };
-        let foreign = || OpenError::Foreign { path: dir.to_owned() };
-        if dir.exists() && !is_left_over(dir).map_err(io("read"))? {
-            return Err(foreign());
-        }
-        fs::create_dir_all(dir).map_err(io("create the data directory"))?;
-        let lock = DirLock::acquire(dir)?;
+        let lock = Self::claim(dir)?;
         let kv = options.kv.as_deref().unwrap_or(DEFAULT_ENGINE);
         let mut options = options.clone();
         let stamp = Self::stamp(&mut options, kind, kv, &spec)?;
@@ -284,7 +340,7 @@ impl DataDir {
         let store = Store::open(engine, &tables(kind), StoreOptions::default())?;
         if ChainDb::new(store).head()?.is_some() {
             // A chain whose stamp somebody removed: nobody knows any more under which layer.
-            return Err(foreign());
+            return Err(OpenError::Foreign { path: dir.to_owned() });
         }
         stamp.write(dir)?;
         if let Some(file) = file {
@@ -320,7 +376,7 @@ impl DataDir {
             chain,
             chain_id: spec.chain_id(),
             genesis_hash: spec.genesis_hash(),
-            created_by: concat!("polytrie ", env!("CARGO_PKG_VERSION")).to_owned(),
+            created_by: CREATED_BY.to_owned(),
         })
     }
 

@@ -4,8 +4,9 @@
 //! transactions. So the state of every block stays what its header says, and taking a block back takes the changes
 //! back too. Of course nobody else can import such a block.
 
+use super::WholeAccount;
 use alloy_primitives::{
-    Address, B256, Bytes, U256, keccak256,
+    Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256,
     map::{AddressMap, HashMap},
 };
 use polytrie_state::{Account, AccountChange, StateError, StateReader, TxWrites};
@@ -21,6 +22,8 @@ pub struct Cheats {
 struct Changed {
     account: Account,
     code: Option<(B256, Bytes)>,
+    /// Whether the slots it had are gone.
+    wiped: bool,
     slots: HashMap<U256, U256>,
 }
 
@@ -50,6 +53,15 @@ impl Cheats {
         changed.slots.insert(slot, value);
     }
 
+    /// Makes an account all of this and nothing else.
+    pub fn replace(&mut self, address: Address, whole: WholeAccount) {
+        let code = (!whole.code.is_empty()).then(|| (keccak256(&whole.code), whole.code));
+        let code_hash = code.as_ref().map_or(KECCAK256_EMPTY, |(hash, _)| *hash);
+        let account = Account { nonce: whole.nonce, balance: whole.balance, code_hash };
+        let slots = whole.slots.into_iter().collect();
+        self.accounts.insert(address, Changed { account, code, wiped: true, slots });
+    }
+
     /// The changes as a block applies them, in order of the addresses.
     pub fn writes(&self) -> TxWrites {
         let mut accounts: Vec<_> =
@@ -67,7 +79,7 @@ impl Changed {
         AccountChange {
             address,
             account: (!gone).then_some(self.account),
-            wiped: false,
+            wiped: self.wiped,
             code: self.code.clone(),
             slots: if gone {
                 Vec::new()
@@ -96,8 +108,12 @@ impl StateReader for CheatedReader {
     }
 
     fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
-        match self.cheats.accounts.get(address).and_then(|changed| changed.slots.get(slot)) {
+        let Some(changed) = self.cheats.accounts.get(address) else {
+            return self.base.slot(address, slot);
+        };
+        match changed.slots.get(slot) {
             Some(value) => Ok(*value),
+            None if changed.wiped => Ok(U256::ZERO),
             None => self.base.slot(address, slot),
         }
     }
@@ -111,10 +127,10 @@ impl StateReader for CheatedReader {
     }
 
     fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
-        let changed = self.cheats.accounts.get(address);
-        if changed.is_some_and(|changed| changed.slots.values().any(|value| !value.is_zero())) {
-            return Ok(true);
-        }
-        self.base.has_storage(address)
+        let Some(changed) = self.cheats.accounts.get(address) else {
+            return self.base.has_storage(address);
+        };
+        let has_slots = changed.slots.values().any(|value| !value.is_zero());
+        Ok(has_slots || (!changed.wiped && self.base.has_storage(address)?))
     }
 }

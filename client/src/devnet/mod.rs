@@ -15,6 +15,7 @@
 mod accounts;
 mod cheats;
 mod clock;
+mod dump;
 mod error;
 mod genesis;
 mod impersonation;
@@ -30,6 +31,7 @@ mod view;
 pub use accounts::{DEFAULT_MNEMONIC, DevAccounts, MnemonicError};
 pub use cheats::Cheats;
 pub use clock::Clock;
+pub use dump::{Dump, Origin, WholeAccount};
 pub use error::NodeError;
 pub use genesis::dev_genesis;
 pub use impersonation::{impersonate, impersonated, sender_of};

@@ -11,13 +11,16 @@ use super::{
 use crate::{
     chain::{Chain, ChainDb, ChainError, StateHistory, TransactionPlace},
     datadir::DataDir,
+    executor::sandbox::Seen,
     layers::LayerKind,
 };
 use alloy_consensus::{Header, Sealed, Transaction};
-use alloy_primitives::{Address, B256, U256, map::B256Map};
+use alloy_primitives::{Address, B256, Bytes, U256, map::B256Map};
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use polytrie_chainspec::ChainSpec;
-use polytrie_state::{Account, Commitment, Proof, StateLayer, StateReader};
+use polytrie_state::{
+    Account, Commitment, Proof, StateLayer, StateReader, hash_address, hash_slot,
+};
 use std::{
     collections::BTreeMap,
     sync::Arc,
@@ -101,6 +104,7 @@ impl Node {
             chain.unindexed_transactions(UNINDEXED)?
         } else {
             chain.index_transactions()?;
+            chain.keep_preimages()?;
             B256Map::default()
         };
         let layer = Arc::clone(chain.layer());
@@ -363,6 +367,26 @@ impl Node {
         // No block may come in between.
         let _chain = self.chain.lock();
         Ok((self.layer.prove(address, slots)?, self.layer.commitment()))
+    }
+
+    /// State root before a block, and the nodes that it takes to execute it without the state, if it reads what was
+    /// `seen`.
+    ///
+    /// # Errors
+    ///
+    /// If the way back to it is not kept any more, the layer makes no witnesses, or the store fails.
+    pub fn witness(&self, number: u64, seen: &Seen) -> Result<(B256, Vec<Bytes>), NodeError> {
+        let touched = seen
+            .accounts
+            .iter()
+            .map(|(address, slots)| (hash_address(address), slots.iter().map(hash_slot).collect()));
+        let touched = touched.collect();
+        let chain = self.chain.lock();
+        let mut back = Vec::new();
+        for number in (number..=chain.head().number()).rev() {
+            back.push(chain.undo_writes(number)?);
+        }
+        Ok(self.layer.witness(&back, &touched)?)
     }
 
     /// The settings of the layer that its data depend on.

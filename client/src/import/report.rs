@@ -1,9 +1,12 @@
 //! What an import did, in figures.
 
-use crate::chain::{BlockStats, Chain};
+use crate::{
+    chain::{BlockStats, Chain},
+    witness::WitnessDir,
+};
 use polytrie_kv::CountersSnapshot;
 use serde::{Serialize, Serializer};
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// The result of an import; serialises to the JSON of `--json`.
 #[derive(Debug, Clone, Serialize)]
@@ -42,9 +45,14 @@ pub struct ImportReport {
     pub time: TimeSplit,
     /// What was asked of the store, and what reached the engine.
     pub counters: CountersSnapshot,
+    /// What the state layer counted by itself, if it counts anything.
+    pub layer: BTreeMap<&'static str, u64>,
     /// The layer that every block was compared with, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shadow: Option<ShadowReport>,
+    /// What was written for whoever executes the blocks without state, if anything was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub witnesses: Option<WitnessReport>,
     /// The most memory the process ever held, in bytes.
     pub peak_rss_bytes: u64,
 }
@@ -58,6 +66,21 @@ pub struct ShadowReport {
     pub blocks: u64,
     /// Whether state roots could be compared, too.
     pub roots: bool,
+}
+
+/// What `--witness` wrote.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WitnessReport {
+    /// Files.
+    pub blocks: u64,
+    /// Bytes of trie nodes and code in them.
+    pub bytes: u64,
+}
+
+impl WitnessReport {
+    pub(super) const fn of(dir: &WitnessDir) -> Self {
+        Self { blocks: dir.blocks, bytes: dir.bytes }
+    }
 }
 
 /// The head after an import.
@@ -128,7 +151,9 @@ impl ImportReport {
             head: HeadReport::of(chain),
             time: TimeSplit::default(),
             counters: CountersSnapshot::default(),
+            layer: BTreeMap::new(),
             shadow: None,
+            witnesses: None,
             peak_rss_bytes: 0,
         }
     }
@@ -153,6 +178,7 @@ impl ImportReport {
         self.mgas_per_second = self.gas as f64 / 1e6 / elapsed;
         self.head = HeadReport::of(chain);
         self.counters = chain.db().store().counters() - before;
+        self.layer = chain.layer().figures().into_iter().collect();
         self.time.flush = Duration::from_nanos(self.counters.flush_ns);
         self.peak_rss_bytes = peak_rss_bytes();
     }

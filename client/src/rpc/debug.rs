@@ -39,10 +39,16 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
         let hash: B256 = args.hash()?;
         trace_block(rpc, hash.into(), args.optional()?.unwrap_or_default())
     })?;
+    methods.add("debug_traceBlock", |rpc, args| {
+        let rlp: Bytes = args.next()?;
+        let block = crate::blocks::decode_block(&rlp)
+            .map_err(|error| RpcError::params(format!("the block does not decode: {error}")))?;
+        trace_block(rpc, block.header.hash_slow().into(), args.optional()?.unwrap_or_default())
+    })?;
     methods.add("debug_traceCall", debug_trace_call)
 }
 
-fn block(rpc: &Rpc, args: &mut Args) -> RpcResult<Found> {
+pub(super) fn block(rpc: &Rpc, args: &mut Args) -> RpcResult<Found> {
     let id: BlockId = args.next()?;
     let number = rpc.known(&rpc.node.view(), id)?;
     rpc.block(number)?.ok_or_else(|| RpcError::not_found(format!("block {number} not found")))
@@ -106,7 +112,7 @@ fn debug_trace_call(rpc: &Rpc, args: &mut Args) -> RpcResult<GethTrace> {
     let options: GethDebugTracingCallOptions = args.optional()?.unwrap_or_default();
     let at = rpc.at(&rpc.node.view(), id)?;
     let rules = rpc.rules(&at.header, at.merged);
-    let mut sandbox = Sandbox::new(at.state.clone(), rpc.hashes());
+    let mut sandbox = Sandbox::new(at.state.clone(), rpc.hashes()).until(rpc.deadline());
     if let Some(overrides) = &options.state_overrides {
         sandbox.override_state(rules.spec_id(), overrides)?;
     }
@@ -122,14 +128,14 @@ fn debug_trace_call(rpc: &Rpc, args: &mut Args) -> RpcResult<GethTrace> {
 }
 
 /// The state before a block.
-fn parent_sandbox(rpc: &Rpc, header: &Header) -> RpcResult<Sandbox> {
+pub(super) fn parent_sandbox(rpc: &Rpc, header: &Header) -> RpcResult<Sandbox> {
     let before = header.number.checked_sub(1);
     let before = before.ok_or_else(|| RpcError::server("genesis is not traceable"))?;
     let at = rpc.at_number(&rpc.node.view(), before)?;
     Ok(Sandbox::new(at.state, rpc.hashes()))
 }
 
-fn is_merged(rpc: &Rpc, found: &Found) -> RpcResult<bool> {
+pub(super) fn is_merged(rpc: &Rpc, found: &Found) -> RpcResult<bool> {
     let total: U256 = rpc.node.db().block_head(found.header.number)?.total_difficulty;
     Ok(rpc.node.spec().is_merged_after(total.saturating_sub(found.header.difficulty)))
 }

@@ -175,6 +175,7 @@ impl From<CallError> for RpcError {
     fn from(error: CallError) -> Self {
         match error {
             CallError::Refused(refusal) => refusal.into(),
+            CallError::TooLong => Self::server(error.to_string()),
             CallError::Internal(error) => error.into(),
         }
     }

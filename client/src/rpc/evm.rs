@@ -41,6 +41,12 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods
         .add("anvil_getAutomine", |rpc, _| Ok(rpc.node.miner().mode() == MiningMode::OnArrival))?;
     methods.alias("anvil_getAutomine", &["hardhat_getAutomine"])?;
+    methods.add("anvil_getIntervalMining", |rpc, _| {
+        Ok(match rpc.node.miner().mode() {
+            MiningMode::Every(period) => Some(period.as_secs()),
+            MiningMode::OnArrival | MiningMode::Manual => None,
+        })
+    })?;
     methods.add("anvil_setBlockTimestampInterval", |rpc, args| {
         let seconds: Number = args.next()?;
         rpc.node.clock().set_interval(Some(seconds.as_u64()?));

@@ -36,104 +36,154 @@ impl Rpc {
     /// All figures in the text form that Prometheus reads.
     pub(super) fn metrics_text(&self) -> String {
         let mut text = Text::default();
+        self.requests_text(&mut text);
+        self.blocks_text(&mut text);
+        self.pool_text(&mut text);
+        self.store_text(&mut text);
+        self.layer_text(&mut text);
+        text.gauge(
+            "process_resident_memory_bytes",
+            "Memory that the process holds, in bytes.",
+            crate::bench::rss_bytes() as f64,
+        );
+        text.0
+    }
+
+    fn requests_text(&self, text: &mut Text) {
         let requests = self.metrics.requests.lock().clone();
-        text.family("polytrie_rpc_requests_total", "counter", "Requests answered, by method.");
-        for (method, count) in &requests {
-            text.labelled("polytrie_rpc_requests_total", method, count.answered as f64);
-        }
-        text.family(
+        let by_method = |of: fn(&Requests) -> f64| -> Vec<(&str, f64)> {
+            requests.iter().map(|(method, count)| (method.as_str(), of(count))).collect()
+        };
+        text.labelled(
+            "polytrie_rpc_requests_total",
+            "Requests answered, by method.",
+            "method",
+            &by_method(|count| count.answered as f64),
+        );
+        text.labelled(
             "polytrie_rpc_errors_total",
-            "counter",
             "Requests answered with an error, by method.",
+            "method",
+            &by_method(|count| count.failed as f64),
         );
-        for (method, count) in &requests {
-            text.labelled("polytrie_rpc_errors_total", method, count.failed as f64);
-        }
-        text.family(
+        text.labelled(
             "polytrie_rpc_seconds_total",
-            "counter",
             "Time until the answer, by method, in seconds.",
+            "method",
+            &by_method(|count| count.time.as_secs_f64()),
         );
-        for (method, count) in &requests {
-            text.labelled("polytrie_rpc_seconds_total", method, count.time.as_secs_f64());
-        }
-        let node = &self.node;
-        let view = node.view();
-        text.one("polytrie_head_block", "gauge", "Number of the head.", view.head.number() as f64);
-        let (blocks, totals) = node.miner().totals();
-        text.one(
-            "polytrie_blocks_made_total",
-            "counter",
-            "Blocks made since the start.",
-            blocks as f64,
-        );
-        text.one(
+    }
+
+    fn blocks_text(&self, text: &mut Text) {
+        let head = self.node.view().head.number();
+        text.gauge("polytrie_head_block", "Number of the head.", head as f64);
+        let (blocks, totals) = self.node.miner().totals();
+        text.counter("polytrie_blocks_made_total", "Blocks made since the start.", blocks as f64);
+        text.counter(
             "polytrie_transactions_total",
-            "counter",
             "Transactions in blocks made since the start.",
             totals.txs as f64,
         );
-        text.one(
+        text.counter(
             "polytrie_gas_total",
-            "counter",
             "Gas used by blocks made since the start.",
             totals.gas as f64,
         );
-        text.family(
+        text.labelled(
             "polytrie_block_seconds_total",
-            "counter",
             "Time spent on blocks, by part, in seconds.",
+            "part",
+            &[
+                ("execute", totals.execute.as_secs_f64()),
+                ("state_read", totals.state_read.as_secs_f64()),
+                ("state_commit", totals.state_commit.as_secs_f64()),
+                ("seal", totals.check.as_secs_f64()),
+                ("write", totals.write.as_secs_f64()),
+            ],
         );
-        for (part, time) in [
-            ("execute", totals.execute),
-            ("state_read", totals.state_read),
-            ("state_commit", totals.state_commit),
-            ("seal", totals.check),
-            ("write", totals.write),
-        ] {
-            let _ = writeln!(
-                text.0,
-                "polytrie_block_seconds_total{{part=\"{part}\"}} {}",
-                time.as_secs_f64()
-            );
-        }
+    }
+
+    fn pool_text(&self, text: &mut Text) {
         let (pending, queued, dropped) = {
-            let pool = node.pool();
+            let pool = self.node.pool();
             let (pending, queued) = pool.status();
             (pending, queued, pool.dropped())
         };
-        text.one(
+        text.gauge(
             "polytrie_pool_pending",
-            "gauge",
             "Transactions that can go into the next block.",
             pending as f64,
         );
-        text.one(
+        text.gauge(
             "polytrie_pool_queued",
-            "gauge",
             "Transactions that wait for another one.",
             queued as f64,
         );
-        text.one(
+        text.counter(
             "polytrie_pool_dropped_total",
-            "counter",
             "Transactions thrown out without having been in a block.",
             dropped as f64,
         );
-        let waiting = node.db().store().pending();
-        text.one(
+    }
+
+    fn store_text(&self, text: &mut Text) {
+        const NANOSECONDS: f64 = 1e9;
+        let store = self.node.db().store();
+        let (waiting, counters) = (store.pending(), store.counters());
+        text.gauge(
             "polytrie_unflushed_blocks",
-            "gauge",
             "Blocks written and not durable yet.",
             waiting.batches as f64,
         );
-        text.one(
-            "polytrie_unflushed_bytes",
-            "gauge",
-            "Memory they take, in bytes.",
-            waiting.bytes as f64,
+        text.gauge("polytrie_unflushed_bytes", "Memory they take, in bytes.", waiting.bytes as f64);
+        text.gauge(
+            "polytrie_store_bytes",
+            "Size of the store on disk, in bytes.",
+            store.disk_bytes().unwrap_or(0) as f64,
         );
-        text.0
+        text.labelled(
+            "polytrie_store_reads_total",
+            "Rows read, by what had them: memory (not flushed yet) or the engine.",
+            "from",
+            &[("memory", counters.overlay_gets as f64), ("engine", counters.engine_gets as f64)],
+        );
+        text.counter(
+            "polytrie_store_read_seconds_total",
+            "Time in reads of the engine, estimated from one in 64, in seconds.",
+            counters.engine_get_ns as f64 / NANOSECONDS,
+        );
+        text.counter(
+            "polytrie_store_written_rows_total",
+            "Rows put and deleted that reached the engine.",
+            (counters.engine_puts + counters.engine_deletes) as f64,
+        );
+        text.counter(
+            "polytrie_store_written_bytes_total",
+            "Bytes that reached the engine.",
+            counters.engine_write_bytes as f64,
+        );
+        text.counter(
+            "polytrie_store_flush_seconds_total",
+            "Time in which the engine was made durable, in seconds.",
+            counters.flush_ns as f64 / NANOSECONDS,
+        );
+        text.counter(
+            "polytrie_store_stall_seconds_total",
+            "Time in which a block waited for that, in seconds.",
+            counters.stall_ns as f64 / NANOSECONDS,
+        );
+    }
+
+    fn layer_text(&self, text: &mut Text) {
+        let figures = self.node.layer().figures();
+        let figures: Vec<_> =
+            figures.into_iter().map(|(figure, value)| (figure, value as f64)).collect();
+        text.family(
+            "polytrie_layer_figure",
+            "gauge",
+            "What the state layer counts by itself, by name.",
+        );
+        text.rows("polytrie_layer_figure", "figure", &figures);
     }
 }
 
@@ -146,14 +196,27 @@ impl Text {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 
-    fn one(&mut self, name: &str, kind: &str, help: &str, value: f64) {
-        self.family(name, kind, help);
+    fn gauge(&mut self, name: &str, help: &str, value: f64) {
+        self.family(name, "gauge", help);
         let _ = writeln!(self.0, "{name} {value}");
     }
 
-    fn labelled(&mut self, name: &str, method: &str, value: f64) {
-        let method: String =
-            method.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').take(64).collect();
-        let _ = writeln!(self.0, "{name}{{method=\"{method}\"}} {value}");
+    fn counter(&mut self, name: &str, help: &str, value: f64) {
+        self.family(name, "counter", help);
+        let _ = writeln!(self.0, "{name} {value}");
+    }
+
+    /// A counter with one value a label.
+    fn labelled(&mut self, name: &str, help: &str, label: &str, rows: &[(&str, f64)]) {
+        self.family(name, "counter", help);
+        self.rows(name, label, rows);
+    }
+
+    fn rows(&mut self, name: &str, label: &str, rows: &[(&str, f64)]) {
+        for (row, value) in rows {
+            // A label may be whatever a request called its method.
+            let kept = row.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').take(64);
+            let _ = writeln!(self.0, "{name}{{{label}=\"{}\"}} {value}", kept.collect::<String>());
+        }
     }
 }

@@ -7,6 +7,7 @@ mod anvil;
 mod args;
 mod convert;
 mod debug;
+mod dump;
 mod error;
 mod eth;
 mod evm;
@@ -16,12 +17,14 @@ mod lookup;
 mod metrics;
 mod middleware;
 mod net;
+mod otterscan;
 mod polytrie;
 mod server;
 mod subscriptions;
 mod testing;
 mod txpool;
 mod web3;
+mod witness;
 
 pub use error::{RpcError, RpcResult};
 pub use server::{RunningServer, ServeError, ServerOptions, serve};
@@ -33,7 +36,10 @@ use jsonrpsee::{RpcModule, core::RegisterMethodError, types::ErrorObjectOwned};
 use metrics::Metrics;
 use middleware::InBatch;
 use serde::Serialize;
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// Everything that methods work with.
 #[derive(Debug)]
@@ -49,6 +55,8 @@ pub struct Rpc {
 pub struct RpcLimits {
     /// Gas of a call.
     pub gas_cap: u64,
+    /// Time of a call; `None` for no limit.
+    pub call_time: Option<Duration>,
     /// Blocks that a search for logs may span.
     pub log_blocks: u64,
     /// Logs that a search may find.
@@ -56,9 +64,17 @@ pub struct RpcLimits {
 }
 
 impl Default for RpcLimits {
-    /// 50,000,000 gas, 100,000 blocks, 20,000 logs.
+    /// 50,000,000 gas, 5 seconds, 100,000 blocks, 20,000 logs.
     fn default() -> Self {
-        Self { gas_cap: 50_000_000, log_blocks: 100_000, logs: 20_000 }
+        let call_time = Some(Duration::from_secs(5));
+        Self { gas_cap: 50_000_000, call_time, log_blocks: 100_000, logs: 20_000 }
+    }
+}
+
+impl Rpc {
+    /// When a call that begins now must have ended.
+    fn deadline(&self) -> Option<Instant> {
+        self.limits.call_time.and_then(|time| Instant::now().checked_add(time))
     }
 }
 
@@ -107,6 +123,9 @@ fn module(rpc: Rpc) -> Result<RpcModule<Rpc>, RegisterMethodError> {
     testing::register(&mut methods)?;
     evm::register(&mut methods)?;
     anvil::register(&mut methods)?;
+    dump::register(&mut methods)?;
+    witness::register(&mut methods)?;
+    otterscan::register(&mut methods)?;
     polytrie::register(&mut methods)?;
     subscriptions::register(&mut methods)?;
     Ok(methods.0)

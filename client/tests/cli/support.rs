@@ -13,8 +13,10 @@ use tempfile::TempDir;
 /// line here; a test says so if it was forgotten.
 macro_rules! for_each_layer {
     ($($case:ident),* $(,)?) => {
+        $crate::support::for_each_layer!(@layer "lmpt" lmpt $($case)*);
         $crate::support::for_each_layer!(@layer "lvmt" lvmt $($case)*);
         $crate::support::for_each_layer!(@layer "mpt" mpt $($case)*);
+        $crate::support::for_each_layer!(@layer "rain" rain $($case)*);
         $crate::support::for_each_layer!(@layer "raw" raw $($case)*);
         $crate::support::for_each_layer!(@layer "replica" replica $($case)*);
     };

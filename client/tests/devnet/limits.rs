@@ -62,6 +62,18 @@ fn endless_calls_end() {
     let code = json!([{ "data": "0x5b600056", "gas": "0xffffffffff" }, "latest"]);
     let (_, message) = node.error("eth_call", code);
     assert_eq!(message, "out of gas");
+    let patient =
+        Devnet::start("mpt", args!["--rpc.gascap", "1000000000000000", "--rpc.evmtimeout", "0.2"]);
+    let call = json!({ "data": "0x5b600056", "gas": "0xffffffffffff" });
+    for (method, params) in [
+        ("eth_call", json!([call, "latest"])),
+        ("eth_createAccessList", json!([call, "latest"])),
+        ("eth_simulateV1", json!([{ "blockStateCalls": [{ "calls": [call] }] }, "latest"])),
+        ("debug_traceCall", json!([call, "latest", { "tracer": "callTracer" }])),
+    ] {
+        let (code, message) = patient.error(method, params);
+        assert!(code == -32000 && message.contains("--rpc.evmtimeout"), "{method}: {message}");
+    }
     let (_, message) = node.error("eth_getBalance", json!([ALICE, "0x64"]));
     assert!(message.contains("the head is block 0"), "{message}");
 }

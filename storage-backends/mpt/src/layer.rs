@@ -7,18 +7,19 @@ use crate::{
     reader::MptReader,
     scrub,
     session::MptSession,
-    tries::{Tries, account_of, account_rows, storage_rows},
+    tries::{Tries, account_of, account_rows, leaf_of, storage_rows},
 };
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
-    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, GenesisAccount, LayerSession,
-    Lifecycle, Outcome, Proof, ProofError, SlotVisit, StateError, StateLayer, StateReader,
-    UndoRecord, hash_address, hash_slot,
+    AccountVisit, AccountWrite, BlockRef, CODE_TABLE, CheckReport, Commitment, GenesisAccount,
+    LayerSession, Lifecycle, Outcome, Proof, ProofError, SlotVisit, StateError, StateLayer,
+    StateReader, UndoRecord, WriteSet, hash_address, hash_slot,
 };
 use polytrie_trie::{
-    AccountLeaf, AccountProof, SlotProof, SlotValue, prove_key, stored_root, verify_account_proof,
+    AccountLeaf, AccountProof, AccountUndo, EMPTY_ROOT, SlotProof, SlotValue, Touched, prove_key,
+    stored_root, verify_account_proof, witness,
 };
 use serde::Serialize;
 use std::sync::Arc;
@@ -160,6 +161,32 @@ impl StateLayer for MptLayer {
         Ok(Proof { layer: Self::NAME.to_owned(), proof })
     }
 
+    fn witness(
+        &self,
+        back: &[WriteSet],
+        touched: &Touched,
+    ) -> Result<(B256, Vec<Bytes>), StateError> {
+        self.lifecycle.ready()?;
+        let snapshot = self.store.snapshot();
+        let rows = |owner: Option<B256>| match owner {
+            Some(account) => storage_rows(&snapshot, account),
+            None => account_rows(&snapshot),
+        };
+        let undo = |write: &AccountWrite| AccountUndo {
+            account: write.hash,
+            leaf: write.after.map(|account| leaf_of(&account, EMPTY_ROOT)),
+            wipe: write.wipe,
+            slots: write
+                .slots
+                .iter()
+                .map(|slot| (slot.hash, (!slot.after.is_zero()).then_some(SlotValue(slot.after))))
+                .collect(),
+        };
+        let back: Vec<Vec<_>> =
+            back.iter().map(|writes| writes.accounts().iter().map(undo).collect()).collect();
+        witness(rows, &back, touched).map_err(state_error)
+    }
+
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
         self.lifecycle.ready()?;
         let mut detour = Detour::default();
@@ -188,6 +215,10 @@ impl StateLayer for MptLayer {
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
         self.lifecycle.ready()?;
         scrub::check(&self.store, *self.root.read(), progress)
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        vec![("trie_cache_bytes", self.tries.lock().bytes() as u64)]
     }
 }
 

@@ -53,6 +53,11 @@ impl Tries {
         }
     }
 
+    /// Bytes of memory the nodes take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.accounts.bytes() + self.storage_bytes
+    }
+
     /// Forgets what is in memory; the state is that of `root` in the store.
     pub(crate) fn reset(&mut self, root: B256) {
         self.ahead = None;
@@ -234,7 +239,7 @@ impl Tries {
     /// If more than `budget` bytes are in memory, lets go of the nodes longest untouched, down to three quarters of
     /// it, so that the walk this takes is worth it. What the tries hold must be saved.
     pub(crate) fn shrink_to(&mut self, budget: usize) {
-        if self.accounts.bytes() + self.storage_bytes <= budget {
+        if self.bytes() <= budget {
             return;
         }
         let block = self.block;

@@ -16,14 +16,15 @@ use crate::{
     session::{Outbox, ReplicaSession},
     side::{ACCOUNT_TRIE, STORAGE_TRIE, TrieSide, Work, rows_of},
 };
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
-    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, GenesisAccount, LayerSession,
-    Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, UndoRecord,
+    AccountVisit, AccountWrite, BlockRef, CODE_TABLE, CheckReport, Commitment, GenesisAccount,
+    LayerSession, Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader,
+    UndoRecord, WriteSet,
 };
-use polytrie_trie::{AccountLeaf, stored_root};
+use polytrie_trie::{AccountLeaf, AccountUndo, SlotValue, Touched, stored_root, witness};
 use std::{
     collections::VecDeque,
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -198,6 +199,34 @@ impl StateLayer for ReplicaLayer {
         proof::prove(&self.core.store.snapshot(), address, slots)
     }
 
+    fn witness(
+        &self,
+        back: &[WriteSet],
+        touched: &Touched,
+    ) -> Result<(B256, Vec<Bytes>), StateError> {
+        self.core.lifecycle.ready()?;
+        let snapshot = self.core.store.snapshot();
+        let rows = |owner: Option<B256>| rows_of(&snapshot, owner);
+        let undo = |write: &AccountWrite| AccountUndo {
+            account: write.hash,
+            leaf: write.after.map(|account| AccountLeaf {
+                nonce: account.nonce,
+                balance: account.balance,
+                code_hash: account.code_hash,
+                ..AccountLeaf::default()
+            }),
+            wipe: write.wipe,
+            slots: write
+                .slots
+                .iter()
+                .map(|slot| (slot.hash, (!slot.after.is_zero()).then_some(SlotValue(slot.after))))
+                .collect(),
+        };
+        let back: Vec<Vec<_>> =
+            back.iter().map(|writes| writes.accounts().iter().map(undo).collect()).collect();
+        witness(rows, &back, touched).map_err(state_error)
+    }
+
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
         self.core.lifecycle.ready()?;
         visit_accounts(&self.core.flat.store().snapshot(), &from, visit)
@@ -223,5 +252,10 @@ impl StateLayer for ReplicaLayer {
         self.core.lifecycle.ready()?;
         let (store, flat) = (self.core.store.snapshot(), self.core.flat.store().snapshot());
         Scrub { store: &store, flat: &flat }.run(*self.core.root.read(), progress)
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        let [given, queued, dropped] = self.hint_counts();
+        vec![("hints_given", given), ("hints_queued", queued), ("hints_dropped", dropped)]
     }
 }

@@ -74,7 +74,7 @@ impl ChildRef {
         }
     }
 
-    fn encode(&self, out: &mut Vec<u8>) {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         match self.len {
             0 => out.push(0x80),
             32 => {
@@ -86,7 +86,7 @@ impl ChildRef {
     }
 
     /// Reads one item of a node: a hash, an embedded list, or nothing.
-    fn decode(item: &mut &[u8]) -> Result<Self, &'static str> {
+    pub(crate) fn decode(item: &mut &[u8]) -> Result<Self, &'static str> {
         const WRONG: &str = "a child reference that is neither a hash nor an embedded node";
         let whole = *item;
         let header = Header::decode(item).map_err(|_| WRONG)?;

@@ -12,11 +12,13 @@ mod arena;
 mod build;
 mod check;
 mod codec;
+pub mod cow;
 mod error;
 mod evict;
 mod get;
 mod hash;
 mod keccak;
+mod memory_proof;
 mod prefetch;
 mod proof;
 mod row;
@@ -24,6 +26,7 @@ pub mod rows;
 mod trie;
 mod update;
 mod value;
+mod witness;
 
 #[cfg(test)]
 mod tests;
@@ -35,11 +38,12 @@ pub use evict::Ages;
 pub use prefetch::{VisitFound, read_path};
 pub use proof::{
     AccountProof, EMPTY_CODE_HASH, SlotProof, leaf_on_path, prove_key, stored_root,
-    verify_account_proof,
+    verify_account_proof, verify_key,
 };
 pub use rows::{RowSink, RowSource, Rows};
 pub use trie::{EMPTY_ROOT, Trie};
 pub use value::{AccountLeaf, LeafValue, SlotValue};
+pub use witness::{AccountUndo, Touched, witness};
 
 /// A path of nibbles from the root of a trie.
 pub type Nibbles = alloy_trie::Nibbles;

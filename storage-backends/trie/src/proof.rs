@@ -73,14 +73,14 @@ pub fn stored_root<V: LeafValue>(rows: &impl RowSource) -> Result<B256, TrieErro
     })
 }
 
-fn leaf_rlp<V: LeafValue>(key: &B256, depth: usize, value: &V) -> Vec<u8> {
+pub(crate) fn leaf_rlp<V: LeafValue>(key: &B256, depth: usize, value: &V) -> Vec<u8> {
     let mut rlp = Vec::new();
     codec::encode_leaf(key, depth, value, &mut rlp, &mut Vec::new());
     rlp
 }
 
 /// The branch at `depth` with these children.
-fn branch_rlp<V: LeafValue>(depth: usize, children: &[(u8, RowChild<V>)]) -> Vec<u8> {
+pub(crate) fn branch_rlp<V: LeafValue>(depth: usize, children: &[(u8, RowChild<V>)]) -> Vec<u8> {
     let mut refs = [ChildRef::EMPTY; 16];
     for (nibble, child) in children {
         refs[usize::from(*nibble)] = match child {
@@ -224,8 +224,15 @@ pub fn verify_account_proof(
     Ok(account)
 }
 
-/// Follows a key through the nodes of a proof.
-fn verify_key<V: LeafValue>(root: B256, key: &B256, nodes: &[Bytes]) -> Result<Option<V>, String> {
+/// Follows a key through the nodes of a proof as [`prove_key`] makes it: the value of the key, or `None` if it
+/// is proven absent. Every node must be needed.
+///
+/// The error is a sentence about what does not hold.
+pub fn verify_key<V: LeafValue>(
+    root: B256,
+    key: &B256,
+    nodes: &[Bytes],
+) -> Result<Option<V>, String> {
     if root == EMPTY_ROOT && nodes.is_empty() {
         return Ok(None);
     }

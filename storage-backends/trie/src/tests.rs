@@ -4,7 +4,7 @@
 
 use crate::{
     EMPTY_ROOT, LeafValue, Nibbles, RowSink, RowSource, SlotValue, SortedBuilder, Trie, TrieError,
-    prove_key, read_path,
+    prove_key, read_path, verify_key,
 };
 use alloy_primitives::{B256, U256};
 use alloy_trie::HashBuilder;
@@ -157,7 +157,14 @@ fn run(steps: Vec<Step>) {
                         };
                     }
                     if root_first {
-                        assert_eq!(trie.root(), oracle_root(&model));
+                        let root = oracle_root(&model);
+                        assert_eq!(trie.root(), root);
+                        // The rows are behind what is in memory.
+                        for (key, value) in &model {
+                            let (found, nodes) = trie.prove(key, &rows).unwrap();
+                            assert_eq!(found, Some(SlotValue(*value)));
+                            assert_eq!(verify_key(root, key, &nodes).unwrap(), found);
+                        }
                     }
                     if let Some(depth) = ahead {
                         early = trie.commit_below(depth, early);
@@ -181,6 +188,9 @@ fn run(steps: Vec<Step>) {
             assert_eq!(trie.get(key, &rows).unwrap(), Some(&SlotValue(*value)));
             let (found, nodes) = prove_key::<SlotValue>(key, &rows).unwrap();
             assert_eq!(found, Some(SlotValue(*value)));
+            assert_eq!(trie.prove(key, &rows).unwrap(), (found, nodes.clone()));
+            let loaded = Trie::<SlotValue>::stored(root).prove(key, &rows).unwrap();
+            assert_eq!(loaded, (found, nodes.clone()));
             let mut bytes = Vec::new();
             SlotValue(*value).encode(&mut bytes);
             alloy_trie::proof::verify_proof(root, Nibbles::unpack(key), Some(bytes), &nodes)
@@ -203,6 +213,8 @@ proptest! {
         let (root, rows) = built(&model);
         let (found, nodes) = prove_key::<SlotValue>(&absent, &rows).unwrap();
         prop_assert_eq!(found, None);
+        let loaded = Trie::<SlotValue>::stored(root).prove(&absent, &rows).unwrap();
+        prop_assert_eq!(loaded, (found, nodes.clone()));
         if root != EMPTY_ROOT {
             alloy_trie::proof::verify_proof(root, Nibbles::unpack(absent), None, &nodes).unwrap();
         }

@@ -1,6 +1,7 @@
 //! `polytrie db`: looking at what is stored, and changing it.
 
 mod check;
+mod convert;
 mod drop;
 mod dump;
 mod stats;
@@ -9,13 +10,14 @@ mod unwind;
 use super::exit::Failure;
 use clap::Subcommand;
 
-/// Look at a data directory, check it, take blocks back, or remove it.
+/// Look at a data directory, check it, take blocks back, convert it, or remove it.
 #[derive(Debug, Subcommand)]
 pub(super) enum DbCommand {
     Stats(stats::StatsArgs),
     Check(check::CheckArgs),
     Dump(dump::DumpArgs),
     Unwind(unwind::UnwindArgs),
+    Convert(convert::ConvertArgs),
     Drop(drop::DropArgs),
 }
 
@@ -25,6 +27,7 @@ pub(super) fn run(command: DbCommand) -> Result<(), Failure> {
         DbCommand::Check(args) => check::run(args),
         DbCommand::Dump(args) => dump::run(args),
         DbCommand::Unwind(args) => unwind::run(args),
+        DbCommand::Convert(args) => convert::run(args),
         DbCommand::Drop(args) => drop::run(args),
     }
 }

@@ -1,6 +1,6 @@
 //! One call.
 
-use super::{Observer, Refusal, Sandbox, SandboxEvm, refusal::refused};
+use super::{Observer, Refusal, Sandbox, SandboxEvm, deadline::Deadline, refusal::refused};
 use crate::executor::{InternalError, environment::environment};
 use alloy_consensus::Header;
 use alloy_evm::{Evm, EvmEnv, rpc::TryIntoTxEnv};
@@ -73,6 +73,11 @@ pub enum CallError {
     /// The EVM refused it.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// It did not end before the sandbox's deadline.
+    #[error(
+        "execution aborted: the call takes longer than it may; ask for less, or start the node with a larger --rpc.evmtimeout"
+    )]
+    TooLong,
     /// The node failed.
     #[error(transparent)]
     Internal(#[from] InternalError),
@@ -138,15 +143,20 @@ pub(super) fn run<I: Observer>(
     observer: I,
 ) -> Result<(ResultAndState, I), CallError> {
     let precompiles = sandbox.precompiles(rules.spec_id());
-    let mut evm: SandboxEvm<'_, I> =
-        HookedEvm::with_inspector(sandbox, env, observer).with_precompiles(precompiles);
+    let observers = (Deadline::new(sandbox.deadline()), observer);
+    let mut evm: SandboxEvm<'_, (Deadline, I)> =
+        HookedEvm::with_inspector(sandbox, env, observers).with_precompiles(precompiles);
     if rules.is_eip1283() {
         evm = evm.with_eip1283();
     }
     let ran = evm
         .transact_raw(tx)
         .map_err(|error| refused(error).map_or_else(CallError::Internal, CallError::Refused))?;
-    Ok((ran, evm.into_inspector()))
+    let (deadline, observer) = evm.into_inspector();
+    if deadline.is_over() {
+        return Err(CallError::TooLong);
+    }
+    Ok((ran, observer))
 }
 
 /// What a run amounts to.

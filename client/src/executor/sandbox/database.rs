@@ -15,7 +15,7 @@ use revm::{
     state::{Account as EvmAccount, AccountInfo},
 };
 use revm_state_hooks::StateHook;
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Instant};
 
 /// Hashes of earlier blocks that a sandbox can keep.
 pub(super) type SharedHashes = Arc<dyn BlockHashes + Send + Sync>;
@@ -34,6 +34,8 @@ pub struct Sandbox {
     pub(super) moved_precompiles: Vec<(Address, Address)>,
     /// What was changed, if it is recorded.
     recorded: Option<TxWrites>,
+    /// When runs end.
+    deadline: Option<Instant>,
 }
 
 #[derive(Debug, Clone)]
@@ -56,7 +58,19 @@ impl Sandbox {
             codes: B256Map::default(),
             moved_precompiles: Vec::new(),
             recorded: None,
+            deadline: None,
         }
+    }
+
+    /// Runs on the sandbox end at this moment at the latest.
+    #[must_use]
+    pub const fn until(mut self, deadline: Option<Instant>) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    pub(super) const fn deadline(&self) -> Option<Instant> {
+        self.deadline
     }
 
     /// Says whether code can be a delegation: from Prague on.

@@ -5,21 +5,28 @@
 
 mod call;
 mod database;
+mod deadline;
+mod frames;
 mod overrides;
+mod recorder;
 mod refusal;
 mod replay;
 mod run;
+mod speculate;
 mod trace;
 mod transfers;
 
 pub use call::{CallError, CallOutcome, CallRequest, call};
 pub use database::Sandbox;
+pub use frames::{Frame, FrameKind};
 pub use overrides::OverrideError;
+pub use recorder::{RecordingReader, Seen};
 pub use refusal::Refusal;
 pub use replay::Replay;
 pub use revm::inspector::NoOpInspector as NoObserver;
 pub use revm_inspectors::access_list::AccessListInspector;
 pub use run::{RunOptions, SimulatedRun};
+pub use speculate::speculate;
 pub use trace::{TraceError, trace_call};
 pub use transfers::NumberedLog;
 

@@ -5,10 +5,11 @@ use super::{
     call::{outcome, run},
 };
 use crate::executor::{ExecuteError, InternalError, environment::environment, schedule::Schedule};
-use alloy_consensus::{Header, TxEnvelope};
+use alloy_consensus::{Header, ReceiptEnvelope, TxEnvelope};
+use alloy_eips::{eip4895::Withdrawal, eip7685::Requests};
 use alloy_evm::{
     EvmEnv, FromRecoveredTx,
-    block::BlockExecutor as _,
+    block::{BlockExecutionError, BlockExecutor as _},
     eth::{EthBlockExecutionCtx, EthBlockExecutor, receipt_builder::AlloyReceiptBuilder},
 };
 use alloy_hardforks::EthereumHardfork;
@@ -72,6 +73,7 @@ impl<'a> Replay<'a> {
             |error| match error {
                 CallError::Internal(error) => error,
                 CallError::Refused(refusal) => InternalError::Evm(refusal.message),
+                CallError::TooLong => InternalError::Evm(error.to_string()),
             },
         )
     }
@@ -82,6 +84,19 @@ impl<'a> Replay<'a> {
         // Senders that only pretend may have code.
         env.cfg_env.disable_eip3607 = true;
         env
+    }
+
+    /// Ends the block: what comes after its transactions, which had these receipts, is done.
+    ///
+    /// # Errors
+    ///
+    /// If a system call fails, or the state cannot be read.
+    pub fn finish(
+        self,
+        receipts: Vec<ReceiptEnvelope>,
+        withdrawals: Option<&[Withdrawal]>,
+    ) -> Result<(), InternalError> {
+        complete(self.sandbox, self.header, self.rules, receipts, withdrawals).map(drop)
     }
 
     /// The state as it is between transactions.
@@ -96,25 +111,51 @@ pub(super) fn prepare(
     header: &Header,
     rules: Rules<'_>,
 ) -> Result<(), InternalError> {
+    executor(sandbox, header, rules, None).apply_pre_execution_changes().map_err(internal)
+}
+
+/// System calls, rewards and withdrawals after the transactions. Returns the requests to the consensus layer.
+pub(super) fn complete(
+    sandbox: &mut Sandbox,
+    header: &Header,
+    rules: Rules<'_>,
+    receipts: Vec<ReceiptEnvelope>,
+    withdrawals: Option<&[Withdrawal]>,
+) -> Result<Option<Requests>, InternalError> {
+    let mut block = executor(sandbox, header, rules, withdrawals);
+    block.receipts = receipts;
+    let (_, result) = block.finish().map_err(internal)?;
+    Ok(rules.is(EthereumHardfork::Prague).then_some(result.requests))
+}
+
+type SandboxExecutor<'a> =
+    EthBlockExecutor<'a, SandboxEvm<'a, NoOpInspector>, Schedule<'a>, AlloyReceiptBuilder>;
+
+fn executor<'a>(
+    sandbox: &'a mut Sandbox,
+    header: &'a Header,
+    rules: Rules<'a>,
+    withdrawals: Option<&'a [Withdrawal]>,
+) -> SandboxExecutor<'a> {
     let precompiles = sandbox.precompiles(rules.spec_id());
     let evm: SandboxEvm<'_, NoOpInspector> =
-        HookedEvm::with_inspector(&mut *sandbox, environment(header, &rules), NoOpInspector {})
+        HookedEvm::with_inspector(sandbox, environment(header, &rules), NoOpInspector {})
             .with_precompiles(precompiles);
     let context = EthBlockExecutionCtx {
         parent_hash: header.parent_hash,
         parent_beacon_block_root: header.parent_beacon_block_root,
         ommers: &[],
-        withdrawals: None,
+        withdrawals: withdrawals.map(Into::into),
         extra_data: header.extra_data.clone(),
         tx_count_hint: None,
         slot_number: header.slot_number,
     };
-    let mut block =
-        EthBlockExecutor::new(evm, context, Schedule(rules), AlloyReceiptBuilder::default());
-    block.apply_pre_execution_changes().map_err(|error| {
-        match ExecuteError::new(error, None, None) {
-            ExecuteError::Internal(internal) => internal,
-            ExecuteError::Invalid(invalid) => InternalError::Evm(invalid.to_string()),
-        }
-    })
+    EthBlockExecutor::new(evm, context, Schedule(rules), AlloyReceiptBuilder::default())
+}
+
+fn internal(error: BlockExecutionError) -> InternalError {
+    match ExecuteError::new(error, None, None) {
+        ExecuteError::Internal(internal) => internal,
+        ExecuteError::Invalid(invalid) => InternalError::Evm(invalid.to_string()),
+    }
 }

@@ -1,26 +1,21 @@
 //! A block that never was (`eth_simulateV1`).
 
 use super::{
-    CallError, CallOutcome, Refusal, Sandbox, SandboxEvm,
+    CallError, CallOutcome, Refusal, Sandbox,
     call::{outcome, override_block, run},
-    replay::prepare,
+    replay::{complete, prepare},
     transfers::{NumberedLog, TransferLogs},
 };
-use crate::executor::{ExecuteError, InternalError, environment::environment, schedule::Schedule};
+use crate::executor::{InternalError, environment::environment};
 use alloy_consensus::{Header, ReceiptEnvelope};
 use alloy_eips::{eip4895::Withdrawal, eip7685::Requests};
-use alloy_evm::{
-    block::BlockExecutor as _,
-    eth::{EthBlockExecutionCtx, EthBlockExecutor, receipt_builder::AlloyReceiptBuilder},
-    rpc::TryIntoTxEnv,
-};
+use alloy_evm::rpc::TryIntoTxEnv;
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::Address;
 use alloy_rpc_types_eth::{BlockOverrides, TransactionRequest};
 use polytrie_chainspec::Rules;
 use polytrie_state::{Account, AccountChange};
-use revm::{DatabaseCommit, context::TxEnv, inspector::NoOpInspector};
-use revm_state_hooks::HookedEvm;
+use revm::{DatabaseCommit, context::TxEnv};
 
 /// How strictly a simulated block is run.
 #[derive(Debug, Clone, Copy, Default)]
@@ -135,28 +130,6 @@ impl<'a> SimulatedRun<'a> {
         receipts: Vec<ReceiptEnvelope>,
         withdrawals: Option<&[Withdrawal]>,
     ) -> Result<Option<Requests>, InternalError> {
-        let Self { sandbox, header, rules, .. } = self;
-        let precompiles = sandbox.precompiles(rules.spec_id());
-        let evm: SandboxEvm<'_, NoOpInspector> =
-            HookedEvm::with_inspector(&mut *sandbox, environment(header, &rules), NoOpInspector {})
-                .with_precompiles(precompiles);
-        let context = EthBlockExecutionCtx {
-            parent_hash: header.parent_hash,
-            parent_beacon_block_root: header.parent_beacon_block_root,
-            ommers: &[],
-            withdrawals: withdrawals.map(Into::into),
-            extra_data: header.extra_data.clone(),
-            tx_count_hint: None,
-            slot_number: header.slot_number,
-        };
-        let mut block =
-            EthBlockExecutor::new(evm, context, Schedule(rules), AlloyReceiptBuilder::default());
-        block.receipts = receipts;
-        let (_, result) =
-            block.finish().map_err(|error| match ExecuteError::new(error, None, None) {
-                ExecuteError::Internal(internal) => internal,
-                ExecuteError::Invalid(invalid) => InternalError::Evm(invalid.to_string()),
-            })?;
-        Ok(rules.is(EthereumHardfork::Prague).then_some(result.requests))
+        complete(self.sandbox, self.header, self.rules, receipts, withdrawals)
     }
 }

@@ -121,7 +121,7 @@ fn run_all(
     options: Options,
     roots: &mut Roots<'_>,
 ) -> RpcResult<Vec<Value>> {
-    let mut sandbox = Sandbox::new(at.state.clone(), rpc.hashes());
+    let mut sandbox = Sandbox::new(at.state.clone(), rpc.hashes()).until(rpc.deadline());
     sandbox.record();
     let mut parent = at.header.clone();
     let mut gas_left = rpc.limits.gas_cap;
@@ -283,7 +283,7 @@ impl One<'_> {
                 let message = format!("err: {} (supplied gas {gas})", refusal.message);
                 RpcError::new(refusal.code, message)
             }
-            CallError::Internal(error) => error.into(),
+            error => error.into(),
         })?;
         self.header.gas_used += outcome.gas_used;
         *self.gas_left -= outcome.gas_used.min(*self.gas_left);

@@ -47,7 +47,10 @@ pub use sessions::{
     calls_out_of_order_are_refused, discarded_blocks_leave_nothing, hints_change_nothing,
     sessions_see_their_own_writes, splitting_transactions_changes_nothing, write_sets_are_minimal,
 };
-pub use undo::{blocks_are_undone, damaged_undo_records_are_refused, other_blocks_follow_an_undo};
+pub use undo::{
+    blocks_are_undone, damaged_undo_records_are_refused, other_blocks_follow_an_undo,
+    undo_records_tell_the_past,
+};
 
 use alloy_primitives::{Address, U256};
 use polytrie_kv::{Store, Table};
@@ -134,6 +137,7 @@ macro_rules! layer_suite {
             splitting_transactions_changes_nothing,
             tampered_proofs_do_not,
             threads_change_nothing,
+            undo_records_tell_the_past,
             variants_change_nothing,
             wide_history,
             write_sets_are_minimal,

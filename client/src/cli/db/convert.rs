@@ -1,0 +1,88 @@
+//! `polytrie db convert`.
+
+use crate::{
+    cli::{
+        args::{LayerArgs, StoredArgs},
+        exit::Failure,
+        output::{self, Ticker},
+    },
+    convert::{Converted, convert},
+    datadir::{DataDir, OpenOptions},
+};
+use alloy_primitives::B256;
+use clap::Args;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Turn the state of a data directory into that of another layer, in a new directory.
+///
+/// The chain and its head stay the same, and an import goes on from there. The states are compared in the end. The
+/// blocks up to the head cannot be taken back in the new directory: what that needs is the old layer's own. The
+/// commitment of a layer without state roots depends on the blocks it saw, so it is another one than after an import.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct ConvertArgs {
+    #[command(flatten)]
+    data: StoredArgs,
+    /// The layer of the new directory.
+    #[arg(long, value_name = "LAYER")]
+    to: String,
+    /// The new directory; made if it is not there.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Key-value engine of the new directory: mdbx or rocksdb.
+    #[arg(long, value_name = "ENGINE", default_value = "mdbx")]
+    kv: String,
+    #[command(flatten)]
+    layer: LayerArgs,
+    /// Write the result as JSON to this file; `-` for standard output.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// The result; serialises to the JSON of `--json`.
+#[derive(Debug, Serialize)]
+struct Report {
+    from: String,
+    to: String,
+    number: u64,
+    hash: B256,
+    commitment: B256,
+    accounts: u64,
+    slots: u64,
+}
+
+pub(super) fn run(args: ConvertArgs) -> Result<(), Failure> {
+    if args.kv == "memory" {
+        let text = "a directory in memory cannot be written; use --kv mdbx or --kv rocksdb";
+        return Err(Failure::Usage(text.to_owned()));
+    }
+    let source = DataDir::open(&args.data.options(true), false)?;
+    let options = OpenOptions {
+        datadir: Some(args.out.clone()),
+        state: Some(args.to),
+        kv: Some(args.kv),
+        layer: args.layer.options(),
+        ..OpenOptions::default()
+    };
+    let target = DataDir::create_beside(&source, &options)?;
+    let mut ticker = Ticker::new();
+    let Converted { number, hash, accounts, slots, commitment } =
+        convert(&source, &target, &mut |what, accounts| {
+            if ticker.is_due() {
+                tracing::info!(accounts, "{what}");
+            }
+        })?;
+    target.seal(&args.out, &args.data.datadir)?;
+    let (from, to) = (source.stamp.state, target.stamp.state);
+    let report = Report { from, to, number, hash, commitment, accounts, slots };
+    if let Some(file) = &args.json {
+        output::json(file, &report)?;
+    }
+    if output::takes_stdout(args.json.as_deref()) {
+        return Ok(());
+    }
+    output::line(&format!(
+        "converted {} into {}: head {number} {hash}, {accounts} accounts, {slots} slots, equal; commitment {commitment}",
+        report.from, report.to
+    ))
+}

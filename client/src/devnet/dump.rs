@@ -1,0 +1,186 @@
+//! The whole state by address, to be kept in a file and loaded into another node.
+
+use super::{MineOptions, Node, NodeError, View};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use polytrie_state::{Account, StateReader};
+use std::{collections::BTreeMap, ops::ControlFlow, sync::Arc};
+
+/// Empty blocks that are made at most to reach the number of a state that is loaded.
+const MOST_BLOCKS: u64 = 100_000;
+
+/// An account with everything that belongs to it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WholeAccount {
+    /// Nonce.
+    pub nonce: u64,
+    /// Balance in wei.
+    pub balance: U256,
+    /// Code; empty if it has none.
+    pub code: Bytes,
+    /// Its slots that are not zero.
+    pub slots: BTreeMap<U256, U256>,
+}
+
+/// The state of a node, and where it stands.
+#[derive(Debug, Clone)]
+pub struct Dump {
+    /// The chain at that moment.
+    pub view: Arc<View>,
+    /// All accounts.
+    pub accounts: BTreeMap<Address, WholeAccount>,
+}
+
+/// Where a state that is loaded comes from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Number of the block it belongs to.
+    pub number: u64,
+    /// Time of that block, in seconds.
+    pub timestamp: u64,
+}
+
+impl Node {
+    /// All accounts as they are now, changes that wait for the next block included. Takes time and memory in proportion
+    /// to the state, and holds up blocks as long as it lasts.
+    ///
+    /// # Errors
+    ///
+    /// If an account is known by its hash only (it came with an import), or the store fails.
+    pub fn dump(&self) -> Result<Dump, NodeError> {
+        let _chain = self.chain();
+        let view = self.view();
+        let state = view.state();
+        let mut hashes = Vec::new();
+        self.layer().accounts(B256::ZERO, &mut |hash, account| {
+            hashes.push((hash, account));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let genesis = self.genesis_names();
+        let mut accounts = BTreeMap::new();
+        for (hash, account) in hashes {
+            let address = match genesis.addresses.get(&hash) {
+                Some(address) => Some(*address),
+                None => self.db().address_of(&hash)?,
+            };
+            let address = address.ok_or_else(|| unknown("account", &hash))?;
+            let mut slots = BTreeMap::new();
+            let mut found = Vec::new();
+            self.layer().slots(hash, B256::ZERO, &mut |hash, value| {
+                found.push((hash, value));
+                Ok(ControlFlow::Continue(()))
+            })?;
+            for (hash, value) in found {
+                let slot = match genesis.slots.get(&hash) {
+                    Some(slot) => Some(*slot),
+                    None => self.db().slot_of(&hash)?,
+                };
+                slots.insert(slot.ok_or_else(|| unknown("slot", &hash))?, value);
+            }
+            accounts.insert(address, whole(&*state, account, slots)?);
+        }
+        for change in view.cheats.writes().accounts {
+            let Some(account) = change.account else {
+                accounts.remove(&change.address);
+                continue;
+            };
+            let before = accounts.remove(&change.address).unwrap_or_default();
+            let mut slots = if change.wiped { BTreeMap::new() } else { before.slots };
+            slots.extend(change.slots);
+            slots.retain(|_, value| !value.is_zero());
+            accounts.insert(change.address, whole(&*state, account, slots)?);
+        }
+        Ok(Dump { view, accounts })
+    }
+
+    /// Makes these accounts what they are said to be; others stay as they are. A nonce never goes down, so that no
+    /// transaction comes twice. If the chain is shorter than the one that the state comes from, empty blocks make up for
+    /// it, and the state is that of the last of them. What waits in the pool is forgotten.
+    ///
+    /// # Errors
+    ///
+    /// If nothing may be changed, or the store fails.
+    pub fn load(
+        &self,
+        accounts: BTreeMap<Address, WholeAccount>,
+        origin: Option<Origin>,
+    ) -> Result<(), NodeError> {
+        self.writable()?;
+        self.pool().clear();
+        let head = self.view().head.header.clone();
+        let missing = origin.map_or(0, |origin| origin.number.saturating_sub(head.number));
+        let missing = if missing > MOST_BLOCKS {
+            tracing::warn!(
+                "the state that was loaded is of block {}, more than {MOST_BLOCKS} blocks ahead: the chain stays at block {}",
+                head.number + missing,
+                head.number
+            );
+            0
+        } else {
+            missing
+        };
+        let last = origin.map_or(0, |origin| origin.timestamp);
+        let mine = |left: u64| {
+            let parent = self.view().head.header.timestamp;
+            let timestamp = Some(last.saturating_sub(left).max(parent + 1));
+            self.mine(MineOptions { allow_empty: true, timestamp })
+        };
+        for left in (1..missing).rev() {
+            mine(left)?;
+        }
+        self.cheat(|cheats, state| {
+            for (address, mut account) in accounts {
+                let now = state.account(&address)?.unwrap_or_default();
+                account.nonce = account.nonce.max(now.nonce);
+                cheats.replace(address, account);
+            }
+            Ok(())
+        })?;
+        if missing > 0 {
+            mine(0)?;
+        }
+        let mut clock = self.clock();
+        if missing > 0 && clock.now() < last {
+            clock.set(last);
+        }
+        Ok(())
+    }
+
+    fn genesis_names(&self) -> Names {
+        let mut names = Names::default();
+        for (address, account) in self.spec().genesis_accounts() {
+            names.addresses.insert(polytrie_state::hash_address(&address), address);
+            for (slot, _) in account.storage.iter().flatten() {
+                let slot = U256::from_be_bytes(slot.0);
+                names.slots.insert(polytrie_state::hash_slot(&slot), slot);
+            }
+        }
+        names
+    }
+}
+
+/// Addresses and slots by their hashes.
+#[derive(Debug, Default)]
+struct Names {
+    addresses: BTreeMap<B256, Address>,
+    slots: BTreeMap<B256, U256>,
+}
+
+fn whole(
+    state: &dyn StateReader,
+    account: Account,
+    slots: BTreeMap<U256, U256>,
+) -> Result<WholeAccount, NodeError> {
+    let code = if account.has_code() { state.code(&account.code_hash)? } else { None };
+    Ok(WholeAccount {
+        nonce: account.nonce,
+        balance: account.balance,
+        code: code.unwrap_or_default(),
+        slots,
+    })
+}
+
+fn unknown(what: &str, hash: &B256) -> NodeError {
+    NodeError::Refused(format!(
+        "{what} {hash} is known by its hash only, because it came with an import; the state can be dumped by hash: polytrie db dump"
+    ))
+}

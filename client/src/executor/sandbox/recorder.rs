@@ -1,0 +1,62 @@
+//! What of the state an execution reads.
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use parking_lot::Mutex;
+use polytrie_state::{Account, StateError, StateReader};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// Reads a state and remembers what was asked for.
+#[derive(Debug)]
+pub struct RecordingReader {
+    base: Arc<dyn StateReader>,
+    seen: Mutex<Seen>,
+}
+
+/// What was read, by name.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Accounts, and slots of them.
+    pub accounts: BTreeMap<Address, BTreeSet<U256>>,
+    /// Code by its hash.
+    pub codes: BTreeMap<B256, Bytes>,
+}
+
+impl RecordingReader {
+    /// Nothing was read yet.
+    pub fn new(base: Arc<dyn StateReader>) -> Arc<Self> {
+        Arc::new(Self { base, seen: Mutex::default() })
+    }
+
+    /// What was read so far.
+    pub fn seen(&self) -> Seen {
+        self.seen.lock().clone()
+    }
+}
+
+impl StateReader for RecordingReader {
+    fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
+        self.seen.lock().accounts.entry(*address).or_default();
+        self.base.account(address)
+    }
+
+    fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
+        self.seen.lock().accounts.entry(*address).or_default().insert(*slot);
+        self.base.slot(address, slot)
+    }
+
+    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+        let code = self.base.code(code_hash)?;
+        if let Some(code) = &code {
+            self.seen.lock().codes.insert(*code_hash, code.clone());
+        }
+        Ok(code)
+    }
+
+    fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
+        self.seen.lock().accounts.entry(*address).or_default();
+        self.base.has_storage(address)
+    }
+}

@@ -1,0 +1,183 @@
+//! `anvil_dumpState` and `anvil_loadState`: the whole state in the form that anvil writes, so that either node reads
+//! what the other one wrote. Blocks and transactions are not part of it.
+
+use super::{
+    Methods, Rpc,
+    args::{Args, Number},
+    convert::quantity,
+    error::{RpcError, RpcResult},
+};
+use crate::devnet::{Origin, View, WholeAccount};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use flate2::{Compression, read::GzDecoder, write::GzEncoder};
+use jsonrpsee::core::RegisterMethodError;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    io::{Read, Write},
+};
+
+/// Bytes of JSON that are read at most: a small file may unpack to a very large one.
+const MOST_BYTES: u64 = 1 << 30;
+
+pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
+    methods.add("anvil_dumpState", dump)?;
+    methods.alias("anvil_dumpState", &["hardhat_dumpState"])?;
+    methods.add("anvil_loadState", load)?;
+    methods.alias("anvil_loadState", &["hardhat_loadState"])
+}
+
+#[derive(Debug, Serialize)]
+struct Written {
+    block: Value,
+    accounts: BTreeMap<Address, WrittenAccount>,
+    best_block_number: u64,
+    blocks: [Value; 0],
+    transactions: [Value; 0],
+}
+
+#[derive(Debug, Serialize)]
+struct WrittenAccount {
+    nonce: u64,
+    balance: U256,
+    code: Bytes,
+    storage: BTreeMap<B256, B256>,
+}
+
+/// JSON, packed, as hexadecimal digits.
+fn dump(rpc: &Rpc, _: &mut Args) -> RpcResult<Bytes> {
+    let dump = rpc.node.dump()?;
+    let accounts = dump.accounts.into_iter().map(|(address, account)| {
+        let storage = account.slots.into_iter().map(|(slot, value)| (slot.into(), value.into()));
+        let written = WrittenAccount {
+            nonce: account.nonce,
+            balance: account.balance,
+            code: account.code,
+            storage: storage.collect(),
+        };
+        (address, written)
+    });
+    let written = Written {
+        block: environment(rpc, &dump.view),
+        accounts: accounts.collect(),
+        best_block_number: dump.view.head.number(),
+        blocks: [],
+        transactions: [],
+    };
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    serde_json::to_writer(&mut packed, &written).map_err(|error| RpcError::internal(&error))?;
+    packed.flush().map_err(|error| RpcError::internal(&error))?;
+    Ok(packed.finish().map_err(|error| RpcError::internal(&error))?.into())
+}
+
+/// The environment of the head.
+fn environment(rpc: &Rpc, view: &View) -> Value {
+    let header = &view.head.header;
+    let blobs = rpc.node.spec().blob_params(header.timestamp).zip(header.excess_blob_gas);
+    let blobs = blobs.map(|(params, excess)| {
+        json!({ "excess_blob_gas": excess, "blob_gasprice": params.calc_blob_fee(excess) })
+    });
+    json!({
+        "number": quantity(header.number),
+        "beneficiary": header.beneficiary,
+        "timestamp": quantity(header.timestamp),
+        "gas_limit": header.gas_limit,
+        "basefee": header.base_fee_per_gas.unwrap_or(0),
+        "difficulty": quantity(header.difficulty),
+        "prevrandao": header.mix_hash,
+        "blob_excess_gas_and_price": blobs,
+    })
+}
+
+#[derive(Debug, Deserialize)]
+struct Given {
+    #[serde(default)]
+    block: Option<GivenBlock>,
+    #[serde(default)]
+    best_block_number: Option<Number>,
+    accounts: BTreeMap<Address, GivenAccount>,
+}
+
+#[derive(Debug, Deserialize)]
+struct GivenBlock {
+    number: Number,
+    timestamp: Number,
+}
+
+#[derive(Debug, Deserialize)]
+struct GivenAccount {
+    nonce: Number,
+    balance: U256,
+    #[serde(default)]
+    code: Bytes,
+    #[serde(default)]
+    storage: BTreeMap<U256, U256>,
+}
+
+fn load(rpc: &Rpc, args: &mut Args) -> RpcResult<bool> {
+    let given: Bytes = args.next()?;
+    let state = parse(&given)?;
+    let mut accounts = BTreeMap::new();
+    for (address, account) in state.accounts {
+        let mut slots = account.storage;
+        slots.retain(|_, value| !value.is_zero());
+        let nonce = account.nonce.as_u64()?;
+        let (balance, code) = (account.balance, account.code);
+        accounts.insert(address, WholeAccount { nonce, balance, code, slots });
+    }
+    let number = state.best_block_number.or(state.block.as_ref().map(|block| block.number));
+    let origin = match (number, state.block) {
+        (None, _) => None,
+        (Some(number), block) => Some(Origin {
+            number: number.as_u64()?,
+            timestamp: block.map_or(Ok(0), |block| block.timestamp.as_u64())?,
+        }),
+    };
+    rpc.node.load(accounts, origin)?;
+    Ok(true)
+}
+
+/// JSON, packed or not.
+fn parse(given: &[u8]) -> RpcResult<Given> {
+    let wrong = |error: &dyn std::fmt::Display| {
+        RpcError::params(format!(
+            "this is no state as anvil_dumpState writes it (JSON, packed with gzip): {error}"
+        ))
+    };
+    if !given.starts_with(&[0x1f, 0x8b]) {
+        return serde_json::from_slice(given).map_err(|error| wrong(&error));
+    }
+    let mut unpacked = Vec::new();
+    let mut reader = GzDecoder::new(given).take(MOST_BYTES);
+    reader.read_to_end(&mut unpacked).map_err(|error| wrong(&error))?;
+    serde_json::from_slice(&unpacked).map_err(|error| wrong(&error))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_as_anvil_writes_it() {
+        let json = br#"{"block":{"number":"0x3","beneficiary":"0x0000000000000000000000000000000000000000",
+            "timestamp":"0x68b0","gas_limit":30000000,"basefee":7,"difficulty":"0x0","prevrandao":null,
+            "blob_excess_gas_and_price":null},"accounts":{"0x00000000000000000000000000000000000000aa":
+            {"nonce":1,"balance":"0xff","code":"0x6001","storage":{
+            "0x0000000000000000000000000000000000000000000000000000000000000001":
+            "0x0000000000000000000000000000000000000000000000000000000000000002"}}},
+            "best_block_number":3,"blocks":[],"transactions":[],"historical_states":null}"#;
+        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+        packed.write_all(json).unwrap();
+        for given in [json.to_vec(), packed.finish().unwrap()] {
+            let state = parse(&given).unwrap();
+            assert_eq!(state.best_block_number, Some(Number(U256::from(3))));
+            let account = &state.accounts[&Address::with_last_byte(0xaa)];
+            assert_eq!(account.nonce, Number(U256::from(1)));
+            assert_eq!(account.storage[&U256::from(1)], U256::from(2));
+        }
+        let error = parse(b"\x1f\x8bnothing").unwrap_err();
+        assert!(error.message().contains("anvil_dumpState"), "{}", error.message());
+    }
+}

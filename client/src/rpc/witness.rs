@@ -1,0 +1,78 @@
+//! `debug_executionWitness`: what it takes to execute a block without the state.
+
+use super::{
+    Methods, Rpc,
+    args::Args,
+    convert,
+    debug::{block, is_merged},
+    error::{RpcError, RpcResult},
+};
+use crate::executor::sandbox::{NoObserver, RecordingReader, Replay, Sandbox, Seen};
+use alloy_primitives::{B256, Bytes};
+use jsonrpsee::core::RegisterMethodError;
+use serde_json::{Value, json};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
+    methods.add("debug_executionWitness", execution_witness)
+}
+
+fn execution_witness(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+    let found = block(rpc, args)?;
+    let node = &rpc.node;
+    if !node.kind().canonical {
+        return Err(RpcError::server(format!(
+            "the state layer `{}` has no Merkle Patricia trie to take a witness from; start the node with --state mpt, replica or rain",
+            node.kind().name
+        )));
+    }
+    let number = found.header.number;
+    let parent = number
+        .checked_sub(1)
+        .ok_or_else(|| RpcError::server("the genesis block is not executed: it has no witness"))?;
+    let at = rpc.at_number(&node.view(), parent)?;
+    let reader = RecordingReader::new(at.state);
+    // Headers are needed from the oldest block whose hash was asked for.
+    let oldest = Arc::new(AtomicU64::new(parent));
+    let hashes = {
+        let (oldest, hashes) = (Arc::clone(&oldest), rpc.hashes());
+        Arc::new(move |number: u64| {
+            oldest.fetch_min(number, Ordering::Relaxed);
+            hashes.block_hash(number)
+        })
+    };
+    let mut sandbox = Sandbox::new(reader.clone(), hashes);
+    let rules = rpc.rules(&found.header, is_merged(rpc, &found)?);
+    let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
+    for tx in &found.block.body.transactions {
+        replay.next(tx, convert::sender(tx)?, NoObserver {})?;
+    }
+    let receipts = node.db().receipts(number)?.unwrap_or_default();
+    let withdrawals = found.block.body.withdrawals.as_ref().map(|list| list.as_slice());
+    replay.finish(receipts, withdrawals)?;
+    let seen = reader.seen();
+    let (root, nodes) = node.witness(number, &seen)?;
+    let expected = node.db().block_head(parent)?.header.state_root;
+    if root != expected {
+        // Changes by hand come before the block and belong to no root.
+        return Err(RpcError::server(format!(
+            "block {number} has no witness: before it the state root is {root}, not {expected}"
+        )));
+    }
+    let mut headers = Vec::new();
+    for number in oldest.load(Ordering::Relaxed)..=parent {
+        let header = node.db().block_head(number)?.header;
+        headers.push(Bytes::from(alloy_rlp::encode(header.inner())));
+    }
+    let Seen { accounts, codes } = seen;
+    let mut keys = Vec::new();
+    for (address, slots) in accounts {
+        keys.push(Bytes::copy_from_slice(address.as_slice()));
+        keys.extend(slots.iter().map(|slot| Bytes::from(B256::from(*slot).0)));
+    }
+    let codes: Vec<Bytes> = codes.into_values().collect();
+    Ok(json!({ "state": nodes, "codes": codes, "keys": keys, "headers": headers }))
+}

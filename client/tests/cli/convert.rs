@@ -1,0 +1,137 @@
+//! `db convert`: any layer's state into any other's, and on from there.
+
+use crate::{
+    run::polytrie,
+    support::{Data, RPC_COMPAT, assert_fails, check, head},
+};
+use polytrie::layers::LAYERS;
+use std::fs;
+
+/// From every layer into every layer; the rest of the chain follows, blocks are taken back and run again, and it ends
+/// like a straight import.
+#[test]
+fn every_layer_becomes_every_other() {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let half = chain.head / 2;
+    let straight = chain.imported("mpt", chain.head).dump();
+    for from in LAYERS {
+        let data = chain.imported(from.name, half);
+        let (dump, at) = (data.dump(), data.head());
+        for to in LAYERS {
+            let context = format!("{} into {}", from.name, to.name);
+            let out = data.file(&format!("as-{}", to.name));
+            let run = polytrie![
+                "db",
+                "convert",
+                "--to",
+                to.name,
+                "--datadir",
+                data.path(),
+                "--out",
+                out,
+                "--json",
+                "-",
+            ]
+            .ok()
+            .json();
+            assert_eq!((&run["from"], &run["to"]), (&from.name.into(), &to.name.into()));
+            assert_eq!(run["number"], half, "{context}");
+            assert_eq!(head(&out), at, "{context}");
+            check(&out);
+            let run = polytrie!["db", "dump", "--datadir", out].ok();
+            assert!(run.text() == dump, "{context}: another state");
+
+            polytrie!["import", chain.file, "--datadir", out].ok();
+            polytrie!["db", "unwind", "--to", (half + 3).to_string(), "--datadir", out].ok();
+            polytrie!["import", chain.file, "--datadir", out].ok();
+            assert_eq!(head(&out), (chain.head, chain.hash.to_owned()), "{context}");
+            check(&out);
+            let run = polytrie!["db", "dump", "--datadir", out].ok();
+            assert!(run.text() == straight, "{context}: another state at the head");
+            // What came before the conversion cannot be taken back.
+            let back = (half - 1).to_string();
+            let run = polytrie!["db", "unwind", "--to", back, "--datadir", out];
+            assert_eq!(run.code, Some(2), "{context}: {}", run.stderr);
+        }
+    }
+}
+
+/// What cannot be converted is refused in a sentence, and nothing is touched.
+#[test]
+fn mistakes_are_refused() {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let data = chain.imported("raw", 3);
+    let convert = |to: &str, out: &std::path::Path, kv: &str| {
+        polytrie!["db", "convert", "--to", to, "--datadir", data.path(), "--out", out, "--kv", kv,]
+    };
+    assert_fails(&convert("merkle", &data.file("a"), "mdbx"), 2, &["`merkle`"]);
+    assert_fails(&convert("mpt", &data.file("b"), "memory"), 2, &["memory"]);
+    assert_fails(&convert("mpt", &data.path(), "mdbx"), 2, &["holds data of polytrie already"]);
+    let full = data.file("full");
+    fs::create_dir(&full).unwrap();
+    fs::write(full.join("mine"), "text").unwrap();
+    assert_fails(&convert("mpt", &full, "mdbx"), 2, &["is not empty"]);
+    let missing = Data::new();
+    let run = polytrie![
+        "db",
+        "convert",
+        "--to",
+        "mpt",
+        "--datadir",
+        missing.path(),
+        "--out",
+        data.file("c"),
+    ];
+    assert_fails(&run, 2, &["there is no data of polytrie"]);
+    // A conversion that was stopped leaves no data directory, and is simply made again.
+    let out = data.file("again");
+    convert("mpt", &out, "mdbx").ok();
+    for name in ["polytrie.json", "chain.json"] {
+        fs::remove_file(out.join(name)).unwrap();
+    }
+    assert_fails(&polytrie!["db", "stats", "--datadir", out], 2, &["there is no data of polytrie"]);
+    convert("rain", &out, "mdbx").ok();
+    check(&out);
+    assert_eq!(head(&out).0, 3);
+}
+
+/// The interval of `lmpt` belongs to the data.
+#[test]
+fn the_interval_is_remembered() {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let data = Data::new();
+    polytrie![
+        "import",
+        chain.file,
+        "--datadir",
+        data.path(),
+        "--chain",
+        chain.chain,
+        "--state",
+        "lmpt",
+        "--lmpt.interval",
+        "5",
+        "--to",
+        "30",
+    ]
+    .ok();
+    let run = polytrie!["import", chain.file, "--datadir", data.path(), "--lmpt.interval", "6"];
+    assert_fails(&run, 2, &["lmpt.interval", "`5`", "`6`"]);
+    let run = polytrie!["import", chain.file, "--datadir", data.path(), "--json", "-"].ok().json();
+    assert_eq!(run["layer"]["merges"], 4, "{run}");
+    data.check();
+    let proof = polytrie![
+        "proof",
+        "get",
+        "--datadir",
+        data.path(),
+        "--address",
+        "0x0000000000000000000000000000000000000001",
+    ]
+    .ok();
+    let file = data.write("proof.json", proof.text());
+    let digest = proof.json()["commitment"]["digest"].as_str().unwrap().to_owned();
+    polytrie!["proof", "verify", file, "--root", digest].ok();
+    let wrong = format!("0x{}", "11".repeat(32));
+    assert_eq!(polytrie!["proof", "verify", file, "--root", wrong].code, Some(1));
+}

@@ -1,0 +1,103 @@
+//! The whole state out of one node and into another.
+
+use crate::{
+    support::{ALICE, BOB, Devnet, args, layers},
+    transactions::{deploy, word},
+};
+use alloy_primitives::{Address, U256, address};
+use serde_json::{Value, json};
+
+const SOMEBODY: Address = address!("00000000000000000000000000000000000000aa");
+const ELSEWHERE: Address = address!("00000000000000000000000000000000000000bb");
+
+/// What a user can see of some accounts.
+fn seen(node: &Devnet, contract: &Value) -> Vec<Value> {
+    let mut seen = vec![
+        node.call("eth_call", json!([{ "to": contract }, "latest"])),
+        node.call("eth_getStorageAt", json!([SOMEBODY, "0x5", "latest"])),
+        node.call("eth_blockNumber", json!([])),
+    ];
+    for address in [json!(ALICE), json!(BOB), json!(SOMEBODY), json!(ELSEWHERE), contract.clone()] {
+        seen.push(node.call("eth_getBalance", json!([address, "latest"])));
+        seen.push(node.call("eth_getTransactionCount", json!([address, "latest"])));
+        seen.push(node.call("eth_getCode", json!([address, "latest"])));
+    }
+    seen
+}
+
+/// A node with a bit of everything: a contract with storage, mined; changes by hand, some mined and some not.
+fn busy(node: &Devnet) -> Value {
+    let contract = deploy(node);
+    node.call("eth_sendTransaction", json!([{ "from": ALICE, "to": contract, "data": word(5) }]));
+    node.call("anvil_setStorageAt", json!([SOMEBODY, "0x5", word(6)]));
+    node.call("anvil_setBalance", json!([SOMEBODY, "0x7"]));
+    node.send(ALICE, BOB, 1);
+    node.call("anvil_setBalance", json!([ELSEWHERE, "0x8"]));
+    node.call("anvil_setCode", json!([ELSEWHERE, "0x6001"]));
+    contract
+}
+
+#[test]
+fn a_state_goes_into_another_node_on_every_layer() {
+    for layer in layers() {
+        let node = Devnet::start(layer, args![]);
+        let contract = busy(&node);
+        let state = node.call("anvil_dumpState", json!([]));
+        assert!(state.as_str().unwrap().starts_with("0x1f8b"), "{layer}: it is packed");
+        let before = seen(&node, &contract);
+
+        let fresh = Devnet::start(layer, args!["--accounts", "0"]);
+        assert_eq!(fresh.call("hardhat_loadState", json!([state])), true, "{layer}");
+        assert_eq!(seen(&fresh, &contract), before, "{layer}");
+        // The same goes out again, but for what belongs to the block.
+        assert_eq!(fresh.call("anvil_dumpState", json!([])).as_str().unwrap().len() > 100, true);
+        fresh.call("evm_mine", json!([]));
+        assert_eq!(fresh.balance(SOMEBODY), U256::from(7), "{layer}");
+
+        // In the same node: what is not in the state stays, nonces do not go down.
+        node.send(ALICE, ELSEWHERE, 100);
+        node.call(
+            "eth_sendTransaction",
+            json!([{ "from": ALICE, "to": contract, "data": word(9) }]),
+        );
+        let nonce = node.call("eth_getTransactionCount", json!([ALICE, "latest"]));
+        assert_eq!(node.call("anvil_loadState", json!([state])), true);
+        assert_eq!(node.balance(ELSEWHERE), U256::from(8), "{layer}");
+        assert_eq!(node.call("eth_call", json!([{ "to": contract }, "latest"])), word(5));
+        assert_eq!(node.call("eth_getTransactionCount", json!([ALICE, "latest"])), nonce);
+        node.send(ALICE, BOB, 1);
+        assert_eq!(
+            node.call("eth_call", json!([{ "to": contract }, "latest"])),
+            word(5),
+            "{layer}"
+        );
+    }
+}
+
+#[test]
+fn a_directory_knows_its_addresses_after_a_restart() {
+    for layer in layers() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        let node = Devnet::open(&data, args!["--state", layer]);
+        let contract = busy(&node);
+        node.call("evm_mine", json!([]));
+        let before = seen(&node, &contract);
+        assert_eq!(node.stop(), Some(0));
+        let node = Devnet::open(&data, args![]);
+        let state = node.call("anvil_dumpState", json!([]));
+        let fresh = Devnet::start("mpt", args!["--accounts", "0"]);
+        assert_eq!(fresh.call("anvil_loadState", json!([state])), true);
+        assert_eq!(seen(&fresh, &contract), before, "{layer}");
+    }
+}
+
+#[test]
+fn what_is_no_state_is_refused() {
+    let node = Devnet::start("mpt", args![]);
+    for given in ["0x", "0x1f8b00", "0x7b7d"] {
+        let (code, message) = node.error("anvil_loadState", json!([given]));
+        assert!(code == -32602 && message.contains("anvil_dumpState"), "{given}: {message}");
+    }
+    assert_eq!(node.head(), 0);
+}

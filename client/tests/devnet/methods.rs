@@ -1,0 +1,76 @@
+//! Every method that tools rely on is there.
+
+use crate::support::{ALICE, BOB, Devnet, args};
+use serde_json::{Value, json};
+
+/// What does not exist.
+const MISSING: i64 = -32601;
+
+#[test]
+fn nothing_that_tools_ask_for_is_missing() {
+    let node = Devnet::start("mpt", args![]);
+    let names = "
+        eth_accounts eth_baseFee eth_blobBaseFee eth_blockNumber eth_call eth_chainId eth_coinbase eth_config
+        eth_capabilities eth_createAccessList eth_estimateGas eth_feeHistory eth_fillTransaction eth_gasPrice
+        eth_getBalance eth_getBlockByHash eth_getBlockByNumber eth_getBlockReceipts
+        eth_getBlockTransactionCountByHash eth_getBlockTransactionCountByNumber eth_getCode eth_getFilterChanges
+        eth_getFilterLogs eth_getLogs eth_getProof eth_getStorageAt eth_getStorageValues
+        eth_getTransactionByBlockHashAndIndex eth_getTransactionByBlockNumberAndIndex eth_getTransactionByHash
+        eth_getTransactionCount eth_getTransactionReceipt eth_getUncleByBlockHashAndIndex
+        eth_getUncleByBlockNumberAndIndex eth_getUncleCountByBlockHash eth_getUncleCountByBlockNumber
+        eth_maxPriorityFeePerGas eth_newBlockFilter eth_newFilter eth_newPendingTransactionFilter
+        eth_sendRawTransaction eth_sendTransaction eth_sign eth_signTransaction eth_signTypedData_v4
+        eth_simulateV1 eth_syncing eth_uninstallFilter personal_sign
+        net_version net_listening net_peerCount web3_clientVersion web3_sha3
+        txpool_status txpool_content txpool_contentFrom txpool_inspect
+        debug_getRawHeader debug_getRawBlock debug_getRawTransaction debug_getRawReceipts debug_getBadBlocks
+        debug_traceTransaction debug_traceBlock debug_traceBlockByNumber debug_traceBlockByHash debug_traceCall
+        debug_executionWitness
+        evm_snapshot evm_revert evm_mine evm_increaseTime evm_setNextBlockTimestamp evm_setTime evm_setAutomine
+        evm_setIntervalMining evm_setBlockGasLimit evm_setAccountNonce
+        anvil_setBalance anvil_addBalance anvil_setCode anvil_setNonce anvil_setStorageAt anvil_impersonateAccount
+        anvil_stopImpersonatingAccount anvil_autoImpersonateAccount anvil_mine anvil_dumpState anvil_loadState
+        anvil_reset anvil_setNextBlockBaseFeePerGas anvil_dropTransaction anvil_dropAllTransactions
+        anvil_removePoolTransactions anvil_setCoinbase anvil_setLoggingEnabled anvil_setMinGasPrice anvil_nodeInfo
+        anvil_metadata anvil_setBlockTimestampInterval anvil_removeBlockTimestampInterval anvil_rollback
+        anvil_getAutomine anvil_getIntervalMining anvil_increaseTime anvil_setTime
+        anvil_snapshot anvil_revert
+        hardhat_setBalance hardhat_setCode hardhat_setNonce hardhat_setStorageAt hardhat_impersonateAccount
+        hardhat_stopImpersonatingAccount hardhat_mine hardhat_dumpState hardhat_loadState hardhat_reset
+        hardhat_setNextBlockBaseFeePerGas hardhat_dropTransaction hardhat_setCoinbase hardhat_setPrevRandao
+        hardhat_setLoggingEnabled hardhat_setMinGasPrice hardhat_metadata hardhat_getAutomine
+        ots_getApiLevel ots_hasCode ots_getBlockDetails ots_getBlockDetailsByHash ots_getBlockTransactions
+        ots_getInternalOperations ots_traceTransaction ots_getTransactionError ots_searchTransactionsBefore
+        ots_searchTransactionsAfter ots_getTransactionBySenderAndNonce ots_getContractCreator
+        erigon_getHeaderByNumber rpc_modules testing_buildBlockV1
+        polytrie_getStateLayer polytrie_getProof polytrie_verifyProof polytrie_metrics";
+    let missing: Vec<_> = names
+        .split_whitespace()
+        // What is asked without parameters is refused or done, but known.
+        .filter(|name| node.answer(name, json!([]))["error"]["code"] == MISSING)
+        .collect();
+    assert_eq!(missing, Vec::<&str>::new());
+}
+
+#[test]
+fn tracers_of_geth_are_there() {
+    let node = Devnet::start("mpt", args![]);
+    let hash = node.send(ALICE, BOB, 1);
+    let call = json!({ "from": ALICE, "to": BOB, "value": "0x1" });
+    for tracer in ["callTracer", "prestateTracer", "4byteTracer", "noopTracer", "flatCallTracer"] {
+        let options = json!({ "tracer": tracer });
+        let trace = node.call("debug_traceTransaction", json!([hash, options]));
+        assert!(trace.is_object() || trace.is_array(), "{tracer}: {trace}");
+        node.call("debug_traceCall", json!([call, "latest", options]));
+        let block = node.call("debug_traceBlockByNumber", json!(["0x1", options]));
+        assert_eq!(block[0]["result"], trace, "{tracer}");
+    }
+    let steps = node.call("debug_traceTransaction", json!([hash]));
+    assert_eq!((&steps["failed"], &steps["gas"]), (&json!(false), &json!(21_000)));
+    let diff = json!({ "tracer": "prestateTracer", "tracerConfig": { "diffMode": true } });
+    let diff = node.call("debug_traceTransaction", json!([hash, diff]));
+    assert_ne!(diff["post"], Value::Null);
+    let rlp = node.call("debug_getRawBlock", json!(["0x1"]));
+    let traces = node.call("debug_traceBlock", json!([rlp, { "tracer": "callTracer" }]));
+    assert_eq!(traces[0]["txHash"], hash);
+}

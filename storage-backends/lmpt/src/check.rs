@@ -1,0 +1,220 @@
+//! `db check`: everything stored against everything else that says the same.
+
+use crate::{
+    JOURNAL, SNAPSHOT_TRIE, SWEEP,
+    error::state_error,
+    flat,
+    index::Live,
+    journal,
+    keys::{Key, Places, SlotKey},
+    layer::generations,
+    merge::storage_of,
+    meta::Meta,
+    reader::LmptReader,
+    value::{Record, Value},
+};
+use alloy_primitives::{B256, KECCAK256_EMPTY, keccak256};
+use polytrie_kv::{KeyRange, Read, Snapshot};
+use polytrie_state::{CheckReport, StateError, read_code, scan};
+use polytrie_trie::{Rows, check_rows, leaf_on_path};
+use std::{
+    collections::{BTreeSet, HashSet},
+    ops::ControlFlow,
+};
+
+/// Accounts between two calls of `progress`.
+const PROGRESS_EVERY: u64 = 1_000;
+
+pub(crate) fn check(
+    reader: &LmptReader,
+    meta: &Meta,
+    progress: &mut dyn FnMut(u64),
+) -> Result<CheckReport, StateError> {
+    let mut report = CheckReport::default();
+    let found = check_state(reader, &mut report, progress);
+    note(&mut report, found)?;
+    let found = check_meta(&reader.flat, meta, &mut report);
+    note(&mut report, found)?;
+    let found = check_journal(&reader.flat, meta, &mut report);
+    note(&mut report, found)?;
+    let found = check_snapshot(&reader.flat, meta, &mut report);
+    note(&mut report, found)?;
+    let found = check_storages(reader, &mut report);
+    note(&mut report, found)?;
+    Ok(report)
+}
+
+/// Turns damage that ended a part of the check into a problem; a store that fails stays an error.
+fn note(report: &mut CheckReport, found: Result<(), StateError>) -> Result<(), StateError> {
+    match found {
+        Err(damage @ StateError::Corrupt(_)) => {
+            report.problem(damage.to_string());
+            Ok(())
+        }
+        found => found,
+    }
+}
+
+/// The state as it is read: every account's code is there and is what its hash says.
+fn check_state(
+    reader: &LmptReader,
+    report: &mut CheckReport,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(), StateError> {
+    let view = reader.view();
+    let mut codes_seen = HashSet::new();
+    view.accounts(&B256::ZERO, &mut |hash, Record { account, incarnation }| {
+        report.accounts += 1;
+        if report.accounts.is_multiple_of(PROGRESS_EVERY) {
+            progress(report.accounts);
+        }
+        if account.code_hash != KECCAK256_EMPTY && codes_seen.insert(account.code_hash) {
+            check_code(&reader.flat, &account.code_hash, report)?;
+        }
+        view.slots((hash, incarnation), &B256::ZERO, &mut |_, _| {
+            report.slots += 1;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    progress(report.accounts);
+    Ok(())
+}
+
+fn check_code(
+    store: &Snapshot,
+    code_hash: &B256,
+    report: &mut CheckReport,
+) -> Result<(), StateError> {
+    match read_code(store, code_hash)? {
+        None => report.problem(format!("the code {code_hash} is missing")),
+        Some(code) if keccak256(&code) != *code_hash => {
+            report.problem(format!("the code stored as {code_hash} has hash {}", keccak256(&code)));
+        }
+        Some(_) => {}
+    }
+    Ok(())
+}
+
+fn check_meta(store: &Snapshot, meta: &Meta, report: &mut CheckReport) -> Result<(), StateError> {
+    // A layer that nothing was ever loaded into has no row.
+    let stored = Meta::read(store)?;
+    if stored != Some(*meta) && (stored.is_some() || meta.number.is_some()) {
+        report.problem("the row of where the layer stands is not that of the head".to_owned());
+    }
+    let mut rows = 0;
+    scan(store, crate::META, KeyRange::ALL, |_, _| {
+        rows += 1;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    if rows > 1 || (rows == 0 && meta.number.is_some()) {
+        report.problem(format!("there are {rows} rows of where the layer stands"));
+    }
+    Ok(())
+}
+
+/// Every block that should be in the journal is, and nothing else; and the tries come back from it.
+fn check_journal(
+    store: &Snapshot,
+    meta: &Meta,
+    report: &mut CheckReport,
+) -> Result<(), StateError> {
+    let blocks = meta.number.map_or(0..0, |number| meta.oldest..number + 1);
+    let expected = blocks.end - blocks.start;
+    let mut rows = 0;
+    scan(store, JOURNAL, KeyRange::ALL, |_, _| {
+        rows += 1;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    if rows != expected {
+        report.problem(format!("the journal has {rows} rows, expected {expected}"));
+    }
+    journal::scan_blocks(store, blocks, |_| {})?;
+    generations(store, meta, &Live::default())?;
+    Ok(())
+}
+
+/// The snapshot trie against its leaves, and those against the flat map.
+fn check_snapshot(
+    store: &Snapshot,
+    meta: &Meta,
+    report: &mut CheckReport,
+) -> Result<(), StateError> {
+    let rows = Rows::new(store as &dyn Read, SNAPSHOT_TRIE);
+    let trie = check_rows::<Value>(rows, &mut |_, _| Ok(())).map_err(state_error)?;
+    report.nodes += trie.rows;
+    if trie.problems.is_empty() && trie.root != meta.roots.snapshot {
+        report.problem(format!(
+            "the leaves make the snapshot root {}, the head has {}",
+            trie.root, meta.roots.snapshot
+        ));
+    }
+    for problem in trie.problems {
+        report.problem(format!("snapshot trie: {problem}"));
+    }
+    if !report.problems.is_empty() {
+        return Ok(());
+    }
+    let mut places = Places::snapshot();
+    let mut entries = 0;
+    let mut compare = |key: Key, value: Value| -> Result<ControlFlow<()>, StateError> {
+        entries += 1;
+        let place = places.of(&key);
+        let leaf = leaf_on_path::<Value>(&place, &rows).map_err(state_error)?;
+        if leaf != Some((place, value)) {
+            report.problem(format!("the flat map and the snapshot trie differ at {key:?}"));
+        }
+        Ok(ControlFlow::Continue(()))
+    };
+    flat::scan_accounts(store, &B256::ZERO, &mut |hash, record| {
+        compare(Key::Account(hash), Value::Account(record))
+    })?;
+    flat::scan_all_slots(store, |key, value| compare(Key::Slot(key), Value::Slot(value)))?;
+    if entries != trie.leaves {
+        report.problem(format!(
+            "the flat map has {entries} entries, the snapshot trie {} leaves",
+            trie.leaves
+        ));
+    }
+    Ok(())
+}
+
+/// Every storage in the flat map is alive, about to be merged, or waits to be swept; and nothing waits for
+/// nothing.
+fn check_storages(reader: &LmptReader, report: &mut CheckReport) -> Result<(), StateError> {
+    let store = &reader.flat;
+    let mut queue = BTreeSet::new();
+    scan(store, SWEEP, KeyRange::ALL, |key, value| {
+        match <[u8; 40]>::try_from(key) {
+            Ok(dead) if value.is_empty() => drop(queue.insert(storage_of(&dead))),
+            _ => report.problem("a row of the queue of dead storage is damaged".to_owned()),
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    let mut seen = BTreeSet::new();
+    let mut last = None;
+    flat::scan_all_slots(store, |SlotKey { account, incarnation, .. }, _| {
+        if last.replace((account, incarnation)) == Some((account, incarnation)) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        if queue.contains(&(account, incarnation)) {
+            seen.insert((account, incarnation));
+            return Ok(ControlFlow::Continue(()));
+        }
+        let is_alive =
+            flat::account(store, &account)?.is_some_and(|record| record.incarnation == incarnation);
+        let is_merged = reader.intermediate.account(&account, reader.ticket.seq)?.is_some();
+        if !is_alive && !is_merged {
+            report.problem(format!(
+                "the storage of account {account} from block {incarnation} is dead, and nothing sweeps it"
+            ));
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    for (account, incarnation) in queue.difference(&seen) {
+        report.problem(format!(
+            "the storage of account {account} from block {incarnation} waits to be swept, but there is none"
+        ));
+    }
+    Ok(())
+}

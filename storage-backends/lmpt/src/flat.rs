@@ -1,0 +1,133 @@
+//! The flat map: the snapshot's leaves by key, for reads that need one look.
+
+use crate::{
+    FLAT_ACCOUNTS, FLAT_SLOTS,
+    keys::{Key, SlotKey},
+    value::{Record, Value},
+};
+use alloy_primitives::{B256, U256};
+use polytrie_kv::{Batch, KeyRange, Read, Table, prefix_end};
+use polytrie_state::{StateError, scan};
+use polytrie_trie::LeafValue;
+use std::ops::ControlFlow;
+
+const fn table(key: &Key) -> Table {
+    match key {
+        Key::Account(_) => FLAT_ACCOUNTS,
+        Key::Slot(_) => FLAT_SLOTS,
+    }
+}
+
+/// The record of an account.
+pub(crate) fn account(store: &dyn Read, hash: &B256) -> Result<Option<Record>, StateError> {
+    let Some(bytes) = store.get(FLAT_ACCOUNTS, hash.as_slice())? else { return Ok(None) };
+    decode_account(hash, &bytes).map(Some)
+}
+
+/// The value of a slot; zero where there is none.
+pub(crate) fn slot(store: &dyn Read, key: &SlotKey) -> Result<U256, StateError> {
+    let Some(bytes) = store.get(FLAT_SLOTS, &key.to_bytes())? else { return Ok(U256::ZERO) };
+    decode_slot(key, &bytes)
+}
+
+/// The value of a key, if it is there.
+pub(crate) fn get(store: &dyn Read, key: &Key) -> Result<Option<Value>, StateError> {
+    Ok(match key {
+        Key::Account(hash) => account(store, hash)?.map(Value::Account),
+        Key::Slot(key) => Value::of_slot(slot(store, key)?).present(),
+    })
+}
+
+/// Sets or removes a key.
+pub(crate) fn set(batch: &mut Batch, key: &Key, value: Option<Value>) {
+    match value.and_then(Value::present) {
+        Some(value) => batch.put(table(key), &key.to_vec(), &value.to_vec()),
+        None => batch.delete(table(key), &key.to_vec()),
+    }
+}
+
+/// Visits accounts in order of their hash.
+pub(crate) fn scan_accounts(
+    store: &dyn Read,
+    from: &B256,
+    visit: &mut dyn FnMut(B256, Record) -> Result<ControlFlow<()>, StateError>,
+) -> Result<(), StateError> {
+    scan(store, FLAT_ACCOUNTS, KeyRange::from(from.as_slice()), |key, value| {
+        let Some(Key::Account(hash)) = Key::parse(key) else { return Err(wrong_key(key)) };
+        visit(hash, decode_account(&hash, value)?)
+    })
+}
+
+/// Visits the slots of one incarnation of an account in order of their hash.
+pub(crate) fn scan_slots(
+    store: &dyn Read,
+    (account, incarnation): (B256, u64),
+    from: &B256,
+    visit: &mut dyn FnMut(B256, U256) -> Result<ControlFlow<()>, StateError>,
+) -> Result<(), StateError> {
+    let from = SlotKey { account, incarnation, slot: *from }.to_bytes();
+    let to = prefix_end(&from[..40]);
+    let range = KeyRange { from: &from, to: to.as_deref(), reverse: false };
+    scan(store, FLAT_SLOTS, range, |key, value| {
+        let key = parse_slot(key)?;
+        visit(key.slot, decode_slot(&key, value)?)
+    })
+}
+
+/// Visits the slots of all accounts in key order.
+pub(crate) fn scan_all_slots(
+    store: &dyn Read,
+    mut visit: impl FnMut(SlotKey, U256) -> Result<ControlFlow<()>, StateError>,
+) -> Result<(), StateError> {
+    scan(store, FLAT_SLOTS, KeyRange::ALL, |key, value| {
+        let key = parse_slot(key)?;
+        visit(key, decode_slot(&key, value)?)
+    })
+}
+
+/// Whether there is any slot of this incarnation.
+pub(crate) fn has_slots(
+    store: &dyn Read,
+    account: B256,
+    incarnation: u64,
+) -> Result<bool, StateError> {
+    let mut found = false;
+    scan_slots(store, (account, incarnation), &B256::ZERO, &mut |_, _| {
+        found = true;
+        Ok(ControlFlow::Break(()))
+    })?;
+    Ok(found)
+}
+
+fn parse_slot(key: &[u8]) -> Result<SlotKey, StateError> {
+    match Key::parse(key) {
+        Some(Key::Slot(key)) => Ok(key),
+        _ => Err(wrong_key(key)),
+    }
+}
+
+fn wrong_key(key: &[u8]) -> StateError {
+    StateError::Corrupt(format!("a key of {} bytes in the flat map", key.len()))
+}
+
+fn decode_account(hash: &B256, bytes: &[u8]) -> Result<Record, StateError> {
+    match Value::decode(bytes) {
+        Ok(Value::Account(record)) => Ok(record),
+        _ => Err(StateError::Corrupt(format!(
+            "the row of account {hash} is no account ({} bytes)",
+            bytes.len()
+        ))),
+    }
+}
+
+fn decode_slot(key: &SlotKey, bytes: &[u8]) -> Result<U256, StateError> {
+    match Value::decode(bytes) {
+        Ok(Value::Slot(value)) => Ok(value),
+        _ => Err(StateError::Corrupt(format!(
+            "the row of slot {} of account {} is no value of a slot ({} bytes)",
+            key.slot,
+            key.account,
+            bytes.len()
+        ))),
+    }
+}

@@ -1,0 +1,253 @@
+//! One trie in memory with its hash index: the delta, and later the same one, frozen, the intermediate.
+
+use crate::{
+    error::state_error,
+    index::{Index, Live},
+    keys::{Key, Places, SlotKey},
+    spill::{Spill, SpilledNodes},
+    value::{Record, Value},
+};
+use alloy_primitives::{B256, Bytes, U256};
+use parking_lot::{Mutex, RwLock};
+use polytrie_kv::Batch;
+use polytrie_state::StateError;
+use polytrie_trie::Trie;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// A key, what the trie held of it, and what it holds now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) key: Key,
+    pub(crate) before: Option<Value>,
+    pub(crate) after: Option<Value>,
+}
+
+impl Change {
+    /// The same change, taken back.
+    pub(crate) const fn reversed(&self) -> Self {
+        Self { key: self.key, before: self.after, after: self.before }
+    }
+}
+
+/// The writes of one interval.
+#[derive(Debug)]
+pub(crate) struct Generation {
+    salt: B256,
+    trie: Mutex<Trie<Value>>,
+    index: RwLock<Index>,
+    spill: OnceLock<Spill>,
+    /// Whether keys were spilled, so that the index is not all there is.
+    keys_spilled: AtomicBool,
+}
+
+impl Generation {
+    /// Without any write.
+    pub(crate) fn new(salt: B256) -> Self {
+        Self {
+            salt,
+            trie: Mutex::new(Trie::empty()),
+            index: RwLock::default(),
+            spill: OnceLock::new(),
+            keys_spilled: AtomicBool::new(false),
+        }
+    }
+
+    /// The salt of its places.
+    pub(crate) const fn salt(&self) -> B256 {
+        self.salt
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.trie.lock().bytes() + self.index.read().bytes()
+    }
+
+    /// Takes changes through the trie and returns its root. The index is not changed.
+    pub(crate) fn update(&self, changes: &[Change], block: u64) -> Result<B256, StateError> {
+        let mut places = Places::salted(self.salt);
+        let mut sorted: Vec<_> =
+            changes.iter().map(|change| (places.of(&change.key), change.after)).collect();
+        sorted.sort_unstable_by_key(|(place, _)| *place);
+        let mut trie = self.trie.lock();
+        // Ages are compared modulo 2^32.
+        trie.set_block(block as u32);
+        trie.update(&sorted, &self.nodes()).map_err(state_error)?;
+        Ok(trie.root())
+    }
+
+    /// Notes in the index what [`Self::update`] did to the trie.
+    pub(crate) fn remember(&self, changes: &[Change], seq: u64, live: &Live) {
+        let mut index = self.index.write();
+        for change in changes {
+            index.set(&change.key, change.after, seq, live);
+        }
+    }
+
+    /// The nodes that prove what the trie holds of a key, and that.
+    pub(crate) fn prove(&self, key: &Key) -> Result<(Option<Value>, Vec<Bytes>), StateError> {
+        let place = Places::salted(self.salt).of(key);
+        self.trie.lock().prove(&place, &self.nodes()).map_err(state_error)
+    }
+
+    /// What the trie holds of an account after change `seq`; an inner `None` is a tombstone.
+    pub(crate) fn account(
+        &self,
+        hash: &B256,
+        seq: u64,
+    ) -> Result<Option<Option<Record>>, StateError> {
+        if let Some(found) = self.index.read().account(hash, seq) {
+            return Ok(found);
+        }
+        Ok(self.spilled(&Key::Account(*hash))?.map(record_of))
+    }
+
+    /// What the trie holds of a slot after change `seq`; zero is a tombstone.
+    pub(crate) fn slot(&self, key: &SlotKey, seq: u64) -> Result<Option<U256>, StateError> {
+        if let Some(found) = self.index.read().slot(key, seq) {
+            return Ok(found);
+        }
+        Ok(self.spilled(&Key::Slot(*key))?.map(number_of))
+    }
+
+    /// What the trie holds of a key after change `seq`.
+    pub(crate) fn get(&self, key: &Key, seq: u64) -> Result<Option<Value>, StateError> {
+        Ok(match key {
+            Key::Account(hash) => self.account(hash, seq)?.map(Value::of_account),
+            Key::Slot(key) => self.slot(key, seq)?.map(Value::of_slot),
+        })
+    }
+
+    /// Adds the accounts from `from` on to a map; what is there already is overwritten.
+    pub(crate) fn accounts_from(
+        &self,
+        from: &B256,
+        seq: u64,
+        into: &mut BTreeMap<B256, Option<Record>>,
+    ) -> Result<(), StateError> {
+        let mut spilled = BTreeMap::new();
+        if let Some(spill) = self.spilled_keys() {
+            let found = spill.accounts_from(from)?;
+            spilled.extend(found.into_iter().map(|(hash, value)| (hash, record_of(value))));
+        }
+        for (hash, found) in self.index.read().accounts_from(from, seq) {
+            spilled.remove(&hash);
+            if let Some(record) = found {
+                into.insert(hash, record);
+            }
+        }
+        into.extend(spilled);
+        Ok(())
+    }
+
+    /// Adds the slots of a storage from `from` on to a map; what is there already is overwritten.
+    pub(crate) fn slots_from(
+        &self,
+        storage: (B256, u64),
+        from: &B256,
+        seq: u64,
+        into: &mut BTreeMap<B256, Option<U256>>,
+    ) -> Result<(), StateError> {
+        let present = |value: U256| (!value.is_zero()).then_some(value);
+        let mut spilled = BTreeMap::new();
+        if let Some(spill) = self.spilled_keys() {
+            let found = spill.slots_from(storage, from)?;
+            spilled
+                .extend(found.into_iter().map(|(slot, value)| (slot, present(number_of(value)))));
+        }
+        for (slot, found) in self.index.read().slots_from(storage, from, seq) {
+            spilled.remove(&slot);
+            if let Some(value) = found {
+                into.insert(slot, present(value));
+            }
+        }
+        into.extend(spilled);
+        Ok(())
+    }
+
+    /// Everything the trie holds, in no order.
+    pub(crate) fn entries(&self) -> Result<Vec<(Key, Value)>, StateError> {
+        let index = self.index.read();
+        let mut entries = match self.spilled_keys() {
+            None => Vec::new(),
+            Some(spill) => {
+                let known = |key: &Key| match key {
+                    Key::Account(hash) => index.account(hash, u64::MAX).is_some(),
+                    Key::Slot(key) => index.slot(key, u64::MAX).is_some(),
+                };
+                let mut all = spill.all()?;
+                all.retain(|(key, _)| !known(key));
+                all
+            }
+        };
+        entries.extend(index.entries().filter_map(|(key, value)| Some((key, value?))));
+        Ok(entries)
+    }
+
+    /// Lets go of nodes that were not touched in the last `keep` blocks.
+    pub(crate) fn spill_nodes(&self, keep: u32) -> Result<(), StateError> {
+        let spill = self.open_spill()?;
+        let mut trie = self.trie.lock();
+        let (_, rows) = trie.commit(Spill::nodes());
+        spill.write(&rows.into_inner())?;
+        trie.evict(keep);
+        Ok(())
+    }
+
+    /// Lets go of the index, which must stand at change `seq`. Not while somebody reads an earlier state: its
+    /// versions are in memory only.
+    pub(crate) fn spill_keys(&self, seq: u64, live: &Live) -> Result<(), StateError> {
+        let mut index = self.index.write();
+        if live.sees_before(seq) || index.bytes() == 0 {
+            return Ok(());
+        }
+        let spill = self.open_spill()?;
+        let mut batch = Batch::new();
+        for (key, value) in index.entries() {
+            Spill::put(&mut batch, &key, value);
+        }
+        spill.write(&batch)?;
+        self.keys_spilled.store(true, Ordering::Release);
+        *index = Index::default();
+        Ok(())
+    }
+
+    fn spilled(&self, key: &Key) -> Result<Option<Value>, StateError> {
+        self.spilled_keys().map_or(Ok(None), |spill| spill.get(key))
+    }
+
+    fn spilled_keys(&self) -> Option<&Spill> {
+        self.spill.get().filter(|_| self.keys_spilled.load(Ordering::Acquire))
+    }
+
+    fn nodes(&self) -> SpilledNodes<'_> {
+        SpilledNodes(self.spill.get())
+    }
+
+    fn open_spill(&self) -> Result<&Spill, StateError> {
+        if let Some(spill) = self.spill.get() {
+            return Ok(spill);
+        }
+        let spill = Spill::new()?;
+        Ok(self.spill.get_or_init(|| spill))
+    }
+}
+
+const fn record_of(value: Value) -> Option<Record> {
+    match value {
+        Value::Account(record) => Some(record),
+        Value::Slot(_) | Value::Tombstone => None,
+    }
+}
+
+const fn number_of(value: Value) -> U256 {
+    match value {
+        Value::Slot(value) => value,
+        Value::Account(_) | Value::Tombstone => U256::ZERO,
+    }
+}

@@ -1,0 +1,229 @@
+//! The hash index of one trie in memory: what it holds of a key, in one look.
+//!
+//! Every change has a number. A reader made after change 7 sees, of each key, the newest version that is not
+//! younger than 7; a version goes as soon as it is overwritten and no live reader stands between it and its
+//! successor.
+
+use crate::{
+    keys::{Key, SlotKey},
+    value::{Record, Value},
+};
+use alloy_primitives::{
+    B256, U256,
+    map::{B256Map, HashMap},
+};
+use parking_lot::Mutex;
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
+
+/// Bytes that an account in the index takes, about: key, version, free places of the map.
+const ACCOUNT_BYTES: usize = 240;
+/// The same for a slot.
+const SLOT_BYTES: usize = 150;
+/// The same for the map of one storage.
+const STORAGE_BYTES: usize = 180;
+
+/// The numbers of all live readers, with how many share each.
+#[derive(Debug, Default)]
+pub(crate) struct Live(Mutex<BTreeMap<u64, usize>>);
+
+impl Live {
+    /// Keeps what is seen after change `seq` until the ticket is dropped.
+    pub(crate) fn enter(self: &Arc<Self>, seq: u64) -> Ticket {
+        *self.0.lock().entry(seq).or_default() += 1;
+        Ticket { live: self.clone(), seq }
+    }
+
+    /// Whether a reader sees what stood between two changes.
+    fn sees(&self, span: Range<u64>) -> bool {
+        span.start < span.end && self.0.lock().range(span).next().is_some()
+    }
+
+    /// Whether there is a reader of an earlier state than that after change `seq`.
+    pub(crate) fn sees_before(&self, seq: u64) -> bool {
+        self.sees(0..seq)
+    }
+}
+
+/// A live reader.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    live: Arc<Live>,
+    /// The last change that is seen.
+    pub(crate) seq: u64,
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let mut live = self.live.0.lock();
+        if let Some(count) = live.get_mut(&self.seq) {
+            *count -= 1;
+            if *count == 0 {
+                live.remove(&self.seq);
+            }
+        }
+    }
+}
+
+/// The versions of a key, the newest apart.
+#[derive(Debug, Clone)]
+struct Versions<T> {
+    seq: u64,
+    now: T,
+    older: Vec<(u64, T)>,
+}
+
+impl<T: Copy> Versions<T> {
+    fn at(&self, seq: u64) -> Option<T> {
+        if self.seq <= seq {
+            return Some(self.now);
+        }
+        self.older.iter().rev().find(|(number, _)| *number <= seq).map(|(_, value)| *value)
+    }
+
+    fn set(&mut self, value: T, seq: u64, live: &Live) {
+        if !self.older.is_empty() {
+            let mut end = self.seq;
+            let mut kept: Vec<(u64, T)> = Vec::new();
+            for version in self.older.drain(..).rev() {
+                if live.sees(version.0..end) {
+                    kept.push(version);
+                }
+                end = version.0;
+            }
+            kept.reverse();
+            self.older = kept;
+        }
+        if live.sees(self.seq..seq) {
+            self.older.push((self.seq, self.now));
+        }
+        (self.seq, self.now) = (seq, value);
+    }
+}
+
+/// What an index says of a key: nothing, or what its trie holds, where an inner `None` means that the trie
+/// does not have the key.
+type Found<T> = Option<Option<T>>;
+
+/// The index.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    /// The innermost `None` is a tombstone.
+    accounts: B256Map<Versions<Option<Option<Record>>>>,
+    /// By account and incarnation; zero is a tombstone.
+    storages: HashMap<(B256, u64), B256Map<Versions<Option<U256>>>>,
+    slots: usize,
+}
+
+impl Index {
+    /// Bytes of memory, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.accounts.len() * ACCOUNT_BYTES
+            + self.storages.len() * STORAGE_BYTES
+            + self.slots * SLOT_BYTES
+    }
+
+    /// What the trie holds of an account after change `seq`.
+    pub(crate) fn account(&self, hash: &B256, seq: u64) -> Found<Option<Record>> {
+        self.accounts.get(hash)?.at(seq)
+    }
+
+    /// What the trie holds of a slot after change `seq`.
+    pub(crate) fn slot(&self, key: &SlotKey, seq: u64) -> Found<U256> {
+        self.storages.get(&(key.account, key.incarnation))?.get(&key.slot)?.at(seq)
+    }
+
+    /// Notes what the trie holds of a key after change `seq`, the newest so far.
+    pub(crate) fn set(&mut self, key: &Key, value: Option<Value>, seq: u64, live: &Live) {
+        match key {
+            Key::Account(hash) => {
+                let value = value.map(|value| match value {
+                    Value::Account(record) => Some(record),
+                    Value::Slot(_) | Value::Tombstone => None,
+                });
+                self.accounts
+                    .entry(*hash)
+                    .and_modify(|versions| versions.set(value, seq, live))
+                    .or_insert_with(|| Versions { seq, now: value, older: Vec::new() });
+            }
+            Key::Slot(key) => {
+                let value = value.map(|value| match value {
+                    Value::Slot(value) => value,
+                    Value::Account(_) | Value::Tombstone => U256::ZERO,
+                });
+                let storage = self.storages.entry((key.account, key.incarnation)).or_default();
+                let before = storage.len();
+                storage
+                    .entry(key.slot)
+                    .and_modify(|versions| versions.set(value, seq, live))
+                    .or_insert_with(|| Versions { seq, now: value, older: Vec::new() });
+                self.slots += storage.len() - before;
+            }
+        }
+    }
+
+    /// The accounts from `from` on after change `seq`, in no order.
+    pub(crate) fn accounts_from(
+        &self,
+        from: &B256,
+        seq: u64,
+    ) -> impl Iterator<Item = (B256, Option<Option<Record>>)> {
+        self.accounts
+            .iter()
+            .filter(move |(hash, _)| *hash >= from)
+            .filter_map(move |(hash, versions)| Some((*hash, versions.at(seq)?)))
+    }
+
+    /// The slots of a storage from `from` on after change `seq`, in no order.
+    pub(crate) fn slots_from(
+        &self,
+        storage: (B256, u64),
+        from: &B256,
+        seq: u64,
+    ) -> impl Iterator<Item = (B256, Option<U256>)> {
+        self.storages
+            .get(&storage)
+            .into_iter()
+            .flatten()
+            .filter(move |(slot, _)| *slot >= from)
+            .filter_map(move |(slot, versions)| Some((*slot, versions.at(seq)?)))
+    }
+
+    /// Everything as of the last change, in no order.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (Key, Option<Value>)> {
+        let accounts = self
+            .accounts
+            .iter()
+            .map(|(hash, versions)| (Key::Account(*hash), versions.now.map(Value::of_account)));
+        let slots = self.storages.iter().flat_map(|((account, incarnation), storage)| {
+            storage.iter().map(|(slot, versions)| {
+                let key = SlotKey { account: *account, incarnation: *incarnation, slot: *slot };
+                (Key::Slot(key), versions.now.map(Value::of_slot))
+            })
+        });
+        accounts.chain(slots)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_kept_for_those_who_see_them() {
+        let live = Arc::new(Live::default());
+        let mut versions = Versions { seq: 1, now: 'a', older: Vec::new() };
+        let reader = live.enter(2);
+        versions.set('b', 3, &live);
+        versions.set('c', 4, &live);
+        assert_eq!(versions.older, [(1, 'a')]);
+        assert_eq!((versions.at(0), versions.at(2), versions.at(9)), (None, Some('a'), Some('c')));
+        drop(reader);
+        let reader = live.enter(4);
+        versions.set('d', 5, &live);
+        assert_eq!(versions.older, [(4, 'c')]);
+        assert_eq!((versions.at(4), versions.at(5)), (Some('c'), Some('d')));
+        drop(reader);
+        versions.set('e', 6, &live);
+        assert!(versions.older.is_empty());
+    }
+}

@@ -1,0 +1,132 @@
+//! The journal: the writes of each block, from which delta and intermediate come back after a restart.
+//!
+//! `number → rlp([[flat key, value]…]) ‖ checksum`, where a value without bytes is a tombstone and the checksum is
+//! the first 8 bytes of H(number ‖ rlp).
+
+use crate::{
+    JOURNAL,
+    generation::{Change, Generation},
+    index::Live,
+    keys::Key,
+    meta::{Meta, Salted, checksum},
+    value::Value,
+};
+use alloy_primitives::{Bytes, map::HashMap};
+use alloy_rlp::{Decodable, RlpDecodable, RlpEncodable};
+use polytrie_kv::{Batch, KeyRange, Read};
+use polytrie_state::{StateError, scan};
+use polytrie_trie::{EMPTY_ROOT, LeafValue};
+use std::{ops::ControlFlow, ops::Range, sync::Arc};
+
+#[derive(Debug, RlpEncodable, RlpDecodable)]
+struct Entry {
+    key: Bytes,
+    value: Bytes,
+}
+
+/// Adds the row of a block to a batch.
+pub(crate) fn write(batch: &mut Batch, number: u64, changes: &[Change]) {
+    let entries: Vec<Entry> = changes
+        .iter()
+        .map(|change| Entry {
+            key: change.key.to_vec().into(),
+            value: change.after.unwrap_or(Value::Tombstone).to_vec().into(),
+        })
+        .collect();
+    let mut row = alloy_rlp::encode(&entries);
+    let sum = sum(number, &row);
+    row.extend_from_slice(&sum);
+    batch.put(JOURNAL, &number.to_be_bytes(), &row);
+}
+
+/// Removes the row of a block.
+pub(crate) fn remove(batch: &mut Batch, number: u64) {
+    batch.delete(JOURNAL, &number.to_be_bytes());
+}
+
+/// Visits the rows of a range of blocks; every block of it must have one.
+pub(crate) fn scan_blocks(
+    store: &dyn Read,
+    blocks: Range<u64>,
+    mut visit: impl FnMut(Vec<(Key, Value)>),
+) -> Result<(), StateError> {
+    let mut next = blocks.start;
+    let (from, to) = (blocks.start.to_be_bytes(), blocks.end.to_be_bytes());
+    if blocks.is_empty() {
+        return Ok(());
+    }
+    scan(store, JOURNAL, KeyRange::between(&from, &to), |key, row| {
+        if key != next.to_be_bytes() {
+            return Err(missing(next));
+        }
+        visit(decode(next, row)?);
+        next += 1;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    if next == blocks.end { Ok(()) } else { Err(missing(next)) }
+}
+
+/// The trie of the writes of a range of blocks, which must have this root.
+pub(crate) fn rebuild(
+    store: &dyn Read,
+    blocks: Range<u64>,
+    expected: &Salted,
+    live: &Live,
+) -> Result<Arc<Generation>, StateError> {
+    let last = blocks.end;
+    let mut written: HashMap<Key, Value> = HashMap::default();
+    scan_blocks(store, blocks, |entries| written.extend(entries))?;
+    let changes: Vec<Change> = written
+        .into_iter()
+        .map(|(key, value)| Change { key, before: None, after: Some(value) })
+        .collect();
+    let generation = Generation::new(expected.salt);
+    let root = if changes.is_empty() { EMPTY_ROOT } else { generation.update(&changes, last)? };
+    if root != expected.root {
+        return Err(StateError::Corrupt(format!(
+            "the journal up to block {} makes root {root}, expected {}",
+            last.saturating_sub(1),
+            expected.root
+        )));
+    }
+    generation.remember(&changes, 0, live);
+    Ok(Arc::new(generation))
+}
+
+/// The blocks whose writes are in the delta, and those in the intermediate.
+pub(crate) fn blocks_in_memory(meta: &Meta) -> (Range<u64>, Range<u64>) {
+    let Some(number) = meta.number else { return (0..0, 0..0) };
+    let boundary = meta.delta_after(number);
+    let delta = (boundary + 1).max(meta.first)..number + 1;
+    let start = (boundary.saturating_sub(meta.interval) + 1).max(meta.first);
+    (delta, start..(boundary + 1).max(start))
+}
+
+fn decode(number: u64, row: &[u8]) -> Result<Vec<(Key, Value)>, StateError> {
+    let damaged =
+        || StateError::Corrupt(format!("the row of block {number} in the journal is damaged"));
+    let (body, found) = row.split_last_chunk::<8>().ok_or_else(damaged)?;
+    if *found != sum(number, body) {
+        return Err(damaged());
+    }
+    let mut rest = body;
+    let entries = Vec::<Entry>::decode(&mut rest).map_err(|_| damaged())?;
+    if !rest.is_empty() {
+        return Err(damaged());
+    }
+    entries
+        .iter()
+        .map(|entry| {
+            let key = Key::parse(&entry.key).ok_or_else(damaged)?;
+            Ok((key, Value::decode(&entry.value).map_err(|_| damaged())?))
+        })
+        .collect()
+}
+
+fn sum(number: u64, body: &[u8]) -> [u8; 8] {
+    checksum(&[&number.to_be_bytes()[..], body].concat())
+}
+
+fn missing(number: u64) -> StateError {
+    StateError::Corrupt(format!("the journal has no row of block {number}"))
+}

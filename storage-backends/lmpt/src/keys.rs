@@ -1,0 +1,185 @@
+//! The one keyspace: accounts and slots, and where they stand in a trie.
+//!
+//! ```text
+//! flat       account   keccak256(address)                                              32 bytes
+//!            slot      keccak256(address) ‖ incarnation ‖ keccak256(slot)              72 bytes
+//! snapshot   account   A                                where A = keccak256(address)
+//!            slot      A[0..4] ‖ H(A ‖ incarnation ‖ keccak256(slot))[0..28]
+//! salted     account   B                                where B = H(salt ‖ A)
+//!            slot      B[0..4] ‖ H(salt ‖ A ‖ incarnation ‖ keccak256(slot))[0..28]
+//! ```
+//!
+//! H is Keccak-256, an incarnation is 8 bytes big-endian. The account part comes first, so what belongs to one
+//! account lies together; 28 bytes of hash behind it leave no collisions to be found.
+
+use alloy_primitives::{B256, keccak256};
+
+/// Bytes of the account part that slots share with their account.
+const SHARED: usize = 4;
+
+/// Bytes of a slot's flat key.
+pub(crate) const SLOT_KEY: usize = 72;
+
+/// A slot of one life of an account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct SlotKey {
+    /// Keccak-256 of the address.
+    pub(crate) account: B256,
+    /// Number of the block in which this storage began.
+    pub(crate) incarnation: u64,
+    /// Keccak-256 of the slot.
+    pub(crate) slot: B256,
+}
+
+impl SlotKey {
+    /// The flat key.
+    pub(crate) fn to_bytes(self) -> [u8; SLOT_KEY] {
+        let mut bytes = [0; SLOT_KEY];
+        bytes[..32].copy_from_slice(self.account.as_slice());
+        bytes[32..40].copy_from_slice(&self.incarnation.to_be_bytes());
+        bytes[40..].copy_from_slice(self.slot.as_slice());
+        bytes
+    }
+
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let (account, rest) = bytes.split_first_chunk::<32>()?;
+        let (incarnation, slot) = rest.split_first_chunk::<8>()?;
+        Some(Self {
+            account: B256::new(*account),
+            incarnation: u64::from_be_bytes(*incarnation),
+            slot: B256::try_from(slot).ok()?,
+        })
+    }
+}
+
+/// A key of the state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Key {
+    /// The record of an account, by the Keccak-256 of its address.
+    Account(B256),
+    /// A slot.
+    Slot(SlotKey),
+}
+
+impl Key {
+    /// Appends the flat key.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Account(hash) => out.extend_from_slice(hash.as_slice()),
+            Self::Slot(slot) => out.extend_from_slice(&slot.to_bytes()),
+        }
+    }
+
+    /// The flat key.
+    pub(crate) fn to_vec(self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(SLOT_KEY);
+        self.encode(&mut out);
+        out
+    }
+
+    /// Reads a flat key.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        match bytes.len() {
+            32 => Some(Self::Account(B256::from_slice(bytes))),
+            SLOT_KEY => SlotKey::parse(bytes).map(Self::Slot),
+            _ => None,
+        }
+    }
+
+    /// The account that the key belongs to.
+    pub(crate) const fn account(&self) -> B256 {
+        match self {
+            Self::Account(hash) => *hash,
+            Self::Slot(slot) => slot.account,
+        }
+    }
+}
+
+/// Maps keys to places in a trie. Keys of one account in a row are cheaper than keys in any order.
+#[derive(Debug, Clone)]
+pub(crate) struct Places {
+    salt: Option<B256>,
+    /// The last account and its place.
+    last: Option<(B256, B256)>,
+}
+
+impl Places {
+    /// Places in the snapshot trie.
+    pub(crate) const fn snapshot() -> Self {
+        Self { salt: None, last: None }
+    }
+
+    /// Places in a trie with a salt.
+    pub(crate) const fn salted(salt: B256) -> Self {
+        Self { salt: Some(salt), last: None }
+    }
+
+    /// The place of a key.
+    pub(crate) fn of(&mut self, key: &Key) -> B256 {
+        let account = self.account(key.account());
+        match key {
+            Key::Account(_) => account,
+            Key::Slot(slot) => {
+                let mut place = account;
+                let hash = match self.salt {
+                    Some(salt) => {
+                        let mut bytes = [0; 32 + SLOT_KEY];
+                        bytes[..32].copy_from_slice(salt.as_slice());
+                        bytes[32..].copy_from_slice(&slot.to_bytes());
+                        keccak256(bytes)
+                    }
+                    None => keccak256(slot.to_bytes()),
+                };
+                place.0[SHARED..].copy_from_slice(&hash[..32 - SHARED]);
+                place
+            }
+        }
+    }
+
+    fn account(&mut self, account: B256) -> B256 {
+        let Some(salt) = self.salt else { return account };
+        if let Some((last, place)) = self.last
+            && last == account
+        {
+            return place;
+        }
+        let place = keccak256([salt.0, account.0].concat());
+        self.last = Some((account, place));
+        place
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_have_one_form() {
+        let slot =
+            SlotKey { account: B256::repeat_byte(1), incarnation: 7, slot: B256::repeat_byte(2) };
+        for key in [Key::Account(B256::repeat_byte(3)), Key::Slot(slot)] {
+            assert_eq!(Key::parse(&key.to_vec()).unwrap(), key);
+            assert_eq!(Key::parse(&key.to_vec()[1..]), None);
+        }
+    }
+
+    #[test]
+    fn places_are_as_documented() {
+        let account = B256::repeat_byte(9);
+        let slot = SlotKey { account, incarnation: 258, slot: B256::repeat_byte(4) };
+        let (salt, number) = (B256::repeat_byte(5), 258u64.to_be_bytes());
+        let tail = [&account[..], &number[..], &slot.slot[..]].concat();
+
+        let mut snapshot = Places::snapshot();
+        assert_eq!(snapshot.of(&Key::Account(account)), account);
+        let expected = [&account[..4], &keccak256(&tail)[..28]].concat();
+        assert_eq!(snapshot.of(&Key::Slot(slot)).to_vec(), expected);
+
+        let mut salted = Places::salted(salt);
+        let part = keccak256([&salt[..], &account[..]].concat());
+        assert_eq!(salted.of(&Key::Account(account)), part);
+        let expected = [&part[..4], &keccak256([&salt[..], &tail].concat())[..28]].concat();
+        assert_eq!(salted.of(&Key::Slot(slot)).to_vec(), expected);
+    }
+}

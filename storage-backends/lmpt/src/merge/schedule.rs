@@ -1,0 +1,56 @@
+//! Which block takes which slice.
+
+use std::ops::Range;
+
+/// A slice of a merge: the `index`th of `count`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SliceNumber {
+    pub(crate) index: u64,
+    pub(crate) count: u64,
+}
+
+impl SliceNumber {
+    /// Its part of `total` entries.
+    pub(crate) fn of(&self, total: usize) -> Range<usize> {
+        // The product of an index and a length in memory fits 128 bits.
+        let at = |index: u64| (total as u128 * u128::from(index) / u128::from(self.count)) as usize;
+        at(self.index)..at(self.index + 1)
+    }
+}
+
+/// The slice that block `number` takes, if it takes one. The first quarter of an interval takes none: that is
+/// the head start of the merge.
+pub(crate) const fn slice_of(number: u64, interval: u64) -> Option<SliceNumber> {
+    let Some(before) = number.checked_sub(1) else { return None };
+    let place = before % interval;
+    let rest = interval / 4;
+    if place < rest {
+        return None;
+    }
+    Some(SliceNumber { index: place - rest, count: interval - rest })
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_entry_is_in_one_slice_of_the_interval() {
+        for interval in [1, 2, 3, 4, 5, 7, 8, 1_000] {
+            for total in [0, 1, 2, 9, 1_001] {
+                let mut next = 0;
+                for number in interval + 1..=2 * interval {
+                    let Some(slice) = slice_of(number, interval) else { continue };
+                    let part = slice.of(total);
+                    assert_eq!(part.start, next, "interval {interval}, {total} entries");
+                    next = part.end;
+                }
+                assert_eq!(next, total, "interval {interval}, {total} entries");
+                let last = slice_of(2 * interval, interval).unwrap();
+                assert_eq!(last.index + 1, last.count);
+            }
+        }
+        assert_eq!(slice_of(0, 5), None);
+    }
+}

@@ -1,0 +1,249 @@
+//! One slice: what it writes, and how it is taken back.
+
+use super::schedule::SliceNumber;
+use crate::{
+    SNAPSHOT_TRIE, SWEEP,
+    error::state_error,
+    flat,
+    generation::Generation,
+    keys::{Key, Places, SlotKey},
+    value::Value,
+};
+use alloy_primitives::{B256, map::B256Map};
+use polytrie_kv::{Batch, KeyRange, Read, Store};
+use polytrie_state::{StateError, scan};
+use polytrie_trie::{Rows, Trie};
+use rayon::prelude::*;
+use std::{collections::BTreeSet, ops::ControlFlow};
+
+/// Dead slots that one slice removes at most.
+pub(crate) const SWEPT_A_SLICE: usize = 4_096;
+
+/// Account hash ‖ incarnation of storage that is dead.
+pub(crate) type DeadStorage = [u8; 40];
+
+/// A slice that was merged.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Slice {
+    /// The snapshot's root afterwards.
+    pub(crate) root: B256,
+    /// Rows of the snapshot trie, the flat map and the queue of dead storage.
+    pub(crate) batch: Batch,
+    pub(crate) undo: SliceUndo,
+}
+
+/// What takes a slice back.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct SliceUndo {
+    /// What the snapshot held of each key that the slice changed.
+    pub(crate) merged: Vec<(Key, Option<Value>)>,
+    /// Storage that was queued to be swept.
+    pub(crate) queued: Vec<DeadStorage>,
+    /// Storage that was swept to its end.
+    pub(crate) swept: Vec<DeadStorage>,
+}
+
+/// A frozen intermediate in the order of the snapshot, without slots that died within its interval.
+#[derive(Debug)]
+pub(super) struct Plan(Vec<(B256, Key, Value)>);
+
+impl Plan {
+    pub(super) fn new(intermediate: &Generation) -> Result<Self, StateError> {
+        let entries = intermediate.entries()?;
+        let mut lives: B256Map<Option<u64>> = B256Map::default();
+        for (key, value) in &entries {
+            if let Key::Account(hash) = key {
+                let life = match value {
+                    Value::Account(record) => Some(record.incarnation),
+                    Value::Slot(_) | Value::Tombstone => None,
+                };
+                lives.insert(*hash, life);
+            }
+        }
+        let is_dead = |key: &Key| match key {
+            Key::Account(_) => false,
+            Key::Slot(key) => {
+                lives.get(&key.account).is_some_and(|life| *life != Some(key.incarnation))
+            }
+        };
+        let mut plan: Vec<_> = entries
+            .into_par_iter()
+            .filter(|(key, _)| !is_dead(key))
+            .map(|(key, value)| (Places::snapshot().of(&key), key, value))
+            .collect();
+        plan.par_sort_unstable_by_key(|(place, ..)| *place);
+        Ok(Self(plan))
+    }
+
+    fn part(&self, number: SliceNumber) -> &[(B256, Key, Value)] {
+        &self.0[number.of(self.0.len())]
+    }
+}
+
+/// The snapshot on its way to the next one.
+#[derive(Debug)]
+pub(super) struct Merger {
+    store: Store,
+    plan: Plan,
+    trie: Trie<Value>,
+    /// Dead storage, in the order in which it is swept.
+    queue: BTreeSet<DeadStorage>,
+    /// The last slot swept, which is perhaps not yet gone from the store.
+    swept_to: Option<SlotKey>,
+}
+
+impl Merger {
+    /// Goes on from what the store holds.
+    pub(super) fn new(store: Store, plan: Plan, root: B256) -> Result<Self, StateError> {
+        let queue = read_queue(&store)?;
+        Ok(Self { store, plan, trie: Trie::stored(root), queue, swept_to: None })
+    }
+
+    /// Merges one slice; the next one goes on from it, whether or not it is written yet.
+    pub(super) fn slice(&mut self, number: SliceNumber) -> Result<Slice, StateError> {
+        self.trie.set_block(number.index as u32);
+        let mut slice = Slice::default();
+        let mut changes = Vec::new();
+        self.merge(number, &mut slice, &mut changes)?;
+        self.sweep(&mut slice, &mut changes)?;
+        changes.sort_unstable_by_key(|(place, _)| *place);
+        let rows = Rows::new(&self.store as &dyn Read, SNAPSHOT_TRIE);
+        self.trie.update(&changes, &rows).map_err(state_error)?;
+        let (root, rows) = self.trie.commit(Rows::new(Batch::new(), SNAPSHOT_TRIE));
+        slice.batch.append(&rows.into_inner());
+        slice.root = root;
+        Ok(slice)
+    }
+
+    /// Lets go of nodes that were not touched in the last `keep` slices; their rows must be written.
+    pub(super) fn evict(&mut self, keep: u64) {
+        self.trie.evict(u32::try_from(keep).unwrap_or(u32::MAX));
+    }
+
+    fn merge(
+        &mut self,
+        number: SliceNumber,
+        slice: &mut Slice,
+        changes: &mut Vec<(B256, Option<Value>)>,
+    ) -> Result<(), StateError> {
+        let store = &self.store;
+        let part = self.plan.part(number);
+        let before: Vec<Option<Value>> =
+            part.par_iter().map(|(_, key, _)| flat::get(store, key)).collect::<Result<_, _>>()?;
+        for ((place, key, value), before) in part.iter().zip(before) {
+            let after = value.present();
+            if before == after {
+                continue;
+            }
+            if let (Key::Account(hash), Some(Value::Account(old))) = (key, before)
+                && !matches!(after, Some(Value::Account(new)) if new.incarnation == old.incarnation)
+                && flat::has_slots(store, *hash, old.incarnation)?
+            {
+                let dead = dead_storage(*hash, old.incarnation);
+                self.queue.insert(dead);
+                slice.batch.put(SWEEP, &dead, &[]);
+                slice.undo.queued.push(dead);
+            }
+            flat::set(&mut slice.batch, key, after);
+            changes.push((*place, after));
+            slice.undo.merged.push((*key, before));
+        }
+        Ok(())
+    }
+
+    fn sweep(
+        &mut self,
+        slice: &mut Slice,
+        changes: &mut Vec<(B256, Option<Value>)>,
+    ) -> Result<(), StateError> {
+        let mut places = Places::snapshot();
+        let mut left = SWEPT_A_SLICE;
+        while left > 0
+            && let Some(dead) = self.queue.first().copied()
+        {
+            let (account, incarnation) = storage_of(&dead);
+            let last = self
+                .swept_to
+                .filter(|last| (last.account, last.incarnation) == (account, incarnation));
+            let from = last.map_or(B256::ZERO, |last| last.slot);
+            let mut ended = true;
+            flat::scan_slots(&self.store, (account, incarnation), &from, &mut |slot, value| {
+                let key = SlotKey { account, incarnation, slot };
+                if Some(key) == last {
+                    return Ok(ControlFlow::Continue(()));
+                }
+                if left == 0 {
+                    ended = false;
+                    return Ok(ControlFlow::Break(()));
+                }
+                left -= 1;
+                self.swept_to = Some(key);
+                let key = Key::Slot(key);
+                flat::set(&mut slice.batch, &key, None);
+                changes.push((places.of(&key), None));
+                slice.undo.merged.push((key, Some(Value::Slot(value))));
+                Ok(ControlFlow::Continue(()))
+            })?;
+            if ended {
+                self.queue.remove(&dead);
+                slice.batch.delete(SWEEP, &dead);
+                slice.undo.swept.push(dead);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What takes a slice back that led to `root`, and the root before it.
+pub(crate) fn take_back(
+    store: &Store,
+    root: B256,
+    undo: &SliceUndo,
+) -> Result<(B256, Batch), StateError> {
+    let mut batch = Batch::new();
+    let mut places = Places::snapshot();
+    let mut changes = Vec::with_capacity(undo.merged.len());
+    for (key, before) in &undo.merged {
+        flat::set(&mut batch, key, *before);
+        changes.push((places.of(key), *before));
+    }
+    for dead in &undo.swept {
+        batch.put(SWEEP, dead, &[]);
+    }
+    for dead in &undo.queued {
+        batch.delete(SWEEP, dead);
+    }
+    changes.sort_unstable_by_key(|(place, _)| *place);
+    if changes.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+        return Err(StateError::Corrupt("an undo record names a key twice".into()));
+    }
+    let mut trie = Trie::stored(root);
+    trie.update(&changes, &Rows::new(store as &dyn Read, SNAPSHOT_TRIE)).map_err(state_error)?;
+    let (root, rows) = trie.commit(Rows::new(Batch::new(), SNAPSHOT_TRIE));
+    batch.append(&rows.into_inner());
+    Ok((root, batch))
+}
+
+fn read_queue(store: &dyn Read) -> Result<BTreeSet<DeadStorage>, StateError> {
+    let mut queue = BTreeSet::new();
+    scan(store, SWEEP, KeyRange::ALL, |key, value| {
+        let dead = DeadStorage::try_from(key).ok().filter(|_| value.is_empty());
+        let damaged = || StateError::Corrupt("the queue of dead storage is damaged".into());
+        queue.insert(dead.ok_or_else(damaged)?);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(queue)
+}
+
+fn dead_storage(account: B256, incarnation: u64) -> DeadStorage {
+    let mut dead = [0; 40];
+    dead[..32].copy_from_slice(account.as_slice());
+    dead[32..].copy_from_slice(&incarnation.to_be_bytes());
+    dead
+}
+
+/// Account hash and incarnation.
+pub(crate) fn storage_of(dead: &DeadStorage) -> (B256, u64) {
+    let incarnation = dead[32..].iter().fold(0, |n: u64, byte| n << 8 | u64::from(*byte));
+    (B256::from_slice(&dead[..32]), incarnation)
+}

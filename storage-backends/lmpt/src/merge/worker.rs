@@ -1,0 +1,207 @@
+//! The thread that merges ahead.
+
+use super::{
+    MergeStats, Slice,
+    schedule::{SliceNumber, slice_of},
+    slice::{Merger, Plan},
+};
+use crate::generation::Generation;
+use alloy_primitives::B256;
+use parking_lot::{Condvar, Mutex};
+use polytrie_kv::Store;
+use polytrie_state::StateError;
+use std::{
+    collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+/// A wait of this length is worth a warning.
+const LONG_WAIT: Duration = Duration::from_millis(100);
+
+/// How far the merge may run ahead; no result depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pace {
+    /// Bytes of merged rows that may wait for their blocks. At least one slice always may.
+    pub(crate) ahead_bytes: usize,
+    /// A pause before each slice, for tests that want the merge to be late.
+    pub(crate) pause: Duration,
+}
+
+/// One merge under way.
+#[derive(Debug)]
+pub(crate) struct Merge {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    /// The interval's first block.
+    start: u64,
+    /// The smallest number of slices found ready.
+    slack: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    queue: Mutex<Queue>,
+    /// Signals both sides.
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    ready: VecDeque<(SliceNumber, Arc<Slice>)>,
+    bytes: usize,
+    /// Slices that were taken and whose block is written.
+    settled: u64,
+    failure: Option<StateError>,
+    cancelled: bool,
+}
+
+impl Merge {
+    /// Starts to merge what the blocks of an interval take, from block `next` on. `root` is that of the
+    /// snapshot in the store.
+    pub(crate) fn start(
+        store: Store,
+        intermediate: Arc<Generation>,
+        root: B256,
+        (next, interval): (u64, u64),
+        pace: Pace,
+    ) -> Result<Self, StateError> {
+        let shared =
+            Arc::new(Shared { queue: Mutex::new(Queue::default()), changed: Condvar::new() });
+        let mine = shared.clone();
+        let work = move || {
+            let result = catch_unwind(AssertUnwindSafe(|| {
+                mine.run(store, &intermediate, root, (next, interval), pace)
+            }));
+            let failure = match result {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => error,
+                Err(_) => StateError::Protocol("the merge panicked"),
+            };
+            mine.queue.lock().failure = Some(failure);
+            mine.changed.notify_all();
+        };
+        let thread = std::thread::Builder::new()
+            .name("lmpt-merge".into())
+            .spawn(work)
+            .map_err(|_| StateError::Protocol("the merge thread does not start"))?;
+        let start = next - (next - 1) % interval;
+        Ok(Self { shared, thread: Some(thread), start, slack: None })
+    }
+
+    /// The first block of the interval it is for.
+    pub(crate) const fn first_block(&self) -> u64 {
+        self.start
+    }
+
+    /// The slice of a block; waits until it is there. It stays until [`Self::settle`].
+    pub(crate) fn slice(
+        &mut self,
+        number: SliceNumber,
+        stats: &mut MergeStats,
+    ) -> Result<Arc<Slice>, StateError> {
+        let mut queue = self.shared.queue.lock();
+        let ready = queue.ready.len() as u64;
+        let started = Instant::now();
+        let slice = loop {
+            if let Some(failure) = &queue.failure {
+                return Err(failure.clone());
+            }
+            match queue.ready.front() {
+                Some((found, slice)) if *found == number => break slice.clone(),
+                Some(_) => return Err(StateError::Protocol("the merge is at another slice")),
+                None => self.shared.changed.wait(&mut queue),
+            }
+        };
+        let waited = started.elapsed();
+        stats.asked(ready, waited);
+        self.slack = Some(self.slack.map_or(ready, |slack| slack.min(ready)));
+        if waited >= LONG_WAIT {
+            tracing::warn!(
+                slice = number.index + 1,
+                of = number.count,
+                ?waited,
+                "the merge is late, the block waited for it"
+            );
+        }
+        Ok(slice)
+    }
+
+    /// The block that took the first slice is written.
+    pub(crate) fn settle(&mut self) {
+        let mut queue = self.shared.queue.lock();
+        if let Some((_, slice)) = queue.ready.pop_front() {
+            queue.bytes -= slice.batch.byte_len();
+            queue.settled += 1;
+        }
+        self.shared.changed.notify_all();
+    }
+
+    /// The merge is at its end.
+    pub(crate) fn end(self, stats: &mut MergeStats) {
+        stats.merges += 1;
+        stats.slack = self.slack.unwrap_or_default();
+        let (slack, late) = (stats.slack, stats.late);
+        tracing::debug!(first_block = self.start, slack, late, "merged an interval");
+    }
+}
+
+impl Drop for Merge {
+    fn drop(&mut self) {
+        self.shared.queue.lock().cancelled = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // A panic was reported where it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn run(
+        &self,
+        store: Store,
+        intermediate: &Generation,
+        root: B256,
+        (next, interval): (u64, u64),
+        pace: Pace,
+    ) -> Result<(), StateError> {
+        let mut merger = Merger::new(store, Plan::new(intermediate)?, root)?;
+        let mut done = 0;
+        for block in next.. {
+            let Some(number) = slice_of(block, interval) else { continue };
+            if !self.may_go_on(pace) {
+                return Ok(());
+            }
+            let slice = Arc::new(merger.slice(number)?);
+            done += 1;
+            let outstanding = {
+                let mut queue = self.queue.lock();
+                queue.bytes += slice.batch.byte_len();
+                queue.ready.push_back((number, slice));
+                self.changed.notify_all();
+                done - queue.settled
+            };
+            if number.index + 1 == number.count {
+                return Ok(());
+            }
+            // Nodes of slices that are not written must stay.
+            merger.evict(outstanding);
+        }
+        Ok(())
+    }
+
+    /// Waits for its turn; `false` if it will not come.
+    fn may_go_on(&self, pace: Pace) -> bool {
+        let mut queue = self.queue.lock();
+        if !pace.pause.is_zero() && !queue.cancelled {
+            self.changed.wait_for(&mut queue, pace.pause);
+        }
+        while !queue.cancelled && !queue.ready.is_empty() && queue.bytes >= pace.ahead_bytes {
+            self.changed.wait(&mut queue);
+        }
+        !queue.cancelled
+    }
+}

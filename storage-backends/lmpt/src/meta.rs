@@ -1,0 +1,212 @@
+//! Where the layer stands, and what it commits to.
+//!
+//! ```text
+//! commitment    H(snapshot root ‖ I ‖ D)
+//!   I           H(intermediate salt ‖ intermediate root)
+//!   D           H(delta salt ‖ delta root)
+//! delta salt    H(snapshot root ‖ I), as both are when the delta is empty and its interval begins
+//! ```
+
+use crate::{JOURNAL, META};
+use alloy_primitives::{B256, Bytes, keccak256};
+use polytrie_kv::{Batch, Read};
+use polytrie_state::{Commitment, StateError};
+use polytrie_trie::EMPTY_ROOT;
+
+const KEY: &[u8] = b"head";
+
+/// Bytes of a row without and with its checksum.
+const BODY: usize = 8 + 1 + 3 * 8 + 5 * 32;
+const ROW: usize = BODY + 8;
+
+/// A trie in memory, as the commitment has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Salted {
+    pub(crate) salt: B256,
+    pub(crate) root: B256,
+}
+
+impl Salted {
+    /// The hash of both: 32 bytes that stand for the trie and for how keys are placed in it.
+    pub(crate) fn digest(&self) -> B256 {
+        keccak256([self.salt.0, self.root.0].concat())
+    }
+}
+
+/// The three roots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Roots {
+    pub(crate) snapshot: B256,
+    pub(crate) intermediate: Salted,
+    pub(crate) delta: Salted,
+}
+
+impl Roots {
+    /// Those of a state that is all in the snapshot.
+    pub(crate) fn of_snapshot(snapshot: B256) -> Self {
+        let intermediate = Salted { salt: B256::ZERO, root: EMPTY_ROOT };
+        Self::with_empty_delta(snapshot, intermediate)
+    }
+
+    /// The roots at the beginning of an interval.
+    fn with_empty_delta(snapshot: B256, intermediate: Salted) -> Self {
+        let salt = keccak256([snapshot.0, intermediate.digest().0].concat());
+        Self { snapshot, intermediate, delta: Salted { salt, root: EMPTY_ROOT } }
+    }
+
+    /// The delta becomes the intermediate, and a new delta begins.
+    pub(crate) fn rotated(&self) -> Self {
+        Self::with_empty_delta(self.snapshot, self.delta)
+    }
+
+    /// The 32 bytes the layer commits to.
+    pub(crate) fn digest(&self) -> B256 {
+        let parts = [self.snapshot.0, self.intermediate.digest().0, self.delta.digest().0];
+        keccak256(parts.concat())
+    }
+
+    /// The commitment: the digest, and the five values it is made of.
+    pub(crate) fn commitment(&self) -> Commitment {
+        let body = self.to_array().concat();
+        Commitment::own(self.digest(), Bytes::from(body))
+    }
+
+    const fn to_array(self) -> [[u8; 32]; 5] {
+        let Self { snapshot, intermediate, delta } = self;
+        [snapshot.0, intermediate.salt.0, intermediate.root.0, delta.salt.0, delta.root.0]
+    }
+}
+
+/// Where the layer stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Meta {
+    /// Blocks of an interval.
+    pub(crate) interval: u64,
+    /// Number of the last block; none if the state was loaded and no block followed.
+    pub(crate) number: Option<u64>,
+    /// The first block after the load.
+    pub(crate) first: u64,
+    /// The oldest block of which the journal has the writes.
+    pub(crate) oldest: u64,
+    pub(crate) roots: Roots,
+}
+
+impl Meta {
+    /// A state that was loaded.
+    pub(crate) fn loaded(interval: u64, snapshot: B256) -> Self {
+        let roots = Roots::of_snapshot(snapshot);
+        Self { interval, number: None, first: 0, oldest: 0, roots }
+    }
+
+    /// Whether the interval ends with block `number`.
+    pub(crate) const fn is_boundary(&self, number: u64) -> bool {
+        number.is_multiple_of(self.interval)
+    }
+
+    /// The last block of the interval before that of the next block: the blocks after it are in the delta.
+    pub(crate) const fn delta_after(&self, number: u64) -> u64 {
+        number - number % self.interval
+    }
+
+    /// Reads the row; `None` in an empty store.
+    pub(crate) fn read(store: &dyn Read) -> Result<Option<Self>, StateError> {
+        let Some(row) = store.get(META, KEY)? else { return Ok(None) };
+        Self::decode(&row).map(Some)
+    }
+
+    /// Adds the row to a batch.
+    pub(crate) fn write(&self, batch: &mut Batch) {
+        batch.put(META, KEY, &self.encode());
+    }
+
+    /// `interval ‖ has number ‖ number ‖ first ‖ oldest ‖ roots and salts ‖ checksum`, numbers big-endian.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut row = Vec::with_capacity(ROW);
+        row.extend_from_slice(&self.interval.to_be_bytes());
+        row.push(u8::from(self.number.is_some()));
+        for number in [self.number.unwrap_or_default(), self.first, self.oldest] {
+            row.extend_from_slice(&number.to_be_bytes());
+        }
+        for part in self.roots.to_array() {
+            row.extend_from_slice(&part);
+        }
+        row.extend_from_slice(&checksum(&row));
+        row
+    }
+
+    /// Reads what [`Self::encode`] makes.
+    pub(crate) fn decode(row: &[u8]) -> Result<Self, StateError> {
+        let damaged = || StateError::Corrupt("the row of where the layer stands is damaged".into());
+        let (body, sum) = row.split_at_checked(BODY).ok_or_else(damaged)?;
+        if sum != checksum(body) || body[8] > 1 {
+            return Err(damaged());
+        }
+        let number =
+            |at: usize| body[at..at + 8].iter().fold(0, |n: u64, byte| n << 8 | u64::from(*byte));
+        let hash = |n: usize| B256::from_slice(&body[33 + 32 * n..][..32]);
+        let interval = number(0);
+        if interval == 0 {
+            return Err(damaged());
+        }
+        Ok(Self {
+            interval,
+            number: (body[8] == 1).then(|| number(9)),
+            first: number(17),
+            oldest: number(25),
+            roots: Roots {
+                snapshot: hash(0),
+                intermediate: Salted { salt: hash(1), root: hash(2) },
+                delta: Salted { salt: hash(3), root: hash(4) },
+            },
+        })
+    }
+}
+
+/// Removes everything that is kept beside the snapshot.
+pub(crate) fn clear(batch: &mut Batch) {
+    for table in [JOURNAL, META] {
+        batch.delete_range(table, &[], None);
+    }
+}
+
+/// Eight bytes that tell a damaged row.
+pub(crate) fn checksum(bytes: &[u8]) -> [u8; 8] {
+    let mut sum = [0; 8];
+    sum.copy_from_slice(&keccak256(bytes)[..8]);
+    sum
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_come_back_and_no_byte_may_change() {
+        let mut meta = Meta::loaded(1_000, B256::repeat_byte(3));
+        for number in [None, Some(7)] {
+            meta.number = number;
+            let row = meta.encode();
+            assert_eq!(row.len(), ROW);
+            assert_eq!(Meta::decode(&row).unwrap(), meta);
+            for at in 0..row.len() {
+                let mut changed = row.clone();
+                changed[at] ^= 1;
+                assert!(Meta::decode(&changed).is_err(), "byte {at}");
+            }
+            assert!(Meta::decode(&row[1..]).is_err());
+        }
+    }
+
+    #[test]
+    fn the_commitment_is_as_documented() {
+        let roots = Roots::of_snapshot(B256::repeat_byte(1));
+        let h = |parts: &[B256]| keccak256(parts.iter().flat_map(|p| p.0).collect::<Vec<_>>());
+        let intermediate = h(&[B256::ZERO, EMPTY_ROOT]);
+        let salt = h(&[B256::repeat_byte(1), intermediate]);
+        let delta = h(&[salt, EMPTY_ROOT]);
+        assert_eq!(roots.digest(), h(&[B256::repeat_byte(1), intermediate, delta]));
+        assert_eq!(roots.rotated().intermediate, roots.delta);
+        assert_eq!(roots.rotated().delta.salt, h(&[B256::repeat_byte(1), delta]));
+    }
+}

@@ -1,0 +1,249 @@
+//! Proofs: what each layer holds of a key, from the delta down to the first that decides.
+//!
+//! A layer that holds the key, as a value or as a tombstone, decides, and the proof ends with it; a layer that
+//! does not is proven not to. So a key is absent if the first layer that holds it holds a tombstone, or if no
+//! layer holds it.
+
+use crate::{
+    LmptLayer, SNAPSHOT_TRIE,
+    error::state_error,
+    keys::{Key, Places, SlotKey},
+    meta::{Roots, Salted},
+    reader::LmptReader,
+    value::{Record, Value},
+};
+use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U64, U256};
+use polytrie_kv::Read;
+use polytrie_state::{Account, Proof, ProofError, StateError, hash_address, hash_slot};
+use polytrie_trie::{EMPTY_ROOT, Rows, prove_key, verify_key};
+use serde::{Deserialize, Serialize};
+
+/// What the layer hands out, as JSON.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Body {
+    address: Address,
+    snapshot_root: B256,
+    intermediate: SaltedRoot,
+    delta: SaltedRoot,
+    /// Whether the account exists; if not, the next four are those of an empty one.
+    exists: bool,
+    nonce: U64,
+    balance: U256,
+    code_hash: B256,
+    incarnation: U64,
+    account_proof: Layers,
+    storage_proof: Vec<Slot>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SaltedRoot {
+    salt: B256,
+    root: B256,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Slot {
+    key: U256,
+    value: U256,
+    proof: Layers,
+}
+
+/// The nodes of each layer, from its root on. Layers below the one that decides have none, and neither have
+/// layers whose trie is empty.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Layers {
+    delta: Vec<Bytes>,
+    intermediate: Vec<Bytes>,
+    snapshot: Vec<Bytes>,
+}
+
+/// Makes a proof of what a reader of the head sees. The tries in memory must stand at the head.
+pub(crate) fn prove(
+    reader: &LmptReader,
+    roots: &Roots,
+    address: &Address,
+    slots: &[U256],
+) -> Result<Proof, StateError> {
+    let account = hash_address(address);
+    let (value, account_proof) = prove_layers(reader, &Key::Account(account))?;
+    let record = match value {
+        Some(Value::Account(record)) => Some(record),
+        _ => None,
+    };
+    let storage_proof = slots
+        .iter()
+        .map(|slot| {
+            let Some(Record { incarnation, .. }) = record else {
+                return Ok(Slot { key: *slot, value: U256::ZERO, proof: Layers::default() });
+            };
+            let key = SlotKey { account, incarnation, slot: hash_slot(slot) };
+            let (value, proof) = prove_layers(reader, &Key::Slot(key))?;
+            let value = match value {
+                Some(Value::Slot(value)) => value,
+                _ => U256::ZERO,
+            };
+            Ok(Slot { key: *slot, value, proof })
+        })
+        .collect::<Result<_, StateError>>()?;
+    let shown = record.map_or_else(Account::default, |record| record.account);
+    let salted = |of: &Salted| SaltedRoot { salt: of.salt, root: of.root };
+    let body = Body {
+        address: *address,
+        snapshot_root: roots.snapshot,
+        intermediate: salted(&roots.intermediate),
+        delta: salted(&roots.delta),
+        exists: record.is_some(),
+        nonce: U64::from(shown.nonce),
+        balance: shown.balance,
+        code_hash: shown.code_hash,
+        incarnation: U64::from(record.map_or(0, |record| record.incarnation)),
+        account_proof,
+        storage_proof,
+    };
+    let proof = serde_json::to_value(body)
+        .map_err(|e| StateError::Corrupt(format!("a proof does not serialise: {e}")))?;
+    Ok(Proof { layer: LmptLayer::NAME.to_owned(), proof })
+}
+
+fn prove_layers(reader: &LmptReader, key: &Key) -> Result<(Option<Value>, Layers), StateError> {
+    let mut layers = Layers::default();
+    let mut decided;
+    (decided, layers.delta) = reader.delta.prove(key)?;
+    if decided.is_none() {
+        (decided, layers.intermediate) = reader.intermediate.prove(key)?;
+    }
+    if decided.is_none() {
+        let rows = Rows::new(&reader.flat as &dyn Read, SNAPSHOT_TRIE);
+        let place = Places::snapshot().of(key);
+        (decided, layers.snapshot) = prove_key(&place, &rows).map_err(state_error)?;
+    }
+    Ok((decided.and_then(Value::present), layers))
+}
+
+/// What a proof of this layer proves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Proven {
+    /// The account asked for.
+    pub address: Address,
+    /// Whether it exists; if not, the other fields are those of an empty account.
+    pub exists: bool,
+    /// Nonce.
+    pub nonce: u64,
+    /// Balance in wei.
+    pub balance: U256,
+    /// Keccak-256 of the code.
+    pub code_hash: B256,
+    /// The slots asked for, with their values; zero where there is none.
+    pub slots: Vec<(U256, U256)>,
+}
+
+/// Checks a proof of this layer against the digest of a commitment; no layer is needed.
+///
+/// # Errors
+///
+/// If it is no proof of this layer, or does not hold.
+pub fn verify(digest: B256, proof: &Proof) -> Result<Proven, ProofError> {
+    let body: Body = serde_json::from_value(proof.proof.clone())
+        .map_err(|error| ProofError::Malformed(error.to_string()))?;
+    let invalid = ProofError::Invalid;
+    let salted = |of: &SaltedRoot| Salted { salt: of.salt, root: of.root };
+    let roots = Roots {
+        snapshot: body.snapshot_root,
+        intermediate: salted(&body.intermediate),
+        delta: salted(&body.delta),
+    };
+    if roots.digest() != digest {
+        return Err(invalid(format!(
+            "its roots make the commitment {}, expected {digest}",
+            roots.digest()
+        )));
+    }
+    let account = hash_address(&body.address);
+    let shown = verify_layers(&roots, &Key::Account(account), &body.account_proof)
+        .map_err(|e| invalid(format!("account {}: {e}", body.address)))?;
+    let claimed = body.exists.then_some(Value::Account(Record {
+        account: Account {
+            nonce: body.nonce.to(),
+            balance: body.balance,
+            code_hash: body.code_hash,
+        },
+        incarnation: body.incarnation.to(),
+    }));
+    let is_blank = body.nonce.is_zero()
+        && body.balance.is_zero()
+        && body.incarnation.is_zero()
+        && body.code_hash == KECCAK256_EMPTY;
+    if shown != claimed || (!body.exists && !is_blank) {
+        return Err(invalid(format!(
+            "account {}: the proof shows another account than claimed",
+            body.address
+        )));
+    }
+    for slot in &body.storage_proof {
+        let shown = if body.exists {
+            let incarnation = body.incarnation.to();
+            let key = SlotKey { account, incarnation, slot: hash_slot(&slot.key) };
+            verify_layers(&roots, &Key::Slot(key), &slot.proof)
+        } else if slot.proof.delta.is_empty()
+            && slot.proof.intermediate.is_empty()
+            && slot.proof.snapshot.is_empty()
+        {
+            Ok(None)
+        } else {
+            Err("there are more nodes than the key needs".to_owned())
+        };
+        let shown = shown.map_err(|e| invalid(format!("slot {:#x}: {e}", slot.key)))?;
+        if shown != Value::of_slot(slot.value).present() {
+            return Err(invalid(format!(
+                "slot {:#x}: the proof shows another value than the {:#x} claimed",
+                slot.key, slot.value
+            )));
+        }
+    }
+    Ok(Proven {
+        address: body.address,
+        exists: body.exists,
+        nonce: body.nonce.to(),
+        balance: body.balance,
+        code_hash: body.code_hash,
+        slots: body.storage_proof.iter().map(|slot| (slot.key, slot.value)).collect(),
+    })
+}
+
+/// What the layers prove of a key. The error is a sentence about what does not hold.
+fn verify_layers(roots: &Roots, key: &Key, layers: &Layers) -> Result<Option<Value>, String> {
+    let tries = [
+        ("delta", Places::salted(roots.delta.salt), roots.delta.root, &layers.delta),
+        (
+            "intermediate",
+            Places::salted(roots.intermediate.salt),
+            roots.intermediate.root,
+            &layers.intermediate,
+        ),
+        ("snapshot", Places::snapshot(), roots.snapshot, &layers.snapshot),
+    ];
+    let mut decided: Option<Value> = None;
+    for (name, mut places, root, nodes) in tries {
+        if decided.is_some() {
+            if !nodes.is_empty() {
+                return Err(format!("{name}: there are nodes below the layer that decides"));
+            }
+            continue;
+        }
+        if root == EMPTY_ROOT && !nodes.is_empty() {
+            return Err(format!("{name}: there are nodes of an empty trie"));
+        }
+        decided = verify_key(root, &places.of(key), nodes).map_err(|e| format!("{name}: {e}"))?;
+    }
+    let value = decided.and_then(Value::present);
+    match (key, value) {
+        (_, None) | (Key::Account(_), Some(Value::Account(_))) => Ok(value),
+        (Key::Slot(_), Some(Value::Slot(_))) => Ok(value),
+        _ => Err("the leaf holds a value of another kind".into()),
+    }
+}

@@ -1,0 +1,57 @@
+//! Reads at one block, beside whatever the layer does next.
+
+use crate::{generation::Generation, index::Ticket, keys::SlotKey, value::Record, view::View};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use polytrie_kv::Snapshot;
+use polytrie_state::{Account, StateError, StateReader, hash_address, hash_slot, read_code};
+use std::sync::Arc;
+
+#[derive(Debug)]
+pub(crate) struct LmptReader {
+    pub(crate) delta: Arc<Generation>,
+    pub(crate) intermediate: Arc<Generation>,
+    pub(crate) flat: Snapshot,
+    /// Keeps the versions that are seen here.
+    pub(crate) ticket: Ticket,
+}
+
+impl LmptReader {
+    pub(crate) fn view(&self) -> View<'_> {
+        View {
+            delta: &self.delta,
+            intermediate: &self.intermediate,
+            flat: &self.flat,
+            seq: self.ticket.seq,
+        }
+    }
+
+    /// Hash and record of an account.
+    fn record(&self, address: &Address) -> Result<(B256, Option<Record>), StateError> {
+        let hash = hash_address(address);
+        Ok((hash, self.view().account(&hash)?))
+    }
+}
+
+impl StateReader for LmptReader {
+    fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
+        Ok(self.record(address)?.1.map(|record| record.account))
+    }
+
+    fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
+        let (account, Some(Record { incarnation, .. })) = self.record(address)? else {
+            return Ok(U256::ZERO);
+        };
+        self.view().slot(&SlotKey { account, incarnation, slot: hash_slot(slot) })
+    }
+
+    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+        read_code(&self.flat, code_hash)
+    }
+
+    fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
+        match self.record(address)? {
+            (account, Some(record)) => self.view().has_slots(account, record.incarnation),
+            (_, None) => Ok(false),
+        }
+    }
+}

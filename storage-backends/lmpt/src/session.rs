@@ -1,0 +1,105 @@
+//! One block under way.
+
+use crate::{generation::Generation, keys::SlotKey, layer::Shared, value::Record, view::View};
+use alloy_primitives::{Address, B256, Bytes, U256, map::B256Map};
+use polytrie_state::{
+    Account, LayerSession, Outcome, StateError, Turn, WipedSlots, WriteSet, read_code,
+};
+use std::{ops::ControlFlow, sync::Arc};
+
+#[derive(Debug)]
+pub(crate) struct LmptSession {
+    shared: Arc<Shared>,
+    turn: Turn,
+    parent: u64,
+    delta: Arc<Generation>,
+    intermediate: Arc<Generation>,
+    seq: u64,
+    /// Records that were read: slots need the incarnation of their account.
+    known: B256Map<Option<Record>>,
+}
+
+impl LmptSession {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        turn: Turn,
+        parent: u64,
+        (delta, intermediate, seq): (Arc<Generation>, Arc<Generation>, u64),
+    ) -> Self {
+        Self { shared, turn, parent, delta, intermediate, seq, known: B256Map::default() }
+    }
+
+    fn view(&self) -> View<'_> {
+        View {
+            delta: &self.delta,
+            intermediate: &self.intermediate,
+            flat: &self.shared.store,
+            seq: self.seq,
+        }
+    }
+
+    fn record(&mut self, hash: &B256) -> Result<Option<Record>, StateError> {
+        if let Some(record) = self.known.get(hash) {
+            return Ok(*record);
+        }
+        let record = self.view().account(hash)?;
+        self.known.insert(*hash, record);
+        Ok(record)
+    }
+}
+
+impl LayerSession for LmptSession {
+    fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
+        Ok(self.record(hash)?.map(|record| record.account))
+    }
+
+    fn slot(
+        &mut self,
+        _: &Address,
+        account: &B256,
+        _: &U256,
+        hash: &B256,
+    ) -> Result<U256, StateError> {
+        let Some(record) = self.record(account)? else { return Ok(U256::ZERO) };
+        let incarnation = record.incarnation;
+        self.view().slot(&SlotKey { account: *account, incarnation, slot: *hash })
+    }
+
+    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+        read_code(&self.shared.store, code_hash)
+    }
+
+    fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool, StateError> {
+        match self.record(hash)? {
+            Some(record) => self.view().has_slots(*hash, record.incarnation),
+            None => Ok(false),
+        }
+    }
+
+    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
+        let shared = self.shared.clone();
+        let record = |hash: &B256| match self.known.get(hash) {
+            Some(record) => Ok(*record),
+            None => self.view().account(hash),
+        };
+        // The tries let go of a wiped storage at once; only reads at earlier blocks need its slots one by one.
+        let mut wiped = WipedSlots::new();
+        for write in writes.accounts().iter().filter(|write| write.wipe) {
+            let Some(before) = record(&write.hash)? else { continue };
+            let mut slots = Vec::new();
+            self.view().slots(
+                (write.hash, before.incarnation),
+                &B256::ZERO,
+                &mut |slot, value| {
+                    slots.push((slot, value));
+                    Ok(ControlFlow::Continue(()))
+                },
+            )?;
+            wiped.push((write.hash, slots));
+        }
+        let (outcome, work) = shared.finish(&self.turn, self.parent, (writes, wiped), record)?;
+        shared.lifecycle.finish(self.turn)?;
+        drop(work);
+        Ok(outcome)
+    }
+}

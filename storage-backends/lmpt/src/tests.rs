@@ -1,0 +1,301 @@
+//! What the suite cannot see from outside: sweeping, slack, memory, and proofs through all three tries.
+
+use crate::{FLAT_SLOTS, LmptLayer, LmptOptions, SWEEP, merge::slice_of, verify};
+use alloy_primitives::{Address, B256, U256};
+use polytrie_kv::{KeyRange, Read, Store};
+use polytrie_state::{
+    Account, AccountChange, BlockRef, Commitment, Proof, Session, StateError, StateLayer, TxWrites,
+};
+use polytrie_testing::Seed;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde_json::Value;
+use std::{ops::ControlFlow, sync::Arc, time::Duration};
+
+/// A layer driven as the client drives it, with its undo records.
+struct Chain {
+    store: Store,
+    layer: Arc<LmptLayer>,
+    options: LmptOptions,
+    undo: Vec<Vec<u8>>,
+}
+
+impl Chain {
+    fn new(options: LmptOptions) -> Self {
+        let store = Store::memory(LmptLayer::TABLES).unwrap();
+        let layer = LmptLayer::open(store.clone(), options).unwrap();
+        Self { store, layer, options, undo: Vec::new() }
+    }
+
+    fn number(&self) -> u64 {
+        self.undo.len() as u64
+    }
+
+    fn run(&mut self, accounts: Vec<AccountChange>) -> Commitment {
+        let parent = BlockRef { number: self.number(), hash: B256::ZERO };
+        let mut session = Session::begin(&*self.layer, parent).unwrap();
+        session.apply(&TxWrites { accounts }).unwrap();
+        let outcome = session.finish().unwrap().outcome;
+        self.store.write(outcome.batch).unwrap();
+        self.layer.accept().unwrap();
+        self.undo.push(outcome.undo);
+        outcome.commitment
+    }
+
+    fn undo(&mut self) -> Result<Commitment, StateError> {
+        let outcome = self.layer.undo(&self.undo.pop().unwrap())?;
+        self.store.write(outcome.batch)?;
+        self.layer.accept()?;
+        Ok(outcome.commitment)
+    }
+
+    fn reopen(&mut self) {
+        self.layer = LmptLayer::open(self.store.clone(), self.options).unwrap();
+    }
+
+    fn count(&self, table: polytrie_kv::Table) -> usize {
+        let mut rows = 0;
+        self.store
+            .scan(table, KeyRange::ALL, &mut |_, _| {
+                rows += 1;
+                Ok(ControlFlow::Continue(()))
+            })
+            .unwrap();
+        rows
+    }
+
+    fn check(&self) {
+        assert_eq!(self.layer.check(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+    }
+}
+
+fn every(interval: u64) -> LmptOptions {
+    LmptOptions { interval, ..LmptOptions::default() }
+}
+
+fn address(n: u64) -> Address {
+    Address::from_word(B256::from(U256::from(n)))
+}
+
+fn write(n: u64, slots: Vec<(U256, U256)>) -> AccountChange {
+    let account = Account { nonce: 1, balance: U256::from(n), ..Account::default() };
+    AccountChange { address: address(n), account: Some(account), wiped: false, code: None, slots }
+}
+
+fn gone(n: u64) -> AccountChange {
+    AccountChange { account: None, wiped: true, ..write(n, Vec::new()) }
+}
+
+fn numbered(slots: std::ops::Range<u64>, value: u64) -> Vec<(U256, U256)> {
+    slots.map(|slot| (U256::from(slot), U256::from(value))).collect()
+}
+
+/// A contract larger than what one slice sweeps dies; block by block it goes, also over restarts, and comes back when
+/// the blocks are undone.
+#[test]
+fn a_large_dead_contract_is_swept_in_portions() {
+    for restarts in [false, true] {
+        let mut chain = Chain::new(every(4));
+        chain.run(vec![write(1, numbered(0..9_000, 7)), write(2, numbered(0..3, 1))]);
+        while chain.number() < 8 {
+            chain.run(vec![write(3 + chain.number(), Vec::new())]);
+        }
+        assert_eq!(chain.count(FLAT_SLOTS), 9_003);
+        chain.run(vec![gone(1)]);
+        chain.run(vec![write(1, numbered(5..6, 9))]);
+        let mut seen = Vec::new();
+        while chain.number() < 24 {
+            if restarts {
+                chain.reopen();
+            }
+            let commitment = chain.run(vec![write(3 + chain.number(), Vec::new())]);
+            seen.push((commitment, chain.count(FLAT_SLOTS), chain.count(SWEEP)));
+            chain.check();
+        }
+        let largest = seen.windows(2).map(|w| w[0].1.saturating_sub(w[1].1)).max().unwrap();
+        assert!(largest <= crate::merge::SWEPT_A_SLICE && largest > 3_000, "{largest}");
+        assert_eq!(seen.last().map(|last| (last.1, last.2)), Some((4, 0)));
+        let reader = chain.layer.reader().unwrap();
+        assert_eq!(reader.slot(&address(1), &U256::from(5)).unwrap(), U256::from(9));
+        assert_eq!(reader.slot(&address(1), &U256::from(6)).unwrap(), U256::ZERO);
+        drop(reader);
+        for (commitment, slots, queued) in seen.iter().rev().skip(1) {
+            assert_eq!(chain.undo().unwrap(), *commitment);
+            assert_eq!((chain.count(FLAT_SLOTS), chain.count(SWEEP)), (*slots, *queued));
+            chain.check();
+        }
+    }
+}
+
+/// Slices that come late are waited for and counted; early ones too. The commitments are the same.
+#[test]
+fn late_merges_are_waited_for_and_counted() {
+    let late = LmptOptions { merge_pause: Duration::from_millis(20), ..every(4) };
+    let (mut slow, mut fast) = (Chain::new(late), Chain::new(every(4)));
+    for n in 0..24 {
+        let block = || vec![write(n % 5, numbered(n..n + 3, n + 1))];
+        assert_eq!(slow.run(block()), fast.run(block()));
+    }
+    let stats = slow.layer.merge_stats();
+    assert!(stats.late > 0 && !stats.waited.is_zero(), "{stats:?}");
+    assert_eq!(stats.slack, 0);
+    for chain in [slow, fast] {
+        let stats = chain.layer.merge_stats();
+        let slices = (1..=24).filter(|n| slice_of(*n, 4).is_some()).count() as u64;
+        assert_eq!((stats.merges, stats.in_time + stats.late), (6, slices), "{stats:?}");
+    }
+}
+
+/// Above its budget a layer lets go of nodes and keys, answers the same, and commits to the same.
+#[test]
+fn memory_stays_within_its_budget() {
+    let budget = 200_000;
+    let little = LmptOptions { memory_bytes: budget, ..every(50) };
+    let (mut small, mut large) = (Chain::new(little), Chain::new(every(50)));
+    for n in 0..120 {
+        let block = || vec![write(n, numbered(n * 40..n * 40 + 60, n + 1))];
+        assert_eq!(small.run(block()), large.run(block()));
+        assert!(small.layer.memory_bytes() <= budget, "{}", small.layer.memory_bytes());
+    }
+    assert!(large.layer.memory_bytes() > 4 * budget, "{}", large.layer.memory_bytes());
+    let (a, b) = (small.layer.reader().unwrap(), large.layer.reader().unwrap());
+    for n in 0..125 {
+        assert_eq!(a.account(&address(n)).unwrap(), b.account(&address(n)).unwrap());
+        for slot in n * 40..n * 40 + 61 {
+            let slot = U256::from(slot);
+            let found = a.slot(&address(n), &slot).unwrap();
+            assert_eq!(found, b.slot(&address(n), &slot).unwrap());
+        }
+        let slots = [U256::from(n * 40), U256::from(1)];
+        let proofs = [&small, &large].map(|chain| chain.layer.prove(&address(n), &slots).unwrap());
+        assert_eq!(proofs[0], proofs[1]);
+    }
+}
+
+/// Undoing further back than the journal reaches is refused, and the layer goes on.
+#[test]
+fn the_journal_is_kept_for_as_long_as_undoing_needs_it() {
+    let mut chain = Chain::new(LmptOptions { undo_blocks: 10, ..every(3) });
+    let mut commitments = vec![chain.layer.commitment()];
+    for n in 0..40 {
+        commitments.push(chain.run(vec![write(n % 4, numbered(n..n + 2, n + 1))]));
+    }
+    assert_eq!(chain.count(crate::JOURNAL), 16);
+    for _ in 0..10 {
+        let commitment = chain.undo().unwrap();
+        assert_eq!(commitment, commitments[chain.undo.len()]);
+        chain.check();
+    }
+    for n in 30..40 {
+        let again = chain.run(vec![write(n % 4, numbered(n..n + 2, n + 1))]);
+        assert_eq!(again, commitments[n as usize + 1]);
+    }
+    let failed = loop {
+        match chain.undo() {
+            Ok(commitment) => assert_eq!(commitment, commitments[chain.undo.len()]),
+            Err(error) => break error,
+        }
+    };
+    assert!(failed.to_string().contains("the journal has no row of block"), "{failed}");
+}
+
+/// Existence, tombstones and absence in each of the tries: the proof holds for its commitment alone, and with any byte
+/// of it changed it does not hold, or proves the same.
+#[test]
+fn no_byte_of_a_proof_can_be_changed() {
+    let seed = Seed::or(31);
+    let mut rng = ChaCha8Rng::seed_from_u64(seed.value());
+    let mut chain = Chain::new(every(4));
+    let mut last = chain.layer.commitment();
+    for n in 0..14 {
+        let many = (100..130).map(|account| write(account * 20 + n, Vec::new()));
+        let mut block: Vec<_> = many.collect();
+        block.push(write(n, numbered(0..8, n + 1)));
+        // Slots that become tombstones in the delta, above values in the tries below; and an account that goes.
+        let old = rng.random_range(0..n + 1);
+        if old < n {
+            block.push(write(old, vec![(U256::from(n % 8), U256::ZERO)]));
+        }
+        if n == 12 {
+            block.push(gone(50));
+            block.push(write(51, Vec::new()));
+        }
+        if n == 3 {
+            block.push(write(50, numbered(0..2, 1)));
+        }
+        let commitment = chain.run(block);
+        let slots = [U256::from(n % 8), U256::from(7), U256::from(99)];
+        for account in [n, old, 50, 51, 77_777] {
+            let address = address(account);
+            let proof = chain.layer.prove(&address, &slots).unwrap();
+            let proven = verify(commitment.digest(), &proof).unwrap();
+            let reader = chain.layer.reader().unwrap();
+            let expected = reader.account(&address).unwrap();
+            assert_eq!(proven.exists, expected.is_some(), "seed {}", seed.value());
+            assert_eq!(proven.balance, expected.unwrap_or_default().balance);
+            for (slot, value) in &proven.slots {
+                assert_eq!(*value, reader.slot(&address, slot).unwrap());
+            }
+            assert!(verify(last.digest(), &proof).is_err(), "a stale proof holds");
+            if n >= 11 {
+                tamper(&mut rng, commitment.digest(), &proof);
+            }
+        }
+        last = commitment;
+    }
+}
+
+/// Changes each byte of each node, and each digit of everything else.
+fn tamper(rng: &mut ChaCha8Rng, digest: B256, proof: &Proof) {
+    let proven = verify(digest, proof).unwrap();
+    let mut places = Vec::new();
+    walk(&proof.proof, String::new(), &mut places);
+    for place in places {
+        let Some(Value::String(text)) = proof.proof.pointer(&place) else { continue };
+        let bytes = text.as_bytes();
+        for at in 2..bytes.len() {
+            let mut changed = bytes.to_vec();
+            while changed[at] == bytes[at] {
+                changed[at] = b"0123456789abcdef"[rng.random_range(0..16)];
+            }
+            let mut other = proof.clone();
+            let text = String::from_utf8(changed).unwrap();
+            *other.proof.pointer_mut(&place).unwrap() = Value::String(text);
+            let found = verify(digest, &other);
+            // What is no part of the proof is which question it answers.
+            let answers_another = place == "/address" || place.ends_with("/key");
+            assert!(found.is_err() || answers_another, "{place} {at}: {found:?}");
+            if let Ok(found) = found {
+                assert_ne!(found, proven);
+            }
+        }
+    }
+}
+
+fn walk(value: &Value, at: String, places: &mut Vec<String>) {
+    match value {
+        Value::String(_) => places.push(at),
+        Value::Array(items) => {
+            for (n, item) in items.iter().enumerate() {
+                walk(item, format!("{at}/{n}"), places);
+            }
+        }
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                walk(field, format!("{at}/{name}"), places);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// An interval is part of the data.
+#[test]
+fn another_interval_is_refused() {
+    let mut chain = Chain::new(every(4));
+    chain.run(vec![write(1, Vec::new())]);
+    let found = LmptLayer::open(chain.store.clone(), every(5)).unwrap_err();
+    assert!(found.to_string().contains("intervals of 4 blocks, 5 were asked for"), "{found}");
+    let found = LmptLayer::open(chain.store.clone(), every(0)).unwrap_err();
+    assert!(found.to_string().contains("0 blocks"), "{found}");
+}

@@ -1,0 +1,94 @@
+//! The suite that every layer passes.
+
+use alloy_primitives::{Address, U256};
+use polytrie_kv::{Store, Table};
+use polytrie_lmpt::{LmptLayer, LmptOptions, verify};
+use polytrie_state::{
+    Account, Commitment, CommitmentKind, Proof, ProofError, StateError, StateLayer,
+};
+use polytrie_testing::{
+    layer_suite,
+    suite::{LayerFactory, Proven, Verifier},
+};
+use std::{sync::Arc, time::Duration};
+
+/// Intervals of 3 blocks: a history of some hundred blocks crosses a boundary all the time.
+#[derive(Debug)]
+struct Lmpt(LmptOptions);
+
+fn every(interval: u64) -> Lmpt {
+    Lmpt(LmptOptions { interval, ..LmptOptions::default() })
+}
+
+impl LayerFactory for Lmpt {
+    fn tables(&self) -> Vec<Table> {
+        LmptLayer::TABLES.to_vec()
+    }
+
+    fn open(&self, store: Store) -> Result<Arc<dyn StateLayer>, StateError> {
+        Ok(LmptLayer::open(store, self.0)?)
+    }
+
+    fn kind(&self) -> CommitmentKind {
+        CommitmentKind::Own
+    }
+
+    fn state_decides_rows(&self) -> bool {
+        false
+    }
+
+    fn verifier(&self) -> Option<Verifier> {
+        Some(proven)
+    }
+
+    fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
+        let late = LmptOptions { merge_pause: Duration::from_millis(2), ..self.0 };
+        let variants = [
+            // No merge ahead of its block, and late ones; a little memory, and none.
+            LmptOptions { ahead_bytes: 0, ..self.0 },
+            late,
+            LmptOptions { memory_bytes: 20_000, ..self.0 },
+            LmptOptions { memory_bytes: 0, ahead_bytes: 0, ..late },
+        ];
+        variants.map(|options| Box::new(Self(options)) as _).into()
+    }
+}
+
+fn proven(
+    commitment: &Commitment,
+    address: &Address,
+    slots: &[U256],
+    proof: &Proof,
+) -> Result<Proven, ProofError> {
+    let proven = verify(commitment.digest(), proof)?;
+    let asked: Vec<_> = proven.slots.iter().map(|(slot, _)| *slot).collect();
+    if proven.address != *address || asked != slots {
+        return Err(ProofError::Invalid("the proof is about something else".into()));
+    }
+    let account = proven.exists.then_some(Account {
+        nonce: proven.nonce,
+        balance: proven.balance,
+        code_hash: proven.code_hash,
+    });
+    Ok((account, proven.slots.into_iter().map(|(_, value)| value).collect()))
+}
+
+layer_suite!(every(3));
+
+mod one_block {
+    use super::every;
+    polytrie_testing::layer_suite!(every(1));
+}
+
+mod five_blocks {
+    use super::every;
+    polytrie_testing::layer_suite!(every(5));
+}
+
+mod the_paper {
+    use super::every;
+    polytrie_testing::layer_suite!(every(1_000) =>
+        adversarial_history, blocks_are_undone, reopened_in_memory, proofs_hold, readers_keep_their_block,
+        discarded_blocks_leave_nothing, damage_is_found
+    );
+}

@@ -1,0 +1,169 @@
+//! `db check`: every row against the reference that leads to it, and the logs on top against the head's root.
+
+use crate::{
+    ACCOUNT_NODES, LOG, META, SHARD_COUNT, SHARDS, STORAGE_NODES,
+    account::Entry,
+    error::state_error,
+    layer::read_state,
+    meta::{Meta, read_shard},
+    reader::RainReader,
+    version::{account_rows, storage_rows},
+};
+use alloy_primitives::{B256, KECCAK256_EMPTY, keccak256};
+use polytrie_kv::{KeyRange, Read, Snapshot, Table};
+use polytrie_state::{CheckReport, StateError, read_code, scan};
+use std::{collections::HashSet, ops::ControlFlow};
+
+/// Accounts between two calls of `progress`.
+const PROGRESS_EVERY: u64 = 1_000;
+
+pub(crate) fn check(
+    reader: &RainReader,
+    progress: &mut dyn FnMut(u64),
+) -> Result<CheckReport, StateError> {
+    let mut report = CheckReport::default();
+    let found = check_rows(&reader.rows, &mut report);
+    note(&mut report, found)?;
+    let found = check_head(reader, &mut report);
+    note(&mut report, found)?;
+    let found = check_state(reader, &mut report, progress);
+    note(&mut report, found)?;
+    Ok(report)
+}
+
+/// Turns damage that ended a part of the check into a problem; a store that fails stays an error.
+fn note(report: &mut CheckReport, found: Result<(), StateError>) -> Result<(), StateError> {
+    match found {
+        Err(damage @ StateError::Corrupt(_)) => {
+            report.problem(damage.to_string());
+            Ok(())
+        }
+        found => found,
+    }
+}
+
+/// Every node of every checkpoint is what its parent refers to, and there are no others.
+fn check_rows(store: &Snapshot, report: &mut CheckReport) -> Result<(), StateError> {
+    let saved = read_state(store)?.saved;
+    let (mut account_nodes, mut storage_nodes) = (0, 0);
+    for checkpoint in &saved {
+        let mut storages = Vec::new();
+        let walked = checkpoint
+            .part
+            .walk_stored(&account_rows(store), &mut |hash, entry: &Entry| {
+                if !entry.storage.is_empty() {
+                    storages.push((*hash, entry.storage.clone()));
+                }
+                Ok(ControlFlow::Continue(()))
+            })
+            .map_err(state_error)?;
+        account_nodes += walked.nodes;
+        for (hash, storage) in storages {
+            let rows = storage_rows(store, hash);
+            let walked = storage
+                .walk_stored(&rows, &mut |_, _| Ok(ControlFlow::Continue(())))
+                .map_err(state_error)?;
+            storage_nodes += walked.nodes;
+        }
+    }
+    report.nodes = account_nodes + storage_nodes;
+    for (table, expected) in [(ACCOUNT_NODES, account_nodes), (STORAGE_NODES, storage_nodes)] {
+        let found = count(store, table)?;
+        if found != expected {
+            report.problem(format!(
+                "table {} has {found} rows, {expected} are referred to",
+                table.name
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The rows of the head and the shards are there and fit what is in memory; the logs hold nothing else.
+fn check_head(reader: &RainReader, report: &mut CheckReport) -> Result<(), StateError> {
+    let store = &reader.rows;
+    let stored = Meta::read(store)?;
+    let expected = Meta { seq: reader.version.seq, root: reader.version.root };
+    // A layer that nothing was ever loaded into has no row.
+    if stored.is_some_and(|stored| stored != expected)
+        || (stored.is_none() && reader.version.seq > 0)
+    {
+        report.problem("the row of the head is not that of the head".to_owned());
+    }
+    let mut shards = 0;
+    for shard in 0..SHARD_COUNT {
+        shards += u64::from(read_shard(store, shard)?.is_some());
+    }
+    for (table, expected) in [(META, u64::from(stored.is_some())), (SHARDS, shards)] {
+        let found = count(store, table)?;
+        if found != expected {
+            report.problem(format!("table {} has {found} rows, expected {expected}", table.name));
+        }
+    }
+    scan(store, LOG, KeyRange::ALL, |key, _| {
+        if key.len() != 9 || usize::from(key[0]) >= SHARD_COUNT {
+            report.problem("the log has a row of no shard".to_owned());
+        }
+        Ok(ControlFlow::Continue(()))
+    })
+}
+
+/// The state as it is read: every account's code is there and is what its hash says.
+fn check_state(
+    reader: &RainReader,
+    report: &mut CheckReport,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(), StateError> {
+    let RainReader { version, rows: store } = reader;
+    let mut codes_seen = HashSet::new();
+    for part in &version.parts {
+        let mut failed = None;
+        part.leaves(&B256::ZERO, &account_rows(store), &mut |hash, entry| {
+            report.accounts += 1;
+            if report.accounts.is_multiple_of(PROGRESS_EVERY) {
+                progress(report.accounts);
+            }
+            let code_hash = entry.account.code_hash;
+            if code_hash != KECCAK256_EMPTY
+                && codes_seen.insert(code_hash)
+                && let Err(error) = check_code(store, &code_hash, report)
+            {
+                failed = Some(error);
+                return Ok(ControlFlow::Break(()));
+            }
+            entry.storage.leaves(&B256::ZERO, &storage_rows(store, *hash), &mut |_, _| {
+                report.slots += 1;
+                Ok(ControlFlow::Continue(()))
+            })?;
+            Ok(ControlFlow::Continue(()))
+        })
+        .map_err(state_error)?;
+        failed.map_or(Ok(()), Err)?;
+    }
+    progress(report.accounts);
+    Ok(())
+}
+
+fn check_code(
+    store: &Snapshot,
+    code_hash: &B256,
+    report: &mut CheckReport,
+) -> Result<(), StateError> {
+    match read_code(store, code_hash)? {
+        None => report.problem(format!("the code {code_hash} is missing")),
+        Some(code) if keccak256(&code) != *code_hash => {
+            report.problem(format!("the code stored as {code_hash} has hash {}", keccak256(&code)));
+        }
+        Some(_) => {}
+    }
+    Ok(())
+}
+
+fn count(store: &dyn Read, table: Table) -> Result<u64, StateError> {
+    let mut rows = 0;
+    scan(store, table, KeyRange::ALL, |_, _| {
+        rows += 1;
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(rows)
+}

@@ -1,0 +1,505 @@
+//! The layer: its head, and how it moves.
+
+use crate::{
+    ACCOUNT_NODES, LOG, META, SHARD_COUNT, SHARDS, STORAGE_NODES, check,
+    checkpoint::{Saved, checkpoint, due_after, replay},
+    error::{Detour, state_error},
+    load,
+    log::{self, LogRow, ShardWrite},
+    meta::Meta,
+    proof,
+    reader::RainReader,
+    session::RainSession,
+    shard::{Awaited, Shards, apply},
+    version::{Part, Version, account_rows, shard_of, storage_rows},
+    witness::{self, Touched},
+};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use parking_lot::{Mutex, RwLock};
+use polytrie_kv::{Batch, Read, Store, Table};
+use polytrie_state::{
+    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, GenesisAccount, LayerSession,
+    Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, Turn, UndoRecord,
+    WipedSlots, Witness, WriteSet, write_codes,
+};
+use polytrie_trie::cow::Keep;
+use rayon::prelude::*;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// What the layer lets a user set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RainOptions {
+    /// Levels of the account trie that always stay in memory.
+    pub retain: usize,
+    /// Bytes of nodes to keep in memory beyond what was changed since the last checkpoints and the levels that
+    /// always stay.
+    pub cache_bytes: usize,
+    /// Whether blocks leave undo records. On a witness they cannot: what a wiped contract held is not in it.
+    pub undo: bool,
+}
+
+impl Default for RainOptions {
+    /// 4 levels, which take up to 60 MB, 1 GiB, and undo records.
+    fn default() -> Self {
+        Self { retain: 4, cache_bytes: 1 << 30, undo: true }
+    }
+}
+
+/// The DSM-Tree as a state layer.
+#[derive(Debug)]
+pub struct RainLayer {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) store: Store,
+    pub(crate) lifecycle: Lifecycle,
+    options: RainOptions,
+    shards: Shards,
+    head: RwLock<Arc<Version>>,
+    work: Mutex<Work>,
+    /// Why the state cannot be used, if what was found is damaged.
+    damage: RwLock<Option<StateError>>,
+    witnesses: Mutex<Witnesses>,
+}
+
+/// Whether witnesses are made, and the last one.
+#[derive(Debug, Default)]
+struct Witnesses {
+    /// Levels of the account trie that are left out; none are made without.
+    levels: Option<u8>,
+    last: Option<Witness>,
+}
+
+#[derive(Debug)]
+struct Work {
+    saved: [Saved; SHARD_COUNT],
+    /// Number of the last row of each shard's log.
+    logged: [u64; SHARD_COUNT],
+    pending: Option<Pending>,
+}
+
+/// A change that is finished and not accepted.
+#[derive(Debug)]
+struct Pending {
+    version: Version,
+    /// The shards that it changed.
+    logged: Vec<usize>,
+    /// The shard whose checkpoint is written with it.
+    checkpoint: Option<usize>,
+}
+
+/// A change, computed.
+struct Changed {
+    version: Version,
+    /// What it logs, and where it leads to.
+    batch: Batch,
+    /// The shards that it changed.
+    logged: Vec<usize>,
+}
+
+/// What each shard that a change concerns is to log.
+type Logs = Vec<(usize, Arc<Vec<ShardWrite>>)>;
+
+/// The state in a store.
+pub(crate) struct State {
+    version: Version,
+    pub(crate) saved: [Saved; SHARD_COUNT],
+    logged: [u64; SHARD_COUNT],
+}
+
+impl State {
+    fn empty() -> Self {
+        let version = Version::empty();
+        let saved = version.parts.clone().map(|part| Saved { part, seq: 0 });
+        Self { version, saved, logged: [0; SHARD_COUNT] }
+    }
+}
+
+impl RainLayer {
+    /// The layer's name.
+    pub const NAME: &'static str = "rain";
+
+    /// The tables it needs in its store.
+    pub const TABLES: &'static [Table] =
+        &[ACCOUNT_NODES, STORAGE_NODES, SHARDS, LOG, META, CODE_TABLE];
+
+    /// Opens the layer on what the store holds, replaying the logs of its shards; an empty store is the empty state.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    pub fn open(store: Store, options: RainOptions) -> Result<Arc<Self>, StateError> {
+        let (damage, state) = match read_state(&store) {
+            Ok(state) => (None, state),
+            // What is damaged can still be checked, and loaded anew.
+            Err(damage @ StateError::Corrupt(_)) => (Some(damage), State::empty()),
+            Err(error) => return Err(error),
+        };
+        let State { version, saved, logged } = state;
+        let shared = Shared {
+            lifecycle: Lifecycle::new(store.clone()),
+            store,
+            options,
+            shards: Shards::start()?,
+            head: RwLock::new(Arc::new(version)),
+            work: Mutex::new(Work { saved, logged, pending: None }),
+            damage: RwLock::new(damage),
+            witnesses: Mutex::default(),
+        };
+        Ok(Arc::new(Self { shared: Arc::new(shared) }))
+    }
+
+    pub(crate) fn head_reader(&self) -> RainReader {
+        self.shared.reader()
+    }
+}
+
+/// The state in the store: checkpoints, logs replayed, and the root that these must have.
+pub(crate) fn read_state(store: &dyn Read) -> Result<State, StateError> {
+    let meta = Meta::read(store)?;
+    let replayed: Vec<(Saved, Part, u64)> = (0..SHARD_COUNT)
+        .into_par_iter()
+        .map(|shard| replay(store, shard))
+        .collect::<Result<_, _>>()?;
+    let Some(meta) = meta else {
+        // A load that did not come to its end has left nodes, and nothing that leads to them.
+        return Ok(State::empty());
+    };
+    let State { mut version, mut saved, mut logged } = State::empty();
+    for (shard, (checkpoint, part, last)) in replayed.into_iter().enumerate() {
+        saved[shard] = checkpoint;
+        version.parts[shard] = part;
+        logged[shard] = last;
+    }
+    let version = Version::of(version.parts, store, meta.seq)?;
+    if version.root != meta.root {
+        return Err(StateError::Corrupt(format!(
+            "checkpoints and logs make the state root {}, the head has {}",
+            version.root, meta.root
+        )));
+    }
+    Ok(State { version, saved, logged })
+}
+
+impl Shared {
+    /// Fails if the layer or the store failed before, or what was found is damaged.
+    fn ready(&self) -> Result<(), StateError> {
+        self.lifecycle.ready()?;
+        self.damage.read().clone().map_or(Ok(()), Err)
+    }
+
+    /// The version after a change, every shard on its thread, and what each of them is to log.
+    pub(crate) fn apply(
+        &self,
+        from: &Version,
+        writes: &WriteSet,
+        seq: u64,
+    ) -> Result<(Version, Logs), StateError> {
+        let accounts = writes.accounts();
+        let logs: Logs = accounts
+            .chunk_by(|a, b| shard_of(&a.hash) == shard_of(&b.hash))
+            .map(|part| {
+                let writes = part.iter().map(ShardWrite::from).collect();
+                (shard_of(&part[0].hash), Arc::new(writes))
+            })
+            .collect();
+        let asked: Vec<(usize, Awaited<Part>)> = logs
+            .iter()
+            .map(|(shard, writes)| {
+                let (part, writes) = (from.parts[*shard].clone(), writes.clone());
+                let store = self.store.clone();
+                let work = move || apply(&part, &writes, &store, seq);
+                (*shard, self.shards.ask(*shard, work))
+            })
+            .collect();
+        let mut parts = from.parts.clone();
+        for (shard, awaited) in asked {
+            parts[shard] = awaited.wait()?;
+        }
+        Ok((Version::of(parts, &self.store, seq)?, logs))
+    }
+
+    /// Whether what a block touches is to be noted.
+    pub(crate) fn wants_touched(&self) -> bool {
+        self.witnesses.lock().levels.is_some()
+    }
+
+    /// Computes a block.
+    pub(crate) fn finish(
+        &self,
+        turn: Turn,
+        parent: &Version,
+        (writes, touched): (&WriteSet, Option<Touched>),
+        checkpoint: Option<(usize, Awaited<Batch>)>,
+    ) -> Result<Outcome, StateError> {
+        if let Some(touched) = touched {
+            let levels = self.witnesses.lock().levels;
+            let writes: Vec<ShardWrite> = writes.accounts().iter().map(ShardWrite::from).collect();
+            let witness = levels
+                .map(|levels| witness::make(parent, &self.store, &touched, &writes, levels))
+                .transpose()?;
+            self.witnesses.lock().last = witness;
+        }
+        let mut undo = Vec::new();
+        if self.options.undo {
+            let mut wiped = WipedSlots::new();
+            for write in writes.accounts().iter().filter(|write| write.wipe) {
+                wiped.push((write.hash, parent.slots(&self.store, &write.hash)?));
+            }
+            undo = UndoRecord::new(writes, wiped).encode();
+        }
+        let Changed { version, mut batch, logged } = self.change(parent, writes)?;
+        write_codes(&mut batch, writes.codes());
+        let mut taken = None;
+        if let Some((shard, awaited)) = checkpoint {
+            let rows = awaited.wait().map_err(|error| self.lifecycle.poison(error))?;
+            batch.append(&rows);
+            taken = Some(shard);
+        }
+        let mut work = self.work.lock();
+        self.lifecycle.check(&turn)?;
+        let commitment = Commitment::state_root(version.root);
+        work.pending = Some(Pending { version, logged, checkpoint: taken });
+        self.lifecycle.finish(turn)?;
+        Ok(Outcome { commitment, batch, undo })
+    }
+
+    /// The version after a change, and what is logged of it.
+    fn change(&self, parent: &Version, writes: &WriteSet) -> Result<Changed, StateError> {
+        let seq = parent.seq + 1;
+        let (version, logs) = self.apply(parent, writes, seq)?;
+        let mut batch = Batch::new();
+        let work = self.work.lock();
+        for (shard, writes) in &logs {
+            // What was logged before a checkpoint is gone, and not known after a restart.
+            let before = work.logged[*shard].max(work.saved[*shard].seq);
+            log::write(&mut batch, *shard, seq, &LogRow { before, writes: writes.to_vec() });
+        }
+        Meta { seq, root: version.root }.write(&mut batch);
+        Ok(Changed { version, batch, logged: logs.iter().map(|(shard, _)| *shard).collect() })
+    }
+
+    /// Begins the checkpoint that the next block is to take along, if it is to.
+    fn begin_checkpoint(
+        &self,
+        work: &Work,
+        head: &Arc<Version>,
+    ) -> Option<(usize, Awaited<Batch>)> {
+        let shard = due_after(head.seq)?;
+        let (version, saved, store) = (head.clone(), work.saved[shard].clone(), self.store.clone());
+        let job = move || {
+            // What is read are the rows as they are before the block is written.
+            checkpoint(shard, &version.parts[shard], version.seq, &saved, &store)
+        };
+        Some((shard, self.shards.ask(shard, job)))
+    }
+
+    /// What is pending is the head now.
+    fn settle(&self, work: &mut Work, pending: Pending) {
+        let Pending { mut version, logged, checkpoint } = pending;
+        for shard in logged {
+            work.logged[shard] = version.seq;
+        }
+        let mut head = self.head.write();
+        if let Some(shard) = checkpoint {
+            let seq = head.seq;
+            let part = head.parts[shard].clone();
+            work.saved[shard] = Saved { part: stub(shard, &part), seq };
+            self.shrink(&mut version.parts[shard], seq, version.seq);
+        }
+        *head = Arc::new(version);
+    }
+
+    /// Lets go of nodes of a shard that the store has until it keeps its share of the memory, the longest untouched
+    /// first.
+    fn shrink(&self, part: &mut Part, saved: u64, now: u64) {
+        for age in [1 << 12, 1 << 10, 256, 64, 0] {
+            if part.bytes() <= self.options.cache_bytes / SHARD_COUNT {
+                return;
+            }
+            let keep = Keep {
+                levels: self.options.retain,
+                saved,
+                used_since: now.saturating_sub(age).saturating_add(1),
+            };
+            if let Some(pruned) = part.pruned(&keep) {
+                *part = pruned;
+            }
+        }
+    }
+
+    fn reader(&self) -> RainReader {
+        // Under the lock: the rows may be those of the next block, whose checkpoint is of this version, and no newer.
+        let head = self.head.read();
+        RainReader { version: head.clone(), rows: self.store.snapshot() }
+    }
+}
+
+/// A part, all of it in the store.
+fn stub(shard: usize, part: &Part) -> Part {
+    Part::stored_part(shard as u8, &part.root_reference()).unwrap_or_else(|_| part.clone())
+}
+
+impl StateLayer for RainLayer {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn commitment(&self) -> Commitment {
+        Commitment::state_root(self.shared.head.read().root)
+    }
+
+    fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
+        self.shared.ready()?;
+        Ok(Arc::new(self.shared.reader()))
+    }
+
+    fn load(
+        &self,
+        accounts: &mut dyn Iterator<Item = Result<GenesisAccount, StateError>>,
+    ) -> Result<Commitment, StateError> {
+        let shared = &*self.shared;
+        let mut work = shared.work.lock();
+        shared.lifecycle.ready()?;
+        load::load(&shared.store, accounts)?;
+        let State { version, saved, logged } = read_state(&shared.store)?;
+        let commitment = Commitment::state_root(version.root);
+        *work = Work { saved, logged, pending: None };
+        *shared.head.write() = Arc::new(version);
+        *shared.damage.write() = None;
+        Ok(commitment)
+    }
+
+    fn begin(&self, _: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
+        let shared = &self.shared;
+        shared.ready()?;
+        let turn = shared.lifecycle.begin()?;
+        let work = shared.work.lock();
+        let head = shared.head.read().clone();
+        let checkpoint = shared.begin_checkpoint(&work, &head);
+        Ok(Box::new(RainSession::new(shared.clone(), turn, head, checkpoint)))
+    }
+
+    fn accept(&self) -> Result<(), StateError> {
+        let shared = &*self.shared;
+        let mut work = shared.work.lock();
+        shared.lifecycle.accept()?;
+        if let Some(pending) = work.pending.take() {
+            shared.settle(&mut work, pending);
+        }
+        Ok(())
+    }
+
+    fn discard(&self) -> Result<(), StateError> {
+        let shared = &*self.shared;
+        let mut work = shared.work.lock();
+        shared.lifecycle.discard()?;
+        // The head was never touched.
+        work.pending = None;
+        Ok(())
+    }
+
+    fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
+        let shared = &*self.shared;
+        shared.ready()?;
+        let turn = shared.lifecycle.begin()?;
+        let computed = UndoRecord::decode(record).and_then(|record| {
+            let head = shared.head.read().clone();
+            shared.change(&head, &record.into_writes())
+        });
+        let Changed { version, batch, logged } = match computed {
+            Ok(computed) => computed,
+            Err(error) => {
+                shared.lifecycle.discard()?;
+                return Err(error);
+            }
+        };
+        let commitment = Commitment::state_root(version.root);
+        shared.work.lock().pending = Some(Pending { version, logged, checkpoint: None });
+        shared.lifecycle.finish(turn)?;
+        Ok(Outcome { commitment, batch, undo: Vec::new() })
+    }
+
+    fn make_witnesses(&self, levels: Option<u8>) -> Result<(), StateError> {
+        *self.shared.witnesses.lock() = Witnesses { levels, last: None };
+        Ok(())
+    }
+
+    fn witness(
+        &self,
+        back: &[WriteSet],
+        touched: &BTreeMap<B256, BTreeSet<B256>>,
+    ) -> Result<(B256, Vec<Bytes>), StateError> {
+        self.shared.ready()?;
+        let RainReader { version, rows } = self.shared.reader();
+        let witness = witness::make_past(&version, &rows, back, touched)?;
+        Ok((witness.root, witness.nodes))
+    }
+
+    fn take_witness(&self) -> Option<Witness> {
+        self.shared.witnesses.lock().last.take()
+    }
+
+    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
+        self.shared.ready()?;
+        proof::prove(&self.shared.reader(), address, slots)
+    }
+
+    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
+        self.shared.ready()?;
+        let RainReader { version, rows } = self.shared.reader();
+        for part in &version.parts[shard_of(&from)..] {
+            let mut ended = false;
+            let mut detour = Detour::default();
+            let result = part.leaves(&from, &account_rows(&rows), &mut |hash, entry| {
+                let flow = visit(*hash, entry.account).map_err(|error| detour.take(error))?;
+                ended = flow.is_break();
+                Ok(flow)
+            });
+            detour.resolve(result)?;
+            if ended {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn slots(
+        &self,
+        account: B256,
+        from: B256,
+        visit: &mut SlotVisit<'_>,
+    ) -> Result<(), StateError> {
+        self.shared.ready()?;
+        let RainReader { version, rows } = self.shared.reader();
+        // The nodes on the way to the account are not worth keeping when the whole state is listed.
+        let mut storage = None;
+        version.parts[shard_of(&account)]
+            .leaves(&account, &account_rows(&rows), &mut |hash, entry| {
+                storage = (*hash == account).then(|| entry.storage.clone());
+                Ok(std::ops::ControlFlow::Break(()))
+            })
+            .map_err(state_error)?;
+        let Some(storage) = storage else { return Ok(()) };
+        let mut detour = Detour::default();
+        let result = storage.leaves(&from, &storage_rows(&rows, account), &mut |hash, value| {
+            visit(*hash, value.0).map_err(|error| detour.take(error))
+        });
+        detour.resolve(result)
+    }
+
+    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
+        self.shared.lifecycle.ready()?;
+        if let Some(damage) = &*self.shared.damage.read() {
+            let mut report = CheckReport::default();
+            report.problem(damage.to_string());
+            return Ok(report);
+        }
+        check::check(&self.shared.reader(), progress)
+    }
+}

@@ -1,0 +1,49 @@
+//! `--state rain`: the canonical trie as RainBlock keeps it, a DSM-Tree.
+//!
+//! Nodes are pointers that are never changed, so every block is a version that costs what it changes. References
+//! (hashes) are resolved when they are asked for. The trie is split by the first nibble of the hashed address into 16
+//! shards, each with a thread, a log and checkpoints of its own; the top levels stay in memory. The README of this
+//! crate draws it.
+//!
+//! - `layer.rs`, `session.rs`, `reader.rs`: the seam,
+//! - `version.rs`: the state after one block,
+//! - `shard.rs`: the threads, and what they do to a shard,
+//! - `log.rs`, `checkpoint.rs`, `meta.rs`: what is written, and how it comes back,
+//! - `account.rs`: the leaf, which holds the account's storage trie,
+//! - `witness.rs`, `stateless.rs`: what a block needs of the state before it, made and used,
+//! - `load.rs`, `check.rs`, `proof.rs`: filling, scrubbing, proofs.
+
+mod account;
+mod check;
+mod checkpoint;
+mod error;
+mod layer;
+mod load;
+mod log;
+mod meta;
+mod proof;
+mod reader;
+mod session;
+mod shard;
+mod stateless;
+mod version;
+mod witness;
+
+pub use layer::{RainLayer, RainOptions};
+pub use proof::{Proven, verify};
+
+use polytrie_kv::Table;
+
+/// Nodes of the account trie by path, as of the last checkpoint of their shard.
+pub(crate) const ACCOUNT_NODES: Table = Table::new(70, "RainAccountNodes", 64);
+/// Nodes of all storage tries by account hash and path, likewise.
+pub(crate) const STORAGE_NODES: Table = Table::new(71, "RainStorageNodes", 96);
+/// Shard → its last checkpoint.
+pub(crate) const SHARDS: Table = Table::new(72, "RainShards", 1);
+/// Shard ‖ number of the change → what it changed in the shard.
+pub(crate) const LOG: Table = Table::new(73, "RainLog", 9);
+/// `head` → number of the last change and state root.
+pub(crate) const META: Table = Table::new(74, "RainMeta", 4);
+
+/// Parts of the account trie: one a first nibble.
+pub(crate) const SHARD_COUNT: usize = 16;

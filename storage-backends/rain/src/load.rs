@@ -1,0 +1,105 @@
+//! Filling an empty store from sorted accounts: some thousands at a time become a change and a checkpoint, so that a
+//! genesis of any size takes bounded memory.
+
+use crate::{
+    ACCOUNT_NODES, LOG, META, SHARD_COUNT, SHARDS, STORAGE_NODES,
+    checkpoint::{Saved, checkpoint},
+    log::ShardWrite,
+    meta::{Meta, write_shard},
+    shard::apply,
+    version::{Part, Version, empty_part, shard_of},
+};
+use alloy_primitives::B256;
+use polytrie_kv::{Batch, Store};
+use polytrie_state::{CODE_TABLE, GenesisAccount, StateError, write_codes};
+use rayon::prelude::*;
+
+/// Accounts and slots of a portion.
+const PORTION: usize = 50_000;
+
+pub(crate) fn load(
+    store: &Store,
+    accounts: &mut dyn Iterator<Item = Result<GenesisAccount, StateError>>,
+) -> Result<(), StateError> {
+    let mut batch = Batch::new();
+    // An earlier attempt may have been stopped in the middle.
+    for table in [ACCOUNT_NODES, STORAGE_NODES, SHARDS, LOG, META, CODE_TABLE] {
+        batch.delete_range(table, &[], None);
+    }
+    store.engine_write(&batch)?;
+    let mut saved: Vec<Saved> =
+        (0..SHARD_COUNT).map(|shard| Saved { part: empty_part(shard), seq: 0 }).collect();
+    let mut portion = Portion::default();
+    let mut last = None;
+    for account in accounts {
+        let GenesisAccount { hash, account, code, slots } = account?;
+        in_order(&mut last, hash)?;
+        let mut last_slot = None;
+        for (slot, value) in &slots {
+            in_order(&mut last_slot, *slot)?;
+            if value.is_zero() {
+                return Err(StateError::Protocol("a slot to load must not be zero"));
+            }
+        }
+        if let Some(code) = code {
+            write_codes(&mut portion.codes, &[(account.code_hash, code)]);
+        }
+        portion.entries += 1 + slots.len();
+        portion.writes.push(ShardWrite::new(hash, Some(account), false, slots.into_iter()));
+        if portion.entries >= PORTION {
+            std::mem::take(&mut portion).write(store, &mut saved)?;
+        }
+    }
+    portion.write(store, &mut saved)?;
+    // Everything is in checkpoints, so the changes are counted from nothing.
+    let mut batch = Batch::new();
+    let parts: [Part; SHARD_COUNT] = std::array::from_fn(|shard| saved[shard].part.clone());
+    for (shard, part) in parts.iter().enumerate().filter(|(_, part)| !part.is_empty()) {
+        write_shard(&mut batch, shard, 0, &part.root_reference());
+    }
+    let root = Version::of(parts, store, 0)?.root;
+    Meta { seq: 0, root }.write(&mut batch);
+    Ok(store.engine_write(&batch)?)
+}
+
+#[derive(Default)]
+struct Portion {
+    writes: Vec<ShardWrite>,
+    codes: Batch,
+    entries: usize,
+}
+
+impl Portion {
+    fn write(self, store: &Store, saved: &mut [Saved]) -> Result<(), StateError> {
+        let mut batch = self.codes;
+        let parts: Vec<&[ShardWrite]> =
+            self.writes.chunk_by(|a, b| shard_of(&a.hash) == shard_of(&b.hash)).collect();
+        let done: Vec<(usize, Part, Batch)> = parts
+            .into_par_iter()
+            .map(|writes| {
+                let shard = shard_of(&writes[0].hash);
+                let before = &saved[shard];
+                let seq = before.seq + 1;
+                let part = apply(&before.part, writes, store, seq)?;
+                let rows = checkpoint(shard, &part, seq, before, store)?;
+                let part = Part::stored_part(shard as u8, &part.root_reference());
+                Ok((shard, part.map_err(StateError::Protocol)?, rows))
+            })
+            .collect::<Result<_, StateError>>()?;
+        for (shard, part, rows) in done {
+            let seq = saved[shard].seq + 1;
+            saved[shard] = Saved { part, seq };
+            batch.append(&rows);
+        }
+        Ok(store.engine_write(&batch)?)
+    }
+}
+
+fn in_order(last: &mut Option<B256>, hash: B256) -> Result<(), StateError> {
+    if last.replace(hash).is_some_and(|last| last >= hash) {
+        return Err(StateError::Protocol(
+            "accounts and slots to load must be sorted by hash, each of them once",
+        ));
+    }
+    Ok(())
+}

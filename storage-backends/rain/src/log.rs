@@ -1,0 +1,142 @@
+//! The log of a shard: what each change wrote, from which the shard comes back after its last checkpoint.
+//!
+//! `shard ‖ number → rlp([before, [[hash, [[nonce, balance, code hash]?], wipe, [[slot hash, value]…]]…]]) ‖ checksum`,
+//! where `before` is the number of the row before it (or of the checkpoint), so that a row that is lost is noticed, and
+//! the checksum is the first 8 bytes of the Keccak-256 of key and RLP.
+
+use crate::LOG;
+use alloy_primitives::{B256, U256, keccak256};
+use alloy_rlp::{Decodable, RlpDecodable, RlpEncodable};
+use polytrie_kv::{Batch, KeyRange, Read};
+use polytrie_state::{Account, AccountWrite, StateError, scan};
+use std::ops::ControlFlow;
+
+/// What a change did to one account.
+#[derive(Debug, Clone, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+pub(crate) struct ShardWrite {
+    pub(crate) hash: B256,
+    /// Nothing if the account is gone, else one entry.
+    after: Vec<AccountRlp>,
+    /// Whether the slots it had are removed first.
+    pub(crate) wipe: bool,
+    slots: Vec<SlotRlp>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+struct AccountRlp {
+    nonce: u64,
+    balance: U256,
+    code_hash: B256,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+struct SlotRlp {
+    hash: B256,
+    value: U256,
+}
+
+impl ShardWrite {
+    /// A write of an account and its slots.
+    pub(crate) fn new(
+        hash: B256,
+        after: Option<Account>,
+        wipe: bool,
+        slots: impl Iterator<Item = (B256, U256)>,
+    ) -> Self {
+        let after = after.map(|Account { nonce, balance, code_hash }| AccountRlp {
+            nonce,
+            balance,
+            code_hash,
+        });
+        let slots = slots.map(|(hash, value)| SlotRlp { hash, value }).collect();
+        Self { hash, after: after.into_iter().collect(), wipe, slots }
+    }
+
+    /// The account afterwards.
+    pub(crate) fn after(&self) -> Option<Account> {
+        let AccountRlp { nonce, balance, code_hash } = self.after.first()?;
+        Some(Account { nonce: *nonce, balance: *balance, code_hash: *code_hash })
+    }
+
+    /// Slots and their values afterwards, in order.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = (B256, U256)> {
+        self.slots.iter().map(|slot| (slot.hash, slot.value))
+    }
+}
+
+impl From<&AccountWrite> for ShardWrite {
+    fn from(write: &AccountWrite) -> Self {
+        let slots = write.slots.iter().map(|slot| (slot.hash, slot.after));
+        Self::new(write.hash, write.after, write.wipe, slots)
+    }
+}
+
+/// A row.
+#[derive(Debug, RlpEncodable, RlpDecodable)]
+pub(crate) struct LogRow {
+    /// Number of the row before, or of the checkpoint that followed it.
+    pub(crate) before: u64,
+    pub(crate) writes: Vec<ShardWrite>,
+}
+
+/// Adds what a change wrote to a shard.
+pub(crate) fn write(batch: &mut Batch, shard: usize, seq: u64, content: &LogRow) {
+    let key = key(shard, seq);
+    let mut row = alloy_rlp::encode(content);
+    let sum = checksum(&key, &row);
+    row.extend_from_slice(&sum);
+    batch.put(LOG, &key, &row);
+}
+
+/// Removes everything up to a change.
+pub(crate) fn remove_until(batch: &mut Batch, shard: usize, seq: u64) {
+    batch.delete_range(LOG, &key(shard, 0), Some(&key(shard, seq + 1)[..]));
+}
+
+/// Visits the log of a shard in order.
+pub(crate) fn scan_shard(
+    store: &dyn Read,
+    shard: usize,
+    mut visit: impl FnMut(u64, LogRow) -> Result<(), StateError>,
+) -> Result<(), StateError> {
+    let (from, to) = (key(shard, 0), [shard as u8 + 1]);
+    scan(store, LOG, KeyRange::between(&from, &to), |key, row| {
+        let (seq, row) = decode(key, row).ok_or_else(|| {
+            StateError::Corrupt(format!("a row of the log of shard {shard} is damaged"))
+        })?;
+        visit(seq, row)?;
+        Ok(ControlFlow::Continue(()))
+    })
+}
+
+fn decode(key: &[u8], row: &[u8]) -> Option<(u64, LogRow)> {
+    let seq = key.get(1..)?.first_chunk::<8>()?;
+    let (body, sum) = row.split_last_chunk::<8>()?;
+    if *sum != checksum(key, body) {
+        return None;
+    }
+    let mut rest = body;
+    let row = LogRow::decode(&mut rest).ok()?;
+    let writes = &row.writes;
+    let is_sound = rest.is_empty()
+        && writes.is_sorted_by(|a, b| a.hash < b.hash)
+        && writes
+            .iter()
+            .all(|w| w.after.len() <= 1 && w.slots.is_sorted_by(|a, b| a.hash < b.hash));
+    is_sound.then_some((u64::from_be_bytes(*seq), row))
+}
+
+fn key(shard: usize, seq: u64) -> [u8; 9] {
+    let mut key = [0; 9];
+    // There are 16 of them.
+    key[0] = shard as u8;
+    key[1..].copy_from_slice(&seq.to_be_bytes());
+    key
+}
+
+/// Eight bytes that tell a damaged row.
+pub(crate) fn checksum(key: &[u8], row: &[u8]) -> [u8; 8] {
+    let mut sum = [0; 8];
+    sum.copy_from_slice(&keccak256([key, row].concat())[..8]);
+    sum
+}

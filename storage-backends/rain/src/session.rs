@@ -1,0 +1,88 @@
+//! One block under way.
+
+use crate::{layer::Shared, log::ShardWrite, shard::Awaited, version::Version, witness::Touched};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use polytrie_kv::Batch;
+use polytrie_state::{Account, LayerSession, Outcome, StateError, Turn, WriteSet, read_code};
+use std::sync::Arc;
+
+#[derive(Debug)]
+pub(crate) struct RainSession {
+    shared: Arc<Shared>,
+    turn: Turn,
+    /// The state before the block.
+    parent: Arc<Version>,
+    /// The state within the block, if a root was asked for there.
+    so_far: Option<Version>,
+    /// The checkpoint that is written with the block, if one is.
+    checkpoint: Option<(usize, Awaited<Batch>)>,
+    /// What was asked for, if a witness is to be made.
+    touched: Option<Touched>,
+}
+
+impl RainSession {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        turn: Turn,
+        parent: Arc<Version>,
+        checkpoint: Option<(usize, Awaited<Batch>)>,
+    ) -> Self {
+        let touched = shared.wants_touched().then(Touched::default);
+        Self { shared, turn, parent, so_far: None, checkpoint, touched }
+    }
+}
+
+impl LayerSession for RainSession {
+    fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
+        if let Some(touched) = &mut self.touched {
+            touched.accounts.insert(*hash);
+        }
+        let entry = self.parent.account(&self.shared.store, hash)?;
+        Ok(entry.map(|entry| entry.account))
+    }
+
+    fn slot(
+        &mut self,
+        _: &Address,
+        account: &B256,
+        _: &U256,
+        hash: &B256,
+    ) -> Result<U256, StateError> {
+        if let Some(touched) = &mut self.touched {
+            touched.slots.push((*account, *hash));
+        }
+        self.parent.slot(&self.shared.store, account, hash)
+    }
+
+    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+        if let Some(touched) = &mut self.touched {
+            touched.codes.insert(*code_hash);
+        }
+        read_code(&self.shared.store, code_hash)
+    }
+
+    fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool, StateError> {
+        if let Some(touched) = &mut self.touched {
+            touched.accounts.insert(*hash);
+        }
+        let entry = self.parent.account(&self.shared.store, hash)?;
+        Ok(entry.is_some_and(|entry| !entry.storage.is_empty()))
+    }
+
+    fn state_root_so_far(&mut self, since_last: &WriteSet) -> Result<Option<B256>, StateError> {
+        self.shared.lifecycle.check(&self.turn)?;
+        if let Some(touched) = &mut self.touched {
+            touched.steps.push(since_last.accounts().iter().map(ShardWrite::from).collect());
+        }
+        let from = self.so_far.as_ref().unwrap_or(&self.parent);
+        let (next, _) = self.shared.apply(from, since_last, self.parent.seq + 1)?;
+        let root = next.root;
+        self.so_far = Some(next);
+        Ok(Some(root))
+    }
+
+    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
+        let Self { shared, turn, parent, checkpoint, touched, .. } = *self;
+        shared.finish(turn, &parent, (writes, touched), checkpoint)
+    }
+}

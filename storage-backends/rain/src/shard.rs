@@ -1,0 +1,124 @@
+//! The shards' threads, and what a change does to a shard.
+
+use crate::{
+    SHARD_COUNT,
+    account::Entry,
+    error::state_error,
+    log::ShardWrite,
+    version::{Part, account_rows, storage_rows},
+};
+use alloy_primitives::B256;
+use polytrie_kv::Read;
+use polytrie_state::StateError;
+use polytrie_trie::{SlotValue, cow::CowTrie};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::mpsc::{Receiver, Sender, channel},
+    thread::JoinHandle,
+};
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// One thread a shard.
+#[derive(Debug)]
+pub(crate) struct Shards {
+    threads: Vec<Worker>,
+}
+
+/// A thread and what gives it work; both go when the shards do.
+type Worker = (Option<Sender<Job>>, Option<JoinHandle<()>>);
+
+/// A result that a shard is working on.
+#[derive(Debug)]
+pub(crate) struct Awaited<T>(Receiver<Result<T, StateError>>);
+
+impl<T> Awaited<T> {
+    /// Waits for it.
+    pub(crate) fn wait(self) -> Result<T, StateError> {
+        self.0.recv().unwrap_or(Err(StateError::Protocol("a shard's thread has ended")))
+    }
+}
+
+impl Shards {
+    /// Starts the threads.
+    pub(crate) fn start() -> Result<Self, StateError> {
+        let threads = (0..SHARD_COUNT)
+            .map(|shard| {
+                let (sender, jobs) = channel::<Job>();
+                let work = move || jobs.into_iter().for_each(|job| job());
+                let thread = std::thread::Builder::new()
+                    .name(format!("rain-{shard:x}"))
+                    .spawn(work)
+                    .map_err(|_| StateError::Protocol("a shard's thread does not start"))?;
+                Ok((Some(sender), Some(thread)))
+            })
+            .collect::<Result<_, StateError>>()?;
+        Ok(Self { threads })
+    }
+
+    /// Has a shard do something, after what it was asked for before.
+    pub(crate) fn ask<T: Send + 'static>(
+        &self,
+        shard: usize,
+        work: impl FnOnce() -> Result<T, StateError> + Send + 'static,
+    ) -> Awaited<T> {
+        let (sender, receiver) = channel();
+        let job = move || {
+            let done = catch_unwind(AssertUnwindSafe(work))
+                .unwrap_or(Err(StateError::Protocol("a shard's thread panicked")));
+            // Whoever asked may have gone away.
+            let _ = sender.send(done);
+        };
+        if let Some(thread) = &self.threads[shard].0 {
+            // A thread that has ended drops the job, and the receiver says so.
+            let _ = thread.send(Box::new(job));
+        }
+        Awaited(receiver)
+    }
+}
+
+impl Drop for Shards {
+    fn drop(&mut self) {
+        for (sender, _) in &mut self.threads {
+            *sender = None;
+        }
+        for (_, thread) in &mut self.threads {
+            if let Some(thread) = thread.take() {
+                // A panic was reported to whoever asked.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+/// The shard after a change. Its references are resolved.
+pub(crate) fn apply(
+    part: &Part,
+    writes: &[ShardWrite],
+    store: &dyn Read,
+    seq: u64,
+) -> Result<Part, StateError> {
+    let rows = account_rows(store);
+    let mut changes: Vec<(B256, Option<Entry>)> = Vec::with_capacity(writes.len());
+    for write in writes {
+        let Some(account) = write.after() else {
+            changes.push((write.hash, None));
+            continue;
+        };
+        let before = part.get(&write.hash, &rows, seq).map_err(state_error)?;
+        let (storage, begun) = match before {
+            Some(before) if !write.wipe => (before.storage.clone(), before.begun),
+            _ => (CowTrie::empty(), seq),
+        };
+        let slots: Vec<_> = write
+            .slots()
+            .map(|(hash, value)| (hash, (!value.is_zero()).then_some(SlotValue(value))))
+            .collect();
+        let rows = storage_rows(store, write.hash);
+        let storage = storage.updated(&slots, &rows, seq).map_err(state_error)?;
+        changes.push((write.hash, Some(Entry { account, storage, begun })));
+    }
+    let part = part.updated(&changes, &rows, seq).map_err(state_error)?;
+    part.root_reference();
+    Ok(part)
+}

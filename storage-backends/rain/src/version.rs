@@ -1,0 +1,98 @@
+//! The state after one block: 16 pointers and what follows from them.
+
+use crate::{ACCOUNT_NODES, SHARD_COUNT, STORAGE_NODES, account::Entry, error::state_error};
+use alloy_primitives::{B256, U256};
+use polytrie_kv::Read;
+use polytrie_state::StateError;
+use polytrie_trie::{EMPTY_ROOT, Rows, cow::CowTrie};
+
+/// A shard: the part of the account trie below one nibble.
+pub(crate) type Part = CowTrie<Entry>;
+
+/// A version of the state.
+#[derive(Debug, Clone)]
+pub(crate) struct Version {
+    pub(crate) parts: [Part; SHARD_COUNT],
+    pub(crate) root: B256,
+    /// Number of the change that led to it.
+    pub(crate) seq: u64,
+}
+
+impl Version {
+    /// The empty state.
+    pub(crate) fn empty() -> Self {
+        Self { parts: std::array::from_fn(empty_part), root: EMPTY_ROOT, seq: 0 }
+    }
+
+    /// The version that these parts make.
+    pub(crate) fn of(
+        parts: [Part; SHARD_COUNT],
+        store: &dyn Read,
+        seq: u64,
+    ) -> Result<Self, StateError> {
+        let joined = CowTrie::join(&parts, &account_rows(store), seq).map_err(state_error)?;
+        Ok(Self { parts, root: joined.root, seq })
+    }
+
+    /// An account. Nodes that are not in memory come from `store`.
+    pub(crate) fn account(
+        &self,
+        store: &dyn Read,
+        hash: &B256,
+    ) -> Result<Option<&Entry>, StateError> {
+        let part = &self.parts[shard_of(hash)];
+        part.get(hash, &account_rows(store), self.seq).map_err(state_error)
+    }
+
+    /// The value of a slot; zero where there is none.
+    pub(crate) fn slot(
+        &self,
+        store: &dyn Read,
+        account: &B256,
+        slot: &B256,
+    ) -> Result<U256, StateError> {
+        let Some(entry) = self.account(store, account)? else { return Ok(U256::ZERO) };
+        let rows = storage_rows(store, *account);
+        let value = entry.storage.get(slot, &rows, self.seq).map_err(state_error)?;
+        Ok(value.map_or(U256::ZERO, |value| value.0))
+    }
+
+    /// All slots of an account.
+    pub(crate) fn slots(
+        &self,
+        store: &dyn Read,
+        account: &B256,
+    ) -> Result<Vec<(B256, U256)>, StateError> {
+        let mut slots = Vec::new();
+        if let Some(entry) = self.account(store, account)? {
+            let rows = storage_rows(store, *account);
+            entry
+                .storage
+                .leaves(&B256::ZERO, &rows, &mut |hash, value| {
+                    slots.push((*hash, value.0));
+                    Ok(std::ops::ControlFlow::Continue(()))
+                })
+                .map_err(state_error)?;
+        }
+        Ok(slots)
+    }
+}
+
+/// A shard without accounts.
+pub(crate) fn empty_part(shard: usize) -> Part {
+    // The RLP of an empty string is the reference to nothing.
+    CowTrie::stored_part(shard as u8, &[0x80]).unwrap_or_else(|_| CowTrie::empty())
+}
+
+/// The shard of an account.
+pub(crate) fn shard_of(hash: &B256) -> usize {
+    usize::from(hash[0] >> 4)
+}
+
+pub(crate) fn account_rows(store: &dyn Read) -> Rows<&dyn Read> {
+    Rows::new(store, ACCOUNT_NODES)
+}
+
+pub(crate) fn storage_rows(store: &dyn Read, account: B256) -> Rows<&dyn Read> {
+    Rows::owned(store, STORAGE_NODES, account)
+}

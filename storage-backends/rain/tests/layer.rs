@@ -1,0 +1,106 @@
+//! The suite that every layer passes.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use alloy_primitives::{Address, B256, U256};
+use polytrie_kv::{Batch, KeyRange, Store, Table};
+use polytrie_rain::{RainLayer, RainOptions, verify};
+use polytrie_state::{
+    Account, AccountChange, BlockRef, Commitment, CommitmentKind, Proof, ProofError, Session,
+    StateError, StateLayer, TxWrites,
+};
+use polytrie_testing::{
+    layer_suite,
+    suite::{LayerFactory, Proven, Verifier},
+};
+use std::sync::Arc;
+
+#[derive(Debug, Default)]
+struct Rain(RainOptions);
+
+impl LayerFactory for Rain {
+    fn tables(&self) -> Vec<Table> {
+        RainLayer::TABLES.to_vec()
+    }
+
+    fn open(&self, store: Store) -> Result<Arc<dyn StateLayer>, StateError> {
+        Ok(RainLayer::open(store, self.0)?)
+    }
+
+    fn kind(&self) -> CommitmentKind {
+        CommitmentKind::StateRoot
+    }
+
+    fn state_decides_rows(&self) -> bool {
+        // Where checkpoints and logs stand depends on the changes so far.
+        false
+    }
+
+    fn verifier(&self) -> Option<Verifier> {
+        Some(proven)
+    }
+
+    fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
+        // Nothing kept but what must be; a little; everything.
+        let budgets = [(0, 0), (2, 20_000), (6, usize::MAX)];
+        budgets
+            .map(|(retain, cache_bytes)| {
+                Box::new(Self(RainOptions { retain, cache_bytes, undo: true })) as _
+            })
+            .into()
+    }
+}
+
+fn proven(
+    commitment: &Commitment,
+    address: &Address,
+    slots: &[U256],
+    proof: &Proof,
+) -> Result<Proven, ProofError> {
+    let proven = verify(commitment.digest(), proof)?;
+    let asked: Vec<_> = proven.slots.iter().map(|(slot, _)| *slot).collect();
+    if proven.address != *address || asked != slots {
+        return Err(ProofError::Invalid("the proof is about something else".into()));
+    }
+    let account = proven.exists.then_some(Account {
+        nonce: proven.nonce,
+        balance: proven.balance,
+        code_hash: proven.code_hash,
+    });
+    Ok((account, proven.slots.into_iter().map(|(_, value)| value).collect()))
+}
+
+layer_suite!(Rain::default());
+
+/// A change that a later one overwrites leads to the same state without its row of the log; it is missed all the same.
+#[test]
+fn a_lost_row_of_the_log_is_noticed() {
+    let store = Store::memory(RainLayer::TABLES).unwrap();
+    let open = || RainLayer::open(store.clone(), RainOptions::default()).unwrap();
+    let layer = open();
+    layer.load(&mut std::iter::empty()).unwrap();
+    for number in 0..3 {
+        let parent = BlockRef { number, hash: B256::ZERO };
+        let mut session = Session::begin(&*layer, parent).unwrap();
+        let account = Some(Account { nonce: number + 1, ..Account::default() });
+        let (address, slots) = (Address::ZERO, Vec::new());
+        let change = AccountChange { address, account, wiped: false, code: None, slots };
+        session.apply(&TxWrites { accounts: vec![change] }).unwrap();
+        store.write(session.finish().unwrap().outcome.batch).unwrap();
+        layer.accept().unwrap();
+    }
+    drop(layer);
+    let log = RainLayer::TABLES.iter().find(|table| table.name == "RainLog").unwrap();
+    let rows = polytrie_kv::testing::entries(&store, *log, KeyRange::ALL);
+    assert_eq!(rows.len(), 3);
+    for (key, value) in rows {
+        let mut batch = Batch::new();
+        batch.delete(*log, &key);
+        store.write(batch).unwrap();
+        assert_ne!(open().check(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+        let mut batch = Batch::new();
+        batch.put(*log, &key, &value);
+        store.write(batch).unwrap();
+        assert_eq!(open().check(&mut |_| {}).unwrap().problems, Vec::<String>::new());
+    }
+}

@@ -1,0 +1,159 @@
+//! Blocks executed from their witnesses alone.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use alloy_primitives::{B256, Bytes};
+use polytrie_kv::Store;
+use polytrie_rain::{RainLayer, RainOptions};
+use polytrie_state::{BlockRef, Commitment, Finished, Session, StateError, StateLayer, Witness};
+use polytrie_testing::{Block, History, Seed};
+use std::sync::Arc;
+
+fn layer() -> (Store, Arc<RainLayer>) {
+    let store = Store::memory(RainLayer::TABLES).unwrap();
+    let layer = RainLayer::open(store.clone(), RainOptions::default()).unwrap();
+    (store, layer)
+}
+
+fn finish(layer: &RainLayer, number: u64, block: &Block) -> Result<Finished, StateError> {
+    let parent = BlockRef { number, hash: B256::ZERO };
+    let mut session = Session::begin(layer, parent)?;
+    for tx in &block.txs {
+        session.apply(tx)?;
+    }
+    session.finish()
+}
+
+/// Executes a block on a layer that has nothing but a witness.
+fn from_witness(
+    witness: &Witness,
+    holder: Option<&RainLayer>,
+    block: &Block,
+) -> Result<Commitment, StateError> {
+    let layer = RainLayer::on_witness(witness, holder)?;
+    Ok(finish(&layer, 0, block)?.outcome.commitment)
+}
+
+/// Every block of a history, with all nodes in the bag and with the top levels left to the receiver.
+#[test]
+fn witnesses_are_enough() {
+    let seed = Seed::or(41);
+    for history in [History::adversarial(seed.value()), History::random(seed.value(), 30)] {
+        let layers = [0, 1, 3].map(|levels| {
+            let (store, layer) = layer();
+            layer.load(&mut history.genesis().genesis().map(Ok)).unwrap();
+            layer.make_witnesses(Some(levels)).unwrap();
+            (store, layer)
+        });
+        for (number, block) in (0..).zip(&history.blocks) {
+            let mut sizes = Vec::new();
+            for (n, (store, layer)) in layers.iter().enumerate() {
+                let finished = finish(layer, number, block).unwrap();
+                let witness = layer.take_witness().unwrap();
+                assert!(witness.nodes.is_sorted_by(|a, b| hash(a) < hash(b)), "{}", block.label);
+                assert_eq!(witness.root, layer.commitment().digest());
+                sizes.push(witness.nodes.len());
+                let holder = (n > 0).then_some(&**layer);
+                let found = from_witness(&witness, holder, block);
+                let context = format!("{}, seed {}", block.label, seed.value());
+                assert_eq!(found.unwrap(), finished.outcome.commitment, "{context}");
+                store.write(finished.outcome.batch).unwrap();
+                layer.accept().unwrap();
+            }
+            assert!(sizes.is_sorted_by(|a, b| a >= b), "{sizes:?}");
+        }
+    }
+}
+
+fn hash(node: &Bytes) -> B256 {
+    alloy_primitives::keccak256(node)
+}
+
+/// A witness without one of its nodes, or with a byte of one changed, leads to no root or to the true one; never to a
+/// wrong one.
+#[test]
+fn nothing_in_a_witness_is_believed() {
+    let seed = Seed::or(42);
+    let history = History::random(seed.value(), 12);
+    let (store, layer) = layer();
+    layer.load(&mut history.genesis().genesis().map(Ok)).unwrap();
+    layer.make_witnesses(Some(0)).unwrap();
+    let mut refused = 0;
+    for (number, block) in (0..).zip(&history.blocks) {
+        let finished = finish(&layer, number, block).unwrap();
+        let witness = layer.take_witness().unwrap();
+        let right = finished.outcome.commitment.clone();
+        for at in 0..witness.nodes.len() {
+            let mut without = witness.clone();
+            without.nodes.remove(at);
+            let mut changed = witness.clone();
+            let mut bytes = changed.nodes[at].to_vec();
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 1;
+            changed.nodes[at] = bytes.into();
+            for other in [without, changed] {
+                match from_witness(&other, None, block) {
+                    Ok(found) => assert_eq!(found, right),
+                    Err(StateError::Corrupt(_)) => refused += 1,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+        store.write(finished.outcome.batch).unwrap();
+        layer.accept().unwrap();
+    }
+    assert!(refused > 0);
+    // It is a list of bytes for whoever carries it.
+    layer.make_witnesses(Some(0)).unwrap();
+    finish(&layer, 0, &history.blocks[0]).unwrap();
+    let witness = layer.take_witness().unwrap();
+    let bytes = alloy_rlp::encode(&witness);
+    assert_eq!(alloy_rlp::decode_exact::<Witness>(&bytes).unwrap(), witness);
+}
+
+/// A witness of the last block, made against the state before the block before it, is carried over where that block
+/// touched other accounts, and refused where it touched the same; carried over, it leads to the true root.
+#[test]
+fn an_older_witness_is_carried_over_where_nothing_it_holds_has_changed() {
+    let seed = Seed::or(43);
+    let (mut revised, mut refused) = (0, 0);
+    for history in [History::adversarial(seed.value()), History::random(seed.value(), 40)] {
+        let (store, layer) = layer();
+        layer.load(&mut history.genesis().genesis().map(Ok)).unwrap();
+        for (number, pair) in (0..).zip(history.blocks.windows(2)) {
+            let [between, block] = pair else { unreachable!() };
+            let context = format!("{}, seed {}", block.label, seed.value());
+            // The later block, executed too early to see what it needs.
+            let older = [0, 1, 3].map(|levels| {
+                layer.make_witnesses(Some(levels)).unwrap();
+                let ended = finish(&layer, number, block).is_ok();
+                layer.discard().unwrap();
+                layer.take_witness().filter(|_| ended)
+            });
+            layer.make_witnesses(None).unwrap();
+            let finished = finish(&layer, number, between).unwrap();
+            store.write(finished.outcome.batch).unwrap();
+            layer.accept().unwrap();
+            let expected = finish(&layer, number + 1, block).unwrap().outcome.commitment;
+            layer.discard().unwrap();
+            for witness in older.iter().flatten() {
+                match layer.revise(witness, 2).unwrap() {
+                    None => refused += 1,
+                    Some(newer) => {
+                        assert_eq!(newer.root, layer.commitment().digest());
+                        // What only the newer state needs, a sibling say, may be missing.
+                        match from_witness(&newer, Some(&layer), block) {
+                            Ok(found) => {
+                                assert_eq!(found, expected, "{context}");
+                                revised += 1;
+                            }
+                            Err(StateError::Corrupt(_)) => refused += 1,
+                            Err(error) => panic!("{context}: {error}"),
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(revised > 0 && refused > 0, "{revised} revised, {refused} refused");
+}

@@ -1,0 +1,350 @@
+//! Nodes, links between them, and their references.
+
+use crate::{
+    EMPTY_ROOT, LeafValue, Nibbles, RowSource, SlotValue, TrieError,
+    codec::{self, ChildRef},
+};
+use alloy_primitives::{B256, Bytes, keccak256};
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicU64, Ordering},
+};
+
+/// A leaf value that may hold a trie of its own.
+pub trait CowValue: LeafValue {
+    /// The value without what it need not keep in memory; `None` if nothing changes.
+    fn pruned(&self, keep: &super::Keep) -> Option<Self> {
+        let _ = keep;
+        None
+    }
+
+    /// Bytes of memory beyond those of the value itself.
+    fn bytes(&self) -> usize {
+        0
+    }
+}
+
+impl CowValue for SlotValue {}
+
+/// One version of a trie. Cloning it costs a pointer.
+#[derive(Debug)]
+pub struct CowTrie<V> {
+    /// Where it begins; empty unless it is the part of a larger trie.
+    pub(super) base: Nibbles,
+    pub(super) root: Link<V>,
+}
+
+impl<V> Clone for CowTrie<V> {
+    fn clone(&self) -> Self {
+        Self { base: self.base, root: self.root.clone() }
+    }
+}
+
+/// Where a child is.
+#[derive(Debug)]
+pub(super) enum Link<V> {
+    Empty,
+    /// In the store, and in memory once somebody needed it.
+    Stored {
+        reference: ChildRef,
+        loaded: OnceLock<Arc<Node<V>>>,
+    },
+    Node(Arc<Node<V>>),
+}
+
+impl<V> Clone for Link<V> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Empty => Self::Empty,
+            Self::Stored { reference, loaded } => match loaded.get() {
+                Some(node) => Self::Node(node.clone()),
+                None => Self::Stored { reference: *reference, loaded: OnceLock::new() },
+            },
+            Self::Node(node) => Self::Node(node.clone()),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Node<V> {
+    pub(super) kind: Kind<V>,
+    reference: OnceLock<ChildRef>,
+    /// Number of the change that made it; 0 if it came from the store.
+    pub(super) born: u64,
+    /// Number of the last change that touched it.
+    pub(super) used: AtomicU64,
+}
+
+#[derive(Debug)]
+pub(super) enum Kind<V> {
+    Leaf {
+        key: B256,
+        value: V,
+    },
+    Extension {
+        /// Never empty.
+        prefix: Nibbles,
+        /// Always a branch.
+        child: Link<V>,
+    },
+    Branch(Box<[Link<V>; 16]>),
+}
+
+impl<V> Node<V> {
+    pub(super) fn new(kind: Kind<V>, born: u64) -> Arc<Self> {
+        Arc::new(Self { kind, reference: OnceLock::new(), born, used: AtomicU64::new(born) })
+    }
+
+    /// The same node with other links, which lead to the same nodes.
+    pub(super) fn relinked(&self, kind: Kind<V>) -> Arc<Self> {
+        let used = AtomicU64::new(self.used.load(Ordering::Relaxed));
+        Arc::new(Self { kind, reference: self.reference.clone(), born: self.born, used })
+    }
+
+    pub(super) fn touch(&self, now: u64) {
+        self.used.store(now, Ordering::Relaxed);
+    }
+}
+
+impl<V> Link<V> {
+    pub(super) const fn stored(reference: ChildRef) -> Self {
+        Self::Stored { reference, loaded: OnceLock::new() }
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        matches!(self, Self::Empty)
+    }
+
+    /// The node, if it is in memory.
+    pub(super) fn in_memory(&self) -> Option<&Arc<Node<V>>> {
+        match self {
+            Self::Empty => None,
+            Self::Stored { loaded, .. } => loaded.get(),
+            Self::Node(node) => Some(node),
+        }
+    }
+}
+
+impl<V: LeafValue> Link<V> {
+    /// The node, loaded and kept if it was not in memory; `None` where there is none.
+    pub(super) fn resolve(
+        &self,
+        path: &Nibbles,
+        rows: &impl RowSource,
+        now: u64,
+    ) -> Result<Option<&Arc<Node<V>>>, TrieError> {
+        if let Self::Stored { reference, loaded } = self
+            && loaded.get().is_none()
+        {
+            let node = load(path, reference, rows, now)?;
+            // Another thread may have been faster; both loaded the same.
+            let _ = loaded.set(node);
+        }
+        Ok(self.in_memory())
+    }
+
+    /// What a parent holds of the node; the node stands at `depth`.
+    pub(super) fn reference(&self, depth: usize) -> ChildRef {
+        match self {
+            Self::Empty => ChildRef::EMPTY,
+            Self::Stored { reference, .. } => *reference,
+            Self::Node(node) => node.reference(depth),
+        }
+    }
+}
+
+/// Reads the node at a path and keeps its reference.
+pub(super) fn load<V: LeafValue>(
+    path: &Nibbles,
+    reference: &ChildRef,
+    rows: &impl RowSource,
+    now: u64,
+) -> Result<Arc<Node<V>>, TrieError> {
+    let mut rlp = Vec::new();
+    if !rows.load(path, &mut rlp)? {
+        return Err(TrieError::Missing { path: *path });
+    }
+    let kind = decode(path, &rlp)?;
+    let node = Node { kind, reference: OnceLock::new(), born: 0, used: AtomicU64::new(now) };
+    let _ = node.reference.set(*reference);
+    Ok(Arc::new(node))
+}
+
+pub(super) fn decode<V: LeafValue>(path: &Nibbles, rlp: &[u8]) -> Result<Kind<V>, TrieError> {
+    let malformed = |reason| TrieError::Malformed { path: *path, reason };
+    Ok(match codec::decode_node::<V>(rlp).map_err(malformed)? {
+        codec::Node::Leaf { suffix, value } => {
+            Kind::Leaf { key: codec::full_key(path, &suffix).map_err(malformed)?, value }
+        }
+        codec::Node::Extension { prefix, child } => {
+            if path.len() + prefix.len() >= 64 {
+                return Err(malformed("an extension that leads beyond the keys"));
+            }
+            Kind::Extension { prefix, child: Link::stored(child) }
+        }
+        codec::Node::Branch { refs } => {
+            if path.len() >= 64 {
+                return Err(malformed("a branch below the keys"));
+            }
+            let link = |n: usize| match refs[n].is_empty() {
+                true => Link::Empty,
+                false => Link::stored(refs[n]),
+            };
+            Kind::Branch(Box::new(std::array::from_fn(link)))
+        }
+    })
+}
+
+impl<V: LeafValue> Node<V> {
+    pub(super) fn reference(&self, depth: usize) -> ChildRef {
+        *self.reference.get_or_init(|| {
+            let mut rlp = Vec::with_capacity(600);
+            self.encode(depth, &mut rlp);
+            ChildRef::to(&rlp)
+        })
+    }
+
+    /// Appends the node's RLP.
+    pub(super) fn encode(&self, depth: usize, rlp: &mut Vec<u8>) {
+        match &self.kind {
+            Kind::Leaf { key, value } => {
+                codec::encode_leaf(key, depth, value, rlp, &mut Vec::new());
+            }
+            Kind::Extension { prefix, child } => {
+                codec::encode_extension(prefix, &child.reference(depth + prefix.len()), rlp);
+            }
+            Kind::Branch(children) => {
+                let refs: [ChildRef; 16] =
+                    std::array::from_fn(|n| children[n].reference(depth + 1));
+                codec::encode_branch(&refs.each_ref(), rlp);
+            }
+        }
+    }
+}
+
+impl<V: LeafValue> CowTrie<V> {
+    /// The trie without keys.
+    pub fn empty() -> Self {
+        Self { base: Nibbles::new(), root: Link::Empty }
+    }
+
+    /// The trie of the given root, all of it in the store.
+    pub fn stored(root: B256) -> Self {
+        let root =
+            if root == EMPTY_ROOT { Link::Empty } else { Link::stored(ChildRef::hashed(root)) };
+        Self { base: Nibbles::new(), root }
+    }
+
+    /// The part of a larger trie below the first nibble of its keys, all of it in the store; `reference` is
+    /// what [`Self::root_reference`] gave.
+    ///
+    /// # Errors
+    ///
+    /// If that is no reference.
+    pub fn stored_part(nibble: u8, reference: &[u8]) -> Result<Self, &'static str> {
+        let mut item = reference;
+        let reference = ChildRef::decode(&mut item)?;
+        if !item.is_empty() {
+            return Err("bytes after a reference");
+        }
+        let root = if reference.is_empty() { Link::Empty } else { Link::stored(reference) };
+        Ok(Self { base: Nibbles::from_nibbles([nibble]), root })
+    }
+
+    /// Whether there is no key.
+    pub const fn is_empty(&self) -> bool {
+        self.root.is_empty()
+    }
+
+    /// Whether both are the same version, or equal.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self.root.in_memory(), other.root.in_memory()) {
+            (Some(a), Some(b)) if Arc::ptr_eq(a, b) => true,
+            _ => self.root.reference(self.base.len()) == other.root.reference(self.base.len()),
+        }
+    }
+
+    /// The reference to the root node as its parent holds it, as RLP.
+    pub fn root_reference(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.root.reference(self.base.len()).encode(&mut out);
+        out
+    }
+
+    /// The root hash, resolving every reference that is not known yet.
+    pub fn root(&self) -> B256 {
+        let reference = self.root.reference(self.base.len());
+        if reference.is_empty() {
+            return EMPTY_ROOT;
+        }
+        reference.hash()
+    }
+
+    /// The trie whose parts below the 16 first nibbles these are: its root, and the nodes above the parts. Where only
+    /// one part has keys, its root node is moved up.
+    ///
+    /// # Errors
+    ///
+    /// If a node has to be read and the store fails.
+    pub fn join(parts: &[Self; 16], rows: &impl RowSource, now: u64) -> Result<Joined, TrieError> {
+        let mut filled = (0u8..).zip(parts).filter(|(_, part)| !part.is_empty());
+        let mut rlp = Vec::new();
+        let (Some((nibble, first)), second) = (filled.next(), filled.next()) else {
+            return Ok(Joined { root: EMPTY_ROOT, node: None, replaces: false });
+        };
+        let mut replaces = false;
+        if second.is_some() {
+            let refs: [ChildRef; 16] = std::array::from_fn(|n| parts[n].root.reference(1));
+            codec::encode_branch(&refs.each_ref(), &mut rlp);
+        } else if let Some(node) = first.root.resolve(&first.base, rows, now)? {
+            let up = Nibbles::from_nibbles([nibble]);
+            match &node.kind {
+                Kind::Leaf { key, value } => {
+                    replaces = true;
+                    codec::encode_leaf(key, 0, value, &mut rlp, &mut Vec::new());
+                }
+                Kind::Extension { prefix, child } => {
+                    replaces = true;
+                    let reference = child.reference(1 + prefix.len());
+                    codec::encode_extension(&up.join(prefix), &reference, &mut rlp);
+                }
+                Kind::Branch(_) => {
+                    codec::encode_extension(&up, &first.root.reference(1), &mut rlp);
+                }
+            }
+        }
+        Ok(Joined { root: keccak256(&rlp), node: Some(rlp.into()), replaces })
+    }
+
+    /// The value of a key in the trie that [`Self::join`] makes of its parts, and the nodes that prove it.
+    ///
+    /// # Errors
+    ///
+    /// If a node has to be read and the store fails.
+    pub fn prove_joined<'a>(
+        parts: &'a [Self; 16],
+        key: &B256,
+        rows: &impl RowSource,
+        now: u64,
+    ) -> Result<(Option<&'a V>, Vec<Bytes>), TrieError> {
+        let joined = Self::join(parts, rows, now)?;
+        let part = &parts[usize::from(codec::nibble(key, 0))];
+        let (value, below) = part.prove(key, rows, now)?;
+        let mut nodes: Vec<Bytes> = joined.node.into_iter().collect();
+        // The node that was moved up stands in the part, too, unless that is one that its parent would embed.
+        let moved = joined.replaces && part.root.reference(1).as_hash().is_some();
+        nodes.extend(below.into_iter().skip(usize::from(moved)));
+        Ok((value, nodes))
+    }
+}
+
+/// The top of a trie that consists of parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Joined {
+    /// The root hash.
+    pub root: B256,
+    /// The root node; `None` if the trie has no keys.
+    pub node: Option<Bytes>,
+    /// Whether it stands for the root node of the only part with keys.
+    replaces: bool,
+}

@@ -1,0 +1,69 @@
+//! Letting go of nodes that the store has.
+
+use super::node::{CowTrie, CowValue, Kind, Link, Node};
+use std::sync::{Arc, atomic::Ordering};
+
+/// What stays in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keep {
+    /// Levels from the root that stay.
+    pub levels: usize,
+    /// The last change whose nodes have rows; younger ones stay.
+    pub saved: u64,
+    /// Nodes touched by this change or later stay.
+    pub used_since: u64,
+}
+
+impl<V: CowValue> CowTrie<V> {
+    /// The same version without nodes that need not stay; `None` if all do. Older versions keep theirs.
+    #[must_use]
+    pub fn pruned(&self, keep: &Keep) -> Option<Self> {
+        let root = prune(&self.root, self.base.len(), keep)?;
+        Some(Self { base: self.base, root })
+    }
+
+    /// Bytes of memory this version takes, with what it shares with others.
+    pub fn bytes(&self) -> usize {
+        bytes(&self.root)
+    }
+}
+
+/// The link without what need not stay; `None` if nothing changes.
+fn prune<V: CowValue>(link: &Link<V>, depth: usize, keep: &Keep) -> Option<Link<V>> {
+    let node = link.in_memory()?;
+    let may_go = node.born <= keep.saved
+        && depth >= keep.levels
+        && node.used.load(Ordering::Relaxed) < keep.used_since;
+    if may_go {
+        return Some(Link::stored(link.reference(depth)));
+    }
+    let kind = match &node.kind {
+        Kind::Leaf { key, value } => Kind::Leaf { key: *key, value: value.pruned(keep)? },
+        Kind::Extension { prefix, child } => {
+            Kind::Extension { prefix: *prefix, child: prune(child, depth + prefix.len(), keep)? }
+        }
+        Kind::Branch(children) => {
+            let mut changed = None;
+            for (n, child) in children.iter().enumerate() {
+                if let Some(link) = prune(child, depth + 1, keep) {
+                    changed.get_or_insert_with(|| children.clone())[n] = link;
+                }
+            }
+            Kind::Branch(changed?)
+        }
+    };
+    // References stay: they are known for all that is saved, and resolved again for the rest.
+    Some(Link::Node(node.relinked(kind)))
+}
+
+fn bytes<V: CowValue>(link: &Link<V>) -> usize {
+    let Some(node) = link.in_memory() else { return 0 };
+    let below = match &node.kind {
+        Kind::Leaf { value, .. } => value.bytes(),
+        Kind::Extension { child, .. } => bytes(child),
+        Kind::Branch(children) => {
+            16 * size_of::<Link<V>>() + children.iter().map(bytes).sum::<usize>()
+        }
+    };
+    size_of::<Node<V>>() + size_of::<Arc<()>>() * 2 + below
+}

@@ -1,0 +1,150 @@
+//! Against the arena's trie, version by version, in memory and from rows.
+
+use super::{CowTrie, Keep};
+use crate::{Nibbles, RowSink, RowSource, SlotValue, Trie, TrieError, verify_key};
+use alloy_primitives::{B256, U256, keccak256};
+use proptest::prelude::*;
+use std::{collections::BTreeMap, ops::ControlFlow};
+
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+struct Memory(BTreeMap<Nibbles, Vec<u8>>);
+
+impl RowSource for Memory {
+    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
+        let row = self.0.get(path);
+        out.extend_from_slice(row.map_or(&[], |row| row));
+        Ok(row.is_some())
+    }
+}
+
+impl RowSink for Memory {
+    fn split(&self) -> Self {
+        Self::default()
+    }
+    fn join(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+    fn put(&mut self, path: &Nibbles, rlp: &[u8]) {
+        self.0.insert(*path, rlp.to_vec());
+    }
+    fn delete(&mut self, path: &Nibbles) {
+        self.0.remove(path);
+    }
+    fn delete_all(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// Keys that share long prefixes, and some that do not.
+fn key(n: u16) -> B256 {
+    let mut key = B256::repeat_byte((n % 3) as u8 * 0x11);
+    key.0[(n % 32) as usize] = (n >> 5) as u8;
+    if n.is_multiple_of(4) { keccak256(n.to_be_bytes()) } else { key }
+}
+
+type Block = Vec<(u16, u8)>;
+
+fn blocks() -> impl Strategy<Value = Vec<Block>> {
+    let block = prop::collection::vec((0..200u16, 0..5u8), 0..20);
+    prop::collection::vec(block, 1..16)
+}
+
+fn changes(block: &Block) -> Vec<(B256, Option<SlotValue>)> {
+    let all: BTreeMap<B256, Option<SlotValue>> = block
+        .iter()
+        .map(|(n, value)| {
+            let value = (*value > 1).then(|| SlotValue(U256::from(*value)));
+            (key(*n), value)
+        })
+        .collect();
+    all.into_iter().collect()
+}
+
+fn leaves(trie: &CowTrie<SlotValue>, rows: &Memory, from: B256) -> Vec<(B256, SlotValue)> {
+    let mut found = Vec::new();
+    trie.leaves(&from, rows, &mut |key, value| {
+        found.push((*key, *value));
+        Ok(ControlFlow::Continue(()))
+    })
+    .unwrap();
+    found
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn versions_are_right_and_stay(blocks in blocks(), every in 1..4u64, levels in 0..3usize) {
+        let mut arena = Trie::<SlotValue>::empty();
+        let mut head = CowTrie::<SlotValue>::empty();
+        let (mut saved, mut saved_at, mut rows) = (head.clone(), 0, Memory::default());
+        let mut state = BTreeMap::new();
+        let mut versions = Vec::new();
+        for (now, block) in (1u64..).zip(&blocks) {
+            let changes = changes(block);
+            arena.update(&changes, &Memory::default()).unwrap();
+            head = head.updated(&changes, &rows, now).unwrap();
+            for (key, value) in changes {
+                match value {
+                    Some(value) => state.insert(key, value),
+                    None => state.remove(&key),
+                };
+            }
+            prop_assert_eq!(head.root(), arena.root());
+            versions.push((head.clone(), rows.clone(), state.clone()));
+            if now.is_multiple_of(every) {
+                let before = rows.clone();
+                head.write_since(&saved, saved_at, &before, &mut rows).unwrap();
+                saved_at = now;
+                let used_since = now.saturating_sub(1);
+                head = head.pruned(&Keep { levels, saved: now, used_since }).unwrap_or(head);
+                saved = CowTrie::stored(head.root());
+                let mut found = Vec::new();
+                let walked = saved.walk_stored(&rows, &mut |key, value| {
+                    found.push((*key, *value));
+                    Ok(ControlFlow::Continue(()))
+                }).unwrap();
+                prop_assert_eq!(walked.nodes, rows.0.len() as u64);
+                prop_assert_eq!(found, state.clone().into_iter().collect::<Vec<_>>());
+            }
+        }
+        for (version, rows, state) in versions {
+            let all: Vec<_> = state.clone().into_iter().collect();
+            prop_assert_eq!(leaves(&version, &rows, B256::ZERO), all);
+            for n in 0..200 {
+                let from = key(n);
+                prop_assert_eq!(version.get(&from, &rows, 0).unwrap(), state.get(&from));
+                let (value, nodes) = version.prove(&from, &rows, 0).unwrap();
+                let proven = verify_key::<SlotValue>(version.root(), &from, &nodes).unwrap();
+                prop_assert_eq!(proven.as_ref(), value);
+                prop_assert_eq!(value, state.get(&from));
+            }
+            let from = key(7);
+            let later: Vec<_> = state.range(from..).map(|(k, v)| (*k, *v)).collect();
+            prop_assert_eq!(leaves(&version, &rows, from), later);
+        }
+    }
+
+    #[test]
+    fn parts_make_the_whole(blocks in blocks()) {
+        let rows = Memory::default();
+        let part = |n: usize| CowTrie::<SlotValue>::stored_part(n as u8, &[0x80]).unwrap();
+        let mut parts: [CowTrie<SlotValue>; 16] = std::array::from_fn(part);
+        let mut whole = CowTrie::<SlotValue>::empty();
+        for (now, block) in (1u64..).zip(&blocks) {
+            let changes = changes(block);
+            whole = whole.updated(&changes, &rows, now).unwrap();
+            for (n, part) in parts.iter_mut().enumerate() {
+                let own: Vec<_> =
+                    changes.iter().filter(|(key, _)| usize::from(key[0] >> 4) == n).cloned().collect();
+                *part = part.updated(&own, &rows, now).unwrap();
+            }
+            let joined = CowTrie::join(&parts, &rows, now).unwrap();
+            prop_assert_eq!(joined.root, whole.root());
+            for n in 0..200 {
+                let expected = whole.prove(&key(n), &rows, now).unwrap();
+                prop_assert_eq!(CowTrie::prove_joined(&parts, &key(n), &rows, now).unwrap(), expected);
+            }
+        }
+    }
+}
