@@ -7,10 +7,7 @@ use super::{
     debug::{block, is_merged},
     error::{RpcError, RpcResult},
 };
-use crate::executor::{
-    BlockHashes,
-    sandbox::{NoObserver, RecordingReader, Replay, Sandbox, Seen},
-};
+use crate::executor::sandbox::{NoObserver, RecordingReader, Replay, Sandbox, Seen};
 use alloy_primitives::{B256, Bytes};
 use jsonrpsee::core::RegisterMethodError;
 use serde_json::{Value, json};

@@ -21,11 +21,11 @@ pub(super) fn microseconds(quick: bool) -> [f64; 2] {
         sum += black_box(point);
     }
     let addition = start.elapsed().as_secs_f64() * 1e6 / f64::from(additions);
-    black_box(sum);
+    let _ = black_box(sum);
 
     let start = Instant::now();
     for (_, (point, scalar)) in (0..times).zip(points.iter().zip(&scalars).cycle()) {
-        black_box(*black_box(point) * black_box(scalar));
+        let _ = black_box(*black_box(point) * black_box(scalar));
     }
     [addition, start.elapsed().as_secs_f64() * 1e6 / f64::from(times)]
 }

@@ -6,7 +6,7 @@ use crate::bench::{
     measure::Machine,
     report::{
         columns, html,
-        plot::{Bar, Bars, Line, Lines, escape, short},
+        plot::{Bar, Bars, Line, Lines, escape, marked, short},
     },
 };
 use serde::Serialize;
@@ -233,11 +233,11 @@ impl Replication {
             escape(self.place),
             escape(self.about),
             escape(self.paper),
-            escape(self.setting),
+            marked(self.setting),
             escape(&self.machine.cpu),
             self.machine.cores,
             self.runs,
-            escape(self.here)
+            marked(self.here)
         );
         if self.quick {
             text += "<p>Measured with small sizes, for the shape only.</p>\n";
@@ -272,7 +272,7 @@ impl Replication {
                 text += "</dl>\n";
             }
             for note in &part.notes {
-                let _ = writeln!(text, "<p class=\"note\">{}</p>", escape(note));
+                let _ = writeln!(text, "<p class=\"note\">{}</p>", marked(note));
             }
         }
         text + html::FOOT

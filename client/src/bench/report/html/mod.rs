@@ -5,7 +5,7 @@ mod words;
 
 use super::{
     LayerSummary, Report,
-    plot::{self, escape, grouped, short},
+    plot::{self, escape, grouped, marked, short},
 };
 use std::fmt::Write;
 
@@ -68,7 +68,7 @@ pub fn page(reports: &[Report]) -> String {
     let _ = write!(
         text,
         "<p class=\"lead\">{}</p>\n<p>{}</p>\n",
-        escape(&words::headline(first)),
+        marked(&words::headline(first)),
         words::WHAT_IS_A_LAYER
     );
     text += &layers(reports);
@@ -107,7 +107,7 @@ fn layers(reports: &[Report]) -> String {
     let mut notes: Vec<_> = reports.iter().flat_map(|report| &report.notes).collect();
     notes.dedup();
     for note in notes {
-        let _ = writeln!(text, "<p class=\"note\">{}</p>", escape(note));
+        let _ = writeln!(text, "<p class=\"note\">{}</p>", marked(note));
     }
     text
 }

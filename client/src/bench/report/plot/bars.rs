@@ -1,6 +1,6 @@
 //! Horizontal bars: one a row, of one part or several, with the spread where there is one.
 
-use super::{Canvas, colour};
+use super::{Canvas, colour, shade};
 
 /// Height of a row: its text, and its bar below.
 const ROW: f64 = 44.0;
@@ -60,7 +60,9 @@ impl Bars {
     pub fn svg(&self, width: f64) -> String {
         let mut canvas = Canvas::new(width);
         let legend: Vec<_> =
-            self.legend.iter().enumerate().map(|(n, name)| (colour(n), name.clone())).collect();
+            self.legend.iter().enumerate().map(|(n, name)| (shade(n), name.clone())).collect();
+        // Parts are no series of their own: they have other colours than layers.
+        let class = if self.legend.is_empty() { colour } else { shade };
         let top = canvas.legend(&legend);
         let longest = self.rows.iter().map(Bar::end).fold(f64::MIN_POSITIVE, f64::max);
         let scale = |value: f64| value / longest * width;
@@ -72,7 +74,7 @@ impl Bars {
             let mut x = 0.0;
             for part in &row.parts {
                 let length = scale(part.length);
-                canvas.rect(&colour(part.series), [x, y + 22.0, length, BAR], &part.title);
+                canvas.rect(&class(part.series), [x, y + 22.0, length, BAR], &part.title);
                 x += length;
             }
             let middle = y + 22.0 + BAR / 2.0;

@@ -23,6 +23,11 @@ fn colour(series: usize) -> String {
     format!("c{}", series % COLOURS)
 }
 
+/// The class that gives a part of a bar its colour.
+fn shade(part: usize) -> String {
+    format!("p{}", part % 4)
+}
+
 /// A plot that is a file of its own.
 pub fn standalone(svg: &str) -> String {
     svg.replacen(
@@ -111,6 +116,14 @@ impl Canvas {
 /// Text as HTML and SVG take it.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// The same with what stands between backticks as code.
+pub fn marked(text: &str) -> String {
+    let parts = text.split('`').map(escape).enumerate();
+    parts
+        .map(|(index, part)| if index % 2 == 0 { part } else { format!("<code>{part}</code>") })
+        .collect()
 }
 
 /// A number in at most five characters or so: `0.42`, `17.3`, `950`, `12.3k`, `1.5M`.

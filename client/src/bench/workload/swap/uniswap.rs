@@ -13,7 +13,7 @@ const FILE: &str = "uniswap.json";
 /// Names the directory of the file.
 const VARIABLE: &str = "POLYTRIE_UNISWAP";
 /// keccak256 of the code of factory, pair, pair before its constructor ran, router and WETH.
-const HASH: B256 = b256!("0000000000000000000000000000000000000000000000000000000000000000");
+const HASH: B256 = b256!("4a1a601e8014024ba2fd380c2b9234900855f0f0794024749ac4444dd2420569");
 
 /// The code of the contracts.
 #[derive(Debug, Clone, Deserialize)]
