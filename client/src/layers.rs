@@ -59,11 +59,27 @@ impl Default for LayerOptions {
     }
 }
 
+impl LayerOptions {
+    /// The same with caches that leave room for everything else in so many bytes of memory: none is larger than a
+    /// quarter of them.
+    #[must_use]
+    pub fn within(self, bytes: usize) -> Self {
+        let quarter = bytes / 4;
+        Self {
+            trie_cache: self.trie_cache.min(quarter),
+            lmpt_memory: self.lmpt_memory.min(quarter),
+            ..self
+        }
+    }
+}
+
 #[cfg(test)]
 impl LayerOptions {
-    /// The defaults, with what a layer needs that no test should take from the user's directories.
+    /// The defaults, with what a layer needs that no test should take from the user's directories, and intervals that
+    /// end within short chains.
     pub(crate) fn for_tests() -> Self {
         Self {
+            lmpt_interval: Some(5),
             #[cfg(feature = "lvmt")]
             lvmt: crate::lvmt::LvmtSettings {
                 setup: Some(crate::testsetup::dir()),

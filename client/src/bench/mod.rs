@@ -7,7 +7,8 @@
 //! | [`fixture`] | stores and chains that are prepared once, cached, and copied for each run |
 //! | [`run`] | one process a run, layers in turns |
 //! | [`measure`] | what is counted and timed |
-//! | [`report`] | tables and JSON |
+//! | [`paper`] | the figures and tables of the papers, on this machine |
+//! | [`report`] | tables, JSON, a page with plots |
 //!
 //! Everything random follows from a seed through [`Random`] and [`Wallet`]: the same parameters give the same bytes.
 //! `README.md` beside this file says what each workload does and how to read the results.
@@ -15,13 +16,16 @@
 pub mod fixture;
 pub mod generate;
 pub mod measure;
+pub mod paper;
 mod random;
 pub mod report;
 pub mod run;
 mod wallet;
 pub mod workload;
 
-pub use fixture::{Base, BaseSpec, Cache, CacheError, FixtureError, Settings, SlotKeys, Subject};
+pub use fixture::{
+    Base, BaseSpec, Cache, CacheError, FixtureError, Settings, SlotKeys, Subject, equip,
+};
 pub use generate::{
     BlockPlan, CHAIN_FILE, ChainFigures, GENESIS_FILE, GenerateError, Generated, GeneratedHead,
     GenesisPlan, Planned, PreparedChain, ProduceError, Produced, Producer, generate,
@@ -29,9 +33,11 @@ pub use generate::{
 pub use measure::rss_bytes;
 pub use random::Random;
 pub use report::Report;
-pub use run::{BenchError, ChainBench, Comparison, StoreBench};
+pub use run::{
+    BenchError, ChainBench, Comparison, Keeper, MemoryLimit, Mode, StoreBench, TraceBench,
+};
 pub use wallet::Wallet;
 pub use workload::{
-    Erc20, InitialAccount, Popularity, Sample, Shape, Transfer, Workload, WorkloadKind,
+    Erc20, InitialAccount, Popularity, Sample, Shape, Trace, Transfer, Workload, WorkloadKind,
     WorkloadSpec,
 };

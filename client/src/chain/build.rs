@@ -177,6 +177,7 @@ impl Chain {
             rlp,
             senders: Ok(Vec::new()),
             authorities: Vec::new(),
+            accesses: Vec::new(),
             body: Ok(()),
             receipts: None,
             total_difficulty: None,

@@ -76,6 +76,16 @@ pub enum ChainError {
         /// The lowest block that can be reached.
         lowest: u64,
     },
+    /// Blocks led to another state together than one by one.
+    #[error(
+        "the state root up to block {last}, computed for several blocks at once, was {root}, but each of them by itself leads to the root in its header; this is an error of polytrie, please report it (with --verify full the import goes on)"
+    )]
+    Group {
+        /// The last of them.
+        last: u64,
+        /// What they led to together.
+        root: B256,
+    },
     /// There is no such block to go back to.
     #[error("cannot go back to block {asked}: the head is block {head}; choose one below it")]
     AboveHead {

@@ -20,8 +20,11 @@ use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_chainspec::{ChainSpec, Rules};
 use polytrie_kv::Batch;
-use polytrie_state::{FinishedLater, Session};
-use std::time::{Duration, Instant};
+use polytrie_state::{Access, FinishedLater, Session};
+use std::{
+    cell::Cell,
+    time::{Duration, Instant},
+};
 
 /// A block on its way in, with everything that could be found out without the chain.
 #[derive(Debug, Clone)]
@@ -36,6 +39,8 @@ pub struct Candidate {
     pub senders: Result<Vec<Address>, SenderError>,
     /// Accounts that its transactions let set their code (EIP-7702), as a hint.
     pub authorities: Vec<Address>,
+    /// What running it ahead of its turn has touched, as a hint.
+    pub accesses: Vec<Access>,
     /// What [`check_body`] said.
     pub body: Result<(), ConsensusError>,
     /// Receipts that came with it (era1), as RLP with blooms.
@@ -56,8 +61,17 @@ impl Candidate {
         let senders = recover_senders(&block.body.transactions);
         let authorities = recover_authorities(&block.body.transactions);
         let header = Sealed::new(block.header.clone());
-        let (receipts, total_difficulty) = (None, None);
-        Ok(Self { header, block, rlp, senders, authorities, body, receipts, total_difficulty })
+        Ok(Self {
+            header,
+            block,
+            rlp,
+            senders,
+            authorities,
+            accesses: Vec::new(),
+            body,
+            receipts: None,
+            total_difficulty: None,
+        })
     }
 
     /// What can be said of a block's body without the chain. Its rules depend on number and time alone, but
@@ -116,6 +130,8 @@ pub struct BlockStats {
     pub write: Duration,
     /// Whether the receipts root was compared.
     pub receipts_checked: bool,
+    /// The oldest block whose hash was asked for, if any was.
+    pub oldest_hash: Option<u64>,
 }
 
 impl BlockStats {
@@ -139,7 +155,7 @@ impl Chain {
         }
         let parent_hash = candidate.header.parent_hash;
         if parent_hash == self.head.hash() {
-            return self.extend(candidate).map(Inserted::Extended);
+            return self.extend_head(candidate).map(Inserted::Extended);
         }
         self.settle()?;
         let Some(parent) = self.db.known(&parent_hash)? else {
@@ -191,23 +207,57 @@ impl Chain {
         candidate.invalid(InvalidReason::UnknownParent { parent, head, hint })
     }
 
-    /// Executes a block on top of the head.
-    pub(super) fn extend(&mut self, candidate: Candidate) -> Result<BlockStats, InsertError> {
-        let start = Instant::now();
-        let mut stats = BlockStats {
-            txs: candidate.block.body.transactions.len() as u64,
-            gas: candidate.block.header.gas_used,
-            ..BlockStats::default()
-        };
-        let merged = self.spec.is_merged_after(self.head.total_difficulty);
+    /// Takes in a block on top of the head, by itself or together with others.
+    fn extend_head(&mut self, candidate: Candidate) -> Result<BlockStats, InsertError> {
         let spec = self.spec.clone();
+        let (rules, mut stats) = self.examine(&spec, &candidate)?;
+        if self.goes_into_group(&rules, &candidate) {
+            self.extend_group(&rules, candidate, &mut stats)?;
+        } else {
+            self.close_group(&mut stats)?;
+            self.extend_alone(&rules, candidate, &mut stats)?;
+        }
+        Ok(stats)
+    }
+
+    /// Takes in a block on top of the head by itself.
+    pub(super) fn extend(&mut self, candidate: Candidate) -> Result<BlockStats, InsertError> {
+        let spec = self.spec.clone();
+        let (rules, mut stats) = self.examine(&spec, &candidate)?;
+        self.extend_alone(&rules, candidate, &mut stats)?;
+        Ok(stats)
+    }
+
+    /// The rules about header and body of a block on top of the head.
+    fn examine<'s>(
+        &self,
+        spec: &'s ChainSpec,
+        candidate: &Candidate,
+    ) -> Result<(Rules<'s>, BlockStats), InsertError> {
+        let start = Instant::now();
+        let merged = spec.is_merged_after(self.head.total_difficulty);
         let rules = spec.rules(candidate.number(), candidate.header.timestamp, merged);
-        check_candidate(&rules, &self.head, &candidate)?;
+        check_candidate(&rules, &self.head, candidate)?;
         check_ommers(&rules, &candidate.header, &candidate.block.body.ommers, &self.ancestors)
             .map_err(|e| candidate.invalid(e))?;
-        stats.check = start.elapsed();
-        match self.execute(&rules, &candidate, &mut stats) {
+        let stats = BlockStats {
+            txs: candidate.block.body.transactions.len() as u64,
+            gas: candidate.block.header.gas_used,
+            check: start.elapsed(),
+            ..BlockStats::default()
+        };
+        Ok((rules, stats))
+    }
+
+    fn extend_alone(
+        &mut self,
+        rules: &Rules<'_>,
+        candidate: Candidate,
+        stats: &mut BlockStats,
+    ) -> Result<(), InsertError> {
+        match self.execute_alone(rules, &candidate, stats) {
             Ok((receipts, finished)) => {
+                self.keep_witness(&candidate, stats.oldest_hash)?;
                 let total_difficulty = self.head.total_difficulty + candidate.header.difficulty;
                 let head = Head { header: candidate.header.clone(), total_difficulty };
                 let parent = std::mem::replace(&mut self.head, head);
@@ -220,8 +270,11 @@ impl Chain {
                     receipts,
                     finished,
                 ));
-                self.settle_some(&mut stats)?;
-                Ok(stats)
+                let settled = self.settle_some(stats);
+                if settled.is_err() {
+                    self.witnesses.pop();
+                }
+                settled
             }
             Err(error) => {
                 // Whatever is wrong with this block, it counts only if those before it stand.
@@ -232,22 +285,40 @@ impl Chain {
         }
     }
 
-    fn execute(
+    fn execute_alone(
         &mut self,
         rules: &Rules<'_>,
         candidate: &Candidate,
         stats: &mut BlockStats,
     ) -> Result<(Vec<ReceiptEnvelope>, FinishedLater), InsertError> {
-        let start = Instant::now();
-        let senders = candidate.senders.as_ref().map_err(|e| candidate.invalid(e.clone()))?;
         let mut session = Session::begin(&*self.layer, self.head.block_ref())?;
         if !rules.is(EthereumHardfork::Byzantium) && self.options.verify_roots {
             session = session.with_intermediate_roots();
         }
-        let block =
-            BlockToExecute::new(&candidate.block, senders).with_authorities(&candidate.authorities);
+        let receipts = self.execute(rules, candidate, &mut session, stats)?;
+        let start = Instant::now();
+        let finished = session.finish_later()?;
+        stats.state_commit = start.elapsed();
+        Ok((receipts, finished))
+    }
+
+    /// Runs a block on top of the head and checks what comes of it, but for the state root.
+    pub(super) fn execute(
+        &mut self,
+        rules: &Rules<'_>,
+        candidate: &Candidate,
+        session: &mut Session,
+        stats: &mut BlockStats,
+    ) -> Result<Vec<ReceiptEnvelope>, InsertError> {
+        let start = Instant::now();
+        let senders = candidate.senders.as_ref().map_err(|e| candidate.invalid(e.clone()))?;
+        let block = BlockToExecute::new(&candidate.block, senders)
+            .with_authorities(&candidate.authorities)
+            .with_accesses(&candidate.accesses);
         let (head, hashes, db) = (self.head.number(), &self.hashes, &self.db);
+        let oldest = Cell::new(None);
         let ancestor_hash = |number: u64| -> Option<B256> {
+            oldest.set(Some(oldest.get().map_or(number, |oldest: u64| oldest.min(number))));
             let back = usize::try_from(head.checked_sub(number)?).ok()?;
             match hashes.get(back) {
                 Some(hash) => Some(*hash),
@@ -256,10 +327,11 @@ impl Chain {
         };
         let executed = self
             .executor
-            .execute_block(&mut session, *rules, &ancestor_hash, block)
+            .execute_block(session, *rules, &ancestor_hash, block)
             .map_err(|e| executed(e).map_or_else(InsertError::Broken, |r| candidate.invalid(r)))?;
         let reading = session.read_time();
         stats.state_read = reading;
+        stats.oldest_hash = oldest.get();
         stats.execute = start.elapsed().saturating_sub(reading);
 
         let start = Instant::now();
@@ -280,11 +352,7 @@ impl Chain {
             return Err(candidate.invalid(InvalidReason::FileReceipts { index }));
         }
         stats.check += start.elapsed();
-
-        let start = Instant::now();
-        let finished = session.finish_later()?;
-        stats.state_commit = start.elapsed();
-        Ok((receipts, finished))
+        Ok(receipts)
     }
 
     /// Keeps a block of another branch, and goes over to that branch if it is better.

@@ -2,7 +2,8 @@
 //!
 //! [`Chain::insert`] takes one block: it extends the head, is known already, lies on a side branch, or makes
 //! a side branch the better one. Under a layer that computes commitments behind the blocks ([`StateLayer::depth`])
-//! blocks wait, executed but not written, until their root is known. Whatever happens, everything durable of a block (state, block, receipts,
+//! blocks wait, executed but not written, until their root is known; with [`ChainOptions::verify_every`] some blocks
+//! wait for one root. Whatever happens, everything durable of a block (state, block, receipts,
 //! undo record, head) goes to the store in one atomic batch, so the store is always that of some head.
 
 mod build;
@@ -12,6 +13,7 @@ mod copy;
 mod db;
 mod error;
 mod genesis;
+mod group;
 mod head;
 mod history;
 mod insert;
@@ -21,6 +23,7 @@ mod reorg;
 mod tables;
 mod transactions;
 mod waiting;
+mod witness;
 
 pub use build::{BuildError, BuiltBlock, Fill, NextBlock};
 pub use check::{ChainReport, check_state};
@@ -32,12 +35,14 @@ pub use insert::{BlockStats, Candidate, Inserted};
 pub use receipts::{decode_stored_receipts, encode_stored_receipts};
 pub use tables::{TABLES, UNDO_BLOCKS};
 pub use transactions::TransactionPlace;
+pub use witness::BlockWitness;
 
 use crate::{
     consensus::RecentAncestors,
     executor::{Executor, SystemContracts},
 };
 use alloy_primitives::B256;
+use group::OpenGroup;
 use polytrie_chainspec::ChainSpec;
 use polytrie_kv::Store;
 use polytrie_state::{StateLayer, WriteSet};
@@ -52,12 +57,18 @@ const CODE_CACHE: usize = 64 << 20;
 pub struct ChainOptions {
     /// Whether state and receipts roots are compared with the header's; everything else always is.
     pub verify_roots: bool,
+    /// How many blocks on top of each other share one state root, which is that of the last of them; with 1 every
+    /// block's is compared. Means nothing under a layer without state roots.
+    pub verify_every: u64,
     /// For how many blocks undo records are kept: the longest reorganisation.
     pub undo_blocks: u64,
     /// Whether what blocks write is kept for [`Chain::take_written`].
     pub keep_writes: bool,
     /// Whether transactions can be found by their hashes ([`ChainDb::transaction_place`]).
     pub index_transactions: bool,
+    /// Whether blocks leave witnesses for [`Chain::take_witnesses`], without so many levels of the account trie. Not every
+    /// layer makes them.
+    pub witness_levels: Option<u8>,
     /// Whether addresses and slots can be found by their hashes ([`ChainDb::address_of`]).
     pub keep_preimages: bool,
 }
@@ -66,9 +77,11 @@ impl Default for ChainOptions {
     fn default() -> Self {
         Self {
             verify_roots: true,
+            verify_every: 1,
             undo_blocks: UNDO_BLOCKS,
             keep_writes: false,
             index_transactions: false,
+            witness_levels: None,
             keep_preimages: false,
         }
     }
@@ -86,8 +99,12 @@ pub struct Chain {
     head: Head,
     /// Blocks up to the head that were executed and not written yet, oldest first.
     waiting: VecDeque<WaitingBlock>,
+    /// Blocks up to the head that share a state root which is not known yet. If there is a group, nothing waits.
+    group: Option<OpenGroup>,
     /// What blocks wrote, with their numbers.
     written: Vec<(u64, Arc<WriteSet>)>,
+    /// What blocks needed.
+    witnesses: Vec<BlockWitness>,
     /// The last blocks up to the head, for the rules about ommers.
     ancestors: RecentAncestors,
     /// Hashes of the last 256 blocks up to the head, newest first, for BLOCKHASH.
@@ -122,14 +139,19 @@ impl Chain {
                 expected: head.header.state_root,
             });
         }
+        layer.make_witnesses(options.witness_levels)?;
+        // A layer sees which code a block needs only if nobody else remembers it.
+        let code_cache = if options.witness_levels.is_some() { 0 } else { CODE_CACHE };
         let mut chain = Self {
             spec,
             db,
             layer,
-            executor: Executor::new(CODE_CACHE),
+            executor: Executor::new(code_cache),
             options,
             waiting: VecDeque::new(),
+            group: None,
             written: Vec::new(),
+            witnesses: Vec::new(),
             ancestors: RecentAncestors::new(),
             hashes: VecDeque::new(),
             head,
@@ -162,7 +184,8 @@ impl Chain {
 
     /// The head: the last block that was verified and written.
     pub fn head(&self) -> &Head {
-        self.waiting.front().map_or(&self.head, |block| &block.parent)
+        let parent = self.waiting.front().map(|block| &block.parent);
+        parent.or(self.group.as_ref().map(|group| &group.parent)).unwrap_or(&self.head)
     }
 
     /// What the blocks since the last call wrote, with their numbers; nothing unless

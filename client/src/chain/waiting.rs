@@ -39,7 +39,7 @@ impl WaitingBlock {
         receipts: Vec<ReceiptEnvelope>,
         finished: FinishedLater,
     ) -> Self {
-        let FinishedLater { outcome, writes } = finished;
+        let FinishedLater { outcome, writes, .. } = finished;
         Self { parent, candidate, total_difficulty, receipts, outcome, writes }
     }
 }
@@ -50,9 +50,11 @@ impl Chain {
     /// # Errors
     ///
     /// [`InsertError::Invalid`] names the first block whose state root is not that of its header. It and what
-    /// followed it are forgotten; the head is the block before it.
+    /// followed it are forgotten; the head is the block before it. [`InsertError::Broken`] if the layer or the store
+    /// failed.
     pub fn settle(&mut self) -> Result<(), InsertError> {
         let mut stats = BlockStats::default();
+        self.close_group(&mut stats)?;
         while !self.waiting.is_empty() {
             self.settle_one(&mut stats)?;
         }
@@ -76,6 +78,7 @@ impl Chain {
             block.candidate.header.number == number && block.candidate.header.hash() == *hash
         };
         self.waiting.iter().any(header)
+            || self.group.as_ref().is_some_and(|group| group.has(number, hash))
     }
 
     fn settle_one(&mut self, stats: &mut BlockStats) -> Result<(), InsertError> {
@@ -122,27 +125,31 @@ impl Chain {
         receipts: &[ReceiptEnvelope],
         outcome: Outcome,
     ) -> Result<(), ChainError> {
-        let number = candidate.header.number;
-        let mut batch: Batch = outcome.batch;
-        put_block(
-            &mut batch,
-            &BlockRow {
-                number,
-                hash: candidate.header.hash(),
-                total_difficulty,
-                rlp: &candidate.rlp,
-                receipts,
-                undo: &outcome.undo,
-            },
-        );
-        if let Some(old) = number.checked_sub(self.options.undo_blocks) {
-            remove_undo(&mut batch, old);
-        }
-        remove_side_block(&mut batch, &candidate.header.hash());
-        if self.options.index_transactions {
-            put_transactions(&mut batch, &candidate.block, &candidate.header.hash());
-        }
+        let mut batch = outcome.batch;
+        self.put_valid(&mut batch, candidate, total_difficulty, receipts, &outcome.undo);
         self.db.store().write(batch)?;
         Ok(self.layer.accept()?)
+    }
+
+    /// Adds what the chain keeps of a block to a batch.
+    pub(super) fn put_valid(
+        &self,
+        batch: &mut Batch,
+        candidate: &Candidate,
+        total_difficulty: U256,
+        receipts: &[ReceiptEnvelope],
+        undo: &[u8],
+    ) {
+        let number = candidate.header.number;
+        let hash = candidate.header.hash();
+        let rlp = &candidate.rlp;
+        put_block(batch, &BlockRow { number, hash, total_difficulty, rlp, receipts, undo });
+        if let Some(old) = number.checked_sub(self.options.undo_blocks) {
+            remove_undo(batch, old);
+        }
+        remove_side_block(batch, &hash);
+        if self.options.index_transactions {
+            put_transactions(batch, &candidate.block, &hash);
+        }
     }
 }

@@ -14,6 +14,8 @@ mod output;
 mod proof;
 #[cfg(feature = "lvmt")]
 mod setup;
+#[cfg(feature = "rain")]
+mod witness;
 
 pub use exit::Failure;
 
@@ -49,6 +51,9 @@ enum Command {
     Setup(setup::SetupCommand),
     #[command(subcommand)]
     Proof(proof::ProofCommand),
+    #[cfg(feature = "rain")]
+    #[command(subcommand)]
+    Witness(witness::WitnessCommand),
     #[command(subcommand)]
     Db(db::DbCommand),
 }
@@ -75,6 +80,8 @@ pub fn main() -> ExitCode {
         #[cfg(feature = "lvmt")]
         Command::Setup(command) => setup::run(command),
         Command::Proof(command) => proof::run(command),
+        #[cfg(feature = "rain")]
+        Command::Witness(command) => witness::run(command),
         Command::Db(command) => db::run(command),
     };
     exit::code(result)

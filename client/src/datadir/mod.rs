@@ -252,11 +252,6 @@ impl DataDir {
             return Err(OpenError::Foreign { path: dir.to_owned() });
         }
         fs::create_dir_all(dir).map_err(io("create the data directory"))?;
-        let io = |action| move |source| OpenError::Io { action, path: dir.to_owned(), source };
-        if dir.exists() && !is_left_over(dir).map_err(io("read"))? {
-            return Err(OpenError::Foreign { path: dir.to_owned() });
-        }
-        fs::create_dir_all(dir).map_err(io("create the data directory"))?;
         Ok(DirLock::acquire(dir)?)
     }
 
@@ -398,9 +393,16 @@ impl DataDir {
         settings.read_only = options.engine.read_only;
         let tables = tables(kind);
         let engine = layers::open_engine(&stamp.kv, &dir.join("db"), &tables, options.engine)?;
-        let store = Store::open(engine, &tables, options.store.clone())?;
+        let mut chain_options = options.chain_options;
+        let mut store_options = options.store.clone();
+        if !kind.canonical {
+            chain_options.verify_every = 1;
+        }
+        // Blocks that share a root are one write.
+        let writes = store_options.flush_every / chain_options.verify_every.max(1);
+        store_options.flush_every = writes.max(1);
+        let store = Store::open(engine, &tables, store_options)?;
         let layer = (kind.open)(store.clone(), &settings)?;
-        let chain_options = options.chain_options;
         let Specs { spec, outline } = specs;
         Ok(Self { stamp, kind, store, layer, chain_options, spec, outline, _lock: lock })
     }

@@ -8,6 +8,7 @@
 mod csv;
 mod error;
 mod pipeline;
+mod prefetch;
 mod progress;
 mod report;
 mod shadow;
@@ -15,14 +16,18 @@ mod shadow;
 pub use csv::CsvLog;
 pub use error::ImportError;
 pub use progress::{Display, Progress};
-pub use report::{ImportReport, ShadowReport, TimeSplit};
+pub use report::{ImportReport, ShadowReport, TimeSplit, WitnessReport};
 pub use shadow::{Difference, Key, SHADOW_PREFIX, Shadow, ShadowError, What};
 
-use crate::chain::{BlockStats, Chain, InsertError, Inserted};
+use crate::{
+    chain::{BlockStats, Chain, ChainError, InsertError, Inserted},
+    witness::WitnessDir,
+};
 use alloy_primitives::B256;
 use error::Origin;
 use pipeline::{Content, Pipeline, Prepared};
 use polytrie_state::CommitmentKind;
+use prefetch::Prefetcher;
 use std::{
     collections::VecDeque,
     path::PathBuf,
@@ -42,6 +47,8 @@ pub struct ImportOptions {
     pub to: Option<u64>,
     /// Threads that decode blocks and recover senders.
     pub threads: usize,
+    /// Whether the next block is run while one is executed, to read ahead what it will need.
+    pub prefetch: bool,
     /// Set from outside to stop after the block under way.
     pub interrupt: Arc<AtomicBool>,
     /// How progress is shown.
@@ -50,6 +57,9 @@ pub struct ImportOptions {
     pub csv: Option<CsvLog>,
     /// A second chain under another layer, which every block is compared with.
     pub shadow: Option<Shadow>,
+    /// Where each block's witness goes, if [`ChainOptions::witness_levels`](crate::chain::ChainOptions::witness_levels)
+    /// says that there are any.
+    pub witnesses: Option<WitnessDir>,
 }
 
 /// How an import ended, with what it had done by then.
@@ -71,6 +81,10 @@ pub fn import(chain: &mut Chain, mut options: ImportOptions) -> ImportEnd {
     let ended = run(chain, &mut options, &mut report, &mut progress, &mut waiting);
     // What was executed is written if it stands; if not, that is the first thing that went wrong.
     let settled = chain.settle().map_err(|error| waiting.blame(error, None));
+    let ended = match ended {
+        Ok(Ended::Interrupted) => Err(ImportError::Interrupted { head: chain.head().number() }),
+        ended => ended.map(drop),
+    };
     let told = waiting.tell(chain, &mut options, &mut report, &mut progress);
     let ended = settled.and(told).and(ended);
     let flush_start = Instant::now();
@@ -81,6 +95,7 @@ pub fn import(chain: &mut Chain, mut options: ImportOptions) -> ImportEnd {
     let written = options.csv.take().map_or(Ok(()), CsvLog::finish);
     report.end(chain, start.elapsed(), counters);
     report.shadow = options.shadow.as_ref().map(Shadow::report);
+    report.witnesses = options.witnesses.as_ref().map(WitnessReport::of);
     // The first thing that went wrong is the one to tell.
     let error = ended.and(flushed).and(written).err();
     ImportEnd { report, error }
@@ -92,7 +107,7 @@ fn run(
     report: &mut ImportReport,
     progress: &mut Progress,
     waiting: &mut Waiting,
-) -> Result<(), ImportError> {
+) -> Result<Ended, ImportError> {
     let mut pipeline = Pipeline::start(
         Arc::clone(chain.spec()),
         options.files.clone(),
@@ -100,9 +115,13 @@ fn run(
         chain.head().number(),
     )?;
     progress.follow(pipeline.read_progress());
-    for prepared in &mut pipeline {
+    let mut prefetcher = match options.prefetch {
+        true => Some(Prefetcher::start(Arc::clone(chain.spec()))?),
+        false => None,
+    };
+    while let Some(prepared) = pipeline.next() {
         if options.interrupt.load(Ordering::Relaxed) {
-            return Err(ImportError::Interrupted { head: chain.head().number() });
+            return Ok(Ended::Interrupted);
         }
         let Prepared { content, place, decode, recover } = prepared?;
         report.time.decode += decode;
@@ -120,7 +139,7 @@ fn run(
             report.skipped += 1;
             continue;
         }
-        let candidate = match content {
+        let mut candidate = match content {
             Content::Ready(candidate) => *candidate,
             Content::Identified(header, _) if chain.is_known(number, &header.hash())? => {
                 report.skipped += 1;
@@ -130,6 +149,13 @@ fn run(
             Content::Identified(_, raw) => pipeline::make_ready(chain.spec(), raw)?.0,
         };
         let hash = candidate.header.hash();
+        if let Some(prefetcher) = &mut prefetcher {
+            candidate.accesses = prefetcher.take(&hash);
+            if let Some(Prepared { content: Content::Ready(next), .. }) = pipeline.peek() {
+                let reader = chain.layer().reader().map_err(ChainError::from)?;
+                prefetcher.begin(next, reader);
+            }
+        }
         let again = options.shadow.is_some().then(|| candidate.clone());
         let inserted = match chain.insert(candidate) {
             Ok(inserted) => inserted,
@@ -148,11 +174,28 @@ fn run(
                 report.blocks += executed;
             }
         }
+        if let Some(dir) = &mut options.witnesses {
+            for block in chain.take_witnesses() {
+                dir.write(chain.spec(), block).map_err(|source| ImportError::Output {
+                    file: dir.path().display().to_string(),
+                    source,
+                })?;
+            }
+        }
         if let (Some(shadow), Some(again)) = (&mut options.shadow, again) {
             shadow.follow(again, chain)?;
         }
     }
-    Ok(())
+    Ok(Ended::Completed)
+}
+
+/// Why there are no more blocks.
+#[derive(Debug, Clone, Copy)]
+enum Ended {
+    /// The files end, or what was asked for is there.
+    Completed,
+    /// The user asked to stop.
+    Interrupted,
 }
 
 /// Blocks that were executed and whose root may not be known yet, oldest first.

@@ -25,7 +25,7 @@ fn execution_witness(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let node = &rpc.node;
     if !node.kind().canonical {
         return Err(RpcError::server(format!(
-            "the state layer `{}` has no Merkle Patricia trie to take a witness from; start the node with --state mpt or replica",
+            "the state layer `{}` has no Merkle Patricia trie to take a witness from; start the node with --state mpt, replica or rain",
             node.kind().name
         )));
     }

@@ -295,3 +295,204 @@ fn a_full_disk_leaves_no_result() {
     assert_fails(&run, 3, &["cache"]);
     nothing_is_left(&cache, &json);
 }
+
+/// Writes a report, and returns its path.
+fn report(data: &Data, cache: &Path, name: &str, more: &str) -> PathBuf {
+    let file = data.file(name);
+    let args = format!(
+        "store --states mpt,raw --keys 300 --blocks 2 --ops 20 --runs 3 {more} --json {}",
+        file.display()
+    );
+    bench(cache, &args).ok();
+    file
+}
+
+/// `bench compare` of two files.
+fn compare(a: &Path, b: &Path, more: &[&str]) -> Run {
+    let mut args = vec![OsStr::new("bench"), OsStr::new("compare"), a.as_os_str(), b.as_os_str()];
+    args.extend(more.iter().map(OsStr::new));
+    run(&args, &[])
+}
+
+/// Multiplies the throughput of every run of a layer.
+fn scaled(report: &Path, state: &str, factor: f64) -> PathBuf {
+    let mut value: Value = serde_json::from_slice(&fs::read(report).unwrap()).unwrap();
+    for layer in value["layers"].as_array_mut().unwrap() {
+        // Runs that are as close to each other as on a quiet machine.
+        let base = if layer["state"] == state { 1000.0 * factor } else { 1000.0 };
+        let runs = [base * 0.99, base, base * 1.01];
+        layer["throughput"]["runs"] = serde_json::json!(runs);
+        layer["throughput"]["median"] = serde_json::json!(base);
+        layer["throughput"]["min"] = serde_json::json!(runs[0]);
+        layer["throughput"]["max"] = serde_json::json!(runs[2]);
+    }
+    let path = report.with_extension(format!("{factor}.json"));
+    fs::write(&path, value.to_string()).unwrap();
+    path
+}
+
+#[test]
+fn a_slower_layer_is_found() {
+    let data = Data::new();
+    let cache = data.file("cache");
+    let measured = report(&data, &cache, "a.json", "");
+    let before = scaled(&measured, "raw", 1.0);
+    let slower = scaled(&measured, "raw", 0.9);
+
+    let same = compare(&before, &before, &["--fail-on-slower"]).ok();
+    assert_eq!(same.text().matches("no significant change").count(), 2, "{}", same.text());
+    let found = compare(&before, &slower, &[]).ok();
+    assert!(
+        found.text().contains("-10.0 %") && found.text().contains("SLOWER"),
+        "{}",
+        found.text()
+    );
+    assert_fails(&compare(&before, &slower, &["--fail-on-slower"]), 1, &["raw/mdbx", "slower"]);
+    let json = compare(&slower, &before, &["--json", "-", "--fail-on-slower"]).ok().json();
+    let verdicts: Vec<_> =
+        json["layers"].as_array().unwrap().iter().map(|layer| &layer["verdict"]).collect();
+    assert_eq!(verdicts, ["same", "faster"]);
+    // A tenth is below this.
+    compare(&before, &slower, &["--fail-on-slower", "--threshold", "15"]).ok();
+
+    // A layer that really takes twice the time.
+    let slowed = report(&data, &cache, "b.json", "--slow-down raw=400");
+    let layers = compare(&measured, &slowed, &["--json", "-"]).ok().json();
+    assert_eq!(layers["layers"][1]["verdict"], "slower", "{layers}");
+}
+
+#[test]
+fn what_cannot_be_compared() {
+    let data = Data::new();
+    let cache = data.file("cache");
+    let a = report(&data, &cache, "a.json", "");
+    let b = report(&data, &cache, "b.json", "--seed 2");
+    assert_fails(&compare(&a, &b, &[]), 1, &["seed is 1 in the first and 2 in the second"]);
+    let other = data.write("other.json", "{\"format\": 77}");
+    assert_fails(&compare(&a, &other, &[]), 1, &["other.json", "format 77"]);
+    let other = data.write("text.json", "no json");
+    assert_fails(&compare(&other, &a, &[]), 1, &["text.json is not a report"]);
+    assert_fails(&compare(&a, Path::new("/no/such.json"), &[]), 3, &["/no/such.json"]);
+}
+
+#[test]
+fn a_page_and_lines_for_each_block() {
+    let data = Data::new();
+    let (cache, html, csv) = (data.file("cache"), data.file("html"), data.file("csv"));
+    let args = format!(
+        "chain --states mpt,raw --workload mixed --accounts 60 --txs 100 --block-txs 10 --runs 2 --html {} --csv {}",
+        html.display(),
+        csv.display()
+    );
+    bench(&cache, &args).ok();
+    let page = fs::read_to_string(html.join("index.html")).unwrap();
+    for words in [
+        "<svg",
+        "How fast",
+        "Where the time goes",
+        "prefers-color-scheme: dark",
+        "--workload mixed",
+    ] {
+        assert!(page.contains(words), "`{words}` is missing");
+    }
+    // Nothing comes from anywhere else.
+    for reference in ["src=", "href=", "@import", "url("] {
+        assert!(!page.contains(reference), "the page refers to something with {reference}");
+    }
+    let text = fs::read_to_string(csv.join("raw-mdbx-2.csv")).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    // The first of ten blocks is the warm-up.
+    assert_eq!((lines[0], lines.len()), ("block_number,blocks,slot,txs,gas,time", 10));
+    assert!(lines[1].starts_with("2,1,,10,"), "{}", lines[1]);
+
+    // The same page from the reports that were written, and one of several.
+    let second = data.file("second");
+    let both = html.join("report.json");
+    run(
+        &[
+            OsStr::new("bench"),
+            OsStr::new("page"),
+            both.as_os_str(),
+            both.as_os_str(),
+            OsStr::new("--html"),
+            second.as_os_str(),
+        ],
+        &[],
+    )
+    .ok();
+    let page = fs::read_to_string(second.join("index.html")).unwrap();
+    assert!(page.contains("Over the size of the state"));
+}
+
+#[test]
+fn a_trace_is_replayed() {
+    let data = Data::new();
+    let a = "00000000000000000000000000000000000000aa";
+    let trace = data.write(
+        "trace.csv",
+        format!(
+            "B,7,0,1,{a},,ff,fe\nS,7,0,2,{a},01,,05\nN,8,0,3,{a},,9,10\nS,8,1,4,{a},01,05,06\n"
+        ),
+    );
+    let args = format!(
+        "store --states {} --trace {} --rounds 4 --warmup 2 --runs 1 --json -",
+        states(),
+        trace.display()
+    );
+    for kv in ["mdbx", "memory"] {
+        let report = bench(&data.file("cache"), &format!("{args} --kv {kv}")).ok().json();
+        assert_eq!(
+            (&report["bench"], &report["parameters"]["operations"]),
+            (&"trace".into(), &4.into())
+        );
+        let (_, results) = parts(&report);
+        assert!(
+            results
+                .iter()
+                .all(|r| r["operations"] == 12 && r["checksum"] == results[0]["checksum"])
+        );
+    }
+    let wrong = data.write("wrong.csv", "B,7\n");
+    let args = format!("store --states raw --trace {}", wrong.display());
+    assert_fails(&bench(&data.file("cache"), &args), 3, &["wrong.csv", "line 1", "columns"]);
+}
+
+#[test]
+fn contracts_that_were_not_fetched() {
+    let data = Data::new();
+    let output = Command::new(binary())
+        .args("bench chain --states raw --workload swap --accounts 9 --txs 9 --runs 1".split(' '))
+        .arg("--cache")
+        .arg(data.file("cache"))
+        .env("POLYTRIE_UNISWAP", data.file("nothing"))
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    assert!(stderr.contains("`scripts/setup-uniswap`"), "{stderr}");
+}
+
+#[test]
+fn limits_are_recorded() {
+    let data = Data::new();
+    let args =
+        "store --states raw --keys 100 --blocks 2 --ops 10 --runs 1 --memory-limit 256M --json -";
+    let report = bench(&data.file("cache"), args).ok().json();
+    assert_eq!(report["memory_limit"]["bytes"], 256 << 20);
+    assert!(["cgroup", "budgets"].contains(&report["memory_limit"]["by"].as_str().unwrap()));
+    assert!(report["settings"]["layer"]["trie_cache"].as_u64().unwrap() <= 64 << 20);
+    let small = "store --states raw --memory-limit 1M";
+    assert_fails(&bench(&data.file("cache"), small), 2, &["--memory-limit"]);
+}
+
+#[test]
+fn papers_are_listed() {
+    let data = Data::new();
+    let list = run(&["bench", "paper", "--list"].map(OsStr::new), &[]).ok();
+    for name in
+        ["lmpt-10", "lmpt-table-1", "lvmt-2", "lvmt-table-1", "replica-table-6", "rainblock-9a"]
+    {
+        assert!(list.text().contains(name), "{name} is missing in {}", list.text());
+    }
+    assert_fails(&bench(&data.file("cache"), "paper nothing"), 2, &["`nothing`", "--list"]);
+}

@@ -54,9 +54,6 @@ fn another_layer_or_engine(layer: &str) {
     }
     let unknown = polytrie!["import", chain.file, "--datadir", data.path(), "--state", "merkle"];
     assert_fails(&unknown, 2, &["`merkle`", layer]);
-    let later =
-        polytrie!["init", "--datadir", data.file("new"), "--chain", "dev", "--state", "rain"];
-    assert_fails(&later, 2, &["`rain`", "--features rain"]);
     let engine = polytrie!["import", chain.file, "--datadir", data.path(), "--kv", "rocksdb"];
     assert_fails(&engine, 2, &[&name, "the engine `mdbx`", "`rocksdb`"]);
     let engine = polytrie!["import", chain.file, "--datadir", data.path(), "--kv", "leveldb"];

@@ -18,10 +18,10 @@ fn an_import_is_interrupted_and_goes_on(layer: &str) {
     let Some(chain) = CONDENSE.open() else { return };
     let data = Data::new();
     let csv = data.file("blocks.csv");
-    for signal in ["-INT", "-TERM"] {
+    for (signal, verify) in [("-INT", "full"), ("-TERM", "every=50")] {
         let mut import = Command::new(binary())
             .env("POLYTRIE_LVMT_SETUP", crate::testsetup::dir())
-            .args(["import", "--state", layer, "--datadir"])
+            .args(["import", "--state", layer, "--verify", verify, "--datadir"])
             .arg(data.path())
             .arg("--chain")
             .arg(&chain.chain)

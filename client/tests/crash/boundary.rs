@@ -16,9 +16,10 @@ use std::{
     sync::Arc,
 };
 
-/// Settings under which every layer opens.
+/// Settings under which every layer opens, with intervals that end within the chains.
 fn layer_options() -> LayerOptions {
     LayerOptions {
+        lmpt_interval: Some(5),
         #[cfg(feature = "lvmt")]
         lvmt: polytrie::lvmt::LvmtSettings {
             setup: Some(crate::testsetup::dir()),
@@ -34,6 +35,7 @@ struct Case {
     spec: Arc<ChainSpec>,
     file: PathBuf,
     flush_every: u64,
+    verify_every: u64,
 }
 
 impl Case {
@@ -50,7 +52,8 @@ impl Case {
         };
         let store = Store::open(engine, &self.tables(), options)?;
         let layer = (self.kind.open)(store.clone(), &layer_options())?;
-        Chain::open(Arc::clone(&self.spec), store, layer, ChainOptions::default())
+        let options = ChainOptions { verify_every: self.verify_every, ..ChainOptions::default() };
+        Chain::open(Arc::clone(&self.spec), store, layer, options)
     }
 
     /// Opens what is there and imports the file; says whether that came to its end.
@@ -62,10 +65,12 @@ impl Case {
                 files: vec![self.file.clone()],
                 to,
                 threads: 1,
+                prefetch: false,
                 interrupt: Arc::default(),
                 display: Display::Quiet,
                 csv: None,
                 shadow: None,
+                witnesses: None,
             },
         );
         end.error.map_or(Ok(chain), |error| Err(error.to_string()))
@@ -93,17 +98,25 @@ impl Case {
 }
 
 /// Imports, and unwinds and imports again, with a crash at every write in turn.
-fn crash_everywhere(kind: &'static LayerKind, genesis: &Path, file: &Path, flush_every: u64) {
+fn crash_everywhere(
+    kind: &'static LayerKind,
+    genesis: &Path,
+    file: &Path,
+    (flush_every, verify_every): (u64, u64),
+) {
     let spec = ChainSpec::load(genesis.to_str().unwrap()).unwrap();
-    let case = Case { kind, spec, file: file.to_owned(), flush_every };
+    let mut case = Case { kind, spec, file: file.to_owned(), flush_every, verify_every: 1 };
     let straight = case.run(Arc::new(MemoryEngine::new()), None).unwrap();
+    // However it is verified, the same is stored.
+    case.verify_every = verify_every;
     let (head, commitment) = (straight.head().clone(), straight.layer().commitment());
     let rows = case.rows(&straight);
     let half = head.number() / 2;
     for (at, fault) in (1..).flat_map(|at| [(at, Fault::Before), (at, Fault::After)]) {
         let name = kind.name;
-        let context =
-            format!("{name}, flushed every {flush_every}, crash at write {at} ({fault:?})");
+        let context = format!(
+            "{name}, flushed every {flush_every}, verified every {verify_every}, crash at write {at} ({fault:?})"
+        );
         let memory: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
         let faulty = Arc::new(FaultEngine::new(Arc::clone(&memory), fault, at));
         // To the half, back to the quarter, and on to the end.
@@ -133,14 +146,19 @@ fn crash_everywhere(kind: &'static LayerKind, genesis: &Path, file: &Path, flush
 #[test]
 fn a_crash_at_every_write_is_survived() {
     let chains = [
-        ("chains/london/testLondonGenesis.json", "chains/london/testLondonBlockchain.blocks", 1),
-        ("chains/rpc-compat/genesis.json", "chains/rpc-compat/chain.rlp", 1),
-        ("chains/rpc-compat/genesis.json", "chains/rpc-compat/chain.rlp", 7),
+        (
+            "chains/london/testLondonGenesis.json",
+            "chains/london/testLondonBlockchain.blocks",
+            (1, 1),
+        ),
+        ("chains/rpc-compat/genesis.json", "chains/rpc-compat/chain.rlp", (1, 1)),
+        ("chains/rpc-compat/genesis.json", "chains/rpc-compat/chain.rlp", (7, 1)),
+        ("chains/rpc-compat/genesis.json", "chains/rpc-compat/chain.rlp", (1, 4)),
     ];
-    for (genesis, file, flush_every) in chains {
+    for (genesis, file, every) in chains {
         let (Some(genesis), Some(file)) = (fixture(genesis), fixture(file)) else { return };
         for kind in LAYERS {
-            crash_everywhere(kind, &genesis, &file, flush_every);
+            crash_everywhere(kind, &genesis, &file, every);
         }
     }
 }

@@ -24,6 +24,7 @@ const KILLS_AN_IMPORT: u32 = 4;
 /// An import that is killed again and again.
 struct Import {
     layer: &'static str,
+    verify: &'static str,
     chain: PathBuf,
     file: PathBuf,
     datadir: PathBuf,
@@ -33,6 +34,7 @@ impl Import {
     fn arguments(&self) -> Vec<&OsStr> {
         let mut args: Vec<&OsStr> =
             ["import", "--flush-every", "16", "--state", self.layer].map(OsStr::new).to_vec();
+        args.extend(["--verify", self.verify].map(OsStr::new));
         args.extend([OsStr::new("--chain"), self.chain.as_ref()]);
         args.extend([OsStr::new("--datadir"), self.datadir.as_ref(), self.file.as_ref()]);
         args
@@ -94,13 +96,14 @@ fn an_import_that_is_killed_goes_on() {
         let context = format!("POLYTRIE_CRASH_SEED={seed}, layer {}", layer.name);
         say(&format!("{context}: {rounds} rounds"));
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let import = |name: &str| Import {
+        let import = |name: &str, verify: &'static str| Import {
             layer: layer.name,
+            verify,
             chain: chain.clone(),
             file: blocks.clone(),
             datadir: temp.path().join(format!("{}-{name}", layer.name)),
         };
-        let straight = import("straight");
+        let straight = import("straight", "full");
         let start = Instant::now();
         straight.to_its_end();
         let time = start.elapsed();
@@ -108,7 +111,8 @@ fn an_import_that_is_killed_goes_on() {
 
         let (mut kills, mut completed) = (0, 0);
         while kills < rounds {
-            let import = import(&completed.to_string());
+            let verify = if completed % 2 == 0 { "full" } else { "every=25" };
+            let import = import(&completed.to_string(), verify);
             while kills < rounds {
                 let delay = time.mul_f64(random.random::<f64>() * 2.0 / f64::from(KILLS_AN_IMPORT));
                 let ended = import.killed_after(delay);

@@ -7,7 +7,7 @@
 #![expect(clippy::print_stdout, reason = "it is there to print")]
 
 use polytrie_amt::{
-    Claim, Entry, G1Affine, PowersOfTau, ProofTree, Setup, commit, open, sum_groups, verify,
+    Claim, Counting, Entry, G1Affine, PowersOfTau, ProofTree, Setup, commit, open, verify,
 };
 use std::{path::Path, time::Instant};
 
@@ -67,18 +67,16 @@ fn run() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         keys.sort_unstable();
         let old: G1Affine = setup.point(0, 1);
         let started = Instant::now();
-        let (mut points, mut ends, mut dirty) = (Vec::new(), Vec::new(), Vec::new());
+        let mut counting = Counting::new(&setup, 1 << 16, 2 * keys.len());
+        let mut dirty = Vec::new();
         for tree in keys.chunk_by(|a, b| a.0 == b.0) {
-            points.push(old);
-            points.extend(tree.iter().map(|(_, entry)| setup.point(1, *entry)));
-            ends.push(points.len() as u32);
+            counting.vector(old, tree.iter().map(|(_, entry)| (1, *entry)));
             dirty.push(tree[0].0);
         }
-        points.push(old);
-        points.extend(dirty.iter().map(|tree| setup.point(0, *tree)));
-        ends.push(points.len() as u32);
-        let additions = points.len() - ends.len();
-        let sums = sum_groups(points, &ends);
+        counting.vector(old, dirty.iter().map(|tree| (0, *tree)));
+        // Where most of the root changes, it takes as many as there are trees that do not.
+        let additions = keys.len() + dirty.len().min((1 << 16) - dirty.len());
+        let sums = counting.finish();
         let taken = started.elapsed();
         println!(
             "commit {round}: {KEYS} keys, {} trees  {taken:>10.2?}  {:.3} µs a key, {:.3} µs an addition",

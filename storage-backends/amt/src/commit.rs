@@ -1,6 +1,6 @@
 //! Commitments computed from nothing: the oracle of every incremental one.
 
-use crate::{SLOTS, Setup, Versions, batch::sum_groups};
+use crate::{SLOTS, Setup, Versions, sums::sum_groups};
 use ark_bn254::{G1Affine, G1Projective};
 use ark_ec::{CurveGroup, VariableBaseMSM};
 use ark_ff::AdditiveGroup;
@@ -32,7 +32,7 @@ pub fn commit(setup: &Setup, entries: &[Entry]) -> G1Affine {
         }
     }
     let ends = [ones.len() as u32];
-    let ones = sum_groups(ones, &ends)[0];
+    let ones = sum_groups(&ones, &ends)[0];
     (terms.sum() + ones).into_affine()
 }
 

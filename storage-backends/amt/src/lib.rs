@@ -9,6 +9,7 @@
 
 mod batch;
 mod commit;
+mod count;
 mod fft;
 mod multiply;
 mod opening;
@@ -16,12 +17,13 @@ mod point;
 mod powers;
 mod proof_tree;
 mod setup;
+mod sums;
 mod verify;
 mod versions;
 
 pub use ark_bn254::{Fr, G1Affine, G2Affine};
-pub use batch::sum_groups;
 pub use commit::{Entry, commit};
+pub use count::Counting;
 pub use opening::{Opening, open};
 pub use point::{
     COMPRESSED_BYTES, POINT_BYTES, compress, decode_point, decompress, encode_point, identity,
@@ -30,6 +32,7 @@ pub use point::{
 pub use powers::{PowersError, PowersOfTau};
 pub use proof_tree::ProofTree;
 pub use setup::{Derivation, Setup, SetupError};
+pub use sums::sum_groups;
 pub use verify::{Claim, VerifyingKey, verify};
 pub use versions::{SLOT_BITS, SLOTS, VERSION_LIMIT, Versions, is_valid};
 

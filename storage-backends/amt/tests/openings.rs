@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use polytrie_amt::{
-    Claim, Entry, G1Affine, Opening, PowersOfTau, Setup, VERSION_LIMIT, Versions, commit, open,
-    sum_groups, verify,
+    Claim, Counting, Entry, G1Affine, Opening, PowersOfTau, Setup, VERSION_LIMIT, Versions, commit,
+    open, verify,
 };
 
 fn setup(height: u8, proofs: bool) -> Setup {
@@ -84,14 +84,15 @@ fn a_commitment_follows_its_updates() {
     let mut entries: Vec<Entry> = (0..64).map(|index| Entry { index, versions: [0; 6] }).collect();
     let mut commitment = commit(&setup, &[]);
     for round in 0..20u32 {
-        let mut points = vec![commitment];
+        let mut versions = Vec::new();
         for k in 0..round * 3 {
             let (index, slot) = ((k * k + round) % 64, (k % 6) as usize);
             entries[index as usize].versions[slot] += 1;
-            points.push(setup.point(slot, index));
+            versions.push((slot, index));
         }
-        let end = points.len() as u32;
-        commitment = sum_groups(points, &[end])[0];
+        let mut counting = Counting::new(&setup, 1, versions.len());
+        counting.vector(commitment, versions);
+        commitment = counting.finish()[0];
         assert_eq!(commitment, commit(&setup, &entries), "round {round}");
     }
 }

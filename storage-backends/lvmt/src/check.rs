@@ -291,7 +291,7 @@ impl Sums {
                 entries.into_iter().map(|(index, versions)| Entry { index, versions }).collect();
             let part = commit(setup, &entries);
             let sum = self.commitments.entry(path).or_insert(polytrie_amt::identity());
-            *sum = sum_groups(vec![*sum, part], &[2])[0];
+            *sum = sum_groups(&[*sum, part], &[2])[0];
         }
     }
 

@@ -7,7 +7,7 @@ use crate::{
     ACCOUNTS, EPOCHS, LEAVES, SLOTS, TREES,
     log::{CHUNK, Chunk, Epoch, chunk_key},
     record::{Position, Record, WIDE},
-    undo,
+    undo::Undo,
 };
 use polytrie_kv::{Batch, KeyRange, Read, Store, Table};
 use polytrie_state::{StateError, scan};
@@ -74,7 +74,7 @@ impl Window {
             })?;
         }
         for record in undo_records {
-            for row in undo::read(record)? {
+            for row in Undo::read(record)?.rows {
                 if let Some(value) = row.value
                     && [ACCOUNTS, SLOTS, TREES].contains(&row.table)
                 {

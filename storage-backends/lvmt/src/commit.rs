@@ -13,16 +13,16 @@ use crate::{
     key::Key,
     log::{CHUNK, Epoch, chunk_key, chunk_row},
     path::{Path, entry_index},
-    record::{Place, Position, Record, Value, next_version},
+    record::{Position, Record, Value, next_version},
     trees::{Head, HeadUpdate, Tree},
-    undo::Rows,
+    undo::{Remarks, Rows},
 };
 use alloy_primitives::B256;
-use polytrie_amt::{G1Affine, Setup, sum_groups};
+use polytrie_amt::{Counting, G1Affine, Setup};
 use polytrie_kv::{Batch, Read};
 use polytrie_state::StateError;
 use rayon::prelude::*;
-use std::mem;
+use std::{cmp::Ordering, mem};
 
 /// Work that one thread takes at a time.
 const GRAIN: usize = 256;
@@ -60,22 +60,23 @@ struct ChangedTree {
     new: Tree,
 }
 
-/// One up in a slot of an entry of a tree. Sorted, those of a tree are neighbours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// One up in an entry of a tree. Sorted, those of a tree are neighbours.
+#[derive(Debug, Clone, Copy)]
 struct Increment {
-    /// The first bits of the position, so that comparing rarely looks further.
+    /// The first bits of the position.
     head: u64,
-    position: B256,
-    slot: u8,
+    /// Whose: the number of a changed key, or, beyond these, of a changed tree.
+    of: u32,
 }
 
-/// Commits the changes, of which there must be one at least, on top of `head`.
+/// Commits the changes, of which there must be one at least, on top of `head`. With remarks the block can be taken
+/// back.
 pub(crate) fn commit(
     store: &dyn Read,
     setup: &Setup,
     head: &Head,
     changes: Vec<Change>,
-    remember: bool,
+    remarks: Option<Remarks>,
 ) -> Result<Committed, StateError> {
     let height = setup.height();
     let epoch = head.history.size();
@@ -97,7 +98,7 @@ pub(crate) fn commit(
     leaves.par_extend(trees.par_iter().with_min_len(GRAIN).map(|tree| tree.new.leaf(&tree.path)));
     let tuples = Epoch::of(&leaves);
 
-    let mut rows = Rows::new(changed.len() + trees.len() + entries.len(), remember);
+    let mut rows = Rows::new(changed.len() + trees.len() + entries.len(), remarks);
     put_records(&mut rows, &changed);
     for (key, entry) in &entries {
         rows.put(ENTRIES, key, &entry.now, entry.before.as_deref());
@@ -166,49 +167,71 @@ fn sum(
     let height = setup.height();
     let deepest = changed.iter().map(|change| change.new.place.level).max().unwrap_or(0);
     let mut levels: Vec<Vec<Increment>> = vec![Vec::new(); usize::from(deepest) + 1];
-    for Changed { position, new, .. } in changed {
-        let Place { level, slot } = new.place;
-        levels[usize::from(level)].push(Increment::new(position, slot));
+    for (change, n) in changed.iter().zip(0..) {
+        levels[usize::from(change.new.place.level)].push(Increment::new(&change.position, n));
     }
     let mut trees: Vec<ChangedTree> = Vec::new();
-    let (mut points, mut ends) = (Vec::new(), Vec::new());
+    let mut counting = Counting::new(setup, changed.len() + 1, 2 * changed.len());
     for level in (0..=deepest).rev() {
         let mut increments = mem::take(&mut levels[usize::from(level)]);
-        increments.par_sort_unstable();
-        let same = |a: &Increment, b: &Increment| {
-            Path::of(height, level, &a.position) == Path::of(height, level, &b.position)
+        // What is counted: the slot of a key, or slot 0 for a tree below.
+        let position = |n: u32| match changed.get(n as usize) {
+            Some(key) => &key.position,
+            None => &trees[n as usize - changed.len()].path.prefix,
         };
+        let bits = usize::from(height) * usize::from(level);
+        // As far as the first 64 bits choose the tree, the rest need not be looked at.
+        let rest = |a: &Increment, b: &Increment| {
+            if bits <= 64 { Ordering::Equal } else { position(a.of).cmp(position(b.of)) }
+        };
+        increments.par_sort_unstable_by(|a, b| a.head.cmp(&b.head).then_with(|| rest(a, b)));
+        let same = |a: &Increment, b: &Increment| match bits {
+            0 => true,
+            1..=64 => (a.head ^ b.head) >> (64 - bits) == 0,
+            _ => Path::of(height, level, position(a.of)) == Path::of(height, level, position(b.of)),
+        };
+        let mut found = Vec::new();
         for group in increments.chunk_by(same) {
-            let path = Path::of(height, level, &group[0].position);
+            let path = Path::of(height, level, position(group[0].of));
             let old = head.tree(store, height, &path)?;
-            points.push(old.commitment);
-            points.extend(group.iter().map(|increment| {
-                let index = entry_index(height, level, &increment.position);
-                setup.point(usize::from(increment.slot), index)
-            }));
-            // A block changes far fewer than 2^32 keys.
-            ends.push(points.len() as u32);
+            let count = |increment: &Increment| {
+                let slot = changed.get(increment.of as usize).map_or(0, |key| key.new.place.slot);
+                let index = match bits + usize::from(height) {
+                    // The first 64 bits have it.
+                    ..=64 => (increment.head << bits >> (64 - height)) as u32,
+                    _ => entry_index(height, level, position(increment.of)),
+                };
+                (usize::from(slot), index)
+            };
+            counting.vector(old.commitment, group.iter().map(count));
             if level > 0 {
-                levels[usize::from(level) - 1].push(Increment::new(&path.prefix, 0));
                 let new = Tree { version: next_version(old.version)?, ..old };
-                trees.push(ChangedTree { path, old, new });
+                found.push(ChangedTree { path, old, new });
             }
         }
+        if let Some(above) = level.checked_sub(1) {
+            // A block changes far fewer than 2^32 keys.
+            let first = (changed.len() + trees.len()) as u32;
+            let below = found.iter().zip(first..);
+            levels[usize::from(above)]
+                .extend(below.map(|(tree, n)| Increment::new(&tree.path.prefix, n)));
+        }
+        trees.append(&mut found);
     }
-    let sums = sum_groups(points, &ends);
+    let sums = counting.finish();
     for (tree, sum) in trees.iter_mut().zip(&sums) {
         tree.new.commitment = *sum;
     }
-    // The root is the last group: every tree below it made it change.
+    // The root is the last one: every tree below it made it change.
     let root = sums.last().copied().unwrap_or(head.root);
     Ok((root, trees))
 }
 
 impl Increment {
-    fn new(position: &B256, slot: u8) -> Self {
+    fn new(position: &B256, of: u32) -> Self {
         let mut head = [0; 8];
         head.copy_from_slice(&position[..8]);
-        Self { head: u64::from_be_bytes(head), position: *position, slot }
+        Self { head: u64::from_be_bytes(head), of }
     }
 }
 

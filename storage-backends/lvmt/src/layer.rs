@@ -15,7 +15,7 @@ use crate::{
     record::Record,
     session::LvmtSession,
     trees::{Head, HeadUpdate, Tree},
-    undo,
+    undo::Undo,
 };
 use alloy_primitives::{Address, B256, U256};
 use parking_lot::{Mutex, RwLock};
@@ -23,7 +23,8 @@ use polytrie_amt::{ProofTree, Setup};
 use polytrie_kv::{Batch, KeyRange, Read, Snapshot, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, GenesisAccount, LayerSession,
-    Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, Turn, scan,
+    Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, Turn, WriteSet,
+    scan,
 };
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr, sync::Arc, thread, time::Duration};
@@ -235,7 +236,7 @@ impl LvmtLayer {
         let shared = &*self.shared;
         let head = shared.head();
         let height = shared.setup.height();
-        let rows = undo::read(record)?;
+        let rows = Undo::read(record)?.rows;
         let mut batch = Batch::new();
         let mut update =
             HeadUpdate { root: head.root, first: Vec::new(), history: History::default() };
@@ -335,6 +336,10 @@ impl StateLayer for LvmtLayer {
         );
         shared.finish(turn, update)?;
         Ok(Outcome { commitment: body.commitment(), batch, undo: Vec::new() })
+    }
+
+    fn undo_writes(&self, record: &[u8]) -> Result<WriteSet, StateError> {
+        Undo::read(record)?.writes(&self.shared.store.snapshot())
     }
 
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {

@@ -8,6 +8,7 @@ use crate::{
     layer::Shared,
     read::{has_slots, number_of, read_record, state_of},
     record::{Record, slot_value},
+    undo::{Remarks, Rows},
 };
 use alloy_primitives::{Address, B256, Bytes, U256, map::HashMap};
 use polytrie_kv::Batch;
@@ -52,18 +53,20 @@ impl LvmtSession {
     }
 
     /// The keys a block changes, in the order of its write set.
-    fn changes(&mut self, writes: &WriteSet) -> Result<Vec<Change>, StateError> {
+    fn changes(&mut self, writes: &WriteSet) -> Result<(Vec<Change>, Remarks), StateError> {
         let mut changes = Vec::with_capacity(writes.accounts().len() + writes.slot_count());
+        let mut remarks = Remarks::default();
         for write in writes.accounts() {
-            self.account_changes(write, &mut changes)?;
+            self.account_changes(write, &mut changes, &mut remarks)?;
         }
-        Ok(changes)
+        Ok((changes, remarks))
     }
 
     fn account_changes(
         &mut self,
         write: &AccountWrite,
         changes: &mut Vec<Change>,
+        remarks: &mut Remarks,
     ) -> Result<(), StateError> {
         let store = self.shared.store.clone();
         let mut buffer = std::mem::take(&mut self.buffer);
@@ -79,6 +82,11 @@ impl LvmtSession {
         if new != old {
             let key = Key::Account(write.hash);
             changes.push(Change { key, old: known.record.clone(), value: new.encode() });
+        } else if let Some(record) = &known.record {
+            remarks.kept.push((write.hash, record.clone()));
+        }
+        if write.wipe {
+            remarks.wiped.push(write.hash);
         }
         for slot in &write.slots {
             let key = Key::Slot { account: write.hash, incarnation, slot: slot.hash };
@@ -124,14 +132,14 @@ impl LayerSession for LvmtSession {
     }
 
     fn finish(mut self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
-        let changes = self.changes(writes)?;
+        let (changes, remarks) = self.changes(writes)?;
         let head = self.shared.head();
         let shared = &self.shared;
         let (mut batch, undo, update) = if changes.is_empty() {
-            (Batch::new(), crate::undo::Rows::new(0, true).finish().1, None)
+            (Batch::new(), Rows::new(0, Some(remarks)).finish().1, None)
         } else {
             let Committed { batch, undo, update } =
-                commit(&shared.store, &shared.setup, &head, changes, true)?;
+                commit(&shared.store, &shared.setup, &head, changes, Some(remarks))?;
             (batch, undo, Some(update))
         };
         write_codes(&mut batch, writes.codes());

@@ -4,13 +4,37 @@
 //! (table ‖ length of the key ‖ key ‖ u16 (0: there was none; else 1 + length) ‖ old value)…
 //! SHA-256 of all before it
 //! ```
+//!
+//! Two kinds of entries under numbers of no table are there for reads at earlier blocks only: the record of an
+//! account of which only slots changed ([`KEPT`]), and that an account's storage was wiped ([`WIPED`]).
 
-use crate::{ACCOUNTS, ENTRIES, EPOCHS, HISTORY, LEAVES, META, SLOTS, TREES};
-use polytrie_kv::{Batch, Table};
-use polytrie_state::StateError;
+use crate::{
+    ACCOUNTS, ENTRIES, EPOCHS, HISTORY, LEAVES, META, SLOTS, TREES,
+    account::AccountState,
+    key::Key,
+    read::visit_slots,
+    record::{Record, read_slot_value},
+};
+use alloy_primitives::{B256, U256};
+use polytrie_kv::{Batch, Read, Table};
+use polytrie_state::{AccountWrite, SlotWrite, StateError, WriteSet};
 use sha2::{Digest, Sha256};
+use std::{collections::BTreeMap, ops::ControlFlow};
 
 const CHECKSUM: usize = 32;
+
+/// Stands where the number of a table does.
+const KEPT: u8 = 0;
+const WIPED: u8 = 1;
+
+/// What a block did that its rows do not tell.
+#[derive(Debug, Default)]
+pub(crate) struct Remarks {
+    /// Accounts of which only slots changed, by hash, with their records.
+    pub(crate) kept: Vec<(B256, Record)>,
+    /// Accounts whose storage was wiped.
+    pub(crate) wiped: Vec<B256>,
+}
 
 /// Rows to write, and what they were before.
 #[derive(Debug, Default)]
@@ -22,21 +46,34 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    pub(crate) fn new(rows: usize, remember: bool) -> Self {
-        Self {
+    /// Room for about so many rows. Without remarks nothing is remembered.
+    pub(crate) fn new(rows: usize, remarks: Option<Remarks>) -> Self {
+        let mut new = Self {
             batch: Batch::with_capacity(rows, rows * 128),
-            undo: Vec::with_capacity(if remember { rows * 128 } else { 0 }),
-            forget: !remember,
+            undo: Vec::with_capacity(if remarks.is_some() { rows * 128 } else { 0 }),
+            forget: remarks.is_none(),
+        };
+        let Remarks { kept, wiped } = remarks.unwrap_or_default();
+        let mut bytes = Vec::new();
+        for (account, record) in kept {
+            bytes.clear();
+            record.write(&mut bytes);
+            new.remember(KEPT, account.as_slice(), Some(&bytes));
         }
+        wiped.iter().for_each(|account| new.remember(WIPED, account.as_slice(), None));
+        new
     }
 
     pub(crate) fn put(&mut self, table: Table, key: &[u8], value: &[u8], old: Option<&[u8]>) {
         self.batch.put(table, key, value);
-        if self.forget {
-            return;
+        if !self.forget {
+            self.remember(table.id, key, old);
         }
+    }
+
+    fn remember(&mut self, table: u8, key: &[u8], old: Option<&[u8]>) {
         // Keys have at most 68 bytes, and no row that is ever overwritten has more than 200.
-        self.undo.extend_from_slice(&[table.id, key.len() as u8]);
+        self.undo.extend_from_slice(&[table, key.len() as u8]);
         self.undo.extend_from_slice(key);
         let length = old.map_or(0, |old| old.len() as u16 + 1);
         self.undo.extend_from_slice(&length.to_be_bytes());
@@ -61,26 +98,106 @@ pub(crate) struct OldRow<'a> {
     pub(crate) value: Option<&'a [u8]>,
 }
 
-/// The rows of an undo record.
-pub(crate) fn read(record: &[u8]) -> Result<Vec<OldRow<'_>>, StateError> {
-    parse(record).ok_or_else(|| StateError::Corrupt("an undo record does not decode".into()))
+/// An undo record, taken apart.
+#[derive(Debug, Default)]
+pub(crate) struct Undo<'a> {
+    pub(crate) rows: Vec<OldRow<'a>>,
+    /// Accounts of which only slots changed: hash and record.
+    kept: Vec<(&'a [u8], &'a [u8])>,
+    wiped: Vec<&'a [u8]>,
 }
 
-fn parse(record: &[u8]) -> Option<Vec<OldRow<'_>>> {
-    let (mut rest, checksum) = record.split_at_checked(record.len().checked_sub(CHECKSUM)?)?;
-    if Sha256::digest(rest)[..] != *checksum {
-        return None;
+impl<'a> Undo<'a> {
+    /// Reads an undo record.
+    pub(crate) fn read(record: &'a [u8]) -> Result<Self, StateError> {
+        Self::parse(record)
+            .ok_or_else(|| StateError::Corrupt("an undo record does not decode".into()))
     }
-    let mut rows = Vec::new();
-    while let Some(([table, length], after)) = rest.split_first_chunk::<2>() {
-        let tables = [ACCOUNTS, SLOTS, ENTRIES, TREES, LEAVES, EPOCHS, HISTORY, META];
-        let table = tables.into_iter().find(|known| known.id == *table)?;
-        let (key, after) = after.split_at_checked(usize::from(*length))?;
-        let (length, after) = after.split_first_chunk::<2>()?;
-        let length = u16::from_be_bytes(*length);
-        let (value, after) = after.split_at_checked(usize::from(length.saturating_sub(1)))?;
-        rows.push(OldRow { table, key, value: (length > 0).then_some(value) });
-        rest = after;
+
+    fn parse(record: &'a [u8]) -> Option<Self> {
+        let (mut rest, checksum) = record.split_at_checked(record.len().checked_sub(CHECKSUM)?)?;
+        if Sha256::digest(rest)[..] != *checksum {
+            return None;
+        }
+        let mut undo = Self::default();
+        while let Some(([table, length], after)) = rest.split_first_chunk::<2>() {
+            let (key, after) = after.split_at_checked(usize::from(*length))?;
+            let (length, after) = after.split_first_chunk::<2>()?;
+            let length = u16::from_be_bytes(*length);
+            let (value, after) = after.split_at_checked(usize::from(length.saturating_sub(1)))?;
+            let value = (length > 0).then_some(value);
+            match (*table, value) {
+                (KEPT, Some(value)) => undo.kept.push((key, value)),
+                (WIPED, None) => undo.wiped.push(key),
+                (id, value) => {
+                    let tables = [ACCOUNTS, SLOTS, ENTRIES, TREES, LEAVES, EPOCHS, HISTORY, META];
+                    let table = tables.into_iter().find(|known| known.id == id)?;
+                    undo.rows.push(OldRow { table, key, value });
+                }
+            }
+            rest = after;
+        }
+        rest.is_empty().then_some(undo)
     }
-    rest.is_empty().then_some(rows)
+
+    /// What taking the block back changes. The slots of a wiped account come from the store: those of an old
+    /// incarnation stay as they are for ever.
+    pub(crate) fn writes(&self, store: &dyn Read) -> Result<WriteSet, StateError> {
+        let mut accounts: BTreeMap<B256, (AccountWrite, u32)> = BTreeMap::new();
+        let changed = self.rows.iter().filter(|row| row.table == ACCOUNTS);
+        let changed = changed.map(|row| (row.key, row.value));
+        for (key, value) in changed.chain(self.kept.iter().map(|(key, old)| (*key, Some(*old)))) {
+            let AccountState { account, incarnation } = match value {
+                Some(value) => AccountState::read(&Record::read(value)?.value)?,
+                None => AccountState::default(),
+            };
+            let hash = hash(key)?;
+            let write = AccountWrite {
+                hash,
+                address: None,
+                before: None,
+                after: account,
+                wipe: false,
+                slots: Vec::new(),
+            };
+            accounts.insert(hash, (write, incarnation));
+        }
+        for row in self.rows.iter().filter(|row| row.table == SLOTS) {
+            let Key::Slot { account, incarnation, slot } = Key::from_row(SLOTS, row.key)? else {
+                continue;
+            };
+            let (write, own) = accounts.get_mut(&account).ok_or_else(missing)?;
+            // Those of a later incarnation did not exist.
+            if incarnation == *own {
+                let after = match row.value {
+                    Some(old) => read_slot_value(&Record::read(old)?.value)?,
+                    None => U256::ZERO,
+                };
+                write.slots.push(old_slot(slot, after));
+            }
+        }
+        for key in &self.wiped {
+            let hash = hash(key)?;
+            let (write, incarnation) = accounts.get_mut(&hash).ok_or_else(missing)?;
+            write.wipe = true;
+            write.slots.clear();
+            visit_slots(store, &hash, *incarnation, &B256::ZERO, |slot, value| {
+                write.slots.push(old_slot(slot, value));
+                Ok(ControlFlow::Continue(()))
+            })?;
+        }
+        WriteSet::of_undo(accounts.into_values().map(|(write, _)| write).collect())
+    }
+}
+
+const fn old_slot(hash: B256, after: U256) -> SlotWrite {
+    SlotWrite { hash, slot: None, before: U256::ZERO, after }
+}
+
+fn hash(key: &[u8]) -> Result<B256, StateError> {
+    B256::try_from(key).map_err(|_| missing())
+}
+
+fn missing() -> StateError {
+    StateError::Corrupt("an undo record names slots of an account that it does not name".into())
 }

@@ -8,7 +8,9 @@
 //!   above it, which has to be opened, too;
 //! - the value of a key comes from a tuple that names the key, the level and the slot, and whose version is the
 //!   one in that slot of the opened entry on the key's own path;
-//! - every tuple leads to the root of its epoch, and every epoch to the root of the history.
+//! - every tuple leads to the root of its epoch, and every epoch to the root of the history;
+//! - nothing is shown that the claims do not need, so that a proof from which a claim was taken away, or in which
+//!   one was replaced, does not pass for a proof of what is left.
 
 use crate::{
     account::AccountState,
@@ -25,7 +27,7 @@ use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
 use polytrie_amt::{Claim, SLOTS, VerifyingKey, verify as verify_openings};
 use polytrie_state::{Account, Commitment, Proof, ProofError, hash_address, hash_slot};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A proof of this layer as JSON: what it claims, and the witness.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,15 +117,16 @@ pub(crate) fn verify_witness(
     proof: &LvmtProof,
     witness: &Witness,
 ) -> Result<Proven, ProofError> {
-    let verified = Verified::new(key, body, witness)?;
-    let proven = claims(&verified, proof)?;
+    let mut verified = Verified::new(key, body, witness)?;
+    let proven = claims(&mut verified, proof)?;
+    verified.nothing_left_over()?;
     // The expensive part comes last.
     verified.verify_openings()?;
     Ok(proven)
 }
 
 /// Holds what is claimed against what the witness says of each key.
-fn claims(verified: &Verified<'_>, proof: &LvmtProof) -> Result<Proven, ProofError> {
+fn claims(verified: &mut Verified<'_>, proof: &LvmtProof) -> Result<Proven, ProofError> {
     let hash = hash_address(&proof.address);
     let state = match verified.value(&hash)? {
         Some(value) => AccountState::parse(value)
@@ -171,6 +174,8 @@ struct Verified<'a> {
     key: &'a VerifyingKey,
     body: &'a Body,
     witness: &'a Witness,
+    /// What the claims rest on: entries (with slot 0) and the owners of their slots.
+    needed: BTreeSet<(Path, u32, u8)>,
 }
 
 impl<'a> Verified<'a> {
@@ -179,7 +184,7 @@ impl<'a> Verified<'a> {
         body: &'a Body,
         witness: &'a Witness,
     ) -> Result<Self, ProofError> {
-        let verified = Self { key, body, witness };
+        let verified = Self { key, body, witness, needed: BTreeSet::new() };
         let mut tuples = Tuples::default();
         for (path, tree) in &witness.trees {
             if *path != Path::ROOT {
@@ -259,30 +264,59 @@ impl<'a> Verified<'a> {
     }
 
     /// The latest value of a key; `None` if it was never written.
-    fn value(&self, position: &B256) -> Result<Option<&'a Value>, ProofError> {
+    fn value(&mut self, position: &B256) -> Result<Option<&'a Value>, ProofError> {
         let height = self.key.height();
-        // Whether every slot passed so far is shown to belong to another key.
+        // The slots passed so far that are shown to belong to other keys, and whether all are.
+        let mut passed = Vec::new();
         let mut excluded = true;
         for level in 0..=crate::path::MAX_LEVEL {
-            let entry = self.entry(&Path::of(height, level, position), position)?;
-            if level > 0 {
-                for slot in 1..SLOTS as u8 {
-                    match entry.owners.get(&slot) {
-                        Some(owner) if owner.position == *position => {
-                            return Ok(Some(&owner.value));
-                        }
-                        Some(_) => {}
-                        None if entry.versions[usize::from(slot)] != 0 => excluded = false,
-                        // Slots are given in order: the key would have been given this one.
-                        None => return absent(excluded),
+            let path = Path::of(height, level, position);
+            let index = entry_index(height, level, position);
+            let entry = self.entry(&path, position)?;
+            self.needed.insert((path, index, 0));
+            let mut free = false;
+            for slot in (1..SLOTS as u8).take_while(|_| level > 0) {
+                match entry.owners.get(&slot) {
+                    Some(owner) if owner.position == *position => {
+                        self.needed.insert((path, index, slot));
+                        return Ok(Some(&owner.value));
+                    }
+                    Some(_) => passed.push((path, index, slot)),
+                    None if entry.versions[usize::from(slot)] != 0 => excluded = false,
+                    // Slots are given in order: the key would have been given this one.
+                    None => {
+                        free = true;
+                        break;
                     }
                 }
             }
-            if entry.versions[0] == 0 {
-                return absent(excluded);
+            if free || entry.versions[0] == 0 {
+                if excluded {
+                    self.needed.extend(passed);
+                    return Ok(None);
+                }
+                return invalid("it is not shown who has a slot that the key could have");
             }
         }
         invalid("no key lies as deep as that")
+    }
+
+    /// Everything shown is needed.
+    fn nothing_left_over(&self) -> Result<(), ProofError> {
+        let mut shown = 0;
+        for tree in self.witness.trees.values() {
+            if tree.entries.is_empty() {
+                return invalid("a tree is shown of which no entry is opened");
+            }
+            shown += tree.entries.values().map(|entry| 1 + entry.owners.len()).sum::<usize>();
+        }
+        // What is needed is shown, or it would have been missed.
+        if shown == self.needed.len() {
+            return Ok(());
+        }
+        invalid(
+            "entries or keys are shown that nothing claimed needs: something was asked that is not answered",
+        )
     }
 
     fn verify_openings(&self) -> Result<(), ProofError> {
@@ -298,14 +332,6 @@ impl<'a> Verified<'a> {
             return Ok(());
         }
         invalid("an opening of an entry does not hold")
-    }
-}
-
-fn absent<'a>(excluded: bool) -> Result<Option<&'a Value>, ProofError> {
-    if excluded {
-        Ok(None)
-    } else {
-        invalid("it is not shown who has a slot that the key could have")
     }
 }
 

@@ -25,6 +25,7 @@ mod commitment;
 mod counters;
 mod error;
 pub mod flat;
+mod group;
 mod keys;
 mod layer;
 mod lifecycle;
@@ -34,6 +35,7 @@ mod scan;
 mod session;
 mod stamp;
 mod undo;
+mod witness;
 mod writes;
 
 pub use access::Access;
@@ -42,6 +44,7 @@ pub use code::{CODE_TABLE, read_code, write_codes};
 pub use commitment::{Commitment, CommitmentKind};
 pub use counters::{CallCount, SessionCounters};
 pub use error::StateError;
+pub use group::{Group, GroupedBlock};
 pub use keys::{hash_address, hash_slot};
 pub use layer::{
     AccountVisit, BlockRef, CheckReport, GenesisAccount, LayerSession, Outcome, SlotVisit,
@@ -54,4 +57,5 @@ pub use scan::scan;
 pub use session::{Finished, FinishedLater, Session};
 pub use stamp::{STAMP_FILE, Stamp, StampError};
 pub use undo::{UndoRecord, WipedSlots};
+pub use witness::Witness;
 pub use writes::{AccountChange, AccountWrite, SlotWrite, TxWrites, WriteSet};

@@ -6,7 +6,10 @@ use crate::{
     hash_slot, layer::BlockRef,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// One block under way: reads see the block's own writes, writes are merged into one [`WriteSet`].
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub struct FinishedLater {
     pub outcome: Box<dyn PendingOutcome>,
     /// What the block changed.
     pub writes: Arc<WriteSet>,
+    /// What it asked of the layer; zeros if that was not counted.
+    pub counters: SessionCounters,
 }
 
 /// A finished block, not durable yet.
@@ -42,16 +47,15 @@ pub struct Finished {
 impl Session {
     /// Starts a block on top of `parent`.
     pub fn begin(layer: &dyn StateLayer, parent: BlockRef) -> Result<Self, StateError> {
-        let layer = layer.begin(parent)?;
+        Ok(Self::on(layer.begin(parent)?))
+    }
+
+    /// A block that has been begun.
+    pub(crate) fn on(layer: Box<dyn LayerSession>) -> Self {
         let wants_hints = layer.wants_hints();
         let wants_hashed = layer.wants_hashed();
-        Ok(Self {
-            layer,
-            cache: BlockCache::default(),
-            wants_hints,
-            wants_hashed,
-            since_last_root: None,
-        })
+        let cache = BlockCache::default();
+        Self { layer, cache, wants_hints, wants_hashed, since_last_root: None }
     }
 
     /// Counts nothing: to find out what counting costs.
@@ -146,23 +150,38 @@ impl Session {
             self.cache.counters.0.as_mut().and_then(|counters| counters.finished.sampled());
         let writes = self.cache.write_set(&mut *self.layer)?;
         let outcome = self.layer.finish(&writes)?;
-        let mut counters = self.cache.counters.0.unwrap_or_default();
-        if self.cache.counters.0.is_some() {
-            counters.finished.done(started);
-            counters.accounts_written = writes.accounts().len() as u64;
-            counters.slots_written = writes.slot_count() as u64;
-            counters.code_bytes_written =
-                writes.codes().iter().map(|(_, code)| code.len() as u64).sum();
-        }
+        let counters = finished(self.cache.counters.0, started, &writes);
         Ok(Finished { outcome, writes, counters })
     }
 
     /// Ends the block without waiting for its commitment; see [`LayerSession::finish_later`].
     pub fn finish_later(mut self) -> Result<FinishedLater, StateError> {
+        let started =
+            self.cache.counters.0.as_mut().and_then(|counters| counters.finished.sampled());
         let writes = Arc::new(self.cache.write_set(&mut *self.layer)?);
         let outcome = self.layer.finish_later(Arc::clone(&writes))?;
-        Ok(FinishedLater { outcome, writes })
+        let counters = finished(self.cache.counters.0, started, &writes);
+        Ok(FinishedLater { outcome, writes, counters })
     }
+
+    /// Ends the block without a commitment.
+    pub(crate) fn into_writes(mut self) -> Result<WriteSet, StateError> {
+        self.cache.write_set(&mut *self.layer)
+    }
+}
+
+/// The counters of a block that has just ended, if it is counted.
+fn finished(
+    counters: Option<SessionCounters>,
+    started: Option<Instant>,
+    writes: &WriteSet,
+) -> SessionCounters {
+    let Some(mut counters) = counters else { return SessionCounters::default() };
+    counters.finished.done(started);
+    counters.accounts_written = writes.accounts().len() as u64;
+    counters.slots_written = writes.slot_count() as u64;
+    counters.code_bytes_written = writes.codes().iter().map(|(_, code)| code.len() as u64).sum();
+    counters
 }
 
 /// Adds the writes of one transaction to those of earlier ones, the later one winning.

@@ -1,6 +1,6 @@
 //! What changes: the finalised writes of one transaction, and of one block.
 
-use crate::Account;
+use crate::{Account, StateError};
 use alloy_primitives::{Address, B256, Bytes, U256};
 
 /// The finalised state changes of one transaction (or system call, reward, withdrawal), in no order: an
@@ -31,6 +31,8 @@ pub struct AccountChange {
 ///
 /// Deduplicated (last writer wins), sorted by hashed key, free of no-ops. Only a
 /// [`Session`](crate::Session) and an undo record make one, so a layer can rely on it.
+///
+/// Those that tell what undoing a block changes ([`Self::of_undo`]) are for reading only.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct WriteSet {
     pub(crate) accounts: Vec<AccountWrite>,
@@ -69,6 +71,21 @@ pub struct SlotWrite {
 }
 
 impl WriteSet {
+    /// What taking a block back changes, as a layer finds it in an undo record of its own: see
+    /// [`StateLayer::undo_writes`](crate::StateLayer::undo_writes).
+    ///
+    /// # Errors
+    ///
+    /// If accounts, or the slots of one, are not sorted by hash, each once.
+    pub fn of_undo(accounts: Vec<AccountWrite>) -> Result<Self, StateError> {
+        let sorted = accounts.is_sorted_by(|a, b| a.hash < b.hash)
+            && accounts.iter().all(|write| write.slots.is_sorted_by(|a, b| a.hash < b.hash));
+        if sorted {
+            return Ok(Self { accounts, codes: Vec::new() });
+        }
+        Err(StateError::Corrupt("an undo record is not in order".into()))
+    }
+
     /// The changed accounts, sorted by hash.
     pub fn accounts(&self) -> &[AccountWrite] {
         &self.accounts

@@ -167,7 +167,7 @@ fn make(
         ..Settings::default()
     };
     let prepared = prepared(cache, base, &subject, &settings)?;
-    let mut workload = spec.open(wallet(cache, spec.seed, spec.accounts())?);
+    let mut workload = spec.open(wallet(cache, spec.seed, spec.accounts())?)?;
     let plan = workload.genesis();
     write(&dir.join(OUTLINE), plan.outline(prepared.commitment))?;
     let chain_spec = Arc::new(plan.chain_spec(prepared.commitment)?);
@@ -175,7 +175,7 @@ fn make(
     let scratch = cache.scratch()?;
     let state = scratch.path().join("state");
     copy_tree(&prepared.dir, &state)?;
-    let OpenStore { store, layer } =
+    let OpenStore { store, layer, .. } =
         OpenStore::open(&subject, &state, &settings, StoreOptions::default())?;
     let mut figures = ChainFigures {
         chain_id: chain_spec.chain_id(),

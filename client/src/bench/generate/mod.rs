@@ -109,7 +109,7 @@ pub fn generate(
 
 fn write_genesis(spec: &WorkloadSpec, cache: &Cache, path: &Path) -> Result<(), GenerateError> {
     let start = Instant::now();
-    let workload = spec.open(wallet(cache, spec.seed, spec.accounts())?);
+    let workload = spec.open(wallet(cache, spec.seed, spec.accounts())?)?;
     let mut out = OutputFile::create(path)?;
     workload
         .genesis()
@@ -137,6 +137,7 @@ mod tests {
         block_txs: 10,
         popularity: Popularity::Hot,
         new_recipients: 20,
+        senders: 0,
     };
 
     fn names(dir: &Path) -> Vec<String> {
@@ -177,10 +178,12 @@ mod tests {
                 files: vec![dir.path().join(CHAIN_FILE)],
                 to: None,
                 threads: 1,
+                prefetch: false,
                 interrupt: Arc::default(),
                 display: Display::Quiet,
                 csv: None,
                 shadow: None,
+                witnesses: None,
             };
             let end = import(&mut chain, options);
             assert!(end.error.is_none(), "{:?}", end.error);
@@ -198,6 +201,25 @@ mod tests {
     fn token_transfers_import() {
         let gas = imports(WorkloadKind::Erc20).gas / 95;
         assert!((30_000..55_000).contains(&gas), "{gas}");
+    }
+
+    #[test]
+    fn payments_and_calls_import() {
+        let gas = imports(WorkloadKind::Mixed).gas / 95;
+        assert!((21_000..30_000).contains(&gas), "{gas}");
+    }
+
+    /// If the contracts are there.
+    #[test]
+    fn swaps_import() {
+        for workload in [WorkloadKind::Swap, WorkloadKind::SwapEth, WorkloadKind::SwapToken] {
+            let wallet = crate::bench::Wallet::new(7, SHAPE.accounts);
+            if spec(workload, 7).open(wallet).is_err() {
+                return;
+            }
+            let gas = imports(workload).gas / 95;
+            assert!((90_000..160_000).contains(&gas), "{workload:?}: {gas}");
+        }
     }
 
     #[test]

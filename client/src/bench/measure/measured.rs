@@ -14,14 +14,14 @@ pub struct Measured {
     /// Operations (of `bench store`: a read and a write of one key) or transactions.
     pub operations: u64,
     /// Gas used; `None` where there is no EVM.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gas: Option<u64>,
     /// Wall-clock time.
     pub seconds: f64,
     /// Operations or transactions a second.
     pub throughput: f64,
     /// Millions of gas a second.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mgas_per_second: Option<f64>,
     /// Where the time went.
     pub time: TimeSplit,
@@ -50,8 +50,24 @@ pub struct Measured {
     /// The commitment after the last block.
     pub commitment: Commitment,
     /// All values read, folded into one: layers that remember the same agree. `None` where not read directly.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<B256>,
+    /// Each block; whoever compares runs takes them out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub each_block: Vec<BlockFigures>,
+}
+
+/// One block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockFigures {
+    /// Its number.
+    pub number: u64,
+    /// Operations or transactions.
+    pub operations: u64,
+    /// Gas; `None` where there is no EVM.
+    pub gas: Option<u64>,
+    /// Wall-clock time.
+    pub nanoseconds: u64,
 }
 
 /// A commitment, as far as it can be compared.

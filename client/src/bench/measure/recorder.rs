@@ -1,8 +1,8 @@
 //! Taking the figures of a run while it runs.
 
 use super::{
-    Amplification, Commitment, DeviceIo, Measured, Percentiles, TimeSplit, own_rss_bytes,
-    peak_rss_bytes,
+    Amplification, BlockFigures, Commitment, DeviceIo, Measured, Percentiles, TimeSplit,
+    own_rss_bytes, peak_rss_bytes,
 };
 use crate::bench::fixture::OpenStore;
 use polytrie_kv::{CountersSnapshot, KvError};
@@ -41,7 +41,9 @@ pub struct Recorder {
     counters_before: CountersSnapshot,
     device_before: Option<DeviceIo>,
     blocks: Vec<(u64, f64)>,
+    each_block: Vec<BlockFigures>,
     gas: Option<u64>,
+    slowed: f64,
     times: BlockTimes,
     session: SessionCounters,
 }
@@ -59,7 +61,9 @@ impl Recorder {
             rss_before,
             disk_before: open.store.disk_bytes()?,
             blocks: Vec::new(),
+            each_block: Vec::new(),
             gas: None,
+            slowed: open.slowed,
             times: BlockTimes::default(),
             session: SessionCounters::default(),
             counters_before: open.store.counters(),
@@ -72,10 +76,17 @@ impl Recorder {
         &mut self,
         operations: u64,
         gas: Option<u64>,
-        times: BlockTimes,
+        mut times: BlockTimes,
         session: SessionCounters,
     ) {
+        times.commit += waste(times.total().mul_f64(self.slowed));
         self.blocks.push((operations, times.total().as_secs_f64()));
+        self.each_block.push(BlockFigures {
+            number: 0,
+            operations,
+            gas,
+            nanoseconds: u64::try_from(times.total().as_nanos()).unwrap_or(u64::MAX),
+        });
         if let Some(gas) = gas {
             *self.gas.get_or_insert(0) += gas;
         }
@@ -128,6 +139,7 @@ impl Recorder {
                 canonical: commitment.as_state_root().is_some(),
             },
             checksum: None,
+            each_block: self.each_block,
         })
     }
 
@@ -159,6 +171,15 @@ impl Recorder {
             stall: nanos(counters.stall_ns),
         }
     }
+}
+
+/// Lets so much time pass, and returns it.
+fn waste(time: Duration) -> Duration {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::hint::spin_loop();
+    }
+    time
 }
 
 /// Throughput of up to [`PARTS`] equal parts.

@@ -1,16 +1,24 @@
-//! What is told of a comparison: everything as JSON, the essence as a table.
+//! What is told of a comparison: everything as JSON, the essence as a table, and a page with plots.
 
+mod csv;
+mod difference;
+pub mod html;
+pub mod plot;
+mod read;
 mod summary;
 mod table;
 
+pub use csv::write_csv;
+pub use difference::{Difference, ENOUGH_RUNS, LayerChange, Verdict};
+pub use read::{ReportError, read};
 pub use summary::{LayerSummary, Throughput};
+pub use table::columns;
 
 use super::{
-    Settings,
     measure::Machine,
-    run::{Comparison, RunResult},
+    run::{Comparison, MemoryLimit, RunResult},
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The layer that the others are compared with.
@@ -20,14 +28,17 @@ pub const REFERENCE: &str = "mpt";
 const FORMAT: u32 = 1;
 
 /// The result of a comparison; serialises to the JSON of `--json`.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
-    /// `store` or `chain`.
-    pub bench: &'static str,
+    /// `store`, `trace` or `chain`.
+    pub bench: String,
     /// Version of this form.
     pub format: u32,
     /// Version of this program.
-    pub version: &'static str,
+    pub version: String,
+    /// The command that was given.
+    #[serde(default)]
+    pub command: String,
     /// Where it ran.
     pub machine: Machine,
     /// Seconds since 1970 at the end.
@@ -37,9 +48,15 @@ pub struct Report {
     /// The parameters of the benchmark.
     pub parameters: Value,
     /// Settings of layers and engines.
-    pub settings: Settings,
+    pub settings: Value,
     /// Threads that a run could use to work in parallel.
     pub threads: usize,
+    /// Cores that runs were bound to; `None` if the system chose.
+    #[serde(default)]
+    pub pinned: Option<String>,
+    /// What bounded the memory of each run; `None` if nothing did.
+    #[serde(default)]
+    pub memory_limit: Option<MemoryLimit>,
     /// Runs of each layer, in turns.
     pub runs: usize,
     /// Whether the seams were counted.
@@ -47,9 +64,12 @@ pub struct Report {
     /// Whether every run was proven cold.
     pub cold: bool,
     /// What throughput is in.
-    pub unit: &'static str,
+    pub unit: String,
     /// The layer that ratios are against.
-    pub reference: &'static str,
+    pub reference: String,
+    /// What else there is to know about the runs.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// One entry a layer (and engine).
     pub layers: Vec<LayerSummary>,
     /// One entry a layer and run, in the order in which they ran.
@@ -57,7 +77,7 @@ pub struct Report {
 }
 
 /// One run of one layer, with what it takes to understand it alone.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Entry {
     /// The run.
     #[serde(flatten)]
@@ -74,8 +94,8 @@ pub struct Entry {
 
 impl Report {
     pub(super) fn new(
-        bench: &'static str,
-        unit: &'static str,
+        bench: &str,
+        unit: &str,
         seed: u64,
         parameters: Value,
         comparison: &Comparison,
@@ -103,19 +123,23 @@ impl Report {
         let entries = results.iter().map(entry).collect();
         let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         Self {
-            bench,
+            bench: bench.to_owned(),
             format: FORMAT,
-            version: env!("CARGO_PKG_VERSION"),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            command: command(),
             machine: Machine::this(),
             finished_at: since_1970.map_or(0, |time| time.as_secs()),
             seed,
-            settings: comparison.settings.clone(),
+            settings: serde_json::json!(comparison.settings),
             threads: comparison.threads,
+            pinned: comparison.pinned.clone(),
+            memory_limit: comparison.memory_limit,
             runs: comparison.runs,
             counted: comparison.counters,
             cold: comparison.cold,
-            unit,
-            reference: REFERENCE,
+            unit: unit.to_owned(),
+            reference: REFERENCE.to_owned(),
+            notes: comparison.notes.clone(),
             layers,
             results: entries,
             parameters,
@@ -126,4 +150,18 @@ impl Report {
     pub fn table(&self) -> String {
         table::render(self)
     }
+
+    /// `transaction` or `operation`.
+    pub fn operation(&self) -> &'static str {
+        if self.bench == "chain" { "transaction" } else { "operation" }
+    }
+}
+
+/// How this program was called, without the path of it.
+fn command() -> String {
+    let args = std::env::args().skip(1).map(|arg| match arg.contains([' ', '\'', '"', '$']) {
+        true => format!("'{}'", arg.replace('\'', "'\\''")),
+        false => arg,
+    });
+    std::iter::once("polytrie".to_owned()).chain(args).collect::<Vec<_>>().join(" ")
 }

@@ -6,10 +6,10 @@ use crate::bench::{
     measure::{Amplification, Percentiles, Spread, TimeSplit},
     run::RunResult,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The runs of one layer on one engine.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LayerSummary {
     /// Which.
     #[serde(flatten)]
@@ -37,10 +37,10 @@ pub struct LayerSummary {
 }
 
 /// Operations or transactions a second.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Throughput {
     /// What of, a second.
-    pub unit: &'static str,
+    pub unit: String,
     /// Of each run.
     pub runs: Vec<f64>,
     /// Of all.
@@ -48,11 +48,28 @@ pub struct Throughput {
     pub spread: Spread,
 }
 
+impl LayerSummary {
+    /// Microseconds an operation or transaction, of seconds of the whole run.
+    pub fn micros(&self, seconds: f64) -> f64 {
+        seconds * 1e6 / self.operations.max(1) as f64
+    }
+
+    /// How many an operation or transaction, of a count of the whole run.
+    pub fn each(&self, count: u64) -> f64 {
+        count as f64 / self.operations.max(1) as f64
+    }
+
+    /// The layer, and the engine where that is not said elsewhere.
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.subject.state, self.subject.kv)
+    }
+}
+
 /// One summary for each subject, in their order.
 pub(super) fn summaries(
     subjects: &[Subject],
     results: &[RunResult],
-    unit: &'static str,
+    unit: &str,
 ) -> Vec<LayerSummary> {
     let mut summaries: Vec<_> =
         subjects.iter().filter_map(|subject| summary(subject, results, unit)).collect();
@@ -68,7 +85,7 @@ pub(super) fn summaries(
     summaries
 }
 
-fn summary(subject: &Subject, results: &[RunResult], unit: &'static str) -> Option<LayerSummary> {
+fn summary(subject: &Subject, results: &[RunResult], unit: &str) -> Option<LayerSummary> {
     let mut runs: Vec<_> = results.iter().filter(|result| result.subject == *subject).collect();
     let throughputs: Vec<f64> = runs.iter().map(|result| result.measured.throughput).collect();
     runs.sort_by(|a, b| a.measured.throughput.total_cmp(&b.measured.throughput));
@@ -77,7 +94,7 @@ fn summary(subject: &Subject, results: &[RunResult], unit: &'static str) -> Opti
     Some(LayerSummary {
         subject: subject.clone(),
         throughput: Throughput {
-            unit,
+            unit: unit.to_owned(),
             spread: Spread::of(throughputs.iter().copied()),
             runs: throughputs,
         },

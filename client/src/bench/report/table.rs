@@ -1,6 +1,6 @@
 //! Tables for the terminal.
 
-use super::{LayerSummary, Report};
+use super::Report;
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -20,17 +20,34 @@ pub(super) fn render(report: &Report) -> String {
     let machine = &report.machine;
     let _ = writeln!(
         text,
-        "{} ({} cores), {:.1} GiB of memory, {}; polytrie {}\n",
+        "{} ({} cores), {:.1} GiB of memory, {}; polytrie {}",
         machine.cpu,
         machine.cores,
         gib(machine.memory_bytes),
         machine.system,
         report.version
     );
+    for line in conditions(report) {
+        let _ = writeln!(text, "{line}");
+    }
+    text.push('\n');
     text += &speed(report);
     text.push('\n');
     text += &costs(report);
     text
+}
+
+/// What else bounded the runs.
+fn conditions(report: &Report) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(limit) = &report.memory_limit {
+        lines.push(format!("memory of each run: {limit}"));
+    }
+    if let Some(cores) = &report.pinned {
+        lines.push(format!("runs bound to cores {cores}"));
+    }
+    lines.extend(report.notes.iter().cloned());
+    lines
 }
 
 /// The parameters as `name value`, in the order of their names.
@@ -46,11 +63,11 @@ fn parameters(parameters: &Value) -> String {
 
 /// How fast, and where the time of an operation went.
 fn speed(report: &Report) -> String {
-    let operation = if report.bench == "store" { "operation" } else { "transaction" };
+    let operation = report.operation();
     let mut rows = vec![
         [
             "layer",
-            report.unit,
+            &report.unit,
             "min-max",
             "x mpt",
             "exec",
@@ -67,12 +84,11 @@ fn speed(report: &Report) -> String {
         .to_vec(),
     ];
     for layer in &report.layers {
-        let micros =
-            |seconds: f64| format!("{:.2}", seconds * 1e6 / layer.operations.max(1) as f64);
+        let micros = |seconds: f64| format!("{:.2}", layer.micros(seconds));
         let spread = &layer.throughput.spread;
         let time = &layer.time;
         let mut row = vec![
-            name(layer),
+            layer.name(),
             format!("{:.0}", spread.median),
             format!("{:.0}-{:.0}", spread.min, spread.max),
             layer.ratio_to_mpt.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
@@ -101,7 +117,7 @@ fn speed(report: &Report) -> String {
 
 /// What reaches the engine, and what is needed.
 fn costs(report: &Report) -> String {
-    let operation = if report.bench == "store" { "op" } else { "tx" };
+    let operation = if report.bench == "chain" { "tx" } else { "op" };
     let heads = [
         "layer".to_owned(),
         format!("reads/{operation}"),
@@ -124,11 +140,11 @@ fn costs(report: &Report) -> String {
             true => format!("{value:.2}"),
             false => "-".to_owned(),
         };
-        let each = |count: u64| shown(count as f64 / layer.operations.max(1) as f64);
+        let each = |count: u64| shown(layer.each(count));
         let amplification = &layer.amplification;
         let mebibytes = |bytes: u64| format!("{:.0}", bytes as f64 / f64::from(1 << 20));
         rows.push(vec![
-            name(layer),
+            layer.name(),
             each(amplification.layer_reads),
             each(amplification.engine_reads),
             shown(amplification.read),
@@ -147,16 +163,12 @@ fn costs(report: &Report) -> String {
         + &columns(&rows)
 }
 
-fn name(layer: &LayerSummary) -> String {
-    format!("{}/{}", layer.subject.state, layer.subject.kv)
-}
-
 fn gib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 30)
 }
 
 /// Rows with their first column to the left and all others to the right.
-fn columns(rows: &[Vec<String>]) -> String {
+pub fn columns(rows: &[Vec<String>]) -> String {
     let count = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: Vec<usize> = (0..count).map(|column| width(column).unwrap_or_default()).collect();

@@ -1,6 +1,6 @@
 //! A process for each run: this program again, with the job on its standard input.
 
-use super::{BenchError, Job};
+use super::{BenchError, Job, MemoryLimit};
 use crate::bench::measure::Measured;
 use std::{
     env,
@@ -16,25 +16,58 @@ const POLL: Duration = Duration::from_millis(10);
 /// The hidden command that runs a job.
 const JOB_COMMAND: [&str; 2] = ["bench", "run-job"];
 
+/// What a process is bound by.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds<'a> {
+    /// Its memory.
+    pub(super) memory: Option<MemoryLimit>,
+    /// The cores it may use, as `taskset` reads them.
+    pub(super) cores: Option<&'a str>,
+}
+
 /// Runs a job in a process of its own.
 ///
 /// # Errors
 ///
 /// If the process fails, or `interrupt` was set: the process is ended then.
-pub(super) fn run(job: &Job, run: usize, interrupt: &AtomicBool) -> Result<Measured, BenchError> {
+pub(super) fn run(
+    job: &Job,
+    run: usize,
+    bounds: Bounds<'_>,
+    interrupt: &AtomicBool,
+) -> Result<Measured, BenchError> {
     let process = |action| move |source| BenchError::Process { action, source };
     let mut line = serde_json::to_vec(job)
         .map_err(|e| process("write down what to measure")(io::Error::other(e)))?;
     line.push(b'\n');
     let program = env::current_exe().map_err(process("find this program"))?;
-    let mut child = Command::new(program)
+    let group = bounds.memory.map_or(Ok(None), |limit| limit.group())?;
+    let mut command = match bounds.cores {
+        None => Command::new(program),
+        Some(cores) => {
+            let mut taskset = Command::new("taskset");
+            taskset.args(["--cpu-list", cores]).arg(program);
+            taskset
+        }
+    };
+    let mut child = command
         .args(JOB_COMMAND)
         .env("RAYON_NUM_THREADS", job.threads.to_string())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(process("start a process for a run"))?;
+        .map_err(process(match bounds.cores {
+            None => "start a process for a run",
+            Some(_) => "bind a run to cores with `taskset` (of util-linux)",
+        }))?;
+    // It does nothing before it has its job.
+    if let Some(group) = &group
+        && let Err(error) = group.enter(child.id())
+    {
+        let _ = child.kill().and_then(|()| child.wait());
+        return Err(error);
+    }
     // Kept open: the process ends when this one is gone.
     let mut stdin = child.stdin.take();
     if let Some(stdin) = &mut stdin {
@@ -96,7 +129,7 @@ fn reason(status: ExitStatus, stderr: &str) -> String {
         return text.to_owned();
     }
     match signal(status) {
-        Some(9) => "it was killed; if the system ran out of memory, choose fewer --keys or --accounts or a smaller --trie.cache".to_owned(),
+        Some(9) => "it was killed; if it ran out of memory, choose fewer --keys or --accounts, a smaller --trie.cache or a larger --memory-limit".to_owned(),
         Some(signal) => format!("it was ended by signal {signal}: {last}"),
         None => format!("it ended with {status}: {last}"),
     }

@@ -1,15 +1,19 @@
 //! Several layers, several runs, in turns.
 
-use super::{BenchError, ChainBench, Coldness, Job, StoreBench, Work, child, cold::prove};
+use super::{
+    BenchError, ChainBench, Coldness, Job, Keeper, MemoryLimit, StoreBench, TraceBench, Work,
+    child::{self, Bounds},
+    cold::prove,
+};
 use crate::bench::{
-    Base, BaseSpec, Cache, PreparedChain, Report, Settings, Subject, WorkloadSpec,
+    Base, BaseSpec, Cache, PreparedChain, Report, Settings, Subject, Trace, WorkloadSpec,
     fixture::{
         copy::{copy_tree, forget_tree},
         store::prepared,
     },
-    measure::Measured,
+    measure::{BlockFigures, Measured},
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::{
     Arc,
@@ -17,7 +21,7 @@ use std::sync::{
 };
 
 /// What is compared, and how often.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Comparison {
     /// The layers, in the order of their turns.
     pub subjects: Vec<Subject>,
@@ -31,6 +35,14 @@ pub struct Comparison {
     pub cold: bool,
     /// Threads that a run may use to work in parallel.
     pub threads: usize,
+    /// The cores that runs are bound to, as `taskset` reads them; `None` for any.
+    pub pinned: Option<String>,
+    /// What bounds the memory of each run.
+    pub memory_limit: Option<MemoryLimit>,
+    /// A layer that is made slower by this part of its time, to see that comparing reports finds it.
+    pub slowed: Option<(String, f64)>,
+    /// What else the report should say about the runs.
+    pub notes: Vec<String>,
     /// Where prepared things are kept.
     pub cache: Arc<Cache>,
     /// Set from outside to stop.
@@ -38,7 +50,7 @@ pub struct Comparison {
 }
 
 /// One run of one layer.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
     /// What was measured.
     #[serde(flatten)]
@@ -46,11 +58,14 @@ pub struct RunResult {
     /// Number of the run, from 1.
     pub run: usize,
     /// The proof that it was cold, if it had to be.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cold: Option<Coldness>,
     /// The figures.
     #[serde(flatten)]
     pub measured: Measured,
+    /// Each block; not part of reports.
+    #[serde(skip)]
+    pub blocks: Vec<BlockFigures>,
 }
 
 impl Comparison {
@@ -63,6 +78,25 @@ impl Comparison {
         let base = Base::new(BaseSpec::Slots(bench.slot_keys()), Arc::clone(&self.cache));
         let results = self.run(&base, &Work::Store(bench))?;
         Ok(Report::new("store", "ops/s", bench.seed, serde_json::json!(bench), self, results))
+    }
+
+    /// A trace on the state layers alone.
+    ///
+    /// # Errors
+    ///
+    /// If there is no result.
+    pub fn trace(&self, bench: TraceBench) -> Result<Report, BenchError> {
+        let trace = Trace::read(&bench.file)?;
+        let spec = BaseSpec::Trace { file: bench.file.clone(), hash: trace.hash };
+        let bench = TraceBench { hash: trace.hash, ..bench };
+        let mut parameters = serde_json::json!(bench);
+        // The same trace may be elsewhere on another machine.
+        parameters["file"] = bench.file.file_name().map(|name| name.to_string_lossy()).into();
+        parameters["transactions"] = trace.transactions().into();
+        parameters["operations"] = trace.writes().into();
+        let base = Base::new(spec, Arc::clone(&self.cache));
+        let results = self.run(&base, &Work::Trace(bench))?;
+        Ok(Report::new("trace", "ops/s", 0, parameters, self, results))
     }
 
     /// A workload's chain through executor and layers.
@@ -98,14 +132,19 @@ impl Comparison {
         for run in 1..=self.runs {
             for subject in &self.subjects {
                 self.go_on("between runs")?;
-                let measured = self.run_one(base, subject, work, run)?;
+                let mut measured = self.run_one(base, subject, work, run)?;
+                let mut blocks = std::mem::take(&mut measured.each_block);
+                for (number, block) in (work.first_block()..).zip(&mut blocks) {
+                    block.number = number;
+                }
                 tracing::info!(
                     "run {run} of {}: {subject}: {:.0} a second in {:.2} s",
                     self.runs,
                     measured.throughput,
                     measured.seconds
                 );
-                let mut result = RunResult { subject: subject.clone(), run, cold: None, measured };
+                let mut result =
+                    RunResult { subject: subject.clone(), run, cold: None, measured, blocks };
                 if self.cold {
                     result.cold = Some(prove(&result)?);
                 }
@@ -129,8 +168,12 @@ impl Comparison {
             settings: self.settings.clone(),
             counters: self.counters,
             threads: self.threads,
+            slowed: match &self.slowed {
+                Some((state, part)) if *state == subject.state => *part,
+                _ => 0.0,
+            },
             store: None,
-            base: *base.spec(),
+            base: base.spec().clone(),
             cache: self.cache.dir().to_owned(),
             work: work.clone(),
         };
@@ -138,12 +181,15 @@ impl Comparison {
             let store = scratch.path().join("store");
             let prepared = prepared(&self.cache, base, subject, &self.settings)?;
             copy_tree(&prepared.dir, &store)?;
-            if self.cold {
+            // What the copy left in the page cache would not count against the limit.
+            let bounded = self.memory_limit.is_some_and(|limit| limit.by == Keeper::Cgroup);
+            if self.cold || bounded {
                 forget_tree(&store)?;
             }
             job.store = Some(store);
         }
-        child::run(&job, run, &self.interrupt)
+        let bounds = Bounds { memory: self.memory_limit, cores: self.pinned.as_deref() };
+        child::run(&job, run, bounds, &self.interrupt)
     }
 
     fn go_on(&self, place: &str) -> Result<(), BenchError> {

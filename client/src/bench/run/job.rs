@@ -1,6 +1,6 @@
 //! What one process is told to measure.
 
-use super::{BenchError, ChainBench, StoreBench, chain::LoadedChain};
+use super::{BenchError, ChainBench, StoreBench, TraceBench, chain::LoadedChain};
 use crate::bench::{
     Base, BaseSpec, Cache, PreparedChain, Settings, Subject,
     fixture::OpenStore,
@@ -21,6 +21,8 @@ pub struct Job {
     pub counters: bool,
     /// Threads that recover senders.
     pub threads: usize,
+    /// Part of its time that the run is made longer by.
+    pub slowed: f64,
     /// The copy of the store that this run may spoil; `None` if the engine keeps nothing on a disk.
     pub store: Option<PathBuf>,
     /// What is in the store at the start.
@@ -37,6 +39,8 @@ pub struct Job {
 pub enum Work {
     /// The state layer alone.
     Store(StoreBench),
+    /// A trace of writes on the state layer alone.
+    Trace(TraceBench),
     /// A chain through executor and layer.
     Chain {
         /// How.
@@ -44,6 +48,17 @@ pub enum Work {
         /// The prepared chain.
         chain: PathBuf,
     },
+}
+
+impl Work {
+    /// Number of the first block that is measured.
+    pub const fn first_block(&self) -> u64 {
+        match self {
+            Self::Store(bench) => bench.warmup_blocks + 1,
+            Self::Trace(bench) => bench.warmup_blocks + 1,
+            Self::Chain { bench, .. } => bench.warmup_blocks + 1,
+        }
+    }
 }
 
 impl Job {
@@ -55,6 +70,11 @@ impl Job {
     pub fn run(&self) -> Result<Measured, BenchError> {
         match &self.work {
             Work::Store(bench) => {
+                let rss = rss_bytes();
+                let options = StoreOptions { counters: self.counters, ..StoreOptions::default() };
+                bench.run(&self.open(options)?, self.counters, rss)
+            }
+            Work::Trace(bench) => {
                 let rss = rss_bytes();
                 let options = StoreOptions { counters: self.counters, ..StoreOptions::default() };
                 bench.run(&self.open(options)?, self.counters, rss)
@@ -76,10 +96,11 @@ impl Job {
     fn open(&self, options: StoreOptions) -> Result<OpenStore, BenchError> {
         let in_memory = PathBuf::new();
         let dir = self.store.as_ref().unwrap_or(&in_memory);
-        let open = OpenStore::open(&self.subject, dir, &self.settings, options)?;
+        let mut open = OpenStore::open(&self.subject, dir, &self.settings, options)?;
+        open.slowed = self.slowed;
         if self.store.is_none() {
             let cache = Arc::new(Cache::open(&self.cache)?);
-            open.fill(&Base::new(self.base, cache))?;
+            open.fill(&Base::new(self.base.clone(), cache))?;
         }
         Ok(open)
     }

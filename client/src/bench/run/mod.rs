@@ -1,7 +1,7 @@
 //! Runs: a fresh process and a fresh copy of the store for each, layers in turns.
 //!
 //! [`Comparison`] prepares what the runs need, starts one process after the other and gathers what they measured;
-//! [`Job`] is what such a process is told, [`StoreBench`] and [`ChainBench`] what it does.
+//! [`Job`] is what such a process is told, [`StoreBench`], [`TraceBench`] and [`ChainBench`] what it does.
 
 mod chain;
 mod child;
@@ -9,11 +9,15 @@ mod cold;
 mod comparison;
 mod error;
 mod job;
+mod limit;
 mod store;
+mod trace;
 
 pub use chain::ChainBench;
 pub use cold::Coldness;
 pub use comparison::{Comparison, RunResult};
 pub use error::BenchError;
 pub use job::{Job, Work};
-pub use store::StoreBench;
+pub use limit::{Keeper, MemoryLimit};
+pub use store::{Mode, StoreBench};
+pub use trace::TraceBench;

@@ -24,10 +24,33 @@ pub struct StoreBench {
     pub ops: u64,
     /// Whether the keys are new ones, instead of random ones of those that are there.
     pub fresh: bool,
+    /// What an operation does.
+    #[serde(default, skip_serializing_if = "Mode::is_both")]
+    pub mode: Mode,
     /// What keys and values follow from.
     pub seed: u64,
     /// Blocks before those that are measured.
     pub warmup_blocks: u64,
+}
+
+/// What an operation of [`StoreBench`] does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Reads a key, then writes it.
+    #[default]
+    Both,
+    /// Reads a key.
+    Read,
+    /// Writes a key without having read it; what was there, the layer looks up for itself.
+    Write,
+}
+
+impl Mode {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+    const fn is_both(&self) -> bool {
+        matches!(self, Self::Both)
+    }
 }
 
 impl StoreBench {
@@ -48,12 +71,13 @@ impl StoreBench {
         let mut checksum = U256::ZERO;
         for number in 0..self.warmup_blocks {
             draw.block(&mut ops);
-            commit(open, number, &ops, counters, &mut checksum)?;
+            commit(open, number, &ops, (self.mode, counters), &mut checksum)?;
         }
         let mut recorder = Recorder::start(open, rss_before)?;
         for number in self.warmup_blocks..self.warmup_blocks + self.blocks {
             draw.block(&mut ops);
-            let (times, session) = commit(open, number, &ops, counters, &mut checksum)?;
+            let (times, session) =
+                commit(open, number, &ops, (self.mode, counters), &mut checksum)?;
             recorder.block(self.ops, None, times, session);
         }
         Ok(Measured { checksum: Some(checksum.into()), ..recorder.finish(open)? })
@@ -102,7 +126,7 @@ fn commit(
     open: &OpenStore,
     number: u64,
     ops: &[(U256, U256)],
-    counters: bool,
+    (mode, counters): (Mode, bool),
     checksum: &mut U256,
 ) -> Result<(BlockTimes, SessionCounters), BenchError> {
     let mut times = BlockTimes::default();
@@ -127,8 +151,16 @@ fn commit(
     let mut writes = TxWrites { accounts: vec![change] };
     for (key, value) in ops {
         // As the hooks would: the EVM reads a slot before it writes it.
-        session.hint(Access::SlotWrite(address, *key));
-        *checksum = checksum.rotate_left(1) ^ session.slot(&address, key)?;
+        session.hint(match mode {
+            Mode::Read => Access::SlotRead(address, *key),
+            Mode::Both | Mode::Write => Access::SlotWrite(address, *key),
+        });
+        if mode != Mode::Write {
+            *checksum = checksum.rotate_left(1) ^ session.slot(&address, key)?;
+        }
+        if mode == Mode::Read {
+            continue;
+        }
         let slots = &mut writes.accounts[0].slots;
         slots.clear();
         slots.push((*key, *value));
@@ -160,8 +192,15 @@ mod tests {
     /// Bytes that reading an account counts for: its address, nonce, balance and code hash.
     const ACCOUNT_BYTES: u64 = 104;
 
-    const BENCH: StoreBench =
-        StoreBench { keys: 300, blocks: 4, ops: 50, fresh: false, seed: 9, warmup_blocks: 1 };
+    const BENCH: StoreBench = StoreBench {
+        keys: 300,
+        blocks: 4,
+        ops: 50,
+        fresh: false,
+        mode: Mode::Both,
+        seed: 9,
+        warmup_blocks: 1,
+    };
 
     fn run(state: &str, bench: StoreBench, counters: bool) -> Measured {
         let dir = tempfile::tempdir().unwrap();

@@ -16,7 +16,7 @@ const COMPILED: &str = include_str!("../contracts/Token.json");
 /// `transfer(address,uint256)`.
 const TRANSFER: [u8; 4] = hex!("a9059cbb");
 /// More than any of the calls uses: a little under 52,000 if the recipient has no tokens before.
-const CALL_GAS: u64 = 55_000;
+pub(super) const CALL_GAS: u64 = 55_000;
 /// A million tokens of 18 decimals.
 const TOKENS: U256 = uint!(1_000_000_000_000_000_000_000_000_U256);
 
@@ -24,7 +24,7 @@ const TOKENS: U256 = uint!(1_000_000_000_000_000_000_000_000_U256);
 #[derive(Debug)]
 pub struct Erc20 {
     shape: Shape,
-    wallet: Wallet,
+    pub(super) wallet: Wallet,
     random: Random,
     left: u64,
     code: Bytes,
@@ -33,41 +33,59 @@ pub struct Erc20 {
 
 /// The parts of a compiled contract that matter here.
 #[derive(Debug, Deserialize)]
-struct Compiled {
-    slots: Slots,
-    code: Bytes,
+pub(super) struct Compiled {
+    pub(super) slots: Slots,
+    pub(super) code: Bytes,
 }
 
 /// Where the contract keeps its variables.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Slots {
-    balance_of: u8,
-    total_supply: u8,
+pub(super) struct Slots {
+    pub(super) balance_of: u8,
+    pub(super) allowance: u8,
+    pub(super) total_supply: u8,
+}
+
+impl Compiled {
+    /// The contract.
+    #[expect(clippy::expect_used, reason = "the file is part of the program, and a test reads it")]
+    pub(super) fn token() -> Self {
+        serde_json::from_str(COMPILED).expect("the compiled contract is well formed")
+    }
 }
 
 impl Erc20 {
     /// The workload of this shape, with accounts and seed of this wallet.
-    #[expect(clippy::expect_used, reason = "the file is part of the program, and a test reads it")]
     pub fn new(wallet: Wallet, shape: Shape) -> Self {
-        let Compiled { slots, code } =
-            serde_json::from_str(COMPILED).expect("the compiled contract is well formed");
+        let Compiled { slots, code } = Compiled::token();
         let random = Random::new(wallet.seed(), 0);
         Self { shape, random, left: shape.txs, wallet, code, slots }
     }
 
-    /// The slot of an account's balance: a mapping keeps it at keccak256(key ‖ slot of the mapping).
-    fn balance_slot(mapping: u8, account: &Address) -> U256 {
-        let mut bytes = [0; 64];
-        bytes[12..32].copy_from_slice(account.as_slice());
-        bytes[63] = mapping;
-        keccak256(bytes).into()
+    /// A transaction that sends tokens.
+    pub(super) fn transfer(
+        wallet: &mut Wallet,
+        from: usize,
+        to: Address,
+        random: &mut Random,
+    ) -> TxEip1559 {
+        // Up to a hundredth of a token.
+        let tokens = 1 + random.below(10_000_000_000_000_000);
+        let input =
+            [&TRANSFER[..], to.into_word().as_slice(), &U256::from(tokens).to_be_bytes::<32>()]
+                .concat();
+        TxEip1559 {
+            to: TOKEN.into(),
+            input: input.into(),
+            ..transaction(wallet, from, CALL_GAS, random)
+        }
     }
 
     /// The balances, and after them their sum.
     fn token_slots(&self) -> impl Iterator<Item = (U256, U256)> + '_ {
         let mut random = Random::new(self.wallet.seed(), 4);
-        let Slots { balance_of, total_supply } = self.slots;
+        let Slots { balance_of, total_supply, .. } = self.slots;
         let mut accounts = self.wallet.addresses().iter();
         let mut supply = Some(U256::ZERO);
         std::iter::from_fn(move || {
@@ -76,9 +94,14 @@ impl Erc20 {
             };
             let tokens = TOKENS + U256::from(random.word());
             supply = supply.map(|sum| sum + tokens);
-            Some((Self::balance_slot(balance_of, account), tokens))
+            Some((mapping_slot(U256::from(balance_of), account), tokens))
         })
     }
+}
+
+/// The slot of an address in a mapping that is in `slot` itself: keccak256(key ‖ slot of the mapping).
+pub(super) fn mapping_slot(slot: U256, key: &Address) -> U256 {
+    keccak256([key.into_word().0, slot.to_be_bytes::<32>()].concat()).into()
 }
 
 impl Workload for Erc20 {
@@ -108,16 +131,7 @@ impl Workload for Erc20 {
         let mut plan = BlockPlan::after(parent, parent.hash(), BLOCK_TIME);
         for _ in 0..txs {
             let (from, to) = self.shape.parties(&self.wallet, &mut self.random);
-            // Up to a hundredth of a token.
-            let tokens = 1 + self.random.below(10_000_000_000_000_000);
-            let input =
-                [&TRANSFER[..], to.into_word().as_slice(), &U256::from(tokens).to_be_bytes::<32>()]
-                    .concat();
-            let tx = TxEip1559 {
-                to: TOKEN.into(),
-                input: input.into(),
-                ..transaction(&mut self.wallet, from, CALL_GAS, &mut self.random)
-            };
+            let tx = Self::transfer(&mut self.wallet, from, to, &mut self.random);
             plan.transactions.push(Planned { from, tx: tx.into() });
         }
         Some(plan)
@@ -140,7 +154,7 @@ mod tests {
         assert_eq!(supply, slots[..7].iter().map(|(_, tokens)| *tokens).sum::<U256>());
         // The layout that Solidity documents for mappings.
         assert_eq!(
-            Erc20::balance_slot(0, &Address::ZERO),
+            mapping_slot(U256::ZERO, &Address::ZERO),
             uint!(0xad3228b676f7d3cd4284a5443f17f1962b36e491b30a40b2405849e597ba5fb5_U256)
         );
     }

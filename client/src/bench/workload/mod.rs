@@ -3,16 +3,22 @@
 //! One file (or folder) a workload behind the trait [`Workload`]; [`WorkloadKind`] names them for the command line.
 
 mod erc20;
+mod mixed;
 mod sample;
 mod shape;
+mod swap;
+mod trace;
 mod transfer;
 
 pub use erc20::Erc20;
+pub use mixed::Mixed;
 pub use sample::Sample;
 pub use shape::{Popularity, Shape};
+pub use swap::{Swap, Swaps};
+pub use trace::{Field, Trace, TraceWrite};
 pub use transfer::Transfer;
 
-use super::{BlockPlan, GenesisPlan, Wallet};
+use super::{BlockPlan, CacheError, GenesisPlan, Wallet};
 use alloy_consensus::{Header, Sealed};
 use alloy_primitives::{Address, Bytes, U256};
 use clap::ValueEnum;
@@ -81,12 +87,21 @@ impl Debug for InitialAccount<'_> {
 
 /// The workloads by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum WorkloadKind {
     /// Transfers of ether.
     Transfer,
     /// Transfers of a token: calls of an ERC-20 contract in which every account has a balance.
     Erc20,
+    /// 15 % transfers of the token, the rest of ether; a tenth of the accounts in nine tenths of the cases.
+    Mixed,
+    /// Swaps on UniswapV2, all six functions: between tokens, and between a token and ether. Its contracts are fetched
+    /// by `scripts/setup-uniswap`.
+    Swap,
+    /// The four of them with ether on one side.
+    SwapEth,
+    /// The two of them between tokens.
+    SwapToken,
     /// A thousand small blocks with a little of everything; its size is fixed.
     Sample,
 }
@@ -110,18 +125,31 @@ impl WorkloadSpec {
     }
 
     /// The workload; `wallet` holds its [`accounts`](Self::accounts).
-    pub fn open(&self, wallet: Wallet) -> Box<dyn Workload> {
+    ///
+    /// # Errors
+    ///
+    /// If it needs something that is not there.
+    pub fn open(&self, wallet: Wallet) -> Result<Box<dyn Workload>, CacheError> {
         let shape = self.shape().unwrap_or_default();
-        match self.workload {
+        Ok(match self.workload {
             WorkloadKind::Transfer => Box::new(Transfer::new(wallet, shape)),
             WorkloadKind::Erc20 => Box::new(Erc20::new(wallet, shape)),
+            WorkloadKind::Mixed => Box::new(Mixed::new(wallet, shape)),
+            WorkloadKind::Swap => Box::new(Swap::new(wallet, shape, Swaps::All)?),
+            WorkloadKind::SwapEth => Box::new(Swap::new(wallet, shape, Swaps::Eth)?),
+            WorkloadKind::SwapToken => Box::new(Swap::new(wallet, shape, Swaps::Token)?),
             WorkloadKind::Sample => Box::new(Sample::new(wallet)),
-        }
+        })
     }
 
     /// What its genesis accounts depend on: chains that differ in other things start from the same state.
     pub fn genesis_key(&self) -> (WorkloadKind, u64, usize) {
-        (self.workload, self.seed, self.accounts())
+        let workload = match self.workload {
+            WorkloadKind::Mixed => WorkloadKind::Erc20,
+            WorkloadKind::SwapEth | WorkloadKind::SwapToken => WorkloadKind::Swap,
+            other => other,
+        };
+        (workload, self.seed, self.accounts())
     }
 
     fn shape(&self) -> Option<Shape> {

@@ -42,6 +42,14 @@ pub struct Shape {
     pub popularity: Popularity,
     /// Recipients that did not exist before, in percent.
     pub new_recipients: u64,
+    /// Accounts that send: the first so many; all if 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub senders: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+const fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 impl Default for Shape {
@@ -52,14 +60,21 @@ impl Default for Shape {
             block_txs: 200,
             popularity: Popularity::Uniform,
             new_recipients: 5,
+            senders: 0,
         }
     }
 }
 
 impl Shape {
+    /// Who sends.
+    pub(super) fn sender(&self, random: &mut Random) -> usize {
+        let senders = if self.senders == 0 { self.accounts } else { self.senders };
+        self.popularity.pick(senders.min(self.accounts), random)
+    }
+
     /// Who pays whom: the number of the sender, and the address of the recipient.
     pub(super) fn parties(&self, wallet: &Wallet, random: &mut Random) -> (usize, Address) {
-        let from = self.popularity.pick(self.accounts, random);
+        let from = self.sender(random);
         if random.percent(self.new_recipients) {
             return (from, Address::from(random.bytes()));
         }

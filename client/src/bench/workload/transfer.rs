@@ -3,7 +3,7 @@
 use super::{BLOCK_TIME, CHAIN_ID, GENESIS_TIME, GWEI, InitialAccount, Shape, Workload};
 use crate::bench::{BlockPlan, GenesisPlan, Planned, Random, Wallet};
 use alloy_consensus::{Header, Sealed, TxEip1559};
-use alloy_primitives::{Bytes, U256, uint};
+use alloy_primitives::{Address, Bytes, U256, uint};
 
 /// Gas of a transfer to an account without code.
 const TRANSFER_GAS: u64 = 21_000;
@@ -49,15 +49,25 @@ impl Workload for Transfer {
         let mut plan = BlockPlan::after(parent, parent.hash(), BLOCK_TIME);
         for _ in 0..txs {
             let (from, to) = self.shape.parties(&self.wallet, &mut self.random);
-            let tx = TxEip1559 {
-                to: to.into(),
-                // Up to a hundredth of an ether.
-                value: U256::from(1 + self.random.below(10_000_000_000_000_000)),
-                ..transaction(&mut self.wallet, from, TRANSFER_GAS, &mut self.random)
-            };
+            let tx = payment(&mut self.wallet, from, to, &mut self.random);
             plan.transactions.push(Planned { from, tx: tx.into() });
         }
         Some(plan)
+    }
+}
+
+/// A transaction that pays.
+pub(super) fn payment(
+    wallet: &mut Wallet,
+    from: usize,
+    to: Address,
+    random: &mut Random,
+) -> TxEip1559 {
+    TxEip1559 {
+        to: to.into(),
+        // Up to a hundredth of an ether.
+        value: U256::from(1 + random.below(10_000_000_000_000_000)),
+        ..transaction(wallet, from, TRANSFER_GAS, random)
     }
 }
 

@@ -1,6 +1,6 @@
 //! `polytrie bench chain`.
 
-use super::{Failure, compare::CompareArgs, workload::WorkloadArgs};
+use super::{Failure, measure::MeasureArgs, output::OutputArgs, workload::WorkloadArgs};
 use crate::bench::{ChainBench, WorkloadSpec};
 use clap::Args;
 
@@ -22,7 +22,9 @@ pub(super) struct ChainArgs {
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
     flush_every: u64,
     #[command(flatten)]
-    compare: CompareArgs,
+    measure: MeasureArgs,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 pub(super) fn run(args: &ChainArgs) -> Result<(), Failure> {
@@ -32,7 +34,7 @@ pub(super) fn run(args: &ChainArgs) -> Result<(), Failure> {
         recover: args.recover,
         flush_every: args.flush_every,
     };
-    args.compare.run(|comparison| comparison.chain(&spec, bench))
+    args.measure.run(&args.output, |comparison| comparison.chain(&spec, bench))
 }
 
 /// How many blocks the chain has.

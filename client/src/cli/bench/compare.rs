@@ -1,115 +1,134 @@
-//! Options of every command that compares layers.
+//! `polytrie bench compare`.
 
-use super::{Failure, workload::CacheArg};
+use super::Failure;
 use crate::{
-    bench::{Comparison, Report, Settings, Subject},
-    blocks::OutputFile,
-    cli::{
-        args::{EngineArgs, LayerArgs},
-        import::on_interrupt,
-        output,
+    bench::{
+        Subject,
+        report::{Difference, ENOUGH_RUNS, LayerChange, ReportError, Verdict, columns, read},
     },
-    layers::DEFAULT_ENGINE,
+    cli::output,
 };
 use clap::Args;
-use std::{
-    io::Write,
-    path::{Path, PathBuf},
-    sync::Arc,
-    thread,
-};
+use std::path::PathBuf;
 
-/// RocksDB's block cache in a cold run, unless told otherwise: small against any state worth measuring.
-const COLD_CACHE: usize = 64 << 20;
-
-/// What is compared, and how.
+/// Compare two reports of the same benchmark, layer by layer, and tell change from chance.
+///
+/// A layer counts as slower or faster if chance alone would separate the runs of the two reports so far in less than one
+/// of twenty cases (with three runs each: if every run of one report is beyond every run of the other), and the medians
+/// differ by at least --threshold.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Comparison")]
 pub(super) struct CompareArgs {
-    /// State layers to compare, in the order of their turns.
-    #[arg(long, value_name = "LAYER,…", value_delimiter = ',', required = true)]
-    states: Vec<String>,
-    /// Engines to measure each layer on: mdbx, rocksdb, memory.
-    #[arg(long, value_name = "ENGINE,…", value_delimiter = ',', default_value = DEFAULT_ENGINE)]
-    kv: Vec<String>,
-    /// Runs of each layer, each in a process of its own on a fresh copy of the store; the median counts.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
-    runs: u16,
-    /// Threads that a run may use to work in parallel [default: one a core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    threads: Option<u16>,
-    /// Measure with nothing in memory: RocksDB past the page cache and with a cache of 64 MiB, MDBX with its pages
-    /// dropped. A run that reads less than 4 KiB from the device in every second operation is refused.
+    /// The report that came first, as --json wrote it.
+    #[arg(value_name = "A.json")]
+    a: PathBuf,
+    /// The report to compare with it.
+    #[arg(value_name = "B.json")]
+    b: PathBuf,
+    /// Changes below so many percent are never significant.
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
+    threshold: f64,
+    /// Exit with 1 if a layer became slower.
     #[arg(long)]
-    cold: bool,
-    /// Count nothing at the seams: to find out what counting costs.
-    #[arg(long)]
-    no_counters: bool,
-    #[command(flatten)]
-    cache: CacheArg,
-    /// Write everything as JSON to this file; `-` for standard output. The file appears when the benchmark is complete.
+    fail_on_slower: bool,
+    /// Write everything as JSON to this file; `-` for standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    #[command(flatten)]
-    engine: EngineArgs,
-    #[command(flatten)]
-    layer: LayerArgs,
 }
 
-impl CompareArgs {
-    /// Measures and tells the result.
-    pub(super) fn run(
-        &self,
-        measure: impl FnOnce(&Comparison) -> Result<Report, crate::bench::BenchError>,
-    ) -> Result<(), Failure> {
-        let subjects = self.subjects()?;
-        let interrupt = on_interrupt()?;
-        // A file that cannot be written should not be noticed after an hour of measuring.
-        let json = self.json.as_deref().map(OutputFile::create).transpose()?;
-        let cache = self.cache.open()?.with_interrupt(Arc::clone(&interrupt));
-        let mut settings = Settings { layer: self.layer.options(), engine: self.engine.options() };
-        if self.cold {
-            settings.engine.direct_io = true;
-            settings.engine.cache.get_or_insert(COLD_CACHE);
-        }
-        let cores = || thread::available_parallelism().map_or(1, usize::from);
-        let report = measure(&Comparison {
-            subjects,
-            runs: self.runs.into(),
-            settings,
-            counters: !self.no_counters,
-            cold: self.cold,
-            threads: self.threads.map_or_else(cores, usize::from),
-            cache: Arc::new(cache),
-            interrupt,
-        })?;
-        if let Some(mut file) = json {
-            let text = serde_json::to_string_pretty(&report)
-                .map_err(|e| Failure::Machine(format!("the result does not serialise: {e}")))?;
-            let name = self.json.as_deref().unwrap_or(Path::new("-")).display().to_string();
-            writeln!(file, "{text}")
-                .map_err(|e| Failure::Machine(format!("cannot write {name}: {e}")))?;
-            file.finish()?;
-        }
-        if output::takes_stdout(self.json.as_deref()) {
-            return Ok(());
-        }
-        output::line(report.table().trim_end())
+pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
+    if !(0.0..=1000.0).contains(&args.threshold) {
+        return Err(Failure::Usage("--threshold is a number of percent, at least 0".into()));
     }
+    let (a, b) = (read(&args.a)?, read(&args.b)?);
+    let difference = Difference::of(&a, &b, args.threshold / 100.0).map_err(Failure::Invalid)?;
+    if let Some(file) = &args.json {
+        output::json(file, &difference)?;
+    }
+    if !output::takes_stdout(args.json.as_deref()) {
+        output::line(text(&difference).trim_end())?;
+    }
+    let slower: Vec<_> = difference.slower().map(|layer| name(&layer.subject)).collect();
+    if args.fail_on_slower && !slower.is_empty() {
+        return Err(Failure::Invalid(format!(
+            "slower in {} than in {}: {}",
+            args.b.display(),
+            args.a.display(),
+            slower.join(", ")
+        )));
+    }
+    Ok(())
+}
 
-    /// Every layer on every engine.
-    fn subjects(&self) -> Result<Vec<Subject>, Failure> {
-        let mut subjects = Vec::new();
-        for kv in &self.kv {
-            for state in &self.states {
-                let subject = Subject { state: state.clone(), kv: kv.clone() };
-                subject.check()?;
-                if subjects.contains(&subject) {
-                    return Err(Failure::Usage(format!("{subject} is named twice; name it once")));
-                }
-                subjects.push(subject);
+fn name(subject: &Subject) -> String {
+    format!("{}/{}", subject.state, subject.kv)
+}
+
+/// The tables.
+fn text(difference: &Difference) -> String {
+    let heads =
+        ["layer", &format!("A {}", difference.unit), "runs", "B", "runs", "change", "p", ""];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    for layer in &difference.layers {
+        let (a, b) = (&layer.a, &layer.b);
+        rows.push(vec![
+            name(&layer.subject),
+            format!("{:.0}", a.median),
+            format!("{:.0}-{:.0}", a.min, a.max),
+            format!("{:.0}", b.median),
+            format!("{:.0}-{:.0}", b.min, b.max),
+            percent(layer.ratio),
+            format!("{:.3}", layer.p),
+            words(layer.verdict).to_owned(),
+        ]);
+    }
+    let mut text = columns(&rows);
+    text.push('\n');
+    text += "what an operation took in the median runs, A -> B\n";
+    text += &columns(&costs(&difference.layers));
+    for note in &difference.notes {
+        text += &format!("note: {note}\n");
+    }
+    text
+}
+
+fn costs(layers: &[LayerChange]) -> Vec<Vec<String>> {
+    let names = layers.iter().flat_map(|layer| &layer.costs).map(|cost| cost.name.to_owned());
+    let mut heads = vec!["layer".to_owned()];
+    for name in names {
+        if !heads.contains(&name) {
+            heads.push(name);
+        }
+    }
+    let row = |layer: &LayerChange| {
+        let cost = layer.costs.iter().map(|cost| format!("{:.1} -> {:.1}", cost.a, cost.b));
+        std::iter::once(name(&layer.subject)).chain(cost).collect()
+    };
+    std::iter::once(heads).chain(layers.iter().map(row)).collect()
+}
+
+fn percent(ratio: f64) -> String {
+    format!("{:+.1} %", (ratio - 1.0) * 100.0)
+}
+
+fn words(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Slower => "SLOWER",
+        Verdict::Faster => "faster",
+        Verdict::Same => "no significant change",
+        Verdict::TooFewRuns => {
+            const {
+                assert!(ENOUGH_RUNS == 3);
+                "fewer than 3 runs: cannot tell"
             }
         }
-        Ok(subjects)
+    }
+}
+
+impl From<ReportError> for Failure {
+    fn from(error: ReportError) -> Self {
+        match error {
+            ReportError::Io { .. } => Self::Machine(error.to_string()),
+            ReportError::NotAReport { .. } => Self::Invalid(error.to_string()),
+        }
     }
 }

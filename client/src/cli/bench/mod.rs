@@ -4,6 +4,10 @@ mod chain;
 mod compare;
 mod generate;
 mod job;
+mod measure;
+mod output;
+mod page;
+mod paper;
 mod store;
 mod workload;
 
@@ -23,6 +27,9 @@ enum Command {
     Store(store::StoreArgs),
     Chain(chain::ChainArgs),
     Generate(generate::GenerateArgs),
+    Compare(compare::CompareArgs),
+    Page(page::PageArgs),
+    Paper(paper::PaperArgs),
     #[command(hide = true)]
     RunJob,
 }
@@ -32,6 +39,9 @@ pub(super) fn run(args: BenchArgs) -> Result<(), Failure> {
         Command::Store(args) => store::run(&args),
         Command::Chain(args) => chain::run(&args),
         Command::Generate(args) => generate::run(&args),
+        Command::Compare(args) => compare::run(&args),
+        Command::Page(args) => page::run(&args),
+        Command::Paper(args) => paper::run(&args),
         Command::RunJob => job::run(),
     }
 }
@@ -39,7 +49,7 @@ pub(super) fn run(args: BenchArgs) -> Result<(), Failure> {
 impl From<CacheError> for Failure {
     fn from(error: CacheError) -> Self {
         match error {
-            CacheError::Io { .. } => Self::Machine(error.to_string()),
+            CacheError::Io { .. } | CacheError::Needs(_) => Self::Machine(error.to_string()),
             CacheError::Interrupted(_) => Self::Interrupted(error.to_string()),
         }
     }

@@ -1,8 +1,10 @@
 //! `polytrie bench store`.
 
-use super::{Failure, compare::CompareArgs};
-use crate::bench::StoreBench;
+use super::{Failure, measure::MeasureArgs, output::OutputArgs};
+use crate::bench::{Mode, StoreBench, TraceBench};
+use alloy_primitives::B256;
 use clap::Args;
+use std::path::PathBuf;
 
 /// Measure state layers alone: random reads and writes of slots, one durable commit a block.
 ///
@@ -22,24 +24,52 @@ pub(super) struct StoreArgs {
     /// Write new keys, instead of random ones of those that are there.
     #[arg(long)]
     fresh: bool,
+    /// What an operation does: both reads and then writes.
+    #[arg(long, value_name = "WHAT", default_value = "both")]
+    mode: Mode,
     /// Blocks before those that are measured.
     #[arg(long, value_name = "B", default_value_t = 1)]
     warmup: u64,
     /// What keys and values follow from.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Replay a trace instead: a file of state writes, `kind,block,txindex,ordinal,address,key,old,new`, gzipped or not.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["keys", "blocks", "ops", "fresh", "mode", "seed"])]
+    trace: Option<PathBuf>,
+    /// Blocks of the trace that become one.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "trace", value_parser = clap::value_parser!(u32).range(1..))]
+    merge: u32,
+    /// Replays of the trace; every second one goes backwards.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "trace", value_parser = clap::value_parser!(u64).range(1..))]
+    rounds: u64,
     #[command(flatten)]
-    compare: CompareArgs,
+    measure: MeasureArgs,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 pub(super) fn run(args: &StoreArgs) -> Result<(), Failure> {
+    if let Some(file) = &args.trace {
+        // A relative path would mean something else to a process elsewhere.
+        let file = std::path::absolute(file)
+            .map_err(|e| Failure::Machine(format!("cannot find {}: {e}", file.display())))?;
+        let bench = TraceBench {
+            file,
+            hash: B256::ZERO,
+            merge: args.merge as usize,
+            rounds: args.rounds,
+            warmup_blocks: args.warmup,
+        };
+        return args.measure.run(&args.output, |comparison| comparison.trace(bench));
+    }
     let bench = StoreBench {
         keys: args.keys,
         blocks: args.blocks,
         ops: args.ops,
         fresh: args.fresh,
+        mode: args.mode,
         seed: args.seed,
         warmup_blocks: args.warmup,
     };
-    args.compare.run(|comparison| comparison.store(bench))
+    args.measure.run(&args.output, |comparison| comparison.store(bench))
 }

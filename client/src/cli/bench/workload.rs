@@ -13,7 +13,7 @@ use std::{
 #[command(next_help_heading = "Workload")]
 pub(super) struct WorkloadArgs {
     /// What the blocks hold.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", default_value = "mixed")]
     workload: WorkloadKind,
     /// Accounts at genesis [default: 100000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -25,12 +25,15 @@ pub(super) struct WorkloadArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=50_000))]
     block_txs: Option<u64>,
     /// Which accounts take part: each as often as any other, or a tenth of them in nine tenths of the cases [default:
-    /// uniform]
+    /// uniform; 90/10 for mixed]
     #[arg(long, value_name = "HOW")]
     popularity: Option<Popularity>,
     /// Percentage of transfers whose recipient had nothing before [default: 5]
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u64).range(..=100))]
     new_recipients: Option<u64>,
+    /// Accounts that send: the first so many [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    senders: Option<u32>,
     /// What everything random follows from.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -44,13 +47,18 @@ impl WorkloadArgs {
             self.refuse_shape()?;
             return Ok(WorkloadSpec { workload, seed, shape: None });
         }
-        let default = Shape::default();
+        let popularity = match workload {
+            WorkloadKind::Mixed => Popularity::Hot,
+            _ => Popularity::Uniform,
+        };
+        let default = Shape { popularity, ..Shape::default() };
         let shape = Shape {
             accounts: self.accounts.map_or(default.accounts, |accounts| accounts as usize),
             txs: self.txs.unwrap_or(default.txs),
             block_txs: self.block_txs.unwrap_or(default.block_txs),
             popularity: self.popularity.unwrap_or(default.popularity),
             new_recipients: self.new_recipients.unwrap_or(default.new_recipients),
+            senders: self.senders.map_or(0, |senders| senders as usize),
         };
         Ok(WorkloadSpec { workload, seed, shape: Some(shape) })
     }
@@ -63,6 +71,7 @@ impl WorkloadArgs {
             ("--block-txs", self.block_txs.is_some()),
             ("--popularity", self.popularity.is_some()),
             ("--new-recipients", self.new_recipients.is_some()),
+            ("--senders", self.senders.is_some()),
         ];
         match given.iter().find(|(_, given)| *given) {
             Some((option, _)) => Err(Failure::Usage(format!(

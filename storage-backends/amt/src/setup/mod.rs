@@ -68,6 +68,12 @@ impl Setup {
         self.slots.get((slot << self.height()) + index as usize)
     }
 
+    /// The point at a place of the table: `slot · 2^height + index`.
+    #[inline]
+    pub(crate) fn row(&self, at: usize) -> G1Affine {
+        self.slots.get(at)
+    }
+
     /// The quotient of an entry (slot 0) at a depth from 1 to the height.
     #[inline]
     pub(crate) fn quotient(&self, depth: u8, index: u32) -> Option<G1Affine> {

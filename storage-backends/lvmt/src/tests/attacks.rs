@@ -9,12 +9,13 @@ use crate::{
     prove::show_tuples,
     read::read_record,
     trees::Head,
-    verify::{ClaimedAccount, LvmtProof, verify_witness},
+    verify::{ClaimedAccount, ClaimedSlot, LvmtProof, verify_witness},
     witness::{Owner, Witness},
 };
 use alloy_primitives::{KECCAK256_EMPTY, U256};
 use polytrie_amt::{VERSION_LIMIT, compress};
 use polytrie_state::{Commitment, Proof, ProofError, StateLayer, hash_address};
+use std::collections::btree_map::Entry;
 
 const HEIGHT: u8 = 4;
 
@@ -270,6 +271,66 @@ fn another_root() {
             Err(ProofError::Malformed(_))
         ));
     }
+}
+
+#[test]
+fn another_question() {
+    let chain = chain();
+    let number = |n: u64| U256::from(n);
+    // Slot 1 is there, 2 and 3 are not.
+    let honest = chain.prove(7, &[1, 2, 3]);
+    let claimed = |slot: u64| ClaimedSlot { key: number(slot), value: U256::ZERO };
+    let forge = |change: &dyn Fn(&mut LvmtProof)| {
+        let mut forgery = Forgery::of(&chain, &honest);
+        change(&mut forgery.proof);
+        forgery
+    };
+    // An answer taken away, each in turn, and all.
+    for slot in 0..3 {
+        forge(&|proof| drop(proof.slots.remove(slot))).refused("nothing claimed needs");
+    }
+    forge(&|proof| proof.slots.clear()).refused("nothing claimed needs");
+    // An answer to a question that was not asked, instead of one that was, or beside them.
+    for slot in [4u64, 5, 6, 1_000] {
+        assert!(forge(&|proof| proof.slots[1] = claimed(slot)).verify().is_err());
+        assert!(forge(&|proof| proof.slots.push(claimed(slot))).verify().is_err());
+    }
+    // Another answer to the same question.
+    forge(&|proof| proof.slots[0].value += number(1)).refused("not as claimed");
+    forge(&|proof| proof.slots[1].value = number(1)).refused("not as claimed");
+    // Another account, present and absent.
+    for n in [8, 1_000, 5_000] {
+        assert!(forge(&|proof| proof.address = address(n)).verify().is_err());
+    }
+    // The account said to be gone, and with it its slots.
+    let gone = |proof: &mut LvmtProof| {
+        proof.account = None;
+        proof.slots = vec![claimed(1), claimed(2), claimed(3)];
+    };
+    forge(&gone).refused("not as claimed");
+    // The order of the answers is nobody's business, nor is it to give one twice.
+    assert_eq!(forge(&|proof| proof.slots.swap(0, 2)).verify().unwrap().slots[2].0, number(1));
+    forge(&|proof| proof.slots.push(claimed(2))).verify().unwrap();
+
+    // More shown than asked for.
+    let more = Forgery::of(&chain, &chain.prove(8, &[])).witness;
+    let mut forgery = Forgery::of(&chain, &honest);
+    for (path, tree) in more.trees {
+        match forgery.witness.trees.entry(path) {
+            Entry::Vacant(vacant) => drop(vacant.insert(tree)),
+            Entry::Occupied(found) => found.into_mut().entries.extend(tree.entries),
+        }
+    }
+    forgery.show();
+    forgery.refused("nothing claimed needs");
+    let mut forgery = Forgery::of(&chain, &honest);
+    let (path, index, _) = forgery.owner();
+    let mut tree = forgery.witness.trees[&path].clone();
+    tree.entries.clear();
+    forgery.witness.trees.retain(|known, _| *known != path);
+    assert!(!forgery.witness.trees.is_empty(), "{index}");
+    forgery.witness.trees.insert(path, tree);
+    assert!(forgery.verify().is_err());
 }
 
 #[test]

@@ -7,7 +7,9 @@ use polytrie_kv::{
     Batch, Engine, KeyRange, MdbxEngine, MdbxOptions, MemoryEngine, Read, Store, StoreOptions,
     Table,
 };
-use polytrie_state::{BlockRef, CODE_TABLE, Commitment, Finished, Session, StateError, StateLayer};
+use polytrie_state::{
+    BlockRef, CODE_TABLE, Commitment, Finished, Group, Session, StateError, StateLayer,
+};
 use std::{ops::ControlFlow, sync::Arc};
 use tempfile::TempDir;
 
@@ -121,6 +123,29 @@ impl<'f> Driver<'f> {
         self.commit(finished)
     }
 
+    /// Some blocks forward at once.
+    pub fn run_group(&mut self, blocks: &[Block]) -> Result<Commitment, StateError> {
+        let mut group = Group::begin(Arc::clone(&self.layer), self.block_ref())?;
+        let mut rows = Batch::new();
+        let mut number = self.number();
+        for block in blocks {
+            let mut session = group.session();
+            for tx in &block.txs {
+                session.apply(tx)?;
+            }
+            number += 1;
+            rows.put(UNDO, &number.to_be_bytes(), &group.add(session)?.undo);
+        }
+        let outcome = group.finish()?;
+        let mut batch = outcome.batch;
+        batch.absorb(rows);
+        let head = put_head(&mut batch, number, &outcome.commitment);
+        self.store.write(batch)?;
+        self.layer.accept()?;
+        self.head = Some(head);
+        Ok(outcome.commitment)
+    }
+
     /// Starts a block on top of the head.
     pub fn begin(&self) -> Result<Session, StateError> {
         Session::begin(&*self.layer, self.block_ref())
@@ -199,6 +224,11 @@ impl<'f> Driver<'f> {
             rows.extend(self.rows_of(table)?);
         }
         Ok(rows)
+    }
+
+    /// The undo records of the blocks so far.
+    pub fn undo_rows(&self) -> Result<Vec<Row>, StateError> {
+        self.rows_of(UNDO)
     }
 
     /// All rows of a table.

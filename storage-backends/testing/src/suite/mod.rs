@@ -23,6 +23,7 @@ mod compare;
 mod crash;
 mod determinism;
 mod driver;
+mod groups;
 mod histories;
 mod load;
 mod proofs;
@@ -36,6 +37,7 @@ pub use compare::{assert_reads, assert_state, dump};
 pub use crash::{a_crash_at_any_write_is_survived, a_failed_write_poisons};
 pub use determinism::{flushing_changes_nothing, threads_change_nothing, variants_change_nothing};
 pub use driver::{Driver, Ground, Row, STORE_IN_STEP};
+pub use groups::groups_equal_blocks;
 pub use histories::{adversarial_history, random_histories, wide_history};
 pub use load::{an_interrupted_load_is_repeated, loading_equals_building};
 pub use proofs::{proofs_hold, tampered_proofs_do_not};
@@ -45,7 +47,10 @@ pub use sessions::{
     calls_out_of_order_are_refused, discarded_blocks_leave_nothing, hints_change_nothing,
     sessions_see_their_own_writes, splitting_transactions_changes_nothing, write_sets_are_minimal,
 };
-pub use undo::{blocks_are_undone, damaged_undo_records_are_refused, other_blocks_follow_an_undo};
+pub use undo::{
+    blocks_are_undone, damaged_undo_records_are_refused, other_blocks_follow_an_undo,
+    undo_records_tell_the_past,
+};
 
 use alloy_primitives::{Address, U256};
 use polytrie_kv::{Store, Table};
@@ -119,6 +124,7 @@ macro_rules! layer_suite {
             damaged_undo_records_are_refused,
             discarded_blocks_leave_nothing,
             flushing_changes_nothing,
+            groups_equal_blocks,
             hints_change_nothing,
             loading_equals_building,
             other_blocks_follow_an_undo,
@@ -131,6 +137,7 @@ macro_rules! layer_suite {
             splitting_transactions_changes_nothing,
             tampered_proofs_do_not,
             threads_change_nothing,
+            undo_records_tell_the_past,
             variants_change_nothing,
             wide_history,
             write_sets_are_minimal,

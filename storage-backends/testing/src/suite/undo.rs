@@ -5,7 +5,7 @@ use super::{
     compare::{assert_reads, assert_rows, assert_state},
     sessions::finish,
 };
-use crate::{History, Seed};
+use crate::{History, Oracle, Seed};
 use polytrie_state::StateError;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -104,6 +104,36 @@ pub fn damaged_undo_records_are_refused(factory: &dyn LayerFactory) {
             assert_state(&driver, &history.states[at + 1], &block.label);
         }
     }
+}
+
+/// What undo records say of a block leads from the state after it to the one before it, also when the layer has
+/// long gone on: reads at earlier blocks rest on that.
+pub fn undo_records_tell_the_past(factory: &dyn LayerFactory) {
+    let history = History::adversarial(Seed::or(26).value());
+    let mut driver = Driver::in_memory(factory, history.genesis());
+    let mut records = Vec::new();
+    for block in &history.blocks {
+        let fail = |e: StateError| -> ! { panic!("{}: {e}", block.label) };
+        let session = driver.begin().unwrap_or_else(|e| fail(e));
+        let finished = finish(session, &block.txs).unwrap_or_else(|e| fail(e));
+        records.push(finished.outcome.undo.clone());
+        driver.commit(finished).unwrap_or_else(|e| fail(e));
+    }
+    let mut state = Oracle::clone(&history.states[history.head()]);
+    for (at, record) in records.iter().enumerate().rev() {
+        let label = &history.blocks[at].label;
+        let writes = driver.layer().undo_writes(record).unwrap_or_else(|e| panic!("{label}: {e}"));
+        for write in writes.accounts() {
+            let before = history.states[at].accounts().get(&write.hash).map(|entry| entry.account);
+            assert_eq!(write.after, before, "{label}: account {}", write.hash);
+        }
+        state.apply_set(&writes);
+        let (found, expected) = (state.accounts(), history.states[at].accounts());
+        for hash in found.keys().chain(expected.keys()) {
+            assert_eq!(found.get(hash), expected.get(hash), "{label}: account {hash}");
+        }
+    }
+    assert!(driver.layer().undo_writes(b"no record").is_err(), "nonsense was taken for a record");
 }
 
 type Memory = (polytrie_state::Commitment, Vec<super::Row>);

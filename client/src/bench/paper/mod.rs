@@ -1,0 +1,250 @@
+//! The figures and tables of the papers that one machine can show, with the papers' numbers beside ours.
+//!
+//! One file a paper holds its experiments as data: what is measured at which points, for which layers, and what was
+//! published. [`Experiment::replicate`] measures, [`result`] tells.
+
+#[cfg(feature = "lvmt")]
+mod curve;
+mod lmpt;
+mod lvmt;
+mod quantity;
+mod rainblock;
+mod replica;
+mod replicate;
+pub mod result;
+
+pub use quantity::Quantity;
+pub use result::Replication;
+
+use super::{Mode, Popularity, WorkloadKind};
+
+/// A paper.
+#[derive(Debug)]
+pub struct Paper {
+    /// Its short name.
+    pub name: &'static str,
+    /// Authors, title, place and year.
+    pub reference: &'static str,
+    /// What of it is here.
+    pub experiments: &'static [Experiment],
+}
+
+/// A figure or table of a paper.
+#[derive(Debug)]
+pub struct Experiment {
+    /// Its name: `lmpt-10`.
+    pub id: &'static str,
+    /// As the paper calls it: `Figure 10`.
+    pub place: &'static str,
+    /// What it shows.
+    pub about: &'static str,
+    /// What the authors measured on.
+    pub setting: &'static str,
+    /// What is different here.
+    pub here: &'static str,
+    /// What it takes in full.
+    pub needs: Needs,
+    /// What it takes with `--quick`.
+    pub quick: Needs,
+    /// What is measured for it.
+    pub parts: &'static [Part],
+}
+
+/// Roughly what an experiment takes with three layers on two cores.
+#[derive(Debug, Clone, Copy)]
+pub struct Needs {
+    /// Minutes.
+    pub minutes: u32,
+    /// GiB of memory.
+    pub memory: u32,
+    /// GiB of disk.
+    pub disk: u32,
+}
+
+/// One series of measurements.
+#[derive(Debug)]
+pub struct Part {
+    /// What it is.
+    pub title: &'static str,
+    /// What varies: the numbers of the points.
+    pub x: &'static str,
+    /// Where it is measured; the argument asks for few and small points.
+    pub points: fn(bool) -> Vec<Point>,
+    /// What is measured there.
+    pub variants: &'static [Variant],
+    /// What is told of it.
+    pub quantities: &'static [Quantity],
+    /// What was published.
+    pub published: &'static [Published],
+    /// Ratios that were published.
+    pub claims: &'static [Claim],
+}
+
+/// One place in a [`Part`].
+#[derive(Debug, Clone)]
+pub struct Point {
+    /// Its number.
+    pub x: f64,
+    /// Its name in tables.
+    pub name: String,
+    /// What is done there.
+    pub work: PointWork,
+    /// Settings of layers and engine that it varies.
+    pub set: &'static [Setting],
+}
+
+/// What is done at a [`Point`].
+#[derive(Debug, Clone, Copy)]
+pub enum PointWork {
+    /// A workload's chain.
+    Chain {
+        /// Which.
+        workload: WorkloadKind,
+        /// Accounts at genesis.
+        accounts: usize,
+        /// Accounts that send; all if 0.
+        senders: usize,
+        /// Transactions.
+        txs: u64,
+        /// Transactions a block.
+        block_txs: u64,
+        /// Which accounts take part.
+        popularity: Popularity,
+    },
+    /// The state layer alone.
+    Store {
+        /// Slots at the start.
+        keys: u64,
+        /// Blocks.
+        blocks: u64,
+        /// Operations a block.
+        ops: u64,
+        /// Whether keys are new ones.
+        fresh: bool,
+        /// What an operation does.
+        mode: Mode,
+    },
+    /// Elementary operations of the curve.
+    Curve,
+}
+
+/// A setting, by its path in the settings of a report, and its value as JSON.
+pub type Setting = (&'static str, &'static str);
+
+/// A layer with settings of its own.
+#[derive(Debug)]
+pub struct Variant {
+    /// Its name in tables.
+    pub name: &'static str,
+    /// The layer.
+    pub state: &'static str,
+    /// Settings.
+    pub set: &'static [Setting],
+}
+
+/// What a paper gives for one of its systems.
+#[derive(Debug)]
+pub struct Published {
+    /// Which of the part's quantities, by its name.
+    pub quantity: &'static str,
+    /// As the paper calls the system.
+    pub name: &'static str,
+    /// The variant that stands for it here.
+    pub like: &'static str,
+    /// Number and name of the point, and the value.
+    pub values: &'static [(f64, &'static str, f64)],
+}
+
+/// A ratio that a paper gives.
+#[derive(Debug)]
+pub struct Claim {
+    /// What of: the name of a quantity.
+    pub quantity: &'static str,
+    /// Which variant.
+    pub over: (&'static str, &'static str),
+    /// What was published, in its words.
+    pub published: &'static str,
+}
+
+const fn variant(name: &'static str) -> Variant {
+    Variant { name, state: name, set: &[] }
+}
+
+const MPT: Variant = variant("mpt");
+const RAW: Variant = variant("raw");
+const REPLICA: Variant = variant("replica");
+const LMPT: Variant = variant("lmpt");
+const RAIN: Variant = variant("rain");
+const LVMT: Variant = variant("lvmt");
+const LVMT64: Variant = Variant {
+    name: "lvmt 1/64",
+    state: "lvmt",
+    set: &[("/layer/lvmt/proofs", r#"{"Shard":{"shard":1,"of":64}}"#)],
+};
+const LVMT16: Variant = Variant {
+    name: "lvmt 1/16",
+    state: "lvmt",
+    set: &[("/layer/lvmt/proofs", r#"{"Shard":{"shard":1,"of":16}}"#)],
+};
+const LVMT1: Variant =
+    Variant { name: "lvmt full", state: "lvmt", set: &[("/layer/lvmt/proofs", r#""Full""#)] };
+
+/// Points over accounts at genesis.
+fn over_accounts(accounts: &[usize], work: impl Fn(usize) -> PointWork) -> Vec<Point> {
+    let point = |accounts: &usize| Point {
+        x: *accounts as f64,
+        name: super::report::plot::short(*accounts as f64),
+        work: work(*accounts),
+        set: &[],
+    };
+    accounts.iter().map(point).collect()
+}
+
+/// The papers.
+pub const PAPERS: &[Paper] = &[lmpt::PAPER, lvmt::PAPER, replica::PAPER, rainblock::PAPER];
+
+/// The experiments of this name: one, or all of a paper.
+pub fn find(name: &str) -> Vec<&'static Experiment> {
+    let all = PAPERS
+        .iter()
+        .flat_map(|paper| paper.experiments.iter().map(move |experiment| (paper.name, experiment)));
+    all.filter(|(paper, experiment)| *paper == name || experiment.id == name)
+        .map(|(_, experiment)| experiment)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn experiments_fit_together() {
+        let mut ids = HashSet::new();
+        for experiment in PAPERS.iter().flat_map(|paper| paper.experiments) {
+            assert!(ids.insert(experiment.id), "{} is there twice", experiment.id);
+            for part in experiment.parts {
+                let quantity = |name: &str| part.quantities.iter().any(|q| q.name == name);
+                let variant = |name: &str| part.variants.iter().any(|v| v.name == name);
+                for published in part.published {
+                    assert!(
+                        quantity(published.quantity),
+                        "{}: {}",
+                        experiment.id,
+                        published.quantity
+                    );
+                }
+                for claim in part.claims {
+                    assert!(quantity(claim.quantity), "{}: {}", experiment.id, claim.quantity);
+                    assert!(variant(claim.over.0) && variant(claim.over.1), "{}", experiment.id);
+                }
+                for quick in [false, true] {
+                    assert!(!(part.points)(quick).is_empty());
+                }
+            }
+        }
+        assert_eq!(find("lmpt").len(), 4);
+        assert_eq!(find("lmpt-10").len(), 1);
+        assert!(find("nothing").is_empty());
+    }
+}

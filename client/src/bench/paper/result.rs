@@ -1,0 +1,373 @@
+//! What came of an experiment, beside what was published.
+
+use super::{Claim, Experiment, PAPERS};
+use crate::bench::{
+    Comparison, MemoryLimit, Report,
+    measure::Machine,
+    report::{
+        columns, html,
+        plot::{Bar, Bars, Line, Lines, escape, marked, short},
+    },
+};
+use serde::Serialize;
+use std::fmt::Write;
+
+/// A figure or table of a paper, on this machine; serialises to the JSON of `--json`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Replication {
+    /// Version of this form.
+    pub format: u32,
+    /// `lmpt-10`.
+    pub id: &'static str,
+    /// `Figure 10`.
+    pub place: &'static str,
+    /// The paper.
+    pub paper: &'static str,
+    /// What it shows.
+    pub about: &'static str,
+    /// What the authors measured on.
+    pub setting: &'static str,
+    /// What is different here.
+    pub here: &'static str,
+    /// Whether few and small points were taken.
+    pub quick: bool,
+    /// Runs of each layer at each point.
+    pub runs: usize,
+    /// Version of this program.
+    pub version: &'static str,
+    /// Where it ran.
+    pub machine: Machine,
+    /// What bounded the memory of each run.
+    pub memory_limit: Option<MemoryLimit>,
+    /// What was measured.
+    pub parts: Vec<PartResult>,
+}
+
+/// What one part came to.
+#[derive(Debug, Clone, Serialize)]
+pub struct PartResult {
+    /// What it is.
+    pub title: String,
+    /// What varies.
+    pub x: String,
+    /// One table a quantity.
+    pub tables: Vec<Table>,
+    /// Ratios.
+    pub claims: Vec<ClaimResult>,
+    /// What was left out, and what else there is to know.
+    pub notes: Vec<String>,
+    /// The reports behind the tables, one a point (and group of layers).
+    pub reports: Vec<Report>,
+}
+
+/// A quantity, published and measured.
+#[derive(Debug, Clone, Serialize)]
+pub struct Table {
+    /// What it is.
+    pub quantity: String,
+    /// Its unit.
+    pub unit: String,
+    /// The paper's.
+    pub published: Grid,
+    /// Ours.
+    pub measured: Grid,
+}
+
+/// Rows over points.
+#[derive(Debug, Clone, Serialize)]
+pub struct Grid {
+    /// Number and name of each point.
+    pub columns: Vec<(f64, String)>,
+    /// The systems.
+    pub rows: Vec<Row>,
+}
+
+/// One system.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// Its name.
+    pub name: String,
+    /// The variant that it is, or that stands for it here.
+    pub like: String,
+    /// Its values; `None` where there is none.
+    pub values: Vec<Option<f64>>,
+}
+
+/// A ratio, published and measured.
+#[derive(Debug, Clone, Serialize)]
+pub struct ClaimResult {
+    /// What of.
+    pub what: String,
+    /// In the paper's words.
+    pub published: String,
+    /// At each point where both were measured: its name, and the ratio.
+    pub measured: Vec<(String, f64)>,
+}
+
+impl Claim {
+    pub(super) fn check(&self, tables: &[Table]) -> ClaimResult {
+        let (over, under) = self.over;
+        let grid = tables.iter().find(|table| table.quantity == self.quantity).map(|t| &t.measured);
+        let row = |name: &str| grid?.rows.iter().find(|row| row.like == name);
+        let mut measured = Vec::new();
+        if let (Some(grid), Some(a), Some(b)) = (grid, row(over), row(under)) {
+            for ((_, name), (a, b)) in grid.columns.iter().zip(a.values.iter().zip(&b.values)) {
+                if let (Some(a), Some(b)) = (a, b)
+                    && *b > 0.0
+                {
+                    measured.push((name.clone(), a / b));
+                }
+            }
+        }
+        ClaimResult {
+            what: format!("{}, {over} / {under}", self.quantity),
+            published: self.published.to_owned(),
+            measured,
+        }
+    }
+}
+
+impl ClaimResult {
+    fn here(&self) -> String {
+        let ratios = self.measured.iter().map(|(at, ratio)| format!("{ratio:.2} at {at}"));
+        match self.measured.is_empty() {
+            true => "not measured".into(),
+            false => ratios.collect::<Vec<_>>().join(", "),
+        }
+    }
+}
+
+impl Grid {
+    fn cells(&self, who: &str) -> Vec<Vec<String>> {
+        let heads = self.columns.iter().map(|(_, name)| name.clone());
+        let mut rows = vec![std::iter::once(who.to_owned()).chain(heads).collect::<Vec<_>>()];
+        for row in &self.rows {
+            let values = row.values.iter().map(|value| value.map_or_else(|| "-".to_owned(), short));
+            rows.push(std::iter::once(row.name.clone()).chain(values).collect());
+        }
+        rows
+    }
+}
+
+impl Replication {
+    pub(super) fn new(
+        experiment: &Experiment,
+        base: &Comparison,
+        quick: bool,
+        parts: Vec<PartResult>,
+    ) -> Self {
+        let of = |paper: &&super::Paper| paper.experiments.iter().any(|e| e.id == experiment.id);
+        Self {
+            format: 1,
+            id: experiment.id,
+            place: experiment.place,
+            paper: PAPERS.iter().find(of).map_or("", |paper| paper.reference),
+            about: experiment.about,
+            setting: experiment.setting,
+            here: experiment.here,
+            quick,
+            runs: base.runs,
+            version: env!("CARGO_PKG_VERSION"),
+            machine: Machine::this(),
+            memory_limit: base.memory_limit,
+            parts,
+        }
+    }
+
+    /// For the terminal.
+    pub fn text(&self) -> String {
+        let mut text = format!("{} ({}): {}\n", self.id, self.place, self.about);
+        // A String takes whatever is written to it.
+        let _ = writeln!(text, "paper: {}", self.setting);
+        let machine = &self.machine;
+        let size = if self.quick { "; small sizes, for the shape only" } else { "" };
+        let _ =
+            writeln!(text, "here:  {}, {} cores{size}. {}", machine.cpu, machine.cores, self.here);
+        for part in &self.parts {
+            let _ = writeln!(text, "\n{}", part.title);
+            for table in &part.tables {
+                let _ = writeln!(text, "\n{} in {}, over {}", table.quantity, table.unit, part.x);
+                if !table.published.rows.is_empty() {
+                    text += &columns(&table.published.cells("paper"));
+                }
+                text += &columns(&table.measured.cells("here"));
+            }
+            if !part.claims.is_empty() {
+                let heads = ["ratio", "paper", "here"].map(str::to_owned).to_vec();
+                let row = |claim: &ClaimResult| {
+                    vec![claim.what.clone(), claim.published.clone(), claim.here()]
+                };
+                let rows: Vec<_> =
+                    std::iter::once(heads).chain(part.claims.iter().map(row)).collect();
+                let _ = write!(text, "\n{}", columns(&rows));
+            }
+            for note in &part.notes {
+                let _ = writeln!(text, "note: {note}");
+            }
+        }
+        text
+    }
+
+    /// The plots: a name for each, and a function that draws it for a width.
+    pub fn plots(&self) -> Vec<(String, Drawing)> {
+        let mut plots = Vec::new();
+        for (number, part) in self.parts.iter().enumerate() {
+            for table in &part.tables {
+                let name = match self.parts.len() {
+                    1 => format!("{}-{}", self.id, table.quantity.replace(' ', "-")),
+                    _ => format!("{}-{}-{}", self.id, number + 1, table.quantity.replace(' ', "-")),
+                };
+                plots.push((name.to_lowercase(), Drawing::of(part, table)));
+            }
+        }
+        plots
+    }
+
+    /// A page of its own.
+    pub fn html(&self) -> String {
+        let mut text = html::head(&format!("{}, {}", self.id, self.place));
+        let _ = write!(
+            text,
+            "<h1>{}</h1>\n<p class=\"lead\">{}: {}</p>\n<p class=\"note\">{}</p>\n<dl><dt>Paper</dt><dd>{}</dd><dt>Here</dt><dd>{}, {} cores, {} runs of each. {}</dd></dl>\n",
+            escape(self.id),
+            escape(self.place),
+            escape(self.about),
+            escape(self.paper),
+            marked(self.setting),
+            escape(&self.machine.cpu),
+            self.machine.cores,
+            self.runs,
+            marked(self.here)
+        );
+        if self.quick {
+            text += "<p>Measured with small sizes, for the shape only.</p>\n";
+        }
+        for part in &self.parts {
+            let _ = writeln!(text, "<h2>{}</h2>", escape(&part.title));
+            for table in &part.tables {
+                let drawing = Drawing::of(part, table);
+                let _ = writeln!(
+                    text,
+                    "<h3>{} in {}</h3>",
+                    escape(&table.quantity),
+                    escape(&table.unit)
+                );
+                text += &html::figure(|width| drawing.svg(width), drawing.caption());
+                if !table.published.rows.is_empty() {
+                    text += &html::table(&table.published.cells("paper"));
+                }
+                text += &html::table(&table.measured.cells("here"));
+            }
+            if !part.claims.is_empty() {
+                text += "<h3>Ratios</h3>\n<dl>";
+                for claim in &part.claims {
+                    let _ = writeln!(
+                        text,
+                        "<dt>{}</dt><dd>paper: {}; here: {}</dd>",
+                        escape(&claim.what),
+                        escape(&claim.published),
+                        escape(&claim.here())
+                    );
+                }
+                text += "</dl>\n";
+            }
+            for note in &part.notes {
+                let _ = writeln!(text, "<p class=\"note\">{}</p>", marked(note));
+            }
+        }
+        text + html::FOOT
+    }
+}
+
+/// A plot of a table.
+#[derive(Debug, Clone)]
+pub enum Drawing {
+    /// Over numbers, with the paper's dashed where its numbers are of the same sort.
+    Lines(Lines),
+    /// One bar a system and point.
+    Bars(Bars),
+}
+
+impl Drawing {
+    fn of(part: &PartResult, table: &Table) -> Self {
+        let label = format!("{}: {}", part.title, table.quantity);
+        let mut systems: Vec<&str> = Vec::new();
+        for row in table.measured.rows.iter().chain(&table.published.rows) {
+            if !systems.contains(&row.like.as_str()) {
+                systems.push(&row.like);
+            }
+        }
+        let series = |row: &Row| systems.iter().position(|name| *name == row.like).unwrap_or(0);
+        if table.measured.columns.len() > 1 {
+            let line = |row: &Row, grid: &Grid, dashed: bool| {
+                let points = grid.columns.iter().zip(&row.values);
+                Line {
+                    name: if dashed { format!("{} (paper)", row.name) } else { row.name.clone() },
+                    series: series(row),
+                    dashed,
+                    points: points.filter_map(|((x, _), y)| Some((*x, (*y)?))).collect(),
+                }
+            };
+            let measured = &table.measured;
+            let mut lines: Vec<_> =
+                measured.rows.iter().map(|row| line(row, measured, false)).collect();
+            if alike(table) {
+                let published = &table.published;
+                lines.extend(published.rows.iter().map(|row| line(row, published, true)));
+            }
+            let widest = measured.columns.iter().map(|(x, _)| *x).fold(0.0, f64::max);
+            return Self::Lines(Lines {
+                label,
+                x: part.x.clone(),
+                y: table.unit.clone(),
+                log_x: widest > 10_000.0,
+                names: Vec::new(),
+                marked: true,
+                lines,
+            });
+        }
+        let mut rows = Vec::new();
+        for (grid, suffix) in [(&table.published, " (paper)"), (&table.measured, "")] {
+            for row in &grid.rows {
+                for ((_, point), value) in grid.columns.iter().zip(&row.values) {
+                    if let Some(value) = value {
+                        let name = format!("{}{suffix} · {point}", row.name);
+                        let text = format!("{} {}", short(*value), table.unit);
+                        rows.push(Bar::new(&name, series(row), *value, &text));
+                    }
+                }
+            }
+        }
+        Self::Bars(Bars { label, legend: Vec::new(), rows })
+    }
+
+    /// Draws it.
+    pub fn svg(&self, width: f64) -> String {
+        match self {
+            Self::Lines(lines) => lines.svg(width),
+            Self::Bars(bars) => bars.svg(width),
+        }
+    }
+
+    fn caption(&self) -> &'static str {
+        match self {
+            Self::Lines(lines) if lines.lines.iter().any(|line| line.dashed) => {
+                "Solid: measured here. Dashed: the paper's numbers, on another machine; compare the shapes and the ratios."
+            }
+            Self::Lines(_) => "Measured here.",
+            Self::Bars(_) => {
+                "Where the paper gives a number it stands beside ours; it is of another machine."
+            }
+        }
+    }
+}
+
+/// Whether the paper's points are of the same sort and near enough to share axes with ours.
+fn alike(table: &Table) -> bool {
+    let ends = |grid: &Grid| {
+        let xs = grid.columns.iter().map(|(x, _)| *x);
+        (xs.clone().fold(f64::INFINITY, f64::min), xs.fold(0.0, f64::max))
+    };
+    let (ours, theirs) = (ends(&table.measured), ends(&table.published));
+    theirs.0 <= ours.1 * 20.0 && theirs.1 * 20.0 >= ours.0
+}

@@ -1,0 +1,175 @@
+//! What the page says in sentences.
+
+use super::super::{
+    Report,
+    plot::{grouped, short},
+};
+use serde_json::Value;
+
+/// For those who have never heard of one.
+pub(super) const WHAT_IS_A_LAYER: &str = "An Ethereum client executes transactions that read and change the <em>state</em>: who owns how much, and what contracts remember. A <em>state layer</em> keeps the state in a key-value engine on disk, and commits to all of it with one short hash after every block. Here the same blocks ran through the same client again and again; only the layer was changed.";
+
+/// Below the table.
+pub(super) const TABLE: &str = "Spread is the distance of the fastest and the slowest run as a part of the median. Times, reads and writes are of the run with the median throughput. Execution, structure and engine add up to the time of one operation; engine time is what the run waited for it, not what other threads spent.";
+
+/// What came out, in a sentence or two.
+pub(super) fn headline(report: &Report) -> String {
+    let mut layers: Vec<_> = report.layers.iter().collect();
+    layers.sort_by(|a, b| b.throughput.spread.median.total_cmp(&a.throughput.spread.median));
+    let Some(best) = layers.first() else { return String::new() };
+    let what = match report.bench.as_str() {
+        "chain" => "transactions",
+        _ => "operations",
+    };
+    let speed = |layer: &super::LayerSummary| {
+        format!("{} {what} a second", grouped(layer.throughput.spread.median))
+    };
+    let mut text = format!("`{}` came to {}", best.name(), speed(best));
+    if let Some(ratio) = best.ratio_to_mpt.filter(|_| best.subject.state != report.reference) {
+        text +=
+            &format!(", {ratio:.1} times the Merkle Patricia trie (`mpt`) that every client has");
+    }
+    text.push('.');
+    let authenticated = layers.iter().find(|layer| layer.subject.state != "raw");
+    if let Some(layer) = authenticated.filter(|_| best.subject.state == "raw") {
+        text += &format!(
+            " `raw` commits to nothing and is the ceiling; of the layers that do, `{}` was the fastest with {}",
+            layer.name(),
+            speed(layer)
+        );
+        if let Some(ratio) = layer.ratio_to_mpt.filter(|_| layer.subject.state != report.reference)
+        {
+            text += &format!(" ({ratio:.2} times `mpt`)");
+        }
+        text.push('.');
+    }
+    text
+}
+
+/// A parameter that is a number.
+fn number(report: &Report, name: &str) -> Option<u64> {
+    report.parameters.get(name)?.as_u64()
+}
+
+fn text<'a>(report: &'a Report, name: &str) -> &'a str {
+    report.parameters.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Accounts or keys before the first block.
+pub(super) fn size(report: &Report) -> Option<u64> {
+    number(report, "accounts").or_else(|| number(report, "keys"))
+}
+
+/// What distinguishes a report from others on the page.
+pub(super) fn title(report: &Report) -> String {
+    let size = size(report).map_or_else(String::new, |size| format!(", {}", short(size as f64)));
+    match report.bench.as_str() {
+        "chain" => format!("{}{size} accounts", text(report, "workload")),
+        _ => format!("bench {}{size} keys", report.bench),
+    }
+}
+
+/// What the blocks held.
+pub(super) fn workload(report: &Report) -> String {
+    let of = |name: &str| grouped(number(report, name).unwrap_or_default() as f64);
+    match report.bench.as_str() {
+        "chain" => {
+            let what = match text(report, "workload") {
+                "transfer" => "plain payments of ether",
+                "erc20" => {
+                    "transfers of a token: calls of an ERC-20 contract in which every account has a balance"
+                }
+                "mixed" => {
+                    "what mainnet was seen to hold: 15 % calls of a token contract, the rest plain payments"
+                }
+                "swap" => {
+                    "swaps on the UniswapV2 exchange: tokens for tokens and tokens for ether, through all six functions"
+                }
+                "swap-eth" => "swaps between a token and ether on the UniswapV2 exchange",
+                "swap-token" => "swaps between two tokens on the UniswapV2 exchange",
+                _ => "a little of everything",
+            };
+            let popularity = match text(report, "popularity") {
+                "90/10" => ", a tenth of them taking part in nine of ten cases",
+                _ => "",
+            };
+            format!(
+                "Every layer executed the same {} transactions in blocks of {}: {what}. The state began with {} accounts{popularity}. The blocks were in memory and the senders known; what is measured is executing the blocks and keeping the state.",
+                of("txs"),
+                of("block_txs"),
+                of("accounts")
+            )
+        }
+        "trace" => format!(
+            "Every layer replayed what {} transactions of Ethereum's mainnet wrote: each account and slot was read and then written, {} of them, without running the contracts.",
+            of("transactions"),
+            of("operations")
+        ),
+        _ => {
+            let fresh = report.parameters.get("fresh").and_then(Value::as_bool) == Some(true);
+            let keys = if fresh { "new keys" } else { "random keys of those that are there" };
+            format!(
+                "No contracts were run: the layers alone read and wrote values of 256 bits. The state began with {} keys; each of {} blocks read {} {keys} and wrote each right after, and was on disk before the next one began.",
+                of("keys"),
+                of("blocks"),
+                of("ops")
+            )
+        }
+    }
+}
+
+/// What the parts of the time are.
+pub(super) fn split(report: &Report) -> &'static str {
+    match report.bench.as_str() {
+        "chain" => {
+            "Microseconds of one transaction; shorter is better. Execution is running the contracts, the same for all layers. Authenticated structure is the layer's own work: finding values, building its trees, hashing. Engine is waiting for the key-value store below it, and for the disk."
+        }
+        _ => {
+            "Microseconds of one operation; shorter is better. Execution is handing over keys and values, as there are no contracts here. Authenticated structure is the layer's own work: finding values, building its trees, hashing. Engine is waiting for the key-value store below it, and for the disk."
+        }
+    }
+}
+
+/// The rules.
+pub(super) fn how(report: &Report) -> Vec<String> {
+    let mut all = vec![format!(
+        "Each layer ran {} times, every time in a fresh process on a fresh copy of its store, the layers taking turns, so that whatever the machine does in the meantime meets all of them. The first blocks of each run warm it up and do not count; the time until everything is on disk does. Every layer's answers were checked: the gas of every block, the state root where the layer has one, and the same commitment in every run.",
+        report.runs
+    )];
+    if report.cold {
+        all.push("All runs were cold: nothing of the store was in memory at the start, and the figures prove that each run had to read from the device.".into());
+    }
+    if !report.counted {
+        all.push("Nothing was counted at the seams; times of parts are rough.".into());
+    }
+    all.push("The same command on the same version gives the same blocks, byte for byte:".into());
+    all
+}
+
+/// A day and a time, UTC.
+pub(super) fn date(seconds: u64) -> String {
+    // Days since 0000-03-01, so that a leap day is the last of its year.
+    let days = seconds / 86_400 + 719_468;
+    let era = days / 146_097;
+    let of_era = days % 146_097;
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (hours, minutes) = (seconds / 3_600 % 24, seconds / 60 % 60);
+    format!("{year:04}-{month:02}-{day:02} {hours:02}:{minutes:02} UTC")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::date;
+
+    #[test]
+    fn dates_are_right() {
+        assert_eq!(date(0), "1970-01-01 00:00 UTC");
+        assert_eq!(date(951_782_400), "2000-02-29 00:00 UTC");
+        assert_eq!(date(1_767_225_599), "2025-12-31 23:59 UTC");
+    }
+}

@@ -1,0 +1,115 @@
+//! Lines over numbers.
+
+use super::{CHARACTER, Canvas, colour, short, ticks};
+
+/// One line.
+#[derive(Debug, Clone)]
+pub struct Line {
+    /// What it stands for.
+    pub name: String,
+    /// Number of the series that gives the colour.
+    pub series: usize,
+    /// Dashed, with hollow points: a figure from elsewhere.
+    pub dashed: bool,
+    /// Where it goes.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Lines on common axes; the vertical one begins at zero.
+#[derive(Debug, Clone)]
+pub struct Lines {
+    /// What the plot shows, for those who cannot see it.
+    pub label: String,
+    /// What is across.
+    pub x: String,
+    /// What is up.
+    pub y: String,
+    /// Equal factors, not equal distances, are equally wide.
+    pub log_x: bool,
+    /// Names of places across; where there are none, places are numbers.
+    pub names: Vec<(f64, String)>,
+    /// Whether points are marked.
+    pub marked: bool,
+    /// The lines.
+    pub lines: Vec<Line>,
+}
+
+impl Lines {
+    /// Draws it.
+    pub fn svg(&self, width: f64) -> String {
+        let mut canvas = Canvas::new(width);
+        let entries: Vec<_> =
+            self.lines.iter().map(|line| (class(line, "swatch"), line.name.clone())).collect();
+        let legend = canvas.legend(&entries);
+        let (left, right) = (46.0, width - 10.0);
+        let (top, bottom) = (legend + 26.0, legend + 26.0 + (width * 0.45).clamp(170.0, 280.0));
+        let points = || self.lines.iter().flat_map(|line| &line.points);
+        let place = |x: f64| if self.log_x { x.max(f64::MIN_POSITIVE).log10() } else { x };
+        let least = points().map(|(x, _)| place(*x)).fold(f64::INFINITY, f64::min);
+        let most = points().map(|(x, _)| place(*x)).fold(f64::NEG_INFINITY, f64::max);
+        let highest = points().map(|(_, y)| *y).fold(0.0, f64::max);
+        let ticks = ticks(highest, 5);
+        let top_value = ticks.last().copied().unwrap_or(1.0);
+        let across = |x: f64| match most > least {
+            true => left + 8.0 + (place(x) - least) / (most - least) * (right - left - 22.0),
+            false => f64::midpoint(left, right),
+        };
+        let up = |y: f64| bottom - y / top_value * (bottom - top);
+
+        canvas.label("axis", "start", (0.0, top - 12.0), &self.y);
+        for tick in &ticks {
+            let y = up(*tick);
+            canvas.line("grid", [left, y, right, y]);
+            canvas.label("axis", "end", (left - 6.0, y + 4.0), &short(*tick));
+        }
+        let mut free = f64::NEG_INFINITY;
+        for (x, name) in self.places(least, most) {
+            let half = name.chars().count() as f64 * CHARACTER / 2.0;
+            let at = across(x).clamp(left + half - 8.0, width - half);
+            if at - half > free {
+                canvas.label("axis", "middle", (at, bottom + 18.0), &name);
+                free = at + half + 6.0;
+            }
+        }
+        canvas.label("axis", "middle", (f64::midpoint(left, right), bottom + 38.0), &self.x);
+        for line in &self.lines {
+            let places: Vec<_> = line.points.iter().map(|(x, y)| (across(*x), up(*y))).collect();
+            if places.len() > 1 {
+                canvas.path(&class(line, "line"), &places);
+            }
+            if self.marked || places.len() == 1 {
+                for (place, (x, y)) in places.iter().zip(&line.points) {
+                    let title = format!("{} at {}: {}", line.name, self.name_of(*x), short(*y));
+                    canvas.dot(&class(line, "dot"), *place, &title);
+                }
+            }
+        }
+        canvas.finish(bottom + 46.0, &self.label)
+    }
+
+    fn name_of(&self, x: f64) -> String {
+        let named = self.names.iter().find(|(place, _)| *place == x);
+        named.map_or_else(|| short(x), |(_, name)| name.clone())
+    }
+
+    /// Where something is written below, and what.
+    fn places(&self, least: f64, most: f64) -> Vec<(f64, String)> {
+        if !self.names.is_empty() {
+            return self.names.clone();
+        }
+        if !self.log_x {
+            let inside = |x: &f64| (least..=most).contains(x);
+            return ticks(most, 6).into_iter().filter(inside).map(|x| (x, short(x))).collect();
+        }
+        let mut all: Vec<f64> =
+            self.lines.iter().flat_map(|line| line.points.iter().map(|(x, _)| *x)).collect();
+        all.sort_by(f64::total_cmp);
+        all.dedup();
+        all.into_iter().map(|x| (x, short(x))).collect()
+    }
+}
+
+fn class(line: &Line, kind: &str) -> String {
+    let dashed = if line.dashed { " dashed" } else { "" };
+    format!("{kind} {}{dashed}", colour(line.series))
+}

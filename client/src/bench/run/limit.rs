@@ -1,0 +1,159 @@
+//! A bound on the memory of a run.
+
+use super::BenchError;
+use serde::{Deserialize, Serialize};
+use std::{
+    fmt, fs, io,
+    path::{Path, PathBuf},
+    process,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+/// Where control groups are.
+const ROOT: &str = "/sys/fs/cgroup";
+
+/// How much memory a run may use, and who sees to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryLimit {
+    /// Bytes of everything: the program's own memory and the pages of files that the system keeps for it.
+    pub bytes: u64,
+    /// Who sees to it.
+    pub by: Keeper,
+}
+
+/// Who sees to it that a run does not use more memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Keeper {
+    /// The system: a control group of its own for each run.
+    Cgroup,
+    /// Nobody: the caches of layer and engine get a quarter each, and RocksDB reads past the page cache.
+    Budgets,
+}
+
+impl fmt::Display for MemoryLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mebibytes = self.bytes >> 20;
+        match self.by {
+            Keeper::Cgroup => {
+                write!(f, "at most {mebibytes} MiB, page cache included (control group)")
+            }
+            Keeper::Budgets => write!(
+                f,
+                "caches sized for {mebibytes} MiB, but not enforced: the system gives this user no control group"
+            ),
+        }
+    }
+}
+
+impl MemoryLimit {
+    /// The strictest limit that this system lets us set.
+    pub fn of(bytes: u64) -> Self {
+        let by = match Group::create(bytes) {
+            Ok(_) => Keeper::Cgroup,
+            Err(error) => {
+                tracing::warn!("no control group can be made ({error}); caches are sized instead");
+                Keeper::Budgets
+            }
+        };
+        Self { bytes, by }
+    }
+
+    /// The group for the next run; `None` if there are only budgets.
+    pub(super) fn group(&self) -> Result<Option<Group>, BenchError> {
+        match self.by {
+            Keeper::Budgets => Ok(None),
+            Keeper::Cgroup => Group::create(self.bytes).map(Some).map_err(|source| {
+                BenchError::Process { action: "make a control group for a run", source }
+            }),
+        }
+    }
+}
+
+/// A control group; it goes with the value.
+#[derive(Debug)]
+pub(super) struct Group(PathBuf);
+
+impl Group {
+    fn create(bytes: u64) -> io::Result<Self> {
+        let own = fs::read_to_string("/proc/self/cgroup")?;
+        let mut last = io::Error::other("the system has no control groups for memory");
+        for parent in parents(&own) {
+            match Self::under(&parent, bytes) {
+                Ok(group) => return Ok(group),
+                Err(error) => last = io::Error::other(format!("{}: {error}", parent.display())),
+            }
+        }
+        Err(last)
+    }
+
+    fn under(parent: &Path, bytes: u64) -> io::Result<Self> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let dir = parent.join(format!("polytrie-bench-{}-{number}", process::id()));
+        fs::create_dir(&dir)?;
+        let group = Self(dir);
+        let has = |name: &str| group.0.join(name).exists();
+        let set = |name: &str, bytes: u64| fs::write(group.0.join(name), bytes.to_string());
+        if has("memory.max") {
+            set("memory.max", bytes)?;
+            // Without swap there is none to switch off.
+            let _ = set("memory.swap.max", 0);
+        } else if has("memory.limit_in_bytes") {
+            set("memory.limit_in_bytes", bytes)?;
+            let _ = set("memory.memsw.limit_in_bytes", bytes);
+        } else {
+            return Err(io::Error::other("groups there have no limit of memory"));
+        }
+        Ok(group)
+    }
+
+    /// Puts a process into it.
+    pub(super) fn enter(&self, process: u32) -> Result<(), BenchError> {
+        fs::write(self.0.join("cgroup.procs"), process.to_string()).map_err(|source| {
+            BenchError::Process { action: "put a run into its control group", source }
+        })
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Empty by now; one that is not cannot be removed, and does no harm.
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// Groups that a new one could be made in: this process's own, in the memory hierarchy (version 1) or the only one
+/// (version 2), and the root of it.
+fn parents(own: &str) -> Vec<PathBuf> {
+    let mut parents = Vec::new();
+    for line in own.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+        let root = match controllers {
+            "" => PathBuf::from(ROOT),
+            list if list.split(',').any(|name| name == "memory") => Path::new(ROOT).join("memory"),
+            _ => continue,
+        };
+        let own = root.join(path.trim_start_matches('/'));
+        if own != root {
+            parents.push(own);
+        }
+        parents.push(root);
+    }
+    parents
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_found_in_both_versions() {
+        let one = "4:memory:/a/b\n3:cpuset:/\n0::/\n";
+        let root = Path::new(ROOT);
+        assert_eq!(parents(one), [root.join("memory/a/b"), root.join("memory"), root.to_owned()]);
+        assert_eq!(parents("0::/user/x\n"), [root.join("user/x"), root.to_owned()]);
+        assert!(parents("").is_empty());
+    }
+}

@@ -1,0 +1,205 @@
+//! Options of every command that measures layers.
+
+use super::{
+    Failure,
+    output::{OutputArgs, Outputs},
+    workload::CacheArg,
+};
+use crate::{
+    bench::{BenchError, Comparison, MemoryLimit, Report, Settings, Subject, equip},
+    cli::{
+        args::{EngineArgs, LayerArgs, parse_bytes},
+        import::on_interrupt,
+    },
+    layers::{DEFAULT_ENGINE, LAYERS},
+};
+use clap::Args;
+use std::{fs, sync::Arc, thread};
+
+/// RocksDB's block cache in a cold run, unless told otherwise: small against any state worth measuring.
+const COLD_CACHE: usize = 64 << 20;
+/// Runs of each layer unless told otherwise.
+const RUNS: u16 = 3;
+/// Less than this, no program runs in.
+const LEAST_MEMORY: usize = 64 << 20;
+
+/// What is compared, and how.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Comparison")]
+pub(super) struct MeasureArgs {
+    /// State layers to compare, in the order of their turns [default: all of this build]
+    #[arg(long, value_name = "LAYER,…", value_delimiter = ',')]
+    states: Vec<String>,
+    /// Engines to measure each layer on: mdbx, rocksdb, memory.
+    #[arg(long, value_name = "ENGINE,…", value_delimiter = ',', default_value = DEFAULT_ENGINE)]
+    kv: Vec<String>,
+    /// Runs of each layer, each in a process of its own on a fresh copy of the store; the median counts [default: 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    runs: Option<u16>,
+    /// Threads that a run may use to work in parallel [default: one a core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+    /// Bind runs to the first cores of this process, one for each of --threads (takes `taskset` of util-linux).
+    #[arg(long)]
+    pin: bool,
+    /// Memory that a run may use (k, M, G may follow), pages of files included: a control group where this user may make
+    /// one, otherwise the caches of layer and engine are sized for it. The report says which.
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    memory_limit: Option<usize>,
+    /// Measure with nothing in memory: RocksDB past the page cache and with a cache of 64 MiB, MDBX with its pages
+    /// dropped. A run that reads less than 4 KiB from the device in every second operation is refused.
+    #[arg(long)]
+    cold: bool,
+    /// Count nothing at the seams: to find out what counting costs.
+    #[arg(long)]
+    no_counters: bool,
+    /// Make a layer slower by so many percent of its time: to see that `bench compare` finds it.
+    #[arg(long, value_name = "LAYER=PERCENT", value_parser = slowed, hide = true)]
+    slow_down: Option<(String, f64)>,
+    #[command(flatten)]
+    cache: CacheArg,
+    #[command(flatten)]
+    engine: EngineArgs,
+    #[command(flatten)]
+    layer: LayerArgs,
+}
+
+impl MeasureArgs {
+    /// Measures and tells the result.
+    pub(super) fn run(
+        &self,
+        output: &OutputArgs,
+        measure: impl FnOnce(&Comparison) -> Result<Report, BenchError>,
+    ) -> Result<(), Failure> {
+        self.subjects()?;
+        // A file that cannot be written should not be noticed after an hour of measuring.
+        let outputs = Outputs::open(output)?;
+        let mut comparison = self.comparison(RUNS)?;
+        comparison.notes =
+            equip(&comparison.subjects, &mut comparison.settings, &comparison.cache)?;
+        let report = measure(&comparison)?;
+        outputs.write(&report)
+    }
+
+    /// The comparison for figures of papers, which see to it themselves that their layers have what they need.
+    pub(super) fn comparison_for_paper(&self, quick: bool) -> Result<Comparison, Failure> {
+        self.comparison(if quick { 1 } else { RUNS })
+    }
+
+    fn comparison(&self, runs: u16) -> Result<Comparison, Failure> {
+        let subjects = self.subjects()?;
+        let interrupt = on_interrupt()?;
+        let cache = self.cache.open()?.with_interrupt(Arc::clone(&interrupt));
+        let mut settings = Settings { layer: self.layer.options(), engine: self.engine.options() };
+        if self.cold {
+            settings.engine.direct_io = true;
+            settings.engine.cache.get_or_insert(COLD_CACHE);
+        }
+        let memory_limit = self.memory_limit.map(|bytes| limited(bytes, &mut settings));
+        let threads = self
+            .threads
+            .map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from);
+        Ok(Comparison {
+            subjects,
+            runs: self.runs.unwrap_or(runs).into(),
+            settings,
+            counters: !self.no_counters,
+            cold: self.cold,
+            threads,
+            pinned: if self.pin { Some(cores(threads)?) } else { None },
+            memory_limit: memory_limit.transpose()?,
+            slowed: self.slow_down.clone(),
+            notes: Vec::new(),
+            cache: Arc::new(cache),
+            interrupt,
+        })
+    }
+
+    /// Every layer on every engine.
+    fn subjects(&self) -> Result<Vec<Subject>, Failure> {
+        let all: Vec<String> = LAYERS.iter().map(|kind| kind.name.to_owned()).collect();
+        let states = if self.states.is_empty() { &all } else { &self.states };
+        let mut subjects = Vec::new();
+        for kv in &self.kv {
+            for state in states {
+                let subject = Subject { state: state.clone(), kv: kv.clone() };
+                subject.check()?;
+                if subjects.contains(&subject) {
+                    return Err(Failure::Usage(format!("{subject} is named twice; name it once")));
+                }
+                subjects.push(subject);
+            }
+        }
+        Ok(subjects)
+    }
+}
+
+/// Sizes caches for a limit, and finds out who keeps it.
+fn limited(bytes: usize, settings: &mut Settings) -> Result<MemoryLimit, Failure> {
+    if bytes < LEAST_MEMORY {
+        return Err(Failure::Usage(format!(
+            "--memory-limit is {bytes} bytes, and no layer runs in less than {}M; choose more",
+            LEAST_MEMORY >> 20
+        )));
+    }
+    settings.layer = std::mem::take(&mut settings.layer).within(bytes);
+    let cache = settings.engine.cache.map_or(bytes / 4, |cache| cache.min(bytes / 4));
+    settings.engine.cache = Some(cache);
+    let limit = MemoryLimit::of(bytes as u64);
+    // Pages that the system keeps would not count against anything.
+    settings.engine.direct_io |= limit.by == crate::bench::Keeper::Budgets;
+    Ok(limit)
+}
+
+/// The first cores that this process may use, as `taskset` reads them.
+fn cores(threads: usize) -> Result<String, Failure> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let allowed = list.map(|list| parse_cores(list.trim())).unwrap_or_default();
+    if allowed.len() < threads {
+        return Err(Failure::Usage(format!(
+            "--pin needs a core for each of {threads} threads, and this process may use {}; choose fewer --threads",
+            allowed.len()
+        )));
+    }
+    let first: Vec<String> = allowed[..threads].iter().map(ToString::to_string).collect();
+    Ok(first.join(","))
+}
+
+/// Cores of a list such as `0-3,8`.
+fn parse_cores(list: &str) -> Vec<usize> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse().ok()?..=last.parse::<usize>().ok()?)
+    };
+    list.split(',').filter_map(range).flatten().collect()
+}
+
+fn slowed(text: &str) -> Result<(String, f64), String> {
+    let wrong = || format!("`{text}` is not LAYER=PERCENT, as in mpt=10");
+    let (layer, percent) = text.split_once('=').ok_or_else(wrong)?;
+    let percent: f64 = percent.parse().map_err(|_| wrong())?;
+    if percent.is_finite() && percent >= 0.0 {
+        Ok((layer.to_owned(), percent / 100.0))
+    } else {
+        Err(wrong())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cores_are_read() {
+        assert_eq!(parse_cores("0-2,5"), [0, 1, 2, 5]);
+        assert_eq!(parse_cores("7"), [7]);
+        assert!(parse_cores("").is_empty());
+    }
+
+    #[test]
+    fn slow_downs_are_read() {
+        assert_eq!(slowed("mpt=10"), Ok(("mpt".to_owned(), 0.1)));
+        assert!(slowed("mpt").is_err() && slowed("mpt=-1").is_err());
+    }
+}

@@ -1,0 +1,104 @@
+//! Where the result of a measurement goes.
+
+use super::Failure;
+use crate::{
+    bench::{
+        Report,
+        report::{html, write_csv},
+    },
+    blocks::OutputFile,
+    cli::output,
+};
+use clap::Args;
+use serde::Serialize;
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+/// Name of the page in the directory of --html.
+const PAGE: &str = "index.html";
+/// Name of the JSON beside it.
+const DATA: &str = "report.json";
+
+/// Where the result goes beside the terminal.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub(super) struct OutputArgs {
+    /// Write everything as JSON to this file; `-` for standard output. The file appears when the benchmark is complete.
+    #[arg(long, value_name = "FILE")]
+    pub(super) json: Option<PathBuf>,
+    /// Write a page with plots, index.html, to this directory, and report.json beside it.
+    #[arg(long, value_name = "DIR")]
+    pub(super) html: Option<PathBuf>,
+    /// Write one line a block to this directory, a file for each run, in the columns of `import --csv`.
+    #[arg(long, value_name = "DIR")]
+    csv: Option<PathBuf>,
+}
+
+/// Files that are ready to be written to, and appear when they are complete.
+#[derive(Debug)]
+pub(super) struct Outputs<'a> {
+    args: &'a OutputArgs,
+    json: Option<OutputFile>,
+    page: Option<(OutputFile, OutputFile)>,
+}
+
+impl<'a> Outputs<'a> {
+    pub(super) fn open(args: &'a OutputArgs) -> Result<Self, Failure> {
+        for dir in [&args.html, &args.csv].into_iter().flatten() {
+            create_dir(dir)?;
+        }
+        let page = |dir: &PathBuf| {
+            Ok::<_, Failure>((
+                OutputFile::create(dir.join(PAGE))?,
+                OutputFile::create(dir.join(DATA))?,
+            ))
+        };
+        let json = args.json.as_deref().map(OutputFile::create).transpose()?;
+        Ok(Self { args, json, page: args.html.as_ref().map(page).transpose()? })
+    }
+
+    /// Writes everything, and the tables to standard output if nothing else goes there.
+    pub(super) fn write(self, report: &Report) -> Result<(), Failure> {
+        if let Some(dir) = &self.args.csv {
+            write_csv(dir, report.results.iter().map(|entry| &entry.result))?;
+        }
+        if let Some((page, data)) = self.page {
+            write_text(page, &html::page(std::slice::from_ref(report)))?;
+            write_json(data, report)?;
+        }
+        if let Some(file) = self.json {
+            write_json(file, report)?;
+        }
+        if output::takes_stdout(self.args.json.as_deref()) {
+            return Ok(());
+        }
+        output::line(report.table().trim_end())?;
+        match &self.args.html {
+            Some(dir) => output::line(&format!("\nthe page is {}", dir.join(PAGE).display())),
+            None => Ok(()),
+        }
+    }
+}
+
+pub(super) fn create_dir(dir: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(dir)
+        .map_err(|e| Failure::Machine(format!("cannot create {}: {e}", dir.display())))
+}
+
+/// Writes a whole file, which appears when it is complete.
+pub(super) fn write_text(mut file: OutputFile, text: &str) -> Result<(), Failure> {
+    let name = file.name().to_string();
+    file.write_all(text.as_bytes())
+        .map_err(|e| Failure::Machine(format!("cannot write {name}: {e}")))?;
+    Ok(file.finish()?)
+}
+
+/// The same of a value as JSON.
+pub(super) fn write_json(file: OutputFile, value: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|e| Failure::Machine(format!("the result does not serialise: {e}")))?;
+    write_text(file, &format!("{text}\n"))
+}

@@ -1,0 +1,123 @@
+//! `polytrie bench paper`.
+
+use super::{
+    Failure,
+    measure::MeasureArgs,
+    output::{create_dir, write_json, write_text},
+};
+use crate::{
+    bench::{
+        paper::{Experiment, PAPERS, Replication, find},
+        report::{columns, plot},
+    },
+    blocks::OutputFile,
+    cli::output,
+};
+use clap::Args;
+use std::path::PathBuf;
+
+/// Width of plots that are files of their own.
+const WIDTH: f64 = 760.0;
+
+/// Figures and tables of the papers, on this machine, with the papers' numbers beside ours.
+///
+/// NAME is one of them, as lvmt-4, or a paper: lmpt, lvmt, replica, rainblock. --list says what there is and what it takes.
+#[derive(Debug, Args)]
+pub(super) struct PaperArgs {
+    /// Which figure or table, or which paper.
+    #[arg(value_name = "NAME", required_unless_present = "list")]
+    name: Option<String>,
+    /// Say what there is, and what each takes in time, memory and disk.
+    #[arg(long)]
+    list: bool,
+    /// Few and small points, once each: a shape in minutes.
+    #[arg(long)]
+    quick: bool,
+    /// Write everything as JSON to this file; `-` for standard output.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    json: Option<PathBuf>,
+    /// Write a page for each, NAME.html, to this directory.
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    html: Option<PathBuf>,
+    /// Write the plots as SVG files to this directory.
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    svg: Option<PathBuf>,
+    #[command(flatten)]
+    measure: MeasureArgs,
+}
+
+pub(super) fn run(args: &PaperArgs) -> Result<(), Failure> {
+    if args.list {
+        return output::line(list().trim_end());
+    }
+    let name = args.name.as_deref().unwrap_or_default();
+    let experiments = find(name);
+    if experiments.is_empty() {
+        let known: Vec<_> = PAPERS.iter().map(|paper| paper.name).collect();
+        return Err(Failure::Usage(format!(
+            "there is no figure, table or paper `{name}`; the papers are {}, and --list says what there is of each",
+            known.join(", ")
+        )));
+    }
+    for dir in [&args.html, &args.svg].into_iter().flatten() {
+        create_dir(dir)?;
+    }
+    let json = args.json.as_deref().map(OutputFile::create).transpose()?;
+    let comparison = args.measure.comparison_for_paper(args.quick)?;
+    let mut all = Vec::new();
+    for experiment in experiments {
+        let replication = experiment.replicate(&comparison, args.quick)?;
+        if !output::takes_stdout(args.json.as_deref()) {
+            output::line(&format!("{}\n", replication.text().trim_end()))?;
+        }
+        write(args, &replication)?;
+        all.push(replication);
+    }
+    match json {
+        Some(file) => write_json(file, &all),
+        None => Ok(()),
+    }
+}
+
+fn write(args: &PaperArgs, replication: &Replication) -> Result<(), Failure> {
+    if let Some(dir) = &args.html {
+        let file = OutputFile::create(dir.join(format!("{}.html", replication.id)))?;
+        write_text(file, &replication.html())?;
+    }
+    if let Some(dir) = &args.svg {
+        for (name, drawing) in replication.plots() {
+            let file = OutputFile::create(dir.join(format!("{name}.svg")))?;
+            write_text(file, &plot::standalone(&drawing.svg(WIDTH)))?;
+        }
+    }
+    Ok(())
+}
+
+fn list() -> String {
+    let mut text = String::new();
+    for paper in PAPERS {
+        text += &format!("{}: {}\n", paper.name, paper.reference);
+        let heads = ["name", "min", "GiB RAM", "GiB disk", "--quick min", "place and content"];
+        let row = |experiment: &Experiment| {
+            vec![
+                format!("  {}", experiment.id),
+                experiment.needs.minutes.to_string(),
+                experiment.needs.memory.to_string(),
+                experiment.needs.disk.to_string(),
+                experiment.quick.minutes.to_string(),
+                format!("{}: {}", experiment.place, experiment.about),
+            ]
+        };
+        let rows: Vec<_> = std::iter::once(heads.map(str::to_owned).to_vec())
+            .chain(paper.experiments.iter().map(row))
+            .collect();
+        // The last column is text.
+        let (text_column, numbers): (Vec<String>, Vec<Vec<String>>) =
+            rows.into_iter().map(|mut row| (row.pop().unwrap_or_default(), row)).unzip();
+        for (line, content) in columns(&numbers).lines().zip(text_column) {
+            text += &format!("{line}  {content}\n");
+        }
+        text.push('\n');
+    }
+    text + "Minutes are rough, for three layers on two cores; more layers, --cold and --memory-limit take longer.\n"
+}

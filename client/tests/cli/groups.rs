@@ -1,0 +1,223 @@
+//! `--verify every=N`: what is stored is the same, a wrong block is found in the middle of a group, and whatever ends a
+//! group early ends it well.
+
+use crate::{
+    branches::{Branch, branch},
+    rewrite::rewritten,
+    run::{Run, polytrie, run},
+    support::{CONDENSE, ChainFixture, Data, RPC_COMPAT, assert_fails, for_each_layer, stream},
+};
+use alloy_primitives::{Address, B256, Bytes, keccak256};
+use polytrie::{
+    blocks::{BlockReader, decode_block},
+    chain::TABLES,
+    layers::{self, EngineOptions},
+};
+use polytrie_kv::{KeyRange, Store, StoreOptions, testing::entries};
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+};
+
+for_each_layer!(
+    groups_change_nothing,
+    a_wrong_root_in_a_group_is_named,
+    an_invalid_block_ends_a_group,
+    branches_end_a_group,
+    a_shadow_ends_every_group,
+);
+
+/// The chain that is kept in this repository.
+fn sample(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sample").join(file)
+}
+
+fn sample_blocks(count: usize) -> Vec<Bytes> {
+    let blocks = BlockReader::open(sample("chain.rlp.gz")).unwrap();
+    blocks.take(count).map(|block| block.unwrap().rlp).collect()
+}
+
+fn import(data: &Data, file: &Path, chain: &Path, more: &[&str]) -> Run {
+    let dir = data.path();
+    let mut args = vec!["import".as_ref(), file.as_os_str(), "--datadir".as_ref(), dir.as_os_str()];
+    args.extend(["--chain".as_ref(), chain.as_os_str()]);
+    args.extend(more.iter().map(OsStr::new));
+    run(&args, &[])
+}
+
+/// Everything in the data directory: each table with its rows.
+fn rows(data: &Data, layer: &str) -> Vec<(&'static str, Vec<(Vec<u8>, Vec<u8>)>)> {
+    let tables = [layers::layer(layer).unwrap().tables, TABLES].concat();
+    let dir = data.path().join("db");
+    let engine = layers::open_engine("mdbx", &dir, &tables, EngineOptions::default()).unwrap();
+    let options = StoreOptions { background: false, ..StoreOptions::default() };
+    let store = Store::open(engine, &tables, options).unwrap();
+    tables.iter().map(|table| (table.name, entries(&store, *table, KeyRange::ALL))).collect()
+}
+
+fn assert_same_rows(a: &Data, b: &Data, layer: &str, context: &str) {
+    for ((table, a), (_, b)) in rows(a, layer).iter().zip(rows(b, layer)) {
+        assert!(*a == b, "{context}: other rows in table {table}");
+    }
+}
+
+fn groups_change_nothing(layer: &str) {
+    let fixtures = [CONDENSE, RPC_COMPAT].into_iter().filter_map(ChainFixture::open);
+    let mut chains: Vec<_> = fixtures.map(|chain| (chain.file, chain.chain, chain.head)).collect();
+    chains.push((sample("chain.rlp.gz"), sample("genesis.json"), 1000));
+    for (file, chain, head) in chains {
+        let full = Data::new();
+        let json = import(&full, &file, &chain, &["--state", layer, "--json", "-"]).ok().json();
+        for (every, flush_every) in [("every=7", "1"), ("every=100000", "1024")] {
+            let context = format!("{}, {every}", file.display());
+            let data = Data::new();
+            let settings = ["--state", layer, "--verify", every, "--flush-every", flush_every];
+            let run = import(&data, &file, &chain, &settings).ok();
+            let verified = match layers::layer(layer).unwrap().canonical {
+                true => {
+                    format!("(state root verified {} blocks and here)", every.replace('=', " "))
+                }
+                false => "(state root not comparable)".to_owned(),
+            };
+            assert!(run.text().contains(&verified), "{context}: {}", run.text());
+            assert_eq!(data.head(), full.head(), "{context}");
+            assert_same_rows(&data, &full, layer, &context);
+            data.check();
+            // Blocks are taken back one by one, in the middle of what was a group.
+            let back = (head - 12).to_string();
+            for data in [&data, &full] {
+                polytrie!["db", "unwind", "--to", back, "--datadir", data.path()].ok();
+            }
+            assert_same_rows(&data, &full, layer, &format!("{context}, unwound"));
+            data.check();
+            // On to the end, with a group that ends where --to says.
+            let part = (head - 5).to_string();
+            import(&data, &file, &chain, &["--verify", every, "--to", &part]).ok();
+            assert_eq!(data.head().0, head - 5, "{context}");
+            import(&data, &file, &chain, &["--verify", every]).ok();
+            import(&full, &file, &chain, &[]).ok();
+            assert_same_rows(&data, &full, layer, &format!("{context}, imported again"));
+            // The figures are those of every block.
+            let data = Data::new();
+            let settings = ["--state", layer, "--verify", every, "--json", "-"];
+            let found = import(&data, &file, &chain, &settings).ok().json();
+            for figure in ["blocks", "txs", "gas", "receipts_unchecked", "head"] {
+                assert_eq!(found[figure], json[figure], "{context}");
+            }
+        }
+    }
+}
+
+/// The sample's blocks, one of them changed, those after it on top of it.
+fn with_wrong(count: usize, wrong: usize, change: impl Fn(&Bytes) -> Bytes) -> Vec<Bytes> {
+    let mut blocks = sample_blocks(count);
+    blocks[wrong] = change(&blocks[wrong]);
+    for n in wrong + 1..blocks.len() {
+        let parent = keccak256(alloy_rlp::encode(decode_block(&blocks[n - 1]).unwrap().header));
+        blocks[n] = rewritten(&blocks[n], |b| b.header.parent_hash = parent);
+    }
+    blocks
+}
+
+/// The import under `layer` ends at the block at `wrong`, which is named, and right blocks go on from there.
+fn ends_at(layer: &str, blocks: &[Bytes], wrong: usize, every: &str, words: &[&str]) {
+    let number = decode_block(&blocks[wrong]).unwrap().header.number;
+    let place = format!("(index {wrong}, offset {})", stream(&blocks[..wrong]).len());
+    let data = Data::new();
+    let (file, genesis) = (data.write("wrong.rlp", stream(blocks)), sample("genesis.json"));
+    let run = import(&data, &file, &genesis, &["--state", layer, "--verify", every]);
+    assert_fails(&run, 1, &[&format!("block {number} ("), &place]);
+    assert_fails(&run, 1, words);
+    assert_eq!(data.head().0, number - 1, "{every}");
+    data.check();
+    import(&data, &sample("chain.rlp.gz"), &genesis, &["--verify", every, "--to", "100"]).ok();
+    assert_eq!(data.head().0, 100);
+    data.check();
+}
+
+fn a_wrong_root_in_a_group_is_named(layer: &str) {
+    if !layers::layer(layer).unwrap().canonical {
+        return;
+    }
+    // Somebody else is paid, so the state is another one from here on, and no root is right any more.
+    let wrong = 40;
+    let change = |rlp: &Bytes| rewritten(rlp, |b| b.header.beneficiary = Address::repeat_byte(7));
+    let blocks = with_wrong(60, wrong, change);
+    // In the middle of a group, its last, its first; and in one that never fills up.
+    for every in ["every=16", "every=41", "every=20", "every=1000"] {
+        let words = ["the header's state root is 0x", "led to the state root 0x"];
+        ends_at(layer, &blocks, wrong, every, &words);
+    }
+    // Only the root is another one, and nothing follows; or what follows the right block.
+    let change = |rlp: &Bytes| rewritten(rlp, |b| b.header.state_root = B256::repeat_byte(7));
+    let mut blocks = sample_blocks(60);
+    blocks[wrong] = change(&blocks[wrong]);
+    for count in [wrong + 1, 60] {
+        ends_at(layer, &blocks[..count], wrong, "every=50", &["the header's state root is 0x0707"]);
+    }
+}
+
+fn an_invalid_block_ends_a_group(layer: &str) {
+    let wrong = 40;
+    let blocks = with_wrong(60, wrong, |rlp| rewritten(rlp, |block| block.header.gas_used += 1));
+    for every in ["every=16", "every=20", "every=1000"] {
+        ends_at(layer, &blocks, wrong, every, &["gas used"]);
+    }
+    // A wrong root before it counts first.
+    if layers::layer(layer).unwrap().canonical {
+        let change = |rlp: &Bytes| rewritten(rlp, |b| b.header.state_root = B256::repeat_byte(7));
+        let mut both = with_wrong(60, 35, change);
+        both[wrong] = rewritten(&both[wrong], |block| block.header.gas_used += 1);
+        both.truncate(wrong + 1);
+        ends_at(layer, &both, 35, "every=1000", &["the header's state root is 0x0707"]);
+    }
+}
+
+/// Going over to another branch, and back, in the middle of a group.
+fn branches_end_a_group(layer: &str) {
+    let Some(chain) = CONDENSE.open() else { return };
+    let beneficiary = Address::repeat_byte(0xbe);
+    let Some(heavier) = branch(&chain, Branch { fork: 330, tip: 350, seconds: 1, beneficiary })
+    else {
+        return;
+    };
+    let blocks = chain.blocks();
+    let all: Vec<&Bytes> = blocks[..=345].iter().chain(&heavier).collect();
+    let mut found = Vec::new();
+    for verify in ["full", "every=9", "every=1000"] {
+        let data = Data::new();
+        let file = data.write("branches.rlp", stream(all.iter().copied()));
+        let settings = ["--state", layer, "--verify", verify, "--json", "-"];
+        let report = import(&data, &file, &chain.chain, &settings).ok().json();
+        assert!(report["reorganised"].as_u64().unwrap() > 0, "{report}");
+        data.check();
+        found.push(data);
+    }
+    for data in &found[1..] {
+        assert_eq!(data.head(), found[0].head());
+        assert_same_rows(data, &found[0], layer, "after a change of branch");
+    }
+}
+
+/// A shadow compares every block, so there are no groups.
+fn a_shadow_ends_every_group(layer: &str) {
+    let shadow = if layer == "mpt" { "raw" } else { "mpt" };
+    if layers::layer(shadow).is_err() {
+        return;
+    }
+    let data = Data::new();
+    let settings = ["--state", layer, "--verify", "every=50", "--shadow", shadow, "--to", "120"];
+    let run = import(&data, &sample("chain.rlp.gz"), &sample("genesis.json"), &settings).ok();
+    assert!(run.stderr.contains("120 blocks compared"), "{}", run.stderr);
+    assert!(!run.text().contains("every 50"), "{}", run.text());
+    data.check();
+}
+
+#[test]
+fn what_cannot_be_a_group_is_refused() {
+    for verify in ["every=0", "every=", "every=x", "every=-1", "some"] {
+        let run = polytrie!["import", "nothing", "--verify", verify];
+        assert_eq!(run.code, Some(2), "{verify}: {}", run.stderr);
+        assert!(run.stderr.contains("every=N with an N of at least 1"), "{}", run.stderr);
+    }
+}

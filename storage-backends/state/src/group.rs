@@ -1,0 +1,313 @@
+//! Several blocks that a layer takes as one.
+//!
+//! A commitment costs most where tries are deep and blocks are small: many nodes change in every block. Taken
+//! together, the blocks of a group cost one commitment, and what changed and changed back costs nothing. Reads, write
+//! sets and undo records are still those of each block by itself: the group answers with what its earlier blocks wrote,
+//! and with the layer's head below.
+
+use crate::{
+    Access, Account, AccountWrite, LayerSession, Outcome, Session, SlotWrite, StateError,
+    StateLayer, TxWrites, UndoRecord, WipedSlots, WriteSet, layer::BlockRef,
+};
+use alloy_primitives::{
+    Address, B256, Bytes, U256,
+    map::{B256Map, hash_map::Entry},
+};
+use parking_lot::Mutex;
+use std::{ops::ControlFlow, sync::Arc};
+
+/// Bytes of an account in memory, with its place in the map; an estimate.
+const ACCOUNT_BYTES: usize = 384;
+/// The same of a slot.
+const SLOT_BYTES: usize = 192;
+
+/// Blocks under way that end with one commitment.
+///
+/// Good for layers whose content is a function of the state alone and whose undo records are plain [`UndoRecord`]s:
+/// rows and records are then the same as if each block had been taken by itself.
+#[derive(Debug)]
+pub struct Group {
+    merged: Arc<Mutex<Merged>>,
+}
+
+/// A block of a group.
+#[derive(Debug)]
+pub struct GroupedBlock {
+    /// What the block changed.
+    pub writes: Arc<WriteSet>,
+    /// Its undo record.
+    pub undo: Vec<u8>,
+}
+
+impl Group {
+    /// A group on top of `parent`, which is the layer's head, with no blocks yet.
+    ///
+    /// # Errors
+    ///
+    /// As [`StateLayer::begin`].
+    pub fn begin(layer: Arc<dyn StateLayer>, parent: BlockRef) -> Result<Self, StateError> {
+        let session = layer.begin(parent)?;
+        let (accounts, codes) = Default::default();
+        let merged = Merged { layer, session, accounts, codes, bytes: 0 };
+        Ok(Self { merged: Arc::new(Mutex::new(merged)) })
+    }
+
+    /// The next block. One at a time: [`Self::add`] it before there is another. If it is dropped instead, the
+    /// layer may have seen writes of it, and the group cannot go on.
+    pub fn session(&self) -> Session {
+        Session::on(Box::new(GroupedSession { merged: Arc::clone(&self.merged) }))
+    }
+
+    /// Adds a block that has been executed.
+    ///
+    /// # Errors
+    ///
+    /// If the layer fails.
+    pub fn add(&mut self, block: Session) -> Result<GroupedBlock, StateError> {
+        let writes = block.into_writes()?;
+        let mut merged = self.merged.lock();
+        let mut wiped = WipedSlots::new();
+        for write in writes.accounts().iter().filter(|write| write.wipe) {
+            wiped.push((write.hash, merged.slots(&write.hash)?));
+        }
+        let undo = UndoRecord::new(&writes, wiped).encode();
+        merged.add(&writes);
+        Ok(GroupedBlock { writes: Arc::new(writes), undo })
+    }
+
+    /// Bytes of memory that the group takes, more or less.
+    pub fn bytes(&self) -> usize {
+        self.merged.lock().bytes
+    }
+
+    /// Ends the group. The outcome is that of all its blocks together, and so is its undo record: those of the blocks
+    /// came with each.
+    ///
+    /// # Errors
+    ///
+    /// If the layer fails, or a block is still under way.
+    pub fn finish(self) -> Result<Outcome, StateError> {
+        let merged = Arc::into_inner(self.merged)
+            .ok_or(StateError::Protocol("a group was finished while a block of it was under way"))?
+            .into_inner();
+        let Merged { mut session, accounts, codes, .. } = merged;
+        let writes = write_set(&mut *session, accounts, codes)?;
+        session.finish(&writes)
+    }
+}
+
+/// The layer's head and what the blocks so far made of it.
+#[derive(Debug)]
+struct Merged {
+    layer: Arc<dyn StateLayer>,
+    session: Box<dyn LayerSession>,
+    accounts: B256Map<MergedAccount>,
+    codes: B256Map<Bytes>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct MergedAccount {
+    address: Option<Address>,
+    before: Option<Account>,
+    now: Option<Account>,
+    /// Whether the slots from before the group are gone.
+    wiped: bool,
+    slots: B256Map<SlotWrite>,
+}
+
+impl Merged {
+    fn account(&mut self, address: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
+        match self.accounts.get(hash) {
+            Some(account) => Ok(account.now),
+            None => self.session.account(address, hash),
+        }
+    }
+
+    fn slot(
+        &mut self,
+        address: &Address,
+        account: &B256,
+        slot: &U256,
+        hash: &B256,
+    ) -> Result<U256, StateError> {
+        if let Some(known) = self.accounts.get(account) {
+            match known.slots.get(hash) {
+                Some(slot) => return Ok(slot.after),
+                None if known.wiped => return Ok(U256::ZERO),
+                None => {}
+            }
+        }
+        self.session.slot(address, account, slot, hash)
+    }
+
+    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+        match self.codes.get(code_hash) {
+            Some(code) => Ok(Some(code.clone())),
+            None => self.session.code(code_hash),
+        }
+    }
+
+    fn has_storage(&mut self, address: &Address, hash: &B256) -> Result<bool, StateError> {
+        let Some(known) = self.accounts.get(hash) else {
+            return self.session.has_storage(address, hash);
+        };
+        if known.slots.values().any(|slot| !slot.after.is_zero()) {
+            return Ok(true);
+        }
+        if known.wiped || !self.session.has_storage(address, hash)? {
+            return Ok(false);
+        }
+        if known.slots.is_empty() {
+            return Ok(true);
+        }
+        // What the group knows of is zero now; is there anything else?
+        let mut found = false;
+        self.layer.slots(*hash, B256::ZERO, &mut |slot, _| {
+            found = !known.slots.contains_key(&slot);
+            Ok(if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        Ok(found)
+    }
+
+    /// All slots of an account, sorted by hash.
+    fn slots(&self, account: &B256) -> Result<Vec<(B256, U256)>, StateError> {
+        let known = self.accounts.get(account);
+        let mut slots = Vec::new();
+        if known.is_none_or(|known| !known.wiped) {
+            self.layer.slots(*account, B256::ZERO, &mut |hash, value| {
+                if known.is_none_or(|known| !known.slots.contains_key(&hash)) {
+                    slots.push((hash, value));
+                }
+                Ok(ControlFlow::Continue(()))
+            })?;
+        }
+        let written = known.into_iter().flat_map(|known| known.slots.values());
+        slots.extend(written.filter(|s| !s.after.is_zero()).map(|s| (s.hash, s.after)));
+        slots.sort_unstable_by_key(|(hash, _)| *hash);
+        Ok(slots)
+    }
+
+    /// Adds the writes of the next block.
+    fn add(&mut self, writes: &WriteSet) {
+        for write in writes.accounts() {
+            let account = match self.accounts.entry(write.hash) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => {
+                    self.bytes += ACCOUNT_BYTES;
+                    new.insert(MergedAccount {
+                        address: write.address,
+                        before: write.before,
+                        now: None,
+                        wiped: false,
+                        slots: B256Map::default(),
+                    })
+                }
+            };
+            account.now = write.after;
+            if write.wipe || write.after.is_none() {
+                account.wiped = true;
+                self.bytes -= account.slots.len() * SLOT_BYTES;
+                account.slots.clear();
+            }
+            for slot in &write.slots {
+                match account.slots.entry(slot.hash) {
+                    Entry::Occupied(mut known) => known.get_mut().after = slot.after,
+                    Entry::Vacant(new) => {
+                        self.bytes += SLOT_BYTES;
+                        new.insert(*slot);
+                    }
+                }
+            }
+        }
+        for (hash, code) in writes.codes() {
+            if self.codes.insert(*hash, code.clone()).is_none() {
+                self.bytes += code.len();
+            }
+        }
+    }
+}
+
+/// What all blocks together changed.
+fn write_set(
+    layer: &mut dyn LayerSession,
+    accounts: B256Map<MergedAccount>,
+    codes: B256Map<Bytes>,
+) -> Result<WriteSet, StateError> {
+    let mut merged = Vec::with_capacity(accounts.len());
+    for (hash, account) in accounts {
+        let MergedAccount { address, before, now, wiped, slots } = account;
+        let wipe = match address {
+            Some(address) if wiped && before.is_some() => layer.has_storage(&address, &hash)?,
+            _ => false,
+        };
+        let mut slots: Vec<SlotWrite> = slots
+            .into_values()
+            .filter(|s| if wipe { !s.after.is_zero() } else { s.after != s.before })
+            .collect();
+        if !wipe && slots.is_empty() && now == before {
+            continue;
+        }
+        slots.sort_unstable_by_key(|slot| slot.hash);
+        merged.push(AccountWrite { hash, address, before, after: now, wipe, slots });
+    }
+    merged.sort_unstable_by_key(|account| account.hash);
+    // Of what was created and is gone again, too: undo leads back to the blocks in between.
+    let mut codes: Vec<_> = codes.into_iter().collect();
+    codes.sort_unstable_by_key(|(hash, _)| *hash);
+    Ok(WriteSet { accounts: merged, codes })
+}
+
+/// One block of a group under way.
+#[derive(Debug)]
+struct GroupedSession {
+    merged: Arc<Mutex<Merged>>,
+}
+
+impl LayerSession for GroupedSession {
+    fn account(&mut self, address: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
+        self.merged.lock().account(address, hash)
+    }
+
+    fn slot(
+        &mut self,
+        address: &Address,
+        account: &B256,
+        slot: &U256,
+        hash: &B256,
+    ) -> Result<U256, StateError> {
+        self.merged.lock().slot(address, account, slot, hash)
+    }
+
+    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+        self.merged.lock().code(code_hash)
+    }
+
+    fn has_storage(&mut self, address: &Address, hash: &B256) -> Result<bool, StateError> {
+        self.merged.lock().has_storage(address, hash)
+    }
+
+    fn wants_hints(&self) -> bool {
+        self.merged.lock().session.wants_hints()
+    }
+
+    fn hint(&mut self, access: Access) {
+        self.merged.lock().session.hint(access);
+    }
+
+    fn stream(&mut self, writes: &TxWrites) -> Result<(), StateError> {
+        self.merged.lock().session.stream(writes)
+    }
+
+    fn wants_hashed(&self) -> bool {
+        self.merged.lock().session.wants_hashed()
+    }
+
+    fn stream_hashed(&mut self, writes: Vec<AccountWrite>) -> Result<(), StateError> {
+        self.merged.lock().session.stream_hashed(writes)
+    }
+
+    fn finish(self: Box<Self>, _: &WriteSet) -> Result<Outcome, StateError> {
+        Err(StateError::Protocol("a block of a group was finished by itself"))
+    }
+}
