@@ -75,9 +75,11 @@ impl LayerOptions {
 
 #[cfg(test)]
 impl LayerOptions {
-    /// The defaults, with what a layer needs that no test should take from the user's directories.
+    /// The defaults, with what a layer needs that no test should take from the user's directories, and intervals that
+    /// end within short chains.
     pub(crate) fn for_tests() -> Self {
         Self {
+            lmpt_interval: Some(5),
             #[cfg(feature = "lvmt")]
             lvmt: crate::lvmt::LvmtSettings {
                 setup: Some(crate::testsetup::dir()),

@@ -16,6 +16,7 @@ pub mod layers;
 #[cfg(feature = "lvmt")]
 pub mod lvmt;
 pub mod rpc;
+pub mod witness;
 
 #[cfg(test)]
 mod testdata;

@@ -20,8 +20,11 @@ use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_chainspec::{ChainSpec, Rules};
 use polytrie_kv::Batch;
-use polytrie_state::{FinishedLater, Session};
-use std::time::{Duration, Instant};
+use polytrie_state::{Access, FinishedLater, Session};
+use std::{
+    cell::Cell,
+    time::{Duration, Instant},
+};
 
 /// A block on its way in, with everything that could be found out without the chain.
 #[derive(Debug, Clone)]
@@ -36,6 +39,8 @@ pub struct Candidate {
     pub senders: Result<Vec<Address>, SenderError>,
     /// Accounts that its transactions let set their code (EIP-7702), as a hint.
     pub authorities: Vec<Address>,
+    /// What running it ahead of its turn has touched, as a hint.
+    pub accesses: Vec<Access>,
     /// What [`check_body`] said.
     pub body: Result<(), ConsensusError>,
     /// Receipts that came with it (era1), as RLP with blooms.
@@ -56,8 +61,17 @@ impl Candidate {
         let senders = recover_senders(&block.body.transactions);
         let authorities = recover_authorities(&block.body.transactions);
         let header = Sealed::new(block.header.clone());
-        let (receipts, total_difficulty) = (None, None);
-        Ok(Self { header, block, rlp, senders, authorities, body, receipts, total_difficulty })
+        Ok(Self {
+            header,
+            block,
+            rlp,
+            senders,
+            authorities,
+            accesses: Vec::new(),
+            body,
+            receipts: None,
+            total_difficulty: None,
+        })
     }
 
     /// What can be said of a block's body without the chain. Its rules depend on number and time alone, but
@@ -116,6 +130,8 @@ pub struct BlockStats {
     pub write: Duration,
     /// Whether the receipts root was compared.
     pub receipts_checked: bool,
+    /// The oldest block whose hash was asked for, if any was.
+    pub oldest_hash: Option<u64>,
 }
 
 impl BlockStats {
@@ -241,6 +257,7 @@ impl Chain {
     ) -> Result<(), InsertError> {
         match self.execute_alone(rules, &candidate, stats) {
             Ok((receipts, finished)) => {
+                self.keep_witness(&candidate, stats.oldest_hash)?;
                 let total_difficulty = self.head.total_difficulty + candidate.header.difficulty;
                 let head = Head { header: candidate.header.clone(), total_difficulty };
                 let parent = std::mem::replace(&mut self.head, head);
@@ -253,7 +270,11 @@ impl Chain {
                     receipts,
                     finished,
                 ));
-                self.settle_some(stats)
+                let settled = self.settle_some(stats);
+                if settled.is_err() {
+                    self.witnesses.pop();
+                }
+                settled
             }
             Err(error) => {
                 // Whatever is wrong with this block, it counts only if those before it stand.
@@ -291,10 +312,13 @@ impl Chain {
     ) -> Result<Vec<ReceiptEnvelope>, InsertError> {
         let start = Instant::now();
         let senders = candidate.senders.as_ref().map_err(|e| candidate.invalid(e.clone()))?;
-        let block =
-            BlockToExecute::new(&candidate.block, senders).with_authorities(&candidate.authorities);
+        let block = BlockToExecute::new(&candidate.block, senders)
+            .with_authorities(&candidate.authorities)
+            .with_accesses(&candidate.accesses);
         let (head, hashes, db) = (self.head.number(), &self.hashes, &self.db);
+        let oldest = Cell::new(None);
         let ancestor_hash = |number: u64| -> Option<B256> {
+            oldest.set(Some(oldest.get().map_or(number, |oldest: u64| oldest.min(number))));
             let back = usize::try_from(head.checked_sub(number)?).ok()?;
             match hashes.get(back) {
                 Some(hash) => Some(*hash),
@@ -307,6 +331,7 @@ impl Chain {
             .map_err(|e| executed(e).map_or_else(InsertError::Broken, |r| candidate.invalid(r)))?;
         let reading = session.read_time();
         stats.state_read = reading;
+        stats.oldest_hash = oldest.get();
         stats.execute = start.elapsed().saturating_sub(reading);
 
         let start = Instant::now();

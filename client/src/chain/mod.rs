@@ -7,6 +7,7 @@
 //! undo record, head) goes to the store in one atomic batch, so the store is always that of some head.
 
 mod build;
+mod by_hand;
 mod check;
 mod copy;
 mod db;
@@ -22,6 +23,7 @@ mod reorg;
 mod tables;
 mod transactions;
 mod waiting;
+mod witness;
 
 pub use build::{BuildError, BuiltBlock, Fill, NextBlock};
 pub use check::{ChainReport, check_state};
@@ -33,6 +35,7 @@ pub use insert::{BlockStats, Candidate, Inserted};
 pub use receipts::{decode_stored_receipts, encode_stored_receipts};
 pub use tables::{TABLES, UNDO_BLOCKS};
 pub use transactions::TransactionPlace;
+pub use witness::BlockWitness;
 
 use crate::{
     consensus::RecentAncestors,
@@ -63,6 +66,9 @@ pub struct ChainOptions {
     pub keep_writes: bool,
     /// Whether transactions can be found by their hashes ([`ChainDb::transaction_place`]).
     pub index_transactions: bool,
+    /// Whether blocks leave witnesses for [`Chain::take_witnesses`], without so many levels of the account trie. Not every
+    /// layer makes them.
+    pub witness_levels: Option<u8>,
     /// Whether addresses and slots can be found by their hashes ([`ChainDb::address_of`]).
     pub keep_preimages: bool,
 }
@@ -75,6 +81,7 @@ impl Default for ChainOptions {
             undo_blocks: UNDO_BLOCKS,
             keep_writes: false,
             index_transactions: false,
+            witness_levels: None,
             keep_preimages: false,
         }
     }
@@ -96,6 +103,8 @@ pub struct Chain {
     group: Option<OpenGroup>,
     /// What blocks wrote, with their numbers.
     written: Vec<(u64, Arc<WriteSet>)>,
+    /// What blocks needed.
+    witnesses: Vec<BlockWitness>,
     /// The last blocks up to the head, for the rules about ommers.
     ancestors: RecentAncestors,
     /// Hashes of the last 256 blocks up to the head, newest first, for BLOCKHASH.
@@ -130,15 +139,19 @@ impl Chain {
                 expected: head.header.state_root,
             });
         }
+        layer.make_witnesses(options.witness_levels)?;
+        // A layer sees which code a block needs only if nobody else remembers it.
+        let code_cache = if options.witness_levels.is_some() { 0 } else { CODE_CACHE };
         let mut chain = Self {
             spec,
             db,
             layer,
-            executor: Executor::new(CODE_CACHE),
+            executor: Executor::new(code_cache),
             options,
             waiting: VecDeque::new(),
             group: None,
             written: Vec::new(),
+            witnesses: Vec::new(),
             ancestors: RecentAncestors::new(),
             hashes: VecDeque::new(),
             head,

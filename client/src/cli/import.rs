@@ -9,6 +9,7 @@ use super::{
 use crate::{
     datadir::DataDir,
     import::{self, CsvLog, Display, ImportEnd, ImportOptions, Shadow, not_verified},
+    witness::WitnessDir,
 };
 use clap::{Args, ValueEnum};
 use std::{
@@ -41,7 +42,7 @@ pub(super) struct ImportArgs {
     /// it is wrong, its blocks are executed again one by one, and the import names the one that is to blame. A group
     /// ends early at the end of the import, at Ctrl-C, where branches meet, and when it takes 128 MiB. Blocks from
     /// before Byzantium that have transactions are taken one by one, since their receipts hold state roots, and so is
-    /// every block with --shadow. What is not noticed is a wrong root in a header that does not end a group, in a chain
+    /// every block with --shadow or --witness. What is not noticed is a wrong root in a header that does not end a group, in a chain
     /// whose state is right. A layer without state roots (`raw`, `lmpt`, `lvmt`) has nothing to compare: there
     /// `every=N` is the same as `full`.
     #[arg(long, value_name = "full|every=N|none", default_value = "full", value_parser = parse_verify)]
@@ -57,10 +58,26 @@ pub(super) struct ImportArgs {
     /// Threads that decode blocks and recover senders ahead of execution [default: one a core]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    /// While a block is executed, run the next one on the state before it, so that what it reads is in memory when its
+    /// turn comes. Worth it where the state is larger than memory and a core is free.
+    #[arg(long)]
+    prefetch: bool,
     /// Run a second layer in lock-step, in a directory of its own within --datadir, and compare every value written
     /// and, where both have one, every state root; the first difference ends the import with exit code 1.
     #[arg(long, value_name = "LAYER")]
     shadow: Option<String>,
+    /// Write a witness of each block into this directory: what it takes to execute it without any state, for `polytrie
+    /// witness verify`. Only the layer `rain` makes them.
+    #[arg(long, value_name = "DIR")]
+    witness: Option<PathBuf>,
+    /// Levels of the account trie that witnesses leave out, for receivers that hold them.
+    #[arg(
+        long = "witness.levels",
+        value_name = "LEVELS",
+        default_value_t = 0,
+        requires = "witness"
+    )]
+    witness_levels: u8,
     /// Write the result as JSON to this file; `-` for standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -68,7 +85,7 @@ pub(super) struct ImportArgs {
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     #[command(flatten)]
-    data: DataArgs,
+    pub(super) data: DataArgs,
 }
 
 /// What is compared with the headers.
@@ -101,9 +118,9 @@ enum OnInvalid {
 pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     let mut options = args.data.options();
     options.chain = args.chain.chain;
-    let verify_every = match (args.verify, &args.shadow) {
-        (Verify::Every(every), None) => every,
-        // A shadow compares every block's root.
+    let verify_every = match (args.verify, &args.shadow, &args.witness) {
+        (Verify::Every(every), None, None) => every,
+        // A shadow compares every block's root, and a witness is that of a block.
         _ => 1,
     };
     options.store.flush_every = args.flush_every;
@@ -111,10 +128,15 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     options.chain_options.verify_every = verify_every;
     let interrupt = on_interrupt()?;
     options.chain_options.keep_writes = args.shadow.is_some();
+    options.chain_options.witness_levels = args.witness.as_ref().map(|_| args.witness_levels);
     let (mut chain, dir) = DataDir::open(&options, true)?.into_chain()?;
     let shadow =
         args.shadow.map(|layer| Shadow::open(&layer, &options, &dir, &chain)).transpose()?;
     let csv = args.csv.as_deref().map(CsvLog::create).transpose()?;
+    let witnesses = args.witness.as_deref().map(|dir| {
+        WitnessDir::create(dir)
+            .map_err(|e| Failure::Machine(format!("cannot create {}: {e}", dir.display())))
+    });
     let display = match (logging.is_quiet(), logging.can_draw()) {
         (true, _) => Display::Quiet,
         (false, true) => Display::Bar,
@@ -124,7 +146,17 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
         args.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
     let ImportEnd { report, error } = import::import(
         &mut chain,
-        ImportOptions { files: args.files, to: args.to, threads, interrupt, display, csv, shadow },
+        ImportOptions {
+            files: args.files,
+            to: args.to,
+            threads,
+            prefetch: args.prefetch,
+            interrupt,
+            display,
+            csv,
+            shadow,
+            witnesses: witnesses.transpose()?,
+        },
     );
     tracing::info!("{}", report.summary(error.is_none()));
     for note in not_verified(&chain, &report) {

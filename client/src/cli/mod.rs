@@ -14,11 +14,13 @@ mod output;
 mod proof;
 #[cfg(feature = "lvmt")]
 mod setup;
+#[cfg(feature = "rain")]
+mod witness;
 
 pub use exit::Failure;
 
 use clap::{Parser, Subcommand};
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
 /// An Ethereum execution client whose state layer is a part you can swap.
 ///
@@ -49,6 +51,9 @@ enum Command {
     Setup(setup::SetupCommand),
     #[command(subcommand)]
     Proof(proof::ProofCommand),
+    #[cfg(feature = "rain")]
+    #[command(subcommand)]
+    Witness(witness::WitnessCommand),
     #[command(subcommand)]
     Db(db::DbCommand),
 }
@@ -65,6 +70,7 @@ pub fn main() -> ExitCode {
         }
     };
     cli.logging.start();
+    let datadir = cli.command.datadir().map(Path::to_owned);
     let result = match cli.command {
         Command::Init(args) => init::run(args),
         Command::Import(args) => import::run(args, &cli.logging),
@@ -75,7 +81,24 @@ pub fn main() -> ExitCode {
         #[cfg(feature = "lvmt")]
         Command::Setup(command) => setup::run(command),
         Command::Proof(command) => proof::run(command),
+        #[cfg(feature = "rain")]
+        Command::Witness(command) => witness::run(command),
         Command::Db(command) => db::run(command),
     };
-    exit::code(result)
+    exit::code(result.map_err(|failure| failure.within(datadir.as_deref())))
+}
+
+impl Command {
+    /// The data directory it works in, if it does in one.
+    fn datadir(&self) -> Option<&Path> {
+        match self {
+            Self::Init(args) => args.data.datadir.as_deref(),
+            Self::Import(args) => args.data.datadir.as_deref(),
+            Self::Export(args) => args.data.datadir.as_deref(),
+            Self::Devnet(args) => args.data.datadir.as_deref(),
+            Self::Proof(command) => command.datadir(),
+            Self::Db(command) => Some(command.datadir()),
+            _ => None,
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use alloy_consensus::{Block, Header, TxEnvelope};
 use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::Address;
+use polytrie_state::Access;
 
 /// The parts of a block that execution needs, with the senders that were recovered ahead of it.
 #[derive(Debug, Clone, Copy)]
@@ -15,6 +16,8 @@ pub struct BlockToExecute<'a> {
     pub senders: &'a [Address],
     /// Accounts that transactions let set their code (EIP-7702), as far as they are known ahead: a hint.
     pub authorities: &'a [Address],
+    /// What else is expected to be touched: a hint.
+    pub accesses: &'a [Access],
     /// The ommers; they are rewarded before the merge.
     pub ommers: &'a [Header],
     /// The withdrawals, from Shanghai on.
@@ -29,6 +32,7 @@ impl<'a> BlockToExecute<'a> {
             transactions: &block.body.transactions,
             senders,
             authorities: &[],
+            accesses: &[],
             ommers: &block.body.ommers,
             withdrawals: block.body.withdrawals.as_ref().map(|withdrawals| withdrawals.as_slice()),
         }
@@ -38,6 +42,13 @@ impl<'a> BlockToExecute<'a> {
     #[must_use]
     pub const fn with_authorities(mut self, authorities: &'a [Address]) -> Self {
         self.authorities = authorities;
+        self
+    }
+
+    /// The same with a guess at what it touches.
+    #[must_use]
+    pub const fn with_accesses(mut self, accesses: &'a [Access]) -> Self {
+        self.accesses = accesses;
         self
     }
 }

@@ -10,7 +10,8 @@ const ENTRY_OVERHEAD: usize = 160;
 /// block.
 ///
 /// Holds about `limit` bytes: the entries used most recently, in two generations. When the young
-/// one is full it becomes the old one, and the old one is dropped with all that was not used since.
+/// one is full it becomes the old one, and the old one is dropped with all that was not used since. With a limit of 0 it
+/// holds nothing.
 #[derive(Debug)]
 pub struct CodeCache {
     young: B256HashMap<Bytecode>,
@@ -42,6 +43,9 @@ impl CodeCache {
             return;
         }
         let bytes = size(&code);
+        if self.limit == 0 {
+            return;
+        }
         if self.young_bytes + bytes > self.limit / 2 {
             self.old = std::mem::take(&mut self.young);
             self.young_bytes = 0;

@@ -7,7 +7,8 @@ use polytrie_state::{Access, Session};
 use super::BlockToExecute;
 
 /// Tells the layer what `block` will touch as far as its bytes show: beneficiary, senders,
-/// recipients, access lists, accounts that set their code (EIP-7702), withdrawals, ommers. Does nothing if the layer does not care.
+/// recipients, access lists, accounts that set their code (EIP-7702), withdrawals, ommers; and what was found out by
+/// running it ahead of its turn. Does nothing if the layer does not care.
 pub(super) fn announce(session: &mut Session, block: &BlockToExecute<'_>) {
     if !session.wants_hints() {
         return;
@@ -15,6 +16,9 @@ pub(super) fn announce(session: &mut Session, block: &BlockToExecute<'_>) {
     for (tx, sender) in block.transactions.iter().zip(block.senders) {
         session.hint(Access::Account(*sender));
         announce_transaction(session, tx);
+    }
+    for access in block.accesses {
+        session.hint(*access);
     }
     for authority in block.authorities {
         session.hint(Access::Account(*authority));

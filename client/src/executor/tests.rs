@@ -93,6 +93,7 @@ impl World {
             transactions,
             senders: &senders,
             authorities: &[],
+            accesses: &[],
             ommers,
             withdrawals,
         };
@@ -426,6 +427,7 @@ fn system_contracts_are_called_where_they_stand() {
         transactions: &[],
         senders: &[],
         authorities: &[],
+        accesses: &[],
         ommers: &[],
         withdrawals: None,
     };
@@ -450,6 +452,7 @@ fn blockhash_asks_for_the_last_256_ancestors_only() {
             transactions: &transactions,
             senders: &[SENDER],
             authorities: &[],
+            accesses: &[],
             ommers: &[],
             withdrawals: None,
         };
@@ -477,6 +480,7 @@ fn senders_must_match_transactions() {
         transactions: &[],
         senders: &[SENDER],
         authorities: &[],
+        accesses: &[],
         ommers: &[],
         withdrawals: None,
     };

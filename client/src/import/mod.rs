@@ -8,6 +8,7 @@
 mod csv;
 mod error;
 mod pipeline;
+mod prefetch;
 mod progress;
 mod report;
 mod shadow;
@@ -15,14 +16,18 @@ mod shadow;
 pub use csv::CsvLog;
 pub use error::ImportError;
 pub use progress::{Display, Progress};
-pub use report::{ImportReport, ShadowReport, TimeSplit};
+pub use report::{ImportReport, ShadowReport, TimeSplit, WitnessReport};
 pub use shadow::{Difference, Key, SHADOW_PREFIX, Shadow, ShadowError, What};
 
-use crate::chain::{BlockStats, Chain, InsertError, Inserted};
+use crate::{
+    chain::{BlockStats, Chain, ChainError, InsertError, Inserted},
+    witness::WitnessDir,
+};
 use alloy_primitives::B256;
 use error::Origin;
 use pipeline::{Content, Pipeline, Prepared};
 use polytrie_state::CommitmentKind;
+use prefetch::Prefetcher;
 use std::{
     collections::VecDeque,
     path::PathBuf,
@@ -42,6 +47,8 @@ pub struct ImportOptions {
     pub to: Option<u64>,
     /// Threads that decode blocks and recover senders.
     pub threads: usize,
+    /// Whether the next block is run while one is executed, to read ahead what it will need.
+    pub prefetch: bool,
     /// Set from outside to stop after the block under way.
     pub interrupt: Arc<AtomicBool>,
     /// How progress is shown.
@@ -50,6 +57,9 @@ pub struct ImportOptions {
     pub csv: Option<CsvLog>,
     /// A second chain under another layer, which every block is compared with.
     pub shadow: Option<Shadow>,
+    /// Where each block's witness goes, if [`ChainOptions::witness_levels`](crate::chain::ChainOptions::witness_levels)
+    /// says that there are any.
+    pub witnesses: Option<WitnessDir>,
 }
 
 /// How an import ended, with what it had done by then.
@@ -85,6 +95,7 @@ pub fn import(chain: &mut Chain, mut options: ImportOptions) -> ImportEnd {
     let written = options.csv.take().map_or(Ok(()), CsvLog::finish);
     report.end(chain, start.elapsed(), counters);
     report.shadow = options.shadow.as_ref().map(Shadow::report);
+    report.witnesses = options.witnesses.as_ref().map(WitnessReport::of);
     // The first thing that went wrong is the one to tell.
     let error = ended.and(flushed).and(written).err();
     ImportEnd { report, error }
@@ -104,7 +115,11 @@ fn run(
         chain.head().number(),
     )?;
     progress.follow(pipeline.read_progress());
-    for prepared in &mut pipeline {
+    let mut prefetcher = match options.prefetch {
+        true => Some(Prefetcher::start(Arc::clone(chain.spec()))?),
+        false => None,
+    };
+    while let Some(prepared) = pipeline.next() {
         if options.interrupt.load(Ordering::Relaxed) {
             return Ok(Ended::Interrupted);
         }
@@ -124,7 +139,7 @@ fn run(
             report.skipped += 1;
             continue;
         }
-        let candidate = match content {
+        let mut candidate = match content {
             Content::Ready(candidate) => *candidate,
             Content::Identified(header, _) if chain.is_known(number, &header.hash())? => {
                 report.skipped += 1;
@@ -134,6 +149,13 @@ fn run(
             Content::Identified(_, raw) => pipeline::make_ready(chain.spec(), raw)?.0,
         };
         let hash = candidate.header.hash();
+        if let Some(prefetcher) = &mut prefetcher {
+            candidate.accesses = prefetcher.take(&hash);
+            if let Some(Prepared { content: Content::Ready(next), .. }) = pipeline.peek() {
+                let reader = chain.layer().reader().map_err(ChainError::from)?;
+                prefetcher.begin(next, reader);
+            }
+        }
         let again = options.shadow.is_some().then(|| candidate.clone());
         let inserted = match chain.insert(candidate) {
             Ok(inserted) => inserted,
@@ -150,6 +172,14 @@ fn run(
                 report.side += 1;
                 report.reorganised += 1;
                 report.blocks += executed;
+            }
+        }
+        if let Some(dir) = &mut options.witnesses {
+            for block in chain.take_witnesses() {
+                dir.write(chain.spec(), block).map_err(|source| ImportError::Output {
+                    file: dir.path().display().to_string(),
+                    source,
+                })?;
             }
         }
         if let (Some(shadow), Some(again)) = (&mut options.shadow, again) {

@@ -49,6 +49,13 @@ impl Content {
     }
 }
 
+/// What is known of the next block.
+#[derive(Debug)]
+enum Next {
+    Promised(Receiver<Answer>),
+    Ready(Box<Answer>),
+}
+
 type Answer = Result<Prepared, BlockFileError>;
 
 /// One block on its way to a worker, and the way back.
@@ -62,6 +69,8 @@ struct Job {
 #[derive(Debug)]
 pub(super) struct Pipeline {
     ordered: Receiver<Receiver<Answer>>,
+    /// The block that was asked for ahead of its turn, or the promise of it.
+    next: Option<Next>,
     progress: Arc<Mutex<ReadProgress>>,
 }
 
@@ -93,7 +102,27 @@ impl Pipeline {
                 }
             })?;
         }
-        Ok(Self { ordered, progress })
+        Ok(Self { ordered, next: None, progress })
+    }
+
+    /// The block that comes next, if it is ready by now.
+    pub(super) fn peek(&mut self) -> Option<&Prepared> {
+        let next = match self.next.take() {
+            Some(next) => next,
+            None => Next::Promised(self.ordered.try_recv().ok()?),
+        };
+        let next = match next {
+            Next::Promised(answer) => match answer.try_recv() {
+                Ok(ready) => Next::Ready(Box::new(ready)),
+                // Whoever asks for it in its turn learns why it does not come.
+                Err(_) => Next::Promised(answer),
+            },
+            ready => ready,
+        };
+        match self.next.insert(next) {
+            Next::Ready(answer) => Result::as_ref(&**answer).ok(),
+            Next::Promised(_) => None,
+        }
     }
 
     /// How far reading has come, in bytes of the current file.
@@ -106,7 +135,11 @@ impl Iterator for Pipeline {
     type Item = Result<Prepared, ImportError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let answer = self.ordered.recv().ok()?;
+        let answer = match self.next.take() {
+            Some(Next::Ready(ready)) => return Some((*ready).map_err(ImportError::from)),
+            Some(Next::Promised(answer)) => answer,
+            None => self.ordered.recv().ok()?,
+        };
         Some(match answer.recv() {
             Ok(answer) => answer.map_err(ImportError::from),
             Err(_) => Err(ImportError::Worker),
@@ -114,7 +147,7 @@ impl Iterator for Pipeline {
     }
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), ImportError> {
+pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), ImportError> {
     let spawned = thread::Builder::new().name(name.to_owned()).spawn(work);
     spawned.map(drop).map_err(|source| ImportError::Output { file: "a thread".into(), source })
 }
@@ -189,6 +222,7 @@ pub(super) fn make_ready(
         rlp: raw.rlp,
         senders,
         authorities,
+        accesses: Vec::new(),
         body,
         receipts: raw.receipts,
         total_difficulty: raw.total_difficulty,

@@ -1,6 +1,9 @@
 //! What an import did, in figures.
 
-use crate::chain::{BlockStats, Chain};
+use crate::{
+    chain::{BlockStats, Chain},
+    witness::WitnessDir,
+};
 use polytrie_kv::CountersSnapshot;
 use serde::{Serialize, Serializer};
 use std::{collections::BTreeMap, time::Duration};
@@ -47,6 +50,9 @@ pub struct ImportReport {
     /// The layer that every block was compared with, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shadow: Option<ShadowReport>,
+    /// What was written for whoever executes the blocks without state, if anything was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub witnesses: Option<WitnessReport>,
     /// The most memory the process ever held, in bytes.
     pub peak_rss_bytes: u64,
 }
@@ -60,6 +66,21 @@ pub struct ShadowReport {
     pub blocks: u64,
     /// Whether state roots could be compared, too.
     pub roots: bool,
+}
+
+/// What `--witness` wrote.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WitnessReport {
+    /// Files.
+    pub blocks: u64,
+    /// Bytes of trie nodes and code in them.
+    pub bytes: u64,
+}
+
+impl WitnessReport {
+    pub(super) const fn of(dir: &WitnessDir) -> Self {
+        Self { blocks: dir.blocks, bytes: dir.bytes }
+    }
 }
 
 /// The head after an import.
@@ -132,6 +153,7 @@ impl ImportReport {
             counters: CountersSnapshot::default(),
             layer: BTreeMap::new(),
             shadow: None,
+            witnesses: None,
             peak_rss_bytes: 0,
         }
     }

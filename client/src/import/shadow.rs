@@ -165,6 +165,7 @@ impl Shadow {
         own.kv = Some(dir.stamp.kv.clone());
         own.chain = options.chain.clone().or_else(|| Some(dir.stamp.chain.clone()));
         own.chain_options.keep_writes = true;
+        own.chain_options.witness_levels = None;
         // What only one data directory can have stays with the first one.
         own.layer.replica_path = None;
         own.layer.replica_depth = Some(0);

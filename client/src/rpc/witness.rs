@@ -7,10 +7,7 @@ use super::{
     debug::{block, is_merged},
     error::{RpcError, RpcResult},
 };
-use crate::executor::{
-    BlockHashes,
-    sandbox::{NoObserver, RecordingReader, Replay, Sandbox, Seen},
-};
+use crate::executor::sandbox::{NoObserver, RecordingReader, Replay, Sandbox, Seen};
 use alloy_primitives::{B256, Bytes};
 use jsonrpsee::core::RegisterMethodError;
 use serde_json::{Value, json};
@@ -28,7 +25,7 @@ fn execution_witness(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let node = &rpc.node;
     if !node.kind().canonical {
         return Err(RpcError::server(format!(
-            "the state layer `{}` has no Merkle Patricia trie to take a witness from; start the node with --state mpt or replica",
+            "the state layer `{}` has no Merkle Patricia trie to take a witness from; start the node with --state mpt, replica or rain",
             node.kind().name
         )));
     }
@@ -48,6 +45,9 @@ fn execution_witness(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
         })
     };
     let mut sandbox = Sandbox::new(reader.clone(), hashes);
+    for change in node.db().by_hand(&found.header.hash())?.accounts {
+        sandbox.apply(change);
+    }
     let rules = rpc.rules(&found.header, is_merged(rpc, &found)?);
     let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
     for tx in &found.block.body.transactions {
@@ -60,9 +60,8 @@ fn execution_witness(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let (root, nodes) = node.witness(number, &seen)?;
     let expected = node.db().block_head(parent)?.header.state_root;
     if root != expected {
-        // Changes by hand come before the block and belong to no root.
-        return Err(RpcError::server(format!(
-            "block {number} has no witness: before it the state root is {root}, not {expected}"
+        return Err(RpcError::internal(&format!(
+            "taken back to before block {number} the state root is {root}, not {expected}"
         )));
     }
     let mut headers = Vec::new();

@@ -116,7 +116,7 @@ fn the_interval_is_remembered() {
     ]
     .ok();
     let run = polytrie!["import", chain.file, "--datadir", data.path(), "--lmpt.interval", "6"];
-    assert_fails(&run, 2, &["--lmpt.interval", "`5`", "`6`"]);
+    assert_fails(&run, 2, &["lmpt.interval", "`5`", "`6`"]);
     let run = polytrie!["import", chain.file, "--datadir", data.path(), "--json", "-"].ok().json();
     assert_eq!(run["layer"]["merges"], 4, "{run}");
     data.check();

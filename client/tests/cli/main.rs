@@ -24,6 +24,7 @@ mod formats;
 mod generate;
 mod groups;
 mod interrupt;
+mod prefetch;
 mod proofs;
 mod reorganisation;
 #[cfg(all(feature = "replica", feature = "mpt", feature = "raw"))]
@@ -31,3 +32,5 @@ mod replica;
 mod rewrite;
 #[cfg(feature = "lvmt")]
 mod setup;
+#[cfg(feature = "rain")]
+mod witness;

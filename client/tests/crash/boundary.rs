@@ -16,9 +16,10 @@ use std::{
     sync::Arc,
 };
 
-/// Settings under which every layer opens.
+/// Settings under which every layer opens, with intervals that end within the chains.
 fn layer_options() -> LayerOptions {
     LayerOptions {
+        lmpt_interval: Some(5),
         #[cfg(feature = "lvmt")]
         lvmt: polytrie::lvmt::LvmtSettings {
             setup: Some(crate::testsetup::dir()),
@@ -64,10 +65,12 @@ impl Case {
                 files: vec![self.file.clone()],
                 to,
                 threads: 1,
+                prefetch: false,
                 interrupt: Arc::default(),
                 display: Display::Quiet,
                 csv: None,
                 shadow: None,
+                witnesses: None,
             },
         );
         end.error.map_or(Ok(chain), |error| Err(error.to_string()))

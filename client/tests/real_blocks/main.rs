@@ -7,6 +7,7 @@
 mod archive;
 mod hints;
 mod prestate;
+#[cfg(feature = "rain")]
 mod witness;
 
 use alloy_consensus::{Block, TxEnvelope};

@@ -110,9 +110,7 @@ impl StateLayer for MptLayer {
     fn discard(&self) -> Result<(), StateError> {
         let mut tries = self.tries.lock();
         self.lifecycle.discard()?;
-        if tries.is_ahead() {
-            tries.reset(*self.root.read());
-        }
+        tries.go_back(*self.root.read());
         Ok(())
     }
 

@@ -12,19 +12,22 @@ use crate::{
     session::RainSession,
     shard::{Awaited, Shards, apply},
     version::{Part, Version, account_rows, shard_of, storage_rows},
-    witness::{self, Touched, Witness},
+    witness::{self, Touched},
 };
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, Read, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, GenesisAccount, LayerSession,
     Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, Turn, UndoRecord,
-    WipedSlots, WriteSet, write_codes,
+    WipedSlots, Witness, WriteSet, write_codes,
 };
 use polytrie_trie::cow::Keep;
 use rayon::prelude::*;
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// What the layer lets a user set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +71,7 @@ pub(crate) struct Shared {
 #[derive(Debug, Default)]
 struct Witnesses {
     /// Levels of the account trie that are left out; none are made without.
-    levels: Option<usize>,
+    levels: Option<u8>,
     last: Option<Witness>,
 }
 
@@ -149,17 +152,6 @@ impl RainLayer {
             witnesses: Mutex::default(),
         };
         Ok(Arc::new(Self { shared: Arc::new(shared) }))
-    }
-
-    /// From now on every block that is finished leaves a [`Witness`], without the nodes of the first `levels` levels of
-    /// the account trie; `None` ends that. Blocks under way are not concerned.
-    pub fn make_witnesses(&self, levels: Option<usize>) {
-        *self.shared.witnesses.lock() = Witnesses { levels, last: None };
-    }
-
-    /// The witness of the block that was finished last, if it has not been taken yet.
-    pub fn take_witness(&self) -> Option<Witness> {
-        self.shared.witnesses.lock().last.take()
     }
 
     pub(crate) fn head_reader(&self) -> RainReader {
@@ -247,8 +239,9 @@ impl Shared {
     ) -> Result<Outcome, StateError> {
         if let Some(touched) = touched {
             let levels = self.witnesses.lock().levels;
+            let writes: Vec<ShardWrite> = writes.accounts().iter().map(ShardWrite::from).collect();
             let witness = levels
-                .map(|levels| witness::make(parent, &self.store, &touched, writes, levels))
+                .map(|levels| witness::make(parent, &self.store, &touched, &writes, levels))
                 .transpose()?;
             self.witnesses.lock().last = witness;
         }
@@ -430,6 +423,26 @@ impl StateLayer for RainLayer {
         shared.work.lock().pending = Some(Pending { version, logged, checkpoint: None });
         shared.lifecycle.finish(turn)?;
         Ok(Outcome { commitment, batch, undo: Vec::new() })
+    }
+
+    fn make_witnesses(&self, levels: Option<u8>) -> Result<(), StateError> {
+        *self.shared.witnesses.lock() = Witnesses { levels, last: None };
+        Ok(())
+    }
+
+    fn witness(
+        &self,
+        back: &[WriteSet],
+        touched: &BTreeMap<B256, BTreeSet<B256>>,
+    ) -> Result<(B256, Vec<Bytes>), StateError> {
+        self.shared.ready()?;
+        let RainReader { version, rows } = self.shared.reader();
+        let witness = witness::make_past(&version, &rows, back, touched)?;
+        Ok((witness.root, witness.nodes))
+    }
+
+    fn take_witness(&self) -> Option<Witness> {
+        self.shared.witnesses.lock().last.take()
     }
 
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {

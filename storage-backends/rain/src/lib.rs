@@ -10,7 +10,7 @@
 //! - `shard.rs`: the threads, and what they do to a shard,
 //! - `log.rs`, `checkpoint.rs`, `meta.rs`: what is written, and how it comes back,
 //! - `account.rs`: the leaf, which holds the account's storage trie,
-//! - `witness.rs`: what a block needs of the state before it,
+//! - `witness.rs`, `stateless.rs`: what a block needs of the state before it, made and used,
 //! - `load.rs`, `check.rs`, `proof.rs`: filling, scrubbing, proofs.
 
 mod account;
@@ -25,12 +25,12 @@ mod proof;
 mod reader;
 mod session;
 mod shard;
+mod stateless;
 mod version;
 mod witness;
 
 pub use layer::{RainLayer, RainOptions};
 pub use proof::{Proven, verify};
-pub use witness::Witness;
 
 use polytrie_kv::Table;
 

@@ -1,6 +1,6 @@
 //! One block under way.
 
-use crate::{layer::Shared, shard::Awaited, version::Version, witness::Touched};
+use crate::{layer::Shared, log::ShardWrite, shard::Awaited, version::Version, witness::Touched};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Batch;
 use polytrie_state::{Account, LayerSession, Outcome, StateError, Turn, WriteSet, read_code};
@@ -71,6 +71,9 @@ impl LayerSession for RainSession {
 
     fn state_root_so_far(&mut self, since_last: &WriteSet) -> Result<Option<B256>, StateError> {
         self.shared.lifecycle.check(&self.turn)?;
+        if let Some(touched) = &mut self.touched {
+            touched.steps.push(since_last.accounts().iter().map(ShardWrite::from).collect());
+        }
         let from = self.so_far.as_ref().unwrap_or(&self.parent);
         let (next, _) = self.shared.apply(from, since_last, self.parent.seq + 1)?;
         let root = next.root;

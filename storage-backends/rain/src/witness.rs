@@ -1,14 +1,14 @@
-//! Witnesses: the nodes that a block needs, so that whoever holds nothing else can execute it and compute its root.
+//! Making witnesses: the nodes that a block needs, so that whoever holds nothing else can execute it and compute its root.
 //!
 //! A block is replayed on a version of which nothing is in memory, and every node that is asked for is noted: those on
 //! the way to what it read and wrote, and those next to what it removed, which move up when a branch ends. Nodes
 //! that a receiver is known to hold (the top levels) are left out, and each node is in the bag once.
 
 use crate::{
-    ACCOUNT_NODES, RainLayer, STORAGE_NODES,
+    ACCOUNT_NODES, STORAGE_NODES,
     account::Entry,
+    error::state_error,
     log::ShardWrite,
-    meta::{Meta, write_shard},
     shard::apply,
     version::{Part, Version, account_rows, shard_of, storage_rows},
 };
@@ -16,24 +16,11 @@ use alloy_primitives::{
     B256, Bytes, keccak256,
     map::{B256Map, B256Set},
 };
-use alloy_rlp::{RlpDecodable, RlpEncodable};
 use parking_lot::Mutex;
-use polytrie_kv::{Batch, KeyRange, KvError, Read, Store, Table, Visit};
-use polytrie_state::{CODE_TABLE, StateError, WriteSet, write_codes};
-use polytrie_trie::{EMPTY_ROOT, Nibbles, Rows, TrieError, cow::CowTrie};
-use std::collections::BTreeMap;
-
-/// What a block needs of the state before it.
-#[derive(Debug, Clone, PartialEq, Eq, RlpEncodable, RlpDecodable)]
-pub struct Witness {
-    /// The state root before the block.
-    pub root: B256,
-    /// Nodes of the account trie and of storage tries as RLP, each once, sorted by hash. Nodes that their parent embeds
-    /// are not among them.
-    pub nodes: Vec<Bytes>,
-    /// The code that was executed or asked for, each once.
-    pub codes: Vec<Bytes>,
-}
+use polytrie_kv::{KeyRange, KvError, Read, Table, Visit};
+use polytrie_state::{AccountWrite, CODE_TABLE, StateError, Witness, WriteSet};
+use polytrie_trie::{Nibbles, cow::CowTrie};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a block asked for: accounts, slots of accounts, code, by hash.
 #[derive(Debug, Default, Clone)]
@@ -41,6 +28,8 @@ pub(crate) struct Touched {
     pub(crate) accounts: B256Set,
     pub(crate) slots: Vec<(B256, B256)>,
     pub(crate) codes: B256Set,
+    /// What was written between the state roots that were asked for within the block.
+    pub(crate) steps: Vec<Vec<ShardWrite>>,
 }
 
 /// Makes the witness of a block on top of `parent`. Nodes of the first `levels` levels of the account trie are left out.
@@ -48,8 +37,8 @@ pub(crate) fn make(
     parent: &Version,
     store: &dyn Read,
     touched: &Touched,
-    writes: &WriteSet,
-    levels: usize,
+    writes: &[ShardWrite],
+    levels: u8,
 ) -> Result<Witness, StateError> {
     let recorder = Recorder { version: parent, store, seen: Mutex::default() };
     let mut bare = Version::empty();
@@ -64,25 +53,27 @@ pub(crate) fn make(
     for (account, slot) in &touched.slots {
         bare.slot(&recorder, account, slot)?;
     }
-    let seq = parent.seq + 1;
-    for part in writes.accounts().chunk_by(|a, b| shard_of(&a.hash) == shard_of(&b.hash)) {
-        let shard = shard_of(&part[0].hash);
-        let writes: Vec<ShardWrite> = part.iter().map(ShardWrite::from).collect();
-        bare.parts[shard] = apply(&bare.parts[shard], &writes, &recorder, seq)?;
+    let mut within = bare.clone();
+    for writes in &touched.steps {
+        within = after(&within, writes, &recorder)?;
     }
-    // The only part left with keys has its root moved up.
-    Version::of(bare.parts, &recorder, seq)?;
+    after(&bare, writes, &recorder)?;
     let mut nodes: B256Map<Bytes> = B256Map::default();
-    let joined = CowTrie::join(&parent.parts, &account_rows(store), seq)
-        .map_err(crate::error::state_error)?;
-    if let Some(root) = joined.node.filter(|_| levels == 0) {
-        nodes.insert(joined.root, root);
-    }
     for ((table, key), rlp) in recorder.seen.into_inner() {
-        let is_top = table == ACCOUNT_NODES.id && key.len() < levels;
+        let is_top = table == ACCOUNT_NODES.id && key.len() < usize::from(levels);
         let is_root = table == STORAGE_NODES.id && key.len() == 32;
         if !is_top && (rlp.len() >= 32 || is_root) {
             nodes.insert(keccak256(&rlp), rlp.into());
+        }
+    }
+    let joined = CowTrie::join(&parent.parts, &account_rows(store), bare.seq);
+    if let Some(root) = joined.map_err(state_error)?.node {
+        if let (_, Some((_, moved))) = CowTrie::<Entry>::split(&root).map_err(state_error)? {
+            // The root node stands for it.
+            nodes.remove(&keccak256(moved));
+        }
+        if levels == 0 {
+            nodes.insert(keccak256(&root), root);
         }
     }
     let mut codes = Vec::new();
@@ -92,7 +83,68 @@ pub(crate) fn make(
         codes.extend(store.get(CODE_TABLE, hash.as_slice())?.map(Bytes::from));
     }
     let nodes: BTreeMap<B256, Bytes> = nodes.into_iter().collect();
-    Ok(Witness { root: parent.root, nodes: nodes.into_values().collect(), codes })
+    Ok(Witness { root: parent.root, levels, nodes: nodes.into_values().collect(), codes })
+}
+
+/// Makes the witness of a block that is not the last one, without code. `back` takes blocks back from `version` on, the
+/// last of them the block itself; `touched` is what it read.
+pub(crate) fn make_past(
+    version: &Version,
+    store: &dyn Read,
+    back: &[WriteSet],
+    touched: &BTreeMap<B256, BTreeSet<B256>>,
+) -> Result<Witness, StateError> {
+    let mut past = version.clone();
+    let mut forward = Vec::new();
+    for (n, undo) in back.iter().enumerate() {
+        if n + 1 == back.len() {
+            forward = undo
+                .accounts()
+                .iter()
+                .map(|undo| redo(&past, store, undo))
+                .collect::<Result<_, _>>()?;
+        }
+        let undo: Vec<ShardWrite> = undo.accounts().iter().map(ShardWrite::from).collect();
+        past = after(&past, &undo, store)?;
+    }
+    let pairs = |(account, slots): (&B256, &BTreeSet<B256>)| {
+        let account = *account;
+        slots.iter().map(move |slot| (account, *slot)).collect::<Vec<_>>()
+    };
+    let touched = Touched {
+        accounts: touched.keys().copied().collect(),
+        slots: touched.iter().flat_map(pairs).collect(),
+        ..Touched::default()
+    };
+    make(&past, store, &touched, &forward, 0)
+}
+
+/// What leads back to the state of an account as `version` has it, once it is undone.
+fn redo(
+    version: &Version,
+    store: &dyn Read,
+    undo: &AccountWrite,
+) -> Result<ShardWrite, StateError> {
+    let account = version.account(store, &undo.hash)?.map(|entry| entry.account);
+    let slots = if undo.wipe {
+        version.slots(store, &undo.hash)?
+    } else {
+        undo.slots
+            .iter()
+            .map(|slot| Ok((slot.hash, version.slot(store, &undo.hash, &slot.hash)?)))
+            .collect::<Result<_, StateError>>()?
+    };
+    Ok(ShardWrite::new(undo.hash, account, undo.wipe, slots.into_iter()))
+}
+
+/// The version after some writes, its root included: the root node of the only part with keys has to be moved up.
+fn after(from: &Version, writes: &[ShardWrite], rows: &dyn Read) -> Result<Version, StateError> {
+    let mut parts = from.parts.clone();
+    for part in writes.chunk_by(|a, b| shard_of(&a.hash) == shard_of(&b.hash)) {
+        let shard = shard_of(&part[0].hash);
+        parts[shard] = apply(&parts[shard], part, rows, from.seq + 1)?;
+    }
+    Version::of(parts, rows, from.seq + 1)
 }
 
 /// The rows of a version, with a note of each that was asked for.
@@ -119,7 +171,7 @@ impl Recorder<'_> {
             let rows = storage_rows(store, owner);
             entry.storage.node_at(&Nibbles::from_nibbles(path), &rows, version.seq, out)
         };
-        found.map_err(crate::error::state_error)
+        found.map_err(state_error)
     }
 }
 
@@ -139,69 +191,5 @@ impl Read for Recorder<'_> {
 
     fn scan(&self, table: Table, _: KeyRange<'_>, _: &mut Visit<'_>) -> Result<(), KvError> {
         Err(KvError::UnknownTable(table.name))
-    }
-}
-
-impl Witness {
-    /// Puts what the witness holds into an empty store, on which [`RainLayer::open`] then gives a layer that knows
-    /// nothing else: asked for more it fails, and a block that needs no more leads to the true root. Nodes that were left
-    /// out are taken from `holder`, a layer that has them at the same places.
-    ///
-    /// Every node is found by its hash, so nothing in a witness has to be trusted but its root.
-    ///
-    /// # Errors
-    ///
-    /// [`StateError::Corrupt`] if the root node is not there, or a node is none; whatever the store reports.
-    pub fn fill(&self, store: &Store, holder: Option<&RainLayer>) -> Result<(), StateError> {
-        let bag: B256Map<&Bytes> = self.nodes.iter().map(|node| (keccak256(node), node)).collect();
-        let held = holder.map(RainLayer::head_reader);
-        let lookup = |path: &Nibbles, hash: &B256| -> Option<Bytes> {
-            if let Some(node) = bag.get(hash) {
-                return Some((*node).clone());
-            }
-            let held = held.as_ref()?;
-            let mut rlp = Vec::new();
-            if path.is_empty() {
-                let rows = account_rows(&held.rows);
-                let joined = CowTrie::join(&held.version.parts, &rows, held.version.seq).ok()?;
-                return joined.node.filter(|_| joined.root == *hash);
-            }
-            let part = &held.version.parts[usize::from(path.get_unchecked(0))];
-            let found =
-                part.node_at(path, &account_rows(&held.rows), held.version.seq, &mut rlp).ok()?;
-            (found && keccak256(&rlp) == *hash).then(|| rlp.into())
-        };
-        let damaged = |error: TrieError| StateError::Corrupt(format!("the witness: {error}"));
-        let mut batch = Batch::new();
-        if self.root != EMPTY_ROOT {
-            let root = lookup(&Nibbles::new(), &self.root).ok_or_else(|| {
-                StateError::Corrupt(format!("the witness has no root node {}", self.root))
-            })?;
-            let (parts, moved) = CowTrie::<Entry>::split(&root).map_err(damaged)?;
-            let mut storages = Vec::new();
-            for (shard, part) in parts.iter().enumerate().filter(|(_, part)| !part.is_empty()) {
-                let lookup = |path: &Nibbles, hash: &B256| match &moved {
-                    Some((at, node)) if at == path => Some(node.clone()),
-                    _ => lookup(path, hash),
-                };
-                let mut sink = Rows::new(Batch::new(), ACCOUNT_NODES);
-                part.put_found(&lookup, &mut sink, &mut |hash, entry| {
-                    storages.push((*hash, entry.storage.clone()));
-                })
-                .map_err(damaged)?;
-                batch.append(&sink.into_inner());
-                write_shard(&mut batch, shard, 0, &part.root_reference());
-            }
-            let in_bag = |_: &Nibbles, hash: &B256| bag.get(hash).map(|node| (*node).clone());
-            for (owner, storage) in storages {
-                let mut sink = Rows::owned(Batch::new(), STORAGE_NODES, owner);
-                storage.put_found(&in_bag, &mut sink, &mut |_, _| {}).map_err(damaged)?;
-                batch.append(&sink.into_inner());
-            }
-        }
-        let codes: Vec<_> = self.codes.iter().map(|code| (keccak256(code), code.clone())).collect();
-        write_codes(&mut batch, &codes);
-        Meta { seq: 0, root: self.root }.write(&mut batch);
-        Ok(store.write(batch)?)
     }
 }

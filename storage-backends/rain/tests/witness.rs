@@ -4,8 +4,8 @@
 
 use alloy_primitives::{B256, Bytes};
 use polytrie_kv::Store;
-use polytrie_rain::{RainLayer, RainOptions, Witness};
-use polytrie_state::{BlockRef, Commitment, Finished, Session, StateError, StateLayer};
+use polytrie_rain::{RainLayer, RainOptions};
+use polytrie_state::{BlockRef, Commitment, Finished, Session, StateError, StateLayer, Witness};
 use polytrie_testing::{Block, History, Seed};
 use std::sync::Arc;
 
@@ -30,10 +30,7 @@ fn from_witness(
     holder: Option<&RainLayer>,
     block: &Block,
 ) -> Result<Commitment, StateError> {
-    let (store, _) = layer();
-    witness.fill(&store, holder)?;
-    let options = RainOptions { undo: false, ..RainOptions::default() };
-    let layer = RainLayer::open(store, options)?;
+    let layer = RainLayer::on_witness(witness, holder)?;
     Ok(finish(&layer, 0, block)?.outcome.commitment)
 }
 
@@ -45,7 +42,7 @@ fn witnesses_are_enough() {
         let layers = [0, 1, 3].map(|levels| {
             let (store, layer) = layer();
             layer.load(&mut history.genesis().genesis().map(Ok)).unwrap();
-            layer.make_witnesses(Some(levels));
+            layer.make_witnesses(Some(levels)).unwrap();
             (store, layer)
         });
         for (number, block) in (0..).zip(&history.blocks) {
@@ -80,7 +77,7 @@ fn nothing_in_a_witness_is_believed() {
     let history = History::random(seed.value(), 12);
     let (store, layer) = layer();
     layer.load(&mut history.genesis().genesis().map(Ok)).unwrap();
-    layer.make_witnesses(Some(0));
+    layer.make_witnesses(Some(0)).unwrap();
     let mut refused = 0;
     for (number, block) in (0..).zip(&history.blocks) {
         let finished = finish(&layer, number, block).unwrap();
@@ -107,9 +104,56 @@ fn nothing_in_a_witness_is_believed() {
     }
     assert!(refused > 0);
     // It is a list of bytes for whoever carries it.
-    layer.make_witnesses(Some(0));
+    layer.make_witnesses(Some(0)).unwrap();
     finish(&layer, 0, &history.blocks[0]).unwrap();
     let witness = layer.take_witness().unwrap();
     let bytes = alloy_rlp::encode(&witness);
     assert_eq!(alloy_rlp::decode_exact::<Witness>(&bytes).unwrap(), witness);
+}
+
+/// A witness of the last block, made against the state before the block before it, is carried over where that block
+/// touched other accounts, and refused where it touched the same; carried over, it leads to the true root.
+#[test]
+fn an_older_witness_is_carried_over_where_nothing_it_holds_has_changed() {
+    let seed = Seed::or(43);
+    let (mut revised, mut refused) = (0, 0);
+    for history in [History::adversarial(seed.value()), History::random(seed.value(), 40)] {
+        let (store, layer) = layer();
+        layer.load(&mut history.genesis().genesis().map(Ok)).unwrap();
+        for (number, pair) in (0..).zip(history.blocks.windows(2)) {
+            let [between, block] = pair else { unreachable!() };
+            let context = format!("{}, seed {}", block.label, seed.value());
+            // The later block, executed too early to see what it needs.
+            let older = [0, 1, 3].map(|levels| {
+                layer.make_witnesses(Some(levels)).unwrap();
+                let ended = finish(&layer, number, block).is_ok();
+                layer.discard().unwrap();
+                layer.take_witness().filter(|_| ended)
+            });
+            layer.make_witnesses(None).unwrap();
+            let finished = finish(&layer, number, between).unwrap();
+            store.write(finished.outcome.batch).unwrap();
+            layer.accept().unwrap();
+            let expected = finish(&layer, number + 1, block).unwrap().outcome.commitment;
+            layer.discard().unwrap();
+            for witness in older.iter().flatten() {
+                match layer.revise(witness, 2).unwrap() {
+                    None => refused += 1,
+                    Some(newer) => {
+                        assert_eq!(newer.root, layer.commitment().digest());
+                        // What only the newer state needs, a sibling say, may be missing.
+                        match from_witness(&newer, Some(&layer), block) {
+                            Ok(found) => {
+                                assert_eq!(found, expected, "{context}");
+                                revised += 1;
+                            }
+                            Err(StateError::Corrupt(_)) => refused += 1,
+                            Err(error) => panic!("{context}: {error}"),
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(revised > 0 && refused > 0, "{revised} revised, {refused} refused");
 }

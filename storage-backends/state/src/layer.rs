@@ -2,11 +2,12 @@
 
 use crate::{
     Access, Account, AccountWrite, Commitment, PendingOutcome, Proof, StateError, TxWrites,
-    UndoRecord, WriteSet, pending::Ready,
+    UndoRecord, Witness, WriteSet, pending::Ready,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Batch;
 use std::{
+    any::Any,
     collections::{BTreeMap, BTreeSet},
     fmt::Debug,
     ops::ControlFlow,
@@ -27,7 +28,7 @@ pub struct BlockRef {
 /// All methods may be called from any thread; a layer has at most one session (or undo) under way, a second
 /// one is [`StateError::Protocol`]. After a failed write or worker every call returns
 /// [`StateError::Poisoned`] with the reason.
-pub trait StateLayer: Debug + Send + Sync {
+pub trait StateLayer: Any + Debug + Send + Sync {
     /// The layer's name as on the command line: `mpt`, `raw`, …
     fn name(&self) -> &'static str;
 
@@ -88,8 +89,9 @@ pub trait StateLayer: Debug + Send + Sync {
         let _ = (back, touched);
         Err(StateError::Unsupported {
             layer: self.name(),
-            reason: "makes no witnesses of blocks; start the node with --state mpt or replica"
-                .into(),
+            reason:
+                "makes no witnesses of blocks; start the node with --state mpt, replica or rain"
+                    .into(),
         })
     }
 
@@ -103,6 +105,27 @@ pub trait StateLayer: Debug + Send + Sync {
     /// Recomputes the commitment from the leaves and scrubs everything stored. `progress` receives the
     /// number of accounts done so far.
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError>;
+
+    /// From now on every block that is finished leaves a [`Witness`], without the first `levels` levels of the account
+    /// trie; `None` ends that. A block under way is not concerned.
+    ///
+    /// # Errors
+    ///
+    /// If the layer makes none.
+    fn make_witnesses(&self, levels: Option<u8>) -> Result<(), StateError> {
+        match levels {
+            None => Ok(()),
+            Some(_) => Err(StateError::Unsupported {
+                layer: self.name(),
+                reason: "makes no witnesses of blocks; use the layer `rain`".into(),
+            }),
+        }
+    }
+
+    /// The witness of the block that was finished last, if one was to be made and it has not been taken yet.
+    fn take_witness(&self) -> Option<Witness> {
+        None
+    }
 
     /// What the layer counted since it was opened, by name, for reports; nothing depends on it.
     fn figures(&self) -> Vec<(&'static str, u64)> {

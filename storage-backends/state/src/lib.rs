@@ -35,6 +35,7 @@ mod scan;
 mod session;
 mod stamp;
 mod undo;
+mod witness;
 mod writes;
 
 pub use access::Access;
@@ -56,4 +57,5 @@ pub use scan::scan;
 pub use session::{Finished, FinishedLater, Session};
 pub use stamp::{STAMP_FILE, Stamp, StampError};
 pub use undo::{UndoRecord, WipedSlots};
+pub use witness::Witness;
 pub use writes::{AccountChange, AccountWrite, SlotWrite, TxWrites, WriteSet};

@@ -112,60 +112,91 @@ impl Branch {
     }
 }
 
+/// Items of a chunk, but for the first one, which grows up to it.
+const CHUNK: usize = 512;
+
+/// Items in chunks that stay where they are: to grow never copies them, nor holds them twice meanwhile.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
-    items: Vec<Option<T>>,
+    /// All full but the last.
+    chunks: Vec<Vec<Option<T>>>,
     free: Vec<u32>,
 }
 
 impl<T> Default for Slab<T> {
     fn default() -> Self {
-        Self { items: Vec::new(), free: Vec::new() }
+        Self { chunks: Vec::new(), free: Vec::new() }
     }
 }
 
 impl<T> Slab<T> {
     pub(crate) fn add(&mut self, item: T) -> u32 {
-        match self.free.pop() {
-            Some(id) => {
-                self.items[id as usize] = Some(item);
-                id
-            }
-            None => {
-                self.items.push(Some(item));
-                // Four billion nodes are 600 GB: memory ends long before the numbers do.
-                (self.items.len() - 1) as u32
-            }
+        if let Some(id) = self.free.pop() {
+            *self.place(id) = Some(item);
+            return id;
         }
+        // Four billion nodes are 600 GB: memory ends long before the numbers do.
+        let id = self.len() as u32;
+        match self.chunks.last_mut() {
+            Some(chunk) if chunk.len() < CHUNK => chunk.push(Some(item)),
+            Some(_) => {
+                let mut chunk = Vec::with_capacity(CHUNK);
+                chunk.push(Some(item));
+                self.chunks.push(chunk);
+            }
+            None => self.chunks.push(vec![Some(item)]),
+        }
+        id
     }
 
     pub(crate) fn take(&mut self, id: u32) -> T {
         self.free.push(id);
-        self.items[id as usize].take().expect("a link leads to a live node")
+        self.place(id).take().expect("a link leads to a live node")
     }
 
     pub(crate) fn get(&self, id: u32) -> &T {
-        self.items[id as usize].as_ref().expect("a link leads to a live node")
+        let item = &self.chunks[id as usize / CHUNK][id as usize % CHUNK];
+        item.as_ref().expect("a link leads to a live node")
     }
 
     pub(crate) fn get_mut(&mut self, id: u32) -> &mut T {
-        self.items[id as usize].as_mut().expect("a link leads to a live node")
+        self.place(id).as_mut().expect("a link leads to a live node")
+    }
+
+    fn place(&mut self, id: u32) -> &mut Option<T> {
+        &mut self.chunks[id as usize / CHUNK][id as usize % CHUNK]
+    }
+
+    /// Number of places, free ones included.
+    fn len(&self) -> usize {
+        match self.chunks.split_last() {
+            Some((last, full)) => full.len() * CHUNK + last.len(),
+            None => 0,
+        }
     }
 
     /// Bytes taken by live items.
     fn bytes(&self) -> usize {
-        (self.items.len() - self.free.len()) * size_of::<Option<T>>()
+        (self.len() - self.free.len()) * size_of::<Option<T>>()
     }
 
-    /// Gives memory back when most places are free and at the end.
+    /// Gives memory back that is free and at the end.
     fn shrink(&mut self) {
-        while matches!(self.items.last(), Some(None)) {
-            self.items.pop();
+        while let Some(chunk) = self.chunks.last_mut() {
+            while matches!(chunk.last(), Some(None)) {
+                chunk.pop();
+            }
+            if !chunk.is_empty() {
+                break;
+            }
+            self.chunks.pop();
         }
-        let len = self.items.len() as u32;
+        let len = self.len() as u32;
         self.free.retain(|id| *id < len);
-        if self.items.capacity() > 2 * self.items.len() + 16 {
-            self.items.shrink_to_fit();
+        if let [only] = &mut self.chunks[..]
+            && only.capacity() > 2 * only.len() + 16
+        {
+            only.shrink_to_fit();
             self.free.shrink_to_fit();
         }
     }

@@ -178,10 +178,12 @@ mod tests {
                 files: vec![dir.path().join(CHAIN_FILE)],
                 to: None,
                 threads: 1,
+                prefetch: false,
                 interrupt: Arc::default(),
                 display: Display::Quiet,
                 csv: None,
                 shadow: None,
+                witnesses: None,
             };
             let end = import(&mut chain, options);
             assert!(end.error.is_none(), "{:?}", end.error);

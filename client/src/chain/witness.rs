@@ -1,0 +1,46 @@
+//! Blocks with what it takes to execute them again without any state.
+
+use super::{Chain, error::ChainError, insert::Candidate};
+use alloy_primitives::{B256, Bytes};
+use polytrie_state::Witness;
+
+/// A block of the chain with everything that whoever holds no state needs to execute and verify it.
+#[derive(Debug, Clone)]
+pub struct BlockWitness {
+    /// The block's number.
+    pub number: u64,
+    /// The block's hash.
+    pub hash: B256,
+    /// The block's RLP.
+    pub rlp: Bytes,
+    /// RLP of the headers before it, from the parent back to the oldest one whose hash the block asked for.
+    pub ancestors: Vec<Bytes>,
+    /// What it needs of the state.
+    pub witness: Witness,
+}
+
+impl Chain {
+    /// Witnesses of the blocks that were executed since the last call, oldest first; nothing unless
+    /// [`ChainOptions::witness_levels`](super::ChainOptions::witness_levels) says so.
+    pub fn take_witnesses(&mut self) -> Vec<BlockWitness> {
+        std::mem::take(&mut self.witnesses)
+    }
+
+    /// Keeps the witness that the layer made of a block. `oldest` is the oldest block whose hash it asked for.
+    pub(super) fn keep_witness(
+        &mut self,
+        candidate: &Candidate,
+        oldest: Option<u64>,
+    ) -> Result<(), ChainError> {
+        let Some(witness) = self.layer.take_witness() else { return Ok(()) };
+        let number = candidate.header.number;
+        let mut ancestors = Vec::new();
+        for before in (oldest.unwrap_or(number - 1)..number).rev() {
+            let header = self.db.block_head(before)?.header;
+            ancestors.push(alloy_rlp::encode(header.inner()).into());
+        }
+        let (hash, rlp) = (candidate.header.hash(), candidate.rlp.clone());
+        self.witnesses.push(BlockWitness { number, hash, rlp, ancestors, witness });
+        Ok(())
+    }
+}

@@ -1,0 +1,99 @@
+//! Witness files: a block with what it takes to execute it without any state (`import --witness`, `witness verify`).
+//!
+//! A file is JSON: the block and the headers before it as RLP, the trie nodes that the block needs, and the code it
+//! runs. Everything is found by its hash, from the hash of the block's parent on.
+
+#[cfg(feature = "rain")]
+mod verify;
+
+#[cfg(feature = "rain")]
+pub use verify::{Verified, WitnessError, verify};
+
+use crate::chain::BlockWitness;
+use alloy_primitives::{B256, Bytes};
+use polytrie_chainspec::ChainSpec;
+use polytrie_state::Witness;
+use serde::{Deserialize, Serialize};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// The content of a witness file. Bytes are hex.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WitnessFile {
+    /// The chain's name for `--chain`, if it is a built-in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chain: Option<String>,
+    /// Hash of the block.
+    pub hash: B256,
+    /// RLP of the block.
+    pub block: Bytes,
+    /// RLP of headers before the block: the parent, and those back to the oldest whose hash it asks for.
+    pub ancestors: Vec<Bytes>,
+    /// Levels of the account trie that are left out.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub levels: u8,
+    /// RLP of trie nodes of the state before the block.
+    pub state: Vec<Bytes>,
+    /// Nodes that only the state after it has, as some programs add them; nothing needs them.
+    #[serde(default, rename = "statePost", skip_serializing_if = "Vec::is_empty")]
+    pub state_post: Vec<Bytes>,
+    /// Code.
+    pub codes: Vec<Bytes>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+const fn is_zero(levels: &u8) -> bool {
+    *levels == 0
+}
+
+impl WitnessFile {
+    /// The file of a block of this chain.
+    pub fn new(spec: &ChainSpec, block: BlockWitness) -> Self {
+        let BlockWitness { hash, rlp, ancestors, witness, .. } = block;
+        let Witness { levels, nodes, codes, .. } = witness;
+        let chain = spec.outline().is_none().then(|| spec.name().to_owned());
+        let (state, state_post) = (nodes, Vec::new());
+        Self { chain, hash, block: rlp, ancestors, levels, state, state_post, codes }
+    }
+}
+
+/// A directory that gets a file for each block, named by its number.
+#[derive(Debug)]
+pub struct WitnessDir {
+    dir: PathBuf,
+    /// Files written.
+    pub blocks: u64,
+    /// Bytes of nodes and code in them.
+    pub bytes: u64,
+}
+
+impl WitnessDir {
+    /// Makes the directory if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be made.
+    pub fn create(dir: &Path) -> io::Result<Self> {
+        fs::create_dir_all(dir)?;
+        Ok(Self { dir: dir.to_owned(), blocks: 0, bytes: 0 })
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Writes the file of a block. A block of the same number on a branch that was left is overwritten.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    pub fn write(&mut self, spec: &ChainSpec, block: BlockWitness) -> io::Result<()> {
+        let path = self.dir.join(format!("{}.json", block.number));
+        self.blocks += 1;
+        self.bytes += block.witness.byte_len() as u64;
+        fs::write(path, serde_json::to_vec(&WitnessFile::new(spec, block))?)
+    }
+}

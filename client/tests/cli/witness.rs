@@ -1,0 +1,113 @@
+//! `import --witness` and `witness verify`: blocks executed by whoever holds no state.
+
+use crate::{
+    run::polytrie,
+    support::{Chain, Data, FRONTIER, RPC_COMPAT, assert_fails},
+};
+use serde_json::Value;
+use std::{ffi::OsStr, fs, path::Path};
+
+fn import(chain: &Chain, data: &Data, to: u64, extra: &[&str]) -> crate::run::Run {
+    let to = to.to_string();
+    let mut args = vec!["import", chain.file.to_str().unwrap(), "--to", &to];
+    let path = data.path();
+    args.extend(["--datadir", path.to_str().unwrap(), "--chain", chain.chain.to_str().unwrap()]);
+    args.extend(extra);
+    let args: Vec<_> = args.iter().map(OsStr::new).collect();
+    crate::run::run(&args, b"")
+}
+
+/// Every block of chains through all forks, those before Byzantium with the state root after each transaction too.
+#[test]
+fn every_block_is_verified_from_its_witness_alone() {
+    for (fixture, to, named) in [(RPC_COMPAT, 54, true), (FRONTIER, 60, false)] {
+        let Some(chain) = fixture.open() else { return };
+        let data = Data::new();
+        let dir = data.file("witnesses");
+        let out = dir.to_str().unwrap();
+        let run = import(&chain, &data, to, &["--state", "rain", "--witness", out, "--json", "-"]);
+        let report = run.ok().json();
+        assert_eq!(report["witnesses"]["blocks"], to);
+        let files: Vec<_> = (1..=to).map(|number| dir.join(format!("{number}.json"))).collect();
+        let mut args = vec![OsStr::new("witness"), OsStr::new("verify")];
+        args.extend(files.iter().map(|file| file.as_os_str()));
+        if named {
+            args.extend([OsStr::new("--chain"), chain.chain.as_os_str()]);
+        }
+        let run = crate::run::run(&args, b"").ok();
+        let lines: Vec<_> = run.text().lines().collect();
+        assert_eq!(lines.len() as u64, to);
+        for (number, line) in (1..).zip(lines) {
+            assert!(line.starts_with(&format!("block {number} 0x")), "{line}");
+            assert!(line.contains("receipts root and state root verified"), "{line}");
+        }
+    }
+}
+
+fn change(file: &Path, change: impl FnOnce(&mut Value)) {
+    let mut value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+    change(&mut value);
+    fs::write(file, value.to_string()).unwrap();
+}
+
+/// Levels that are left out come from a data directory, also one that is further on; without it the witness is not enough.
+#[test]
+fn levels_that_are_left_out_come_from_a_data_directory() {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let (data, full) = (Data::new(), Data::new());
+    let dir = data.file("witnesses");
+    let out = dir.to_str().unwrap();
+    let small = ["--state", "rain", "--witness", out, "--witness.levels", "2", "--json", "-"];
+    import(&chain, &data, 40, &["--state", "rain"]).ok();
+    let small = import(&chain, &data, 41, &small).ok().json();
+    let whole = full.file("witnesses");
+    let whole = ["--state", "rain", "--witness", whole.to_str().unwrap(), "--json", "-"];
+    import(&chain, &full, 40, &["--state", "rain"]).ok();
+    let whole = import(&chain, &full, 41, &whole).ok().json();
+    let bytes = |report: &Value| report["witnesses"]["bytes"].as_u64().unwrap();
+    assert!(bytes(&small) < bytes(&whole), "{} {}", bytes(&small), bytes(&whole));
+
+    let file = dir.join("41.json");
+    let alone = polytrie!["witness", "verify", file, "--chain", chain.chain];
+    assert_fails(&alone, 1, &["block 41", "is not enough", "leaves out 2 levels"]);
+    // The directory that made it has gone on: what block 41 wrote is no longer as it was.
+    let ahead = polytrie!["witness", "verify", file, "--datadir", data.path()];
+    assert_fails(&ahead, 1, &["block 41", "has changed between the two"]);
+    polytrie!["db", "unwind", "--to", "40", "--datadir", data.path()].ok();
+    let run = polytrie!["witness", "verify", file, "--datadir", data.path()].ok();
+    assert!(run.text().contains("receipts root and state root verified"), "{}", run.text());
+}
+
+/// What is wrong is said, and nothing wrong passes.
+#[test]
+fn what_was_tampered_with_is_refused() {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let data = Data::new();
+    let dir = data.file("witnesses");
+    let run = import(&chain, &data, 3, &["--state", "mpt", "--witness", dir.to_str().unwrap()]);
+    assert_fails(&run, 2, &["`mpt`", "makes no witnesses", "`rain`"]);
+    let data = Data::new();
+    let out = dir.to_str().unwrap();
+    import(&chain, &data, 30, &["--state", "rain", "--witness", out]).ok();
+    let file = dir.join("30.json");
+    let verify = || polytrie!["witness", "verify", file, "--chain", chain.chain];
+    verify().ok();
+    let original = fs::read(&file).unwrap();
+    assert_fails(&polytrie!["witness", "verify", file], 2, &["30.json", "--chain"]);
+
+    let nodes =
+        serde_json::from_slice::<Value>(&original).unwrap()["state"].as_array().unwrap().len();
+    for at in 0..nodes {
+        change(&file, |value| drop(value["state"].as_array_mut().unwrap().remove(at)));
+        assert_fails(&verify(), 1, &["block 30", "not enough"]);
+        fs::write(&file, &original).unwrap();
+    }
+    change(&file, |value| value["ancestors"] = Value::Array(Vec::new()));
+    assert_fails(&verify(), 1, &["block 30", "header of its parent is missing"]);
+    fs::write(&file, &original).unwrap();
+    change(&file, |value| value["hash"] = format!("0x{}", "12".repeat(32)).into());
+    assert_fails(&verify(), 1, &["holds no witness", "0x1212"]);
+    fs::write(&file, "{}").unwrap();
+    assert_fails(&verify(), 1, &["holds no witness"]);
+    assert_fails(&polytrie!["witness", "verify", data.file("none")], 3, &["cannot read"]);
+}

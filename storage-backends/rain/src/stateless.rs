@@ -1,0 +1,173 @@
+//! Using witnesses: a layer that knows nothing else, and a bag that is carried over to a newer state.
+
+use crate::{
+    ACCOUNT_NODES, RainLayer, RainOptions, STORAGE_NODES,
+    account::Entry,
+    meta::{Meta, write_shard},
+    reader::RainReader,
+    version::account_rows,
+};
+use alloy_primitives::{
+    B256, Bytes, keccak256,
+    map::{B256Map, B256Set},
+};
+use parking_lot::Mutex;
+use polytrie_kv::{Batch, Store};
+use polytrie_state::{StateError, Witness, write_codes};
+use polytrie_trie::{EMPTY_ROOT, Nibbles, Rows, TrieError, cow::CowTrie};
+use std::sync::Arc;
+
+impl RainLayer {
+    /// A layer in memory that knows nothing but what a witness holds: asked for more it fails with
+    /// [`StateError::Corrupt`], and a block that needs no more leads to the true root. The levels that were left out are
+    /// taken from `holder`, a layer at the same state root. Blocks leave no undo records: what a wiped contract held is
+    /// not in a witness.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Corrupt`] if the root node is not there, or a node is none.
+    pub fn on_witness(witness: &Witness, holder: Option<&Self>) -> Result<Arc<Self>, StateError> {
+        let bag = Bag::of(witness, holder);
+        let mut batch = bag.place(witness.root, witness.levels)?;
+        let codes: Vec<_> =
+            witness.codes.iter().map(|code| (keccak256(code), code.clone())).collect();
+        write_codes(&mut batch, &codes);
+        Meta { seq: 0, root: witness.root }.write(&mut batch);
+        let store = Store::memory(Self::TABLES)?;
+        store.write(batch)?;
+        Self::open(store, RainOptions { undo: false, ..RainOptions::default() })
+    }
+
+    /// A witness that was made against an older state root, carried over to this layer's head: what it holds below the
+    /// first levels must still be part of the state, and these levels are left to this layer. They are those that the
+    /// witness leaves out, or the first `levels` if it leaves out none. `None` if a change since touches it.
+    ///
+    /// # Errors
+    ///
+    /// If a node in it is none, or the store fails.
+    pub fn revise(&self, witness: &Witness, levels: u8) -> Result<Option<Witness>, StateError> {
+        let mut tops = B256Set::default();
+        let levels = match witness.levels {
+            0 => {
+                // Those that are replaced, as they were.
+                let whole = Bag::of(witness, None);
+                let depth = usize::from(levels);
+                let note = |at: usize, hash: B256| {
+                    if at < depth {
+                        tops.insert(hash);
+                    }
+                };
+                whole.place_noting(witness.root, 0, note)?;
+                levels
+            }
+            levels => levels,
+        };
+        let bag = Bag::of(witness, Some(self));
+        let root = bag.held.as_ref().map_or(EMPTY_ROOT, |held| held.version.root);
+        let mut reached = B256Set::default();
+        bag.place_noting(root, levels, |_, hash| {
+            reached.insert(hash);
+        })?;
+        let mut nodes = Vec::new();
+        for node in &witness.nodes {
+            let hash = keccak256(node);
+            if reached.contains(&hash) {
+                nodes.push(node.clone());
+            } else if !tops.contains(&hash) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(Witness { root, levels, nodes, codes: witness.codes.clone() }))
+    }
+}
+
+/// The nodes of a witness by hash, and whoever holds those that are left out.
+struct Bag<'a> {
+    nodes: B256Map<&'a Bytes>,
+    held: Option<RainReader>,
+}
+
+impl<'a> Bag<'a> {
+    fn of(witness: &'a Witness, holder: Option<&RainLayer>) -> Self {
+        Self {
+            nodes: witness.nodes.iter().map(|node| (keccak256(node), node)).collect(),
+            held: holder.map(RainLayer::head_reader),
+        }
+    }
+
+    /// The rows of the state with this root, as far as its nodes are there.
+    fn place(&self, root: B256, levels: u8) -> Result<Batch, StateError> {
+        self.place_noting(root, levels, |_, _| {})
+    }
+
+    /// The same; `note` is told at which depth each node of the bag stands. Storage tries begin below the deepest leaf.
+    fn place_noting(
+        &self,
+        root: B256,
+        levels: u8,
+        note: impl FnMut(usize, B256) + Send,
+    ) -> Result<Batch, StateError> {
+        let note = Mutex::new(note);
+        let mut batch = Batch::new();
+        if root == EMPTY_ROOT {
+            return Ok(batch);
+        }
+        let in_bag = |depth: usize, hash: &B256| -> Option<Bytes> {
+            let found = (*self.nodes.get(hash)?).clone();
+            (*note.lock())(depth, *hash);
+            Some(found)
+        };
+        let levels = usize::from(levels);
+        let account_node = |path: &Nibbles, hash: &B256| {
+            if path.len() < levels { self.held(path, hash) } else { in_bag(path.len(), hash) }
+        };
+        let top = account_node(&Nibbles::new(), &root).ok_or_else(|| {
+            let reason = if levels == 0 {
+                format!("the witness has no root node {root}")
+            } else {
+                format!("the witness leaves out {levels} levels of a state whose root {root} nobody holds here")
+            };
+            StateError::Corrupt(reason)
+        })?;
+        let (parts, moved) = CowTrie::<Entry>::split(&top).map_err(damaged)?;
+        let mut storages = Vec::new();
+        for (shard, part) in parts.iter().enumerate().filter(|(_, part)| !part.is_empty()) {
+            let lookup = |path: &Nibbles, hash: &B256| match &moved {
+                Some((at, node)) if at == path => Some(node.clone()),
+                _ => account_node(path, hash),
+            };
+            let mut sink = Rows::new(Batch::new(), ACCOUNT_NODES);
+            part.put_found(&lookup, &mut sink, &mut |hash, entry| {
+                storages.push((*hash, entry.storage.clone()));
+            })
+            .map_err(damaged)?;
+            batch.append(&sink.into_inner());
+            write_shard(&mut batch, shard, 0, &part.root_reference());
+        }
+        for (owner, storage) in storages {
+            let mut sink = Rows::owned(Batch::new(), STORAGE_NODES, owner);
+            let lookup = |path: &Nibbles, hash: &B256| in_bag(64 + path.len(), hash);
+            storage.put_found(&lookup, &mut sink, &mut |_, _| {}).map_err(damaged)?;
+            batch.append(&sink.into_inner());
+        }
+        Ok(batch)
+    }
+
+    /// A node that the holder has at this path, if it is the one with this hash.
+    fn held(&self, path: &Nibbles, hash: &B256) -> Option<Bytes> {
+        let RainReader { version, rows } = self.held.as_ref()?;
+        let accounts = account_rows(rows);
+        if path.is_empty() {
+            let joined = CowTrie::join(&version.parts, &accounts, version.seq).ok()?;
+            return joined.node.filter(|_| joined.root == *hash);
+        }
+        let part = &version.parts[usize::from(path.get_unchecked(0))];
+        let mut rlp = Vec::new();
+        let found = part.node_at(path, &accounts, version.seq, &mut rlp).ok()?;
+        (found && keccak256(&rlp) == *hash).then(|| rlp.into())
+    }
+}
+
+fn damaged(error: TrieError) -> StateError {
+    StateError::Corrupt(format!("the witness: {error}"))
+}

@@ -1,0 +1,26 @@
+//! What a block needs of the state before it.
+
+use alloy_primitives::{B256, Bytes};
+use alloy_rlp::{RlpDecodable, RlpEncodable};
+
+/// What a block needs of the state before it, so that whoever holds nothing else can execute it and compute the root
+/// after it. Every node and code is found by its hash: nothing has to be trusted but the root.
+#[derive(Debug, Clone, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+pub struct Witness {
+    /// The state root before the block.
+    pub root: B256,
+    /// Levels of the account trie that are left out, because the receiver holds them; 0 if nothing is.
+    pub levels: u8,
+    /// Nodes of the account trie and of storage tries as RLP, each once, sorted by hash. Nodes that their parent embeds
+    /// are not among them.
+    pub nodes: Vec<Bytes>,
+    /// The code that was executed or asked for, each once, sorted by hash.
+    pub codes: Vec<Bytes>,
+}
+
+impl Witness {
+    /// Bytes of nodes and code.
+    pub fn byte_len(&self) -> usize {
+        self.nodes.iter().chain(&self.codes).map(|bytes| bytes.len()).sum()
+    }
+}
