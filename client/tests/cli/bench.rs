@@ -25,7 +25,7 @@ fn states() -> String {
 /// Runs `polytrie bench` with these arguments, separated by spaces, and this cache.
 fn bench(cache: &Path, args: &str) -> Run {
     let mut all = vec![OsStr::new("bench")];
-    all.extend(args.split(' ').map(OsStr::new));
+    all.extend(args.split_whitespace().map(OsStr::new));
     all.extend([OsStr::new("--cache"), cache.as_os_str()]);
     run(&all, &[])
 }
