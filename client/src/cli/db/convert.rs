@@ -22,8 +22,12 @@ use std::path::PathBuf;
 /// commitment of a layer without state roots depends on the blocks it saw, so it is another one than after an import.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ConvertArgs {
-    #[command(flatten)]
-    pub(super) data: StoredArgs,
+    /// Directory of chain and state.
+    #[arg(long, value_name = "DIR")]
+    pub(super) datadir: PathBuf,
+    /// The state layer that is expected in it [default: whatever it holds]
+    #[arg(long, value_name = "LAYER")]
+    state: Option<String>,
     /// The layer of the new directory.
     #[arg(long, value_name = "LAYER")]
     to: String,
