@@ -49,7 +49,7 @@ fn main() -> Result<(), Failure> {
         return Err("usage: devnet_load URL [TXS] [CONNECTIONS]".into());
     };
     let number = |at: usize, usual| rest.get(at).map_or(Ok(usual), |text| text.parse());
-    let (txs, connections) = (number(0, 50_000)?, number(1, 16)?);
+    let (txs, connections): (usize, usize) = (number(0, 50_000)?, number(1, 16)?);
     let address = url.trim_start_matches("http://");
     let wallet = Wallet::new(1, SENDERS);
     let each = txs.div_ceil(SENDERS);

@@ -3,18 +3,24 @@
 #
 #   scripts/clients/run.sh [BINARY] [LAYER…]
 #
-# The libraries (ethers, viem, web3.py, hardhat) are installed from their registries into a temporary directory.
-# Needs node 20, npm and python 3.10 or newer.
+# The libraries (ethers, viem, web3.py, hardhat, alloy) are installed from their registries into a temporary directory.
+# Needs node 20, npm, python 3.10 or newer, and Rust for alloy, unless ALLOY_CLIENT names the program of `alloy/` that
+# was built already. Without layers it runs on every one of the binary but lvmt, which needs its setup.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 binary=$(realpath "${1:-$here/../../target/release/polytrie}")
 shift || true
 layers=("$@")
-[ ${#layers[@]} -gt 0 ] || layers=(mpt raw)
 work=$(mktemp -d)
 node_pid=
 cleanup() { [ -z "$node_pid" ] || kill "$node_pid" 2>/dev/null || true; rm -rf "$work"; }
 trap cleanup EXIT
+if [ ${#layers[@]} -eq 0 ]; then
+    for layer in raw mpt replica lmpt rain; do
+        # A layer that is not compiled in is refused at once.
+        "$binary" init --datadir "$work/$layer" --chain dev --state "$layer" >/dev/null 2>&1 && layers+=("$layer")
+    done
+fi
 
 echo "installing the libraries into $work"
 cp -r "$here"/*.mjs "$here/hardhat" "$work"
@@ -23,6 +29,11 @@ cp -r "$here"/*.mjs "$here/hardhat" "$work"
     hardhat@2 @nomicfoundation/hardhat-ethers@3 @nomicfoundation/hardhat-network-helpers@1 ethers@6)
 python3 -m venv "$work/venv"
 "$work/venv/bin/pip" install --quiet 'web3>=7,<8'
+alloy=${ALLOY_CLIENT:-}
+if [ -z "$alloy" ]; then
+    cargo build --quiet --manifest-path "$here/alloy/Cargo.toml" --target-dir "$work/alloy"
+    alloy=$work/alloy/debug/alloy-client
+fi
 
 for layer in "${layers[@]}"; do
     "$binary" devnet --state "$layer" --http.port 0 >"$work/out" &
@@ -35,6 +46,8 @@ for layer in "${layers[@]}"; do
     done
     "$work/venv/bin/python" "$here/web3_test.py" "$url"
     echo "$layer: web3.py passes"
+    "$alloy" "$url"
+    echo "$layer: alloy passes"
     (cd "$work/hardhat" && DEVNET_URL="$url" HARDHAT_DISABLE_TELEMETRY_PROMPT=true npx hardhat test --no-compile)
     echo "$layer: hardhat passes"
     kill "$node_pid"

@@ -17,10 +17,16 @@ const wait = hash => open.waitForTransactionReceipt({ hash });
 const { contractAddress } = await wait(await wallet.sendTransaction({ data: code }));
 const live = createPublicClient({ chain, transport: webSocket(url.replace("http", "ws")) });
 const heads = new Promise(resolve => { const stop = live.watchBlockNumber({ onBlockNumber: n => { stop(); resolve(n); } }); });
-await new Promise(resolve => setTimeout(resolve, 300));
 const receipt = await wait(await wallet.sendTransaction({ to: contractAddress, data: word(9) }));
 assert.equal(receipt.status, "success");
-assert.ok(await heads);
+// Nobody says when the subscription begins: there are blocks until one is seen.
+let seen = 0n;
+heads.then(number => (seen = number));
+for (let n = 0; n < 300 && !seen; n++) {
+  await test.mine({ blocks: 1 });
+  await new Promise(resolve => setTimeout(resolve, 100));
+}
+assert.ok(seen);
 assert.equal((await open.call({ to: contractAddress })).data, word(9));
 assert.equal((await open.getLogs({ address: contractAddress, fromBlock: 0n })).length, 1);
 assert.equal(await open.getStorageAt({ address: contractAddress, slot: "0x0" }), word(9));

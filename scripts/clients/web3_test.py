@@ -1,8 +1,9 @@
-"""web3.py against a node: deploy, send, call, logs, filters, trace, snapshot and revert."""
+"""web3.py against a node: deploy, send, call, logs, filters, subscribe, trace, snapshot and revert."""
 
+import asyncio
 import sys
 
-from web3 import Web3
+from web3 import AsyncWeb3, Web3, WebSocketProvider
 from web3.exceptions import ContractLogicError
 
 CODE = "0x608180600b6000396000f33615601d5760003580191560295780600055600052600160206000a1005b60005460005260206000f35b7f08c379a000000000000000000000000000000000000000000000000000000000600052602060045260026024527f6e6f00000000000000000000000000000000000000000000000000000000000060445260646000fd"
@@ -41,3 +42,15 @@ assert w3.eth.get_balance(bob) == before + 1
 assert w3.provider.make_request("evm_revert", [snapshot])["result"] is True
 assert w3.eth.get_balance(bob) == before
 assert w3.eth.fee_history(1, "latest", [50]).oldestBlock >= 0
+
+
+async def live():
+    async with AsyncWeb3(WebSocketProvider(sys.argv[1].replace("http", "ws"))) as live_w3:
+        await live_w3.eth.subscribe("newHeads")
+        w3.provider.make_request("evm_mine", [])
+        async for message in live_w3.socket.process_subscriptions():
+            assert message["result"]["number"] == w3.eth.block_number
+            return
+
+
+asyncio.run(asyncio.wait_for(live(), 60))

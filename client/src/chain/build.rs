@@ -2,6 +2,7 @@
 
 use super::{
     Candidate, Chain,
+    by_hand::put_by_hand,
     error::{ChainError, executed},
     head::Head,
     insert::BlockStats,
@@ -57,6 +58,8 @@ pub struct BuiltBlock {
     pub executed: Executed,
     /// Where the time went.
     pub stats: BlockStats,
+    /// What was applied ahead of everything else.
+    before: TxWrites,
     finished: Finished,
 }
 
@@ -156,7 +159,8 @@ impl Chain {
             ..BlockStats::default()
         };
         let rlp = alloy_rlp::encode(&block).into();
-        Ok(BuiltBlock { header, block, rlp, executed, stats, finished })
+        let before = before.clone();
+        Ok(BuiltBlock { header, block, rlp, executed, stats, before, finished })
     }
 
     /// Makes a block that was just built the head, in one atomic write. Returns its receipts and figures.
@@ -166,7 +170,7 @@ impl Chain {
     /// If the store or the layer fails.
     pub fn adopt(&mut self, built: BuiltBlock) -> Result<(Executed, BlockStats), ChainError> {
         let start = Instant::now();
-        let BuiltBlock { header, block, rlp, executed, mut stats, finished } = built;
+        let BuiltBlock { header, block, rlp, executed, mut stats, before, finished } = built;
         let candidate = Candidate {
             header,
             block,
@@ -183,6 +187,7 @@ impl Chain {
         if self.options.keep_preimages {
             put_preimages(&mut outcome.batch, &writes);
         }
+        put_by_hand(&mut outcome.batch, &candidate.header.hash(), &before);
         self.write_valid(&candidate, total_difficulty, &executed.receipts, outcome)?;
         self.head = Head { header: candidate.header.clone(), total_difficulty };
         self.remember(Ancestor::new(candidate.header.clone(), &candidate.block.body.ommers));

@@ -7,6 +7,7 @@
 //! undo record, head) goes to the store in one atomic batch, so the store is always that of some head.
 
 mod build;
+mod by_hand;
 mod check;
 mod copy;
 mod db;

@@ -23,14 +23,27 @@ pub(super) const TRANSACTIONS: Table = Table::new(47, "TransactionPlaces", 32);
 /// Keccak-256 → the address (20 bytes) or slot (32 bytes, big-endian) it is of, if they are kept.
 pub(super) const PREIMAGES: Table = Table::new(48, "Preimages", 32);
 
+/// Block hash → what a user changed by hand ahead of the block (see `by_hand.rs`).
+pub(super) const BY_HAND: Table = Table::new(49, "StateByHand", 32);
+
 /// Key in [`META`] of the hash of the last block whose transactions are indexed.
 pub(super) const INDEXED_KEY: &[u8] = b"indexed";
 /// Key of the head's row.
 pub(super) const HEAD_KEY: &[u8] = b"head";
 
 /// All tables of the chain.
-pub const TABLES: &[Table] =
-    &[BLOCKS, CANONICAL, NUMBERS, RECEIPTS, UNDO, SIDE_BLOCKS, META, TRANSACTIONS, PREIMAGES];
+pub const TABLES: &[Table] = &[
+    BLOCKS,
+    CANONICAL,
+    NUMBERS,
+    RECEIPTS,
+    UNDO,
+    SIDE_BLOCKS,
+    META,
+    TRANSACTIONS,
+    PREIMAGES,
+    BY_HAND,
+];
 
 /// For how many blocks undo records are kept unless told otherwise.
 pub const UNDO_BLOCKS: u64 = 1_024;

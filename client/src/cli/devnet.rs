@@ -13,6 +13,7 @@ use crate::{
         DEFAULT_MNEMONIC, DevAccounts, Miner, MiningMode, Node, NodeOptions, PoolLimits,
         dev_genesis,
     },
+    layers::LayerOptions,
     rpc::{self, RpcLimits, RunningServer, ServeError, ServerOptions},
 };
 use alloy_primitives::{Address, utils::parse_ether};
@@ -37,7 +38,7 @@ pub(super) struct DevnetArgs {
     #[command(flatten)]
     chain: ChainArg,
     #[command(flatten)]
-    data: DataArgs,
+    pub(super) data: DataArgs,
     /// Change nothing: serve what the directory holds.
     #[arg(long)]
     read_only: bool,
@@ -145,7 +146,7 @@ pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
     let accounts = DevAccounts::new(&args.mnemonic, args.accounts)
         .map_err(|error| Failure::Usage(error.to_string()))?;
     let mining = mining(&args)?;
-    let server_options = server_options(&args.http)?;
+    let server_options = server_options(&args.http, args.data.options().layer)?;
     let (chain, dir) = open(&args, &accounts)?.into_chain()?;
     let options = NodeOptions {
         accounts,
@@ -221,7 +222,7 @@ fn open(args: &DevnetArgs, accounts: &DevAccounts) -> Result<DataDir, Failure> {
     Ok(DataDir::open(&options, !args.read_only)?)
 }
 
-fn server_options(args: &HttpArgs) -> Result<ServerOptions, Failure> {
+fn server_options(args: &HttpArgs, layer: LayerOptions) -> Result<ServerOptions, Failure> {
     let limit = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
     let call_time = Duration::try_from_secs_f64(args.evm_timeout).map_err(|_| {
         Failure::Usage(format!("--rpc.evmtimeout {} is not a number of seconds", args.evm_timeout))
@@ -240,6 +241,7 @@ fn server_options(args: &HttpArgs) -> Result<ServerOptions, Failure> {
             log_blocks: args.log_blocks,
             logs: args.logs,
         },
+        layer,
     })
 }
 

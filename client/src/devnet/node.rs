@@ -78,6 +78,8 @@ pub struct Node {
     accounts: DevAccounts,
     pub(super) clock: Mutex<Clock>,
     pub(super) settings: Mutex<Settings>,
+    /// The settings at the start.
+    initial: Settings,
     snapshots: Mutex<Snapshots>,
     events: broadcast::Sender<Event>,
     miner: Miner,
@@ -128,7 +130,8 @@ impl Node {
             pool: Mutex::new(Pool::new(options.pool)),
             accounts: options.accounts,
             clock: Mutex::default(),
-            settings: Mutex::new(settings),
+            settings: Mutex::new(settings.clone()),
+            initial: settings,
             snapshots: Mutex::default(),
             events: broadcast::Sender::new(EVENTS),
             miner: Miner::new(mining),
@@ -342,6 +345,20 @@ impl Node {
         self.refresh_pool()?;
         let _ = self.events.send(Event::Reverted(chain.head().header.clone()));
         self.notify();
+        Ok(())
+    }
+
+    /// Back to the genesis block, with the settings of the start and an empty pool. Snapshots are forgotten.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::rollback`].
+    pub fn reset(&self) -> Result<(), NodeError> {
+        self.rollback(self.spec.genesis_header().number)?;
+        self.pool.lock().clear();
+        *self.snapshots.lock() = Snapshots::default();
+        *self.settings.lock() = self.initial.clone();
+        *self.clock.lock() = Clock::default();
         Ok(())
     }
 

@@ -5,7 +5,7 @@
 use super::*;
 use crate::{
     datadir::{DataDir, OpenOptions},
-    layers::LAYERS,
+    layers::{LAYERS, LayerOptions},
 };
 use alloy_consensus::{SignableTransaction, TxEip1559, TypedTransaction};
 use alloy_primitives::{Address, Bytes, TxKind, U256, address};
@@ -19,6 +19,7 @@ fn node(layer: &str) -> Arc<Node> {
         chain: Some("dev".into()),
         state: Some(layer.into()),
         kv: Some("memory".into()),
+        layer: LayerOptions::for_tests(),
         ..OpenOptions::default()
     };
     let (chain, dir) = DataDir::open(&options, true).unwrap().into_chain().unwrap();

@@ -170,9 +170,7 @@ fn reset(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
             "forking another chain is not supported; import its blocks instead",
         ));
     }
-    rpc.node.rollback(rpc.node.spec().genesis_header().number)?;
-    rpc.node.pool().clear();
-    *rpc.node.clock() = Default::default();
+    rpc.node.reset()?;
     Ok(Value::Null)
 }
 

@@ -9,7 +9,7 @@ use super::{
     lookup::Found,
 };
 use crate::executor::sandbox::{CallRequest, NoObserver, Replay, Sandbox, TraceError, trace_call};
-use alloy_consensus::Header;
+use alloy_consensus::{Header, Sealed};
 use alloy_eips::{BlockId, BlockNumberOrTag, Encodable2718};
 use alloy_primitives::{B256, Bytes, U256};
 use alloy_rpc_types_eth::TransactionRequest;
@@ -127,12 +127,16 @@ fn debug_trace_call(rpc: &Rpc, args: &mut Args) -> RpcResult<GethTrace> {
     trace_call(&mut sandbox, call, options.tracing_options).map_err(traced)
 }
 
-/// The state before a block.
-pub(super) fn parent_sandbox(rpc: &Rpc, header: &Header) -> RpcResult<Sandbox> {
+/// The state before a block, with what was changed by hand ahead of it.
+pub(super) fn parent_sandbox(rpc: &Rpc, header: &Sealed<Header>) -> RpcResult<Sandbox> {
     let before = header.number.checked_sub(1);
     let before = before.ok_or_else(|| RpcError::server("genesis is not traceable"))?;
     let at = rpc.at_number(&rpc.node.view(), before)?;
-    Ok(Sandbox::new(at.state, rpc.hashes()))
+    let mut sandbox = Sandbox::new(at.state, rpc.hashes());
+    for change in rpc.node.db().by_hand(&header.hash())?.accounts {
+        sandbox.apply(change);
+    }
+    Ok(sandbox)
 }
 
 pub(super) fn is_merged(rpc: &Rpc, found: &Found) -> RpcResult<bool> {

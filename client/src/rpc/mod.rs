@@ -29,7 +29,7 @@ mod witness;
 pub use error::{RpcError, RpcResult};
 pub use server::{RunningServer, ServeError, ServerOptions, serve};
 
-use crate::devnet::Node;
+use crate::{devnet::Node, layers::LayerOptions};
 use args::Args;
 use filters::Filters;
 use jsonrpsee::{RpcModule, core::RegisterMethodError, types::ErrorObjectOwned};
@@ -48,6 +48,7 @@ pub struct Rpc {
     filters: Filters,
     metrics: Arc<Metrics>,
     limits: RpcLimits,
+    layer: LayerOptions,
 }
 
 /// How much one request may ask for.

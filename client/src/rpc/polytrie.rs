@@ -6,7 +6,7 @@ use super::{
     convert::{json_of, quantity},
     error::{RpcError, RpcResult},
 };
-use crate::layers::{self, LayerOptions, VerifyError};
+use crate::layers::{self, VerifyError};
 use alloy_primitives::{Address, B256, Bytes};
 use jsonrpsee::core::RegisterMethodError;
 use polytrie_state::{Commitment, CommitmentKind, Proof, ProofError};
@@ -66,7 +66,7 @@ struct GivenCommitment {
 }
 
 /// Whether a proof holds against a digest, and what it proves.
-fn verify_proof(_: &Rpc, args: &mut Args) -> RpcResult<Value> {
+fn verify_proof(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let GivenProof { proof, commitment } = args.next()?;
     let digest: B256 = args.next()?;
     let kind = layers::layer(&proof.layer).map_err(|error| RpcError::params(error.to_string()))?;
@@ -77,7 +77,7 @@ fn verify_proof(_: &Rpc, args: &mut Args) -> RpcResult<Value> {
         true => Commitment::state_root(digest),
         false => Commitment::own(digest, commitment.body),
     };
-    match verify(&LayerOptions::default(), &commitment, &proof) {
+    match verify(&rpc.layer, &commitment, &proof) {
         Ok(proven) => Ok(json!({ "valid": true, "proven": proven })),
         Err(VerifyError::Proof(ProofError::Invalid(reason))) => {
             Ok(json!({ "valid": false, "reason": reason }))

@@ -3,7 +3,7 @@
 use super::{
     Rpc, RpcLimits, filters::Filters, http::HttpLayer, metrics::Metrics, middleware::Watch, module,
 };
-use crate::devnet::Node;
+use crate::{devnet::Node, layers::LayerOptions};
 use jsonrpsee::{
     core::{RegisterMethodError, traits::IdProvider},
     server::{
@@ -40,6 +40,8 @@ pub struct ServerOptions {
     pub max_connections: u32,
     /// What one request may ask for.
     pub limits: RpcLimits,
+    /// Settings of layers, for verifying their proofs.
+    pub layer: LayerOptions,
 }
 
 /// The server cannot run.
@@ -118,6 +120,7 @@ async fn start(
         filters: Filters::default(),
         metrics: Arc::clone(&metrics),
         limits: options.limits,
+        layer: options.layer.clone(),
     };
     let methods = module(new_rpc())?;
     let http = HttpLayer { rpc: Arc::new(new_rpc()), hosts: Arc::new(options.hosts.clone()) };

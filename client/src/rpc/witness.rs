@@ -45,6 +45,9 @@ fn execution_witness(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
         })
     };
     let mut sandbox = Sandbox::new(reader.clone(), hashes);
+    for change in node.db().by_hand(&found.header.hash())?.accounts {
+        sandbox.apply(change);
+    }
     let rules = rpc.rules(&found.header, is_merged(rpc, &found)?);
     let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
     for tx in &found.block.body.transactions {
@@ -57,9 +60,8 @@ fn execution_witness(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let (root, nodes) = node.witness(number, &seen)?;
     let expected = node.db().block_head(parent)?.header.state_root;
     if root != expected {
-        // Changes by hand come before the block and belong to no root.
-        return Err(RpcError::server(format!(
-            "block {number} has no witness: before it the state root is {root}, not {expected}"
+        return Err(RpcError::internal(&format!(
+            "taken back to before block {number} the state root is {root}, not {expected}"
         )));
     }
     let mut headers = Vec::new();

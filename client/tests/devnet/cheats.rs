@@ -75,6 +75,12 @@ fn acting_as_somebody_else() {
     let tx = node.call("eth_getTransactionByHash", json!([hash]));
     assert_eq!(tx["from"], json!(SOMEBODY));
     assert_eq!(node.call("eth_getTransactionReceipt", json!([hash]))["from"], json!(SOMEBODY));
+    // Whoever looks at it again sees the ether that was given by hand.
+    let trace = node.call("debug_traceTransaction", json!([hash, { "tracer": "callTracer" }]));
+    assert_eq!(trace["from"], json!(SOMEBODY));
+    assert_eq!(trace.get("error"), None);
+    node.call("ots_traceTransaction", json!([hash]));
+    node.call("debug_executionWitness", json!(["latest"]));
     node.call("anvil_stopImpersonatingAccount", json!([SOMEBODY]));
     assert!(node.error("eth_sendTransaction", transfer).1.contains("unknown account"));
 }
@@ -117,8 +123,15 @@ fn mining_by_hand() {
     let dropped = node.send(ALICE, BOB, 3);
     assert_eq!(node.call("anvil_dropTransaction", json!([dropped])), dropped);
     assert_eq!(node.call("eth_getTransactionByHash", json!([dropped])), Value::Null);
+    let id = node.call("evm_snapshot", json!([]));
+    node.call("anvil_autoImpersonateAccount", json!([true]));
     node.call("hardhat_reset", json!([]));
     assert_eq!(node.head(), 0);
+    assert_eq!(node.call("evm_revert", json!([id])), false);
+    let transfer = json!([{ "from": SOMEBODY, "to": BOB, "value": "0x1" }]);
+    assert!(node.error("eth_sendTransaction", transfer).1.contains("unknown account"));
+    let forked = json!([{ "forking": { "jsonRpcUrl": "http://localhost:1" } }]);
+    assert!(node.error("hardhat_reset", forked).1.contains("not supported"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A node in a process of its own, and requests to it.
 
-use crate::run::binary;
+use crate::{run::binary, testsetup};
 use alloy_primitives::{Address, U256, address};
 use serde_json::{Value, json};
 use std::{
@@ -51,6 +51,7 @@ impl Devnet {
             .arg("devnet")
             .args(["--http.port", "0"])
             .args(args)
+            .env("POLYTRIE_LVMT_SETUP", testsetup::dir())
             .env_remove("RUST_LOG")
             .stdout(Stdio::piped())
             .spawn()

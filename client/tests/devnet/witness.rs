@@ -1,11 +1,16 @@
 //! Witnesses of blocks.
 
 use crate::{
+    run::polytrie,
     support::{ALICE, BOB, Devnet, args, layers},
     transactions::{deploy, word},
 };
 use alloy_primitives::{B256, Bytes, keccak256};
-use serde_json::json;
+use serde_json::{Value, json};
+
+fn bytes(value: &Value) -> Bytes {
+    serde_json::from_value(value.clone()).unwrap()
+}
 
 #[test]
 fn blocks_have_witnesses_where_there_is_a_trie() {
@@ -42,6 +47,23 @@ fn blocks_have_witnesses_where_there_is_a_trie() {
                 let code = node.call("eth_getCode", json!([contract, "latest"]));
                 assert!(list("codes").iter().any(|found| json!(found) == code), "{layer}");
             }
+        }
+        // Whoever has nothing else can execute the block and compute its state root.
+        let dir = tempfile::tempdir().unwrap();
+        for number in 1..=head {
+            let number = json!([format!("{number:#x}")]);
+            let witness = node.call("debug_executionWitness", number.clone());
+            let file = json!({
+                "hash": keccak256(bytes(&node.call("debug_getRawHeader", number.clone()))),
+                "block": node.call("debug_getRawBlock", number),
+                "ancestors": witness["headers"],
+                "state": witness["state"],
+                "codes": witness["codes"],
+            });
+            let path = dir.path().join("witness.json");
+            std::fs::write(&path, file.to_string()).unwrap();
+            let verified = polytrie!["witness", "verify", &path, "--chain", "dev"];
+            assert_eq!(verified.code, Some(0), "{layer}: {}", verified.stderr);
         }
         let (_, message) = node.error("debug_executionWitness", json!(["0x0"]));
         assert!(message.contains("genesis"), "{message}");

@@ -19,7 +19,7 @@ mod error;
 mod evict;
 mod get;
 mod hash;
-mod keccak;
+pub mod keccak;
 mod memory_proof;
 mod prefetch;
 mod proof;

@@ -325,7 +325,7 @@ mod tests {
             };
             let branch = path.join(&prefix);
             let mut leaves = BTreeMap::new();
-            for (nibble, child) in (0u8..).zip(&refs) {
+            for (nibble, child) in (0u8..).zip(refs.iter()) {
                 let Some(reference) = child.reference() else { continue };
                 let mut at = branch;
                 at.push_unchecked(nibble);

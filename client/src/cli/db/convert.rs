@@ -22,7 +22,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ConvertArgs {
     #[command(flatten)]
-    data: StoredArgs,
+    pub(super) data: StoredArgs,
     /// The layer of the new directory.
     #[arg(long, value_name = "LAYER")]
     to: String,

@@ -1,0 +1,100 @@
+//! What a user of a development node changed by hand ahead of a block: who runs the block again must know it.
+
+use super::{ChainDb, error::ChainError, tables::BY_HAND};
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy_rlp::{Decodable, RlpDecodable, RlpEncodable};
+use polytrie_kv::{Batch, Read};
+use polytrie_state::{Account, AccountChange, TxWrites};
+
+#[derive(Debug, RlpEncodable, RlpDecodable)]
+struct Row {
+    accounts: Vec<AccountRow>,
+}
+
+#[derive(Debug, RlpEncodable, RlpDecodable)]
+struct AccountRow {
+    address: Address,
+    /// Nothing, or one entry.
+    account: Vec<AccountFields>,
+    wiped: bool,
+    /// Nothing, or one entry.
+    code: Vec<Bytes>,
+    slots: Vec<SlotRow>,
+}
+
+#[derive(Debug, RlpEncodable, RlpDecodable)]
+struct AccountFields {
+    nonce: u64,
+    balance: U256,
+    code_hash: B256,
+}
+
+#[derive(Debug, RlpEncodable, RlpDecodable)]
+struct SlotRow {
+    slot: U256,
+    value: U256,
+}
+
+impl ChainDb {
+    /// What was changed by hand ahead of the block with this hash.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    pub fn by_hand(&self, hash: &B256) -> Result<TxWrites, ChainError> {
+        let Some(row) = self.store().get(BY_HAND, hash.as_slice())? else {
+            return Ok(TxWrites::default());
+        };
+        let row = Row::decode(&mut row.as_slice()).map_err(|error| {
+            ChainError::Corrupt(format!(
+                "what was changed ahead of block {hash} is damaged: {error}"
+            ))
+        })?;
+        Ok(TxWrites { accounts: row.accounts.into_iter().map(AccountRow::change).collect() })
+    }
+}
+
+/// Adds what was changed by hand ahead of a block, if anything was.
+pub(super) fn put_by_hand(batch: &mut Batch, hash: &B256, writes: &TxWrites) {
+    if writes.accounts.is_empty() {
+        return;
+    }
+    let row = Row { accounts: writes.accounts.iter().map(AccountRow::new).collect() };
+    batch.put(BY_HAND, hash.as_slice(), &alloy_rlp::encode(row));
+}
+
+impl AccountRow {
+    fn new(change: &AccountChange) -> Self {
+        let fields = |account: Account| AccountFields {
+            nonce: account.nonce,
+            balance: account.balance,
+            code_hash: account.code_hash,
+        };
+        Self {
+            address: change.address,
+            account: change.account.map(fields).into_iter().collect(),
+            wiped: change.wiped,
+            code: change.code.iter().map(|(_, code)| code.clone()).collect(),
+            slots: change
+                .slots
+                .iter()
+                .map(|(slot, value)| SlotRow { slot: *slot, value: *value })
+                .collect(),
+        }
+    }
+
+    fn change(self) -> AccountChange {
+        let account = self.account.into_iter().next().map(|fields| Account {
+            nonce: fields.nonce,
+            balance: fields.balance,
+            code_hash: fields.code_hash,
+        });
+        AccountChange {
+            address: self.address,
+            account,
+            wiped: self.wiped,
+            code: self.code.into_iter().next().map(|code| (keccak256(&code), code)),
+            slots: self.slots.into_iter().map(|row| (row.slot, row.value)).collect(),
+        }
+    }
+}
