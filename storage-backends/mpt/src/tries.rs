@@ -1,10 +1,10 @@
 //! The account trie and the storage tries in memory, and how a write set goes through them.
 
-use crate::{ACCOUNT_TRIE, STORAGE_TRIE, error::state_error};
+use crate::{ACCOUNT_TRIE, STORAGE_TRIE};
 use alloy_primitives::{B256, U256, map::HashMap};
 use polytrie_kv::{Batch, Read, Store};
 use polytrie_state::{Account, AccountWrite, StateError, UndoRecord, WriteSet};
-use polytrie_trie::{AccountLeaf, Ages, EMPTY_ROOT, Rows, SlotValue, Trie};
+use polytrie_trie::{AccountLeaf, Ages, EMPTY_ROOT, Rows, SlotValue, Trie, state_error};
 use rayon::prelude::*;
 use std::ops::ControlFlow;
 
