@@ -407,13 +407,16 @@ fn a_page_and_lines_for_each_block() {
 
     // The same page from the reports that were written, and one of several.
     let second = data.file("second");
-    let both = html.join("report.json");
+    let first = html.join("report.json");
+    let larger = data.file("larger.json");
+    let args = args.replace("--accounts 60", "--accounts 80");
+    bench(&cache, &format!("{args} --json {}", larger.display())).ok();
     run(
         &[
             OsStr::new("bench"),
             OsStr::new("page"),
-            both.as_os_str(),
-            both.as_os_str(),
+            first.as_os_str(),
+            larger.as_os_str(),
             OsStr::new("--html"),
             second.as_os_str(),
         ],
