@@ -111,7 +111,7 @@ impl Chain {
         let spec = self.spec.clone();
         let merged = spec.is_merged_after(self.head.total_difficulty);
         let rules = spec.rules(self.head.number() + 1, next.timestamp, merged);
-        let mut header = header(&rules, &self.head.header, &next)?;
+        let mut header = next_header(&rules, &self.head.header, &next)?;
         let withdrawals = rules.is(EthereumHardfork::Shanghai).then_some(next.withdrawals);
 
         let broken = |error| BuildError::Broken(ChainError::from(error));
@@ -145,7 +145,7 @@ impl Chain {
         let ommers = Vec::new();
         let body = BlockBody { transactions, ommers, withdrawals: withdrawals.map(Into::into) };
         header.state_root = finished.outcome.commitment.digest();
-        complete(&mut header, &rules, &body, &executed);
+        complete_header(&mut header, &rules, &body, &executed);
         let header = header.seal_slow();
         let block = Block { header: header.inner().clone(), body };
         let stats = BlockStats {
@@ -205,8 +205,12 @@ impl Chain {
     }
 }
 
-/// Everything in the header that is known before execution.
-fn header(
+/// Everything in the header of the next block that is known before execution.
+///
+/// # Errors
+///
+/// [`BuildError::Refused`].
+pub(crate) fn next_header(
     rules: &Rules<'_>,
     parent: &Sealed<Header>,
     next: &NextBlock,
@@ -245,8 +249,8 @@ fn header(
     })
 }
 
-/// What follows from body and execution.
-fn complete(
+/// Adds to a header what follows from body and execution, but for the state root.
+pub(crate) fn complete_header(
     header: &mut Header,
     rules: &Rules<'_>,
     body: &BlockBody<TxEnvelope>,

@@ -26,6 +26,7 @@ mod waiting;
 mod witness;
 
 pub use build::{BuildError, BuiltBlock, Fill, NextBlock};
+pub(crate) use build::{complete_header, next_header};
 pub use check::{ChainReport, check_state};
 pub use db::ChainDb;
 pub use error::{ChainError, InsertError, InvalidBlock, InvalidReason};

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 pub(super) struct DataArgs {
     /// Directory of chain and state; made if it is not there.
     #[arg(long, value_name = "DIR")]
-    datadir: Option<PathBuf>,
+    pub(super) datadir: Option<PathBuf>,
     /// State layer: what keeps and authenticates the state. A new directory gets `mpt`; one that holds
     /// something keeps its layer.
     #[arg(long, value_name = "LAYER")]

@@ -38,7 +38,7 @@ pub(super) struct DevnetArgs {
     #[command(flatten)]
     chain: ChainArg,
     #[command(flatten)]
-    data: DataArgs,
+    pub(super) data: DataArgs,
     /// Change nothing: serve what the directory holds.
     #[arg(long)]
     read_only: bool,

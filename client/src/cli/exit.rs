@@ -14,6 +14,7 @@ use polytrie_state::{StampError, StateError};
 use std::{
     fmt,
     io::{self, Write},
+    path::Path,
     process::ExitCode,
 };
 
@@ -32,6 +33,8 @@ pub enum Failure {
     Usage(String),
     /// The machine failed us: exit code 3.
     Machine(String),
+    /// What is kept in the data directory fails us: exit code 3. [`Self::within`] adds which directory.
+    Stored(String),
     /// The user asked to stop: exit code 130.
     Interrupted(String),
     /// Whoever read our output went away; nobody is left to be told. Exit code 0.
@@ -43,9 +46,19 @@ impl Failure {
         match self {
             Self::Invalid(_) => INVALID,
             Self::Usage(_) => USAGE,
-            Self::Machine(_) => MACHINE,
+            Self::Machine(_) | Self::Stored(_) => MACHINE,
             Self::Interrupted(_) => INTERRUPTED,
             Self::BrokenPipe => DONE,
+        }
+    }
+
+    /// The same failure, in which the data directory is named where it matters.
+    pub(super) fn within(self, datadir: Option<&Path>) -> Self {
+        match (self, datadir.map(|dir| dir.display().to_string())) {
+            (Self::Stored(text), Some(dir)) if !text.contains(&dir) => {
+                Self::Stored(format!("in {dir}: {text}"))
+            }
+            (failure, _) => failure,
         }
     }
 
@@ -64,6 +77,7 @@ impl fmt::Display for Failure {
             Self::Invalid(text)
             | Self::Usage(text)
             | Self::Machine(text)
+            | Self::Stored(text)
             | Self::Interrupted(text) => f.write_str(text),
             Self::BrokenPipe => f.write_str("broken pipe"),
         }
@@ -134,7 +148,7 @@ impl From<ChainSpecError> for Failure {
 
 impl From<KvError> for Failure {
     fn from(error: KvError) -> Self {
-        Self::Machine(error.to_string())
+        Self::Stored(error.to_string())
     }
 }
 
@@ -142,7 +156,7 @@ impl From<StateError> for Failure {
     fn from(error: StateError) -> Self {
         match error {
             StateError::Unsupported { .. } => Self::Usage(error.to_string()),
-            _ => Self::Machine(error.to_string()),
+            _ => Self::Stored(error.to_string()),
         }
     }
 }
@@ -155,7 +169,7 @@ impl From<ChainError> for Failure {
             | ChainError::AboveHead { .. } => Self::Usage(error.to_string()),
             ChainError::GenesisState { .. } => Self::Invalid(error.to_string()),
             ChainError::State(error) => error.into(),
-            _ => Self::Machine(error.to_string()),
+            _ => Self::Stored(error.to_string()),
         }
     }
 }
@@ -217,9 +231,8 @@ impl From<ImportError> for Failure {
             | ImportError::OtherGenesis { .. } => Self::Invalid(error.to_string()),
             ImportError::Shadow(error) => error.into(),
             ImportError::File(error) => error.into(),
-            ImportError::Broken { .. } | ImportError::Output { .. } | ImportError::Worker => {
-                Self::Machine(error.to_string())
-            }
+            ImportError::Broken { .. } => Self::Stored(error.to_string()),
+            ImportError::Output { .. } | ImportError::Worker => Self::Machine(error.to_string()),
             ImportError::Interrupted { .. } => Self::Interrupted(error.to_string()),
         }
     }

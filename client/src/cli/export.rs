@@ -30,7 +30,7 @@ pub(super) struct ExportArgs {
     #[arg(long, value_name = "FORMAT", default_value = "rlp")]
     format: Format,
     #[command(flatten)]
-    data: DataArgs,
+    pub(super) data: DataArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

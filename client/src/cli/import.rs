@@ -85,7 +85,7 @@ pub(super) struct ImportArgs {
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     #[command(flatten)]
-    data: DataArgs,
+    pub(super) data: DataArgs,
 }
 
 /// What is compared with the headers.

@@ -14,7 +14,7 @@ pub(super) struct InitArgs {
     #[command(flatten)]
     chain: ChainArg,
     #[command(flatten)]
-    data: DataArgs,
+    pub(super) data: DataArgs,
 }
 
 pub(super) fn run(args: InitArgs) -> Result<(), Failure> {

@@ -20,7 +20,7 @@ mod witness;
 pub use exit::Failure;
 
 use clap::{Parser, Subcommand};
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
 /// An Ethereum execution client whose state layer is a part you can swap.
 ///
@@ -70,6 +70,7 @@ pub fn main() -> ExitCode {
         }
     };
     cli.logging.start();
+    let datadir = cli.command.datadir().map(Path::to_owned);
     let result = match cli.command {
         Command::Init(args) => init::run(args),
         Command::Import(args) => import::run(args, &cli.logging),
@@ -84,5 +85,20 @@ pub fn main() -> ExitCode {
         Command::Witness(command) => witness::run(command),
         Command::Db(command) => db::run(command),
     };
-    exit::code(result)
+    exit::code(result.map_err(|failure| failure.within(datadir.as_deref())))
+}
+
+impl Command {
+    /// The data directory it works in, if it does in one.
+    fn datadir(&self) -> Option<&Path> {
+        match self {
+            Self::Init(args) => args.data.datadir.as_deref(),
+            Self::Import(args) => args.data.datadir.as_deref(),
+            Self::Export(args) => args.data.datadir.as_deref(),
+            Self::Devnet(args) => args.data.datadir.as_deref(),
+            Self::Proof(command) => command.datadir(),
+            Self::Db(command) => Some(command.datadir()),
+            _ => None,
+        }
+    }
 }

@@ -52,9 +52,25 @@ pub(super) struct VerifyArgs {
     /// The digest to check against: the state root for a canonical layer.
     #[arg(long, value_name = "HASH")]
     root: B256,
+    /// The account that was asked for: a proof of any other is refused. Without it, see in the result what is proven.
+    #[arg(long, value_name = "ADDRESS")]
+    address: Option<Address>,
+    /// A slot that was asked for: a proof that says nothing of it is refused; may be repeated.
+    #[arg(long = "slot", value_name = "SLOT")]
+    slots: Vec<U256>,
     #[cfg(feature = "lvmt")]
     #[command(flatten)]
     lvmt: super::args::LvmtSetupArg,
+}
+
+impl ProofCommand {
+    /// The data directory it reads.
+    pub(super) fn datadir(&self) -> Option<&Path> {
+        match self {
+            Self::Get(args) => Some(&args.data.datadir),
+            Self::Verify(_) => None,
+        }
+    }
 }
 
 /// What `proof get` prints.
@@ -165,7 +181,30 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
             args.root
         )),
     })?;
+    if let Some(missing) = unanswered(args, &proven) {
+        return Err(Failure::Invalid(format!(
+            "{name} holds against {}, but {missing}; ask for a proof of what you want to know",
+            args.root
+        )));
+    }
     output::json(Path::new("-"), &proven)
+}
+
+/// What was asked and is not among what is proven.
+fn unanswered(args: &VerifyArgs, proven: &Value) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Proven {
+        address: Address,
+        slots: Vec<(U256, Value)>,
+    }
+    let Ok(Proven { address, slots }) = Proven::deserialize(proven) else {
+        return Some("it does not say which account and slots it proves".to_owned());
+    };
+    if let Some(asked) = args.address.filter(|asked| *asked != address) {
+        return Some(format!("it proves the account {address}, and {asked} was asked for"));
+    }
+    let asked = args.slots.iter().find(|asked| slots.iter().all(|(slot, _)| slot != *asked))?;
+    Some(format!("it says nothing of the slot {asked:#x}, which was asked for"))
 }
 
 fn read(file: &Path) -> io::Result<Vec<u8>> {

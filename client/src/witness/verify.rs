@@ -166,11 +166,14 @@ fn lacking(number: u64, error: StateError) -> WitnessError {
     }
 }
 
+/// Hashes of blocks by number.
+type Hashes = HashMap<u64, B256>;
+
 /// The parent's header, and the hashes of the ancestors that lead back from it.
 fn ancestors(
     file: &WitnessFile,
     header: &Header,
-) -> Result<(Option<Sealed<Header>>, HashMap<u64, B256>), WitnessError> {
+) -> Result<(Option<Sealed<Header>>, Hashes), WitnessError> {
     let mut headers: B256Map<Sealed<Header>> = B256Map::default();
     for rlp in &file.ancestors {
         let found = Header::decode(&mut &rlp[..]).map_err(|error| {
@@ -180,7 +183,7 @@ fn ancestors(
         headers.insert(hash, Sealed::new_unchecked(found, hash));
     }
     let parent = headers.get(&header.parent_hash).cloned();
-    let mut hashes = HashMap::default();
+    let mut hashes = Hashes::default();
     let (mut number, mut hash) = (header.number, header.parent_hash);
     while let Some(found) = headers.remove(&hash) {
         if found.number.checked_add(1) != Some(number) {

@@ -56,8 +56,12 @@ fn rows(data: &Data, layer: &str) -> Vec<(&'static str, Vec<(Vec<u8>, Vec<u8>)>)
 }
 
 fn assert_same_rows(a: &Data, b: &Data, layer: &str, context: &str) {
+    // Where the logs and checkpoints of `rain` stand depends on what was written together.
+    let own = if layer == "rain" { layers::layer(layer).unwrap().tables } else { &[] };
+    assert!(own.is_empty() || a.dump() == b.dump(), "{context}: another state");
     for ((table, a), (_, b)) in rows(a, layer).iter().zip(rows(b, layer)) {
-        assert!(*a == b, "{context}: other rows in table {table}");
+        let is_own = own.iter().any(|own| own.name == *table);
+        assert!(is_own || *a == b, "{context}: other rows in table {table}");
     }
 }
 

@@ -54,6 +54,19 @@ fn there_and_back(layer: &str) {
         let args = ["proof", "verify", "-", "--root", &root].map(OsStr::new);
         assert_eq!(run(&args, text.as_bytes()).ok().json(), proven);
 
+        // The question may be part of what is checked.
+        let asked = |question: &[&str]| {
+            let mut args = vec!["proof", "verify", file.to_str().unwrap(), "--root", &root];
+            args.extend(question);
+            run(&args.iter().map(OsStr::new).collect::<Vec<_>>(), &[])
+        };
+        asked(&["--address", address, "--slot", "12345", "--slot", "0"]).ok();
+        let strange = if address == CONTRACT { absent } else { CONTRACT };
+        let refused = asked(&["--address", strange]);
+        assert_fails(&refused, 1, &["it proves the account", "was asked for"]);
+        let refused = asked(&["--slot", "2"]);
+        assert_fails(&refused, 1, &["says nothing of the slot 0x2"]);
+
         let other = format!("0x{}", "07".repeat(32));
         let words =
             [&*file.display().to_string(), "does not hold against 0x0707", "the same block"];
@@ -84,6 +97,8 @@ fn tampered(data: &Data, proof: &Value, root: &str) {
         let holds = match pointer.strip_suffix("/key") {
             Some(slot) => proof.pointer(&format!("{slot}/value")).unwrap() == "0x0",
             None if pointer == "/proof/address" => proof["proof"]["address"] != CONTRACT,
+            // Of an account that is not there nothing more has to be shown for its slots.
+            None if pointer == "/proof/slots" => proof["proof"]["address"] != CONTRACT,
             None => pointer == "/proof/storageProof",
         };
         if holds {

@@ -1,9 +1,7 @@
 //! `db check`: everything stored against everything else that says the same.
 
 use crate::{
-    JOURNAL, SNAPSHOT_TRIE, SWEEP,
-    error::state_error,
-    flat,
+    JOURNAL, SNAPSHOT_TRIE, SWEEP, flat,
     index::Live,
     journal,
     keys::{Key, Places, SlotKey},
@@ -16,7 +14,7 @@ use crate::{
 use alloy_primitives::{B256, KECCAK256_EMPTY, keccak256};
 use polytrie_kv::{KeyRange, Read, Snapshot};
 use polytrie_state::{CheckReport, StateError, read_code, scan};
-use polytrie_trie::{Rows, check_rows, leaf_on_path};
+use polytrie_trie::{Rows, check_rows, leaf_on_path, state_error};
 use std::{
     collections::{BTreeSet, HashSet},
     ops::ControlFlow,

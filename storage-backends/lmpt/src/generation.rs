@@ -1,7 +1,6 @@
 //! One trie in memory with its hash index: the delta, and later the same one, frozen, the intermediate.
 
 use crate::{
-    error::state_error,
     index::{Index, Live},
     keys::{Key, Places, SlotKey},
     spill::{Spill, SpilledNodes},
@@ -11,7 +10,7 @@ use alloy_primitives::{B256, Bytes, U256};
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::Batch;
 use polytrie_state::StateError;
-use polytrie_trie::Trie;
+use polytrie_trie::{Trie, state_error};
 use std::{
     collections::BTreeMap,
     sync::{

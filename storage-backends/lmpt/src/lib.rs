@@ -15,7 +15,6 @@
 
 mod block;
 mod check;
-mod error;
 mod flat;
 mod generation;
 mod index;

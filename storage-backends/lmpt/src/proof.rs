@@ -6,7 +6,6 @@
 
 use crate::{
     LmptLayer, SNAPSHOT_TRIE,
-    error::state_error,
     keys::{Key, Places, SlotKey},
     meta::{Roots, Salted},
     reader::LmptReader,
@@ -15,7 +14,7 @@ use crate::{
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U64, U256};
 use polytrie_kv::Read;
 use polytrie_state::{Account, Proof, ProofError, StateError, hash_address, hash_slot};
-use polytrie_trie::{EMPTY_ROOT, Rows, prove_key, verify_key};
+use polytrie_trie::{EMPTY_ROOT, Rows, prove_key, state_error, verify_key};
 use serde::{Deserialize, Serialize};
 
 /// What the layer hands out, as JSON.

@@ -7,15 +7,16 @@
 //!    deepest first; their Merkle root is appended to the history.
 
 use crate::{
-    ACCOUNTS, ENTRIES, EPOCHS, HISTORY, LEAVES, META, SLOTS, TREES,
-    allocation::Allocator,
+    ENTRIES, EPOCHS, HISTORY, LEAVES, META, TREES,
+    allocation::{Allocator, EntryRow},
+    hashing::hash_all,
     history::{meta_row, node_key},
     key::Key,
-    log::{CHUNK, Epoch, chunk_key, chunk_row},
-    path::{Path, entry_index},
-    record::{Position, Record, Value, next_version},
+    log::{CHUNK, Epoch, chunk_key, write_chunk},
+    path::{Path, RowKey, entry_index},
+    record::{Position, Record, RecordRef, Value, next_version},
     trees::{Head, HeadUpdate, Tree},
-    undo::{Remarks, Rows},
+    undo::{NewRows, OldRows, Remarks, Sink},
 };
 use alloy_primitives::B256;
 use polytrie_amt::{Counting, G1Affine, Setup};
@@ -24,15 +25,26 @@ use polytrie_state::StateError;
 use rayon::prelude::*;
 use std::{cmp::Ordering, mem};
 
-/// Work that one thread takes at a time.
-const GRAIN: usize = 256;
+/// A row that was read: where it is among those of the block, all in one buffer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stored {
+    pub(crate) start: usize,
+    pub(crate) len: u32,
+}
+
+impl Stored {
+    /// The row.
+    pub(crate) fn row(self, rows: &[u8]) -> &[u8] {
+        &rows[self.start..][..self.len as usize]
+    }
+}
 
 /// A key that changes.
 #[derive(Debug)]
 pub(crate) struct Change {
     pub(crate) key: Key,
-    /// Its record before; `None` for a key never seen.
-    pub(crate) old: Option<Record>,
+    /// The row of its record before; `None` for a key never seen.
+    pub(crate) old: Option<Stored>,
     pub(crate) value: Value,
 }
 
@@ -45,11 +57,11 @@ pub(crate) struct Committed {
     pub(crate) update: HeadUpdate,
 }
 
-/// A key with its new record.
-struct Changed {
+/// A key with its new record, and the row of the old one.
+struct Changed<'a> {
     key: Key,
     position: B256,
-    old: Option<Record>,
+    old: Option<&'a [u8]>,
     new: Record,
 }
 
@@ -69,14 +81,15 @@ struct Increment {
     of: u32,
 }
 
-/// Commits the changes, of which there must be one at least, on top of `head`. With remarks the block can be taken
-/// back.
+/// Commits the changes, of which there must be one at least, on top of `head`. `read` holds the rows that they
+/// replace. With remarks the block can be taken back.
 pub(crate) fn commit(
     store: &dyn Read,
     setup: &Setup,
     head: &Head,
     changes: Vec<Change>,
-    remarks: Option<Remarks>,
+    read: &[u8],
+    remarks: Option<&Remarks<'_>>,
 ) -> Result<Committed, StateError> {
     let height = setup.height();
     let epoch = head.history.size();
@@ -84,57 +97,88 @@ pub(crate) fn commit(
         let reason = "counts to 2^40 blocks, and they are all used".into();
         return Err(StateError::Unsupported { layer: crate::LvmtLayer::NAME, reason });
     }
-    let (changed, entries) = versions(store, height, epoch, changes)?;
+    let (changed, entries) = versions(store, height, epoch, changes, read)?;
     let (leaves, trees) = rayon::join(
-        || changed.par_iter().with_min_len(GRAIN).map(|c| c.new.leaf(&c.position)).collect(),
+        || {
+            hash_all(changed.len(), |n, bytes| {
+                changed[n].new.write_tuple(&changed[n].position, bytes);
+            })
+        },
         || sum(store, setup, head, &changed),
     );
-    let mut leaves: Vec<B256> = leaves;
+    let mut leaves = leaves;
     let (root, mut trees) = trees?;
     for (n, tree) in trees.iter_mut().enumerate() {
         // A block changes far fewer than 2^32 keys.
         tree.new.at = Position { epoch, leaf: (leaves.len() + n) as u32 };
     }
-    leaves.par_extend(trees.par_iter().with_min_len(GRAIN).map(|tree| tree.new.leaf(&tree.path)));
+    leaves.extend(hash_all(trees.len(), |n, bytes| {
+        trees[n].new.write_tuple(&trees[n].path, bytes);
+    }));
     let tuples = Epoch::of(&leaves);
-
-    let mut rows = Rows::new(changed.len() + trees.len() + entries.len(), remarks);
-    put_records(&mut rows, &changed);
-    for (key, entry) in &entries {
-        rows.put(ENTRIES, key, &entry.now, entry.before.as_deref());
-    }
-    put_trees(&mut rows, height, head, &root, &trees);
-    for (n, chunk) in leaves.chunks(CHUNK).enumerate() {
-        rows.put(LEAVES, &chunk_key(epoch, n as u32), &chunk_row(chunk), None);
-    }
-    rows.put(EPOCHS, &epoch.to_be_bytes(), &tuples.row(), None);
     let mut history = head.history.clone();
-    for (level, index, hash) in history.append(tuples.root()) {
-        rows.put(HISTORY, &node_key(level, index), hash.as_slice(), None);
-    }
-    let before = (epoch > 0).then(|| meta_row(&setup.id(), epoch));
-    rows.put(META, &[], &meta_row(&setup.id(), epoch + 1), before.as_deref());
+    let nodes = history.append(tuples.root());
 
+    let rows = Rows {
+        setup,
+        head,
+        epoch,
+        changed: &changed,
+        entries: &entries,
+        root,
+        trees: &trees,
+        leaves: &leaves,
+        tuples: &tuples,
+        nodes: &nodes,
+    };
+    let (batch, undo) = rayon::join(
+        || {
+            let mut new = NewRows::new(rows.count());
+            rows.write(&mut new);
+            new.batch
+        },
+        || {
+            let mut old = OldRows::new(rows.count(), remarks?);
+            rows.write(&mut old);
+            Some(old.finish())
+        },
+    );
     let first = trees
         .iter()
         .filter(|tree| tree.path.level == 1)
         .map(|tree| (entry_index(height, 0, &tree.path.prefix), tree.new))
         .collect();
-    let (batch, undo) = rows.finish();
+    let undo = undo.unwrap_or_default();
     Ok(Committed { batch, undo, update: HeadUpdate { root, first, history } })
 }
 
-type Versions = (Vec<Changed>, Vec<(crate::path::RowKey, crate::allocation::EntryRow)>);
+/// Where the keys lie: the hashes of the rows of slots; an account's row is a hash already.
+fn positions(changes: &[Change]) -> Vec<B256> {
+    let mut positions = hash_all(changes.len(), |n, bytes| {
+        if let Key::Slot { .. } = changes[n].key {
+            bytes.extend_from_slice(&changes[n].key.row());
+        }
+    });
+    for (position, change) in positions.iter_mut().zip(changes) {
+        if let Key::Account(hash) = change.key {
+            *position = hash;
+        }
+    }
+    positions
+}
+
+type Entries = Vec<(RowKey, EntryRow)>;
+type Versions<'a> = (Vec<Changed<'a>>, Entries);
 
 /// Step 1: every key with its next version and its tuple's position.
-fn versions(
+fn versions<'a>(
     store: &dyn Read,
     height: u8,
     epoch: u64,
     changes: Vec<Change>,
-) -> Result<Versions, StateError> {
-    let positions: Vec<B256> =
-        changes.par_iter().with_min_len(GRAIN).map(|change| change.key.position()).collect();
+    read: &'a [u8],
+) -> Result<Versions<'a>, StateError> {
+    let positions = positions(&changes);
     let new_keys: Vec<B256> = changes
         .iter()
         .zip(&positions)
@@ -146,8 +190,12 @@ fn versions(
     for (n, (Change { key, old, value }, position)) in
         changes.into_iter().zip(positions).enumerate()
     {
-        let (place, version) = match &old {
-            Some(old) => (old.place, next_version(old.version)?),
+        let old = old.map(|old| old.row(read));
+        let (place, version) = match old {
+            Some(old) => {
+                let old = RecordRef::read(old)?;
+                (old.place, next_version(old.version)?)
+            }
             None => (allocator.place(&key, &position)?, 1),
         };
         let at = Position { epoch, leaf: n as u32 };
@@ -162,7 +210,7 @@ fn sum(
     store: &dyn Read,
     setup: &Setup,
     head: &Head,
-    changed: &[Changed],
+    changed: &[Changed<'_>],
 ) -> Result<(G1Affine, Vec<ChangedTree>), StateError> {
     let height = setup.height();
     let deepest = changed.iter().map(|change| change.new.place.level).max().unwrap_or(0);
@@ -235,40 +283,68 @@ impl Increment {
     }
 }
 
-fn put_records(rows: &mut Rows, changed: &[Changed]) {
-    let (mut before, mut after) = (Vec::new(), Vec::new());
-    for Changed { key, old, new, .. } in changed {
-        after.clear();
-        new.write(&mut after);
-        let old = old.as_ref().map(|old| {
-            before.clear();
-            old.write(&mut before);
-            &before[..]
-        });
-        let table = match key {
-            Key::Account(_) => ACCOUNTS,
-            Key::Slot { .. } => SLOTS,
-        };
-        rows.put(table, &key.row(), &after, old);
-    }
+/// The rows of an epoch.
+struct Rows<'a> {
+    setup: &'a Setup,
+    /// Before the epoch.
+    head: &'a Head,
+    epoch: u64,
+    changed: &'a [Changed<'a>],
+    entries: &'a Entries,
+    root: G1Affine,
+    trees: &'a [ChangedTree],
+    leaves: &'a [B256],
+    tuples: &'a Epoch,
+    /// Of the history: level, index, hash.
+    nodes: &'a [(u32, u64, B256)],
 }
 
-fn put_trees(rows: &mut Rows, height: u8, head: &Head, root: &G1Affine, trees: &[ChangedTree]) {
-    let (mut before, mut after) = (Vec::new(), Vec::new());
-    let mut put = |path: &Path, old: Option<&Tree>, new: &Tree| {
-        after.clear();
-        new.write(path, &mut after);
-        let old = old.map(|old| {
-            before.clear();
-            old.write(path, &mut before);
-            &before[..]
-        });
-        rows.put(TREES, &path.row_key(height), &after, old);
-    };
-    for tree in trees {
-        put(&tree.path, Some(&tree.old).filter(|old| old.version > 0), &tree.new);
+impl Rows<'_> {
+    /// About how many there are.
+    fn count(&self) -> usize {
+        self.changed.len() + self.trees.len() + self.entries.len() + self.leaves.len() / CHUNK + 32
     }
-    let old = Tree { commitment: head.root, ..Tree::NEVER };
-    let new = Tree { commitment: *root, ..Tree::NEVER };
-    put(&Path::ROOT, Some(&old).filter(|_| head.history.size() > 0), &new);
+
+    fn write(&self, out: &mut impl Sink) {
+        for Changed { key, old, new, .. } in self.changed {
+            let old = |out: &mut Vec<u8>| old.inspect(|old| out.extend_from_slice(old)).is_some();
+            out.put(key.table(), &key.row(), |out| new.write(out), old);
+        }
+        for (key, EntryRow { before, now, .. }) in self.entries {
+            let old = |out: &mut Vec<u8>| {
+                before.as_ref().inspect(|old| out.extend_from_slice(old)).is_some()
+            };
+            out.put(ENTRIES, key, |out| out.extend_from_slice(now), old);
+        }
+        self.write_trees(out);
+        let new = |_: &mut Vec<u8>| false;
+        for (n, chunk) in (0..).zip(self.leaves.chunks(CHUNK)) {
+            out.put(LEAVES, &chunk_key(self.epoch, n), |out| write_chunk(chunk, out), new);
+        }
+        let row = |out: &mut Vec<u8>| out.extend_from_slice(&self.tuples.row());
+        out.put(EPOCHS, &self.epoch.to_be_bytes(), row, new);
+        for (level, index, hash) in self.nodes {
+            let row = |out: &mut Vec<u8>| out.extend_from_slice(hash.as_slice());
+            out.put(HISTORY, &node_key(*level, *index), row, new);
+        }
+        let meta = |epochs, out: &mut Vec<u8>| {
+            out.extend_from_slice(&meta_row(&self.setup.id(), epochs));
+        };
+        let before = |out: &mut Vec<u8>| (self.epoch > 0).then(|| meta(self.epoch, out)).is_some();
+        out.put(META, &[], |out| meta(self.epoch + 1, out), before);
+    }
+
+    fn write_trees(&self, out: &mut impl Sink) {
+        let height = self.setup.height();
+        let mut put = |path: &Path, old: Option<&Tree>, new: &Tree| {
+            let old = |out: &mut Vec<u8>| old.inspect(|old| old.write(path, out)).is_some();
+            out.put(TREES, &path.row_key(height), |out| new.write(path, out), old);
+        };
+        for tree in self.trees {
+            put(&tree.path, Some(&tree.old).filter(|old| old.version > 0), &tree.new);
+        }
+        let [old, new] =
+            [self.head.root, self.root].map(|root| Tree { commitment: root, ..Tree::NEVER });
+        put(&Path::ROOT, Some(&old).filter(|_| self.epoch > 0), &new);
+    }
 }

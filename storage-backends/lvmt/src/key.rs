@@ -38,7 +38,13 @@ impl Key {
 
     pub(crate) fn row(&self) -> Row {
         match self {
-            Self::Account(hash) => hash.iter().copied().collect(),
+            Self::Account(hash) => {
+                let mut bytes = [0; 68];
+                bytes[..32].copy_from_slice(hash.as_slice());
+                let mut row = Row::from(bytes);
+                row.truncate(32);
+                row
+            }
             Self::Slot { account, incarnation, slot } => {
                 slot_row(account, *incarnation, slot.as_slice())
             }
@@ -88,12 +94,14 @@ impl Key {
     }
 }
 
-/// The row of a slot, or what all rows of slots that begin alike begin with.
+/// The row of a slot, or what all rows of slots that begin alike begin with; `slot` has at most 32 bytes.
 pub(crate) fn slot_row(account: &B256, incarnation: u32, slot: &[u8]) -> Row {
-    let mut row = Row::new();
-    row.extend(account.iter().copied());
-    row.extend(incarnation.to_be_bytes());
-    row.extend(slot.iter().copied());
+    let mut bytes = [0; 68];
+    bytes[..32].copy_from_slice(account.as_slice());
+    bytes[32..36].copy_from_slice(&incarnation.to_be_bytes());
+    bytes[36..36 + slot.len()].copy_from_slice(slot);
+    let mut row = Row::from(bytes);
+    row.truncate(36 + slot.len());
     row
 }
 

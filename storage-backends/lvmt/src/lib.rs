@@ -18,6 +18,7 @@ mod check;
 mod collect;
 mod commit;
 mod commitment;
+mod hashing;
 mod history;
 mod key;
 mod layer;

@@ -80,7 +80,7 @@ impl Loading<'_> {
 
     fn end_epoch(&mut self) -> Result<(), StateError> {
         let changes = std::mem::take(&mut self.changes);
-        let mut committed = commit(self.store, self.setup, &self.head, changes, None)?;
+        let mut committed = commit(self.store, self.setup, &self.head, changes, &[], None)?;
         committed.batch.append(&std::mem::take(&mut self.codes));
         self.store.engine_write(&committed.batch)?;
         self.head.apply(committed.update);

@@ -46,7 +46,9 @@ impl Epoch {
 
     pub(crate) fn row(&self) -> Vec<u8> {
         let mut row = self.count.to_be_bytes().to_vec();
-        row.extend(self.chunks.iter().flatten());
+        for chunk in &self.chunks {
+            row.extend_from_slice(chunk.as_slice());
+        }
         row
     }
 
@@ -92,11 +94,11 @@ pub(crate) fn chunk_key(epoch: u64, chunk: u32) -> [u8; 12] {
 }
 
 /// The row of a chunk nothing of which was collected.
-pub(crate) fn chunk_row(leaves: &[B256]) -> Vec<u8> {
-    let mut row = Vec::with_capacity(1 + 32 * leaves.len());
+pub(crate) fn write_chunk(leaves: &[B256], row: &mut Vec<u8>) {
     row.push(FULL);
-    row.extend(leaves.iter().flatten());
-    row
+    for leaf in leaves {
+        row.extend_from_slice(leaf.as_slice());
+    }
 }
 
 /// The nodes of a chunk that are known, by level; those within collected subtrees are not.
@@ -239,6 +241,12 @@ pub(crate) const fn chunk_of(at: &Position) -> (u32, usize) {
 mod tests {
     use super::*;
     use alloy_primitives::keccak256;
+
+    fn chunk_row(leaves: &[B256]) -> Vec<u8> {
+        let mut row = Vec::new();
+        write_chunk(leaves, &mut row);
+        row
+    }
 
     #[test]
     fn what_is_live_stays_provable() {

@@ -4,6 +4,7 @@
 //! number of leaves alone, every complete subtree stays as it is when leaves are added, and a proof needs no
 //! directions. Leaves and trees of different kinds are kept apart by the byte each hash begins with.
 
+use crate::hashing::Hasher;
 use alloy_primitives::{B256, Keccak256};
 use rayon::prelude::*;
 
@@ -28,13 +29,22 @@ pub(crate) fn node(kind: u8, left: &B256, right: &B256) -> B256 {
 
 /// The level above.
 pub(crate) fn parents(kind: u8, nodes: &[B256]) -> Vec<B256> {
-    nodes
-        .chunks(2)
-        .map(|pair| match pair {
-            [left, right] => node(kind, left, right),
-            alone => alone[0],
-        })
-        .collect()
+    let mut above = nodes.to_vec();
+    fold(kind, &mut above, &mut Hasher::default());
+    above
+}
+
+/// Replaces a level by the one above.
+fn fold(kind: u8, nodes: &mut Vec<B256>, hasher: &mut Hasher) {
+    let mut above = vec![B256::ZERO; nodes.len() / 2];
+    hasher.hash(&mut above, |n, bytes| {
+        bytes.push(kind);
+        bytes.extend_from_slice(nodes[2 * n].as_slice());
+        bytes.extend_from_slice(nodes[2 * n + 1].as_slice());
+    });
+    // One without a partner.
+    above.extend((nodes.len() % 2 == 1).then(|| nodes.last().copied()).flatten());
+    *nodes = above;
 }
 
 /// The root over some nodes; zero if there are none.
@@ -45,8 +55,9 @@ pub(crate) fn root(kind: u8, nodes: &[B256]) -> B256 {
     } else {
         nodes.to_vec()
     };
+    let mut hasher = Hasher::default();
     while nodes.len() > 1 {
-        nodes = parents(kind, &nodes);
+        fold(kind, &mut nodes, &mut hasher);
     }
     nodes.first().copied().unwrap_or_default()
 }

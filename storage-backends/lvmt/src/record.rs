@@ -7,7 +7,7 @@
 //! value            the rest; of a slot: the number without leading zeros, nothing where it is zero now
 //! ```
 
-use alloy_primitives::{B256, Keccak256, U256};
+use alloy_primitives::{B256, U256, keccak256};
 use arrayvec::ArrayVec;
 use polytrie_amt::{SLOTS, VERSION_LIMIT};
 use polytrie_state::StateError;
@@ -97,47 +97,75 @@ impl Record {
 
     /// Reads [`Self::write`]'s bytes.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, StateError> {
-        Self::parse(bytes).ok_or_else(|| {
-            StateError::Corrupt(format!("a row of {} bytes is no record of a key", bytes.len()))
-        })
+        let RecordRef { place, version, at, value } = RecordRef::read(bytes)?;
+        let value = value.try_into().map_err(|_| no_record(bytes))?;
+        Ok(Self { place, version, at, value })
     }
 
-    fn parse(bytes: &[u8]) -> Option<Self> {
+    /// The bytes of the tuple: key, place, version and value.
+    pub(crate) fn write_tuple(&self, position: &B256, out: &mut Vec<u8>) {
+        write_key_tuple(position, self.place, self.version, &self.value, out);
+    }
+
+    /// The hash of the tuple.
+    pub(crate) fn leaf(&self, position: &B256) -> B256 {
+        key_leaf(position, self.place, self.version, &self.value)
+    }
+}
+
+/// A record as it stands in its row.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RecordRef<'a> {
+    pub(crate) place: Place,
+    pub(crate) version: u64,
+    pub(crate) at: Position,
+    pub(crate) value: &'a [u8],
+}
+
+impl<'a> RecordRef<'a> {
+    /// Reads [`Record::write`]'s bytes.
+    pub(crate) fn read(bytes: &'a [u8]) -> Result<Self, StateError> {
+        Self::parse(bytes).ok_or_else(|| no_record(bytes))
+    }
+
+    fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (place, rest) = bytes.split_first()?;
         let (version, rest) = rest.split_at_checked(WIDE)?;
         let (at, value) = rest.split_first_chunk::<{ Position::BYTES }>()?;
         let place = Place { level: place >> 3, slot: place & 7 };
         let known = place.level >= 1 && (1..SLOTS).contains(&usize::from(place.slot));
         let version = from_wide(version);
-        (known && version > 0).then_some(Self {
-            place,
-            version,
-            at: Position::read(at),
-            value: value.try_into().ok()?,
-        })
-    }
-
-    /// The hash of the tuple: key, place, version and value.
-    pub(crate) fn leaf(&self, position: &B256) -> B256 {
-        key_leaf(position, self.place, self.version, &self.value)
+        (known && version > 0).then(|| Self { place, version, at: Position::read(at), value })
     }
 }
 
-/// The hash of a key's tuple: `keccak(0x00 ‖ position ‖ level ‖ slot ‖ version ‖ value)`.
+fn no_record(bytes: &[u8]) -> StateError {
+    StateError::Corrupt(format!("a row of {} bytes is no record of a key", bytes.len()))
+}
+
+/// The hash of a key's tuple.
 pub(crate) fn key_leaf(position: &B256, place: Place, version: u64, value: &[u8]) -> B256 {
-    let mut hasher = Keccak256::new();
-    hasher.update([0]);
-    hasher.update(position);
-    hasher.update([place.level, place.slot]);
-    hasher.update(wide(version));
-    hasher.update(value);
-    hasher.finalize()
+    let mut bytes = Vec::with_capacity(117);
+    write_key_tuple(position, place, version, value, &mut bytes);
+    keccak256(bytes)
+}
+
+/// A key's tuple: `0x00 ‖ position ‖ level ‖ slot ‖ version ‖ value`.
+fn write_key_tuple(position: &B256, place: Place, version: u64, value: &[u8], out: &mut Vec<u8>) {
+    out.push(0);
+    out.extend_from_slice(position.as_slice());
+    out.extend_from_slice(&[place.level, place.slot]);
+    out.extend_from_slice(&wide(version));
+    out.extend_from_slice(value);
 }
 
 /// The value of a slot as its bytes.
 pub(crate) fn slot_value(number: &U256) -> Value {
     let bytes = number.to_be_bytes::<32>();
-    bytes.into_iter().skip_while(|byte| *byte == 0).collect()
+    let mut value = Value::new();
+    // 32 bytes fit.
+    let _ = value.try_extend_from_slice(&bytes[number.leading_zeros() / 8..]);
+    value
 }
 
 /// Reads [`slot_value`]'s bytes.

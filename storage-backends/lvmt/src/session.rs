@@ -1,17 +1,21 @@
 //! One block under way.
 
 use crate::{
+    SLOTS,
     account::AccountState,
-    commit::{Change, Committed, commit},
+    commit::{Change, Committed, Stored, commit},
     commitment::Body,
-    key::Key,
+    key::{Key, slot_row},
     layer::Shared,
-    read::{has_slots, number_of, read_record, state_of},
-    record::{Record, slot_value},
-    undo::{Remarks, Rows},
+    read::has_slots,
+    record::{RecordRef, read_slot_value, slot_value},
+    undo::{OldRows, Remarks},
 };
-use alloy_primitives::{Address, B256, Bytes, U256, map::HashMap};
-use polytrie_kv::Batch;
+use alloy_primitives::{
+    Address, B256, Bytes, U256,
+    map::{Entry, HashMap},
+};
+use polytrie_kv::{Batch, Read, Store};
 use polytrie_state::{
     Account, AccountWrite, LayerSession, Outcome, StateError, Turn, WriteSet, read_code,
     write_codes,
@@ -19,58 +23,110 @@ use polytrie_state::{
 use std::sync::Arc;
 
 /// One block under way. It reads straight from the store, whose head is the parent until the block is written,
-/// and remembers the records: whatever is written was read before, and needs its version.
+/// and remembers the rows: whatever is written was read before, and needs its version.
 #[derive(Debug)]
 pub(crate) struct LvmtSession {
     shared: Arc<Shared>,
     turn: Turn,
     accounts: HashMap<B256, Known>,
-    buffer: Vec<u8>,
+    rows: Rows,
+}
+
+/// The rows read so far, one after the other.
+#[derive(Debug)]
+struct Rows {
+    store: Store,
+    bytes: Vec<u8>,
 }
 
 /// An account that was read, and its slots.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Known {
-    record: Option<Record>,
+    row: Option<Stored>,
     state: AccountState,
-    slots: HashMap<B256, Option<Record>>,
+    slots: HashMap<B256, Option<Stored>>,
+}
+
+/// What a block changes, as far as the write set and the rows tell.
+#[derive(Debug, Default)]
+struct Changes {
+    keys: Vec<Change>,
+    /// Accounts of which only slots change.
+    kept: Vec<(B256, Stored)>,
+    wiped: Vec<B256>,
+}
+
+impl Rows {
+    fn account(&mut self, account: &B256) -> Result<Known, StateError> {
+        let key = Key::Account(*account);
+        let row = self.read(&key)?;
+        let state = match row {
+            Some(row) => AccountState::read(RecordRef::read(row.row(&self.bytes))?.value)?,
+            None => AccountState::default(),
+        };
+        Ok(Known { row, state, slots: HashMap::default() })
+    }
+
+    fn slot(
+        &mut self,
+        account: &B256,
+        incarnation: u32,
+        slot: &B256,
+    ) -> Result<Option<Stored>, StateError> {
+        let start = self.bytes.len();
+        let key = slot_row(account, incarnation, slot.as_slice());
+        let found = self.store.get_into(SLOTS, &key, &mut self.bytes)?;
+        Ok(self.stored(found, start))
+    }
+
+    fn read(&mut self, key: &Key) -> Result<Option<Stored>, StateError> {
+        let start = self.bytes.len();
+        let found = self.store.get_into(key.table(), &key.row(), &mut self.bytes)?;
+        Ok(self.stored(found, start))
+    }
+
+    fn stored(&self, found: bool, start: usize) -> Option<Stored> {
+        // No row has four gigabytes.
+        found.then(|| Stored { start, len: (self.bytes.len() - start) as u32 })
+    }
+
+    fn number(&self, row: Option<Stored>) -> Result<U256, StateError> {
+        let Some(row) = row else { return Ok(U256::ZERO) };
+        read_slot_value(RecordRef::read(row.row(&self.bytes))?.value)
+    }
 }
 
 impl LvmtSession {
     pub(crate) fn new(shared: Arc<Shared>, turn: Turn) -> Self {
-        Self { shared, turn, accounts: HashMap::default(), buffer: Vec::new() }
+        let rows = Rows { store: shared.store.clone(), bytes: Vec::new() };
+        Self { shared, turn, accounts: HashMap::default(), rows }
     }
 
-    fn known(&mut self, account: &B256) -> Result<&mut Known, StateError> {
-        if !self.accounts.contains_key(account) {
-            let key = Key::Account(*account);
-            let record = read_record(&self.shared.store, &key, &mut self.buffer)?;
-            let state = state_of(record.as_ref())?;
-            let known = Known { record, state, slots: HashMap::default() };
-            self.accounts.insert(*account, known);
-        }
-        Ok(self.accounts.entry(*account).or_default())
+    /// What is known of an account, and the rows.
+    fn known(&mut self, account: &B256) -> Result<(&mut Known, &mut Rows), StateError> {
+        let known = match self.accounts.entry(*account) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(self.rows.account(account)?),
+        };
+        Ok((known, &mut self.rows))
     }
 
-    /// The keys a block changes, in the order of its write set.
-    fn changes(&mut self, writes: &WriteSet) -> Result<(Vec<Change>, Remarks), StateError> {
-        let mut changes = Vec::with_capacity(writes.accounts().len() + writes.slot_count());
-        let mut remarks = Remarks::default();
+    /// What a block changes, in the order of its write set.
+    fn changes(&mut self, writes: &WriteSet) -> Result<Changes, StateError> {
+        let mut changes = Changes::default();
+        changes.keys.reserve(writes.accounts().len() + writes.slot_count());
         for write in writes.accounts() {
-            self.account_changes(write, &mut changes, &mut remarks)?;
+            self.account_changes(write, &mut changes)?;
         }
-        Ok((changes, remarks))
+        Ok(changes)
     }
 
     fn account_changes(
         &mut self,
         write: &AccountWrite,
-        changes: &mut Vec<Change>,
-        remarks: &mut Remarks,
+        changes: &mut Changes,
     ) -> Result<(), StateError> {
-        let store = self.shared.store.clone();
-        let mut buffer = std::mem::take(&mut self.buffer);
-        let known = self.known(&write.hash)?;
+        let (known, rows) = self.known(&write.hash)?;
         let old = known.state;
         // A wipe is one number counted up: no key of the old incarnation is ever asked for again.
         let incarnation = old.incarnation.checked_add(u32::from(write.wipe));
@@ -81,30 +137,29 @@ impl LvmtSession {
         let new = AccountState { account: write.after, incarnation };
         if new != old {
             let key = Key::Account(write.hash);
-            changes.push(Change { key, old: known.record.clone(), value: new.encode() });
-        } else if let Some(record) = &known.record {
-            remarks.kept.push((write.hash, record.clone()));
+            changes.keys.push(Change { key, old: known.row, value: new.encode() });
+        } else if let Some(row) = known.row {
+            changes.kept.push((write.hash, row));
         }
         if write.wipe {
-            remarks.wiped.push(write.hash);
+            changes.wiped.push(write.hash);
         }
         for slot in &write.slots {
             let key = Key::Slot { account: write.hash, incarnation, slot: slot.hash };
-            let old = match known.slots.remove(&slot.hash) {
+            let old = match known.slots.get(&slot.hash) {
                 _ if write.wipe => None,
-                Some(record) => record,
-                None => read_record(&store, &key, &mut buffer)?,
+                Some(row) => *row,
+                None => rows.slot(&write.hash, incarnation, &slot.hash)?,
             };
-            changes.push(Change { key, old, value: slot_value(&slot.after) });
+            changes.keys.push(Change { key, old, value: slot_value(&slot.after) });
         }
-        self.buffer = buffer;
         Ok(())
     }
 }
 
 impl LayerSession for LvmtSession {
     fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
-        Ok(self.known(hash)?.state.account)
+        Ok(self.known(hash)?.0.state.account)
     }
 
     fn slot(
@@ -114,11 +169,10 @@ impl LayerSession for LvmtSession {
         _: &U256,
         hash: &B256,
     ) -> Result<U256, StateError> {
-        let incarnation = self.known(account)?.state.incarnation;
-        let key = Key::Slot { account: *account, incarnation, slot: *hash };
-        let record = read_record(&self.shared.store, &key, &mut self.buffer)?;
-        let value = number_of(record.as_ref())?;
-        self.known(account)?.slots.insert(*hash, record);
+        let (known, rows) = self.known(account)?;
+        let row = rows.slot(account, known.state.incarnation, hash)?;
+        let value = rows.number(row)?;
+        known.slots.insert(*hash, row);
         Ok(value)
     }
 
@@ -127,19 +181,22 @@ impl LayerSession for LvmtSession {
     }
 
     fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool, StateError> {
-        let incarnation = self.known(hash)?.state.incarnation;
+        let incarnation = self.known(hash)?.0.state.incarnation;
         has_slots(&self.shared.store, hash, incarnation)
     }
 
     fn finish(mut self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
-        let (changes, remarks) = self.changes(writes)?;
+        let Changes { keys, kept, wiped } = self.changes(writes)?;
         let head = self.shared.head();
         let shared = &self.shared;
-        let (mut batch, undo, update) = if changes.is_empty() {
-            (Batch::new(), Rows::new(0, Some(remarks)).finish().1, None)
+        let rows = &self.rows.bytes;
+        let kept = kept.into_iter().map(|(account, row)| (account, row.row(rows))).collect();
+        let remarks = Remarks { kept, wiped };
+        let (mut batch, undo, update) = if keys.is_empty() {
+            (Batch::new(), OldRows::new(0, &remarks).finish(), None)
         } else {
             let Committed { batch, undo, update } =
-                commit(&shared.store, &shared.setup, &head, changes, Some(remarks))?;
+                commit(&shared.store, &shared.setup, &head, keys, rows, Some(&remarks))?;
             (batch, undo, Some(update))
         };
         write_codes(&mut batch, writes.codes());

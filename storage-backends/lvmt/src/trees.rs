@@ -6,7 +6,7 @@ use crate::{
     path::Path,
     record::{Position, WIDE, from_wide, wide},
 };
-use alloy_primitives::{B256, Keccak256};
+use alloy_primitives::{B256, keccak256};
 use polytrie_amt::{G1Affine, POINT_BYTES, decode_point, encode_point, identity};
 use polytrie_kv::{KeyRange, Read};
 use polytrie_state::{StateError, scan};
@@ -57,20 +57,30 @@ impl Tree {
         })
     }
 
+    /// The bytes of the tree's tuple.
+    pub(crate) fn write_tuple(&self, path: &Path, out: &mut Vec<u8>) {
+        write_tree_tuple(path, self.version, &self.commitment, out);
+    }
+
     /// The hash of the tree's tuple.
     pub(crate) fn leaf(&self, path: &Path) -> B256 {
         tree_leaf(path, self.version, &self.commitment)
     }
 }
 
-/// The hash of a tree's tuple: `keccak(0x01 ‖ level ‖ prefix ‖ version ‖ x ‖ y)`.
+/// The hash of a tree's tuple.
 pub(crate) fn tree_leaf(path: &Path, version: u64, commitment: &G1Affine) -> B256 {
-    let mut hasher = Keccak256::new();
-    hasher.update([1, path.level]);
-    hasher.update(path.prefix);
-    hasher.update(wide(version));
-    hasher.update(encode_point(commitment));
-    hasher.finalize()
+    let mut bytes = Vec::with_capacity(103);
+    write_tree_tuple(path, version, commitment, &mut bytes);
+    keccak256(bytes)
+}
+
+/// A tree's tuple: `0x01 ‖ level ‖ prefix ‖ version ‖ x ‖ y`.
+fn write_tree_tuple(path: &Path, version: u64, commitment: &G1Affine, out: &mut Vec<u8>) {
+    out.extend_from_slice(&[1, path.level]);
+    out.extend_from_slice(path.prefix.as_slice());
+    out.extend_from_slice(&wide(version));
+    out.extend_from_slice(&encode_point(commitment));
 }
 
 /// What the layer keeps in memory: the commitments of the first two levels, and the peaks of the history.

@@ -29,64 +29,104 @@ const WIPED: u8 = 1;
 
 /// What a block did that its rows do not tell.
 #[derive(Debug, Default)]
-pub(crate) struct Remarks {
-    /// Accounts of which only slots changed, by hash, with their records.
-    pub(crate) kept: Vec<(B256, Record)>,
+pub(crate) struct Remarks<'a> {
+    /// Accounts of which only slots changed, by hash, with the rows of their records.
+    pub(crate) kept: Vec<(B256, &'a [u8])>,
     /// Accounts whose storage was wiped.
     pub(crate) wiped: Vec<B256>,
 }
 
-/// Rows to write, and what they were before.
-#[derive(Debug, Default)]
-pub(crate) struct Rows {
-    pub(crate) batch: Batch,
-    undo: Vec<u8>,
-    /// Whether nobody will take this back.
-    forget: bool,
+/// Takes the rows of a block, each with what it was before.
+pub(crate) trait Sink {
+    /// A row of a key and its value. `old` gives the row as it was, `None` if there was none.
+    fn put(
+        &mut self,
+        table: Table,
+        key: &[u8],
+        value: impl FnOnce(&mut Vec<u8>),
+        old: impl FnOnce(&mut Vec<u8>) -> bool,
+    );
 }
 
-impl Rows {
-    /// Room for about so many rows. Without remarks nothing is remembered.
-    pub(crate) fn new(rows: usize, remarks: Option<Remarks>) -> Self {
-        let mut new = Self {
-            batch: Batch::with_capacity(rows, rows * 128),
-            undo: Vec::with_capacity(if remarks.is_some() { rows * 128 } else { 0 }),
-            forget: remarks.is_none(),
-        };
-        let Remarks { kept, wiped } = remarks.unwrap_or_default();
-        let mut bytes = Vec::new();
-        for (account, record) in kept {
-            bytes.clear();
-            record.write(&mut bytes);
-            new.remember(KEPT, account.as_slice(), Some(&bytes));
+/// Rows as they are written.
+#[derive(Debug)]
+pub(crate) struct NewRows {
+    pub(crate) batch: Batch,
+    buffer: Vec<u8>,
+}
+
+/// Rows as they were.
+#[derive(Debug)]
+pub(crate) struct OldRows {
+    record: Vec<u8>,
+}
+
+impl NewRows {
+    /// Room for so many rows.
+    pub(crate) fn new(rows: usize) -> Self {
+        Self { batch: Batch::with_capacity(rows, rows * 128), buffer: Vec::new() }
+    }
+}
+
+impl Sink for NewRows {
+    fn put(
+        &mut self,
+        table: Table,
+        key: &[u8],
+        value: impl FnOnce(&mut Vec<u8>),
+        _: impl FnOnce(&mut Vec<u8>) -> bool,
+    ) {
+        self.buffer.clear();
+        value(&mut self.buffer);
+        self.batch.put(table, key, &self.buffer);
+    }
+}
+
+impl OldRows {
+    /// Room for so many rows; begins with what rows do not tell.
+    pub(crate) fn new(rows: usize, remarks: &Remarks<'_>) -> Self {
+        let mut new = Self { record: Vec::with_capacity(rows * 128) };
+        for (account, row) in &remarks.kept {
+            new.remember(KEPT, account.as_slice(), |out| {
+                out.extend_from_slice(row);
+                true
+            });
         }
-        wiped.iter().for_each(|account| new.remember(WIPED, account.as_slice(), None));
+        for account in &remarks.wiped {
+            new.remember(WIPED, account.as_slice(), |_| false);
+        }
         new
     }
 
-    pub(crate) fn put(&mut self, table: Table, key: &[u8], value: &[u8], old: Option<&[u8]>) {
-        self.batch.put(table, key, value);
-        if !self.forget {
-            self.remember(table.id, key, old);
-        }
-    }
-
-    fn remember(&mut self, table: u8, key: &[u8], old: Option<&[u8]>) {
+    fn remember(&mut self, table: u8, key: &[u8], old: impl FnOnce(&mut Vec<u8>) -> bool) {
         // Keys have at most 68 bytes, and no row that is ever overwritten has more than 200.
-        self.undo.extend_from_slice(&[table, key.len() as u8]);
-        self.undo.extend_from_slice(key);
-        let length = old.map_or(0, |old| old.len() as u16 + 1);
-        self.undo.extend_from_slice(&length.to_be_bytes());
-        self.undo.extend_from_slice(old.unwrap_or_default());
+        self.record.extend_from_slice(&[table, key.len() as u8]);
+        self.record.extend_from_slice(key);
+        let at = self.record.len();
+        self.record.extend_from_slice(&[0; 2]);
+        if old(&mut self.record) {
+            let length = (self.record.len() - at - 1) as u16;
+            self.record[at..at + 2].copy_from_slice(&length.to_be_bytes());
+        }
     }
 
-    /// The batch and the undo record.
-    pub(crate) fn finish(mut self) -> (Batch, Vec<u8>) {
-        if !self.forget {
-            let checksum = Sha256::digest(&self.undo);
-            self.undo.extend_from_slice(&checksum);
-        }
-        (self.batch, self.undo)
+    /// The undo record.
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        let checksum = Sha256::digest(&self.record);
+        self.record.extend_from_slice(&checksum);
+        self.record
+    }
+}
+
+impl Sink for OldRows {
+    fn put(
+        &mut self,
+        table: Table,
+        key: &[u8],
+        _: impl FnOnce(&mut Vec<u8>),
+        old: impl FnOnce(&mut Vec<u8>) -> bool,
+    ) {
+        self.remember(table.id, key, old);
     }
 }
 

@@ -1,9 +1,7 @@
 //! The layer: its head, and how it moves.
 
 use crate::{
-    ACCOUNT_TRIE, STORAGE_TRIE,
-    error::{Detour, state_error},
-    load,
+    ACCOUNT_TRIE, STORAGE_TRIE, load,
     reader::MptReader,
     scrub,
     session::MptSession,
@@ -14,14 +12,13 @@ use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
     AccountVisit, AccountWrite, BlockRef, CODE_TABLE, CheckReport, Commitment, GenesisAccount,
-    LayerSession, Lifecycle, Outcome, Proof, ProofError, SlotVisit, StateError, StateLayer,
-    StateReader, UndoRecord, WriteSet, hash_address, hash_slot,
+    LayerSession, Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader,
+    UndoRecord, WriteSet,
 };
 use polytrie_trie::{
-    AccountLeaf, AccountProof, AccountUndo, EMPTY_ROOT, SlotProof, SlotValue, Touched, prove_key,
-    stored_root, verify_account_proof, witness,
+    AccountLeaf, AccountProof, AccountUndo, Detour, EMPTY_ROOT, SlotValue, Touched, state_error,
+    stored_root, witness,
 };
-use serde::Serialize;
 use std::sync::Arc;
 
 /// What the layer lets a user set.
@@ -110,9 +107,7 @@ impl StateLayer for MptLayer {
     fn discard(&self) -> Result<(), StateError> {
         let mut tries = self.tries.lock();
         self.lifecycle.discard()?;
-        if tries.is_ahead() {
-            tries.reset(*self.root.read());
-        }
+        tries.go_back(*self.root.read());
         Ok(())
     }
 
@@ -136,31 +131,10 @@ impl StateLayer for MptLayer {
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
         self.lifecycle.ready()?;
         let snapshot = self.store.snapshot();
-        let account = hash_address(address);
-        let (leaf, account_proof) =
-            prove_key::<AccountLeaf>(&account, &account_rows(&snapshot)).map_err(state_error)?;
-        let leaf = leaf.unwrap_or_default();
-        let storage_proof = slots
-            .iter()
-            .map(|slot| {
-                let rows = storage_rows(&snapshot, account);
-                let (value, proof) = prove_key::<SlotValue>(&hash_slot(slot), &rows)?;
-                Ok(SlotProof { key: *slot, value: value.map_or(U256::ZERO, |v| v.0), proof })
-            })
-            .collect::<Result<_, _>>()
-            .map_err(state_error)?;
-        let proof = AccountProof {
-            address: *address,
-            account_proof,
-            balance: leaf.balance,
-            code_hash: leaf.code_hash,
-            nonce: leaf.nonce,
-            storage_hash: leaf.storage_root,
-            storage_proof,
-        };
-        let proof = serde_json::to_value(proof)
-            .map_err(|e| StateError::Corrupt(format!("a proof does not serialise: {e}")))?;
-        Ok(Proof { layer: Self::NAME.to_owned(), proof })
+        let storage = |account| storage_rows(&snapshot, account);
+        AccountProof::from_rows(address, slots, &account_rows(&snapshot), storage)
+            .map_err(state_error)?
+            .into_proof(Self::NAME)
     }
 
     fn witness(
@@ -222,37 +196,4 @@ impl StateLayer for MptLayer {
     fn figures(&self) -> Vec<(&'static str, u64)> {
         vec![("trie_cache_bytes", self.tries.lock().bytes() as u64)]
     }
-}
-
-/// What a proof of this layer proves.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Proven {
-    /// The account asked for.
-    pub address: Address,
-    /// Whether it exists; if not, the other fields are those of an empty account.
-    pub exists: bool,
-    /// Nonce.
-    pub nonce: u64,
-    /// Balance in wei.
-    pub balance: U256,
-    /// Keccak-256 of the code.
-    pub code_hash: B256,
-    /// The slots asked for, with their values; zero where there is none.
-    pub slots: Vec<(U256, U256)>,
-}
-
-/// Checks a proof of this layer against a state root; no layer is needed.
-pub fn verify(root: B256, proof: &Proof) -> Result<Proven, ProofError> {
-    let proof: AccountProof = serde_json::from_value(proof.proof.clone())
-        .map_err(|error| ProofError::Malformed(error.to_string()))?;
-    let account = verify_account_proof(root, &proof).map_err(ProofError::Invalid)?;
-    Ok(Proven {
-        address: proof.address,
-        exists: account.is_some(),
-        nonce: proof.nonce,
-        balance: proof.balance,
-        code_hash: proof.code_hash,
-        slots: proof.storage_proof.iter().map(|slot| (slot.key, slot.value)).collect(),
-    })
 }

@@ -5,7 +5,6 @@
 //! changed node is hashed once. It is the honest baseline the other layers are measured against. The README
 //! of this crate draws the data on disk.
 
-mod error;
 mod layer;
 mod load;
 mod reader;
@@ -13,7 +12,8 @@ mod scrub;
 mod session;
 mod tries;
 
-pub use layer::{MptLayer, MptOptions, Proven, verify};
+pub use layer::{MptLayer, MptOptions};
+pub use polytrie_trie::{Proven, verify};
 
 use polytrie_kv::Table;
 

@@ -1,13 +1,10 @@
 //! Reads at one block, straight from the rows, beside whatever the layer does next.
 
-use crate::{
-    error::state_error,
-    tries::{account_of, account_rows, storage_rows},
-};
+use crate::tries::{account_of, account_rows, storage_rows};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Snapshot;
 use polytrie_state::{Account, StateError, StateReader, hash_address, hash_slot, read_code};
-use polytrie_trie::{AccountLeaf, EMPTY_ROOT, SlotValue, leaf_on_path};
+use polytrie_trie::{AccountLeaf, EMPTY_ROOT, SlotValue, leaf_on_path, state_error};
 
 #[derive(Debug)]
 pub(crate) struct MptReader {

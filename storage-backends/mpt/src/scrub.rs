@@ -2,13 +2,12 @@
 
 use crate::{
     STORAGE_TRIE,
-    error::{Detour, state_error},
     tries::{account_rows, storage_rows},
 };
 use alloy_primitives::{B256, KECCAK256_EMPTY, keccak256};
 use polytrie_kv::{KeyRange, Read, Snapshot, Store};
 use polytrie_state::{CheckReport, StateError, read_code};
-use polytrie_trie::{AccountLeaf, SlotValue, TrieError, check_rows};
+use polytrie_trie::{AccountLeaf, Detour, SlotValue, TrieError, check_rows, state_error};
 use std::{collections::HashSet, ops::ControlFlow};
 
 pub(crate) fn check(

@@ -95,6 +95,7 @@ impl LayerSession for MptSession {
             rayon::join(apply, undo)
         };
         let root = root.map_err(|error| self.lifecycle.poison(error))?;
+        tries.remember_way_back(&undo);
         self.lifecycle.finish(self.turn)?;
         Ok(Outcome { commitment: Commitment::state_root(root), batch, undo })
     }

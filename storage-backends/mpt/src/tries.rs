@@ -1,10 +1,10 @@
 //! The account trie and the storage tries in memory, and how a write set goes through them.
 
-use crate::{ACCOUNT_TRIE, STORAGE_TRIE, error::state_error};
+use crate::{ACCOUNT_TRIE, STORAGE_TRIE};
 use alloy_primitives::{B256, U256, map::HashMap};
 use polytrie_kv::{Batch, Read, Store};
-use polytrie_state::{Account, AccountWrite, StateError, WriteSet};
-use polytrie_trie::{AccountLeaf, Ages, EMPTY_ROOT, Rows, SlotValue, Trie};
+use polytrie_state::{Account, AccountWrite, StateError, UndoRecord, WriteSet};
+use polytrie_trie::{AccountLeaf, Ages, EMPTY_ROOT, Rows, SlotValue, Trie, state_error};
 use rayon::prelude::*;
 use std::ops::ControlFlow;
 
@@ -23,6 +23,8 @@ pub(crate) struct Tries {
     block: u32,
     /// The root that the tries have, if that is not the one of the head: a block is under way.
     ahead: Option<B256>,
+    /// The undo record of the block under way, if it is finished.
+    way_back: Option<Vec<u8>>,
 }
 
 #[derive(Debug)]
@@ -47,6 +49,7 @@ impl Tries {
             storage_bytes: 0,
             block: 0,
             ahead: None,
+            way_back: None,
         }
     }
 
@@ -58,19 +61,40 @@ impl Tries {
     /// Forgets what is in memory; the state is that of `root` in the store.
     pub(crate) fn reset(&mut self, root: B256) {
         self.ahead = None;
+        self.way_back = None;
         self.accounts = Trie::stored(root);
         self.storages.clear();
         self.storage_bytes = 0;
     }
 
-    /// Whether a block under way has changed the tries.
-    pub(crate) const fn is_ahead(&self) -> bool {
-        self.ahead.is_some()
+    /// What the tries hold is the head now. Returns its root, if it is another one than before.
+    pub(crate) fn settle(&mut self) -> Option<B256> {
+        self.way_back = None;
+        self.ahead.take()
     }
 
-    /// What the tries hold is the head now. Returns its root, if it is another one than before.
-    pub(crate) const fn settle(&mut self) -> Option<B256> {
-        self.ahead.take()
+    /// The block under way is finished, and this is its undo record.
+    pub(crate) fn remember_way_back(&mut self, record: &[u8]) {
+        self.way_back = Some(record.to_vec());
+    }
+
+    /// Whatever the block under way did to the tries is void: they are those of `root` again. What a finished block did
+    /// is taken back in memory, so that what is there stays.
+    pub(crate) fn go_back(&mut self, root: B256) {
+        if self.ahead.is_none() {
+            return;
+        }
+        let record = self.way_back.take().and_then(|record| UndoRecord::decode(&record).ok());
+        // The rows that this makes are those that the store has: they follow from the state alone.
+        let undone = record.is_some_and(|record| {
+            self.apply(&record.into_writes(), Some(&mut Batch::new()))
+                .is_ok_and(|back| back == root)
+        });
+        if undone {
+            self.ahead = None;
+        } else {
+            self.reset(root);
+        }
     }
 
     pub(crate) const fn begin_block(&mut self, number: u64) {

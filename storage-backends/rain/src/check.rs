@@ -3,7 +3,6 @@
 use crate::{
     ACCOUNT_NODES, LOG, META, SHARD_COUNT, SHARDS, STORAGE_NODES,
     account::Entry,
-    error::state_error,
     layer::read_state,
     meta::{Meta, read_shard},
     reader::RainReader,
@@ -12,6 +11,7 @@ use crate::{
 use alloy_primitives::{B256, KECCAK256_EMPTY, keccak256};
 use polytrie_kv::{KeyRange, Read, Snapshot, Table};
 use polytrie_state::{CheckReport, StateError, read_code, scan};
+use polytrie_trie::state_error;
 use std::{collections::HashSet, ops::ControlFlow};
 
 /// Accounts between two calls of `progress`.

@@ -1,9 +1,7 @@
 //! Checkpoints: the rows of a shard brought up to a version, so that its log can begin anew.
 
 use crate::{
-    ACCOUNT_NODES, STORAGE_NODES,
-    error::state_error,
-    log,
+    ACCOUNT_NODES, STORAGE_NODES, log,
     meta::{read_shard, write_shard},
     shard::apply,
     version::{Part, account_rows, empty_part, storage_rows},
@@ -11,7 +9,7 @@ use crate::{
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, Read};
 use polytrie_state::StateError;
-use polytrie_trie::{EMPTY_ROOT, RowSink, Rows, cow::CowTrie};
+use polytrie_trie::{EMPTY_ROOT, RowSink, Rows, cow::CowTrie, state_error};
 
 /// A checkpoint is begun every so many changes, of one shard after the other.
 pub(crate) const EVERY: u64 = 4;

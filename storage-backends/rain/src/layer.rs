@@ -3,7 +3,6 @@
 use crate::{
     ACCOUNT_NODES, LOG, META, SHARD_COUNT, SHARDS, STORAGE_NODES, check,
     checkpoint::{Saved, checkpoint, due_after, replay},
-    error::{Detour, state_error},
     load,
     log::{self, LogRow, ShardWrite},
     meta::Meta,
@@ -22,7 +21,7 @@ use polytrie_state::{
     Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, Turn, UndoRecord,
     WipedSlots, Witness, WriteSet, write_codes,
 };
-use polytrie_trie::cow::Keep;
+use polytrie_trie::{Detour, cow::Keep, state_error};
 use rayon::prelude::*;
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -16,7 +16,6 @@
 mod account;
 mod check;
 mod checkpoint;
-mod error;
 mod layer;
 mod load;
 mod log;
@@ -30,7 +29,7 @@ mod version;
 mod witness;
 
 pub use layer::{RainLayer, RainOptions};
-pub use proof::{Proven, verify};
+pub use polytrie_trie::{Proven, verify};
 
 use polytrie_kv::Table;
 

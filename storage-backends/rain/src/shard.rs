@@ -3,14 +3,13 @@
 use crate::{
     SHARD_COUNT,
     account::Entry,
-    error::state_error,
     log::ShardWrite,
     version::{Part, account_rows, storage_rows},
 };
 use alloy_primitives::B256;
 use polytrie_kv::Read;
 use polytrie_state::StateError;
-use polytrie_trie::{SlotValue, cow::CowTrie};
+use polytrie_trie::{SlotValue, cow::CowTrie, state_error};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::mpsc::{Receiver, Sender, channel},

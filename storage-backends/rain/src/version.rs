@@ -1,10 +1,10 @@
 //! The state after one block: 16 pointers and what follows from them.
 
-use crate::{ACCOUNT_NODES, SHARD_COUNT, STORAGE_NODES, account::Entry, error::state_error};
+use crate::{ACCOUNT_NODES, SHARD_COUNT, STORAGE_NODES, account::Entry};
 use alloy_primitives::{B256, U256};
 use polytrie_kv::Read;
 use polytrie_state::StateError;
-use polytrie_trie::{EMPTY_ROOT, Rows, cow::CowTrie};
+use polytrie_trie::{EMPTY_ROOT, Rows, cow::CowTrie, state_error};
 
 /// A shard: the part of the account trie below one nibble.
 pub(crate) type Part = CowTrie<Entry>;

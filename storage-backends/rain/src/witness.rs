@@ -7,7 +7,6 @@
 use crate::{
     ACCOUNT_NODES, STORAGE_NODES,
     account::Entry,
-    error::state_error,
     log::ShardWrite,
     shard::apply,
     version::{Part, Version, account_rows, shard_of, storage_rows},
@@ -19,7 +18,7 @@ use alloy_primitives::{
 use parking_lot::Mutex;
 use polytrie_kv::{KeyRange, KvError, Read, Table, Visit};
 use polytrie_state::{AccountWrite, CODE_TABLE, StateError, Witness, WriteSet};
-use polytrie_trie::{Nibbles, cow::CowTrie};
+use polytrie_trie::{Nibbles, cow::CowTrie, state_error};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a block asked for: accounts, slots of accounts, code, by hash.

@@ -1,11 +1,13 @@
 //! Looking for damage.
 
-use crate::codec::{
-    ACCOUNTS, SLOTS, decode_account, decode_value, parse_account_key, parse_slot_key,
-};
+use crate::flat::{ACCOUNTS, FLAT, SLOTS};
 use alloy_primitives::{B256, keccak256};
 use polytrie_kv::{KeyRange, Read};
-use polytrie_state::{CODE_TABLE, CheckReport, StateError, scan};
+use polytrie_state::{
+    CODE_TABLE, CheckReport, StateError,
+    flat::{decode_account, decode_value},
+    scan,
+};
 use std::ops::ControlFlow;
 
 /// Accounts between two calls of `progress`.
@@ -45,7 +47,7 @@ fn check_accounts(
         if report.accounts.is_multiple_of(PROGRESS_EVERY) {
             progress(report.accounts);
         }
-        match parse_account_key(key).and_then(|hash| Ok((hash, decode_account(&hash, value)?))) {
+        match account_key(key).and_then(|hash| Ok((hash, decode_account(&hash, value)?))) {
             Ok((hash, account)) if account.has_code() => {
                 code.clear();
                 if !store.get_into(CODE_TABLE, account.code_hash.as_slice(), &mut code)? {
@@ -69,7 +71,7 @@ fn check_slots(store: &dyn Read, report: &mut CheckReport) -> Result<(), StateEr
     let mut row = Vec::new();
     scan(store, SLOTS, KeyRange::ALL, |key, value| {
         report.slots += 1;
-        match parse_slot_key(key).and_then(|(a, s)| decode_value(&a, &s, value).map(|_| a)) {
+        match slot_owner(key, value) {
             Ok(account) if owner != Some(account) => {
                 owner = Some(account);
                 row.clear();
@@ -84,4 +86,19 @@ fn check_slots(store: &dyn Read, report: &mut CheckReport) -> Result<(), StateEr
         }
         Ok(ControlFlow::Continue(()))
     })
+}
+
+/// The hash an account's row is kept under.
+fn account_key(key: &[u8]) -> Result<B256, StateError> {
+    let (found, table) = (key.len(), ACCOUNTS.name);
+    B256::try_from(key)
+        .map_err(|_| StateError::Corrupt(format!("a key of {found} bytes in {table}, expected 32")))
+}
+
+/// The hash of the account that a slot's row belongs to.
+fn slot_owner(key: &[u8], value: &[u8]) -> Result<B256, StateError> {
+    let (account, slot) = FLAT.split_slot_key(key)?;
+    let account = B256::from_slice(account);
+    decode_value(&account, &slot, value)?;
+    Ok(account)
 }

@@ -2,16 +2,15 @@
 
 use crate::{
     check,
-    codec::{ACCOUNTS, SLOTS, decode_account, parse_account_key},
-    commit::{batch_of, visit_slots},
+    flat::{ACCOUNTS, FLAT, SLOTS, batch_of},
     load,
     session::{RawReader, RawSession},
 };
 use alloy_primitives::{Address, B256, U256};
-use polytrie_kv::{KeyRange, Store, Table};
+use polytrie_kv::{Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, GenesisAccount, LayerSession,
-    Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, UndoRecord, scan,
+    Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, UndoRecord,
 };
 use std::sync::Arc;
 
@@ -90,10 +89,7 @@ impl StateLayer for RawLayer {
 
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
         self.lifecycle.ready()?;
-        scan(&self.store.snapshot(), ACCOUNTS, KeyRange::from(from.as_slice()), |key, value| {
-            let hash = parse_account_key(key)?;
-            visit(hash, decode_account(&hash, value)?)
-        })
+        FLAT.visit_accounts(&self.store.snapshot(), &from, visit)
     }
 
     fn slots(
@@ -103,7 +99,7 @@ impl StateLayer for RawLayer {
         visit: &mut SlotVisit<'_>,
     ) -> Result<(), StateError> {
         self.lifecycle.ready()?;
-        visit_slots(&self.store.snapshot(), &account, &from, visit)
+        FLAT.visit_slots(&self.store.snapshot(), &account, &from, visit)
     }
 
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {

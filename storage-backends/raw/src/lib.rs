@@ -6,13 +6,11 @@
 //!
 //! - `layer.rs`: the layer, which implements the seam,
 //! - `session.rs`: one block under way,
-//! - `commit.rs`: a write set turned into a batch,
-//! - `codec.rs`: the bytes of the rows,
+//! - `flat.rs`: the tables, and a write set turned into a batch,
 //! - `load.rs`, `check.rs`: filling an empty layer, and looking for damage.
 
 mod check;
-mod codec;
-mod commit;
+mod flat;
 mod layer;
 mod load;
 mod session;

@@ -1,6 +1,6 @@
 //! Filling an empty layer from sorted accounts.
 
-use crate::codec::{ACCOUNTS, SLOTS, encode_account, encode_value, slot_key};
+use crate::flat::{ACCOUNTS, FLAT, SLOTS};
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{GenesisAccount, StateError, write_codes};
@@ -22,9 +22,7 @@ pub(crate) fn load(
     for account in accounts {
         let GenesisAccount { hash, account, code, slots } = account?;
         in_order(&mut last, hash)?;
-        value.clear();
-        encode_account(&account, &mut value);
-        batch.put(ACCOUNTS, hash.as_slice(), &value);
+        FLAT.put_account(&mut batch, &hash, &account, &mut value);
         if let Some(code) = code {
             write_codes(&mut batch, &[(account.code_hash, code)]);
         }
@@ -34,9 +32,7 @@ pub(crate) fn load(
             if number.is_zero() {
                 return Err(StateError::Protocol("a slot to load must not be zero"));
             }
-            value.clear();
-            encode_value(&number, &mut value);
-            batch.put(SLOTS, &slot_key(&hash, &slot), &value);
+            FLAT.put_slot(&mut batch, (&hash, &slot), &number, &mut value);
             if batch.byte_len() >= CHUNK {
                 store.engine_write(&std::mem::take(&mut batch))?;
             }

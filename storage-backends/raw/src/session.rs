@@ -1,16 +1,13 @@
 //! Reading, and one block under way.
 
-use crate::{
-    codec::{ACCOUNTS, SLOTS, decode_account, decode_value, slot_key},
-    commit::{batch_of, visit_slots, wiped_slots},
-};
+use crate::flat::{FLAT, batch_of};
 use alloy_primitives::{Address, B256, Bytes, U256};
-use polytrie_kv::{Read, Snapshot, Store};
+use polytrie_kv::{Snapshot, Store};
 use polytrie_state::{
     Account, Commitment, LayerSession, Lifecycle, Outcome, StateError, StateReader, Turn,
     UndoRecord, WriteSet, hash_address, hash_slot, read_code,
 };
-use std::{ops::ControlFlow, sync::Arc};
+use std::sync::Arc;
 
 /// Reads at the block at which it was made.
 #[derive(Debug)]
@@ -18,11 +15,11 @@ pub(crate) struct RawReader(pub(crate) Snapshot);
 
 impl StateReader for RawReader {
     fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
-        read_account(&self.0, &hash_address(address), &mut Vec::new())
+        FLAT.account(&self.0, &hash_address(address), &mut Vec::new())
     }
 
     fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
-        read_slot(&self.0, &hash_address(address), &hash_slot(slot), &mut Vec::new())
+        FLAT.slot(&self.0, &hash_address(address), &hash_slot(slot), &mut Vec::new())
     }
 
     fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
@@ -30,7 +27,7 @@ impl StateReader for RawReader {
     }
 
     fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
-        has_slots(&self.0, &hash_address(address))
+        FLAT.has_slots(&self.0, &hash_address(address))
     }
 }
 
@@ -52,7 +49,7 @@ impl RawSession {
 
 impl LayerSession for RawSession {
     fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
-        read_account(&self.store, hash, &mut self.value)
+        FLAT.account(&self.store, hash, &mut self.value)
     }
 
     fn slot(
@@ -62,7 +59,7 @@ impl LayerSession for RawSession {
         _: &U256,
         hash: &B256,
     ) -> Result<U256, StateError> {
-        read_slot(&self.store, account, hash, &mut self.value)
+        FLAT.slot(&self.store, account, hash, &mut self.value)
     }
 
     fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
@@ -70,46 +67,13 @@ impl LayerSession for RawSession {
     }
 
     fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool, StateError> {
-        has_slots(&self.store, hash)
+        FLAT.has_slots(&self.store, hash)
     }
 
     fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
-        let undo = UndoRecord::new(writes, wiped_slots(&self.store, writes)?).encode();
+        let undo = UndoRecord::new(writes, FLAT.wiped_slots(&self.store, writes)?).encode();
         let outcome = Outcome { commitment: Commitment::none(), batch: batch_of(writes), undo };
         self.lifecycle.finish(self.turn)?;
         Ok(outcome)
     }
-}
-
-fn read_account(
-    store: &dyn Read,
-    hash: &B256,
-    value: &mut Vec<u8>,
-) -> Result<Option<Account>, StateError> {
-    value.clear();
-    let found = store.get_into(ACCOUNTS, hash.as_slice(), value)?;
-    found.then(|| decode_account(hash, value)).transpose()
-}
-
-fn read_slot(
-    store: &dyn Read,
-    account: &B256,
-    slot: &B256,
-    value: &mut Vec<u8>,
-) -> Result<U256, StateError> {
-    value.clear();
-    if store.get_into(SLOTS, &slot_key(account, slot), value)? {
-        decode_value(account, slot, value)
-    } else {
-        Ok(U256::ZERO)
-    }
-}
-
-fn has_slots(store: &dyn Read, account: &B256) -> Result<bool, StateError> {
-    let mut found = false;
-    visit_slots(store, account, &B256::ZERO, |_, _| {
-        found = true;
-        Ok(ControlFlow::Break(()))
-    })?;
-    Ok(found)
 }

@@ -1,15 +1,7 @@
-//! Errors of the trie and of workers, as the seam reports them.
+//! Errors of workers, as the seam reports them.
 
 use polytrie_state::StateError;
-use polytrie_trie::TrieError;
 use std::any::Any;
-
-pub(crate) fn state_error(error: TrieError) -> StateError {
-    match error {
-        TrieError::Store(error) => error.into(),
-        damaged => StateError::Corrupt(damaged.to_string()),
-    }
-}
 
 /// What a panic of a worker left as its reason.
 pub(crate) fn panicked(panic: &(dyn Any + Send)) -> StateError {

@@ -12,7 +12,7 @@
 //! to date from the journal. Journal rows go once the flat store has their changes durably.
 
 use crate::{
-    flat::{self, ACCOUNTS, SLOTS},
+    flat::{ACCOUNTS, FLAT, SLOTS},
     options::FlatStore,
 };
 use parking_lot::Mutex;
@@ -79,11 +79,11 @@ impl Flat {
     /// [`Self::accept`] is to write when that was written.
     pub(crate) fn prepare(&self, writes: &WriteSet, batch: &mut Batch) -> Option<Batch> {
         let Some(own) = &self.own else {
-            flat::write(batch, writes);
+            FLAT.write(batch, writes);
             return None;
         };
         let mut rows = Batch::new();
-        flat::write(&mut rows, writes);
+        FLAT.write(&mut rows, writes);
         let mut progress = own.progress.lock();
         progress.prepared += 1;
         let seq = (progress.written + progress.prepared).to_be_bytes();

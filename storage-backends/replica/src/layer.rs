@@ -3,14 +3,12 @@
 #[cfg(test)]
 use crate::tests::Trouble;
 use crate::{
-    error::state_error,
-    flat::{ACCOUNTS, SLOTS, read_account, visit_accounts, visit_slots},
+    flat::{ACCOUNTS, FLAT, SLOTS},
     hints::HintCounters,
     journal::{self, Flat, JOURNAL, META},
     load,
     options::ReplicaOptions,
     overlay::Overlay,
-    proof,
     reader::ReplicaReader,
     scrub::Scrub,
     session::{Outbox, ReplicaSession},
@@ -24,7 +22,9 @@ use polytrie_state::{
     LayerSession, Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader,
     UndoRecord, WriteSet,
 };
-use polytrie_trie::{AccountLeaf, AccountUndo, SlotValue, Touched, stored_root, witness};
+use polytrie_trie::{
+    AccountLeaf, AccountProof, AccountUndo, SlotValue, Touched, state_error, stored_root, witness,
+};
 use std::{
     collections::VecDeque,
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -196,7 +196,11 @@ impl StateLayer for ReplicaLayer {
 
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
         self.core.lifecycle.ready()?;
-        proof::prove(&self.core.store.snapshot(), address, slots)
+        let store = self.core.store.snapshot();
+        let storage = |account| rows_of(&store, Some(account));
+        AccountProof::from_rows(address, slots, &rows_of(&store, None), storage)
+            .map_err(state_error)?
+            .into_proof(Self::NAME)
     }
 
     fn witness(
@@ -229,7 +233,7 @@ impl StateLayer for ReplicaLayer {
 
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
         self.core.lifecycle.ready()?;
-        visit_accounts(&self.core.flat.store().snapshot(), &from, visit)
+        FLAT.visit_accounts(&self.core.flat.store().snapshot(), &from, visit)
     }
 
     fn slots(
@@ -242,8 +246,8 @@ impl StateLayer for ReplicaLayer {
         let flat = self.core.flat.store().snapshot();
         // Keys of slots hold only the beginning of the account's hash, so one that is not there may be like
         // one that is.
-        match read_account(&flat, &account, &mut Vec::new())? {
-            Some(_) => visit_slots(&flat, &account, &from, visit),
+        match FLAT.account(&flat, &account, &mut Vec::new())? {
+            Some(_) => FLAT.visit_slots(&flat, &account, &from, visit),
             None => Ok(()),
         }
     }

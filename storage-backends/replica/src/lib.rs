@@ -14,7 +14,6 @@ mod layer;
 mod load;
 mod options;
 mod overlay;
-mod proof;
 mod reader;
 mod scrub;
 mod session;
@@ -25,4 +24,4 @@ mod tests;
 
 pub use layer::ReplicaLayer;
 pub use options::{FlatStore, ReplicaOptions};
-pub use proof::{Proven, verify};
+pub use polytrie_trie::{Proven, verify};

@@ -1,17 +1,13 @@
 //! Filling an empty store from sorted accounts, in one pass.
 
 use crate::{
-    flat::{ACCOUNTS, SLOTS, slot_key},
+    flat::FLAT,
     journal::Flat,
     side::{ACCOUNT_TRIE, STORAGE_TRIE},
 };
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, Store};
-use polytrie_state::{
-    CODE_TABLE, GenesisAccount, StateError,
-    flat::{encode_account, encode_value},
-    write_codes,
-};
+use polytrie_state::{CODE_TABLE, GenesisAccount, StateError, write_codes};
 use polytrie_trie::{AccountLeaf, Rows, SlotValue, SortedBuilder};
 
 /// Rows are written in portions of this many bytes, so that a genesis of any size takes bounded memory.
@@ -35,15 +31,11 @@ pub(crate) fn load(
     let mut value = Vec::new();
     for account in accounts {
         let GenesisAccount { hash, account, code, slots } = account?;
-        value.clear();
-        encode_account(&account, &mut value);
-        flat_rows.put(ACCOUNTS, hash.as_slice(), &value);
+        FLAT.put_account(&mut flat_rows, &hash, &account, &mut value);
         let mut storage = SortedBuilder::new(Rows::owned(others, STORAGE_TRIE, hash));
         for (slot, number) in slots {
             storage.add(slot, SlotValue(number));
-            value.clear();
-            encode_value(&number, &mut value);
-            flat_rows.put(SLOTS, &slot_key(&hash, &slot), &value);
+            FLAT.put_slot(&mut flat_rows, (&hash, &slot), &number, &mut value);
             let rows = storage.rows().inner();
             if rows.byte_len() + flat_rows.byte_len() >= PORTION {
                 write(store, flat, std::mem::take(rows), std::mem::take(&mut flat_rows))?;

@@ -1,6 +1,6 @@
 //! What the store does not hold yet: blocks that ended and wait for their root.
 
-use crate::flat;
+use crate::flat::FLAT;
 use alloy_primitives::{B256, Bytes, U256, map::HashMap};
 use polytrie_kv::Read;
 use polytrie_state::{Account, AccountWrite, StateError, WriteSet};
@@ -58,7 +58,7 @@ impl Overlay {
         }
         let mut found = known.values().any(|there| *there);
         if !found && !all {
-            flat::visit_slots(store, account, &B256::ZERO, |slot, _| {
+            FLAT.visit_slots(store, account, &B256::ZERO, |slot, _| {
                 found = !known.contains_key(&slot);
                 Ok(if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             })?;

@@ -1,9 +1,6 @@
 //! Reads at the block at which the reader was made.
 
-use crate::{
-    flat::{read_account, read_slot},
-    overlay::Overlay,
-};
+use crate::flat::FLAT;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Snapshot;
 use polytrie_state::{Account, StateError, StateReader, hash_address, hash_slot, read_code};
@@ -17,11 +14,11 @@ pub(crate) struct ReplicaReader {
 
 impl StateReader for ReplicaReader {
     fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
-        read_account(&self.flat, &hash_address(address), &mut Vec::new())
+        FLAT.account(&self.flat, &hash_address(address), &mut Vec::new())
     }
 
     fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
-        read_slot(&self.flat, &hash_address(address), &hash_slot(slot), &mut Vec::new())
+        FLAT.slot(&self.flat, &hash_address(address), &hash_slot(slot), &mut Vec::new())
     }
 
     fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
@@ -29,6 +26,6 @@ impl StateReader for ReplicaReader {
     }
 
     fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
-        Overlay::default().has_storage(&self.flat, &hash_address(address))
+        FLAT.has_slots(&self.flat, &hash_address(address))
     }
 }

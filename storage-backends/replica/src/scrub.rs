@@ -2,15 +2,14 @@
 //! leaves.
 
 use crate::{
-    error::state_error,
-    flat::{ACCOUNTS, SLOTS, read_account, read_slot},
+    flat::{ACCOUNTS, FLAT, SLOTS},
     journal,
     side::{STORAGE_TRIE, rows_of},
 };
 use alloy_primitives::{B256, KECCAK256_EMPTY, keccak256};
 use polytrie_kv::{KeyRange, KvError, Snapshot, Table};
 use polytrie_state::{Account, CheckReport, StateError, read_code, scan};
-use polytrie_trie::{AccountLeaf, SlotValue, TrieError, check_rows};
+use polytrie_trie::{AccountLeaf, SlotValue, TrieError, check_rows, state_error};
 use std::{collections::HashSet, ops::ControlFlow};
 
 /// Both stores at one moment.
@@ -72,7 +71,7 @@ impl Scrub<'_> {
     ) -> Result<(), StateError> {
         let expected =
             Account { nonce: leaf.nonce, balance: leaf.balance, code_hash: leaf.code_hash };
-        match read_account(self.flat, &hash, &mut Vec::new()) {
+        match FLAT.account(self.flat, &hash, &mut Vec::new()) {
             Ok(Some(found)) if found == expected => {}
             Ok(Some(found)) => report.problem(format!(
                 "account {hash} is {found:?} in the flat state, {expected:?} in the trie"
@@ -94,7 +93,7 @@ impl Scrub<'_> {
         let mut wrong = Vec::new();
         let rows = rows_of(self.store, Some(account));
         let storage = check_rows::<SlotValue>(rows, &mut |slot, expected| {
-            match read_slot(self.flat, &account, &slot, &mut value) {
+            match FLAT.slot(self.flat, &account, &slot, &mut value) {
                 Ok(found) if found == expected.0 => {}
                 Ok(found) => wrong.push(format!(
                     "slot {slot} of account {account} is {found} in the flat state, {} in the trie",

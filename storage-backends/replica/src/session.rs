@@ -2,7 +2,7 @@
 
 use crate::{
     error::gone,
-    flat::{self, read_account, read_slot},
+    flat::FLAT,
     hints::Filter,
     layer::Core,
     overlay::Overlay,
@@ -85,7 +85,7 @@ impl LayerSession for ReplicaSession {
     fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
         match self.overlay.account(hash) {
             Some(account) => Ok(account),
-            None => read_account(self.core.flat.store(), hash, &mut self.value),
+            None => FLAT.account(self.core.flat.store(), hash, &mut self.value),
         }
     }
 
@@ -98,7 +98,7 @@ impl LayerSession for ReplicaSession {
     ) -> Result<U256, StateError> {
         match self.overlay.slot(account, hash) {
             Some(value) => Ok(value),
-            None => read_slot(self.core.flat.store(), account, hash, &mut self.value),
+            None => FLAT.slot(self.core.flat.store(), account, hash, &mut self.value),
         }
     }
 
@@ -195,7 +195,8 @@ impl Core {
         writes: &WriteSet,
         sealed: &Receiver<Result<Sealed, StateError>>,
     ) -> Result<Outcome, StateError> {
-        let undo = flat::wiped_slots(self.flat.store(), writes)
+        let undo = FLAT
+            .wiped_slots(self.flat.store(), writes)
             .map(|wiped| UndoRecord::new(writes, wiped).encode());
         let outcome = undo.and_then(|undo| self.complete(writes, sealed, undo));
         outcome.map_err(|error| self.lifecycle.poison(error))

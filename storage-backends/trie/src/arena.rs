@@ -74,11 +74,70 @@ pub(crate) struct Extension {
     pub(crate) status: Status,
 }
 
+/// References to the children of a branch. Most branches have two or three, so there is room only for those that are
+/// known: a branch in memory is a third as large as with sixteen of them.
+#[derive(Debug, Default)]
+pub(crate) struct Refs {
+    /// Which ones are known.
+    known: u16,
+    items: Vec<ChildRef>,
+}
+
+impl Refs {
+    /// Makes room for so many.
+    pub(crate) fn with_capacity(count: usize) -> Self {
+        Self { known: 0, items: Vec::with_capacity(count) }
+    }
+
+    /// The reference to a child; empty if it is not known.
+    pub(crate) fn get(&self, nibble: u8) -> &ChildRef {
+        if self.known & (1 << nibble) == 0 {
+            return &ChildRef::EMPTY;
+        }
+        &self.items[self.position(nibble)]
+    }
+
+    pub(crate) fn set(&mut self, nibble: u8, reference: ChildRef) {
+        let at = self.position(nibble);
+        if self.known & (1 << nibble) == 0 {
+            self.known |= 1 << nibble;
+            self.items.insert(at, reference);
+        } else {
+            self.items[at] = reference;
+        }
+    }
+
+    pub(crate) fn forget(&mut self, nibble: u8) {
+        if self.known & (1 << nibble) != 0 {
+            self.items.remove(self.position(nibble));
+            self.known &= !(1 << nibble);
+        }
+    }
+
+    /// All of them, by nibble.
+    pub(crate) fn each(&self) -> [&ChildRef; 16] {
+        let mut items = self.items.iter();
+        std::array::from_fn(|nibble| match self.known & (1 << nibble) {
+            0 => &ChildRef::EMPTY,
+            _ => items.next().unwrap_or(&ChildRef::EMPTY),
+        })
+    }
+
+    fn position(&self, nibble: u8) -> usize {
+        (self.known & ((1 << nibble) - 1)).count_ones() as usize
+    }
+
+    /// Bytes of memory beside the branch itself.
+    fn bytes(&self) -> usize {
+        self.items.capacity() * size_of::<ChildRef>()
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Branch {
     pub(crate) children: [Link; 16],
     /// References to the children; out of date for those in `dirty`, and empty for leaves that were never hashed.
-    pub(crate) refs: [ChildRef; 16],
+    pub(crate) refs: Refs,
     /// Children that must be looked at before this node can be hashed or saved.
     pub(crate) dirty: u16,
     pub(crate) status: Status,
@@ -86,15 +145,12 @@ pub(crate) struct Branch {
 
 impl Branch {
     pub(crate) fn new(status: Status) -> Self {
-        Self { children: [Link::Empty; 16], refs: [ChildRef::EMPTY; 16], dirty: 0, status }
+        Self { children: [Link::Empty; 16], refs: Refs::default(), dirty: 0, status }
     }
 
-    /// A child was hashed, and saved if `saved` says so.
-    pub(crate) fn set_reference(&mut self, nibble: u8, reference: ChildRef, saved: bool) {
-        self.refs[nibble as usize] = reference;
-        if saved {
-            self.dirty &= !(1 << nibble);
-        }
+    /// Bytes of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Option<Self>>() + self.refs.bytes()
     }
 
     /// The only child left, if there is only one; `Err` if there is none.
@@ -112,60 +168,91 @@ impl Branch {
     }
 }
 
+/// Items of a chunk, but for the first one, which grows up to it.
+const CHUNK: usize = 512;
+
+/// Items in chunks that stay where they are: to grow never copies them, nor holds them twice meanwhile.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
-    items: Vec<Option<T>>,
+    /// All full but the last.
+    chunks: Vec<Vec<Option<T>>>,
     free: Vec<u32>,
 }
 
 impl<T> Default for Slab<T> {
     fn default() -> Self {
-        Self { items: Vec::new(), free: Vec::new() }
+        Self { chunks: Vec::new(), free: Vec::new() }
     }
 }
 
 impl<T> Slab<T> {
     pub(crate) fn add(&mut self, item: T) -> u32 {
-        match self.free.pop() {
-            Some(id) => {
-                self.items[id as usize] = Some(item);
-                id
-            }
-            None => {
-                self.items.push(Some(item));
-                // Four billion nodes are 600 GB: memory ends long before the numbers do.
-                (self.items.len() - 1) as u32
-            }
+        if let Some(id) = self.free.pop() {
+            *self.place(id) = Some(item);
+            return id;
         }
+        // Four billion nodes are 600 GB: memory ends long before the numbers do.
+        let id = self.len() as u32;
+        match self.chunks.last_mut() {
+            Some(chunk) if chunk.len() < CHUNK => chunk.push(Some(item)),
+            Some(_) => {
+                let mut chunk = Vec::with_capacity(CHUNK);
+                chunk.push(Some(item));
+                self.chunks.push(chunk);
+            }
+            None => self.chunks.push(vec![Some(item)]),
+        }
+        id
     }
 
     pub(crate) fn take(&mut self, id: u32) -> T {
         self.free.push(id);
-        self.items[id as usize].take().expect("a link leads to a live node")
+        self.place(id).take().expect("a link leads to a live node")
     }
 
     pub(crate) fn get(&self, id: u32) -> &T {
-        self.items[id as usize].as_ref().expect("a link leads to a live node")
+        let item = &self.chunks[id as usize / CHUNK][id as usize % CHUNK];
+        item.as_ref().expect("a link leads to a live node")
     }
 
     pub(crate) fn get_mut(&mut self, id: u32) -> &mut T {
-        self.items[id as usize].as_mut().expect("a link leads to a live node")
+        self.place(id).as_mut().expect("a link leads to a live node")
+    }
+
+    fn place(&mut self, id: u32) -> &mut Option<T> {
+        &mut self.chunks[id as usize / CHUNK][id as usize % CHUNK]
+    }
+
+    /// Number of places, free ones included.
+    fn len(&self) -> usize {
+        match self.chunks.split_last() {
+            Some((last, full)) => full.len() * CHUNK + last.len(),
+            None => 0,
+        }
     }
 
     /// Bytes taken by live items.
     fn bytes(&self) -> usize {
-        (self.items.len() - self.free.len()) * size_of::<Option<T>>()
+        (self.len() - self.free.len()) * size_of::<Option<T>>()
     }
 
-    /// Gives memory back when most places are free and at the end.
+    /// Gives memory back that is free and at the end.
     fn shrink(&mut self) {
-        while matches!(self.items.last(), Some(None)) {
-            self.items.pop();
+        while let Some(chunk) = self.chunks.last_mut() {
+            while matches!(chunk.last(), Some(None)) {
+                chunk.pop();
+            }
+            if !chunk.is_empty() {
+                break;
+            }
+            self.chunks.pop();
         }
-        let len = self.items.len() as u32;
+        let len = self.len() as u32;
         self.free.retain(|id| *id < len);
-        if self.items.capacity() > 2 * self.items.len() + 16 {
-            self.items.shrink_to_fit();
+        if let [only] = &mut self.chunks[..]
+            && only.capacity() > 2 * only.len() + 16
+        {
+            only.shrink_to_fit();
             self.free.shrink_to_fit();
         }
     }
@@ -176,17 +263,46 @@ pub(crate) struct Arena<V> {
     pub(crate) leaves: Slab<Leaf<V>>,
     pub(crate) extensions: Slab<Extension>,
     pub(crate) branches: Slab<Branch>,
+    /// Bytes that branches take beside their places.
+    ref_bytes: usize,
 }
 
 impl<V> Default for Arena<V> {
     fn default() -> Self {
-        Self { leaves: Slab::default(), extensions: Slab::default(), branches: Slab::default() }
+        Self {
+            leaves: Slab::default(),
+            extensions: Slab::default(),
+            branches: Slab::default(),
+            ref_bytes: 0,
+        }
     }
 }
 
 impl<V> Arena<V> {
     pub(crate) fn bytes(&self) -> usize {
-        self.leaves.bytes() + self.extensions.bytes() + self.branches.bytes()
+        self.leaves.bytes() + self.extensions.bytes() + self.branches.bytes() + self.ref_bytes
+    }
+
+    pub(crate) fn add_branch(&mut self, branch: Branch) -> u32 {
+        self.ref_bytes += branch.refs.bytes();
+        self.branches.add(branch)
+    }
+
+    pub(crate) fn take_branch(&mut self, id: u32) -> Branch {
+        let branch = self.branches.take(id);
+        self.ref_bytes -= branch.refs.bytes();
+        branch
+    }
+
+    /// A child of a branch was hashed, and saved if `saved` says so.
+    pub(crate) fn set_reference(&mut self, id: u32, nibble: u8, reference: ChildRef, saved: bool) {
+        let branch = self.branches.get_mut(id);
+        let before = branch.refs.bytes();
+        branch.refs.set(nibble, reference);
+        self.ref_bytes += branch.refs.bytes() - before;
+        if saved {
+            branch.dirty &= !(1 << nibble);
+        }
     }
 
     pub(crate) fn shrink(&mut self) {

@@ -2,7 +2,7 @@
 
 use crate::{
     LeafValue, Trie,
-    arena::{Arena, Branch, Extension, Leaf, Link, Status},
+    arena::{Arena, Extension, Leaf, Link, Status},
 };
 
 /// Bytes of memory by the number of blocks since they were touched last; the last entry has all that is older.
@@ -45,7 +45,7 @@ impl<V> Arena<V> {
             }
             Link::Branch(id) => {
                 let branch = self.branches.get(id);
-                (size_of::<Option<Branch>>(), branch.status, &branch.children[..])
+                (branch.bytes(), branch.status, &branch.children[..])
             }
         };
         let age = now.wrapping_sub(status.touched) as usize;
@@ -92,7 +92,7 @@ impl<V> Arena<V> {
                 self.drop_subtree(extension.child);
             }
             Link::Branch(id) => {
-                let branch = self.branches.take(id);
+                let branch = self.take_branch(id);
                 for child in branch.children {
                     self.drop_subtree(child);
                 }

@@ -51,7 +51,7 @@ impl<V: LeafValue> Trie<V> {
         self.arena.put_all_in_place(&levels, true);
         for top in &levels[0] {
             if let Link::Branch(id) = top.parent {
-                self.arena.branches.get_mut(id).set_reference(top.nibble, top.reference, true);
+                self.arena.set_reference(id, top.nibble, top.reference, true);
             }
         }
         out.sink.expect("the sink comes back")
@@ -230,7 +230,7 @@ impl<V: LeafValue> Arena<V> {
                         let stale = branch.dirty & (1 << nibble) != 0
                             && ((save && is_leaf) || self.must_visit(child, save));
                         // Leaves come without their hashes from the store.
-                        if stale || (is_leaf && branch.refs[nibble as usize].is_empty()) {
+                        if stale || (is_leaf && branch.refs.get(nibble).is_empty()) {
                             let mut path = visit.path;
                             path.push(nibble);
                             below.push(Visit::new(child, path, visit.link, nibble));
@@ -307,7 +307,7 @@ impl<V: LeafValue> Arena<V> {
             }
             Link::Branch(id) => {
                 let branch = self.branches.get(id);
-                let mut refs: [&ChildRef; 16] = branch.refs.each_ref();
+                let mut refs = branch.refs.each();
                 for child in children {
                     refs[child.nibble as usize] = &child.reference;
                 }
@@ -369,10 +369,10 @@ impl<V: LeafValue> Arena<V> {
                     (&mut extension.status, true)
                 }
                 Link::Branch(id) => {
-                    let branch = self.branches.get_mut(id);
                     for child in children {
-                        branch.set_reference(child.nibble, child.reference, saved);
+                        self.set_reference(id, child.nibble, child.reference, saved);
                     }
+                    let branch = self.branches.get_mut(id);
                     (&mut branch.status, !matches!(visit.parent, Link::Extension(_)))
                 }
             };

@@ -1,6 +1,6 @@
 //! Keccak-256 of many inputs at once.
 //!
-//! The nodes of one level of a trie do not depend on each other, so eight of them go through the permutation side by
+//! The nodes of one level of a trie (and tuples, keys and Merkle nodes of other layers) do not depend on each other, so eight of them go through the permutation side by
 //! side, one in each lane of a 512-bit register. Where the processor cannot do that, they are hashed one by one.
 
 use alloy_primitives::{B256, keccak256};
@@ -12,7 +12,7 @@ const WORTH_LANES: usize = 3;
 
 /// Inputs to hash together, one after the other in one buffer, each padded to whole blocks.
 #[derive(Debug, Default)]
-pub(crate) struct Inputs {
+pub struct Inputs {
     bytes: Vec<u8>,
     inputs: Vec<Input>,
     order: Vec<u32>,
@@ -33,14 +33,15 @@ impl Input {
 }
 
 impl Inputs {
-    pub(crate) fn clear(&mut self) {
+    /// Forgets what was added, and keeps the room it took.
+    pub fn clear(&mut self) {
         self.bytes.clear();
         self.inputs.clear();
     }
 
     /// Writes an input with `encode` and decides with `keep` by its bytes whether it is to be hashed; if so, its hash
     /// is reported under `tag`.
-    pub(crate) fn add(
+    pub fn add(
         &mut self,
         tag: u32,
         encode: impl FnOnce(&mut Vec<u8>),
@@ -64,7 +65,7 @@ impl Inputs {
     }
 
     /// Hashes everything added since the last [`Self::clear`].
-    pub(crate) fn hash(&mut self, mut report: impl FnMut(u32, B256)) {
+    pub fn hash(&mut self, mut report: impl FnMut(u32, B256)) {
         let inputs = &self.inputs;
         self.order.clear();
         self.order.extend(0..inputs.len() as u32);

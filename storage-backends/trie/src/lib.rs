@@ -6,10 +6,12 @@
 //! exactly once, level by level and eight at a time, and every branch that changed is written as one row
 //! ([`Trie::commit`]). Large batches are hashed in parallel.
 //!
-//! The engine knows accounts and slots as leaf values only; it knows no layer.
+//! The engine knows accounts and slots as leaf values only; it knows no layer. What several layers say of it at the seam
+//! in the same words (errors, proofs) is here too.
 
 mod arena;
 mod build;
+mod canonical;
 mod check;
 mod codec;
 pub mod cow;
@@ -17,7 +19,7 @@ mod error;
 mod evict;
 mod get;
 mod hash;
-mod keccak;
+pub mod keccak;
 mod memory_proof;
 mod prefetch;
 mod proof;
@@ -32,6 +34,7 @@ mod witness;
 mod tests;
 
 pub use build::SortedBuilder;
+pub use canonical::{Detour, Proven, state_error, verify};
 pub use check::{RowCheck, check_rows};
 pub use error::TrieError;
 pub use evict::Ages;

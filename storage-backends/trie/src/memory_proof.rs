@@ -70,7 +70,7 @@ impl<V: LeafValue> Trie<V> {
     /// The references of the children of a branch at `depth`. Leaves come without theirs from the store.
     fn child_refs(&self, branch: u32, depth: usize) -> [ChildRef; 16] {
         let branch = self.arena.branches.get(branch);
-        let mut refs = branch.refs;
+        let mut refs = branch.refs.each().map(|reference| *reference);
         let (mut rlp, mut scratch) = (Vec::new(), Vec::new());
         for (reference, child) in refs.iter_mut().zip(&branch.children) {
             if let Link::Leaf(id) = child

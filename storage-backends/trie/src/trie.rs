@@ -2,7 +2,7 @@
 
 use crate::{
     LeafValue, Nibbles, RowSource, TrieError,
-    arena::{Arena, Branch, Extension, Leaf, Link, Status},
+    arena::{Arena, Branch, Extension, Leaf, Link, Refs, Status},
     codec::ChildRef,
     row::{self, Row, RowChild},
 };
@@ -117,6 +117,7 @@ impl<V: LeafValue> Trie<V> {
         };
         let within = Status { has_row: false, ..status };
         let mut branch = Branch::new(if prefix.is_empty() { status } else { within });
+        branch.refs = Refs::with_capacity(self.children.len());
         for (nibble, child) in self.children.drain(..) {
             let n = usize::from(nibble);
             match child {
@@ -126,11 +127,11 @@ impl<V: LeafValue> Trie<V> {
                 }
                 RowChild::Inner(reference) => {
                     branch.children[n] = Link::Stored;
-                    branch.refs[n] = reference;
+                    branch.refs.set(nibble, reference);
                 }
             }
         }
-        let child = Link::Branch(self.arena.branches.add(branch));
+        let child = Link::Branch(self.arena.add_branch(branch));
         if prefix.is_empty() {
             return Ok(child);
         }

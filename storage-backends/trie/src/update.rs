@@ -115,7 +115,7 @@ impl<V: LeafValue> Trie<V> {
                 let branch = self.arena.branches.get_mut(id);
                 branch.children[n as usize] = child;
                 if child == Link::Empty {
-                    branch.refs[n as usize] = ChildRef::EMPTY;
+                    branch.refs.forget(n);
                     branch.dirty &= !(1 << n);
                 } else {
                     branch.dirty |= 1 << n;
@@ -134,7 +134,7 @@ impl<V: LeafValue> Trie<V> {
                 Ok((self.collapse(id, n, path, rows)?, true))
             }
             Err(()) => {
-                let branch = self.arena.branches.take(id);
+                let branch = self.arena.take_branch(id);
                 if branch.status.has_row {
                     self.removed.push(path_of(&changes[0].0, depth));
                 }
@@ -154,11 +154,11 @@ impl<V: LeafValue> Trie<V> {
         let mut child_path = path;
         child_path.push(n);
         let child = self.branch_child(id, n, || child_path, rows)?;
-        let branch = self.arena.branches.take(id);
+        let branch = self.arena.take_branch(id);
         let mut prefix = Nibbles::new();
         prefix.push(n);
         let dirty = branch.dirty & (1 << n) != 0;
-        let step = Step { child, child_ref: branch.refs[n as usize], dirty };
+        let step = Step { child, child_ref: *branch.refs.get(n), dirty };
         Ok(self.prepend(prefix, step, path, branch.status.has_row))
     }
 
@@ -282,7 +282,7 @@ impl<V: LeafValue> Trie<V> {
             let rest = Extension { prefix: rest, child, child_ref, status };
             branch.children[n as usize] = Link::Extension(self.arena.extensions.add(rest));
         }
-        let branch = Link::Branch(self.arena.branches.add(branch));
+        let branch = Link::Branch(self.arena.add_branch(branch));
         // Keys that leave even earlier are only removals of what is not there.
         let head = path.join(&prefix.slice(..at));
         let within = |key: &B256| path_of(key, head.len());
@@ -324,7 +324,7 @@ impl<V: LeafValue> Trie<V> {
             branch.children[n as usize] = self.build(part, depth + 1, false);
             branch.dirty |= 1 << n;
         }
-        Link::Branch(self.arena.branches.add(branch))
+        Link::Branch(self.arena.add_branch(branch))
     }
 }
 

@@ -3,15 +3,13 @@
 use super::BlockPlan;
 use crate::{
     bench::Wallet,
-    consensus::{ConsensusError, check_body, check_header, next_base_fee, next_excess_blob_gas},
+    chain::{NextBlock, complete_header, next_header},
+    consensus::{ConsensusError, check_body, check_header},
     executor::{ExecuteError, Executed, Executor, InternalError},
 };
-use alloy_consensus::{
-    Block, BlockBody, EMPTY_OMMER_ROOT_HASH, Header, Sealable, Sealed, Transaction, TxEnvelope,
-    TxReceipt, proofs,
-};
+use alloy_consensus::{Block, BlockBody, Header, Sealable, Sealed, TxEnvelope};
 use alloy_hardforks::EthereumHardfork;
-use alloy_primitives::{Address, B64, B256, Bloom, Bytes, U256};
+use alloy_primitives::{Address, B256, Bytes};
 use polytrie_chainspec::{ChainSpec, Rules};
 use polytrie_kv::{KvError, Store};
 use polytrie_state::{BlockRef, Session, StateError, StateLayer};
@@ -114,8 +112,19 @@ impl Producer {
             .par_iter()
             .map(|planned| wallet.sign(planned.from, planned.tx.clone()))
             .collect();
-        let withdrawals = rules.is(EthereumHardfork::Shanghai).then(|| plan.withdrawals.clone());
-        let mut header = self.header(&rules, &plan)?;
+        let next = NextBlock {
+            timestamp: plan.timestamp,
+            beneficiary: plan.beneficiary,
+            gas_limit: plan.gas_limit,
+            prev_randao: plan.prev_randao,
+            extra_data: plan.extra_data,
+            parent_beacon_block_root: plan.parent_beacon_block_root,
+            withdrawals: plan.withdrawals,
+            base_fee: None,
+        };
+        let mut header =
+            next_header(&rules, &self.parent, &next).map_err(|e| invalid(e.to_string()))?;
+        let withdrawals = rules.is(EthereumHardfork::Shanghai).then_some(next.withdrawals);
 
         let parent = BlockRef { number: self.parent.number, hash: self.parent.hash() };
         let mut session = Session::begin(&*self.layer, parent)?;
@@ -140,7 +149,7 @@ impl Producer {
             ommers: Vec::new(),
             withdrawals: withdrawals.map(Into::into),
         };
-        complete(&mut header, &body, &executed);
+        complete_header(&mut header, &rules, &body, &executed);
         let header = header.seal_slow();
         let block = Block { header: header.inner().clone(), body };
         check(&rules, &self.parent, &block).map_err(|e| invalid(e.to_string()))?;
@@ -148,48 +157,6 @@ impl Producer {
         self.parent = header.clone();
         Ok(Produced { rlp: alloy_rlp::encode(&block).into(), header, senders, executed })
     }
-
-    /// Everything in the header that is known before execution.
-    fn header(&self, rules: &Rules<'_>, plan: &BlockPlan) -> Result<Header, ProduceError> {
-        let parent = &self.parent;
-        let narrow = |value: Option<u128>| {
-            value.map(u64::try_from).transpose().map_err(|_| ProduceError::Plan {
-                number: rules.number,
-                reason: "its base fee or excess blob gas is beyond 64 bits".into(),
-            })
-        };
-        let cancun = rules.is(EthereumHardfork::Cancun);
-        let blobs = plan.transactions.iter().filter_map(|planned| planned.tx.blob_gas_used()).sum();
-        Ok(Header {
-            parent_hash: parent.hash(),
-            ommers_hash: EMPTY_OMMER_ROOT_HASH,
-            beneficiary: plan.beneficiary,
-            difficulty: U256::ZERO,
-            number: rules.number,
-            gas_limit: plan.gas_limit,
-            timestamp: plan.timestamp,
-            extra_data: plan.extra_data.clone(),
-            mix_hash: plan.prev_randao,
-            nonce: B64::ZERO,
-            base_fee_per_gas: narrow(next_base_fee(rules, parent))?,
-            blob_gas_used: cancun.then_some(blobs),
-            excess_blob_gas: narrow(next_excess_blob_gas(rules, parent))?,
-            parent_beacon_block_root: cancun.then_some(plan.parent_beacon_block_root),
-            ..Header::default()
-        })
-    }
-}
-
-/// What follows from body and execution.
-fn complete(header: &mut Header, body: &BlockBody<TxEnvelope>, executed: &Executed) {
-    header.transactions_root = proofs::calculate_transaction_root(&body.transactions);
-    header.withdrawals_root =
-        body.withdrawals.as_ref().map(|list| proofs::calculate_withdrawals_root(list));
-    header.receipts_root = proofs::calculate_receipt_root(&executed.receipts);
-    header.logs_bloom =
-        executed.receipts.iter().fold(Bloom::ZERO, |bloom, receipt| bloom | receipt.bloom());
-    header.gas_used = executed.gas_used;
-    header.requests_hash = executed.requests.as_ref().map(|requests| requests.requests_hash());
 }
 
 /// A plan that breaks a rule is found here, and not when somebody imports the chain.

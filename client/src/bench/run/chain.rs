@@ -14,10 +14,10 @@ use alloy_consensus::{Block, TxEnvelope};
 use alloy_primitives::{Address, B256};
 use crossbeam_channel::{Receiver, bounded};
 use polytrie_chainspec::ChainSpec;
-use polytrie_state::{BlockRef, Finished, Session, SessionCounters};
+use polytrie_state::{BlockRef, FinishedLater, PendingOutcome, Session, SessionCounters};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use std::{io, thread, time::Instant};
+use std::{collections::VecDeque, io, thread, time::Instant};
 
 /// Bytes of contract code kept ready to run.
 const CODE_CACHE: usize = 16 << 20;
@@ -85,7 +85,8 @@ impl ChainBench {
         rss_before: u64,
     ) -> Result<Measured, BenchError> {
         check_root(open, chain.spec.genesis_header().state_root, 0)?;
-        let mut run = Run { chain, open, counters, executor: Executor::new(CODE_CACHE) };
+        let executor = Executor::new(CODE_CACHE);
+        let mut run = Run { chain, open, counters, executor, waiting: VecDeque::new() };
         if !self.recover {
             return self.blocks(&mut run, rss_before, |index| Ok(chain.senders[index].clone()));
         }
@@ -117,12 +118,15 @@ impl ChainBench {
         let mut recorder = None;
         for index in 0..run.chain.blocks.len() {
             if index as u64 == self.warmup_blocks {
+                run.settle(0, &mut BlockTimes::default())?;
                 recorder = Some(Recorder::start(run.open, rss_before)?);
             }
             let start = Instant::now();
             let senders = senders(index)?;
             let recover = start.elapsed();
             let (mut times, session) = run.block(index, &senders)?;
+            let is_last = index + 1 == run.chain.blocks.len();
+            run.settle(if is_last { 0 } else { run.open.layer.depth() }, &mut times)?;
             times.recover = if self.recover { recover } else { times.recover };
             if let Some(recorder) = &mut recorder {
                 let block = &run.chain.blocks[index];
@@ -167,16 +171,18 @@ struct Run<'a> {
     open: &'a OpenStore,
     counters: bool,
     executor: Executor,
+    /// Blocks that were executed and whose root may not be known yet, by their positions.
+    waiting: VecDeque<(usize, Box<dyn PendingOutcome>)>,
 }
 
 impl Run<'_> {
-    /// Executes a block and makes it the head; it becomes durable when the store flushes.
+    /// Executes a block on top of those before it, as an import does.
     fn block(
         &mut self,
         index: usize,
         senders: &[Address],
     ) -> Result<(BlockTimes, SessionCounters), BenchError> {
-        let Self { chain, open, counters, executor } = self;
+        let Self { chain, open, counters, executor, waiting } = self;
         let block = &chain.blocks[index];
         let number = block.header.number;
         let mut times = BlockTimes::default();
@@ -196,13 +202,9 @@ impl Run<'_> {
             .execute_block(&mut session, rules, &hash, BlockToExecute::new(block, senders))
             .map_err(|e| BenchError::Wrong(format!("block {number} does not execute: {e}")))?;
         times.execute = lap();
-        let Finished { outcome, counters, .. } = session.finish()?;
+        let FinishedLater { outcome, counters, .. } = session.finish_later()?;
         times.commit = lap();
-        open.store.write(outcome.batch)?;
-        times.write = lap();
-        open.layer.accept()?;
-        times.commit += lap();
-
+        waiting.push_back((index, outcome));
         if executed.gas_used != block.header.gas_used {
             return Err(BenchError::Wrong(format!(
                 "block {number} used {} gas, expected {}: the layer `{}` answers reads wrongly",
@@ -211,8 +213,31 @@ impl Run<'_> {
                 open.layer.name()
             )));
         }
-        check_root(open, block.header.state_root, number)?;
         Ok((times, counters))
+    }
+
+    /// Makes blocks the head whose roots are known, and waits for others as long as more than `most` wait; they become
+    /// durable when the store flushes.
+    fn settle(&mut self, most: usize, times: &mut BlockTimes) -> Result<(), BenchError> {
+        let Self { chain, open, waiting, .. } = self;
+        while let Some((index, outcome)) = waiting.pop_front() {
+            if waiting.len() < most && !outcome.is_ready() {
+                waiting.push_front((index, outcome));
+                return Ok(());
+            }
+            let start = Instant::now();
+            let outcome = outcome.resolve()?;
+            times.commit += start.elapsed();
+            let start = Instant::now();
+            open.store.write(outcome.batch)?;
+            times.write += start.elapsed();
+            let start = Instant::now();
+            open.layer.accept()?;
+            times.commit += start.elapsed();
+            let header = &chain.blocks[index].header;
+            check_root(open, header.state_root, header.number)?;
+        }
+        Ok(())
     }
 }
 

@@ -4,12 +4,7 @@ use super::InitialAccount;
 use crate::bench::CacheError;
 use alloy_primitives::{Address, B256, U256, keccak256};
 use flate2::read::MultiGzDecoder;
-use std::{
-    collections::BTreeMap,
-    fs,
-    io::{self, Read},
-    path::Path,
-};
+use std::{collections::BTreeMap, fs, io::Read, path::Path};
 
 /// The first bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -71,8 +66,7 @@ impl Trace {
             false => (&*bytes).read_to_string(&mut text),
         };
         unpacked.map_err(CacheError::at("read", path))?;
-        Self::parse(&text)
-            .map_err(|reason| CacheError::at("use the trace", path)(io::Error::other(reason)))
+        Self::parse(&text).map_err(|reason| CacheError::Invalid { path: path.to_owned(), reason })
     }
 
     fn parse(text: &str) -> Result<Self, String> {

@@ -50,6 +50,7 @@ impl From<CacheError> for Failure {
     fn from(error: CacheError) -> Self {
         match error {
             CacheError::Io { .. } | CacheError::Needs(_) => Self::Machine(error.to_string()),
+            CacheError::Invalid { .. } => Self::Invalid(error.to_string()),
             CacheError::Interrupted(_) => Self::Interrupted(error.to_string()),
         }
     }

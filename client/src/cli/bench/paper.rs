@@ -119,5 +119,5 @@ fn list() -> String {
         }
         text.push('\n');
     }
-    text + "Minutes are rough, for three layers on two cores; more layers, --cold and --memory-limit take longer.\n"
+    text + "Minutes are rough, for three layers on two cores; more layers, --cold and --memory-limit take longer, and so do the\ntables of `lvmt`, which are derived the first time it is measured.\n"
 }

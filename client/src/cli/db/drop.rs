@@ -19,7 +19,7 @@ use std::{
 pub(in crate::cli) struct DropArgs {
     /// Directory of chain and state.
     #[arg(long, value_name = "DIR")]
-    datadir: PathBuf,
+    pub(super) datadir: PathBuf,
     /// Do not ask.
     #[arg(short, long)]
     yes: bool,

@@ -27,7 +27,7 @@ use std::{
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DumpArgs {
     #[command(flatten)]
-    data: StoredArgs,
+    pub(super) data: StoredArgs,
     /// The file to write; `.gz` at its end compresses it, `-` is standard output.
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,

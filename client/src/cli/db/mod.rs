@@ -9,6 +9,7 @@ mod unwind;
 
 use super::exit::Failure;
 use clap::Subcommand;
+use std::path::Path;
 
 /// Look at a data directory, check it, take blocks back, convert it, or remove it.
 #[derive(Debug, Subcommand)]
@@ -19,6 +20,20 @@ pub(super) enum DbCommand {
     Unwind(unwind::UnwindArgs),
     Convert(convert::ConvertArgs),
     Drop(drop::DropArgs),
+}
+
+impl DbCommand {
+    /// The data directory it looks at.
+    pub(super) fn datadir(&self) -> &Path {
+        match self {
+            Self::Stats(args) => &args.data.datadir,
+            Self::Check(args) => &args.data.datadir,
+            Self::Dump(args) => &args.data.datadir,
+            Self::Unwind(args) => &args.data.datadir,
+            Self::Convert(args) => &args.datadir,
+            Self::Drop(args) => &args.datadir,
+        }
+    }
 }
 
 pub(super) fn run(command: DbCommand) -> Result<(), Failure> {

@@ -17,7 +17,7 @@ use std::{fmt::Write as _, path::PathBuf};
 #[derive(Debug, Args)]
 pub(in crate::cli) struct StatsArgs {
     #[command(flatten)]
-    data: StoredArgs,
+    pub(super) data: StoredArgs,
     /// Write the result as JSON to this file; `-` for standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,

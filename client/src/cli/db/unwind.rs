@@ -19,7 +19,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub(in crate::cli) struct UnwindArgs {
     #[command(flatten)]
-    data: StoredArgs,
+    pub(super) data: StoredArgs,
     #[command(flatten)]
     chain: ChainArg,
     /// The block that is the head afterwards.

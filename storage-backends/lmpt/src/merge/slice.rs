@@ -2,9 +2,7 @@
 
 use super::schedule::SliceNumber;
 use crate::{
-    SNAPSHOT_TRIE, SWEEP,
-    error::state_error,
-    flat,
+    SNAPSHOT_TRIE, SWEEP, flat,
     generation::Generation,
     keys::{Key, Places, SlotKey},
     value::Value,
@@ -12,7 +10,7 @@ use crate::{
 use alloy_primitives::{B256, map::B256Map};
 use polytrie_kv::{Batch, KeyRange, Read, Store};
 use polytrie_state::{StateError, scan};
-use polytrie_trie::{Rows, Trie};
+use polytrie_trie::{Rows, Trie, state_error};
 use rayon::prelude::*;
 use std::{collections::BTreeSet, ops::ControlFlow};
 

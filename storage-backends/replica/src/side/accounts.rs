@@ -5,11 +5,10 @@ use super::{
     effort::Effort,
     message::LeafWrite,
 };
-use crate::error::state_error;
 use alloy_primitives::{B256, map::B256HashMap};
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{Account, StateError};
-use polytrie_trie::{AccountLeaf, EMPTY_ROOT, Nibbles, Rows, Trie};
+use polytrie_trie::{AccountLeaf, EMPTY_ROOT, Nibbles, Rows, Trie, state_error};
 
 #[derive(Debug)]
 pub(super) struct Accounts {

@@ -4,7 +4,7 @@ use super::{
     ahead::rows_of,
     message::{Answer, Job},
 };
-use crate::{error::panicked, flat};
+use crate::{error::panicked, flat::FLAT};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, select, unbounded};
 use polytrie_kv::Store;
 use polytrie_state::StateError;
@@ -99,14 +99,10 @@ fn read(
             // An account that is not in the trie's memory was not touched lately; the EVM will ask for it
             // soon, and finds it in the engine's cache then.
             if !job.needed {
-                flat::read_account(flat, &job.key, &mut Vec::new()).map_err(
-                    |error| match error {
-                        StateError::Store(error) => TrieError::Store(error),
-                        damaged => {
-                            TrieError::Store(polytrie_kv::KvError::Corrupt(damaged.to_string()))
-                        }
-                    },
-                )?;
+                FLAT.account(flat, &job.key, &mut Vec::new()).map_err(|error| match error {
+                    StateError::Store(error) => TrieError::Store(error),
+                    damaged => TrieError::Store(polytrie_kv::KvError::Corrupt(damaged.to_string())),
+                })?;
             }
             read_path::<AccountLeaf>(&job.key, job.from, &source, &mut visit)
         }

@@ -5,14 +5,13 @@ use super::{
     effort::Effort,
     message::{Part, StorageWrite},
 };
-use crate::error::state_error;
 use alloy_primitives::{
     B256, U256,
     map::{B256HashMap, B256HashSet},
 };
 use polytrie_kv::{Batch, Store};
 use polytrie_state::StateError;
-use polytrie_trie::{EMPTY_ROOT, Nibbles, Rows, SlotValue, Trie, stored_root};
+use polytrie_trie::{EMPTY_ROOT, Nibbles, Rows, SlotValue, Trie, state_error, stored_root};
 use rayon::prelude::*;
 
 /// Fewer changes than this are not worth a second thread.

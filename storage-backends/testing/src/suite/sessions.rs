@@ -141,6 +141,18 @@ pub fn discarded_blocks_leave_nothing(factory: &dyn LayerFactory) {
         assert_rows(&driver.rows()?, &straight.rows()?, &block.label);
         Ok(())
     });
+    // The right blocks, each of them twice.
+    let history = History::adversarial(seed.value());
+    let mut straight = Driver::in_memory(factory, history.genesis());
+    each_block(factory, &history, |driver, block, _, state| {
+        drop(finish(driver.begin()?, &block.txs)?);
+        driver.layer().discard()?;
+        let found = driver.run(block)?;
+        assert_eq!(found, straight.run(block)?, "{}", block.label);
+        assert_state(driver, state, &block.label);
+        assert_rows(&driver.rows()?, &straight.rows()?, &block.label);
+        Ok(())
+    });
 }
 
 /// How writes are cut into transactions makes no difference.

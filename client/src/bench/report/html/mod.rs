@@ -68,11 +68,14 @@ pub fn page(reports: &[Report]) -> String {
     let _ = write!(
         text,
         "<p class=\"lead\">{}</p>\n<p>{}</p>\n",
-        marked(&words::headline(first)),
+        match reports.len() {
+            1 => marked(&words::headline(first)),
+            _ => marked(&format!("{}: {}", words::title(first), words::headline(first))),
+        },
         words::WHAT_IS_A_LAYER
     );
     text += &layers(reports);
-    if reports.len() > 1 {
+    if words::differ_in_size_only(reports) {
         text += &figures::over_size(reports);
     }
     for report in reports {

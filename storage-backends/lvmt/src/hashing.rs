@@ -1,0 +1,54 @@
+//! Hashing many keys, tuples and nodes at once.
+
+use alloy_primitives::B256;
+use polytrie_trie::keccak::Inputs;
+use rayon::prelude::*;
+
+/// Inputs that one thread takes at a time.
+const GRAIN: usize = 256;
+
+/// Hashes inputs side by side; keeps the room they took for the next ones.
+#[derive(Debug, Default)]
+pub(crate) struct Hasher(Inputs);
+
+impl Hasher {
+    /// Sets `out[n]` to the hash of what `write` writes for `n`.
+    pub(crate) fn hash(&mut self, out: &mut [B256], mut write: impl FnMut(usize, &mut Vec<u8>)) {
+        for (from, out) in (0..).step_by(GRAIN).zip(out.chunks_mut(GRAIN)) {
+            self.0.clear();
+            for (n, tag) in (from..from + out.len()).zip(0..) {
+                self.0.add(tag, |bytes| write(n, bytes), |_| true);
+            }
+            self.0.hash(|tag, hash| out[tag as usize] = hash);
+        }
+    }
+}
+
+/// The hashes of what `write` writes for each number below `count`, on all threads.
+pub(crate) fn hash_all(count: usize, write: impl Fn(usize, &mut Vec<u8>) + Sync) -> Vec<B256> {
+    let mut hashes = vec![B256::ZERO; count];
+    if count <= GRAIN {
+        Hasher::default().hash(&mut hashes, &write);
+        return hashes;
+    }
+    hashes.par_chunks_mut(GRAIN).enumerate().for_each_init(Hasher::default, |hasher, (n, out)| {
+        hasher.hash(out, |at, bytes| write(n * GRAIN + at, bytes));
+    });
+    hashes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::keccak256;
+
+    #[test]
+    fn hashes_are_in_their_places() {
+        let input = |n: usize| vec![n as u8; n % 120];
+        for count in [0, 1, 2, 8, 255, 256, 257, 1_000] {
+            let expected: Vec<B256> = (0..count).map(|n| keccak256(input(n))).collect();
+            let found = hash_all(count, |n, bytes| bytes.extend_from_slice(&input(n)));
+            assert_eq!(found, expected, "{count}");
+        }
+    }
+}

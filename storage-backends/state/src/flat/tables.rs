@@ -1,0 +1,262 @@
+//! Two tables of flat rows: how they are read, listed and written.
+
+use super::{decode_account, decode_value, encode_account, encode_value};
+use crate::{Account, StateError, WipedSlots, WriteSet, scan};
+use alloy_primitives::{B256, U256};
+use polytrie_kv::{Batch, KeyRange, Read, Table, prefix_end};
+use std::ops::ControlFlow;
+
+/// The tables of a flat state.
+///
+/// ```text
+/// account  key    keccak256(address)                                       32 bytes
+/// slot     key    first bytes of keccak256(address) ‖ keccak256(slot)      prefix + 32 bytes
+/// ```
+///
+/// Slots of one account are one range, so that they can be listed and wiped, and everything is in the order of the
+/// trie.
+#[derive(Debug, Clone, Copy)]
+pub struct FlatTables {
+    /// `keccak256(address)` → account.
+    pub accounts: Table,
+    /// First bytes of `keccak256(address)` ‖ `keccak256(slot)` → value.
+    pub slots: Table,
+    /// Bytes of the account's hash in the key of a slot, at most 32.
+    prefix: usize,
+}
+
+/// The key of a slot.
+#[derive(Debug, Clone, Copy)]
+struct SlotKey {
+    bytes: [u8; 64],
+    len: usize,
+}
+
+impl SlotKey {
+    fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+impl FlatTables {
+    /// These tables, with keys of slots that hold the whole hash of the account.
+    pub const fn new(accounts: Table, slots: Table) -> Self {
+        Self { accounts, slots, prefix: 32 }
+    }
+
+    /// The same with only the first 20 bytes of it: two accounts that share them are as hard to find as two that share
+    /// an address.
+    pub const fn short(accounts: Table, slots: Table) -> Self {
+        Self { accounts, slots, prefix: 20 }
+    }
+
+    fn slot_key(&self, account: &B256, slot: &B256) -> SlotKey {
+        let mut bytes = [0; 64];
+        bytes[..self.prefix].copy_from_slice(&account[..self.prefix]);
+        bytes[self.prefix..self.prefix + 32].copy_from_slice(slot.as_slice());
+        SlotKey { bytes, len: self.prefix + 32 }
+    }
+
+    /// The account with this hash; `buffer` is for the bytes of its row.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or the row is damaged; so below.
+    pub fn account(
+        &self,
+        store: &dyn Read,
+        hash: &B256,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Option<Account>, StateError> {
+        buffer.clear();
+        let found = store.get_into(self.accounts, hash.as_slice(), buffer)?;
+        found.then(|| decode_account(hash, buffer)).transpose()
+    }
+
+    /// A slot by the hashes of its account and of itself, zero where there is none; `buffer` is for the bytes of its
+    /// row.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::account`].
+    pub fn slot(
+        &self,
+        store: &dyn Read,
+        account: &B256,
+        slot: &B256,
+        buffer: &mut Vec<u8>,
+    ) -> Result<U256, StateError> {
+        buffer.clear();
+        if store.get_into(self.slots, self.slot_key(account, slot).as_slice(), buffer)? {
+            decode_value(account, slot, buffer)
+        } else {
+            Ok(U256::ZERO)
+        }
+    }
+
+    /// Whether there is any slot of an account.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::account`].
+    pub fn has_slots(&self, store: &dyn Read, account: &B256) -> Result<bool, StateError> {
+        let mut found = false;
+        self.visit_slots(store, account, &B256::ZERO, |_, _| {
+            found = true;
+            Ok(ControlFlow::Break(()))
+        })?;
+        Ok(found)
+    }
+
+    /// Visits the accounts in order of their hash, beginning at `from`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::account`].
+    pub fn visit_accounts(
+        &self,
+        store: &dyn Read,
+        from: &B256,
+        mut visit: impl FnMut(B256, Account) -> Result<ControlFlow<()>, StateError>,
+    ) -> Result<(), StateError> {
+        scan(store, self.accounts, KeyRange::from(from.as_slice()), |key, value| {
+            let hash = B256::try_from(key).map_err(|_| wrong_key(self.accounts, key, 32))?;
+            visit(hash, decode_account(&hash, value)?)
+        })
+    }
+
+    /// Visits the slots of an account in order of their hash, beginning at `from`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::account`].
+    pub fn visit_slots(
+        &self,
+        store: &dyn Read,
+        account: &B256,
+        from: &B256,
+        mut visit: impl FnMut(B256, U256) -> Result<ControlFlow<()>, StateError>,
+    ) -> Result<(), StateError> {
+        let from = self.slot_key(account, from);
+        let to = prefix_end(&account[..self.prefix]);
+        let range = KeyRange { from: from.as_slice(), to: to.as_deref(), reverse: false };
+        scan(store, self.slots, range, |key, value| {
+            let (_, slot) = self.split_slot_key(key)?;
+            visit(slot, decode_value(account, &slot, value)?)
+        })
+    }
+
+    /// The parts of a slot's key: as much of the account's hash as it holds, and the slot's.
+    ///
+    /// # Errors
+    ///
+    /// If it has another length.
+    pub fn split_slot_key<'a>(&self, key: &'a [u8]) -> Result<(&'a [u8], B256), StateError> {
+        let parts = key.split_at_checked(self.prefix);
+        parts
+            .and_then(|(account, slot)| Some((account, B256::try_from(slot).ok()?)))
+            .ok_or_else(|| wrong_key(self.slots, key, self.prefix + 32))
+    }
+
+    /// Adds the row of an account.
+    pub fn put_account(
+        &self,
+        batch: &mut Batch,
+        hash: &B256,
+        account: &Account,
+        buffer: &mut Vec<u8>,
+    ) {
+        buffer.clear();
+        encode_account(account, buffer);
+        batch.put(self.accounts, hash.as_slice(), buffer);
+    }
+
+    /// Adds the row of a slot that is not zero.
+    pub fn put_slot(
+        &self,
+        batch: &mut Batch,
+        (account, slot): (&B256, &B256),
+        value: &U256,
+        buffer: &mut Vec<u8>,
+    ) {
+        buffer.clear();
+        encode_value(value, buffer);
+        batch.put(self.slots, self.slot_key(account, slot).as_slice(), buffer);
+    }
+
+    /// Adds the rows that a write set changes. A wiped account is one range deletion; the batch acts on ranges first,
+    /// so what is set after the wipe stays.
+    pub fn write(&self, batch: &mut Batch, writes: &WriteSet) {
+        let mut buffer = Vec::new();
+        for account in writes.accounts() {
+            if account.before != account.after {
+                match &account.after {
+                    Some(after) => self.put_account(batch, &account.hash, after, &mut buffer),
+                    None => batch.delete(self.accounts, account.hash.as_slice()),
+                }
+            }
+            if account.wipe {
+                let prefix = &account.hash[..self.prefix];
+                batch.delete_range(self.slots, prefix, prefix_end(prefix).as_deref());
+            }
+            for slot in &account.slots {
+                if slot.after.is_zero() {
+                    let key = self.slot_key(&account.hash, &slot.hash);
+                    batch.delete(self.slots, key.as_slice());
+                } else {
+                    let key = (&account.hash, &slot.hash);
+                    self.put_slot(batch, key, &slot.after, &mut buffer);
+                }
+            }
+        }
+    }
+
+    /// The slots that the wipes of a write set remove, for its undo record; `store` is at the parent.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::account`].
+    pub fn wiped_slots(
+        &self,
+        store: &dyn Read,
+        writes: &WriteSet,
+    ) -> Result<WipedSlots, StateError> {
+        let mut wiped = WipedSlots::new();
+        for account in writes.accounts().iter().filter(|account| account.wipe) {
+            let mut slots = Vec::new();
+            self.visit_slots(store, &account.hash, &B256::ZERO, |slot, value| {
+                slots.push((slot, value));
+                Ok(ControlFlow::Continue(()))
+            })?;
+            wiped.push((account.hash, slots));
+        }
+        Ok(wiped)
+    }
+}
+
+fn wrong_key(table: Table, key: &[u8], expected: usize) -> StateError {
+    let (found, table) = (key.len(), table.name);
+    StateError::Corrupt(format!("a key of {found} bytes in {table}, expected {expected}"))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_another_length_are_damage() {
+        const ACCOUNTS: Table = Table::new(240, "TestAccounts", 32);
+        const SLOTS: Table = Table::new(241, "TestSlots", 64);
+        let (a, b) = (B256::repeat_byte(1), B256::repeat_byte(2));
+        for (tables, prefix) in
+            [(FlatTables::new(ACCOUNTS, SLOTS), 32), (FlatTables::short(ACCOUNTS, SLOTS), 20)]
+        {
+            let key = tables.slot_key(&a, &b);
+            assert_eq!(tables.split_slot_key(key.as_slice()).unwrap(), (&a[..prefix], b));
+            for length in [0, 31, 32, prefix + 31, prefix + 33, 65] {
+                assert!(tables.split_slot_key(&vec![0; length]).is_err());
+            }
+        }
+    }
+}
