@@ -120,14 +120,17 @@ fn prepare(node: &mut Connection, wallet: &Wallet) -> Result<Value, Failure> {
             Err(error) => Some(Err(error)),
         })
         .collect::<Result<_, _>>()?;
+    // A node that is asked fast may give two of them the same nonce.
+    let mut nonce = node.number("eth_getTransactionCount", &json!([rich, "latest"]))?;
     for part in poor.chunks(BATCH) {
         let mut last = Value::Null;
         for sender in part {
             let transfer = json!([{
                 "from": rich, "to": wallet.address(*sender), "value": format!("{FUNDS:#x}"),
-                "gas": "0x5208", "gasPrice": price,
+                "gas": "0x5208", "gasPrice": price, "nonce": format!("{nonce:#x}"),
             }]);
             last = node.call("eth_sendTransaction", &transfer)?;
+            nonce += 1;
         }
         node.receipt(&last)?;
     }

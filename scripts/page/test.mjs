@@ -58,7 +58,7 @@ try {
       await page.click("button");
       await until(found => document.querySelector("#found").textContent.includes(found), found);
     }
-    await page.click("#blocks tr td:nth-child(2) a");
+    await page.click("#blocks tr td:nth-child(2) a", { position: { x: 5, y: 5 } });
     await until(() => document.querySelector("#found").textContent.includes('"parentHash"'));
     await page.evaluate(() => scrollTo(0, 0));
     const [wide, there] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);

@@ -25,7 +25,7 @@ fn states() -> String {
 /// Runs `polytrie bench` with these arguments, separated by spaces, and this cache.
 fn bench(cache: &Path, args: &str) -> Run {
     let mut all = vec![OsStr::new("bench")];
-    all.extend(args.split(' ').map(OsStr::new));
+    all.extend(args.split_whitespace().map(OsStr::new));
     all.extend([OsStr::new("--cache"), cache.as_os_str()]);
     run(&all, &[])
 }
@@ -407,13 +407,17 @@ fn a_page_and_lines_for_each_block() {
 
     // The same page from the reports that were written, and one of several.
     let second = data.file("second");
-    let both = html.join("report.json");
+    let first = data.file("first.json");
+    fs::copy(html.join("report.json"), &first).unwrap();
+    let larger = data.file("larger.json");
+    let args = args.replace("--accounts 60", "--accounts 80");
+    bench(&cache, &format!("{args} --json {}", larger.display())).ok();
     run(
         &[
             OsStr::new("bench"),
             OsStr::new("page"),
-            both.as_os_str(),
-            both.as_os_str(),
+            first.as_os_str(),
+            larger.as_os_str(),
             OsStr::new("--html"),
             second.as_os_str(),
         ],

@@ -45,21 +45,23 @@ fn import(data: &Data, file: &Path, chain: &Path, more: &[&str]) -> Run {
     run(&args, &[])
 }
 
-/// Everything in the data directory: each table with its rows. Those of `rain` itself tell how often it was written to.
+/// Everything in the data directory: each table with its rows.
 fn rows(data: &Data, layer: &str) -> Vec<(&'static str, Vec<(Vec<u8>, Vec<u8>)>)> {
     let tables = [layers::layer(layer).unwrap().tables, TABLES].concat();
     let dir = data.path().join("db");
     let engine = layers::open_engine("mdbx", &dir, &tables, EngineOptions::default()).unwrap();
     let options = StoreOptions { background: false, ..StoreOptions::default() };
     let store = Store::open(engine, &tables, options).unwrap();
-    let compared = if layer == "rain" { TABLES } else { &tables[..] };
-    compared.iter().map(|table| (table.name, entries(&store, *table, KeyRange::ALL))).collect()
+    tables.iter().map(|table| (table.name, entries(&store, *table, KeyRange::ALL))).collect()
 }
 
 fn assert_same_rows(a: &Data, b: &Data, layer: &str, context: &str) {
-    assert_eq!(a.dump(), b.dump(), "{context}");
+    // Where the logs and checkpoints of `rain` stand depends on what was written together.
+    let own = if layer == "rain" { layers::layer(layer).unwrap().tables } else { &[] };
+    assert!(own.is_empty() || a.dump() == b.dump(), "{context}: another state");
     for ((table, a), (_, b)) in rows(a, layer).iter().zip(rows(b, layer)) {
-        assert!(*a == b, "{context}: other rows in table {table}");
+        let is_own = own.iter().any(|own| own.name == *table);
+        assert!(is_own || *a == b, "{context}: other rows in table {table}");
     }
 }
 

@@ -128,7 +128,7 @@ fn mining_by_hand() {
     node.call("hardhat_reset", json!([]));
     assert_eq!(node.head(), 0);
     assert_eq!(node.call("evm_revert", json!([id])), false);
-    let transfer = json!([{ "from": SOMEBODY, "to": BOB, "value": "0x1" }]);
+    let transfer = json!([{ "from": SOMEBODY, "to": BOB, "gas": "0x5208" }]);
     assert!(node.error("eth_sendTransaction", transfer).1.contains("unknown account"));
     let forked = json!([{ "forking": { "jsonRpcUrl": "http://localhost:1" } }]);
     assert!(node.error("hardhat_reset", forked).1.contains("not supported"));

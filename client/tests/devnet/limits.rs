@@ -65,10 +65,11 @@ fn endless_calls_end() {
     let patient =
         Devnet::start("mpt", args!["--rpc.gascap", "1000000000000000", "--rpc.evmtimeout", "0.2"]);
     let call = json!({ "data": "0x5b600056", "gas": "0xffffffffffff" });
+    let roomy = json!({ "blockOverrides": { "gasLimit": "0xffffffffffffff" }, "calls": [call] });
     for (method, params) in [
         ("eth_call", json!([call, "latest"])),
         ("eth_createAccessList", json!([call, "latest"])),
-        ("eth_simulateV1", json!([{ "blockStateCalls": [{ "calls": [call] }] }, "latest"])),
+        ("eth_simulateV1", json!([{ "blockStateCalls": [roomy] }, "latest"])),
         ("debug_traceCall", json!([call, "latest", { "tracer": "callTracer" }])),
     ] {
         let (code, message) = patient.error(method, params);

@@ -2,12 +2,13 @@
 
 use crate::{
     cli::{
-        args::{LayerArgs, StoredArgs},
+        args::LayerArgs,
         exit::Failure,
         output::{self, Ticker},
     },
     convert::{Converted, convert},
     datadir::{DataDir, OpenOptions},
+    layers::{EngineOptions, LayerOptions},
 };
 use alloy_primitives::B256;
 use clap::Args;
@@ -21,8 +22,12 @@ use std::path::PathBuf;
 /// commitment of a layer without state roots depends on the blocks it saw, so it is another one than after an import.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ConvertArgs {
-    #[command(flatten)]
-    pub(super) data: StoredArgs,
+    /// Directory of chain and state.
+    #[arg(long, value_name = "DIR")]
+    pub(super) datadir: PathBuf,
+    /// The state layer that is expected in it [default: whatever it holds]
+    #[arg(long, value_name = "LAYER")]
+    state: Option<String>,
     /// The layer of the new directory.
     #[arg(long, value_name = "LAYER")]
     to: String,
@@ -56,12 +61,25 @@ pub(super) fn run(args: ConvertArgs) -> Result<(), Failure> {
         let text = "a directory in memory cannot be written; use --kv mdbx or --kv rocksdb";
         return Err(Failure::Usage(text.to_owned()));
     }
-    let source = DataDir::open(&args.data.options(true), false)?;
+    let layer = args.layer.options();
+    let stored = OpenOptions {
+        datadir: Some(args.datadir.clone()),
+        state: args.state,
+        // The other settings are those of the new directory.
+        layer: LayerOptions {
+            #[cfg(feature = "lvmt")]
+            lvmt: layer.lvmt.clone(),
+            ..LayerOptions::default()
+        },
+        engine: EngineOptions { read_only: true, ..EngineOptions::default() },
+        ..OpenOptions::default()
+    };
+    let source = DataDir::open(&stored, false)?;
     let options = OpenOptions {
         datadir: Some(args.out.clone()),
         state: Some(args.to),
         kv: Some(args.kv),
-        layer: args.layer.options(),
+        layer,
         ..OpenOptions::default()
     };
     let target = DataDir::create_beside(&source, &options)?;
@@ -72,7 +90,7 @@ pub(super) fn run(args: ConvertArgs) -> Result<(), Failure> {
                 tracing::info!(accounts, "{what}");
             }
         })?;
-    target.seal(&args.out, &args.data.datadir)?;
+    target.seal(&args.out, &args.datadir)?;
     let (from, to) = (source.stamp.state, target.stamp.state);
     let report = Report { from, to, number, hash, commitment, accounts, slots };
     if let Some(file) = &args.json {

@@ -30,7 +30,7 @@ impl DbCommand {
             Self::Check(args) => &args.data.datadir,
             Self::Dump(args) => &args.data.datadir,
             Self::Unwind(args) => &args.data.datadir,
-            Self::Convert(args) => &args.data.datadir,
+            Self::Convert(args) => &args.datadir,
             Self::Drop(args) => &args.datadir,
         }
     }

@@ -52,13 +52,6 @@ pub fn table(rows: &[Vec<String>]) -> String {
     text + "</table></div>\n"
 }
 
-impl Report {
-    /// The page of this report.
-    pub fn html(&self) -> String {
-        page(std::slice::from_ref(self))
-    }
-}
-
 /// The page of several reports, of which there must be at least one: what they have in common first, then each. If
 /// they differ in the size of the state only, a plot shows what the size does.
 pub fn page(reports: &[Report]) -> String {
@@ -68,11 +61,14 @@ pub fn page(reports: &[Report]) -> String {
     let _ = write!(
         text,
         "<p class=\"lead\">{}</p>\n<p>{}</p>\n",
-        marked(&words::headline(first)),
+        match reports.len() {
+            1 => marked(&words::headline(first)),
+            _ => marked(&format!("{}: {}", words::title(first), words::headline(first))),
+        },
         words::WHAT_IS_A_LAYER
     );
     text += &layers(reports);
-    if reports.len() > 1 {
+    if words::differ_in_size_only(reports) {
         text += &figures::over_size(reports);
     }
     for report in reports {

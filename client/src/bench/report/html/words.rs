@@ -60,6 +60,21 @@ pub(super) fn size(report: &Report) -> Option<u64> {
     number(report, "accounts").or_else(|| number(report, "keys"))
 }
 
+/// Whether there are several reports of the same benchmark that began with states of different sizes.
+pub(super) fn differ_in_size_only(reports: &[Report]) -> bool {
+    let rest = |report: &Report| {
+        let mut parameters = report.parameters.clone();
+        if let Some(fields) = parameters.as_object_mut() {
+            fields.remove("accounts");
+            fields.remove("keys");
+        }
+        (report.bench.clone(), parameters)
+    };
+    let Some((first, others)) = reports.split_first() else { return false };
+    others.iter().all(|report| rest(report) == rest(first))
+        && others.iter().any(|report| size(report) != size(first))
+}
+
 /// What distinguishes a report from others on the page.
 pub(super) fn title(report: &Report) -> String {
     let size = size(report).map_or_else(String::new, |size| format!(", {}", short(size as f64)));

@@ -29,7 +29,7 @@ const RESERVE: U256 = uint!(1_000_000_000_000_000_000_000_000_000_U256);
 const LOCKED: U256 = uint!(1_000_U256);
 /// A million tokens of 18 decimals.
 const BALANCE: U256 = uint!(1_000_000_000_000_000_000_000_000_U256);
-/// More than any of the calls uses: about 100,000 to 140,000.
+/// More than any of the calls uses: about 90,000 to 140,000.
 const CALL_GAS: u64 = 250_000;
 /// The largest amount that is swapped: a hundredth of a token or an ether.
 const LARGEST: u64 = 10_000_000_000_000_000;
