@@ -114,7 +114,7 @@ fn check_state(
     report: &mut CheckReport,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(), StateError> {
-    let RainReader { version, rows: store } = reader;
+    let RainReader { version, rows: store, .. } = reader;
     let mut codes_seen = HashSet::new();
     for part in &version.parts {
         let mut failed = None;

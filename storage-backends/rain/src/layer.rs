@@ -10,6 +10,7 @@ use crate::{
     reader::RainReader,
     session::RainSession,
     shard::{Awaited, Shards, apply},
+    touches::Touches,
     version::{Part, Version, account_rows, shard_of, storage_rows},
     witness::{self, Touched},
 };
@@ -59,6 +60,7 @@ pub(crate) struct Shared {
     pub(crate) lifecycle: Lifecycle,
     options: RainOptions,
     shards: Shards,
+    pub(crate) touches: Arc<Touches>,
     head: RwLock<Arc<Version>>,
     work: Mutex<Work>,
     /// Why the state cannot be used, if what was found is damaged.
@@ -79,6 +81,8 @@ struct Work {
     saved: [Saved; SHARD_COUNT],
     /// Number of the last row of each shard's log.
     logged: [u64; SHARD_COUNT],
+    /// Bytes of nodes that each shard kept in memory when they were counted last.
+    measured: [usize; SHARD_COUNT],
     pending: Option<Pending>,
 }
 
@@ -86,8 +90,8 @@ struct Work {
 #[derive(Debug)]
 struct Pending {
     version: Version,
-    /// The shards that it changed.
-    logged: Vec<usize>,
+    /// The shards that it changed, and how many keys in each.
+    logged: Vec<(usize, u64)>,
     /// The shard whose checkpoint is written with it.
     checkpoint: Option<usize>,
 }
@@ -97,8 +101,8 @@ struct Changed {
     version: Version,
     /// What it logs, and where it leads to.
     batch: Batch,
-    /// The shards that it changed.
-    logged: Vec<usize>,
+    /// The shards that it changed, and how many keys in each.
+    logged: Vec<(usize, u64)>,
 }
 
 /// What each shard that a change concerns is to log.
@@ -145,8 +149,9 @@ impl RainLayer {
             store,
             options,
             shards: Shards::start()?,
+            touches: Arc::default(),
             head: RwLock::new(Arc::new(version)),
-            work: Mutex::new(Work { saved, logged, pending: None }),
+            work: Mutex::new(Work { saved, logged, measured: [0; SHARD_COUNT], pending: None }),
             damage: RwLock::new(damage),
             witnesses: Mutex::default(),
         };
@@ -280,7 +285,11 @@ impl Shared {
             log::write(&mut batch, *shard, seq, &LogRow { before, writes: writes.to_vec() });
         }
         Meta { seq, root: version.root }.write(&mut batch);
-        Ok(Changed { version, batch, logged: logs.iter().map(|(shard, _)| *shard).collect() })
+        let keys = |writes: &[ShardWrite]| -> u64 {
+            writes.iter().map(|write| 1 + write.slot_count() as u64).sum()
+        };
+        let logged = logs.iter().map(|(shard, writes)| (*shard, keys(writes))).collect();
+        Ok(Changed { version, batch, logged })
     }
 
     /// Begins the checkpoint that the next block is to take along, if it is to.
@@ -301,25 +310,52 @@ impl Shared {
     /// What is pending is the head now.
     fn settle(&self, work: &mut Work, pending: Pending) {
         let Pending { mut version, logged, checkpoint } = pending;
-        for shard in logged {
-            work.logged[shard] = version.seq;
+        for (shard, keys) in &logged {
+            work.logged[*shard] = version.seq;
+            self.touches.add_many(*shard, *keys);
         }
         let mut head = self.head.write();
         if let Some(shard) = checkpoint {
             let seq = head.seq;
             let part = head.parts[shard].clone();
             work.saved[shard] = Saved { part: stub(shard, &part), seq };
-            self.shrink(&mut version.parts[shard], seq, version.seq);
+            let at = (seq, version.seq);
+            work.measured[shard] =
+                self.shrink(shard, &mut version.parts[shard], work.measured[shard], at);
         }
-        *head = Arc::new(version);
+        let before = std::mem::replace(&mut *head, Arc::new(version));
+        drop(head);
+        // Nodes that nobody reads any more are let go of where they were made.
+        if let Some(before) = Arc::into_inner(before) {
+            let mut parts = before.parts.map(Some);
+            for (shard, _) in logged {
+                let part = parts[shard].take();
+                drop(self.shards.ask(shard, move || {
+                    drop(part);
+                    Ok(())
+                }));
+            }
+        }
     }
 
     /// Lets go of nodes of a shard that the store has until it keeps its share of the memory, the longest untouched
-    /// first.
-    fn shrink(&self, part: &mut Part, saved: u64, now: u64) {
+    /// first. Returns what it keeps, for the next time.
+    fn shrink(
+        &self,
+        shard: usize,
+        part: &mut Part,
+        measured: usize,
+        (saved, now): (u64, u64),
+    ) -> usize {
+        let share = self.options.cache_bytes / SHARD_COUNT;
+        if (measured as u64).saturating_add(self.touches.bytes(shard)) <= share as u64 {
+            return measured;
+        }
+        self.touches.reset(shard);
+        let mut bytes = part.bytes();
         for age in [1 << 12, 1 << 10, 256, 64, 0] {
-            if part.bytes() <= self.options.cache_bytes / SHARD_COUNT {
-                return;
+            if bytes <= share {
+                break;
             }
             let keep = Keep {
                 levels: self.options.retain,
@@ -328,14 +364,20 @@ impl Shared {
             };
             if let Some(pruned) = part.pruned(&keep) {
                 *part = pruned;
+                bytes = part.bytes();
             }
         }
+        bytes
     }
 
     fn reader(&self) -> RainReader {
         // Under the lock: the rows may be those of the next block, whose checkpoint is of this version, and no newer.
         let head = self.head.read();
-        RainReader { version: head.clone(), rows: self.store.snapshot() }
+        RainReader {
+            version: head.clone(),
+            rows: self.store.snapshot(),
+            touches: self.touches.clone(),
+        }
     }
 }
 
@@ -368,7 +410,7 @@ impl StateLayer for RainLayer {
         load::load(&shared.store, accounts)?;
         let State { version, saved, logged } = read_state(&shared.store)?;
         let commitment = Commitment::state_root(version.root);
-        *work = Work { saved, logged, pending: None };
+        *work = Work { saved, logged, measured: [0; SHARD_COUNT], pending: None };
         *shared.head.write() = Arc::new(version);
         *shared.damage.write() = None;
         Ok(commitment)
@@ -435,7 +477,7 @@ impl StateLayer for RainLayer {
         touched: &BTreeMap<B256, BTreeSet<B256>>,
     ) -> Result<(B256, Vec<Bytes>), StateError> {
         self.shared.ready()?;
-        let RainReader { version, rows } = self.shared.reader();
+        let RainReader { version, rows, .. } = self.shared.reader();
         let witness = witness::make_past(&version, &rows, back, touched)?;
         Ok((witness.root, witness.nodes))
     }
@@ -451,7 +493,7 @@ impl StateLayer for RainLayer {
 
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
         self.shared.ready()?;
-        let RainReader { version, rows } = self.shared.reader();
+        let RainReader { version, rows, .. } = self.shared.reader();
         for part in &version.parts[shard_of(&from)..] {
             let mut ended = false;
             let mut detour = Detour::default();
@@ -475,7 +517,7 @@ impl StateLayer for RainLayer {
         visit: &mut SlotVisit<'_>,
     ) -> Result<(), StateError> {
         self.shared.ready()?;
-        let RainReader { version, rows } = self.shared.reader();
+        let RainReader { version, rows, .. } = self.shared.reader();
         // The nodes on the way to the account are not worth keeping when the whole state is listed.
         let mut storage = None;
         version.parts[shard_of(&account)]

@@ -7,7 +7,7 @@
 //!
 //! - `layer.rs`, `session.rs`, `reader.rs`: the seam,
 //! - `version.rs`: the state after one block,
-//! - `shard.rs`: the threads, and what they do to a shard,
+//! - `shard.rs`, `touches.rs`: the threads, what they do to a shard, and what comes into memory,
 //! - `log.rs`, `checkpoint.rs`, `meta.rs`: what is written, and how it comes back,
 //! - `account.rs`: the leaf, which holds the account's storage trie,
 //! - `witness.rs`, `stateless.rs`: what a block needs of the state before it, made and used,
@@ -25,6 +25,7 @@ mod reader;
 mod session;
 mod shard;
 mod stateless;
+mod touches;
 mod version;
 mod witness;
 

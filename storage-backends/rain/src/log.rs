@@ -58,6 +58,11 @@ impl ShardWrite {
         Some(Account { nonce: *nonce, balance: *balance, code_hash: *code_hash })
     }
 
+    /// How many slots it sets.
+    pub(crate) const fn slot_count(&self) -> usize {
+        self.slots.len()
+    }
+
     /// Slots and their values afterwards, in order.
     pub(crate) fn slots(&self) -> impl Iterator<Item = (B256, U256)> {
         self.slots.iter().map(|slot| (slot.hash, slot.value))

@@ -1,6 +1,6 @@
 //! Reads at one version, beside whatever the layer does next.
 
-use crate::version::Version;
+use crate::{touches::Touches, version::Version};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Snapshot;
 use polytrie_state::{Account, StateError, StateReader, hash_address, hash_slot, read_code};
@@ -11,16 +11,21 @@ pub(crate) struct RainReader {
     pub(crate) version: Arc<Version>,
     /// The rows of nodes that the version does not have in memory.
     pub(crate) rows: Snapshot,
+    pub(crate) touches: Arc<Touches>,
 }
 
 impl StateReader for RainReader {
     fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
-        let entry = self.version.account(&self.rows, &hash_address(address))?;
+        let hash = hash_address(address);
+        self.touches.add(&hash);
+        let entry = self.version.account(&self.rows, &hash)?;
         Ok(entry.map(|entry| entry.account))
     }
 
     fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
-        self.version.slot(&self.rows, &hash_address(address), &hash_slot(slot))
+        let hash = hash_address(address);
+        self.touches.add(&hash);
+        self.version.slot(&self.rows, &hash, &hash_slot(slot))
     }
 
     fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
@@ -28,7 +33,9 @@ impl StateReader for RainReader {
     }
 
     fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
-        let entry = self.version.account(&self.rows, &hash_address(address))?;
+        let hash = hash_address(address);
+        self.touches.add(&hash);
+        let entry = self.version.account(&self.rows, &hash)?;
         Ok(entry.is_some_and(|entry| !entry.storage.is_empty()))
     }
 }

@@ -37,6 +37,7 @@ impl LayerSession for RainSession {
         if let Some(touched) = &mut self.touched {
             touched.accounts.insert(*hash);
         }
+        self.shared.touches.add(hash);
         let entry = self.parent.account(&self.shared.store, hash)?;
         Ok(entry.map(|entry| entry.account))
     }
@@ -51,6 +52,7 @@ impl LayerSession for RainSession {
         if let Some(touched) = &mut self.touched {
             touched.slots.push((*account, *hash));
         }
+        self.shared.touches.add(account);
         self.parent.slot(&self.shared.store, account, hash)
     }
 
@@ -65,6 +67,7 @@ impl LayerSession for RainSession {
         if let Some(touched) = &mut self.touched {
             touched.accounts.insert(*hash);
         }
+        self.shared.touches.add(hash);
         let entry = self.parent.account(&self.shared.store, hash)?;
         Ok(entry.is_some_and(|entry| !entry.storage.is_empty()))
     }

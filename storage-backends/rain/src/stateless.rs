@@ -155,7 +155,7 @@ impl<'a> Bag<'a> {
 
     /// A node that the holder has at this path, if it is the one with this hash.
     fn held(&self, path: &Nibbles, hash: &B256) -> Option<Bytes> {
-        let RainReader { version, rows } = self.held.as_ref()?;
+        let RainReader { version, rows, .. } = self.held.as_ref()?;
         let accounts = account_rows(rows);
         if path.is_empty() {
             let joined = CowTrie::join(&version.parts, &accounts, version.seq).ok()?;

@@ -2,8 +2,8 @@
 
 use super::node::{CowTrie, Kind, Link, Node, load};
 use crate::{LeafValue, Nibbles, RowSink, RowSource, TrieError};
-use alloy_primitives::map::B256Map;
-use std::{collections::BTreeSet, sync::Arc};
+use alloy_primitives::map::{B256Map, HashSet};
+use std::sync::Arc;
 
 /// A leaf that is another one, or elsewhere, in two versions: its value before and after.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl<V: LeafValue> CowTrie<V> {
         rows: &impl RowSource,
         sink: &mut impl RowSink,
     ) -> Result<B256Map<ChangedLeaf<'a, V>>, TrieError> {
-        let mut fresh = Fresh { since, paths: BTreeSet::new(), shared: BTreeSet::new() };
+        let mut fresh = Fresh { since, paths: HashSet::default(), shared: HashSet::default() };
         let mut leaves = B256Map::default();
         fresh.visit(&self.root, self.base, sink, &mut leaves);
         fresh.replaced(&older.root, older.base, rows, sink, &mut leaves)?;
@@ -46,9 +46,9 @@ impl<V: LeafValue> CowTrie<V> {
 struct Fresh {
     since: u64,
     /// Where new nodes stand.
-    paths: BTreeSet<Nibbles>,
+    paths: HashSet<Nibbles>,
     /// Where old nodes stand that are children of new ones, or the root.
-    shared: BTreeSet<Nibbles>,
+    shared: HashSet<Nibbles>,
 }
 
 impl Fresh {
