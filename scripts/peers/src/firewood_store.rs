@@ -50,4 +50,9 @@ impl AuthenticatedStore for Firewood {
         self.db.propose(batch.collect::<Vec<_>>())?.commit()?;
         Ok(())
     }
+
+    fn close(mut self: Box<Self>) -> Result<()> {
+        self.revision = None;
+        self.db.close().context("cannot persist what was committed")
+    }
 }

@@ -18,6 +18,11 @@ trait AuthenticatedStore {
     /// Sets values, each key once and in order, and computes the root. Durable when it returns, where the
     /// store can do that.
     fn commit(&mut self, writes: Vec<(Key, Value)>) -> Result<()>;
+
+    /// Makes everything durable that was committed, and ends.
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -70,7 +75,8 @@ fn main() -> Result<()> {
     };
     let workload = Workload { seed: arguments.seed, keys: arguments.keys };
     if arguments.fill {
-        return fill(&mut *store, workload);
+        fill(&mut *store, workload)?;
+        return store.close();
     }
     let mut draw = Draw::new(workload, arguments.ops);
     for _ in 0..arguments.warmup_blocks {
