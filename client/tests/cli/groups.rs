@@ -45,8 +45,11 @@ fn import(data: &Data, file: &Path, chain: &Path, more: &[&str]) -> Run {
     run(&args, &[])
 }
 
+/// The name of a table and its rows.
+type Rows = (&'static str, Vec<(Vec<u8>, Vec<u8>)>);
+
 /// Everything in the data directory: each table with its rows.
-fn rows(data: &Data, layer: &str) -> Vec<(&'static str, Vec<(Vec<u8>, Vec<u8>)>)> {
+fn rows(data: &Data, layer: &str) -> Vec<Rows> {
     let tables = [layers::layer(layer).unwrap().tables, TABLES].concat();
     let dir = data.path().join("db");
     let engine = layers::open_engine("mdbx", &dir, &tables, EngineOptions::default()).unwrap();

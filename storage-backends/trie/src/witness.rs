@@ -373,7 +373,8 @@ mod tests {
         let mut rows = Layered::new(Nothing);
         let mut values = BTreeMap::<B256, SlotValue>::new();
         // What each block changed, and the root before it.
-        let mut blocks: Vec<(B256, Vec<(B256, Option<SlotValue>)>)> = Vec::new();
+        type Slots = Vec<(B256, Option<SlotValue>)>;
+        let mut blocks: Vec<(B256, Slots)> = Vec::new();
         let mut undos: Vec<Vec<(B256, Option<SlotValue>)>> = Vec::new();
         for _ in 0..60 {
             let mut changes = BTreeMap::new();

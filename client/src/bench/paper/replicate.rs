@@ -1,11 +1,11 @@
 //! Measuring what a paper measured.
 
 use super::{
-    Experiment, Part, Point, PointWork, Setting, Variant,
+    Experiment, Part, Point, PointWork, Published, Setting, Variant,
     result::{Grid, PartResult, Replication, Row, Table},
 };
 use crate::bench::{
-    BenchError, ChainBench, Comparison, Report, Settings, Shape, StoreBench, Subject, WorkloadKind,
+    BenchError, ChainBench, Comparison, Report, Settings, Shape, StoreBench, WorkloadKind,
     WorkloadSpec, equip,
 };
 use serde_json::Value;
@@ -162,15 +162,16 @@ impl Part {
             }
         }
         columns.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let rows = rows().map(|published| Row {
+        let row = |published: &Published| Row {
             name: published.name.to_owned(),
             like: published.like.to_owned(),
             values: columns
                 .iter()
                 .map(|(x, _)| published.values.iter().find(|v| v.0 == *x).map(|v| v.2))
                 .collect(),
-        });
-        Grid { rows: rows.collect(), columns: columns.clone() }
+        };
+        let rows = rows().map(row).collect();
+        Grid { columns, rows }
     }
 }
 
@@ -201,8 +202,7 @@ fn prepare(
             return Ok(None);
         }
     }
-    let subjects: Vec<Subject> = comparison.subjects.clone();
-    for note in equip(&subjects, &mut comparison.settings, &comparison.cache)? {
+    for note in equip(&comparison.subjects, &mut comparison.settings, &comparison.cache)? {
         push(notes, note);
     }
     Ok(Some(comparison))

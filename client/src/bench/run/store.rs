@@ -47,7 +47,6 @@ pub enum Mode {
 }
 
 impl Mode {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
     const fn is_both(&self) -> bool {
         matches!(self, Self::Both)
     }

@@ -47,7 +47,6 @@ pub struct Shape {
     pub senders: usize,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 const fn is_zero(number: &usize) -> bool {
     *number == 0
 }

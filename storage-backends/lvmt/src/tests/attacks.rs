@@ -287,7 +287,10 @@ fn another_question() {
     };
     // An answer taken away, each in turn, and all.
     for slot in 0..3 {
-        forge(&|proof| drop(proof.slots.remove(slot))).refused("nothing claimed needs");
+        forge(&|proof| {
+            proof.slots.remove(slot);
+        })
+        .refused("nothing claimed needs");
     }
     forge(&|proof| proof.slots.clear()).refused("nothing claimed needs");
     // An answer to a question that was not asked, instead of one that was, or beside them.

@@ -80,7 +80,7 @@ fn split(report: &Report) -> String {
     let rows = report.layers.iter().map(row).collect();
     let bars = Bars {
         label: format!("Microseconds of each {} by what they are spent on", report.operation()),
-        legend: legend.clone(),
+        legend,
         rows,
     };
     figure(|width| bars.svg(width), words::split(report))

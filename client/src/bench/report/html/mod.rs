@@ -52,13 +52,6 @@ pub fn table(rows: &[Vec<String>]) -> String {
     text + "</table></div>\n"
 }
 
-impl Report {
-    /// The page of this report.
-    pub fn html(&self) -> String {
-        page(std::slice::from_ref(self))
-    }
-}
-
 /// The page of several reports, of which there must be at least one: what they have in common first, then each. If
 /// they differ in the size of the state only, a plot shows what the size does.
 pub fn page(reports: &[Report]) -> String {
