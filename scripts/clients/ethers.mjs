@@ -15,6 +15,8 @@ assert.equal(deployed.status, 1);
 const contract = deployed.contractAddress;
 
 const socket = new WebSocketProvider(() => new WebSocket(url.replace("http", "ws")));
+// A log that comes before ethers knows the network is too much for it.
+await socket.getNetwork();
 let seen;
 await socket.on({ address: contract }, log => (seen = log));
 
