@@ -3,7 +3,7 @@
 use super::{
     db::ChainDb,
     error::ChainError,
-    tables::{BLOCKS, CANONICAL, HEAD_KEY, META, NUMBERS, RECEIPTS, SIDE_BLOCKS, TABLES},
+    tables::{META, TABLES, UNDO},
 };
 use polytrie_kv::{Batch, KeyRange, Read};
 use std::ops::ControlFlow;
@@ -13,7 +13,7 @@ const PORTION: usize = 32 << 20;
 
 impl ChainDb {
     /// Makes `target` hold this chain, without undo records, which belong to a state layer. What it held is gone.
-    /// The head's row comes last: a copy that was stopped is no chain, and can be made again.
+    /// The table of the head's row comes last: a copy that was stopped is no chain, and can be made again.
     ///
     /// # Errors
     ///
@@ -25,10 +25,11 @@ impl ChainDb {
         }
         target.store().engine_write(&batch)?;
         let source = self.store().snapshot();
-        for table in [BLOCKS, CANONICAL, NUMBERS, RECEIPTS, SIDE_BLOCKS] {
+        let contents = TABLES.iter().filter(|table| ![UNDO, META].contains(table));
+        for table in contents.chain([&META]) {
             let mut batch = Batch::new();
-            source.scan(table, KeyRange::ALL, &mut |key, value| {
-                batch.put(table, key, value);
+            source.scan(*table, KeyRange::ALL, &mut |key, value| {
+                batch.put(*table, key, value);
                 if batch.byte_len() >= PORTION {
                     target.store().engine_write(&std::mem::take(&mut batch))?;
                 }
@@ -36,10 +37,6 @@ impl ChainDb {
             })?;
             target.store().engine_write(&batch)?;
         }
-        let mut batch = Batch::new();
-        if let Some(head) = source.get(META, HEAD_KEY)? {
-            batch.put(META, HEAD_KEY, &head);
-        }
-        Ok(target.store().engine_write(&batch)?)
+        Ok(())
     }
 }

@@ -51,14 +51,18 @@ pub(super) struct ConformanceArgs {
 }
 
 pub(super) fn run(args: ConformanceArgs, logging: &LogArgs) -> Result<(), Failure> {
+    let layer = layers::layer(&args.state)?;
+    let mut layer_options = LayerOptions {
+        #[cfg(feature = "lvmt")]
+        lvmt: args.lvmt.settings(polytrie_lvmt::Proofs::None),
+        ..LayerOptions::default()
+    };
+    // What a layer cannot do without is missed once, not by every test.
+    layers::settle_parameters(layer, &mut layer_options, None)?;
     let options = ConformanceOptions {
         places: args.places,
-        layer: layers::layer(&args.state)?,
-        layer_options: LayerOptions {
-            #[cfg(feature = "lvmt")]
-            lvmt: args.lvmt.settings(polytrie_lvmt::Proofs::None),
-            ..LayerOptions::default()
-        },
+        layer,
+        layer_options,
         jobs: args.jobs.map_or_else(cores, usize::from),
         filter: args.filter,
     };

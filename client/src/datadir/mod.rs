@@ -201,13 +201,17 @@ impl DataDir {
         Self::create(&options, dir)
     }
 
-    /// A directory for the chain of `source` under the layer and engine that `options` names, without a stamp: nothing
+    /// A directory for the chain of `source`, which is in `from`, under the layer and engine that `options` names, without a stamp: nothing
     /// takes it for a data directory until [`Self::seal`].
     ///
     /// # Errors
     ///
     /// If it is not empty or cannot be made.
-    pub fn create_beside(source: &Self, options: &OpenOptions) -> Result<Self, OpenError> {
+    pub fn create_beside(
+        source: &Self,
+        from: &Path,
+        options: &OpenOptions,
+    ) -> Result<Self, OpenError> {
         let dir = options.datadir.as_deref().ok_or(OpenError::NoDirectory)?;
         let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
         if Stamp::read(dir)?.is_some() {
@@ -217,7 +221,9 @@ impl DataDir {
         let parameters = layers::settle_parameters(kind, &mut options.layer, None)?;
         let lock = Self::claim(dir)?;
         let kv = options.kv.as_deref().unwrap_or(DEFAULT_ENGINE);
+        let chain = Self::copy_genesis(from, dir)?.unwrap_or_else(|| source.stamp.chain.clone());
         let stamp = Stamp {
+            chain,
             state: kind.name.to_owned(),
             kv: kv.to_owned(),
             parameters,
@@ -242,6 +248,17 @@ impl DataDir {
                 Err(OpenError::Io { action: "write", path, source })
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Takes the genesis that a directory keeps itself into another one, and returns where it is then.
+    fn copy_genesis(from: &Path, to: &Path) -> Result<Option<String>, OpenError> {
+        let path = to.join(GENESIS_FILE);
+        let copied = fs::copy(from.join(GENESIS_FILE), &path).and_then(|_| fs::canonicalize(&path));
+        match copied {
+            Ok(path) => Ok(Some(path.display().to_string())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(OpenError::Io { action: "write the genesis into", path, source }),
         }
     }
 

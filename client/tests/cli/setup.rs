@@ -75,6 +75,9 @@ fn an_insecure_setup_is_used_only_where_it_is_wanted() {
     assert_eq!(code, 2, "{stderr}");
     assert!(stderr.contains("needs a setup") && stderr.contains("polytrie setup lvmt"), "{stderr}");
 
+    // Many tests would miss it, which is said once.
+    user.fails(2, "needs a setup", &[&"conformance", &user.dir("suite"), &"--state", &"lvmt"]);
+
     let text = user.works(&[&"setup", &"lvmt", &"--insecure-dev", &"--height", &"5"]);
     assert!(text.contains("INSECURE"), "{text}");
     let insecure = user.dir("polytrie/lvmt-insecure-dev");

@@ -74,3 +74,23 @@ fn a_directory_that_was_imported_goes_on() {
     node.send(ALICE, BOB, 1);
     assert_eq!(node.head(), head + 1);
 }
+
+/// What a development node remembers besides the chain comes along, and the old directory is not needed any more.
+#[test]
+fn a_directory_that_was_converted_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, other) = (dir.path().join("data"), dir.path().join("other"));
+    let node = Devnet::open(&data, args!["--state", "mpt"]);
+    make_blocks(&node);
+    node.call("anvil_setBalance", json!([BOB, "0x7"]));
+    node.send(ALICE, BOB, 1);
+    let (head, state) = (node.head(), node.call("anvil_dumpState", json!([])));
+    node.stop();
+    polytrie!["db", "convert", "--to", "raw", "--datadir", data, "--out", other].ok();
+    std::fs::remove_dir_all(&data).unwrap();
+    let node = Devnet::open(&other, args![]);
+    assert_eq!(node.head(), head);
+    assert_eq!(node.call("anvil_dumpState", json!([])), state);
+    node.send(ALICE, BOB, 1);
+    assert_eq!(node.head(), head + 1);
+}

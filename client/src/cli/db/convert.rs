@@ -82,7 +82,7 @@ pub(super) fn run(args: ConvertArgs) -> Result<(), Failure> {
         layer,
         ..OpenOptions::default()
     };
-    let target = DataDir::create_beside(&source, &options)?;
+    let target = DataDir::create_beside(&source, &args.datadir, &options)?;
     let mut ticker = Ticker::new();
     let Converted { number, hash, accounts, slots, commitment } =
         convert(&source, &target, &mut |what, accounts| {
