@@ -157,6 +157,20 @@ impl ChainDb {
         Ok(undo_row(&self.store, number)?)
     }
 
+    /// The undo records that are kept, by block.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    pub fn undo_records(&self) -> Result<Vec<Vec<u8>>, ChainError> {
+        let mut records = Vec::new();
+        self.store.scan(UNDO, KeyRange::ALL, &mut |_, record| {
+            records.push(record.to_vec());
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(records)
+    }
+
     /// A block of another branch: its total difficulty and RLP.
     pub(super) fn side_block(&self, hash: &B256) -> Result<Option<(U256, Bytes)>, ChainError> {
         let Some(row) = self.store.get(SIDE_BLOCKS, hash.as_slice())? else { return Ok(None) };

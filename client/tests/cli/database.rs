@@ -16,6 +16,7 @@ for_each_layer!(
     check_finds_damage,
     check_survives_a_ruined_file,
     unwinding_and_importing_again,
+    pruning_changes_nothing_that_can_be_asked_for,
     a_dump_leaves_out_what_is_asked,
 );
 
@@ -178,6 +179,27 @@ fn unwinding_and_importing_again(layer: &str) {
     data.check();
     polytrie!["import", chain.file, "--datadir", data.path()].ok();
     assert_eq!(data.head(), (chain.head, chain.hash.to_owned()));
+    data.check();
+}
+
+fn pruning_changes_nothing_that_can_be_asked_for(layer: &str) {
+    let Some(chain) = CONDENSE.open() else { return };
+    let data = chain.imported(layer, chain.head);
+    let before = data.dump();
+    let prune = || polytrie!["db", "prune", "--datadir", data.path(), "--json", "-"].ok().json();
+    let pruned = prune();
+    assert_eq!(pruned["state"], layer);
+    assert_eq!(pruned["bytes_after"] != pruned["bytes_before"], layer == "lvmt", "{pruned}");
+    assert_eq!(prune()["bytes_before"], pruned["bytes_after"]);
+    let run = polytrie!["db", "prune", "--datadir", data.path()].ok();
+    let said = if layer == "lvmt" { "entries are needed" } else { "keeps nothing" };
+    assert!(run.text().contains(said), "{}", run.text());
+    assert!(data.dump() == before);
+    data.check();
+    polytrie!["db", "unwind", "--to", "286", "--datadir", data.path()].ok();
+    data.check();
+    polytrie!["import", chain.file, "--datadir", data.path()].ok();
+    assert!(data.dump() == before);
     data.check();
 }
 

@@ -11,9 +11,9 @@ use crate::{
     reader::LmptReader,
     value::{Record, Value},
 };
-use alloy_primitives::{B256, KECCAK256_EMPTY, keccak256};
+use alloy_primitives::{B256, KECCAK256_EMPTY};
 use polytrie_kv::{KeyRange, Read, Snapshot};
-use polytrie_state::{CheckReport, StateError, read_code, scan};
+use polytrie_state::{CheckReport, StateError, count_rows, scan};
 use polytrie_trie::{Rows, check_rows, leaf_on_path, state_error};
 use std::{
     collections::{BTreeSet, HashSet},
@@ -30,27 +30,16 @@ pub(crate) fn check(
 ) -> Result<CheckReport, StateError> {
     let mut report = CheckReport::default();
     let found = check_state(reader, &mut report, progress);
-    note(&mut report, found)?;
+    report.part(found)?;
     let found = check_meta(&reader.flat, meta, &mut report);
-    note(&mut report, found)?;
+    report.part(found)?;
     let found = check_journal(&reader.flat, meta, &mut report);
-    note(&mut report, found)?;
+    report.part(found)?;
     let found = check_snapshot(&reader.flat, meta, &mut report);
-    note(&mut report, found)?;
+    report.part(found)?;
     let found = check_storages(reader, &mut report);
-    note(&mut report, found)?;
+    report.part(found)?;
     Ok(report)
-}
-
-/// Turns damage that ended a part of the check into a problem; a store that fails stays an error.
-fn note(report: &mut CheckReport, found: Result<(), StateError>) -> Result<(), StateError> {
-    match found {
-        Err(damage @ StateError::Corrupt(_)) => {
-            report.problem(damage.to_string());
-            Ok(())
-        }
-        found => found,
-    }
 }
 
 /// The state as it is read: every account's code is there and is what its hash says.
@@ -67,7 +56,7 @@ fn check_state(
             progress(report.accounts);
         }
         if account.code_hash != KECCAK256_EMPTY && codes_seen.insert(account.code_hash) {
-            check_code(&reader.flat, &account.code_hash, report)?;
+            report.check_code(&reader.flat, &account.code_hash)?;
         }
         view.slots((hash, incarnation), &B256::ZERO, &mut |_, _| {
             report.slots += 1;
@@ -79,32 +68,13 @@ fn check_state(
     Ok(())
 }
 
-fn check_code(
-    store: &Snapshot,
-    code_hash: &B256,
-    report: &mut CheckReport,
-) -> Result<(), StateError> {
-    match read_code(store, code_hash)? {
-        None => report.problem(format!("the code {code_hash} is missing")),
-        Some(code) if keccak256(&code) != *code_hash => {
-            report.problem(format!("the code stored as {code_hash} has hash {}", keccak256(&code)));
-        }
-        Some(_) => {}
-    }
-    Ok(())
-}
-
 fn check_meta(store: &Snapshot, meta: &Meta, report: &mut CheckReport) -> Result<(), StateError> {
     // A layer that nothing was ever loaded into has no row.
     let stored = Meta::read(store)?;
     if stored != Some(*meta) && (stored.is_some() || meta.number.is_some()) {
         report.problem("the row of where the layer stands is not that of the head".to_owned());
     }
-    let mut rows = 0;
-    scan(store, crate::META, KeyRange::ALL, |_, _| {
-        rows += 1;
-        Ok(ControlFlow::Continue(()))
-    })?;
+    let rows = count_rows(store, crate::META)?;
     if rows > 1 || (rows == 0 && meta.number.is_some()) {
         report.problem(format!("there are {rows} rows of where the layer stands"));
     }
@@ -119,11 +89,7 @@ fn check_journal(
 ) -> Result<(), StateError> {
     let blocks = meta.number.map_or(0..0, |number| meta.oldest..number + 1);
     let expected = blocks.end - blocks.start;
-    let mut rows = 0;
-    scan(store, JOURNAL, KeyRange::ALL, |_, _| {
-        rows += 1;
-        Ok(ControlFlow::Continue(()))
-    })?;
+    let rows = count_rows(store, JOURNAL)?;
     if rows != expected {
         report.problem(format!("the journal has {rows} rows, expected {expected}"));
     }

@@ -37,7 +37,7 @@ mod view;
 
 pub use layer::{LmptLayer, LmptOptions};
 pub use merge::MergeStats;
-pub use proof::{Proven, verify};
+pub use proof::verify;
 
 use polytrie_kv::Table;
 

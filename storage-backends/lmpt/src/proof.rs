@@ -13,7 +13,7 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U64, U256};
 use polytrie_kv::Read;
-use polytrie_state::{Account, Proof, ProofError, StateError, hash_address, hash_slot};
+use polytrie_state::{Account, Proof, ProofError, Proven, StateError, hash_address, hash_slot};
 use polytrie_trie::{EMPTY_ROOT, Rows, prove_key, state_error, verify_key};
 use serde::{Deserialize, Serialize};
 
@@ -121,24 +121,6 @@ fn prove_layers(reader: &LmptReader, key: &Key) -> Result<(Option<Value>, Layers
         (decided, layers.snapshot) = prove_key(&place, &rows).map_err(state_error)?;
     }
     Ok((decided.and_then(Value::present), layers))
-}
-
-/// What a proof of this layer proves.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Proven {
-    /// The account asked for.
-    pub address: Address,
-    /// Whether it exists; if not, the other fields are those of an empty account.
-    pub exists: bool,
-    /// Nonce.
-    pub nonce: u64,
-    /// Balance in wei.
-    pub balance: U256,
-    /// Keccak-256 of the code.
-    pub code_hash: B256,
-    /// The slots asked for, with their values; zero where there is none.
-    pub slots: Vec<(U256, U256)>,
 }
 
 /// Checks a proof of this layer against the digest of a commitment; no layer is needed.

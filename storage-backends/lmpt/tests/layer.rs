@@ -1,14 +1,11 @@
 //! The suite that every layer passes.
 
-use alloy_primitives::{Address, U256};
 use polytrie_kv::{Store, Table};
 use polytrie_lmpt::{LmptLayer, LmptOptions, verify};
-use polytrie_state::{
-    Account, Commitment, CommitmentKind, Proof, ProofError, StateError, StateLayer,
-};
+use polytrie_state::{CommitmentKind, StateError, StateLayer};
 use polytrie_testing::{
     layer_suite,
-    suite::{LayerFactory, Proven, Verifier},
+    suite::{LayerFactory, Verifier},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -38,7 +35,7 @@ impl LayerFactory for Lmpt {
     }
 
     fn verifier(&self) -> Option<Verifier> {
-        Some(proven)
+        Some(|of, address, slots, proof| verify(of.digest(), proof)?.answer(address, slots))
     }
 
     fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
@@ -52,25 +49,6 @@ impl LayerFactory for Lmpt {
         ];
         variants.map(|options| Box::new(Self(options)) as _).into()
     }
-}
-
-fn proven(
-    commitment: &Commitment,
-    address: &Address,
-    slots: &[U256],
-    proof: &Proof,
-) -> Result<Proven, ProofError> {
-    let proven = verify(commitment.digest(), proof)?;
-    let asked: Vec<_> = proven.slots.iter().map(|(slot, _)| *slot).collect();
-    if proven.address != *address || asked != slots {
-        return Err(ProofError::Invalid("the proof is about something else".into()));
-    }
-    let account = proven.exists.then_some(Account {
-        nonce: proven.nonce,
-        balance: proven.balance,
-        code_hash: proven.code_hash,
-    });
-    Ok((account, proven.slots.into_iter().map(|(_, value)| value).collect()))
 }
 
 layer_suite!(every(3));

@@ -10,26 +10,13 @@ use crate::{
     undo::Undo,
 };
 use polytrie_kv::{Batch, KeyRange, Read, Store, Table};
-use polytrie_state::{StateError, scan};
+use polytrie_state::{Pruned, StateError, scan};
 use std::ops::ControlFlow;
 
 /// Tuples looked at in one go; the marks of so many take half a megabyte.
 const WINDOW: u64 = 4 << 20;
 /// Bytes of rows written at once.
 const PORTION: usize = 8 << 20;
-
-/// What was collected.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Collected {
-    /// Tuples there are in all epochs.
-    pub tuples: u64,
-    /// Those that are live.
-    pub live: u64,
-    /// Bytes of rows before.
-    pub bytes_before: u64,
-    /// Bytes of rows after.
-    pub bytes_after: u64,
-}
 
 /// Epochs that are looked at together.
 struct Window {
@@ -40,8 +27,8 @@ struct Window {
     live: Vec<Vec<bool>>,
 }
 
-pub(crate) fn collect(store: &Store, undo_records: &[Vec<u8>]) -> Result<Collected, StateError> {
-    let mut report = Collected::default();
+pub(crate) fn collect(store: &Store, undo_records: &[Vec<u8>]) -> Result<Pruned, StateError> {
+    let mut report = Pruned::default();
     let mut from = 0;
     loop {
         let mut window = Window { from, epochs: Vec::new(), live: Vec::new() };
@@ -57,7 +44,7 @@ pub(crate) fn collect(store: &Store, undo_records: &[Vec<u8>]) -> Result<Collect
         if window.epochs.is_empty() {
             return Ok(report);
         }
-        report.tuples += tuples;
+        report.entries += tuples;
         window.mark(store, undo_records)?;
         window.sweep(store, &mut report)?;
         from += window.epochs.len() as u64;
@@ -103,11 +90,11 @@ impl Window {
     }
 
     /// Rewrites the chunks from which something can go.
-    fn sweep(&self, store: &Store, report: &mut Collected) -> Result<(), StateError> {
+    fn sweep(&self, store: &Store, report: &mut Pruned) -> Result<(), StateError> {
         let mut batch = Batch::new();
         for (n, (epoch, live)) in self.epochs.iter().zip(&self.live).enumerate() {
             for (chunk, live) in live.chunks(CHUNK).enumerate() {
-                report.live += live.iter().filter(|live| **live).count() as u64;
+                report.needed += live.iter().filter(|live| **live).count() as u64;
                 let key = chunk_key(self.from + n as u64, chunk as u32);
                 let damaged =
                     || StateError::Corrupt("a chunk of tuples is missing or damaged".into());

@@ -3,8 +3,7 @@
 use crate::{
     ACCOUNTS, ENTRIES, EPOCHS, HISTORY, LEAVES, META, SLOTS, TREES,
     account::AccountState,
-    check,
-    collect::{self, Collected},
+    check, collect,
     commitment::Body,
     history::{History, parse_meta, read_meta},
     key::Key,
@@ -23,8 +22,8 @@ use polytrie_amt::{ProofTree, Setup};
 use polytrie_kv::{Batch, KeyRange, Read, Snapshot, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, GenesisAccount, LayerSession,
-    Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, Turn, WriteSet,
-    scan,
+    Lifecycle, Outcome, Proof, Pruned, SlotVisit, StateError, StateLayer, StateReader, Turn,
+    WriteSet, scan,
 };
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr, sync::Arc, thread, time::Duration};
@@ -198,24 +197,6 @@ impl LvmtLayer {
         Ok(Arc::new(Self { shared: Arc::new(shared) }))
     }
 
-    /// Forgets the tuples that no proof will need: those that newer versions have replaced, except for what
-    /// undoing the blocks of `undo_records` (the last ones, whose undo records are kept) brings back. Nothing
-    /// else changes: commitments stay, and every proof that could be made still can.
-    ///
-    /// Writes to the store directly, in pieces; it may be stopped at any time, by a crash too. No block may be
-    /// under way.
-    ///
-    /// # Errors
-    ///
-    /// If the store fails, or a block is under way.
-    pub fn collect(&self, undo_records: &[Vec<u8>]) -> Result<Collected, StateError> {
-        let shared = &*self.shared;
-        shared.lifecycle.begin()?;
-        let collected = collect::collect(&shared.store, undo_records);
-        shared.lifecycle.discard()?;
-        collected
-    }
-
     /// The head, and a snapshot of the store at the same block. Between the writing of a block and its
     /// acceptance the two differ for a moment.
     fn at_head(&self) -> Result<(Arc<Head>, Snapshot), StateError> {
@@ -381,6 +362,14 @@ impl StateLayer for LvmtLayer {
         let record = read_record(&snapshot, &Key::Account(account), &mut Vec::new())?;
         let incarnation = state_of(record.as_ref())?.incarnation;
         visit_slots(&snapshot, &account, incarnation, &from, visit)
+    }
+
+    fn prune(&self, undo_records: &[Vec<u8>]) -> Result<Option<Pruned>, StateError> {
+        let shared = &*self.shared;
+        shared.lifecycle.begin()?;
+        let pruned = collect::collect(&shared.store, undo_records);
+        shared.lifecycle.discard()?;
+        pruned.map(Some)
     }
 
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {

@@ -35,7 +35,6 @@ mod undo;
 mod verify;
 mod witness;
 
-pub use collect::Collected;
 pub use layer::{LvmtLayer, LvmtOptions, Proofs, stored_setup};
 pub use verify::{Proven, verify};
 

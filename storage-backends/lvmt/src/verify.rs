@@ -65,18 +65,9 @@ pub(crate) struct ClaimedSlot {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Proven {
-    /// The account asked for.
-    pub address: Address,
-    /// Whether it exists; if not, the other fields are those of an empty account.
-    pub exists: bool,
-    /// Nonce.
-    pub nonce: u64,
-    /// Balance in wei.
-    pub balance: U256,
-    /// Keccak-256 of the code.
-    pub code_hash: B256,
-    /// The slots asked for, with their values; zero where there is none.
-    pub slots: Vec<(U256, U256)>,
+    /// What it says of account and slots.
+    #[serde(flatten)]
+    pub state: polytrie_state::Proven,
     /// The name of the setup the proof rests on.
     pub setup: B256,
     /// Whether that is one for development: then the proof shows nothing to anybody who does not trust the
@@ -157,16 +148,15 @@ fn claims(verified: &mut Verified<'_>, proof: &LvmtProof) -> Result<Proven, Proo
         }
     }
     let account = state.account.unwrap_or_default();
-    Ok(Proven {
+    let proven = polytrie_state::Proven {
         address: proof.address,
         exists: state.account.is_some(),
         nonce: account.nonce,
         balance: account.balance,
         code_hash: if state.account.is_some() { account.code_hash } else { KECCAK256_EMPTY },
         slots: proof.slots.iter().map(|slot| (slot.key, slot.value)).collect(),
-        setup: proof.setup,
-        insecure: proof.insecure,
-    })
+    };
+    Ok(Proven { state: proven, setup: proof.setup, insecure: proof.insecure })
 }
 
 /// A witness whose tuples lead to the commitment. The openings are still to be verified.

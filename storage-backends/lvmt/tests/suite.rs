@@ -2,16 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use alloy_primitives::{Address, U256};
 use polytrie_amt::{PowersOfTau, Setup};
 use polytrie_kv::{Store, Table};
 use polytrie_lvmt::{LvmtLayer, LvmtOptions, Proofs, verify};
-use polytrie_state::{
-    Account, Commitment, CommitmentKind, Proof, ProofError, StateError, StateLayer,
-};
+use polytrie_state::{CommitmentKind, StateError, StateLayer};
 use polytrie_testing::{
     layer_suite,
-    suite::{LayerFactory, Proven, Verifier},
+    suite::{LayerFactory, Verifier},
 };
 use std::sync::{Arc, LazyLock};
 
@@ -41,32 +38,15 @@ impl LayerFactory for Lvmt {
     }
 
     fn verifier(&self) -> Option<Verifier> {
-        (self.0 != Proofs::None).then_some(proven)
+        (self.0 != Proofs::None).then_some(|of, address, slots, proof| {
+            verify(SETUP.key(), of, proof)?.state.answer(address, slots)
+        })
     }
 
     fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
         let shard = Proofs::Shard { shard: 1, of: 4 };
         [Proofs::None, shard].map(|proofs| Box::new(Self(proofs)) as _).into()
     }
-}
-
-fn proven(
-    commitment: &Commitment,
-    address: &Address,
-    slots: &[U256],
-    proof: &Proof,
-) -> Result<Proven, ProofError> {
-    let proven = verify(SETUP.key(), commitment, proof)?;
-    let asked: Vec<_> = proven.slots.iter().map(|(slot, _)| *slot).collect();
-    if proven.address != *address || asked != slots {
-        return Err(ProofError::Invalid("the proof is about something else".into()));
-    }
-    let account = proven.exists.then_some(Account {
-        nonce: proven.nonce,
-        balance: proven.balance,
-        code_hash: proven.code_hash,
-    });
-    Ok((account, proven.slots.into_iter().map(|(_, value)| value).collect()))
 }
 
 layer_suite!(Lvmt(Proofs::Full));

@@ -13,7 +13,7 @@ mod session;
 mod tries;
 
 pub use layer::{MptLayer, MptOptions};
-pub use polytrie_trie::{Proven, verify};
+pub use polytrie_trie::verify;
 
 use polytrie_kv::Table;
 

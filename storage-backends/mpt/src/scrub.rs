@@ -4,11 +4,11 @@ use crate::{
     STORAGE_TRIE,
     tries::{account_rows, storage_rows},
 };
-use alloy_primitives::{B256, KECCAK256_EMPTY, keccak256};
-use polytrie_kv::{KeyRange, Read, Snapshot, Store};
-use polytrie_state::{CheckReport, StateError, read_code};
-use polytrie_trie::{AccountLeaf, Detour, SlotValue, TrieError, check_rows, state_error};
-use std::{collections::HashSet, ops::ControlFlow};
+use alloy_primitives::{B256, KECCAK256_EMPTY};
+use polytrie_kv::{Snapshot, Store};
+use polytrie_state::{CheckReport, StateError, count_rows};
+use polytrie_trie::{AccountLeaf, Detour, SlotValue, TrieError, check_rows};
+use std::collections::HashSet;
 
 pub(crate) fn check(
     store: &Store,
@@ -25,7 +25,7 @@ pub(crate) fn check(
             progress(report.accounts);
         }
         if leaf.code_hash != KECCAK256_EMPTY && codes_seen.insert(leaf.code_hash) {
-            check_code(&snapshot, &leaf.code_hash, &mut report).map_err(|e| detour.take(e))?;
+            report.check_code(&snapshot, &leaf.code_hash).map_err(|e| detour.take(e))?;
         }
         check_storage(&snapshot, hash, leaf, &mut report)
     });
@@ -42,7 +42,7 @@ pub(crate) fn check(
     if report.problems.is_empty() && accounts.root != root {
         report.problem(format!("the leaves make root {}, the head has {root}", accounts.root));
     }
-    let stored = count_rows(&snapshot).map_err(state_error)?;
+    let stored = count_rows(&snapshot, STORAGE_TRIE)?;
     if report.problems.is_empty() && stored != storage_nodes {
         report.problem(format!(
             "{stored} rows of storage tries are stored, the accounts own {storage_nodes}"
@@ -70,28 +70,4 @@ fn check_storage(
         report.problem(format!("storage trie of account {account}: {problem}"));
     }
     Ok(())
-}
-
-fn check_code(
-    snapshot: &Snapshot,
-    code_hash: &B256,
-    report: &mut CheckReport,
-) -> Result<(), StateError> {
-    match read_code(snapshot, code_hash)? {
-        None => report.problem(format!("the code {code_hash} is missing")),
-        Some(code) if keccak256(&code) != *code_hash => {
-            report.problem(format!("the code stored as {code_hash} has hash {}", keccak256(&code)));
-        }
-        Some(_) => {}
-    }
-    Ok(())
-}
-
-fn count_rows(snapshot: &Snapshot) -> Result<u64, TrieError> {
-    let mut rows = 0;
-    snapshot.scan(STORAGE_TRIE, KeyRange::ALL, &mut |_, _| {
-        rows += 1;
-        Ok(ControlFlow::Continue(()))
-    })?;
-    Ok(rows)
 }

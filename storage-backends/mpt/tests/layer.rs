@@ -1,14 +1,11 @@
 //! The suite that every layer passes.
 
-use alloy_primitives::{Address, U256};
 use polytrie_kv::{Store, Table};
 use polytrie_mpt::{MptLayer, MptOptions, verify};
-use polytrie_state::{
-    Account, Commitment, CommitmentKind, Proof, ProofError, StateError, StateLayer,
-};
+use polytrie_state::{CommitmentKind, StateError, StateLayer};
 use polytrie_testing::{
     layer_suite,
-    suite::{LayerFactory, Proven, Verifier},
+    suite::{LayerFactory, Verifier},
 };
 use std::sync::Arc;
 
@@ -29,7 +26,7 @@ impl LayerFactory for Mpt {
     }
 
     fn verifier(&self) -> Option<Verifier> {
-        Some(proven)
+        Some(|of, address, slots, proof| verify(of.digest(), proof)?.answer(address, slots))
     }
 
     fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
@@ -37,25 +34,6 @@ impl LayerFactory for Mpt {
         let budgets = [0, 20_000, usize::MAX];
         budgets.map(|cache_bytes| Box::new(Self(MptOptions { cache_bytes })) as _).into()
     }
-}
-
-fn proven(
-    commitment: &Commitment,
-    address: &Address,
-    slots: &[U256],
-    proof: &Proof,
-) -> Result<Proven, ProofError> {
-    let proven = verify(commitment.digest(), proof)?;
-    let asked: Vec<_> = proven.slots.iter().map(|(slot, _)| *slot).collect();
-    if proven.address != *address || asked != slots {
-        return Err(ProofError::Invalid("the proof is about something else".into()));
-    }
-    let account = proven.exists.then_some(Account {
-        nonce: proven.nonce,
-        balance: proven.balance,
-        code_hash: proven.code_hash,
-    });
-    Ok((account, proven.slots.into_iter().map(|(_, value)| value).collect()))
 }
 
 layer_suite!(Mpt::default());

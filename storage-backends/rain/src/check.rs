@@ -8,9 +8,9 @@ use crate::{
     reader::RainReader,
     version::{account_rows, storage_rows},
 };
-use alloy_primitives::{B256, KECCAK256_EMPTY, keccak256};
-use polytrie_kv::{KeyRange, Read, Snapshot, Table};
-use polytrie_state::{CheckReport, StateError, read_code, scan};
+use alloy_primitives::{B256, KECCAK256_EMPTY};
+use polytrie_kv::{KeyRange, Snapshot};
+use polytrie_state::{CheckReport, StateError, count_rows, scan};
 use polytrie_trie::state_error;
 use std::{collections::HashSet, ops::ControlFlow};
 
@@ -23,23 +23,12 @@ pub(crate) fn check(
 ) -> Result<CheckReport, StateError> {
     let mut report = CheckReport::default();
     let found = check_rows(&reader.rows, &mut report);
-    note(&mut report, found)?;
+    report.part(found)?;
     let found = check_head(reader, &mut report);
-    note(&mut report, found)?;
+    report.part(found)?;
     let found = check_state(reader, &mut report, progress);
-    note(&mut report, found)?;
+    report.part(found)?;
     Ok(report)
-}
-
-/// Turns damage that ended a part of the check into a problem; a store that fails stays an error.
-fn note(report: &mut CheckReport, found: Result<(), StateError>) -> Result<(), StateError> {
-    match found {
-        Err(damage @ StateError::Corrupt(_)) => {
-            report.problem(damage.to_string());
-            Ok(())
-        }
-        found => found,
-    }
 }
 
 /// Every node of every checkpoint is what its parent refers to, and there are no others.
@@ -68,7 +57,7 @@ fn check_rows(store: &Snapshot, report: &mut CheckReport) -> Result<(), StateErr
     }
     report.nodes = account_nodes + storage_nodes;
     for (table, expected) in [(ACCOUNT_NODES, account_nodes), (STORAGE_NODES, storage_nodes)] {
-        let found = count(store, table)?;
+        let found = count_rows(store, table)?;
         if found != expected {
             report.problem(format!(
                 "table {} has {found} rows, {expected} are referred to",
@@ -95,7 +84,7 @@ fn check_head(reader: &RainReader, report: &mut CheckReport) -> Result<(), State
         shards += u64::from(read_shard(store, shard)?.is_some());
     }
     for (table, expected) in [(META, u64::from(stored.is_some())), (SHARDS, shards)] {
-        let found = count(store, table)?;
+        let found = count_rows(store, table)?;
         if found != expected {
             report.problem(format!("table {} has {found} rows, expected {expected}", table.name));
         }
@@ -126,7 +115,7 @@ fn check_state(
             let code_hash = entry.account.code_hash;
             if code_hash != KECCAK256_EMPTY
                 && codes_seen.insert(code_hash)
-                && let Err(error) = check_code(store, &code_hash, report)
+                && let Err(error) = report.check_code(store, &code_hash)
             {
                 failed = Some(error);
                 return Ok(ControlFlow::Break(()));
@@ -142,28 +131,4 @@ fn check_state(
     }
     progress(report.accounts);
     Ok(())
-}
-
-fn check_code(
-    store: &Snapshot,
-    code_hash: &B256,
-    report: &mut CheckReport,
-) -> Result<(), StateError> {
-    match read_code(store, code_hash)? {
-        None => report.problem(format!("the code {code_hash} is missing")),
-        Some(code) if keccak256(&code) != *code_hash => {
-            report.problem(format!("the code stored as {code_hash} has hash {}", keccak256(&code)));
-        }
-        Some(_) => {}
-    }
-    Ok(())
-}
-
-fn count(store: &dyn Read, table: Table) -> Result<u64, StateError> {
-    let mut rows = 0;
-    scan(store, table, KeyRange::ALL, |_, _| {
-        rows += 1;
-        Ok(ControlFlow::Continue(()))
-    })?;
-    Ok(rows)
 }

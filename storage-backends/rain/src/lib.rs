@@ -30,7 +30,7 @@ mod version;
 mod witness;
 
 pub use layer::{RainLayer, RainOptions};
-pub use polytrie_trie::{Proven, verify};
+pub use polytrie_trie::verify;
 
 use polytrie_kv::Table;
 

@@ -2,16 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256};
 use polytrie_kv::{Batch, KeyRange, Store, Table};
 use polytrie_rain::{RainLayer, RainOptions, verify};
 use polytrie_state::{
-    Account, AccountChange, BlockRef, Commitment, CommitmentKind, Proof, ProofError, Session,
-    StateError, StateLayer, TxWrites,
+    Account, AccountChange, BlockRef, CommitmentKind, Session, StateError, StateLayer, TxWrites,
 };
 use polytrie_testing::{
     layer_suite,
-    suite::{LayerFactory, Proven, Verifier},
+    suite::{LayerFactory, Verifier},
 };
 use std::sync::Arc;
 
@@ -37,7 +36,7 @@ impl LayerFactory for Rain {
     }
 
     fn verifier(&self) -> Option<Verifier> {
-        Some(proven)
+        Some(|of, address, slots, proof| verify(of.digest(), proof)?.answer(address, slots))
     }
 
     fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
@@ -49,25 +48,6 @@ impl LayerFactory for Rain {
             })
             .into()
     }
-}
-
-fn proven(
-    commitment: &Commitment,
-    address: &Address,
-    slots: &[U256],
-    proof: &Proof,
-) -> Result<Proven, ProofError> {
-    let proven = verify(commitment.digest(), proof)?;
-    let asked: Vec<_> = proven.slots.iter().map(|(slot, _)| *slot).collect();
-    if proven.address != *address || asked != slots {
-        return Err(ProofError::Invalid("the proof is about something else".into()));
-    }
-    let account = proven.exists.then_some(Account {
-        nonce: proven.nonce,
-        balance: proven.balance,
-        code_hash: proven.code_hash,
-    });
-    Ok((account, proven.slots.into_iter().map(|(_, value)| value).collect()))
 }
 
 layer_suite!(Rain::default());

@@ -24,4 +24,4 @@ mod tests;
 
 pub use layer::ReplicaLayer;
 pub use options::{FlatStore, ReplicaOptions};
-pub use polytrie_trie::{Proven, verify};
+pub use polytrie_trie::verify;

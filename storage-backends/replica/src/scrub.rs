@@ -6,11 +6,11 @@ use crate::{
     journal,
     side::{STORAGE_TRIE, rows_of},
 };
-use alloy_primitives::{B256, KECCAK256_EMPTY, keccak256};
-use polytrie_kv::{KeyRange, KvError, Snapshot, Table};
-use polytrie_state::{Account, CheckReport, StateError, read_code, scan};
+use alloy_primitives::{B256, KECCAK256_EMPTY};
+use polytrie_kv::{KvError, Snapshot};
+use polytrie_state::{Account, CheckReport, StateError, count_rows};
 use polytrie_trie::{AccountLeaf, SlotValue, TrieError, check_rows, state_error};
-use std::{collections::HashSet, ops::ControlFlow};
+use std::collections::HashSet;
 
 /// Both stores at one moment.
 pub(crate) struct Scrub<'a> {
@@ -32,7 +32,7 @@ impl Scrub<'_> {
                 progress(report.accounts);
             }
             if leaf.code_hash != KECCAK256_EMPTY && codes_seen.insert(leaf.code_hash) {
-                self.check_code(&leaf.code_hash, &mut report).map_err(trie_error)?;
+                report.check_code(self.store, &leaf.code_hash).map_err(trie_error)?;
             }
             self.check_flat_account(hash, leaf, &mut report).map_err(trie_error)?;
             self.check_storage(hash, leaf, &mut report)
@@ -52,7 +52,7 @@ impl Scrub<'_> {
             (self.flat, ACCOUNTS, report.accounts, "flat accounts"),
             (self.flat, SLOTS, report.slots, "flat slots"),
         ] {
-            let found = count(snapshot, table)?;
+            let found = count_rows(snapshot, table)?;
             if report.problems.is_empty() && found != expected {
                 report.problem(format!("there are {found} {what}, the tries make {expected}"));
             }
@@ -118,18 +118,6 @@ impl Scrub<'_> {
         }
         Ok(())
     }
-
-    fn check_code(&self, code_hash: &B256, report: &mut CheckReport) -> Result<(), StateError> {
-        match read_code(self.store, code_hash)? {
-            None => report.problem(format!("the code {code_hash} is missing")),
-            Some(code) if keccak256(&code) != *code_hash => {
-                let found = keccak256(&code);
-                report.problem(format!("the code stored as {code_hash} has hash {found}"));
-            }
-            Some(_) => {}
-        }
-        Ok(())
-    }
 }
 
 /// A failure on its way out through the check of a trie, which knows only errors of stores.
@@ -138,13 +126,4 @@ fn trie_error(error: StateError) -> TrieError {
         StateError::Store(error) => error.into(),
         other => KvError::Corrupt(other.to_string()).into(),
     }
-}
-
-fn count(snapshot: &Snapshot, table: Table) -> Result<u64, StateError> {
-    let mut rows = 0;
-    scan(snapshot, table, KeyRange::ALL, |_, _| {
-        rows += 1;
-        Ok(ControlFlow::Continue(()))
-    })?;
-    Ok(rows)
 }

@@ -1,8 +1,8 @@
 //! The two traits a layer implements.
 
 use crate::{
-    Access, Account, AccountWrite, Commitment, PendingOutcome, Proof, StateError, TxWrites,
-    UndoRecord, Witness, WriteSet, pending::Ready,
+    Access, Account, AccountWrite, CheckReport, Commitment, PendingOutcome, Proof, StateError,
+    TxWrites, UndoRecord, Witness, WriteSet, pending::Ready,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Batch;
@@ -125,6 +125,19 @@ pub trait StateLayer: Any + Debug + Send + Sync {
     /// The witness of the block that was finished last, if one was to be made and it has not been taken yet.
     fn take_witness(&self) -> Option<Witness> {
         None
+    }
+
+    /// Forgets what proofs of the state do not need: what newer versions have replaced, except for what undoing the
+    /// blocks of `undo_records` (all whose records are kept) brings back. Reads, commitment and proofs stay as they
+    /// are. Writes to the store directly, in pieces, and may be stopped at any time, by a crash too. `None` if there
+    /// is nothing of the kind in this layer.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails, or a block is under way.
+    fn prune(&self, undo_records: &[Vec<u8>]) -> Result<Option<Pruned>, StateError> {
+        let _ = undo_records;
+        Ok(None)
     }
 
     /// What the layer counted since it was opened, by name, for reports; nothing depends on it.
@@ -251,24 +264,15 @@ pub struct GenesisAccount {
     pub slots: Vec<(B256, U256)>,
 }
 
-/// What [`StateLayer::check`] found.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct CheckReport {
-    /// Accounts seen.
-    pub accounts: u64,
-    /// Slots seen.
-    pub slots: u64,
-    /// Rows of the authenticated structure seen.
-    pub nodes: u64,
-    /// What is wrong, a sentence each (at most 100 are kept); empty means clean.
-    pub problems: Vec<String>,
-}
-
-impl CheckReport {
-    /// Notes a problem; beyond 100 they are counted in the last entry only.
-    pub fn problem(&mut self, text: String) {
-        if self.problems.len() < 100 {
-            self.problems.push(text);
-        }
-    }
+/// What [`StateLayer::prune`] did.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Pruned {
+    /// Entries there are, those forgotten before included.
+    pub entries: u64,
+    /// Those that are needed.
+    pub needed: u64,
+    /// Bytes of their rows before.
+    pub bytes_before: u64,
+    /// Bytes of their rows after.
+    pub bytes_after: u64,
 }

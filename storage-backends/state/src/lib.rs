@@ -20,6 +20,7 @@
 mod access;
 mod account;
 mod cache;
+mod check;
 mod code;
 mod commitment;
 mod counters;
@@ -40,6 +41,7 @@ mod writes;
 
 pub use access::Access;
 pub use account::Account;
+pub use check::{CheckReport, count_rows};
 pub use code::{CODE_TABLE, read_code, write_codes};
 pub use commitment::{Commitment, CommitmentKind};
 pub use counters::{CallCount, SessionCounters};
@@ -47,12 +49,12 @@ pub use error::StateError;
 pub use group::{Group, GroupedBlock};
 pub use keys::{hash_address, hash_slot};
 pub use layer::{
-    AccountVisit, BlockRef, CheckReport, GenesisAccount, LayerSession, Outcome, SlotVisit,
-    StateLayer, StateReader,
+    AccountVisit, BlockRef, GenesisAccount, LayerSession, Outcome, Pruned, SlotVisit, StateLayer,
+    StateReader,
 };
 pub use lifecycle::{Lifecycle, Turn};
 pub use pending::PendingOutcome;
-pub use proof::{Proof, ProofError};
+pub use proof::{Proof, ProofError, Proven};
 pub use scan::scan;
 pub use session::{Finished, FinishedLater, Session};
 pub use stamp::{STAMP_FILE, Stamp, StampError};

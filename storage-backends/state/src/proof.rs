@@ -1,5 +1,7 @@
 //! Proofs, whatever the layer.
 
+use crate::Account;
+use alloy_primitives::{Address, B256, U256};
 use serde::{Deserialize, Serialize};
 
 /// A proof of an account and some of its slots, in the form its layer defines.
@@ -12,6 +14,44 @@ pub struct Proof {
     pub layer: String,
     /// The layer's own form; for canonical layers that of `eth_getProof` (EIP-1186).
     pub proof: serde_json::Value,
+}
+
+/// What a proof of an account and slots proves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Proven {
+    /// The account asked for.
+    pub address: Address,
+    /// Whether it exists; if not, the other fields are those of an empty account.
+    pub exists: bool,
+    /// Nonce.
+    pub nonce: u64,
+    /// Balance in wei.
+    pub balance: U256,
+    /// Keccak-256 of the code.
+    pub code_hash: B256,
+    /// The slots asked for, with their values; zero where there is none.
+    pub slots: Vec<(U256, U256)>,
+}
+
+impl Proven {
+    /// The account, if there is one, and the values of `slots`, in this order.
+    ///
+    /// # Errors
+    ///
+    /// If something else was asked for when the proof was made.
+    pub fn answer(
+        self,
+        address: &Address,
+        slots: &[U256],
+    ) -> Result<(Option<Account>, Vec<U256>), ProofError> {
+        let Self { exists, nonce, balance, code_hash, .. } = self;
+        if self.address != *address || !self.slots.iter().map(|(slot, _)| slot).eq(slots) {
+            return Err(ProofError::Invalid("the proof is about something else".into()));
+        }
+        let account = exists.then_some(Account { nonce, balance, code_hash });
+        Ok((account, self.slots.into_iter().map(|(_, value)| value).collect()))
+    }
 }
 
 /// Why a proof does not hold.

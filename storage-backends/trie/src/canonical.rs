@@ -6,8 +6,7 @@ use crate::{
     verify_account_proof,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
-use polytrie_state::{Proof, ProofError, StateError, hash_address, hash_slot};
-use serde::Serialize;
+use polytrie_state::{Proof, ProofError, Proven, StateError, hash_address, hash_slot};
 
 /// An error of the trie as the seam reports it.
 pub fn state_error(error: TrieError) -> StateError {
@@ -99,24 +98,6 @@ impl AccountProof {
             .map_err(|e| StateError::Corrupt(format!("a proof does not serialise: {e}")))?;
         Ok(Proof { layer: layer.to_owned(), proof })
     }
-}
-
-/// What a proof of an account and slots proves.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Proven {
-    /// The account asked for.
-    pub address: Address,
-    /// Whether it exists; if not, the other fields are those of an empty account.
-    pub exists: bool,
-    /// Nonce.
-    pub nonce: u64,
-    /// Balance in wei.
-    pub balance: U256,
-    /// Keccak-256 of the code.
-    pub code_hash: B256,
-    /// The slots asked for, with their values; zero where there is none.
-    pub slots: Vec<(U256, U256)>,
 }
 
 /// Checks a proof against a state root; no layer is needed.

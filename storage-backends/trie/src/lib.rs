@@ -34,7 +34,7 @@ mod witness;
 mod tests;
 
 pub use build::SortedBuilder;
-pub use canonical::{Detour, Proven, state_error, verify};
+pub use canonical::{Detour, state_error, verify};
 pub use check::{RowCheck, check_rows};
 pub use error::TrieError;
 pub use evict::Ages;

@@ -7,6 +7,7 @@ mod chain;
 mod child;
 mod cold;
 mod comparison;
+mod durable;
 mod error;
 mod job;
 mod limit;

@@ -1,17 +1,14 @@
 //! The state layer alone: random reads and writes of slots, one durable commit a block.
 
-use super::BenchError;
+use super::{BenchError, durable::durable_block};
 use crate::bench::{
     Random, SlotKeys,
     fixture::OpenStore,
-    measure::{BlockTimes, Measured, Recorder},
+    measure::{Measured, Recorder},
 };
-use alloy_primitives::{B256, U256};
-use polytrie_state::{
-    Access, AccountChange, BlockRef, Finished, Session, SessionCounters, TxWrites,
-};
+use alloy_primitives::U256;
+use polytrie_state::{Access, AccountChange, Session, StateError, TxWrites};
 use serde::{Deserialize, Serialize};
-use std::time::Instant;
 
 /// The parameters of `bench store`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,15 +65,19 @@ impl StoreBench {
         let mut draw = Draw::new(self);
         let mut ops = Vec::new();
         let mut checksum = U256::ZERO;
+        let mut block = |number, ops: &[(U256, U256)]| {
+            durable_block(open, number, counters, |session| {
+                operate(session, ops, self.mode, &mut checksum)
+            })
+        };
         for number in 0..self.warmup_blocks {
             draw.block(&mut ops);
-            commit(open, number, &ops, (self.mode, counters), &mut checksum)?;
+            block(number, &ops)?;
         }
         let mut recorder = Recorder::start(open, rss_before)?;
         for number in self.warmup_blocks..self.warmup_blocks + self.blocks {
             draw.block(&mut ops);
-            let (times, session) =
-                commit(open, number, &ops, (self.mode, counters), &mut checksum)?;
+            let (times, session) = block(number, &ops)?;
             recorder.block(self.ops, None, times, session);
         }
         Ok(Measured { checksum: Some(checksum.into()), ..recorder.finish(open)? })
@@ -120,25 +121,13 @@ impl Draw {
     }
 }
 
-/// One block on top of block `number`, durable when this returns.
-fn commit(
-    open: &OpenStore,
-    number: u64,
+/// The operations of a block.
+fn operate(
+    session: &mut Session,
     ops: &[(U256, U256)],
-    (mode, counters): (Mode, bool),
+    mode: Mode,
     checksum: &mut U256,
-) -> Result<(BlockTimes, SessionCounters), BenchError> {
-    let mut times = BlockTimes::default();
-    let mut start = Instant::now();
-    let mut lap = || {
-        let now = Instant::now();
-        now - std::mem::replace(&mut start, now)
-    };
-    let parent = BlockRef { number, hash: B256::from(U256::from(number)) };
-    let mut session = Session::begin(&*open.layer, parent)?;
-    if !counters {
-        session = session.without_counters();
-    }
+) -> Result<(), StateError> {
     let address = SlotKeys::ADDRESS;
     let change = AccountChange {
         address,
@@ -165,16 +154,7 @@ fn commit(
         slots.push((*key, *value));
         session.apply(&writes)?;
     }
-    times.execute = lap();
-    let Finished { outcome, counters, .. } = session.finish()?;
-    times.commit = lap();
-    open.store.write(outcome.batch)?;
-    times.write = lap();
-    open.layer.accept()?;
-    times.commit += lap();
-    open.store.flush()?;
-    times.flush = lap();
-    Ok((times, counters))
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,17 +1,15 @@
 //! A trace of writes, replayed on the layer alone.
 
-use super::BenchError;
+use super::{BenchError, durable::durable_block};
 use crate::bench::{
     fixture::OpenStore,
-    measure::{BlockTimes, Measured, Recorder},
+    measure::{Measured, Recorder},
     workload::{Field, Trace, TraceWrite},
 };
 use alloy_primitives::{Address, B256, U256};
-use polytrie_state::{
-    Access, AccountChange, BlockRef, Finished, Session, SessionCounters, StateError, TxWrites,
-};
+use polytrie_state::{Access, AccountChange, Session, StateError, TxWrites};
 use serde::{Deserialize, Serialize};
-use std::{path::PathBuf, time::Instant};
+use std::path::PathBuf;
 
 /// The parameters of `bench store --trace`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,7 +47,9 @@ impl TraceBench {
                 if number == self.warmup_blocks {
                     recorder = Some(Recorder::start(open, rss_before)?);
                 }
-                let (times, session) = replay(open, number, block, counters, &mut checksum)?;
+                let (times, session) = durable_block(open, number, counters, |session| {
+                    block.iter().try_for_each(|writes| transaction(session, writes, &mut checksum))
+                })?;
                 if let Some(recorder) = &mut recorder {
                     let writes = block.iter().map(|transaction| transaction.len() as u64).sum();
                     recorder.block(writes, None, times, session);
@@ -75,40 +75,6 @@ fn backwards(blocks: &[Vec<Vec<TraceWrite>>]) -> Vec<Vec<Vec<TraceWrite>>> {
     let transaction = |writes: &Vec<TraceWrite>| writes.iter().rev().map(turned).collect();
     let block = |block: &Vec<Vec<TraceWrite>>| block.iter().rev().map(transaction).collect();
     blocks.iter().rev().map(block).collect()
-}
-
-/// One block on top of block `number`, durable when this returns.
-fn replay(
-    open: &OpenStore,
-    number: u64,
-    block: &[Vec<TraceWrite>],
-    counters: bool,
-    checksum: &mut U256,
-) -> Result<(BlockTimes, SessionCounters), BenchError> {
-    let mut times = BlockTimes::default();
-    let mut start = Instant::now();
-    let mut lap = || {
-        let now = Instant::now();
-        now - std::mem::replace(&mut start, now)
-    };
-    let parent = BlockRef { number, hash: B256::from(U256::from(number)) };
-    let mut session = Session::begin(&*open.layer, parent)?;
-    if !counters {
-        session = session.without_counters();
-    }
-    for writes in block {
-        transaction(&mut session, writes, checksum)?;
-    }
-    times.execute = lap();
-    let Finished { outcome, counters, .. } = session.finish()?;
-    times.commit = lap();
-    open.store.write(outcome.batch)?;
-    times.write = lap();
-    open.layer.accept()?;
-    times.commit += lap();
-    open.store.flush()?;
-    times.flush = lap();
-    Ok((times, counters))
 }
 
 /// Reads every value right before it is written, and applies the writes at the end.

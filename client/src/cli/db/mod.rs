@@ -4,6 +4,7 @@ mod check;
 mod convert;
 mod drop;
 mod dump;
+mod prune;
 mod stats;
 mod unwind;
 
@@ -18,6 +19,7 @@ pub(super) enum DbCommand {
     Check(check::CheckArgs),
     Dump(dump::DumpArgs),
     Unwind(unwind::UnwindArgs),
+    Prune(prune::PruneArgs),
     Convert(convert::ConvertArgs),
     Drop(drop::DropArgs),
 }
@@ -30,6 +32,7 @@ impl DbCommand {
             Self::Check(args) => &args.data.datadir,
             Self::Dump(args) => &args.data.datadir,
             Self::Unwind(args) => &args.data.datadir,
+            Self::Prune(args) => &args.data.datadir,
             Self::Convert(args) => &args.datadir,
             Self::Drop(args) => &args.datadir,
         }
@@ -42,6 +45,7 @@ pub(super) fn run(command: DbCommand) -> Result<(), Failure> {
         DbCommand::Check(args) => check::run(args),
         DbCommand::Dump(args) => dump::run(args),
         DbCommand::Unwind(args) => unwind::run(args),
+        DbCommand::Prune(args) => prune::run(args),
         DbCommand::Convert(args) => convert::run(args),
         DbCommand::Drop(args) => drop::run(args),
     }

@@ -116,7 +116,7 @@ fn an_honest_proof_survives_being_taken_apart() {
     for n in [0, 3, 149, 150, 9_999] {
         let mut forgery = Forgery::of(&chain, &chain.prove(n, &[1, 2]));
         forgery.show();
-        assert_eq!(forgery.verify().unwrap().exists, n < 150 && n != 3, "account {n}");
+        assert_eq!(forgery.verify().unwrap().state.exists, n < 150 && n != 3, "account {n}");
     }
 }
 
@@ -312,7 +312,10 @@ fn another_question() {
     };
     forge(&gone).refused("not as claimed");
     // The order of the answers is nobody's business, nor is it to give one twice.
-    assert_eq!(forge(&|proof| proof.slots.swap(0, 2)).verify().unwrap().slots[2].0, number(1));
+    assert_eq!(
+        forge(&|proof| proof.slots.swap(0, 2)).verify().unwrap().state.slots[2].0,
+        number(1)
+    );
     forge(&|proof| proof.slots.push(claimed(2))).verify().unwrap();
 
     // More shown than asked for.
@@ -367,10 +370,10 @@ fn points_off_the_curve_and_versions_too_large() {
 fn storage_of_an_earlier_life() {
     let mut chain = chain();
     let before = chain.prove(3, &[1]);
-    assert_eq!(chain.verify(&before).unwrap().slots[0].1, U256::ZERO);
+    assert_eq!(chain.verify(&before).unwrap().state.slots[0].1, U256::ZERO);
     chain.block(vec![account(3, 5, &[(9, 9)])]);
     let proven = chain.verify(&chain.prove(3, &[1, 9])).unwrap();
-    assert_eq!(proven.slots, [(U256::from(1), U256::ZERO), (U256::from(9), U256::from(9))]);
+    assert_eq!(proven.state.slots, [(U256::from(1), U256::ZERO), (U256::from(9), U256::from(9))]);
     // The old incarnation named in the claim.
     let mut forgery = Forgery::of(&chain, &chain.prove(3, &[1]));
     forgery.claim(5);

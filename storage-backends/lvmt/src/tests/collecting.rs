@@ -20,8 +20,8 @@ fn proofs_hold_after_collecting_and_after_undoing() {
     }
     let commitment = chain.layer.commitment();
     let kept: Vec<Vec<u8>> = chain.undo[26..].to_vec();
-    let collected = chain.layer.collect(&kept).unwrap();
-    assert!(collected.live < collected.tuples / 3, "{collected:?}");
+    let collected = chain.layer.prune(&kept).unwrap().unwrap();
+    assert!(collected.needed < collected.entries / 3, "{collected:?}");
     assert!(collected.bytes_after < collected.bytes_before / 2, "{collected:?}");
     assert_eq!(chain.layer.commitment(), commitment);
     chain.assert_clean();
@@ -29,8 +29,8 @@ fn proofs_hold_after_collecting_and_after_undoing() {
 
     // Again, nothing is left to collect.
     let rows = entries(&chain.store, LEAVES, KeyRange::ALL);
-    let again = chain.layer.collect(&kept).unwrap();
-    assert_eq!((again.live, again.bytes_before), (collected.live, collected.bytes_after));
+    let again = chain.layer.prune(&kept).unwrap().unwrap();
+    assert_eq!((again.needed, again.bytes_before), (collected.needed, collected.bytes_after));
     assert_eq!(entries(&chain.store, LEAVES, KeyRange::ALL), rows);
 
     for _ in 0..4 {
@@ -49,10 +49,10 @@ fn nothing_is_collected_while_a_block_is_under_way() {
     chain.block(vec![account(1, 1, &[])]);
     let parent = super::BLOCK;
     let session = Session::begin(&*chain.layer, parent).unwrap();
-    assert!(matches!(chain.layer.collect(&[]), Err(StateError::Protocol(_))));
+    assert!(matches!(chain.layer.prune(&[]), Err(StateError::Protocol(_))));
     drop(session);
     chain.layer.discard().unwrap();
-    chain.layer.collect(&[]).unwrap();
+    chain.layer.prune(&[]).unwrap();
     assert!(chain.store.get(LEAVES, &crate::log::chunk_key(0, 0)).unwrap().is_some());
     assert_eq!(Proofs::default(), Proofs::None);
 }

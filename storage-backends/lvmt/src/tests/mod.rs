@@ -67,9 +67,9 @@ impl Chain {
         for n in accounts {
             let proven = self.verify(&self.prove(n, &[1, 7])).unwrap();
             let account = reader.account(&address(n)).unwrap();
-            assert_eq!(proven.exists, account.is_some());
-            assert_eq!(proven.balance, account.unwrap_or_default().balance);
-            for (slot, value) in proven.slots {
+            assert_eq!(proven.state.exists, account.is_some());
+            assert_eq!(proven.state.balance, account.unwrap_or_default().balance);
+            for (slot, value) in proven.state.slots {
                 assert_eq!(value, reader.slot(&address(n), &slot).unwrap());
             }
         }

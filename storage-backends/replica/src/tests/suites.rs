@@ -2,12 +2,9 @@
 
 use super::Trouble;
 use crate::{ReplicaLayer, ReplicaOptions, verify};
-use alloy_primitives::{Address, U256};
 use polytrie_kv::{Store, Table};
-use polytrie_state::{
-    Account, Commitment, CommitmentKind, Proof, ProofError, StateError, StateLayer,
-};
-use polytrie_testing::suite::{LayerFactory, Proven, Verifier};
+use polytrie_state::{CommitmentKind, StateError, StateLayer};
+use polytrie_testing::suite::{LayerFactory, Verifier};
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -45,7 +42,7 @@ impl LayerFactory for Replica {
     }
 
     fn verifier(&self) -> Option<Verifier> {
-        Some(proven)
+        Some(|of, address, slots, proof| verify(of.digest(), proof)?.answer(address, slots))
     }
 
     fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
@@ -60,25 +57,6 @@ impl LayerFactory for Replica {
         }
         variants
     }
-}
-
-fn proven(
-    commitment: &Commitment,
-    address: &Address,
-    slots: &[U256],
-    proof: &Proof,
-) -> Result<Proven, ProofError> {
-    let proven = verify(commitment.digest(), proof)?;
-    let asked: Vec<_> = proven.slots.iter().map(|(slot, _)| *slot).collect();
-    if proven.address != *address || asked != slots {
-        return Err(ProofError::Invalid("the proof is about something else".into()));
-    }
-    let account = proven.exists.then_some(Account {
-        nonce: proven.nonce,
-        balance: proven.balance,
-        code_hash: proven.code_hash,
-    });
-    Ok((account, proven.slots.into_iter().map(|(_, value)| value).collect()))
 }
 
 mod one_worker {

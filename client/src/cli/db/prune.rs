@@ -1,0 +1,77 @@
+//! `polytrie db prune`.
+
+use crate::{
+    cli::{
+        args::{ChainArg, StoredArgs},
+        exit::Failure,
+        output,
+    },
+    datadir::DataDir,
+};
+use clap::Args;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Forget what proofs of the state do not need: what newer versions of keys have replaced.
+///
+/// The layer `lvmt` keeps such things, the others none. Reads, commitment and proofs stay as they are, and so do the
+/// undo records of the last 1024 blocks. Can be stopped at any time, and run again.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct PruneArgs {
+    #[command(flatten)]
+    pub(super) data: StoredArgs,
+    #[command(flatten)]
+    chain: ChainArg,
+    /// Write the result as JSON to this file; `-` for standard output.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// The result; serialises to the JSON of `--json`.
+#[derive(Debug, Serialize)]
+struct Report {
+    state: String,
+    /// Entries there are, those forgotten before included.
+    entries: u64,
+    /// Those that are needed.
+    needed: u64,
+    bytes_before: u64,
+    bytes_after: u64,
+}
+
+pub(super) fn run(args: PruneArgs) -> Result<(), Failure> {
+    let mut options = args.data.options(false);
+    options.chain = args.chain.chain;
+    let dir = DataDir::open(&options, false)?;
+    let pruned = dir.layer.prune(&dir.chain_db().undo_records()?)?;
+    let nothing = pruned.is_none();
+    let pruned = pruned.unwrap_or_default();
+    let report = Report {
+        state: dir.stamp.state,
+        entries: pruned.entries,
+        needed: pruned.needed,
+        bytes_before: pruned.bytes_before,
+        bytes_after: pruned.bytes_after,
+    };
+    if let Some(file) = &args.json {
+        output::json(file, &report)?;
+    }
+    if output::takes_stdout(args.json.as_deref()) {
+        return Ok(());
+    }
+    output::line(&report.text(nothing))
+}
+
+impl Report {
+    /// The result for people.
+    fn text(&self, nothing: bool) -> String {
+        let Self { state, entries, needed, bytes_before, bytes_after } = self;
+        if nothing {
+            return format!("`{state}` keeps nothing that could be forgotten");
+        }
+        format!(
+            "forgot {} bytes of {bytes_before}: {needed} of {entries} entries are needed",
+            bytes_before - bytes_after
+        )
+    }
+}
