@@ -341,8 +341,8 @@ impl Shared {
     }
 
     /// Lets go of nodes of a shard that the store has until it keeps its share of the memory, the longest untouched
-    /// first. `measured` is what each shard kept when that was counted last. Returns whether there is room for twice as
-    /// much.
+    /// first. `measured` is what each shard kept when that was counted last. Returns whether there is room for all of
+    /// it twice.
     fn shrink(
         &self,
         shard: usize,
@@ -350,17 +350,25 @@ impl Shared {
         measured: &mut [usize; SHARD_COUNT],
         (saved, now): (u64, u64),
     ) -> bool {
-        let cache = self.options.cache_bytes;
-        let share = cache / SHARD_COUNT;
-        let at_most = (measured[shard] as u64).saturating_add(self.touches.bytes(shard));
-        if at_most.saturating_mul(2) <= share as u64 {
+        let share = self.options.cache_bytes / SHARD_COUNT;
+        let at_most = |shard: usize, measured: usize| {
+            (measured as u64).saturating_add(self.touches.bytes(shard))
+        };
+        if at_most(shard, measured[shard]).saturating_mul(2) <= share as u64 {
             return true;
         }
         // What the others leave: one contract's storage may be most of the state.
-        let others = measured.iter().sum::<usize>().saturating_sub(measured[shard]);
-        let share = share.max(cache.saturating_sub(others));
+        let others = measured.iter().enumerate().filter(|(other, _)| *other != shard);
+        let taken = others.map(|(other, measured)| {
+            // The number is not above the share, so it fits.
+            let may_hold = at_most(other, *measured).min(share as u64) as usize;
+            may_hold.max(*measured)
+        });
+        let taken = taken.fold(0, usize::saturating_add);
+        let share = share.max(self.options.cache_bytes.saturating_sub(taken));
         self.touches.reset(shard);
         let mut bytes = part.bytes();
+        let has_room = bytes.saturating_mul(2) <= share;
         for age in [1 << 12, 1 << 10, 256, 64, 0] {
             if bytes <= share {
                 break;
@@ -376,7 +384,7 @@ impl Shared {
             }
         }
         measured[shard] = bytes;
-        bytes.saturating_mul(2) <= share
+        has_room
     }
 
     fn reader(&self) -> RainReader {
