@@ -34,7 +34,7 @@ pub(crate) fn check(
 /// Every node of every checkpoint is what its parent refers to, and there are no others.
 fn check_rows(store: &Snapshot, report: &mut CheckReport) -> Result<(), StateError> {
     let saved = read_state(store)?.saved;
-    let (mut account_nodes, mut storage_nodes) = (0, 0);
+    let (mut account_rows_seen, mut storage_rows_seen) = (0, 0);
     for checkpoint in &saved {
         let mut storages = Vec::new();
         let walked = checkpoint
@@ -46,17 +46,19 @@ fn check_rows(store: &Snapshot, report: &mut CheckReport) -> Result<(), StateErr
                 Ok(ControlFlow::Continue(()))
             })
             .map_err(state_error)?;
-        account_nodes += walked.nodes;
+        account_rows_seen += walked.rows;
+        report.nodes += walked.nodes;
         for (hash, storage) in storages {
             let rows = storage_rows(store, hash);
             let walked = storage
                 .walk_stored(&rows, &mut |_, _| Ok(ControlFlow::Continue(())))
                 .map_err(state_error)?;
-            storage_nodes += walked.nodes;
+            storage_rows_seen += walked.rows;
+            report.nodes += walked.nodes;
         }
     }
-    report.nodes = account_nodes + storage_nodes;
-    for (table, expected) in [(ACCOUNT_NODES, account_nodes), (STORAGE_NODES, storage_nodes)] {
+    let tables = [(ACCOUNT_NODES, account_rows_seen), (STORAGE_NODES, storage_rows_seen)];
+    for (table, expected) in tables {
         let found = count_rows(store, table)?;
         if found != expected {
             report.problem(format!(

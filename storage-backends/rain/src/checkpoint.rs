@@ -36,7 +36,7 @@ pub(crate) fn checkpoint(
 ) -> Result<Batch, StateError> {
     let mut nodes = Rows::new(Batch::new(), ACCOUNT_NODES);
     let leaves = part
-        .write_since(&saved.part, saved.seq, &account_rows(store), &mut nodes)
+        .write_since_and_list(&saved.part, saved.seq, &account_rows(store), &mut nodes)
         .map_err(state_error)?;
     let mut batch = nodes.into_inner();
     for (hash, leaf) in leaves {

@@ -106,7 +106,10 @@ struct Changed {
 }
 
 /// What each shard that a change concerns is to log.
-type Logs = Vec<(usize, Arc<Vec<ShardWrite>>)>;
+type Logs = Vec<(usize, Vec<ShardWrite>)>;
+
+/// A change with fewer keys is made on the caller's thread: others would take longer to wake up than it takes.
+const PARALLEL_FROM: u64 = 1_024;
 
 /// The state in a store.
 pub(crate) struct State {
@@ -197,7 +200,7 @@ impl Shared {
         self.damage.read().clone().map_or(Ok(()), Err)
     }
 
-    /// The version after a change, every shard on its thread, and what each of them is to log.
+    /// The version after a change, and what each shard is to log of it. Shards are worked on in parallel if that pays.
     pub(crate) fn apply(
         &self,
         from: &Version,
@@ -207,23 +210,26 @@ impl Shared {
         let accounts = writes.accounts();
         let logs: Logs = accounts
             .chunk_by(|a, b| shard_of(&a.hash) == shard_of(&b.hash))
-            .map(|part| {
-                let writes = part.iter().map(ShardWrite::from).collect();
-                (shard_of(&part[0].hash), Arc::new(writes))
-            })
+            .map(|part| (shard_of(&part[0].hash), part.iter().map(ShardWrite::from).collect()))
             .collect();
-        let asked: Vec<(usize, Awaited<Part>)> = logs
-            .iter()
-            .map(|(shard, writes)| {
-                let (part, writes) = (from.parts[*shard].clone(), writes.clone());
-                let store = self.store.clone();
-                let work = move || apply(&part, &writes, &store, seq);
-                (*shard, self.shards.ask(*shard, work))
-            })
-            .collect();
+        let change = |(shard, writes): &(usize, Vec<ShardWrite>)| {
+            let part = apply(&from.parts[*shard], writes, &self.store, seq)?;
+            Ok::<_, StateError>((*shard, part))
+        };
+        let change_and_hash = |log| {
+            let (shard, part) = change(log)?;
+            Part::resolve_all([&part]);
+            Ok::<_, StateError>((shard, part))
+        };
+        let keys: u64 = logs.iter().map(|(_, writes)| key_count(writes)).sum();
+        let done: Vec<(usize, Part)> = if keys < PARALLEL_FROM {
+            logs.iter().map(change).collect::<Result<_, _>>()?
+        } else {
+            logs.par_iter().map(change_and_hash).collect::<Result<_, _>>()?
+        };
         let mut parts = from.parts.clone();
-        for (shard, awaited) in asked {
-            parts[shard] = awaited.wait()?;
+        for (shard, part) in done {
+            parts[shard] = part;
         }
         Ok((Version::of(parts, &self.store, seq)?, logs))
     }
@@ -262,7 +268,7 @@ impl Shared {
         let mut taken = None;
         if let Some((shard, awaited)) = checkpoint {
             let rows = awaited.wait().map_err(|error| self.lifecycle.poison(error))?;
-            batch.append(&rows);
+            batch.absorb(rows);
             taken = Some(shard);
         }
         let mut work = self.work.lock();
@@ -279,16 +285,14 @@ impl Shared {
         let (version, logs) = self.apply(parent, writes, seq)?;
         let mut batch = Batch::new();
         let work = self.work.lock();
-        for (shard, writes) in &logs {
+        let mut logged = Vec::with_capacity(logs.len());
+        for (shard, writes) in logs {
+            logged.push((shard, key_count(&writes)));
             // What was logged before a checkpoint is gone, and not known after a restart.
-            let before = work.logged[*shard].max(work.saved[*shard].seq);
-            log::write(&mut batch, *shard, seq, &LogRow { before, writes: writes.to_vec() });
+            let before = work.logged[shard].max(work.saved[shard].seq);
+            log::write(&mut batch, shard, seq, &LogRow { before, writes });
         }
         Meta { seq, root: version.root }.write(&mut batch);
-        let keys = |writes: &[ShardWrite]| -> u64 {
-            writes.iter().map(|write| 1 + write.slot_count() as u64).sum()
-        };
-        let logged = logs.iter().map(|(shard, writes)| (*shard, keys(writes))).collect();
         Ok(Changed { version, batch, logged })
     }
 
@@ -318,41 +322,53 @@ impl Shared {
         if let Some(shard) = checkpoint {
             let seq = head.seq;
             let part = head.parts[shard].clone();
-            work.saved[shard] = Saved { part: stub(shard, &part), seq };
             let at = (seq, version.seq);
-            work.measured[shard] =
-                self.shrink(shard, &mut version.parts[shard], work.measured[shard], at);
+            let has_room = self.shrink(shard, &mut version.parts[shard], &mut work.measured, at);
+            // The next checkpoint is compared with this one.
+            let part = if has_room { part } else { stub(shard, &part) };
+            work.saved[shard] = Saved { part, seq };
         }
+        let seq = version.seq;
         let before = std::mem::replace(&mut *head, Arc::new(version));
         drop(head);
-        // Nodes that nobody reads any more are let go of where they were made.
+        // A version that nobody reads any more is let go of beside the next block, now by one thread, now by another.
         if let Some(before) = Arc::into_inner(before) {
-            let mut parts = before.parts.map(Some);
-            for (shard, _) in logged {
-                let part = parts[shard].take();
-                drop(self.shards.ask(shard, move || {
-                    drop(part);
-                    Ok(())
-                }));
-            }
+            drop(self.shards.ask(seq as usize % SHARD_COUNT, move || {
+                drop(before);
+                Ok(())
+            }));
         }
     }
 
     /// Lets go of nodes of a shard that the store has until it keeps its share of the memory, the longest untouched
-    /// first. Returns what it keeps, for the next time.
+    /// first. `measured` is what each shard kept when that was counted last. Returns whether there is room for all of
+    /// it twice.
     fn shrink(
         &self,
         shard: usize,
         part: &mut Part,
-        measured: usize,
+        measured: &mut [usize; SHARD_COUNT],
         (saved, now): (u64, u64),
-    ) -> usize {
+    ) -> bool {
         let share = self.options.cache_bytes / SHARD_COUNT;
-        if (measured as u64).saturating_add(self.touches.bytes(shard)) <= share as u64 {
-            return measured;
+        let at_most = |shard: usize, measured: usize| {
+            (measured as u64).saturating_add(self.touches.bytes(shard))
+        };
+        if at_most(shard, measured[shard]).saturating_mul(2) <= share as u64 {
+            return true;
         }
+        // What the others leave: one contract's storage may be most of the state.
+        let others = measured.iter().enumerate().filter(|(other, _)| *other != shard);
+        let taken = others.map(|(other, measured)| {
+            // The number is not above the share, so it fits.
+            let may_hold = at_most(other, *measured).min(share as u64) as usize;
+            may_hold.max(*measured)
+        });
+        let taken = taken.fold(0, usize::saturating_add);
+        let share = share.max(self.options.cache_bytes.saturating_sub(taken));
         self.touches.reset(shard);
         let mut bytes = part.bytes();
+        let has_room = bytes.saturating_mul(2) <= share;
         for age in [1 << 12, 1 << 10, 256, 64, 0] {
             if bytes <= share {
                 break;
@@ -367,7 +383,8 @@ impl Shared {
                 bytes = part.bytes();
             }
         }
-        bytes
+        measured[shard] = bytes;
+        has_room
     }
 
     fn reader(&self) -> RainReader {
@@ -379,6 +396,11 @@ impl Shared {
             touches: self.touches.clone(),
         }
     }
+}
+
+/// Accounts and slots that are written.
+fn key_count(writes: &[ShardWrite]) -> u64 {
+    writes.iter().map(|write| 1 + write.slot_count() as u64).sum()
 }
 
 /// A part, all of it in the store.

@@ -2,12 +2,12 @@
 //!
 //! Nodes are pointers that are never changed, so every block is a version that costs what it changes. References
 //! (hashes) are resolved when they are asked for. The trie is split by the first nibble of the hashed address into 16
-//! shards, each with a thread, a log and checkpoints of its own; the top levels stay in memory. The README of this
+//! shards, each with versions, a log and checkpoints of its own; the top levels stay in memory. The README of this
 //! crate draws it.
 //!
 //! - `layer.rs`, `session.rs`, `reader.rs`: the seam,
 //! - `version.rs`: the state after one block,
-//! - `shard.rs`, `touches.rs`: the threads, what they do to a shard, and what comes into memory,
+//! - `shard.rs`, `touches.rs`: what a change does to a shard, the threads, and what comes into memory,
 //! - `log.rs`, `checkpoint.rs`, `meta.rs`: what is written, and how it comes back,
 //! - `account.rs`: the leaf, which holds the account's storage trie,
 //! - `witness.rs`, `stateless.rs`: what a block needs of the state before it, made and used,

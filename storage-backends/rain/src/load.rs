@@ -12,6 +12,7 @@ use crate::{
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{CODE_TABLE, GenesisAccount, StateError, write_codes};
+use polytrie_trie::cow::CowTrie;
 use rayon::prelude::*;
 
 /// Accounts and slots of a portion.
@@ -81,6 +82,7 @@ impl Portion {
                 let before = &saved[shard];
                 let seq = before.seq + 1;
                 let part = apply(&before.part, writes, store, seq)?;
+                CowTrie::resolve_all([&part]);
                 let rows = checkpoint(shard, &part, seq, before, store)?;
                 let part = Part::stored_part(shard as u8, &part.root_reference());
                 Ok((shard, part.map_err(StateError::Protocol)?, rows))

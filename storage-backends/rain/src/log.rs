@@ -5,7 +5,7 @@
 //! the checksum is the first 8 bytes of the Keccak-256 of key and RLP.
 
 use crate::LOG;
-use alloy_primitives::{B256, U256, keccak256};
+use alloy_primitives::{B256, Keccak256, U256};
 use alloy_rlp::{Decodable, RlpDecodable, RlpEncodable};
 use polytrie_kv::{Batch, KeyRange, Read};
 use polytrie_state::{Account, AccountWrite, StateError, scan};
@@ -142,6 +142,9 @@ fn key(shard: usize, seq: u64) -> [u8; 9] {
 /// Eight bytes that tell a damaged row.
 pub(crate) fn checksum(key: &[u8], row: &[u8]) -> [u8; 8] {
     let mut sum = [0; 8];
-    sum.copy_from_slice(&keccak256([key, row].concat())[..8]);
+    let mut hasher = Keccak256::new();
+    hasher.update(key);
+    hasher.update(row);
+    sum.copy_from_slice(&hasher.finalize()[..8]);
     sum
 }

@@ -1,4 +1,4 @@
-//! The shards' threads, and what a change does to a shard.
+//! What a change does to a shard, and the threads that work for shards beside the blocks.
 
 use crate::{
     SHARD_COUNT,
@@ -18,7 +18,7 @@ use std::{
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// One thread a shard.
+/// The threads of the shards: as many as work in parallel, each of them for some shards.
 #[derive(Debug)]
 pub(crate) struct Shards {
     threads: Vec<Worker>,
@@ -41,12 +41,12 @@ impl<T> Awaited<T> {
 impl Shards {
     /// Starts the threads.
     pub(crate) fn start() -> Result<Self, StateError> {
-        let threads = (0..SHARD_COUNT)
-            .map(|shard| {
+        let threads = (0..rayon::current_num_threads().clamp(1, SHARD_COUNT))
+            .map(|n| {
                 let (sender, jobs) = channel::<Job>();
                 let work = move || jobs.into_iter().for_each(|job| job());
                 let thread = std::thread::Builder::new()
-                    .name(format!("rain-{shard:x}"))
+                    .name(format!("rain-{n:x}"))
                     .spawn(work)
                     .map_err(|_| StateError::Protocol("a shard's thread does not start"))?;
                 Ok((Some(sender), Some(thread)))
@@ -68,7 +68,7 @@ impl Shards {
             // Whoever asked may have gone away.
             let _ = sender.send(done);
         };
-        if let Some(thread) = &self.threads[shard].0 {
+        if let Some(thread) = &self.threads[shard % self.threads.len()].0 {
             // A thread that has ended drops the job, and the receiver says so.
             let _ = thread.send(Box::new(job));
         }
@@ -90,7 +90,7 @@ impl Drop for Shards {
     }
 }
 
-/// The shard after a change. Its references are resolved.
+/// The shard after a change. References are resolved in the storage tries, not in the shard itself.
 pub(crate) fn apply(
     part: &Part,
     writes: &[ShardWrite],
@@ -117,7 +117,6 @@ pub(crate) fn apply(
         let storage = storage.updated(&slots, &rows, seq).map_err(state_error)?;
         changes.push((write.hash, Some(Entry { account, storage, begun })));
     }
-    let part = part.updated(&changes, &rows, seq).map_err(state_error)?;
-    part.root_reference();
-    Ok(part)
+    CowTrie::resolve_all(changes.iter().flat_map(|(_, entry)| entry).map(|entry| &entry.storage));
+    part.updated(&changes, &rows, seq).map_err(state_error)
 }

@@ -30,6 +30,7 @@ impl Version {
         store: &dyn Read,
         seq: u64,
     ) -> Result<Self, StateError> {
+        CowTrie::resolve_all(&parts);
         let joined = CowTrie::join(&parts, &account_rows(store), seq).map_err(state_error)?;
         Ok(Self { parts, root: joined.root, seq })
     }

@@ -26,11 +26,11 @@ impl<V: LeafValue> CowTrie<V> {
         let mut link = &self.root;
         let mut at = self.base;
         loop {
-            let Some(node) = link.resolve(&at, rows, now)? else { return Ok(false) };
+            let Some(node) = link.resolve(|| at, rows, now)? else { return Ok(false) };
             if at.len() >= path.len() {
                 let found = at == *path;
                 if found {
-                    node.encode(at.len(), out);
+                    node.encode(at.len(), out, &mut Vec::new());
                 }
                 return Ok(found);
             }
@@ -45,7 +45,8 @@ impl<V: LeafValue> CowTrie<V> {
                 }
                 Kind::Branch(children) => {
                     let n = path.get_unchecked(at.len());
-                    link = &children[usize::from(n)];
+                    let Some(child) = children.get(n) else { return Ok(false) };
+                    link = child;
                     at.push(n);
                 }
             }
@@ -63,7 +64,7 @@ impl<V: LeafValue> CowTrie<V> {
         sink: &mut impl RowSink,
         visit: &mut dyn FnMut(&B256, &V),
     ) -> Result<(), TrieError> {
-        put_found(&self.root.reference(self.base.len()), self.base, lookup, sink, visit)
+        put_found(self.root.reference(self.base.len()), self.base, lookup, sink, visit)
     }
 
     /// The parts of a trie whose root node this is: the reverse of [`join`](Self::join). Where the trie has only one
@@ -79,8 +80,8 @@ impl<V: LeafValue> CowTrie<V> {
         });
         let (n, kind) = match decode::<V>(&Nibbles::new(), rlp)? {
             Kind::Branch(children) => {
-                for (part, child) in parts.iter_mut().zip(*children) {
-                    part.root = child;
+                for (n, child) in children.iter() {
+                    parts[usize::from(n)].root = child.clone();
                 }
                 return Ok((parts, None));
             }
@@ -96,7 +97,7 @@ impl<V: LeafValue> CowTrie<V> {
         };
         let node = Node::new(kind, 0);
         let mut moved = Vec::new();
-        node.encode(1, &mut moved);
+        node.encode(1, &mut moved, &mut Vec::new());
         let part = &mut parts[usize::from(n)];
         part.root = Link::stored(ChildRef::to(&moved));
         let path = part.base;
@@ -122,13 +123,13 @@ fn put_found<V: LeafValue>(
         Kind::Leaf { key, value } => visit(&key, &value),
         Kind::Extension { prefix, child } => {
             let below = path.join(&prefix);
-            put_found(&child.reference(below.len()), below, lookup, sink, visit)?;
+            put_found(child.reference(below.len()), below, lookup, sink, visit)?;
         }
         Kind::Branch(children) => {
-            for (n, child) in (0u8..).zip(children.iter()) {
+            for (n, child) in children.iter() {
                 let mut below = path;
                 below.push(n);
-                put_found(&child.reference(below.len()), below, lookup, sink, visit)?;
+                put_found(child.reference(below.len()), below, lookup, sink, visit)?;
             }
         }
     }

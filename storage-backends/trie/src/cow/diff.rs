@@ -1,8 +1,14 @@
 //! What a version has that an older one does not, as rows.
 
-use super::node::{CowTrie, Kind, Link, Node, load};
+use super::{
+    node::{CowTrie, Kind, Link, Node, load},
+    row,
+};
 use crate::{LeafValue, Nibbles, RowSink, RowSource, TrieError};
-use alloy_primitives::map::{B256Map, HashSet};
+use alloy_primitives::{
+    B256,
+    map::{B256Map, HashSet},
+};
 use std::sync::Arc;
 
 /// A leaf that is another one, or elsewhere, in two versions: its value before and after.
@@ -22,106 +28,215 @@ impl<V> Default for ChangedLeaf<'_, V> {
 
 impl<V: LeafValue> CowTrie<V> {
     /// Brings the rows of `older` up to this version, which follows from it by changes with numbers above `since`;
-    /// those of `older` itself are not above it. `rows` are those of `older`, `sink` takes what changes. Returns the
-    /// leaves that differ, or stand elsewhere.
+    /// those of `older` itself are not above it. `rows` are those of `older`, `sink` takes what changes.
     ///
     /// # Errors
     ///
     /// If a node of `older` cannot be read.
-    pub fn write_since<'a>(
+    pub fn write_since(
+        &self,
+        older: &Self,
+        since: u64,
+        rows: &impl RowSource,
+        sink: &mut impl RowSink,
+    ) -> Result<(), TrieError> {
+        self.write(older, since, rows, sink, &mut None)
+    }
+
+    /// The same; returns the leaves that differ, or stand elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// If a node of `older` cannot be read.
+    pub fn write_since_and_list<'a>(
         &'a self,
         older: &Self,
         since: u64,
         rows: &impl RowSource,
         sink: &mut impl RowSink,
     ) -> Result<B256Map<ChangedLeaf<'a, V>>, TrieError> {
-        let mut fresh = Fresh { since, paths: HashSet::default(), shared: HashSet::default() };
-        let mut leaves = B256Map::default();
-        fresh.visit(&self.root, self.base, sink, &mut leaves);
-        fresh.replaced(&older.root, older.base, rows, sink, &mut leaves)?;
-        Ok(leaves)
+        let mut leaves = Some(B256Map::default());
+        self.write(older, since, rows, sink, &mut leaves)?;
+        Ok(leaves.unwrap_or_default())
+    }
+
+    fn write<'a>(
+        &'a self,
+        older: &Self,
+        since: u64,
+        rows: &impl RowSource,
+        sink: &mut impl RowSink,
+        leaves: &mut Leaves<'a, V>,
+    ) -> Result<(), TrieError> {
+        put_fresh(&self.root, self.base, since, sink, leaves, &mut Vec::new());
+        Gone { since, rows, sink, leaves }.compare(&older.root, &self.root, self.base, true)
     }
 }
 
-struct Fresh {
-    since: u64,
-    /// Where new nodes stand.
-    paths: HashSet<Nibbles>,
-    /// Where old nodes stand that are children of new ones, or the root.
-    shared: HashSet<Nibbles>,
+/// The leaves that differ, if somebody wants to know them.
+type Leaves<'a, V> = Option<B256Map<ChangedLeaf<'a, V>>>;
+
+impl<V> Link<V> {
+    /// The node, if it is younger than a change.
+    fn fresh(&self, since: u64) -> Option<&Node<V>> {
+        match self {
+            Self::Node(node) if node.born > since => Some(node),
+            Self::Node(_) | Self::Stored(_) | Self::Empty => None,
+        }
+    }
 }
 
-impl Fresh {
-    fn visit<'a, V: LeafValue>(
-        &mut self,
-        link: &'a Link<V>,
-        path: Nibbles,
-        sink: &mut impl RowSink,
-        leaves: &mut B256Map<ChangedLeaf<'a, V>>,
-    ) {
-        let node = match link {
-            Link::Empty => return,
-            Link::Node(node) if node.born > self.since => node,
-            Link::Node(_) | Link::Stored { .. } => {
-                self.shared.insert(path);
-                return;
-            }
-        };
-        let mut rlp = Vec::with_capacity(600);
-        node.encode(path.len(), &mut rlp);
-        sink.put(&path, &rlp);
-        self.paths.insert(path);
-        match &node.kind {
-            Kind::Leaf { key, value } => leaves.entry(*key).or_default().after = Some(value),
-            Kind::Extension { prefix, child } => {
-                self.visit(child, path.join(prefix), sink, leaves);
-            }
-            Kind::Branch(children) => {
-                for (n, child) in (0u8..).zip(children.iter()) {
-                    self.visit(child, below(path, n), sink, leaves);
+/// Writes the rows of new nodes, and notes the leaves among them.
+fn put_fresh<'a, V: LeafValue>(
+    link: &'a Link<V>,
+    path: Nibbles,
+    since: u64,
+    sink: &mut impl RowSink,
+    leaves: &mut Leaves<'a, V>,
+    scratch: &mut Vec<u8>,
+) {
+    let Some(node) = link.fresh(since) else { return };
+    let mut row = Vec::with_capacity(1_024);
+    row::encode(node, path.len(), &mut row, scratch);
+    sink.put(&path, &row);
+    match &node.kind {
+        Kind::Leaf { key, value } => list_new(leaves, key, value),
+        Kind::Extension { prefix, child } => {
+            put_fresh(child, path.join(prefix), since, sink, leaves, scratch);
+        }
+        Kind::Branch(children) => {
+            for (n, child) in children.iter() {
+                match child.leaf_within() {
+                    Some((leaf, key, value)) if leaf.born > since => {
+                        list_new(leaves, key, value);
+                    }
+                    Some(_) => {}
+                    None => put_fresh(child, below(path, n), since, sink, leaves, scratch),
                 }
             }
         }
     }
+}
 
-    /// Removes the rows of nodes that are not in the newer version.
-    fn replaced<V: LeafValue>(
-        &self,
-        link: &Link<V>,
+fn list_new<'a, V>(leaves: &mut Leaves<'a, V>, key: &B256, value: &'a V) {
+    if let Some(leaves) = leaves.as_mut() {
+        leaves.entry(*key).or_default().after = Some(value);
+    }
+}
+
+/// Removes the rows of nodes that are not in the newer version, and notes the leaves that are not.
+struct Gone<'s, 'a, R, S, V> {
+    since: u64,
+    rows: &'s R,
+    sink: &'s mut S,
+    leaves: &'s mut Leaves<'a, V>,
+}
+
+/// What stands where in a subtree.
+#[derive(Default)]
+struct Places {
+    /// New rows.
+    rows: HashSet<Nibbles>,
+    /// Nodes that are not new; nothing below them is.
+    shared: HashSet<Nibbles>,
+}
+
+impl<R: RowSource, S: RowSink, V: LeafValue> Gone<'_, '_, R, S, V> {
+    /// What stood at a path, and what stands there now; only at the root a leaf in memory has a row of its own.
+    fn compare(
+        &mut self,
+        before: &Link<V>,
+        after: &Link<V>,
         path: Nibbles,
-        rows: &impl RowSource,
-        sink: &mut impl RowSink,
-        leaves: &mut B256Map<ChangedLeaf<'_, V>>,
+        is_root: bool,
     ) -> Result<(), TrieError> {
-        if self.shared.contains(&path) {
+        if !after.is_empty() && after.fresh(self.since).is_none() {
             return Ok(());
         }
-        let loaded: Arc<Node<V>>;
-        let node = match (link, link.in_memory()) {
-            (_, Some(node)) => node,
-            (Link::Stored { reference, .. }, None) => {
-                loaded = load(&path, reference, rows, 0)?;
-                &loaded
+        let Some(node) = self.node(before, path)? else { return Ok(()) };
+        match (&node.kind, after.fresh(self.since).map(|node| &node.kind)) {
+            (Kind::Branch(before), Some(Kind::Branch(after))) => {
+                for (n, child) in before.iter() {
+                    let after = after.get(n).unwrap_or(&Link::Empty);
+                    self.compare(child, after, below(path, n), false)?;
+                }
+                Ok(())
             }
-            (Link::Empty | Link::Node(_), None) => return Ok(()),
-        };
-        if !self.paths.contains(&path) {
-            sink.delete(&path);
+            _ => {
+                let mut places = Places::default();
+                places.note(after, path, self.since, is_root);
+                self.replaced(before, path, &places, is_root)
+            }
+        }
+    }
+
+    /// Everything at a path and below has gone, but for what has stayed in its place.
+    fn replaced(
+        &mut self,
+        link: &Link<V>,
+        path: Nibbles,
+        places: &Places,
+        is_root: bool,
+    ) -> Result<(), TrieError> {
+        if places.shared.contains(&path) {
+            return Ok(());
+        }
+        let Some(node) = self.node(link, path)? else { return Ok(()) };
+        let has_row = is_root || link.leaf_within().is_none();
+        if has_row && !places.rows.contains(&path) {
+            self.sink.delete(&path);
         }
         match &node.kind {
             Kind::Leaf { key, value } => {
-                leaves.entry(*key).or_default().before = Some(value.clone());
+                if let Some(leaves) = self.leaves.as_mut() {
+                    leaves.entry(*key).or_default().before = Some(value.clone());
+                }
             }
             Kind::Extension { prefix, child } => {
-                self.replaced(child, path.join(prefix), rows, sink, leaves)?;
+                self.replaced(child, path.join(prefix), places, false)?;
             }
             Kind::Branch(children) => {
-                for (n, child) in (0u8..).zip(children.iter()) {
-                    self.replaced(child, below(path, n), rows, sink, leaves)?;
+                for (n, child) in children.iter() {
+                    self.replaced(child, below(path, n), places, false)?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// The node of the older version at a path.
+    fn node(&self, link: &Link<V>, path: Nibbles) -> Result<Option<Arc<Node<V>>>, TrieError> {
+        match (link, link.in_memory()) {
+            (_, Some(node)) => Ok(Some(node.clone())),
+            (Link::Stored(stub), None) => load(&path, &stub.reference, self.rows, 0).map(Some),
+            (Link::Empty | Link::Node(_), None) => Ok(None),
+        }
+    }
+}
+
+impl Places {
+    fn note<V>(&mut self, link: &Link<V>, path: Nibbles, since: u64, is_root: bool) {
+        if link.is_empty() {
+            return;
+        }
+        let Some(node) = link.fresh(since) else {
+            self.shared.insert(path);
+            return;
+        };
+        if is_root || link.leaf_within().is_none() {
+            self.rows.insert(path);
+        }
+        match &node.kind {
+            Kind::Leaf { .. } => {}
+            Kind::Extension { prefix, child } => {
+                self.note(child, path.join(prefix), since, false);
+            }
+            Kind::Branch(children) => {
+                for (n, child) in children.iter() {
+                    self.note(child, below(path, n), since, false);
+                }
+            }
+        }
     }
 }
 

@@ -19,7 +19,7 @@ impl<V: LeafValue> CowTrie<V> {
         let mut link = &self.root;
         let mut depth = self.base.len();
         loop {
-            let Some(node) = link.resolve(&path_of(key, depth), rows, now)? else {
+            let Some(node) = link.resolve(|| path_of(key, depth), rows, now)? else {
                 return Ok(None);
             };
             node.touch(now);
@@ -33,8 +33,8 @@ impl<V: LeafValue> CowTrie<V> {
                     (link, depth) = (child, end);
                 }
                 Kind::Branch(children) => {
-                    link = &children[usize::from(nibble(key, depth))];
-                    depth += 1;
+                    let Some(child) = children.get(nibble(key, depth)) else { return Ok(None) };
+                    (link, depth) = (child, depth + 1);
                 }
             }
         }
@@ -52,10 +52,11 @@ impl<V: LeafValue> CowTrie<V> {
         let mut link = &self.root;
         let mut depth = self.base.len();
         loop {
-            let path = path_of(key, depth);
-            let Some(node) = link.resolve(&path, rows, now)? else { return Ok((None, nodes)) };
+            let Some(node) = link.resolve(|| path_of(key, depth), rows, now)? else {
+                return Ok((None, nodes));
+            };
             let mut rlp = Vec::new();
-            node.encode(depth, &mut rlp);
+            node.encode(depth, &mut rlp, &mut Vec::new());
             if depth == 0 || rlp.len() >= 32 {
                 nodes.push(rlp.into());
             }
@@ -71,8 +72,10 @@ impl<V: LeafValue> CowTrie<V> {
                     (link, depth) = (child, end);
                 }
                 Kind::Branch(children) => {
-                    link = &children[usize::from(nibble(key, depth))];
-                    depth += 1;
+                    let Some(child) = children.get(nibble(key, depth)) else {
+                        return Ok((None, nodes));
+                    };
+                    (link, depth) = (child, depth + 1);
                 }
             }
         }

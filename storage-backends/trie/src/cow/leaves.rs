@@ -1,6 +1,9 @@
 //! All leaves in order, and every row against the reference that leads to it.
 
-use super::node::{CowTrie, Kind, Link, Node, load};
+use super::{
+    node::{CowTrie, Kind, Link, Node, load},
+    row,
+};
 use crate::{
     LeafValue, Nibbles, RowSource, TrieError,
     codec::{ChildRef, path_of},
@@ -13,7 +16,11 @@ use std::{ops::ControlFlow, sync::Arc};
 pub struct Walked {
     /// Nodes.
     pub nodes: u64,
+    /// Rows that hold them.
+    pub rows: u64,
 }
+
+const NOT_REFERRED: &str = "it is not what its parent refers to";
 
 type Visit<'a, V> = dyn FnMut(&B256, &V) -> Result<ControlFlow<()>, TrieError> + 'a;
 
@@ -42,7 +49,7 @@ impl<V: LeafValue> CowTrie<V> {
         let mut walked = Walked::default();
         let reference = self.root.reference(self.base.len());
         if !reference.is_empty() {
-            walk_stored(&reference, self.base, rows, visit, &mut walked)?;
+            walk_stored(reference, self.base, rows, visit, &mut walked)?;
         }
         Ok(walked)
     }
@@ -62,8 +69,8 @@ fn walk<V: LeafValue>(
     let loaded: Arc<Node<V>>;
     let node = match (link, link.in_memory()) {
         (_, Some(node)) => node,
-        (Link::Stored { reference, .. }, None) => {
-            loaded = load(&path, reference, rows, 0)?;
+        (Link::Stored(stub), None) => {
+            loaded = load(&path, &stub.reference, rows, 0)?;
             &loaded
         }
         (Link::Empty | Link::Node(_), None) => return Ok(ControlFlow::Continue(())),
@@ -75,7 +82,7 @@ fn walk<V: LeafValue>(
             return walk(child, path.join(prefix), from, rows, visit);
         }
         Kind::Branch(children) => {
-            for (n, child) in (0u8..).zip(children.iter()) {
+            for (n, child) in children.iter() {
                 let mut below = path;
                 below.push(n);
                 if walk(child, below, from, rows, visit)?.is_break() {
@@ -94,33 +101,46 @@ fn walk_stored<V: LeafValue>(
     visit: &mut Visit<'_, V>,
     walked: &mut Walked,
 ) -> Result<(), TrieError> {
-    let mut rlp = Vec::new();
-    if !rows.load(&path, &mut rlp)? {
+    let mut bytes = Vec::new();
+    if !rows.load(&path, &mut bytes)? {
         return Err(TrieError::Missing { path });
     }
+    let (rlp, _) = row::split(&path, &bytes)?;
     let is_right = match reference.as_hash() {
         // The root of a trie is referred to by hash, however short it is.
-        Some(hash) => keccak256(&rlp) == hash,
-        None => ChildRef::to(&rlp) == *reference,
+        Some(hash) => keccak256(rlp) == hash,
+        None => ChildRef::to(rlp) == *reference,
     };
     if !is_right {
-        return Err(TrieError::Malformed { path, reason: "it is not what its parent refers to" });
+        return Err(row::malformed(&path, NOT_REFERRED));
     }
     walked.nodes += 1;
-    let node: Arc<Node<V>> = load(&path, reference, rows, 0)?;
+    walked.rows += 1;
+    let node: Arc<Node<V>> = row::read(&path, &bytes, reference, 0)?;
     match &node.kind {
         Kind::Leaf { key, value } => {
             let _ = visit(key, value)?;
         }
         Kind::Extension { prefix, child } => {
             let below = path.join(prefix);
-            walk_stored(&child.reference(below.len()), below, rows, visit, walked)?;
+            walk_stored(child.reference(below.len()), below, rows, visit, walked)?;
         }
         Kind::Branch(children) => {
-            for (n, child) in (0u8..).zip(children.iter()).filter(|(_, child)| !child.is_empty()) {
+            for (n, child) in children.iter() {
                 let mut below = path;
                 below.push(n);
-                walk_stored(&child.reference(below.len()), below, rows, visit, walked)?;
+                let reference = child.reference(below.len());
+                let Some((leaf, key, value)) = child.leaf_within() else {
+                    walk_stored(reference, below, rows, visit, walked)?;
+                    continue;
+                };
+                let mut rlp = Vec::new();
+                leaf.encode(below.len(), &mut rlp, &mut Vec::new());
+                if ChildRef::to(&rlp) != *reference {
+                    return Err(row::malformed(&below, NOT_REFERRED));
+                }
+                walked.nodes += 1;
+                let _ = visit(key, value)?;
             }
         }
     }

@@ -5,16 +5,20 @@
 //! any more frees itself. References (hashes) are resolved when somebody asks for them, once a node. A node that is
 //! in the store only is a stub with its reference, and is loaded when it is touched.
 //!
-//! Rows are one a node, its RLP, under the node's path; they are not those of [`Rows::leaves`](crate::Rows::leaves).
+//! Rows are the RLP of nodes, under their paths, a branch with its leaves (see `row`); they are not those of
+//! [`Rows::leaves`](crate::Rows::leaves).
 //!
 //! A [`CowTrie`] may be the part of a larger trie below some path; then its root is referred to like any node.
 
 mod bag;
+mod children;
 mod diff;
 mod get;
+mod hash;
 mod leaves;
 mod node;
 mod prune;
+mod row;
 mod update;
 
 #[cfg(test)]

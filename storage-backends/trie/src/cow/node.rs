@@ -1,5 +1,6 @@
 //! Nodes, links between them, and their references.
 
+use super::{children::Children, row};
 use crate::{
     EMPTY_ROOT, LeafValue, Nibbles, RowSource, SlotValue, TrieError,
     codec::{self, ChildRef},
@@ -44,11 +45,9 @@ impl<V> Clone for CowTrie<V> {
 #[derive(Debug)]
 pub(super) enum Link<V> {
     Empty,
-    /// In the store, and in memory once somebody needed it.
-    Stored {
-        reference: ChildRef,
-        loaded: OnceLock<Arc<Node<V>>>,
-    },
+    /// A row of its own in the store, and in memory once somebody needed it, for all versions.
+    Stored(Arc<Stub<V>>),
+    /// In memory: new, or a leaf that is in the row of its branch.
     Node(Arc<Node<V>>),
 }
 
@@ -56,13 +55,17 @@ impl<V> Clone for Link<V> {
     fn clone(&self) -> Self {
         match self {
             Self::Empty => Self::Empty,
-            Self::Stored { reference, loaded } => match loaded.get() {
-                Some(node) => Self::Node(node.clone()),
-                None => Self::Stored { reference: *reference, loaded: OnceLock::new() },
-            },
+            Self::Stored(stub) => Self::Stored(stub.clone()),
             Self::Node(node) => Self::Node(node.clone()),
         }
     }
+}
+
+/// A node that the store has.
+#[derive(Debug)]
+pub(super) struct Stub<V> {
+    pub(super) reference: ChildRef,
+    loaded: OnceLock<Arc<Node<V>>>,
 }
 
 #[derive(Debug)]
@@ -87,12 +90,19 @@ pub(super) enum Kind<V> {
         /// Always a branch.
         child: Link<V>,
     },
-    Branch(Box<[Link<V>; 16]>),
+    /// At least two children.
+    Branch(Children<V>),
 }
 
 impl<V> Node<V> {
     pub(super) fn new(kind: Kind<V>, born: u64) -> Arc<Self> {
         Arc::new(Self { kind, reference: OnceLock::new(), born, used: AtomicU64::new(born) })
+    }
+
+    /// A node that came from the store.
+    pub(super) fn stored(kind: Kind<V>, reference: ChildRef, now: u64) -> Arc<Self> {
+        let reference = OnceLock::from(reference);
+        Arc::new(Self { kind, reference, born: 0, used: AtomicU64::new(now) })
     }
 
     /// The same node with other links, which lead to the same nodes.
@@ -102,13 +112,27 @@ impl<V> Node<V> {
     }
 
     pub(super) fn touch(&self, now: u64) {
-        self.used.store(now, Ordering::Relaxed);
+        // A write would take the node away from the caches of other processors.
+        if self.used.load(Ordering::Relaxed) != now {
+            self.used.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether its reference is known.
+    pub(super) fn is_resolved(&self) -> bool {
+        self.reference.get().is_some()
+    }
+
+    /// Says what its reference is.
+    pub(super) fn refer(&self, reference: ChildRef) {
+        // Another thread may have been faster; both found the same.
+        let _ = self.reference.set(reference);
     }
 }
 
 impl<V> Link<V> {
-    pub(super) const fn stored(reference: ChildRef) -> Self {
-        Self::Stored { reference, loaded: OnceLock::new() }
+    pub(super) fn stored(reference: ChildRef) -> Self {
+        Self::Stored(Arc::new(Stub { reference, loaded: OnceLock::new() }))
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -119,8 +143,30 @@ impl<V> Link<V> {
     pub(super) fn in_memory(&self) -> Option<&Arc<Node<V>>> {
         match self {
             Self::Empty => None,
-            Self::Stored { loaded, .. } => loaded.get(),
+            Self::Stored(stub) => stub.loaded.get(),
             Self::Node(node) => Some(node),
+        }
+    }
+
+    /// The leaf that is in the row of the branch above, with its key and value.
+    pub(super) fn leaf_within(&self) -> Option<(&Node<V>, &B256, &V)> {
+        match self {
+            Self::Node(node) => match &node.kind {
+                Kind::Leaf { key, value } => Some((node, key, value)),
+                Kind::Extension { .. } | Kind::Branch(_) => None,
+            },
+            Self::Empty | Self::Stored(_) => None,
+        }
+    }
+
+    /// The same link to another copy of its node.
+    pub(super) fn to_copy(&self, node: Arc<Node<V>>) -> Self {
+        match self {
+            Self::Stored(stub) => {
+                let loaded = OnceLock::from(node);
+                Self::Stored(Arc::new(Stub { reference: stub.reference, loaded }))
+            }
+            Self::Empty | Self::Node(_) => Self::Node(node),
         }
     }
 }
@@ -129,25 +175,25 @@ impl<V: LeafValue> Link<V> {
     /// The node, loaded and kept if it was not in memory; `None` where there is none.
     pub(super) fn resolve(
         &self,
-        path: &Nibbles,
+        path: impl FnOnce() -> Nibbles,
         rows: &impl RowSource,
         now: u64,
     ) -> Result<Option<&Arc<Node<V>>>, TrieError> {
-        if let Self::Stored { reference, loaded } = self
-            && loaded.get().is_none()
+        if let Self::Stored(stub) = self
+            && stub.loaded.get().is_none()
         {
-            let node = load(path, reference, rows, now)?;
+            let node = load(&path(), &stub.reference, rows, now)?;
             // Another thread may have been faster; both loaded the same.
-            let _ = loaded.set(node);
+            let _ = stub.loaded.set(node);
         }
         Ok(self.in_memory())
     }
 
     /// What a parent holds of the node; the node stands at `depth`.
-    pub(super) fn reference(&self, depth: usize) -> ChildRef {
+    pub(super) fn reference(&self, depth: usize) -> &ChildRef {
         match self {
-            Self::Empty => ChildRef::EMPTY,
-            Self::Stored { reference, .. } => *reference,
+            Self::Empty => &ChildRef::EMPTY,
+            Self::Stored(stub) => &stub.reference,
             Self::Node(node) => node.reference(depth),
         }
     }
@@ -160,14 +206,11 @@ pub(super) fn load<V: LeafValue>(
     rows: &impl RowSource,
     now: u64,
 ) -> Result<Arc<Node<V>>, TrieError> {
-    let mut rlp = Vec::new();
-    if !rows.load(path, &mut rlp)? {
+    let mut bytes = Vec::with_capacity(1_024);
+    if !rows.load(path, &mut bytes)? {
         return Err(TrieError::Missing { path: *path });
     }
-    let kind = decode(path, &rlp)?;
-    let node = Node { kind, reference: OnceLock::new(), born: 0, used: AtomicU64::new(now) };
-    let _ = node.reference.set(*reference);
-    Ok(Arc::new(node))
+    row::read(path, &bytes, reference, now)
 }
 
 pub(super) fn decode<V: LeafValue>(path: &Nibbles, rlp: &[u8]) -> Result<Kind<V>, TrieError> {
@@ -186,37 +229,34 @@ pub(super) fn decode<V: LeafValue>(path: &Nibbles, rlp: &[u8]) -> Result<Kind<V>
             if path.len() >= 64 {
                 return Err(malformed("a branch below the keys"));
             }
-            let link = |n: usize| match refs[n].is_empty() {
-                true => Link::Empty,
-                false => Link::stored(refs[n]),
-            };
-            Kind::Branch(Box::new(std::array::from_fn(link)))
+            let refs = (0u8..).zip(refs.iter()).filter(|(_, reference)| !reference.is_empty());
+            Kind::Branch(refs.map(|(n, reference)| (n, Link::stored(*reference))).collect())
         }
     })
 }
 
 impl<V: LeafValue> Node<V> {
-    pub(super) fn reference(&self, depth: usize) -> ChildRef {
-        *self.reference.get_or_init(|| {
+    pub(super) fn reference(&self, depth: usize) -> &ChildRef {
+        self.reference.get_or_init(|| {
             let mut rlp = Vec::with_capacity(600);
-            self.encode(depth, &mut rlp);
+            self.encode(depth, &mut rlp, &mut Vec::new());
             ChildRef::to(&rlp)
         })
     }
 
-    /// Appends the node's RLP.
-    pub(super) fn encode(&self, depth: usize, rlp: &mut Vec<u8>) {
+    /// Appends the node's RLP; `scratch` is room to work in.
+    pub(super) fn encode(&self, depth: usize, rlp: &mut Vec<u8>, scratch: &mut Vec<u8>) {
         match &self.kind {
-            Kind::Leaf { key, value } => {
-                codec::encode_leaf(key, depth, value, rlp, &mut Vec::new());
-            }
+            Kind::Leaf { key, value } => codec::encode_leaf(key, depth, value, rlp, scratch),
             Kind::Extension { prefix, child } => {
-                codec::encode_extension(prefix, &child.reference(depth + prefix.len()), rlp);
+                codec::encode_extension(prefix, child.reference(depth + prefix.len()), rlp);
             }
             Kind::Branch(children) => {
-                let refs: [ChildRef; 16] =
-                    std::array::from_fn(|n| children[n].reference(depth + 1));
-                codec::encode_branch(&refs.each_ref(), rlp);
+                let mut refs = [&ChildRef::EMPTY; 16];
+                for (n, child) in children.iter() {
+                    refs[usize::from(n)] = child.reference(depth + 1);
+                }
+                codec::encode_branch(&refs, rlp);
             }
         }
     }
@@ -294,9 +334,8 @@ impl<V: LeafValue> CowTrie<V> {
         };
         let mut replaces = false;
         if second.is_some() {
-            let refs: [ChildRef; 16] = std::array::from_fn(|n| parts[n].root.reference(1));
-            codec::encode_branch(&refs.each_ref(), &mut rlp);
-        } else if let Some(node) = first.root.resolve(&first.base, rows, now)? {
+            codec::encode_branch(&parts.each_ref().map(|part| part.root.reference(1)), &mut rlp);
+        } else if let Some(node) = first.root.resolve(|| first.base, rows, now)? {
             let up = Nibbles::from_nibbles([nibble]);
             match &node.kind {
                 Kind::Leaf { key, value } => {
@@ -306,10 +345,10 @@ impl<V: LeafValue> CowTrie<V> {
                 Kind::Extension { prefix, child } => {
                     replaces = true;
                     let reference = child.reference(1 + prefix.len());
-                    codec::encode_extension(&up.join(prefix), &reference, &mut rlp);
+                    codec::encode_extension(&up.join(prefix), reference, &mut rlp);
                 }
                 Kind::Branch(_) => {
-                    codec::encode_extension(&up, &first.root.reference(1), &mut rlp);
+                    codec::encode_extension(&up, first.root.reference(1), &mut rlp);
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! Letting go of nodes that the store has.
 
-use super::node::{CowTrie, CowValue, Kind, Link, Node};
+use super::node::{CowTrie, CowValue, Kind, Link, Node, Stub};
 use std::sync::{Arc, atomic::Ordering};
 
 /// What stays in memory.
@@ -18,7 +18,7 @@ impl<V: CowValue> CowTrie<V> {
     /// The same version without nodes that need not stay; `None` if all do. Older versions keep theirs.
     #[must_use]
     pub fn pruned(&self, keep: &Keep) -> Option<Self> {
-        let root = prune(&self.root, self.base.len(), keep)?;
+        let root = prune(&self.root, self.base.len(), true, keep)?;
         Some(Self { base: self.base, root })
     }
 
@@ -28,42 +28,50 @@ impl<V: CowValue> CowTrie<V> {
     }
 }
 
-/// The link without what need not stay; `None` if nothing changes.
-fn prune<V: CowValue>(link: &Link<V>, depth: usize, keep: &Keep) -> Option<Link<V>> {
+/// The link without what need not stay; `None` if nothing changes. `has_row` says that even a leaf has a row of its own
+/// there.
+fn prune<V: CowValue>(link: &Link<V>, depth: usize, has_row: bool, keep: &Keep) -> Option<Link<V>> {
     let node = link.in_memory()?;
-    let may_go = node.born <= keep.saved
+    // A leaf in the row of its branch goes with it.
+    let may_go = (has_row || link.leaf_within().is_none())
+        && node.born <= keep.saved
         && depth >= keep.levels
         && node.used.load(Ordering::Relaxed) < keep.used_since;
     if may_go {
-        return Some(Link::stored(link.reference(depth)));
+        return Some(Link::stored(*link.reference(depth)));
     }
     let kind = match &node.kind {
         Kind::Leaf { key, value } => Kind::Leaf { key: *key, value: value.pruned(keep)? },
-        Kind::Extension { prefix, child } => {
-            Kind::Extension { prefix: *prefix, child: prune(child, depth + prefix.len(), keep)? }
-        }
+        Kind::Extension { prefix, child } => Kind::Extension {
+            prefix: *prefix,
+            child: prune(child, depth + prefix.len(), true, keep)?,
+        },
         Kind::Branch(children) => {
             let mut changed = None;
-            for (n, child) in children.iter().enumerate() {
-                if let Some(link) = prune(child, depth + 1, keep) {
-                    changed.get_or_insert_with(|| children.clone())[n] = link;
+            for (n, child) in children.iter() {
+                if let Some(link) = prune(child, depth + 1, false, keep) {
+                    changed.get_or_insert_with(|| children.clone()).set(n, link);
                 }
             }
             Kind::Branch(changed?)
         }
     };
     // References stay: they are known for all that is saved, and resolved again for the rest.
-    Some(Link::Node(node.relinked(kind)))
+    Some(link.to_copy(node.relinked(kind)))
 }
 
 fn bytes<V: CowValue>(link: &Link<V>) -> usize {
-    let Some(node) = link.in_memory() else { return 0 };
+    let stub = match link {
+        Link::Stored(_) => size_of::<Stub<V>>() + size_of::<Arc<()>>() * 2,
+        Link::Empty | Link::Node(_) => 0,
+    };
+    let Some(node) = link.in_memory() else { return stub };
     let below = match &node.kind {
         Kind::Leaf { value, .. } => value.bytes(),
         Kind::Extension { child, .. } => bytes(child),
         Kind::Branch(children) => {
-            16 * size_of::<Link<V>>() + children.iter().map(bytes).sum::<usize>()
+            children.bytes() + children.iter().map(|(_, child)| bytes(child)).sum::<usize>()
         }
     };
-    size_of::<Node<V>>() + size_of::<Arc<()>>() * 2 + below
+    stub + size_of::<Node<V>>() + size_of::<Arc<()>>() * 2 + below
 }

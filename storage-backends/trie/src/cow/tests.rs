@@ -104,7 +104,7 @@ proptest! {
                     found.push((*key, *value));
                     Ok(ControlFlow::Continue(()))
                 }).unwrap();
-                prop_assert_eq!(walked.nodes, rows.0.len() as u64);
+                prop_assert_eq!(walked.rows, rows.0.len() as u64);
                 prop_assert_eq!(found, state.clone().into_iter().collect::<Vec<_>>());
             }
         }
@@ -122,6 +122,39 @@ proptest! {
             let from = key(7);
             let later: Vec<_> = state.range(from..).map(|(k, v)| (*k, *v)).collect();
             prop_assert_eq!(leaves(&version, &rows, from), later);
+        }
+    }
+
+    /// As they are where the nodes come from a witness: what is written later brings its leaves along.
+    #[test]
+    fn leaves_may_have_rows_of_their_own(blocks in blocks(), at in 0..16usize) {
+        let (before, after) = blocks.split_at(at.min(blocks.len()));
+        let mut whole = CowTrie::<SlotValue>::empty();
+        for (now, block) in (1u64..).zip(before) {
+            whole = whole.updated(&changes(block), &Memory::default(), now).unwrap();
+        }
+        let mut rows = Memory::default();
+        let node = |path: &Nibbles, _: &B256| {
+            let mut rlp = Vec::new();
+            let found = whole.node_at(path, &Memory::default(), 0, &mut rlp).unwrap();
+            found.then(|| rlp.into())
+        };
+        let mut saved = CowTrie::<SlotValue>::stored(whole.root());
+        saved.put_found(&node, &mut rows, &mut |_, _| {}).unwrap();
+        for (now, block) in (1u64..).zip(after) {
+            let before = rows.clone();
+            let head = saved.updated(&changes(block), &before, now).unwrap();
+            head.write_since(&saved, now - 1, &before, &mut rows).unwrap();
+            whole = whole.updated(&changes(block), &Memory::default(), 100 + now).unwrap();
+            prop_assert_eq!(head.root(), whole.root());
+            saved = CowTrie::stored(head.root());
+            let mut found = Vec::new();
+            let walked = saved.walk_stored(&rows, &mut |key, value| {
+                found.push((*key, *value));
+                Ok(ControlFlow::Continue(()))
+            }).unwrap();
+            prop_assert_eq!(walked.rows, rows.0.len() as u64);
+            prop_assert_eq!(found, leaves(&whole, &Memory::default(), B256::ZERO));
         }
     }
 
@@ -147,4 +180,33 @@ proptest! {
             }
         }
     }
+}
+
+/// So many changes are made and hashed on several threads.
+#[test]
+fn large_changes_lead_to_the_same_root() {
+    let rows = Memory::default();
+    let mut arena = Trie::<SlotValue>::empty();
+    let mut head = CowTrie::<SlotValue>::empty();
+    for now in 1..4u64 {
+        let mut changes: Vec<_> = (0..10_000u64)
+            .filter(|n| !(n + now).is_multiple_of(3))
+            .map(|n| {
+                let value = SlotValue(U256::from(n + now));
+                (keccak256(n.to_be_bytes()), (n % 4 != now).then_some(value))
+            })
+            .collect();
+        changes.sort_unstable_by_key(|(key, _)| *key);
+        arena.update(&changes, &rows).unwrap();
+        head = head.updated(&changes, &rows, now).unwrap();
+        CowTrie::resolve_all([&head]);
+        assert_eq!(head.root(), arena.root());
+    }
+    let mut stored = Memory::default();
+    head.write_since(&CowTrie::empty(), 0, &rows, &mut stored).unwrap();
+    let walked = CowTrie::<SlotValue>::stored(head.root())
+        .walk_stored(&stored, &mut |_, _| Ok(ControlFlow::Continue(())))
+        .unwrap();
+    assert_eq!(walked.rows, stored.0.len() as u64);
+    assert!(walked.nodes > 2 * walked.rows, "leaves are in the rows of their branches");
 }

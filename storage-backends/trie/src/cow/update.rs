@@ -1,11 +1,19 @@
 //! One sorted batch of changes; what it does not touch is shared with the version before.
 
-use super::node::{CowTrie, Kind, Link, Node};
+use super::{
+    children::Children,
+    hash,
+    node::{CowTrie, Kind, Link, Node},
+};
 use crate::{
     LeafValue, Nibbles, RowSource, TrieError,
     codec::{nibble, path_of, shared_nibbles},
 };
 use alloy_primitives::B256;
+use rayon::prelude::*;
+
+/// From this many changes below a branch on, its children are changed and hashed on several threads.
+const PARALLEL_FROM: usize = 2_048;
 
 /// A key and its value afterwards; `None` removes it.
 type Change<V> = (B256, Option<V>);
@@ -48,21 +56,27 @@ impl<R: RowSource> Update<'_, R> {
         depth: usize,
         changes: &[Change<V>],
     ) -> Result<Option<Link<V>>, TrieError> {
-        let path = path_of(&changes[0].0, depth);
-        let Some(node) = link.resolve(&path, self.rows, self.now)? else {
-            let built = self.build(&present(changes), depth);
-            return Ok((!built.is_empty()).then_some(built));
+        let first = &changes[0].0;
+        let Some(node) = link.resolve(|| path_of(first, depth), self.rows, self.now)? else {
+            return Ok(self.add(depth, changes));
         };
-        node.touch(self.now);
         match &node.kind {
             Kind::Leaf { key, value } => Ok(self.set_leaf(key, value, depth, changes)),
             Kind::Extension { prefix, child } => self.set_extension(prefix, child, depth, changes),
             Kind::Branch(children) => {
-                let mut children = children.clone();
-                let changed = self.set_children(&mut children, depth, changes)?;
-                if changed { self.join(children, path).map(Some) } else { Ok(None) }
+                let after = self.set_children(children, depth, changes)?;
+                after.map(|children| self.join(children, || path_of(first, depth))).transpose()
             }
         }
+    }
+
+    /// What stands where nothing stood.
+    fn add<V: LeafValue>(&self, depth: usize, changes: &[Change<V>]) -> Option<Link<V>> {
+        if let [(key, value)] = changes {
+            return value.as_ref().map(|value| self.leaf(key, value));
+        }
+        let built = self.build(&present(changes), depth);
+        (!built.is_empty()).then_some(built)
     }
 
     fn set_leaf<V: LeafValue>(
@@ -72,6 +86,11 @@ impl<R: RowSource> Update<'_, R> {
         depth: usize,
         changes: &[Change<V>],
     ) -> Option<Link<V>> {
+        if let [(changed, Some(after))] = changes
+            && changed == key
+        {
+            return (after != value).then(|| self.leaf(key, after));
+        }
         let mut merged = present(changes);
         match changes.binary_search_by_key(key, |(key, _)| *key) {
             Ok(at) => {
@@ -110,58 +129,67 @@ impl<R: RowSource> Update<'_, R> {
             return below.map(|below| self.prepend(*prefix, below, path)).transpose();
         }
         let n = prefix.get_unchecked(at);
-        let mut children: Box<[Link<V>; 16]> = Box::new(std::array::from_fn(|_| Link::Empty));
-        children[usize::from(n)] = if at + 1 == prefix.len() {
+        let rest = if at + 1 == prefix.len() {
             child.clone()
         } else {
             let prefix = prefix.slice(at + 1..);
-            Link::Node(Node::new(Kind::Extension { prefix, child: child.clone() }, self.now))
+            self.node(Kind::Extension { prefix, child: child.clone() })
         };
-        self.set_children(&mut children, depth + at, &changes)?;
+        let children = Children::from_iter([(n, rest)]);
+        let children = self.set_children(&children, depth + at, &changes)?.unwrap_or(children);
         let head = path.join(&prefix.slice(..at));
-        let below = self.join(children, head)?;
+        let below = self.join(children, || head)?;
         if at == 0 {
             return Ok(Some(below));
         }
         self.prepend(prefix.slice(..at), below, path).map(Some)
     }
 
+    /// The children of a branch at `depth` afterwards; `None` if nothing changes.
     fn set_children<V: LeafValue>(
         &self,
-        children: &mut [Link<V>; 16],
+        children: &Children<V>,
         depth: usize,
         changes: &[Change<V>],
-    ) -> Result<bool, TrieError> {
-        let mut changed = false;
-        let mut rest = changes;
-        while let Some((key, _)) = rest.first() {
-            let n = nibble(key, depth);
-            let end = rest.partition_point(|(key, _)| nibble(key, depth) <= n);
-            let (part, later) = rest.split_at(end);
-            rest = later;
-            let child = &mut children[usize::from(n)];
-            if let Some(link) = self.set(child, depth + 1, part)? {
-                *child = link;
-                changed = true;
+    ) -> Result<Option<Children<V>>, TrieError> {
+        let parts = changes.chunk_by(|a, b| nibble(&a.0, depth) == nibble(&b.0, depth));
+        let set = |part: &[Change<V>]| -> Result<(u8, Option<Link<V>>), TrieError> {
+            let n = nibble(&part[0].0, depth);
+            let child = children.get(n).unwrap_or(&Link::Empty);
+            Ok((n, self.set(child, depth + 1, part)?))
+        };
+        let done: Vec<(u8, Option<Link<V>>)> = if changes.len() < PARALLEL_FROM {
+            parts.map(set).collect::<Result<_, _>>()?
+        } else {
+            let set_and_hash = |part: &&[Change<V>]| -> Result<(u8, Option<Link<V>>), TrieError> {
+                let (n, child) = set(part)?;
+                hash::resolve(child.iter().map(|child| (child, depth + 1)));
+                Ok((n, child))
+            };
+            let parts: Vec<&[Change<V>]> = parts.collect();
+            parts.par_iter().map(set_and_hash).collect::<Result<_, _>>()?
+        };
+        let mut after = None;
+        for (n, child) in done {
+            if let Some(child) = child {
+                after.get_or_insert_with(|| children.clone()).set(n, child);
             }
         }
-        Ok(changed)
+        Ok(after)
     }
 
     /// A branch at `path`, or what is left of it if it has fewer than two children.
     fn join<V: LeafValue>(
         &self,
-        children: Box<[Link<V>; 16]>,
-        path: Nibbles,
+        children: Children<V>,
+        path: impl FnOnce() -> Nibbles,
     ) -> Result<Link<V>, TrieError> {
-        let mut filled = (0u8..).zip(children.iter()).filter(|(_, child)| !child.is_empty());
-        match (filled.next(), filled.next()) {
-            (None, _) => Ok(Link::Empty),
-            (Some((n, child)), None) => {
-                self.prepend(Nibbles::from_nibbles([n]), child.clone(), path)
-            }
-            _ => Ok(Link::Node(Node::new(Kind::Branch(children), self.now))),
+        if children.len() > 1 {
+            return Ok(self.node(Kind::Branch(children)));
         }
+        let only = children.iter().next();
+        let Some((n, child)) = only else { return Ok(Link::Empty) };
+        self.prepend(Nibbles::from_nibbles([n]), child.clone(), path())
     }
 
     /// Puts `prefix` before what stands at `path` + `prefix`; the result stands at `path`.
@@ -171,39 +199,42 @@ impl<R: RowSource> Update<'_, R> {
         link: Link<V>,
         path: Nibbles,
     ) -> Result<Link<V>, TrieError> {
-        let below = path.join(&prefix);
-        let Some(node) = link.resolve(&below, self.rows, self.now)? else { return Ok(Link::Empty) };
+        let below = || path.join(&prefix);
+        let Some(node) = link.resolve(below, self.rows, self.now)? else { return Ok(Link::Empty) };
         let kind = match &node.kind {
-            Kind::Leaf { key, value } => Kind::Leaf { key: *key, value: value.clone() },
+            Kind::Leaf { key, value } => return Ok(self.leaf(key, value)),
             Kind::Extension { prefix: rest, child } => {
                 Kind::Extension { prefix: prefix.join(rest), child: child.clone() }
             }
             Kind::Branch(_) => Kind::Extension { prefix, child: link.clone() },
         };
-        Ok(Link::Node(Node::new(kind, self.now)))
+        Ok(self.node(kind))
     }
 
     /// A new subtree at nibble `depth` of keys that share the nibbles before it.
     fn build<V: LeafValue>(&self, entries: &[(B256, V)], depth: usize) -> Link<V> {
         let (first, last) = match entries {
             [] => return Link::Empty,
-            [(key, value)] => {
-                let kind = Kind::Leaf { key: *key, value: value.clone() };
-                return Link::Node(Node::new(kind, self.now));
-            }
+            [(key, value)] => return self.leaf(key, value),
             [first, .., last] => (&first.0, &last.0),
         };
         let shared = shared_nibbles(first, last);
         if shared > depth {
             let child = self.build(entries, shared);
             let prefix = path_of(first, shared).slice(depth..);
-            return Link::Node(Node::new(Kind::Extension { prefix, child }, self.now));
+            return self.node(Kind::Extension { prefix, child });
         }
-        let mut children: Box<[Link<V>; 16]> = Box::new(std::array::from_fn(|_| Link::Empty));
-        for part in entries.chunk_by(|a, b| nibble(&a.0, depth) == nibble(&b.0, depth)) {
-            children[usize::from(nibble(&part[0].0, depth))] = self.build(part, depth + 1);
-        }
-        Link::Node(Node::new(Kind::Branch(children), self.now))
+        let parts = entries.chunk_by(|a, b| nibble(&a.0, depth) == nibble(&b.0, depth));
+        let child = |part: &[(B256, V)]| (nibble(&part[0].0, depth), self.build(part, depth + 1));
+        self.node(Kind::Branch(parts.map(child).collect()))
+    }
+
+    fn leaf<V: LeafValue>(&self, key: &B256, value: &V) -> Link<V> {
+        self.node(Kind::Leaf { key: *key, value: value.clone() })
+    }
+
+    fn node<V: LeafValue>(&self, kind: Kind<V>) -> Link<V> {
+        Link::Node(Node::new(kind, self.now))
     }
 }
 
