@@ -15,7 +15,7 @@ use polytrie_state::StateError;
 use polytrie_trie::{EMPTY_ROOT, Nibbles, Rows, SlotValue, Trie, state_error, stored_root};
 use rayon::prelude::*;
 
-/// Fewer changes than this are not worth a second thread.
+/// Fewer changes than this, beside those of the trie with most of them, are not worth a second thread.
 const PARALLEL_SLOTS: usize = 64;
 
 #[derive(Debug, Default)]
@@ -304,11 +304,13 @@ impl Storages {
             }
         }
         self.unapplied.clear();
-        let left: usize = jobs.iter().map(|(_, s)| s.log.len() + s.effort.changes()).sum();
+        let changes = |(_, s): &(B256, Storage)| s.log.len() + s.effort.changes();
+        let largest = jobs.iter().map(changes).max().unwrap_or_default();
+        let others = jobs.iter().map(changes).sum::<usize>() - largest;
         let run = |(account, storage): &mut (B256, Storage)| {
             storage.seal(*account, store, pace, end).map(|root| (*account, root))
         };
-        let sealed: Vec<_> = if jobs.len() > 1 && left >= PARALLEL_SLOTS {
+        let sealed: Vec<_> = if others >= PARALLEL_SLOTS {
             jobs.par_iter_mut().with_max_len(16).map(run).collect()
         } else {
             jobs.iter_mut().map(run).collect()
