@@ -97,12 +97,31 @@ impl Pace {
     pub(super) fn took(&self, nanos: u64, reads: u64) {
         let Some(each) = nanos.checked_div(reads) else { return };
         let before = self.average.load(Relaxed);
-        // One read that met the scheduler says nothing about the disk.
-        let each = each.min(50 * SLOW);
+        // One read that met the scheduler says nothing about the disk: it must not reach `SLOW` by itself.
+        let each = each.min(8 * SLOW);
         self.average.store(before - before / 16 + each / 16, Relaxed);
     }
 
     pub(super) fn is_slow(&self) -> bool {
         self.always || self.average.load(Relaxed) > SLOW
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_read_that_waited_for_the_processor_does_not_make_the_store_slow() {
+        let pace = Pace::new(false);
+        for _ in 0..100 {
+            pace.took(2_000, 1);
+        }
+        pace.took(5_000_000, 1);
+        assert!(!pace.is_slow());
+        for _ in 0..8 {
+            pace.took(100_000, 1);
+        }
+        assert!(pace.is_slow(), "these waited for a disk");
     }
 }

@@ -20,6 +20,7 @@ mod ahead;
 mod effort;
 mod message;
 mod readers;
+mod rows;
 mod storage;
 mod worker;
 

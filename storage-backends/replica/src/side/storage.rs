@@ -4,17 +4,18 @@ use super::{
     ahead::{Ahead, Pace, Source, missing_from},
     effort::Effort,
     message::{Part, StorageWrite},
+    rows::BlockRows,
 };
 use alloy_primitives::{
     B256, U256,
     map::{B256HashMap, B256HashSet},
 };
-use polytrie_kv::{Batch, Store};
+use polytrie_kv::Store;
 use polytrie_state::StateError;
 use polytrie_trie::{EMPTY_ROOT, Nibbles, Rows, SlotValue, Trie, state_error, stored_root};
 use rayon::prelude::*;
 
-/// Fewer changes than this are not worth a second thread.
+/// Fewer changes than this, beside those of the trie with most of them, are not worth a second thread.
 const PARALLEL_SLOTS: usize = 64;
 
 #[derive(Debug, Default)]
@@ -40,8 +41,8 @@ pub(super) struct Storage {
     had_rows: bool,
     /// Writes that were not taken in yet, in order.
     log: Vec<(B256, U256)>,
-    /// Rows of the block that were made ahead of its end.
-    rows: Batch,
+    /// Rows of the block, some of them made ahead of its end.
+    rows: BlockRows,
     ahead: Ahead,
     effort: Effort,
     touched: u32,
@@ -55,7 +56,7 @@ impl Storage {
             trie: None,
             had_rows: false,
             log: Vec::new(),
-            rows: Batch::new(),
+            rows: BlockRows::default(),
             ahead: Ahead::default(),
             effort: Effort::default(),
             touched,
@@ -93,7 +94,7 @@ impl Storage {
         self.open(account, store, pace)?;
         let had_rows = self.had_rows;
         // What was made of the block so far is void; a range deletion does not reach it.
-        self.rows = Batch::new();
+        self.rows.clear();
         self.effort.clear();
         match &mut self.trie {
             Some(trie) if had_rows => trie.clear(),
@@ -145,9 +146,9 @@ impl Storage {
         if !end {
             return Ok(trie.root());
         }
-        let rows = Rows::owned(std::mem::take(&mut self.rows), super::STORAGE_TRIE, account);
+        let rows = Rows::owned(self.rows.take(), super::STORAGE_TRIE, account);
         let (root, rows) = trie.commit(rows);
-        self.rows = rows.into_inner();
+        self.rows.put(rows.into_inner());
         self.effort.end();
         self.had_rows = root != EMPTY_ROOT;
         self.ahead.clear();
@@ -275,8 +276,8 @@ impl Storages {
         if let Storage { trie: Some(trie), rows, effort, .. } = storage
             && let Some(depth) = effort.depth()
         {
-            let taken = Rows::owned(std::mem::take(rows), super::STORAGE_TRIE, account);
-            *rows = trie.commit_below(depth, taken).into_inner();
+            let taken = Rows::owned(rows.take(), super::STORAGE_TRIE, account);
+            rows.put(trie.commit_below(depth, taken).into_inner());
         }
         storage.count(&mut self.bytes);
         Ok(true)
@@ -303,11 +304,13 @@ impl Storages {
             }
         }
         self.unapplied.clear();
-        let left: usize = jobs.iter().map(|(_, s)| s.log.len() + s.effort.changes()).sum();
+        let changes = |(_, s): &(B256, Storage)| s.log.len() + s.effort.changes();
+        let largest = jobs.iter().map(changes).max().unwrap_or_default();
+        let others = jobs.iter().map(changes).sum::<usize>() - largest;
         let run = |(account, storage): &mut (B256, Storage)| {
             storage.seal(*account, store, pace, end).map(|root| (*account, root))
         };
-        let sealed: Vec<_> = if jobs.len() > 1 && left >= PARALLEL_SLOTS {
+        let sealed: Vec<_> = if others >= PARALLEL_SLOTS {
             jobs.par_iter_mut().with_max_len(16).map(run).collect()
         } else {
             jobs.iter_mut().map(run).collect()
@@ -318,7 +321,7 @@ impl Storages {
         }
         for (account, mut storage) in jobs {
             if end {
-                part.rows.absorb(std::mem::take(&mut storage.rows));
+                part.rows.absorb(storage.rows.end());
             }
             // Also one that is empty now: its rows may be there until the blocks that wait are written.
             storage.count(&mut self.bytes);
