@@ -58,14 +58,14 @@ fn main() -> Result<(), Failure> {
     let contract = prepare(&mut node, &wallet)?;
     let first = node.nonce(&wallet, 0)?;
     let start = Instant::now();
-    let batches = sign(&wallet, each, first);
+    let batches = sign(&wallet, each, first, connections);
     eprintln!("{} transactions signed in {:.1} s", each * SENDERS, start.elapsed().as_secs_f64());
 
     let before = node.number("eth_blockNumber", &json!([]))?;
     let done = AtomicBool::new(false);
     let (pushed, seconds, refused, calls) = thread::scope(|scope| -> Result<_, Failure> {
         let calls = scope.spawn(|| ask(address, &contract, &done));
-        let pushed = push(address, &batches, connections, &mut node, &wallet, first + each as u64);
+        let pushed = push(address, &batches, &mut node, &wallet, first + each as u64);
         done.store(true, Ordering::Relaxed);
         let calls = calls.join().map_err(|_| "the asking thread panicked")??;
         let (pushed, seconds, refused) = pushed?;
@@ -141,20 +141,20 @@ fn prepare(node: &mut Connection, wallet: &Wallet) -> Result<Value, Failure> {
 /// and how many the node refused.
 fn push(
     address: &str,
-    batches: &[String],
-    connections: usize,
+    batches: &[Vec<String>],
     node: &mut Connection,
     wallet: &Wallet,
     wanted: u64,
 ) -> Result<(f64, f64, usize), Failure> {
     let start = Instant::now();
     let refused = thread::scope(|scope| -> Result<usize, Failure> {
-        let pushers: Vec<_> = (0..connections)
-            .map(|index| {
+        let pushers: Vec<_> = batches
+            .iter()
+            .map(|batches| {
                 scope.spawn(move || -> Result<usize, Failure> {
                     let mut node = Connection::open(address)?;
                     let mut refused = 0;
-                    for batch in batches.iter().skip(index).step_by(connections) {
+                    for batch in batches {
                         let answer = node.post(batch)?;
                         refused += count(&answer, b"\"error\"");
                     }
@@ -201,35 +201,39 @@ fn ask(address: &str, contract: &Value, done: &AtomicBool) -> Result<Vec<f64>, F
     Ok(times)
 }
 
-/// Batches of raw transactions, as requests. A sender's are in order, and one batch holds those of few senders.
-fn sign(wallet: &Wallet, each: usize, first: u64) -> Vec<String> {
-    let mut all = Vec::with_capacity(each * SENDERS);
-    for sender in 0..SENDERS {
-        for nonce in first..first + each as u64 {
-            let tx = TxEip1559 {
-                chain_id: CHAIN_ID,
-                nonce,
-                gas_limit: 21_000,
-                max_fee_per_gas: 1_000_000_000_000,
-                max_priority_fee_per_gas: 1_000_000_000,
-                to: TxKind::Call(wallet.address((sender + 1) % SENDERS)),
-                value: U256::from(1),
-                ..Default::default()
-            };
-            all.push(Bytes::from(wallet.sign(sender, tx.into()).encoded_2718()));
-        }
-    }
+/// Batches of raw transactions, as requests, for each connection. Every sender belongs to one connection, so that its
+/// transactions arrive in order, and the senders of a connection take turns.
+fn sign(wallet: &Wallet, each: usize, first: u64, connections: usize) -> Vec<Vec<String>> {
+    let transfer = |sender: usize, nonce| {
+        let tx = TxEip1559 {
+            chain_id: CHAIN_ID,
+            nonce,
+            gas_limit: 21_000,
+            max_fee_per_gas: 1_000_000_000_000,
+            max_priority_fee_per_gas: 1_000_000_000,
+            to: TxKind::Call(wallet.address((sender + 1) % SENDERS)),
+            value: U256::from(1),
+            ..Default::default()
+        };
+        Bytes::from(wallet.sign(sender, tx.into()).encoded_2718())
+    };
     let request = |(id, tx): (usize, &Bytes)| {
         format!(
             "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"eth_sendRawTransaction\",\"params\":[\"{tx}\"]}}"
         )
     };
-    all.chunks(BATCH)
-        .map(|batch| {
+    let of_connection = |connection: usize| {
+        let turns = (first..first + each as u64).flat_map(|nonce| {
+            (connection..SENDERS).step_by(connections).map(move |sender| (sender, nonce))
+        });
+        let txs: Vec<_> = turns.map(|(sender, nonce)| transfer(sender, nonce)).collect();
+        let batches = txs.chunks(BATCH).map(|batch| {
             let requests: Vec<_> = batch.iter().enumerate().map(request).collect();
             format!("[{}]", requests.join(","))
-        })
-        .collect()
+        });
+        batches.collect()
+    };
+    (0..connections).map(of_connection).collect()
 }
 
 fn count(text: &[u8], part: &[u8]) -> usize {

@@ -226,31 +226,79 @@ impl Node {
     ///
     /// If the pool does not take it, or the state cannot be read.
     pub fn submit(&self, tx: PoolTransaction) -> Result<Added, NodeError> {
-        let added = loop {
-            let view = self.view();
-            let (gas_limit, min_fee) = {
-                let settings = self.settings.lock();
-                (settings.gas_limit_after(view.head.header.gas_limit), settings.min_fee)
-            };
-            let time = self.clock.lock().next(view.head.header.timestamp);
-            tx.check(&view.next_rules(&self.spec, time), gas_limit)?;
-            let found = tx.tx.max_fee_per_gas();
-            if found < min_fee {
-                return Err(PoolError::BelowMinimum { found, needed: min_fee }.into());
-            }
-            let state = sender_state(&*view.state(), &tx.sender)?;
-            let mut pool = self.pool.lock();
-            // A block in between may have used the nonce.
-            if Arc::ptr_eq(&view, &*self.view.read()) {
-                break pool.add(tx, state)?;
-            }
+        let (view, state) = self.examine(&tx)?;
+        let mut pool = self.pool.lock();
+        let added = self.put(&mut pool, tx, &view, state)?;
+        drop(pool);
+        self.took(&[&added]);
+        Ok(added)
+    }
+
+    /// Takes in transactions that came together, in order. A block is made once all are there.
+    ///
+    /// # Errors
+    ///
+    /// For each of them, as [`Self::submit`].
+    pub fn submit_all(&self, txs: Vec<PoolTransaction>) -> Vec<Result<Added, NodeError>> {
+        let examined: Vec<_> =
+            txs.into_iter().map(|tx| self.examine(&tx).map(|state| (tx, state))).collect();
+        let mut pool = self.pool.lock();
+        let added: Vec<_> = examined
+            .into_iter()
+            .map(|examined| {
+                let (tx, (view, state)) = examined?;
+                self.put(&mut pool, tx, &view, state)
+            })
+            .collect();
+        drop(pool);
+        let taken: Vec<_> = added.iter().filter_map(|added| added.as_ref().ok()).collect();
+        self.took(&taken);
+        added
+    }
+
+    /// Checks a transaction by itself, and reads what the state says about its sender.
+    fn examine(&self, tx: &PoolTransaction) -> Result<(Arc<View>, SenderState), NodeError> {
+        let view = self.view();
+        let (gas_limit, min_fee) = {
+            let settings = self.settings.lock();
+            (settings.gas_limit_after(view.head.header.gas_limit), settings.min_fee)
         };
-        if added.pending {
+        let time = self.clock.lock().next(view.head.header.timestamp);
+        tx.check(&view.next_rules(&self.spec, time), gas_limit)?;
+        let found = tx.tx.max_fee_per_gas();
+        if found < min_fee {
+            return Err(PoolError::BelowMinimum { found, needed: min_fee }.into());
+        }
+        let state = sender_state(&*view.state(), &tx.sender)?;
+        Ok((view, state))
+    }
+
+    /// Adds a transaction to the pool, given what was known of its sender at `view`.
+    fn put(
+        &self,
+        pool: &mut Pool,
+        tx: PoolTransaction,
+        view: &Arc<View>,
+        state: SenderState,
+    ) -> Result<Added, NodeError> {
+        // A block in between may have used the nonce; no other is shown while the pool is held.
+        let now = self.view();
+        let state = match Arc::ptr_eq(view, &now) {
+            true => state,
+            false => sender_state(&*now.state(), &tx.sender)?,
+        };
+        Ok(pool.add(tx, state)?)
+    }
+
+    /// Tells everybody about transactions that were taken in.
+    fn took(&self, added: &[&Added]) {
+        if added.iter().any(|added| added.pending) {
             self.miner.wake();
         }
-        // Nobody needs to listen.
-        let _ = self.events.send(Event::Pending(Arc::clone(&added.tx)));
-        Ok(added)
+        for added in added {
+            // Nobody needs to listen.
+            let _ = self.events.send(Event::Pending(Arc::clone(&added.tx)));
+        }
     }
 
     /// Waits until a transaction that can go into the next block is no longer in the pool, or `patience` is over.
@@ -325,8 +373,12 @@ impl Node {
         chain.unwind_to(point.number)?;
         *self.clock.lock() = point.clock;
         *self.settings.lock() = point.settings;
-        self.pool.lock().clear();
-        self.publish(&chain, point.cheats)?;
+        {
+            // Both at once: a transaction that comes meanwhile is judged by one state or the other.
+            let mut pool = self.pool.lock();
+            pool.clear();
+            self.publish(&chain, point.cheats)?;
+        }
         let _ = self.events.send(Event::Reverted(chain.head().header.clone()));
         self.notify();
         Ok(true)

@@ -47,7 +47,7 @@ impl Node {
         let mut chain = self.chain();
         let next = self.next_block(&chain, options.timestamp);
         // An empty block that is thrown away costs as much as one that is kept.
-        if !options.allow_empty && self.pool.lock().best(self.base_fee(&next)).is_empty() {
+        if !options.allow_empty && !self.pool.lock().has_next(self.base_fee(&next)) {
             return Ok(None);
         }
         let mut picked = Picked::default();

@@ -187,3 +187,21 @@ fn a_preview_changes_nothing() {
         assert_eq!(header.state_root, built.header.state_root);
     }
 }
+
+#[test]
+fn transactions_that_come_together_are_taken_in_order() {
+    let node = node("raw");
+    let txs = [(0, 0), (0, 1), (1, 0), (0, 1), (0, 2), (1, 5)];
+    let txs = txs.map(|(from, nonce)| transfer(&node, from, nonce, 1)).to_vec();
+    let hashes: Vec<_> = txs.iter().map(PoolTransaction::hash).collect();
+    let answers = node.submit_all(txs);
+    let pending: Vec<_> = answers.iter().map(|added| Some(added.as_ref().ok()?.pending)).collect();
+    let (yes, no) = (Some(true), Some(false));
+    assert_eq!(pending, [yes, yes, yes, None, yes, no]);
+    assert!(matches!(answers[3], Err(NodeError::Pool(PoolError::Known))));
+    let header = node.mine(MineOptions::default()).unwrap().unwrap();
+    let block = node.db().block(header.number).unwrap().unwrap();
+    let mined: Vec<_> = block.body.transactions.iter().map(|tx| *tx.tx_hash()).collect();
+    assert_eq!(mined, [hashes[0], hashes[1], hashes[2], hashes[4]]);
+    assert_eq!(node.pool().status(), (0, 1));
+}

@@ -1,5 +1,5 @@
 //! `anvil_dumpState` and `anvil_loadState`: the whole state in the form that anvil writes, so that either node reads
-//! what the other one wrote. Blocks and transactions are not part of it.
+//! what the other one wrote. Of the blocks only the head is part of it.
 
 use super::{
     Methods, Rpc,
@@ -7,7 +7,7 @@ use super::{
     convert::quantity,
     error::{RpcError, RpcResult},
 };
-use crate::devnet::{Origin, View, WholeAccount};
+use crate::devnet::{Origin, View, WholeAccount, impersonated};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use jsonrpsee::core::RegisterMethodError;
@@ -33,7 +33,8 @@ struct Written {
     block: Value,
     accounts: BTreeMap<Address, WrittenAccount>,
     best_block_number: u64,
-    blocks: [Value; 0],
+    /// The head alone: anvil wants to know its hash.
+    blocks: [Value; 1],
     transactions: [Value; 0],
 }
 
@@ -62,13 +63,29 @@ fn dump(rpc: &Rpc, _: &mut Args) -> RpcResult<Bytes> {
         block: environment(rpc, &dump.view),
         accounts: accounts.collect(),
         best_block_number: dump.view.head.number(),
-        blocks: [],
+        blocks: [block(rpc, &dump.view)?],
         transactions: [],
     };
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
     serde_json::to_writer(&mut packed, &written).map_err(|error| RpcError::internal(&error))?;
     packed.flush().map_err(|error| RpcError::internal(&error))?;
     Ok(packed.finish().map_err(|error| RpcError::internal(&error))?.into())
+}
+
+/// The head as anvil writes blocks.
+fn block(rpc: &Rpc, view: &View) -> RpcResult<Value> {
+    let body = rpc.node.db().block(view.head.number())?.unwrap_or_default().body;
+    let transactions: Vec<_> = body
+        .transactions
+        .iter()
+        .map(|tx| json!({ "transaction": tx, "impersonated_sender": impersonated(tx) }))
+        .collect();
+    Ok(json!({
+        "header": view.head.header.inner(),
+        "transactions": transactions,
+        "ommers": body.ommers,
+        "withdrawals": body.withdrawals,
+    }))
 }
 
 /// The environment of the head.

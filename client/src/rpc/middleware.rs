@@ -1,6 +1,6 @@
 //! What happens to every request on its way to its method.
 
-use super::metrics::Metrics;
+use super::{batch::Batches, metrics::Metrics};
 use jsonrpsee::{
     MethodResponse,
     core::middleware::{Batch, Notification, RpcServiceT},
@@ -12,11 +12,12 @@ use std::{future::Future, sync::Arc, time::Instant};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct InBatch;
 
-/// Counts requests and marks those of a batch.
+/// Counts requests.
 #[derive(Debug, Clone)]
 pub(super) struct Watch<S> {
     pub(super) inner: S,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) batches: Batches,
 }
 
 impl<S> RpcServiceT for Watch<S>
@@ -35,7 +36,7 @@ where
     type BatchResponse = MethodResponse;
 
     fn call<'a>(&self, request: Request<'a>) -> impl Future<Output = MethodResponse> + Send + 'a {
-        let Self { inner, metrics } = self.clone();
+        let Self { inner, metrics, .. } = self.clone();
         async move {
             let start = Instant::now();
             let name = request.method_name().to_owned();
@@ -45,14 +46,11 @@ where
         }
     }
 
-    fn batch<'a>(&self, mut batch: Batch<'a>) -> impl Future<Output = MethodResponse> + Send + 'a {
-        let Self { inner, metrics } = self.clone();
-        for entry in batch.iter_mut().flatten() {
-            entry.extensions_mut().insert(InBatch);
-        }
+    fn batch<'a>(&self, batch: Batch<'a>) -> impl Future<Output = MethodResponse> + Send + 'a {
+        let Self { inner, metrics, batches } = self.clone();
         async move {
             let start = Instant::now();
-            let response = inner.batch(batch).await;
+            let response = batches.answer(&inner, batch).await;
             metrics.answered("batch", response.is_success(), start.elapsed());
             response
         }

@@ -5,6 +5,7 @@
 
 mod anvil;
 mod args;
+mod batch;
 mod convert;
 mod debug;
 mod dump;

@@ -1,7 +1,8 @@
 //! HTTP and WebSocket on one port.
 
 use super::{
-    Rpc, RpcLimits, filters::Filters, http::HttpLayer, metrics::Metrics, middleware::Watch, module,
+    Rpc, RpcLimits, batch::Batches, filters::Filters, http::HttpLayer, metrics::Metrics,
+    middleware::Watch, module,
 };
 use crate::{devnet::Node, layers::LayerOptions};
 use jsonrpsee::{
@@ -123,7 +124,9 @@ async fn start(
         layer: options.layer.clone(),
     };
     let methods = module(new_rpc())?;
-    let http = HttpLayer { rpc: Arc::new(new_rpc()), hosts: Arc::new(options.hosts.clone()) };
+    let rpc = Arc::new(new_rpc());
+    let batches = Batches::new(Arc::clone(&rpc), options.max_response);
+    let http = HttpLayer { rpc, hosts: Arc::new(options.hosts.clone()) };
     let config = ServerConfig::builder()
         .max_request_body_size(options.max_request)
         .max_response_body_size(options.max_response)
@@ -133,8 +136,11 @@ async fn start(
         .set_id_provider(HexIds)
         .set_tcp_no_delay(true)
         .build();
-    let watch = RpcServiceBuilder::new()
-        .layer_fn(move |inner| Watch { inner, metrics: Arc::clone(&metrics) });
+    let watch = RpcServiceBuilder::new().layer_fn(move |inner| Watch {
+        inner,
+        metrics: Arc::clone(&metrics),
+        batches: batches.clone(),
+    });
     let listen = |source| ServeError::Listen { address: options.address, source };
     let server = Server::builder()
         .set_config(config)

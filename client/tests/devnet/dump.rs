@@ -4,7 +4,9 @@ use crate::{
     support::{ALICE, BOB, Devnet, args, layers},
     transactions::{deploy, word},
 };
-use alloy_primitives::{Address, U256, address};
+use alloy_consensus::Header;
+use alloy_primitives::{Address, Bytes, U256, address};
+use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 
 const SOMEBODY: Address = address!("00000000000000000000000000000000000000aa");
@@ -72,6 +74,24 @@ fn a_state_goes_into_another_node_on_every_layer() {
             "{layer}"
         );
     }
+}
+
+#[test]
+fn a_dump_holds_the_head_as_anvil_wants_it() {
+    let node = Devnet::start("raw", args![]);
+    busy(&node);
+    node.send(ALICE, BOB, 2);
+    let head = node.call("eth_getBlockByNumber", json!(["latest", false]));
+    let packed: Bytes = serde_json::from_value(node.call("anvil_dumpState", json!([]))).unwrap();
+    let state: Value = serde_json::from_reader(GzDecoder::new(&packed[..])).unwrap();
+    let block = &state["blocks"][0];
+    let header: Header = serde_json::from_value(block["header"].clone()).unwrap();
+    assert_eq!(json!(header.hash_slow()), head["hash"]);
+    assert_eq!(state["best_block_number"], header.number);
+    let txs = block["transactions"].as_array().unwrap().iter();
+    let hashes: Vec<_> = txs.map(|tx| tx["transaction"]["hash"].clone()).collect();
+    assert_eq!(json!(hashes), head["transactions"]);
+    assert_eq!(hashes.len(), 1);
 }
 
 #[test]

@@ -74,6 +74,8 @@ pub struct Pool {
 struct Queue {
     /// The sender's nonce.
     next: u64,
+    /// The nonce that follows the pending transactions.
+    end: u64,
     txs: BTreeMap<u64, Arc<PoolTransaction>>,
 }
 
@@ -84,6 +86,17 @@ impl Queue {
             .zip(&self.txs)
             .take_while(|(nonce, (found, _))| nonce == *found)
             .map(|(_, (_, tx))| tx)
+    }
+
+    /// Finds where the pending transactions end, knowing that there is no gap before nonce `from`.
+    fn extend(&mut self, from: u64) {
+        self.end = from;
+        for nonce in self.txs.range(from..).map(|(nonce, _)| *nonce) {
+            if nonce != self.end {
+                break;
+            }
+            self.end = nonce.saturating_add(1);
+        }
     }
 }
 
@@ -119,7 +132,8 @@ impl Pool {
 
     /// Numbers of pending and of queued transactions.
     pub fn status(&self) -> (usize, usize) {
-        let pending: usize = self.senders.values().map(|queue| queue.pending().count()).sum();
+        let pending = |queue: &Queue| queue.txs.range(..queue.end).count();
+        let pending: usize = self.senders.values().map(pending).sum();
         (pending, self.len() - pending)
     }
 
@@ -131,10 +145,7 @@ impl Pool {
     /// Whether a transaction is here and can go into the next block.
     pub fn is_pending(&self, hash: &B256) -> bool {
         let Some(tx) = self.by_hash.get(hash) else { return false };
-        let Some(queue) = self.senders.get(&tx.sender) else { return false };
-        // The nonces are distinct and in order, so counting tells whether there is a gap.
-        let between = queue.txs.range(queue.next..=tx.nonce()).count() as u64;
-        queue.next.checked_add(between).is_some_and(|after| after > tx.nonce())
+        self.senders.get(&tx.sender).is_some_and(|queue| tx.nonce() < queue.end)
     }
 
     /// Whether anything can go into the next block.
@@ -142,10 +153,17 @@ impl Pool {
         self.senders.values().any(|queue| queue.txs.contains_key(&queue.next))
     }
 
+    /// Whether the next transaction of any sender pays `base_fee`.
+    pub fn has_next(&self, base_fee: u64) -> bool {
+        self.senders
+            .values()
+            .filter_map(|queue| queue.txs.get(&queue.next))
+            .any(|tx| tx.tx.effective_tip_per_gas(base_fee).is_some())
+    }
+
     /// The nonce that follows a sender's pending transactions; `None` if it has none here.
     pub fn next_nonce(&self, sender: &Address) -> Option<u64> {
-        let queue = self.senders.get(sender)?;
-        Some(queue.next + queue.pending().count() as u64)
+        Some(self.senders.get(sender)?.end)
     }
 
     /// The pending and the queued transactions of each sender, or of one.
@@ -210,9 +228,14 @@ impl Pool {
         self.by_fee.insert(fee_key(&tx));
         self.by_hash.insert(tx.hash(), Arc::clone(&tx));
         let queue = self.senders.entry(tx.sender).or_default();
-        queue.next = next;
         queue.txs.insert(tx.nonce(), Arc::clone(&tx));
-        let pending = self.is_pending(&tx.hash());
+        if queue.next != next || queue.end < next {
+            queue.next = next;
+            queue.extend(next);
+        } else if queue.end == tx.nonce() {
+            queue.extend(tx.nonce());
+        }
+        let pending = tx.nonce() < queue.end;
         Added { tx, pending }
     }
 
@@ -243,6 +266,9 @@ impl Pool {
         self.bytes -= tx.bytes;
         if let Some(queue) = self.senders.get_mut(&tx.sender) {
             queue.txs.remove(&tx.nonce());
+            if queue.next <= tx.nonce() {
+                queue.end = queue.end.min(tx.nonce());
+            }
             if queue.txs.is_empty() {
                 self.senders.remove(&tx.sender);
             }
@@ -276,7 +302,11 @@ impl Pool {
     /// A sender's nonce is another one now: what is before it is done with.
     pub fn set_nonce(&mut self, sender: &Address, nonce: u64) {
         let Some(queue) = self.senders.get_mut(sender) else { return };
+        let first = queue.next;
         queue.next = nonce;
+        if queue.end < nonce || nonce < first {
+            queue.extend(nonce);
+        }
         let done: Vec<_> = queue.txs.range(..nonce).map(|(_, tx)| tx.hash()).collect();
         for hash in done {
             self.remove(&hash);

@@ -121,3 +121,41 @@ fn who_cannot_pay_is_refused() {
     let poor = SenderState { balance: U256::from(20_999), ..state(0) };
     assert!(matches!(pool.add(tx(1, 0, 1, 1), poor), Err(PoolError::Funds { .. })));
 }
+
+#[test]
+fn where_the_pending_ones_end_is_always_known() {
+    let mut random = 0x2545_f491_4f6c_dd1d_u64;
+    let mut below = |limit: u64| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random % limit
+    };
+    let (mut pool, mut nonce) = (Pool::default(), 0);
+    let sender = Address::repeat_byte(1);
+    for step in 0..4_000_u32 {
+        match below(8) {
+            0 => {
+                // A block, or blocks that were taken back.
+                nonce = (nonce + below(6)).saturating_sub(2);
+                pool.set_nonce(&sender, nonce);
+            }
+            1 => {
+                let at = pool.by_fee.iter().nth(below(16) as usize).map(|(_, _, hash)| *hash);
+                if let Some(hash) = at {
+                    pool.remove(&hash);
+                }
+            }
+            _ => {
+                let fee = 100 + u128::from(step);
+                let _ = pool.add(tx(1, nonce + below(12), fee, fee), state(nonce));
+            }
+        }
+        let Some(queue) = pool.senders.get(&sender) else { continue };
+        let end = queue.next + queue.pending().count() as u64;
+        assert_eq!(pool.next_nonce(&sender), Some(end), "step {step}");
+        for tx in queue.txs.values() {
+            assert_eq!(pool.is_pending(&tx.hash()), (queue.next..end).contains(&tx.nonce()));
+        }
+    }
+}

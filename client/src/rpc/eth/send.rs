@@ -15,9 +15,12 @@ use alloy_dyn_abi::TypedData;
 use alloy_eips::{Decodable2718, Encodable2718};
 use alloy_primitives::{Address, B256, Bytes, Signature, eip191_hash_message};
 use alloy_rpc_types_eth::TransactionRequest;
-use jsonrpsee::core::RegisterMethodError;
+use jsonrpsee::{core::RegisterMethodError, types::Params};
 use serde_json::{Value, json};
 use std::time::Duration;
+
+/// The method that takes in a signed transaction.
+pub(in crate::rpc) const SEND_RAW: &str = "eth_sendRawTransaction";
 
 /// The tip of a transaction that names none, in wei.
 const TIP: u128 = 1_000_000_000;
@@ -29,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(60);
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
-    methods.add("eth_sendRawTransaction", send_raw)?;
+    methods.add(SEND_RAW, send_raw)?;
     methods.add("eth_sendRawTransactionSync", send_raw_sync)?;
     methods.add("eth_sendTransaction", send)?;
     methods.add("eth_fillTransaction", fill)?;
@@ -50,6 +53,33 @@ fn send_raw(rpc: &Rpc, args: &mut Args) -> RpcResult<B256> {
     let bytes: Bytes = args.next()?;
     let tx = decode(&bytes)?;
     rpc.submit(PoolTransaction::signed(tx).map_err(pool_error)?, args.in_batch)
+}
+
+/// The transaction among the parameters of `eth_sendRawTransaction`, its sender recovered.
+pub(in crate::rpc) fn recovered(params: &Params<'_>) -> RpcResult<PoolTransaction> {
+    let bytes: Bytes = Args::new(params, true)?.next()?;
+    PoolTransaction::signed(decode(&bytes)?).map_err(pool_error)
+}
+
+/// Takes in transactions that came together, as far as they are some. Nobody waits until they are mined.
+pub(in crate::rpc) fn submit_all(
+    rpc: &Rpc,
+    found: Vec<RpcResult<PoolTransaction>>,
+) -> Vec<RpcResult<B256>> {
+    let mut txs = Vec::with_capacity(found.len());
+    let mut take = |tx: PoolTransaction| {
+        let hash = tx.hash();
+        txs.push(tx);
+        hash
+    };
+    let mut answers: Vec<_> = found.into_iter().map(|tx| tx.map(&mut take)).collect();
+    let added = rpc.node.submit_all(txs);
+    for (answer, added) in answers.iter_mut().filter(|answer| answer.is_ok()).zip(added) {
+        if let Err(error) = added {
+            *answer = Err(error.into());
+        }
+    }
+    answers
 }
 
 fn decode(mut bytes: &[u8]) -> RpcResult<TxEnvelope> {
