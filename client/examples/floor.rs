@@ -19,7 +19,7 @@ use alloy_primitives::{Address, B256, U256, keccak256, map::HashSet};
 use polytrie::{blocks::BlockReader, executor::recover_senders};
 use polytrie_trie::keccak::Inputs;
 use revm::{
-    Database, DatabaseCommit,
+    DatabaseCommit,
     bytecode::Bytecode,
     context::{BlockEnv, CfgEnv, TxEnv},
     context_interface::block::BlobExcessGasAndPrice,
@@ -44,7 +44,7 @@ fn main() -> Result<(), Failure> {
 
     let start = Instant::now();
     let mut blocks = Vec::new();
-    for raw in BlockReader::open(&dir.join("chain.rlp"))? {
+    for raw in BlockReader::open(dir.join("chain.rlp"))? {
         blocks.push(raw?.decode()?);
     }
     let decode = start.elapsed();
@@ -140,7 +140,8 @@ impl State {
         let chain_id = block.body.transactions.iter().find_map(Transaction::chain_id);
         let env = environment(&block.header, chain_id.unwrap_or(1));
         let mut evm = EthEvmFactory::default().create_evm(&mut self.db, env);
-        let (mut accounts, mut slots) = (HashSet::default(), HashSet::default());
+        let (mut accounts, mut slots) =
+            (HashSet::<Address>::default(), HashSet::<(Address, U256)>::default());
         for (tx, sender) in block.body.transactions.iter().zip(senders) {
             let done = evm.transact_raw(TxEnv::from_recovered_tx(tx, *sender))?;
             for (address, account) in done.state.iter().filter(|(_, account)| account.is_touched())

@@ -51,7 +51,7 @@ pub(super) struct ImportArgs {
     /// either way.
     #[arg(long, value_name = "HOW", default_value = "fail")]
     on_invalid: OnInvalid,
-    /// Make blocks durable in groups of this many (or as soon as 128 MiB have gathered). After a crash, the
+    /// Make blocks durable in groups of this many (or as soon as 64 MiB have gathered). After a crash, the
     /// import goes on from the last group. With `--verify every=M`, at least M blocks are made durable at once.
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
     flush_every: u64,

@@ -33,10 +33,7 @@ pub struct StoreOptions {
 
 impl Default for StoreOptions {
     fn default() -> Self {
-        // A flush rewrites nearly every page of a state that is written at random places, however little has
-        // gathered. Of an import of ERC-20 transfers under `replica` flushes took 28 % of the processor's time with
-        // 64 MiB, 22 % with 128.
-        Self { flush_every: 1024, overlay_bytes: 128 << 20, background: true, counters: true }
+        Self { flush_every: 1024, overlay_bytes: 64 << 20, background: true, counters: true }
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) struct ChainArgs {
     /// Include recovering the senders, ahead of execution on other threads.
     #[arg(long)]
     recover: bool,
-    /// Make blocks durable in groups of this many (or as soon as 128 MiB have gathered).
+    /// Make blocks durable in groups of this many (or as soon as 64 MiB have gathered).
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
     flush_every: u64,
     #[command(flatten)]
