@@ -4,7 +4,6 @@ use super::{
     ahead::{Ahead, Pace, Source, missing_from},
     effort::Effort,
     message::LeafWrite,
-    rows::BlockRows,
 };
 use alloy_primitives::{B256, map::B256HashMap};
 use polytrie_kv::{Batch, Store};
@@ -19,7 +18,7 @@ pub(super) struct Accounts {
     /// Accounts whose slots did: their leaves wait for storage roots.
     waiting: B256HashMap<Option<Account>>,
     /// Rows of the block that were made ahead of its end.
-    rows: BlockRows,
+    rows: Batch,
     ahead: Ahead,
     effort: Effort,
     /// Whether the block under way has changed anything.
@@ -32,7 +31,7 @@ impl Accounts {
             trie: Trie::stored(root),
             log: B256HashMap::default(),
             waiting: B256HashMap::default(),
-            rows: BlockRows::default(),
+            rows: Batch::new(),
             ahead: Ahead::default(),
             effort: Effort::default(),
             changed: false,
@@ -97,8 +96,8 @@ impl Accounts {
         self.apply(store, pace, true)?;
         let applied = before - self.log.len();
         if let Some(depth) = self.effort.depth() {
-            let rows = Rows::new(self.rows.take(), super::ACCOUNT_TRIE);
-            self.rows.put(self.trie.commit_below(depth, rows).into_inner());
+            let rows = Rows::new(std::mem::take(&mut self.rows), super::ACCOUNT_TRIE);
+            self.rows = self.trie.commit_below(depth, rows).into_inner();
         }
         Ok(applied > 0)
     }
@@ -158,11 +157,9 @@ impl Accounts {
         let source = Source::new(store, None, &self.ahead, pace);
         self.trie.update(&changes, &source).map_err(state_error)?;
         let Some(rows) = rows else { return Ok(self.trie.root()) };
-        // Those made ahead come before the rest: of several changes of one row the last one counts.
-        rows.append(&self.rows.end());
-        let sink = Rows::new(std::mem::take(rows), super::ACCOUNT_TRIE);
-        let (root, sink) = self.trie.commit(sink);
-        *rows = sink.into_inner();
+        let own = Rows::new(std::mem::take(&mut self.rows), super::ACCOUNT_TRIE);
+        let (root, own) = self.trie.commit(own);
+        rows.absorb(own.into_inner());
         self.effort.end();
         Ok(root)
     }

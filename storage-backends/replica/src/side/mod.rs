@@ -20,7 +20,6 @@ mod ahead;
 mod effort;
 mod message;
 mod readers;
-mod rows;
 mod storage;
 mod worker;
 

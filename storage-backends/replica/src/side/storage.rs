@@ -4,13 +4,12 @@ use super::{
     ahead::{Ahead, Pace, Source, missing_from},
     effort::Effort,
     message::{Part, StorageWrite},
-    rows::BlockRows,
 };
 use alloy_primitives::{
     B256, U256,
     map::{B256HashMap, B256HashSet},
 };
-use polytrie_kv::Store;
+use polytrie_kv::{Batch, Store};
 use polytrie_state::StateError;
 use polytrie_trie::{EMPTY_ROOT, Nibbles, Rows, SlotValue, Trie, state_error, stored_root};
 use rayon::prelude::*;
@@ -41,8 +40,8 @@ pub(super) struct Storage {
     had_rows: bool,
     /// Writes that were not taken in yet, in order.
     log: Vec<(B256, U256)>,
-    /// Rows of the block, some of them made ahead of its end.
-    rows: BlockRows,
+    /// Rows of the block that were made ahead of its end.
+    rows: Batch,
     ahead: Ahead,
     effort: Effort,
     touched: u32,
@@ -56,7 +55,7 @@ impl Storage {
             trie: None,
             had_rows: false,
             log: Vec::new(),
-            rows: BlockRows::default(),
+            rows: Batch::new(),
             ahead: Ahead::default(),
             effort: Effort::default(),
             touched,
@@ -94,7 +93,7 @@ impl Storage {
         self.open(account, store, pace)?;
         let had_rows = self.had_rows;
         // What was made of the block so far is void; a range deletion does not reach it.
-        self.rows.clear();
+        self.rows = Batch::new();
         self.effort.clear();
         match &mut self.trie {
             Some(trie) if had_rows => trie.clear(),
@@ -146,9 +145,9 @@ impl Storage {
         if !end {
             return Ok(trie.root());
         }
-        let rows = Rows::owned(self.rows.take(), super::STORAGE_TRIE, account);
+        let rows = Rows::owned(std::mem::take(&mut self.rows), super::STORAGE_TRIE, account);
         let (root, rows) = trie.commit(rows);
-        self.rows.put(rows.into_inner());
+        self.rows = rows.into_inner();
         self.effort.end();
         self.had_rows = root != EMPTY_ROOT;
         self.ahead.clear();
@@ -276,8 +275,8 @@ impl Storages {
         if let Storage { trie: Some(trie), rows, effort, .. } = storage
             && let Some(depth) = effort.depth()
         {
-            let taken = Rows::owned(rows.take(), super::STORAGE_TRIE, account);
-            rows.put(trie.commit_below(depth, taken).into_inner());
+            let taken = Rows::owned(std::mem::take(rows), super::STORAGE_TRIE, account);
+            *rows = trie.commit_below(depth, taken).into_inner();
         }
         storage.count(&mut self.bytes);
         Ok(true)
@@ -321,7 +320,7 @@ impl Storages {
         }
         for (account, mut storage) in jobs {
             if end {
-                part.rows.absorb(storage.rows.end());
+                part.rows.absorb(std::mem::take(&mut storage.rows));
             }
             // Also one that is empty now: its rows may be there until the blocks that wait are written.
             storage.count(&mut self.bytes);

@@ -5,7 +5,6 @@ use super::{
     ahead::Pace,
     message::{Answer, Hints, Job, Owner, Part, Sealed, Work, Writes},
     readers::Readers,
-    rows::BlockRows,
     storage::Storages,
 };
 use crate::error::{gone, panicked};
@@ -27,8 +26,6 @@ pub(super) struct Worker {
     storages: Storages,
     /// The first worker has the account trie.
     accounts: Option<Accounts>,
-    /// Where the first worker puts the rows of all parts together.
-    rows: BlockRows,
     /// What the other workers tell the first, or where they tell it.
     peers: Peers,
     /// Where paths are read ahead, with the way back; the second half must not be dropped before the first.
@@ -94,7 +91,6 @@ impl Worker {
             store: setup.store,
             storages: Storages::default(),
             accounts: setup.root.map(Accounts::stored),
-            rows: BlockRows::default(),
             peers: setup.peers,
             readers: setup.readers.map(|readers| (readers, answer)),
             answers,
@@ -383,17 +379,16 @@ impl Worker {
         end: bool,
     ) -> Result<Sealed, StateError> {
         let mut roots = B256HashMap::default();
-        let mut rows = self.rows.take();
+        let mut rows = polytrie_kv::Batch::new();
         for part in parts {
             let part = part?;
             roots.extend(part.roots);
-            rows.append(&part.rows);
+            if rows.is_empty() { rows = part.rows } else { rows.append(&part.rows) }
         }
         let Some(accounts) = &mut self.accounts else { return Err(gone()) };
         let taken = end.then_some(&mut rows);
         let root = accounts.seal(&roots, &self.store, &self.pace, taken)?;
-        self.rows.put(rows);
-        Ok(Sealed { root, rows: self.rows.end() })
+        Ok(Sealed { root, rows })
     }
 
     /// Where the store is slow: all paths that were written and are not there yet are read at once, and
