@@ -56,16 +56,19 @@ fn main() -> Result<(), Failure> {
 
     let mut node = Connection::open(address)?;
     let contract = prepare(&mut node, &wallet)?;
-    let first = node.nonce(&wallet, 0)?;
+    // They differ where a node was killed in the middle of a load before.
+    let firsts =
+        (0..SENDERS).map(|sender| node.nonce(&wallet, sender)).collect::<Result<Vec<_>, _>>()?;
     let start = Instant::now();
-    let batches = sign(&wallet, each, first, connections);
+    let batches = sign(&wallet, each, &firsts, connections);
     eprintln!("{} transactions signed in {:.1} s", each * SENDERS, start.elapsed().as_secs_f64());
 
     let before = node.number("eth_blockNumber", &json!([]))?;
     let done = AtomicBool::new(false);
     let (pushed, seconds, refused, calls) = thread::scope(|scope| -> Result<_, Failure> {
         let calls = scope.spawn(|| ask(address, &contract, &done));
-        let pushed = push(address, &batches, &mut node, &wallet, first + each as u64);
+        let wanted: Vec<_> = firsts.iter().map(|first| first + each as u64).collect();
+        let pushed = push(address, &batches, &mut node, &wallet, &wanted);
         done.store(true, Ordering::Relaxed);
         let calls = calls.join().map_err(|_| "the asking thread panicked")??;
         let (pushed, seconds, refused) = pushed?;
@@ -144,7 +147,7 @@ fn push(
     batches: &[Vec<String>],
     node: &mut Connection,
     wallet: &Wallet,
-    wanted: u64,
+    wanted: &[u64],
 ) -> Result<(f64, f64, usize), Failure> {
     let start = Instant::now();
     let refused = thread::scope(|scope| -> Result<usize, Failure> {
@@ -169,7 +172,7 @@ fn push(
         Ok(refused)
     })?;
     let pushed = start.elapsed().as_secs_f64();
-    for sender in 0..SENDERS {
+    for (sender, &wanted) in wanted.iter().enumerate() {
         loop {
             let nonce = node.nonce(wallet, sender)?;
             if nonce == wanted {
@@ -203,7 +206,7 @@ fn ask(address: &str, contract: &Value, done: &AtomicBool) -> Result<Vec<f64>, F
 
 /// Batches of raw transactions, as requests, for each connection. Every sender belongs to one connection, so that its
 /// transactions arrive in order, and the senders of a connection take turns.
-fn sign(wallet: &Wallet, each: usize, first: u64, connections: usize) -> Vec<Vec<String>> {
+fn sign(wallet: &Wallet, each: usize, firsts: &[u64], connections: usize) -> Vec<Vec<String>> {
     let transfer = |sender: usize, nonce| {
         let tx = TxEip1559 {
             chain_id: CHAIN_ID,
@@ -223,8 +226,10 @@ fn sign(wallet: &Wallet, each: usize, first: u64, connections: usize) -> Vec<Vec
         )
     };
     let of_connection = |connection: usize| {
-        let turns = (first..first + each as u64).flat_map(|nonce| {
-            (connection..SENDERS).step_by(connections).map(move |sender| (sender, nonce))
+        let turns = (0..each as u64).flat_map(|turn| {
+            (connection..SENDERS)
+                .step_by(connections)
+                .map(move |sender| (sender, firsts[sender] + turn))
         });
         let txs: Vec<_> = turns.map(|(sender, nonce)| transfer(sender, nonce)).collect();
         let batches = txs.chunks(BATCH).map(|batch| {
