@@ -201,8 +201,8 @@ impl DataDir {
         Self::create(&options, dir)
     }
 
-    /// A directory for the chain of `source`, which is in `from`, under the layer and engine that `options` names, without a stamp: nothing
-    /// takes it for a data directory until [`Self::seal`].
+    /// A directory for the chain of `source`, which is in `from`, under the layer and engine that `options` names, without
+    /// a stamp: nothing takes it for a data directory until [`Self::seal`].
     ///
     /// # Errors
     ///
