@@ -5,7 +5,7 @@ use crate::{
     error::{NAME, convert},
     view::RocksView,
 };
-use polytrie_kv::{Batch, Engine, KeyRange, KvError, Op, Table, TableStats, View, dir_bytes};
+use polytrie_kv::{Changes, Engine, KeyRange, KvError, Op, Table, TableStats, View, dir_bytes};
 use rocksdb::{
     ColumnFamily, DB, WriteBatch, WriteOptions,
     properties::{CUR_SIZE_ALL_MEM_TABLES, ESTIMATE_NUM_KEYS, TOTAL_SST_FILES_SIZE},
@@ -56,7 +56,7 @@ impl Engine for RocksEngine {
         Ok(Box::new(RocksView::new(self.db.clone())))
     }
 
-    fn write(&self, batch: &Batch) -> Result<(), KvError> {
+    fn write(&self, changes: &dyn Changes) -> Result<(), KvError> {
         let Database { db, options } = &*self.db;
         if options.read_only {
             let kind = io::ErrorKind::PermissionDenied;
@@ -64,9 +64,10 @@ impl Engine for RocksEngine {
             return Err(KvError::io("write to", &options.path, source));
         }
         let family = |table: Table| self.db.family(table)?.ok_or(KvError::UnknownTable(table.name));
+        let (count, bytes) = changes.size_hint();
         // Of the changes of one key in a write batch the last one wins.
-        let mut writes = WriteBatch::with_capacity_bytes(batch.byte_len() + batch.len() * 8);
-        for (table, op) in batch.ops() {
+        let mut writes = WriteBatch::with_capacity_bytes(bytes + count * 8);
+        for (table, op) in changes.ops() {
             if let Op::DeleteRange { from, to } = op {
                 table.check_range(from, to)?;
                 if !(KeyRange { from, to, reverse: false }).is_empty() {
@@ -74,7 +75,7 @@ impl Engine for RocksEngine {
                 }
             }
         }
-        for (table, op) in batch.ops() {
+        for (table, op) in changes.ops() {
             table.check_key(if let Op::DeleteRange { .. } = op { &[] } else { op.key() })?;
             match op {
                 Op::Put { key, value } => writes.put_cf(family(table)?, key, value),

@@ -36,6 +36,15 @@ impl<'a> Op<'a> {
     }
 }
 
+/// Changes that an engine makes all at once, wherever they are kept. The rules of order are those of [`Batch`].
+pub trait Changes {
+    /// One after the other.
+    fn ops(&self) -> Box<dyn Iterator<Item = (Table, Op<'_>)> + '_>;
+
+    /// Their number, and the bytes of all keys and values: about so many, to make room for them.
+    fn size_hint(&self) -> (usize, usize);
+}
+
 /// A list of changes that become visible and durable together or not at all.
 ///
 /// **Order**: the range deletions of a batch take effect before its puts and deletes, whatever the order in
@@ -182,6 +191,16 @@ impl Batch {
             key_len: key.len() as u32,
             value_len: value.len() as u32,
         });
+    }
+}
+
+impl Changes for Batch {
+    fn ops(&self) -> Box<dyn Iterator<Item = (Table, Op<'_>)> + '_> {
+        Box::new(Self::ops(self))
+    }
+
+    fn size_hint(&self) -> (usize, usize) {
+        (self.len(), self.byte_len())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Counters at the seam: what was asked of the store, and what reached the engine.
 
 use crate::{
-    Batch, Op,
+    Batch, Changes, Op,
     shard::{Padded, thread_number},
 };
 use serde::{Deserialize, Serialize};
@@ -103,22 +103,22 @@ impl Counters {
     /// A batch was given to the store.
     pub(crate) fn batch(&self, batch: &Batch) {
         let writes = &self.writes;
-        let [puts, deletes, ranges] = kinds(batch);
+        let Sizes { puts, deletes, ranges, bytes } = Sizes::of(batch);
         add(&writes.batches, 1);
         add(&writes.puts, puts);
         add(&writes.deletes, deletes);
         add(&writes.ranges, ranges);
-        add(&writes.write_bytes, batch.byte_len());
+        add(&writes.write_bytes, bytes);
     }
 
-    /// A batch was given to the engine, which took this long.
-    pub(crate) fn flush(&self, batch: &Batch, time: Duration) {
+    /// Changes were given to the engine, which took this long.
+    pub(crate) fn flush(&self, changes: &dyn Changes, time: Duration) {
         let writes = &self.writes;
-        let [puts, deletes, ranges] = kinds(batch);
+        let Sizes { puts, deletes, ranges, bytes } = Sizes::of(changes);
         add(&writes.engine_puts, puts);
         add(&writes.engine_deletes, deletes);
         add(&writes.engine_ranges, ranges);
-        add(&writes.engine_write_bytes, batch.byte_len());
+        add(&writes.engine_write_bytes, bytes);
         add(&writes.flushes, 1);
         add_time(&writes.flush_ns, time);
     }
@@ -169,17 +169,37 @@ impl Counters {
     }
 }
 
-/// Number of puts, deletes and range deletions.
-fn kinds(batch: &Batch) -> [usize; 3] {
-    let mut kinds = [0; 3];
-    for (_, op) in batch.ops() {
-        match op {
-            Op::Put { .. } => kinds[0] += 1,
-            Op::Delete { .. } => kinds[1] += 1,
-            Op::DeleteRange { .. } => kinds[2] += 1,
+/// What some changes come to.
+#[derive(Debug, Default)]
+struct Sizes {
+    puts: usize,
+    deletes: usize,
+    ranges: usize,
+    /// Of keys and values.
+    bytes: usize,
+}
+
+impl Sizes {
+    fn of(changes: &dyn Changes) -> Self {
+        let mut sizes = Self::default();
+        for (_, op) in changes.ops() {
+            match op {
+                Op::Put { key, value } => {
+                    sizes.puts += 1;
+                    sizes.bytes += key.len() + value.len();
+                }
+                Op::Delete { key } => {
+                    sizes.deletes += 1;
+                    sizes.bytes += key.len();
+                }
+                Op::DeleteRange { from, to } => {
+                    sizes.ranges += 1;
+                    sizes.bytes += from.len() + to.map_or(0, <[u8]>::len);
+                }
+            }
         }
+        sizes
     }
-    kinds
 }
 
 /// The counters of a store at one moment; zeros if it does not count. Subtract an earlier one for what

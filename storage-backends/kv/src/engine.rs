@@ -1,6 +1,6 @@
 //! What a key-value engine is.
 
-use crate::{Batch, KeyRange, KvError, Table, Visit};
+use crate::{Changes, KeyRange, KvError, Table, Visit};
 use std::{fmt::Debug, path::PathBuf};
 
 /// A key-value engine: ordered tables, consistent views, atomic durable writes.
@@ -14,10 +14,11 @@ pub trait Engine: Debug + Send + Sync + 'static {
     /// A view of what is durable now; later writes do not change it.
     fn view(&self) -> Result<Box<dyn View>, KvError>;
 
-    /// Applies the batch atomically and durably: after `Ok` it survives a power cut, after `Err` (or a crash
-    /// within the call) either all or nothing of it is there. The rules of order are those of [`Batch`]; the
-    /// store hands over batches that hold at most one put or delete a key, sorted by table and key.
-    fn write(&self, batch: &Batch) -> Result<(), KvError>;
+    /// Applies the changes atomically and durably: after `Ok` they survive a power cut, after `Err` (or a crash
+    /// within the call) either all or nothing of them is there. The rules of order are those of
+    /// [`Batch`](crate::Batch); what the store hands over holds at most one put or delete a key, sorted by table
+    /// and key.
+    fn write(&self, changes: &dyn Changes) -> Result<(), KvError>;
 
     /// Directory in which the store keeps a journal for the engine: worth it where a write of a few changes costs
     /// much more than their bytes. The engine has the table of the journal besides those of its user.

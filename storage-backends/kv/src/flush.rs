@@ -1,11 +1,11 @@
 //! Writing generations to the engine: in the background, or by whoever fills them.
 
 use crate::{
-    Batch, Engine, KvError, View,
+    Batch, Changes, Engine, KvError, View,
     counters::Counters,
-    journal::{self, APPLIED, JOURNAL_TABLE, Journal},
+    journal::{self, Journal},
     live::LiveSet,
-    overlay::Layers,
+    overlay::{Generation, Layers},
     shard::Sharded,
     table::TableSet,
 };
@@ -30,6 +30,8 @@ pub(crate) struct Shared {
     pub(crate) head: Sharded<Head>,
     /// Directory of the journal, if there is one.
     pub(crate) journal: Option<PathBuf>,
+    /// The memory of a generation that the engine has.
+    pub(crate) spare: Mutex<Option<Generation>>,
     /// What the engine holds below the layers. Held while the engine reads, which may take as long as a disk
     /// does; changed only when a flush has ended, before its layer is dropped.
     pub(crate) view: Sharded<Arc<dyn View>>,
@@ -97,12 +99,7 @@ impl Shared {
         let journaled = self.control.lock().journaled;
         let written = self.guarded(|| {
             let started = Instant::now();
-            let mut batch = frozen.to_batch(&self.tables);
-            if let Some(file) = journaled {
-                // The table has the last number, so the batch is still in order.
-                batch.put(JOURNAL_TABLE, APPLIED, &file.to_be_bytes());
-            }
-            self.write_engine(&batch, started)
+            self.write_engine(&frozen.sorted(&self.tables, journaled), started)
         });
         if let (Ok(_), Some(dir), Some(file)) = (&written, &self.journal, journaled) {
             journal::remove_up_to(dir, file);
@@ -111,19 +108,26 @@ impl Shared {
             self.set_view(view);
             // The memory is not freed under the lock: `frozen` still holds it.
             self.head.write().layers.frozen = None;
-            frozen.last_seq()
+            let last = frozen.last_seq();
+            *self.spare.lock() = Generation::recycle(frozen);
+            last
         }))
     }
 
-    /// Writes a batch to the engine; returns a view that has it.
+    /// An empty generation.
+    pub(crate) fn generation(&self) -> Generation {
+        self.spare.lock().take().unwrap_or_else(|| Generation::new(&self.tables))
+    }
+
+    /// Writes changes to the engine; returns a view that has them.
     pub(crate) fn write_engine(
         &self,
-        batch: &Batch,
+        changes: &dyn Changes,
         started: Instant,
     ) -> Result<Arc<dyn View>, KvError> {
-        self.engine.write(batch)?;
+        self.engine.write(changes)?;
         if let Some(counters) = &self.counters {
-            counters.flush(batch, started.elapsed());
+            counters.flush(changes, started.elapsed());
         }
         Ok(self.engine.view()?.into())
     }

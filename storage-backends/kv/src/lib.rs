@@ -27,7 +27,7 @@ mod store;
 mod table;
 pub mod testing;
 
-pub use batch::{Batch, Op};
+pub use batch::{Batch, Changes, Op};
 pub use counters::CountersSnapshot;
 pub use disk::dir_bytes;
 pub use engine::{Engine, TableStats, View};

@@ -1,7 +1,7 @@
 //! An engine in memory, for tests and throw-away devnets.
 
 use crate::{
-    Batch, Engine, KeyRange, KvError, Op, Table, TableStats, View, Visit,
+    Changes, Engine, KeyRange, KvError, Op, Table, TableStats, View, Visit,
     chunk::{Chunk, scan_in_chunks},
     live::{LiveSet, Ticket},
 };
@@ -83,8 +83,8 @@ impl Engine for MemoryEngine {
         Ok(Box::new(MemoryView { inner: self.inner.clone(), ticket }))
     }
 
-    fn write(&self, batch: &Batch) -> Result<(), KvError> {
-        for (table, op) in batch.ops() {
+    fn write(&self, changes: &dyn Changes) -> Result<(), KvError> {
+        for (table, op) in changes.ops() {
             match op {
                 Op::Put { key, .. } | Op::Delete { key } => table.check_key(key)?,
                 Op::DeleteRange { from, to } => table.check_range(from, to)?,
@@ -97,7 +97,7 @@ impl Engine for MemoryEngine {
         let before = inner.live.enter(head);
         let seq = head + 1;
 
-        for (table, op) in batch.ops() {
+        for (table, op) in changes.ops() {
             if let Op::DeleteRange { from, to } = op {
                 inner.state.write().delete_range(
                     table.id,
@@ -106,7 +106,7 @@ impl Engine for MemoryEngine {
                 );
             }
         }
-        let mut ops = batch.ops().peekable();
+        let mut ops = changes.ops().peekable();
         while ops.peek().is_some() {
             let mut state = inner.state.write();
             for (table, op) in ops.by_ref().take(STEP) {
@@ -275,7 +275,10 @@ fn bounds(range: KeyRange<'_>) -> (Bound<&[u8]>, Bound<&[u8]>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{engine_suite, store_suite};
+    use crate::{
+        Batch,
+        testing::{engine_suite, store_suite},
+    };
 
     #[test]
     fn passes_the_engine_suite() {

@@ -131,6 +131,7 @@ impl Store {
             live,
             head: Sharded::new(head),
             journal,
+            spare: Mutex::default(),
             view: Sharded::new(view),
             control: Mutex::new(Control::default()),
             work: Condvar::new(),
@@ -416,8 +417,7 @@ impl Handle {
         let full = {
             let mut head = shared.head.write();
             let Head { layers, seq, .. } = &mut *head;
-            let active =
-                layers.active.get_or_insert_with(|| Arc::new(Generation::new(&shared.tables)));
+            let active = layers.active.get_or_insert_with(|| Arc::new(shared.generation()));
             let live = shared.live.lock();
             let size = active.apply(batch, *seq + 1, &shared.tables, &shared.hasher, &live)?;
             *seq += 1;

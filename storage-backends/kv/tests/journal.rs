@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use polytrie_kv::{
-    Batch, Engine, Entry, KeyRange, KvError, MemoryEngine, Read, Store, StoreOptions, Table,
-    TableStats, View,
+    Batch, Changes, Engine, Entry, KeyRange, KvError, MemoryEngine, Read, Store, StoreOptions,
+    Table, TableStats, View,
     testing::{Random, entries},
 };
 use std::{
@@ -30,8 +30,8 @@ impl Engine for Journaled {
     fn view(&self) -> Result<Box<dyn View>, KvError> {
         self.inner.view()
     }
-    fn write(&self, batch: &Batch) -> Result<(), KvError> {
-        self.inner.write(batch)
+    fn write(&self, changes: &dyn Changes) -> Result<(), KvError> {
+        self.inner.write(changes)
     }
     fn journal_dir(&self) -> Option<PathBuf> {
         Some(self.dir.clone())

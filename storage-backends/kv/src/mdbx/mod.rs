@@ -7,7 +7,7 @@ mod write;
 
 pub use open::MdbxOptions;
 
-use crate::{Batch, Engine, KvError, Table, TableStats, View, disk::dir_bytes, table::TableSet};
+use crate::{Changes, Engine, KvError, Table, TableStats, View, disk::dir_bytes, table::TableSet};
 use error::Context;
 use parking_lot::Mutex;
 use signet_libmdbx::{Database, Environment};
@@ -58,12 +58,12 @@ impl Engine for MdbxEngine {
         Ok(Box::new(MdbxView::new(&self.env, &self.tables, &self.writing)?))
     }
 
-    fn write(&self, batch: &Batch) -> Result<(), KvError> {
+    fn write(&self, changes: &dyn Changes) -> Result<(), KvError> {
         if self.read_only {
             return Err(self.tables.context.read_only());
         }
         let _writing = self.writing.lock();
-        write::write(&self.env, &self.tables, batch)
+        write::write(&self.env, &self.tables, changes)
     }
 
     fn journal_dir(&self) -> Option<PathBuf> {

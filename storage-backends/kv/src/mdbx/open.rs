@@ -27,6 +27,9 @@ const MAX_READERS: u64 = 1_024;
 const FREE_LIST_LIMIT: u64 = 256 << 10;
 /// Pages a write may hold in memory (256 MiB) before it begins to write them out.
 const DIRTY_PAGES: u64 = 64 << 10;
+/// Of the pages that a write held in memory, how many are kept for the next one (128 MiB): to have the system clear
+/// new ones takes longer than to fill them.
+const SPARE_PAGES: u64 = 32 << 10;
 
 /// How an MDBX environment is opened.
 #[derive(Debug, Clone)]
@@ -137,6 +140,7 @@ fn builder(options: &MdbxOptions, length: u64, max_bytes: u64) -> EnvironmentBui
         .set_max_readers(MAX_READERS)
         .set_rp_augment_limit(FREE_LIST_LIMIT)
         .set_txn_dp_limit(DIRTY_PAGES)
+        .set_dp_reserve_limit(SPARE_PAGES)
         .set_flags(EnvironmentFlags {
             mode,
             // State is read at random places; reading ahead would only evict what is needed.

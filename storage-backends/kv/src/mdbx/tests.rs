@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::{
-    KeyRange, Read as _, Store, StoreOptions,
+    Batch, KeyRange, Read as _, Store, StoreOptions,
     testing::{Random, TABLES, engine_suite, entries, store_suite},
 };
 use std::path::Path;

@@ -1,14 +1,18 @@
 //! One atomic write.
 
 use super::Databases;
-use crate::{Batch, KvError, Op, Table};
+use crate::{Changes, KvError, Op, Table};
 use signet_libmdbx::{
     Database, Environment, MdbxResult, WriteFlags,
     tx::aliases::{RwCursorUnsync, RwTxUnsync},
 };
 use std::borrow::Cow;
 
-pub(super) fn write(env: &Environment, tables: &Databases, batch: &Batch) -> Result<(), KvError> {
+pub(super) fn write(
+    env: &Environment,
+    tables: &Databases,
+    changes: &dyn Changes,
+) -> Result<(), KvError> {
     let failed = |e| tables.context.error("writing", e);
     let read_failed = |e| tables.context.read(e);
     let tx = env.begin_rw_unsync().map_err(failed)?;
@@ -18,7 +22,7 @@ pub(super) fn write(env: &Environment, tables: &Databases, batch: &Batch) -> Res
     };
 
     // A dropped transaction is rolled back, so every early return leaves nothing behind.
-    for (table, op) in batch.ops() {
+    for (table, op) in changes.ops() {
         if let Op::DeleteRange { from, to } = op {
             table.check_range(from, to)?;
             delete_range(&tx, handle(table)?, from, to).map_err(read_failed)?;
@@ -26,7 +30,7 @@ pub(super) fn write(env: &Environment, tables: &Databases, batch: &Batch) -> Res
     }
 
     let mut open: Option<(Table, TableWriter<'_, '_>)> = None;
-    for (table, op) in batch.ops() {
+    for (table, op) in changes.ops() {
         let (Op::Put { key, .. } | Op::Delete { key }) = op else { continue };
         table.check_key(key)?;
         let writer = match &mut open {
@@ -45,21 +49,21 @@ pub(super) fn write(env: &Environment, tables: &Databases, batch: &Batch) -> Res
     tx.commit().map_err(|e| tables.context.error("committing", e))
 }
 
-/// Writes to one table. Batches come sorted, so that one cursor mostly stays where it is.
-struct TableWriter<'tx, 'batch> {
+/// Writes to one table. Changes come sorted, so that one cursor mostly stays where it is.
+struct TableWriter<'tx, 'key> {
     cursor: RwCursorUnsync<'tx>,
     /// No key of the table is greater; `None` if the table was empty and nothing was written yet.
-    last: Option<Cow<'batch, [u8]>>,
+    last: Option<Cow<'key, [u8]>>,
 }
 
-impl<'tx, 'batch> TableWriter<'tx, 'batch> {
+impl<'tx, 'key> TableWriter<'tx, 'key> {
     fn new(tx: &'tx RwTxUnsync, handle: Database) -> signet_libmdbx::ReadResult<Self> {
         let mut cursor = tx.cursor(handle)?;
         let last = cursor.last::<Vec<u8>, ()>()?.map(|(key, ())| Cow::Owned(key));
         Ok(Self { cursor, last })
     }
 
-    fn put(&mut self, key: &'batch [u8], value: &[u8]) -> MdbxResult<()> {
+    fn put(&mut self, key: &'key [u8], value: &[u8]) -> MdbxResult<()> {
         if self.last.as_ref().is_none_or(|last| key > last.as_ref()) {
             // Appending fills pages completely and needs no search.
             self.last = Some(Cow::Borrowed(key));

@@ -31,11 +31,13 @@ impl Slice {
 #[derive(Debug, Default)]
 pub(super) struct Arena {
     chunks: Vec<Vec<u8>>,
+    /// Chunks of [`CHUNK`] bytes to use before new ones.
+    spare: Vec<Vec<u8>>,
     bytes: usize,
 }
 
 impl Arena {
-    /// Bytes of memory taken from the allocator.
+    /// Bytes of memory in use.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -48,7 +50,8 @@ impl Arena {
             let chunk = FIRST_CHUNK << self.chunks.len().min(6);
             let chunk = chunk.min(CHUNK).max(size);
             self.bytes += chunk;
-            self.chunks.push(Vec::with_capacity(chunk));
+            let spare = if chunk == CHUNK { self.spare.pop() } else { None };
+            self.chunks.push(spare.unwrap_or_else(|| Vec::with_capacity(chunk)));
         }
         let number = self.chunks.len() - 1;
         let chunk = &mut self.chunks[number];
@@ -57,6 +60,15 @@ impl Arena {
         chunk.resize(start + size, 0);
         // Lengths in a batch fit 32 bits, and a chunk is larger than `CHUNK` only for a single slice.
         Slice { chunk: number as u32, start: start as u32, len: size as u32 }
+    }
+
+    /// Forgets everything, and keeps the memory for what comes.
+    pub(super) fn clear(&mut self) {
+        self.bytes = 0;
+        for mut chunk in self.chunks.drain(..).filter(|chunk| chunk.capacity() == CHUNK) {
+            chunk.clear();
+            self.spare.push(chunk);
+        }
     }
 
     pub(super) fn get(&self, slice: Slice) -> &[u8] {

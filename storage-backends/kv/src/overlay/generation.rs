@@ -3,11 +3,12 @@
 use super::{
     arena::Arena,
     rows::{ROW_BYTES, Rows, Version},
+    sorted::Sorted,
     tombstones::{Span, Tombstones},
 };
-use crate::{Batch, KeyRange, KvError, Op, Table, live::Live, shard::Sharded, table::TableSet};
+use crate::{Batch, KeyRange, KvError, Op, live::Live, shard::Sharded, table::TableSet};
 use hashbrown::DefaultHashBuilder;
-use std::hash::BuildHasher as _;
+use std::{hash::BuildHasher as _, sync::Arc};
 
 /// What a generation says about a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,19 +36,19 @@ pub(crate) struct Generation {
 }
 
 #[derive(Debug)]
-struct Data {
-    arena: Arena,
+pub(super) struct Data {
+    pub(super) arena: Arena,
     /// In the order of the store's tables.
-    tables: Vec<Changes>,
+    pub(super) tables: Vec<Changes>,
     batches: u64,
     last_seq: u64,
 }
 
 /// The changes of one table.
 #[derive(Debug, Default)]
-struct Changes {
-    rows: Rows,
-    tombstones: Tombstones,
+pub(super) struct Changes {
+    pub(super) rows: Rows,
+    pub(super) tombstones: Tombstones,
 }
 
 impl Generation {
@@ -56,6 +57,21 @@ impl Generation {
         Self {
             data: Sharded::new(Data { arena: Arena::default(), tables, batches: 0, last_seq: 0 }),
         }
+    }
+
+    /// An empty generation in the memory of this one, if nobody else holds it. The system would have to clear new
+    /// memory, which takes longer than to fill it.
+    pub(crate) fn recycle(generation: Arc<Self>) -> Option<Self> {
+        let generation = Arc::into_inner(generation)?;
+        let mut data = generation.data.write();
+        data.arena.clear();
+        for Changes { rows, tombstones } in &mut data.tables {
+            rows.clear();
+            *tombstones = Tombstones::default();
+        }
+        (data.batches, data.last_seq) = (0, 0);
+        drop(data);
+        Some(generation)
     }
 
     /// Number of batches, and estimate of the memory in use.
@@ -150,36 +166,10 @@ impl Generation {
         self.data.read().tables[table].tombstones.within(range, seq).collect()
     }
 
-    /// Everything as one batch that an engine takes: range deletions, then one put or delete a key, in order.
-    pub(crate) fn to_batch(&self, tables: &TableSet) -> Batch {
-        let data = self.data.read();
-        let rows = data.tables.iter().map(|changes| changes.rows.len()).sum();
-        let mut batch = Batch::with_capacity(rows, data.arena.bytes());
-        let in_order = || {
-            let mut tables: Vec<(Table, &Changes)> =
-                tables.as_slice().iter().copied().zip(&data.tables).collect();
-            tables.sort_by_key(|(table, _)| table.id);
-            tables
-        };
-        for (table, changes) in in_order() {
-            for Span { from, to } in changes.tombstones.within(KeyRange::ALL, u64::MAX) {
-                batch.delete_range(table, &from, to.as_deref());
-            }
-        }
-        for (table, Changes { rows, tombstones }) in in_order() {
-            for (key, version) in rows.in_order(&data.arena) {
-                let deleted = tombstones.newest(key, u64::MAX);
-                match version.value {
-                    // Gone with the range that was deleted later.
-                    _ if deleted.is_some_and(|deleted| deleted > version.seq) => {}
-                    Some(value) => batch.put(table, key, value),
-                    // The range takes care of it, whichever came first.
-                    None if deleted.is_some() => {}
-                    None => batch.delete(table, key),
-                }
-            }
-        }
-        batch
+    /// Everything as an engine takes it, with a note that it has the journal's file of that number. The generation
+    /// must be frozen.
+    pub(crate) fn sorted(&self, tables: &TableSet, journaled: Option<u64>) -> Sorted<'_> {
+        Sorted::new(self.data.read(), tables, journaled)
     }
 }
 

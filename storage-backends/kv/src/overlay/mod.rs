@@ -20,6 +20,7 @@ mod arena;
 mod generation;
 mod merge;
 mod rows;
+mod sorted;
 #[cfg(test)]
 mod tests;
 mod tombstones;

@@ -2,7 +2,7 @@
 
 use super::arena::{Arena, Slice};
 use crate::{KeyRange, live::Live};
-use hashbrown::HashTable;
+use hashbrown::{HashMap, HashTable};
 use parking_lot::Mutex;
 
 /// A row: a key with what was written to it.
@@ -15,9 +15,9 @@ struct Row {
     len: u32,
     /// Number of the write that made this version.
     seq: u64,
-    /// Versions before it that someone still sees, oldest first. Mostly there are none.
-    older: Vec<Older>,
 }
+
+/// A version of a row before the newest one.
 
 #[derive(Debug)]
 struct Older {
@@ -42,6 +42,8 @@ pub(super) struct Rows {
     rows: Vec<Row>,
     /// Tag of the key's hash, and position in `rows`.
     index: HashTable<(u32, u32)>,
+    /// By position, the versions before the newest that someone still sees, oldest first. Mostly there are none.
+    older: HashMap<u32, Vec<Older>>,
     order: Mutex<Order>,
 }
 
@@ -60,6 +62,15 @@ impl Rows {
         self.rows.len()
     }
 
+    /// Forgets everything, and keeps the memory for what comes.
+    pub(super) fn clear(&mut self) {
+        let Self { rows, index, older, order } = self;
+        rows.clear();
+        index.clear();
+        older.clear();
+        order.get_mut().sorted.clear();
+    }
+
     /// The version of a row that is seen after write `seq`.
     pub(super) fn find<'a>(
         &'a self,
@@ -72,7 +83,7 @@ impl Rows {
         let same =
             |&(other, i): &(u32, u32)| other == tag && arena.get(self.rows[i as usize].key) == key;
         let (_, i) = self.index.find(spread(tag), same)?;
-        self.rows[*i as usize].at(arena, seq)
+        self.at(arena, *i, seq)
     }
 
     /// Write `seq`, the newest so far, sets or removes a key.
@@ -94,7 +105,7 @@ impl Rows {
             let i = rows.len() as u32;
             let key = arena.add(key, 0);
             let room = arena.add(value, 0);
-            rows.push(Row { key, room, len, seq, older: Vec::new() });
+            rows.push(Row { key, room, len, seq });
             self.index.insert_unique(spread(tag), (tag, i), |&(tag, _)| spread(tag));
             return;
         };
@@ -102,7 +113,7 @@ impl Rows {
         let keep = live.sees(row.seq..seq);
         if keep {
             let value = (row.len != REMOVED).then(|| row.room.prefix(row.len as usize));
-            row.older.push(Older { seq: row.seq, value });
+            self.older.entry(i).or_default().push(Older { seq: row.seq, value });
         }
         if keep || value.len() > row.room.len() {
             // A little room to grow: a trie node gains children.
@@ -112,18 +123,49 @@ impl Rows {
         }
         row.len = len;
         row.seq = seq;
-        row.forget(live);
+        if !self.older.is_empty() {
+            self.forget(i, live);
+        }
     }
 
-    /// All rows in the order of their keys: key and newest version.
-    pub(super) fn in_order<'a>(&'a self, arena: &'a Arena) -> Vec<(&'a [u8], Version<'a>)> {
+    /// Drops the older versions of a row that nobody sees any more.
+    fn forget(&mut self, i: u32, live: &Live<'_>) {
+        let hashbrown::hash_map::Entry::Occupied(mut older) = self.older.entry(i) else { return };
+        let versions = older.get_mut();
+        let mut next = self.rows[i as usize].seq;
+        for at in (0..versions.len()).rev() {
+            let seq = versions[at].seq;
+            if !live.sees(seq..next) {
+                versions.remove(at);
+            }
+            next = seq;
+        }
+        if versions.is_empty() {
+            older.remove();
+        }
+    }
+
+    /// The version of a row that is seen after write `seq`.
+    fn at<'a>(&'a self, arena: &'a Arena, i: u32, seq: u64) -> Option<Version<'a>> {
+        let row = &self.rows[i as usize];
+        if row.seq <= seq {
+            return Some(row.newest(arena));
+        }
+        let older = self.older.get(&i)?.iter().rfind(|older| older.seq <= seq)?;
+        Some(Version { seq: older.seq, value: older.value.map(|value| arena.get(value)) })
+    }
+
+    /// Positions of all rows in the order of their keys.
+    pub(super) fn in_order(&self, arena: &Arena) -> Vec<u32> {
         let mut order = self.order.lock();
         self.sort(arena, &mut order, 0);
-        let entry = |&i: &u32| {
-            let row = &self.rows[i as usize];
-            (arena.get(row.key), Version { seq: row.seq, value: row.value(arena) })
-        };
-        order.sorted.iter().map(entry).collect()
+        order.sorted.clone()
+    }
+
+    /// Key and newest version of the row at a position.
+    pub(super) fn newest<'a>(&'a self, arena: &'a Arena, i: u32) -> (&'a [u8], Version<'a>) {
+        let row = &self.rows[i as usize];
+        (arena.get(row.key), row.newest(arena))
     }
 
     /// Appends to `out` the first `limit` keys of a range, in the order of the range, of rows that have a
@@ -139,7 +181,7 @@ impl Rows {
         let mut order = self.order.lock();
         self.sort(arena, &mut order, UNSORTED);
         let key = |i: u32| arena.get(self.rows[i as usize].key);
-        let seen = |i: &u32| self.rows[*i as usize].at(arena, seq).is_some();
+        let seen = |i: &u32| self.at(arena, *i, seq).is_some();
 
         let first = order.sorted.partition_point(|&i| key(i) < range.from);
         let last = range
@@ -169,15 +211,17 @@ impl Rows {
         if self.rows.len() - done <= tolerated {
             return;
         }
-        // Most comparisons are settled by the first eight bytes; at hand, they save two jumps through memory.
+        let full = |i: u32| arena.get(self.rows[i as usize].key);
+        // Keys of one contract begin alike.
+        let alike = self.alike(arena);
+        // Most comparisons are settled by the next eight bytes; at hand, they save two jumps through memory.
         let head = |i: u32| {
-            let key = arena.get(self.rows[i as usize].key);
+            let rest = &full(i)[alike..];
             let mut head = [0; 8];
-            let len = key.len().min(8);
-            head[..len].copy_from_slice(&key[..len]);
+            let len = rest.len().min(8);
+            head[..len].copy_from_slice(&rest[..len]);
             (u64::from_be_bytes(head), i)
         };
-        let full = |i: u32| arena.get(self.rows[i as usize].key);
         let mut rows: Vec<(u64, u32)> = order
             .sorted
             .iter()
@@ -190,6 +234,16 @@ impl Rows {
         order.sorted.clear();
         order.sorted.extend(rows.into_iter().map(|(_, i)| i));
     }
+
+    /// Number of bytes with which all keys begin alike.
+    fn alike(&self, arena: &Arena) -> usize {
+        let mut keys = self.rows.iter().map(|row| arena.get(row.key));
+        let Some(first) = keys.next() else { return 0 };
+        keys.fold(first.len(), |alike, key| match key.starts_with(&first[..alike]) {
+            true => alike,
+            false => first.iter().zip(key).take_while(|(a, b)| a == b).count(),
+        })
+    }
 }
 
 impl Row {
@@ -197,22 +251,8 @@ impl Row {
         (self.len != REMOVED).then(|| arena.get(self.room.prefix(self.len as usize)))
     }
 
-    fn at<'a>(&self, arena: &'a Arena, seq: u64) -> Option<Version<'a>> {
-        if self.seq <= seq {
-            return Some(Version { seq: self.seq, value: self.value(arena) });
-        }
-        let older = self.older.iter().rfind(|older| older.seq <= seq)?;
-        Some(Version { seq: older.seq, value: older.value.map(|value| arena.get(value)) })
-    }
-
-    /// Drops the older versions that nobody sees any more.
-    fn forget(&mut self, live: &Live<'_>) {
-        for i in (0..self.older.len()).rev() {
-            let next = self.older.get(i + 1).map_or(self.seq, |next| next.seq);
-            if !live.sees(self.older[i].seq..next) {
-                self.older.remove(i);
-            }
-        }
+    fn newest<'a>(&self, arena: &'a Arena) -> Version<'a> {
+        Version { seq: self.seq, value: self.value(arena) }
     }
 }
 

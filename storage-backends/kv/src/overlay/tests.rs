@@ -167,7 +167,7 @@ fn rows_keep_every_version_that_is_seen() {
                 assert_eq!(keys, expected);
             }
         }
-        let in_order = rows.in_order(&arena).into_iter();
+        let in_order = rows.in_order(&arena).into_iter().map(|i| rows.newest(&arena, i));
         let found: Vec<_> = in_order
             .map(|(key, version)| (key.to_vec(), version.seq, version.value.map(<[u8]>::to_vec)))
             .collect();

@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::{
-    View,
+    Changes, View,
     testing::{Fault, FaultEngine, entries},
 };
 use std::{
@@ -61,11 +61,11 @@ impl Engine for Gate {
         self.inner.view()
     }
 
-    fn write(&self, batch: &Batch) -> Result<(), KvError> {
+    fn write(&self, changes: &dyn Changes) -> Result<(), KvError> {
         while self.closed.load(Ordering::SeqCst) {
             std::thread::sleep(Duration::from_millis(1));
         }
-        self.inner.write(batch)
+        self.inner.write(changes)
     }
 
     fn disk_bytes(&self) -> Result<u64, KvError> {

@@ -1,6 +1,6 @@
 //! Engines that fail when they are told to, or take their time.
 
-use crate::{Batch, Engine, KvError, Table, TableStats, View};
+use crate::{Changes, Engine, KvError, Table, TableStats, View};
 use std::{
     sync::{
         Arc,
@@ -33,9 +33,9 @@ impl Engine for SlowEngine {
         self.0.view()
     }
 
-    fn write(&self, batch: &Batch) -> Result<(), KvError> {
-        std::thread::sleep(Duration::from_millis(batch.len() as u64 % 8));
-        self.0.write(batch)
+    fn write(&self, changes: &dyn Changes) -> Result<(), KvError> {
+        std::thread::sleep(Duration::from_millis(changes.size_hint().0 as u64 % 8));
+        self.0.write(changes)
     }
 
     fn disk_bytes(&self) -> Result<u64, KvError> {
@@ -84,15 +84,15 @@ impl Engine for FaultEngine {
         self.inner.view()
     }
 
-    fn write(&self, batch: &Batch) -> Result<(), KvError> {
+    fn write(&self, changes: &dyn Changes) -> Result<(), KvError> {
         let number = self.writes.fetch_add(1, Ordering::SeqCst) + 1;
         if self.at == 0 || number < self.at {
-            return self.inner.write(batch);
+            return self.inner.write(changes);
         }
         if number == self.at {
             match self.fault {
                 Fault::Before => {}
-                Fault::After => self.inner.write(batch)?,
+                Fault::After => self.inner.write(changes)?,
                 Fault::Panic => panic!("a fault was injected at write {number}"),
             }
         }

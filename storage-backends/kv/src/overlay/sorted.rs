@@ -1,0 +1,91 @@
+//! A generation in the form that an engine takes.
+
+use super::{generation::Data, tombstones::Span};
+use crate::{
+    Changes, KeyRange, Op, Table,
+    journal::{APPLIED, JOURNAL_TABLE},
+    shard::ReadGuard,
+    table::TableSet,
+};
+
+/// The changes of a generation that no longer changes: range deletions, then one put or delete a key, in order.
+///
+/// Keys and values stay where they are: a copy in order would be as large as the overlay, and new memory each time.
+pub(crate) struct Sorted<'a> {
+    data: ReadGuard<'a, Data>,
+    /// In the order of their numbers.
+    tables: Vec<SortedTable>,
+    /// Number of the file with which the generation's journal ends, if it has one.
+    journaled: Option<[u8; 8]>,
+}
+
+struct SortedTable {
+    table: Table,
+    position: usize,
+    deleted: Vec<Span>,
+    /// Positions of the rows.
+    rows: Vec<u32>,
+}
+
+impl<'a> Sorted<'a> {
+    pub(super) fn new(
+        data: ReadGuard<'a, Data>,
+        tables: &TableSet,
+        journaled: Option<u64>,
+    ) -> Self {
+        let sorted =
+            |(position, (&table, changes)): (usize, (&Table, &super::generation::Changes))| {
+                SortedTable {
+                    table,
+                    position,
+                    deleted: changes.tombstones.within(KeyRange::ALL, u64::MAX).collect(),
+                    rows: changes.rows.in_order(&data.arena),
+                }
+            };
+        let mut tables: Vec<_> =
+            tables.as_slice().iter().zip(&data.tables).enumerate().map(sorted).collect();
+        tables.sort_by_key(|sorted| sorted.table.id);
+        Self { data, tables, journaled: journaled.map(u64::to_be_bytes) }
+    }
+
+    /// What becomes of a row; `None` if it goes with a range that was deleted.
+    fn op(&self, position: usize, row: u32) -> Option<Op<'_>> {
+        let changes = &self.data.tables[position];
+        let (key, version) = changes.rows.newest(&self.data.arena, row);
+        let deleted = match changes.tombstones.is_empty() {
+            true => None,
+            false => changes.tombstones.newest(key, u64::MAX),
+        };
+        match version.value {
+            // Gone with the range that was deleted later.
+            _ if deleted.is_some_and(|deleted| deleted > version.seq) => None,
+            Some(value) => Some(Op::Put { key, value }),
+            // The range takes care of it, whichever came first.
+            None if deleted.is_some() => None,
+            None => Some(Op::Delete { key }),
+        }
+    }
+}
+
+impl Changes for Sorted<'_> {
+    fn ops(&self) -> Box<dyn Iterator<Item = (Table, Op<'_>)> + '_> {
+        let deleted = self.tables.iter().flat_map(|sorted| {
+            sorted.deleted.iter().map(|Span { from, to }| {
+                (sorted.table, Op::DeleteRange { from, to: to.as_deref() })
+            })
+        });
+        let rows = self.tables.iter().flat_map(|sorted| {
+            let op = |&row: &u32| Some((sorted.table, self.op(sorted.position, row)?));
+            sorted.rows.iter().filter_map(op)
+        });
+        // Its table has the last number, so this is in order.
+        let file = self.journaled.as_ref();
+        let file = file.map(|file| (JOURNAL_TABLE, Op::Put { key: APPLIED, value: file }));
+        Box::new(deleted.chain(rows).chain(file))
+    }
+
+    fn size_hint(&self) -> (usize, usize) {
+        let rows = self.tables.iter().map(|sorted| sorted.rows.len()).sum();
+        (rows, self.data.arena.bytes())
+    }
+}
