@@ -8,7 +8,6 @@
 mod csv;
 mod error;
 mod pipeline;
-mod prefetch;
 mod progress;
 mod report;
 mod shadow;
@@ -21,13 +20,13 @@ pub use shadow::{Difference, Key, SHADOW_PREFIX, Shadow, ShadowError, What};
 
 use crate::{
     chain::{BlockStats, Chain, ChainError, InsertError, Inserted},
+    executor::Prefetcher,
     witness::WitnessDir,
 };
 use alloy_primitives::B256;
 use error::Origin;
 use pipeline::{Content, Pipeline, Prepared};
 use polytrie_state::CommitmentKind;
-use prefetch::Prefetcher;
 use std::{
     collections::VecDeque,
     path::PathBuf,
@@ -116,7 +115,7 @@ fn run(
     )?;
     progress.follow(pipeline.read_progress());
     let mut prefetcher = match options.prefetch {
-        true => Some(Prefetcher::start(Arc::clone(chain.spec()))?),
+        true => Some(Prefetcher::start(chain.spec()).map_err(pipeline::no_thread)?),
         false => None,
     };
     while let Some(prepared) = pipeline.next() {
@@ -151,9 +150,11 @@ fn run(
         let hash = candidate.header.hash();
         if let Some(prefetcher) = &mut prefetcher {
             candidate.accesses = prefetcher.take(&hash);
-            if let Some(Prepared { content: Content::Ready(next), .. }) = pipeline.peek() {
+            if let Some(Prepared { content: Content::Ready(next), .. }) = pipeline.peek()
+                && let Ok(senders) = &next.senders
+            {
                 let reader = chain.layer().reader().map_err(ChainError::from)?;
-                prefetcher.begin(next, reader);
+                prefetcher.begin(next.header.hash(), &next.block, senders, reader);
             }
         }
         let again = options.shadow.is_some().then(|| candidate.clone());

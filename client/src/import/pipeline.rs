@@ -11,6 +11,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::{Condvar, Mutex};
 use polytrie_chainspec::ChainSpec;
 use std::{
+    io,
     path::{Path, PathBuf},
     sync::Arc,
     thread,
@@ -149,7 +150,11 @@ impl Iterator for Pipeline {
 
 pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), ImportError> {
     let spawned = thread::Builder::new().name(name.to_owned()).spawn(work);
-    spawned.map(drop).map_err(|source| ImportError::Output { file: "a thread".into(), source })
+    spawned.map(drop).map_err(no_thread)
+}
+
+pub(super) fn no_thread(source: io::Error) -> ImportError {
+    ImportError::Output { file: "a thread".into(), source }
 }
 
 fn read(

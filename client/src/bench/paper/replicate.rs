@@ -230,6 +230,7 @@ impl PointWork {
                 let bench = ChainBench {
                     warmup_blocks: txs.div_ceil(block_txs) / 10,
                     recover: false,
+                    prefetch: false,
                     flush_every: FLUSH_EVERY,
                 };
                 comparison.chain(&spec, bench)

@@ -8,7 +8,7 @@ use crate::{
         measure::{BlockTimes, Measured, Recorder},
     },
     blocks::BlockReader,
-    executor::{BlockToExecute, Executor, recover_senders},
+    executor::{BlockToExecute, Executor, Prefetcher, recover_senders},
 };
 use alloy_consensus::{Block, TxEnvelope};
 use alloy_primitives::{Address, B256};
@@ -17,7 +17,7 @@ use polytrie_chainspec::ChainSpec;
 use polytrie_state::{BlockRef, FinishedLater, PendingOutcome, Session, SessionCounters};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use std::{collections::VecDeque, io, thread, time::Instant};
+use std::{collections::VecDeque, io, sync::Arc, thread, time::Instant};
 
 /// Bytes of contract code kept ready to run.
 const CODE_CACHE: usize = 16 << 20;
@@ -33,6 +33,9 @@ pub struct ChainBench {
     pub warmup_blocks: u64,
     /// Whether recovering the senders is part of what is measured; it runs ahead, on other threads.
     pub recover: bool,
+    /// Whether the next block is run ahead of its turn, as `import --prefetch` does.
+    #[serde(default)]
+    pub prefetch: bool,
     /// Blocks that become durable together.
     pub flush_every: u64,
 }
@@ -40,7 +43,7 @@ pub struct ChainBench {
 /// A chain in memory, ready to be executed.
 #[derive(Debug)]
 pub(super) struct LoadedChain {
-    spec: ChainSpec,
+    spec: Arc<ChainSpec>,
     blocks: Vec<Block<TxEnvelope>>,
     senders: Vec<Vec<Address>>,
     /// Hashes of the blocks from the genesis block on.
@@ -70,7 +73,7 @@ impl LoadedChain {
             blocks.push(block);
             senders.push(of_block);
         }
-        Ok(Self { spec, blocks, senders, hashes })
+        Ok(Self { spec: Arc::new(spec), blocks, senders, hashes })
     }
 }
 
@@ -86,7 +89,11 @@ impl ChainBench {
     ) -> Result<Measured, BenchError> {
         check_root(open, chain.spec.genesis_header().state_root, 0)?;
         let executor = Executor::new(CODE_CACHE);
-        let mut run = Run { chain, open, counters, executor, waiting: VecDeque::new() };
+        let prefetcher = match self.prefetch {
+            true => Some(Prefetcher::start(&chain.spec).map_err(|e| process("start threads", e))?),
+            false => None,
+        };
+        let mut run = Run { chain, open, counters, executor, prefetcher, waiting: VecDeque::new() };
         if !self.recover {
             return self.blocks(&mut run, rss_before, |index| Ok(chain.senders[index].clone()));
         }
@@ -171,6 +178,7 @@ struct Run<'a> {
     open: &'a OpenStore,
     counters: bool,
     executor: Executor,
+    prefetcher: Option<Prefetcher>,
     /// Blocks that were executed and whose root may not be known yet, by their positions.
     waiting: VecDeque<(usize, Box<dyn PendingOutcome>)>,
 }
@@ -182,7 +190,7 @@ impl Run<'_> {
         index: usize,
         senders: &[Address],
     ) -> Result<(BlockTimes, SessionCounters), BenchError> {
-        let Self { chain, open, counters, executor, waiting } = self;
+        let Self { chain, open, counters, executor, prefetcher, waiting } = self;
         let block = &chain.blocks[index];
         let number = block.header.number;
         let mut times = BlockTimes::default();
@@ -191,6 +199,14 @@ impl Run<'_> {
             let now = Instant::now();
             now - std::mem::replace(&mut start, now)
         };
+        let mut accesses = Vec::new();
+        if let Some(prefetcher) = prefetcher {
+            accesses = prefetcher.take(&chain.hashes[index + 1]);
+            if let Some(next) = chain.blocks.get(index + 1) {
+                let (hash, senders) = (chain.hashes[index + 2], &chain.senders[index + 1]);
+                prefetcher.begin(hash, next, senders, open.layer.reader()?);
+            }
+        }
         let parent = BlockRef { number: number - 1, hash: chain.hashes[index] };
         let mut session = Session::begin(&*open.layer, parent)?;
         if !*counters {
@@ -199,7 +215,12 @@ impl Run<'_> {
         let rules = chain.spec.rules(number, block.header.timestamp, true);
         let hash = |number: u64| chain.hashes.get(usize::try_from(number).ok()?).copied();
         let executed = executor
-            .execute_block(&mut session, rules, &hash, BlockToExecute::new(block, senders))
+            .execute_block(
+                &mut session,
+                rules,
+                &hash,
+                BlockToExecute::new(block, senders).with_accesses(&accesses),
+            )
             .map_err(|e| BenchError::Wrong(format!("block {number} does not execute: {e}")))?;
         times.execute = lap();
         let FinishedLater { outcome, counters, .. } = session.finish_later()?;

@@ -18,6 +18,9 @@ pub(super) struct ChainArgs {
     /// Include recovering the senders, ahead of execution on other threads.
     #[arg(long)]
     recover: bool,
+    /// Run the next block ahead of its turn to read what it will need, as `import --prefetch` does
+    #[arg(long)]
+    prefetch: bool,
     /// Make blocks durable in groups of this many (or as soon as 64 MiB have gathered).
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
     flush_every: u64,
@@ -32,6 +35,7 @@ pub(super) fn run(args: &ChainArgs) -> Result<(), Failure> {
     let bench = ChainBench {
         warmup_blocks: args.warmup.unwrap_or_else(|| blocks(&spec) / 10),
         recover: args.recover,
+        prefetch: args.prefetch,
         flush_every: args.flush_every,
     };
     args.measure.run(&args.output, |comparison| comparison.chain(&spec, bench))

@@ -8,16 +8,18 @@ use polytrie_chainspec::Rules;
 use revm::{DatabaseCommit, context::TxEnv, inspector::NoOpInspector};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Runs the transactions of a block on a state that may be older than that of its parent, until `stop` is set. What they
-/// read there is a guess at what they will read; one that cannot be run on this state is left out.
+/// Runs transactions of a block, the `first` and from there every `step`th, on a state that may be older than that of its
+/// parent, until `stop` is set. What they read there is a guess at what they will read; one that cannot be run on this
+/// state is left out.
 pub fn speculate(
     sandbox: &mut Sandbox,
     rules: Rules<'_>,
     block: BlockToExecute<'_>,
+    (first, step): (usize, usize),
     stop: &AtomicBool,
 ) {
     sandbox.set_delegations(rules.is(EthereumHardfork::Prague));
-    for (tx, sender) in block.transactions.iter().zip(block.senders) {
+    for (tx, sender) in block.transactions.iter().zip(block.senders).skip(first).step_by(step) {
         if stop.load(Ordering::Relaxed) {
             return;
         }

@@ -55,8 +55,13 @@ impl Accounts {
 
     /// From where the way to an account must be read, if it must and nobody was asked yet.
     pub(super) fn ask_from(&mut self, account: &B256) -> Option<usize> {
-        let from = self.trie.missing(account)?;
+        let from = missing_from(Some(&mut self.trie), account, &self.ahead.rows)?;
         self.ahead.asked.insert(*account).then_some(from)
+    }
+
+    /// Whether readers are on their way to an account.
+    pub(super) fn is_asked(&self, account: &B256) -> bool {
+        self.ahead.asked.contains(account)
     }
 
     pub(super) fn not_asked(&mut self, account: &B256) {
@@ -72,7 +77,9 @@ impl Accounts {
     pub(super) fn still_missing(&mut self) -> Vec<(B256, usize)> {
         let (trie, rows) = (&mut self.trie, &self.ahead.rows);
         let written = self.log.keys().chain(self.waiting.keys());
-        written.filter_map(|account| Some((*account, missing_from(trie, account, rows)?))).collect()
+        written
+            .filter_map(|account| Some((*account, missing_from(Some(&mut *trie), account, rows)?)))
+            .collect()
     }
 
     /// Reads an account's path into memory.
@@ -111,7 +118,7 @@ impl Accounts {
         log.retain(|account, after| {
             let waits = ready_only
                 && ahead.asked.contains(account)
-                && missing_from(trie, account, &ahead.rows).is_some();
+                && missing_from(Some(&mut *trie), account, &ahead.rows).is_some();
             if !waits {
                 ready.push((*account, *after));
             }

@@ -6,7 +6,7 @@ use alloy_primitives::{
     map::{HashMap, HashSet},
 };
 use polytrie_kv::{Read, Store};
-use polytrie_trie::{LeafValue, Nibbles, RowSource, Rows, Trie, TrieError};
+use polytrie_trie::{LeafValue, Nibbles, RowSource, Rows, Trie, TrieError, read_path};
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Instant,
@@ -19,7 +19,7 @@ use std::{
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
     pub(super) rows: HashMap<Nibbles, Vec<u8>>,
-    /// Keys that were asked for.
+    /// Keys that were asked for and have no answer yet.
     pub(super) asked: HashSet<B256>,
 }
 
@@ -30,14 +30,33 @@ impl Ahead {
     }
 }
 
-/// From where the way of a key must be read: `None` if it is in memory or was read ahead.
+/// From where the way of a key must be read: `None` if all of it is in memory or was read ahead. Without a trie nothing is
+/// in memory.
 pub(super) fn missing_from<V: LeafValue>(
-    trie: &mut Trie<V>,
+    trie: Option<&mut Trie<V>>,
     key: &B256,
     ahead: &HashMap<Nibbles, Vec<u8>>,
 ) -> Option<usize> {
-    trie.missing(key)
-        .filter(|from| !ahead.contains_key(&Nibbles::unpack_array(&key.0).slice(..*from)))
+    let from = trie.map_or(Some(0), |trie| trie.missing(key))?;
+    if from == 0 && !ahead.contains_key(&Nibbles::new()) {
+        return Some(0);
+    }
+    match read_path::<V>(key, from, &ReadAhead(ahead), &mut |_, _| {}) {
+        Err(TrieError::Missing { path }) => Some(path.len()),
+        // What is wrong with a row says the trie when it takes it in.
+        _ => None,
+    }
+}
+
+/// Only what was read ahead.
+struct ReadAhead<'a>(&'a HashMap<Nibbles, Vec<u8>>);
+
+impl RowSource for ReadAhead<'_> {
+    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
+        let row = self.0.get(path);
+        out.extend_from_slice(row.map_or(&[], Vec::as_slice));
+        Ok(row.is_some())
+    }
 }
 
 /// Tables of the two kinds of tries.

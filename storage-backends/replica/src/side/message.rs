@@ -4,6 +4,7 @@ use alloy_primitives::B256;
 use crossbeam_channel::Sender;
 use polytrie_kv::Batch;
 use polytrie_state::{Access, Account, SlotWrite, StateError};
+use std::sync::{Arc, atomic::AtomicU64};
 
 /// What a worker must do, in order.
 #[derive(Debug)]
@@ -89,8 +90,9 @@ pub(crate) struct Job {
     pub(crate) from: usize,
     /// Somebody will wait for it.
     pub(crate) needed: bool,
-    /// The turn it is for.
+    /// The turn it is for, and the one that its worker is at.
     pub(crate) turn: u64,
+    pub(crate) now: Arc<AtomicU64>,
     pub(crate) answer: Sender<Answer>,
 }
 
@@ -99,7 +101,6 @@ pub(crate) struct Job {
 pub(crate) struct Answer {
     pub(crate) owner: Owner,
     pub(crate) key: B256,
-    pub(crate) needed: bool,
     pub(crate) turn: u64,
     pub(crate) rows: Result<Vec<(polytrie_trie::Nibbles, Vec<u8>)>, StateError>,
     /// Nanoseconds it took.

@@ -11,6 +11,7 @@ use polytrie_state::StateError;
 use polytrie_trie::{AccountLeaf, SlotValue, TrieError, read_path};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::atomic::Ordering::Relaxed,
     thread::{self, JoinHandle},
     time::Instant,
 };
@@ -69,8 +70,12 @@ fn next(urgent: &Receiver<Job>, idle: &Receiver<Job>) -> Option<Job> {
 fn answer(store: &Store, flat: &Store, job: Job) {
     let start = Instant::now();
     let mut rows = Vec::new();
-    // A panic is an answer too: somebody may wait for it.
-    let read = catch_unwind(AssertUnwindSafe(|| read(store, flat, &job, &mut rows)));
+    let read = match job.now.load(Relaxed) == job.turn {
+        // A panic is an answer too: somebody may wait for it.
+        true => catch_unwind(AssertUnwindSafe(|| read(store, flat, &job, &mut rows))),
+        // The block is over, and nobody waits.
+        false => return,
+    };
     let found = match read {
         Ok(Ok(())) => Ok(()),
         Ok(Err(TrieError::Store(error))) => Err(error.into()),
@@ -79,10 +84,10 @@ fn answer(store: &Store, flat: &Store, job: Job) {
         Ok(Err(TrieError::Missing { .. } | TrieError::Malformed { .. })) => Ok(()),
         Err(panic) => Err(panicked(&*panic)),
     };
-    let Job { owner, key, needed, turn, answer, .. } = job;
+    let Job { owner, key, turn, answer, .. } = job;
     let nanos = start.elapsed().as_nanos() as u64;
     // Nobody listens any more when the layer is being closed.
-    let _ = answer.send(Answer { owner, key, needed, turn, rows: found.map(|()| rows), nanos });
+    let _ = answer.send(Answer { owner, key, turn, rows: found.map(|()| rows), nanos });
 }
 
 fn read(

@@ -119,8 +119,8 @@ impl Storage {
         if ready_only {
             // A key stays while a reader is on its way to it.
             changes.retain(|(key, value)| {
-                let waits =
-                    ahead.asked.contains(key) && missing_from(trie, key, &ahead.rows).is_some();
+                let waits = ahead.asked.contains(key)
+                    && missing_from(Some(&mut *trie), key, &ahead.rows).is_some();
                 if waits {
                     log.push((*key, value.map_or(U256::ZERO, |v| v.0)));
                 }
@@ -203,13 +203,10 @@ impl Storages {
         let storage = self.tries.entry(account).or_insert_with(|| Storage::new(turn));
         storage.touched = turn;
         storage.count(&mut self.bytes);
-        let from = match &mut storage.trie {
-            Some(trie) => {
-                trie.set_block(turn);
-                trie.missing(slot)?
-            }
-            None => 0,
-        };
+        if let Some(trie) = &mut storage.trie {
+            trie.set_block(turn);
+        }
+        let from = missing_from(storage.trie.as_mut(), slot, &storage.ahead.rows)?;
         self.asked.insert(account);
         storage.ahead.asked.insert(*slot).then_some(from)
     }
@@ -220,14 +217,16 @@ impl Storages {
         for account in &self.changed {
             let Some(storage) = self.tries.get_mut(account) else { continue };
             for (slot, _) in &storage.log {
-                let from = match &mut storage.trie {
-                    Some(trie) => missing_from(trie, slot, &storage.ahead.rows),
-                    None => (!storage.ahead.rows.contains_key(&Nibbles::new())).then_some(0),
-                };
+                let from = missing_from(storage.trie.as_mut(), slot, &storage.ahead.rows);
                 missing.extend(from.map(|from| (*account, *slot, from)));
             }
         }
         missing
+    }
+
+    /// Whether readers are on their way to a slot.
+    pub(super) fn is_asked(&self, account: &B256, slot: &B256) -> bool {
+        self.tries.get(account).is_some_and(|storage| storage.ahead.asked.contains(slot))
     }
 
     /// A path was not taken by the readers after all.

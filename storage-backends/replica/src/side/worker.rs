@@ -10,13 +10,20 @@ use super::{
 use crate::error::{gone, panicked};
 #[cfg(test)]
 use crate::tests::Trouble;
-use alloy_primitives::{B256, map::B256HashMap};
+use alloy_primitives::{
+    B256,
+    map::{B256HashMap, HashSet},
+};
 use crossbeam_channel::{Receiver, Sender, select};
 use polytrie_kv::Store;
 use polytrie_state::{Access, StateError, hash_address, hash_slot};
 use std::{
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 /// The tries of one part. All of them belong to whoever holds this; nothing is shared.
@@ -37,10 +44,10 @@ pub(super) struct Worker {
     /// How old nodes may be, as far as memory decides.
     keep: u32,
     turn: u64,
+    /// The same for the readers.
+    now: Arc<AtomicU64>,
     /// What the blocks changed that ended and are not in the store yet.
     waiting: VecDeque<Changed>,
-    /// Needed paths that readers are on their way to.
-    awaited: usize,
     /// The first thing that went wrong. Nothing is done any more after it.
     failure: Option<StateError>,
     #[cfg(test)]
@@ -98,8 +105,8 @@ impl Worker {
             cache_bytes: setup.cache_bytes,
             keep: OLDEST,
             turn: 0,
+            now: Arc::default(),
             waiting: VecDeque::new(),
-            awaited: 0,
             failure: None,
             #[cfg(test)]
             trouble: setup.trouble,
@@ -183,6 +190,7 @@ impl Worker {
         match work {
             Work::Begin => {
                 self.turn += 1;
+                self.now.store(self.turn, Relaxed);
                 // Ages are compared modulo 2^32.
                 let turn = self.turn as u32;
                 self.storages.begin(turn);
@@ -296,19 +304,12 @@ impl Worker {
 
     fn ask(&mut self, owner: Owner, key: B256, from: usize, needed: bool) -> bool {
         let Some((readers, answer)) = &self.readers else { return false };
-        let answer = answer.clone();
-        let taken = readers.ask(Job { owner, key, from, needed, turn: self.turn, answer });
-        if taken && needed {
-            self.awaited += 1;
-        }
-        taken
+        let (turn, now, answer) = (self.turn, Arc::clone(&self.now), answer.clone());
+        readers.ask(Job { owner, key, from, needed, turn, now, answer })
     }
 
     fn arrived(&mut self, answer: Answer) -> Result<(), StateError> {
-        let Answer { owner, key, needed, turn, rows, nanos } = answer;
-        if needed {
-            self.awaited = self.awaited.saturating_sub(1);
-        }
+        let Answer { owner, key, turn, rows, nanos } = answer;
         let rows = rows?;
         self.pace.took(nanos, rows.len() as u64);
         // What was read for an earlier block may have changed since.
@@ -391,22 +392,40 @@ impl Worker {
         Ok(Sealed { root, rows })
     }
 
-    /// Where the store is slow: all paths that were written and are not there yet are read at once, and
-    /// waited for. Nobody waits for those that were only hinted at.
+    /// Where the store is slow: all paths that were written and are not there yet are read at once, unless readers are
+    /// on their way to them, and waited for. Nobody waits for those that were only hinted at.
     fn fetch_what_is_needed(&mut self) -> Result<(), StateError> {
         if self.readers.is_none() || !self.pace.is_slow() {
             return Ok(());
         }
-        for (account, slot, from) in self.storages.still_missing() {
-            self.ask(Some(account), slot, from, true);
-        }
-        let missing = self.accounts.as_mut().map(Accounts::still_missing).unwrap_or_default();
-        for (account, from) in missing {
-            self.ask(None, account, from, true);
-        }
-        while self.awaited > 0 {
-            let answer = self.answers.recv().map_err(|_| gone())?;
-            self.arrived(answer)?;
+        // What two ways have in common may have been read for one of them only: there is a second time.
+        for _ in 0..2 {
+            let mut awaited = HashSet::<(Owner, B256)>::default();
+            for (account, slot, from) in self.storages.still_missing() {
+                if self.storages.is_asked(&account, &slot)
+                    || self.ask(Some(account), slot, from, true)
+                {
+                    awaited.insert((Some(account), slot));
+                }
+            }
+            let missing = self.accounts.as_mut().map(Accounts::still_missing).unwrap_or_default();
+            for (account, from) in missing {
+                let asked =
+                    self.accounts.as_ref().is_some_and(|accounts| accounts.is_asked(&account));
+                if asked || self.ask(None, account, from, true) {
+                    awaited.insert((None, account));
+                }
+            }
+            if awaited.is_empty() {
+                break;
+            }
+            while !awaited.is_empty() {
+                let answer = self.answers.recv().map_err(|_| gone())?;
+                if answer.turn == self.turn {
+                    awaited.remove(&(answer.owner, answer.key));
+                }
+                self.arrived(answer)?;
+            }
         }
         Ok(())
     }
