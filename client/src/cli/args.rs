@@ -106,7 +106,7 @@ struct ReplicaArgs {
     #[arg(long = "replica.queue", value_name = "N")]
     queue: Option<usize>,
     /// Blocks that may be executed on top of one whose root is still being computed; nothing is written before its
-    /// root is verified [default: 0]
+    /// root is verified; 0 waits for each root, as in the paper [default: 4]
     #[arg(long = "replica.depth", value_name = "N")]
     depth: Option<usize>,
 }

@@ -51,7 +51,7 @@ pub(crate) struct Core {
     /// What accepting the next blocks amounts to: the root, and flat rows for a store of their own.
     pub(crate) resolved: Mutex<VecDeque<(B256, Option<Batch>)>>,
     pub(crate) hints: HintCounters,
-    depth: usize,
+    pub(crate) depth: usize,
     #[cfg(test)]
     pub(crate) trouble: Option<Arc<Trouble>>,
 }
@@ -187,7 +187,7 @@ impl StateLayer for ReplicaLayer {
                 out.push(write.clone(), core);
             }
             out.send(core, false)?;
-            core.complete(&writes, &core.side.finish()?, Vec::new())
+            core.complete(&writes, &core.side.finish(false)?, Vec::new())
         };
         let outcome = run().map_err(|error| core.lifecycle.poison(error))?;
         core.lifecycle.finish(turn)?;

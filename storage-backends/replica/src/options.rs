@@ -32,7 +32,7 @@ pub struct ReplicaOptions {
 pub struct FlatStore(pub Store);
 
 impl Default for ReplicaOptions {
-    /// 1 GiB; a worker for each core but the one that executes, four at most.
+    /// 1 GiB; a worker for each core but the one that executes, four at most; a depth of four blocks.
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Self {
@@ -40,7 +40,7 @@ impl Default for ReplicaOptions {
             workers: (cores - 1).clamp(1, 4),
             readers: 4,
             queue: 4096,
-            depth: 0,
+            depth: 4,
             flat: None,
             #[cfg(test)]
             trouble: None,

@@ -73,10 +73,11 @@ impl ReplicaSession {
         Self { core, turn, overlay, filter: Filter::default(), out, value: Vec::new() }
     }
 
-    /// Tells the workers that the block is over; afterwards they compute its root.
-    fn end(&mut self) -> Result<Receiver<Result<Sealed, StateError>>, StateError> {
+    /// Tells the workers that the block is over; afterwards they compute its root, while the next one begins if `go_on`
+    /// says so.
+    fn end(&mut self, go_on: bool) -> Result<Receiver<Result<Sealed, StateError>>, StateError> {
         self.filter.count(&self.core.hints);
-        let sent = self.out.send(&self.core, false).and_then(|()| self.core.side.finish());
+        let sent = self.out.send(&self.core, false).and_then(|()| self.core.side.finish(go_on));
         sent.map_err(|error| self.core.lifecycle.poison(error))
     }
 }
@@ -149,7 +150,7 @@ impl LayerSession for ReplicaSession {
     fn finish(mut self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
         self.core.lifecycle.check(&self.turn)?;
         self.core.lifecycle.settled()?;
-        let sealed = self.end()?;
+        let sealed = self.end(false)?;
         let Self { core, turn, .. } = *self;
         let outcome = core.outcome(writes, &sealed)?;
         core.lifecycle.finish(turn)?;
@@ -161,7 +162,7 @@ impl LayerSession for ReplicaSession {
         writes: Arc<WriteSet>,
     ) -> Result<Box<dyn PendingOutcome>, StateError> {
         self.core.lifecycle.check(&self.turn)?;
-        let sealed = self.end()?;
+        let sealed = self.end(self.core.depth > 0)?;
         let Self { core, turn, .. } = *self;
         core.overlay.lock().0.push(Arc::clone(&writes));
         core.lifecycle.finish_later(turn)?;

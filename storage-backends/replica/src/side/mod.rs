@@ -57,8 +57,6 @@ pub(crate) struct TrieSide {
     seat: Mutex<Seat>,
     /// A thread for each worker; none if there are to be no threads.
     links: Vec<Link>,
-    /// Blocks go on while the root of the last one is computed: the workers do not come back.
-    stays_away: bool,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -125,8 +123,7 @@ impl TrieSide {
         for _ in 0..options.workers {
             links.push(Link::start(queue_of(options.queue), &mut threads)?);
         }
-        let stays_away = options.depth > 0 && options.workers > 0;
-        Ok(Self { seat: Mutex::new(Seat::Here(workers)), links, stays_away, threads })
+        Ok(Self { seat: Mutex::new(Seat::Here(workers)), links, threads })
     }
 
     /// Number of parts the tries are in.
@@ -192,14 +189,15 @@ impl TrieSide {
         root.recv().map_err(|_| gone())?
     }
 
-    /// Ends the block; the trie after it comes through the channel.
-    pub(crate) fn finish(&self) -> Result<Receiver<Result<Sealed, StateError>>, StateError> {
+    /// Ends the block; the trie after it comes through the channel. With `go_on`, the next block begins before that: the
+    /// workers do not come back.
+    pub(crate) fn finish(
+        &self,
+        go_on: bool,
+    ) -> Result<Receiver<Result<Sealed, StateError>>, StateError> {
         let (reply, sealed) = bounded(1);
-        if self.stays_away {
-            self.send_away()?;
-        }
         self.ask(reply, Work::Finish)?;
-        if !self.stays_away {
+        if !go_on {
             self.call_home()?;
         }
         Ok(sealed)
