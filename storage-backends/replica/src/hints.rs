@@ -52,10 +52,10 @@ impl Filter {
         }
     }
 
-    /// A transaction has ended; its writes are sent by others.
+    /// A transaction has ended; its writes are sent by others. Hints that are few do not send the workers to their threads.
     pub(crate) fn end_transaction(&mut self, side: &TrieSide) {
         self.bundle.retain(|access| matches!(access, Access::Account(_)));
-        if !self.bundle.is_empty() {
+        if !self.bundle.is_empty() && side.is_away() {
             self.send(side);
         }
     }

@@ -29,6 +29,8 @@ pub(crate) struct ReplicaSession {
     overlay: Overlay,
     filter: Filter,
     out: Outbox,
+    /// Whether the block is large enough for threads.
+    shared: bool,
     /// The buffer all reads share.
     value: Vec<u8>,
 }
@@ -70,7 +72,15 @@ impl ReplicaSession {
     pub(crate) fn new(core: Arc<Core>, turn: Turn) -> Self {
         let overlay = core.overlay.lock().clone();
         let out = Outbox::new(&core);
-        Self { core, turn, overlay, filter: Filter::default(), out, value: Vec::new() }
+        Self {
+            core,
+            turn,
+            overlay,
+            filter: Filter::default(),
+            out,
+            shared: false,
+            value: Vec::new(),
+        }
     }
 
     /// Tells the workers that the block is over; afterwards they compute its root, while the next one begins if `go_on`
@@ -138,6 +148,7 @@ impl LayerSession for ReplicaSession {
         if self.out.count < WRITES_AT_ONCE {
             return Ok(());
         }
+        self.shared = true;
         self.out.send(&self.core, true).map_err(|error| self.core.lifecycle.poison(error))
     }
 
@@ -162,7 +173,7 @@ impl LayerSession for ReplicaSession {
         writes: Arc<WriteSet>,
     ) -> Result<Box<dyn PendingOutcome>, StateError> {
         self.core.lifecycle.check(&self.turn)?;
-        let sealed = self.end(self.core.depth > 0)?;
+        let sealed = self.end(self.shared && self.core.depth > 0)?;
         let Self { core, turn, .. } = *self;
         core.overlay.lock().0.push(Arc::clone(&writes));
         core.lifecycle.finish_later(turn)?;

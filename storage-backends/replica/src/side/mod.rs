@@ -136,6 +136,11 @@ impl TrieSide {
         !self.links.is_empty()
     }
 
+    /// Whether the workers are on their threads.
+    pub(crate) fn is_away(&self) -> bool {
+        matches!(*self.seat.lock(), Seat::Away)
+    }
+
     /// The part that an account's storage trie is in.
     pub(crate) fn part_of(&self, account: &B256) -> usize {
         usize::from(account[0]) % self.parts()
