@@ -51,10 +51,18 @@ fn check(report: &Value, kv: &str) {
         assert!(number(&spread["median"]) <= number(&spread["max"]));
         let ratio = number(&layer["ratio_to_mpt"]);
         assert!(if kind.name == "mpt" { ratio == 1.0 } else { ratio > 0.0 }, "{ratio}");
+        // Of two turns the median is the mean; each is the ratio within a turn.
+        let ratios = &layer["ratios_to_mpt"];
+        let in_turns = results.iter().filter(|result| result["state"] == kind.name);
+        let in_turns: Vec<_> = in_turns.map(|result| number(&result["ratio_to_mpt"])).collect();
+        assert_eq!(serde_json::json!(in_turns), ratios["runs"]);
+        assert!((ratio - (in_turns[0] + in_turns[1]) / 2.0).abs() < 1e-9);
+        assert!(number(&ratios["min"]) <= ratio && ratio <= number(&ratios["max"]));
     }
-    // In turns: A B A B.
-    for (index, result) in results.iter().enumerate() {
-        assert_eq!(result["state"], LAYERS[index % LAYERS.len()].name);
+    // In turns: A B B A.
+    let order = LAYERS.iter().chain(LAYERS.iter().rev());
+    for (index, (result, kind)) in results.iter().zip(order).enumerate() {
+        assert_eq!(result["state"], kind.name);
         assert_eq!(result["run"], index / LAYERS.len() + 1);
         let time = &result["time"];
         let sum: f64 = ["execution", "structure", "engine", "recover"]

@@ -11,7 +11,7 @@ mod table;
 pub use csv::write_csv;
 pub use difference::{Difference, ENOUGH_RUNS, LayerChange, Verdict};
 pub use read::{ReportError, read};
-pub use summary::{LayerSummary, Throughput};
+pub use summary::{LayerSummary, Ratios, Throughput};
 pub use table::columns;
 
 use super::{

@@ -23,7 +23,7 @@ use std::sync::{
 /// What is compared, and how often.
 #[derive(Debug, Clone)]
 pub struct Comparison {
-    /// The layers, in the order of their turns.
+    /// The layers, in the order of their first turn; every second turn is in reverse.
     pub subjects: Vec<Subject>,
     /// Runs of each.
     pub runs: usize,
@@ -130,7 +130,7 @@ impl Comparison {
         }
         let mut results: Vec<RunResult> = Vec::new();
         for run in 1..=self.runs {
-            for subject in &self.subjects {
+            for subject in turn(run, &self.subjects) {
                 self.go_on("between runs")?;
                 let mut measured = self.run_one(base, subject, work, run)?;
                 let mut blocks = std::mem::take(&mut measured.each_block);
@@ -198,6 +198,16 @@ impl Comparison {
         }
         Ok(())
     }
+}
+
+/// The order of a turn: every second one goes backwards. Where a layer stands, and a machine that becomes slower or
+/// faster as it goes, then help a layer in one turn as much as they harm it in the next.
+fn turn(run: usize, subjects: &[Subject]) -> Vec<&Subject> {
+    let mut order: Vec<_> = subjects.iter().collect();
+    if run.is_multiple_of(2) {
+        order.reverse();
+    }
+    order
 }
 
 /// The same layer comes to the same commitment in every run, all canonical layers to the same one, and all read the same

@@ -27,13 +27,15 @@ const LEAST_MEMORY: usize = 64 << 20;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Comparison")]
 pub(super) struct MeasureArgs {
-    /// State layers to compare, in the order of their turns [default: all of this build]
+    /// State layers to compare, in the order of their first turn; every second turn is in reverse [default: all of this
+    /// build]
     #[arg(long, value_name = "LAYER,…", value_delimiter = ',')]
     states: Vec<String>,
     /// Engines to measure each layer on: mdbx, rocksdb, memory.
     #[arg(long, value_name = "ENGINE,…", value_delimiter = ',', default_value = DEFAULT_ENGINE)]
     kv: Vec<String>,
-    /// Runs of each layer, each in a process of its own on a fresh copy of the store; the median counts [default: 3]
+    /// Runs of each layer, each in a process of its own on a fresh copy of the store; the median counts. With an even
+    /// number each layer stands as often early as late in a turn; `bench compare` wants five or more [default: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     runs: Option<u16>,
     /// Threads that a run may use to work in parallel [default: one a core]
