@@ -5,14 +5,17 @@ mod difference;
 pub mod html;
 pub mod plot;
 mod read;
+mod relative;
 mod summary;
 mod table;
+mod verdict;
 
 pub use csv::write_csv;
-pub use difference::{Difference, ENOUGH_RUNS, LayerChange, Verdict};
+pub use difference::{Difference, LayerChange};
 pub use read::{ReportError, read};
 pub use summary::{LayerSummary, Ratios, Throughput};
 pub use table::columns;
+pub use verdict::{ENOUGH_RUNS, Verdict};
 
 use super::{
     measure::Machine,
