@@ -91,6 +91,9 @@ impl Difference {
         let layers: Vec<_> = pairs.iter().enumerate().map(change).collect();
         let machine = relative.map(|all| all.machine);
         let mut notes = conditions(a, b);
+        for (report, which) in [(a, "first"), (b, "second")] {
+            notes.extend(report.disturbed().map(|text| format!("{which} report: {text}")));
+        }
         notes.extend(left_out(a, b, "first"));
         notes.extend(left_out(b, a, "second"));
         notes.extend(together(machine, &layers));

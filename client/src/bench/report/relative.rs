@@ -92,6 +92,7 @@ mod tests {
         *,
     };
     use crate::bench::Random;
+    use std::slice;
 
     /// Throughputs that depend on a seed only.
     struct Machine {
@@ -233,7 +234,7 @@ mod tests {
     fn layers_alone_have_nothing_to_be_beside() {
         let runs = vec![1.0, 2.0, 3.0];
         assert!(relative(&[], &[]).is_none());
-        assert!(relative(&[runs.clone()], &[runs.clone()]).is_none());
+        assert!(relative(slice::from_ref(&runs), slice::from_ref(&runs)).is_none());
         // Reports whose layers did not all run in every turn.
         let uneven = [runs.clone(), vec![1.0, 2.0]];
         assert!(relative(&uneven, &uneven).is_none());
