@@ -51,10 +51,18 @@ fn check(report: &Value, kv: &str) {
         assert!(number(&spread["median"]) <= number(&spread["max"]));
         let ratio = number(&layer["ratio_to_mpt"]);
         assert!(if kind.name == "mpt" { ratio == 1.0 } else { ratio > 0.0 }, "{ratio}");
+        // Of two turns the median is the mean; each is the ratio within a turn.
+        let ratios = &layer["ratios_to_mpt"];
+        let in_turns = results.iter().filter(|result| result["state"] == kind.name);
+        let in_turns: Vec<_> = in_turns.map(|result| number(&result["ratio_to_mpt"])).collect();
+        assert_eq!(serde_json::json!(in_turns), ratios["runs"]);
+        assert!((ratio - (in_turns[0] + in_turns[1]) / 2.0).abs() < 1e-9);
+        assert!(number(&ratios["min"]) <= ratio && ratio <= number(&ratios["max"]));
     }
-    // In turns: A B A B.
-    for (index, result) in results.iter().enumerate() {
-        assert_eq!(result["state"], LAYERS[index % LAYERS.len()].name);
+    // In turns: A B B A.
+    let order = LAYERS.iter().chain(LAYERS.iter().rev());
+    for (index, (result, kind)) in results.iter().zip(order).enumerate() {
+        assert_eq!(result["state"], kind.name);
         assert_eq!(result["run"], index / LAYERS.len() + 1);
         let time = &result["time"];
         let sum: f64 = ["execution", "structure", "engine", "recover"]
@@ -297,10 +305,10 @@ fn a_full_disk_leaves_no_result() {
 }
 
 /// Writes a report, and returns its path.
-fn report(data: &Data, cache: &Path, name: &str, more: &str) -> PathBuf {
+fn report(data: &Data, cache: &Path, name: &str, states: &str, more: &str) -> PathBuf {
     let file = data.file(name);
     let args = format!(
-        "store --states mpt,raw --keys 300 --blocks 2 --ops 20 --runs 3 {more} --json {}",
+        "store --states {states} --keys 300 --blocks 2 --ops 20 --runs 3 {more} --json {}",
         file.display()
     );
     bench(cache, &args).ok();
@@ -314,59 +322,106 @@ fn compare(a: &Path, b: &Path, more: &[&str]) -> Run {
     run(&args, &[])
 }
 
-/// Multiplies the throughput of every run of a layer.
-fn scaled(report: &Path, state: &str, factor: f64) -> PathBuf {
+/// Gives every run a throughput as on a quiet machine, multiplied with the factor of its layer; other layers have the
+/// factor that is named "".
+fn scaled(report: &Path, name: &str, factors: &[(&str, f64)]) -> PathBuf {
     let mut value: Value = serde_json::from_slice(&fs::read(report).unwrap()).unwrap();
     for layer in value["layers"].as_array_mut().unwrap() {
-        // Runs that are as close to each other as on a quiet machine.
-        let base = if layer["state"] == state { 1000.0 * factor } else { 1000.0 };
-        let runs = [base * 0.99, base, base * 1.01];
+        let of = |name: &str| factors.iter().find(|(state, _)| *state == name).map(|(_, f)| *f);
+        let factor = of(layer["state"].as_str().unwrap()).or_else(|| of("")).unwrap_or(1.0);
+        let runs = [0.99, 1.0, 1.01].map(|turn| 1000.0 * turn * factor);
         layer["throughput"]["runs"] = serde_json::json!(runs);
-        layer["throughput"]["median"] = serde_json::json!(base);
+        layer["throughput"]["median"] = serde_json::json!(runs[1]);
         layer["throughput"]["min"] = serde_json::json!(runs[0]);
         layer["throughput"]["max"] = serde_json::json!(runs[2]);
+        // As before ratios were taken within turns.
+        layer.as_object_mut().unwrap().remove("ratios_to_mpt");
     }
-    let path = report.with_extension(format!("{factor}.json"));
+    let path = report.with_file_name(name);
     fs::write(&path, value.to_string()).unwrap();
     path
+}
+
+/// The verdict of each layer.
+fn verdicts(difference: &Value) -> Vec<&str> {
+    let layers = difference["layers"].as_array().unwrap();
+    layers.iter().map(|layer| layer["verdict"].as_str().unwrap()).collect()
 }
 
 #[test]
 fn a_slower_layer_is_found() {
     let data = Data::new();
     let cache = data.file("cache");
-    let measured = report(&data, &cache, "a.json", "");
-    let before = scaled(&measured, "raw", 1.0);
-    let slower = scaled(&measured, "raw", 0.9);
+    let measured = report(&data, &cache, "a.json", "mpt,raw", "");
+    let before = scaled(&measured, "before.json", &[]);
+    let slower = scaled(&measured, "slower.json", &[("raw", 0.9)]);
 
     let same = compare(&before, &before, &["--fail-on-slower"]).ok();
     assert_eq!(same.text().matches("no significant change").count(), 2, "{}", same.text());
+    assert!(same.text().contains("as fast in both reports"), "{}", same.text());
     let found = compare(&before, &slower, &[]).ok();
-    assert!(
-        found.text().contains("-10.0 %") && found.text().contains("SLOWER"),
-        "{}",
-        found.text()
-    );
+    for words in
+        ["-10.0 %", "SLOWER", "two layers show that their ratio changed", "3 runs against 3"]
+    {
+        assert!(found.text().contains(words), "`{words}` is missing in {}", found.text());
+    }
     assert_fails(&compare(&before, &slower, &["--fail-on-slower"]), 1, &["raw/mdbx", "slower"]);
     let json = compare(&slower, &before, &["--json", "-", "--fail-on-slower"]).ok().json();
-    let verdicts: Vec<_> =
-        json["layers"].as_array().unwrap().iter().map(|layer| &layer["verdict"]).collect();
-    assert_eq!(verdicts, ["same", "faster"]);
+    assert_eq!(verdicts(&json), ["same", "faster"]);
     // A tenth is below this.
     compare(&before, &slower, &["--fail-on-slower", "--threshold", "15"]).ok();
 
-    // A layer that really takes twice the time.
-    let slowed = report(&data, &cache, "b.json", "--slow-down raw=400");
+    // A layer that really takes five times the time.
+    let slowed = report(&data, &cache, "b.json", "mpt,raw", "--slow-down raw=400");
     let layers = compare(&measured, &slowed, &["--json", "-"]).ok().json();
-    assert_eq!(layers["layers"][1]["verdict"], "slower", "{layers}");
+    assert_eq!(verdicts(&layers), ["same", "slower"], "{layers}");
+    let said = fs::read_to_string(&slowed).unwrap();
+    assert!(said.contains("raw was made 400 % slower on purpose"), "{said}");
+    let nobody = bench(&cache, "store --states mpt --slow-down raw=400");
+    assert_fails(&nobody, 2, &["--slow-down names `raw`, which is not measured"]);
+}
+
+#[test]
+fn a_slower_machine_is_no_slower_layer() {
+    let data = Data::new();
+    let cache = data.file("cache");
+    let measured = report(&data, &cache, "a.json", "mpt,raw,replica", "");
+    let before = scaled(&measured, "before.json", &[]);
+    let machine = scaled(&measured, "machine.json", &[("", 0.7)]);
+    let both = scaled(&measured, "both.json", &[("", 0.7), ("raw", 0.63)]);
+
+    let drift = compare(&before, &machine, &["--fail-on-slower"]).ok();
+    assert!(drift.text().contains("everything was 30.0 % slower"), "{}", drift.text());
+    assert_eq!(drift.text().matches("no significant change").count(), 3, "{}", drift.text());
+    let json = compare(&before, &both, &["--json", "-"]).ok().json();
+    assert_eq!(verdicts(&json), ["same", "slower", "same"]);
+    assert!((number(&json["machine"]) - 0.7).abs() < 1e-9, "{json}");
+    let raw = &json["layers"][1];
+    assert!((number(&raw["ratio"]) - 0.63).abs() < 1e-9, "{raw}");
+    assert!((number(&raw["relative"]["ratio"]) - 0.9).abs() < 1e-9, "{raw}");
+
+    // One layer alone has nothing but its own throughput.
+    let mut alone: Value = serde_json::from_slice(&fs::read(&machine).unwrap()).unwrap();
+    alone["layers"].as_array_mut().unwrap().truncate(1);
+    let alone = data.write("alone.json", alone.to_string());
+    let json = compare(&before, &alone, &["--json", "-"]).ok().json();
+    assert_eq!(verdicts(&json), ["slower"]);
+    assert!(json["machine"].is_null() && json["layers"][0]["relative"].is_null());
+    let notes = json["notes"].to_string();
+    assert!(notes.contains("one layer alone") && notes.contains("only in the first"), "{notes}");
+
+    // Pages are made of older reports, too.
+    let html = data.file("html");
+    let page = [OsStr::new("bench"), OsStr::new("page"), before.as_os_str(), OsStr::new("--html")];
+    run(&[&page[..], &[html.as_os_str()]].concat(), &[]).ok();
 }
 
 #[test]
 fn what_cannot_be_compared() {
     let data = Data::new();
     let cache = data.file("cache");
-    let a = report(&data, &cache, "a.json", "");
-    let b = report(&data, &cache, "b.json", "--seed 2");
+    let a = report(&data, &cache, "a.json", "mpt,raw", "");
+    let b = report(&data, &cache, "b.json", "mpt,raw", "--seed 2");
     assert_fails(&compare(&a, &b, &[]), 1, &["seed is 1 in the first and 2 in the second"]);
     let other = data.write("other.json", "{\"format\": 77}");
     assert_fails(&compare(&a, &other, &[]), 1, &["other.json", "format 77"]);

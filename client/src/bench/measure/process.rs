@@ -36,6 +36,48 @@ impl Sub for DeviceIo {
     }
 }
 
+/// Processor time since the machine started, in the system's ticks.
+#[derive(Debug, Clone, Copy)]
+pub struct ProcessorTime {
+    /// Of all cores, idle or not.
+    all: u64,
+    /// Of all cores, busy for whomever, other virtual machines included where the system knows.
+    busy: u64,
+    /// Busy for this process and those processes it started that have ended.
+    own: u64,
+}
+
+impl ProcessorTime {
+    /// Until now; `None` where the system does not tell.
+    pub fn now() -> Option<Self> {
+        let stat = fs::read_to_string("/proc/stat").ok()?;
+        let own = fs::read_to_string("/proc/self/stat").ok()?;
+        Self::parse(&stat, &own)
+    }
+
+    fn parse(stat: &str, own: &str) -> Option<Self> {
+        let numbers = |text: &str, skip: usize, count: usize| -> Option<Vec<u64>> {
+            let numbers = text.split_whitespace().skip(skip).take(count);
+            let numbers: Option<Vec<u64>> = numbers.map(|number| number.parse().ok()).collect();
+            numbers.filter(|numbers| numbers.len() == count)
+        };
+        // user nice system idle iowait irq softirq steal; what follows is part of these.
+        let stat = numbers(stat.lines().next()?.strip_prefix("cpu ")?, 0, 8)?;
+        let all: u64 = stat.iter().sum();
+        // The name in parentheses may hold anything. Behind it, after eleven other fields, stand user and system time of
+        // this process, then of its children.
+        let own = numbers(own.rsplit_once(')')?.1, 11, 4)?.iter().sum();
+        Some(Self { all, busy: all - stat[3] - stat[4], own })
+    }
+
+    /// The part of all processor time since `earlier` that others took.
+    pub fn of_others(&self, earlier: &Self) -> f64 {
+        let busy = self.busy.saturating_sub(earlier.busy);
+        let others = busy.saturating_sub(self.own.saturating_sub(earlier.own));
+        others as f64 / self.all.saturating_sub(earlier.all).max(1) as f64
+    }
+}
+
 /// The most memory this process ever held, in bytes; 0 where the system does not tell.
 pub fn peak_rss_bytes() -> u64 {
     status("VmHWM:")
@@ -52,19 +94,47 @@ pub fn own_rss_bytes() -> u64 {
     status("RssAnon:")
 }
 
+/// The memory that processes could still take without driving others out, in bytes; 0 where the system does not tell.
+pub fn available_bytes() -> u64 {
+    field("/proc/meminfo", "MemAvailable:")
+}
+
 fn status(name: &str) -> u64 {
-    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    field("/proc/self/status", name)
+}
+
+fn field(file: &str, name: &str) -> u64 {
+    let text = fs::read_to_string(file).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
     let kib = line.trim().trim_end_matches("kB").trim_end().parse::<u64>();
     kib.map_or(0, |kib| kib * 1024)
 }
 
 #[cfg(all(test, target_os = "linux"))]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 
     #[test]
+    fn what_others_did_is_left_over() {
+        let at = |stat: &str, own: &str| ProcessorTime::parse(stat, own).unwrap();
+        let before = at(
+            "cpu  100 0 50 1000 20 0 0 0 0 0\ncpu0 1 2",
+            "7 (a ) b) S 1 1 1 0 -1 4 9 0 0 0 10 5 20 5 20",
+        );
+        let after = at(
+            "cpu  160 0 70 1100 30 0 0 10 0 0\n",
+            "7 (a ) b) S 1 1 1 0 -1 4 9 0 0 0 12 6 57 15 20",
+        );
+        // 200 passed, 90 of them busy, 50 for this process and its children.
+        assert!((after.of_others(&before) - 0.2).abs() < 1e-12);
+        assert!(ProcessorTime::parse("intr 5", "7 (a) S").is_none());
+        assert!(ProcessorTime::now().is_some());
+    }
+
+    #[test]
     fn linux_tells() {
         assert!(peak_rss_bytes() >= own_rss_bytes() && own_rss_bytes() > 0 && rss_bytes() > 0);
+        assert!(available_bytes() > 0);
     }
 }

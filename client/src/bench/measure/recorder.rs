@@ -108,7 +108,7 @@ impl Recorder {
         let start = Instant::now();
         open.store.flush()?;
         let last_flush = start.elapsed();
-        self.times.flush += last_flush;
+        self.times.flush += last_flush + waste(last_flush.mul_f64(self.slowed));
         let device = DeviceIo::now().zip(self.device_before).map(|(now, before)| now - before);
         let counters = open.store.counters() - self.counters_before;
         let seconds = self.times.total().as_secs_f64().max(1e-9);

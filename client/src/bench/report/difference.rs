@@ -1,14 +1,13 @@
 //! What changed from one report to another, and whether that is more than chance.
 
-use super::{LayerSummary, Report};
+use super::{
+    LayerSummary, Report,
+    relative::{Relative, RelativeChange},
+    verdict::{SIGNIFICANT, Verdict, least_p, p_value},
+};
 use crate::bench::{Subject, measure::Spread};
 use serde::Serialize;
 use serde_json::Value;
-
-/// Runs that either report must have of a layer before anything is called significant.
-pub const ENOUGH_RUNS: usize = 3;
-/// Chance below which a difference does not count as chance.
-const SIGNIFICANT: f64 = 0.05;
 
 /// Two reports that measured the same thing, layer by layer.
 #[derive(Debug, Clone, Serialize)]
@@ -21,7 +20,11 @@ pub struct Difference {
     pub unit: String,
     /// Changes below this part of the throughput are never significant.
     pub threshold: f64,
-    /// What differs beside the results, and may be their cause.
+    /// What all layers changed by together, the second divided by the first: the machine, or something they share.
+    /// `None` if the reports have one layer in common.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<f64>,
+    /// What differs beside the results and may be their cause, and how to take the results.
     pub notes: Vec<String>,
     /// One entry for every layer that both reports have.
     pub layers: Vec<LayerChange>,
@@ -42,7 +45,10 @@ pub struct LayerChange {
     /// How likely it is that runs of one and the same thing come out so far apart (Mann and Whitney's exact test, both
     /// directions).
     pub p: f64,
-    /// What follows.
+    /// What it changed by beyond what all layers did; `None` if there is no other layer to compare it with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relative: Option<RelativeChange>,
+    /// What follows: from the relative change, or if there is none from the absolute one.
     pub verdict: Verdict,
     /// What the median run needed, in the first report and in the second.
     pub costs: Vec<CostChange>,
@@ -59,20 +65,6 @@ pub struct CostChange {
     pub b: f64,
 }
 
-/// What a comparison of runs shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// The second is slower, and that is not chance.
-    Slower,
-    /// The second is faster, and that is not chance.
-    Faster,
-    /// No difference that could not be chance, or one below the threshold.
-    Same,
-    /// Fewer than [`ENOUGH_RUNS`] runs in one of the reports.
-    TooFewRuns,
-}
-
 impl Difference {
     /// From report `a` to report `b`; `threshold` is a part of the throughput, as 0.05.
     ///
@@ -81,23 +73,33 @@ impl Difference {
     /// A sentence, if the two did not measure the same thing.
     pub fn of(a: &Report, b: &Report, threshold: f64) -> Result<Self, String> {
         same_benchmark(a, b)?;
-        let layers: Vec<_> = a
-            .layers
-            .iter()
-            .filter_map(|before| {
-                let after = b.layers.iter().find(|after| after.subject == before.subject)?;
-                Some(LayerChange::of(before, after, threshold))
-            })
-            .collect();
-        if layers.is_empty() {
+        let after = |before: &LayerSummary| b.layers.iter().find(|l| l.subject == before.subject);
+        let pairs: Vec<_> =
+            a.layers.iter().filter_map(|before| Some((before, after(before)?))).collect();
+        if pairs.is_empty() {
             return Err("the reports have no layer in common; measure the same layers".into());
         }
+        let (runs_a, runs_b): (Vec<&[f64]>, Vec<&[f64]>) = pairs
+            .iter()
+            .map(|(a, b)| (a.throughput.runs.as_slice(), b.throughput.runs.as_slice()))
+            .unzip();
+        let relative = Relative::of(&runs_a, &runs_b);
+        let change = |(index, (before, after)): (usize, &(&LayerSummary, &LayerSummary))| {
+            let beside = relative.as_ref().map(|all| (all.layers[index], all.layers.len()));
+            LayerChange::of(before, after, beside, threshold)
+        };
+        let layers: Vec<_> = pairs.iter().enumerate().map(change).collect();
+        let machine = relative.map(|all| all.machine);
         let mut notes = conditions(a, b);
+        for (report, which) in [(a, "first"), (b, "second")] {
+            notes.extend(report.disturbed().map(|text| format!("{which} report: {text}")));
+        }
         notes.extend(left_out(a, b, "first"));
         notes.extend(left_out(b, a, "second"));
-        notes.extend(drift(&layers));
+        notes.extend(together(machine, &layers));
+        notes.extend(few_runs(&layers, &runs_a, &runs_b));
         let (bench, unit) = (a.bench.clone(), a.unit.clone());
-        Ok(Self { format: 1, bench, unit, threshold, notes, layers })
+        Ok(Self { format: 1, bench, unit, threshold, machine, notes, layers })
     }
 
     /// Layers that became slower.
@@ -107,24 +109,30 @@ impl Difference {
 }
 
 impl LayerChange {
-    fn of(before: &LayerSummary, after: &LayerSummary, threshold: f64) -> Self {
+    /// `beside`: what it changed by beyond the machine, and how many layers that was found from.
+    fn of(
+        before: &LayerSummary,
+        after: &LayerSummary,
+        beside: Option<(RelativeChange, usize)>,
+        threshold: f64,
+    ) -> Self {
         let (runs_a, runs_b) = (&before.throughput.runs, &after.throughput.runs);
         let (a, b) = (before.throughput.spread, after.throughput.spread);
         let ratio = if a.median > 0.0 { b.median / a.median } else { 1.0 };
         let p = p_value(runs_a, runs_b);
-        // Three runs against three can show no less than one in ten: then they must all lie apart.
-        let level = SIGNIFICANT.max(least_p(runs_a.len(), runs_b.len()) * 1.000_001);
-        let verdict = if runs_a.len().min(runs_b.len()) < ENOUGH_RUNS {
-            Verdict::TooFewRuns
-        } else if p > level || (ratio - 1.0).abs() < threshold {
-            Verdict::Same
-        } else if ratio < 1.0 {
-            Verdict::Slower
-        } else {
-            Verdict::Faster
+        let runs = (runs_a.len(), runs_b.len());
+        let verdict = match &beside {
+            Some((change, layers)) => Verdict::of(change.ratio, change.p, runs, *layers, threshold),
+            None => Verdict::of(ratio, p, runs, 1, threshold),
         };
+        let relative = beside.map(|(change, _)| change);
         let subject = before.subject.clone();
-        Self { subject, a, b, ratio, p, verdict, costs: costs(before, after) }
+        Self { subject, a, b, ratio, p, relative, verdict, costs: costs(before, after) }
+    }
+
+    /// Whether the second report shows another speed.
+    fn changed(&self) -> bool {
+        matches!(self.verdict, Verdict::Slower | Verdict::Faster)
     }
 }
 
@@ -211,88 +219,40 @@ fn left_out(a: &Report, b: &Report, which: &str) -> Vec<String> {
     layers.map(|layer| format!("{} is only in the {which} report", layer.subject)).collect()
 }
 
-/// Says so if all layers changed alike: then something under them did.
-fn drift(layers: &[LayerChange]) -> Option<String> {
-    let first = layers.first().filter(|_| layers.len() > 2)?.verdict;
-    let alike = layers.iter().all(|layer| layer.verdict == first);
-    let word = match first {
-        Verdict::Slower => "slower",
-        Verdict::Faster => "faster",
-        Verdict::Same | Verdict::TooFewRuns => return None,
+/// What the machine did, and what of it is taken off the layers.
+fn together(machine: Option<f64>, layers: &[LayerChange]) -> Vec<String> {
+    let Some(machine) = machine else {
+        return vec![
+            "one layer alone cannot be told from the machine: if that was slower, so is the layer; measure several in turns, as with --states mpt,raw".into(),
+        ];
     };
-    alike.then(|| {
-        format!("every layer became {word}: look at the machine and at what they share before you look at a layer")
+    let percent = (machine - 1.0) * 100.0;
+    let word = if percent < 0.0 { "slower" } else { "faster" };
+    let mut notes = vec![match percent.abs() < 0.05 {
+        true => "the machine was as fast in both reports".to_owned(),
+        false => format!(
+            "everything was {:.1} % {word} in the second report: the machine, or what all layers share; `beyond` is what a layer changed by beyond that, and the verdict follows from it",
+            percent.abs()
+        ),
+    }];
+    if let ([_, _], Some(changed)) = (layers, layers.iter().find(|layer| layer.changed())) {
+        notes.push(format!(
+            "two layers show that their ratio changed, not which of them did: {} is named because its own throughput changed more; measure a third one to be sure",
+            changed.subject
+        ));
+    }
+    notes
+}
+
+/// Says so if something was found that so few runs show by chance too often.
+fn few_runs(layers: &[LayerChange], a: &[&[f64]], b: &[&[f64]]) -> Option<String> {
+    let count = |runs: &[&[f64]]| runs.iter().map(|runs| runs.len()).min().unwrap_or_default();
+    let (a, b) = (count(a), count(b));
+    let chance = least_p(a, b);
+    (chance > SIGNIFICANT && layers.iter().any(LayerChange::changed)).then(|| {
+        format!(
+            "{a} runs against {b}: chance alone separates a layer's runs in {:.0} of 100 cases; five runs or more tell more",
+            chance * 100.0
+        )
     })
-}
-
-/// The chance that two samples of one distribution are at least so far apart: Mann and Whitney's test, counted exactly.
-fn p_value(a: &[f64], b: &[f64]) -> f64 {
-    let pairs = a.iter().flat_map(|x| b.iter().map(move |y| (x, y)));
-    // Twice the number of pairs in order, so that a tie is a whole number.
-    let in_order: usize = pairs
-        .map(|(x, y)| match x.total_cmp(y) {
-            std::cmp::Ordering::Less => 2,
-            std::cmp::Ordering::Equal => 1,
-            std::cmp::Ordering::Greater => 0,
-        })
-        .sum();
-    let all = a.len() * b.len();
-    let distance = in_order.abs_diff(all);
-    let ways = arrangements(a.len(), b.len());
-    let total: f64 = ways.iter().sum();
-    let as_far: f64 = ways
-        .iter()
-        .enumerate()
-        .filter(|(pairs, _)| (2 * pairs).abs_diff(all) >= distance)
-        .map(|(_, ways)| ways)
-        .sum();
-    as_far / total
-}
-
-/// The least that [`p_value`] can be for so many runs.
-fn least_p(a: usize, b: usize) -> f64 {
-    2.0 / arrangements(a, b).iter().sum::<f64>()
-}
-
-/// How many orders of `a` and `b` values have how many pairs in order.
-fn arrangements(a: usize, b: usize) -> Vec<f64> {
-    // ways[j][u]: with i values of the first and j of the second kind, u pairs are in order.
-    let mut ways = vec![vec![0.0; a * b + 1]; b + 1];
-    for row in &mut ways {
-        row[0] = 1.0;
-    }
-    for _ in 0..a {
-        for j in 1..=b {
-            let (before, here) = ways.split_at_mut(j);
-            let (fewer, row) = (&before[j - 1], &mut here[0]);
-            // The last value is of the first kind and behind all j, or of the second kind.
-            for pairs in (0..row.len()).rev() {
-                row[pairs] = fewer[pairs] + if pairs >= j { row[pairs - j] } else { 0.0 };
-            }
-        }
-    }
-    ways.swap_remove(b)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn arrangements_are_counted() {
-        assert_eq!(arrangements(1, 1), [1.0, 1.0]);
-        assert_eq!(arrangements(2, 2), [1.0, 1.0, 2.0, 1.0, 1.0]);
-        assert_eq!(arrangements(3, 3).iter().sum::<f64>(), 20.0);
-        assert_eq!(arrangements(5, 4).iter().sum::<f64>(), 126.0);
-    }
-
-    #[test]
-    fn chances_are_those_of_the_tables() {
-        assert_eq!(p_value(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), 0.1);
-        assert_eq!(p_value(&[4.0, 5.0, 6.0], &[1.0, 2.0, 3.0]), 0.1);
-        let five = p_value(&[1.0, 2.0, 3.0, 4.0, 5.0], &[6.0, 7.0, 8.0, 9.0, 10.0]);
-        assert!((five - 2.0 / 252.0).abs() < 1e-12, "{five}");
-        assert_eq!(p_value(&[1.0, 1.0, 1.0], &[1.0, 1.0, 1.0]), 1.0);
-        assert_eq!(least_p(3, 3), 0.1);
-    }
 }

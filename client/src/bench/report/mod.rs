@@ -5,14 +5,17 @@ mod difference;
 pub mod html;
 pub mod plot;
 mod read;
+mod relative;
 mod summary;
 mod table;
+mod verdict;
 
 pub use csv::write_csv;
-pub use difference::{Difference, ENOUGH_RUNS, LayerChange, Verdict};
+pub use difference::{Difference, LayerChange};
 pub use read::{ReportError, read};
-pub use summary::{LayerSummary, Throughput};
+pub use summary::{LayerSummary, Ratios, Throughput};
 pub use table::columns;
+pub use verdict::{ENOUGH_RUNS, Verdict};
 
 use super::{
     measure::Machine,
@@ -23,6 +26,9 @@ use serde_json::Value;
 
 /// The layer that the others are compared with.
 pub const REFERENCE: &str = "mpt";
+
+/// The part of the machine's processor time from which on others disturb a run.
+const DISTURBED: f64 = 0.1;
 
 /// Raised when fields change their meaning or go away.
 const FORMAT: u32 = 1;
@@ -122,7 +128,7 @@ impl Report {
         };
         let entries = results.iter().map(entry).collect();
         let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        Self {
+        let mut report = Self {
             bench: bench.to_owned(),
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -143,12 +149,28 @@ impl Report {
             layers,
             results: entries,
             parameters,
-        }
+        };
+        report.notes.extend(report.disturbed());
+        report
     }
 
     /// The essence for people: a few tables as text.
     pub fn table(&self) -> String {
         table::render(self)
+    }
+
+    /// How many runs others disturbed, and how much, if any.
+    pub fn disturbed(&self) -> Option<String> {
+        let others = || self.results.iter().filter_map(|entry| entry.result.others);
+        let count = others().filter(|others| *others >= DISTURBED).count();
+        let most = others().fold(0.0, f64::max);
+        (count > 0).then(|| {
+            format!(
+                "in {count} of {} runs other processes took a tenth of the machine or more, up to {:.0} %; layers that use several threads suffer most; measure when nothing else runs",
+                self.results.len(),
+                most * 100.0
+            )
+        })
     }
 
     /// `transaction` or `operation`.

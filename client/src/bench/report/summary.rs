@@ -16,8 +16,12 @@ pub struct LayerSummary {
     pub subject: Subject,
     /// How fast.
     pub throughput: Throughput,
-    /// Its median divided by that of `mpt` on the same engine; `None` if that was not measured.
+    /// The median of [`Self::ratios_to_mpt`] (in reports that do not have them, the ratio of the medians); `None` if
+    /// `mpt` was not measured on the same engine.
     pub ratio_to_mpt: Option<f64>,
+    /// Its throughput divided by that of `mpt` on the same engine in the same turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ratios_to_mpt: Option<Ratios>,
     /// The run whose figures stand below: the one with the median throughput (of an even number, the lower).
     pub run: usize,
     /// Operations or transactions of it.
@@ -41,14 +45,40 @@ pub struct LayerSummary {
 pub struct Throughput {
     /// What of, a second.
     pub unit: String,
-    /// Of each run.
+    /// Of each run, in the order of the turns.
     pub runs: Vec<f64>,
     /// Of all.
     #[serde(flatten)]
     pub spread: Spread,
 }
 
+/// What the throughput of one layer is to that of another, turn by turn. Whatever made the machine slower or faster in
+/// a turn did so to both of them.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Ratios {
+    /// Of each turn.
+    pub runs: Vec<f64>,
+    /// Of all.
+    #[serde(flatten)]
+    pub spread: Spread,
+}
+
+impl Ratios {
+    /// Of the runs of two layers, in the order of their turns.
+    fn of(runs: &[f64], reference: &[f64]) -> Self {
+        let runs: Vec<f64> = runs.iter().zip(reference).map(|(run, other)| run / other).collect();
+        Self { spread: Spread::of(runs.iter().copied()), runs }
+    }
+}
+
 impl LayerSummary {
+    /// The least and the greatest ratio to `mpt`, where that says anything: not of a single run, nor of `mpt` itself.
+    pub fn ratio_range(&self) -> Option<(f64, f64)> {
+        let ratios = self.ratios_to_mpt.as_ref()?;
+        let says_something = ratios.runs.len() > 1 && self.subject.state != REFERENCE;
+        says_something.then_some((ratios.spread.min, ratios.spread.max))
+    }
+
     /// Microseconds an operation or transaction, of seconds of the whole run.
     pub fn micros(&self, seconds: f64) -> f64 {
         seconds * 1e6 / self.operations.max(1) as f64
@@ -73,14 +103,15 @@ pub(super) fn summaries(
 ) -> Vec<LayerSummary> {
     let mut summaries: Vec<_> =
         subjects.iter().filter_map(|subject| summary(subject, results, unit)).collect();
-    let references: Vec<(String, f64)> = summaries
+    let references: Vec<(String, Vec<f64>)> = summaries
         .iter()
         .filter(|layer| layer.subject.state == REFERENCE)
-        .map(|layer| (layer.subject.kv.clone(), layer.throughput.spread.median))
+        .map(|layer| (layer.subject.kv.clone(), layer.throughput.runs.clone()))
         .collect();
     for layer in &mut summaries {
         let reference = references.iter().find(|(kv, _)| *kv == layer.subject.kv);
-        layer.ratio_to_mpt = reference.map(|(_, mpt)| layer.throughput.spread.median / mpt);
+        layer.ratios_to_mpt = reference.map(|(_, mpt)| Ratios::of(&layer.throughput.runs, mpt));
+        layer.ratio_to_mpt = layer.ratios_to_mpt.as_ref().map(|ratios| ratios.spread.median);
     }
     summaries
 }
@@ -99,6 +130,7 @@ fn summary(subject: &Subject, results: &[RunResult], unit: &str) -> Option<Layer
             runs: throughputs,
         },
         ratio_to_mpt: None,
+        ratios_to_mpt: None,
         run: *run,
         operations: measured.operations,
         time: measured.time,
@@ -108,4 +140,17 @@ fn summary(subject: &Subject, results: &[RunResult], unit: &str) -> Option<Layer
         peak_rss_bytes: peak.unwrap_or_default(),
         own_rss_bytes: measured.own_rss_bytes,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_is_taken_within_a_turn() {
+        // The machine is slower from turn to turn; the layer is always twice as fast.
+        let ratios = Ratios::of(&[200.0, 160.0, 100.0], &[100.0, 80.0, 50.0]);
+        assert_eq!(ratios.runs, [2.0, 2.0, 2.0]);
+        assert_eq!((ratios.spread.median, ratios.spread.relative), (2.0, 0.0));
+    }
 }

@@ -70,6 +70,7 @@ fn speed(report: &Report) -> String {
             &report.unit,
             "min-max",
             "x mpt",
+            "min-max",
             "exec",
             "structure",
             "engine",
@@ -87,11 +88,13 @@ fn speed(report: &Report) -> String {
         let micros = |seconds: f64| format!("{:.2}", layer.micros(seconds));
         let spread = &layer.throughput.spread;
         let time = &layer.time;
+        let none = || "-".to_owned();
         let mut row = vec![
             layer.name(),
             format!("{:.0}", spread.median),
             format!("{:.0}-{:.0}", spread.min, spread.max),
-            layer.ratio_to_mpt.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
+            layer.ratio_to_mpt.map_or_else(none, |ratio| format!("{ratio:.2}")),
+            layer.ratio_range().map_or_else(none, |(min, max)| format!("{min:.2}-{max:.2}")),
         ];
         row.extend(
             [

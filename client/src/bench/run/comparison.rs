@@ -4,6 +4,7 @@ use super::{
     BenchError, ChainBench, Coldness, Job, Keeper, MemoryLimit, StoreBench, TraceBench, Work,
     child::{self, Bounds},
     cold::prove,
+    warm::warm_memory,
 };
 use crate::bench::{
     Base, BaseSpec, Cache, PreparedChain, Report, Settings, Subject, Trace, WorkloadSpec,
@@ -11,7 +12,7 @@ use crate::bench::{
         copy::{copy_tree, forget_tree},
         store::prepared,
     },
-    measure::{BlockFigures, Measured},
+    measure::{BlockFigures, Measured, ProcessorTime},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -23,7 +24,7 @@ use std::sync::{
 /// What is compared, and how often.
 #[derive(Debug, Clone)]
 pub struct Comparison {
-    /// The layers, in the order of their turns.
+    /// The layers, in the order of their first turn; every second turn is in reverse.
     pub subjects: Vec<Subject>,
     /// Runs of each.
     pub runs: usize,
@@ -60,6 +61,10 @@ pub struct RunResult {
     /// The proof that it was cold, if it had to be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cold: Option<Coldness>,
+    /// The part of the machine's processor time that other processes took meanwhile; `None` where the system does not
+    /// tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others: Option<f64>,
     /// The figures.
     #[serde(flatten)]
     pub measured: Measured,
@@ -130,9 +135,11 @@ impl Comparison {
         }
         let mut results: Vec<RunResult> = Vec::new();
         for run in 1..=self.runs {
-            for subject in &self.subjects {
+            for subject in turn(run, &self.subjects) {
                 self.go_on("between runs")?;
-                let mut measured = self.run_one(base, subject, work, run)?;
+                let peak = results.iter().map(|result| result.measured.peak_rss_bytes).max();
+                let (mut measured, others) =
+                    self.run_one(base, subject, work, run, peak.unwrap_or_default())?;
                 let mut blocks = std::mem::take(&mut measured.each_block);
                 for (number, block) in (work.first_block()..).zip(&mut blocks) {
                     block.number = number;
@@ -143,8 +150,8 @@ impl Comparison {
                     measured.throughput,
                     measured.seconds
                 );
-                let mut result =
-                    RunResult { subject: subject.clone(), run, cold: None, measured, blocks };
+                let subject = subject.clone();
+                let mut result = RunResult { subject, run, cold: None, others, measured, blocks };
                 if self.cold {
                     result.cold = Some(prove(&result)?);
                 }
@@ -155,13 +162,16 @@ impl Comparison {
         Ok(results)
     }
 
+    /// What one run measured, and what part of the machine others took meanwhile. `peak`: the most memory that any run
+    /// before took.
     fn run_one(
         &self,
         base: &Base,
         subject: &Subject,
         work: &Work,
         run: usize,
-    ) -> Result<Measured, BenchError> {
+        peak: u64,
+    ) -> Result<(Measured, Option<f64>), BenchError> {
         let scratch = self.cache.scratch()?;
         let mut job = Job {
             subject: subject.clone(),
@@ -188,8 +198,12 @@ impl Comparison {
             }
             job.store = Some(store);
         }
+        warm_memory(peak);
         let bounds = Bounds { memory: self.memory_limit, cores: self.pinned.as_deref() };
-        child::run(&job, run, bounds, &self.interrupt)
+        let before = ProcessorTime::now();
+        let measured = child::run(&job, run, bounds, &self.interrupt)?;
+        let others = before.zip(ProcessorTime::now()).map(|(before, now)| now.of_others(&before));
+        Ok((measured, others))
     }
 
     fn go_on(&self, place: &str) -> Result<(), BenchError> {
@@ -198,6 +212,16 @@ impl Comparison {
         }
         Ok(())
     }
+}
+
+/// The order of a turn: every second one goes backwards. Where a layer stands, and a machine that becomes slower or
+/// faster as it goes, then help a layer in one turn as much as they harm it in the next.
+fn turn(run: usize, subjects: &[Subject]) -> Vec<&Subject> {
+    let mut order: Vec<_> = subjects.iter().collect();
+    if run.is_multiple_of(2) {
+        order.reverse();
+    }
+    order
 }
 
 /// The same layer comes to the same commitment in every run, all canonical layers to the same one, and all read the same

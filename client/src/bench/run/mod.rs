@@ -13,6 +13,7 @@ mod job;
 mod limit;
 mod store;
 mod trace;
+mod warm;
 
 pub use chain::ChainBench;
 pub use cold::Coldness;

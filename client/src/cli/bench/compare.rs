@@ -13,9 +13,14 @@ use std::path::PathBuf;
 
 /// Compare two reports of the same benchmark, layer by layer, and tell change from chance.
 ///
-/// A layer counts as slower or faster if chance alone would separate the runs of the two reports so far in less than one
-/// of twenty cases (with three runs each: if every run of one report is beyond every run of the other), and the medians
-/// differ by at least --threshold.
+/// If the reports have two layers or more in common, each is compared with the others in the same turn, so that it does
+/// not matter whether the whole machine was slower: `change` is what its own throughput did, `beyond` is what it did
+/// beyond all layers together, and the verdict follows from that. What slows every layer alike is told as the machine's
+/// and makes none of them slower. With one layer the verdict follows from its own throughput.
+///
+/// A layer counts as slower or faster if chance alone would separate the runs of two reports of the same thing so far, for
+/// any layer, in less than one of twenty cases (with three runs each: if every run of one report is beyond every run of
+/// the other), and if it changed by at least --threshold.
 #[derive(Debug, Args)]
 pub(super) struct CompareArgs {
     /// The report that came first, as --json wrote it.
@@ -65,11 +70,15 @@ fn name(subject: &Subject) -> String {
 
 /// The tables.
 fn text(difference: &Difference) -> String {
-    let heads =
-        ["layer", &format!("A {}", difference.unit), "runs", "B", "runs", "change", "p", ""];
+    let unit = format!("A {}", difference.unit);
+    let heads = ["layer", &unit, "min-max", "B", "min-max", "change", "p", "beyond", "p", ""];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
     for layer in &difference.layers {
         let (a, b) = (&layer.a, &layer.b);
+        let (beyond, p) = match &layer.relative {
+            Some(change) => (percent(change.ratio), format!("{:.3}", change.p)),
+            None => ("-".to_owned(), "-".to_owned()),
+        };
         rows.push(vec![
             name(&layer.subject),
             format!("{:.0}", a.median),
@@ -78,6 +87,8 @@ fn text(difference: &Difference) -> String {
             format!("{:.0}-{:.0}", b.min, b.max),
             percent(layer.ratio),
             format!("{:.3}", layer.p),
+            beyond,
+            p,
             words(layer.verdict).to_owned(),
         ]);
     }

@@ -27,13 +27,15 @@ const LEAST_MEMORY: usize = 64 << 20;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Comparison")]
 pub(super) struct MeasureArgs {
-    /// State layers to compare, in the order of their turns [default: all of this build]
+    /// State layers to compare, in the order of their first turn; every second turn is in reverse [default: all of this
+    /// build]
     #[arg(long, value_name = "LAYER,…", value_delimiter = ',')]
     states: Vec<String>,
     /// Engines to measure each layer on: mdbx, rocksdb, memory.
     #[arg(long, value_name = "ENGINE,…", value_delimiter = ',', default_value = DEFAULT_ENGINE)]
     kv: Vec<String>,
-    /// Runs of each layer, each in a process of its own on a fresh copy of the store; the median counts [default: 3]
+    /// Runs of each layer, each in a process of its own on a fresh copy of the store; the median counts. With an even
+    /// number each layer stands as often early as late in a turn; `bench compare` wants five or more [default: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     runs: Option<u16>,
     /// Threads that a run may use to work in parallel [default: one a core]
@@ -53,7 +55,8 @@ pub(super) struct MeasureArgs {
     /// Count nothing at the seams: to find out what counting costs.
     #[arg(long)]
     no_counters: bool,
-    /// Make a layer slower by so many percent of its time: to see that `bench compare` finds it.
+    /// Make every block of a layer, and the flush at the end, take so many percent longer: to see that `bench compare`
+    /// finds it.
     #[arg(long, value_name = "LAYER=PERCENT", value_parser = slowed, hide = true)]
     slow_down: Option<(String, f64)>,
     #[command(flatten)]
@@ -75,8 +78,8 @@ impl MeasureArgs {
         // A file that cannot be written should not be noticed after an hour of measuring.
         let outputs = Outputs::open(output)?;
         let mut comparison = self.comparison(RUNS)?;
-        comparison.notes =
-            equip(&comparison.subjects, &mut comparison.settings, &comparison.cache)?;
+        let notes = equip(&comparison.subjects, &mut comparison.settings, &comparison.cache)?;
+        comparison.notes.extend(notes);
         let report = measure(&comparison)?;
         outputs.write(&report)
     }
@@ -88,6 +91,7 @@ impl MeasureArgs {
 
     fn comparison(&self, runs: u16) -> Result<Comparison, Failure> {
         let subjects = self.subjects()?;
+        let notes = self.slow_down.as_ref().map(|slowed| note_slowed(slowed, &subjects));
         let interrupt = on_interrupt()?;
         let cache = self.cache.open()?.with_interrupt(Arc::clone(&interrupt));
         let mut settings = Settings { layer: self.layer.options(), engine: self.engine.options() };
@@ -109,7 +113,7 @@ impl MeasureArgs {
             pinned: if self.pin { Some(cores(threads)?) } else { None },
             memory_limit: memory_limit.transpose()?,
             slowed: self.slow_down.clone(),
-            notes: Vec::new(),
+            notes: notes.transpose()?.into_iter().collect(),
             cache: Arc::new(cache),
             interrupt,
         })
@@ -184,6 +188,17 @@ fn slowed(text: &str) -> Result<(String, f64), String> {
     } else {
         Err(wrong())
     }
+}
+
+/// What a report says of a layer that was made slower on purpose.
+fn note_slowed((layer, part): &(String, f64), subjects: &[Subject]) -> Result<String, Failure> {
+    if !subjects.iter().any(|subject| subject.state == *layer) {
+        return Err(Failure::Usage(format!(
+            "--slow-down names `{layer}`, which is not measured; name one of --states"
+        )));
+    }
+    let percent = (part * 1e4).round() / 1e2;
+    Ok(format!("{layer} was made {percent} % slower on purpose (--slow-down)"))
 }
 
 #[cfg(test)]

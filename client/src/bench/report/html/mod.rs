@@ -151,7 +151,7 @@ fn summary(report: &Report) -> Vec<Vec<String>> {
             name(layer, report),
             grouped(spread.median),
             format!("{:.1} %", spread.relative * 100.0),
-            layer.ratio_to_mpt.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}")),
+            ratio(layer),
             short(layer.micros(layer.time.execution)),
             short(layer.micros(layer.time.structure)),
             short(layer.micros(layer.time.engine)),
@@ -167,6 +167,13 @@ fn summary(report: &Report) -> Vec<Vec<String>> {
         ]
     };
     std::iter::once(heads.to_vec()).chain(report.layers.iter().map(row)).collect()
+}
+
+/// The ratio to `mpt`, and the least and the greatest of all turns.
+fn ratio(layer: &LayerSummary) -> String {
+    let median = layer.ratio_to_mpt.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}"));
+    let range = layer.ratio_range();
+    median + &range.map_or_else(String::new, |(min, max)| format!(" ({min:.2}–{max:.2})"))
 }
 
 /// The layer's name, with the engine where there is more than one.

@@ -10,7 +10,7 @@ use serde_json::Value;
 pub(super) const WHAT_IS_A_LAYER: &str = "An Ethereum client executes transactions that read and change the <em>state</em>: who owns how much, and what contracts remember. A <em>state layer</em> keeps the state in a key-value engine on disk, and commits to all of it with one short hash after every block. Here the same blocks ran through the same client again and again; only the layer was changed.";
 
 /// Below the table.
-pub(super) const TABLE: &str = "Spread is the distance of the fastest and the slowest run as a part of the median. Times, reads and writes are of the run with the median throughput. Execution, structure and engine add up to the time of one operation; engine time is what the run waited for it, not what other threads spent.";
+pub(super) const TABLE: &str = "Spread is the distance of the fastest and the slowest run as a part of the median. The ratio to mpt is taken within each turn, so that a machine that becomes slower meanwhile does not change it; the median stands first, then the least and the greatest. Times, reads and writes are of the run with the median throughput. Execution, structure and engine add up to the time of one operation; engine time is what the run waited for it, not what other threads spent.";
 
 /// What came out, in a sentence or two.
 pub(super) fn headline(report: &Report) -> String {
@@ -148,7 +148,7 @@ pub(super) fn split(report: &Report) -> &'static str {
 /// The rules.
 pub(super) fn how(report: &Report) -> Vec<String> {
     let mut all = vec![format!(
-        "Each layer ran {} times, every time in a fresh process on a fresh copy of its store, the layers taking turns, so that whatever the machine does in the meantime meets all of them. The first blocks of each run warm it up and do not count; the time until everything is on disk does. Every layer's answers were checked: the gas of every block, the state root where the layer has one, and the same commitment in every run.",
+        "Each layer ran {} times, every time in a fresh process on a fresh copy of its store, the layers taking turns and every second turn in reverse order, so that whatever the machine does in the meantime meets all of them. The first blocks of each run warm it up and do not count; the time until everything is on disk does. Every layer's answers were checked: the gas of every block, the state root where the layer has one, and the same commitment in every run.",
         report.runs
     )];
     if report.cold {
