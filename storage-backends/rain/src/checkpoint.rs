@@ -3,13 +3,14 @@
 use crate::{
     ACCOUNT_NODES, STORAGE_NODES, log,
     meta::{read_shard, write_shard},
-    shard::apply,
-    version::{Part, account_rows, empty_part, storage_rows},
+    shard::{Awaited, apply},
+    version::{Part, Version, account_rows, empty_part, storage_rows},
 };
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, Read};
 use polytrie_state::StateError;
 use polytrie_trie::{EMPTY_ROOT, RowSink, Rows, cow::CowTrie, state_error};
+use std::sync::Arc;
 
 /// A checkpoint is begun every so many changes, of one shard after the other.
 pub(crate) const EVERY: u64 = 4;
@@ -17,6 +18,35 @@ pub(crate) const EVERY: u64 = 4;
 /// The shard whose checkpoint is written with the change after `seq`, if one is.
 pub(crate) const fn due_after(seq: u64) -> Option<usize> {
     if seq.is_multiple_of(EVERY) { Some((seq / EVERY % 16) as usize) } else { None }
+}
+
+/// Keys a block for which a checkpoint is given time. One core writes about five times as many in the time in which the
+/// other executes a block, so it is done when it is needed.
+const KEYS_A_BLOCK: u64 = 512;
+
+/// How many changes after the one up to which it goes a checkpoint is written, by the keys it covers: at most so many
+/// that it is done before the next one of its shard begins.
+pub(crate) fn lag(keys: u64) -> u64 {
+    (1 + keys / KEYS_A_BLOCK).min(EVERY * 12)
+}
+
+/// A checkpoint that was begun.
+#[derive(Debug)]
+pub(crate) struct Underway {
+    pub(crate) shard: usize,
+    /// What the rows of the shard will hold.
+    pub(crate) version: Arc<Version>,
+    /// The change that it is written with, or a later one.
+    pub(crate) due: u64,
+    pub(crate) finished: Awaited<Finished>,
+}
+
+/// A checkpoint that can be written.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) rows: Batch,
+    /// Bytes of nodes that the shard has in memory.
+    pub(crate) bytes: usize,
 }
 
 /// What a shard's rows hold.

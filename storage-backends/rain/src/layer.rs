@@ -2,7 +2,7 @@
 
 use crate::{
     ACCOUNT_NODES, LOG, META, SHARD_COUNT, SHARDS, STORAGE_NODES, check,
-    checkpoint::{Saved, checkpoint, due_after, replay},
+    checkpoint::{Finished, Saved, Underway, checkpoint, due_after, lag, replay},
     load,
     log::{self, LogRow, ShardWrite},
     meta::Meta,
@@ -25,7 +25,7 @@ use polytrie_state::{
 use polytrie_trie::{Detour, cow::Keep, state_error};
 use rayon::prelude::*;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
@@ -81,9 +81,26 @@ struct Work {
     saved: [Saved; SHARD_COUNT],
     /// Number of the last row of each shard's log.
     logged: [u64; SHARD_COUNT],
+    /// Keys written to each shard since its last checkpoint was begun.
+    written: [u64; SHARD_COUNT],
     /// Bytes of nodes that each shard kept in memory when they were counted last.
     measured: [usize; SHARD_COUNT],
+    /// Checkpoints that are not in the store yet, in the order in which they were begun and will be written.
+    underway: VecDeque<Underway>,
     pending: Option<Pending>,
+}
+
+impl Work {
+    fn of(saved: [Saved; SHARD_COUNT], logged: [u64; SHARD_COUNT]) -> Self {
+        Self {
+            saved,
+            logged,
+            written: [0; SHARD_COUNT],
+            measured: [0; SHARD_COUNT],
+            underway: VecDeque::new(),
+            pending: None,
+        }
+    }
 }
 
 /// A change that is finished and not accepted.
@@ -92,8 +109,8 @@ struct Pending {
     version: Version,
     /// The shards that it changed, and how many keys in each.
     logged: Vec<(usize, u64)>,
-    /// The shard whose checkpoint is written with it.
-    checkpoint: Option<usize>,
+    /// The checkpoint that is written with it, and the bytes of nodes that its shard had in memory.
+    checkpoint: Option<(Underway, usize)>,
 }
 
 /// A change, computed.
@@ -154,7 +171,7 @@ impl RainLayer {
             shards: Shards::start()?,
             touches: Arc::default(),
             head: RwLock::new(Arc::new(version)),
-            work: Mutex::new(Work { saved, logged, measured: [0; SHARD_COUNT], pending: None }),
+            work: Mutex::new(Work::of(saved, logged)),
             damage: RwLock::new(damage),
             witnesses: Mutex::default(),
         };
@@ -245,7 +262,6 @@ impl Shared {
         turn: Turn,
         parent: &Version,
         (writes, touched): (&WriteSet, Option<Touched>),
-        checkpoint: Option<(usize, Awaited<Batch>)>,
     ) -> Result<Outcome, StateError> {
         if let Some(touched) = touched {
             let levels = self.witnesses.lock().levels;
@@ -265,16 +281,19 @@ impl Shared {
         }
         let Changed { version, mut batch, logged } = self.change(parent, writes)?;
         write_codes(&mut batch, writes.codes());
-        let mut taken = None;
-        if let Some((shard, awaited)) = checkpoint {
-            let rows = awaited.wait().map_err(|error| self.lifecycle.poison(error))?;
-            batch.absorb(rows);
-            taken = Some(shard);
-        }
         let mut work = self.work.lock();
         self.lifecycle.check(&turn)?;
+        let mut checkpoint = None;
+        if let Some(underway) = work.underway.pop_front_if(|next| next.due <= version.seq) {
+            let Finished { mut rows, bytes } =
+                underway.finished.wait().map_err(|error| self.lifecycle.poison(error))?;
+            // Most of what is written is in it.
+            rows.append(&batch);
+            batch = rows;
+            checkpoint = Some((underway, bytes));
+        }
         let commitment = Commitment::state_root(version.root);
-        work.pending = Some(Pending { version, logged, checkpoint: taken });
+        work.pending = Some(Pending { version, logged, checkpoint });
         self.lifecycle.finish(turn)?;
         Ok(Outcome { commitment, batch, undo })
     }
@@ -296,19 +315,32 @@ impl Shared {
         Ok(Changed { version, batch, logged })
     }
 
-    /// Begins the checkpoint that the next block is to take along, if it is to.
-    fn begin_checkpoint(
+    /// Begins a checkpoint of the head, if one is due.
+    fn begin_checkpoint(&self, work: &mut Work, head: &Arc<Version>) {
+        let Some(shard) = due_after(head.seq) else { return };
+        // The block may be begun once more, after one that was void.
+        if work.underway.iter().any(|underway| underway.shard == shard) {
+            return;
+        }
+        let last = work.underway.back().map_or(0, |last| last.due);
+        let due = last.max(head.seq + lag(std::mem::take(&mut work.written[shard])));
+        let finished = self.ask_checkpoint(shard, head, &work.saved[shard]);
+        work.underway.push_back(Underway { shard, version: head.clone(), due, finished });
+    }
+
+    fn ask_checkpoint(
         &self,
-        work: &Work,
-        head: &Arc<Version>,
-    ) -> Option<(usize, Awaited<Batch>)> {
-        let shard = due_after(head.seq)?;
-        let (version, saved, store) = (head.clone(), work.saved[shard].clone(), self.store.clone());
-        let job = move || {
-            // What is read are the rows as they are before the block is written.
-            checkpoint(shard, &version.parts[shard], version.seq, &saved, &store)
-        };
-        Some((shard, self.shards.ask(shard, job)))
+        shard: usize,
+        version: &Arc<Version>,
+        saved: &Saved,
+    ) -> Awaited<Finished> {
+        let (version, saved, store) = (version.clone(), saved.clone(), self.store.clone());
+        self.shards.ask(shard, move || {
+            // The rows of a shard stay as they are until this checkpoint is written.
+            let part = &version.parts[shard];
+            let rows = checkpoint(shard, part, version.seq, &saved, &store)?;
+            Ok(Finished { rows, bytes: part.bytes() })
+        })
     }
 
     /// What is pending is the head now.
@@ -316,21 +348,20 @@ impl Shared {
         let Pending { mut version, logged, checkpoint } = pending;
         for (shard, keys) in &logged {
             work.logged[*shard] = version.seq;
+            work.written[*shard] += *keys;
             self.touches.add_many(*shard, *keys);
         }
-        let mut head = self.head.write();
-        if let Some(shard) = checkpoint {
-            let seq = head.seq;
-            let part = head.parts[shard].clone();
-            let at = (seq, version.seq);
-            let has_room = self.shrink(shard, &mut version.parts[shard], &mut work.measured, at);
+        if let Some((Underway { shard, version: of, .. }, bytes)) = checkpoint {
+            let at = (of.seq, version.seq);
+            let part = &mut version.parts[shard];
+            let has_room = self.shrink(shard, part, (&mut work.measured, bytes), at);
             // The next checkpoint is compared with this one.
-            let part = if has_room { part } else { stub(shard, &part) };
-            work.saved[shard] = Saved { part, seq };
+            let part =
+                if has_room { of.parts[shard].clone() } else { stub(shard, &of.parts[shard]) };
+            work.saved[shard] = Saved { part, seq: of.seq };
         }
         let seq = version.seq;
-        let before = std::mem::replace(&mut *head, Arc::new(version));
-        drop(head);
+        let before = std::mem::replace(&mut *self.head.write(), Arc::new(version));
         // A version that nobody reads any more is let go of beside the next block, now by one thread, now by another.
         if let Some(before) = Arc::into_inner(before) {
             drop(self.shards.ask(seq as usize % SHARD_COUNT, move || {
@@ -341,13 +372,13 @@ impl Shared {
     }
 
     /// Lets go of nodes of a shard that the store has until it keeps its share of the memory, the longest untouched
-    /// first. `measured` is what each shard kept when that was counted last. Returns whether there is room for all of
-    /// it twice.
+    /// first. `measured` is what each shard kept when that was counted last, `bytes` what this one had at its last
+    /// checkpoint. Returns whether there is room for all of it twice.
     fn shrink(
         &self,
         shard: usize,
         part: &mut Part,
-        measured: &mut [usize; SHARD_COUNT],
+        (measured, mut bytes): (&mut [usize; SHARD_COUNT], usize),
         (saved, now): (u64, u64),
     ) -> bool {
         let share = self.options.cache_bytes / SHARD_COUNT;
@@ -367,7 +398,6 @@ impl Shared {
         let taken = taken.fold(0, usize::saturating_add);
         let share = share.max(self.options.cache_bytes.saturating_sub(taken));
         self.touches.reset(shard);
-        let mut bytes = part.bytes();
         let has_room = bytes.saturating_mul(2) <= share;
         for age in [1 << 12, 1 << 10, 256, 64, 0] {
             if bytes <= share {
@@ -432,7 +462,7 @@ impl StateLayer for RainLayer {
         load::load(&shared.store, accounts)?;
         let State { version, saved, logged } = read_state(&shared.store)?;
         let commitment = Commitment::state_root(version.root);
-        *work = Work { saved, logged, measured: [0; SHARD_COUNT], pending: None };
+        *work = Work::of(saved, logged);
         *shared.head.write() = Arc::new(version);
         *shared.damage.write() = None;
         Ok(commitment)
@@ -442,10 +472,10 @@ impl StateLayer for RainLayer {
         let shared = &self.shared;
         shared.ready()?;
         let turn = shared.lifecycle.begin()?;
-        let work = shared.work.lock();
+        let mut work = shared.work.lock();
         let head = shared.head.read().clone();
-        let checkpoint = shared.begin_checkpoint(&work, &head);
-        Ok(Box::new(RainSession::new(shared.clone(), turn, head, checkpoint)))
+        shared.begin_checkpoint(&mut work, &head);
+        Ok(Box::new(RainSession::new(shared.clone(), turn, head)))
     }
 
     fn accept(&self) -> Result<(), StateError> {
@@ -463,7 +493,12 @@ impl StateLayer for RainLayer {
         let mut work = shared.work.lock();
         shared.lifecycle.discard()?;
         // The head was never touched.
-        work.pending = None;
+        let pending = work.pending.take();
+        if let Some((mut underway, _)) = pending.and_then(|pending| pending.checkpoint) {
+            let Underway { shard, version, .. } = &underway;
+            underway.finished = shared.ask_checkpoint(*shard, version, &work.saved[*shard]);
+            work.underway.push_front(underway);
+        }
         Ok(())
     }
 

@@ -1,8 +1,7 @@
 //! One block under way.
 
-use crate::{layer::Shared, log::ShardWrite, shard::Awaited, version::Version, witness::Touched};
+use crate::{layer::Shared, log::ShardWrite, version::Version, witness::Touched};
 use alloy_primitives::{Address, B256, Bytes, U256};
-use polytrie_kv::Batch;
 use polytrie_state::{Account, LayerSession, Outcome, StateError, Turn, WriteSet, read_code};
 use std::sync::Arc;
 
@@ -14,21 +13,14 @@ pub(crate) struct RainSession {
     parent: Arc<Version>,
     /// The state within the block, if a root was asked for there.
     so_far: Option<Version>,
-    /// The checkpoint that is written with the block, if one is.
-    checkpoint: Option<(usize, Awaited<Batch>)>,
     /// What was asked for, if a witness is to be made.
     touched: Option<Touched>,
 }
 
 impl RainSession {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        turn: Turn,
-        parent: Arc<Version>,
-        checkpoint: Option<(usize, Awaited<Batch>)>,
-    ) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, turn: Turn, parent: Arc<Version>) -> Self {
         let touched = shared.wants_touched().then(Touched::default);
-        Self { shared, turn, parent, so_far: None, checkpoint, touched }
+        Self { shared, turn, parent, so_far: None, touched }
     }
 }
 
@@ -85,7 +77,7 @@ impl LayerSession for RainSession {
     }
 
     fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
-        let Self { shared, turn, parent, checkpoint, touched, .. } = *self;
-        shared.finish(turn, &parent, (writes, touched), checkpoint)
+        let Self { shared, turn, parent, touched, .. } = *self;
+        shared.finish(turn, &parent, (writes, touched))
     }
 }

@@ -33,7 +33,7 @@ pub(crate) struct Awaited<T>(Receiver<Result<T, StateError>>);
 
 impl<T> Awaited<T> {
     /// Waits for it.
-    pub(crate) fn wait(self) -> Result<T, StateError> {
+    pub(crate) fn wait(&self) -> Result<T, StateError> {
         self.0.recv().unwrap_or(Err(StateError::Protocol("a shard's thread has ended")))
     }
 }
