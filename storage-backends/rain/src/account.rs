@@ -11,8 +11,6 @@ use polytrie_trie::{
 pub(crate) struct Entry {
     pub(crate) account: Account,
     pub(crate) storage: CowTrie<SlotValue>,
-    /// Number of the change that began the storage anew; 0 if it came from the store.
-    pub(crate) begun: u64,
 }
 
 impl PartialEq for Entry {
@@ -21,21 +19,40 @@ impl PartialEq for Entry {
     }
 }
 
-impl LeafValue for Entry {
-    fn encode(&self, out: &mut Vec<u8>) {
-        let leaf = AccountLeaf {
+impl Entry {
+    fn leaf(&self) -> AccountLeaf {
+        AccountLeaf {
             nonce: self.account.nonce,
             balance: self.account.balance,
             storage_root: self.storage.root(),
             code_hash: self.account.code_hash,
-        };
-        leaf.encode(out);
+        }
+    }
+}
+
+impl From<AccountLeaf> for Entry {
+    fn from(leaf: AccountLeaf) -> Self {
+        let AccountLeaf { nonce, balance, storage_root, code_hash } = leaf;
+        let account = Account { nonce, balance, code_hash };
+        Self { account, storage: CowTrie::stored(storage_root) }
+    }
+}
+
+impl LeafValue for Entry {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.leaf().encode(out);
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
-        let AccountLeaf { nonce, balance, storage_root, code_hash } = AccountLeaf::decode(bytes)?;
-        let account = Account { nonce, balance, code_hash };
-        Ok(Self { account, storage: CowTrie::stored(storage_root), begun: 0 })
+        AccountLeaf::decode(bytes).map(Self::from)
+    }
+
+    fn encode_row(&self, out: &mut Vec<u8>) {
+        self.leaf().encode_row(out);
+    }
+
+    fn decode_row(bytes: &[u8]) -> Result<Self, &'static str> {
+        AccountLeaf::decode_row(bytes).map(Self::from)
     }
 }
 
@@ -43,7 +60,7 @@ impl CowValue for Entry {
     fn pruned(&self, keep: &Keep) -> Option<Self> {
         // The levels that stay are those of the account trie.
         let storage = self.storage.pruned(&Keep { levels: 0, ..*keep })?;
-        Some(Self { account: self.account, storage, begun: self.begun })
+        Some(Self { account: self.account, storage })
     }
 
     fn bytes(&self) -> usize {

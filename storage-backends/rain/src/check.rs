@@ -33,7 +33,7 @@ pub(crate) fn check(
 
 /// Every node of every checkpoint is what its parent refers to, and there are no others.
 fn check_rows(store: &Snapshot, report: &mut CheckReport) -> Result<(), StateError> {
-    let saved = read_state(store)?.saved;
+    let saved = read_state(store)?.shards.saved;
     let (mut account_rows_seen, mut storage_rows_seen) = (0, 0);
     for checkpoint in &saved {
         let mut storages = Vec::new();

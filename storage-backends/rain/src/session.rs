@@ -69,15 +69,15 @@ impl LayerSession for RainSession {
         if let Some(touched) = &mut self.touched {
             touched.steps.push(since_last.accounts().iter().map(ShardWrite::from).collect());
         }
-        let from = self.so_far.as_ref().unwrap_or(&self.parent);
+        let from = self.so_far.take().unwrap_or_else(|| (*self.parent).clone());
         let (next, _) = self.shared.apply(from, since_last, self.parent.seq + 1)?;
-        let root = next.root;
-        self.so_far = Some(next);
-        Ok(Some(root))
+        Ok(Some(self.so_far.insert(next).root))
     }
 
     fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
-        let Self { shared, turn, parent, touched, .. } = *self;
-        shared.finish(turn, &parent, (writes, touched))
+        let Self { shared, turn, parent, so_far, touched } = *self;
+        // What is shared with it would have to be copied.
+        drop(so_far);
+        shared.finish(turn, parent, (writes, touched))
     }
 }
