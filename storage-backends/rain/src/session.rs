@@ -1,8 +1,14 @@
 //! One block under way.
 
-use crate::{layer::Shared, log::ShardWrite, version::Version, witness::Touched};
+use crate::{
+    layer::Shared,
+    log::ShardWrite,
+    version::{Version, storage_rows},
+    witness::Touched,
+};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_state::{Account, LayerSession, Outcome, StateError, Turn, WriteSet, read_code};
+use polytrie_trie::{SlotValue, cow::CowTrie, state_error};
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -11,6 +17,8 @@ pub(crate) struct RainSession {
     turn: Turn,
     /// The state before the block.
     parent: Arc<Version>,
+    /// The storage that was read last, with its account: mostly the next slot is one of the same.
+    storage: Option<(B256, CowTrie<SlotValue>)>,
     /// The state within the block, if a root was asked for there.
     so_far: Option<Version>,
     /// What was asked for, if a witness is to be made.
@@ -20,7 +28,7 @@ pub(crate) struct RainSession {
 impl RainSession {
     pub(crate) fn new(shared: Arc<Shared>, turn: Turn, parent: Arc<Version>) -> Self {
         let touched = shared.wants_touched().then(Touched::default);
-        Self { shared, turn, parent, so_far: None, touched }
+        Self { shared, turn, parent, storage: None, so_far: None, touched }
     }
 }
 
@@ -45,7 +53,19 @@ impl LayerSession for RainSession {
             touched.slots.push((*account, *hash));
         }
         self.shared.touches.add(account);
-        self.parent.slot(&self.shared.store, account, hash)
+        let store = &self.shared.store;
+        let storage = match self.storage.take().filter(|(owner, _)| owner == account) {
+            Some((_, storage)) => storage,
+            None => match self.parent.account(store, account)? {
+                None => return Ok(U256::ZERO),
+                Some(entry) => entry.storage.clone(),
+            },
+        };
+        let rows = storage_rows(store, *account);
+        let value = storage.get(hash, &rows, self.parent.seq).map_err(state_error)?;
+        let value = value.map_or(U256::ZERO, |value| value.0);
+        self.storage = Some((*account, storage));
+        Ok(value)
     }
 
     fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
@@ -75,9 +95,9 @@ impl LayerSession for RainSession {
     }
 
     fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
-        let Self { shared, turn, parent, so_far, touched } = *self;
-        // What is shared with it would have to be copied.
-        drop(so_far);
+        let Self { shared, turn, parent, storage, so_far, touched } = *self;
+        // What is shared with them would have to be copied.
+        drop((storage, so_far));
         shared.finish(turn, parent, (writes, touched))
     }
 }

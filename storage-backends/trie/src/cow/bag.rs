@@ -97,7 +97,7 @@ impl<V: LeafValue> CowTrie<V> {
     ///
     /// If it is no node.
     pub fn split(rlp: &[u8]) -> Result<Split<V>, TrieError> {
-        let mut parts = std::array::from_fn(|n| Self { base: Some(n as u8), root: Link::Empty });
+        let mut parts = std::array::from_fn(|n| Self { base: Some(n as u8), root: Link::empty() });
         let (n, kind) = match rlp_node::<V>(&Nibbles::new(), rlp)? {
             Kind::Branch(children) => {
                 for (n, child) in children.inner() {
@@ -109,7 +109,7 @@ impl<V: LeafValue> CowTrie<V> {
             Kind::Extension { prefix, child } => {
                 let n = prefix.get_unchecked(0);
                 if prefix.len() == 1 {
-                    parts[usize::from(n)].root = child;
+                    parts[usize::from(n)].root = *child;
                     return Ok((parts, None));
                 }
                 (n, Kind::Extension { prefix: prefix.slice(1..), child })

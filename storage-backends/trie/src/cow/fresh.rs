@@ -60,10 +60,7 @@ impl<V: LeafValue> CowTrie<V> {
 impl<V> Link<V> {
     /// The node, if it is younger than a change.
     fn fresh(&self, since: u64) -> Option<&Node<V>> {
-        match self {
-            Self::Node(node) if node.born > since => Some(node),
-            Self::Node(_) | Self::Stored(_) | Self::Empty => None,
-        }
+        self.in_memory().filter(|node| node.born > since)
     }
 }
 

@@ -122,8 +122,7 @@ fn get_mut<'a, V: LeafValue>(
     if link.resolve(|| path_of(key, depth), rows, now)?.is_none() {
         return Ok(None);
     }
-    let Some(node) = link.to_mut() else { return Ok(None) };
-    node.changed(now);
+    let Some(node) = link.changed(now) else { return Ok(None) };
     match &mut node.kind {
         Kind::Leaf(leaf) => Ok((leaf.key == *key).then(|| leaf.changed(now))),
         Kind::Extension { prefix, child } => {

@@ -17,20 +17,23 @@ impl<V: LeafValue> CowTrie<V> {
     }
 }
 
+/// A node, what leads to it, and the depth at which it stands.
+type Visit<'a, V> = (&'a Link<V>, &'a Node<V>, usize);
+
 /// Resolves the references of what is at these links and below, each with its depth.
 pub(super) fn resolve<'a, V: LeafValue + 'a>(
     links: impl IntoIterator<Item = (&'a Link<V>, usize)>,
 ) {
     let mut leaves: Vec<(&Leaf<V>, usize)> = Vec::new();
-    let mut levels: Vec<Vec<(&Node<V>, usize)>> = Vec::new();
-    let mut level: Vec<(&Node<V>, usize)> = links.into_iter().filter_map(unresolved).collect();
+    let mut levels: Vec<Vec<Visit<'a, V>>> = Vec::new();
+    let mut level: Vec<Visit<'a, V>> = links.into_iter().filter_map(unresolved).collect();
     while !level.is_empty() {
         let mut below = Vec::new();
-        for (node, depth) in &level {
+        for (_, node, depth) in &level {
             match &node.kind {
                 Kind::Leaf(_) => {}
                 Kind::Extension { prefix, child } => {
-                    below.extend(unresolved((child, depth + prefix.len())));
+                    below.extend(unresolved((&**child, depth + prefix.len())));
                 }
                 Kind::Branch(children) => {
                     let inner = children.inner().map(|(_, child)| (child, depth + 1));
@@ -55,9 +58,9 @@ pub(super) fn resolve<'a, V: LeafValue + 'a>(
     }
     for portion in levels.iter().rev().flat_map(|level| level.chunks(PORTION)) {
         inputs.clear();
-        for (tag, (node, depth)) in (0u32..).zip(portion) {
+        for (tag, (link, node, depth)) in (0u32..).zip(portion) {
             let keep = |rlp: &[u8]| {
-                ChildRef::embedded(rlp).map(|reference| node.refer(reference)).is_none()
+                ChildRef::embedded(rlp).map(|reference| link.refer(reference)).is_none()
             };
             inputs.add(tag, |rlp| node.encode(*depth, rlp, &mut scratch), keep);
         }
@@ -65,9 +68,7 @@ pub(super) fn resolve<'a, V: LeafValue + 'a>(
     }
 }
 
-fn unresolved<V>((link, depth): (&Link<V>, usize)) -> Option<(&Node<V>, usize)> {
-    match link {
-        Link::Node(node) if !node.is_resolved() => Some((node, depth)),
-        Link::Node(_) | Link::Stored(_) | Link::Empty => None,
-    }
+fn unresolved<V>((link, depth): (&Link<V>, usize)) -> Option<Visit<'_, V>> {
+    let node = link.in_memory().filter(|_| !link.is_resolved());
+    node.map(|node| (link, node, depth))
 }

@@ -10,7 +10,7 @@ use crate::{
     codec::{ChildRef, path_of},
 };
 use alloy_primitives::{B256, keccak256};
-use std::{ops::ControlFlow, sync::Arc};
+use std::ops::ControlFlow;
 
 /// What a walk over the stored nodes found.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -67,14 +67,16 @@ fn walk<V: LeafValue>(
     if path < path_of(from, path.len()) {
         return Ok(ControlFlow::Continue(()));
     }
-    let loaded: Arc<Node<V>>;
-    let node = match (link, link.in_memory()) {
-        (_, Some(node)) => node,
-        (Link::Stored(stub), None) => {
-            loaded = load(&path, &stub.reference, rows, 0)?;
+    let loaded: Node<V>;
+    if link.is_empty() {
+        return Ok(ControlFlow::Continue(()));
+    }
+    let node = match link.in_memory() {
+        Some(node) => node,
+        None => {
+            loaded = load(&path, rows, 0)?;
             &loaded
         }
-        (Link::Empty | Link::Node(_), None) => return Ok(ControlFlow::Continue(())),
     };
     match &node.kind {
         Kind::Leaf(leaf) if leaf.key < *from => {}
@@ -113,7 +115,7 @@ fn walk_stored<V: LeafValue>(
     if !rows.load(&path, &mut bytes)? {
         return Err(TrieError::Missing { path });
     }
-    let node: Arc<Node<V>> = row::read(&path, &bytes, reference, 0)?;
+    let node: Node<V> = row::read(&path, &bytes, 0)?;
     let mut rlp = Vec::new();
     node.encode(path.len(), &mut rlp, &mut Vec::new());
     let is_right = match reference.as_hash() {

@@ -44,38 +44,26 @@ impl<V> Clone for CowTrie<V> {
     }
 }
 
-/// Where a node is.
+/// A node as its parent holds it. Its reference stands here and not in the node, so that hashing a branch takes the branch
+/// alone.
 #[derive(Debug)]
-pub(super) enum Link<V> {
-    Empty,
-    /// A row of its own in the store, and in memory once somebody needed it, for all versions.
-    Stored(Arc<Stub<V>>),
-    /// In memory.
-    Node(Arc<Node<V>>),
+pub(super) struct Link<V> {
+    /// Not set while it is not known; empty if there is no node.
+    reference: OnceLock<ChildRef>,
+    /// Not set while the node is in the store only. Loaded once somebody needs it, for all versions that share the parent.
+    node: OnceLock<Arc<Node<V>>>,
 }
 
 impl<V> Clone for Link<V> {
     fn clone(&self) -> Self {
-        match self {
-            Self::Empty => Self::Empty,
-            Self::Stored(stub) => Self::Stored(stub.clone()),
-            Self::Node(node) => Self::Node(node.clone()),
-        }
+        Self { reference: self.reference.clone(), node: self.node.clone() }
     }
-}
-
-/// A node that the store has.
-#[derive(Debug)]
-pub(super) struct Stub<V> {
-    pub(super) reference: ChildRef,
-    loaded: OnceLock<Arc<Node<V>>>,
 }
 
 /// A node with a row of its own: every one but leaves that are in their branch.
 #[derive(Debug)]
 pub(super) struct Node<V> {
     pub(super) kind: Kind<V>,
-    reference: OnceLock<ChildRef>,
     /// Number of the last change that changed it; 0 if it is as it came from the store.
     pub(super) born: u64,
     /// Number of the last change that touched it.
@@ -101,7 +89,7 @@ pub(super) enum Kind<V> {
         /// Never empty.
         prefix: Nibbles,
         /// Always a branch.
-        child: Link<V>,
+        child: Box<Link<V>>,
     },
     /// At least two children.
     Branch(Children<V>),
@@ -158,20 +146,19 @@ impl<V: LeafValue> Leaf<V> {
 }
 
 impl<V> Node<V> {
-    pub(super) fn new(kind: Kind<V>, born: u64) -> Arc<Self> {
-        Arc::new(Self { kind, reference: OnceLock::new(), born, used: AtomicU64::new(born) })
+    pub(super) fn new(kind: Kind<V>, born: u64) -> Self {
+        Self { kind, born, used: AtomicU64::new(born) }
     }
 
     /// A node that came from the store.
-    pub(super) fn stored(kind: Kind<V>, reference: ChildRef, now: u64) -> Arc<Self> {
-        let reference = OnceLock::from(reference);
-        Arc::new(Self { kind, reference, born: 0, used: AtomicU64::new(now) })
+    pub(super) fn stored(kind: Kind<V>, now: u64) -> Self {
+        Self { kind, born: 0, used: AtomicU64::new(now) }
     }
 
     /// The same node with other links, which lead to the same nodes.
-    pub(super) fn relinked(&self, kind: Kind<V>) -> Arc<Self> {
+    pub(super) fn relinked(&self, kind: Kind<V>) -> Self {
         let used = AtomicU64::new(self.used.load(Ordering::Relaxed));
-        Arc::new(Self { kind, reference: self.reference.clone(), born: self.born, used })
+        Self { kind, born: self.born, used }
     }
 
     pub(super) fn touch(&self, now: u64) {
@@ -181,19 +168,48 @@ impl<V> Node<V> {
         }
     }
 
-    /// It is what the change `now` made of it.
-    pub(super) fn changed(&mut self, now: u64) {
-        self.born = now;
-        *self.used.get_mut() = now;
-        self.reference = OnceLock::new();
-    }
-
     /// The leaf, if it is one.
     pub(super) const fn as_leaf(&self) -> Option<&Leaf<V>> {
         match &self.kind {
             Kind::Leaf(leaf) => Some(leaf),
             Kind::Extension { .. } | Kind::Branch(_) => None,
         }
+    }
+}
+
+impl<V> Link<V> {
+    /// To no node.
+    pub(super) fn empty() -> Self {
+        Self::stored(ChildRef::EMPTY)
+    }
+
+    /// To a node that the store has.
+    pub(super) fn stored(reference: ChildRef) -> Self {
+        Self { reference: OnceLock::from(reference), node: OnceLock::new() }
+    }
+
+    /// To a new node.
+    pub(super) fn new(node: Node<V>) -> Self {
+        Self { reference: OnceLock::new(), node: OnceLock::from(Arc::new(node)) }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.reference.get().is_some_and(ChildRef::is_empty)
+    }
+
+    /// The node, if it is in memory.
+    pub(super) fn in_memory(&self) -> Option<&Node<V>> {
+        self.node.get().map(|node| &**node)
+    }
+
+    /// Whether both lead to one node in memory.
+    pub(super) fn is_shared(&self, other: &Self) -> bool {
+        self.node.get().zip(other.node.get()).is_some_and(|(a, b)| Arc::ptr_eq(a, b))
+    }
+
+    /// The same link to another copy of its node.
+    pub(super) fn to_copy(&self, node: Node<V>) -> Self {
+        Self { reference: self.reference.clone(), node: OnceLock::from(Arc::new(node)) }
     }
 
     /// Whether its reference is known.
@@ -208,52 +224,24 @@ impl<V> Node<V> {
     }
 }
 
-impl<V> Link<V> {
-    pub(super) fn stored(reference: ChildRef) -> Self {
-        Self::Stored(Arc::new(Stub { reference, loaded: OnceLock::new() }))
-    }
-
-    pub(super) const fn is_empty(&self) -> bool {
-        matches!(self, Self::Empty)
-    }
-
-    /// The node, if it is in memory.
-    pub(super) fn in_memory(&self) -> Option<&Arc<Node<V>>> {
-        match self {
-            Self::Empty => None,
-            Self::Stored(stub) => stub.loaded.get(),
-            Self::Node(node) => Some(node),
-        }
-    }
-
-    /// The same link to another copy of its node.
-    pub(super) fn to_copy(&self, node: Arc<Node<V>>) -> Self {
-        match self {
-            Self::Stored(stub) => {
-                let loaded = OnceLock::from(node);
-                Self::Stored(Arc::new(Stub { reference: stub.reference, loaded }))
-            }
-            Self::Empty | Self::Node(_) => Self::Node(node),
-        }
-    }
-}
-
 impl<V: Clone> Link<V> {
     /// The node, if it is in memory, to be changed: its own copy if others share it.
     pub(super) fn to_mut(&mut self) -> Option<&mut Node<V>> {
-        if let Self::Stored(stub) = self {
-            // What changes is no longer what the store has.
-            let node = match Arc::get_mut(stub) {
-                Some(stub) => stub.loaded.take(),
-                None => stub.loaded.get().cloned(),
-            };
-            *self = Self::Node(node?);
-        }
-        let Self::Node(node) = self else { return None };
+        let node = self.node.get_mut()?;
         if Arc::get_mut(node).is_none() {
-            *node = node.relinked(node.kind.clone());
+            *node = Arc::new(node.relinked(node.kind.clone()));
         }
         Arc::get_mut(node)
+    }
+
+    /// The node, if it is in memory, as what the change `now` made of it.
+    pub(super) fn changed(&mut self, now: u64) -> Option<&mut Node<V>> {
+        self.node.get()?;
+        self.reference = OnceLock::new();
+        let node = self.to_mut()?;
+        node.born = now;
+        *node.used.get_mut() = now;
+        Some(node)
     }
 }
 
@@ -264,39 +252,37 @@ impl<V: LeafValue> Link<V> {
         path: impl FnOnce() -> Nibbles,
         rows: &impl RowSource,
         now: u64,
-    ) -> Result<Option<&Arc<Node<V>>>, TrieError> {
-        if let Self::Stored(stub) = self
-            && stub.loaded.get().is_none()
-        {
-            let node = load(&path(), &stub.reference, rows, now)?;
+    ) -> Result<Option<&Node<V>>, TrieError> {
+        if self.node.get().is_none() && !self.is_empty() {
+            let node = load(&path(), rows, now)?;
             // Another thread may have been faster; both loaded the same.
-            let _ = stub.loaded.set(node);
+            let _ = self.node.set(Arc::new(node));
         }
         Ok(self.in_memory())
     }
 
     /// What a parent holds of the node; the node stands at `depth`.
     pub(super) fn reference(&self, depth: usize) -> &ChildRef {
-        match self {
-            Self::Empty => &ChildRef::EMPTY,
-            Self::Stored(stub) => &stub.reference,
-            Self::Node(node) => node.reference(depth),
-        }
+        self.reference.get_or_init(|| {
+            let Some(node) = self.in_memory() else { return ChildRef::EMPTY };
+            let mut rlp = Vec::with_capacity(600);
+            node.encode(depth, &mut rlp, &mut Vec::new());
+            ChildRef::to(&rlp)
+        })
     }
 }
 
-/// Reads the node at a path and keeps its reference.
+/// Reads the node at a path.
 pub(super) fn load<V: LeafValue>(
     path: &Nibbles,
-    reference: &ChildRef,
     rows: &impl RowSource,
     now: u64,
-) -> Result<Arc<Node<V>>, TrieError> {
+) -> Result<Node<V>, TrieError> {
     let mut bytes = Vec::with_capacity(1_024);
     if !rows.load(path, &mut bytes)? {
         return Err(TrieError::Missing { path: *path });
     }
-    row::read(path, &bytes, reference, now)
+    row::read(path, &bytes, now)
 }
 
 /// Reads a node from its RLP.
@@ -310,7 +296,7 @@ pub(super) fn decode<V: LeafValue>(path: &Nibbles, rlp: &[u8]) -> Result<Kind<V>
             if path.len() + prefix.len() >= 64 {
                 return Err("an extension that leads beyond the keys");
             }
-            Kind::Extension { prefix, child: Link::stored(child) }
+            Kind::Extension { prefix, child: Box::new(Link::stored(child)) }
         }
         codec::Node::Branch { refs } => {
             if path.len() >= 64 {
@@ -324,14 +310,6 @@ pub(super) fn decode<V: LeafValue>(path: &Nibbles, rlp: &[u8]) -> Result<Kind<V>
 }
 
 impl<V: LeafValue> Node<V> {
-    pub(super) fn reference(&self, depth: usize) -> &ChildRef {
-        self.reference.get_or_init(|| {
-            let mut rlp = Vec::with_capacity(600);
-            self.encode(depth, &mut rlp, &mut Vec::new());
-            ChildRef::to(&rlp)
-        })
-    }
-
     /// Appends the node's RLP; `scratch` is room to work in.
     pub(super) fn encode(&self, depth: usize, rlp: &mut Vec<u8>, scratch: &mut Vec<u8>) {
         match &self.kind {
@@ -356,13 +334,13 @@ impl<V: LeafValue> Node<V> {
 impl<V: LeafValue> CowTrie<V> {
     /// The trie without keys.
     pub fn empty() -> Self {
-        Self { base: None, root: Link::Empty }
+        Self { base: None, root: Link::empty() }
     }
 
     /// The trie of the given root, all of it in the store.
     pub fn stored(root: B256) -> Self {
-        let root =
-            if root == EMPTY_ROOT { Link::Empty } else { Link::stored(ChildRef::hashed(root)) };
+        let empty = root == EMPTY_ROOT;
+        let root = if empty { Link::empty() } else { Link::stored(ChildRef::hashed(root)) };
         Self { base: None, root }
     }
 
@@ -378,8 +356,7 @@ impl<V: LeafValue> CowTrie<V> {
         if !item.is_empty() {
             return Err("bytes after a reference");
         }
-        let root = if reference.is_empty() { Link::Empty } else { Link::stored(reference) };
-        Ok(Self { base: Some(nibble), root })
+        Ok(Self { base: Some(nibble), root: Link::stored(reference) })
     }
 
     /// The path at which it begins.
@@ -393,16 +370,14 @@ impl<V: LeafValue> CowTrie<V> {
     }
 
     /// Whether there is no key.
-    pub const fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.root.is_empty()
     }
 
     /// Whether both are the same version, or equal.
     pub fn is_same(&self, other: &Self) -> bool {
-        match (self.root.in_memory(), other.root.in_memory()) {
-            (Some(a), Some(b)) if Arc::ptr_eq(a, b) => true,
-            _ => self.root.reference(self.depth()) == other.root.reference(self.depth()),
-        }
+        self.root.is_shared(&other.root)
+            || self.root.reference(self.depth()) == other.root.reference(self.depth())
     }
 
     /// The reference to the root node as its parent holds it, as RLP.

@@ -2,7 +2,7 @@
 
 use super::{
     children::{Child, Item},
-    node::{CowTrie, CowValue, Kind, Leaf, Link, Node, Stub},
+    node::{CowTrie, CowValue, Kind, Leaf, Link, Node},
 };
 use std::sync::{Arc, atomic::Ordering};
 
@@ -43,7 +43,8 @@ fn prune<V: CowValue>(link: &Link<V>, depth: usize, keep: &Keep) -> Option<Link<
     let kind = match &node.kind {
         Kind::Leaf(leaf) => Kind::Leaf(Box::new(prune_leaf(leaf, keep)?)),
         Kind::Extension { prefix, child } => {
-            Kind::Extension { prefix: *prefix, child: prune(child, depth + prefix.len(), keep)? }
+            let child = Box::new(prune(child, depth + prefix.len(), keep)?);
+            Kind::Extension { prefix: *prefix, child }
         }
         Kind::Branch(children) => {
             let mut changed = None;
@@ -69,19 +70,15 @@ fn prune_leaf<V: CowValue>(leaf: &Leaf<V>, keep: &Keep) -> Option<Leaf<V>> {
 }
 
 fn bytes<V: CowValue>(link: &Link<V>) -> usize {
-    let stub = match link {
-        Link::Stored(_) => size_of::<Stub<V>>() + size_of::<Arc<()>>() * 2,
-        Link::Empty | Link::Node(_) => 0,
-    };
-    let Some(node) = link.in_memory() else { return stub };
+    let Some(node) = link.in_memory() else { return 0 };
     let below = match &node.kind {
         Kind::Leaf(leaf) => size_of::<Leaf<V>>() + leaf.value.bytes(),
-        Kind::Extension { child, .. } => bytes(child),
+        Kind::Extension { child, .. } => size_of::<Link<V>>() + bytes(child),
         Kind::Branch(children) => {
             children.bytes()
                 + children.inner().map(|(_, child)| bytes(child)).sum::<usize>()
                 + children.leaves().map(|(_, leaf)| leaf.value.bytes()).sum::<usize>()
         }
     };
-    stub + size_of::<Node<V>>() + size_of::<Arc<()>>() * 2 + below
+    size_of::<Node<V>>() + size_of::<Arc<()>>() * 2 + below
 }

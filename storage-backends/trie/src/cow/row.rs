@@ -23,7 +23,6 @@ use crate::{
 };
 use alloy_primitives::B256;
 use alloy_rlp::Header;
-use std::sync::Arc;
 
 const LEAF: u8 = 0xff;
 /// No prefix before a branch is as long.
@@ -54,15 +53,14 @@ pub(super) fn encode<V: LeafValue>(kind: &Kind<V>, depth: usize, out: &mut Vec<u
     }
 }
 
-/// Reads the row of the node that `reference` leads to.
+/// Reads a row.
 pub(super) fn read<V: LeafValue>(
     path: &Nibbles,
     row: &[u8],
-    reference: &ChildRef,
     now: u64,
-) -> Result<Arc<Node<V>>, TrieError> {
+) -> Result<Node<V>, TrieError> {
     let kind = decode(path, row).map_err(|reason| TrieError::Malformed { path: *path, reason })?;
-    Ok(Node::stored(kind, *reference, now))
+    Ok(Node::stored(kind, now))
 }
 
 fn decode<V: LeafValue>(path: &Nibbles, row: &[u8]) -> Result<Kind<V>, &'static str> {
@@ -89,7 +87,7 @@ fn decode<V: LeafValue>(path: &Nibbles, row: &[u8]) -> Result<Kind<V>, &'static 
             let mut prefix = Nibbles::unpack(packed);
             prefix.truncate(len);
             let child = ChildRef::from_bytes(rest).ok_or("a reference of another length")?;
-            Ok(Kind::Extension { prefix, child: Link::stored(child) })
+            Ok(Kind::Extension { prefix, child: Box::new(Link::stored(child)) })
         }
         _ => {
             let mut found = Vec::new();
@@ -116,17 +114,15 @@ fn decode_rlp<V: LeafValue>(path: &Nibbles, row: &[u8]) -> Result<Kind<V>, &'sta
         };
         let (rlp, after) = split(after)?;
         leaves = after;
-        let Some(Child::Inner(Link::Stored(stub))) = children.get(n & 0x0f).filter(|_| *n < 16)
-        else {
+        let Some(Child::Inner(link)) = children.get(n & 0x0f).filter(|_| *n < 16) else {
             return Err("a leaf that the branch does not refer to");
         };
-        let reference = stub.reference;
         let mut below = *path;
         below.push(*n);
         let Kind::Leaf(leaf) = node::decode(&below, rlp)? else {
             return Err("a node that is no leaf in the row of its branch");
         };
-        leaf.refer(reference);
+        leaf.refer(*link.reference(below.len()));
         children.put(*n, Item::Leaf(*leaf));
     }
     Ok(kind)

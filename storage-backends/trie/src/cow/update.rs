@@ -41,12 +41,12 @@ impl<V: LeafValue> CowTrie<V> {
             return Ok(());
         }
         let depth = self.depth();
-        let item = Item::Inner(std::mem::replace(&mut self.root, Link::Empty));
+        let item = Item::Inner(std::mem::replace(&mut self.root, Link::empty()));
         let item = Update { rows, now }.set_item(item, depth, changes, gone)?;
         self.root = match item {
-            Item::Empty => Link::Empty,
+            Item::Empty => Link::empty(),
             // Its row is new, whatever it is itself.
-            Item::Leaf(leaf) => Link::Node(Node::new(Kind::Leaf(Box::new(leaf)), now)),
+            Item::Leaf(leaf) => Link::new(Node::new(Kind::Leaf(Box::new(leaf)), now)),
             Item::Inner(link) => link,
         };
         Ok(())
@@ -76,7 +76,8 @@ impl<R: RowSource> Update<'_, R> {
         gone: &mut Vec<Nibbles>,
     ) -> Result<Item<V>, TrieError> {
         match item {
-            Item::Empty | Item::Inner(Link::Empty) => Ok(self.build(&present(changes), depth)),
+            Item::Empty => Ok(self.build(&present(changes), depth)),
+            Item::Inner(link) if link.is_empty() => Ok(self.build(&present(changes), depth)),
             Item::Leaf(leaf) => Ok(self.set_leaf(leaf, depth, changes)),
             Item::Inner(mut link) => match self.set_link(&mut link, depth, changes, gone)? {
                 Done::Same | Done::Changed => Ok(Item::Inner(link)),
@@ -149,7 +150,7 @@ impl<R: RowSource> Update<'_, R> {
         };
         match &done {
             Done::Same => {}
-            Done::Changed => node.changed(self.now),
+            Done::Changed => drop(link.changed(self.now)),
             Done::Replaced(_) => gone.push(path()),
         }
         Ok(done)
@@ -183,11 +184,11 @@ impl<R: RowSource> Update<'_, R> {
             });
         }
         let n = prefix.get_unchecked(at);
-        let child = std::mem::replace(child, Link::Empty);
+        let child = std::mem::replace(child, Link::empty());
         let rest = if at + 1 == prefix.len() {
             child
         } else {
-            self.node(Kind::Extension { prefix: prefix.slice(at + 1..), child })
+            self.extension(prefix.slice(at + 1..), child)
         };
         let mut children = Children::from_iter([(n, Item::Inner(rest))]);
         self.set_children(&mut children, depth + at, &changes, gone)?;
@@ -292,18 +293,18 @@ impl<R: RowSource> Update<'_, R> {
         };
         let below = || path.join(&prefix);
         let Some(node) = link.resolve(below, self.rows, self.now)? else { return Ok(Item::Empty) };
-        let kind = match &node.kind {
+        let (prefix, child) = match &node.kind {
             Kind::Leaf(leaf) => {
                 gone.push(below());
                 return Ok(Item::Leaf(Leaf::clone(leaf).moved()));
             }
             Kind::Extension { prefix: rest, child } => {
                 gone.push(below());
-                Kind::Extension { prefix: prefix.join(rest), child: child.clone() }
+                (prefix.join(rest), Link::clone(child))
             }
-            Kind::Branch(_) => Kind::Extension { prefix, child: link },
+            Kind::Branch(_) => (prefix, link),
         };
-        Ok(Item::Inner(self.node(kind)))
+        Ok(Item::Inner(self.extension(prefix, child)))
     }
 
     /// A new subtree at nibble `depth` of keys that share the nibbles before it.
@@ -320,12 +321,15 @@ impl<R: RowSource> Update<'_, R> {
         if shared == depth {
             return Item::Inner(branch);
         }
-        let prefix = path_of(first, shared).slice(depth..);
-        Item::Inner(self.node(Kind::Extension { prefix, child: branch }))
+        Item::Inner(self.extension(path_of(first, shared).slice(depth..), branch))
+    }
+
+    fn extension<V>(&self, prefix: Nibbles, child: Link<V>) -> Link<V> {
+        self.node(Kind::Extension { prefix, child: Box::new(child) })
     }
 
     fn node<V>(&self, kind: Kind<V>) -> Link<V> {
-        Link::Node(Node::new(kind, self.now))
+        Link::new(Node::new(kind, self.now))
     }
 }
 
