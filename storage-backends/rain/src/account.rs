@@ -5,12 +5,43 @@ use polytrie_trie::{
     AccountLeaf, LeafValue, SlotValue,
     cow::{CowTrie, CowValue, Keep},
 };
+use std::{
+    ops::{Deref, DerefMut},
+    sync::LazyLock,
+};
 
 /// An account with its storage.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) account: Account,
-    pub(crate) storage: CowTrie<SlotValue>,
+    pub(crate) storage: Storage,
+}
+
+/// The storage trie of an account. Most accounts have none, and it is as large as the rest of them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Storage(Option<Box<CowTrie<SlotValue>>>);
+
+/// What accounts without storage have.
+static NONE: LazyLock<CowTrie<SlotValue>> = LazyLock::new(CowTrie::empty);
+
+impl From<CowTrie<SlotValue>> for Storage {
+    fn from(trie: CowTrie<SlotValue>) -> Self {
+        Self((!trie.is_empty()).then(|| Box::new(trie)))
+    }
+}
+
+impl Deref for Storage {
+    type Target = CowTrie<SlotValue>;
+
+    fn deref(&self) -> &Self::Target {
+        self.0.as_deref().unwrap_or_else(|| &NONE)
+    }
+}
+
+impl DerefMut for Storage {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        self.0.get_or_insert_with(|| Box::new(CowTrie::empty()))
+    }
 }
 
 impl PartialEq for Entry {
@@ -34,7 +65,7 @@ impl From<AccountLeaf> for Entry {
     fn from(leaf: AccountLeaf) -> Self {
         let AccountLeaf { nonce, balance, storage_root, code_hash } = leaf;
         let account = Account { nonce, balance, code_hash };
-        Self { account, storage: CowTrie::stored(storage_root) }
+        Self { account, storage: CowTrie::stored(storage_root).into() }
     }
 }
 
@@ -60,10 +91,10 @@ impl CowValue for Entry {
     fn pruned(&self, keep: &Keep) -> Option<Self> {
         // The levels that stay are those of the account trie.
         let storage = self.storage.pruned(&Keep { levels: 0, ..*keep })?;
-        Some(Self { account: self.account, storage })
+        Some(Self { account: self.account, storage: storage.into() })
     }
 
     fn bytes(&self) -> usize {
-        self.storage.bytes()
+        self.storage.0.as_ref().map_or(0, |trie| size_of_val(&**trie) + trie.bytes())
     }
 }

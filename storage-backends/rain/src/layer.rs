@@ -22,7 +22,11 @@ use polytrie_state::{
     Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, Turn, UndoRecord,
     WipedSlots, Witness, WriteSet, write_codes,
 };
-use polytrie_trie::{Detour, cow::Keep, state_error};
+use polytrie_trie::{
+    Detour,
+    cow::{CowTrie, Keep},
+    state_error,
+};
 use rayon::prelude::*;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -649,7 +653,7 @@ impl StateLayer for RainLayer {
         let mut storage = None;
         version.parts[shard_of(&account)]
             .leaves(&account, &account_rows(&rows), &mut |hash, entry| {
-                storage = (*hash == account).then(|| entry.storage.clone());
+                storage = (*hash == account).then(|| CowTrie::clone(&entry.storage));
                 Ok(std::ops::ControlFlow::Break(()))
             })
             .map_err(state_error)?;

@@ -54,18 +54,18 @@ impl LayerSession for RainSession {
         }
         self.shared.touches.add(account);
         let store = &self.shared.store;
-        let storage = match self.storage.take().filter(|(owner, _)| owner == account) {
-            Some((_, storage)) => storage,
-            None => match self.parent.account(store, account)? {
-                None => return Ok(U256::ZERO),
-                Some(entry) => entry.storage.clone(),
-            },
+        let (rows, now) = (storage_rows(store, *account), self.parent.seq);
+        let known = self.storage.as_ref().filter(|(owner, _)| owner == account);
+        let value = if let Some((_, storage)) = known {
+            storage.get(hash, &rows, now).map_err(state_error)?.copied()
+        } else {
+            let Some(entry) = self.parent.account(store, account)? else { return Ok(U256::ZERO) };
+            let value = entry.storage.get(hash, &rows, now).map_err(state_error)?.copied();
+            // After that its root is in memory, for whoever reads it later, too.
+            self.storage = Some((*account, CowTrie::clone(&entry.storage)));
+            value
         };
-        let rows = storage_rows(store, *account);
-        let value = storage.get(hash, &rows, self.parent.seq).map_err(state_error)?;
-        let value = value.map_or(U256::ZERO, |value| value.0);
-        self.storage = Some((*account, storage));
-        Ok(value)
+        Ok(value.map_or(U256::ZERO, |value| value.0))
     }
 
     fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {

@@ -2,7 +2,7 @@
 
 use crate::{
     SHARD_COUNT,
-    account::Entry,
+    account::{Entry, Storage},
     log::ShardWrite,
     version::{Part, account_rows, storage_rows},
 };
@@ -136,22 +136,24 @@ pub(crate) fn apply(
             (Some(account), Some(entry)) => {
                 entry.account = account;
                 if write.wipe && !entry.storage.is_empty() {
-                    entry.storage = CowTrie::empty();
+                    entry.storage = Storage::default();
                     lost.wiped.push(write.hash);
                 }
                 entry
             }
-            (Some(account), None) => new.insert(Entry { account, storage: CowTrie::empty() }),
+            (Some(account), None) => new.insert(Entry { account, storage: Storage::default() }),
         };
         let slots: Vec<_> = write
             .slots()
             .map(|(hash, value)| (hash, (!value.is_zero()).then_some(SlotValue(value))))
             .collect();
-        let mut gone = Vec::new();
-        let rows = storage_rows(store, write.hash);
-        entry.storage.update(&slots, &rows, seq, &mut gone).map_err(state_error)?;
-        if !gone.is_empty() {
-            lost.storages.push((write.hash, gone));
+        if !slots.is_empty() {
+            let mut gone = Vec::new();
+            let rows = storage_rows(store, write.hash);
+            entry.storage.update(&slots, &rows, seq, &mut gone).map_err(state_error)?;
+            if !gone.is_empty() {
+                lost.storages.push((write.hash, gone));
+            }
         }
         changes.extend(new.map(|entry| (write.hash, Some(entry))));
     }
@@ -159,7 +161,7 @@ pub(crate) fn apply(
     let mut storages = Vec::new();
     for write in writes.iter().filter(|write| write.slot_count() > 0) {
         let entry = part.get(&write.hash, &rows, seq).map_err(state_error)?;
-        storages.extend(entry.map(|entry| &entry.storage));
+        storages.extend(entry.map(|entry| &*entry.storage));
     }
     CowTrie::resolve_all(storages);
     Ok(lost)

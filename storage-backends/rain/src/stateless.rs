@@ -138,7 +138,7 @@ impl<'a> Bag<'a> {
             };
             let mut sink = Rows::new(Batch::new(), ACCOUNT_NODES);
             part.put_found(&lookup, &mut sink, &mut |hash, entry| {
-                storages.push((*hash, entry.storage.clone()));
+                storages.push((*hash, CowTrie::clone(&entry.storage)));
             })
             .map_err(damaged)?;
             batch.append(&sink.into_inner());

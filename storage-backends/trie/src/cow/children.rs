@@ -34,19 +34,34 @@ impl<V> Default for Children<V> {
     }
 }
 
-impl<V> FromIterator<(u8, Item<V>)> for Children<V> {
-    fn from_iter<I: IntoIterator<Item = (u8, Item<V>)>>(iter: I) -> Self {
-        let mut children = Self::default();
-        for (nibble, item) in iter {
-            children.put(nibble, item);
+impl<V> Children<V> {
+    /// The children in order of their nibbles, of which so many are nodes of their own and so many leaves.
+    pub(super) fn in_order(
+        (inner, leaves): (usize, usize),
+        items: impl Iterator<Item = (u8, Item<V>)>,
+    ) -> Self {
+        let mut children = Self {
+            inner: 0,
+            leaf: 0,
+            links: Vec::with_capacity(inner),
+            leaves: Vec::with_capacity(leaves),
+        };
+        for (nibble, item) in items {
+            match item {
+                Item::Empty => {}
+                Item::Inner(link) => {
+                    children.inner |= 1 << nibble;
+                    children.links.push(link);
+                }
+                Item::Leaf(leaf) => {
+                    children.leaf |= 1 << nibble;
+                    children.leaves.push(leaf);
+                }
+            }
         }
-        children.links.shrink_to_fit();
-        children.leaves.shrink_to_fit();
         children
     }
-}
 
-impl<V> Children<V> {
     /// How many there are.
     pub(super) const fn len(&self) -> usize {
         (self.inner | self.leaf).count_ones() as usize

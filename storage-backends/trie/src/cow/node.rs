@@ -302,9 +302,11 @@ pub(super) fn decode<V: LeafValue>(path: &Nibbles, rlp: &[u8]) -> Result<Kind<V>
             if path.len() >= 64 {
                 return Err("a branch below the keys");
             }
-            let refs = (0u8..).zip(refs.iter()).filter(|(_, reference)| !reference.is_empty());
-            let link = |reference: &ChildRef| Item::Inner(Link::stored(*reference));
-            Kind::Branch(refs.map(|(n, reference)| (n, link(reference))).collect())
+            let filled = |reference: &&ChildRef| !reference.is_empty();
+            let count = refs.iter().filter(filled).count();
+            let refs = (0u8..).zip(refs.iter()).filter(|(_, reference)| filled(reference));
+            let links = refs.map(|(n, reference)| (n, Item::Inner(Link::stored(*reference))));
+            Kind::Branch(Children::in_order((count, 0), links))
         }
     })
 }

@@ -13,7 +13,7 @@
 //! read: an RLP list begins with another byte. They are replaced when their node changes.
 
 use super::{
-    children::{Child, Item},
+    children::{Child, Children, Item},
     node::{self, Kind, Leaf, Link, Node},
 };
 use crate::{
@@ -90,16 +90,19 @@ fn decode<V: LeafValue>(path: &Nibbles, row: &[u8]) -> Result<Kind<V>, &'static 
             Ok(Kind::Extension { prefix, child: Box::new(Link::stored(child)) })
         }
         _ => {
-            let mut found = Vec::new();
+            let mut found = Vec::with_capacity(16);
             match row::decode::<V>(path, row, &mut found)? {
                 Row::Branch { prefix } if prefix.is_empty() => {}
                 Row::Branch { .. } | Row::Leaf(..) => return Err("a branch after a prefix"),
             }
+            let inner = |(_, child): &&(u8, RowChild<V>)| matches!(child, RowChild::Inner(_));
+            let inner = found.iter().filter(inner).count();
+            let count = (inner, found.len() - inner);
             let children = found.into_iter().map(|(n, child)| match child {
                 RowChild::Leaf(key, value) => (n, Item::Leaf(Leaf::new(key, value, 0))),
                 RowChild::Inner(reference) => (n, Item::Inner(Link::stored(reference))),
             });
-            Ok(Kind::Branch(children.collect()))
+            Ok(Kind::Branch(Children::in_order(count, children)))
         }
     }
 }

@@ -190,7 +190,7 @@ impl<R: RowSource> Update<'_, R> {
         } else {
             self.extension(prefix.slice(at + 1..), child)
         };
-        let mut children = Children::from_iter([(n, Item::Inner(rest))]);
+        let mut children = Children::in_order((1, 0), [(n, Item::Inner(rest))].into_iter());
         self.set_children(&mut children, depth + at, &changes, gone)?;
         let below = self.join(children, path.join(&prefix.slice(..at)), gone)?;
         if at == 0 {
@@ -317,7 +317,9 @@ impl<R: RowSource> Update<'_, R> {
         let shared = shared_nibbles(first, last);
         let parts = entries.chunk_by(|a, b| nibble(&a.0, shared) == nibble(&b.0, shared));
         let child = |part: &[(B256, V)]| (nibble(&part[0].0, shared), self.build(part, shared + 1));
-        let branch = self.node(Kind::Branch(parts.map(child).collect()));
+        let count = parts.clone().filter(|part| part.len() > 1).count();
+        let count = (count, parts.clone().count() - count);
+        let branch = self.node(Kind::Branch(Children::in_order(count, parts.map(child))));
         if shared == depth {
             return Item::Inner(branch);
         }
