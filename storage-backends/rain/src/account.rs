@@ -5,14 +5,43 @@ use polytrie_trie::{
     AccountLeaf, LeafValue, SlotValue,
     cow::{CowTrie, CowValue, Keep},
 };
+use std::{
+    ops::{Deref, DerefMut},
+    sync::LazyLock,
+};
 
 /// An account with its storage.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) account: Account,
-    pub(crate) storage: CowTrie<SlotValue>,
-    /// Number of the change that began the storage anew; 0 if it came from the store.
-    pub(crate) begun: u64,
+    pub(crate) storage: Storage,
+}
+
+/// The storage trie of an account. Most accounts have none, and it is as large as the rest of them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Storage(Option<Box<CowTrie<SlotValue>>>);
+
+/// What accounts without storage have.
+static NONE: LazyLock<CowTrie<SlotValue>> = LazyLock::new(CowTrie::empty);
+
+impl From<CowTrie<SlotValue>> for Storage {
+    fn from(trie: CowTrie<SlotValue>) -> Self {
+        Self((!trie.is_empty()).then(|| Box::new(trie)))
+    }
+}
+
+impl Deref for Storage {
+    type Target = CowTrie<SlotValue>;
+
+    fn deref(&self) -> &Self::Target {
+        self.0.as_deref().unwrap_or_else(|| &NONE)
+    }
+}
+
+impl DerefMut for Storage {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        self.0.get_or_insert_with(|| Box::new(CowTrie::empty()))
+    }
 }
 
 impl PartialEq for Entry {
@@ -21,21 +50,40 @@ impl PartialEq for Entry {
     }
 }
 
-impl LeafValue for Entry {
-    fn encode(&self, out: &mut Vec<u8>) {
-        let leaf = AccountLeaf {
+impl Entry {
+    fn leaf(&self) -> AccountLeaf {
+        AccountLeaf {
             nonce: self.account.nonce,
             balance: self.account.balance,
             storage_root: self.storage.root(),
             code_hash: self.account.code_hash,
-        };
-        leaf.encode(out);
+        }
+    }
+}
+
+impl From<AccountLeaf> for Entry {
+    fn from(leaf: AccountLeaf) -> Self {
+        let AccountLeaf { nonce, balance, storage_root, code_hash } = leaf;
+        let account = Account { nonce, balance, code_hash };
+        Self { account, storage: CowTrie::stored(storage_root).into() }
+    }
+}
+
+impl LeafValue for Entry {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.leaf().encode(out);
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
-        let AccountLeaf { nonce, balance, storage_root, code_hash } = AccountLeaf::decode(bytes)?;
-        let account = Account { nonce, balance, code_hash };
-        Ok(Self { account, storage: CowTrie::stored(storage_root), begun: 0 })
+        AccountLeaf::decode(bytes).map(Self::from)
+    }
+
+    fn encode_row(&self, out: &mut Vec<u8>) {
+        self.leaf().encode_row(out);
+    }
+
+    fn decode_row(bytes: &[u8]) -> Result<Self, &'static str> {
+        AccountLeaf::decode_row(bytes).map(Self::from)
     }
 }
 
@@ -43,10 +91,10 @@ impl CowValue for Entry {
     fn pruned(&self, keep: &Keep) -> Option<Self> {
         // The levels that stay are those of the account trie.
         let storage = self.storage.pruned(&Keep { levels: 0, ..*keep })?;
-        Some(Self { account: self.account, storage, begun: self.begun })
+        Some(Self { account: self.account, storage: storage.into() })
     }
 
     fn bytes(&self) -> usize {
-        self.storage.bytes()
+        self.storage.0.as_ref().map_or(0, |trie| size_of_val(&**trie) + trie.bytes())
     }
 }

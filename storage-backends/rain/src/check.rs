@@ -11,7 +11,7 @@ use crate::{
 use alloy_primitives::{B256, KECCAK256_EMPTY};
 use polytrie_kv::{KeyRange, Snapshot};
 use polytrie_state::{CheckReport, StateError, count_rows, scan};
-use polytrie_trie::state_error;
+use polytrie_trie::{cow::CowTrie, state_error};
 use std::{collections::HashSet, ops::ControlFlow};
 
 /// Accounts between two calls of `progress`.
@@ -33,7 +33,7 @@ pub(crate) fn check(
 
 /// Every node of every checkpoint is what its parent refers to, and there are no others.
 fn check_rows(store: &Snapshot, report: &mut CheckReport) -> Result<(), StateError> {
-    let saved = read_state(store)?.saved;
+    let saved = read_state(store)?.shards.saved;
     let (mut account_rows_seen, mut storage_rows_seen) = (0, 0);
     for checkpoint in &saved {
         let mut storages = Vec::new();
@@ -41,7 +41,7 @@ fn check_rows(store: &Snapshot, report: &mut CheckReport) -> Result<(), StateErr
             .part
             .walk_stored(&account_rows(store), &mut |hash, entry: &Entry| {
                 if !entry.storage.is_empty() {
-                    storages.push((*hash, entry.storage.clone()));
+                    storages.push((*hash, CowTrie::clone(&entry.storage)));
                 }
                 Ok(ControlFlow::Continue(()))
             })

@@ -3,13 +3,14 @@
 use crate::{
     ACCOUNT_NODES, STORAGE_NODES, log,
     meta::{read_shard, write_shard},
-    shard::apply,
-    version::{Part, account_rows, empty_part, storage_rows},
+    shard::{Awaited, Lost, apply},
+    version::{Part, account_rows, empty_part},
 };
-use alloy_primitives::B256;
+use alloy_primitives::map::{B256Map, B256Set};
 use polytrie_kv::{Batch, Read};
 use polytrie_state::StateError;
-use polytrie_trie::{EMPTY_ROOT, RowSink, Rows, cow::CowTrie, state_error};
+use polytrie_trie::{Nibbles, RowSink, Rows, cow::CowTrie, state_error};
+use std::sync::Arc;
 
 /// A checkpoint is begun every so many changes, of one shard after the other.
 pub(crate) const EVERY: u64 = 4;
@@ -19,6 +20,37 @@ pub(crate) const fn due_after(seq: u64) -> Option<usize> {
     if seq.is_multiple_of(EVERY) { Some((seq / EVERY % 16) as usize) } else { None }
 }
 
+/// Keys a block for which a checkpoint is given time. One core writes about five times as many in the time in which the
+/// other executes a block, so it is done when it is needed.
+const KEYS_A_BLOCK: u64 = 512;
+
+/// How many changes after the one up to which it goes a checkpoint is written, by the keys it covers: at most so many
+/// that it is done before the next one of its shard begins.
+pub(crate) fn lag(keys: u64) -> u64 {
+    (1 + keys / KEYS_A_BLOCK).min(EVERY * 12)
+}
+
+/// A checkpoint that was begun.
+#[derive(Debug)]
+pub(crate) struct Underway {
+    pub(crate) shard: usize,
+    /// The change up to which it goes.
+    pub(crate) seq: u64,
+    /// The change that it is written with, or a later one.
+    pub(crate) due: u64,
+    /// What the rows of the shard lose.
+    pub(crate) lost: Arc<Lost>,
+    pub(crate) finished: Awaited<Finished>,
+}
+
+/// A checkpoint that can be written.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) rows: Batch,
+    /// Bytes of nodes that the shard has in memory, if somebody wanted to know.
+    pub(crate) bytes: Option<usize>,
+}
+
 /// What a shard's rows hold.
 #[derive(Debug, Clone)]
 pub(crate) struct Saved {
@@ -26,60 +58,62 @@ pub(crate) struct Saved {
     pub(crate) seq: u64,
 }
 
-/// What brings the rows of a shard up to a version, and its log and its own row with them.
+/// What brings the rows of a shard from what they were after the change `since` up to a version, and its log and its own
+/// row with them.
 pub(crate) fn checkpoint(
     shard: usize,
     part: &Part,
-    seq: u64,
-    saved: &Saved,
+    (since, seq): (u64, u64),
+    lost: &Lost,
     store: &dyn Read,
 ) -> Result<Batch, StateError> {
     let mut nodes = Rows::new(Batch::new(), ACCOUNT_NODES);
-    let leaves = part
-        .write_since_and_list(&saved.part, saved.seq, &account_rows(store), &mut nodes)
-        .map_err(state_error)?;
+    let leaves = part.write_since(since, &lost.accounts, &mut nodes);
     let mut batch = nodes.into_inner();
-    for (hash, leaf) in leaves {
-        let before = leaf.before.map(|entry| entry.storage);
-        let Some(entry) = leaf.after else {
-            if before.is_some_and(|storage| !storage.is_empty()) {
-                wipe(&mut batch, hash);
-            }
-            continue;
-        };
-        let mut sink = Rows::owned(Batch::new(), STORAGE_NODES, hash);
-        let before = match before {
-            Some(before) if entry.begun <= saved.seq => before,
-            before => {
-                // Whatever was there is gone, read or not.
-                if before.is_some_and(|storage| !storage.is_empty()) {
-                    sink.delete_all();
-                }
-                CowTrie::stored(EMPTY_ROOT)
-            }
-        };
-        if !entry.storage.is_same(&before) {
-            entry
-                .storage
-                .write_since(&before, saved.seq, &storage_rows(store, hash), &mut sink)
-                .map_err(state_error)?;
+    let wiped: B256Set = lost.wiped.iter().copied().collect();
+    for owner in &wiped {
+        let mut rows = Rows::owned(batch, STORAGE_NODES, *owner);
+        rows.delete_all();
+        batch = rows.into_inner();
+    }
+    let mut gone: B256Map<Vec<Nibbles>> = B256Map::default();
+    for (owner, paths) in lost.storages.iter().filter(|(owner, _)| !wiped.contains(owner)) {
+        gone.entry(*owner).or_default().extend(paths);
+    }
+    for (owner, entry) in leaves {
+        let paths = gone.remove(&owner).unwrap_or_default();
+        let mut rows = Rows::owned(batch, STORAGE_NODES, owner);
+        entry.storage.write_since(since, &paths, &mut rows);
+        batch = rows.into_inner();
+    }
+    // What is left are accounts that lost their slots and then went themselves, or are again what they were.
+    for (owner, paths) in gone {
+        let mut rows = Rows::owned(batch, STORAGE_NODES, owner);
+        match part.get(&owner, &account_rows(store), seq).map_err(state_error)? {
+            Some(entry) => drop(entry.storage.write_since(since, &paths, &mut rows)),
+            None => paths.iter().for_each(|path| rows.delete(path)),
         }
-        batch.append(&sink.into_inner());
+        batch = rows.into_inner();
     }
     write_shard(&mut batch, shard, seq, &part.root_reference());
     log::remove_until(&mut batch, shard, seq);
     Ok(batch)
 }
 
-fn wipe(batch: &mut Batch, account: B256) {
-    let mut rows = Rows::owned(std::mem::take(batch), STORAGE_NODES, account);
-    rows.delete_all();
-    *batch = rows.into_inner();
+/// A shard as the store has it.
+pub(crate) struct Replayed {
+    /// Its checkpoint.
+    pub(crate) saved: Saved,
+    /// That with its log replayed.
+    pub(crate) part: Part,
+    /// What the log took away from the rows.
+    pub(crate) lost: Lost,
+    /// Number of the last row of the log, or of the checkpoint.
+    pub(crate) last: u64,
 }
 
-/// A shard as the store has it: its checkpoint, that with its log replayed, and the number of the last row of the log (or
-/// of the checkpoint).
-pub(crate) fn replay(store: &dyn Read, shard: usize) -> Result<(Saved, Part, u64), StateError> {
+/// Reads the checkpoint of a shard and replays its log.
+pub(crate) fn replay(store: &dyn Read, shard: usize) -> Result<Replayed, StateError> {
     let saved = match read_shard(store, shard)? {
         None => Saved { part: empty_part(shard), seq: 0 },
         Some((seq, reference)) => {
@@ -90,7 +124,7 @@ pub(crate) fn replay(store: &dyn Read, shard: usize) -> Result<(Saved, Part, u64
         }
     };
     let mut part = saved.part.clone();
-    let mut last = saved.seq;
+    let (mut lost, mut last) = (Lost::default(), saved.seq);
     log::scan_shard(store, shard, |seq, row| {
         // The row that the first one follows may have gone with the checkpoint.
         let follows = row.before == last || (last == saved.seq && row.before < last);
@@ -101,8 +135,8 @@ pub(crate) fn replay(store: &dyn Read, shard: usize) -> Result<(Saved, Part, u64
             )));
         }
         last = seq;
-        part = apply(&part, &row.writes, store, seq)?;
+        lost.absorb(apply(&mut part, &row.writes, store, seq)?);
         Ok(())
     })?;
-    Ok((saved, part, last))
+    Ok(Replayed { saved, part, lost, last })
 }

@@ -2,14 +2,14 @@
 
 use crate::{
     ACCOUNT_NODES, LOG, META, SHARD_COUNT, SHARDS, STORAGE_NODES, check,
-    checkpoint::{Saved, checkpoint, due_after, replay},
+    checkpoint::{Finished, Replayed, Saved, Underway, checkpoint, due_after, lag, replay},
     load,
     log::{self, LogRow, ShardWrite},
     meta::Meta,
     proof,
     reader::RainReader,
     session::RainSession,
-    shard::{Awaited, Shards, apply},
+    shard::{Lost, Shards, apply},
     touches::Touches,
     version::{Part, Version, account_rows, shard_of, storage_rows},
     witness::{self, Touched},
@@ -22,10 +22,14 @@ use polytrie_state::{
     Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, Turn, UndoRecord,
     WipedSlots, Witness, WriteSet, write_codes,
 };
-use polytrie_trie::{Detour, cow::Keep, state_error};
+use polytrie_trie::{
+    Detour,
+    cow::{CowTrie, Keep},
+    state_error,
+};
 use rayon::prelude::*;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
@@ -61,7 +65,7 @@ pub(crate) struct Shared {
     options: RainOptions,
     shards: Shards,
     pub(crate) touches: Arc<Touches>,
-    head: RwLock<Arc<Version>>,
+    head: RwLock<Head>,
     work: Mutex<Work>,
     /// Why the state cannot be used, if what was found is damaged.
     damage: RwLock<Option<StateError>>,
@@ -76,24 +80,62 @@ struct Witnesses {
     last: Option<Witness>,
 }
 
+/// The state at the head. It is locked after [`Work`], where both are.
+#[derive(Debug)]
+struct Head {
+    root: B256,
+    /// `None` while a finished block, which took it and changed it, is neither accepted nor discarded.
+    version: Option<Arc<Version>>,
+}
+
+impl From<Version> for Head {
+    fn from(version: Version) -> Self {
+        Self { root: version.root, version: Some(Arc::new(version)) }
+    }
+}
+
 #[derive(Debug)]
 struct Work {
-    saved: [Saved; SHARD_COUNT],
+    /// The change up to which the rows of each shard go.
+    saved: [u64; SHARD_COUNT],
+    /// What the rows of each shard have lost since the checkpoint that was begun last.
+    lost: [Lost; SHARD_COUNT],
     /// Number of the last row of each shard's log.
     logged: [u64; SHARD_COUNT],
+    /// Keys written to each shard since its last checkpoint was begun.
+    written: [u64; SHARD_COUNT],
     /// Bytes of nodes that each shard kept in memory when they were counted last.
     measured: [usize; SHARD_COUNT],
+    /// Checkpoints that are not in the store yet, in the order in which they were begun and will be written.
+    underway: VecDeque<Underway>,
     pending: Option<Pending>,
+}
+
+impl Work {
+    fn of(shards: Shardwise) -> Self {
+        let Shardwise { saved, lost, logged } = shards;
+        Self {
+            saved: saved.map(|saved| saved.seq),
+            lost,
+            logged,
+            written: [0; SHARD_COUNT],
+            measured: [0; SHARD_COUNT],
+            underway: VecDeque::new(),
+            pending: None,
+        }
+    }
 }
 
 /// A change that is finished and not accepted.
 #[derive(Debug)]
 struct Pending {
     version: Version,
-    /// The shards that it changed, and how many keys in each.
-    logged: Vec<(usize, u64)>,
-    /// The shard whose checkpoint is written with it.
-    checkpoint: Option<usize>,
+    /// The undo record, if the head before it was changed into it.
+    back: Option<Vec<u8>>,
+    /// The shards that it changed, how many keys in each, and what their rows lose.
+    logged: Vec<(usize, u64, Lost)>,
+    /// The checkpoint that is written with it, and the bytes of nodes that its shard had in memory.
+    checkpoint: Option<(Underway, Option<usize>)>,
 }
 
 /// A change, computed.
@@ -101,12 +143,12 @@ struct Changed {
     version: Version,
     /// What it logs, and where it leads to.
     batch: Batch,
-    /// The shards that it changed, and how many keys in each.
-    logged: Vec<(usize, u64)>,
+    /// The shards that it changed, how many keys in each, and what their rows lose.
+    logged: Vec<(usize, u64, Lost)>,
 }
 
-/// What each shard that a change concerns is to log.
-type Logs = Vec<(usize, Vec<ShardWrite>)>;
+/// The shards that a change concerns, what each of them is to log, and what its rows lose.
+type Logs = Vec<(usize, Vec<ShardWrite>, Lost)>;
 
 /// A change with fewer keys is made on the caller's thread: others would take longer to wake up than it takes.
 const PARALLEL_FROM: u64 = 1_024;
@@ -114,7 +156,16 @@ const PARALLEL_FROM: u64 = 1_024;
 /// The state in a store.
 pub(crate) struct State {
     version: Version,
+    pub(crate) shards: Shardwise,
+}
+
+/// What is known of each shard.
+pub(crate) struct Shardwise {
+    /// Its checkpoint.
     pub(crate) saved: [Saved; SHARD_COUNT],
+    /// What its rows have lost since.
+    lost: [Lost; SHARD_COUNT],
+    /// Number of the last row of its log.
     logged: [u64; SHARD_COUNT],
 }
 
@@ -122,7 +173,8 @@ impl State {
     fn empty() -> Self {
         let version = Version::empty();
         let saved = version.parts.clone().map(|part| Saved { part, seq: 0 });
-        Self { version, saved, logged: [0; SHARD_COUNT] }
+        let shards = Shardwise { saved, lost: Default::default(), logged: [0; SHARD_COUNT] };
+        Self { version, shards }
     }
 }
 
@@ -146,22 +198,22 @@ impl RainLayer {
             Err(damage @ StateError::Corrupt(_)) => (Some(damage), State::empty()),
             Err(error) => return Err(error),
         };
-        let State { version, saved, logged } = state;
+        let State { version, shards } = state;
         let shared = Shared {
             lifecycle: Lifecycle::new(store.clone()),
             store,
             options,
             shards: Shards::start()?,
             touches: Arc::default(),
-            head: RwLock::new(Arc::new(version)),
-            work: Mutex::new(Work { saved, logged, measured: [0; SHARD_COUNT], pending: None }),
+            head: RwLock::new(version.into()),
+            work: Mutex::new(Work::of(shards)),
             damage: RwLock::new(damage),
             witnesses: Mutex::default(),
         };
         Ok(Arc::new(Self { shared: Arc::new(shared) }))
     }
 
-    pub(crate) fn head_reader(&self) -> RainReader {
+    pub(crate) fn head_reader(&self) -> Result<RainReader, StateError> {
         self.shared.reader()
     }
 }
@@ -169,7 +221,7 @@ impl RainLayer {
 /// The state in the store: checkpoints, logs replayed, and the root that these must have.
 pub(crate) fn read_state(store: &dyn Read) -> Result<State, StateError> {
     let meta = Meta::read(store)?;
-    let replayed: Vec<(Saved, Part, u64)> = (0..SHARD_COUNT)
+    let replayed: Vec<Replayed> = (0..SHARD_COUNT)
         .into_par_iter()
         .map(|shard| replay(store, shard))
         .collect::<Result<_, _>>()?;
@@ -177,11 +229,12 @@ pub(crate) fn read_state(store: &dyn Read) -> Result<State, StateError> {
         // A load that did not come to its end has left nodes, and nothing that leads to them.
         return Ok(State::empty());
     };
-    let State { mut version, mut saved, mut logged } = State::empty();
-    for (shard, (checkpoint, part, last)) in replayed.into_iter().enumerate() {
-        saved[shard] = checkpoint;
+    let State { mut version, mut shards } = State::empty();
+    for (shard, Replayed { saved, part, lost, last }) in replayed.into_iter().enumerate() {
+        shards.saved[shard] = saved;
         version.parts[shard] = part;
-        logged[shard] = last;
+        shards.lost[shard] = lost;
+        shards.logged[shard] = last;
     }
     let version = Version::of(version.parts, store, meta.seq)?;
     if version.root != meta.root {
@@ -190,7 +243,7 @@ pub(crate) fn read_state(store: &dyn Read) -> Result<State, StateError> {
             version.root, meta.root
         )));
     }
-    Ok(State { version, saved, logged })
+    Ok(State { version, shards })
 }
 
 impl Shared {
@@ -200,36 +253,43 @@ impl Shared {
         self.damage.read().clone().map_or(Ok(()), Err)
     }
 
-    /// The version after a change, and what each shard is to log of it. Shards are worked on in parallel if that pays.
+    /// The version after a change, and what each shard is to log of it. What `from` shares with no other version is
+    /// changed where it is. Shards are worked on in parallel if that pays.
     pub(crate) fn apply(
         &self,
-        from: &Version,
+        from: Version,
         writes: &WriteSet,
         seq: u64,
     ) -> Result<(Version, Logs), StateError> {
         let accounts = writes.accounts();
-        let logs: Logs = accounts
+        let mut logs: Logs = accounts
             .chunk_by(|a, b| shard_of(&a.hash) == shard_of(&b.hash))
             .map(|part| (shard_of(&part[0].hash), part.iter().map(ShardWrite::from).collect()))
+            .map(|(shard, writes)| (shard, writes, Lost::default()))
             .collect();
-        let change = |(shard, writes): &(usize, Vec<ShardWrite>)| {
-            let part = apply(&from.parts[*shard], writes, &self.store, seq)?;
-            Ok::<_, StateError>((*shard, part))
-        };
-        let change_and_hash = |log| {
-            let (shard, part) = change(log)?;
-            Part::resolve_all([&part]);
-            Ok::<_, StateError>((shard, part))
-        };
-        let keys: u64 = logs.iter().map(|(_, writes)| key_count(writes)).sum();
-        let done: Vec<(usize, Part)> = if keys < PARALLEL_FROM {
-            logs.iter().map(change).collect::<Result<_, _>>()?
+        let mut parts = from.parts;
+        let keys: u64 = logs.iter().map(|(_, writes, _)| key_count(writes)).sum();
+        if keys < PARALLEL_FROM {
+            for (shard, writes, lost) in &mut logs {
+                *lost = apply(&mut parts[*shard], writes, &self.store, seq)?;
+            }
         } else {
-            logs.par_iter().map(change_and_hash).collect::<Result<_, _>>()?
-        };
-        let mut parts = from.parts.clone();
-        for (shard, part) in done {
-            parts[shard] = part;
+            // Both are in the order of the shards.
+            let mut all = parts.iter_mut().enumerate();
+            let part_of = |(shard, writes, lost)| {
+                let (_, part) = all.find(|(n, _)| n == shard)?;
+                Some((part, writes, lost))
+            };
+            let mut jobs: Vec<(&mut Part, &Vec<ShardWrite>, &mut Lost)> = logs
+                .iter_mut()
+                .map(|(shard, writes, lost)| (&*shard, &*writes, lost))
+                .filter_map(part_of)
+                .collect();
+            jobs.par_iter_mut().try_for_each(|(part, writes, lost)| {
+                **lost = apply(part, writes, &self.store, seq)?;
+                Part::resolve_all([&**part]);
+                Ok::<_, StateError>(())
+            })?;
         }
         Ok((Version::of(parts, &self.store, seq)?, logs))
     }
@@ -243,15 +303,14 @@ impl Shared {
     pub(crate) fn finish(
         &self,
         turn: Turn,
-        parent: &Version,
+        parent: Arc<Version>,
         (writes, touched): (&WriteSet, Option<Touched>),
-        checkpoint: Option<(usize, Awaited<Batch>)>,
     ) -> Result<Outcome, StateError> {
         if let Some(touched) = touched {
             let levels = self.witnesses.lock().levels;
             let writes: Vec<ShardWrite> = writes.accounts().iter().map(ShardWrite::from).collect();
             let witness = levels
-                .map(|levels| witness::make(parent, &self.store, &touched, &writes, levels))
+                .map(|levels| witness::make(&parent, &self.store, &touched, &writes, levels))
                 .transpose()?;
             self.witnesses.lock().last = witness;
         }
@@ -263,112 +322,154 @@ impl Shared {
             }
             undo = UndoRecord::new(writes, wiped).encode();
         }
-        let Changed { version, mut batch, logged } = self.change(parent, writes)?;
-        write_codes(&mut batch, writes.codes());
-        let mut taken = None;
-        if let Some((shard, awaited)) = checkpoint {
-            let rows = awaited.wait().map_err(|error| self.lifecycle.poison(error))?;
-            batch.absorb(rows);
-            taken = Some(shard);
-        }
+        // Whoever wants to read the head waits until the block can be taken back.
         let mut work = self.work.lock();
         self.lifecycle.check(&turn)?;
+        let back = self.options.undo.then(|| undo.clone());
+        if back.is_some() {
+            self.head.write().version = None;
+        }
+        let version = Arc::try_unwrap(parent).unwrap_or_else(|shared| (*shared).clone());
+        // After a failure the head may be half changed.
+        let poison = |error| self.lifecycle.poison(error);
+        let Changed { version, mut batch, logged } =
+            self.change(&work, version, writes).map_err(poison)?;
+        write_codes(&mut batch, writes.codes());
+        let mut checkpoint = None;
+        if let Some(underway) = work.underway.pop_front_if(|next| next.due <= version.seq) {
+            let Finished { mut rows, bytes } = underway.finished.wait().map_err(poison)?;
+            // Most of what is written is in it.
+            rows.append(&batch);
+            batch = rows;
+            checkpoint = Some((underway, bytes));
+        }
         let commitment = Commitment::state_root(version.root);
-        work.pending = Some(Pending { version, logged, checkpoint: taken });
+        work.pending = Some(Pending { version, back, logged, checkpoint });
         self.lifecycle.finish(turn)?;
         Ok(Outcome { commitment, batch, undo })
     }
 
     /// The version after a change, and what is logged of it.
-    fn change(&self, parent: &Version, writes: &WriteSet) -> Result<Changed, StateError> {
-        let seq = parent.seq + 1;
-        let (version, logs) = self.apply(parent, writes, seq)?;
+    fn change(&self, work: &Work, from: Version, writes: &WriteSet) -> Result<Changed, StateError> {
+        let seq = from.seq + 1;
+        let (version, logs) = self.apply(from, writes, seq)?;
         let mut batch = Batch::new();
-        let work = self.work.lock();
         let mut logged = Vec::with_capacity(logs.len());
-        for (shard, writes) in logs {
-            logged.push((shard, key_count(&writes)));
+        for (shard, writes, lost) in logs {
+            logged.push((shard, key_count(&writes), lost));
             // What was logged before a checkpoint is gone, and not known after a restart.
-            let before = work.logged[shard].max(work.saved[shard].seq);
+            let before = work.logged[shard].max(work.saved[shard]);
             log::write(&mut batch, shard, seq, &LogRow { before, writes });
         }
         Meta { seq, root: version.root }.write(&mut batch);
         Ok(Changed { version, batch, logged })
     }
 
-    /// Begins the checkpoint that the next block is to take along, if it is to.
-    fn begin_checkpoint(
-        &self,
-        work: &Work,
-        head: &Arc<Version>,
-    ) -> Option<(usize, Awaited<Batch>)> {
-        let shard = due_after(head.seq)?;
-        let (version, saved, store) = (head.clone(), work.saved[shard].clone(), self.store.clone());
-        let job = move || {
-            // What is read are the rows as they are before the block is written.
-            checkpoint(shard, &version.parts[shard], version.seq, &saved, &store)
+    /// The head, made again if a block that is finished has changed it.
+    fn head(&self, work: &Work) -> Result<Arc<Version>, StateError> {
+        let mut head = self.head.write();
+        if let Some(version) = &head.version {
+            return Ok(version.clone());
+        }
+        let pending = work.pending.as_ref();
+        let way_back = pending.and_then(|pending| Some((&pending.version, pending.back.as_ref()?)));
+        let Some((after, back)) = way_back else {
+            self.lifecycle.ready()?;
+            return Err(StateError::Protocol("the head was changed by a block that is not there"));
         };
-        Some((shard, self.shards.ask(shard, job)))
+        let writes = UndoRecord::decode(back)?.into_writes();
+        let (mut version, _) = self.apply(after.clone(), &writes, after.seq)?;
+        version.seq = after.seq - 1;
+        if version.root != head.root {
+            let reason = "the way back from a block does not lead to the state before it";
+            return Err(self.lifecycle.poison(StateError::Protocol(reason)));
+        }
+        Ok(head.version.insert(Arc::new(version)).clone())
+    }
+
+    /// Begins a checkpoint of the head, if one is due.
+    fn begin_checkpoint(&self, work: &mut Work, head: &Version) {
+        let Some(shard) = due_after(head.seq) else { return };
+        // The block may be begun once more, after one that was void.
+        if work.underway.iter().any(|underway| underway.shard == shard) {
+            return;
+        }
+        let last = work.underway.back().map_or(0, |last| last.due);
+        let due = last.max(head.seq + lag(std::mem::take(&mut work.written[shard])));
+        let underway = self.start_checkpoint(work, head, shard, due);
+        work.underway.push_back(underway);
+    }
+
+    fn start_checkpoint(
+        &self,
+        work: &mut Work,
+        head: &Version,
+        shard: usize,
+        due: u64,
+    ) -> Underway {
+        let seq = head.seq;
+        let (part, store, since) =
+            (head.parts[shard].clone(), self.store.clone(), work.saved[shard]);
+        let lost = Arc::new(std::mem::take(&mut work.lost[shard]));
+        let taken = lost.clone();
+        let at_most = (0..SHARD_COUNT).map(|n| self.at_most(n, work.measured[n]));
+        let is_measured = at_most.fold(0, u64::saturating_add) > self.options.cache_bytes as u64;
+        if is_measured {
+            self.touches.reset(shard);
+        }
+        let finished = self.shards.ask(shard, move || {
+            // The rows of a shard stay as they are until this checkpoint is written.
+            let rows = checkpoint(shard, &part, (since, seq), &taken, &store)?;
+            Ok(Finished { rows, bytes: is_measured.then(|| part.bytes()) })
+        });
+        Underway { shard, seq, due, lost, finished }
     }
 
     /// What is pending is the head now.
     fn settle(&self, work: &mut Work, pending: Pending) {
-        let Pending { mut version, logged, checkpoint } = pending;
-        for (shard, keys) in &logged {
-            work.logged[*shard] = version.seq;
-            self.touches.add_many(*shard, *keys);
+        let Pending { mut version, logged, checkpoint, .. } = pending;
+        for (shard, keys, lost) in logged {
+            work.logged[shard] = version.seq;
+            work.written[shard] += keys;
+            work.lost[shard].absorb(lost);
+            self.touches.add_many(shard, keys);
         }
-        let mut head = self.head.write();
-        if let Some(shard) = checkpoint {
-            let seq = head.seq;
-            let part = head.parts[shard].clone();
-            let at = (seq, version.seq);
-            let has_room = self.shrink(shard, &mut version.parts[shard], &mut work.measured, at);
-            // The next checkpoint is compared with this one.
-            let part = if has_room { part } else { stub(shard, &part) };
-            work.saved[shard] = Saved { part, seq };
+        if let Some((Underway { shard, seq, .. }, bytes)) = checkpoint {
+            work.saved[shard] = seq;
+            if let Some(bytes) = bytes {
+                let at = (seq, version.seq);
+                work.measured[shard] =
+                    self.shrink(shard, &mut version.parts[shard], (&work.measured, bytes), at);
+            }
         }
-        let seq = version.seq;
-        let before = std::mem::replace(&mut *head, Arc::new(version));
-        drop(head);
-        // A version that nobody reads any more is let go of beside the next block, now by one thread, now by another.
-        if let Some(before) = Arc::into_inner(before) {
-            drop(self.shards.ask(seq as usize % SHARD_COUNT, move || {
-                drop(before);
-                Ok(())
-            }));
-        }
+        *self.head.write() = version.into();
+    }
+
+    /// The most bytes of nodes that a shard may have in memory, if it had so many when they were counted last.
+    fn at_most(&self, shard: usize, measured: usize) -> u64 {
+        (measured as u64).saturating_add(self.touches.bytes(shard))
     }
 
     /// Lets go of nodes of a shard that the store has until it keeps its share of the memory, the longest untouched
-    /// first. `measured` is what each shard kept when that was counted last. Returns whether there is room for all of
-    /// it twice.
+    /// first. `measured` is what each shard kept when that was counted last, `bytes` what this one had at its last
+    /// checkpoint. Returns what it keeps.
     fn shrink(
         &self,
         shard: usize,
         part: &mut Part,
-        measured: &mut [usize; SHARD_COUNT],
+        (measured, mut bytes): (&[usize; SHARD_COUNT], usize),
         (saved, now): (u64, u64),
-    ) -> bool {
+    ) -> usize {
         let share = self.options.cache_bytes / SHARD_COUNT;
-        let at_most = |shard: usize, measured: usize| {
-            (measured as u64).saturating_add(self.touches.bytes(shard))
-        };
-        if at_most(shard, measured[shard]).saturating_mul(2) <= share as u64 {
-            return true;
-        }
         // What the others leave: one contract's storage may be most of the state.
         let others = measured.iter().enumerate().filter(|(other, _)| *other != shard);
         let taken = others.map(|(other, measured)| {
             // The number is not above the share, so it fits.
-            let may_hold = at_most(other, *measured).min(share as u64) as usize;
+            let may_hold = self.at_most(other, *measured).min(share as u64) as usize;
             may_hold.max(*measured)
         });
         let taken = taken.fold(0, usize::saturating_add);
         let share = share.max(self.options.cache_bytes.saturating_sub(taken));
-        self.touches.reset(shard);
-        let mut bytes = part.bytes();
-        let has_room = bytes.saturating_mul(2) <= share;
         for age in [1 << 12, 1 << 10, 256, 64, 0] {
             if bytes <= share {
                 break;
@@ -383,29 +484,27 @@ impl Shared {
                 bytes = part.bytes();
             }
         }
-        measured[shard] = bytes;
-        has_room
+        bytes
     }
 
-    fn reader(&self) -> RainReader {
-        // Under the lock: the rows may be those of the next block, whose checkpoint is of this version, and no newer.
-        let head = self.head.read();
-        RainReader {
-            version: head.clone(),
+    fn reader(&self) -> Result<RainReader, StateError> {
+        let reader = |version: &Arc<Version>| RainReader {
+            version: version.clone(),
             rows: self.store.snapshot(),
             touches: self.touches.clone(),
+        };
+        // Under the lock: the rows may be those of the next block, whose checkpoint is of this version or an older one.
+        if let Some(version) = &self.head.read().version {
+            return Ok(reader(version));
         }
+        let work = self.work.lock();
+        Ok(reader(&self.head(&work)?))
     }
 }
 
 /// Accounts and slots that are written.
 fn key_count(writes: &[ShardWrite]) -> u64 {
     writes.iter().map(|write| 1 + write.slot_count() as u64).sum()
-}
-
-/// A part, all of it in the store.
-fn stub(shard: usize, part: &Part) -> Part {
-    Part::stored_part(shard as u8, &part.root_reference()).unwrap_or_else(|_| part.clone())
 }
 
 impl StateLayer for RainLayer {
@@ -419,7 +518,7 @@ impl StateLayer for RainLayer {
 
     fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
         self.shared.ready()?;
-        Ok(Arc::new(self.shared.reader()))
+        Ok(Arc::new(self.shared.reader()?))
     }
 
     fn load(
@@ -430,10 +529,10 @@ impl StateLayer for RainLayer {
         let mut work = shared.work.lock();
         shared.lifecycle.ready()?;
         load::load(&shared.store, accounts)?;
-        let State { version, saved, logged } = read_state(&shared.store)?;
+        let State { version, shards } = read_state(&shared.store)?;
         let commitment = Commitment::state_root(version.root);
-        *work = Work { saved, logged, measured: [0; SHARD_COUNT], pending: None };
-        *shared.head.write() = Arc::new(version);
+        *work = Work::of(shards);
+        *shared.head.write() = version.into();
         *shared.damage.write() = None;
         Ok(commitment)
     }
@@ -442,10 +541,10 @@ impl StateLayer for RainLayer {
         let shared = &self.shared;
         shared.ready()?;
         let turn = shared.lifecycle.begin()?;
-        let work = shared.work.lock();
-        let head = shared.head.read().clone();
-        let checkpoint = shared.begin_checkpoint(&work, &head);
-        Ok(Box::new(RainSession::new(shared.clone(), turn, head, checkpoint)))
+        let mut work = shared.work.lock();
+        let head = shared.head(&work)?;
+        shared.begin_checkpoint(&mut work, &head);
+        Ok(Box::new(RainSession::new(shared.clone(), turn, head)))
     }
 
     fn accept(&self) -> Result<(), StateError> {
@@ -462,8 +561,17 @@ impl StateLayer for RainLayer {
         let shared = &*self.shared;
         let mut work = shared.work.lock();
         shared.lifecycle.discard()?;
-        // The head was never touched.
-        work.pending = None;
+        if work.pending.is_none() {
+            return Ok(());
+        }
+        let head = shared.head(&work).map_err(|error| shared.lifecycle.poison(error))?;
+        if let Some((underway, _)) = work.pending.take().and_then(|pending| pending.checkpoint) {
+            // It went with the block; what it covered is covered by another one.
+            let Underway { shard, due, lost, .. } = underway;
+            work.lost[shard].absorb((*lost).clone());
+            let again = shared.start_checkpoint(&mut work, &head, shard, due);
+            work.underway.push_front(again);
+        }
         Ok(())
     }
 
@@ -471,9 +579,10 @@ impl StateLayer for RainLayer {
         let shared = &*self.shared;
         shared.ready()?;
         let turn = shared.lifecycle.begin()?;
+        let mut work = shared.work.lock();
         let computed = UndoRecord::decode(record).and_then(|record| {
-            let head = shared.head.read().clone();
-            shared.change(&head, &record.into_writes())
+            let head = shared.head(&work)?;
+            shared.change(&work, (*head).clone(), &record.into_writes())
         });
         let Changed { version, batch, logged } = match computed {
             Ok(computed) => computed,
@@ -483,7 +592,7 @@ impl StateLayer for RainLayer {
             }
         };
         let commitment = Commitment::state_root(version.root);
-        shared.work.lock().pending = Some(Pending { version, logged, checkpoint: None });
+        work.pending = Some(Pending { version, back: None, logged, checkpoint: None });
         shared.lifecycle.finish(turn)?;
         Ok(Outcome { commitment, batch, undo: Vec::new() })
     }
@@ -499,7 +608,7 @@ impl StateLayer for RainLayer {
         touched: &BTreeMap<B256, BTreeSet<B256>>,
     ) -> Result<(B256, Vec<Bytes>), StateError> {
         self.shared.ready()?;
-        let RainReader { version, rows, .. } = self.shared.reader();
+        let RainReader { version, rows, .. } = self.shared.reader()?;
         let witness = witness::make_past(&version, &rows, back, touched)?;
         Ok((witness.root, witness.nodes))
     }
@@ -510,12 +619,12 @@ impl StateLayer for RainLayer {
 
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
         self.shared.ready()?;
-        proof::prove(&self.shared.reader(), address, slots)
+        proof::prove(&self.shared.reader()?, address, slots)
     }
 
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
         self.shared.ready()?;
-        let RainReader { version, rows, .. } = self.shared.reader();
+        let RainReader { version, rows, .. } = self.shared.reader()?;
         for part in &version.parts[shard_of(&from)..] {
             let mut ended = false;
             let mut detour = Detour::default();
@@ -539,12 +648,12 @@ impl StateLayer for RainLayer {
         visit: &mut SlotVisit<'_>,
     ) -> Result<(), StateError> {
         self.shared.ready()?;
-        let RainReader { version, rows, .. } = self.shared.reader();
+        let RainReader { version, rows, .. } = self.shared.reader()?;
         // The nodes on the way to the account are not worth keeping when the whole state is listed.
         let mut storage = None;
         version.parts[shard_of(&account)]
             .leaves(&account, &account_rows(&rows), &mut |hash, entry| {
-                storage = (*hash == account).then(|| entry.storage.clone());
+                storage = (*hash == account).then(|| CowTrie::clone(&entry.storage));
                 Ok(std::ops::ControlFlow::Break(()))
             })
             .map_err(state_error)?;
@@ -563,6 +672,6 @@ impl StateLayer for RainLayer {
             report.problem(damage.to_string());
             return Ok(report);
         }
-        check::check(&self.shared.reader(), progress)
+        check::check(&self.shared.reader()?, progress)
     }
 }

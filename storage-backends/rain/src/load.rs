@@ -81,9 +81,10 @@ impl Portion {
                 let shard = shard_of(&writes[0].hash);
                 let before = &saved[shard];
                 let seq = before.seq + 1;
-                let part = apply(&before.part, writes, store, seq)?;
+                let mut part = before.part.clone();
+                let lost = apply(&mut part, writes, store, seq)?;
                 CowTrie::resolve_all([&part]);
-                let rows = checkpoint(shard, &part, seq, before, store)?;
+                let rows = checkpoint(shard, &part, (before.seq, seq), &lost, store)?;
                 let part = Part::stored_part(shard as u8, &part.root_reference());
                 Ok((shard, part.map_err(StateError::Protocol)?, rows))
             })

@@ -22,7 +22,7 @@ pub(crate) fn prove(
     let (entry, account_proof) =
         CowTrie::prove_joined(&version.parts, &account, &account_rows(store), seq)
             .map_err(state_error)?;
-    let storage = entry.map_or_else(CowTrie::empty, |entry| entry.storage.clone());
+    let storage = entry.map_or_else(CowTrie::empty, |entry| CowTrie::clone(&entry.storage));
     let leaf = entry.map_or_else(AccountLeaf::default, |entry| AccountLeaf {
         nonce: entry.account.nonce,
         balance: entry.account.balance,

@@ -1,9 +1,14 @@
 //! One block under way.
 
-use crate::{layer::Shared, log::ShardWrite, shard::Awaited, version::Version, witness::Touched};
+use crate::{
+    layer::Shared,
+    log::ShardWrite,
+    version::{Version, storage_rows},
+    witness::Touched,
+};
 use alloy_primitives::{Address, B256, Bytes, U256};
-use polytrie_kv::Batch;
 use polytrie_state::{Account, LayerSession, Outcome, StateError, Turn, WriteSet, read_code};
+use polytrie_trie::{SlotValue, cow::CowTrie, state_error};
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -12,23 +17,18 @@ pub(crate) struct RainSession {
     turn: Turn,
     /// The state before the block.
     parent: Arc<Version>,
+    /// The storage that was read last, with its account: mostly the next slot is one of the same.
+    storage: Option<(B256, CowTrie<SlotValue>)>,
     /// The state within the block, if a root was asked for there.
     so_far: Option<Version>,
-    /// The checkpoint that is written with the block, if one is.
-    checkpoint: Option<(usize, Awaited<Batch>)>,
     /// What was asked for, if a witness is to be made.
     touched: Option<Touched>,
 }
 
 impl RainSession {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        turn: Turn,
-        parent: Arc<Version>,
-        checkpoint: Option<(usize, Awaited<Batch>)>,
-    ) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, turn: Turn, parent: Arc<Version>) -> Self {
         let touched = shared.wants_touched().then(Touched::default);
-        Self { shared, turn, parent, so_far: None, checkpoint, touched }
+        Self { shared, turn, parent, storage: None, so_far: None, touched }
     }
 }
 
@@ -53,7 +53,19 @@ impl LayerSession for RainSession {
             touched.slots.push((*account, *hash));
         }
         self.shared.touches.add(account);
-        self.parent.slot(&self.shared.store, account, hash)
+        let store = &self.shared.store;
+        let (rows, now) = (storage_rows(store, *account), self.parent.seq);
+        let known = self.storage.as_ref().filter(|(owner, _)| owner == account);
+        let value = if let Some((_, storage)) = known {
+            storage.get(hash, &rows, now).map_err(state_error)?.copied()
+        } else {
+            let Some(entry) = self.parent.account(store, account)? else { return Ok(U256::ZERO) };
+            let value = entry.storage.get(hash, &rows, now).map_err(state_error)?.copied();
+            // After that its root is in memory, for whoever reads it later, too.
+            self.storage = Some((*account, CowTrie::clone(&entry.storage)));
+            value
+        };
+        Ok(value.map_or(U256::ZERO, |value| value.0))
     }
 
     fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
@@ -77,15 +89,15 @@ impl LayerSession for RainSession {
         if let Some(touched) = &mut self.touched {
             touched.steps.push(since_last.accounts().iter().map(ShardWrite::from).collect());
         }
-        let from = self.so_far.as_ref().unwrap_or(&self.parent);
+        let from = self.so_far.take().unwrap_or_else(|| (*self.parent).clone());
         let (next, _) = self.shared.apply(from, since_last, self.parent.seq + 1)?;
-        let root = next.root;
-        self.so_far = Some(next);
-        Ok(Some(root))
+        Ok(Some(self.so_far.insert(next).root))
     }
 
     fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
-        let Self { shared, turn, parent, checkpoint, touched, .. } = *self;
-        shared.finish(turn, &parent, (writes, touched), checkpoint)
+        let Self { shared, turn, parent, storage, so_far, touched } = *self;
+        // What is shared with them would have to be copied.
+        drop((storage, so_far));
+        shared.finish(turn, parent, (writes, touched))
     }
 }

@@ -2,14 +2,14 @@
 
 use crate::{
     SHARD_COUNT,
-    account::Entry,
+    account::{Entry, Storage},
     log::ShardWrite,
     version::{Part, account_rows, storage_rows},
 };
 use alloy_primitives::B256;
 use polytrie_kv::Read;
 use polytrie_state::StateError;
-use polytrie_trie::{SlotValue, cow::CowTrie, state_error};
+use polytrie_trie::{Nibbles, SlotValue, cow::CowTrie, state_error};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::mpsc::{Receiver, Sender, channel},
@@ -33,7 +33,7 @@ pub(crate) struct Awaited<T>(Receiver<Result<T, StateError>>);
 
 impl<T> Awaited<T> {
     /// Waits for it.
-    pub(crate) fn wait(self) -> Result<T, StateError> {
+    pub(crate) fn wait(&self) -> Result<T, StateError> {
         self.0.recv().unwrap_or(Err(StateError::Protocol("a shard's thread has ended")))
     }
 }
@@ -90,33 +90,79 @@ impl Drop for Shards {
     }
 }
 
-/// The shard after a change. References are resolved in the storage tries, not in the shard itself.
+/// What changes took away from the rows of a shard, to be noted when they are written.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Lost {
+    /// Where the account trie may have a row no more.
+    pub(crate) accounts: Vec<Nibbles>,
+    /// The same in the storage of accounts.
+    pub(crate) storages: Vec<(B256, Vec<Nibbles>)>,
+    /// Accounts all of whose slots were removed at once.
+    pub(crate) wiped: Vec<B256>,
+}
+
+impl Lost {
+    /// Adds what another change took away.
+    pub(crate) fn absorb(&mut self, other: Self) {
+        self.accounts.extend(other.accounts);
+        self.storages.extend(other.storages);
+        self.wiped.extend(other.wiped);
+    }
+}
+
+/// Changes a shard. References are resolved in the storage tries, not in the shard itself. After an error it is void.
 pub(crate) fn apply(
-    part: &Part,
+    part: &mut Part,
     writes: &[ShardWrite],
     store: &dyn Read,
     seq: u64,
-) -> Result<Part, StateError> {
+) -> Result<Lost, StateError> {
     let rows = account_rows(store);
-    let mut changes: Vec<(B256, Option<Entry>)> = Vec::with_capacity(writes.len());
+    let mut lost = Lost::default();
+    let mut changes: Vec<(B256, Option<Entry>)> = Vec::new();
     for write in writes {
-        let Some(account) = write.after() else {
-            changes.push((write.hash, None));
-            continue;
-        };
-        let before = part.get(&write.hash, &rows, seq).map_err(state_error)?;
-        let (storage, begun) = match before {
-            Some(before) if !write.wipe => (before.storage.clone(), before.begun),
-            _ => (CowTrie::empty(), seq),
+        let entry = part.get_mut(&write.hash, &rows, seq, &mut lost.accounts);
+        let entry = entry.map_err(state_error)?;
+        let mut new = None;
+        let entry = match (write.after(), entry) {
+            (None, None) => continue,
+            (None, Some(entry)) => {
+                if !entry.storage.is_empty() {
+                    lost.wiped.push(write.hash);
+                }
+                changes.push((write.hash, None));
+                continue;
+            }
+            (Some(account), Some(entry)) => {
+                entry.account = account;
+                if write.wipe && !entry.storage.is_empty() {
+                    entry.storage = Storage::default();
+                    lost.wiped.push(write.hash);
+                }
+                entry
+            }
+            (Some(account), None) => new.insert(Entry { account, storage: Storage::default() }),
         };
         let slots: Vec<_> = write
             .slots()
             .map(|(hash, value)| (hash, (!value.is_zero()).then_some(SlotValue(value))))
             .collect();
-        let rows = storage_rows(store, write.hash);
-        let storage = storage.updated(&slots, &rows, seq).map_err(state_error)?;
-        changes.push((write.hash, Some(Entry { account, storage, begun })));
+        if !slots.is_empty() {
+            let mut gone = Vec::new();
+            let rows = storage_rows(store, write.hash);
+            entry.storage.update(&slots, &rows, seq, &mut gone).map_err(state_error)?;
+            if !gone.is_empty() {
+                lost.storages.push((write.hash, gone));
+            }
+        }
+        changes.extend(new.map(|entry| (write.hash, Some(entry))));
     }
-    CowTrie::resolve_all(changes.iter().flat_map(|(_, entry)| entry).map(|entry| &entry.storage));
-    part.updated(&changes, &rows, seq).map_err(state_error)
+    part.update(&changes, &rows, seq, &mut lost.accounts).map_err(state_error)?;
+    let mut storages = Vec::new();
+    for write in writes.iter().filter(|write| write.slot_count() > 0) {
+        let entry = part.get(&write.hash, &rows, seq).map_err(state_error)?;
+        storages.extend(entry.map(|entry| &*entry.storage));
+    }
+    CowTrie::resolve_all(storages);
+    Ok(lost)
 }

@@ -27,7 +27,7 @@ impl RainLayer {
     ///
     /// [`StateError::Corrupt`] if the root node is not there, or a node is none.
     pub fn on_witness(witness: &Witness, holder: Option<&Self>) -> Result<Arc<Self>, StateError> {
-        let bag = Bag::of(witness, holder);
+        let bag = Bag::of(witness, holder)?;
         let mut batch = bag.place(witness.root, witness.levels)?;
         let codes: Vec<_> =
             witness.codes.iter().map(|code| (keccak256(code), code.clone())).collect();
@@ -50,7 +50,7 @@ impl RainLayer {
         let levels = match witness.levels {
             0 => {
                 // Those that are replaced, as they were.
-                let whole = Bag::of(witness, None);
+                let whole = Bag::of(witness, None)?;
                 let depth = usize::from(levels);
                 let note = |at: usize, hash: B256| {
                     if at < depth {
@@ -62,7 +62,7 @@ impl RainLayer {
             }
             levels => levels,
         };
-        let bag = Bag::of(witness, Some(self));
+        let bag = Bag::of(witness, Some(self))?;
         let root = bag.held.as_ref().map_or(EMPTY_ROOT, |held| held.version.root);
         let mut reached = B256Set::default();
         bag.place_noting(root, levels, |_, hash| {
@@ -88,11 +88,11 @@ struct Bag<'a> {
 }
 
 impl<'a> Bag<'a> {
-    fn of(witness: &'a Witness, holder: Option<&RainLayer>) -> Self {
-        Self {
+    fn of(witness: &'a Witness, holder: Option<&RainLayer>) -> Result<Self, StateError> {
+        Ok(Self {
             nodes: witness.nodes.iter().map(|node| (keccak256(node), node)).collect(),
-            held: holder.map(RainLayer::head_reader),
-        }
+            held: holder.map(RainLayer::head_reader).transpose()?,
+        })
     }
 
     /// The rows of the state with this root, as far as its nodes are there.
@@ -138,7 +138,7 @@ impl<'a> Bag<'a> {
             };
             let mut sink = Rows::new(Batch::new(), ACCOUNT_NODES);
             part.put_found(&lookup, &mut sink, &mut |hash, entry| {
-                storages.push((*hash, entry.storage.clone()));
+                storages.push((*hash, CowTrie::clone(&entry.storage)));
             })
             .map_err(damaged)?;
             batch.append(&sink.into_inner());

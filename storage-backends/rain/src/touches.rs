@@ -5,8 +5,8 @@ use alloy_primitives::B256;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes of nodes that one key can bring into memory: its path in the account trie and in a storage trie, about a dozen
-/// branches.
-const KEY_BYTES: u64 = 16 << 10;
+/// branches, most of them far from full.
+const KEY_BYTES: u64 = 8 << 10;
 
 /// Keys read or written in each shard since its memory was measured. Measuring visits every node in memory, so it is
 /// done only when they could have filled it.

@@ -18,7 +18,7 @@ use alloy_primitives::{
 use parking_lot::Mutex;
 use polytrie_kv::{KeyRange, KvError, Read, Table, Visit};
 use polytrie_state::{AccountWrite, CODE_TABLE, StateError, Witness, WriteSet};
-use polytrie_trie::{Nibbles, cow::CowTrie, state_error};
+use polytrie_trie::{Nibbles, SlotValue, cow::CowTrie, state_error};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a block asked for: accounts, slots of accounts, code, by hash.
@@ -141,7 +141,7 @@ fn after(from: &Version, writes: &[ShardWrite], rows: &dyn Read) -> Result<Versi
     let mut parts = from.parts.clone();
     for part in writes.chunk_by(|a, b| shard_of(&a.hash) == shard_of(&b.hash)) {
         let shard = shard_of(&part[0].hash);
-        parts[shard] = apply(&parts[shard], part, rows, from.seq + 1)?;
+        apply(&mut parts[shard], part, rows, from.seq + 1)?;
     }
     Version::of(parts, rows, from.seq + 1)
 }
@@ -177,12 +177,20 @@ impl Recorder<'_> {
 impl Read for Recorder<'_> {
     fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
         let mut rlp = Vec::new();
-        let found = self.find(table, key, &mut rlp).map_err(|error| match error {
+        let failed = |error| match error {
             StateError::Store(error) => error,
             other => KvError::Corrupt(other.to_string()),
-        })?;
-        out.extend_from_slice(&rlp);
+        };
+        let found = self.find(table, key, &mut rlp).map_err(failed)?;
         if found {
+            // As if its leaves had rows of their own: they are noted one by one.
+            let row = if table == ACCOUNT_NODES {
+                CowTrie::<Entry>::row_of(&Nibbles::from_nibbles(key), &rlp, out)
+            } else {
+                let path = Nibbles::from_nibbles(&key[32..]);
+                CowTrie::<SlotValue>::row_of(&path, &rlp, out)
+            };
+            row.map_err(|error| failed(state_error(error)))?;
             self.seen.lock().insert((table.id, key.to_vec()), rlp);
         }
         Ok(found)

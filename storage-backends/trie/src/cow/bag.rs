@@ -1,6 +1,10 @@
 //! Single nodes: one taken out of a version, and a trie put together from a bag of them.
 
-use super::node::{CowTrie, Kind, Link, Node, decode};
+use super::{
+    children::Child,
+    node::{CowTrie, Kind, Link, Node, decode},
+    row,
+};
 use crate::{LeafValue, Nibbles, RowSink, RowSource, TrieError, codec::ChildRef};
 use alloy_primitives::{B256, Bytes};
 
@@ -24,7 +28,7 @@ impl<V: LeafValue> CowTrie<V> {
         out: &mut Vec<u8>,
     ) -> Result<bool, TrieError> {
         let mut link = &self.root;
-        let mut at = self.base;
+        let mut at = self.path();
         loop {
             let Some(node) = link.resolve(|| at, rows, now)? else { return Ok(false) };
             if at.len() >= path.len() {
@@ -35,7 +39,7 @@ impl<V: LeafValue> CowTrie<V> {
                 return Ok(found);
             }
             match &node.kind {
-                Kind::Leaf { .. } => return Ok(false),
+                Kind::Leaf(_) => return Ok(false),
                 Kind::Extension { prefix, child } => {
                     at = at.join(prefix);
                     if !path.starts_with(&at) {
@@ -45,9 +49,18 @@ impl<V: LeafValue> CowTrie<V> {
                 }
                 Kind::Branch(children) => {
                     let n = path.get_unchecked(at.len());
-                    let Some(child) = children.get(n) else { return Ok(false) };
-                    link = child;
                     at.push(n);
+                    match children.get(n) {
+                        None => return Ok(false),
+                        Some(Child::Inner(child)) => link = child,
+                        Some(Child::Leaf(leaf)) => {
+                            let found = at == *path;
+                            if found {
+                                leaf.encode(at.len(), out, &mut Vec::new());
+                            }
+                            return Ok(found);
+                        }
+                    }
                 }
             }
         }
@@ -64,7 +77,17 @@ impl<V: LeafValue> CowTrie<V> {
         sink: &mut impl RowSink,
         visit: &mut dyn FnMut(&B256, &V),
     ) -> Result<(), TrieError> {
-        put_found(self.root.reference(self.base.len()), self.base, lookup, sink, visit)
+        put_found(self.root.reference(self.depth()), self.path(), lookup, sink, visit)
+    }
+
+    /// Appends the row that a node at `path` has if nothing is known but its RLP.
+    ///
+    /// # Errors
+    ///
+    /// If it is no node.
+    pub fn row_of(path: &Nibbles, rlp: &[u8], out: &mut Vec<u8>) -> Result<(), TrieError> {
+        row::encode(&rlp_node::<V>(path, rlp)?, path.len(), out);
+        Ok(())
     }
 
     /// The parts of a trie whose root node this is: the reverse of [`join`](Self::join). Where the trie has only one
@@ -74,22 +97,19 @@ impl<V: LeafValue> CowTrie<V> {
     ///
     /// If it is no node.
     pub fn split(rlp: &[u8]) -> Result<Split<V>, TrieError> {
-        let mut parts = std::array::from_fn(|n| Self {
-            base: Nibbles::from_nibbles([n as u8]),
-            root: Link::Empty,
-        });
-        let (n, kind) = match decode::<V>(&Nibbles::new(), rlp)? {
+        let mut parts = std::array::from_fn(|n| Self { base: Some(n as u8), root: Link::empty() });
+        let (n, kind) = match rlp_node::<V>(&Nibbles::new(), rlp)? {
             Kind::Branch(children) => {
-                for (n, child) in children.iter() {
+                for (n, child) in children.inner() {
                     parts[usize::from(n)].root = child.clone();
                 }
                 return Ok((parts, None));
             }
-            Kind::Leaf { key, value } => (key[0] >> 4, Kind::Leaf { key, value }),
+            Kind::Leaf(leaf) => (leaf.key[0] >> 4, Kind::Leaf(leaf)),
             Kind::Extension { prefix, child } => {
                 let n = prefix.get_unchecked(0);
                 if prefix.len() == 1 {
-                    parts[usize::from(n)].root = child;
+                    parts[usize::from(n)].root = *child;
                     return Ok((parts, None));
                 }
                 (n, Kind::Extension { prefix: prefix.slice(1..), child })
@@ -100,7 +120,7 @@ impl<V: LeafValue> CowTrie<V> {
         node.encode(1, &mut moved, &mut Vec::new());
         let part = &mut parts[usize::from(n)];
         part.root = Link::stored(ChildRef::to(&moved));
-        let path = part.base;
+        let path = part.path();
         Ok((parts, Some((path, moved.into()))))
     }
 }
@@ -118,15 +138,18 @@ fn put_found<V: LeafValue>(
         None => Some(Bytes::copy_from_slice(reference.bytes())),
     };
     let Some(rlp) = rlp else { return Ok(()) };
-    sink.put(&path, &rlp);
-    match decode::<V>(&path, &rlp)? {
-        Kind::Leaf { key, value } => visit(&key, &value),
+    let kind = rlp_node::<V>(&path, &rlp)?;
+    let mut row = Vec::new();
+    row::encode(&kind, path.len(), &mut row);
+    sink.put(&path, &row);
+    match kind {
+        Kind::Leaf(leaf) => visit(&leaf.key, &leaf.value),
         Kind::Extension { prefix, child } => {
             let below = path.join(&prefix);
             put_found(child.reference(below.len()), below, lookup, sink, visit)?;
         }
         Kind::Branch(children) => {
-            for (n, child) in children.iter() {
+            for (n, child) in children.inner() {
                 let mut below = path;
                 below.push(n);
                 put_found(child.reference(below.len()), below, lookup, sink, visit)?;
@@ -134,4 +157,8 @@ fn put_found<V: LeafValue>(
         }
     }
     Ok(())
+}
+
+fn rlp_node<V: LeafValue>(path: &Nibbles, rlp: &[u8]) -> Result<Kind<V>, TrieError> {
+    decode(path, rlp).map_err(|reason| TrieError::Malformed { path: *path, reason })
 }

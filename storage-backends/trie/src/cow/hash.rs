@@ -1,7 +1,7 @@
 //! References of what is new, the deepest level first: the nodes of a level do not depend on each other, so they are
 //! hashed together (see `keccak`).
 
-use super::node::{CowTrie, Kind, Link, Node};
+use super::node::{CowTrie, Kind, Leaf, Link, Node};
 use crate::{LeafValue, codec::ChildRef, keccak::Inputs};
 
 /// Nodes that are encoded before they are hashed: few enough for their bytes to stay in the processor's cache.
@@ -13,41 +13,54 @@ impl<V: LeafValue> CowTrie<V> {
     where
         V: 'a,
     {
-        resolve(tries.into_iter().map(|trie| (&trie.root, trie.base.len())));
+        resolve(tries.into_iter().map(|trie| (&trie.root, trie.depth())));
     }
 }
 
-/// A node and the depth at which it stands.
-type Visit<'a, V> = (&'a Node<V>, usize);
+/// A node, what leads to it, and the depth at which it stands.
+type Visit<'a, V> = (&'a Link<V>, &'a Node<V>, usize);
 
 /// Resolves the references of what is at these links and below, each with its depth.
 pub(super) fn resolve<'a, V: LeafValue + 'a>(
     links: impl IntoIterator<Item = (&'a Link<V>, usize)>,
 ) {
+    let mut leaves: Vec<(&Leaf<V>, usize)> = Vec::new();
     let mut levels: Vec<Vec<Visit<'a, V>>> = Vec::new();
     let mut level: Vec<Visit<'a, V>> = links.into_iter().filter_map(unresolved).collect();
     while !level.is_empty() {
         let mut below = Vec::new();
-        for (node, depth) in &level {
+        for (_, node, depth) in &level {
             match &node.kind {
-                Kind::Leaf { .. } => {}
+                Kind::Leaf(_) => {}
                 Kind::Extension { prefix, child } => {
-                    below.extend(unresolved((child, depth + prefix.len())));
+                    below.extend(unresolved((&**child, depth + prefix.len())));
                 }
                 Kind::Branch(children) => {
-                    let children = children.iter().map(|(_, child)| (child, depth + 1));
-                    below.extend(children.filter_map(unresolved));
+                    let inner = children.inner().map(|(_, child)| (child, depth + 1));
+                    below.extend(inner.filter_map(unresolved));
+                    let within = children.leaves().filter(|(_, leaf)| !leaf.is_resolved());
+                    leaves.extend(within.map(|(_, leaf)| (leaf, depth + 1)));
                 }
             }
         }
         levels.push(std::mem::replace(&mut level, below));
     }
     let (mut inputs, mut scratch) = (Inputs::default(), Vec::new());
+    for portion in leaves.chunks(PORTION) {
+        inputs.clear();
+        for (tag, (leaf, depth)) in (0u32..).zip(portion) {
+            let keep = |rlp: &[u8]| {
+                ChildRef::embedded(rlp).map(|reference| leaf.refer(reference)).is_none()
+            };
+            inputs.add(tag, |rlp| leaf.encode(*depth, rlp, &mut scratch), keep);
+        }
+        inputs.hash(|tag, hash| portion[tag as usize].0.refer(ChildRef::hashed(hash)));
+    }
     for portion in levels.iter().rev().flat_map(|level| level.chunks(PORTION)) {
         inputs.clear();
-        for (tag, (node, depth)) in (0u32..).zip(portion) {
+        for (tag, (link, node, depth)) in (0u32..).zip(portion) {
             let keep = |rlp: &[u8]| {
-                ChildRef::embedded(rlp).map(|reference| node.refer(reference)).is_none()
+                ChildRef::embedded(rlp).map(|reference| link.refer(reference)).is_none()
             };
             inputs.add(tag, |rlp| node.encode(*depth, rlp, &mut scratch), keep);
         }
@@ -56,8 +69,6 @@ pub(super) fn resolve<'a, V: LeafValue + 'a>(
 }
 
 fn unresolved<V>((link, depth): (&Link<V>, usize)) -> Option<Visit<'_, V>> {
-    match link {
-        Link::Node(node) if !node.is_resolved() => Some((node, depth)),
-        Link::Node(_) | Link::Stored(_) | Link::Empty => None,
-    }
+    let node = link.in_memory().filter(|_| !link.is_resolved());
+    node.map(|node| (link, node, depth))
 }

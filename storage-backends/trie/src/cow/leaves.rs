@@ -1,6 +1,7 @@
 //! All leaves in order, and every row against the reference that leads to it.
 
 use super::{
+    children::Child,
     node::{CowTrie, Kind, Link, Node, load},
     row,
 };
@@ -9,7 +10,7 @@ use crate::{
     codec::{ChildRef, path_of},
 };
 use alloy_primitives::{B256, keccak256};
-use std::{ops::ControlFlow, sync::Arc};
+use std::ops::ControlFlow;
 
 /// What a walk over the stored nodes found.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +33,7 @@ impl<V: LeafValue> CowTrie<V> {
         rows: &impl RowSource,
         visit: &mut Visit<'_, V>,
     ) -> Result<(), TrieError> {
-        walk(&self.root, self.base, from, rows, visit).map(drop)
+        walk(&self.root, self.path(), from, rows, visit).map(drop)
     }
 
     /// Reads every node from the store, whatever is in memory, and compares it with the reference that its parent
@@ -47,9 +48,9 @@ impl<V: LeafValue> CowTrie<V> {
         visit: &mut Visit<'_, V>,
     ) -> Result<Walked, TrieError> {
         let mut walked = Walked::default();
-        let reference = self.root.reference(self.base.len());
+        let reference = self.root.reference(self.depth());
         if !reference.is_empty() {
-            walk_stored(reference, self.base, rows, visit, &mut walked)?;
+            walk_stored(reference, self.path(), rows, visit, &mut walked)?;
         }
         Ok(walked)
     }
@@ -66,26 +67,35 @@ fn walk<V: LeafValue>(
     if path < path_of(from, path.len()) {
         return Ok(ControlFlow::Continue(()));
     }
-    let loaded: Arc<Node<V>>;
-    let node = match (link, link.in_memory()) {
-        (_, Some(node)) => node,
-        (Link::Stored(stub), None) => {
-            loaded = load(&path, &stub.reference, rows, 0)?;
+    let loaded: Node<V>;
+    if link.is_empty() {
+        return Ok(ControlFlow::Continue(()));
+    }
+    let node = match link.in_memory() {
+        Some(node) => node,
+        None => {
+            loaded = load(&path, rows, 0)?;
             &loaded
         }
-        (Link::Empty | Link::Node(_), None) => return Ok(ControlFlow::Continue(())),
     };
     match &node.kind {
-        Kind::Leaf { key, .. } if key < from => {}
-        Kind::Leaf { key, value } => return visit(key, value),
+        Kind::Leaf(leaf) if leaf.key < *from => {}
+        Kind::Leaf(leaf) => return visit(&leaf.key, &leaf.value),
         Kind::Extension { prefix, child } => {
             return walk(child, path.join(prefix), from, rows, visit);
         }
         Kind::Branch(children) => {
             for (n, child) in children.iter() {
-                let mut below = path;
-                below.push(n);
-                if walk(child, below, from, rows, visit)?.is_break() {
+                let flow = match child {
+                    Child::Leaf(leaf) if leaf.key < *from => continue,
+                    Child::Leaf(leaf) => visit(&leaf.key, &leaf.value)?,
+                    Child::Inner(link) => {
+                        let mut below = path;
+                        below.push(n);
+                        walk(link, below, from, rows, visit)?
+                    }
+                };
+                if flow.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }
@@ -105,21 +115,22 @@ fn walk_stored<V: LeafValue>(
     if !rows.load(&path, &mut bytes)? {
         return Err(TrieError::Missing { path });
     }
-    let (rlp, _) = row::split(&path, &bytes)?;
+    let node: Node<V> = row::read(&path, &bytes, 0)?;
+    let mut rlp = Vec::new();
+    node.encode(path.len(), &mut rlp, &mut Vec::new());
     let is_right = match reference.as_hash() {
         // The root of a trie is referred to by hash, however short it is.
-        Some(hash) => keccak256(rlp) == hash,
-        None => ChildRef::to(rlp) == *reference,
+        Some(hash) => keccak256(&rlp) == hash,
+        None => ChildRef::to(&rlp) == *reference,
     };
     if !is_right {
-        return Err(row::malformed(&path, NOT_REFERRED));
+        return Err(TrieError::Malformed { path, reason: NOT_REFERRED });
     }
     walked.nodes += 1;
     walked.rows += 1;
-    let node: Arc<Node<V>> = row::read(&path, &bytes, reference, 0)?;
     match &node.kind {
-        Kind::Leaf { key, value } => {
-            let _ = visit(key, value)?;
+        Kind::Leaf(leaf) => {
+            let _ = visit(&leaf.key, &leaf.value)?;
         }
         Kind::Extension { prefix, child } => {
             let below = path.join(prefix);
@@ -127,20 +138,17 @@ fn walk_stored<V: LeafValue>(
         }
         Kind::Branch(children) => {
             for (n, child) in children.iter() {
-                let mut below = path;
-                below.push(n);
-                let reference = child.reference(below.len());
-                let Some((leaf, key, value)) = child.leaf_within() else {
-                    walk_stored(reference, below, rows, visit, walked)?;
-                    continue;
-                };
-                let mut rlp = Vec::new();
-                leaf.encode(below.len(), &mut rlp, &mut Vec::new());
-                if ChildRef::to(&rlp) != *reference {
-                    return Err(row::malformed(&below, NOT_REFERRED));
+                match child {
+                    Child::Leaf(leaf) => {
+                        walked.nodes += 1;
+                        let _ = visit(&leaf.key, &leaf.value)?;
+                    }
+                    Child::Inner(link) => {
+                        let mut below = path;
+                        below.push(n);
+                        walk_stored(link.reference(below.len()), below, rows, visit, walked)?;
+                    }
                 }
-                walked.nodes += 1;
-                let _ = visit(key, value)?;
             }
         }
     }

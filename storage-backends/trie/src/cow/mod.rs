@@ -1,18 +1,18 @@
-//! A trie whose versions share what they have in common: nodes are never changed, a change copies the path to
-//! it (RainBlock's DSM-Tree keeps the state like this).
+//! A trie whose versions share what they have in common: a change copies the path to it as far as other versions hold
+//! it, and what no other version holds is changed where it is (RainBlock's DSM-Tree keeps the state like this).
 //!
 //! A version is a handful of pointers, so it can be kept, compared or dropped at will; what no version refers to
 //! any more frees itself. References (hashes) are resolved when somebody asks for them, once a node. A node that is
 //! in the store only is a stub with its reference, and is loaded when it is touched.
 //!
-//! Rows are the RLP of nodes, under their paths, a branch with its leaves (see `row`); they are not those of
+//! Rows stand under the paths of their nodes, a branch with its leaves (see `row`); they are not those of
 //! [`Rows::leaves`](crate::Rows::leaves).
 //!
 //! A [`CowTrie`] may be the part of a larger trie below some path; then its root is referred to like any node.
 
 mod bag;
 mod children;
-mod diff;
+mod fresh;
 mod get;
 mod hash;
 mod leaves;
@@ -26,7 +26,6 @@ mod update;
 mod tests;
 
 pub use bag::{Lookup, Split};
-pub use diff::ChangedLeaf;
 pub use leaves::Walked;
 pub use node::{CowTrie, CowValue, Joined};
 pub use prune::Keep;

@@ -1,6 +1,9 @@
 //! Nodes, links between them, and their references.
 
-use super::{children::Children, row};
+use super::{
+    children::{Children, Item},
+    row,
+};
 use crate::{
     EMPTY_ROOT, LeafValue, Nibbles, RowSource, SlotValue, TrieError,
     codec::{self, ChildRef},
@@ -27,11 +30,11 @@ pub trait CowValue: LeafValue {
 
 impl CowValue for SlotValue {}
 
-/// One version of a trie. Cloning it costs a pointer.
+/// One version of a trie. Cloning it costs a pointer, and what is changed afterwards is no longer shared.
 #[derive(Debug)]
 pub struct CowTrie<V> {
-    /// Where it begins; empty unless it is the part of a larger trie.
-    pub(super) base: Nibbles,
+    /// The nibble at which it begins, if it is the part of a larger trie.
+    pub(super) base: Option<u8>,
     pub(super) root: Link<V>,
 }
 
@@ -41,81 +44,77 @@ impl<V> Clone for CowTrie<V> {
     }
 }
 
-/// Where a child is.
+/// A node as its parent holds it. Its reference stands here and not in the node, so that hashing a branch takes the branch
+/// alone.
 #[derive(Debug)]
-pub(super) enum Link<V> {
-    Empty,
-    /// A row of its own in the store, and in memory once somebody needed it, for all versions.
-    Stored(Arc<Stub<V>>),
-    /// In memory: new, or a leaf that is in the row of its branch.
-    Node(Arc<Node<V>>),
+pub(super) struct Link<V> {
+    /// Not set while it is not known; empty if there is no node.
+    reference: OnceLock<ChildRef>,
+    /// Not set while the node is in the store only. Loaded once somebody needs it, for all versions that share the parent.
+    node: OnceLock<Arc<Node<V>>>,
 }
 
 impl<V> Clone for Link<V> {
     fn clone(&self) -> Self {
-        match self {
-            Self::Empty => Self::Empty,
-            Self::Stored(stub) => Self::Stored(stub.clone()),
-            Self::Node(node) => Self::Node(node.clone()),
-        }
+        Self { reference: self.reference.clone(), node: self.node.clone() }
     }
 }
 
-/// A node that the store has.
-#[derive(Debug)]
-pub(super) struct Stub<V> {
-    pub(super) reference: ChildRef,
-    loaded: OnceLock<Arc<Node<V>>>,
-}
-
+/// A node with a row of its own: every one but leaves that are in their branch.
 #[derive(Debug)]
 pub(super) struct Node<V> {
     pub(super) kind: Kind<V>,
-    reference: OnceLock<ChildRef>,
-    /// Number of the change that made it; 0 if it came from the store.
+    /// Number of the last change that changed it; 0 if it is as it came from the store.
     pub(super) born: u64,
     /// Number of the last change that touched it.
     pub(super) used: AtomicU64,
 }
 
-#[derive(Debug)]
+/// A key and its value.
+#[derive(Debug, Clone)]
+pub(super) struct Leaf<V> {
+    pub(super) key: B256,
+    pub(super) value: V,
+    reference: OnceLock<ChildRef>,
+    /// As that of a node.
+    pub(super) born: u64,
+}
+
+#[derive(Debug, Clone)]
 pub(super) enum Kind<V> {
-    Leaf {
-        key: B256,
-        value: V,
-    },
+    /// The root of a trie with one key. What is put together from a witness may have more of them, as it does not know
+    /// what its references lead to.
+    Leaf(Box<Leaf<V>>),
     Extension {
         /// Never empty.
         prefix: Nibbles,
         /// Always a branch.
-        child: Link<V>,
+        child: Box<Link<V>>,
     },
     /// At least two children.
     Branch(Children<V>),
 }
 
-impl<V> Node<V> {
-    pub(super) fn new(kind: Kind<V>, born: u64) -> Arc<Self> {
-        Arc::new(Self { kind, reference: OnceLock::new(), born, used: AtomicU64::new(born) })
+impl<V> Leaf<V> {
+    pub(super) fn new(key: B256, value: V, born: u64) -> Self {
+        Self { key, value, reference: OnceLock::new(), born }
     }
 
-    /// A node that came from the store.
-    pub(super) fn stored(kind: Kind<V>, reference: ChildRef, now: u64) -> Arc<Self> {
-        let reference = OnceLock::from(reference);
-        Arc::new(Self { kind, reference, born: 0, used: AtomicU64::new(now) })
+    /// The same leaf at another depth.
+    pub(super) fn moved(self) -> Self {
+        Self { reference: OnceLock::new(), ..self }
     }
 
-    /// The same node with other links, which lead to the same nodes.
-    pub(super) fn relinked(&self, kind: Kind<V>) -> Arc<Self> {
-        let used = AtomicU64::new(self.used.load(Ordering::Relaxed));
-        Arc::new(Self { kind, reference: self.reference.clone(), born: self.born, used })
+    /// The same leaf, which holds the same value in another form.
+    pub(super) fn with(&self, value: V) -> Self {
+        Self { key: self.key, value, reference: self.reference.clone(), born: self.born }
     }
 
-    pub(super) fn touch(&self, now: u64) {
-        // A write would take the node away from the caches of other processors.
-        if self.used.load(Ordering::Relaxed) != now {
-            self.used.store(now, Ordering::Relaxed);
-        }
+    /// The value, to be changed by the change `now`.
+    pub(super) fn changed(&mut self, now: u64) -> &mut V {
+        self.born = now;
+        self.reference = OnceLock::new();
+        &mut self.value
     }
 
     /// Whether its reference is known.
@@ -130,44 +129,119 @@ impl<V> Node<V> {
     }
 }
 
-impl<V> Link<V> {
-    pub(super) fn stored(reference: ChildRef) -> Self {
-        Self::Stored(Arc::new(Stub { reference, loaded: OnceLock::new() }))
+impl<V: LeafValue> Leaf<V> {
+    /// What a parent holds of the leaf, which stands at `depth`.
+    pub(super) fn reference(&self, depth: usize) -> &ChildRef {
+        self.reference.get_or_init(|| {
+            let mut rlp = Vec::with_capacity(128);
+            self.encode(depth, &mut rlp, &mut Vec::new());
+            ChildRef::to(&rlp)
+        })
     }
 
-    pub(super) const fn is_empty(&self) -> bool {
-        matches!(self, Self::Empty)
+    /// Appends the leaf's RLP; `scratch` is room to work in.
+    pub(super) fn encode(&self, depth: usize, rlp: &mut Vec<u8>, scratch: &mut Vec<u8>) {
+        codec::encode_leaf(&self.key, depth, &self.value, rlp, scratch);
+    }
+}
+
+impl<V> Node<V> {
+    pub(super) fn new(kind: Kind<V>, born: u64) -> Self {
+        Self { kind, born, used: AtomicU64::new(born) }
+    }
+
+    /// A node that came from the store.
+    pub(super) fn stored(kind: Kind<V>, now: u64) -> Self {
+        Self { kind, born: 0, used: AtomicU64::new(now) }
+    }
+
+    /// The same node with other links, which lead to the same nodes.
+    pub(super) fn relinked(&self, kind: Kind<V>) -> Self {
+        let used = AtomicU64::new(self.used.load(Ordering::Relaxed));
+        Self { kind, born: self.born, used }
+    }
+
+    pub(super) fn touch(&self, now: u64) {
+        // A write would take the node away from the caches of other processors.
+        if self.used.load(Ordering::Relaxed) != now {
+            self.used.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// The leaf, if it is one.
+    pub(super) const fn as_leaf(&self) -> Option<&Leaf<V>> {
+        match &self.kind {
+            Kind::Leaf(leaf) => Some(leaf),
+            Kind::Extension { .. } | Kind::Branch(_) => None,
+        }
+    }
+}
+
+impl<V> Link<V> {
+    /// To no node.
+    pub(super) fn empty() -> Self {
+        Self::stored(ChildRef::EMPTY)
+    }
+
+    /// To a node that the store has.
+    pub(super) fn stored(reference: ChildRef) -> Self {
+        Self { reference: OnceLock::from(reference), node: OnceLock::new() }
+    }
+
+    /// To a new node.
+    pub(super) fn new(node: Node<V>) -> Self {
+        Self { reference: OnceLock::new(), node: OnceLock::from(Arc::new(node)) }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.reference.get().is_some_and(ChildRef::is_empty)
     }
 
     /// The node, if it is in memory.
-    pub(super) fn in_memory(&self) -> Option<&Arc<Node<V>>> {
-        match self {
-            Self::Empty => None,
-            Self::Stored(stub) => stub.loaded.get(),
-            Self::Node(node) => Some(node),
-        }
+    pub(super) fn in_memory(&self) -> Option<&Node<V>> {
+        self.node.get().map(|node| &**node)
     }
 
-    /// The leaf that is in the row of the branch above, with its key and value.
-    pub(super) fn leaf_within(&self) -> Option<(&Node<V>, &B256, &V)> {
-        match self {
-            Self::Node(node) => match &node.kind {
-                Kind::Leaf { key, value } => Some((node, key, value)),
-                Kind::Extension { .. } | Kind::Branch(_) => None,
-            },
-            Self::Empty | Self::Stored(_) => None,
-        }
+    /// Whether both lead to one node in memory.
+    pub(super) fn is_shared(&self, other: &Self) -> bool {
+        self.node.get().zip(other.node.get()).is_some_and(|(a, b)| Arc::ptr_eq(a, b))
     }
 
     /// The same link to another copy of its node.
-    pub(super) fn to_copy(&self, node: Arc<Node<V>>) -> Self {
-        match self {
-            Self::Stored(stub) => {
-                let loaded = OnceLock::from(node);
-                Self::Stored(Arc::new(Stub { reference: stub.reference, loaded }))
-            }
-            Self::Empty | Self::Node(_) => Self::Node(node),
+    pub(super) fn to_copy(&self, node: Node<V>) -> Self {
+        Self { reference: self.reference.clone(), node: OnceLock::from(Arc::new(node)) }
+    }
+
+    /// Whether its reference is known.
+    pub(super) fn is_resolved(&self) -> bool {
+        self.reference.get().is_some()
+    }
+
+    /// Says what its reference is.
+    pub(super) fn refer(&self, reference: ChildRef) {
+        // Another thread may have been faster; both found the same.
+        let _ = self.reference.set(reference);
+    }
+}
+
+impl<V: Clone> Link<V> {
+    /// The node, if it is in memory, to be changed: its own copy if others share it.
+    pub(super) fn to_mut(&mut self) -> Option<&mut Node<V>> {
+        let node = self.node.get_mut()?;
+        if Arc::get_mut(node).is_none() {
+            *node = Arc::new(node.relinked(node.kind.clone()));
         }
+        Arc::get_mut(node)
+    }
+
+    /// The node, if it is in memory, as what the change `now` made of it.
+    pub(super) fn changed(&mut self, now: u64) -> Option<&mut Node<V>> {
+        self.node.get()?;
+        self.reference = OnceLock::new();
+        let node = self.to_mut()?;
+        node.born = now;
+        *node.used.get_mut() = now;
+        Some(node)
     }
 }
 
@@ -178,83 +252,80 @@ impl<V: LeafValue> Link<V> {
         path: impl FnOnce() -> Nibbles,
         rows: &impl RowSource,
         now: u64,
-    ) -> Result<Option<&Arc<Node<V>>>, TrieError> {
-        if let Self::Stored(stub) = self
-            && stub.loaded.get().is_none()
-        {
-            let node = load(&path(), &stub.reference, rows, now)?;
+    ) -> Result<Option<&Node<V>>, TrieError> {
+        if self.node.get().is_none() && !self.is_empty() {
+            let node = load(&path(), rows, now)?;
             // Another thread may have been faster; both loaded the same.
-            let _ = stub.loaded.set(node);
+            let _ = self.node.set(Arc::new(node));
         }
         Ok(self.in_memory())
     }
 
     /// What a parent holds of the node; the node stands at `depth`.
     pub(super) fn reference(&self, depth: usize) -> &ChildRef {
-        match self {
-            Self::Empty => &ChildRef::EMPTY,
-            Self::Stored(stub) => &stub.reference,
-            Self::Node(node) => node.reference(depth),
-        }
+        self.reference.get_or_init(|| {
+            let Some(node) = self.in_memory() else { return ChildRef::EMPTY };
+            let mut rlp = Vec::with_capacity(600);
+            node.encode(depth, &mut rlp, &mut Vec::new());
+            ChildRef::to(&rlp)
+        })
     }
 }
 
-/// Reads the node at a path and keeps its reference.
+/// Reads the node at a path.
 pub(super) fn load<V: LeafValue>(
     path: &Nibbles,
-    reference: &ChildRef,
     rows: &impl RowSource,
     now: u64,
-) -> Result<Arc<Node<V>>, TrieError> {
+) -> Result<Node<V>, TrieError> {
     let mut bytes = Vec::with_capacity(1_024);
     if !rows.load(path, &mut bytes)? {
         return Err(TrieError::Missing { path: *path });
     }
-    row::read(path, &bytes, reference, now)
+    row::read(path, &bytes, now)
 }
 
-pub(super) fn decode<V: LeafValue>(path: &Nibbles, rlp: &[u8]) -> Result<Kind<V>, TrieError> {
-    let malformed = |reason| TrieError::Malformed { path: *path, reason };
-    Ok(match codec::decode_node::<V>(rlp).map_err(malformed)? {
+/// Reads a node from its RLP.
+pub(super) fn decode<V: LeafValue>(path: &Nibbles, rlp: &[u8]) -> Result<Kind<V>, &'static str> {
+    Ok(match codec::decode_node::<V>(rlp)? {
         codec::Node::Leaf { suffix, value } => {
-            Kind::Leaf { key: codec::full_key(path, &suffix).map_err(malformed)?, value }
+            let key = codec::full_key(path, &suffix)?;
+            Kind::Leaf(Box::new(Leaf::new(key, value, 0)))
         }
         codec::Node::Extension { prefix, child } => {
             if path.len() + prefix.len() >= 64 {
-                return Err(malformed("an extension that leads beyond the keys"));
+                return Err("an extension that leads beyond the keys");
             }
-            Kind::Extension { prefix, child: Link::stored(child) }
+            Kind::Extension { prefix, child: Box::new(Link::stored(child)) }
         }
         codec::Node::Branch { refs } => {
             if path.len() >= 64 {
-                return Err(malformed("a branch below the keys"));
+                return Err("a branch below the keys");
             }
-            let refs = (0u8..).zip(refs.iter()).filter(|(_, reference)| !reference.is_empty());
-            Kind::Branch(refs.map(|(n, reference)| (n, Link::stored(*reference))).collect())
+            let filled = |reference: &&ChildRef| !reference.is_empty();
+            let count = refs.iter().filter(filled).count();
+            let refs = (0u8..).zip(refs.iter()).filter(|(_, reference)| filled(reference));
+            let links = refs.map(|(n, reference)| (n, Item::Inner(Link::stored(*reference))));
+            Kind::Branch(Children::in_order((count, 0), links))
         }
     })
 }
 
 impl<V: LeafValue> Node<V> {
-    pub(super) fn reference(&self, depth: usize) -> &ChildRef {
-        self.reference.get_or_init(|| {
-            let mut rlp = Vec::with_capacity(600);
-            self.encode(depth, &mut rlp, &mut Vec::new());
-            ChildRef::to(&rlp)
-        })
-    }
-
     /// Appends the node's RLP; `scratch` is room to work in.
     pub(super) fn encode(&self, depth: usize, rlp: &mut Vec<u8>, scratch: &mut Vec<u8>) {
         match &self.kind {
-            Kind::Leaf { key, value } => codec::encode_leaf(key, depth, value, rlp, scratch),
+            Kind::Leaf(leaf) => leaf.encode(depth, rlp, scratch),
             Kind::Extension { prefix, child } => {
                 codec::encode_extension(prefix, child.reference(depth + prefix.len()), rlp);
             }
             Kind::Branch(children) => {
                 let mut refs = [&ChildRef::EMPTY; 16];
-                for (n, child) in children.iter() {
+                for (n, child) in children.inner() {
                     refs[usize::from(n)] = child.reference(depth + 1);
+                }
+                for (n, leaf) in children.leaves() {
+                    refs[usize::from(n)] = leaf.reference(depth + 1);
                 }
                 codec::encode_branch(&refs, rlp);
             }
@@ -265,14 +336,14 @@ impl<V: LeafValue> Node<V> {
 impl<V: LeafValue> CowTrie<V> {
     /// The trie without keys.
     pub fn empty() -> Self {
-        Self { base: Nibbles::new(), root: Link::Empty }
+        Self { base: None, root: Link::empty() }
     }
 
     /// The trie of the given root, all of it in the store.
     pub fn stored(root: B256) -> Self {
-        let root =
-            if root == EMPTY_ROOT { Link::Empty } else { Link::stored(ChildRef::hashed(root)) };
-        Self { base: Nibbles::new(), root }
+        let empty = root == EMPTY_ROOT;
+        let root = if empty { Link::empty() } else { Link::stored(ChildRef::hashed(root)) };
+        Self { base: None, root }
     }
 
     /// The part of a larger trie below the first nibble of its keys, all of it in the store; `reference` is
@@ -287,33 +358,40 @@ impl<V: LeafValue> CowTrie<V> {
         if !item.is_empty() {
             return Err("bytes after a reference");
         }
-        let root = if reference.is_empty() { Link::Empty } else { Link::stored(reference) };
-        Ok(Self { base: Nibbles::from_nibbles([nibble]), root })
+        Ok(Self { base: Some(nibble), root: Link::stored(reference) })
+    }
+
+    /// The path at which it begins.
+    pub(super) fn path(&self) -> Nibbles {
+        self.base.map_or_else(Nibbles::new, |nibble| Nibbles::from_nibbles([nibble]))
+    }
+
+    /// How long that is.
+    pub(super) const fn depth(&self) -> usize {
+        self.base.is_some() as usize
     }
 
     /// Whether there is no key.
-    pub const fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.root.is_empty()
     }
 
     /// Whether both are the same version, or equal.
     pub fn is_same(&self, other: &Self) -> bool {
-        match (self.root.in_memory(), other.root.in_memory()) {
-            (Some(a), Some(b)) if Arc::ptr_eq(a, b) => true,
-            _ => self.root.reference(self.base.len()) == other.root.reference(self.base.len()),
-        }
+        self.root.is_shared(&other.root)
+            || self.root.reference(self.depth()) == other.root.reference(self.depth())
     }
 
     /// The reference to the root node as its parent holds it, as RLP.
     pub fn root_reference(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        self.root.reference(self.base.len()).encode(&mut out);
+        self.root.reference(self.depth()).encode(&mut out);
         out
     }
 
     /// The root hash, resolving every reference that is not known yet.
     pub fn root(&self) -> B256 {
-        let reference = self.root.reference(self.base.len());
+        let reference = self.root.reference(self.depth());
         if reference.is_empty() {
             return EMPTY_ROOT;
         }
@@ -335,12 +413,12 @@ impl<V: LeafValue> CowTrie<V> {
         let mut replaces = false;
         if second.is_some() {
             codec::encode_branch(&parts.each_ref().map(|part| part.root.reference(1)), &mut rlp);
-        } else if let Some(node) = first.root.resolve(|| first.base, rows, now)? {
+        } else if let Some(node) = first.root.resolve(|| first.path(), rows, now)? {
             let up = Nibbles::from_nibbles([nibble]);
             match &node.kind {
-                Kind::Leaf { key, value } => {
+                Kind::Leaf(leaf) => {
                     replaces = true;
-                    codec::encode_leaf(key, 0, value, &mut rlp, &mut Vec::new());
+                    leaf.encode(0, &mut rlp, &mut Vec::new());
                 }
                 Kind::Extension { prefix, child } => {
                     replaces = true;

@@ -1,6 +1,9 @@
 //! Letting go of nodes that the store has.
 
-use super::node::{CowTrie, CowValue, Kind, Link, Node, Stub};
+use super::{
+    children::{Child, Item},
+    node::{CowTrie, CowValue, Kind, Leaf, Link, Node},
+};
 use std::sync::{Arc, atomic::Ordering};
 
 /// What stays in memory.
@@ -18,7 +21,7 @@ impl<V: CowValue> CowTrie<V> {
     /// The same version without nodes that need not stay; `None` if all do. Older versions keep theirs.
     #[must_use]
     pub fn pruned(&self, keep: &Keep) -> Option<Self> {
-        let root = prune(&self.root, self.base.len(), true, keep)?;
+        let root = prune(&self.root, self.depth(), keep)?;
         Some(Self { base: self.base, root })
     }
 
@@ -28,29 +31,30 @@ impl<V: CowValue> CowTrie<V> {
     }
 }
 
-/// The link without what need not stay; `None` if nothing changes. `has_row` says that even a leaf has a row of its own
-/// there.
-fn prune<V: CowValue>(link: &Link<V>, depth: usize, has_row: bool, keep: &Keep) -> Option<Link<V>> {
+/// The link without what need not stay; `None` if nothing changes.
+fn prune<V: CowValue>(link: &Link<V>, depth: usize, keep: &Keep) -> Option<Link<V>> {
     let node = link.in_memory()?;
-    // A leaf in the row of its branch goes with it.
-    let may_go = (has_row || link.leaf_within().is_none())
-        && node.born <= keep.saved
+    let may_go = node.born <= keep.saved
         && depth >= keep.levels
         && node.used.load(Ordering::Relaxed) < keep.used_since;
     if may_go {
         return Some(Link::stored(*link.reference(depth)));
     }
     let kind = match &node.kind {
-        Kind::Leaf { key, value } => Kind::Leaf { key: *key, value: value.pruned(keep)? },
-        Kind::Extension { prefix, child } => Kind::Extension {
-            prefix: *prefix,
-            child: prune(child, depth + prefix.len(), true, keep)?,
-        },
+        Kind::Leaf(leaf) => Kind::Leaf(Box::new(prune_leaf(leaf, keep)?)),
+        Kind::Extension { prefix, child } => {
+            let child = Box::new(prune(child, depth + prefix.len(), keep)?);
+            Kind::Extension { prefix: *prefix, child }
+        }
         Kind::Branch(children) => {
             let mut changed = None;
             for (n, child) in children.iter() {
-                if let Some(link) = prune(child, depth + 1, false, keep) {
-                    changed.get_or_insert_with(|| children.clone()).set(n, link);
+                let pruned = match child {
+                    Child::Inner(link) => prune(link, depth + 1, keep).map(Item::Inner),
+                    Child::Leaf(leaf) => prune_leaf(leaf, keep).map(Item::Leaf),
+                };
+                if let Some(item) = pruned {
+                    changed.get_or_insert_with(|| children.clone()).put(n, item);
                 }
             }
             Kind::Branch(changed?)
@@ -60,18 +64,21 @@ fn prune<V: CowValue>(link: &Link<V>, depth: usize, has_row: bool, keep: &Keep) 
     Some(link.to_copy(node.relinked(kind)))
 }
 
+/// A leaf stays while its branch does; what its value holds may go.
+fn prune_leaf<V: CowValue>(leaf: &Leaf<V>, keep: &Keep) -> Option<Leaf<V>> {
+    leaf.value.pruned(keep).map(|value| leaf.with(value))
+}
+
 fn bytes<V: CowValue>(link: &Link<V>) -> usize {
-    let stub = match link {
-        Link::Stored(_) => size_of::<Stub<V>>() + size_of::<Arc<()>>() * 2,
-        Link::Empty | Link::Node(_) => 0,
-    };
-    let Some(node) = link.in_memory() else { return stub };
+    let Some(node) = link.in_memory() else { return 0 };
     let below = match &node.kind {
-        Kind::Leaf { value, .. } => value.bytes(),
-        Kind::Extension { child, .. } => bytes(child),
+        Kind::Leaf(leaf) => size_of::<Leaf<V>>() + leaf.value.bytes(),
+        Kind::Extension { child, .. } => size_of::<Link<V>>() + bytes(child),
         Kind::Branch(children) => {
-            children.bytes() + children.iter().map(|(_, child)| bytes(child)).sum::<usize>()
+            children.bytes()
+                + children.inner().map(|(_, child)| bytes(child)).sum::<usize>()
+                + children.leaves().map(|(_, leaf)| leaf.value.bytes()).sum::<usize>()
         }
     };
-    stub + size_of::<Node<V>>() + size_of::<Arc<()>>() * 2 + below
+    size_of::<Node<V>>() + size_of::<Arc<()>>() * 2 + below
 }

@@ -1,92 +1,141 @@
-//! Rows: a node, and after a branch its leaves, which so come and go with it.
+//! Rows: a node, a branch with its leaves, which so come and go with it.
 //!
 //! ```text
-//! rlp(node), then for each child that is a leaf and has no row of its own: nibble (1), rlp(leaf)
+//! leaf        0xff, key (32), value
+//! extension   0xfe, length of the prefix in nibbles (1), prefix packed, reference of the child
+//! branch      as in the other row format of this crate, without a prefix before it
 //! ```
 //!
-//! Other nodes have rows of their own, and so may a leaf: what is put together from a witness does not know what its
-//! references lead to.
+//! Nodes have rows of their own, and so may leaves below a branch: what is put together from a witness does not know
+//! what its references lead to. Leaves are not hashed in advance.
+//!
+//! Rows used to be the RLP of their nodes, for a branch followed by nibble and RLP of each leaf in order. They are still
+//! read: an RLP list begins with another byte. They are replaced when their node changes.
 
 use super::{
-    children::Children,
-    node::{Kind, Link, Node, decode},
+    children::{Child, Children, Item},
+    node::{self, Kind, Leaf, Link, Node},
 };
-use crate::{LeafValue, Nibbles, TrieError, codec::ChildRef};
+use crate::{
+    LeafValue, Nibbles, TrieError,
+    codec::ChildRef,
+    row::{self, Row, RowChild, take},
+};
+use alloy_primitives::B256;
 use alloy_rlp::Header;
-use std::sync::Arc;
+
+const LEAF: u8 = 0xff;
+/// No prefix before a branch is as long.
+const EXTENSION: u8 = 0xfe;
+
+/// No row is as long as 65,536 bytes, so this is the last byte with which an RLP list begins.
+const RLP_LIST_LAST: u8 = 0xf9;
 
 /// Appends the row of a node that stands at `depth`.
-pub(super) fn encode<V: LeafValue>(
-    node: &Node<V>,
-    depth: usize,
-    out: &mut Vec<u8>,
-    scratch: &mut Vec<u8>,
-) {
-    node.encode(depth, out, scratch);
-    if let Kind::Branch(children) = &node.kind {
-        for (nibble, child) in children.iter() {
-            if let Some((leaf, ..)) = child.leaf_within() {
-                out.push(nibble);
-                leaf.encode(depth + 1, out, scratch);
-            }
+pub(super) fn encode<V: LeafValue>(kind: &Kind<V>, depth: usize, out: &mut Vec<u8>) {
+    match kind {
+        Kind::Leaf(leaf) => row::encode_leaf(&leaf.key, &leaf.value, out),
+        Kind::Extension { prefix, child } => {
+            out.extend_from_slice(&[EXTENSION, prefix.len() as u8]);
+            let packed = out.len();
+            out.resize(packed + prefix.len().div_ceil(2), 0);
+            prefix.pack_to(&mut out[packed..]);
+            out.extend_from_slice(child.reference(depth + prefix.len()).bytes());
+        }
+        Kind::Branch(children) => {
+            let child = |n| match children.get(n as u8) {
+                None => row::Child::None,
+                Some(Child::Leaf(leaf)) => row::Child::Leaf(&leaf.key, &leaf.value),
+                Some(Child::Inner(link)) => row::Child::Inner(link.reference(depth + 1)),
+            };
+            row::encode_branch(&Nibbles::new(), depth, child, out);
         }
     }
 }
 
-/// Reads the row of the node that `reference` leads to.
+/// Reads a row.
 pub(super) fn read<V: LeafValue>(
     path: &Nibbles,
     row: &[u8],
-    reference: &ChildRef,
     now: u64,
-) -> Result<Arc<Node<V>>, TrieError> {
-    let (rlp, leaves) = split(path, row)?;
-    let mut kind = decode(path, rlp)?;
-    if !leaves.is_empty() {
-        match &mut kind {
-            Kind::Branch(children) => read_leaves(path, leaves, children, now)?,
-            Kind::Leaf { .. } | Kind::Extension { .. } => {
-                return Err(malformed(path, "leaves after a node that is no branch"));
-            }
-        }
-    }
-    Ok(Node::stored(kind, *reference, now))
+) -> Result<Node<V>, TrieError> {
+    let kind = decode(path, row).map_err(|reason| TrieError::Malformed { path: *path, reason })?;
+    Ok(Node::stored(kind, now))
 }
 
-fn read_leaves<V: LeafValue>(
-    path: &Nibbles,
-    mut rest: &[u8],
-    children: &mut Children<V>,
-    now: u64,
-) -> Result<(), TrieError> {
-    while let [nibble, after @ ..] = rest {
-        let child = children.get(nibble & 0x0f).filter(|_| *nibble < 16);
-        let Some(Link::Stored(stub)) = child else {
-            return Err(malformed(path, "a leaf that the branch does not refer to"));
-        };
-        let reference = stub.reference;
-        let mut below = *path;
-        below.push(*nibble);
-        let (rlp, after) = split(&below, after)?;
-        let kind = decode(&below, rlp)?;
-        if !matches!(kind, Kind::Leaf { .. }) {
-            return Err(malformed(&below, "a node that is no leaf in the row of its branch"));
-        }
-        children.set(*nibble, Link::Node(Node::stored(kind, reference, now)));
-        rest = after;
-    }
-    Ok(())
-}
-
-/// The RLP of a row's node, and what follows it.
-pub(super) fn split<'a>(path: &Nibbles, row: &'a [u8]) -> Result<(&'a [u8], &'a [u8]), TrieError> {
+fn decode<V: LeafValue>(path: &Nibbles, row: &[u8]) -> Result<Kind<V>, &'static str> {
+    const SHORT: &str = "a row that ends too early";
     let mut rest = row;
+    match take(&mut rest, 1).ok_or(SHORT)? {
+        [0xc0..=RLP_LIST_LAST] => decode_rlp(path, row),
+        [LEAF] => {
+            let key = B256::from_slice(take(&mut rest, 32).ok_or(SHORT)?);
+            if !Nibbles::unpack_array(&key.0).starts_with(path) {
+                return Err("a leaf that stands elsewhere");
+            }
+            Ok(Kind::Leaf(Box::new(Leaf::new(key, V::decode_row(rest)?, 0))))
+        }
+        [EXTENSION] => {
+            let len = usize::from(take(&mut rest, 1).ok_or(SHORT)?[0]);
+            if len == 0 || path.len() + len >= 64 {
+                return Err("an extension that leads nowhere, or beyond the keys");
+            }
+            let packed = take(&mut rest, len.div_ceil(2)).ok_or(SHORT)?;
+            if len % 2 == 1 && packed.last().is_some_and(|last| last & 0x0f != 0) {
+                return Err("a prefix that is longer than it says");
+            }
+            let mut prefix = Nibbles::unpack(packed);
+            prefix.truncate(len);
+            let child = ChildRef::from_bytes(rest).ok_or("a reference of another length")?;
+            Ok(Kind::Extension { prefix, child: Box::new(Link::stored(child)) })
+        }
+        _ => {
+            let mut found = Vec::with_capacity(16);
+            match row::decode::<V>(path, row, &mut found)? {
+                Row::Branch { prefix } if prefix.is_empty() => {}
+                Row::Branch { .. } | Row::Leaf(..) => return Err("a branch after a prefix"),
+            }
+            let inner = |(_, child): &&(u8, RowChild<V>)| matches!(child, RowChild::Inner(_));
+            let inner = found.iter().filter(inner).count();
+            let count = (inner, found.len() - inner);
+            let children = found.into_iter().map(|(n, child)| match child {
+                RowChild::Leaf(key, value) => (n, Item::Leaf(Leaf::new(key, value, 0))),
+                RowChild::Inner(reference) => (n, Item::Inner(Link::stored(reference))),
+            });
+            Ok(Kind::Branch(Children::in_order(count, children)))
+        }
+    }
+}
+
+/// Reads a row as they used to be.
+fn decode_rlp<V: LeafValue>(path: &Nibbles, row: &[u8]) -> Result<Kind<V>, &'static str> {
+    let (rlp, mut leaves) = split(row)?;
+    let mut kind = node::decode(path, rlp)?;
+    while let [n, after @ ..] = leaves {
+        let Kind::Branch(children) = &mut kind else {
+            return Err("leaves after a node that is no branch");
+        };
+        let (rlp, after) = split(after)?;
+        leaves = after;
+        let Some(Child::Inner(link)) = children.get(n & 0x0f).filter(|_| *n < 16) else {
+            return Err("a leaf that the branch does not refer to");
+        };
+        let mut below = *path;
+        below.push(*n);
+        let Kind::Leaf(leaf) = node::decode(&below, rlp)? else {
+            return Err("a node that is no leaf in the row of its branch");
+        };
+        leaf.refer(*link.reference(below.len()));
+        children.put(*n, Item::Leaf(*leaf));
+    }
+    Ok(kind)
+}
+
+/// The first RLP item, and what follows it.
+fn split(bytes: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
+    let mut rest = bytes;
     Header::decode(&mut rest)
         .ok()
-        .and_then(|header| row.split_at_checked(row.len() - rest.len() + header.payload_length))
-        .ok_or_else(|| malformed(path, "not an RLP list"))
-}
-
-pub(super) const fn malformed(path: &Nibbles, reason: &'static str) -> TrieError {
-    TrieError::Malformed { path: *path, reason }
+        .and_then(|header| bytes.split_at_checked(bytes.len() - rest.len() + header.payload_length))
+        .ok_or("not an RLP list")
 }

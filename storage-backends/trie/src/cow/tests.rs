@@ -70,20 +70,35 @@ fn leaves(trie: &CowTrie<SlotValue>, rows: &Memory, from: B256) -> Vec<(B256, Sl
     found
 }
 
+/// Changes that nobody looks for rows of.
+fn update(
+    trie: &mut CowTrie<SlotValue>,
+    changes: &[(B256, Option<SlotValue>)],
+    rows: &Memory,
+    now: u64,
+) {
+    trie.update(changes, rows, now, &mut Vec::new()).unwrap();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn versions_are_right_and_stay(blocks in blocks(), every in 1..4u64, levels in 0..3usize) {
+    fn versions_are_right_and_stay(
+        blocks in blocks(),
+        every in 1..4u64,
+        levels in 0..3usize,
+        keep in 1..4u64,
+    ) {
         let mut arena = Trie::<SlotValue>::empty();
         let mut head = CowTrie::<SlotValue>::empty();
-        let (mut saved, mut saved_at, mut rows) = (head.clone(), 0, Memory::default());
+        let (mut gone, mut saved_at, mut rows) = (Vec::new(), 0, Memory::default());
         let mut state = BTreeMap::new();
         let mut versions = Vec::new();
         for (now, block) in (1u64..).zip(&blocks) {
             let changes = changes(block);
             arena.update(&changes, &Memory::default()).unwrap();
-            head = head.updated(&changes, &rows, now).unwrap();
+            head.update(&changes, &rows, now, &mut gone).unwrap();
             for (key, value) in changes {
                 match value {
                     Some(value) => state.insert(key, value),
@@ -91,14 +106,16 @@ proptest! {
                 };
             }
             prop_assert_eq!(head.root(), arena.root());
-            versions.push((head.clone(), rows.clone(), state.clone()));
+            // Those that nobody keeps are changed where they are.
+            if now.is_multiple_of(keep) {
+                versions.push((head.clone(), rows.clone(), state.clone()));
+            }
             if now.is_multiple_of(every) {
-                let before = rows.clone();
-                head.write_since(&saved, saved_at, &before, &mut rows).unwrap();
+                head.write_since(saved_at, &std::mem::take(&mut gone), &mut rows);
                 saved_at = now;
                 let used_since = now.saturating_sub(1);
                 head = head.pruned(&Keep { levels, saved: now, used_since }).unwrap_or(head);
-                saved = CowTrie::stored(head.root());
+                let saved = CowTrie::<SlotValue>::stored(head.root());
                 let mut found = Vec::new();
                 let walked = saved.walk_stored(&rows, &mut |key, value| {
                     found.push((*key, *value));
@@ -131,7 +148,7 @@ proptest! {
         let (before, after) = blocks.split_at(at.min(blocks.len()));
         let mut whole = CowTrie::<SlotValue>::empty();
         for (now, block) in (1u64..).zip(before) {
-            whole = whole.updated(&changes(block), &Memory::default(), now).unwrap();
+            update(&mut whole, &changes(block), &Memory::default(), now);
         }
         let mut rows = Memory::default();
         let node = |path: &Nibbles, _: &B256| {
@@ -142,10 +159,10 @@ proptest! {
         let mut saved = CowTrie::<SlotValue>::stored(whole.root());
         saved.put_found(&node, &mut rows, &mut |_, _| {}).unwrap();
         for (now, block) in (1u64..).zip(after) {
-            let before = rows.clone();
-            let head = saved.updated(&changes(block), &before, now).unwrap();
-            head.write_since(&saved, now - 1, &before, &mut rows).unwrap();
-            whole = whole.updated(&changes(block), &Memory::default(), 100 + now).unwrap();
+            let (mut head, mut gone) = (saved.clone(), Vec::new());
+            head.update(&changes(block), &rows, now, &mut gone).unwrap();
+            head.write_since(now - 1, &gone, &mut rows);
+            update(&mut whole, &changes(block), &Memory::default(), 100 + now);
             prop_assert_eq!(head.root(), whole.root());
             saved = CowTrie::stored(head.root());
             let mut found = Vec::new();
@@ -158,6 +175,57 @@ proptest! {
         }
     }
 
+    /// A value that is changed on its own, with rows and versions as above.
+    #[test]
+    fn a_value_is_changed_in_its_place(blocks in blocks(), own_rows: bool, keep: bool) {
+        let mut rows = Memory::default();
+        let mut whole = CowTrie::<SlotValue>::empty();
+        for (now, block) in (1u64..).zip(&blocks) {
+            update(&mut whole, &changes(block), &Memory::default(), now);
+        }
+        let mut head = CowTrie::<SlotValue>::stored(whole.root());
+        if own_rows {
+            let node = |path: &Nibbles, _: &B256| {
+                let mut rlp = Vec::new();
+                let found = whole.node_at(path, &Memory::default(), 0, &mut rlp).unwrap();
+                found.then(|| rlp.into())
+            };
+            head.put_found(&node, &mut rows, &mut |_, _| {}).unwrap();
+        } else {
+            whole.write_since(0, &[], &mut rows);
+        }
+        let (before, root, old_rows) = (head.clone(), head.root(), rows.clone());
+        let kept = keep.then(|| before.clone());
+        drop(before);
+        let mut gone = Vec::new();
+        for n in 0..200 {
+            let value = head.get_mut(&key(n), &rows, 99, &mut gone).unwrap();
+            let before = whole.get(&key(n), &rows, 0).unwrap().copied();
+            prop_assert_eq!(value.as_deref().copied(), before);
+            let (Some(value), 0) = (value, n % 3) else { continue };
+            value.0 += U256::from(1);
+            let change = [(key(n), Some(*value))];
+            update(&mut whole, &change, &Memory::default(), 99);
+        }
+        prop_assert_eq!(head.root(), whole.root());
+        head.write_since(98, &gone, &mut rows);
+        let mut found = Vec::new();
+        let walked = CowTrie::<SlotValue>::stored(head.root()).walk_stored(&rows, &mut |key, value| {
+            found.push((*key, *value));
+            Ok(ControlFlow::Continue(()))
+        }).unwrap();
+        prop_assert_eq!(walked.rows, rows.0.len() as u64);
+        prop_assert_eq!(found, leaves(&whole, &Memory::default(), B256::ZERO));
+        if let Some(kept) = kept {
+            let was = leaves(&kept, &old_rows, B256::ZERO);
+            prop_assert_eq!(kept.root(), root);
+            let mut again = CowTrie::<SlotValue>::empty();
+            let was: Vec<_> = was.into_iter().map(|(key, value)| (key, Some(value))).collect();
+            update(&mut again, &was, &Memory::default(), 1);
+            prop_assert_eq!(again.root(), root);
+        }
+    }
+
     #[test]
     fn parts_make_the_whole(blocks in blocks()) {
         let rows = Memory::default();
@@ -166,11 +234,11 @@ proptest! {
         let mut whole = CowTrie::<SlotValue>::empty();
         for (now, block) in (1u64..).zip(&blocks) {
             let changes = changes(block);
-            whole = whole.updated(&changes, &rows, now).unwrap();
+            update(&mut whole, &changes, &rows, now);
             for (n, part) in parts.iter_mut().enumerate() {
                 let own: Vec<_> =
                     changes.iter().filter(|(key, _)| usize::from(key[0] >> 4) == n).cloned().collect();
-                *part = part.updated(&own, &rows, now).unwrap();
+                update(part, &own, &rows, now);
             }
             let joined = CowTrie::join(&parts, &rows, now).unwrap();
             prop_assert_eq!(joined.root, whole.root());
@@ -180,6 +248,45 @@ proptest! {
             }
         }
     }
+}
+
+/// The row of a node as rows used to be.
+fn old_row(trie: &CowTrie<SlotValue>, path: &Nibbles) -> Vec<u8> {
+    let rows = Memory::default();
+    let mut row = Vec::new();
+    assert!(trie.node_at(path, &rows, 0, &mut row).unwrap());
+    let mut new = Memory::default();
+    trie.write_since(0, &[], &mut new);
+    for n in 0..16 {
+        let mut below = *path;
+        below.push(n);
+        let mut leaf = Vec::new();
+        if !new.0.contains_key(&below) && trie.node_at(&below, &rows, 0, &mut leaf).unwrap() {
+            row.push(n);
+            row.extend(leaf);
+        }
+    }
+    row
+}
+
+#[test]
+fn rows_as_they_used_to_be_are_read() {
+    let mut whole = CowTrie::<SlotValue>::empty();
+    for now in 1..4 {
+        let block: Block = (0..200).map(|n| (n, (u64::from(n) % 4 + now) as u8)).collect();
+        update(&mut whole, &changes(&block), &Memory::default(), now);
+    }
+    let mut rows = Memory::default();
+    whole.write_since(0, &[], &mut rows);
+    let old = Memory(rows.0.keys().map(|path| (*path, old_row(&whole, path))).collect());
+    let mut stored = CowTrie::<SlotValue>::stored(whole.root());
+    assert_eq!(leaves(&stored, &old, B256::ZERO), leaves(&whole, &rows, B256::ZERO));
+    let walked = stored.walk_stored(&old, &mut |_, _| Ok(ControlFlow::Continue(()))).unwrap();
+    assert_eq!(walked.rows, old.0.len() as u64);
+    let block = changes(&vec![(3, 4), (7, 1), (199, 4)]);
+    update(&mut stored, &block, &old, 9);
+    update(&mut whole, &block, &rows, 9);
+    assert_eq!(stored.root(), whole.root());
 }
 
 /// So many changes are made and hashed on several threads.
@@ -198,12 +305,12 @@ fn large_changes_lead_to_the_same_root() {
             .collect();
         changes.sort_unstable_by_key(|(key, _)| *key);
         arena.update(&changes, &rows).unwrap();
-        head = head.updated(&changes, &rows, now).unwrap();
+        update(&mut head, &changes, &rows, now);
         CowTrie::resolve_all([&head]);
         assert_eq!(head.root(), arena.root());
     }
     let mut stored = Memory::default();
-    head.write_since(&CowTrie::empty(), 0, &rows, &mut stored).unwrap();
+    head.write_since(0, &[], &mut stored);
     let walked = CowTrie::<SlotValue>::stored(head.root())
         .walk_stored(&stored, &mut |_, _| Ok(ControlFlow::Continue(())))
         .unwrap();

@@ -1,9 +1,9 @@
-//! One sorted batch of changes; what it does not touch is shared with the version before.
+//! One sorted batch of changes. What no other version shares is changed where it is, the rest is copied.
 
 use super::{
-    children::Children,
+    children::{Children, Item},
     hash,
-    node::{CowTrie, Kind, Link, Node},
+    node::{CowTrie, Kind, Leaf, Link, Node},
 };
 use crate::{
     LeafValue, Nibbles, RowSource, TrieError,
@@ -18,28 +18,38 @@ const PARALLEL_FROM: usize = 2_048;
 /// A key and its value afterwards; `None` removes it.
 type Change<V> = (B256, Option<V>);
 
+/// A child with its nibble, and the changes below it.
+type Part<'c, V> = (u8, Item<V>, &'c [Change<V>]);
+
 impl<V: LeafValue> CowTrie<V> {
-    /// The version after setting and removing keys. `changes` is sorted by key, each key once and below this
-    /// trie's path; removing an absent key and setting an equal value change nothing. `now` is the number of
-    /// this change, greater than all before.
-    pub fn updated(
-        &self,
+    /// Sets and removes keys. `changes` is sorted by key, each key once and below this trie's path; removing an absent
+    /// key and setting an equal value change nothing. `now` is the number of this change, greater than all before.
+    /// Paths at which there may be no row any more are added to `gone`, for [`Self::write_since`].
+    ///
+    /// # Errors
+    ///
+    /// If a node cannot be read; the trie is void then.
+    pub fn update(
+        &mut self,
         changes: &[Change<V>],
         rows: &impl RowSource,
         now: u64,
-    ) -> Result<Self, TrieError> {
+        gone: &mut Vec<Nibbles>,
+    ) -> Result<(), TrieError> {
         debug_assert!(changes.is_sorted_by(|a, b| a.0 < b.0), "changes are sorted and unique");
-        let update = Update { rows, now };
-        let root = match changes.is_empty() {
-            true => None,
-            false => update.set(&self.root, self.base.len(), changes)?,
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let depth = self.depth();
+        let item = Item::Inner(std::mem::replace(&mut self.root, Link::empty()));
+        let item = Update { rows, now }.set_item(item, depth, changes, gone)?;
+        self.root = match item {
+            Item::Empty => Link::empty(),
+            // Its row is new, whatever it is itself.
+            Item::Leaf(leaf) => Link::new(Node::new(Kind::Leaf(Box::new(leaf)), now)),
+            Item::Inner(link) => link,
         };
-        Ok(Self { base: self.base, root: root.unwrap_or_else(|| self.root.clone()) })
-    }
-
-    /// The version without any key.
-    pub fn cleared(&self) -> Self {
-        Self { base: self.base, root: Link::Empty }
+        Ok(())
     }
 }
 
@@ -48,72 +58,112 @@ struct Update<'a, R> {
     now: u64,
 }
 
+/// What became of a node.
+enum Done<V> {
+    Same,
+    Changed,
+    /// This stands in its place now.
+    Replaced(Item<V>),
+}
+
 impl<R: RowSource> Update<'_, R> {
-    /// What stands at the first `depth` nibbles of the keys afterwards; `None` if nothing changes.
-    fn set<V: LeafValue>(
+    /// What stands at the first `depth` nibbles of the keys afterwards.
+    fn set_item<V: LeafValue>(
         &self,
-        link: &Link<V>,
+        item: Item<V>,
         depth: usize,
         changes: &[Change<V>],
-    ) -> Result<Option<Link<V>>, TrieError> {
-        let first = &changes[0].0;
-        let Some(node) = link.resolve(|| path_of(first, depth), self.rows, self.now)? else {
-            return Ok(self.add(depth, changes));
-        };
-        match &node.kind {
-            Kind::Leaf { key, value } => Ok(self.set_leaf(key, value, depth, changes)),
-            Kind::Extension { prefix, child } => self.set_extension(prefix, child, depth, changes),
-            Kind::Branch(children) => {
-                let after = self.set_children(children, depth, changes)?;
-                after.map(|children| self.join(children, || path_of(first, depth))).transpose()
-            }
+        gone: &mut Vec<Nibbles>,
+    ) -> Result<Item<V>, TrieError> {
+        match item {
+            Item::Empty => Ok(self.build(&present(changes), depth)),
+            Item::Inner(link) if link.is_empty() => Ok(self.build(&present(changes), depth)),
+            Item::Leaf(leaf) => Ok(self.set_leaf(leaf, depth, changes)),
+            Item::Inner(mut link) => match self.set_link(&mut link, depth, changes, gone)? {
+                Done::Same | Done::Changed => Ok(Item::Inner(link)),
+                Done::Replaced(item) => Ok(item),
+            },
         }
-    }
-
-    /// What stands where nothing stood.
-    fn add<V: LeafValue>(&self, depth: usize, changes: &[Change<V>]) -> Option<Link<V>> {
-        if let [(key, value)] = changes {
-            return value.as_ref().map(|value| self.leaf(key, value));
-        }
-        let built = self.build(&present(changes), depth);
-        (!built.is_empty()).then_some(built)
     }
 
     fn set_leaf<V: LeafValue>(
         &self,
-        key: &B256,
-        value: &V,
+        mut leaf: Leaf<V>,
         depth: usize,
         changes: &[Change<V>],
-    ) -> Option<Link<V>> {
-        if let [(changed, Some(after))] = changes
-            && changed == key
+    ) -> Item<V> {
+        if let [(key, after)] = changes
+            && *key == leaf.key
         {
-            return (after != value).then(|| self.leaf(key, after));
+            return match after {
+                None => Item::Empty,
+                Some(value) => {
+                    if *value != leaf.value {
+                        *leaf.changed(self.now) = value.clone();
+                    }
+                    Item::Leaf(leaf)
+                }
+            };
         }
         let mut merged = present(changes);
-        match changes.binary_search_by_key(key, |(key, _)| *key) {
-            Ok(at) => {
-                if merged.len() == 1 && changes[at].1.as_ref() == Some(value) {
-                    return None;
+        if changes.binary_search_by_key(&leaf.key, |(key, _)| *key).is_err() {
+            if merged.is_empty() {
+                return Item::Leaf(leaf);
+            }
+            let place = merged.partition_point(|(other, _)| *other < leaf.key);
+            merged.insert(place, (leaf.key, leaf.value));
+        }
+        self.build(&merged, depth)
+    }
+
+    /// Changes the node at a link, which is not empty.
+    fn set_link<V: LeafValue>(
+        &self,
+        link: &mut Link<V>,
+        depth: usize,
+        changes: &[Change<V>],
+        gone: &mut Vec<Nibbles>,
+    ) -> Result<Done<V>, TrieError> {
+        let path = || path_of(&changes[0].0, depth);
+        let node = link.resolve(path, self.rows, self.now)?;
+        if let Some(leaf) = node.and_then(|node| node.as_leaf()).cloned() {
+            // It has a row of its own; what stands in a branch has none.
+            gone.push(path());
+            return Ok(Done::Replaced(self.set_leaf(leaf, depth, changes)));
+        }
+        let Some(node) = link.to_mut() else { return Ok(Done::Same) };
+        let done = match &mut node.kind {
+            Kind::Leaf(_) => Done::Same,
+            Kind::Extension { prefix, child } => {
+                self.set_extension(prefix, child, depth, changes, gone)?
+            }
+            Kind::Branch(children) => {
+                if !self.set_children(children, depth, changes, gone)? {
+                    Done::Same
+                } else if children.len() > 1 {
+                    Done::Changed
+                } else {
+                    let children = std::mem::take(children);
+                    Done::Replaced(self.join(children, path(), gone)?)
                 }
             }
-            Err(_) if merged.is_empty() => return None,
-            Err(_) => {
-                let place = merged.partition_point(|(other, _)| other < key);
-                merged.insert(place, (*key, value.clone()));
-            }
+        };
+        match &done {
+            Done::Same => {}
+            Done::Changed => drop(link.changed(self.now)),
+            Done::Replaced(_) => gone.push(path()),
         }
-        Some(self.build(&merged, depth))
+        Ok(done)
     }
 
     fn set_extension<V: LeafValue>(
         &self,
         prefix: &Nibbles,
-        child: &Link<V>,
+        child: &mut Link<V>,
         depth: usize,
         changes: &[Change<V>],
-    ) -> Result<Option<Link<V>>, TrieError> {
+        gone: &mut Vec<Nibbles>,
+    ) -> Result<Done<V>, TrieError> {
         let end = depth + prefix.len();
         let shared = |key: &B256| path_of(key, end).slice(depth..).common_prefix_length(prefix);
         // Removing what leaves the extension removes nothing.
@@ -122,119 +172,166 @@ impl<R: RowSource> Update<'_, R> {
             .filter(|(key, value)| value.is_some() || shared(key) == prefix.len())
             .cloned()
             .collect();
-        let Some(at) = changes.iter().map(|(key, _)| shared(key)).min() else { return Ok(None) };
+        let Some(at) = changes.iter().map(|(key, _)| shared(key)).min() else {
+            return Ok(Done::Same);
+        };
         let path = path_of(&changes[0].0, depth);
         if at == prefix.len() {
-            let below = self.set(child, end, &changes)?;
-            return below.map(|below| self.prepend(*prefix, below, path)).transpose();
+            return Ok(match self.set_link(child, end, &changes, gone)? {
+                Done::Same => Done::Same,
+                Done::Changed => Done::Changed,
+                Done::Replaced(item) => Done::Replaced(self.prepend(*prefix, item, path, gone)?),
+            });
         }
         let n = prefix.get_unchecked(at);
+        let child = std::mem::replace(child, Link::empty());
         let rest = if at + 1 == prefix.len() {
-            child.clone()
+            child
         } else {
-            let prefix = prefix.slice(at + 1..);
-            self.node(Kind::Extension { prefix, child: child.clone() })
+            self.extension(prefix.slice(at + 1..), child)
         };
-        let children = Children::from_iter([(n, rest)]);
-        let children = self.set_children(&children, depth + at, &changes)?.unwrap_or(children);
-        let head = path.join(&prefix.slice(..at));
-        let below = self.join(children, || head)?;
+        let mut children = Children::in_order((1, 0), [(n, Item::Inner(rest))].into_iter());
+        self.set_children(&mut children, depth + at, &changes, gone)?;
+        let below = self.join(children, path.join(&prefix.slice(..at)), gone)?;
         if at == 0 {
-            return Ok(Some(below));
+            return Ok(Done::Replaced(below));
         }
-        self.prepend(prefix.slice(..at), below, path).map(Some)
+        Ok(Done::Replaced(self.prepend(prefix.slice(..at), below, path, gone)?))
     }
 
-    /// The children of a branch at `depth` afterwards; `None` if nothing changes.
-    fn set_children<V: LeafValue>(
+    /// Changes the children of a branch at `depth`; returns whether anything did.
+    fn set_children<'c, V: LeafValue>(
         &self,
-        children: &Children<V>,
+        children: &mut Children<V>,
         depth: usize,
-        changes: &[Change<V>],
-    ) -> Result<Option<Children<V>>, TrieError> {
+        changes: &'c [Change<V>],
+        gone: &mut Vec<Nibbles>,
+    ) -> Result<bool, TrieError> {
+        let below = depth + 1;
         let parts = changes.chunk_by(|a, b| nibble(&a.0, depth) == nibble(&b.0, depth));
-        let set = |part: &[Change<V>]| -> Result<(u8, Option<Link<V>>), TrieError> {
-            let n = nibble(&part[0].0, depth);
-            let child = children.get(n).unwrap_or(&Link::Empty);
-            Ok((n, self.set(child, depth + 1, part)?))
-        };
-        let done: Vec<(u8, Option<Link<V>>)> = if changes.len() < PARALLEL_FROM {
-            parts.map(set).collect::<Result<_, _>>()?
-        } else {
-            let set_and_hash = |part: &&[Change<V>]| -> Result<(u8, Option<Link<V>>), TrieError> {
-                let (n, child) = set(part)?;
-                hash::resolve(child.iter().map(|child| (child, depth + 1)));
-                Ok((n, child))
+        if changes.len() >= PARALLEL_FROM {
+            let take = |part: &'c [Change<V>]| {
+                let n = nibble(&part[0].0, depth);
+                (n, children.take(n), part)
             };
-            let parts: Vec<&[Change<V>]> = parts.collect();
-            parts.par_iter().map(set_and_hash).collect::<Result<_, _>>()?
-        };
-        let mut after = None;
-        for (n, child) in done {
-            if let Some(child) = child {
-                after.get_or_insert_with(|| children.clone()).set(n, child);
+            let parts: Vec<Part<'c, V>> = parts.map(take).collect();
+            let set_and_hash = |(n, item, part): Part<'c, V>| {
+                let mut gone = Vec::new();
+                let item = self.set_item(item, below, part, &mut gone)?;
+                if let Item::Inner(link) = &item {
+                    hash::resolve([(link, below)]);
+                }
+                Ok::<_, TrieError>((n, item, gone))
+            };
+            let done: Vec<(u8, Item<V>, Vec<Nibbles>)> =
+                parts.into_par_iter().map(set_and_hash).collect::<Result<_, _>>()?;
+            for (n, item, part_gone) in done {
+                children.put(n, item);
+                gone.extend(part_gone);
             }
+            return Ok(true);
         }
-        Ok(after)
+        let mut changed = false;
+        for part in parts {
+            let n = nibble(&part[0].0, depth);
+            if let Some(child) = children.link_mut(n) {
+                match self.set_link(child, below, part, gone)? {
+                    Done::Same => {}
+                    Done::Changed => changed = true,
+                    Done::Replaced(item) => {
+                        children.put(n, item);
+                        changed = true;
+                    }
+                }
+                continue;
+            }
+            if let ([(key, Some(value))], Some(leaf)) = (part, children.leaf_mut(n))
+                && leaf.key == *key
+            {
+                if leaf.value != *value {
+                    *leaf.changed(self.now) = value.clone();
+                    changed = true;
+                }
+                continue;
+            }
+            let before = children.take(n);
+            let had_any = !matches!(before, Item::Empty);
+            let item = self.set_item(before, below, part, gone)?;
+            changed |= had_any || !matches!(item, Item::Empty);
+            children.put(n, item);
+        }
+        Ok(changed)
     }
 
     /// A branch at `path`, or what is left of it if it has fewer than two children.
     fn join<V: LeafValue>(
         &self,
-        children: Children<V>,
-        path: impl FnOnce() -> Nibbles,
-    ) -> Result<Link<V>, TrieError> {
+        mut children: Children<V>,
+        path: Nibbles,
+        gone: &mut Vec<Nibbles>,
+    ) -> Result<Item<V>, TrieError> {
         if children.len() > 1 {
-            return Ok(self.node(Kind::Branch(children)));
+            return Ok(Item::Inner(self.node(Kind::Branch(children))));
         }
-        let only = children.iter().next();
-        let Some((n, child)) = only else { return Ok(Link::Empty) };
-        self.prepend(Nibbles::from_nibbles([n]), child.clone(), path())
+        let Some(n) = children.only() else { return Ok(Item::Empty) };
+        let only = children.take(n);
+        self.prepend(Nibbles::from_nibbles([n]), only, path, gone)
     }
 
     /// Puts `prefix` before what stands at `path` + `prefix`; the result stands at `path`.
     fn prepend<V: LeafValue>(
         &self,
         prefix: Nibbles,
-        link: Link<V>,
+        item: Item<V>,
         path: Nibbles,
-    ) -> Result<Link<V>, TrieError> {
-        let below = || path.join(&prefix);
-        let Some(node) = link.resolve(below, self.rows, self.now)? else { return Ok(Link::Empty) };
-        let kind = match &node.kind {
-            Kind::Leaf { key, value } => return Ok(self.leaf(key, value)),
-            Kind::Extension { prefix: rest, child } => {
-                Kind::Extension { prefix: prefix.join(rest), child: child.clone() }
-            }
-            Kind::Branch(_) => Kind::Extension { prefix, child: link.clone() },
+        gone: &mut Vec<Nibbles>,
+    ) -> Result<Item<V>, TrieError> {
+        let link = match item {
+            Item::Empty => return Ok(Item::Empty),
+            Item::Leaf(leaf) => return Ok(Item::Leaf(leaf.moved())),
+            Item::Inner(link) => link,
         };
-        Ok(self.node(kind))
+        let below = || path.join(&prefix);
+        let Some(node) = link.resolve(below, self.rows, self.now)? else { return Ok(Item::Empty) };
+        let (prefix, child) = match &node.kind {
+            Kind::Leaf(leaf) => {
+                gone.push(below());
+                return Ok(Item::Leaf(Leaf::clone(leaf).moved()));
+            }
+            Kind::Extension { prefix: rest, child } => {
+                gone.push(below());
+                (prefix.join(rest), Link::clone(child))
+            }
+            Kind::Branch(_) => (prefix, link),
+        };
+        Ok(Item::Inner(self.extension(prefix, child)))
     }
 
     /// A new subtree at nibble `depth` of keys that share the nibbles before it.
-    fn build<V: LeafValue>(&self, entries: &[(B256, V)], depth: usize) -> Link<V> {
+    fn build<V: LeafValue>(&self, entries: &[(B256, V)], depth: usize) -> Item<V> {
         let (first, last) = match entries {
-            [] => return Link::Empty,
-            [(key, value)] => return self.leaf(key, value),
+            [] => return Item::Empty,
+            [(key, value)] => return Item::Leaf(Leaf::new(*key, value.clone(), self.now)),
             [first, .., last] => (&first.0, &last.0),
         };
         let shared = shared_nibbles(first, last);
-        if shared > depth {
-            let child = self.build(entries, shared);
-            let prefix = path_of(first, shared).slice(depth..);
-            return self.node(Kind::Extension { prefix, child });
+        let parts = entries.chunk_by(|a, b| nibble(&a.0, shared) == nibble(&b.0, shared));
+        let child = |part: &[(B256, V)]| (nibble(&part[0].0, shared), self.build(part, shared + 1));
+        let count = parts.clone().filter(|part| part.len() > 1).count();
+        let count = (count, parts.clone().count() - count);
+        let branch = self.node(Kind::Branch(Children::in_order(count, parts.map(child))));
+        if shared == depth {
+            return Item::Inner(branch);
         }
-        let parts = entries.chunk_by(|a, b| nibble(&a.0, depth) == nibble(&b.0, depth));
-        let child = |part: &[(B256, V)]| (nibble(&part[0].0, depth), self.build(part, depth + 1));
-        self.node(Kind::Branch(parts.map(child).collect()))
+        Item::Inner(self.extension(path_of(first, shared).slice(depth..), branch))
     }
 
-    fn leaf<V: LeafValue>(&self, key: &B256, value: &V) -> Link<V> {
-        self.node(Kind::Leaf { key: *key, value: value.clone() })
+    fn extension<V>(&self, prefix: Nibbles, child: Link<V>) -> Link<V> {
+        self.node(Kind::Extension { prefix, child: Box::new(child) })
     }
 
-    fn node<V: LeafValue>(&self, kind: Kind<V>) -> Link<V> {
-        Link::Node(Node::new(kind, self.now))
+    fn node<V>(&self, kind: Kind<V>) -> Link<V> {
+        Link::new(Node::new(kind, self.now))
     }
 }
 
