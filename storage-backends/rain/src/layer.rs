@@ -29,6 +29,7 @@ use polytrie_trie::{
 };
 use rayon::prelude::*;
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
@@ -150,8 +151,25 @@ struct Changed {
 /// The shards that a change concerns, what each of them is to log, and what its rows lose.
 type Logs = Vec<(usize, Vec<ShardWrite>, Lost)>;
 
-/// A change with fewer keys is made on the caller's thread: others would take longer to wake up than it takes.
+/// Work on a shard.
+struct Job<'a> {
+    keys: u64,
+    part: &'a mut Part,
+    writes: &'a [ShardWrite],
+    lost: &'a mut Lost,
+}
+
+impl Job<'_> {
+    fn run(&mut self, store: &dyn Read, seq: u64) -> Result<(), StateError> {
+        *self.lost = apply(self.part, self.writes, store, seq)?;
+        Ok(())
+    }
+}
+
+/// A change with fewer keys is made on the caller's thread and at most one other.
 const PARALLEL_FROM: u64 = 1_024;
+/// For fewer keys another thread takes longer to wake up than they take.
+const BESIDE_FROM: u64 = 64;
 
 /// The state in a store.
 pub(crate) struct State {
@@ -268,28 +286,48 @@ impl Shared {
             .map(|(shard, writes)| (shard, writes, Lost::default()))
             .collect();
         let mut parts = from.parts;
-        let keys: u64 = logs.iter().map(|(_, writes, _)| key_count(writes)).sum();
-        if keys < PARALLEL_FROM {
-            for (shard, writes, lost) in &mut logs {
-                *lost = apply(&mut parts[*shard], writes, &self.store, seq)?;
-            }
-        } else {
-            // Both are in the order of the shards.
-            let mut all = parts.iter_mut().enumerate();
-            let part_of = |(shard, writes, lost)| {
-                let (_, part) = all.find(|(n, _)| n == shard)?;
-                Some((part, writes, lost))
-            };
-            let mut jobs: Vec<(&mut Part, &Vec<ShardWrite>, &mut Lost)> = logs
-                .iter_mut()
-                .map(|(shard, writes, lost)| (&*shard, &*writes, lost))
-                .filter_map(part_of)
-                .collect();
-            jobs.par_iter_mut().try_for_each(|(part, writes, lost)| {
-                **lost = apply(part, writes, &self.store, seq)?;
-                Part::resolve_all([&**part]);
+        // Both are in the order of the shards.
+        let mut all = parts.iter_mut().enumerate();
+        let mut jobs = Vec::with_capacity(logs.len());
+        for (shard, writes, lost) in &mut logs {
+            let part = all.find(|(n, _)| n == shard).map(|(_, part)| part);
+            jobs.extend(part.map(|part| Job { keys: key_count(writes), part, writes, lost }));
+        }
+        let keys: u64 = jobs.iter().map(|job| job.keys).sum();
+        if keys >= PARALLEL_FROM {
+            jobs.par_iter_mut().try_for_each(|job| {
+                job.run(&self.store, seq)?;
+                Part::resolve_all([&*job.part]);
                 Ok::<_, StateError>(())
             })?;
+        } else {
+            // The shards with the most keys stay here, where what their keys read is in the processor's cache.
+            jobs.sort_by_key(|job| Reverse(job.keys));
+            let mut sum = 0;
+            let is_own = |job: &&Job<'_>| {
+                let is_own = sum < keys / 2;
+                sum += job.keys;
+                is_own
+            };
+            let own = jobs.iter().take_while(is_own).count();
+            let (own, others) = jobs.split_at_mut(own);
+            let run = |jobs: &mut [Job<'_>]| {
+                jobs.iter_mut().try_for_each(|job| job.run(&self.store, seq))
+            };
+            if others.iter().map(|job| job.keys).sum::<u64>() < BESIDE_FROM {
+                run(own)?;
+                run(others)?;
+            } else {
+                let mut beside = Ok(());
+                let here = rayon::in_place_scope(|scope| {
+                    scope.spawn(|_| {
+                        beside = run(others);
+                        Part::resolve_all(others.iter().map(|job| &*job.part));
+                    });
+                    run(own)
+                });
+                here.and(beside)?;
+            }
         }
         Ok((Version::of(parts, &self.store, seq)?, logs))
     }

@@ -1,9 +1,9 @@
 //! `--state rain`: the canonical trie as RainBlock keeps it, a DSM-Tree.
 //!
-//! Nodes are pointers that are never changed, so every block is a version that costs what it changes. References
-//! (hashes) are resolved when they are asked for. The trie is split by the first nibble of the hashed address into 16
-//! shards, each with versions, a log and checkpoints of its own; the top levels stay in memory. The README of this
-//! crate draws it.
+//! Nodes are pointers. What two versions share is never changed, so whoever holds a version reads it beside the blocks; a
+//! block changes the rest of the head where it is. References (hashes) are resolved when they are asked for. The trie is
+//! split by the first nibble of the hashed address into 16 shards, each with versions, a log and checkpoints of its own;
+//! the top levels stay in memory. The README of this crate draws it.
 //!
 //! - `layer.rs`, `session.rs`, `reader.rs`: the seam,
 //! - `version.rs`: the state after one block,
