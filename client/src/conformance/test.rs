@@ -215,6 +215,8 @@ fn offer(chain: &mut Chain, rlp: Bytes) -> Result<(B256, Inserted), Refusal> {
         .map_err(|error| Refusal::Block(format!("it does not decode: {error}")))?;
     let hash = candidate.header.hash();
     let inserted = chain.insert(candidate)?;
+    // What becomes of this block is asked before the next one comes, whatever the layer's depth.
+    chain.settle()?;
     match inserted {
         Inserted::Known => {}
         Inserted::Side => chain.execute_side(hash)?,
