@@ -3,9 +3,9 @@
 use crate::{
     ACCOUNT_NODES, LOG, META, SHARD_COUNT, SHARDS, STORAGE_NODES,
     account::Entry,
-    layer::read_state,
     meta::{Meta, read_shard},
     reader::RainReader,
+    state::read_state,
     version::{account_rows, storage_rows},
 };
 use alloy_primitives::{B256, KECCAK256_EMPTY};

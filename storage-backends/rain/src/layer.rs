@@ -1,22 +1,25 @@
 //! The layer: its head, and how it moves.
 
 use crate::{
-    ACCOUNT_NODES, LOG, META, SHARD_COUNT, SHARDS, STORAGE_NODES, check,
-    checkpoint::{Finished, Replayed, Saved, Underway, checkpoint, due_after, lag, replay},
+    ACCOUNT_NODES, LOG, META, SHARD_COUNT, SHARDS, STORAGE_NODES,
+    change::{change, key_count},
+    check,
+    checkpoint::{Finished, Underway, checkpoint, due_after, lag},
     load,
     log::{self, LogRow, ShardWrite},
     meta::Meta,
     proof,
     reader::RainReader,
     session::RainSession,
-    shard::{Lost, Shards, apply},
+    shard::{Lost, Shards},
+    state::{Shardwise, State, read_state},
     touches::Touches,
     version::{Part, Version, account_rows, shard_of, storage_rows},
     witness::{self, Touched},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use parking_lot::{Mutex, RwLock};
-use polytrie_kv::{Batch, Read, Store, Table};
+use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, GenesisAccount, LayerSession,
     Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, Turn, UndoRecord,
@@ -27,9 +30,7 @@ use polytrie_trie::{
     cow::{CowTrie, Keep},
     state_error,
 };
-use rayon::prelude::*;
 use std::{
-    cmp::Reverse,
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
@@ -148,54 +149,6 @@ struct Changed {
     logged: Vec<(usize, u64, Lost)>,
 }
 
-/// The shards that a change concerns, what each of them is to log, and what its rows lose.
-type Logs = Vec<(usize, Vec<ShardWrite>, Lost)>;
-
-/// Work on a shard.
-struct Job<'a> {
-    keys: u64,
-    part: &'a mut Part,
-    writes: &'a [ShardWrite],
-    lost: &'a mut Lost,
-}
-
-impl Job<'_> {
-    fn run(&mut self, store: &dyn Read, seq: u64) -> Result<(), StateError> {
-        *self.lost = apply(self.part, self.writes, store, seq)?;
-        Ok(())
-    }
-}
-
-/// A change with fewer keys is made on the caller's thread and at most one other.
-const PARALLEL_FROM: u64 = 1_024;
-/// For fewer keys another thread takes longer to wake up than they take.
-const BESIDE_FROM: u64 = 64;
-
-/// The state in a store.
-pub(crate) struct State {
-    version: Version,
-    pub(crate) shards: Shardwise,
-}
-
-/// What is known of each shard.
-pub(crate) struct Shardwise {
-    /// Its checkpoint.
-    pub(crate) saved: [Saved; SHARD_COUNT],
-    /// What its rows have lost since.
-    lost: [Lost; SHARD_COUNT],
-    /// Number of the last row of its log.
-    logged: [u64; SHARD_COUNT],
-}
-
-impl State {
-    fn empty() -> Self {
-        let version = Version::empty();
-        let saved = version.parts.clone().map(|part| Saved { part, seq: 0 });
-        let shards = Shardwise { saved, lost: Default::default(), logged: [0; SHARD_COUNT] };
-        Self { version, shards }
-    }
-}
-
 impl RainLayer {
     /// The layer's name.
     pub const NAME: &'static str = "rain";
@@ -236,100 +189,11 @@ impl RainLayer {
     }
 }
 
-/// The state in the store: checkpoints, logs replayed, and the root that these must have.
-pub(crate) fn read_state(store: &dyn Read) -> Result<State, StateError> {
-    let meta = Meta::read(store)?;
-    let replayed: Vec<Replayed> = (0..SHARD_COUNT)
-        .into_par_iter()
-        .map(|shard| replay(store, shard))
-        .collect::<Result<_, _>>()?;
-    let Some(meta) = meta else {
-        // A load that did not come to its end has left nodes, and nothing that leads to them.
-        return Ok(State::empty());
-    };
-    let State { mut version, mut shards } = State::empty();
-    for (shard, Replayed { saved, part, lost, last }) in replayed.into_iter().enumerate() {
-        shards.saved[shard] = saved;
-        version.parts[shard] = part;
-        shards.lost[shard] = lost;
-        shards.logged[shard] = last;
-    }
-    let version = Version::of(version.parts, store, meta.seq)?;
-    if version.root != meta.root {
-        return Err(StateError::Corrupt(format!(
-            "checkpoints and logs make the state root {}, the head has {}",
-            version.root, meta.root
-        )));
-    }
-    Ok(State { version, shards })
-}
-
 impl Shared {
     /// Fails if the layer or the store failed before, or what was found is damaged.
     fn ready(&self) -> Result<(), StateError> {
         self.lifecycle.ready()?;
         self.damage.read().clone().map_or(Ok(()), Err)
-    }
-
-    /// The version after a change, and what each shard is to log of it. What `from` shares with no other version is
-    /// changed where it is. Shards are worked on in parallel if that pays.
-    pub(crate) fn apply(
-        &self,
-        from: Version,
-        writes: &WriteSet,
-        seq: u64,
-    ) -> Result<(Version, Logs), StateError> {
-        let accounts = writes.accounts();
-        let mut logs: Logs = accounts
-            .chunk_by(|a, b| shard_of(&a.hash) == shard_of(&b.hash))
-            .map(|part| (shard_of(&part[0].hash), part.iter().map(ShardWrite::from).collect()))
-            .map(|(shard, writes)| (shard, writes, Lost::default()))
-            .collect();
-        let mut parts = from.parts;
-        // Both are in the order of the shards.
-        let mut all = parts.iter_mut().enumerate();
-        let mut jobs = Vec::with_capacity(logs.len());
-        for (shard, writes, lost) in &mut logs {
-            let part = all.find(|(n, _)| n == shard).map(|(_, part)| part);
-            jobs.extend(part.map(|part| Job { keys: key_count(writes), part, writes, lost }));
-        }
-        let keys: u64 = jobs.iter().map(|job| job.keys).sum();
-        if keys >= PARALLEL_FROM {
-            jobs.par_iter_mut().try_for_each(|job| {
-                job.run(&self.store, seq)?;
-                Part::resolve_all([&*job.part]);
-                Ok::<_, StateError>(())
-            })?;
-        } else {
-            // The shards with the most keys stay here, where what their keys read is in the processor's cache.
-            jobs.sort_by_key(|job| Reverse(job.keys));
-            let mut sum = 0;
-            let is_own = |job: &&Job<'_>| {
-                let is_own = sum < keys / 2;
-                sum += job.keys;
-                is_own
-            };
-            let own = jobs.iter().take_while(is_own).count();
-            let (own, others) = jobs.split_at_mut(own);
-            let run = |jobs: &mut [Job<'_>]| {
-                jobs.iter_mut().try_for_each(|job| job.run(&self.store, seq))
-            };
-            if others.iter().map(|job| job.keys).sum::<u64>() < BESIDE_FROM {
-                run(own)?;
-                run(others)?;
-            } else {
-                let mut beside = Ok(());
-                let here = rayon::in_place_scope(|scope| {
-                    scope.spawn(|_| {
-                        beside = run(others);
-                        Part::resolve_all(others.iter().map(|job| &*job.part));
-                    });
-                    run(own)
-                });
-                here.and(beside)?;
-            }
-        }
-        Ok((Version::of(parts, &self.store, seq)?, logs))
     }
 
     /// Whether what a block touches is to be noted.
@@ -390,7 +254,7 @@ impl Shared {
     /// The version after a change, and what is logged of it.
     fn change(&self, work: &Work, from: Version, writes: &WriteSet) -> Result<Changed, StateError> {
         let seq = from.seq + 1;
-        let (version, logs) = self.apply(from, writes, seq)?;
+        let (version, logs) = change(&self.store, from, writes, seq)?;
         let mut batch = Batch::new();
         let mut logged = Vec::with_capacity(logs.len());
         for (shard, writes, lost) in logs {
@@ -416,7 +280,7 @@ impl Shared {
             return Err(StateError::Protocol("the head was changed by a block that is not there"));
         };
         let writes = UndoRecord::decode(back)?.into_writes();
-        let (mut version, _) = self.apply(after.clone(), &writes, after.seq)?;
+        let (mut version, _) = change(&self.store, after.clone(), &writes, after.seq)?;
         version.seq = after.seq - 1;
         if version.root != head.root {
             let reason = "the way back from a block does not lead to the state before it";
@@ -538,11 +402,6 @@ impl Shared {
         let work = self.work.lock();
         Ok(reader(&self.head(&work)?))
     }
-}
-
-/// Accounts and slots that are written.
-fn key_count(writes: &[ShardWrite]) -> u64 {
-    writes.iter().map(|write| 1 + write.slot_count() as u64).sum()
 }
 
 impl StateLayer for RainLayer {

@@ -14,6 +14,7 @@
 //! - `load.rs`, `check.rs`, `proof.rs`: filling, scrubbing, proofs.
 
 mod account;
+mod change;
 mod check;
 mod checkpoint;
 mod layer;
@@ -24,6 +25,7 @@ mod proof;
 mod reader;
 mod session;
 mod shard;
+mod state;
 mod stateless;
 mod touches;
 mod version;

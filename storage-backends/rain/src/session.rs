@@ -1,6 +1,7 @@
 //! One block under way.
 
 use crate::{
+    change::change,
     layer::Shared,
     log::ShardWrite,
     version::{Version, storage_rows},
@@ -90,7 +91,7 @@ impl LayerSession for RainSession {
             touched.steps.push(since_last.accounts().iter().map(ShardWrite::from).collect());
         }
         let from = self.so_far.take().unwrap_or_else(|| (*self.parent).clone());
-        let (next, _) = self.shared.apply(from, since_last, self.parent.seq + 1)?;
+        let (next, _) = change(&self.shared.store, from, since_last, self.parent.seq + 1)?;
         Ok(Some(self.so_far.insert(next).root))
     }
 

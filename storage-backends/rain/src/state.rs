@@ -1,0 +1,65 @@
+//! The state as a store holds it.
+
+use crate::{
+    SHARD_COUNT,
+    checkpoint::{Replayed, Saved, replay},
+    meta::Meta,
+    shard::Lost,
+    version::Version,
+};
+use polytrie_kv::Read;
+use polytrie_state::StateError;
+use rayon::prelude::*;
+
+/// The state in a store.
+pub(crate) struct State {
+    pub(crate) version: Version,
+    pub(crate) shards: Shardwise,
+}
+
+/// What is known of each shard.
+pub(crate) struct Shardwise {
+    /// Its checkpoint.
+    pub(crate) saved: [Saved; SHARD_COUNT],
+    /// What its rows have lost since.
+    pub(crate) lost: [Lost; SHARD_COUNT],
+    /// Number of the last row of its log.
+    pub(crate) logged: [u64; SHARD_COUNT],
+}
+
+impl State {
+    pub(crate) fn empty() -> Self {
+        let version = Version::empty();
+        let saved = version.parts.clone().map(|part| Saved { part, seq: 0 });
+        let shards = Shardwise { saved, lost: Default::default(), logged: [0; SHARD_COUNT] };
+        Self { version, shards }
+    }
+}
+
+/// The state in the store: checkpoints, logs replayed, and the root that these must have.
+pub(crate) fn read_state(store: &dyn Read) -> Result<State, StateError> {
+    let meta = Meta::read(store)?;
+    let replayed: Vec<Replayed> = (0..SHARD_COUNT)
+        .into_par_iter()
+        .map(|shard| replay(store, shard))
+        .collect::<Result<_, _>>()?;
+    let Some(meta) = meta else {
+        // A load that did not come to its end has left nodes, and nothing that leads to them.
+        return Ok(State::empty());
+    };
+    let State { mut version, mut shards } = State::empty();
+    for (shard, Replayed { saved, part, lost, last }) in replayed.into_iter().enumerate() {
+        shards.saved[shard] = saved;
+        version.parts[shard] = part;
+        shards.lost[shard] = lost;
+        shards.logged[shard] = last;
+    }
+    let version = Version::of(version.parts, store, meta.seq)?;
+    if version.root != meta.root {
+        return Err(StateError::Corrupt(format!(
+            "checkpoints and logs make the state root {}, the head has {}",
+            version.root, meta.root
+        )));
+    }
+    Ok(State { version, shards })
+}
