@@ -38,7 +38,9 @@ impl Accounts {
         }
     }
 
-    pub(super) const fn begin(&mut self, turn: u32) {
+    pub(super) fn begin(&mut self, turn: u32) {
+        // As for storage tries: what was asked for before the block is void.
+        self.ahead.clear();
         self.trie.set_block(turn);
     }
 
@@ -204,5 +206,21 @@ const fn leaf(account: &Account, storage_root: B256) -> AccountLeaf {
         balance: account.balance,
         storage_root,
         code_hash: account.code_hash,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_asked_for_before_a_block_began_is_not_waited_for_in_it() {
+        let account = B256::repeat_byte(1);
+        let mut accounts = Accounts::stored(B256::repeat_byte(3));
+        accounts.begin(1);
+        assert_eq!(accounts.ask_from(&account), Some(0));
+        assert!(accounts.is_asked(&account));
+        accounts.begin(2);
+        assert!(!accounts.is_asked(&account));
     }
 }

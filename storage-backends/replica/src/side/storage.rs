@@ -171,7 +171,9 @@ fn latest(log: &mut Vec<(B256, U256)>) -> Vec<(B256, Option<SlotValue>)> {
 }
 
 impl Storages {
-    pub(super) const fn begin(&mut self, turn: u32) {
+    pub(super) fn begin(&mut self, turn: u32) {
+        // A hint may have overtaken the beginning of its block. Readers drop what was asked for it, and nobody may wait.
+        self.drop_ahead();
         self.turn = turn;
     }
 
@@ -375,5 +377,22 @@ impl Storages {
             true
         });
         self.bytes = bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_asked_for_before_a_block_began_is_not_waited_for_in_it() {
+        let (account, slot) = (B256::repeat_byte(1), B256::repeat_byte(2));
+        let mut storages = Storages::default();
+        storages.begin(1);
+        assert_eq!(storages.ask_from(account, &slot), Some(0));
+        assert!(storages.is_asked(&account, &slot));
+        storages.begin(2);
+        assert!(!storages.is_asked(&account, &slot));
+        assert_eq!(storages.ask_from(account, &slot), Some(0));
     }
 }
