@@ -1,11 +1,11 @@
 //! What came of an experiment, beside what was published.
 
-use super::{Claim, Experiment, PAPERS};
+use super::{Claim, Experiment, PAPERS, quantity::OPS};
 use crate::bench::{
     Comparison, MemoryLimit, Report,
     measure::Machine,
     report::{
-        columns, html,
+        Ratios, columns, html,
         plot::{Bar, Bars, Line, Lines, escape, marked, short},
     },
 };
@@ -105,17 +105,29 @@ pub struct ClaimResult {
 }
 
 impl Claim {
-    pub(super) fn check(&self, tables: &[Table]) -> ClaimResult {
+    /// `turns` tells of a variant at a point which report it is from, and its throughput in each turn.
+    pub(super) fn check<'a>(
+        &self,
+        tables: &[Table],
+        turns: impl Fn(&str, usize) -> Option<&'a (usize, Vec<f64>)>,
+    ) -> ClaimResult {
         let (over, under) = self.over;
         let grid = tables.iter().find(|table| table.quantity == self.quantity).map(|t| &t.measured);
         let row = |name: &str| grid?.rows.iter().find(|row| row.like == name);
+        // What ran in turns is compared turn by turn, as everywhere; other settings of a layer ran at another time.
+        let within_turns = |point: usize| {
+            let (a, b) = (turns(over, point)?, turns(under, point)?);
+            let comparable = self.quantity == OPS.name && a.0 == b.0;
+            comparable.then(|| Ratios::of(&a.1, &b.1).spread.median)
+        };
         let mut measured = Vec::new();
         if let (Some(grid), Some(a), Some(b)) = (grid, row(over), row(under)) {
-            for ((_, name), (a, b)) in grid.columns.iter().zip(a.values.iter().zip(&b.values)) {
+            let values = a.values.iter().zip(&b.values);
+            for (point, ((_, name), (a, b))) in grid.columns.iter().zip(values).enumerate() {
                 if let (Some(a), Some(b)) = (a, b)
                     && *b > 0.0
                 {
-                    measured.push((name.clone(), a / b));
+                    measured.push((name.clone(), within_turns(point).unwrap_or(a / b)));
                 }
             }
         }
@@ -370,4 +382,33 @@ fn alike(table: &Table) -> bool {
     };
     let (ours, theirs) = (ends(&table.measured), ends(&table.published));
     theirs.0 <= ours.1 * 20.0 && theirs.1 * 20.0 >= ours.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ran_in_turns_is_compared_turn_by_turn() {
+        let claim = Claim { quantity: OPS.name, over: ("a", "b"), published: "2" };
+        let row = |name: &str, value| Row {
+            name: name.to_owned(),
+            like: name.to_owned(),
+            values: vec![Some(value)],
+        };
+        let grid = Grid {
+            columns: vec![(1.0, "here".to_owned())],
+            rows: vec![row("a", 20.0), row("b", 30.0)],
+        };
+        let published = Grid { columns: Vec::new(), rows: Vec::new() };
+        let (quantity, unit) = (OPS.name.to_owned(), OPS.unit.to_owned());
+        let tables = [Table { quantity, unit, published, measured: grid }];
+        // The machine was slow in the second turn.
+        let a = (0, vec![200.0, 20.0, 10.0]);
+        let b = (0, vec![100.0, 10.0, 30.0]);
+        let later = (1, vec![100.0, 10.0, 30.0]);
+        let ratio = |b| claim.check(&tables, |name, _| Some(if name == "a" { &a } else { b }));
+        assert_eq!(ratio(&b).measured, [("here".to_owned(), 2.0)]);
+        assert_eq!(ratio(&later).measured, [("here".to_owned(), 20.0 / 30.0)]);
+    }
 }

@@ -65,7 +65,7 @@ pub struct Ratios {
 
 impl Ratios {
     /// Of the runs of two layers, in the order of their turns.
-    fn of(runs: &[f64], reference: &[f64]) -> Self {
+    pub(in crate::bench) fn of(runs: &[f64], reference: &[f64]) -> Self {
         let runs: Vec<f64> = runs.iter().zip(reference).map(|(run, other)| run / other).collect();
         Self { spread: Spread::of(runs.iter().copied()), runs }
     }
