@@ -271,7 +271,7 @@ impl Shared {
         };
         journal::write(&mut batch, number, &changes);
         // Undoing to the oldest block possible needs the two intervals before it.
-        let kept = self.options.undo_blocks.saturating_add(2 * meta.interval);
+        let kept = self.options.undo_blocks.saturating_add(meta.interval.saturating_mul(2));
         while next.oldest.saturating_add(kept) <= number {
             journal::remove(&mut batch, next.oldest);
             next.oldest += 1;

@@ -90,6 +90,21 @@ fn numbered(slots: std::ops::Range<u64>, value: u64) -> Vec<(U256, U256)> {
     slots.map(|slot| (U256::from(slot), U256::from(value))).collect()
 }
 
+/// The merge of an interval that will never end gives way all the same, whether its slices are far away or there are
+/// very many of them.
+#[test]
+fn an_interval_of_any_length_can_be_left() {
+    for (interval, blocks) in [(u64::MAX, 3), (1 << 40, 3), (1 << 22, 3)] {
+        let mut chain = Chain::new(every(interval));
+        while chain.number() < blocks {
+            chain.run(vec![write(chain.number(), numbered(0..3, 1))]);
+        }
+        chain.undo().unwrap();
+        chain.reopen();
+        chain.run(vec![write(7, Vec::new())]);
+    }
+}
+
 /// A contract larger than what one slice sweeps dies; block by block it goes, also over restarts, and comes back when
 /// the blocks are undone.
 #[test]

@@ -30,6 +30,12 @@ pub(crate) const fn slice_of(number: u64, interval: u64) -> Option<SliceNumber> 
     Some(SliceNumber { index: place - rest, count: interval - rest })
 }
 
+/// The first block from `next` on that takes a slice.
+pub(crate) const fn first_with_slice(next: u64, interval: u64) -> u64 {
+    let place = next.saturating_sub(1) % interval;
+    next.saturating_add((interval / 4).saturating_sub(place))
+}
+
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
@@ -52,5 +58,17 @@ mod tests {
             }
         }
         assert_eq!(slice_of(0, 5), None);
+    }
+
+    #[test]
+    fn the_first_slice_is_found_without_looking_at_each_block() {
+        for interval in [1, 2, 3, 4, 5, 7, 8, 1_000] {
+            for next in 1..=2 * interval + 1 {
+                let first = (next..).find(|block| slice_of(*block, interval).is_some());
+                let found = first_with_slice(next, interval);
+                assert_eq!(Some(found), first, "interval {interval}, block {next}");
+            }
+        }
+        assert_eq!(first_with_slice(1, u64::MAX), 1 + u64::MAX / 4);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     MergeStats, Slice,
-    schedule::{SliceNumber, slice_of},
+    schedule::{SliceNumber, first_with_slice, slice_of},
     slice::{Merger, Plan},
 };
 use crate::generation::Generation;
@@ -20,6 +20,10 @@ use std::{
 
 /// A wait of this length is worth a warning.
 const LONG_WAIT: Duration = Duration::from_millis(100);
+
+/// Slices that may wait for their blocks: in an interval of many blocks nearly all of them are empty, and no number of
+/// empty ones reaches [`Pace::ahead_bytes`].
+const MOST_AHEAD: usize = 4_096;
 
 /// How far the merge may run ahead; no result depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,8 +174,8 @@ impl Shared {
     ) -> Result<(), StateError> {
         let mut merger = Merger::new(store, Plan::new(intermediate)?, root)?;
         let mut done = 0;
-        for block in next.. {
-            let Some(number) = slice_of(block, interval) else { continue };
+        for block in first_with_slice(next, interval).. {
+            let Some(number) = slice_of(block, interval) else { return Ok(()) };
             if !self.may_go_on(pace) {
                 return Ok(());
             }
@@ -199,7 +203,11 @@ impl Shared {
         if !pace.pause.is_zero() && !queue.cancelled {
             self.changed.wait_for(&mut queue, pace.pause);
         }
-        while !queue.cancelled && !queue.ready.is_empty() && queue.bytes >= pace.ahead_bytes {
+        let full = |queue: &Queue| {
+            queue.ready.len() >= MOST_AHEAD
+                || !queue.ready.is_empty() && queue.bytes >= pace.ahead_bytes
+        };
+        while !queue.cancelled && full(&queue) {
             self.changed.wait(&mut queue);
         }
         !queue.cancelled
