@@ -4,7 +4,7 @@ use super::{
     args::{ChainArg, DataArgs},
     exit::Failure,
     logging::LogArgs,
-    output,
+    output::ResultArgs,
 };
 use crate::{
     datadir::DataDir,
@@ -78,9 +78,8 @@ pub(super) struct ImportArgs {
         requires = "witness"
     )]
     witness_levels: u8,
-    /// Write the result as JSON to this file; `-` for standard output.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    result: ResultArgs,
     /// Write one line of figures a block to this file.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -171,10 +170,7 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
             shadow.state
         );
     }
-    if let Some(file) = &args.json {
-        output::json(file, &report)?;
-    }
-    if !output::takes_stdout(args.json.as_deref()) {
+    args.result.write(&report, || {
         let verified = match (args.verify, dir.kind.canonical) {
             (Verify::None, _) => "roots not verified".to_owned(),
             (_, false) => "state root not comparable".to_owned(),
@@ -182,12 +178,8 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
             _ => format!("state root verified every {verify_every} blocks and here"),
         };
         let head = &report.head;
-        let line = format!(
-            "head {} {} state root {} ({verified})",
-            head.number, head.hash, head.state_root
-        );
-        output::line(&line)?;
-    }
+        format!("head {} {} state root {} ({verified})", head.number, head.hash, head.state_root)
+    })?;
     match error {
         Some(error) if error.is_invalid_block() && args.on_invalid == OnInvalid::Stop => {
             tracing::warn!("stopped: {error}");

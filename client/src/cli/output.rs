@@ -1,16 +1,42 @@
 //! Results: to standard output, or as JSON to a file.
 
 use super::exit::Failure;
+use clap::Args;
 use serde::Serialize;
 use std::{
     fs,
     io::{self, Write},
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
 /// How often a long command says how far it has come.
 const EVERY: Duration = Duration::from_secs(8);
+
+/// Where the result of a command goes.
+#[derive(Debug, Args)]
+pub(super) struct ResultArgs {
+    /// Write the result as JSON to this file; `-` for standard output.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl ResultArgs {
+    /// Writes a result: for machines where that was asked for, and for people unless the former takes standard output.
+    pub(super) fn write(
+        &self,
+        result: &impl Serialize,
+        text: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        if let Some(file) = &self.json {
+            json(file, result)?;
+        }
+        if takes_stdout(self.json.as_deref()) {
+            return Ok(());
+        }
+        line(&text())
+    }
+}
 
 /// Whether `--json` takes standard output, so that nothing else may stand there.
 pub(super) fn takes_stdout(json: Option<&Path>) -> bool {

@@ -1,16 +1,12 @@
 //! `polytrie setup`: what a layer needs once, before it can run.
 
-use super::{exit::Failure, output};
+use super::{exit::Failure, output::ResultArgs};
 use crate::lvmt;
 use alloy_primitives::B256;
 use clap::{Args, Subcommand};
 use polytrie_amt::{PowersError, PowersOfTau, Setup, SetupError};
 use serde::Serialize;
-use std::{
-    io::{self, Write},
-    path::PathBuf,
-    time::Instant,
-};
+use std::{path::PathBuf, time::Instant};
 
 /// Prepare what a state layer needs before it can run.
 #[derive(Debug, Subcommand)]
@@ -50,9 +46,8 @@ pub(super) struct LvmtSetupArgs {
     /// Height of the trees: 2^height entries each. It is part of the commitment.
     #[arg(long, value_name = "H", default_value_t = 16, value_parser = clap::value_parser!(u8).range(1..=20))]
     height: u8,
-    /// Write the result as JSON to this file; `-` for standard output.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    result: ResultArgs,
 }
 
 /// What was made.
@@ -108,22 +103,16 @@ fn lvmt(args: &LvmtSetupArgs) -> Result<(), Failure> {
         dir: out,
         seconds: Seconds { read_and_check, derive, write: start.elapsed().as_secs_f64() },
     };
-    if let Some(file) = &args.json {
-        output::json(file, &made)?;
-        if file.as_os_str() == "-" {
-            return Ok(());
-        }
-    }
-    let kind = if made.insecure { "INSECURE setup for development" } else { "setup" };
-    writeln!(
-        io::stdout(),
-        "{kind} {} of height {} in {}: {} MiB of tables, derived in {derive:.1} s",
-        made.setup,
-        made.height,
-        made.dir.display(),
-        made.table_bytes >> 20,
-    )
-    .map_err(|error| Failure::output(&error))
+    args.result.write(&made, || {
+        let kind = if made.insecure { "INSECURE setup for development" } else { "setup" };
+        format!(
+            "{kind} {} of height {} in {}: {} MiB of tables, derived in {derive:.1} s",
+            made.setup,
+            made.height,
+            made.dir.display(),
+            made.table_bytes >> 20,
+        )
+    })
 }
 
 fn powers(args: &LvmtSetupArgs) -> Result<PowersOfTau, Failure> {

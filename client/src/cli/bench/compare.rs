@@ -6,7 +6,7 @@ use crate::{
         Subject,
         report::{Difference, ENOUGH_RUNS, LayerChange, ReportError, Verdict, columns, read},
     },
-    cli::output,
+    cli::output::ResultArgs,
 };
 use clap::Args;
 use std::path::PathBuf;
@@ -35,9 +35,8 @@ pub(super) struct CompareArgs {
     /// Exit with 1 if a layer became slower.
     #[arg(long)]
     fail_on_slower: bool,
-    /// Write everything as JSON to this file; `-` for standard output.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    result: ResultArgs,
 }
 
 pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
@@ -46,12 +45,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
     }
     let (a, b) = (read(&args.a)?, read(&args.b)?);
     let difference = Difference::of(&a, &b, args.threshold / 100.0).map_err(Failure::Invalid)?;
-    if let Some(file) = &args.json {
-        output::json(file, &difference)?;
-    }
-    if !output::takes_stdout(args.json.as_deref()) {
-        output::line(text(&difference).trim_end())?;
-    }
+    args.result.write(&difference, || text(&difference).trim_end().to_owned())?;
     let slower: Vec<_> = difference.slower().map(|layer| name(&layer.subject)).collect();
     if args.fail_on_slower && !slower.is_empty() {
         return Err(Failure::Invalid(format!(

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     bench::{Cache, CacheError, Generated, WorkloadSpec, generate},
-    cli::{import::on_interrupt, output},
+    cli::{import::on_interrupt, output::ResultArgs},
 };
 use clap::Args;
 use serde::Serialize;
@@ -25,9 +25,8 @@ pub(super) struct GenerateArgs {
     out: PathBuf,
     #[command(flatten)]
     cache: CacheArg,
-    /// Write parameters and result as JSON to this file; `-` for standard output.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    result: ResultArgs,
 }
 
 /// The JSON of `--json`.
@@ -57,12 +56,8 @@ pub(super) fn run(args: &GenerateArgs) -> Result<(), Failure> {
     let generated = generate(&spec, &args.out, &Arc::new(cache), &interrupt)?;
     drop(temporary);
     let report = Report { spec: &spec, generated: &generated };
-    if let Some(file) = &args.json {
-        output::json(file, &report)?;
-    }
-    if output::takes_stdout(args.json.as_deref()) {
-        return Ok(());
-    }
-    let head = &generated.chain.head;
-    output::line(&format!("head {} {} state root {}", head.number, head.hash, head.state_root))
+    args.result.write(&report, || {
+        let head = &generated.chain.head;
+        format!("head {} {} state root {}", head.number, head.hash, head.state_root)
+    })
 }

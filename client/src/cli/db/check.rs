@@ -5,7 +5,7 @@ use crate::{
     cli::{
         args::{ChainArg, StoredArgs},
         exit::Failure,
-        output::{self, Ticker},
+        output::{ResultArgs, Ticker},
     },
     datadir::DataDir,
 };
@@ -13,10 +13,7 @@ use alloy_primitives::B256;
 use clap::Args;
 use polytrie_state::{CheckReport, StateError};
 use serde::Serialize;
-use std::{
-    path::PathBuf,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 /// Look for damage: recompute the commitment from the state and check every row that is stored.
 ///
@@ -28,9 +25,8 @@ pub(in crate::cli) struct CheckArgs {
     pub(super) data: StoredArgs,
     #[command(flatten)]
     chain: ChainArg,
-    /// Write the result as JSON to this file; `-` for standard output.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    result: ResultArgs,
 }
 
 /// The result; serialises to the JSON of `--json`.
@@ -93,12 +89,7 @@ pub(super) fn run(args: CheckArgs) -> Result<(), Failure> {
         }
     }
     let checked = Checked::new(&dir, &chain, &state, problems, start.elapsed());
-    if let Some(file) = &args.json {
-        output::json(file, &checked)?;
-    }
-    if !output::takes_stdout(args.json.as_deref()) {
-        output::line(&checked.text())?;
-    }
+    args.result.write(&checked, || checked.text())?;
     if checked.clean {
         return Ok(());
     }

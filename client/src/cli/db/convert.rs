@@ -4,7 +4,7 @@ use crate::{
     cli::{
         args::LayerArgs,
         exit::Failure,
-        output::{self, Ticker},
+        output::{ResultArgs, Ticker},
     },
     convert::{Converted, convert},
     datadir::{DataDir, OpenOptions},
@@ -39,9 +39,8 @@ pub(in crate::cli) struct ConvertArgs {
     kv: String,
     #[command(flatten)]
     layer: LayerArgs,
-    /// Write the result as JSON to this file; `-` for standard output.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    result: ResultArgs,
 }
 
 /// The result; serialises to the JSON of `--json`.
@@ -93,14 +92,10 @@ pub(super) fn run(args: ConvertArgs) -> Result<(), Failure> {
     target.seal(&args.out, &args.datadir)?;
     let (from, to) = (source.stamp.state, target.stamp.state);
     let report = Report { from, to, number, hash, commitment, accounts, slots };
-    if let Some(file) = &args.json {
-        output::json(file, &report)?;
-    }
-    if output::takes_stdout(args.json.as_deref()) {
-        return Ok(());
-    }
-    output::line(&format!(
-        "converted {} into {}: head {number} {hash}, {accounts} accounts, {slots} slots, equal; commitment {commitment}",
-        report.from, report.to
-    ))
+    args.result.write(&report, || {
+        format!(
+            "converted {} into {}: head {number} {hash}, {accounts} accounts, {slots} slots, equal; commitment {commitment}",
+            report.from, report.to
+        )
+    })
 }

@@ -4,13 +4,12 @@ use crate::{
     cli::{
         args::{ChainArg, StoredArgs},
         exit::Failure,
-        output,
+        output::ResultArgs,
     },
     datadir::DataDir,
 };
 use clap::Args;
 use serde::Serialize;
-use std::path::PathBuf;
 
 /// Forget what proofs of the state do not need: what newer versions of keys have replaced.
 ///
@@ -22,9 +21,8 @@ pub(in crate::cli) struct PruneArgs {
     pub(super) data: StoredArgs,
     #[command(flatten)]
     chain: ChainArg,
-    /// Write the result as JSON to this file; `-` for standard output.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    result: ResultArgs,
 }
 
 /// The result; serialises to the JSON of `--json`.
@@ -53,13 +51,7 @@ pub(super) fn run(args: PruneArgs) -> Result<(), Failure> {
         bytes_before: pruned.bytes_before,
         bytes_after: pruned.bytes_after,
     };
-    if let Some(file) = &args.json {
-        output::json(file, &report)?;
-    }
-    if output::takes_stdout(args.json.as_deref()) {
-        return Ok(());
-    }
-    output::line(&report.text(nothing))
+    args.result.write(&report, || report.text(nothing))
 }
 
 impl Report {

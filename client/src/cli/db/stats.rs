@@ -2,7 +2,11 @@
 
 use crate::{
     chain::Head,
-    cli::{args::StoredArgs, exit::Failure, output},
+    cli::{
+        args::StoredArgs,
+        exit::Failure,
+        output::{self, ResultArgs},
+    },
     datadir::DataDir,
 };
 use alloy_primitives::{B256, U256};
@@ -18,9 +22,8 @@ use std::{fmt::Write as _, path::PathBuf};
 pub(in crate::cli) struct StatsArgs {
     #[command(flatten)]
     pub(super) data: StoredArgs,
-    /// Write the result as JSON to this file; `-` for standard output.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    result: ResultArgs,
 }
 
 /// The result; serialises to the JSON of `--json`.
@@ -56,13 +59,7 @@ struct TableRow {
 pub(super) fn run(args: StatsArgs) -> Result<(), Failure> {
     let dir = DataDir::open(&args.data.options(true), false)?;
     let stats = Stats::of(args.data.datadir, &dir)?;
-    if let Some(file) = &args.json {
-        output::json(file, &stats)?;
-    }
-    if output::takes_stdout(args.json.as_deref()) {
-        return Ok(());
-    }
-    output::line(&stats.table())
+    args.result.write(&stats, || stats.table())
 }
 
 impl Stats {

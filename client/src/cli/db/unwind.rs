@@ -4,14 +4,13 @@ use crate::{
     cli::{
         args::{ChainArg, StoredArgs},
         exit::Failure,
-        output,
+        output::ResultArgs,
     },
     datadir::DataDir,
 };
 use alloy_primitives::B256;
 use clap::Args;
 use serde::Serialize;
-use std::path::PathBuf;
 
 /// Take blocks back: state and chain are afterwards as they were at an earlier block.
 ///
@@ -25,9 +24,8 @@ pub(in crate::cli) struct UnwindArgs {
     /// The block that is the head afterwards.
     #[arg(long, value_name = "N")]
     to: u64,
-    /// Write the result as JSON to this file; `-` for standard output.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    result: ResultArgs,
 }
 
 /// The result; serialises to the JSON of `--json`.
@@ -61,14 +59,8 @@ pub(super) fn run(args: UnwindArgs) -> Result<(), Failure> {
             commitment: chain.layer().commitment().digest(),
         },
     };
-    if let Some(file) = &args.json {
-        output::json(file, &report)?;
-    }
-    if output::takes_stdout(args.json.as_deref()) {
-        return Ok(());
-    }
-    let HeadReport { number, hash, state_root, .. } = report.head;
-    output::line(&format!(
-        "took back {blocks} blocks: head {number} {hash} state root {state_root}"
-    ))
+    args.result.write(&report, || {
+        let HeadReport { number, hash, state_root, .. } = report.head;
+        format!("took back {blocks} blocks: head {number} {hash} state root {state_root}")
+    })
 }
