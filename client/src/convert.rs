@@ -81,7 +81,7 @@ pub fn convert(
     let (mut accounts, mut slots) = (0, 0);
     let mut failed = None;
     let mut pages = Pages::new(from)?;
-    let mut next = || -> Result<Option<GenesisAccount>, StateError> {
+    let mut next = || -> Result<Option<GenesisAccount<'_>>, StateError> {
         let Some((hash, account)) = pages.next()? else { return Ok(None) };
         let code = match account.has_code() && codes.insert(account.code_hash) {
             true => Some(pages.reader.code(&account.code_hash)?.ok_or_else(|| {
@@ -93,7 +93,7 @@ pub fn convert(
         accounts += 1;
         slots += found.len() as u64;
         progress("converting the state", accounts);
-        Ok(Some(GenesisAccount { hash, account, code, slots: found }))
+        Ok(Some(GenesisAccount { hash, account, code, slots: found.into() }))
     };
     let mut source_accounts = std::iter::from_fn(|| match next() {
         Ok(account) => account.map(Ok),
