@@ -21,7 +21,7 @@ pub(super) fn write(
     if !spec.has_accounts() {
         return Err(ChainError::NoGenesisAccounts { name: spec.name().to_owned() });
     }
-    let mut accounts: Vec<GenesisAccount> = spec
+    let mut accounts: Vec<GenesisAccount<'_>> = spec
         .genesis_accounts()
         .map(|(address, account)| state_account(&address, account))
         .collect();
@@ -76,7 +76,10 @@ pub(super) fn check(spec: &ChainSpec, db: &ChainDb) -> Result<(), ChainError> {
     }
 }
 
-fn state_account(address: &Address, account: alloy_genesis::GenesisAccount) -> GenesisAccount {
+fn state_account(
+    address: &Address,
+    account: alloy_genesis::GenesisAccount,
+) -> GenesisAccount<'static> {
     let code = account.code.filter(|code| !code.is_empty());
     let mut slots: Vec<(B256, U256)> = account
         .storage
@@ -94,6 +97,6 @@ fn state_account(address: &Address, account: alloy_genesis::GenesisAccount) -> G
             code_hash: code.as_ref().map_or(KECCAK256_EMPTY, keccak256),
         },
         code,
-        slots,
+        slots: slots.into(),
     }
 }

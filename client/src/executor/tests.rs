@@ -16,7 +16,7 @@ use alloy_primitives::{
 use polytrie_chainspec::{ChainSpec, Forks};
 use polytrie_kv::Store;
 use polytrie_state::{
-    Account, BlockRef, GenesisAccount, Session, StateError, StateLayer, hash_slot,
+    Account, BlockRef, GenesisAccount, GenesisSlots, Session, StateError, StateLayer, hash_slot,
 };
 use polytrie_testing::{Oracle, OracleLayer};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ struct World {
 }
 
 impl World {
-    fn new(forks: Forks, accounts: Vec<GenesisAccount>) -> Self {
+    fn new(forks: Forks, accounts: Vec<GenesisAccount<'_>>) -> Self {
         let merged = forks.terminal_total_difficulty().is_some();
         let spec = ChainSpec::with_forks("test", 1, forks, Header::default(), []);
         let layer = OracleLayer::open(Store::memory(OracleLayer::TABLES).unwrap()).unwrap();
@@ -59,7 +59,7 @@ impl World {
         Self { spec, layer, header, roots: false }
     }
 
-    fn at(fork: Fork, accounts: Vec<GenesisAccount>) -> Self {
+    fn at(fork: Fork, accounts: Vec<GenesisAccount<'_>>) -> Self {
         Self::new(Forks::up_to(fork), accounts)
     }
 
@@ -115,16 +115,16 @@ impl World {
     }
 }
 
-fn account(address: Address, balance: u128) -> GenesisAccount {
+fn account(address: Address, balance: u128) -> GenesisAccount<'static> {
     GenesisAccount {
         hash: keccak256(address),
         account: Account { balance: U256::from(balance), ..Account::default() },
         code: None,
-        slots: Vec::new(),
+        slots: GenesisSlots::default(),
     }
 }
 
-fn contract(address: Address, code: Bytes, slots: &[(u64, u64)]) -> GenesisAccount {
+fn contract(address: Address, code: Bytes, slots: &[(u64, u64)]) -> GenesisAccount<'static> {
     let mut slots: Vec<_> = slots
         .iter()
         .map(|(slot, value)| (hash_slot(&U256::from(*slot)), U256::from(*value)))
@@ -136,7 +136,7 @@ fn contract(address: Address, code: Bytes, slots: &[(u64, u64)]) -> GenesisAccou
         hash: keccak256(address),
         account: Account { nonce, balance: U256::ZERO, code_hash },
         code: Some(code),
-        slots,
+        slots: slots.into(),
     }
 }
 
@@ -157,7 +157,7 @@ fn send(nonce: u64, to: Address, value: u128) -> TxEnvelope {
     legacy(nonce, TxKind::Call(to), value, Bytes::new())
 }
 
-fn rich() -> GenesisAccount {
+fn rich() -> GenesisAccount<'static> {
     account(SENDER, 1000 * ETHER)
 }
 
@@ -276,7 +276,7 @@ fn before_byzantium_a_receipt_holds_the_root_if_the_layer_gives_it() {
     let mut before_reward = state.clone();
     let mut miner = state.account(&MINER).unwrap();
     miner.balance -= U256::from(5 * ETHER);
-    before_reward.insert(GenesisAccount { account: miner, ..account(MINER, 0) });
+    before_reward.insert(GenesisAccount { account: miner, ..account(MINER, 0) }).unwrap();
     assert_eq!(roots[1], before_reward.state_root());
     assert_ne!(roots[0], roots[1]);
 }

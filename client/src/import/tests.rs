@@ -50,7 +50,7 @@ impl StateLayer for Liar {
     }
     fn load(
         &self,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount, StateError>>,
+        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
     ) -> Result<Commitment, StateError> {
         self.0.load(accounts)
     }

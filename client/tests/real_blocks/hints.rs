@@ -36,7 +36,7 @@ impl<L: StateLayer> StateLayer for HintedLayer<L> {
     }
     fn load(
         &self,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount, StateError>>,
+        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
     ) -> Result<Commitment, StateError> {
         self.0.load(accounts)
     }

@@ -29,7 +29,7 @@ struct PreAccount {
 
 /// A layer that holds the accounts of a block.
 fn layer(pre: &HashMap<Address, PreAccount>, codes: &HashMap<B256, Bytes>) -> Arc<OracleLayer> {
-    let accounts: BTreeMap<B256, GenesisAccount> = pre
+    let accounts: BTreeMap<B256, GenesisAccount<'_>> = pre
         .iter()
         .map(|(address, pre)| {
             let code_hash = pre.code_hash.unwrap_or(KECCAK256_EMPTY);
@@ -42,7 +42,8 @@ fn layer(pre: &HashMap<Address, PreAccount>, codes: &HashMap<B256, Bytes>) -> Ar
             slots.sort_unstable();
             let hash = hash_address(address);
             let account = Account { nonce: pre.nonce, balance: pre.balance, code_hash };
-            (hash, GenesisAccount { hash, account, code: codes.get(&code_hash).cloned(), slots })
+            let code = codes.get(&code_hash).cloned();
+            (hash, GenesisAccount { hash, account, code, slots: slots.into() })
         })
         .collect();
     let store = Store::memory(OracleLayer::TABLES).expect("a store in memory opens");

@@ -1,9 +1,7 @@
 //! Counters at the seam: what was asked of the store, and what reached the engine.
 
-use crate::{
-    Batch, Changes, Op,
-    shard::{Padded, thread_number},
-};
+use crate::{Batch, Changes, Op, shard::thread_number};
+use crossbeam_utils::CachePadded;
 use serde::{Deserialize, Serialize};
 use std::{
     ops::Sub,
@@ -19,7 +17,7 @@ const SAMPLE: u64 = 64;
 /// Counters of one store. Relaxed: a snapshot taken while others work may be off by what they do.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    reads: [Padded<Reads>; SHARDS],
+    reads: [CachePadded<Reads>; SHARDS],
     writes: Writes,
 }
 

@@ -12,10 +12,11 @@ use polytrie_kv::Batch;
 use polytrie_state::StateError;
 use polytrie_trie::{Trie, state_error};
 use std::{
-    collections::BTreeMap,
+    cmp::Ordering,
+    iter,
     sync::{
         OnceLock,
-        atomic::{AtomicBool, Ordering},
+        atomic::{self, AtomicBool},
     },
 };
 
@@ -122,51 +123,38 @@ impl Generation {
         })
     }
 
-    /// Adds the accounts from `from` on to a map; what is there already is overwritten.
+    /// What the trie holds of accounts from `from` on, in order.
     pub(crate) fn accounts_from(
         &self,
         from: &B256,
         seq: u64,
-        into: &mut BTreeMap<B256, Option<Record>>,
-    ) -> Result<(), StateError> {
-        let mut spilled = BTreeMap::new();
-        if let Some(spill) = self.spilled_keys() {
-            let found = spill.accounts_from(from)?;
-            spilled.extend(found.into_iter().map(|(hash, value)| (hash, record_of(value))));
-        }
-        for (hash, found) in self.index.read().accounts_from(from, seq) {
-            spilled.remove(&hash);
-            if let Some(record) = found {
-                into.insert(hash, record);
-            }
-        }
-        into.extend(spilled);
-        Ok(())
+    ) -> impl Iterator<Item = Result<(B256, Option<Record>), StateError>> {
+        // Before the spilled keys, lest these become some in between.
+        let mut known: Vec<_> = self.index.read().accounts_from(from, seq).collect();
+        known.sort_unstable_by_key(|(hash, _)| *hash);
+        let spilled = self.spilled_keys().map(|spill| spill.accounts_from(from));
+        let spilled = spilled.into_iter().flatten();
+        let spilled =
+            spilled.map(|entry| entry.map(|(hash, value)| (hash, Some(record_of(value)))));
+        held(over(known.into_iter().map(Ok), spilled))
     }
 
-    /// Adds the slots of a storage from `from` on to a map; what is there already is overwritten.
+    /// What the trie holds of the slots of a storage from `from` on, in order; `None` for those that are zero.
     pub(crate) fn slots_from(
         &self,
         storage: (B256, u64),
         from: &B256,
         seq: u64,
-        into: &mut BTreeMap<B256, Option<U256>>,
-    ) -> Result<(), StateError> {
+    ) -> impl Iterator<Item = Result<(B256, Option<U256>), StateError>> {
         let present = |value: U256| (!value.is_zero()).then_some(value);
-        let mut spilled = BTreeMap::new();
-        if let Some(spill) = self.spilled_keys() {
-            let found = spill.slots_from(storage, from)?;
-            spilled
-                .extend(found.into_iter().map(|(slot, value)| (slot, present(number_of(value)))));
-        }
-        for (slot, found) in self.index.read().slots_from(storage, from, seq) {
-            spilled.remove(&slot);
-            if let Some(value) = found {
-                into.insert(slot, present(value));
-            }
-        }
-        into.extend(spilled);
-        Ok(())
+        let mut known: Vec<_> = self.index.read().slots_from(storage, from, seq).collect();
+        known.sort_unstable_by_key(|(slot, _)| *slot);
+        let known = known.into_iter().map(move |(slot, found)| Ok((slot, found.map(present))));
+        let spilled = self.spilled_keys().map(|spill| spill.slots_from(storage, from));
+        let spilled = spilled.into_iter().flatten();
+        let spilled = spilled
+            .map(move |entry| entry.map(|(slot, value)| (slot, Some(present(number_of(value))))));
+        held(over(known, spilled))
     }
 
     /// Everything the trie holds, in no order.
@@ -211,7 +199,7 @@ impl Generation {
             Spill::put(&mut batch, &key, value);
         }
         spill.write(&batch)?;
-        self.keys_spilled.store(true, Ordering::Release);
+        self.keys_spilled.store(true, atomic::Ordering::Release);
         *index = Index::default();
         Ok(())
     }
@@ -221,7 +209,7 @@ impl Generation {
     }
 
     fn spilled_keys(&self) -> Option<&Spill> {
-        self.spill.get().filter(|_| self.keys_spilled.load(Ordering::Acquire))
+        self.spill.get().filter(|_| self.keys_spilled.load(atomic::Ordering::Acquire))
     }
 
     fn nodes(&self) -> SpilledNodes<'_> {
@@ -235,6 +223,36 @@ impl Generation {
         let spill = Spill::new()?;
         Ok(self.spill.get_or_init(|| spill))
     }
+}
+
+/// Two sequences in one order of keys; where both have a key, the upper one counts.
+pub(crate) fn over<T>(
+    upper: impl Iterator<Item = Result<(B256, T), StateError>>,
+    lower: impl Iterator<Item = Result<(B256, T), StateError>>,
+) -> impl Iterator<Item = Result<(B256, T), StateError>> {
+    let (mut upper, mut lower) = (upper.peekable(), lower.peekable());
+    iter::from_fn(move || {
+        let order = match (upper.peek(), lower.peek()) {
+            (Some(Ok((above, _))), Some(Ok((below, _)))) => above.cmp(below),
+            (Some(Err(_)), _) | (_, None) => Ordering::Less,
+            (None, _) | (_, Some(Err(_))) => Ordering::Greater,
+        };
+        if order.is_eq() {
+            // Not an error, or the order would be another.
+            drop(lower.next());
+        }
+        if order.is_le() { upper.next() } else { lower.next() }
+    })
+}
+
+/// Without the keys that the trie does not have.
+fn held<T>(
+    entries: impl Iterator<Item = Result<(B256, Option<T>), StateError>>,
+) -> impl Iterator<Item = Result<(B256, T), StateError>> {
+    entries.filter_map(|entry| match entry {
+        Ok((key, found)) => found.map(|found| Ok((key, found))),
+        Err(error) => Some(Err(error)),
+    })
 }
 
 const fn record_of(value: Value) -> Option<Record> {

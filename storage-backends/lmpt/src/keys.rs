@@ -15,7 +15,7 @@
 use alloy_primitives::{B256, keccak256};
 
 /// Bytes of the account part that slots share with their account.
-const SHARED: usize = 4;
+pub(crate) const SHARED: usize = 4;
 
 /// Bytes of a slot's flat key.
 pub(crate) const SLOT_KEY: usize = 72;

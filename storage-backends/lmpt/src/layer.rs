@@ -434,7 +434,7 @@ impl StateLayer for LmptLayer {
 
     fn load(
         &self,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount, StateError>>,
+        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
     ) -> Result<Commitment, StateError> {
         let shared = &*self.shared;
         let mut work = shared.work.lock();

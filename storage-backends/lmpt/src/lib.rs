@@ -11,7 +11,8 @@
 //! - `view.rs`, `flat.rs`: reading through the layers, and the map at the bottom,
 //! - `merge/`: from the frozen intermediate into the snapshot, a slice a block,
 //! - `meta.rs`, `journal.rs`, `undo.rs`: what is written of each block,
-//! - `proof.rs`, `check.rs`, `load.rs`: proofs and their verifier, scrubbing, filling.
+//! - `proof.rs`, `check.rs`: proofs and their verifier, scrubbing,
+//! - `load.rs`, `sorter.rs`: filling, and the order in which the snapshot takes its leaves.
 
 mod block;
 mod check;
@@ -27,6 +28,7 @@ mod meta;
 mod proof;
 mod reader;
 mod session;
+mod sorter;
 mod spill;
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]

@@ -2,23 +2,28 @@
 
 use crate::{
     FLAT_ACCOUNTS, FLAT_SLOTS, SNAPSHOT_TRIE, SWEEP, flat,
-    keys::{Key, Places, SlotKey},
+    keys::{Key, Places, SHARED, SlotKey},
     meta::{Meta, clear},
+    sorter::Sorter,
     value::{Record, Value},
 };
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, Store};
-use polytrie_state::{GenesisAccount, StateError, write_codes};
+use polytrie_state::{GenesisAccount, StateError, in_order_of_hash, write_codes};
 use polytrie_trie::{Rows, SortedBuilder};
 
 /// Rows are written in portions of this many bytes, so that a genesis of any size takes bounded memory.
 const PORTION: usize = 32 << 20;
 
 /// Loads the accounts; every storage is of incarnation 0.
+///
+/// In the one trie a slot stands near its account, at a place that follows from its hash: what lies near one account is
+/// gathered and sorted ([`Sorter`]) before it goes to the trie, with records of accounts among slots wherever they
+/// belong. The flat rows are written as they come.
 pub(crate) fn load(
     store: &Store,
     interval: u64,
-    accounts: &mut dyn Iterator<Item = Result<GenesisAccount, StateError>>,
+    accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
 ) -> Result<Meta, StateError> {
     let mut batch = Batch::new();
     // An earlier attempt may have been stopped in the middle.
@@ -28,71 +33,80 @@ pub(crate) fn load(
     clear(&mut batch);
     store.engine_write(&batch)?;
     let mut loader = Loader {
-        builder: SortedBuilder::new(Rows::new(Batch::new(), SNAPSHOT_TRIE)),
-        others: Batch::new(),
-        neighbours: Vec::new(),
+        store,
+        rows: SomeRows {
+            builder: SortedBuilder::new(Rows::new(Batch::new(), SNAPSHOT_TRIE)),
+            others: Batch::new(),
+        },
+        places: Places::snapshot(),
+        neighbours: Sorter::default(),
+        last: B256::ZERO,
     };
-    let mut last = None;
-    let mut places = Places::snapshot();
-    for account in accounts {
+    for account in in_order_of_hash(accounts) {
         let GenesisAccount { hash, account, code, slots } = account?;
-        in_order(&mut last, hash)?;
         if let Some(code) = code {
-            write_codes(&mut loader.others, &[(account.code_hash, code)]);
+            write_codes(&mut loader.rows.others, &[(account.code_hash, code)]);
         }
-        loader.make_room_for(&hash);
+        loader.make_room_for(hash)?;
         let record = Record { account, incarnation: 0 };
-        loader.add(&mut places, Key::Account(hash), Value::Account(record));
-        let mut last_slot = None;
-        for (slot, value) in slots {
-            in_order(&mut last_slot, slot)?;
-            if value.is_zero() {
-                return Err(StateError::Protocol("a slot to load must not be zero"));
-            }
+        loader.add(Key::Account(hash), Value::Account(record))?;
+        for slot in slots {
+            let (slot, value) = slot?;
             let key = SlotKey { account: hash, incarnation: 0, slot };
-            loader.add(&mut places, Key::Slot(key), Value::Slot(value));
-            loader.write_some(store)?;
+            loader.add(Key::Slot(key), Value::Slot(value))?;
         }
-        loader.write_some(store)?;
     }
-    loader.flush();
-    let (root, rows) = loader.builder.finish();
+    loader.flush()?;
+    let SomeRows { builder, others } = loader.rows;
+    let (root, rows) = builder.finish();
     let mut rest = rows.into_inner();
-    rest.append(&loader.others);
+    rest.append(&others);
     let meta = Meta::loaded(interval, root);
     meta.write(&mut rest);
     store.engine_write(&rest)?;
     Ok(meta)
 }
 
-struct Loader {
-    builder: SortedBuilder<Value, Rows<Batch>>,
-    /// Rows beside the trie.
-    others: Batch,
+struct Loader<'a> {
+    store: &'a Store,
+    rows: SomeRows,
+    places: Places,
     /// Leaves whose places begin alike, not in order yet: an account and its slots, mostly.
-    neighbours: Vec<(B256, Value)>,
+    neighbours: Sorter,
+    /// The last account.
+    last: B256,
 }
 
-impl Loader {
+/// Rows that are not written yet.
+struct SomeRows {
+    builder: SortedBuilder<Value, Rows<Batch>>,
+    /// Those beside the trie.
+    others: Batch,
+}
+
+impl Loader<'_> {
     /// Everything that comes before the leaves of an account is complete.
-    fn make_room_for(&mut self, account: &B256) {
-        if self.neighbours.first().is_some_and(|(place, _)| place[..4] != account[..4]) {
-            self.flush();
-        }
+    fn make_room_for(&mut self, account: B256) -> Result<(), StateError> {
+        let last = std::mem::replace(&mut self.last, account);
+        if last[..SHARED] != account[..SHARED] { self.flush() } else { Ok(()) }
     }
 
-    fn add(&mut self, places: &mut Places, key: Key, value: Value) {
-        flat::set(&mut self.others, &key, Some(value));
-        self.neighbours.push((places.of(&key), value));
+    fn add(&mut self, key: Key, value: Value) -> Result<(), StateError> {
+        flat::set(&mut self.rows.others, &key, Some(value));
+        self.neighbours.add(self.places.of(&key), value)?;
+        self.rows.write_some(self.store)
     }
 
-    fn flush(&mut self) {
-        self.neighbours.sort_unstable_by_key(|(place, _)| *place);
-        for (place, value) in self.neighbours.drain(..) {
-            self.builder.add(place, value);
-        }
+    fn flush(&mut self) -> Result<(), StateError> {
+        let Self { store, rows, neighbours, .. } = self;
+        neighbours.drain(|place, value| {
+            rows.builder.add(place, value);
+            rows.write_some(store)
+        })
     }
+}
 
+impl SomeRows {
     fn write_some(&mut self, store: &Store) -> Result<(), StateError> {
         if self.builder.rows().inner().byte_len() + self.others.byte_len() < PORTION {
             return Ok(());
@@ -101,13 +115,4 @@ impl Loader {
         portion.append(&std::mem::take(&mut self.others));
         Ok(store.engine_write(&portion)?)
     }
-}
-
-fn in_order(last: &mut Option<B256>, hash: B256) -> Result<(), StateError> {
-    if last.replace(hash).is_some_and(|last| last >= hash) {
-        return Err(StateError::Protocol(
-            "accounts and slots to load must be sorted by hash, each of them once",
-        ));
-    }
-    Ok(())
 }

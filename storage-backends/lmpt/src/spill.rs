@@ -13,15 +13,20 @@ use polytrie_kv::{
 };
 use polytrie_state::{StateError, scan};
 use polytrie_trie::{LeafValue, Nibbles, RowSource, Rows, TrieError};
-use std::{ops::ControlFlow, sync::Arc};
+use std::{collections::VecDeque, iter, ops::ControlFlow, sync::Arc};
 use tempfile::TempDir;
 
 /// Nodes of the trie by path.
 const NODES: Table = Table::new(66, "LmptSpilledNodes", 64);
 /// Flat key → value, empty for a tombstone.
 const KEYS: Table = Table::new(67, "LmptSpilledKeys", 72);
+/// Number of a sorted run ‖ place → value.
+const RUNS: Table = Table::new(68, "LmptSpilledRuns", 36);
 
-/// The scratch store of one trie.
+/// Rows that are read at once.
+const PAGE: usize = 256;
+
+/// The scratch store of one trie, or of one that is being filled.
 #[derive(Debug)]
 pub(crate) struct Spill {
     // Fields drop in this order: the store before its directory.
@@ -34,7 +39,7 @@ impl Spill {
     pub(crate) fn new() -> Result<Self, StateError> {
         let dir = TempDir::new()
             .map_err(|e| KvError::io("create a scratch directory in", &std::env::temp_dir(), e))?;
-        let tables = [NODES, KEYS];
+        let tables = [NODES, KEYS, RUNS];
         let options = MdbxOptions { durable: false, ..MdbxOptions::new(dir.path(), &tables) };
         let options_of_store =
             StoreOptions { background: false, counters: false, ..StoreOptions::default() };
@@ -68,44 +73,105 @@ impl Spill {
 
     /// Everything that was put.
     pub(crate) fn all(&self) -> Result<Vec<(Key, Value)>, StateError> {
-        self.range(KeyRange::ALL)
+        self.keys(Vec::new(), None).collect()
     }
 
-    /// The accounts from `from` on.
-    pub(crate) fn accounts_from(&self, from: &B256) -> Result<Vec<(B256, Value)>, StateError> {
-        let all = self.range(KeyRange::from(from.as_slice()))?;
-        let accounts = all.into_iter().filter_map(|(key, value)| match key {
-            Key::Account(hash) => Some((hash, value)),
-            Key::Slot(_) => None,
-        });
-        Ok(accounts.collect())
+    /// The accounts from `from` on, in order.
+    pub(crate) fn accounts_from(
+        &self,
+        from: &B256,
+    ) -> impl Iterator<Item = Result<(B256, Value), StateError>> {
+        self.keys(from.to_vec(), None).filter_map(|entry| match entry {
+            Ok((Key::Account(hash), value)) => Some(Ok((hash, value))),
+            Ok((Key::Slot(_), _)) => None,
+            Err(error) => Some(Err(error)),
+        })
     }
 
-    /// The slots of a storage from `from` on.
+    /// The slots of a storage from `from` on, in order.
     pub(crate) fn slots_from(
         &self,
         (account, incarnation): (B256, u64),
         from: &B256,
-    ) -> Result<Vec<(B256, Value)>, StateError> {
+    ) -> impl Iterator<Item = Result<(B256, Value), StateError>> {
         let from = SlotKey { account, incarnation, slot: *from }.to_bytes();
-        let to = prefix_end(&from[..40]);
-        let range = KeyRange { from: &from, to: to.as_deref(), reverse: false };
-        let slots = self.range(range)?.into_iter().filter_map(|(key, value)| match key {
-            Key::Slot(key) => Some((key.slot, value)),
-            Key::Account(_) => None,
-        });
-        Ok(slots.collect())
+        self.keys(from.to_vec(), prefix_end(&from[..40])).filter_map(|entry| match entry {
+            Ok((Key::Slot(key), value)) => Some(Ok((key.slot, value))),
+            Ok((Key::Account(_), _)) => None,
+            Err(error) => Some(Err(error)),
+        })
     }
 
-    fn range(&self, range: KeyRange<'_>) -> Result<Vec<(Key, Value)>, StateError> {
-        let mut found = Vec::new();
-        scan(&self.store, KEYS, range, |key, value| {
-            let key = Key::parse(key)
+    /// Writes leaves that are sorted as a run of that number.
+    pub(crate) fn write_run(
+        &self,
+        number: u32,
+        leaves: &[(B256, Value)],
+    ) -> Result<(), StateError> {
+        let mut batch = Batch::new();
+        for (place, value) in leaves {
+            let key = [&number.to_be_bytes()[..], place.as_slice()].concat();
+            batch.put(RUNS, &key, &value.to_vec());
+        }
+        self.write(&batch)
+    }
+
+    /// The leaves of a run.
+    pub(crate) fn run(
+        &self,
+        number: u32,
+    ) -> impl Iterator<Item = Result<(B256, Value), StateError>> {
+        let number = number.to_be_bytes();
+        self.rows(RUNS, number.to_vec(), prefix_end(&number)).map(|row| {
+            let (key, value) = row?;
+            let place = key.get(4..).and_then(|place| B256::try_from(place).ok());
+            let place = place.ok_or_else(|| StateError::Corrupt("a scratch store's run".into()))?;
+            Ok((place, value))
+        })
+    }
+
+    fn keys(
+        &self,
+        from: Vec<u8>,
+        to: Option<Vec<u8>>,
+    ) -> impl Iterator<Item = Result<(Key, Value), StateError>> {
+        self.rows(KEYS, from, to).map(|row| {
+            let (key, value) = row?;
+            let key = Key::parse(&key)
                 .ok_or_else(|| StateError::Corrupt("a key of the scratch store".into()))?;
-            found.push((key, decode(value)?));
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok(found)
+            Ok((key, value))
+        })
+    }
+
+    /// The rows of a range in order, a page of them in memory.
+    fn rows(
+        &self,
+        table: Table,
+        from: Vec<u8>,
+        to: Option<Vec<u8>>,
+    ) -> impl Iterator<Item = Result<(Vec<u8>, Value), StateError>> {
+        let mut next = Some(from);
+        let mut page = VecDeque::new();
+        iter::from_fn(move || {
+            if page.is_empty() {
+                let from = next.take()?;
+                let range = KeyRange { from: &from, to: to.as_deref(), reverse: false };
+                let found = scan(&self.store, table, range, |key, value| {
+                    page.push_back((key.to_vec(), decode(value)?));
+                    let is_full = page.len() > PAGE;
+                    Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+                });
+                if let Err(error) = found {
+                    page.clear();
+                    return Some(Err(error));
+                }
+                // One more than a page, to know where the next one begins.
+                if page.len() > PAGE {
+                    next = page.pop_back().map(|(key, _)| key);
+                }
+            }
+            page.pop_front().map(Ok)
+        })
     }
 }
 

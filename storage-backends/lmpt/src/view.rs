@@ -1,10 +1,15 @@
 //! Reading through the layers: delta, intermediate, flat map; the first that knows a key decides.
 
-use crate::{flat, generation::Generation, keys::SlotKey, value::Record};
+use crate::{
+    flat,
+    generation::{Generation, over},
+    keys::SlotKey,
+    value::Record,
+};
 use alloy_primitives::{B256, U256};
 use polytrie_kv::Read;
 use polytrie_state::StateError;
-use std::{collections::BTreeMap, ops::ControlFlow};
+use std::ops::ControlFlow;
 
 type Visit<'a, V> = dyn FnMut(B256, V) -> Result<ControlFlow<()>, StateError> + 'a;
 
@@ -54,10 +59,10 @@ impl View<'_> {
         from: &B256,
         visit: &mut Visit<'_, Record>,
     ) -> Result<(), StateError> {
-        let mut above = BTreeMap::new();
-        for generation in [self.intermediate, self.delta] {
-            generation.accounts_from(from, self.seq, &mut above)?;
-        }
+        let above = over(
+            self.delta.accounts_from(from, self.seq),
+            self.intermediate.accounts_from(from, self.seq),
+        );
         merged(above, |below| flat::scan_accounts(self.flat, from, below), visit)
     }
 
@@ -68,24 +73,27 @@ impl View<'_> {
         from: &B256,
         visit: &mut Visit<'_, U256>,
     ) -> Result<(), StateError> {
-        let mut above = BTreeMap::new();
-        for generation in [self.intermediate, self.delta] {
-            generation.slots_from(storage, from, self.seq, &mut above)?;
-        }
+        let above = over(
+            self.delta.slots_from(storage, from, self.seq),
+            self.intermediate.slots_from(storage, from, self.seq),
+        );
         merged(above, |below| flat::scan_slots(self.flat, storage, from, below), visit)
     }
 }
 
 /// Visits what is above and what is below in one order; what is above decides, and `None` hides.
 fn merged<V: Copy>(
-    above: BTreeMap<B256, Option<V>>,
+    above: impl Iterator<Item = Result<(B256, Option<V>), StateError>>,
     below: impl FnOnce(&mut Visit<'_, V>) -> Result<(), StateError>,
     visit: &mut Visit<'_, V>,
 ) -> Result<(), StateError> {
-    let mut above = above.into_iter().peekable();
+    let mut above = above.peekable();
     let mut ended = false;
     below(&mut |key, value| {
-        while let Some((first, shown)) = above.next_if(|(first, _)| *first < key) {
+        while let Some(next) =
+            above.next_if(|next| next.as_ref().map_or(true, |(first, _)| *first < key))
+        {
+            let (first, shown) = next?;
             if let Some(shown) = shown
                 && visit(first, shown)?.is_break()
             {
@@ -93,19 +101,15 @@ fn merged<V: Copy>(
                 return Ok(ControlFlow::Break(()));
             }
         }
-        let shown = match above.next_if(|(first, _)| *first == key) {
-            Some((_, shown)) => shown,
-            None => Some(value),
-        };
+        let same = above.next_if(|next| matches!(next, Ok((first, _)) if *first == key));
+        let shown = same.transpose()?.map_or(Some(value), |(_, shown)| shown);
         let Some(shown) = shown else { return Ok(ControlFlow::Continue(())) };
         let flow = visit(key, shown)?;
         ended |= flow.is_break();
         Ok(flow)
     })?;
-    for (key, shown) in above {
-        if let Some(shown) = shown.filter(|_| !ended) {
-            ended = visit(key, shown)?.is_break();
-        }
+    while !ended && let Some((key, shown)) = above.next().transpose()? {
+        ended = shown.map_or(Ok(ControlFlow::Continue(())), |shown| visit(key, shown))?.is_break();
     }
     Ok(())
 }

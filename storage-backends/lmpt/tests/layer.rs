@@ -5,7 +5,7 @@ use polytrie_lmpt::{LmptLayer, LmptOptions, verify};
 use polytrie_state::{CommitmentKind, StateError, StateLayer};
 use polytrie_testing::{
     layer_suite,
-    suite::{LayerFactory, Verifier},
+    suite::{self, LayerFactory, Verifier},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -52,6 +52,11 @@ impl LayerFactory for Lmpt {
 }
 
 layer_suite!(every(3));
+
+#[test]
+fn a_large_contract_is_loaded_in_portions() {
+    suite::a_large_contract_is_loaded_in_portions(&every(3));
+}
 
 mod one_block {
     use super::every;

@@ -44,7 +44,12 @@ fn main() -> Result<(), Failure> {
     let account = Account { nonce: 1, ..Account::default() };
     let hash = polytrie_state::hash_address(&contract);
     let started = Instant::now();
-    layer.load(&mut std::iter::once(Ok(GenesisAccount { hash, account, code: None, slots })))?;
+    layer.load(&mut std::iter::once(Ok(GenesisAccount {
+        hash,
+        account,
+        code: None,
+        slots: slots.into(),
+    })))?;
     let seconds = started.elapsed().as_secs_f64();
     println!("loaded {keys} keys in {seconds:.1} s, {:.2} µs each", seconds * 1e6 / keys as f64);
 

@@ -268,7 +268,7 @@ impl StateLayer for LvmtLayer {
 
     fn load(
         &self,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount, StateError>>,
+        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
     ) -> Result<Commitment, StateError> {
         let shared = &*self.shared;
         shared.lifecycle.ready()?;

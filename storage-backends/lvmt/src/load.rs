@@ -8,10 +8,9 @@ use crate::{
     record::slot_value,
     trees::Head,
 };
-use alloy_primitives::B256;
 use polytrie_amt::Setup;
 use polytrie_kv::{Batch, Store};
-use polytrie_state::{GenesisAccount, StateError, write_codes};
+use polytrie_state::{GenesisAccount, StateError, in_order_of_hash, write_codes};
 
 /// Keys of an epoch: a large genesis is loaded in several, so that it takes bounded memory. It decides the
 /// commitment, so it is the same everywhere.
@@ -20,12 +19,13 @@ const EPOCH_KEYS: usize = 1 << 17;
 /// Bytes of code written at once.
 const CODE_BYTES: usize = 16 << 20;
 
-/// Streams the accounts into the store, in epochs. The first write empties the tables, so that a load that was
+/// Streams the accounts into the store, in epochs; an account goes before its slots, which may reach into later epochs. The
+/// first write empties the tables, so that a load that was
 /// stopped in the middle can be started again.
 pub(crate) fn load(
     store: &Store,
     setup: &Setup,
-    accounts: &mut dyn Iterator<Item = Result<GenesisAccount, StateError>>,
+    accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
 ) -> Result<Head, StateError> {
     let mut empty = Batch::new();
     for table in [ACCOUNTS, SLOTS, ENTRIES, TREES, LEAVES, EPOCHS, HISTORY, META] {
@@ -39,21 +39,15 @@ pub(crate) fn load(
         changes: Vec::new(),
         codes: Batch::new(),
     };
-    let mut last = None;
-    for account in accounts {
+    for account in in_order_of_hash(accounts) {
         let GenesisAccount { hash, account, code, slots } = account?;
-        in_order(&mut last, hash)?;
         if let Some(code) = code {
             write_codes(&mut loading.codes, &[(account.code_hash, code)]);
         }
         let state = AccountState { account: Some(account), incarnation: 0 };
         loading.push(Change { key: Key::Account(hash), old: None, value: state.encode() })?;
-        let mut last_slot = None;
-        for (slot, number) in slots {
-            in_order(&mut last_slot, slot)?;
-            if number.is_zero() {
-                return Err(StateError::Protocol("a slot to load must not be zero"));
-            }
+        for slot in slots {
+            let (slot, number) = slot?;
             let key = Key::Slot { account: hash, incarnation: 0, slot };
             loading.push(Change { key, old: None, value: slot_value(&number) })?;
         }
@@ -95,13 +89,4 @@ impl Loading<'_> {
         }
         Ok(self.head)
     }
-}
-
-fn in_order(last: &mut Option<B256>, hash: B256) -> Result<(), StateError> {
-    if last.replace(hash).is_some_and(|last| last >= hash) {
-        return Err(StateError::Protocol(
-            "accounts and slots to load must be sorted by hash, each of them once",
-        ));
-    }
-    Ok(())
 }

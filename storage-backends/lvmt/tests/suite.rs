@@ -8,7 +8,7 @@ use polytrie_lvmt::{LvmtLayer, LvmtOptions, Proofs, verify};
 use polytrie_state::{CommitmentKind, StateError, StateLayer};
 use polytrie_testing::{
     layer_suite,
-    suite::{LayerFactory, Verifier},
+    suite::{self, LayerFactory, Verifier},
 };
 use std::sync::{Arc, LazyLock};
 
@@ -50,3 +50,8 @@ impl LayerFactory for Lvmt {
 }
 
 layer_suite!(Lvmt(Proofs::Full));
+
+#[test]
+fn a_large_contract_is_loaded_in_portions() {
+    suite::a_large_contract_is_loaded_in_portions(&Lvmt(Proofs::None));
+}

@@ -78,7 +78,7 @@ impl StateLayer for MptLayer {
 
     fn load(
         &self,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount, StateError>>,
+        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
     ) -> Result<Commitment, StateError> {
         self.lifecycle.ready()?;
         let mut tries = self.tries.lock();

@@ -3,15 +3,17 @@
 use crate::{ACCOUNT_TRIE, STORAGE_TRIE, tries::leaf_of};
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, Store};
-use polytrie_state::{CODE_TABLE, GenesisAccount, StateError, write_codes};
+use polytrie_state::{CODE_TABLE, GenesisAccount, StateError, in_order_of_hash, write_codes};
 use polytrie_trie::{AccountLeaf, Rows, SlotValue, SortedBuilder};
 
 /// Rows are written in portions of this many bytes, so that a genesis of any size takes bounded memory.
 const PORTION: usize = 32 << 20;
 
+/// The account's leaf holds the root of its storage, so it is made when its slots are through; both tries are built side
+/// by side, and each keeps only the branches on the way to where it is.
 pub(crate) fn load(
     store: &Store,
-    accounts: &mut dyn Iterator<Item = Result<GenesisAccount, StateError>>,
+    accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
 ) -> Result<B256, StateError> {
     let mut batch = Batch::new();
     // An earlier attempt may have been stopped in the middle.
@@ -21,10 +23,11 @@ pub(crate) fn load(
     store.engine_write(&batch)?;
     let mut builder = SortedBuilder::new(Rows::new(Batch::new(), ACCOUNT_TRIE));
     let mut others = Batch::new();
-    for account in accounts {
+    for account in in_order_of_hash(accounts) {
         let GenesisAccount { hash, account, code, slots } = account?;
         let mut storage = SortedBuilder::new(Rows::owned(others, STORAGE_TRIE, hash));
-        for (slot, value) in slots {
+        for slot in slots {
+            let (slot, value) = slot?;
             storage.add(slot, SlotValue(value));
             if storage.rows().inner().byte_len() >= PORTION {
                 store.engine_write(&std::mem::take(storage.rows().inner()))?;

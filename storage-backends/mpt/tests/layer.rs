@@ -5,7 +5,7 @@ use polytrie_mpt::{MptLayer, MptOptions, verify};
 use polytrie_state::{CommitmentKind, StateError, StateLayer};
 use polytrie_testing::{
     layer_suite,
-    suite::{LayerFactory, Verifier},
+    suite::{self, LayerFactory, Verifier},
 };
 use std::sync::Arc;
 
@@ -37,3 +37,8 @@ impl LayerFactory for Mpt {
 }
 
 layer_suite!(Mpt::default());
+
+#[test]
+fn a_large_contract_is_loaded_in_portions() {
+    suite::a_large_contract_is_loaded_in_portions(&Mpt::default());
+}

@@ -9,18 +9,19 @@ use crate::{
     shard::apply,
     version::{Part, Version, empty_part, shard_of},
 };
-use alloy_primitives::B256;
 use polytrie_kv::{Batch, Store};
-use polytrie_state::{CODE_TABLE, GenesisAccount, StateError, write_codes};
+use polytrie_state::{CODE_TABLE, GenesisAccount, StateError, in_order_of_hash, write_codes};
 use polytrie_trie::cow::CowTrie;
 use rayon::prelude::*;
 
 /// Accounts and slots of a portion.
 const PORTION: usize = 50_000;
 
+/// An account goes with as many of its slots as the portion has room for. The next portions hold the account again and add
+/// to its storage, as blocks would; its leaf follows the root of its storage each time.
 pub(crate) fn load(
     store: &Store,
-    accounts: &mut dyn Iterator<Item = Result<GenesisAccount, StateError>>,
+    accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
 ) -> Result<(), StateError> {
     let mut batch = Batch::new();
     // An earlier attempt may have been stopped in the middle.
@@ -31,24 +32,23 @@ pub(crate) fn load(
     let mut saved: Vec<Saved> =
         (0..SHARD_COUNT).map(|shard| Saved { part: empty_part(shard), seq: 0 }).collect();
     let mut portion = Portion::default();
-    let mut last = None;
-    for account in accounts {
+    for account in in_order_of_hash(accounts) {
         let GenesisAccount { hash, account, code, slots } = account?;
-        in_order(&mut last, hash)?;
-        let mut last_slot = None;
-        for (slot, value) in &slots {
-            in_order(&mut last_slot, *slot)?;
-            if value.is_zero() {
-                return Err(StateError::Protocol("a slot to load must not be zero"));
-            }
-        }
         if let Some(code) = code {
             write_codes(&mut portion.codes, &[(account.code_hash, code)]);
         }
-        portion.entries += 1 + slots.len();
-        portion.writes.push(ShardWrite::new(hash, Some(account), false, slots.into_iter()));
-        if portion.entries >= PORTION {
-            std::mem::take(&mut portion).write(store, &mut saved)?;
+        let mut slots = slots.peekable();
+        loop {
+            let room = PORTION - portion.entries - 1;
+            let some = slots.by_ref().take(room).collect::<Result<Vec<_>, _>>()?;
+            portion.entries += 1 + some.len();
+            portion.writes.push(ShardWrite::new(hash, Some(account), false, some.into_iter()));
+            if portion.entries >= PORTION {
+                std::mem::take(&mut portion).write(store, &mut saved)?;
+            }
+            if slots.peek().is_none() {
+                break;
+            }
         }
     }
     portion.write(store, &mut saved)?;
@@ -96,13 +96,4 @@ impl Portion {
         }
         Ok(store.engine_write(&batch)?)
     }
-}
-
-fn in_order(last: &mut Option<B256>, hash: B256) -> Result<(), StateError> {
-    if last.replace(hash).is_some_and(|last| last >= hash) {
-        return Err(StateError::Protocol(
-            "accounts and slots to load must be sorted by hash, each of them once",
-        ));
-    }
-    Ok(())
 }

@@ -10,7 +10,7 @@ use polytrie_state::{
 };
 use polytrie_testing::{
     layer_suite,
-    suite::{LayerFactory, Verifier},
+    suite::{self, LayerFactory, Verifier},
 };
 use std::sync::Arc;
 
@@ -51,6 +51,11 @@ impl LayerFactory for Rain {
 }
 
 layer_suite!(Rain::default());
+
+#[test]
+fn a_large_contract_is_loaded_in_portions() {
+    suite::a_large_contract_is_loaded_in_portions(&Rain::default());
+}
 
 /// A change that a later one overwrites leads to the same state without its row of the log; it is missed all the same.
 #[test]

@@ -51,7 +51,7 @@ impl StateLayer for RawLayer {
 
     fn load(
         &self,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount, StateError>>,
+        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
     ) -> Result<Commitment, StateError> {
         self.lifecycle.ready()?;
         load::load(&self.store, accounts)?;

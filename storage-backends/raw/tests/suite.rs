@@ -5,7 +5,7 @@ use polytrie_raw::RawLayer;
 use polytrie_state::{CommitmentKind, StateError, StateLayer};
 use polytrie_testing::{
     layer_suite,
-    suite::{LayerFactory, Scrub},
+    suite::{self, LayerFactory, Scrub},
 };
 use std::sync::Arc;
 
@@ -31,3 +31,8 @@ impl LayerFactory for Raw {
 }
 
 layer_suite!(Raw);
+
+#[test]
+fn a_large_contract_is_loaded_in_portions() {
+    suite::a_large_contract_is_loaded_in_portions(&Raw);
+}

@@ -124,7 +124,7 @@ impl StateLayer for ReplicaLayer {
 
     fn load(
         &self,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount, StateError>>,
+        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
     ) -> Result<Commitment, StateError> {
         let core = &self.core;
         core.lifecycle.ready()?;

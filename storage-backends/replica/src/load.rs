@@ -7,16 +7,18 @@ use crate::{
 };
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, Store};
-use polytrie_state::{CODE_TABLE, GenesisAccount, StateError, write_codes};
+use polytrie_state::{CODE_TABLE, GenesisAccount, StateError, in_order_of_hash, write_codes};
 use polytrie_trie::{AccountLeaf, Rows, SlotValue, SortedBuilder};
 
 /// Rows are written in portions of this many bytes, so that a genesis of any size takes bounded memory.
 const PORTION: usize = 32 << 20;
 
+/// The flat record of an account goes before its slots. Its leaf holds the root of its storage, so it is made when they
+/// are through; both tries are built side by side, and each keeps only the branches on the way to where it is.
 pub(crate) fn load(
     store: &Store,
     flat: &Flat,
-    accounts: &mut dyn Iterator<Item = Result<GenesisAccount, StateError>>,
+    accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
 ) -> Result<B256, StateError> {
     let mut batch = Batch::new();
     // An earlier attempt may have been stopped in the middle.
@@ -29,11 +31,12 @@ pub(crate) fn load(
     let mut others = Batch::new();
     let mut flat_rows = Batch::new();
     let mut value = Vec::new();
-    for account in accounts {
+    for account in in_order_of_hash(accounts) {
         let GenesisAccount { hash, account, code, slots } = account?;
         FLAT.put_account(&mut flat_rows, &hash, &account, &mut value);
         let mut storage = SortedBuilder::new(Rows::owned(others, STORAGE_TRIE, hash));
-        for (slot, number) in slots {
+        for slot in slots {
+            let (slot, number) = slot?;
             storage.add(slot, SlotValue(number));
             FLAT.put_slot(&mut flat_rows, (&hash, &slot), &number, &mut value);
             let rows = storage.rows().inner();

@@ -1,8 +1,8 @@
 //! The two traits a layer implements.
 
 use crate::{
-    Access, Account, AccountWrite, CheckReport, Commitment, PendingOutcome, Proof, StateError,
-    TxWrites, UndoRecord, Witness, WriteSet, pending::Ready,
+    Access, Account, AccountWrite, CheckReport, Commitment, GenesisAccount, PendingOutcome, Proof,
+    StateError, TxWrites, UndoRecord, Witness, WriteSet, pending::Ready,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Batch;
@@ -38,11 +38,12 @@ pub trait StateLayer: Any + Debug + Send + Sync {
     /// Reads at the head as of now; later blocks do not change what it answers.
     fn reader(&self) -> Result<Arc<dyn StateReader>, StateError>;
 
-    /// Fills an empty layer from accounts sorted by hash, in one pass and bounded memory, writing to the
-    /// store directly. Stopped in the middle it leaves a store that must be filled again from the start.
+    /// Fills an empty layer from accounts sorted by hash, in one pass and bounded memory, however many accounts there
+    /// are and slots of one of them, writing to the store directly. Stopped in the middle it leaves a store that must
+    /// be filled again from the start.
     fn load(
         &self,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount, StateError>>,
+        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
     ) -> Result<Commitment, StateError>;
 
     /// How many blocks may be executed on top of one whose commitment is still being computed; 0 if the
@@ -249,19 +250,6 @@ pub struct Outcome {
     pub batch: Batch,
     /// What [`StateLayer::undo`] needs to take the block back; empty in the outcome of an undo.
     pub undo: Vec<u8>,
-}
-
-/// An account to fill a layer with.
-#[derive(Debug, Clone)]
-pub struct GenesisAccount {
-    /// Keccak-256 of the address.
-    pub hash: B256,
-    /// The account.
-    pub account: Account,
-    /// Its code, where it has any.
-    pub code: Option<Bytes>,
-    /// Its slots, sorted by hash, none of them zero.
-    pub slots: Vec<(B256, U256)>,
 }
 
 /// What [`StateLayer::prune`] did.

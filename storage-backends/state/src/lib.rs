@@ -26,6 +26,7 @@ mod commitment;
 mod counters;
 mod error;
 pub mod flat;
+mod genesis;
 mod group;
 mod keys;
 mod layer;
@@ -46,11 +47,11 @@ pub use code::{CODE_TABLE, read_code, write_codes};
 pub use commitment::{Commitment, CommitmentKind};
 pub use counters::{CallCount, SessionCounters};
 pub use error::StateError;
+pub use genesis::{GenesisAccount, GenesisSlots, in_order_of_hash};
 pub use group::{Group, GroupedBlock};
 pub use keys::{hash_address, hash_slot};
 pub use layer::{
-    AccountVisit, BlockRef, GenesisAccount, LayerSession, Outcome, Pruned, SlotVisit, StateLayer,
-    StateReader,
+    AccountVisit, BlockRef, LayerSession, Outcome, Pruned, SlotVisit, StateLayer, StateReader,
 };
 pub use lifecycle::{Lifecycle, Turn};
 pub use pending::PendingOutcome;

@@ -108,7 +108,7 @@ impl StateLayer for Layer {
 
     fn load(
         &self,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount, StateError>>,
+        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
     ) -> Result<Commitment, StateError> {
         match self.mistake {
             Mistake::SourceErrorsEndTheLoad => {

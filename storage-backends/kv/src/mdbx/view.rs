@@ -4,8 +4,9 @@ use super::Databases;
 use crate::{
     KeyRange, KvError, Table, View, Visit,
     chunk::{Chunk, scan_in_chunks},
-    shard::{Padded, thread_number},
+    shard::thread_number,
 };
+use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
 use signet_libmdbx::{Environment, MdbxError, MdbxResult, tx::aliases::RoTxUnsync};
 use std::{borrow::Cow, sync::Arc};
@@ -16,7 +17,7 @@ use std::{borrow::Cow, sync::Arc};
 /// each other, which matters most when a read goes to the disk.
 #[derive(Debug)]
 pub(super) struct MdbxView {
-    readers: Box<[Padded<Mutex<RoTxUnsync>>]>,
+    readers: Box<[CachePadded<Mutex<RoTxUnsync>>]>,
     tables: Arc<Databases>,
 }
 
@@ -28,7 +29,7 @@ impl MdbxView {
     ) -> Result<Self, KvError> {
         let transactions =
             begin(env, writing).map_err(|e| tables.context.error("opening a view", e))?;
-        let readers = transactions.into_iter().map(|tx| Padded(Mutex::new(tx))).collect();
+        let readers = transactions.into_iter().map(|tx| CachePadded::new(Mutex::new(tx))).collect();
         Ok(Self { readers, tables: tables.clone() })
     }
 

@@ -62,15 +62,14 @@ impl Generation {
     /// An empty generation in the memory of this one, if nobody else holds it. The system would have to clear new
     /// memory, which takes longer than to fill it.
     pub(crate) fn recycle(generation: Arc<Self>) -> Option<Self> {
-        let generation = Arc::into_inner(generation)?;
-        let mut data = generation.data.write();
+        let mut generation = Arc::into_inner(generation)?;
+        let data = generation.data.get_mut();
         data.arena.clear();
         for Changes { rows, tombstones } in &mut data.tables {
             rows.clear();
             *tombstones = Tombstones::default();
         }
         (data.batches, data.last_seq) = (0, 0);
-        drop(data);
         Some(generation)
     }
 

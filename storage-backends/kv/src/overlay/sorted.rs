@@ -4,15 +4,15 @@ use super::{generation::Data, tombstones::Span};
 use crate::{
     Changes, KeyRange, Op, Table,
     journal::{APPLIED, JOURNAL_TABLE},
-    shard::ReadGuard,
     table::TableSet,
 };
+use crossbeam_utils::sync::ShardedLockReadGuard;
 
 /// The changes of a generation that no longer changes: range deletions, then one put or delete a key, in order.
 ///
 /// Keys and values stay where they are: a copy in order would be as large as the overlay, and new memory each time.
 pub(crate) struct Sorted<'a> {
-    data: ReadGuard<'a, Data>,
+    data: ShardedLockReadGuard<'a, Data>,
     /// In the order of their numbers.
     tables: Vec<SortedTable>,
     /// Number of the file with which the generation's journal ends, if it has one.
@@ -29,7 +29,7 @@ struct SortedTable {
 
 impl<'a> Sorted<'a> {
     pub(super) fn new(
-        data: ReadGuard<'a, Data>,
+        data: ShardedLockReadGuard<'a, Data>,
         tables: &TableSet,
         journaled: Option<u64>,
     ) -> Self {

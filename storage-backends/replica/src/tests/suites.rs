@@ -4,7 +4,7 @@ use super::Trouble;
 use crate::{ReplicaLayer, ReplicaOptions, verify};
 use polytrie_kv::{Store, Table};
 use polytrie_state::{CommitmentKind, StateError, StateLayer};
-use polytrie_testing::suite::{LayerFactory, Verifier};
+use polytrie_testing::suite::{self, LayerFactory, Verifier};
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -57,6 +57,11 @@ impl LayerFactory for Replica {
         }
         variants
     }
+}
+
+#[test]
+fn a_large_contract_is_loaded_in_portions() {
+    suite::a_large_contract_is_loaded_in_portions(&Replica::default());
 }
 
 mod one_worker {

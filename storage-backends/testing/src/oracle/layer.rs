@@ -92,12 +92,12 @@ impl StateLayer for OracleLayer {
 
     fn load(
         &self,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount, StateError>>,
+        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
     ) -> Result<Commitment, StateError> {
         self.shared.lifecycle.ready()?;
         let mut state = Oracle::default();
         for account in accounts {
-            state.insert(account?);
+            state.insert(account?)?;
         }
         let root = state.state_root();
         let mut batch = Batch::new();

@@ -10,7 +10,9 @@ pub use proof::verify_eip1186;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_rlp::encode;
 use alloy_trie::{HashBuilder, Nibbles, TrieAccount};
-use polytrie_state::{Account, GenesisAccount, TxWrites, WriteSet, hash_address, hash_slot};
+use polytrie_state::{
+    Account, GenesisAccount, GenesisSlots, StateError, TxWrites, WriteSet, hash_address, hash_slot,
+};
 use std::collections::BTreeMap;
 
 /// A state as a sorted map.
@@ -101,21 +103,26 @@ impl Oracle {
     }
 
     /// Adds an account of a genesis.
-    pub fn insert(&mut self, genesis: GenesisAccount) {
+    ///
+    /// # Errors
+    ///
+    /// If its slots end in one.
+    pub fn insert(&mut self, genesis: GenesisAccount<'_>) -> Result<(), StateError> {
         if let Some(code) = genesis.code {
             self.codes.insert(genesis.account.code_hash, code);
         }
-        let slots = genesis.slots.into_iter().collect();
+        let slots = genesis.slots.collect::<Result<_, _>>()?;
         self.accounts.insert(genesis.hash, OracleAccount { account: genesis.account, slots });
+        Ok(())
     }
 
     /// The state as what a layer is filled with.
-    pub fn genesis(&self) -> impl Iterator<Item = GenesisAccount> {
+    pub fn genesis(&self) -> impl Iterator<Item = GenesisAccount<'_>> {
         self.accounts.iter().map(|(hash, entry)| GenesisAccount {
             hash: *hash,
             account: entry.account,
             code: self.codes.get(&entry.account.code_hash).cloned(),
-            slots: entry.slots.iter().map(|(hash, value)| (*hash, *value)).collect(),
+            slots: GenesisSlots::new(entry.slots.iter().map(|(hash, value)| Ok((*hash, *value)))),
         })
     }
 

@@ -45,7 +45,7 @@ fn state_of(accounts: &Value) -> Oracle {
             })
             .collect();
         slots.sort_unstable();
-        state.insert(GenesisAccount {
+        let account = GenesisAccount {
             hash: hash_address(&address.parse().unwrap()),
             account: Account {
                 nonce: number(account.get("nonce")).to(),
@@ -53,8 +53,9 @@ fn state_of(accounts: &Value) -> Oracle {
                 code_hash,
             },
             code,
-            slots,
-        });
+            slots: slots.into(),
+        };
+        state.insert(account).unwrap();
     }
     state
 }

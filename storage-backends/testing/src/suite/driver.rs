@@ -44,6 +44,14 @@ impl Ground {
         Self::Disk(tempfile::tempdir().expect("a temporary directory can be made"))
     }
 
+    /// An engine with the tables of a layer and of its driver.
+    pub(super) fn engine_for(
+        &self,
+        factory: &dyn LayerFactory,
+    ) -> Result<Arc<dyn Engine>, StateError> {
+        self.engine(&[factory.tables(), vec![HEAD, UNDO]].concat())
+    }
+
     fn engine(&self, tables: &[Table]) -> Result<Arc<dyn Engine>, StateError> {
         Ok(match self {
             Self::Memory(engine) => engine.clone(),
@@ -77,8 +85,7 @@ impl<'f> Driver<'f> {
         ground: &Ground,
         options: &StoreOptions,
     ) -> Result<Self, StateError> {
-        let tables = [factory.tables(), vec![HEAD, UNDO]].concat();
-        Self::open_on(factory, ground.engine(&tables)?, options)
+        Self::open_on(factory, ground.engine_for(factory)?, options)
     }
 
     /// Opens the layer on an engine.

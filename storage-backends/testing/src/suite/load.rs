@@ -5,12 +5,26 @@ use super::{
     compare::{assert_commitment, assert_rows, assert_state},
 };
 use crate::{Block, History, Oracle, Seed};
+use alloy_primitives::{B256, U256};
 use polytrie_kv::{
-    Engine, MemoryEngine,
+    Changes, Engine, KvError, MemoryEngine, Table, TableStats, View,
     testing::{Fault, FaultEngine},
 };
-use polytrie_state::{StateError, TxWrites};
-use std::sync::Arc;
+use polytrie_state::{Account, GenesisAccount, GenesisSlots, StateError, TxWrites};
+use std::{
+    ops::ControlFlow,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+/// Slots of a large contract.
+const LARGE: u64 = 600_000;
+/// How many of them a layer may take before it writes.
+const LARGEST_PORTION: u64 = 540_000;
+/// Bytes of keys and values that it may write at once.
+const LARGEST_WRITE: usize = 40 << 20;
 
 /// A genesis of no, one, two, a few and many accounts: loaded in one pass it is what blocks build from
 /// nothing, and blocks follow on it.
@@ -103,6 +117,98 @@ fn again(
     for (block, state) in history.blocks.iter().zip(&history.states[1..]) {
         driver.run(block).unwrap_or_else(|e| panic!("{context}: {e}"));
         assert_state(&driver, state, &context);
+    }
+}
+
+/// A contract of more slots than a layer may hold: it writes while it takes them, a bounded number of bytes at once,
+/// and has them all in the end. Not part of [`layer_suite!`](crate::layer_suite), because it takes some seconds and no
+/// setting matters.
+pub fn a_large_contract_is_loaded_in_portions(factory: &dyn LayerFactory) {
+    let ground = Ground::disk();
+    let engine = ground.engine_for(factory).unwrap_or_else(|e| panic!("{e}"));
+    let portions = Arc::new(Portions::new(engine));
+    let driver = Driver::open_on(factory, portions.clone(), &STORE_IN_STEP)
+        .unwrap_or_else(|e| panic!("{e}"));
+
+    // Hashes in order, as even as real ones; values as long as they can be.
+    let step = u64::MAX / LARGE;
+    let slot = |n: u64| {
+        let mut hash = U256::from(n).wrapping_mul(!U256::ZERO / U256::from(7)).to_be_bytes();
+        hash[..8].copy_from_slice(&(n * step).to_be_bytes());
+        (B256::new(hash), !U256::from(n))
+    };
+    let slots = (0..LARGE).map(|n| {
+        portions.taken.fetch_add(1, Relaxed);
+        Ok(slot(n))
+    });
+    let account = |hash: u8, slots| GenesisAccount {
+        hash: B256::repeat_byte(hash),
+        account: Account { nonce: 1, ..Account::default() },
+        code: None,
+        slots,
+    };
+    let accounts = [
+        account(0x41, GenesisSlots::default()),
+        account(0x42, GenesisSlots::new(slots)),
+        account(0x43, vec![slot(1)].into()),
+    ];
+    driver.layer().load(&mut accounts.into_iter().map(Ok)).unwrap_or_else(|e| panic!("{e}"));
+    let (most, largest) = (portions.most.load(Relaxed), portions.largest.load(Relaxed));
+    assert!(most <= LARGEST_PORTION, "{most} slots were taken before a write");
+    assert!(largest <= LARGEST_WRITE, "{largest} bytes were written at once");
+
+    drop(portions);
+    let driver = driver.reopen(&ground).unwrap_or_else(|e| panic!("{e}"));
+    let mut next = 0;
+    let visit = &mut |hash, value| {
+        assert_eq!((hash, value), slot(next));
+        next += 1;
+        Ok(ControlFlow::Continue(()))
+    };
+    let layer = driver.layer();
+    layer.slots(B256::repeat_byte(0x42), B256::ZERO, visit).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(next, LARGE);
+    let report = layer.check(&mut |_| {}).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(report.problems, Vec::<String>::new());
+}
+
+/// An engine that notes what is written at once, and how many slots were taken in between.
+#[derive(Debug)]
+struct Portions {
+    inner: Arc<dyn Engine>,
+    largest: AtomicUsize,
+    taken: AtomicU64,
+    most: AtomicU64,
+}
+
+impl Portions {
+    const fn new(inner: Arc<dyn Engine>) -> Self {
+        let (largest, taken, most) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        Self { inner, largest, taken, most }
+    }
+}
+
+impl Engine for Portions {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn view(&self) -> Result<Box<dyn View>, KvError> {
+        self.inner.view()
+    }
+
+    fn write(&self, changes: &dyn Changes) -> Result<(), KvError> {
+        self.largest.fetch_max(changes.size_hint().1, Relaxed);
+        self.most.fetch_max(self.taken.swap(0, Relaxed), Relaxed);
+        self.inner.write(changes)
+    }
+
+    fn disk_bytes(&self) -> Result<u64, KvError> {
+        self.inner.disk_bytes()
+    }
+
+    fn table_stats(&self, table: Table) -> Result<TableStats, KvError> {
+        self.inner.table_stats(table)
     }
 }
 

@@ -39,7 +39,10 @@ pub use determinism::{flushing_changes_nothing, threads_change_nothing, variants
 pub use driver::{Driver, Ground, Row, STORE_IN_STEP};
 pub use groups::groups_equal_blocks;
 pub use histories::{adversarial_history, random_histories, wide_history};
-pub use load::{an_interrupted_load_is_repeated, loading_equals_building};
+pub use load::{
+    a_large_contract_is_loaded_in_portions, an_interrupted_load_is_repeated,
+    loading_equals_building,
+};
 pub use proofs::{proofs_hold, tampered_proofs_do_not};
 pub use readers::readers_keep_their_block;
 pub use reopen::{reopened_in_memory, reopened_on_disk};

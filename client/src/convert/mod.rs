@@ -1,0 +1,177 @@
+//! One layer's state into another's: the same chain, the same head, another data directory.
+//!
+//! Both are walked in hash order, slots in portions ([`Walk`]), and every layer takes slots one after the other and writes
+//! as it goes: memory does not depend on how many accounts there are or slots of one of them, only the hashes of all code
+//! are remembered. Undo records are not carried over: they are the layer's own. What follows the head can be taken back
+//! again.
+
+use crate::{
+    chain::{ChainDb, ChainError},
+    datadir::{DataDir, OpenError},
+};
+use alloy_primitives::B256;
+use polytrie_state::{Commitment, GenesisAccount, GenesisSlots, StateError, StateLayer};
+use std::{cell::Cell, collections::HashSet, iter, thread};
+use thiserror::Error;
+use walk::Walk;
+
+mod walk;
+
+/// A conversion did not come to its end.
+#[derive(Debug, Error)]
+pub enum ConvertError {
+    /// The new directory cannot be made.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A layer failed.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The rows of the chain cannot be read or written.
+    #[error(transparent)]
+    Chain(#[from] ChainError),
+    /// There is nothing to convert.
+    #[error("there is no block in the data directory yet; import some first")]
+    NoHead,
+    /// The new state has another root than its block.
+    #[error(
+        "the converted state has the root {found}, block {number} at the head has {expected}; check the source with `polytrie db check`"
+    )]
+    Root {
+        /// Number of the head.
+        number: u64,
+        /// Computed.
+        found: B256,
+        /// In the header.
+        expected: B256,
+    },
+    /// The two states differ.
+    #[error("the converted state differs from its source at {0}; please report this")]
+    Different(String),
+}
+
+/// What was converted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Converted {
+    /// Number of the head.
+    pub number: u64,
+    /// Hash of the head.
+    pub hash: B256,
+    /// Accounts.
+    pub accounts: u64,
+    /// Slots.
+    pub slots: u64,
+    /// The new layer's commitment.
+    pub commitment: B256,
+}
+
+/// Fills `target`, which holds nothing, with the chain and state of `source`, and compares the two. The head's row
+/// is written last: until then the target is no chain. `progress` receives what is being done and how many accounts
+/// are.
+///
+/// # Errors
+///
+/// If a store or a layer fails, or the states differ in the end.
+pub fn convert(
+    source: &DataDir,
+    target: &DataDir,
+    progress: &mut dyn FnMut(&'static str, u64),
+) -> Result<Converted, ConvertError> {
+    let head = source.chain_db().head()?.ok_or(ConvertError::NoHead)?;
+    let Filled { accounts, slots, commitment } = fill(&*source.layer, &*target.layer, progress)?;
+    let expected = head.header.state_root;
+    if let Some(found) = commitment.as_state_root().filter(|found| *found != expected) {
+        return Err(ConvertError::Root { number: head.number(), found, expected });
+    }
+    compare(&*source.layer, &*target.layer, progress)?;
+    progress("copying blocks", accounts);
+    let (source, target) = (source.chain_db(), ChainDb::new(target.store.clone()));
+    source.copy_to(&target)?;
+    Ok(Converted {
+        number: head.number(),
+        hash: head.hash(),
+        accounts,
+        slots,
+        commitment: commitment.digest(),
+    })
+}
+
+/// What went into a layer.
+struct Filled {
+    accounts: u64,
+    slots: u64,
+    commitment: Commitment,
+}
+
+/// Fills an empty layer with the state of another one.
+fn fill(
+    source: &dyn StateLayer,
+    target: &dyn StateLayer,
+    progress: &mut dyn FnMut(&'static str, u64),
+) -> Result<Filled, ConvertError> {
+    let reader = source.reader()?;
+    let mut codes = HashSet::new();
+    let mut accounts = 0;
+    let slots = Cell::new(0);
+    let commitment = thread::scope(|scope| {
+        let walk = Walk::start(scope, source);
+        let mut next = || -> Result<Option<GenesisAccount<'_>>, StateError> {
+            let Some((hash, account)) = walk.account()? else { return Ok(None) };
+            let code = match account.has_code() && codes.insert(account.code_hash) {
+                true => Some(reader.code(&account.code_hash)?.ok_or_else(|| {
+                    StateError::Corrupt(format!("the code of account {hash} is missing"))
+                })?),
+                false => None,
+            };
+            accounts += 1;
+            progress("converting the state", accounts);
+            let found = walk.slots().inspect(|_| slots.set(slots.get() + 1));
+            Ok(Some(GenesisAccount { hash, account, code, slots: GenesisSlots::new(found) }))
+        };
+        target.load(&mut iter::from_fn(|| next().transpose()))
+    })?;
+    Ok(Filled { accounts, slots: slots.get(), commitment })
+}
+
+/// Walks both states side by side.
+fn compare(
+    source: &dyn StateLayer,
+    target: &dyn StateLayer,
+    progress: &mut dyn FnMut(&'static str, u64),
+) -> Result<(), ConvertError> {
+    let (left_reader, right_reader) = (source.reader()?, target.reader()?);
+    let mut codes = HashSet::new();
+    thread::scope(|scope| {
+        let (left, right) = (Walk::start(scope, source), Walk::start(scope, target));
+        for done in 1.. {
+            let (expected, found) = (left.account()?, right.account()?);
+            if expected != found {
+                let first = expected.into_iter().chain(found).map(|(hash, _)| hash).min();
+                let hash = first.unwrap_or_default();
+                return Err(ConvertError::Different(format!("account {hash}")));
+            }
+            let Some((hash, account)) = expected else { break };
+            loop {
+                // Of equal storages the portions are equal.
+                let (expected, found) = (left.portion()?, right.portion()?);
+                if expected != found {
+                    return Err(ConvertError::Different(format!("the slots of account {hash}")));
+                }
+                if expected.is_none() {
+                    break;
+                }
+            }
+            if account.has_code()
+                && codes.insert(account.code_hash)
+                && right_reader.code(&account.code_hash)? != left_reader.code(&account.code_hash)?
+            {
+                return Err(ConvertError::Different(format!("the code of account {hash}")));
+            }
+            progress("comparing the states", done);
+        }
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests;

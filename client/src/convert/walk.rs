@@ -1,0 +1,117 @@
+//! A whole state as a stream, read ahead by a thread.
+
+use alloy_primitives::{B256, U256};
+use crossbeam_channel::{Receiver, Sender, bounded};
+use polytrie_state::{Account, StateError, StateLayer};
+use std::{cell::RefCell, iter, ops::ControlFlow, thread::Scope};
+
+/// Slots that are handed over at once: 64 KiB.
+pub(super) const PORTION: usize = 1_024;
+
+/// Accounts and portions of slots that are read ahead.
+pub(super) const AHEAD: usize = 64;
+
+/// Slots by hash, with their values.
+pub(super) type Slots = Vec<(B256, U256)>;
+
+/// The accounts of a state in order of their hash, and after each of them its slots, in order of theirs.
+#[derive(Debug)]
+pub(super) struct Walk {
+    found: Receiver<Result<Found, StateError>>,
+    /// What was received too early.
+    next: RefCell<Option<Found>>,
+}
+
+#[derive(Debug)]
+enum Found {
+    Account(B256, Account),
+    /// Some of the slots of the account that came last, full portions and then the rest.
+    Slots(Slots),
+}
+
+impl Walk {
+    /// Starts reading. The thread ends with the walk.
+    pub(super) fn start<'scope>(
+        scope: &'scope Scope<'scope, '_>,
+        layer: &'scope dyn StateLayer,
+    ) -> Self {
+        let (sender, found) = bounded(AHEAD);
+        scope.spawn(move || {
+            if let Err(error) = read(layer, &sender) {
+                // Whoever asked may have gone away.
+                let _ = sender.send(Err(error));
+            }
+        });
+        Self { found, next: RefCell::default() }
+    }
+
+    /// The next account. What is left of the slots of the one before is passed over.
+    pub(super) fn account(&self) -> Result<Option<(B256, Account)>, StateError> {
+        loop {
+            match self.receive()? {
+                Some(Found::Slots(_)) => {}
+                Some(Found::Account(hash, account)) => return Ok(Some((hash, account))),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// Some more of the account's slots: [`PORTION`] of them unless they are the last ones; `None` after these.
+    pub(super) fn portion(&self) -> Result<Option<Slots>, StateError> {
+        let found = self.receive()?;
+        if let Some(Found::Slots(portion)) = found {
+            return Ok(Some(portion));
+        }
+        *self.next.borrow_mut() = found;
+        Ok(None)
+    }
+
+    /// The account's slots.
+    pub(super) fn slots(&self) -> impl Iterator<Item = Result<(B256, U256), StateError>> {
+        let mut portion = Vec::new().into_iter();
+        iter::from_fn(move || {
+            if portion.as_slice().is_empty() {
+                match self.portion() {
+                    Ok(more) => portion = more.unwrap_or_default().into_iter(),
+                    Err(error) => return Some(Err(error)),
+                }
+            }
+            portion.next().map(Ok)
+        })
+    }
+
+    fn receive(&self) -> Result<Option<Found>, StateError> {
+        match self.next.borrow_mut().take() {
+            None => self.found.recv().ok().transpose(),
+            found => Ok(found),
+        }
+    }
+}
+
+/// Sends everything, until nobody listens any more.
+fn read(
+    layer: &dyn StateLayer,
+    sender: &Sender<Result<Found, StateError>>,
+) -> Result<(), StateError> {
+    let send = |found| match sender.send(Ok(found)) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(_) => ControlFlow::Break(()),
+    };
+    layer.accounts(B256::ZERO, &mut |hash, account| {
+        if send(Found::Account(hash, account)).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        let (mut portion, mut flow) = (Slots::new(), ControlFlow::Continue(()));
+        layer.slots(hash, B256::ZERO, &mut |slot, value| {
+            portion.push((slot, value));
+            if portion.len() == PORTION {
+                flow = send(Found::Slots(std::mem::take(&mut portion)));
+            }
+            Ok(flow)
+        })?;
+        if !portion.is_empty() && flow.is_continue() {
+            flow = send(Found::Slots(portion));
+        }
+        Ok(flow)
+    })
+}

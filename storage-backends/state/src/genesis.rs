@@ -1,0 +1,119 @@
+//! What a layer is filled with.
+
+use crate::{Account, StateError};
+use alloy_primitives::{B256, Bytes, U256};
+use std::{fmt, iter};
+
+/// An account to fill a layer with.
+#[derive(Debug)]
+pub struct GenesisAccount<'a> {
+    /// Keccak-256 of the address.
+    pub hash: B256,
+    /// The account.
+    pub account: Account,
+    /// Its code, where it has any.
+    pub code: Option<Bytes>,
+    /// Its slots.
+    pub slots: GenesisSlots<'a>,
+}
+
+/// The slots of an account to fill a layer with, one after the other, because there may be more than fit into memory:
+/// sorted by hash, each once, none of them zero. A source that gives others ends in an error.
+pub struct GenesisSlots<'a> {
+    source: Box<dyn Iterator<Item = Result<(B256, U256), StateError>> + 'a>,
+    last: Option<B256>,
+}
+
+impl<'a> GenesisSlots<'a> {
+    /// What a source gives.
+    pub fn new(source: impl Iterator<Item = Result<(B256, U256), StateError>> + 'a) -> Self {
+        Self { source: Box::new(source), last: None }
+    }
+}
+
+impl Default for GenesisSlots<'_> {
+    /// None.
+    fn default() -> Self {
+        Self::new(iter::empty())
+    }
+}
+
+impl From<Vec<(B256, U256)>> for GenesisSlots<'_> {
+    fn from(slots: Vec<(B256, U256)>) -> Self {
+        // Most accounts have none; that costs no allocation.
+        if slots.is_empty() { Self::default() } else { Self::new(slots.into_iter().map(Ok)) }
+    }
+}
+
+impl Iterator for GenesisSlots<'_> {
+    type Item = Result<(B256, U256), StateError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.source.next()?;
+        Some(next.and_then(|(hash, value)| {
+            in_order(&mut self.last, hash)?;
+            if value.is_zero() {
+                return Err(StateError::Protocol("a slot to load must not be zero"));
+            }
+            Ok((hash, value))
+        }))
+    }
+}
+
+impl fmt::Debug for GenesisSlots<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GenesisSlots").finish_non_exhaustive()
+    }
+}
+
+/// The accounts of a source; one that does not come after the one before it is an error.
+pub fn in_order_of_hash<'a>(
+    accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'a>, StateError>>,
+) -> impl Iterator<Item = Result<GenesisAccount<'a>, StateError>> {
+    let mut last = None;
+    accounts.map(move |account| {
+        let account = account?;
+        in_order(&mut last, account.hash)?;
+        Ok(account)
+    })
+}
+
+fn in_order(last: &mut Option<B256>, hash: B256) -> Result<(), StateError> {
+    if last.replace(hash).is_some_and(|last| last >= hash) {
+        return Err(StateError::Protocol(
+            "accounts and slots to load must be sorted by hash, each of them once",
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slots(of: &[(u8, u8)]) -> Result<Vec<(B256, U256)>, StateError> {
+        let slots = of.iter().map(|&(hash, value)| (B256::repeat_byte(hash), U256::from(value)));
+        GenesisSlots::from(slots.collect::<Vec<_>>()).collect()
+    }
+
+    #[test]
+    fn sources_are_checked() {
+        assert!(slots(&[]).is_ok_and(|slots| slots.is_empty()));
+        assert!(slots(&[(1, 1), (3, 1)]).is_ok_and(|slots| slots.len() == 2));
+        for wrong in [[(1, 1), (1, 2)], [(2, 1), (1, 1)], [(1, 1), (2, 0)]] {
+            assert!(matches!(slots(&wrong), Err(StateError::Protocol(_))), "{wrong:?}");
+        }
+        let accounts = |hashes: &[u8]| {
+            let account = |hash: &u8| GenesisAccount {
+                hash: B256::repeat_byte(*hash),
+                account: Account::default(),
+                code: None,
+                slots: GenesisSlots::default(),
+            };
+            in_order_of_hash(&mut hashes.iter().map(account).map(Ok)).all(|account| account.is_ok())
+        };
+        assert!(accounts(&[1, 2, 4]));
+        assert!(!accounts(&[1, 1]));
+        assert!(!accounts(&[2, 1]));
+    }
+}
