@@ -99,7 +99,7 @@ struct ReplicaArgs {
     /// Threads that keep the tries; with 0 the trie is built when the block ends [default: one a core but one]
     #[arg(long = "replica.workers", value_name = "N")]
     workers: Option<usize>,
-    /// Threads that read rows ahead of the workers where the store is slow [default: 4]
+    /// Threads that read rows ahead of the workers where the store is slow [default: 8]
     #[arg(long = "replica.readers", value_name = "N")]
     readers: Option<usize>,
     /// Hints that may wait for each worker; what comes while the queue is full is dropped [default: 4096]

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     datadir::DataDir,
+    executor::Prefetch,
     import::{self, CsvLog, Display, ImportEnd, ImportOptions, Shadow, not_verified},
     witness::WitnessDir,
 };
@@ -58,10 +59,12 @@ pub(super) struct ImportArgs {
     /// Threads that decode blocks and recover senders ahead of execution [default: one a core]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// While a block is executed, run the next one on the state before it, so that what it reads is in memory when its
-    /// turn comes. Worth it where the state is larger than memory and a core is free.
-    #[arg(long)]
-    prefetch: bool,
+    /// While a block is executed, run those after it on the state before it, on many threads, so that what they read is
+    /// in memory when their turn comes: `auto`, while the store is slow because the state is larger than memory; `on`
+    /// (or nothing after --prefetch), always; `off`, never.
+    #[arg(long, value_name = "WHEN", default_value = "auto", num_args = 0..=1, require_equals = true,
+        default_missing_value = "on")]
+    prefetch: Prefetch,
     /// Run a second layer in lock-step, in a directory of its own within --datadir, and compare every value written
     /// and, where both have one, every state root; the first difference ends the import with exit code 1.
     #[arg(long, value_name = "LAYER")]

@@ -49,7 +49,7 @@ pub use codes::CodeCache;
 pub use error::{BlockInvalid, ExecuteError, InternalError};
 pub use hashes::BlockHashes;
 pub use intrinsic::{intrinsic_gas, precompiles};
-pub use prefetch::Prefetcher;
+pub use prefetch::{Prefetch, Prefetcher};
 pub use run::{BlockRun, Executed, Executor, Included};
 pub use senders::{SenderError, recover_authorities, recover_senders};
 pub use system::SystemContracts;

@@ -20,7 +20,7 @@ pub use shadow::{Difference, Key, SHADOW_PREFIX, Shadow, ShadowError, What};
 
 use crate::{
     chain::{BlockStats, Chain, ChainError, InsertError, Inserted},
-    executor::Prefetcher,
+    executor::{Prefetch, Prefetcher},
     witness::WitnessDir,
 };
 use alloy_primitives::B256;
@@ -46,8 +46,8 @@ pub struct ImportOptions {
     pub to: Option<u64>,
     /// Threads that decode blocks and recover senders.
     pub threads: usize,
-    /// Whether the next block is run while one is executed, to read ahead what it will need.
-    pub prefetch: bool,
+    /// Whether blocks are run ahead of their turn, to read what they will need.
+    pub prefetch: Prefetch,
     /// Set from outside to stop after the block under way.
     pub interrupt: Arc<AtomicBool>,
     /// How progress is shown.
@@ -114,10 +114,7 @@ fn run(
         chain.head().number(),
     )?;
     progress.follow(pipeline.read_progress());
-    let mut prefetcher = match options.prefetch {
-        true => Some(Prefetcher::start(chain.spec()).map_err(pipeline::no_thread)?),
-        false => None,
-    };
+    let mut prefetcher = Prefetcher::new(options.prefetch, chain.spec());
     while let Some(prepared) = pipeline.next() {
         if options.interrupt.load(Ordering::Relaxed) {
             return Ok(Ended::Interrupted);
@@ -150,18 +147,18 @@ fn run(
         let hash = candidate.header.hash();
         if let Some(prefetcher) = &mut prefetcher {
             candidate.accesses = prefetcher.take(&hash);
-            if let Some(Prepared { content: Content::Ready(next), .. }) = pipeline.peek()
-                && let Ok(senders) = &next.senders
-            {
-                let reader = chain.layer().reader().map_err(ChainError::from)?;
-                prefetcher.begin(next.header.hash(), &next.block, senders, reader);
-            }
+            run_ahead(prefetcher, &mut pipeline, chain)?;
         }
+        let transactions = candidate.block.body.transactions.len();
         let again = options.shadow.is_some().then(|| candidate.clone());
         let inserted = match chain.insert(candidate) {
             Ok(inserted) => inserted,
             Err(error) => return Err(waiting.blame(error, Some(place))),
         };
+        if let Some(prefetcher) = &mut prefetcher {
+            prefetcher.executed(transactions, || chain.db().store().counters().slow_engine_gets);
+            report.prefetched = prefetcher.transactions();
+        }
         match inserted {
             Inserted::Extended(stats) => {
                 waiting.0.push_back(Executed { number, hash, place, stats });
@@ -188,6 +185,29 @@ fn run(
         }
     }
     Ok(Ended::Completed)
+}
+
+/// Begins to run blocks that are ready ahead of their turn, as many as there is room for.
+fn run_ahead(
+    prefetcher: &mut Prefetcher,
+    pipeline: &mut Pipeline,
+    chain: &Chain,
+) -> Result<(), ImportError> {
+    let mut place = prefetcher.blocks_ahead();
+    while prefetcher.has_room()
+        && let Some(prepared) = pipeline.peek(place)
+    {
+        if let Content::Ready(next) = &prepared.content
+            && let Ok(senders) = &next.senders
+        {
+            let reader = || chain.layer().reader();
+            prefetcher
+                .begin(next.header.hash(), &next.block, senders, reader)
+                .map_err(ChainError::from)?;
+        }
+        place += 1;
+    }
+    Ok(())
 }
 
 /// Why there are no more blocks.

@@ -11,6 +11,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::{Condvar, Mutex};
 use polytrie_chainspec::ChainSpec;
 use std::{
+    collections::VecDeque,
     io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -70,8 +71,8 @@ struct Job {
 #[derive(Debug)]
 pub(super) struct Pipeline {
     ordered: Receiver<Receiver<Answer>>,
-    /// The block that was asked for ahead of its turn, or the promise of it.
-    next: Option<Next>,
+    /// Blocks that were asked for ahead of their turn, or the promises of them.
+    next: VecDeque<Next>,
     progress: Arc<Mutex<ReadProgress>>,
 }
 
@@ -103,24 +104,22 @@ impl Pipeline {
                 }
             })?;
         }
-        Ok(Self { ordered, next: None, progress })
+        Ok(Self { ordered, next: VecDeque::new(), progress })
     }
 
-    /// The block that comes next, if it is ready by now.
-    pub(super) fn peek(&mut self) -> Option<&Prepared> {
-        let next = match self.next.take() {
-            Some(next) => next,
-            None => Next::Promised(self.ordered.try_recv().ok()?),
-        };
-        let next = match next {
-            Next::Promised(answer) => match answer.try_recv() {
-                Ok(ready) => Next::Ready(Box::new(ready)),
-                // Whoever asks for it in its turn learns why it does not come.
-                Err(_) => Next::Promised(answer),
-            },
-            ready => ready,
-        };
-        match self.next.insert(next) {
+    /// The block that comes after the next `ahead` ones, if it is ready by now.
+    pub(super) fn peek(&mut self, ahead: usize) -> Option<&Prepared> {
+        while self.next.len() <= ahead {
+            self.next.push_back(Next::Promised(self.ordered.try_recv().ok()?));
+        }
+        let next = &mut self.next[ahead];
+        // Whoever asks in its turn for one that does not come learns why.
+        if let Next::Promised(answer) = next
+            && let Ok(ready) = answer.try_recv()
+        {
+            *next = Next::Ready(Box::new(ready));
+        }
+        match next {
             Next::Ready(answer) => Result::as_ref(&**answer).ok(),
             Next::Promised(_) => None,
         }
@@ -136,7 +135,7 @@ impl Iterator for Pipeline {
     type Item = Result<Prepared, ImportError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let answer = match self.next.take() {
+        let answer = match self.next.pop_front() {
             Some(Next::Ready(ready)) => return Some((*ready).map_err(ImportError::from)),
             Some(Next::Promised(answer)) => answer,
             None => self.ordered.recv().ok()?,

@@ -30,6 +30,8 @@ pub struct ImportReport {
     pub tps: f64,
     /// Millions of gas a second.
     pub mgas_per_second: f64,
+    /// Transactions that were run ahead of their turn, to read what they need.
+    pub prefetched: u64,
     /// Blocks in the files that were stored already.
     pub skipped: u64,
     /// Blocks of other branches.
@@ -144,6 +146,7 @@ impl ImportReport {
             seconds: Duration::ZERO,
             tps: 0.0,
             mgas_per_second: 0.0,
+            prefetched: 0,
             skipped: 0,
             side: 0,
             reorganised: 0,

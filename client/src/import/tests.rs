@@ -1,13 +1,14 @@
-//! A shadow under a layer that lies: the lie is found at its first block.
+//! A shadow under a layer that lies: the lie is found at its first block. A store that is slow: blocks run ahead.
 
-use super::{Key, Shadow, ShadowError, What, shadow::Difference};
+use super::{Display, ImportOptions, Key, Shadow, ShadowError, What, import, shadow::Difference};
 use crate::{
     blocks::BlockReader,
     chain::{Candidate, Chain, ChainOptions, TABLES},
+    executor::Prefetch,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_chainspec::ChainSpec;
-use polytrie_kv::Store;
+use polytrie_kv::{Engine, MemoryEngine, Store, StoreOptions, testing::SlowReads};
 use polytrie_mpt::{MptLayer, MptOptions};
 use polytrie_state::{
     Account, AccountVisit, BlockRef, CheckReport, Commitment, GenesisAccount, LayerSession,
@@ -239,4 +240,39 @@ fn a_wrong_balance_is_found() {
     main.insert(first).unwrap();
     let difference = differs(found_out(Lie::AccountRead(sender)));
     assert_eq!((difference.block, difference.what), (1, What::Account(Key::Address(sender))));
+}
+
+/// Imports the sample chain where every read of the state reaches the engine; returns the transactions that were run
+/// ahead of their turn, and all of them.
+fn prefetched(engine: Arc<dyn Engine>, prefetch: Prefetch) -> (u64, u64) {
+    let spec = ChainSpec::load(sample("genesis.json").to_str().unwrap()).unwrap();
+    let options = StoreOptions { flush_every: 1, background: false, ..StoreOptions::default() };
+    let store = Store::open(engine, &[MptLayer::TABLES, TABLES].concat(), options).unwrap();
+    let layer = MptLayer::open(store.clone(), MptOptions { cache_bytes: 0 }).unwrap();
+    let mut chain = Chain::open(spec, store, layer, ChainOptions::default()).unwrap();
+    let options = ImportOptions {
+        files: vec![sample("chain.rlp.gz")],
+        to: None,
+        threads: 1,
+        prefetch,
+        interrupt: Arc::default(),
+        display: Display::Quiet,
+        csv: None,
+        shadow: None,
+        witnesses: None,
+    };
+    let end = import(&mut chain, options);
+    assert!(end.error.is_none(), "{:?}", end.error);
+    assert_eq!(end.report.blocks, 1000);
+    (end.report.prefetched, end.report.txs)
+}
+
+#[test]
+fn blocks_run_ahead_where_the_store_is_slow() {
+    let slow = || Arc::new(SlowReads(MemoryEngine::new()));
+    assert_eq!(prefetched(slow(), Prefetch::Off).0, 0);
+    let (on, all) = prefetched(Arc::new(MemoryEngine::new()), Prefetch::On);
+    assert!(on > 0 && on <= all, "{on} of {all}");
+    let (auto, all) = prefetched(slow(), Prefetch::Auto);
+    assert!(auto > 0 && auto < all, "{auto} of {all}");
 }

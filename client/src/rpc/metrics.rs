@@ -149,7 +149,7 @@ impl Rpc {
         );
         text.counter(
             "polytrie_store_read_seconds_total",
-            "Time in reads of the engine, estimated from one in 64, in seconds.",
+            "Time in reads of the engine, estimated from one in 61, in seconds.",
             counters.engine_get_ns as f64 / NANOSECONDS,
         );
         text.counter(

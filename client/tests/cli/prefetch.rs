@@ -8,7 +8,11 @@ use crate::{
 for_each_layer!(nothing_depends_on_guesses);
 
 fn nothing_depends_on_guesses(layer: &str) {
-    for (fixture, to) in [(RPC_COMPAT, 54), (CONDENSE, 400)] {
+    for (fixture, to, prefetch) in [
+        (RPC_COMPAT, 54, "--prefetch"),
+        (CONDENSE, 400, "--prefetch=on"),
+        (CONDENSE, 400, "--prefetch=off"),
+    ] {
         let Some(chain) = fixture.open() else { return };
         let data = Data::new();
         polytrie![
@@ -22,7 +26,7 @@ fn nothing_depends_on_guesses(layer: &str) {
             layer,
             "--to",
             to.to_string(),
-            "--prefetch",
+            prefetch,
         ]
         .ok();
         let plain = chain.imported(layer, to);

@@ -3,6 +3,7 @@
 use crate::fixtures::fixture;
 use polytrie::{
     chain::{Chain, ChainError, ChainOptions, TABLES, check_state},
+    executor::Prefetch,
     import::{Display, ImportOptions, import},
     layers::{LAYERS, LayerKind, LayerOptions},
 };
@@ -65,7 +66,7 @@ impl Case {
                 files: vec![self.file.clone()],
                 to,
                 threads: 1,
-                prefetch: false,
+                prefetch: Prefetch::Off,
                 interrupt: Arc::default(),
                 display: Display::Quiet,
                 csv: None,

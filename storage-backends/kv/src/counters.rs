@@ -11,8 +11,11 @@ use std::{
 
 /// Reading threads counted apart, so that they do not fight for a cache line.
 const SHARDS: usize = 8;
-/// One of so many engine reads is timed: reading the clock twice costs a good part of what a cached read does.
-const SAMPLE: u64 = 64;
+/// One of so many engine reads is timed: reading the clock twice costs a good part of what a cached read does. A prime,
+/// so that it keeps no step with reads that come in the same order again and again.
+const SAMPLE: u64 = 61;
+/// An engine read that takes longer is slow: it has waited for a disk. From memory it takes a few microseconds at most.
+const SLOW: Duration = Duration::from_micros(20);
 
 /// Counters of one store. Relaxed: a snapshot taken while others work may be off by what they do.
 #[derive(Debug, Default)]
@@ -27,6 +30,7 @@ struct Reads {
     overlay_gets: AtomicU64,
     engine_gets: AtomicU64,
     engine_get_ns: AtomicU64,
+    slow_engine_gets: AtomicU64,
     scans: AtomicU64,
     scanned: AtomicU64,
     read_bytes: AtomicU64,
@@ -86,7 +90,11 @@ impl Counters {
         let reads = self.reads();
         add(&reads.read_bytes, bytes);
         if let Some(started) = started {
-            add_time(&reads.engine_get_ns, started.elapsed() * SAMPLE as u32);
+            let time = started.elapsed();
+            add_time(&reads.engine_get_ns, time * SAMPLE as u32);
+            if time > SLOW {
+                reads.slow_engine_gets.fetch_add(SAMPLE, Relaxed);
+            }
         }
     }
 
@@ -145,6 +153,7 @@ impl Counters {
             overlay_gets: read(|reads| &reads.overlay_gets),
             engine_gets: read(|reads| &reads.engine_gets),
             engine_get_ns: read(|reads| &reads.engine_get_ns),
+            slow_engine_gets: read(|reads| &reads.slow_engine_gets),
             scans: read(|reads| &reads.scans),
             scanned: read(|reads| &reads.scanned),
             read_bytes: read(|reads| &reads.read_bytes),
@@ -210,8 +219,11 @@ pub struct CountersSnapshot {
     pub overlay_gets: u64,
     /// Of these, asked of the engine.
     pub engine_gets: u64,
-    /// Nanoseconds of all threads in these engine reads, estimated from one in 64.
+    /// Nanoseconds of all threads in these engine reads, estimated from one in 61.
     pub engine_get_ns: u64,
+    /// Of these engine reads, those that took longer than 20 microseconds, estimated from one in 61.
+    #[serde(default)]
+    pub slow_engine_gets: u64,
     /// Scans asked of the store and its snapshots.
     pub scans: u64,
     /// Entries these scans visited.
@@ -260,6 +272,7 @@ impl Sub for CountersSnapshot {
             overlay_gets: self.overlay_gets.saturating_sub(earlier.overlay_gets),
             engine_gets: self.engine_gets.saturating_sub(earlier.engine_gets),
             engine_get_ns: self.engine_get_ns.saturating_sub(earlier.engine_get_ns),
+            slow_engine_gets: self.slow_engine_gets.saturating_sub(earlier.slow_engine_gets),
             scans: self.scans.saturating_sub(earlier.scans),
             scanned: self.scanned.saturating_sub(earlier.scanned),
             read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),

@@ -38,7 +38,7 @@ impl Default for ReplicaOptions {
         Self {
             cache_bytes: 1 << 30,
             workers: (cores - 1).clamp(1, 4),
-            readers: 4,
+            readers: 8,
             queue: 4096,
             depth: 4,
             flat: None,

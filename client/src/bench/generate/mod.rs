@@ -127,6 +127,7 @@ mod tests {
     use crate::{
         bench::{Popularity, Shape, WorkloadKind},
         datadir::{DataDir, OpenOptions},
+        executor::Prefetch,
         import::{Display, ImportOptions, import},
         layers::LayerOptions,
     };
@@ -178,7 +179,7 @@ mod tests {
                 files: vec![dir.path().join(CHAIN_FILE)],
                 to: None,
                 threads: 1,
-                prefetch: false,
+                prefetch: Prefetch::Off,
                 interrupt: Arc::default(),
                 display: Display::Quiet,
                 csv: None,

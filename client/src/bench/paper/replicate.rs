@@ -4,9 +4,12 @@ use super::{
     Experiment, Part, Point, PointWork, Published, Setting, Variant,
     result::{Grid, PartResult, Replication, Row, Table},
 };
-use crate::bench::{
-    BenchError, ChainBench, Comparison, Report, Settings, Shape, StoreBench, WorkloadKind,
-    WorkloadSpec, equip,
+use crate::{
+    bench::{
+        BenchError, ChainBench, Comparison, Report, Settings, Shape, StoreBench, WorkloadKind,
+        WorkloadSpec, equip,
+    },
+    executor::Prefetch,
 };
 use serde_json::Value;
 
@@ -237,7 +240,7 @@ impl PointWork {
                 let bench = ChainBench {
                     warmup_blocks: txs.div_ceil(block_txs) / 10,
                     recover: false,
-                    prefetch: false,
+                    prefetch: Prefetch::Off,
                     flush_every: FLUSH_EVERY,
                 };
                 comparison.chain(&spec, bench)

@@ -8,7 +8,7 @@ use crate::{
         measure::{BlockTimes, Measured, Recorder},
     },
     blocks::BlockReader,
-    executor::{BlockToExecute, Executor, Prefetcher, recover_senders},
+    executor::{BlockToExecute, Executor, Prefetch, Prefetcher, recover_senders},
 };
 use alloy_consensus::{Block, TxEnvelope};
 use alloy_primitives::{Address, B256};
@@ -16,7 +16,7 @@ use crossbeam_channel::{Receiver, bounded};
 use polytrie_chainspec::ChainSpec;
 use polytrie_state::{BlockRef, FinishedLater, PendingOutcome, Session, SessionCounters};
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::{collections::VecDeque, io, sync::Arc, thread, time::Instant};
 
 /// Bytes of contract code kept ready to run.
@@ -33,11 +33,26 @@ pub struct ChainBench {
     pub warmup_blocks: u64,
     /// Whether recovering the senders is part of what is measured; it runs ahead, on other threads.
     pub recover: bool,
-    /// Whether the next block is run ahead of its turn, as `import --prefetch` does.
-    #[serde(default)]
-    pub prefetch: bool,
+    /// Whether blocks are run ahead of their turn, as `import --prefetch` does.
+    #[serde(default, deserialize_with = "prefetch")]
+    pub prefetch: Prefetch,
     /// Blocks that become durable together.
     pub flush_every: u64,
+}
+
+/// Reads also what reports said before there was a choice of three.
+fn prefetch<'de, D: Deserializer<'de>>(value: D) -> Result<Prefetch, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Told {
+        Whether(bool),
+        When(Prefetch),
+    }
+    Ok(match Told::deserialize(value)? {
+        Told::Whether(true) => Prefetch::On,
+        Told::Whether(false) => Prefetch::Off,
+        Told::When(when) => when,
+    })
 }
 
 /// A chain in memory, ready to be executed.
@@ -89,10 +104,7 @@ impl ChainBench {
     ) -> Result<Measured, BenchError> {
         check_root(open, chain.spec.genesis_header().state_root, 0)?;
         let executor = Executor::new(CODE_CACHE);
-        let prefetcher = match self.prefetch {
-            true => Some(Prefetcher::start(&chain.spec).map_err(|e| process("start threads", e))?),
-            false => None,
-        };
+        let prefetcher = Prefetcher::new(self.prefetch, &chain.spec);
         let mut run = Run { chain, open, counters, executor, prefetcher, waiting: VecDeque::new() };
         if !self.recover {
             return self.blocks(&mut run, rss_before, |index| Ok(chain.senders[index].clone()));
@@ -202,9 +214,13 @@ impl Run<'_> {
         let mut accesses = Vec::new();
         if let Some(prefetcher) = prefetcher {
             accesses = prefetcher.take(&chain.hashes[index + 1]);
-            if let Some(next) = chain.blocks.get(index + 1) {
-                let (hash, senders) = (chain.hashes[index + 2], &chain.senders[index + 1]);
-                prefetcher.begin(hash, next, senders, open.layer.reader()?);
+            let first = index + 1 + prefetcher.blocks_ahead();
+            for (next, block) in chain.blocks.iter().enumerate().skip(first) {
+                if !prefetcher.has_room() {
+                    break;
+                }
+                let (hash, senders) = (chain.hashes[next + 1], &chain.senders[next]);
+                prefetcher.begin(hash, block, senders, || open.layer.reader())?;
             }
         }
         let parent = BlockRef { number: number - 1, hash: chain.hashes[index] };
@@ -226,6 +242,10 @@ impl Run<'_> {
         let FinishedLater { outcome, counters, .. } = session.finish_later()?;
         times.commit = lap();
         waiting.push_back((index, outcome));
+        if let Some(prefetcher) = prefetcher {
+            let slow_reads = || open.store.counters().slow_engine_gets;
+            prefetcher.executed(block.body.transactions.len(), slow_reads);
+        }
         if executed.gas_used != block.header.gas_used {
             return Err(BenchError::Wrong(format!(
                 "block {number} used {} gas, expected {}: the layer `{}` answers reads wrongly",
@@ -270,5 +290,28 @@ fn check_root(open: &OpenStore, expected: B256, number: u64) -> Result<(), Bench
             open.layer.name()
         ))),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_from_before_there_were_three_choices_are_read() {
+        let read = |prefetch: &str| {
+            let json =
+                format!(r#"{{"warmup_blocks": 1, "recover": false, "flush_every": 1{prefetch}}}"#);
+            let bench: ChainBench = serde_json::from_str(&json).unwrap();
+            bench.prefetch
+        };
+        assert_eq!(read(""), Prefetch::Off);
+        assert_eq!(read(r#", "prefetch": false"#), Prefetch::Off);
+        assert_eq!(read(r#", "prefetch": true"#), Prefetch::On);
+        for when in [Prefetch::Auto, Prefetch::On, Prefetch::Off] {
+            let written = serde_json::to_string(&when).unwrap();
+            assert_eq!(read(&format!(r#", "prefetch": {written}"#)), when);
+        }
     }
 }

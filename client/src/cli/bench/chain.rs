@@ -1,7 +1,10 @@
 //! `polytrie bench chain`.
 
 use super::{Failure, measure::MeasureArgs, output::OutputArgs, workload::WorkloadArgs};
-use crate::bench::{ChainBench, WorkloadSpec};
+use crate::{
+    bench::{ChainBench, WorkloadSpec},
+    executor::Prefetch,
+};
 use clap::Args;
 
 /// Measure state layers under a workload: its blocks through executor and layer, senders known.
@@ -18,9 +21,11 @@ pub(super) struct ChainArgs {
     /// Include recovering the senders, ahead of execution on other threads.
     #[arg(long)]
     recover: bool,
-    /// Run the next block ahead of its turn to read what it will need, as `import --prefetch` does
-    #[arg(long)]
-    prefetch: bool,
+    /// Run blocks ahead of their turn to read what they will need, as the same option of `import` does: `auto`, `on`
+    /// (or nothing after --prefetch), `off`.
+    #[arg(long, value_name = "WHEN", default_value = "off", num_args = 0..=1, require_equals = true,
+        default_missing_value = "on")]
+    prefetch: Prefetch,
     /// Make blocks durable in groups of this many (or as soon as 64 MiB have gathered).
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
     flush_every: u64,

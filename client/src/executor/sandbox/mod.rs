@@ -12,7 +12,6 @@ mod recorder;
 mod refusal;
 mod replay;
 mod run;
-mod speculate;
 mod trace;
 mod transfers;
 
@@ -26,7 +25,6 @@ pub use replay::Replay;
 pub use revm::inspector::NoOpInspector as NoObserver;
 pub use revm_inspectors::access_list::AccessListInspector;
 pub use run::{RunOptions, SimulatedRun};
-pub use speculate::speculate;
 pub use trace::{TraceError, trace_call};
 pub use transfers::NumberedLog;
 

@@ -5,7 +5,7 @@
 use super::*;
 use crate::{
     Changes, View,
-    testing::{Fault, FaultEngine, entries},
+    testing::{Fault, FaultEngine, SlowReads, entries},
 };
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -332,6 +332,7 @@ fn counts_what_is_asked_and_what_reaches_the_engine() {
         overlay_gets: 2,
         engine_gets: 3,
         engine_get_ns: counters.engine_get_ns,
+        slow_engine_gets: counters.slow_engine_gets,
         scans: 1,
         scanned: 3,
         read_bytes: 3 * 10 + 3 * 4,
@@ -360,6 +361,19 @@ fn counts_what_is_asked_and_what_reaches_the_engine() {
     store.get(A, b"same").unwrap();
     entries(&store, A, KeyRange::ALL);
     assert_eq!(store.counters(), CountersSnapshot::default());
+}
+
+#[test]
+fn slow_reads_are_counted() {
+    let store = open(&Arc::new(SlowReads(MemoryEngine::new())), by_hand());
+    store.write_durable(batch(b"row", b"")).unwrap();
+    for _ in 0..1_000 {
+        store.get(A, b"row").unwrap();
+    }
+    let counters = store.counters();
+    assert_eq!(counters.engine_gets, 1_000);
+    // All are, as far as a sample can tell.
+    assert!(counters.slow_engine_gets.abs_diff(1_000) < 61, "{}", counters.slow_engine_gets);
 }
 
 /// Readers of the head and of snapshots, one writer, flushes in the background.

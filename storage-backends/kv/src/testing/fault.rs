@@ -1,6 +1,6 @@
 //! Engines that fail when they are told to, or take their time.
 
-use crate::{Changes, Engine, KvError, Table, TableStats, View};
+use crate::{Changes, Engine, KeyRange, KvError, Table, TableStats, View, Visit};
 use std::{
     sync::{
         Arc,
@@ -44,6 +44,48 @@ impl Engine for SlowEngine {
 
     fn table_stats(&self, table: Table) -> Result<TableStats, KvError> {
         self.0.table_stats(table)
+    }
+}
+
+/// An engine whose reads of single keys take longer than memory ever does, as those of a disk.
+#[derive(Debug)]
+pub struct SlowReads<T>(pub T);
+
+impl<T: Engine> Engine for SlowReads<T> {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn view(&self) -> Result<Box<dyn View>, KvError> {
+        Ok(Box::new(SlowReads(self.0.view()?)))
+    }
+
+    fn write(&self, changes: &dyn Changes) -> Result<(), KvError> {
+        self.0.write(changes)
+    }
+
+    fn disk_bytes(&self) -> Result<u64, KvError> {
+        self.0.disk_bytes()
+    }
+
+    fn table_stats(&self, table: Table) -> Result<TableStats, KvError> {
+        self.0.table_stats(table)
+    }
+}
+
+impl View for SlowReads<Box<dyn View>> {
+    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
+        std::thread::sleep(Duration::from_micros(50));
+        self.0.get_into(table, key, out)
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), KvError> {
+        self.0.scan(table, range, visit)
     }
 }
 

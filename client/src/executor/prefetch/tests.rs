@@ -1,0 +1,179 @@
+use super::{scout::Scout, *};
+use alloy_consensus::{BlockBody, Header, Signed, TxLegacy};
+use alloy_hardforks::EthereumHardfork;
+use alloy_primitives::{Bytes, Signature, TxKind, U256, address, bytes, keccak256};
+use polytrie_chainspec::Forks;
+use polytrie_kv::Store;
+use polytrie_state::{Account, GenesisAccount, StateLayer, hash_slot};
+use polytrie_testing::OracleLayer;
+use revm::Database;
+use std::thread::yield_now;
+
+const SENDER: Address = address!("0x00000000000000000000000000000000000000aa");
+const CONTRACT: Address = address!("0x00000000000000000000000000000000000000bb");
+const MINER: Address = address!("0x00000000000000000000000000000000000000ee");
+
+fn spec() -> Arc<ChainSpec> {
+    let forks = Forks::up_to(EthereumHardfork::Cancun);
+    Arc::new(ChainSpec::with_forks("test", 1, forks, Header::default(), []))
+}
+
+/// A contract that reads the slot of the number that it is given.
+fn state() -> Arc<dyn StateReader> {
+    let code = bytes!("600035805460010155");
+    let contract = Account { code_hash: keccak256(&code), nonce: 1, balance: U256::ZERO };
+    let slots = vec![(hash_slot(&U256::from(5)), U256::from(7))];
+    let layer = OracleLayer::open(Store::memory(OracleLayer::TABLES).unwrap()).unwrap();
+    let contract =
+        GenesisAccount { hash: keccak256(CONTRACT), account: contract, code: Some(code), slots };
+    layer.load(&mut [Ok(contract)].into_iter()).unwrap();
+    layer.reader().unwrap()
+}
+
+/// A block that calls the contract with these numbers.
+fn block(number: u64, inputs: &[u64]) -> Block<TxEnvelope> {
+    let transaction = |(nonce, input): (usize, &u64)| {
+        let tx = TxLegacy {
+            chain_id: None,
+            // Nothing that is said by transactions before this one matters.
+            nonce: nonce as u64,
+            gas_price: 1_000,
+            gas_limit: 1_000_000,
+            to: TxKind::Call(CONTRACT),
+            value: U256::from(1),
+            input: Bytes::from(U256::from(*input).to_be_bytes_vec()),
+        };
+        Signed::new_unhashed(tx, Signature::test_signature()).into()
+    };
+    let transactions = inputs.iter().enumerate().map(transaction).collect();
+    let header = Header {
+        number,
+        beneficiary: MINER,
+        gas_limit: 30_000_000,
+        base_fee_per_gas: Some(2_000),
+        excess_blob_gas: Some(0),
+        ..Header::default()
+    };
+    Block { header, body: BlockBody { transactions, ommers: Vec::new(), withdrawals: None } }
+}
+
+fn hash(number: u64) -> B256 {
+    B256::from(U256::from(number))
+}
+
+fn begin(prefetcher: &mut Prefetcher, number: u64, inputs: &[u64]) {
+    let senders = vec![SENDER; inputs.len()];
+    prefetcher.begin(hash(number), &block(number, inputs), &senders, || Ok(state())).unwrap();
+}
+
+#[test]
+fn a_block_that_ran_ahead_tells_what_it_read() {
+    let codes = Arc::new(Mutex::new(CodeCache::new(CODE_CACHE)));
+    let senders = vec![SENDER; 2];
+    let job = Job::new(hash(1), block(1, &[5, 9]), senders, state(), Arc::clone(&codes));
+    job.run(&spec());
+    let accesses = job.end();
+    // Neither nonces, nor balances, nor fees keep a transaction from running.
+    for access in [
+        Access::Account(SENDER),
+        Access::Account(CONTRACT),
+        Access::SlotRead(CONTRACT, U256::from(5)),
+        Access::SlotRead(CONTRACT, U256::from(9)),
+    ] {
+        assert_eq!(accesses.iter().filter(|found| **found == access).count(), 1, "{access:?}");
+    }
+    let scout = Scout::new(state(), codes);
+    assert_eq!(scout.database(true).storage(CONTRACT, U256::from(5)).unwrap(), U256::from(7));
+}
+
+#[test]
+fn a_block_whose_turn_has_come_goes_on_no_more() {
+    let codes = Arc::new(Mutex::new(CodeCache::new(CODE_CACHE)));
+    let job = Job::new(hash(1), block(1, &[5, 9]), vec![SENDER; 2], state(), codes);
+    assert_eq!(job.end(), []);
+    job.run(&spec());
+    assert_eq!(job.end(), []);
+}
+
+#[test]
+fn threads_take_blocks_in_their_order() {
+    let mut prefetcher = Prefetcher::new(Prefetch::On, &spec()).unwrap();
+    for number in 1..=3 {
+        begin(&mut prefetcher, number, &[number; 20]);
+        // Known already, or nothing to do.
+        begin(&mut prefetcher, number, &[number]);
+        begin(&mut prefetcher, 100 + number, &[]);
+    }
+    assert_eq!((prefetcher.blocks_ahead(), prefetcher.transactions()), (3, 60));
+    // Until no thread is at any of them.
+    while prefetcher.begun.iter().any(|job| Arc::strong_count(job) > 1) {
+        yield_now();
+    }
+    assert_eq!(prefetcher.take(&hash(77)), []);
+    assert_eq!(prefetcher.blocks_ahead(), 3);
+    // The turn of the first one will not come any more.
+    let slot = Access::SlotRead(CONTRACT, U256::from(2));
+    assert!(prefetcher.take(&hash(2)).contains(&slot));
+    assert_eq!(prefetcher.blocks_ahead(), 1);
+    assert_eq!(prefetcher.take(&hash(1)), []);
+}
+
+#[test]
+fn there_is_room_for_some_transactions_in_some_blocks() {
+    let mut prefetcher = Prefetcher::new(Prefetch::On, &spec()).unwrap();
+    assert!(prefetcher.has_room());
+    begin(&mut prefetcher, 1, &vec![5; TRANSACTIONS_AHEAD - 1]);
+    assert!(prefetcher.has_room());
+    begin(&mut prefetcher, 2, &[5; 1000]);
+    assert!(!prefetcher.has_room());
+    prefetcher.take(&hash(2));
+    assert!(prefetcher.has_room());
+    for number in 3..3 + BLOCKS_AHEAD as u64 {
+        assert!(prefetcher.has_room());
+        begin(&mut prefetcher, number, &[5]);
+    }
+    assert!(!prefetcher.has_room());
+}
+
+#[test]
+fn nothing_is_done_while_the_store_is_fast() {
+    assert!(Prefetcher::new(Prefetch::Off, &spec()).is_none());
+    let mut prefetcher = Prefetcher::new(Prefetch::Auto, &spec()).unwrap();
+    assert!(!prefetcher.has_room());
+    prefetcher.executed(10_000, || 0);
+    assert!(!prefetcher.has_room());
+    assert!(matches!(prefetcher.threads, Threads::NotStarted));
+    prefetcher.executed(10_000, || 30_000);
+    assert!(prefetcher.has_room());
+    begin(&mut prefetcher, 1, &[5]);
+    prefetcher.executed(10_000, || 30_000);
+    assert!(!prefetcher.has_room());
+    // What was begun is taken all the same.
+    prefetcher.take(&hash(1));
+    assert_eq!(prefetcher.blocks_ahead(), 0);
+}
+
+#[test]
+fn a_state_that_cannot_be_read_harms_nothing() {
+    #[derive(Debug)]
+    struct Broken;
+    impl StateReader for Broken {
+        fn account(&self, _: &Address) -> Result<Option<Account>, StateError> {
+            Err(StateError::Corrupt("broken".into()))
+        }
+        fn slot(&self, _: &Address, _: &U256) -> Result<U256, StateError> {
+            Err(StateError::Corrupt("broken".into()))
+        }
+        fn code(&self, _: &B256) -> Result<Option<Bytes>, StateError> {
+            Err(StateError::Corrupt("broken".into()))
+        }
+        fn has_storage(&self, _: &Address) -> Result<bool, StateError> {
+            Err(StateError::Corrupt("broken".into()))
+        }
+    }
+    let codes = Arc::new(Mutex::new(CodeCache::new(CODE_CACHE)));
+    let job = Job::new(hash(1), block(1, &[5, 9]), vec![SENDER; 2], Arc::new(Broken), codes);
+    job.run(&spec());
+    assert!(job.is_over());
+    assert_eq!(job.end(), []);
+}
