@@ -2,11 +2,16 @@
 
 use crate::{
     run::{polytrie, run},
-    support::{CONDENSE, Data, RPC_COMPAT, for_each_layer, stream},
+    support::{CONDENSE, Data, RPC_COMPAT, assert_fails, for_each_layer, stream},
 };
 use alloy_primitives::hex;
 use flate2::{Compression, write::GzEncoder};
-use std::{ffi::OsStr, fs, io::Write};
+use std::{
+    ffi::OsStr,
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+};
 
 for_each_layer!(
     every_format_gives_the_same_chain,
@@ -192,4 +197,17 @@ fn init_makes_the_genesis_block(layer: &str) {
     assert_eq!(data.head(), (0, genesis.to_owned()));
     data.check();
     polytrie!["init", "--datadir", data.path()].ok();
+}
+
+#[test]
+fn era1_files_need_a_directory() {
+    let data = Data::new();
+    let file = data.write("blocks", "text");
+    for name in
+        [Path::new("-"), &data.file("x.gz"), &data.file("x.rlp"), &data.file("x.era1"), &file]
+    {
+        let run = polytrie!["export", name, "--format", "era1", "--datadir", data.path()];
+        assert_fails(&run, 2, &[&name.display().to_string(), "needs a directory"]);
+        assert!(!name.is_dir());
+    }
 }
