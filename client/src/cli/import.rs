@@ -5,6 +5,7 @@ use super::{
     exit::Failure,
     logging::LogArgs,
     output::ResultArgs,
+    signals::on_interrupt,
 };
 use crate::{
     datadir::DataDir,
@@ -12,11 +13,7 @@ use crate::{
     witness::WitnessDir,
 };
 use clap::{Args, ValueEnum};
-use std::{
-    path::PathBuf,
-    sync::{Arc, atomic::AtomicBool},
-    thread,
-};
+use std::{path::PathBuf, thread};
 
 /// Import block files, executing and verifying every block.
 ///
@@ -125,7 +122,7 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     options.store.flush_every = args.flush_every;
     options.chain_options.verify_roots = args.verify != Verify::None;
     options.chain_options.verify_every = verify_every;
-    let interrupt = on_interrupt()?;
+    let interrupt = on_interrupt();
     options.chain_options.keep_writes = args.shadow.is_some();
     options.chain_options.witness_levels = args.witness.as_ref().map(|_| args.witness_levels);
     let (mut chain, dir) = DataDir::open(&options, true)?.into_chain()?;
@@ -188,15 +185,4 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
         Some(error) => Err(error.into()),
         None => Ok(()),
     }
-}
-
-/// A flag that the first SIGINT or SIGTERM sets; the second one ends the process at once.
-pub(super) fn on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
-            .map_err(|e| Failure::Machine(format!("cannot watch for signals: {e}")))?;
-    }
-    Ok(flag)
 }

@@ -14,6 +14,7 @@ mod output;
 mod proof;
 #[cfg(feature = "lvmt")]
 mod setup;
+mod signals;
 #[cfg(feature = "rain")]
 mod witness;
 
@@ -71,7 +72,7 @@ pub fn main() -> ExitCode {
     };
     cli.logging.start();
     let datadir = cli.command.datadir().map(Path::to_owned);
-    let result = match cli.command {
+    let result = signals::watch().and_then(|()| match cli.command {
         Command::Init(args) => init::run(args),
         Command::Import(args) => import::run(args, &cli.logging),
         Command::Export(args) => export::run(args),
@@ -84,7 +85,7 @@ pub fn main() -> ExitCode {
         #[cfg(feature = "rain")]
         Command::Witness(command) => witness::run(command),
         Command::Db(command) => db::run(command),
-    };
+    });
     exit::code(result.map_err(|failure| failure.within(datadir.as_deref())))
 }
 

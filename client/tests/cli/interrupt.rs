@@ -5,9 +5,11 @@ use crate::{
     support::{CONDENSE, Data, for_each_layer},
 };
 use std::{
+    ffi::OsStr,
     fs,
     io::Read,
-    process::{Command, Stdio},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
     thread,
     time::Duration,
 };
@@ -38,8 +40,7 @@ fn an_import_is_interrupted_and_goes_on(layer: &str) {
             assert!(import.try_wait().unwrap().is_none(), "it has ended before it was interrupted");
             thread::sleep(Duration::from_millis(1));
         }
-        let kill = Command::new("kill").arg(signal).arg(import.id().to_string()).status().unwrap();
-        assert!(kill.success());
+        kill(&import, signal);
         let mut stderr = String::new();
         import.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
         let status = import.wait().unwrap();
@@ -60,4 +61,34 @@ fn an_import_is_interrupted_and_goes_on(layer: &str) {
     assert_eq!(report["blocks"], chain.head - reached);
     assert_eq!(data.head(), (chain.head, chain.hash.to_owned()));
     data.check();
+}
+
+fn kill(child: &Child, signal: &str) {
+    let kill = Command::new("kill").arg(signal).arg(child.id().to_string()).status().unwrap();
+    assert!(kill.success());
+}
+
+fn sample(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sample").join(file)
+}
+
+/// What only reads has nothing to finish; the exit code is the same.
+#[test]
+fn what_only_reads_ends_at_once() {
+    let data = Data::new();
+    let (file, chain) = (sample("chain.rlp.gz"), sample("genesis.json"));
+    polytrie!["import", file, "--chain", chain, "--datadir", data.path(), "--to", "500"].ok();
+    for signal in ["-INT", "-TERM", "-HUP"] {
+        // More than a pipe holds, and nobody reads it.
+        let mut export = Command::new(binary())
+            .args(["export", "-", "--datadir"].map(OsStr::new))
+            .arg(data.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut pipe = export.stdout.take().unwrap();
+        pipe.read_exact(&mut [0]).unwrap();
+        kill(&export, signal);
+        assert_eq!(export.wait().unwrap().code(), Some(130), "{signal}");
+    }
 }
