@@ -37,19 +37,20 @@ pub(super) struct ImportArgs {
     /// once for all of them. Everything else is checked block by block, each block can still be taken back by itself,
     /// and what is stored is the same as with `full`. Nothing of such a group is stored before its root is verified: if
     /// it is wrong, its blocks are executed again one by one, and the import names the one that is to blame. A group
-    /// ends early at the end of the import, at Ctrl-C, where branches meet, and when it takes 128 MiB. Blocks from
-    /// before Byzantium that have transactions are taken one by one, since their receipts hold state roots, and so is
-    /// every block with --shadow or --witness. What is not noticed is a wrong root in a header that does not end a group, in a chain
-    /// whose state is right. A layer without state roots (`raw`, `lmpt`, `lvmt`) has nothing to compare: there
-    /// `every=N` is the same as `full`.
+    /// ends early at the end of the import, at Ctrl-C, where branches meet, when no block comes for a second, and when it
+    /// takes 128 MiB. Blocks from before Byzantium that have transactions are taken one by one, since their receipts hold
+    /// state roots, and so is every block with --shadow or --witness. What is not noticed is a wrong root in a header that
+    /// does not end a group, in a chain whose state is right. A layer without state roots (`raw`, `lmpt`, `lvmt`) has
+    /// nothing to compare: there `every=N` is the same as `full`.
     #[arg(long, value_name = "full|every=N|none", default_value = "full", value_parser = parse_verify)]
     verify: Verify,
     /// At an invalid block: `fail` exits with 1; `stop` warns and exits with 0. What came before is kept
     /// either way.
     #[arg(long, value_name = "HOW", default_value = "fail")]
     on_invalid: OnInvalid,
-    /// Make blocks durable in groups of this many (or as soon as 64 MiB have gathered). After a crash, the
-    /// import goes on from the last group. With `--verify every=M`, at least M blocks are made durable at once.
+    /// Make blocks durable in groups of this many (or as soon as 64 MiB have gathered, or no block has come from a pipe
+    /// for a second). After a crash, the import goes on from the last group. With `--verify every=M`, at least M blocks are
+    /// made durable at once.
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
     flush_every: u64,
     /// Threads that decode blocks and recover senders ahead of execution [default: one a core]

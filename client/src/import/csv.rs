@@ -36,8 +36,8 @@ impl CsvLog {
         self.line(format_args!("{number},1,,{},{},{time}", stats.txs, stats.gas))
     }
 
-    pub(super) fn finish(mut self) -> Result<(), ImportError> {
-        self.out.flush().map_err(|source| ImportError::Output { file: self.file, source })
+    pub(super) fn flush(&mut self) -> Result<(), ImportError> {
+        self.out.flush().map_err(|source| ImportError::Output { file: self.file.clone(), source })
     }
 
     fn line(&mut self, line: std::fmt::Arguments<'_>) -> Result<(), ImportError> {
