@@ -127,6 +127,7 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     options.chain_options.keep_writes = args.shadow.is_some();
     options.chain_options.witness_levels = args.witness.as_ref().map(|_| args.witness_levels);
     let (mut chain, dir) = DataDir::open(&options, true)?.into_chain()?;
+    let began_at_genesis = chain.head().number() == chain.spec().genesis_header().number;
     let shadow =
         args.shadow.map(|layer| Shadow::open(&layer, &options, &dir, &chain)).transpose()?;
     let csv = args.csv.as_deref().map(CsvLog::create).transpose()?;
@@ -172,8 +173,7 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
         let verified = match (args.verify, dir.kind.canonical) {
             (Verify::None, _) => "roots not verified".to_owned(),
             (_, false) => "state root not comparable".to_owned(),
-            _ if verify_every == 1 => "every state root verified".to_owned(),
-            _ => format!("state root verified every {verify_every} blocks and here"),
+            _ => verified(began_at_genesis, report.blocks, verify_every),
         };
         let head = &report.head;
         format!("head {} {} state root {} ({verified})", head.number, head.hash, head.state_root)
@@ -185,5 +185,16 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
         }
         Some(error) => Err(error.into()),
         None => Ok(()),
+    }
+}
+
+/// Which state roots this import compared. What was stored before may have been imported without.
+fn verified(began_at_genesis: bool, blocks: u64, every: u64) -> String {
+    match (blocks, began_at_genesis, every) {
+        (0, ..) => "no block was executed, no state root verified".to_owned(),
+        (_, true, 1) => "every state root verified".to_owned(),
+        (_, false, 1) => format!("every state root of {blocks} blocks verified"),
+        (_, true, _) => format!("state root verified every {every} blocks and here"),
+        _ => format!("state root verified every {every} of {blocks} blocks and here"),
     }
 }
