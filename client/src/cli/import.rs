@@ -4,7 +4,7 @@ use super::{
     args::{ChainArg, DataArgs},
     exit::Failure,
     logging::LogArgs,
-    output::ResultArgs,
+    output::{self, ResultArgs},
     signals::on_interrupt,
 };
 use crate::{
@@ -78,7 +78,7 @@ pub(super) struct ImportArgs {
     witness_levels: u8,
     #[command(flatten)]
     result: ResultArgs,
-    /// Write one line of figures a block to this file.
+    /// Write one line of figures a block to this file; `-` for standard output.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     #[command(flatten)]
@@ -113,6 +113,11 @@ enum OnInvalid {
 }
 
 pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
+    let figures_take_stdout = output::takes_stdout(args.csv.as_deref());
+    if figures_take_stdout && args.result.takes_stdout() {
+        let text = "--json and --csv both want standard output; name a file for one of them";
+        return Err(Failure::Usage(text.to_owned()));
+    }
     let mut options = args.data.options();
     options.chain = args.chain.chain;
     let verify_every = match (args.verify, &args.shadow, &args.witness) {
@@ -169,15 +174,20 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
             shadow.state
         );
     }
-    args.result.write(&report, || {
-        let verified = match (args.verify, dir.kind.canonical) {
-            (Verify::None, _) => "roots not verified".to_owned(),
-            (_, false) => "state root not comparable".to_owned(),
-            _ => verified(began_at_genesis, report.blocks, verify_every),
-        };
-        let head = &report.head;
-        format!("head {} {} state root {} ({verified})", head.number, head.hash, head.state_root)
-    })?;
+    let verified = match (args.verify, dir.kind.canonical) {
+        (Verify::None, _) => "roots not verified".to_owned(),
+        (_, false) => "state root not comparable".to_owned(),
+        _ => verified(began_at_genesis, report.blocks, verify_every),
+    };
+    let head = &report.head;
+    let line =
+        format!("head {} {} state root {} ({verified})", head.number, head.hash, head.state_root);
+    if figures_take_stdout {
+        tracing::info!("{line}");
+        args.result.write_json(&report)?;
+    } else {
+        args.result.write(&report, || line)?;
+    }
     match error {
         Some(error) if error.is_invalid_block() && args.on_invalid == OnInvalid::Stop => {
             tracing::warn!("stopped: {error}");
