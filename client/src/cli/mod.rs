@@ -20,7 +20,7 @@ mod witness;
 
 pub use exit::Failure;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand, builder::Resettable};
 use std::{path::Path, process::ExitCode};
 
 /// An Ethereum execution client whose state layer is a part you can swap.
@@ -65,6 +65,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let code = if error.use_stderr() { exit::USAGE } else { exit::DONE };
+            let error = as_given(error);
             // Nothing is left to report to if this cannot be printed.
             let _ = error.print();
             return ExitCode::from(code);
@@ -87,6 +88,20 @@ pub fn main() -> ExitCode {
         Command::Db(command) => db::run(command),
     });
     exit::code(result.map_err(|failure| failure.within(datadir.as_deref())))
+}
+
+/// The same error, whose usage line does not count settings of the environment among the arguments that were given.
+fn as_given(error: clap::Error) -> clap::Error {
+    fn without_environment(command: clap::Command) -> clap::Command {
+        command.mut_args(|arg| arg.env(Resettable::Reset)).mut_subcommands(without_environment)
+    }
+    if !error.use_stderr() {
+        return error;
+    }
+    match without_environment(Cli::command()).try_get_matches() {
+        Err(given) if given.kind() == error.kind() => given,
+        _ => error,
+    }
 }
 
 impl Command {
