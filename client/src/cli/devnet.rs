@@ -3,9 +3,9 @@
 use super::{
     args::{ChainArg, DataArgs, parse_bytes},
     exit::Failure,
-    import::on_interrupt,
     logging::LogArgs,
     output,
+    signals::on_interrupt,
 };
 use crate::{
     datadir::{DataDir, OpenOptions},
@@ -142,7 +142,7 @@ struct PoolArgs {
 }
 
 pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
-    let interrupt = on_interrupt()?;
+    let interrupt = on_interrupt();
     let accounts = DevAccounts::new(&args.mnemonic, args.accounts)
         .map_err(|error| Failure::Usage(error.to_string()))?;
     let mining = mining(&args)?;

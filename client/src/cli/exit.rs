@@ -22,7 +22,7 @@ pub(super) const DONE: u8 = 0;
 const INVALID: u8 = 1;
 pub(super) const USAGE: u8 = 2;
 const MACHINE: u8 = 3;
-const INTERRUPTED: u8 = 130;
+pub(super) const INTERRUPTED: u8 = 130;
 
 /// Why a command did not do what it was asked for.
 #[derive(Debug)]
@@ -219,6 +219,7 @@ impl From<ConvertError> for Failure {
             ConvertError::Root { .. } | ConvertError::Different(_) => {
                 Self::Invalid(error.to_string())
             }
+            ConvertError::Interrupted(_) => Self::Interrupted(error.to_string()),
         }
     }
 }

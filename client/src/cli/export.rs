@@ -8,6 +8,7 @@ use crate::{
 };
 use clap::{Args, ValueEnum};
 use std::{
+    ffi::OsStr,
     fs,
     io::{self, Write},
     path::{Path, PathBuf},
@@ -33,6 +34,9 @@ pub(super) struct ExportArgs {
     pub(super) data: DataArgs,
 }
 
+/// Names of block files end like this.
+const FILE_ENDINGS: [&str; 4] = ["gz", "rlp", "era1", "hex"];
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// Blocks one after the other.
@@ -42,6 +46,9 @@ enum Format {
 }
 
 pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
+    if args.format == Format::Era1 {
+        check_directory(&args.file)?;
+    }
     let mut options = args.data.options();
     options.engine.read_only = true;
     let dir = DataDir::open(&options, false)?;
@@ -103,6 +110,20 @@ fn era1(
         files.len(),
         directory.display()
     ))
+}
+
+/// What names a file is no place for a directory of era1 files.
+fn check_directory(path: &Path) -> Result<(), Failure> {
+    let ending = path.extension().and_then(OsStr::to_str).unwrap_or_default();
+    let is_taken = path.exists() && !path.is_dir();
+    let is_file = !path.exists() && FILE_ENDINGS.contains(&ending);
+    if is_taken || is_file || path == Path::new("-") {
+        return Err(Failure::Usage(format!(
+            "{} names a file, and era1 needs a directory for its files; name one, or leave --format era1 out to write RLP",
+            path.display()
+        )));
+    }
+    Ok(())
 }
 
 fn missing(number: u64) -> Failure {

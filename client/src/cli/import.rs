@@ -4,7 +4,8 @@ use super::{
     args::{ChainArg, DataArgs},
     exit::Failure,
     logging::LogArgs,
-    output::ResultArgs,
+    output::{self, ResultArgs},
+    signals::on_interrupt,
 };
 use crate::{
     datadir::DataDir,
@@ -13,11 +14,7 @@ use crate::{
     witness::WitnessDir,
 };
 use clap::{Args, ValueEnum};
-use std::{
-    path::PathBuf,
-    sync::{Arc, atomic::AtomicBool},
-    thread,
-};
+use std::{path::PathBuf, thread};
 
 /// Import block files, executing and verifying every block.
 ///
@@ -41,19 +38,20 @@ pub(super) struct ImportArgs {
     /// once for all of them. Everything else is checked block by block, each block can still be taken back by itself,
     /// and what is stored is the same as with `full`. Nothing of such a group is stored before its root is verified: if
     /// it is wrong, its blocks are executed again one by one, and the import names the one that is to blame. A group
-    /// ends early at the end of the import, at Ctrl-C, where branches meet, and when it takes 128 MiB. Blocks from
-    /// before Byzantium that have transactions are taken one by one, since their receipts hold state roots, and so is
-    /// every block with --shadow or --witness. What is not noticed is a wrong root in a header that does not end a group, in a chain
-    /// whose state is right. A layer without state roots (`raw`, `lmpt`, `lvmt`) has nothing to compare: there
-    /// `every=N` is the same as `full`.
+    /// ends early at the end of the import, at Ctrl-C, where branches meet, when no block comes for a second, and when it
+    /// takes 128 MiB. Blocks from before Byzantium that have transactions are taken one by one, since their receipts hold
+    /// state roots, and so is every block with --shadow or --witness. What is not noticed is a wrong root in a header that
+    /// does not end a group, in a chain whose state is right. A layer without state roots (`raw`, `lmpt`, `lvmt`) has
+    /// nothing to compare: there `every=N` is the same as `full`.
     #[arg(long, value_name = "full|every=N|none", default_value = "full", value_parser = parse_verify)]
     verify: Verify,
     /// At an invalid block: `fail` exits with 1; `stop` warns and exits with 0. What came before is kept
     /// either way.
     #[arg(long, value_name = "HOW", default_value = "fail")]
     on_invalid: OnInvalid,
-    /// Make blocks durable in groups of this many (or as soon as 64 MiB have gathered). After a crash, the
-    /// import goes on from the last group. With `--verify every=M`, at least M blocks are made durable at once.
+    /// Make blocks durable in groups of this many (or as soon as 64 MiB have gathered, or no block has come from a pipe
+    /// for a second). After a crash, the import goes on from the last group. With `--verify every=M`, at least M blocks are
+    /// made durable at once.
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
     flush_every: u64,
     /// Threads that decode blocks and recover senders ahead of execution [default: one a core]
@@ -83,7 +81,7 @@ pub(super) struct ImportArgs {
     witness_levels: u8,
     #[command(flatten)]
     result: ResultArgs,
-    /// Write one line of figures a block to this file.
+    /// Write one line of figures a block to this file; `-` for standard output.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     #[command(flatten)]
@@ -118,6 +116,11 @@ enum OnInvalid {
 }
 
 pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
+    let figures_take_stdout = output::takes_stdout(args.csv.as_deref());
+    if figures_take_stdout && args.result.takes_stdout() {
+        let text = "--json and --csv both want standard output; name a file for one of them";
+        return Err(Failure::Usage(text.to_owned()));
+    }
     let mut options = args.data.options();
     options.chain = args.chain.chain;
     let verify_every = match (args.verify, &args.shadow, &args.witness) {
@@ -128,10 +131,11 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     options.store.flush_every = args.flush_every;
     options.chain_options.verify_roots = args.verify != Verify::None;
     options.chain_options.verify_every = verify_every;
-    let interrupt = on_interrupt()?;
+    let interrupt = on_interrupt();
     options.chain_options.keep_writes = args.shadow.is_some();
     options.chain_options.witness_levels = args.witness.as_ref().map(|_| args.witness_levels);
     let (mut chain, dir) = DataDir::open(&options, true)?.into_chain()?;
+    let began_at_genesis = chain.head().number() == chain.spec().genesis_header().number;
     let shadow =
         args.shadow.map(|layer| Shadow::open(&layer, &options, &dir, &chain)).transpose()?;
     let csv = args.csv.as_deref().map(CsvLog::create).transpose()?;
@@ -173,16 +177,20 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
             shadow.state
         );
     }
-    args.result.write(&report, || {
-        let verified = match (args.verify, dir.kind.canonical) {
-            (Verify::None, _) => "roots not verified".to_owned(),
-            (_, false) => "state root not comparable".to_owned(),
-            _ if verify_every == 1 => "every state root verified".to_owned(),
-            _ => format!("state root verified every {verify_every} blocks and here"),
-        };
-        let head = &report.head;
-        format!("head {} {} state root {} ({verified})", head.number, head.hash, head.state_root)
-    })?;
+    let verified = match (args.verify, dir.kind.canonical) {
+        (Verify::None, _) => "roots not verified".to_owned(),
+        (_, false) => "state root not comparable".to_owned(),
+        _ => verified(began_at_genesis, report.blocks, verify_every),
+    };
+    let head = &report.head;
+    let line =
+        format!("head {} {} state root {} ({verified})", head.number, head.hash, head.state_root);
+    if figures_take_stdout {
+        tracing::info!("{line}");
+        args.result.write_json(&report)?;
+    } else {
+        args.result.write(&report, || line)?;
+    }
     match error {
         Some(error) if error.is_invalid_block() && args.on_invalid == OnInvalid::Stop => {
             tracing::warn!("stopped: {error}");
@@ -193,13 +201,13 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     }
 }
 
-/// A flag that the first SIGINT or SIGTERM sets; the second one ends the process at once.
-pub(super) fn on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
-            .map_err(|e| Failure::Machine(format!("cannot watch for signals: {e}")))?;
+/// Which state roots this import compared. What was stored before may have been imported without.
+fn verified(began_at_genesis: bool, blocks: u64, every: u64) -> String {
+    match (blocks, began_at_genesis, every) {
+        (0, ..) => "no block was executed, no state root verified".to_owned(),
+        (_, true, 1) => "every state root verified".to_owned(),
+        (_, false, 1) => format!("every state root of {blocks} blocks verified"),
+        (_, true, _) => format!("state root verified every {every} blocks and here"),
+        _ => format!("state root verified every {every} of {blocks} blocks and here"),
     }
-    Ok(flag)
 }

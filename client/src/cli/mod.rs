@@ -14,12 +14,13 @@ mod output;
 mod proof;
 #[cfg(feature = "lvmt")]
 mod setup;
+mod signals;
 #[cfg(feature = "rain")]
 mod witness;
 
 pub use exit::Failure;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand, builder::Resettable};
 use std::{path::Path, process::ExitCode};
 
 /// An Ethereum execution client whose state layer is a part you can swap.
@@ -64,6 +65,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let code = if error.use_stderr() { exit::USAGE } else { exit::DONE };
+            let error = as_given(error);
             // Nothing is left to report to if this cannot be printed.
             let _ = error.print();
             return ExitCode::from(code);
@@ -71,7 +73,7 @@ pub fn main() -> ExitCode {
     };
     cli.logging.start();
     let datadir = cli.command.datadir().map(Path::to_owned);
-    let result = match cli.command {
+    let result = signals::watch().and_then(|()| match cli.command {
         Command::Init(args) => init::run(args),
         Command::Import(args) => import::run(args, &cli.logging),
         Command::Export(args) => export::run(args),
@@ -84,8 +86,22 @@ pub fn main() -> ExitCode {
         #[cfg(feature = "rain")]
         Command::Witness(command) => witness::run(command),
         Command::Db(command) => db::run(command),
-    };
+    });
     exit::code(result.map_err(|failure| failure.within(datadir.as_deref())))
+}
+
+/// The same error, whose usage line does not count settings of the environment among the arguments that were given.
+fn as_given(error: clap::Error) -> clap::Error {
+    fn without_environment(command: clap::Command) -> clap::Command {
+        command.mut_args(|arg| arg.env(Resettable::Reset)).mut_subcommands(without_environment)
+    }
+    if !error.use_stderr() {
+        return error;
+    }
+    match without_environment(Cli::command()).try_get_matches() {
+        Err(given) if given.kind() == error.kind() => given,
+        _ => error,
+    }
 }
 
 impl Command {

@@ -28,19 +28,27 @@ impl ResultArgs {
         result: &impl Serialize,
         text: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
-        if let Some(file) = &self.json {
-            json(file, result)?;
-        }
-        if takes_stdout(self.json.as_deref()) {
+        self.write_json(result)?;
+        if self.takes_stdout() {
             return Ok(());
         }
         line(&text())
     }
+
+    /// Writes a result for machines, where that was asked for, and nothing for people.
+    pub(super) fn write_json(&self, result: &impl Serialize) -> Result<(), Failure> {
+        self.json.as_deref().map_or(Ok(()), |file| json(file, result))
+    }
+
+    /// Whether nothing else may stand on standard output.
+    pub(super) fn takes_stdout(&self) -> bool {
+        takes_stdout(self.json.as_deref())
+    }
 }
 
-/// Whether `--json` takes standard output, so that nothing else may stand there.
-pub(super) fn takes_stdout(json: Option<&Path>) -> bool {
-    json == Some(Path::new("-"))
+/// Whether the file of `--json` (or the like) is standard output, so that nothing else may stand there.
+pub(super) fn takes_stdout(file: Option<&Path>) -> bool {
+    file == Some(Path::new("-"))
 }
 
 /// Writes a result for people.

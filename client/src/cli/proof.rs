@@ -42,8 +42,9 @@ pub(super) struct GetArgs {
 
 /// Check a proof against a commitment that you trust; exits with 0 if it holds, with 1 if not.
 ///
-/// The proof is what `polytrie proof get` prints, or what `eth_getProof` of any client answers (the result
-/// alone, or the whole answer).
+/// The proof is what `polytrie proof get` prints, or what `polytrie_getProof` or the `eth_getProof` of any client answers
+/// (the result alone, or the whole answer). Nothing is compared but the digest: see to it that --root is that of the block
+/// that you mean.
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
     /// The proof; `-` for standard input.
@@ -76,8 +77,10 @@ impl ProofCommand {
 /// What `proof get` prints.
 #[derive(Debug, Serialize, Deserialize)]
 struct ProofFile {
-    /// The block whose state is proven.
-    block: ProvenBlock,
+    /// The block whose state is proven, as `proof get` says it; `polytrie_getProof` names none, and nothing is compared
+    /// with it: what counts is the digest that is trusted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    block: Option<ProvenBlock>,
     commitment: CommitmentJson,
     #[serde(flatten)]
     proof: Proof,
@@ -133,11 +136,11 @@ fn get(args: GetArgs) -> Result<(), Failure> {
     }
     let proof = dir.layer.prove(&args.address, &args.slots)?;
     let file = ProofFile {
-        block: ProvenBlock {
+        block: Some(ProvenBlock {
             number: head.number(),
             hash: head.hash(),
             state_root: head.header.state_root,
-        },
+        }),
         commitment: CommitmentJson::from(&dir.layer.commitment()),
         proof,
     };
@@ -158,6 +161,8 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
         ))
     };
     let value = serde_json::from_slice(&text).map_err(|e| malformed(e.to_string()))?;
+    let value = unwrapped(value);
+    let names_block = value.get("block").is_some();
     let (kind, commitment, proof) = parse(value, args.root).map_err(|error| match error {
         ParseError::Layer(error) => Failure::from(error),
         ParseError::Form(reason) => malformed(reason),
@@ -186,6 +191,11 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
             "{name} holds against {}, but {missing}; ask for a proof of what you want to know",
             args.root
         )));
+    }
+    if !names_block {
+        tracing::info!(
+            "the proof names no block: it was compared with --root alone, see that this is the root of the block you mean"
+        );
     }
     output::json(Path::new("-"), &proven)
 }
@@ -248,13 +258,25 @@ fn parse(value: Value, root: B256) -> Result<(&'static LayerKind, Commitment, Pr
     Ok((kind, Commitment::state_root(root), proof))
 }
 
-/// The object of `eth_getProof` (EIP-1186), alone or in the answer of a server, without what some clients add.
+/// What a server answers, without what it is wrapped in.
+fn unwrapped(value: Value) -> Value {
+    match value {
+        Value::Object(mut object)
+            if object.contains_key("result") && !object.contains_key("layer") =>
+        {
+            object.remove("result").unwrap_or_default()
+        }
+        value => value,
+    }
+}
+
+/// The object of `eth_getProof` (EIP-1186) without what some clients add.
 fn eth_get_proof(value: Value) -> Option<Value> {
     const FIELDS: [&str; 7] =
         ["address", "accountProof", "balance", "codeHash", "nonce", "storageHash", "storageProof"];
     let Value::Object(mut object) = value else { return None };
     if !object.contains_key("accountProof") {
-        return eth_get_proof(object.remove("result")?);
+        return None;
     }
     object.retain(|name, _| FIELDS.contains(&name.as_str()));
     // Some clients write null where no slot was asked for.

@@ -11,11 +11,20 @@ use crate::{
 };
 use alloy_primitives::B256;
 use polytrie_state::{Commitment, GenesisAccount, GenesisSlots, StateError, StateLayer};
-use std::{cell::Cell, collections::HashSet, iter, thread};
+use std::{
+    cell::Cell,
+    collections::HashSet,
+    iter,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
 use thiserror::Error;
 use walk::Walk;
 
 mod walk;
+
+const CONVERTING: &str = "converting the state";
+const COMPARING: &str = "comparing the states";
 
 /// A conversion did not come to its end.
 #[derive(Debug, Error)]
@@ -47,6 +56,11 @@ pub enum ConvertError {
     /// The two states differ.
     #[error("the converted state differs from its source at {0}; please report this")]
     Different(String),
+    /// The user asked to stop.
+    #[error(
+        "interrupted while {0}; what there is of the new directory is no data directory yet: run the same command again to begin anew"
+    )]
+    Interrupted(&'static str),
 }
 
 /// What was converted.
@@ -70,19 +84,30 @@ pub struct Converted {
 ///
 /// # Errors
 ///
-/// If a store or a layer fails, or the states differ in the end.
+/// If a store or a layer fails, the states differ in the end, or `interrupt` was set from outside.
 pub fn convert(
     source: &DataDir,
     target: &DataDir,
+    interrupt: &AtomicBool,
     progress: &mut dyn FnMut(&'static str, u64),
 ) -> Result<Converted, ConvertError> {
     let head = source.chain_db().head()?.ok_or(ConvertError::NoHead)?;
-    let Filled { accounts, slots, commitment } = fill(&*source.layer, &*target.layer, progress)?;
+    let (from, to) = (&*source.layer, &*target.layer);
+    // An interrupt ends the walk early; that is not the layer's failure.
+    let ended = |what| match interrupt.load(Ordering::Relaxed) {
+        true => Err(ConvertError::Interrupted(what)),
+        false => Ok(()),
+    };
+    let filled = fill(from, to, interrupt, progress);
+    ended(CONVERTING)?;
+    let Filled { accounts, slots, commitment } = filled?;
     let expected = head.header.state_root;
     if let Some(found) = commitment.as_state_root().filter(|found| *found != expected) {
         return Err(ConvertError::Root { number: head.number(), found, expected });
     }
-    compare(&*source.layer, &*target.layer, progress)?;
+    let compared = compare(from, to, interrupt, progress);
+    ended(COMPARING)?;
+    compared?;
     progress("copying blocks", accounts);
     let (source, target) = (source.chain_db(), ChainDb::new(target.store.clone()));
     source.copy_to(&target)?;
@@ -106,6 +131,7 @@ struct Filled {
 fn fill(
     source: &dyn StateLayer,
     target: &dyn StateLayer,
+    interrupt: &AtomicBool,
     progress: &mut dyn FnMut(&'static str, u64),
 ) -> Result<Filled, ConvertError> {
     let reader = source.reader()?;
@@ -113,7 +139,7 @@ fn fill(
     let mut accounts = 0;
     let slots = Cell::new(0);
     let commitment = thread::scope(|scope| {
-        let walk = Walk::start(scope, source);
+        let walk = Walk::start(scope, source, interrupt);
         let mut next = || -> Result<Option<GenesisAccount<'_>>, StateError> {
             let Some((hash, account)) = walk.account()? else { return Ok(None) };
             let code = match account.has_code() && codes.insert(account.code_hash) {
@@ -123,7 +149,7 @@ fn fill(
                 false => None,
             };
             accounts += 1;
-            progress("converting the state", accounts);
+            progress(CONVERTING, accounts);
             let found = walk.slots().inspect(|_| slots.set(slots.get() + 1));
             Ok(Some(GenesisAccount { hash, account, code, slots: GenesisSlots::new(found) }))
         };
@@ -136,12 +162,14 @@ fn fill(
 fn compare(
     source: &dyn StateLayer,
     target: &dyn StateLayer,
+    interrupt: &AtomicBool,
     progress: &mut dyn FnMut(&'static str, u64),
 ) -> Result<(), ConvertError> {
     let (left_reader, right_reader) = (source.reader()?, target.reader()?);
     let mut codes = HashSet::new();
     thread::scope(|scope| {
-        let (left, right) = (Walk::start(scope, source), Walk::start(scope, target));
+        let (left, right) =
+            (Walk::start(scope, source, interrupt), Walk::start(scope, target, interrupt));
         for done in 1.. {
             let (expected, found) = (left.account()?, right.account()?);
             if expected != found {
@@ -166,7 +194,7 @@ fn compare(
             {
                 return Err(ConvertError::Different(format!("the code of account {hash}")));
             }
-            progress("comparing the states", done);
+            progress(COMPARING, done);
         }
         Ok(())
     })

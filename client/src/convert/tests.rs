@@ -8,7 +8,14 @@ use crate::layers::{LAYERS, LayerKind, LayerOptions};
 use alloy_primitives::{B256, Bytes, U256, keccak256};
 use polytrie_kv::Store;
 use polytrie_state::{Account, GenesisAccount, StateLayer};
-use std::{collections::BTreeMap, sync::Arc, thread};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
 
 /// Accounts with their numbers of slots: around the size of a portion, and without any at both ends.
 const STATE: [(u8, usize); 7] = [
@@ -20,6 +27,9 @@ const STATE: [(u8, usize); 7] = [
     (0x81, 1),
     (0xff, 0),
 ];
+
+/// Nobody asks to stop.
+static NEVER: AtomicBool = AtomicBool::new(false);
 
 type State = BTreeMap<B256, (Account, BTreeMap<B256, U256>)>;
 
@@ -64,10 +74,10 @@ fn large_contracts_become_those_of_every_layer() {
             let context = format!("{} into {}", from.name, to.name);
             let target = open(to);
             let Filled { accounts, slots, commitment } =
-                fill(&*source, &*target, &mut |_, _| {}).unwrap();
+                fill(&*source, &*target, &NEVER, &mut |_, _| {}).unwrap();
             assert_eq!((accounts, slots), (STATE.len() as u64, all as u64), "{context}");
             assert_eq!(commitment, filled(to, &state).commitment(), "{context}");
-            compare(&*source, &*target, &mut |_, _| {})
+            compare(&*source, &*target, &NEVER, &mut |_, _| {})
                 .unwrap_or_else(|e| panic!("{context}: {e}"));
         }
     }
@@ -94,7 +104,7 @@ fn every_difference_is_found() {
     ];
     let find = |other: &State| {
         let target = filled(kind, other);
-        match compare(&*source, &*target, &mut |_, _| {}) {
+        match compare(&*source, &*target, &NEVER, &mut |_, _| {}) {
             Err(ConvertError::Different(place)) => place,
             other => panic!("no difference but {other:?}"),
         }
@@ -118,7 +128,7 @@ fn every_difference_is_found() {
 fn slots_come_in_portions_and_may_be_passed_over() {
     let layer = filled(&LAYERS[0], &state());
     thread::scope(|scope| {
-        let walk = Walk::start(scope, &*layer);
+        let walk = Walk::start(scope, &*layer, &NEVER);
         for (n, (byte, count)) in STATE.into_iter().enumerate() {
             let (hash, _) = walk.account().unwrap().unwrap();
             assert_eq!(hash, B256::repeat_byte(byte));
@@ -134,6 +144,28 @@ fn slots_come_in_portions_and_may_be_passed_over() {
         }
         assert_eq!(walk.account().unwrap(), None);
         // One that is given up in the middle ends.
-        assert!(Walk::start(scope, &*layer).account().unwrap().is_some());
+        assert!(Walk::start(scope, &*layer, &NEVER).account().unwrap().is_some());
     });
+}
+
+#[test]
+fn an_interrupt_ends_it_in_the_midst_of_an_account() {
+    let state = state();
+    let source = filled(&LAYERS[0], &state);
+    for to in LAYERS {
+        let interrupt = AtomicBool::new(false);
+        let mut reached = 0;
+        // The fifth account has slots enough.
+        let mut progress = |_, accounts| {
+            reached = accounts;
+            interrupt.store(accounts == 5, Ordering::Relaxed);
+        };
+        let ended = fill(&*source, &*open(to), &interrupt, &mut progress);
+        assert!(ended.is_err(), "{}", to.name);
+        assert_eq!(reached, 5, "{}", to.name);
+        interrupt.store(false, Ordering::Relaxed);
+        let mut progress = |_, accounts| interrupt.store(accounts == 2, Ordering::Relaxed);
+        let ended = compare(&*source, &*filled(to, &state), &interrupt, &mut progress);
+        assert!(ended.is_err(), "{}", to.name);
+    }
 }

@@ -3,7 +3,13 @@
 use alloy_primitives::{B256, U256};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use polytrie_state::{Account, StateError, StateLayer};
-use std::{cell::RefCell, iter, ops::ControlFlow, thread::Scope};
+use std::{
+    cell::RefCell,
+    iter,
+    ops::ControlFlow,
+    sync::atomic::{AtomicBool, Ordering},
+    thread::Scope,
+};
 
 /// Slots that are handed over at once: 64 KiB.
 pub(super) const PORTION: usize = 1_024;
@@ -16,10 +22,11 @@ pub(super) type Slots = Vec<(B256, U256)>;
 
 /// The accounts of a state in order of their hash, and after each of them its slots, in order of theirs.
 #[derive(Debug)]
-pub(super) struct Walk {
+pub(super) struct Walk<'a> {
     found: Receiver<Result<Found, StateError>>,
     /// What was received too early.
     next: RefCell<Option<Found>>,
+    interrupt: &'a AtomicBool,
 }
 
 #[derive(Debug)]
@@ -29,11 +36,12 @@ enum Found {
     Slots(Slots),
 }
 
-impl Walk {
-    /// Starts reading. The thread ends with the walk.
+impl<'a> Walk<'a> {
+    /// Starts reading. The thread ends with the walk, and the walk with an error soon after `interrupt` was set.
     pub(super) fn start<'scope>(
         scope: &'scope Scope<'scope, '_>,
         layer: &'scope dyn StateLayer,
+        interrupt: &'a AtomicBool,
     ) -> Self {
         let (sender, found) = bounded(AHEAD);
         scope.spawn(move || {
@@ -42,7 +50,7 @@ impl Walk {
                 let _ = sender.send(Err(error));
             }
         });
-        Self { found, next: RefCell::default() }
+        Self { found, next: RefCell::default(), interrupt }
     }
 
     /// The next account. What is left of the slots of the one before is passed over.
@@ -81,6 +89,9 @@ impl Walk {
     }
 
     fn receive(&self) -> Result<Option<Found>, StateError> {
+        if self.interrupt.load(Ordering::Relaxed) {
+            return Err(StateError::Protocol("the walk was interrupted"));
+        }
         match self.next.borrow_mut().take() {
             None => self.found.recv().ok().transpose(),
             found => Ok(found),

@@ -3,29 +3,32 @@
 use super::error::ImportError;
 use crate::chain::BlockStats;
 use std::{
+    fmt,
     fs::File,
-    io::{BufWriter, Write},
+    io::{self, BufWriter, Write},
     path::Path,
 };
 
 /// A CSV file with the columns `block_number,blocks,slot,txs,gas,time`: `slot` is left empty (a block file
 /// does not hold it), `time` is in nanoseconds.
-#[derive(Debug)]
 pub struct CsvLog {
-    out: BufWriter<File>,
+    out: BufWriter<Box<dyn Write + Send>>,
     file: String,
 }
 
 impl CsvLog {
-    /// Starts the file with its heading.
+    /// Starts the file, or standard output if that is `-`, with its heading.
     ///
     /// # Errors
     ///
     /// If it cannot be written.
     pub fn create(path: &Path) -> Result<Self, ImportError> {
-        let file = path.display().to_string();
-        let out = File::create(path)
-            .map_err(|source| ImportError::Output { file: file.clone(), source })?;
+        let (file, out): (_, io::Result<Box<dyn Write + Send>>) = if path == Path::new("-") {
+            ("standard output".to_owned(), Ok(Box::new(io::stdout())))
+        } else {
+            (path.display().to_string(), File::create(path).map(|file| Box::new(file) as _))
+        };
+        let out = out.map_err(|source| ImportError::Output { file: file.clone(), source })?;
         let mut log = Self { out: BufWriter::new(out), file };
         log.line(format_args!("block_number,blocks,slot,txs,gas,time"))?;
         Ok(log)
@@ -36,12 +39,18 @@ impl CsvLog {
         self.line(format_args!("{number},1,,{},{},{time}", stats.txs, stats.gas))
     }
 
-    pub(super) fn finish(mut self) -> Result<(), ImportError> {
-        self.out.flush().map_err(|source| ImportError::Output { file: self.file, source })
+    pub(super) fn flush(&mut self) -> Result<(), ImportError> {
+        self.out.flush().map_err(|source| ImportError::Output { file: self.file.clone(), source })
     }
 
     fn line(&mut self, line: std::fmt::Arguments<'_>) -> Result<(), ImportError> {
         writeln!(self.out, "{line}")
             .map_err(|source| ImportError::Output { file: self.file.clone(), source })
+    }
+}
+
+impl fmt::Debug for CsvLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CsvLog").field("file", &self.file).finish_non_exhaustive()
     }
 }

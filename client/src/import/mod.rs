@@ -34,8 +34,13 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
+
+/// How often whoever waits for blocks looks whether the user asks to stop.
+const LOOK_UP: Duration = Duration::from_millis(100);
+/// How long nothing has come (from a pipe whose writer does something else) when what was executed is made durable.
+const IDLE: Duration = Duration::from_secs(1);
 
 /// What to import, and how.
 #[derive(Debug)]
@@ -91,7 +96,7 @@ pub fn import(chain: &mut Chain, mut options: ImportOptions) -> ImportEnd {
     let flushed = chain.flush().map_err(ImportError::from).and(shadowed);
     report.time.flush_wait = flush_start.elapsed();
     progress.finish();
-    let written = options.csv.take().map_or(Ok(()), CsvLog::finish);
+    let written = options.csv.as_mut().map_or(Ok(()), CsvLog::flush);
     report.end(chain, start.elapsed(), counters);
     report.shadow = options.shadow.as_ref().map(Shadow::report);
     report.witnesses = options.witnesses.as_ref().map(WitnessReport::of);
@@ -115,10 +120,12 @@ fn run(
     )?;
     progress.follow(pipeline.read_progress());
     let mut prefetcher = Prefetcher::new(options.prefetch, chain.spec());
-    while let Some(prepared) = pipeline.next() {
+    loop {
+        wait(chain, options, report, progress, waiting, &pipeline)?;
         if options.interrupt.load(Ordering::Relaxed) {
             return Ok(Ended::Interrupted);
         }
+        let Some(prepared) = pipeline.next() else { break };
         let Prepared { content, place, decode, recover } = prepared?;
         report.time.decode += decode;
         report.time.recover += recover;
@@ -206,6 +213,30 @@ fn run_ahead(
                 .map_err(ChainError::from)?;
         }
         place += 1;
+    }
+    Ok(())
+}
+
+/// Waits for the next block, for the end, or until the user asks to stop.
+fn wait(
+    chain: &mut Chain,
+    options: &mut ImportOptions,
+    report: &mut ImportReport,
+    progress: &mut Progress,
+    waiting: &mut Waiting,
+    pipeline: &Pipeline,
+) -> Result<(), ImportError> {
+    let start = Instant::now();
+    let mut is_durable = false;
+    while !pipeline.wait(LOOK_UP) && !options.interrupt.load(Ordering::Relaxed) {
+        if !is_durable && start.elapsed() >= IDLE {
+            chain.settle().map_err(|error| waiting.blame(error, None))?;
+            waiting.tell(chain, options, report, progress)?;
+            chain.flush()?;
+            options.shadow.as_mut().map_or(Ok(()), Shadow::flush)?;
+            options.csv.as_mut().map_or(Ok(()), CsvLog::flush)?;
+            is_durable = true;
+        }
     }
     Ok(())
 }

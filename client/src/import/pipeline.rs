@@ -7,7 +7,7 @@ use crate::{
     executor::{recover_authorities, recover_senders},
 };
 use alloy_consensus::{Header, Sealed};
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, Select, Sender, bounded};
 use parking_lot::{Condvar, Mutex};
 use polytrie_chainspec::ChainSpec;
 use std::{
@@ -123,6 +123,17 @@ impl Pipeline {
             Next::Ready(answer) => Result::as_ref(&**answer).ok(),
             Next::Promised(_) => None,
         }
+    }
+
+    /// Waits for what comes next, so long at most; says whether it is there: a block (which may still be with the
+    /// workers), an error, or the end.
+    pub(super) fn wait(&self, patience: Duration) -> bool {
+        if !self.next.is_empty() || !self.ordered.is_empty() {
+            return true;
+        }
+        let mut select = Select::new();
+        select.recv(&self.ordered);
+        select.ready_timeout(patience).is_ok()
     }
 
     /// How far reading has come, in bytes of the current file.

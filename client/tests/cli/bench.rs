@@ -197,6 +197,7 @@ fn what_cannot_be_measured() {
             2,
             "warm-up",
         ),
+        ("chain --states mpt --csv -", 2, "--csv - is standard output"),
         ("store --states mpt --json /no/such/place.json", 3, "/no/such/place.json"),
     ];
     for (args, code, words) in cases {

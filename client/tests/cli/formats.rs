@@ -2,11 +2,16 @@
 
 use crate::{
     run::{polytrie, run},
-    support::{CONDENSE, Data, RPC_COMPAT, for_each_layer, stream},
+    support::{CONDENSE, Data, RPC_COMPAT, assert_fails, for_each_layer, stream},
 };
 use alloy_primitives::hex;
 use flate2::{Compression, write::GzEncoder};
-use std::{ffi::OsStr, fs, io::Write};
+use std::{
+    ffi::OsStr,
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+};
 
 for_each_layer!(
     every_format_gives_the_same_chain,
@@ -192,4 +197,53 @@ fn init_makes_the_genesis_block(layer: &str) {
     assert_eq!(data.head(), (0, genesis.to_owned()));
     data.check();
     polytrie!["init", "--datadir", data.path()].ok();
+}
+
+fn sample(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sample").join(file)
+}
+
+#[test]
+fn lines_for_each_block_go_to_standard_output() {
+    let (data, elsewhere) = (Data::new(), Data::new());
+    let json = data.file("report.json");
+    let import = |data: &Data, json: &Path| {
+        polytrie![
+            "import",
+            sample("chain.rlp.gz"),
+            "--chain",
+            sample("genesis.json"),
+            "--to",
+            "30",
+            "--datadir",
+            data.path(),
+            "--csv",
+            "-",
+            "--json",
+            json,
+        ]
+    };
+    let run = import(&data, &json).ok();
+    let lines: Vec<_> = run.text().lines().collect();
+    assert_eq!(lines.len(), 31, "{}", run.text());
+    assert_eq!(lines[0], "block_number,blocks,slot,txs,gas,time");
+    assert!(lines[30].starts_with("30,1,,"), "{}", lines[30]);
+    assert!(run.stderr.contains("head 30 0x"), "{}", run.stderr);
+    assert!(fs::read_to_string(json).unwrap().contains("\"blocks\": 30"));
+    let both = import(&elsewhere, Path::new("-"));
+    assert_fails(&both, 2, &["--json", "--csv", "standard output"]);
+    assert!(!elsewhere.path().exists());
+}
+
+#[test]
+fn era1_files_need_a_directory() {
+    let data = Data::new();
+    let file = data.write("blocks", "text");
+    for name in
+        [Path::new("-"), &data.file("x.gz"), &data.file("x.rlp"), &data.file("x.era1"), &file]
+    {
+        let run = polytrie!["export", name, "--format", "era1", "--datadir", data.path()];
+        assert_fails(&run, 2, &[&name.display().to_string(), "needs a directory"]);
+        assert!(!name.is_dir());
+    }
 }

@@ -85,7 +85,9 @@ fn what_cannot_be_generated() {
     let nowhere = polytrie!["bench", "generate", "--workload", "sample", "--out", file];
     assert_eq!(nowhere.code, Some(3));
     assert!(nowhere.message().contains(&file.display().to_string()), "{}", nowhere.message());
-    for wrong in [["--accounts", "0"], ["--new-recipients", "101"], ["--block-txs", "0"]] {
+    for wrong in
+        [["--accounts", "0"], ["--txs", "0"], ["--new-recipients", "101"], ["--block-txs", "0"]]
+    {
         let [option, value] = wrong;
         let args =
             polytrie!["bench", "generate", "--workload", "transfer", option, value, "--out", file];

@@ -228,3 +228,23 @@ fn what_cannot_be_a_group_is_refused() {
         assert!(run.stderr.contains("every=N with an N of at least 1"), "{}", run.stderr);
     }
 }
+
+/// An import speaks of the roots that it compared itself.
+#[test]
+fn only_what_was_verified_is_said_to_be() {
+    let data = Data::new();
+    let (file, chain) = (sample("chain.rlp.gz"), sample("genesis.json"));
+    let cases = [
+        ("none", "100", "head 100 ", "(roots not verified)"),
+        ("full", "50", "head 100 ", "(no block was executed, no state root verified)"),
+        ("full", "120", "head 120 ", "(every state root of 20 blocks verified)"),
+        ("every=7", "120", "head 120 ", "(no block was executed, no state root verified)"),
+        ("every=7", "150", "head 150 ", "(state root verified every 7 of 30 blocks and here)"),
+    ];
+    for (verify, to, head, words) in cases {
+        let run = import(&data, &file, &chain, &["--verify", verify, "--to", to]).ok();
+        assert!(run.text().starts_with(head) && run.text().contains(words), "{}", run.text());
+    }
+    let run = import(&Data::new(), &file, &chain, &["--to", "9"]).ok();
+    assert!(run.text().contains("(every state root verified)"), "{}", run.text());
+}

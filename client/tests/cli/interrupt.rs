@@ -2,12 +2,15 @@
 
 use crate::{
     run::{binary, polytrie},
-    support::{CONDENSE, Data, for_each_layer},
+    support::{CONDENSE, Data, for_each_layer, stream},
 };
+use polytrie::blocks::BlockReader;
 use std::{
+    ffi::OsStr,
     fs,
-    io::Read,
-    process::{Command, Stdio},
+    io::{Read, Write},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, Command, Stdio},
     thread,
     time::Duration,
 };
@@ -38,8 +41,7 @@ fn an_import_is_interrupted_and_goes_on(layer: &str) {
             assert!(import.try_wait().unwrap().is_none(), "it has ended before it was interrupted");
             thread::sleep(Duration::from_millis(1));
         }
-        let kill = Command::new("kill").arg(signal).arg(import.id().to_string()).status().unwrap();
-        assert!(kill.success());
+        kill(&import, signal);
         let mut stderr = String::new();
         import.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
         let status = import.wait().unwrap();
@@ -60,4 +62,101 @@ fn an_import_is_interrupted_and_goes_on(layer: &str) {
     assert_eq!(report["blocks"], chain.head - reached);
     assert_eq!(data.head(), (chain.head, chain.hash.to_owned()));
     data.check();
+}
+
+fn kill(child: &Child, signal: &str) {
+    let kill = Command::new("kill").arg(signal).arg(child.id().to_string()).status().unwrap();
+    assert!(kill.success());
+}
+
+fn sample(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sample").join(file)
+}
+
+const PIPED: u64 = 133;
+
+/// An import from a pipe whose writer has written some blocks and holds it open: they are executed, and durable soon.
+fn piped(data: &Data, command: &mut Command, verify: &str) -> (Child, ChildStdin) {
+    let mut import = command
+        .args(["import", "-", "--verify", verify, "--chain"])
+        .arg(sample("genesis.json"))
+        .arg("--datadir")
+        .arg(data.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut pipe = import.stdin.take().unwrap();
+    let blocks = BlockReader::open(sample("chain.rlp.gz")).unwrap().map(|block| block.unwrap());
+    let blocks: Vec<_> =
+        blocks.filter(|block| block.decode().unwrap().header.number <= PIPED).collect();
+    pipe.write_all(&stream(blocks.iter().map(|block| &block.rlp))).unwrap();
+    pipe.flush().unwrap();
+    let mut head = 0;
+    for _ in 0..600 {
+        assert!(import.try_wait().unwrap().is_none(), "it has ended by itself");
+        let stats = polytrie!["db", "stats", "--datadir", data.path(), "--json", "-"];
+        head = if stats.code == Some(0) {
+            stats.json()["head"]["number"].as_u64().unwrap_or_default()
+        } else {
+            0
+        };
+        if head == PIPED {
+            break;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    if head != PIPED {
+        import.kill().unwrap();
+    }
+    assert_eq!(head, PIPED, "what was executed is not durable while nothing comes");
+    (import, pipe)
+}
+
+#[test]
+fn an_import_from_a_quiet_pipe_is_durable_and_interrupted() {
+    for (signal, verify) in [("-INT", "full"), ("-TERM", "every=50"), ("-HUP", "full")] {
+        let data = Data::new();
+        let (mut import, pipe) = piped(&data, &mut Command::new(binary()), verify);
+        kill(&import, signal);
+        let mut stderr = String::new();
+        import.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        assert_eq!(import.wait().unwrap().code(), Some(130), "{signal}: {stderr}");
+        assert!(stderr.contains("interrupted: at block 133; run the same"), "{stderr}");
+        data.check();
+        drop(pipe);
+    }
+}
+
+/// What `nohup` starts goes on when its terminal goes away.
+#[test]
+fn a_hangup_that_is_ignored_stays_so() {
+    let data = Data::new();
+    let (mut import, pipe) = piped(&data, Command::new("nohup").arg(binary()), "full");
+    kill(&import, "-HUP");
+    drop(pipe);
+    assert_eq!(import.wait().unwrap().code(), Some(0));
+    assert_eq!(data.head().0, PIPED);
+}
+
+/// What only reads has nothing to finish; the exit code is the same.
+#[test]
+fn what_only_reads_ends_at_once() {
+    let data = Data::new();
+    let (file, chain) = (sample("chain.rlp.gz"), sample("genesis.json"));
+    polytrie!["import", file, "--chain", chain, "--datadir", data.path(), "--to", "500"].ok();
+    for signal in ["-INT", "-TERM", "-HUP"] {
+        // More than a pipe holds, and nobody reads it.
+        let mut export = Command::new(binary())
+            .args(["export", "-", "--datadir"].map(OsStr::new))
+            .arg(data.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut pipe = export.stdout.take().unwrap();
+        pipe.read_exact(&mut [0]).unwrap();
+        kill(&export, signal);
+        assert_eq!(export.wait().unwrap().code(), Some(130), "{signal}");
+    }
 }

@@ -6,7 +6,7 @@ use crate::{
     support::{Data, RPC_COMPAT, assert_fails, for_each_layer},
 };
 use polytrie::layers;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::ffi::OsStr;
 
 for_each_layer!(there_and_back, only_the_head_is_proven);
@@ -53,6 +53,16 @@ fn there_and_back(layer: &str) {
         assert_eq!(proven["slots"].as_array().unwrap().len(), 3);
         let args = ["proof", "verify", "-", "--root", &root].map(OsStr::new);
         assert_eq!(run(&args, text.as_bytes()).ok().json(), proven);
+
+        // A server answers the same, and names no block.
+        let mut answer = proof.clone();
+        answer.as_object_mut().unwrap().remove("block").unwrap();
+        for answer in [answer.clone(), json!({ "jsonrpc": "2.0", "id": 1, "result": answer })] {
+            let file = data.write("answer.json", answer.to_string());
+            let run = polytrie!["proof", "verify", file, "--root", root].ok();
+            assert_eq!(run.json(), proven);
+            assert!(run.stderr.contains("names no block"), "{}", run.stderr);
+        }
 
         // The question may be part of what is checked.
         let asked = |question: &[&str]| {

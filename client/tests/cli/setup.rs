@@ -191,3 +191,16 @@ fn a_chain_is_imported_with_the_published_powers() {
     let stamp = fs::read_to_string(user.dir("a/polytrie.json")).unwrap();
     assert!(stamp.contains("ceremony"), "{stamp}");
 }
+
+/// A usage line does not count a setting of the environment among what was given.
+#[test]
+fn a_usage_line_holds_what_was_given() {
+    let run = Command::new(binary())
+        .args(["db", "stats"])
+        .env("POLYTRIE_LVMT_SETUP", "somewhere")
+        .output()
+        .unwrap();
+    let text = String::from_utf8(run.stderr).unwrap();
+    assert_eq!(run.status.code(), Some(2));
+    assert!(text.contains("Usage: polytrie db stats --datadir <DIR>\n"), "{text}");
+}

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     bench::{Cache, CacheError, Generated, WorkloadSpec, generate},
-    cli::{import::on_interrupt, output::ResultArgs},
+    cli::{output::ResultArgs, signals::on_interrupt},
 };
 use clap::Args;
 use serde::Serialize;
@@ -39,7 +39,7 @@ struct Report<'a> {
 }
 
 pub(super) fn run(args: &GenerateArgs) -> Result<(), Failure> {
-    let interrupt = on_interrupt()?;
+    let interrupt = on_interrupt();
     let spec = args.workload.spec()?;
     let at = |action| CacheError::at(action, &args.out);
     fs::create_dir_all(&args.out).map_err(at("create"))?;

@@ -9,7 +9,7 @@ use crate::{
     bench::{BenchError, Comparison, MemoryLimit, Report, Settings, Subject, equip},
     cli::{
         args::{EngineArgs, LayerArgs, parse_bytes},
-        import::on_interrupt,
+        signals::on_interrupt,
     },
     layers::{DEFAULT_ENGINE, LAYERS},
 };
@@ -92,7 +92,7 @@ impl MeasureArgs {
     fn comparison(&self, runs: u16) -> Result<Comparison, Failure> {
         let subjects = self.subjects()?;
         let notes = self.slow_down.as_ref().map(|slowed| note_slowed(slowed, &subjects));
-        let interrupt = on_interrupt()?;
+        let interrupt = on_interrupt();
         let cache = self.cache.open()?.with_interrupt(Arc::clone(&interrupt));
         let mut settings = Settings { layer: self.layer.options(), engine: self.engine.options() };
         if self.cold {

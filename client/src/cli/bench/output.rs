@@ -47,8 +47,13 @@ pub(super) struct Outputs<'a> {
 
 impl<'a> Outputs<'a> {
     pub(super) fn open(args: &'a OutputArgs) -> Result<Self, Failure> {
-        for dir in [&args.html, &args.csv].into_iter().flatten() {
-            create_dir(dir)?;
+        for (option, dir) in [("--html", &args.html), ("--csv", &args.csv)] {
+            if output::takes_stdout(dir.as_deref()) {
+                return Err(Failure::Usage(format!(
+                    "{option} - is standard output, and what is written are files; name a directory, or use --json -"
+                )));
+            }
+            dir.as_deref().map_or(Ok(()), create_dir)?;
         }
         let page = |dir: &PathBuf| {
             Ok::<_, Failure>((

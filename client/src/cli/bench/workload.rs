@@ -19,7 +19,7 @@ pub(super) struct WorkloadArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     accounts: Option<u32>,
     /// Transactions in all blocks together [default: 100000]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     txs: Option<u64>,
     /// Transactions in a block [default: 200]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=50_000))]

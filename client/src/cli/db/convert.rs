@@ -5,6 +5,7 @@ use crate::{
         args::LayerArgs,
         exit::Failure,
         output::{ResultArgs, Ticker},
+        signals::on_interrupt,
     },
     convert::{Converted, convert},
     datadir::{DataDir, OpenOptions},
@@ -73,6 +74,7 @@ pub(super) fn run(args: ConvertArgs) -> Result<(), Failure> {
         engine: EngineOptions { read_only: true, ..EngineOptions::default() },
         ..OpenOptions::default()
     };
+    let interrupt = on_interrupt();
     let source = DataDir::open(&stored, false)?;
     let options = OpenOptions {
         datadir: Some(args.out.clone()),
@@ -84,7 +86,7 @@ pub(super) fn run(args: ConvertArgs) -> Result<(), Failure> {
     let target = DataDir::create_beside(&source, &args.datadir, &options)?;
     let mut ticker = Ticker::new();
     let Converted { number, hash, accounts, slots, commitment } =
-        convert(&source, &target, &mut |what, accounts| {
+        convert(&source, &target, &interrupt, &mut |what, accounts| {
             if ticker.is_due() {
                 tracing::info!(accounts, "{what}");
             }

@@ -10,7 +10,7 @@ use signet_libmdbx::{
 };
 use std::{
     fs::OpenOptions,
-    io::Write as _,
+    io::{self, Write as _},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -76,12 +76,14 @@ impl MdbxEngine {
         let path = &options.path;
         let data = path.join(DATA_FILE);
         let mut length = 0;
+        let mut refused = None;
         if options.read_only {
             // MDBX would report a missing file in words that help nobody.
             length = std::fs::metadata(&data).map_err(|e| KvError::io("open", &data, e))?.len();
             match allocate_reader_table(&path.join(LOCK_FILE)) {
+                Ok(()) => {}
                 // On a read-only file system MDBX does without.
-                Ok(()) | Err(KvError::Io { .. }) => {}
+                Err(KvError::Io { path, source, .. }) => refused = no_reader(&path, &source),
                 Err(full) => return Err(full),
             }
         } else {
@@ -91,7 +93,11 @@ impl MdbxEngine {
                 length = meta.len();
             }
         }
-        let (env, max_bytes) = open_environment(&options, length)?;
+        let opened = open_environment(&options, length);
+        let (env, max_bytes) = match (opened, refused) {
+            (Err(KvError::Io { .. }), Some(refused)) => return Err(refused),
+            (opened, _) => opened?,
+        };
         let context = Context::new(path, max_bytes);
         let handles =
             open_tables(&env, &options).map_err(|(action, error)| context.error(action, error))?;
@@ -103,6 +109,17 @@ impl MdbxEngine {
             durable: options.durable,
         })
     }
+}
+
+/// Why a store cannot be read without a right to write: to the file in which readers say what they read, so that no
+/// writer uses those pages again. `None` if that is not it.
+fn no_reader(path: &Path, source: &io::Error) -> Option<KvError> {
+    (source.kind() == io::ErrorKind::PermissionDenied).then(|| {
+        let reason = format!(
+            "{source} (whoever reads says so in this file; make this one file writable, or read a copy of the directory)"
+        );
+        KvError::io("write to", path, io::Error::new(source.kind(), reason))
+    })
 }
 
 /// Opens the environment with as large a map as the machine allows; returns it and that size.

@@ -174,6 +174,28 @@ fn a_disk_that_is_full_from_the_start_is_an_error() {
     assert!((1..16).contains(&opened), "{opened}");
 }
 
+#[cfg(unix)]
+#[test]
+fn a_reader_that_cannot_say_so_is_told_what_to_do() {
+    use std::{fs, os::unix::fs::PermissionsExt};
+
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("db");
+    drop(MdbxEngine::open(options(&path)).unwrap());
+    let lock = path.join("mdbx.lck");
+    fs::set_permissions(&lock, fs::Permissions::from_mode(0o444)).unwrap();
+    if fs::OpenOptions::new().append(true).open(&lock).is_ok() {
+        // Nothing is forbidden to root.
+        return;
+    }
+    let read_only = || MdbxEngine::open(MdbxOptions { read_only: true, ..options(&path) });
+    let text = read_only().map(drop).unwrap_err().to_string();
+    assert!(text.contains("mdbx.lck") && text.contains("a copy of the directory"), "{text}");
+    fs::set_permissions(&lock, fs::Permissions::from_mode(0o644)).unwrap();
+    fs::set_permissions(path.join("mdbx.dat"), fs::Permissions::from_mode(0o444)).unwrap();
+    read_only().unwrap();
+}
+
 #[test]
 fn read_only_reads_and_refuses_to_write() {
     let dir = TempDir::new().unwrap();

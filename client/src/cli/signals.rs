@@ -1,0 +1,50 @@
+//! Signals that ask a command to stop: Ctrl-C (SIGINT), SIGTERM, and SIGHUP of a terminal that goes away.
+//!
+//! A command that has something to finish asks for a flag and looks at it ([`on_interrupt`]). Any other ends at once: it
+//! only reads, or whatever it writes stands a kill at any time. The exit code is 130 either way.
+
+use super::exit::{Failure, INTERRUPTED};
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM},
+    flag,
+};
+use std::{
+    fs,
+    sync::{
+        Arc, LazyLock, Once,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+/// Whether the next signal ends the process.
+static AT_ONCE: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| Arc::new(AtomicBool::new(true)));
+
+/// From here on a signal ends the process with the exit code of an interruption.
+pub(super) fn watch() -> Result<(), Failure> {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // What `nohup` starts outlives its terminal.
+        if signal == SIGHUP && is_ignored(signal) {
+            continue;
+        }
+        flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(&AT_ONCE))
+            .and_then(|_| flag::register(signal, Arc::clone(&AT_ONCE)))
+            .map_err(|e| Failure::Machine(format!("cannot watch for signals: {e}")))?;
+    }
+    Ok(())
+}
+
+/// A flag that the first signal sets; the second one ends the process at once.
+pub(super) fn on_interrupt() -> Arc<AtomicBool> {
+    static FIRST: Once = Once::new();
+    // What a signal set since then stays set.
+    FIRST.call_once(|| AT_ONCE.store(false, Ordering::Relaxed));
+    Arc::clone(&AT_ONCE)
+}
+
+/// Whether whoever started this process had a signal ignored; `false` where the system does not tell.
+fn is_ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
