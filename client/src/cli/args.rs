@@ -23,8 +23,8 @@ pub(super) struct DataArgs {
     /// Key-value engine: mdbx, rocksdb or memory. A new directory gets `mdbx`; `memory` keeps nothing.
     #[arg(long, value_name = "ENGINE")]
     kv: Option<String>,
-    /// Directory of its own for the flat state of the layer `replica`, on another disk perhaps; a data directory that
-    /// was made with one remembers it.
+    /// Directory of its own for the flat state of the layer `replica`, on another disk perhaps. It must be empty at first,
+    /// and belongs to one data directory, which remembers it.
     #[arg(long = "replica.path", value_name = "DIR")]
     replica_path: Option<PathBuf>,
     #[command(flatten)]
