@@ -20,7 +20,8 @@ pub(super) struct DataArgs {
     /// something keeps its layer.
     #[arg(long, value_name = "LAYER")]
     state: Option<String>,
-    /// Key-value engine: mdbx, rocksdb or memory. A new directory gets `mdbx`; `memory` keeps nothing.
+    /// Key-value engine: mdbx, rocksdb or memory. A new directory gets `mdbx`; `memory` keeps nothing, and is refused
+    /// for a directory that holds a chain.
     #[arg(long, value_name = "ENGINE")]
     kv: Option<String>,
     /// Directory of its own for the flat state of the layer `replica`, on another disk perhaps. It must be empty at first,

@@ -44,7 +44,7 @@ pub const GENESIS_FILE: &str = "genesis.json";
 /// What is asked of a data directory; `None` means whatever it holds, or the default for a new one.
 #[derive(Debug, Clone, Default)]
 pub struct OpenOptions {
-    /// The directory; not needed by the memory engine.
+    /// The directory; not needed by the memory engine, under which it must not hold a chain.
     pub datadir: Option<PathBuf>,
     /// `--chain`.
     pub chain: Option<String>,
@@ -172,6 +172,7 @@ impl DataDir {
     /// If it holds something else than what was asked for, is in use, or cannot be read or created.
     pub fn open(options: &OpenOptions, create: bool) -> Result<Self, OpenError> {
         if options.kv.as_deref() == Some("memory") {
+            Self::expect_unused(options)?;
             return Self::in_memory(options);
         }
         let dir = options.datadir.as_deref().ok_or(OpenError::NoDirectory)?;
@@ -191,6 +192,7 @@ impl DataDir {
     /// As [`Self::open`].
     pub fn create_with(options: &OpenOptions, genesis: &[u8]) -> Result<Self, OpenError> {
         if options.kv.as_deref() == Some("memory") {
+            Self::expect_unused(options)?;
             let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
             let spec = Arc::new(ChainSpec::parse("dev", genesis)?);
             let mut options = options.clone();
@@ -383,6 +385,16 @@ impl DataDir {
             outline::write(dir, file, &spec)?;
         }
         Self::assemble(options, dir, stamp, kind, Specs::loaded(spec), Some(lock))
+    }
+
+    /// What is kept in memory takes nothing from a directory that is named all the same, so there must be nothing in it:
+    /// whoever names one that holds a chain means that chain.
+    fn expect_unused(options: &OpenOptions) -> Result<(), OpenError> {
+        let Some(dir) = options.datadir.as_deref() else { return Ok(()) };
+        match Stamp::read(dir)? {
+            Some(stamp) => Ok(stamp.expect(dir, "the engine", &stamp.kv, Some("memory"))?),
+            None => Ok(()),
+        }
     }
 
     fn in_memory(options: &OpenOptions) -> Result<Self, OpenError> {
