@@ -245,7 +245,9 @@ impl From<ImportError> for Failure {
             ImportError::Shadow(error) => error.into(),
             ImportError::File(error) => error.into(),
             ImportError::Broken { .. } => Self::Stored(error.to_string()),
-            ImportError::Output { .. } | ImportError::Worker => Self::Machine(error.to_string()),
+            ImportError::Output { .. } | ImportError::Thread { .. } | ImportError::Worker => {
+                Self::Machine(error.to_string())
+            }
             ImportError::Interrupted { .. } => Self::Interrupted(error.to_string()),
         }
     }

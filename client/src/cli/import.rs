@@ -1,7 +1,7 @@
 //! `polytrie import`.
 
 use super::{
-    args::{ChainArg, DataArgs},
+    args::{ChainArg, DataArgs, MOST_THREADS, at_most},
     exit::Failure,
     logging::LogArgs,
     output::ResultArgs,
@@ -56,7 +56,7 @@ pub(super) struct ImportArgs {
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
     flush_every: u64,
     /// Threads that decode blocks and recover senders ahead of execution [default: one a core]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = at_most(MOST_THREADS))]
     threads: Option<usize>,
     /// While a block is executed, run the next one on the state before it, so that what it reads is in memory when its
     /// turn comes. Worth it where the state is larger than memory and a core is free.

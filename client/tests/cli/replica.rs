@@ -285,6 +285,30 @@ fn drop_removes_the_flat_state_too() {
     assert!(!data.path().exists());
 }
 
+/// More of anything than makes sense is refused before it takes the machine's memory.
+#[test]
+fn settings_have_bounds() {
+    let data = Data::new();
+    let file = data.write("chain.rlp", stream(&sample_blocks(3)));
+    for (option, most) in [
+        ("--replica.workers", 1024_u64),
+        ("--replica.readers", 1024),
+        ("--replica.queue", 1 << 20),
+        ("--replica.depth", 1024),
+        ("--threads", 1024),
+    ] {
+        for value in [most + 1, 100_000_000_000, u64::MAX] {
+            let run = import(&data, &file, &["--state", "replica", option, &value.to_string()]);
+            assert_eq!(run.code, Some(2), "{option} {value}: {}", run.stderr);
+            assert!(run.stderr.contains(option), "{}", run.stderr);
+        }
+        assert!(!data.path().exists());
+    }
+    let run = polytrie!["bench", "chain", "--threads", "1025"];
+    assert_eq!(run.code, Some(2), "{}", run.stderr);
+    import(&data, &file, &["--state", "replica", "--replica.queue", "1048576"]).ok();
+}
+
 /// Two layers in lock-step, in all pairs, over an interruption, and from the middle on.
 #[test]
 fn layers_are_compared_in_lock_step() {
