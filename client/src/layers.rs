@@ -379,9 +379,27 @@ fn replica(
 /// The name of the setting that says where a `replica` keeps its flat state.
 const REPLICA_PATH: &str = "replica.path";
 
-/// A relative path would mean another directory in another working directory.
+/// Where the flat state of a data directory is, if that is elsewhere.
+pub fn replica_path(stamp: &Stamp) -> Option<PathBuf> {
+    stamp.parameters.get(REPLICA_PATH).map(PathBuf::from)
+}
+
+/// A path as it is kept and compared: absolute, as a relative one would mean another directory in another working
+/// directory, and without what changes nothing (`.`, a slash at the end).
+pub(crate) fn normal(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    absolute.components().collect()
+}
+
+/// The same in words, for the stamp.
 fn absolute(dir: &Path) -> String {
-    std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned()).display().to_string()
+    normal(dir).display().to_string()
+}
+
+/// Whether two paths name the same directory, which need not be there.
+fn is_same(a: &Path, b: &Path) -> bool {
+    let canonical = |path| std::fs::canonicalize(path).ok();
+    normal(a) == normal(b) || canonical(a).is_some_and(|a| Some(a) == canonical(b))
 }
 
 /// Takes over where the flat state of a data directory is.
@@ -394,13 +412,14 @@ pub fn adopt_replica_path(
     stamp: &Stamp,
     dir: &Path,
 ) -> Result<(), StampError> {
-    let asked = options.replica_path.as_deref().map(absolute);
-    let found = stamp.parameters.get(REPLICA_PATH);
-    if stamp.state == "replica" || asked.is_some() {
-        let found = found.map_or("beside the trie", String::as_str);
-        stamp.expect(dir, "a flat state (--replica.path)", found, asked.as_deref())?;
-    }
-    options.replica_path = found.map(PathBuf::from);
+    let found = replica_path(stamp);
+    let asked = match (options.replica_path.take(), &found) {
+        (Some(asked), Some(found)) if is_same(&asked, found) => None,
+        (asked, _) => asked.as_deref().map(absolute),
+    };
+    let words = found.as_deref().map_or_else(|| "beside the trie".to_owned(), absolute);
+    stamp.expect(dir, "a flat state (--replica.path)", &words, asked.as_deref())?;
+    options.replica_path = found;
     Ok(())
 }
 
@@ -420,12 +439,16 @@ pub enum VerifyError {
 ///
 /// # Errors
 ///
-/// If what the layer needs is not there.
+/// If what the layer needs is not there, or it has nothing to put where another one has.
 pub fn settle_parameters(
     kind: &LayerKind,
     options: &mut LayerOptions,
     stamped: Option<&BTreeMap<String, String>>,
 ) -> Result<BTreeMap<String, String>, StateError> {
+    if stamped.is_none() && kind.name != "replica" && options.replica_path.is_some() {
+        let reason = "keeps no flat state in a directory of its own; leave out --replica.path, or use --state replica";
+        return Err(StateError::Unsupported { layer: kind.name, reason: reason.to_owned() });
+    }
     #[cfg(feature = "lvmt")]
     if kind.name == polytrie_lvmt::LvmtLayer::NAME {
         let wanted =

@@ -7,6 +7,7 @@
 use alloy_primitives::B256;
 use parking_lot::Mutex;
 use polytrie_amt::{Setup, SetupError, VerifyingKey};
+use polytrie_kv::KvError;
 use polytrie_lvmt::{LvmtLayer, Proofs};
 use polytrie_state::StateError;
 use serde::{Deserialize, Serialize};
@@ -68,15 +69,19 @@ pub fn find(
     match VerifyingKey::open(&secure) {
         Ok(key) => Ok((secure, key)),
         Err(SetupError::Missing { .. }) => {
-            let hint = development.map_or_else(
-                |_| " (or with --insecure-dev, for development)".to_owned(),
-                |_| {
-                    format!(
-                        "; the insecure one for development in {} is used if you name it with `--lvmt.setup`",
-                        insecure.display()
-                    )
-                },
-            );
+            let hint = match development {
+                Ok(_) => format!(
+                    "; the insecure one for development in {} is used if you name it with `--lvmt.setup`",
+                    insecure.display()
+                ),
+                // It is the one that is wanted, most likely.
+                Err(error @ (SetupError::Damaged { .. } | SetupError::Io { .. }))
+                    if wanted.is_some() =>
+                {
+                    return Err(refused(error));
+                }
+                Err(_) => " (or with --insecure-dev, for development)".to_owned(),
+            };
             Err(unsupported(format!(
                 "needs a setup, and there is none in {}; make one with `polytrie setup lvmt --g1 FILE --g2 FILE` or `--ptau FILE`{hint}",
                 secure.display()
@@ -132,7 +137,19 @@ pub(crate) fn parameters(key: &VerifyingKey) -> BTreeMap<String, String> {
 pub(crate) const SETUP: &str = "lvmt.setup";
 
 fn refused(error: SetupError) -> StateError {
-    unsupported(format!("cannot use its setup: {error}"))
+    match error {
+        // Another one has to be named or made.
+        SetupError::Missing { .. } | SetupError::NoProofs { .. } => {
+            unsupported(format!("cannot use its setup: {error}"))
+        }
+        SetupError::Io { action, path, source } => KvError::Io { action, path, source }.into(),
+        SetupError::Damaged { .. } | SetupError::Mixed { .. } => KvError::Engine {
+            engine: LvmtLayer::NAME,
+            action: "opening its setup",
+            reason: error.to_string(),
+        }
+        .into(),
+    }
 }
 
 fn unsupported(reason: String) -> StateError {

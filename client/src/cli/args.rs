@@ -5,7 +5,10 @@ use crate::{
     datadir::OpenOptions,
     layers::{EngineOptions, LayerOptions},
 };
-use clap::Args;
+use clap::{
+    Args,
+    builder::{RangedU64ValueParser, TypedValueParser},
+};
 use polytrie_kv::StoreOptions;
 use std::path::PathBuf;
 
@@ -20,11 +23,12 @@ pub(super) struct DataArgs {
     /// something keeps its layer.
     #[arg(long, value_name = "LAYER")]
     state: Option<String>,
-    /// Key-value engine: mdbx, rocksdb or memory. A new directory gets `mdbx`; `memory` keeps nothing.
+    /// Key-value engine: mdbx, rocksdb or memory. A new directory gets `mdbx`; `memory` keeps nothing, and is refused
+    /// for a directory that holds a chain.
     #[arg(long, value_name = "ENGINE")]
     kv: Option<String>,
-    /// Directory of its own for the flat state of the layer `replica`, on another disk perhaps; a data directory that
-    /// was made with one remembers it.
+    /// Directory of its own for the flat state of the layer `replica`, on another disk perhaps. It must be empty at first,
+    /// and belongs to one data directory, which remembers it.
     #[arg(long = "replica.path", value_name = "DIR")]
     replica_path: Option<PathBuf>,
     #[command(flatten)]
@@ -97,17 +101,17 @@ pub(super) struct LayerArgs {
 #[command(next_help_heading = "State layer replica")]
 struct ReplicaArgs {
     /// Threads that keep the tries; with 0 the trie is built when the block ends [default: one a core but one]
-    #[arg(long = "replica.workers", value_name = "N")]
+    #[arg(long = "replica.workers", value_name = "N", value_parser = at_most(MOST_THREADS))]
     workers: Option<usize>,
     /// Threads that read rows ahead of the workers where the store is slow [default: 8]
-    #[arg(long = "replica.readers", value_name = "N")]
+    #[arg(long = "replica.readers", value_name = "N", value_parser = at_most(MOST_THREADS))]
     readers: Option<usize>,
     /// Hints that may wait for each worker; what comes while the queue is full is dropped [default: 4096]
-    #[arg(long = "replica.queue", value_name = "N")]
+    #[arg(long = "replica.queue", value_name = "N", value_parser = at_most(1 << 20))]
     queue: Option<usize>,
     /// Blocks that may be executed on top of one whose root is still being computed; nothing is written before its
     /// root is verified; 0 waits for each root, as in the paper [default: 4]
-    #[arg(long = "replica.depth", value_name = "N")]
+    #[arg(long = "replica.depth", value_name = "N", value_parser = at_most(1024))]
     depth: Option<usize>,
 }
 
@@ -199,6 +203,14 @@ pub(super) struct ChainArg {
     /// that holds a chain knows its own.
     #[arg(long, value_name = "CHAIN")]
     pub(super) chain: Option<String>,
+}
+
+/// Most threads that may be asked for.
+pub(super) const MOST_THREADS: u64 = 1024;
+
+/// A number with an upper bound: more takes the machine's memory or its threads, and gains nothing.
+pub(super) fn at_most(most: u64) -> impl TypedValueParser<Value = usize> {
+    RangedU64ValueParser::<usize>::new().range(..=most)
 }
 
 /// A number of bytes: digits, then k, M or G (powers of 1024) if wanted.

@@ -4,7 +4,7 @@ use crate::{
     blocks::{BlockFileError, ExportError},
     chain::ChainError,
     convert::ConvertError,
-    datadir::OpenError,
+    datadir::{FlatError, OpenError},
     import::{ImportError, ShadowError},
     layers::UnknownKind,
 };
@@ -113,6 +113,19 @@ impl From<OpenError> for Failure {
             OpenError::Store(error) => error.into(),
             OpenError::State(error) => error.into(),
             OpenError::Chain(error) => error.into(),
+            OpenError::Flat(error) => error.into(),
+        }
+    }
+}
+
+impl From<FlatError> for Failure {
+    fn from(error: FlatError) -> Self {
+        match error {
+            FlatError::Taken { .. } | FlatError::Within { .. } => Self::Usage(error.to_string()),
+            FlatError::Missing { .. } | FlatError::Damaged { .. } | FlatError::Io { .. } => {
+                Self::Machine(error.to_string())
+            }
+            FlatError::Lock(error) => error.into(),
         }
     }
 }
@@ -233,7 +246,9 @@ impl From<ImportError> for Failure {
             ImportError::Shadow(error) => error.into(),
             ImportError::File(error) => error.into(),
             ImportError::Broken { .. } => Self::Stored(error.to_string()),
-            ImportError::Output { .. } | ImportError::Worker => Self::Machine(error.to_string()),
+            ImportError::Output { .. } | ImportError::Thread { .. } | ImportError::Worker => {
+                Self::Machine(error.to_string())
+            }
             ImportError::Interrupted { .. } => Self::Interrupted(error.to_string()),
         }
     }

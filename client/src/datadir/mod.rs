@@ -4,13 +4,17 @@
 //! D/polytrie.json   the stamp: layer, engine, chain, format; written before anything else
 //! D/chain.json      the genesis without its accounts, if it came from a file
 //! D/genesis.json    the genesis of a chain that `polytrie devnet` made
+//! D/flat.json       which directory of --replica.path is this one's
 //! D/LOCK            held while a process works here
 //! D/db/             the engine's files
 //! D/shadow-LAYER/   a data directory of its own: what `import --shadow LAYER` compares with
 //! ```
 
+mod flat;
 mod outline;
 
+use flat::FlatDir;
+pub use flat::{FlatError, forget_flat, remove_flat};
 use outline::FileState;
 pub use outline::OUTLINE_FILE;
 
@@ -40,7 +44,7 @@ pub const GENESIS_FILE: &str = "genesis.json";
 /// What is asked of a data directory; `None` means whatever it holds, or the default for a new one.
 #[derive(Debug, Clone, Default)]
 pub struct OpenOptions {
-    /// The directory; not needed by the memory engine.
+    /// The directory; not needed by the memory engine, under which it must not hold a chain.
     pub datadir: Option<PathBuf>,
     /// `--chain`.
     pub chain: Option<String>,
@@ -86,6 +90,8 @@ pub struct DataDir {
     outline: Option<Arc<ChainSpec>>,
     /// Keeps other processes out until everything else is closed (fields drop in this order).
     _lock: Option<DirLock>,
+    /// The same for the flat state, if that is elsewhere.
+    _flat: Option<FlatDir>,
 }
 
 /// A data directory cannot be opened.
@@ -144,6 +150,9 @@ pub enum OpenError {
     /// The chain cannot be opened.
     #[error(transparent)]
     Chain(#[from] ChainError),
+    /// The flat state's own directory cannot be used.
+    #[error(transparent)]
+    Flat(#[from] FlatError),
 }
 
 impl From<EngineError> for OpenError {
@@ -163,6 +172,7 @@ impl DataDir {
     /// If it holds something else than what was asked for, is in use, or cannot be read or created.
     pub fn open(options: &OpenOptions, create: bool) -> Result<Self, OpenError> {
         if options.kv.as_deref() == Some("memory") {
+            Self::expect_unused(options)?;
             return Self::in_memory(options);
         }
         let dir = options.datadir.as_deref().ok_or(OpenError::NoDirectory)?;
@@ -182,6 +192,7 @@ impl DataDir {
     /// As [`Self::open`].
     pub fn create_with(options: &OpenOptions, genesis: &[u8]) -> Result<Self, OpenError> {
         if options.kv.as_deref() == Some("memory") {
+            Self::expect_unused(options)?;
             let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
             let spec = Arc::new(ChainSpec::parse("dev", genesis)?);
             let mut options = options.clone();
@@ -230,6 +241,7 @@ impl DataDir {
             created_by: CREATED_BY.to_owned(),
             ..source.stamp.clone()
         };
+        Self::claim_flat(&stamp, dir)?;
         let specs = Specs { spec: None, outline: None };
         Self::assemble(&options, dir, stamp, kind, specs, Some(lock))
     }
@@ -270,6 +282,14 @@ impl DataDir {
         }
         fs::create_dir_all(dir).map_err(io("create the data directory"))?;
         Ok(DirLock::acquire(dir)?)
+    }
+
+    /// The same for the directory of the flat state, if there is one.
+    fn claim_flat(stamp: &Stamp, dir: &Path) -> Result<(), OpenError> {
+        match layers::replica_path(stamp) {
+            Some(path) => Ok(flat::claim(&path, dir)?),
+            None => Ok(()),
+        }
     }
 
     /// The chain in it; begins with the genesis block where there is none.
@@ -359,11 +379,22 @@ impl DataDir {
             // A chain whose stamp somebody removed: nobody knows any more under which layer.
             return Err(OpenError::Foreign { path: dir.to_owned() });
         }
+        Self::claim_flat(&stamp, dir)?;
         stamp.write(dir)?;
         if let Some(file) = file {
             outline::write(dir, file, &spec)?;
         }
         Self::assemble(options, dir, stamp, kind, Specs::loaded(spec), Some(lock))
+    }
+
+    /// What is kept in memory takes nothing from a directory that is named all the same, so there must be nothing in it:
+    /// whoever names one that holds a chain means that chain.
+    fn expect_unused(options: &OpenOptions) -> Result<(), OpenError> {
+        let Some(dir) = options.datadir.as_deref() else { return Ok(()) };
+        match Stamp::read(dir)? {
+            Some(stamp) => Ok(stamp.expect(dir, "the engine", &stamp.kv, Some("memory"))?),
+            None => Ok(()),
+        }
     }
 
     fn in_memory(options: &OpenOptions) -> Result<Self, OpenError> {
@@ -408,6 +439,15 @@ impl DataDir {
         let mut settings = options.layer.clone();
         layers::adopt_replica_path(&mut settings, &stamp, dir)?;
         settings.read_only = options.engine.read_only;
+        let flat = match &settings.replica_path {
+            Some(path) if stamp.kv != "memory" => {
+                Some(FlatDir::open(path, dir, settings.read_only)?)
+            }
+            _ => None,
+        };
+        if let Some(flat) = &flat {
+            settings.replica_path = Some(flat.store());
+        }
         let tables = tables(kind);
         let engine = layers::open_engine(&stamp.kv, &dir.join("db"), &tables, options.engine)?;
         let mut chain_options = options.chain_options;
@@ -419,9 +459,28 @@ impl DataDir {
         let writes = store_options.flush_every / chain_options.verify_every.max(1);
         store_options.flush_every = writes.max(1);
         let store = Store::open(engine, &tables, store_options)?;
+        if let Some(flat) = &flat
+            && ChainDb::new(store.clone()).head()?.is_none()
+        {
+            flat.expect_marked()?;
+        }
         let layer = (kind.open)(store.clone(), &settings)?;
+        if let Some(flat) = &flat {
+            // The layer compared what is in it.
+            flat.belongs()?;
+        }
         let Specs { spec, outline } = specs;
-        Ok(Self { stamp, kind, store, layer, chain_options, spec, outline, _lock: lock })
+        Ok(Self {
+            stamp,
+            kind,
+            store,
+            layer,
+            chain_options,
+            spec,
+            outline,
+            _lock: lock,
+            _flat: flat,
+        })
     }
 }
 
@@ -452,6 +511,7 @@ fn is_left_over(dir: &Path) -> io::Result<bool> {
     let is_ours = |name: &OsString| {
         name == "LOCK"
             || name == GENESIS_FILE
+            || flat::is_left_over(name)
             || name == temporary.as_str()
             || (name == "db" && has_lock)
     };

@@ -79,6 +79,14 @@ pub enum ImportError {
         /// The operating system's words.
         source: std::io::Error,
     },
+    /// The system gives no thread.
+    #[error(
+        "cannot start a thread: {source}; ask for fewer (--threads), or raise the limit of processes (`ulimit -u`)"
+    )]
+    Thread {
+        /// The operating system's words.
+        source: std::io::Error,
+    },
     /// A worker thread is gone.
     #[error(
         "a thread that prepares blocks ended unexpectedly; this is an error of polytrie, please report it"

@@ -164,7 +164,7 @@ pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<
 }
 
 pub(super) fn no_thread(source: io::Error) -> ImportError {
-    ImportError::Output { file: "a thread".into(), source }
+    ImportError::Thread { source }
 }
 
 fn read(

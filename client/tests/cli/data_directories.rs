@@ -58,6 +58,24 @@ fn another_layer_or_engine(layer: &str) {
     assert_fails(&engine, 2, &[&name, "the engine `mdbx`", "`rocksdb`"]);
     let engine = polytrie!["import", chain.file, "--datadir", data.path(), "--kv", "leveldb"];
     assert_fails(&engine, 2, &["`mdbx`", "`leveldb`"]);
+    // Not even where nothing would be kept.
+    let engine = polytrie!["import", chain.file, "--datadir", data.path(), "--kv", "memory"];
+    assert_fails(&engine, 2, &[&name, "the engine `mdbx`", "`memory`"]);
+    let engine = polytrie![
+        "import",
+        chain.file,
+        "--datadir",
+        data.path(),
+        "--chain",
+        chain.chain,
+        "--state",
+        other,
+        "--kv",
+        "memory",
+    ];
+    assert_fails(&engine, 2, &[&name, "`memory`"]);
+    let node = polytrie!["devnet", "--datadir", data.path(), "--kv", "memory", "--http.port", "0"];
+    assert_fails(&node, 2, &[&name, "the engine `mdbx`", "`memory`"]);
     untouched(&data);
 }
 

@@ -4,12 +4,13 @@
 use crate::{
     rewrite::rewritten,
     run::{Run, polytrie, run},
-    support::{Data, assert_fails, stream},
+    support::{Data, assert_fails, check, stream},
 };
 use alloy_primitives::{B256, Bytes, keccak256};
 use polytrie::blocks::{BlockReader, decode_block};
 use std::{
     ffi::OsStr,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -115,9 +116,197 @@ fn the_flat_state_has_a_directory_of_its_own() {
     let elsewhere = data.file("elsewhere");
     let run = import(&data, &all, &["--replica.path", elsewhere.to_str().unwrap()]);
     assert_fails(&run, 2, &["--replica.path", path]);
-    std::fs::remove_dir_all(&flat).unwrap();
-    let run = import(&data, &all, &[]);
-    assert_fails(&run, 3, &["--replica.path", "does not belong"]);
+    // However it is written, it is the same directory.
+    for same in [format!("{path}/"), format!("{path}/."), format!("{path}//")] {
+        import(&data, &all, &["--replica.path", &same]).ok();
+    }
+    // The data directory may be moved; its flat state stays where it is.
+    let moved = data.file("moved");
+    fs::rename(data.path(), &moved).unwrap();
+    check(&moved);
+    fs::rename(&moved, data.path()).unwrap();
+    polytrie!["db", "unwind", "--to", "100", "--datadir", data.path()].ok();
+    data.check();
+}
+
+/// A directory for the flat state belongs to one data directory: no other one gets it, not even while its first one
+/// is being made.
+#[test]
+fn a_flat_state_belongs_to_one_data_directory() {
+    let blocks = sample_blocks(60);
+    let (data, other) = (Data::new(), Data::new());
+    let file = data.write("chain.rlp", stream(&blocks));
+    let flat = data.file("flat");
+    let path = flat.to_str().unwrap();
+    import(&data, &file, &["--state", "replica", "--replica.path", path]).ok();
+    for layer in ["replica", "mpt"] {
+        let run = import(&other, &file, &["--state", layer, "--replica.path", path, "--to", "10"]);
+        assert_eq!(run.code, Some(2), "{}", run.stderr);
+    }
+    let run = import(&other, &file, &["--state", "replica", "--replica.path", path, "--to", "10"]);
+    let name = data.path().display().to_string();
+    assert_fails(&run, 2, &[path, &name, "empty directory for --replica.path"]);
+    data.check();
+    import(&data, &file, &[]).ok();
+
+    // Somebody else's directory, the data directory itself, and one within it.
+    let letters = data.file("letters");
+    fs::create_dir(&letters).unwrap();
+    fs::write(letters.join("letter.txt"), "dear").unwrap();
+    let own = other.path();
+    let (within, disk) = (own.join("flat"), other.file("disk"));
+    for (place, word) in
+        [(&letters, "is not empty"), (&own, "within the data directory"), (&within, "within the")]
+    {
+        let place = place.to_str().unwrap();
+        let run = import(&other, &file, &["--state", "replica", "--replica.path", place]);
+        assert_fails(&run, 2, &[place, word, "--replica.path"]);
+    }
+    assert_eq!(fs::read_dir(&letters).unwrap().count(), 1);
+    // A disk of its own is empty but for this.
+    fs::create_dir_all(disk.join("lost+found")).unwrap();
+    let args = ["--state", "replica", "--replica.path", disk.to_str().unwrap()];
+    import(&other, &file, &args).ok();
+    other.check();
+}
+
+/// A process that ends before the stamp of the data directory stands leaves a directory that is its own.
+#[test]
+fn a_first_attempt_that_was_interrupted_is_no_obstacle() {
+    let blocks = sample_blocks(20);
+    let data = Data::new();
+    let file = data.write("chain.rlp", stream(&blocks));
+    let flat = data.file("flat");
+    let args = ["--state", "replica", "--replica.path", flat.to_str().unwrap()];
+    import(&data, &file, &args).ok();
+    // What is left of it: neither chain nor stamp.
+    fs::remove_dir_all(data.path().join("db")).unwrap();
+    for name in ["polytrie.json", "chain.json"] {
+        fs::remove_file(data.path().join(name)).unwrap();
+    }
+    import(&data, &file, &args).ok();
+    data.check();
+}
+
+/// A disk that is not mounted is said to be missing; nothing takes its place.
+#[test]
+fn a_flat_state_that_is_not_there_is_asked_for() {
+    let blocks = sample_blocks(30);
+    let data = Data::new();
+    let file = data.write("chain.rlp", stream(&blocks));
+    let (flat, away) = (data.file("flat"), data.file("away"));
+    let path = flat.to_str().unwrap();
+    import(&data, &file, &["--state", "replica", "--replica.path", path, "--to", "20"]).ok();
+    fs::rename(&flat, &away).unwrap();
+    for exists in [false, true] {
+        if exists {
+            fs::create_dir(&flat).unwrap();
+        }
+        for run in [
+            import(&data, &file, &[]),
+            polytrie!["db", "check", "--datadir", data.path()],
+            polytrie!["db", "dump", "--datadir", data.path()],
+        ] {
+            assert_fails(&run, 3, &[path, "mount", &data.path().display().to_string()]);
+        }
+        assert_eq!(flat.exists(), exists);
+    }
+    assert_eq!(fs::read_dir(&flat).unwrap().count(), 0);
+    fs::remove_dir(&flat).unwrap();
+    fs::rename(&away, &flat).unwrap();
+    import(&data, &file, &[]).ok();
+    assert_eq!(data.head().0, 30);
+    data.check();
+}
+
+/// A flat state from before directories were marked is known by what is in it, and marked then.
+#[test]
+fn a_flat_state_without_a_mark_is_taken_over_by_its_own_data_directory() {
+    let blocks = sample_blocks(30);
+    let (data, other) = (Data::new(), Data::new());
+    let file = data.write("chain.rlp", stream(&blocks));
+    let earlier = |data: &Data| {
+        let flat = data.file("flat");
+        let args = ["--state", "replica", "--replica.path", flat.to_str().unwrap(), "--to", "20"];
+        import(data, &file, &args).ok();
+        // As it was: the engine's files in the directory itself, and no mark in either.
+        for file in fs::read_dir(flat.join("db")).unwrap() {
+            let file = file.unwrap();
+            fs::rename(file.path(), flat.join(file.file_name())).unwrap();
+        }
+        fs::remove_dir(flat.join("db")).unwrap();
+        for file in [flat.join("flat.json"), flat.join("LOCK"), data.path().join("flat.json")] {
+            fs::remove_file(file).unwrap();
+        }
+        flat
+    };
+    let (flat, others) = (earlier(&data), earlier(&other));
+    data.check();
+    assert!(!flat.join("flat.json").exists(), "reading changes nothing");
+    let args = ["--state", "replica", "--replica.path", flat.to_str().unwrap()];
+    assert_fails(&import(&Data::new(), &file, &args), 2, &["flat", "--replica.path"]);
+    import(&data, &file, &[]).ok();
+    assert!(flat.join("flat.json").exists());
+    data.check();
+    polytrie!["db", "drop", "--yes", "--datadir", data.path()].ok();
+    assert!(!flat.exists() && !data.path().exists());
+    // One that was not marked may be anybody's.
+    let run = polytrie!["db", "drop", "--yes", "--datadir", other.path()].ok();
+    assert!(run.text().contains("stays") && run.text().contains("flat"), "{}", run.text());
+    assert!(others.join("mdbx.dat").exists() && !other.path().exists());
+}
+
+/// What polytrie wrote goes with the data directory, and nothing else does.
+#[test]
+fn drop_removes_the_flat_state_too() {
+    let blocks = sample_blocks(20);
+    let data = Data::new();
+    let file = data.write("chain.rlp", stream(&blocks));
+    let flat = data.file("flat");
+    let path = flat.to_str().unwrap();
+    let args = ["--state", "replica", "--replica.path", path];
+    import(&data, &file, &args).ok();
+    assert_fails(&polytrie!["db", "drop", "--datadir", data.path()], 2, &["--yes", path]);
+    let run = polytrie!["db", "drop", "--yes", "--datadir", data.path()].ok();
+    assert!(run.text().contains(path), "{}", run.text());
+    assert!(!flat.exists() && !data.path().exists());
+
+    import(&data, &file, &args).ok();
+    fs::write(flat.join("letter.txt"), "dear").unwrap();
+    polytrie!["db", "drop", "--yes", "--datadir", data.path()].ok();
+    assert_eq!(fs::read_dir(&flat).unwrap().count(), 1);
+    fs::remove_dir_all(&flat).unwrap();
+
+    // Its disk is not mounted: the rest goes, and it is said.
+    import(&data, &file, &args).ok();
+    fs::rename(&flat, data.file("away")).unwrap();
+    let run = polytrie!["db", "drop", "--yes", "--datadir", data.path()].ok();
+    assert!(run.text().contains("was not there"), "{}", run.text());
+    assert!(!data.path().exists());
+}
+
+/// More of anything than makes sense is refused before it takes the machine's memory.
+#[test]
+fn settings_have_bounds() {
+    let data = Data::new();
+    let file = data.write("chain.rlp", stream(&sample_blocks(3)));
+    for (option, most) in [
+        ("--replica.workers", 1024_u64),
+        ("--replica.readers", 1024),
+        ("--replica.queue", 1 << 20),
+        ("--replica.depth", 1024),
+        ("--threads", 1024),
+    ] {
+        for value in [most + 1, 100_000_000_000, u64::MAX] {
+            let run = import(&data, &file, &["--state", "replica", option, &value.to_string()]);
+            assert_eq!(run.code, Some(2), "{option} {value}: {}", run.stderr);
+            assert!(run.stderr.contains(option), "{}", run.stderr);
+        }
+        assert!(!data.path().exists());
+    }
+    let run = polytrie!["bench", "chain", "--threads", "1025"];
+    assert_eq!(run.code, Some(2), "{}", run.stderr);
+    import(&data, &file, &["--state", "replica", "--replica.queue", "1048576"]).ok();
 }
 
 /// Two layers in lock-step, in all pairs, over an interruption, and from the middle on.

@@ -135,7 +135,13 @@ fn an_insecure_setup_is_used_only_where_it_is_wanted() {
     let mut bytes = fs::read(&slots).unwrap();
     bytes[200] ^= 1;
     fs::write(&slots, bytes).unwrap();
-    user.fails(2, "damaged", &check);
+    user.fails(3, "damaged", &check);
+    // So is a verifying key; one that is not there at all has to be made.
+    let key = insecure.join("verifying-key");
+    fs::write(&key, "no key").unwrap();
+    user.fails(3, "damaged", &check);
+    fs::remove_file(&key).unwrap();
+    user.fails(2, "setup", &check);
 }
 
 #[test]

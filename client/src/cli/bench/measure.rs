@@ -39,7 +39,7 @@ pub(super) struct MeasureArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     runs: Option<u16>,
     /// Threads that a run may use to work in parallel [default: one a core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Bind runs to the first cores of this process, one for each of --threads (takes `taskset` of util-linux).
     #[arg(long)]

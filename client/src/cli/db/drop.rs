@@ -2,8 +2,9 @@
 
 use crate::{
     cli::{exit::Failure, output},
-    datadir::OUTLINE_FILE,
+    datadir::{OUTLINE_FILE, forget_flat, remove_flat},
     import::SHADOW_PREFIX,
+    layers,
 };
 use clap::Args;
 use polytrie_kv::{DirLock, KvError};
@@ -14,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Remove a data directory: everything polytrie wrote into it, and nothing else.
+/// Remove a data directory: everything polytrie wrote into it and into its --replica.path, and nothing else.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DropArgs {
     /// Directory of chain and state.
@@ -27,28 +28,53 @@ pub(in crate::cli) struct DropArgs {
 
 pub(super) fn run(args: DropArgs) -> Result<(), Failure> {
     let dir = &args.datadir;
-    let content = whose(dir)?;
+    let Whose { content, flat } = whose(dir)?;
     let lock = DirLock::acquire(dir)?;
     if !args.yes && !confirm(dir, &content)? {
         return output::line("nothing was removed");
     }
+    // First, as only the data directory knows where it is and that it is its own.
+    let flat = match flat {
+        None => String::new(),
+        Some(path) => match remove_flat(&path, dir)? {
+            None => format!(", and its flat state in {}", path.display()),
+            Some(why) => format!("; its flat state in {} {why}", path.display()),
+        },
+    };
     let left = remove(dir).map_err(|(path, source)| KvError::io("remove", &path, source))?;
     drop(lock);
     output::line(&match left {
-        false => format!("removed {}", dir.display()),
+        false => format!("removed {}{flat}", dir.display()),
         true => format!(
-            "removed what polytrie kept in {}; other files are in it and stay",
+            "removed what polytrie kept in {}; other files are in it and stay{flat}",
             dir.display()
         ),
     })
 }
 
-/// What the directory holds, in words; an error if that is not ours.
-fn whose(dir: &Path) -> Result<String, Failure> {
+/// What is to be removed.
+struct Whose {
+    /// What the directory holds, in words.
+    content: String,
+    /// Where its flat state is, if that is elsewhere.
+    flat: Option<PathBuf>,
+}
+
+/// What the directory holds; an error if that is not ours.
+fn whose(dir: &Path) -> Result<Whose, Failure> {
     match Stamp::read(dir) {
-        Ok(Some(stamp)) => Ok(format!("the chain {} under `{}`", stamp.chain, stamp.state)),
+        Ok(Some(stamp)) => {
+            let flat = layers::replica_path(&stamp);
+            let mut content = format!("the chain {} under `{}`", stamp.chain, stamp.state);
+            if let Some(path) = &flat {
+                content += &format!(" (flat state in {})", path.display());
+            }
+            Ok(Whose { content, flat })
+        }
         // Ours, whatever it holds.
-        Err(StampError::Format { created_by, .. }) => Ok(format!("data of {created_by}")),
+        Err(StampError::Format { created_by, .. }) => {
+            Ok(Whose { content: format!("data of {created_by}"), flat: None })
+        }
         Ok(None) => Err(Failure::Usage(format!(
             "{} is not a data directory of polytrie: there is no {STAMP_FILE} in it; check the path, nothing was removed",
             dir.display()
@@ -85,6 +111,7 @@ fn remove(dir: &Path) -> Result<bool, (PathBuf, io::Error)> {
     }
     let db = dir.join("db");
     gone(&db, fs::remove_dir_all(&db))?;
+    forget_flat(dir).map_err(|e| (dir.to_owned(), e))?;
     let (stamp, outline) = (format!("{STAMP_FILE}.tmp"), format!("{OUTLINE_FILE}.tmp"));
     for name in [&outline, OUTLINE_FILE, &stamp, STAMP_FILE, "LOCK"] {
         let file = dir.join(name);
