@@ -1,7 +1,7 @@
 //! HTTP and WebSocket on one port.
 
 use super::{
-    Rpc, RpcLimits, batch::Batches, filters::Filters, http::HttpLayer, metrics::Metrics,
+    HEAVY, Rpc, RpcLimits, batch::Batches, filters::Filters, http::HttpLayer, metrics::Metrics,
     middleware::Watch, module,
 };
 use crate::{devnet::Node, layers::LayerOptions};
@@ -15,7 +15,7 @@ use jsonrpsee::{
 };
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use thiserror::Error;
-use tokio::runtime::Runtime;
+use tokio::{runtime::Runtime, sync::Semaphore};
 use tower::ServiceBuilder;
 use tower_http::cors::{Any, CorsLayer};
 
@@ -116,12 +116,15 @@ async fn start(
     options: &ServerOptions,
 ) -> Result<(ServerHandle, SocketAddr), ServeError> {
     let metrics = Arc::new(Metrics::default());
+    let heavy = Arc::new(Semaphore::new(HEAVY));
     let new_rpc = || Rpc {
         node: Arc::clone(&node),
         filters: Filters::default(),
         metrics: Arc::clone(&metrics),
         limits: options.limits,
+        max_response: options.max_response as usize,
         layer: options.layer.clone(),
+        heavy: Arc::clone(&heavy),
     };
     let methods = module(new_rpc())?;
     let rpc = Arc::new(new_rpc());

@@ -78,3 +78,51 @@ fn endless_calls_end() {
     let (_, message) = node.error("eth_getBalance", json!([ALICE, "0x64"]));
     assert!(message.contains("the head is block 0"), "{message}");
 }
+
+#[test]
+fn a_trace_is_bounded_while_it_grows() {
+    let node = Devnet::start(
+        "mpt",
+        args!["--rpc.max-response", "1M", "--rpc.gascap", "1000000000", "--rpc.evmtimeout", "60"],
+    );
+    // JUMPDEST PUSH1 0 JUMP, until the gas is gone.
+    let call = json!({ "from": ALICE, "data": "0x5b600056", "gas": "0x989680" });
+    let hash = node.call("eth_sendTransaction", json!([call]));
+    let hash = hash.as_str().unwrap();
+    let big = json!({ "data": "0x5b600056", "gas": "0x3b9aca00" });
+    // CALL of the identity contract with 32 kB, again and again.
+    let calls = json!({ "data": "0x5b5f5f6180005f5f60045af1505f56", "gas": "0x989680" });
+    // SLOAD of one slot after the other: each step shows all of them.
+    let slots = json!({ "data": "0x5f5b60010180545060015600", "gas": "0x989680" });
+    for (method, params) in [
+        ("debug_traceTransaction", json!([hash])),
+        ("debug_traceTransaction", json!([hash, { "tracer": "" }])),
+        ("debug_traceBlockByNumber", json!(["latest"])),
+        ("debug_traceCall", json!([big, "latest"])),
+        ("debug_traceCall", json!([slots, "latest", { "limit": 2_000 }])),
+        ("debug_traceCall", json!([calls, "latest", { "tracer": "callTracer" }])),
+    ] {
+        let (code, message) = node.error(method, params.clone());
+        assert_eq!(code, -32008, "{method} {params}: {message}");
+        assert!(message.contains("--rpc.max-response"), "{method} {params}: {message}");
+    }
+    let short = node.call("debug_traceTransaction", json!([hash, { "limit": 5 }]));
+    assert_eq!(short["structLogs"].as_array().unwrap().len(), 5);
+    node.call("debug_traceTransaction", json!([hash, { "tracer": "callTracer" }]));
+}
+
+#[test]
+fn running_a_transaction_again_has_its_time_too() {
+    let node = Devnet::start("mpt", args!["--rpc.evmtimeout", "0.001"]);
+    let call = json!({ "from": ALICE, "data": "0x5b600056", "gas": "0x989680" });
+    let hash = node.call("eth_sendTransaction", json!([call]));
+    for (method, params) in [
+        ("debug_traceTransaction", json!([hash, { "tracer": "callTracer" }])),
+        ("debug_traceBlockByNumber", json!(["latest", { "tracer": "callTracer" }])),
+        ("debug_executionWitness", json!(["latest"])),
+        ("ots_traceTransaction", json!([hash])),
+    ] {
+        let (code, message) = node.error(method, params);
+        assert!(code == -32000 && message.contains("--rpc.evmtimeout"), "{method}: {message}");
+    }
+}
