@@ -39,7 +39,8 @@ pub(super) struct DevnetArgs {
     chain: ChainArg,
     #[command(flatten)]
     pub(super) data: DataArgs,
-    /// Change nothing: serve what the directory holds.
+    /// Change nothing: serve what the directory holds now. What an import beside it adds is not seen before the next
+    /// start.
     #[arg(long)]
     read_only: bool,
     /// Seconds between blocks, empty or not; 0 makes one as soon as there is a transaction.
