@@ -127,6 +127,7 @@ async fn start(
         heavy: Arc::clone(&heavy),
     };
     let methods = module(new_rpc())?;
+    let names = Arc::new(methods.method_names().collect());
     let rpc = Arc::new(new_rpc());
     let batches = Batches::new(Arc::clone(&rpc), options.max_response);
     let http = HttpLayer { rpc, hosts: Arc::new(options.hosts.clone()) };
@@ -142,6 +143,7 @@ async fn start(
     let watch = RpcServiceBuilder::new().layer_fn(move |inner| Watch {
         inner,
         metrics: Arc::clone(&metrics),
+        names: Arc::clone(&names),
         batches: batches.clone(),
     });
     let listen = |source| ServeError::Listen { address: options.address, source };

@@ -126,3 +126,34 @@ fn running_a_transaction_again_has_its_time_too() {
         assert!(code == -32000 && message.contains("--rpc.evmtimeout"), "{method}: {message}");
     }
 }
+
+#[test]
+fn names_that_are_made_up_are_counted_as_one() {
+    let node = Devnet::start("mpt", args![]);
+    node.call("eth_chainId", json!([]));
+    for name in ["eth_chainId!", "eth_chain\"Id", "", &"x".repeat(1 << 20)] {
+        assert_eq!(node.error(name, json!([])).0, -32601);
+    }
+    let (_, metrics) = node.get("/metrics");
+    let lines: Vec<_> =
+        metrics.lines().filter(|line| line.starts_with("polytrie_rpc_requests_total{")).collect();
+    assert_eq!(
+        lines,
+        [
+            "polytrie_rpc_requests_total{method=\"eth_chainId\"} 1",
+            "polytrie_rpc_requests_total{method=\"other\"} 4"
+        ]
+    );
+}
+
+#[test]
+fn a_subscription_over_http_is_refused_as_by_geth() {
+    let node = Devnet::start("mpt", args![]);
+    let (code, message) = node.error("eth_subscribe", json!(["newHeads"]));
+    assert_eq!((code, message.as_str()), (-32601, "notifications not supported"));
+    let one =
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": ["newHeads"] });
+    let (_, body) = node.post(&json!([one]).to_string());
+    let answers: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(answers[0]["error"]["code"], -32601, "{body}");
+}
