@@ -20,7 +20,7 @@ use alloy_eips::eip4895::Withdrawal;
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, B64, B256, Bloom, Bytes, U256};
 use polytrie_chainspec::Rules;
-use polytrie_state::{Finished, Session, TxWrites};
+use polytrie_state::{Finished, Session, TxWrites, WriteSet};
 use std::time::Instant;
 use thiserror::Error;
 
@@ -77,6 +77,13 @@ pub enum BuildError {
 /// Chooses and executes the transactions of a block, and returns those that were included, in order.
 pub type Fill<'a> =
     dyn FnMut(&mut BlockRun<'_>, &Header, &Rules<'_>) -> Result<Vec<TxEnvelope>, ExecuteError> + 'a;
+
+impl BuiltBlock {
+    /// What it changes in the state.
+    pub const fn writes(&self) -> &WriteSet {
+        &self.finished.writes
+    }
+}
 
 impl Chain {
     /// Executes and seals a block on top of the head. `before` is applied to the state ahead of everything else (it is

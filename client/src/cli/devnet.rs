@@ -39,7 +39,8 @@ pub(super) struct DevnetArgs {
     chain: ChainArg,
     #[command(flatten)]
     pub(super) data: DataArgs,
-    /// Change nothing: serve what the directory holds.
+    /// Change nothing: serve what the directory holds now. What an import beside it adds is not seen before the next
+    /// start.
     #[arg(long)]
     read_only: bool,
     /// Seconds between blocks, empty or not; 0 makes one as soon as there is a transaction.
@@ -103,7 +104,7 @@ struct HttpArgs {
     /// Most bytes of a request (k, M, G may follow).
     #[arg(long = "rpc.max-request", value_name = "BYTES", value_parser = parse_bytes, default_value = "15M")]
     max_request: usize,
-    /// Most bytes of an answer.
+    /// Most bytes of an answer; a trace ends as soon as it would become larger, by an estimate.
     #[arg(long = "rpc.max-response", value_name = "BYTES", value_parser = parse_bytes, default_value = "160M")]
     max_response: usize,
     /// Most requests in a batch.
@@ -115,7 +116,8 @@ struct HttpArgs {
     /// Most gas of a call.
     #[arg(long = "rpc.gascap", value_name = "GAS", default_value_t = 50_000_000)]
     gas_cap: u64,
-    /// Most seconds of a call (`eth_call`, `eth_estimateGas`, `eth_simulateV1` and the like); 0 for no limit.
+    /// Most seconds of a call (`eth_call`, `eth_estimateGas`, `eth_simulateV1` and the like), or of the transactions
+    /// that are run again for a trace; 0 for no limit.
     #[arg(long = "rpc.evmtimeout", value_name = "SECONDS", default_value_t = 5.0)]
     evm_timeout: f64,
     /// Most blocks that a search for logs may span.

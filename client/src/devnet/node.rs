@@ -1,8 +1,8 @@
 //! The node: chain, pool, and what everybody sees of them.
 
 use super::{
-    Added, Cheats, Clock, DevAccounts, NodeError, Pool, PoolError, PoolLimits, PoolTransaction,
-    Settings, View,
+    Added, Cheats, Clock, DevAccounts, NodeError, PendingBlock, Pool, PoolError, PoolLimits,
+    PoolTransaction, Settings, View,
     miner::{Miner, MiningMode},
     pool::SenderState,
     settings::GAS_LIMIT,
@@ -78,6 +78,10 @@ pub struct Node {
     accounts: DevAccounts,
     pub(super) clock: Mutex<Clock>,
     pub(super) settings: Mutex<Settings>,
+    /// The block that would be made now, if somebody asked for it since the head or the state changed.
+    pub(super) pending: Mutex<Option<Arc<PendingBlock>>>,
+    /// The last block that is known to be durable.
+    durable: Mutex<u64>,
     /// The settings at the start.
     initial: Settings,
     snapshots: Mutex<Snapshots>,
@@ -112,6 +116,8 @@ impl Node {
         let layer = Arc::clone(chain.layer());
         let history = StateHistory::new(Arc::clone(&layer));
         let view = view(&chain, &history, Arc::default())?;
+        // It was found in the store.
+        let durable = view.head.number();
         let settings = Settings {
             beneficiary: options.beneficiary,
             gas_target: options.gas_limit.unwrap_or(GAS_LIMIT),
@@ -131,6 +137,8 @@ impl Node {
             accounts: options.accounts,
             clock: Mutex::default(),
             settings: Mutex::new(settings.clone()),
+            pending: Mutex::default(),
+            durable: Mutex::new(durable),
             initial: settings,
             snapshots: Mutex::default(),
             events: broadcast::Sender::new(EVENTS),
@@ -224,8 +232,9 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// If the pool does not take it, or the state cannot be read.
+    /// If the pool does not take it, nothing may be changed, or the state cannot be read.
     pub fn submit(&self, tx: PoolTransaction) -> Result<Added, NodeError> {
+        self.writable()?;
         let (view, state) = self.examine(&tx)?;
         let mut pool = self.pool.lock();
         let added = self.put(&mut pool, tx, &view, state)?;
@@ -240,6 +249,9 @@ impl Node {
     ///
     /// For each of them, as [`Self::submit`].
     pub fn submit_all(&self, txs: Vec<PoolTransaction>) -> Vec<Result<Added, NodeError>> {
+        if self.read_only {
+            return txs.iter().map(|_| Err(NodeError::ReadOnly)).collect();
+        }
         let examined: Vec<_> =
             txs.into_iter().map(|tx| self.examine(&tx).map(|state| (tx, state))).collect();
         let mut pool = self.pool.lock();
@@ -259,15 +271,23 @@ impl Node {
     /// Checks a transaction by itself, and reads what the state says about its sender.
     fn examine(&self, tx: &PoolTransaction) -> Result<(Arc<View>, SenderState), NodeError> {
         let view = self.view();
-        let (gas_limit, min_fee) = {
+        let (gas_limit, min_fee, next_base_fee) = {
             let settings = self.settings.lock();
-            (settings.gas_limit_after(view.head.header.gas_limit), settings.min_fee)
+            let gas_limit = settings.gas_limit_after(view.head.header.gas_limit);
+            (gas_limit, settings.min_fee, settings.next_base_fee)
         };
         let time = self.clock.lock().next(view.head.header.timestamp);
         tx.check(&view.next_rules(&self.spec, time), gas_limit)?;
         let found = tx.tx.max_fee_per_gas();
         if found < min_fee {
             return Err(PoolError::BelowMinimum { found, needed: min_fee }.into());
+        }
+        // Where every block follows from a transaction there is none in which the base fee could fall.
+        if self.miner.mode() == MiningMode::OnArrival {
+            let needed = self.base_fee(time, next_base_fee);
+            if found < u128::from(needed) {
+                return Err(PoolError::BelowBaseFee { found, needed }.into());
+            }
         }
         let state = sender_state(&*view.state(), &tx.sender)?;
         Ok((view, state))
@@ -343,7 +363,12 @@ impl Node {
     }
 
     /// Remembers this moment for [`Self::revert`].
-    pub fn snapshot(&self) -> u64 {
+    ///
+    /// # Errors
+    ///
+    /// If nothing may be changed.
+    pub fn snapshot(&self) -> Result<u64, NodeError> {
+        self.writable()?;
         let _chain = self.chain.lock();
         let view = self.view();
         let point = Point {
@@ -353,7 +378,7 @@ impl Node {
             clock: *self.clock.lock(),
             settings: self.settings.lock().clone(),
         };
-        self.snapshots.lock().add(point)
+        Ok(self.snapshots.lock().add(point))
     }
 
     /// Goes back to a moment that was remembered; it and later ones are forgotten, and so is every transaction that
@@ -370,7 +395,7 @@ impl Node {
         if !same {
             return Ok(false);
         }
-        chain.unwind_to(point.number)?;
+        self.unwind(&mut chain, point.number)?;
         *self.clock.lock() = point.clock;
         *self.settings.lock() = point.settings;
         {
@@ -392,7 +417,7 @@ impl Node {
     pub fn rollback(&self, number: u64) -> Result<(), NodeError> {
         self.writable()?;
         let mut chain = self.chain.lock();
-        chain.unwind_to(number)?;
+        self.unwind(&mut chain, number)?;
         self.publish(&chain, Arc::default())?;
         self.refresh_pool()?;
         let _ = self.events.send(Event::Reverted(chain.head().header.clone()));
@@ -472,7 +497,31 @@ impl Node {
         if self.read_only {
             return Ok(());
         }
-        Ok(self.db.store().flush()?)
+        let view = self.view();
+        self.db.store().flush()?;
+        let mut durable = self.durable.lock();
+        // It may have been taken back meanwhile, and another one stand in its place.
+        let number = view.head.number();
+        if self.db.canonical(number)?.is_some_and(|(hash, _)| hash == view.hash()) {
+            *durable = number.max(*durable);
+        }
+        Ok(())
+    }
+
+    /// The last block that no failure of the machine takes away any more.
+    pub fn durable(&self) -> u64 {
+        let head = self.view().head.number();
+        match self.db.store().pending().batches {
+            0 => head,
+            _ => head.min(*self.durable.lock()),
+        }
+    }
+
+    fn unwind(&self, chain: &mut Chain, number: u64) -> Result<(), NodeError> {
+        chain.unwind_to(number)?;
+        let mut durable = self.durable.lock();
+        *durable = number.min(*durable);
+        Ok(())
     }
 
     /// The chain, to be changed. Whoever does must publish what came of it.
@@ -488,6 +537,7 @@ impl Node {
     pub(super) fn publish(&self, chain: &Chain, cheats: Arc<Cheats>) -> Result<(), NodeError> {
         let view = view(chain, &self.history, cheats)?;
         *self.view.write() = Arc::new(view);
+        *self.pending.lock() = None;
         Ok(())
     }
 

@@ -29,7 +29,7 @@ pub struct MineOptions {
 
 /// What was found out about the pool on the way.
 #[derive(Debug, Default)]
-struct Picked {
+pub(super) struct Picked {
     /// Senders and nonces of what was included, in order.
     included: Vec<(Address, u64)>,
     /// What can never be included.
@@ -47,7 +47,9 @@ impl Node {
         let mut chain = self.chain();
         let next = self.next_block(&chain, options.timestamp);
         // An empty block that is thrown away costs as much as one that is kept.
-        if !options.allow_empty && !self.pool.lock().has_next(self.base_fee(&next)) {
+        if !options.allow_empty
+            && !self.pool.lock().has_next(self.base_fee(next.timestamp, next.base_fee))
+        {
             return Ok(None);
         }
         let mut picked = Picked::default();
@@ -118,7 +120,7 @@ impl Node {
         self.next_block(&chain, None)
     }
 
-    fn next_block(&self, chain: &Chain, timestamp: Option<u64>) -> NextBlock {
+    pub(super) fn next_block(&self, chain: &Chain, timestamp: Option<u64>) -> NextBlock {
         let parent = &chain.head().header;
         let settings = self.settings.lock();
         NextBlock {
@@ -132,15 +134,15 @@ impl Node {
         }
     }
 
-    /// The base fee of the next block, in wei; 0 before London.
-    fn base_fee(&self, next: &NextBlock) -> u64 {
+    /// The base fee of a next block at this time, in wei, unless it is `set`; 0 before London.
+    pub(super) fn base_fee(&self, timestamp: u64, set: Option<u64>) -> u64 {
         let view = self.view();
-        let rules = view.next_rules(&self.spec, next.timestamp);
+        let rules = view.next_rules(&self.spec, timestamp);
         let fee = next_base_fee(&rules, &view.head.header).unwrap_or(0);
-        next.base_fee.unwrap_or(u64::try_from(fee).unwrap_or(u64::MAX))
+        set.unwrap_or(u64::try_from(fee).unwrap_or(u64::MAX))
     }
 
-    fn build(
+    pub(super) fn build(
         &self,
         chain: &mut Chain,
         next: NextBlock,

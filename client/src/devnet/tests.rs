@@ -91,7 +91,7 @@ fn snapshot_and_revert_on_every_layer() {
     for layer in LAYERS {
         let node = node(layer.name);
         let before = node.layer().commitment();
-        let point = node.snapshot();
+        let point = node.snapshot().unwrap();
         node.cheat(|cheats, state| {
             let account = state.account(&SOMEBODY)?.unwrap_or_default();
             cheats.set_code(SOMEBODY, account, Bytes::from_static(&[0]));

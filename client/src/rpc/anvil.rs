@@ -7,7 +7,7 @@ use super::{
     error::{RpcError, RpcResult},
     web3::CLIENT_VERSION,
 };
-use crate::devnet::{Cheats, MiningMode};
+use crate::devnet::{Cheats, MineOptions, MiningMode};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use jsonrpsee::core::RegisterMethodError;
 use polytrie_state::{Account, StateReader};
@@ -102,6 +102,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
         rpc.node.rollback(target)?;
         Ok(Value::Null)
     })?;
+    methods.add("anvil_reorg", reorg)?;
     methods.add("anvil_reset", reset)?;
     methods.alias("anvil_reset", &["hardhat_reset"])?;
     methods.add("anvil_nodeInfo", node_info)?;
@@ -159,6 +160,26 @@ fn set_storage_at(rpc: &Rpc, args: &mut Args) -> RpcResult<bool> {
         Ok(())
     })?;
     Ok(true)
+}
+
+/// Puts as many other blocks in the place of the last ones, of what waits by then.
+fn reorg(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+    let depth = args.next::<Number>()?.as_u64()?;
+    let transactions: Option<Vec<Value>> = args.optional()?;
+    if transactions.is_some_and(|transactions| !transactions.is_empty()) {
+        return Err(RpcError::params(
+            "transactions for the new blocks are not supported; send them after anvil_reorg",
+        ));
+    }
+    let head = rpc.node.view().head.number();
+    let target = head
+        .checked_sub(depth)
+        .ok_or_else(|| RpcError::params(format!("there are only {head} blocks to take back")))?;
+    rpc.node.rollback(target)?;
+    for _ in 0..depth {
+        rpc.node.mine(MineOptions { allow_empty: true, timestamp: None })?;
+    }
+    Ok(Value::Null)
 }
 
 /// Back to the genesis block. There is nothing to fork from.

@@ -7,7 +7,7 @@ use super::{
     Rpc,
     error::{RpcError, RpcResult},
     eth::{SEND_RAW, recovered, submit_all},
-    middleware::InBatch,
+    middleware::{InBatch, refused},
 };
 use alloy_primitives::B256;
 use jsonrpsee::{
@@ -62,7 +62,10 @@ impl Batches {
                 }
                 Ok(BatchEntry::Call(mut request)) => {
                     request.extensions_mut().insert(InBatch);
-                    vec![inner.call(request).await]
+                    match refused(&request) {
+                        Some(refused) => vec![refused],
+                        None => vec![inner.call(request).await],
+                    }
                 }
                 Ok(BatchEntry::Notification(notification)) => {
                     notified = true;

@@ -19,6 +19,9 @@ use alloy_rpc_types_trace::geth::{
 use jsonrpsee::core::RegisterMethodError;
 use serde_json::{Value, json};
 
+/// The code of an answer that is too large, as the server has it.
+const OVERSIZED: i32 = jsonrpsee::types::error::OVERSIZED_RESPONSE_CODE;
+
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     methods.add("debug_getRawHeader", |rpc, args| {
         Ok(Bytes::from(alloy_rlp::encode(&block(rpc, args)?.block.header)))
@@ -30,22 +33,22 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
         Ok(raw_transaction(rpc, &hash)?.unwrap_or_default())
     })?;
     methods.add("debug_getBadBlocks", |_, _| Ok(Vec::<Value>::new()))?;
-    methods.add("debug_traceTransaction", trace_transaction)?;
-    methods.add("debug_traceBlockByNumber", |rpc, args| {
+    methods.add_heavy("debug_traceTransaction", trace_transaction)?;
+    methods.add_heavy("debug_traceBlockByNumber", |rpc, args| {
         let tag: BlockNumberOrTag = args.next()?;
         trace_block(rpc, tag.into(), args.optional()?.unwrap_or_default())
     })?;
-    methods.add("debug_traceBlockByHash", |rpc, args| {
+    methods.add_heavy("debug_traceBlockByHash", |rpc, args| {
         let hash: B256 = args.hash()?;
         trace_block(rpc, hash.into(), args.optional()?.unwrap_or_default())
     })?;
-    methods.add("debug_traceBlock", |rpc, args| {
+    methods.add_heavy("debug_traceBlock", |rpc, args| {
         let rlp: Bytes = args.next()?;
         let block = crate::blocks::decode_block(&rlp)
             .map_err(|error| RpcError::params(format!("the block does not decode: {error}")))?;
         trace_block(rpc, block.header.hash_slow().into(), args.optional()?.unwrap_or_default())
     })?;
-    methods.add("debug_traceCall", debug_trace_call)
+    methods.add_heavy("debug_traceCall", debug_trace_call)
 }
 
 pub(super) fn block(rpc: &Rpc, args: &mut Args) -> RpcResult<Found> {
@@ -78,7 +81,8 @@ fn trace_transaction(rpc: &Rpc, args: &mut Args) -> RpcResult<GethTrace> {
         let sender = convert::sender(tx)?;
         if index == wanted {
             let place = (found.header.hash(), index);
-            return replay.trace(tx, sender, place, options).map_err(traced);
+            let mut bytes = rpc.max_response;
+            return replay.trace(tx, sender, place, options, &mut bytes).map_err(traced);
         }
         replay.next(tx, sender, NoObserver {})?;
     }
@@ -97,10 +101,11 @@ fn trace_block(rpc: &Rpc, id: BlockId, options: GethDebugTracingOptions) -> RpcR
     let rules = rpc.rules(&found.header, is_merged(rpc, &found)?);
     let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
     let mut traces = Vec::new();
+    let mut bytes = rpc.max_response;
     for (index, tx) in found.block.body.transactions.iter().enumerate() {
         let sender = convert::sender(tx)?;
         let place = (found.header.hash(), index);
-        let trace = replay.trace(tx, sender, place, options.clone()).map_err(traced)?;
+        let trace = replay.trace(tx, sender, place, options.clone(), &mut bytes).map_err(traced)?;
         traces.push(json!({ "txHash": tx.tx_hash(), "result": trace }));
     }
     Ok(traces)
@@ -124,15 +129,15 @@ fn debug_trace_call(rpc: &Rpc, args: &mut Args) -> RpcResult<GethTrace> {
         gas_cap: Some(rpc.limits.gas_cap),
         commit: false,
     };
-    trace_call(&mut sandbox, call, options.tracing_options).map_err(traced)
+    trace_call(&mut sandbox, call, options.tracing_options, rpc.max_response).map_err(traced)
 }
 
-/// The state before a block, with what was changed by hand ahead of it.
+/// The state before a block, with what was changed by hand ahead of it. What runs on it has the time of a call.
 pub(super) fn parent_sandbox(rpc: &Rpc, header: &Sealed<Header>) -> RpcResult<Sandbox> {
     let before = header.number.checked_sub(1);
     let before = before.ok_or_else(|| RpcError::server("genesis is not traceable"))?;
     let at = rpc.at_number(&rpc.node.view(), before)?;
-    let mut sandbox = Sandbox::new(at.state, rpc.hashes());
+    let mut sandbox = Sandbox::new(at.state, rpc.hashes()).until(rpc.deadline());
     for change in rpc.node.db().by_hand(&header.hash())?.accounts {
         sandbox.apply(change);
     }
@@ -147,6 +152,7 @@ pub(super) fn is_merged(rpc: &Rpc, found: &Found) -> RpcResult<bool> {
 fn traced(error: TraceError) -> RpcError {
     match error {
         TraceError::Tracer(_) => RpcError::params(error.to_string()),
+        TraceError::TooLarge => RpcError::new(OVERSIZED, error.to_string()),
         TraceError::Call(error) => error.into(),
         TraceError::Internal(error) => error.into(),
     }

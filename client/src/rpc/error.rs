@@ -2,7 +2,7 @@
 
 use crate::{
     chain::{BuildError, ChainError},
-    devnet::NodeError,
+    devnet::{NodeError, PoolError},
     executor::{
         InternalError,
         sandbox::{CallError, CallOutcome, OverrideError, Refusal},
@@ -18,6 +18,8 @@ const INVALID_PARAMS: i32 = -32602;
 const SERVER: i32 = -32000;
 /// What was asked for is not there.
 const NOT_FOUND: i32 = -32001;
+/// A transaction that no block can hold as things are.
+const REJECTED: i32 = -32003;
 /// The node failed.
 const INTERNAL: i32 = -32603;
 /// A call reverted; the data say why.
@@ -126,6 +128,9 @@ impl From<RpcError> for ErrorObjectOwned {
 impl From<NodeError> for RpcError {
     fn from(error: NodeError) -> Self {
         match error {
+            NodeError::Pool(error @ PoolError::BelowBaseFee { .. }) => {
+                Self::new(REJECTED, error.to_string())
+            }
             NodeError::Pool(error) => Self::server(error.to_string()),
             NodeError::ReadOnly | NodeError::Refused(_) => Self::server(error.to_string()),
             NodeError::Build(BuildError::Refused(_)) => Self::server(error.to_string()),

@@ -3,7 +3,6 @@
 use super::{
     Methods, Rpc,
     args::{Args, Number},
-    convert::quantity,
     error::{RpcError, RpcResult},
 };
 use crate::devnet::{MineOptions, MiningMode};
@@ -16,7 +15,7 @@ use std::time::Duration;
 const MOST_BLOCKS: u64 = 100_000;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
-    methods.add("evm_snapshot", |rpc, _| Ok(U64::from(rpc.node.snapshot())))?;
+    methods.add("evm_snapshot", |rpc, _| Ok(U64::from(rpc.node.snapshot()?)))?;
     methods.add("evm_revert", |rpc, args| {
         let id: Number = args.next()?;
         Ok(rpc.node.revert(id.as_u64()?)?)
@@ -109,20 +108,19 @@ fn mine(rpc: &Rpc, blocks: u64, interval: Option<u64>) -> RpcResult<()> {
     Ok(())
 }
 
-fn increase_time(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+/// Answers, as anvil does, how many seconds the clock is ahead then.
+fn increase_time(rpc: &Rpc, args: &mut Args) -> RpcResult<i64> {
     let seconds = args.next::<Number>()?.as_u64()?;
     let seconds = i64::try_from(seconds)
         .map_err(|_| RpcError::params(format!("{seconds} seconds are too many")))?;
-    let ahead = rpc.node.clock().shift(seconds);
-    Ok(quantity(u64::try_from(ahead).unwrap_or(0)))
+    Ok(rpc.node.clock().shift(seconds))
 }
 
 fn set_next_timestamp(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
-    let number: Number = args.next()?;
-    let time = number.as_u64()?;
+    let time = args.next::<Number>()?.as_u64()?;
     check_later(rpc, time)?;
     rpc.node.clock().set_next(time);
-    Ok(quantity(number.0))
+    Ok(Value::Null)
 }
 
 fn check_later(rpc: &Rpc, time: u64) -> RpcResult<()> {
@@ -135,7 +133,8 @@ fn check_later(rpc: &Rpc, time: u64) -> RpcResult<()> {
     Ok(())
 }
 
-fn set_time(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+/// Answers, as anvil does, by how many seconds the clock went ahead.
+fn set_time(rpc: &Rpc, args: &mut Args) -> RpcResult<u64> {
     let mut time = args.next::<Number>()?.0;
     // Some tools count milliseconds.
     if time > U256::from(100_000_000_000u64) {
@@ -145,7 +144,7 @@ fn set_time(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let mut clock = rpc.node.clock();
     let before = clock.now();
     clock.set(time);
-    Ok(quantity(time.saturating_sub(before)))
+    Ok(time.saturating_sub(before))
 }
 
 fn set_automine(rpc: &Rpc, args: &mut Args) -> RpcResult<bool> {

@@ -15,6 +15,10 @@ use tower::{Layer, Service};
 /// The page for people.
 const PAGE: &str = include_str!("page.html");
 
+/// Marks what came over HTTP: each request has one answer, and nothing can follow it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OneAnswer;
+
 /// Answers GETs by itself and refuses requests for hosts that are not this one.
 #[derive(Debug, Clone)]
 pub(super) struct HttpLayer {
@@ -54,7 +58,7 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, request: HttpRequest<B>) -> Self::Future {
+    fn call(&mut self, mut request: HttpRequest<B>) -> Self::Future {
         let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
         if !is_allowed(host.unwrap_or_default(), &self.layer.hosts) {
             let text = "this host is not allowed; name it with --http.vhosts";
@@ -65,6 +69,9 @@ where
         if request.method() == Method::GET && !is_upgrade {
             let (rpc, path) = (Arc::clone(&self.layer.rpc), request.uri().path().to_owned());
             return Box::pin(async move { Ok(get(&rpc, &path)) });
+        }
+        if !is_upgrade {
+            request.extensions_mut().insert(OneAnswer);
         }
         Box::pin(self.inner.call(request))
     }

@@ -37,11 +37,11 @@ impl Rpc {
             BlockId::Number(tag) => match tag {
                 BlockNumberOrTag::Earliest => Some(self.node.spec().genesis_header().number),
                 BlockNumberOrTag::Number(number) => Some(number).filter(|number| *number <= head),
-                // Nobody can take a block of this chain back but its user, so every block is final.
-                BlockNumberOrTag::Latest
-                | BlockNumberOrTag::Pending
-                | BlockNumberOrTag::Safe
-                | BlockNumberOrTag::Finalized => Some(head),
+                BlockNumberOrTag::Latest | BlockNumberOrTag::Pending => Some(head),
+                // Nobody takes a block of this chain back but its user, or a failure before it is durable.
+                BlockNumberOrTag::Safe | BlockNumberOrTag::Finalized => {
+                    Some(self.node.durable().min(head))
+                }
             },
             BlockId::Hash(hash) => {
                 self.node.db().number_of(&hash.block_hash)?.filter(|number| *number <= head)
@@ -73,8 +73,20 @@ impl Rpc {
         Ok(Some(Found { header, block, rlp_length: rlp.len() }))
     }
 
-    /// The state after a block, the head unless another one is asked for, with the block's environment.
+    /// The state after a block, the head unless another one is asked for, with the block's environment. The pending
+    /// block is the one that would be made now.
     pub(super) fn at(&self, view: &View, id: Option<BlockId>) -> RpcResult<At> {
+        if id.is_some_and(|id| id.is_pending()) {
+            let pending = self.node.pending()?;
+            let merged = self.node.spec().is_merged_after(view.head.total_difficulty);
+            let (header, state) = (pending.header.clone(), Arc::clone(&pending.state));
+            return Ok(At { header, state, merged });
+        }
+        self.at_made(view, id)
+    }
+
+    /// The same for what needs a block that was made: the pending one is the head.
+    pub(super) fn at_made(&self, view: &View, id: Option<BlockId>) -> RpcResult<At> {
         let number = self.known(view, id.unwrap_or_default())?;
         self.at_number(view, number)
     }

@@ -37,10 +37,12 @@ use jsonrpsee::{RpcModule, core::RegisterMethodError, types::ErrorObjectOwned};
 use metrics::Metrics;
 use middleware::InBatch;
 use serde::Serialize;
+use serde_json::value::to_raw_value;
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
+use tokio::{sync::Semaphore, task};
 
 /// Everything that methods work with.
 #[derive(Debug)]
@@ -49,8 +51,15 @@ pub struct Rpc {
     filters: Filters,
     metrics: Arc<Metrics>,
     limits: RpcLimits,
+    /// Bytes of an answer.
+    max_response: usize,
     layer: LayerOptions,
+    /// Who may work on something large.
+    heavy: Arc<Semaphore>,
 }
+
+/// Methods at the same time whose answers are gathered in memory at several times their size.
+const HEAVY: usize = 2;
 
 /// How much one request may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,6 +105,32 @@ impl Methods {
         self.0.register_blocking_method(name, move |params, rpc, extensions| {
             let in_batch = extensions.get::<InBatch>().is_some();
             let answer = Args::new(&params, in_batch).and_then(|mut args| method(&rpc, &mut args));
+            answer.map_err(ErrorObjectOwned::from)
+        })?;
+        Ok(())
+    }
+
+    /// Adds a method that may take much memory: only [`HEAVY`] requests for such methods run at the same time, and the
+    /// others wait without a thread.
+    fn add_heavy<R>(
+        &mut self,
+        name: &'static str,
+        method: fn(&Rpc, &mut Args) -> RpcResult<R>,
+    ) -> Result<(), RegisterMethodError>
+    where
+        R: Serialize + 'static,
+    {
+        self.0.register_async_method(name, move |params, rpc, extensions| async move {
+            let in_batch = extensions.get::<InBatch>().is_some();
+            // Nobody closes it.
+            let permit = Arc::clone(&rpc.heavy).acquire_owned().await;
+            let answer = task::spawn_blocking(move || {
+                let answer = method(&rpc, &mut Args::new(&params, in_batch)?)?;
+                let text = to_raw_value(&answer).map_err(|error| RpcError::internal(&error));
+                drop(permit);
+                text
+            });
+            let answer = answer.await.unwrap_or_else(|error| Err(RpcError::internal(&error)));
             answer.map_err(ErrorObjectOwned::from)
         })?;
         Ok(())

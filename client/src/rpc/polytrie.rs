@@ -91,6 +91,7 @@ fn verify_proof(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
 fn metrics(rpc: &Rpc, _: &mut Args) -> RpcResult<Value> {
     let (blocks, totals) = rpc.node.miner().totals();
     let pending = rpc.node.db().store().pending();
+    let unflushed = rpc.node.view().head.number().saturating_sub(rpc.node.durable());
     let (waiting, queued) = rpc.node.pool().status();
     json_of(&json!({
         "blocks": blocks,
@@ -104,6 +105,6 @@ fn metrics(rpc: &Rpc, _: &mut Args) -> RpcResult<Value> {
             "write": totals.write.as_secs_f64(),
         },
         "pool": { "pending": waiting, "queued": queued, "dropped": rpc.node.pool().dropped() },
-        "unflushed": { "blocks": pending.batches, "bytes": pending.bytes },
+        "unflushed": { "blocks": unflushed, "bytes": pending.bytes },
     }))
 }

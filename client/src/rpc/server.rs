@@ -1,7 +1,7 @@
 //! HTTP and WebSocket on one port.
 
 use super::{
-    Rpc, RpcLimits, batch::Batches, filters::Filters, http::HttpLayer, metrics::Metrics,
+    HEAVY, Rpc, RpcLimits, batch::Batches, filters::Filters, http::HttpLayer, metrics::Metrics,
     middleware::Watch, module,
 };
 use crate::{devnet::Node, layers::LayerOptions};
@@ -15,7 +15,7 @@ use jsonrpsee::{
 };
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use thiserror::Error;
-use tokio::runtime::Runtime;
+use tokio::{runtime::Runtime, sync::Semaphore};
 use tower::ServiceBuilder;
 use tower_http::cors::{Any, CorsLayer};
 
@@ -116,14 +116,18 @@ async fn start(
     options: &ServerOptions,
 ) -> Result<(ServerHandle, SocketAddr), ServeError> {
     let metrics = Arc::new(Metrics::default());
+    let heavy = Arc::new(Semaphore::new(HEAVY));
     let new_rpc = || Rpc {
         node: Arc::clone(&node),
         filters: Filters::default(),
         metrics: Arc::clone(&metrics),
         limits: options.limits,
+        max_response: options.max_response as usize,
         layer: options.layer.clone(),
+        heavy: Arc::clone(&heavy),
     };
     let methods = module(new_rpc())?;
+    let names = Arc::new(methods.method_names().collect());
     let rpc = Arc::new(new_rpc());
     let batches = Batches::new(Arc::clone(&rpc), options.max_response);
     let http = HttpLayer { rpc, hosts: Arc::new(options.hosts.clone()) };
@@ -139,6 +143,7 @@ async fn start(
     let watch = RpcServiceBuilder::new().layer_fn(move |inner| Watch {
         inner,
         metrics: Arc::clone(&metrics),
+        names: Arc::clone(&names),
         batches: batches.clone(),
     });
     let listen = |source| ServeError::Listen { address: options.address, source };

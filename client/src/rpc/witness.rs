@@ -44,7 +44,7 @@ fn execution_witness(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
             hashes.block_hash(number)
         })
     };
-    let mut sandbox = Sandbox::new(reader.clone(), hashes);
+    let mut sandbox = Sandbox::new(reader.clone(), hashes).until(rpc.deadline());
     for change in node.db().by_hand(&found.header.hash())?.accounts {
         sandbox.apply(change);
     }

@@ -92,16 +92,19 @@ fn time_goes_as_it_is_told() {
         || quantity(&node.call("eth_getBlockByNumber", json!(["latest", false]))["timestamp"]);
     node.call("evm_mine", json!([]));
     let now = time();
-    node.call("evm_increaseTime", json!([1000]));
+    // Numbers and nothing, as anvil answers.
+    assert_eq!(node.call("evm_increaseTime", json!([1000])), 1000);
     node.call("evm_mine", json!([]));
     assert!(time() >= now + U256::from(1000));
     let next = time() + U256::from(500);
-    node.call("evm_setNextBlockTimestamp", json!([next]));
+    assert_eq!(node.call("evm_setNextBlockTimestamp", json!([next])), Value::Null);
     node.call("evm_mine", json!([]));
     assert_eq!(time(), next);
     assert_eq!(node.error("evm_setNextBlockTimestamp", json!([next])).0, -32602);
     node.call("hardhat_mine", json!(["0x3", "0x3c"]));
     assert!(time() >= next + U256::from(120));
+    let ahead = node.call("evm_setTime", json!([time() + U256::from(10_000)]));
+    assert!(ahead.as_u64().unwrap() >= 10_000 - 180, "{ahead}");
 }
 
 #[test]

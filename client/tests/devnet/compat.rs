@@ -139,7 +139,7 @@ fn check(layer: &str, canonical: bool) {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     polytrie!["import", file, "--chain", genesis, "--datadir", data, "--state", layer].ok();
-    let node = Devnet::open(&data, args!["--read-only"]);
+    let node = Devnet::open(&data, args!["--no-mining"]);
     let mut failures = Vec::new();
     let conversations = conversations(&io);
     let all = conversations.len();

@@ -78,3 +78,82 @@ fn endless_calls_end() {
     let (_, message) = node.error("eth_getBalance", json!([ALICE, "0x64"]));
     assert!(message.contains("the head is block 0"), "{message}");
 }
+
+#[test]
+fn a_trace_is_bounded_while_it_grows() {
+    let node = Devnet::start(
+        "mpt",
+        args!["--rpc.max-response", "1M", "--rpc.gascap", "1000000000", "--rpc.evmtimeout", "60"],
+    );
+    // JUMPDEST PUSH1 0 JUMP, until the gas is gone.
+    let call = json!({ "from": ALICE, "data": "0x5b600056", "gas": "0x989680" });
+    let hash = node.call("eth_sendTransaction", json!([call]));
+    let hash = hash.as_str().unwrap();
+    let big = json!({ "data": "0x5b600056", "gas": "0x3b9aca00" });
+    // CALL of the identity contract with 32 kB, again and again.
+    let calls = json!({ "data": "0x5b5f5f6180005f5f60045af1505f56", "gas": "0x989680" });
+    // SLOAD of one slot after the other: each step shows all of them.
+    let slots = json!({ "data": "0x5f5b60010180545060015600", "gas": "0x989680" });
+    for (method, params) in [
+        ("debug_traceTransaction", json!([hash])),
+        ("debug_traceTransaction", json!([hash, { "tracer": "" }])),
+        ("debug_traceBlockByNumber", json!(["latest"])),
+        ("debug_traceCall", json!([big, "latest"])),
+        ("debug_traceCall", json!([slots, "latest", { "limit": 2_000 }])),
+        ("debug_traceCall", json!([calls, "latest", { "tracer": "callTracer" }])),
+    ] {
+        let (code, message) = node.error(method, params.clone());
+        assert_eq!(code, -32008, "{method} {params}: {message}");
+        assert!(message.contains("--rpc.max-response"), "{method} {params}: {message}");
+    }
+    let short = node.call("debug_traceTransaction", json!([hash, { "limit": 5 }]));
+    assert_eq!(short["structLogs"].as_array().unwrap().len(), 5);
+    node.call("debug_traceTransaction", json!([hash, { "tracer": "callTracer" }]));
+}
+
+#[test]
+fn running_a_transaction_again_has_its_time_too() {
+    let node = Devnet::start("mpt", args!["--rpc.evmtimeout", "0.001"]);
+    let call = json!({ "from": ALICE, "data": "0x5b600056", "gas": "0x989680" });
+    let hash = node.call("eth_sendTransaction", json!([call]));
+    for (method, params) in [
+        ("debug_traceTransaction", json!([hash, { "tracer": "callTracer" }])),
+        ("debug_traceBlockByNumber", json!(["latest", { "tracer": "callTracer" }])),
+        ("debug_executionWitness", json!(["latest"])),
+        ("ots_traceTransaction", json!([hash])),
+    ] {
+        let (code, message) = node.error(method, params);
+        assert!(code == -32000 && message.contains("--rpc.evmtimeout"), "{method}: {message}");
+    }
+}
+
+#[test]
+fn names_that_are_made_up_are_counted_as_one() {
+    let node = Devnet::start("mpt", args![]);
+    node.call("eth_chainId", json!([]));
+    for name in ["eth_chainId!", "eth_chain\"Id", "", &"x".repeat(1 << 20)] {
+        assert_eq!(node.error(name, json!([])).0, -32601);
+    }
+    let (_, metrics) = node.get("/metrics");
+    let lines: Vec<_> =
+        metrics.lines().filter(|line| line.starts_with("polytrie_rpc_requests_total{")).collect();
+    assert_eq!(
+        lines,
+        [
+            "polytrie_rpc_requests_total{method=\"eth_chainId\"} 1",
+            "polytrie_rpc_requests_total{method=\"other\"} 4"
+        ]
+    );
+}
+
+#[test]
+fn a_subscription_over_http_is_refused_as_by_geth() {
+    let node = Devnet::start("mpt", args![]);
+    let (code, message) = node.error("eth_subscribe", json!(["newHeads"]));
+    assert_eq!((code, message.as_str()), (-32601, "notifications not supported"));
+    let one =
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": ["newHeads"] });
+    let (_, body) = node.post(&json!([one]).to_string());
+    let answers: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(answers[0]["error"]["code"], -32601, "{body}");
+}

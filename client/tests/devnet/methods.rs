@@ -34,7 +34,8 @@ fn nothing_that_tools_ask_for_is_missing() {
         anvil_removePoolTransactions anvil_setCoinbase anvil_setLoggingEnabled anvil_setMinGasPrice anvil_nodeInfo
         anvil_metadata anvil_setBlockTimestampInterval anvil_removeBlockTimestampInterval anvil_rollback
         anvil_getAutomine anvil_getIntervalMining anvil_increaseTime anvil_setTime
-        anvil_snapshot anvil_revert
+        anvil_snapshot anvil_revert anvil_reorg eth_getAccount eth_getAccountInfo eth_sendTransactionSync
+        eth_sendUnsignedTransaction
         hardhat_setBalance hardhat_setCode hardhat_setNonce hardhat_setStorageAt hardhat_impersonateAccount
         hardhat_stopImpersonatingAccount hardhat_mine hardhat_dumpState hardhat_loadState hardhat_reset
         hardhat_setNextBlockBaseFeePerGas hardhat_dropTransaction hardhat_setCoinbase hardhat_setPrevRandao

@@ -1,6 +1,6 @@
 //! What was made is there after a restart, however the node ended.
 
-use crate::support::{ALICE, BOB, Devnet, args, layers};
+use crate::support::{ALICE, BOB, Devnet, args, layers, quantity};
 use serde_json::json;
 use std::{thread, time::Duration};
 
@@ -40,13 +40,46 @@ fn kill_9_loses_nothing_that_was_durable() {
         for value in 1..=20 {
             node.send(ALICE, BOB, value);
         }
+        let finalized = node.call("eth_getBlockByNumber", json!(["finalized", false]));
+        let finalized: u64 = quantity(&finalized["number"]).to();
+        let unflushed = node.call("polytrie_metrics", json!([]))["unflushed"]["blocks"].clone();
+        assert!(unflushed.as_u64().unwrap() <= 20, "{layer}: {unflushed} of 20 blocks");
         node.kill();
         let node = Devnet::open(&data, args![]);
         let head = node.head();
+        assert!(head >= finalized, "{layer}: {head}, and {finalized} was final");
         assert!((durable..=durable + 20).contains(&head), "{layer}: {head}");
         let nonce = node.number("eth_getTransactionCount", json!([ALICE, "latest"]));
         assert_eq!(nonce, alloy_primitives::U256::from(head), "{layer}: a half block");
         node.send(ALICE, BOB, 1);
         assert_eq!(node.head(), head + 1);
     }
+}
+
+#[test]
+fn what_is_served_read_only_takes_nothing_in() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let node = Devnet::open(&data, args!["--state", "mpt"]);
+    node.send(ALICE, BOB, 5);
+    assert_eq!(node.stop(), Some(0));
+    let node = Devnet::open(&data, args!["--read-only"]);
+    let transfer = json!({ "from": ALICE, "to": BOB, "gas": "0x5208" });
+    let raw = node.call("eth_signTransaction", json!([transfer]))["raw"].clone();
+    for (method, params) in [
+        ("eth_sendTransaction", json!([transfer])),
+        ("eth_sendRawTransaction", json!([raw])),
+        ("evm_snapshot", json!([])),
+        ("evm_revert", json!(["0x1"])),
+        ("anvil_reorg", json!([1])),
+    ] {
+        let (code, message) = node.error(method, params);
+        assert!(code == -32000 && message.contains("--read-only"), "{method}: {message}");
+    }
+    let one =
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_sendRawTransaction", "params": [raw] });
+    let (_, body) = node.post(&json!([one]).to_string());
+    assert!(body.contains("--read-only"), "{body}");
+    let pending = node.number("eth_getBalance", json!([BOB, "pending"]));
+    assert_eq!(pending, node.balance(BOB));
 }

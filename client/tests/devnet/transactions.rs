@@ -224,3 +224,116 @@ fn proofs_hold_and_layers_without_a_trie_say_so() {
         assert_eq!(node.call("polytrie_verifyProof", json!([own, other]))["valid"], false);
     }
 }
+
+#[test]
+fn pending_is_what_comes_next() {
+    for layer in layers() {
+        let node = Devnet::start(layer, args!["--no-mining"]);
+        node.send(ALICE, SOMEBODY, 7);
+        let code = json!([{ "from": BOB, "data": CONTRACT }]);
+        let hash = node.call("eth_sendTransaction", code);
+        let balance = |tag: &str| node.number("eth_getBalance", json!([SOMEBODY, tag]));
+        assert_eq!((balance("pending"), balance("latest")), (U256::from(7), U256::ZERO), "{layer}");
+        // NUMBER PUSH0 MSTORE PUSH1 32 PUSH0 RETURN
+        let number =
+            |tag: &str| node.call("eth_call", json!([{ "data": "0x435f5260205ff3" }, tag]));
+        assert_eq!((number("pending"), number("latest")), (json!(word(1)), json!(word(0))));
+        let contract = BOB.create(0);
+        let set = json!([{ "from": BOB, "to": contract, "data": word(9), "gas": "0x30000" }]);
+        node.call("eth_sendTransaction", set);
+        let at = |method: &str, params: Value| node.call(method, params);
+        assert!(at("eth_getCode", json!([contract, "pending"])).as_str().unwrap().len() > 100);
+        assert_eq!(at("eth_getCode", json!([contract, "latest"])), "0x");
+        assert_eq!(at("eth_getStorageAt", json!([contract, "0x0", "pending"])), word(9));
+        assert_eq!(at("eth_call", json!([{ "to": contract }, "pending"])), word(9));
+        let estimate = node.number("eth_estimateGas", json!([{ "to": contract }, "pending"]));
+        assert!(estimate > U256::from(21_000));
+        node.call("anvil_setBalance", json!([SOMEBODY, "0x64"]));
+        assert_eq!((balance("pending"), balance("latest")), (U256::from(107), U256::from(100)));
+        node.call("anvil_dropTransaction", json!([hash]));
+        assert_eq!(at("eth_getCode", json!([contract, "pending"])), "0x");
+        node.call("evm_mine", json!([]));
+        assert_eq!((balance("pending"), balance("latest")), (U256::from(107), U256::from(107)));
+        assert_eq!((number("pending"), number("latest")), (json!(word(2)), json!(word(1))));
+    }
+}
+
+#[test]
+fn a_fee_below_the_base_fee_is_refused_where_it_would_wait_for_ever() {
+    let node = Devnet::start("mpt", args![]);
+    let cheap =
+        json!([{ "from": ALICE, "to": BOB, "maxFeePerGas": "0x1", "maxPriorityFeePerGas": "0x0" }]);
+    let (code, message) = node.error("eth_sendTransaction", cheap.clone());
+    assert!(code == -32003 && message.contains("less than block base fee"), "{code} {message}");
+    node.send(ALICE, BOB, 1);
+    node.call("evm_setAutomine", json!([false]));
+    node.call("eth_sendTransaction", cheap);
+}
+
+#[test]
+fn fees_and_types_must_fit_together() {
+    let node = Devnet::start("mpt", args![]);
+    let with = |fields: Value| {
+        let mut request = json!({ "from": ALICE, "to": BOB });
+        request.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        json!([request])
+    };
+    for fields in [
+        json!({ "gasPrice": "0x77359400", "maxFeePerGas": "0x77359400" }),
+        json!({ "gasPrice": "0x77359400", "maxPriorityFeePerGas": "0x1" }),
+        json!({ "type": "0x2", "gasPrice": "0x77359400" }),
+        json!({ "type": "0x0", "maxFeePerGas": "0x77359400" }),
+        json!({ "type": "0x3" }),
+        json!({ "type": "0x4" }),
+        json!({ "type": "0x9" }),
+    ] {
+        let (code, message) = node.error("eth_sendTransaction", with(fields.clone()));
+        assert_eq!(code, -32602, "{fields}: {message}");
+    }
+    for kind in ["0x0", "0x1", "0x2"] {
+        let hash = node.call("eth_sendTransaction", with(json!({ "type": kind })));
+        let tx = node.call("eth_getTransactionByHash", json!([hash]));
+        assert_eq!(tx["type"], kind);
+        assert_ne!(tx["blockNumber"], Value::Null, "{tx}");
+    }
+}
+
+#[test]
+fn accounts_in_the_forms_of_others() {
+    for layer in polytrie::layers::LAYERS {
+        let node = Devnet::start(layer.name, args![]);
+        let contract = deploy(&node);
+        let info = node.call("eth_getAccountInfo", json!([contract, "latest"]));
+        let code = node.call("eth_getCode", json!([contract, "latest"]));
+        assert_eq!(info, json!({ "balance": "0x0", "nonce": "0x1", "code": code }));
+        if !layer.canonical {
+            let (_, message) = node.error("eth_getAccount", json!([contract, "latest"]));
+            assert!(message.contains("eth_getAccountInfo"), "{message}");
+            continue;
+        }
+        let account = node.call("eth_getAccount", json!([contract, "latest"]));
+        let account: alloy_consensus::TrieAccount = serde_json::from_value(account).unwrap();
+        assert_eq!(account.nonce, 1);
+        assert_eq!(account.storage_root, alloy_consensus::constants::EMPTY_ROOT_HASH);
+    }
+}
+
+#[test]
+fn other_ways_to_send() {
+    let node = Devnet::start("mpt", args![]);
+    let transfer = json!({ "from": ALICE, "to": SOMEBODY, "value": "0xde0b6b3a7640000" });
+    let receipt = node.call("eth_sendTransactionSync", json!([transfer]));
+    assert_eq!((&receipt["status"], &receipt["blockNumber"]), (&json!("0x1"), &json!("0x1")));
+    let back = json!({ "from": SOMEBODY, "to": ALICE, "value": "0x1" });
+    let hash = node.call("eth_sendUnsignedTransaction", json!([back]));
+    let receipt = node.call("eth_getTransactionReceipt", json!([hash]));
+    assert_eq!((&receipt["status"], &receipt["from"]), (&json!("0x1"), &json!(SOMEBODY)));
+    let blocks = |number: &str| node.call("eth_getBlockByNumber", json!([number, false]));
+    let (first, second) = (blocks("0x1"), blocks("0x2"));
+    assert_eq!(node.error("anvil_reorg", json!([3])).0, -32602);
+    node.call("anvil_reorg", json!([1, []]));
+    assert_eq!(node.head(), 2);
+    assert_eq!(blocks("0x1"), first);
+    assert_ne!(blocks("0x2")["hash"], second["hash"]);
+    assert_eq!(node.call("eth_getTransactionReceipt", json!([hash])), Value::Null);
+}

@@ -82,6 +82,14 @@ pub enum PoolError {
         /// In wei.
         needed: u128,
     },
+    /// It does not pay the base fee, and nothing would make it fall.
+    #[error("max fee per gas less than block base fee: fee {found}, base fee {needed}")]
+    BelowBaseFee {
+        /// In wei.
+        found: u128,
+        /// In wei.
+        needed: u64,
+    },
     /// The sender is a contract.
     #[error("sender not an eoa: address {0} has code")]
     SenderHasCode(Address),

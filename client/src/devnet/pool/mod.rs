@@ -68,6 +68,8 @@ pub struct Pool {
     bytes: usize,
     arrivals: u64,
     dropped: u64,
+    /// Counts what came and went.
+    changes: u64,
 }
 
 #[derive(Debug, Default)]
@@ -128,6 +130,11 @@ impl Pool {
     /// How many were thrown out so far without having been in a block.
     pub const fn dropped(&self) -> u64 {
         self.dropped
+    }
+
+    /// Another number than before if anything came or went since.
+    pub const fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Numbers of pending and of queued transactions.
@@ -201,7 +208,7 @@ impl Pool {
             return Err(PoolError::NonceTooLow { found, expected });
         }
         let limit = self.limits.per_sender;
-        if found - expected > limit as u64 {
+        if found - expected >= limit as u64 {
             return Err(PoolError::NonceTooHigh { found, expected, limit });
         }
         if tx.cost > state.balance {
@@ -223,6 +230,7 @@ impl Pool {
     fn insert(&mut self, mut tx: PoolTransaction, next: u64) -> Added {
         tx.arrival = self.arrivals;
         self.arrivals += 1;
+        self.changes += 1;
         let tx = Arc::new(tx);
         self.bytes += tx.bytes;
         self.by_fee.insert(fee_key(&tx));
@@ -262,6 +270,7 @@ impl Pool {
     /// Takes a transaction out.
     pub fn remove(&mut self, hash: &B256) -> Option<Arc<PoolTransaction>> {
         let tx = self.by_hash.remove(hash)?;
+        self.changes += 1;
         self.by_fee.remove(&fee_key(&tx));
         self.bytes -= tx.bytes;
         if let Some(queue) = self.senders.get_mut(&tx.sender) {
@@ -290,6 +299,7 @@ impl Pool {
             limits: self.limits,
             arrivals: self.arrivals,
             dropped: self.dropped,
+            changes: self.changes + 1,
             ..Self::default()
         };
     }

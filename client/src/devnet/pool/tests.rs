@@ -100,8 +100,8 @@ fn a_full_pool_keeps_what_pays_more() {
     pool.add(tx(3, 0, 6, 1), state(0)).unwrap();
     assert_eq!(pool.len(), 3);
     assert_eq!(pool.status(), (3, 0));
-    let many = pool.add(tx(4, 3, 100, 1), state(0)).unwrap_err();
-    assert_eq!(many, PoolError::NonceTooHigh { found: 3, expected: 0, limit: 2 });
+    let many = pool.add(tx(4, 2, 100, 1), state(0)).unwrap_err();
+    assert_eq!(many, PoolError::NonceTooHigh { found: 2, expected: 0, limit: 2 });
 }
 
 #[test]

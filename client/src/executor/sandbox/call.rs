@@ -75,7 +75,7 @@ pub enum CallError {
     Refused(#[from] Refusal),
     /// It did not end before the sandbox's deadline.
     #[error(
-        "execution aborted: the call takes longer than it may; ask for less, or start the node with a larger --rpc.evmtimeout"
+        "execution aborted: it takes longer than a call may; ask for less, or start the node with a larger --rpc.evmtimeout"
     )]
     TooLong,
     /// The node failed.

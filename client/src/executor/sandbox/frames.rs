@@ -1,7 +1,6 @@
 //! The calls that a transaction consists of.
 
-use super::Replay;
-use crate::executor::InternalError;
+use super::{CallError, Replay};
 use alloy_consensus::TxEnvelope;
 use alloy_primitives::{Address, Bytes, U256};
 use revm_inspectors::tracing::{
@@ -74,12 +73,9 @@ impl Replay<'_> {
     ///
     /// # Errors
     ///
-    /// If the state cannot be read, or the transaction is not valid at this place after all.
-    pub fn frames(
-        &mut self,
-        tx: &TxEnvelope,
-        sender: Address,
-    ) -> Result<Vec<Frame>, InternalError> {
+    /// If the state cannot be read, the sandbox's time is over, or the transaction is not valid at this place after
+    /// all.
+    pub fn frames(&mut self, tx: &TxEnvelope, sender: Address) -> Result<Vec<Frame>, CallError> {
         let observer = TracingInspector::new(TracingInspectorConfig::default_parity());
         let (_, observer) = self.next(tx, sender, observer)?;
         let nodes = observer.into_traces().into_nodes();

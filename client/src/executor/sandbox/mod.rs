@@ -3,6 +3,7 @@
 //! A [`Sandbox`] reads from some block and keeps what is written in memory. [`call`] runs one transaction or call on
 //! it, [`Replay`] the transactions of a block with an inspector, and a [`SimulatedRun`] a block that never was.
 
+mod budget;
 mod call;
 mod database;
 mod deadline;

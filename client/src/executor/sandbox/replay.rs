@@ -49,13 +49,14 @@ impl<'a> Replay<'a> {
     ///
     /// # Errors
     ///
-    /// If the state cannot be read, or the transaction is not valid at this place after all.
+    /// If the state cannot be read, the sandbox's time is over, or the transaction is not valid at this place after
+    /// all.
     pub fn next<I: Observer>(
         &mut self,
         tx: &TxEnvelope,
         sender: Address,
         observer: I,
-    ) -> Result<(CallOutcome, I), InternalError> {
+    ) -> Result<(CallOutcome, I), CallError> {
         let (ran, observer) = self.run(tx, sender, observer)?;
         self.sandbox.commit(ran.state);
         Ok((outcome(ran.result), observer))
@@ -67,15 +68,14 @@ impl<'a> Replay<'a> {
         tx: &TxEnvelope,
         sender: Address,
         observer: I,
-    ) -> Result<(ResultAndState, I), InternalError> {
+    ) -> Result<(ResultAndState, I), CallError> {
         let tx = TxEnv::from_recovered_tx(tx, sender);
-        run(self.sandbox, &self.rules, self.environment(), tx, observer).map_err(
-            |error| match error {
-                CallError::Internal(error) => error,
-                CallError::Refused(refusal) => InternalError::Evm(refusal.message),
-                CallError::TooLong => InternalError::Evm(error.to_string()),
-            },
-        )
+        let ran = run(self.sandbox, &self.rules, self.environment(), tx, observer);
+        ran.map_err(|error| match error {
+            // It was in a block, so the EVM has no reason to refuse it.
+            CallError::Refused(refusal) => InternalError::Evm(refusal.message).into(),
+            error => error,
+        })
     }
 
     /// The environment of its transactions.

@@ -2,6 +2,7 @@
 
 use super::{
     CallError, CallRequest, Replay, Sandbox,
+    budget::Budget,
     call::{prepare_call, run},
 };
 use crate::executor::InternalError;
@@ -21,6 +22,11 @@ pub enum TraceError {
         "{0}; there are callTracer, prestateTracer, 4byteTracer, flatCallTracer, muxTracer, noopTracer, and the struct logger if no tracer is named"
     )]
     Tracer(String),
+    /// It takes more bytes than it may.
+    #[error(
+        "the trace is larger than an answer may be; name a tracer that gathers less (callTracer), set `limit`, `disableStack` or `disableStorage`, or start the node with a larger --rpc.max-response"
+    )]
+    TooLarge,
     /// The call was refused.
     #[error(transparent)]
     Call(#[from] CallError),
@@ -29,39 +35,46 @@ pub enum TraceError {
     Internal(#[from] InternalError),
 }
 
-/// Traces a call.
+/// Traces a call, as long as its trace takes about `bytes` at most.
 ///
 /// # Errors
 ///
-/// If there is no such tracer, the EVM refuses the call, or the state cannot be read.
+/// If there is no such tracer, the EVM refuses the call, the trace is too large, or the state cannot be read.
 pub fn trace_call(
     sandbox: &mut Sandbox,
     call: CallRequest<'_>,
     options: GethDebugTracingOptions,
+    bytes: usize,
 ) -> Result<GethTrace, TraceError> {
-    let mut observer = tracer(options)?;
+    let budget = Budget::new(&options, bytes);
+    let observer = tracer(options)?;
     let rules = call.rules;
     let prepared = prepare_call(sandbox, call).map_err(CallError::from)?;
     let (tx, block) = (prepared.tx.clone(), prepared.env.block_env.clone());
-    let (ran, inspector) = run(sandbox, &rules, prepared.env, prepared.tx, observer)?;
-    observer = inspector;
+    let (ran, (budget, mut observer)) =
+        run(sandbox, &rules, prepared.env, prepared.tx, (budget, observer))?;
+    budget.left().ok_or(TraceError::TooLarge)?;
     observer.get_result(None, &tx, &block, &ran, sandbox).map_err(sorted)
 }
 
 impl Replay<'_> {
-    /// Traces the next transaction, which is number `index` of the block with this hash.
+    /// Traces the next transaction, which is number `place.1` of the block with the hash `place.0`. The trace may take
+    /// about `bytes`; what it takes is subtracted from them.
     ///
     /// # Errors
     ///
-    /// If there is no such tracer, or the state cannot be read.
+    /// If there is no such tracer, the trace is too large, the sandbox's time is over, or the state cannot be read.
     pub fn trace(
         &mut self,
         tx: &TxEnvelope,
         sender: Address,
         place: (B256, usize),
         options: GethDebugTracingOptions,
+        bytes: &mut usize,
     ) -> Result<GethTrace, TraceError> {
-        let (ran, mut observer) = self.run(tx, sender, tracer(options)?)?;
+        let budget = Budget::new(&options, *bytes);
+        let (ran, (budget, mut observer)) = self.run(tx, sender, (budget, tracer(options)?))?;
+        *bytes = budget.left().ok_or(TraceError::TooLarge)?;
         let block = self.environment().block_env;
         let context = TransactionContext {
             block_hash: Some(place.0),

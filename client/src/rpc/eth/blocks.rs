@@ -69,9 +69,9 @@ fn by_number(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
 
 /// The block that would be made now. It has no hash, nonce or beneficiary yet.
 fn pending(rpc: &Rpc, full: bool) -> RpcResult<Value> {
-    let built = rpc.node.preview(rpc.node.plan(), None)?;
-    let rlp_length = built.rlp.len();
-    let found = Found { header: built.header, block: built.block, rlp_length };
+    let pending = rpc.node.pending()?;
+    let (header, block) = (pending.header.clone(), pending.block.clone());
+    let found = Found { header, block, rlp_length: pending.rlp_length };
     let mut block = convert::block(found, full)?;
     for field in ["hash", "nonce", "miner", "logsBloom"] {
         block[field] = Value::Null;

@@ -34,7 +34,15 @@ const LONGEST: Duration = Duration::from_secs(60);
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     methods.add(SEND_RAW, send_raw)?;
     methods.add("eth_sendRawTransactionSync", send_raw_sync)?;
-    methods.add("eth_sendTransaction", send)?;
+    methods.add("eth_sendTransaction", |rpc, args| {
+        let tx = signed(rpc, args.next()?)?;
+        rpc.submit(tx, args.in_batch)
+    })?;
+    methods.add("eth_sendTransactionSync", |rpc, args| {
+        let tx = signed(rpc, args.next()?)?;
+        submit_sync(rpc, tx, args)
+    })?;
+    methods.add("eth_sendUnsignedTransaction", send_unsigned)?;
     methods.add("eth_fillTransaction", fill)?;
     methods.add("eth_signTransaction", sign_transaction)?;
     methods.add("eth_sign", |rpc, args| {
@@ -102,8 +110,13 @@ fn pool_error(error: PoolError) -> RpcError {
 /// EIP-7966: answers with the receipt.
 fn send_raw_sync(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let bytes: Bytes = args.next()?;
-    let patience = args.optional::<u64>()?.map_or(PATIENCE, Duration::from_millis).min(LONGEST);
     let tx = PoolTransaction::signed(decode(&bytes)?).map_err(pool_error)?;
+    submit_sync(rpc, tx, args)
+}
+
+/// Takes in a transaction and answers with its receipt; the next argument says how long that may take.
+fn submit_sync(rpc: &Rpc, tx: PoolTransaction, args: &mut Args) -> RpcResult<Value> {
+    let patience = args.optional::<u64>()?.map_or(PATIENCE, Duration::from_millis).min(LONGEST);
     let hash = tx.hash();
     rpc.node.submit(tx)?;
     rpc.node.wait_for(&hash, patience);
@@ -121,8 +134,8 @@ fn send_raw_sync(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     Ok(receipts.swap_remove(index))
 }
 
-fn send(rpc: &Rpc, args: &mut Args) -> RpcResult<B256> {
-    let request: TransactionRequest = args.next()?;
+/// The transaction that a request means, signed by an account of the node or as one that is impersonated.
+fn signed(rpc: &Rpc, request: TransactionRequest) -> RpcResult<PoolTransaction> {
     let from = sender(rpc, &request)?;
     let tx = complete(rpc, request)?;
     let tx = match rpc.node.accounts().sign(&from, &tx.signature_hash()) {
@@ -130,6 +143,14 @@ fn send(rpc: &Rpc, args: &mut Args) -> RpcResult<B256> {
         None if rpc.node.may_impersonate(&from) => impersonate(tx, from),
         None => return Err(unknown_account(&from)),
     };
+    PoolTransaction::local(tx).map_err(pool_error)
+}
+
+/// The same for any account at all, without a signature.
+fn send_unsigned(rpc: &Rpc, args: &mut Args) -> RpcResult<B256> {
+    let request: TransactionRequest = args.next()?;
+    let from = sender(rpc, &request)?;
+    let tx = impersonate(complete(rpc, request)?, from);
     rpc.submit(PoolTransaction::local(tx).map_err(pool_error)?, args.in_batch)
 }
 
@@ -197,6 +218,12 @@ fn complete(rpc: &Rpc, mut request: TransactionRequest) -> RpcResult<TypedTransa
         return Err(RpcError::params(format!("chain id is {found}, expected {chain_id}")));
     }
     request.chain_id = Some(chain_id);
+    let has_1559 = request.max_fee_per_gas.or(request.max_priority_fee_per_gas).is_some();
+    if request.gas_price.is_some() && has_1559 {
+        return Err(RpcError::params(
+            "both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified",
+        ));
+    }
     if request.nonce.is_none() {
         request.nonce = Some(rpc.node.next_nonce(&from)?);
     }
@@ -204,7 +231,9 @@ fn complete(rpc: &Rpc, mut request: TransactionRequest) -> RpcResult<TypedTransa
     let base_fee = super::next_base_fee(rpc, &view);
     if request.gas_price.is_none() {
         let london = view.head.header.base_fee_per_gas.is_some();
-        if london {
+        if london && matches!(request.transaction_type, Some(0 | 1)) && !has_1559 {
+            request.gas_price = Some(u128::from(base_fee).saturating_mul(2).saturating_add(TIP));
+        } else if london {
             let cap = request.max_fee_per_gas.unwrap_or(u128::MAX);
             let tip = request.max_priority_fee_per_gas.unwrap_or(TIP.min(cap));
             request.max_priority_fee_per_gas = Some(tip);
@@ -220,17 +249,29 @@ fn complete(rpc: &Rpc, mut request: TransactionRequest) -> RpcResult<TypedTransa
         // What it will cost does not matter for how much it uses.
         (asked.gas_price, asked.max_fee_per_gas, asked.max_priority_fee_per_gas) =
             (None, None, None);
+        asked.transaction_type = None;
         let call = CallArgs { request: asked, block: None, state: None, environment: None };
         request.gas = Some(estimate(rpc, &view, call)?);
     }
     request.normalize_input();
-    request.build_typed_tx().map_err(|request| {
+    let wanted = request.transaction_type;
+    if wanted == Some(1) {
+        request.access_list.get_or_insert_default();
+    }
+    let tx = request.build_typed_tx().map_err(|request| {
         let missing = request.missing_keys().err().map(|(_, keys)| keys.join(", "));
         RpcError::params(format!(
             "the transaction is not complete: {}",
             missing.unwrap_or_else(|| "its fields do not fit together".to_owned())
         ))
-    })
+    })?;
+    let found = tx.tx_type() as u8;
+    match wanted.filter(|wanted| *wanted != found) {
+        None => Ok(tx),
+        Some(wanted) => Err(RpcError::params(format!(
+            "type is {wanted:#x}, but the fields make a transaction of type {found:#x}"
+        ))),
+    }
 }
 
 impl Rpc {

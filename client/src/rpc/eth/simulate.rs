@@ -44,7 +44,7 @@ fn simulate(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Value>> {
         return Err(RpcError::params("empty input"));
     }
     let view = rpc.node.view();
-    let at = rpc.at(&view, id)?;
+    let at = rpc.at_made(&view, id)?;
     let total = rpc.node.db().block_head(at.header.number)?.total_difficulty;
     let merged = rpc.node.spec().is_merged_after(total);
     let blocks = fill_gaps(payload.block_state_calls, &at.header)?;

@@ -5,11 +5,15 @@ use crate::rpc::{
     args::{Args, Slot},
     convert::quantity,
     error::{RpcError, RpcResult},
+    lookup::At,
 };
+use alloy_consensus::TrieAccount;
 use alloy_eips::BlockId;
 use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_rpc_types_eth::AccountInfo;
 use jsonrpsee::core::RegisterMethodError;
-use serde_json::{Value, json};
+use polytrie_state::Account;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Slots that one request may ask for.
@@ -22,7 +26,8 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.add("eth_getStorageAt", storage_at)?;
     methods.add("eth_getStorageValues", storage_values)?;
     methods.add("eth_getProof", proof)?;
-    methods.add("eth_getAccount", account)
+    methods.add("eth_getAccount", account)?;
+    methods.add("eth_getAccountInfo", account_info)
 }
 
 fn balance(rpc: &Rpc, args: &mut Args) -> RpcResult<U256> {
@@ -44,10 +49,23 @@ fn transaction_count(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
 fn code(rpc: &Rpc, args: &mut Args) -> RpcResult<Bytes> {
     let address: Address = args.next()?;
     let at = rpc.at(&rpc.node.view(), args.optional()?)?;
-    let Some(account) = at.state.account(&address)?.filter(|account| account.has_code()) else {
+    let account = at.state.account(&address)?.unwrap_or_default();
+    code_of(&at, &account)
+}
+
+fn code_of(at: &At, account: &Account) -> RpcResult<Bytes> {
+    if !account.has_code() {
         return Ok(Bytes::new());
-    };
+    }
     Ok(at.state.code(&account.code_hash)?.unwrap_or_default())
+}
+
+fn account_info(rpc: &Rpc, args: &mut Args) -> RpcResult<AccountInfo> {
+    let address: Address = args.next()?;
+    let at = rpc.at(&rpc.node.view(), args.optional()?)?;
+    let account = at.state.account(&address)?.unwrap_or_default();
+    let code = code_of(&at, &account)?;
+    Ok(AccountInfo { balance: account.balance, nonce: account.nonce, code })
 }
 
 fn storage_at(rpc: &Rpc, args: &mut Args) -> RpcResult<B256> {
@@ -96,18 +114,23 @@ fn proof(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     rpc.proof_at_head(&address, &slots, id).map(|proof| proof.proof)
 }
 
-fn account(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
+fn account(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<TrieAccount>> {
     let address: Address = args.next()?;
     let id: Option<BlockId> = args.optional()?;
-    let at = rpc.at(&rpc.node.view(), id)?;
+    let node = &rpc.node;
+    if !node.kind().canonical {
+        return Err(RpcError::server(format!(
+            "the state layer `{}` has no Merkle Patricia trie, so an account has no storage root; call eth_getAccountInfo for the rest",
+            node.kind().name
+        )));
+    }
+    let at = rpc.at_made(&node.view(), id)?;
     let Some(account) = at.state.account(&address)? else { return Ok(None) };
-    let proof = rpc.proof_at_head(&address, &[], id)?;
-    Ok(Some(json!({
-        "balance": account.balance,
-        "nonce": quantity(account.nonce),
-        "codeHash": account.code_hash,
-        "root": proof.proof.get("storageHash"),
-    })))
+    let proof = rpc.proof_at_head(&address, &[], id)?.proof;
+    let root = proof.get("storageHash").cloned().unwrap_or_default();
+    let storage_root = serde_json::from_value(root).map_err(|error| RpcError::internal(&error))?;
+    let Account { nonce, balance, code_hash } = account;
+    Ok(Some(TrieAccount { nonce, balance, storage_root, code_hash }))
 }
 
 impl Rpc {

@@ -1,0 +1,142 @@
+//! A trace that becomes too large.
+
+use alloy_primitives::{
+    U256,
+    map::{AddressMap, HashSet},
+};
+use alloy_rpc_types_trace::geth::{
+    GethDebugBuiltInTracerType, GethDebugTracerType, GethDebugTracingOptions,
+};
+use revm::{
+    Inspector,
+    bytecode::opcode::{SLOAD, SSTORE},
+    context_interface::ContextTr,
+    interpreter::{
+        CallInputs, CallOutcome, CreateInputs, CreateOutcome, InstructionResult, Interpreter,
+        interpreter::EthInterpreter, interpreter_types::Jumps,
+    },
+    primitives::Log,
+};
+
+/// Bytes of a step, of a call and of a log without what belongs to them: between what they take in memory and as text.
+const STEP: usize = 200;
+/// Bytes of a word of the stack.
+const STACK_WORD: usize = 32;
+/// Bytes of a word of the memory, which is written out in full.
+const MEMORY_WORD: usize = 96;
+/// Bytes of a slot with its value, which are written out in full.
+const SLOT: usize = 140;
+
+/// Ends a run when its trace takes more bytes than an answer may have, by an estimate.
+#[derive(Debug)]
+pub(super) struct Budget {
+    left: usize,
+    over: bool,
+    steps: Option<Steps>,
+}
+
+/// What is kept of each step.
+#[derive(Debug)]
+struct Steps {
+    /// Steps that are still kept.
+    left: u64,
+    stack: bool,
+    memory: bool,
+    return_data: bool,
+    /// The slots that were touched: every step that touches one shows all of its contract.
+    slots: Option<AddressMap<HashSet<U256>>>,
+}
+
+impl Budget {
+    /// `left` bytes for a trace with these options.
+    pub(super) fn new(options: &GethDebugTracingOptions, left: usize) -> Self {
+        let config = &options.config;
+        let by_steps = match &options.tracer {
+            None => true,
+            Some(GethDebugTracerType::BuiltInTracer(tracer)) => {
+                *tracer == GethDebugBuiltInTracerType::Erc7562Tracer
+            }
+            Some(tracer) => tracer.as_str().is_empty(),
+        };
+        let steps = by_steps.then(|| Steps {
+            left: config.limit.filter(|limit| *limit > 0).unwrap_or(u64::MAX),
+            stack: !config.disable_stack.unwrap_or_default(),
+            memory: config.is_memory_enabled(),
+            return_data: config.is_return_data_enabled(),
+            slots: (!config.disable_storage.unwrap_or_default()).then(AddressMap::default),
+        });
+        Self { left, over: false, steps }
+    }
+
+    /// The bytes that are left; `None` if they did not suffice.
+    pub(super) fn left(&self) -> Option<usize> {
+        (!self.over).then_some(self.left)
+    }
+
+    fn take(&mut self, bytes: usize) {
+        match self.left.checked_sub(bytes) {
+            Some(left) => self.left = left,
+            None => self.over = true,
+        }
+    }
+}
+
+impl Steps {
+    fn size(&mut self, interpreter: &Interpreter<EthInterpreter>) -> usize {
+        let Some(left) = self.left.checked_sub(1) else { return 0 };
+        self.left = left;
+        let mut bytes = STEP;
+        if self.stack {
+            bytes += interpreter.stack.len() * STACK_WORD;
+        }
+        if self.memory {
+            bytes += interpreter.memory.len() / 32 * MEMORY_WORD;
+        }
+        if self.return_data {
+            bytes += interpreter.return_data.0.len() * 2;
+        }
+        if let Some(slots) = &mut self.slots
+            && matches!(interpreter.bytecode.opcode(), SLOAD | SSTORE)
+            && let Ok(slot) = interpreter.stack.peek(0)
+        {
+            let slots = slots.entry(interpreter.input.target_address).or_default();
+            slots.insert(slot);
+            bytes += slots.len() * SLOT;
+        }
+        bytes
+    }
+}
+
+impl<C: ContextTr> Inspector<C> for Budget {
+    fn step(&mut self, interpreter: &mut Interpreter<EthInterpreter>, _: &mut C) {
+        if let Some(steps) = &mut self.steps {
+            let bytes = steps.size(interpreter);
+            self.take(bytes);
+        }
+        if self.over {
+            interpreter.halt(InstructionResult::OutOfGas);
+        }
+    }
+
+    fn log(&mut self, _: &mut C, log: Log) {
+        self.take(STEP + log.data.data.len() * 2);
+    }
+
+    fn call(&mut self, _: &mut C, inputs: &mut CallInputs) -> Option<CallOutcome> {
+        self.take(STEP + inputs.input.len() * 2);
+        None
+    }
+
+    fn call_end(&mut self, _: &mut C, _: &CallInputs, outcome: &mut CallOutcome) {
+        self.take(outcome.output().len() * 2);
+    }
+
+    fn create(&mut self, _: &mut C, inputs: &mut CreateInputs) -> Option<CreateOutcome> {
+        self.take(STEP + inputs.init_code().len() * 2);
+        None
+    }
+
+    fn create_end(&mut self, _: &mut C, _: &CreateInputs, outcome: &mut CreateOutcome) {
+        self.take(outcome.output().len() * 2);
+    }
+}
