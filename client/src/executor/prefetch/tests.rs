@@ -22,7 +22,7 @@ fn spec() -> Arc<ChainSpec> {
 fn state() -> Arc<dyn StateReader> {
     let code = bytes!("600035805460010155");
     let contract = Account { code_hash: keccak256(&code), nonce: 1, balance: U256::ZERO };
-    let slots = vec![(hash_slot(&U256::from(5)), U256::from(7))];
+    let slots = vec![(hash_slot(&U256::from(5)), U256::from(7))].into();
     let layer = OracleLayer::open(Store::memory(OracleLayer::TABLES).unwrap()).unwrap();
     let contract =
         GenesisAccount { hash: keccak256(CONTRACT), account: contract, code: Some(code), slots };
