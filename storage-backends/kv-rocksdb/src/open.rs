@@ -2,7 +2,7 @@
 
 use crate::{RocksEngine, engine::Database, error::convert};
 use polytrie_kv::{KvError, Table};
-use rocksdb::{BlockBasedOptions, Cache, DB, DBCompressionType, Options};
+use rocksdb::{BlockBasedIndexType, BlockBasedOptions, Cache, DB, DBCompressionType, Options};
 use std::{path::PathBuf, sync::Arc};
 
 /// The file that names the newest state; RocksDB creates it with the database.
@@ -121,6 +121,11 @@ fn table_options(options: &RocksOptions) -> Options {
     blocks.set_cache_index_and_filter_blocks(true);
     blocks.set_cache_index_and_filter_blocks_with_high_priority(true);
     blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
+    // In parts: as a whole, those of a large file are half a megabyte, and a cache that cannot hold them all would read
+    // that much for one row.
+    blocks.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
+    blocks.set_partition_filters(true);
+    blocks.set_pin_top_level_index_and_filter(true);
     let mut table = Options::default();
     table.set_block_based_table_factory(&blocks);
     table.set_compression_type(DBCompressionType::Lz4);
