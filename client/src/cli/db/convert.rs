@@ -85,12 +85,22 @@ pub(super) fn run(args: ConvertArgs) -> Result<(), Failure> {
     };
     let target = DataDir::create_beside(&source, &args.datadir, &options)?;
     let mut ticker = Ticker::new();
+    // It may be either of the two that failed.
+    let failed = |error| match Failure::from(error) {
+        Failure::Stored(text) => Failure::Stored(format!(
+            "converting {} into {}: {text}",
+            args.datadir.display(),
+            args.out.display()
+        )),
+        failure => failure,
+    };
     let Converted { number, hash, accounts, slots, commitment } =
         convert(&source, &target, &interrupt, &mut |what, accounts| {
             if ticker.is_due() {
                 tracing::info!(accounts, "{what}");
             }
-        })?;
+        })
+        .map_err(failed)?;
     target.seal(&args.out, &args.datadir)?;
     let (from, to) = (source.stamp.state, target.stamp.state);
     let report = Report { from, to, number, hash, commitment, accounts, slots };
