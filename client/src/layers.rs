@@ -125,6 +125,7 @@ pub const LAYERS: &[LayerKind] = &[
             let options = polytrie_lmpt::LmptOptions {
                 interval: options.lmpt_interval.unwrap_or(DEFAULT_LMPT_INTERVAL),
                 memory_bytes: options.lmpt_memory,
+                cache_bytes: options.trie_cache,
                 undo_blocks: crate::chain::UNDO_BLOCKS,
                 ..polytrie_lmpt::LmptOptions::default()
             };

@@ -30,14 +30,6 @@ pub(crate) fn slot(store: &dyn Read, key: &SlotKey) -> Result<U256, StateError> 
     decode_slot(key, &bytes)
 }
 
-/// The value of a key, if it is there.
-pub(crate) fn get(store: &dyn Read, key: &Key) -> Result<Option<Value>, StateError> {
-    Ok(match key {
-        Key::Account(hash) => account(store, hash)?.map(Value::Account),
-        Key::Slot(key) => Value::of_slot(slot(store, key)?).present(),
-    })
-}
-
 /// Sets or removes a key.
 pub(crate) fn set(batch: &mut Batch, key: &Key, value: Option<Value>) {
     match value.and_then(Value::present) {

@@ -8,13 +8,13 @@ use crate::{
     index::Live,
     journal::{self, blocks_in_memory},
     load,
-    merge::{Merge, MergeStats, Pace, Slice, slice_of, take_back},
+    merge::{Merge, MergeStats, Pace, Readers, Slice, slice_of, take_back},
     meta::{Meta, Roots},
     proof,
     reader::LmptReader,
     session::LmptSession,
     undo,
-    value::Record,
+    value::{Record, Value},
 };
 use alloy_primitives::{Address, B256, U256};
 use parking_lot::{Mutex, MutexGuard, RwLock};
@@ -24,7 +24,7 @@ use polytrie_state::{
     Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, UndoRecord,
     WipedSlots, WriteSet, write_codes,
 };
-use polytrie_trie::EMPTY_ROOT;
+use polytrie_trie::{EMPTY_ROOT, Trie};
 use std::{mem, sync::Arc, time::Duration};
 
 /// What the layer lets a user set.
@@ -36,21 +36,27 @@ pub struct LmptOptions {
     pub memory_bytes: usize,
     /// Bytes of merged rows that may wait in memory for the blocks that take them.
     pub ahead_bytes: usize,
+    /// Bytes of the snapshot trie to keep in memory, for the merge.
+    pub cache_bytes: usize,
     /// For how many blocks undoing is possible. What it needs is kept on disk.
     pub undo_blocks: u64,
     /// A pause of the merge before each slice, to see what a late merge does; no result depends on it.
     pub merge_pause: Duration,
+    /// The merge reads on many threads even where the store is fast; no result depends on it.
+    pub read_ahead: bool,
 }
 
 impl Default for LmptOptions {
-    /// The paper's interval of 1,000 blocks, 1 GiB, 64 MiB, 1,024 blocks.
+    /// The paper's interval of 1,000 blocks, 1 GiB, twice 64 MiB, 1,024 blocks.
     fn default() -> Self {
         Self {
             interval: 1_000,
             memory_bytes: 1 << 30,
             ahead_bytes: 64 << 20,
+            cache_bytes: 64 << 20,
             undo_blocks: 1_024,
             merge_pause: Duration::ZERO,
+            read_ahead: false,
         }
     }
 }
@@ -66,6 +72,8 @@ pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) lifecycle: Lifecycle,
     options: LmptOptions,
+    /// Read for the merge.
+    readers: Arc<Readers>,
     live: Arc<Live>,
     head: RwLock<Head>,
     /// Locked before `head`, by whoever moves the layer.
@@ -88,6 +96,8 @@ struct Head {
 pub(crate) struct Work {
     pending: Option<Pending>,
     merge: Option<Merge>,
+    /// What the last merge, which is at its end, has left in memory of the snapshot in the store.
+    snapshot: Option<Trie<Value>>,
     stats: MergeStats,
 }
 
@@ -157,7 +167,8 @@ impl LmptLayer {
         let head = RwLock::new(Head { meta, delta, intermediate, seq: 0 });
         let work = Mutex::default();
         let damage = RwLock::new(damage);
-        let shared = Shared { store, lifecycle, options, live, head, work, damage };
+        let readers = Arc::new(Readers::new(options.read_ahead));
+        let shared = Shared { store, lifecycle, options, readers, live, head, work, damage };
         Ok(Arc::new(Self { shared: Arc::new(shared) }))
     }
 
@@ -205,11 +216,14 @@ impl Shared {
         let merge = match work.merge.take() {
             Some(merge) if merge.first_block() == start => merge,
             _ => {
-                let pace =
-                    Pace { ahead_bytes: self.options.ahead_bytes, pause: self.options.merge_pause };
+                let LmptOptions { ahead_bytes, cache_bytes, merge_pause: pause, .. } = self.options;
+                let pace = Pace { ahead_bytes, cache_bytes, pause };
                 let intermediate = head.intermediate.clone();
                 let root = head.meta.roots.snapshot;
-                Merge::start(self.store.clone(), intermediate, root, (next, interval), pace)?
+                let snapshot = work.snapshot.take().filter(|trie| trie.last_root() == root);
+                let snapshot = snapshot.unwrap_or_else(|| Trie::stored(root));
+                let store = (self.store.clone(), self.readers.clone());
+                Merge::start(store, intermediate, snapshot, (next, interval), pace)?
             }
         };
         Ok(work.merge.insert(merge))
@@ -301,7 +315,7 @@ impl Shared {
                 meta.number
             )));
         }
-        work.merge = None;
+        (work.merge, work.snapshot) = (None, None);
         let mut previous = record.meta;
         previous.oldest = previous.oldest.max(meta.oldest);
         let (root, mut batch) = take_back(&self.store, meta.roots.snapshot, &record.slice)?;
@@ -363,7 +377,7 @@ impl Shared {
         drop(head);
         if rotated {
             if let Some(merge) = work.merge.take() {
-                merge.end(&mut work.stats);
+                work.snapshot = merge.end(&mut work.stats);
             }
             if let Some(number) = meta.number {
                 self.ensure_merge(work, number + 1)?;

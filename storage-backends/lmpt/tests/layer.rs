@@ -46,6 +46,9 @@ impl LayerFactory for Lmpt {
             late,
             LmptOptions { memory_bytes: 20_000, ..self.0 },
             LmptOptions { memory_bytes: 0, ahead_bytes: 0, ..late },
+            LmptOptions { read_ahead: true, ..self.0 },
+            LmptOptions { read_ahead: true, cache_bytes: 10_000, ..self.0 },
+            LmptOptions { cache_bytes: 0, ..self.0 },
         ];
         variants.map(|options| Box::new(Self(options)) as _).into()
     }

@@ -1,7 +1,7 @@
 //! Letting go of nodes that were not touched lately.
 
 use crate::{
-    LeafValue, Trie,
+    LeafValue, Nibbles, Trie,
     arena::{Arena, Extension, Leaf, Link, Status},
 };
 
@@ -17,19 +17,70 @@ impl<V: LeafValue> Trie<V> {
     /// Drops from memory what was not touched in the last `keep` blocks. Rows must be up to date, that is,
     /// the last commit written; nodes that changed since then stay.
     pub fn evict(&mut self, keep: u32) {
+        self.evict_from(Height::ROOT, keep);
+    }
+
+    /// Drops the deepest nodes from memory until the others take no more than this many bytes; what [`Self::evict`] would
+    /// keep stays all the same. For keys that come in order, again and again: what was touched least recently is what
+    /// comes next.
+    pub fn evict_deepest(&mut self, bytes: usize, keep: u32) {
+        let mut sizes = vec![0; Height::COUNT];
+        self.arena.add_sizes(self.root, Height::ROOT, &mut sizes);
+        let mut left = bytes;
+        let cut = sizes.iter().position(|size| match left.checked_sub(*size) {
+            Some(after) => {
+                left = after;
+                false
+            }
+            None => true,
+        });
+        if let Some(cut) = cut {
+            self.evict_from(Height(cut), keep);
+        }
+    }
+
+    fn evict_from(&mut self, cut: Height, keep: u32) {
         let now = self.now;
-        let old = |status: Status| status.is_clean() && now.wrapping_sub(status.touched) > keep;
+        let old = |status: Status, height: Height| {
+            height >= cut && status.is_clean() && now.wrapping_sub(status.touched) > keep
+        };
         match self.arena.status(self.root) {
-            Some(status) if old(status) => {
+            Some(status) if old(status, Height::ROOT) => {
                 self.arena = Arena::default();
                 self.root = Link::Stored;
             }
             Some(_) => {
-                self.arena.evict_below(self.root, &old);
+                self.arena.evict_below(self.root, Height::ROOT, &old);
                 self.arena.shrink();
             }
             None => {}
         }
+    }
+}
+
+/// How far down a node stands: its depth in nibbles, and among those equally deep the first nibble of its path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Height(usize);
+
+impl Height {
+    const ROOT: Self = Self(0);
+    const COUNT: usize = 65 * 16;
+
+    const fn depth(self) -> usize {
+        self.0 / 16
+    }
+
+    /// The place at the end of this prefix below.
+    fn after(self, prefix: &Nibbles) -> Self {
+        match prefix.get(0) {
+            Some(first) if self.depth() == 0 => Self(prefix.len() * 16 + usize::from(first)),
+            _ => Self(self.0 + prefix.len() * 16),
+        }
+    }
+
+    /// The place of a child of the branch here.
+    const fn child(self, nibble: usize) -> Self {
+        if self.depth() == 0 { Self(16 + nibble) } else { Self(self.0 + 16) }
     }
 }
 
@@ -60,11 +111,37 @@ impl<V> Arena<V> {
         ages[age.min(ages.len() - 1)] += bytes;
     }
 
-    fn evict_below(&mut self, link: Link, old: &impl Fn(Status) -> bool) {
+    fn add_sizes(&self, link: Link, height: Height, sizes: &mut [usize]) {
+        match link {
+            Link::Empty | Link::Stored => {}
+            // It stays as long as its branch.
+            Link::Leaf(_) => sizes[height.0] += size_of::<Option<Leaf<V>>>(),
+            Link::Extension(id) => {
+                let extension = self.extensions.get(id);
+                sizes[height.0] += size_of::<Option<Extension>>();
+                self.add_sizes(extension.child, height.after(&extension.prefix), sizes);
+            }
+            Link::Branch(id) => {
+                let branch = self.branches.get(id);
+                sizes[height.0] += branch.bytes();
+                for (nibble, child) in branch.children.iter().enumerate() {
+                    let leaf = matches!(child, Link::Leaf(_));
+                    let height = if leaf { height } else { height.child(nibble) };
+                    self.add_sizes(*child, height, sizes);
+                }
+            }
+        }
+    }
+
+    fn evict_below(&mut self, link: Link, height: Height, old: &impl Fn(Status, Height) -> bool) {
         match link {
             Link::Empty | Link::Stored | Link::Leaf(_) => {}
             // One row holds both, so they come and go together.
-            Link::Extension(id) => self.evict_below(self.extensions.get(id).child, old),
+            Link::Extension(id) => {
+                let extension = self.extensions.get(id);
+                let height = height.after(&extension.prefix);
+                self.evict_below(extension.child, height, old);
+            }
             Link::Branch(id) => {
                 for nibble in 0..16 {
                     let child = self.branches.get(id).children[nibble];
@@ -72,11 +149,12 @@ impl<V> Arena<V> {
                         // Leaves are in their branch's row.
                         continue;
                     }
-                    if self.status(child).is_some_and(old) {
+                    let below = height.child(nibble);
+                    if self.status(child).is_some_and(|status| old(status, below)) {
                         self.drop_subtree(child);
                         self.branches.get_mut(id).children[nibble] = Link::Stored;
                     } else {
-                        self.evict_below(child, old);
+                        self.evict_below(child, below, old);
                     }
                 }
             }

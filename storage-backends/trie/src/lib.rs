@@ -9,6 +9,7 @@
 //! The engine knows accounts and slots as leaf values only; it knows no layer. What several layers say of it at the seam
 //! in the same words (errors, proofs) is here too.
 
+mod ahead;
 mod arena;
 mod build;
 mod canonical;
@@ -21,6 +22,7 @@ mod get;
 mod hash;
 pub mod keccak;
 mod memory_proof;
+mod pace;
 mod prefetch;
 mod proof;
 mod row;
@@ -33,11 +35,13 @@ mod witness;
 #[cfg(test)]
 mod tests;
 
+pub use ahead::{MissingPaths, RowsAhead, RowsOver};
 pub use build::SortedBuilder;
 pub use canonical::{Detour, state_error, verify};
 pub use check::{RowCheck, check_rows};
 pub use error::TrieError;
 pub use evict::Ages;
+pub use pace::ReadPace;
 pub use prefetch::{VisitFound, read_path};
 pub use proof::{
     AccountProof, EMPTY_CODE_HASH, SlotProof, leaf_on_path, prove_key, stored_root,

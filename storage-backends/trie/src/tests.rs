@@ -257,6 +257,39 @@ proptest! {
     }
 
     #[test]
+    fn what_an_update_needs_can_be_read_ahead(
+        keys in prop::collection::btree_map(key(), value(), 1..60),
+        touched in prop::collection::vec(key(), 0..4),
+        changes in prop::collection::btree_map(key(), prop::option::of(value()), 1..40),
+        threads in 1usize..5,
+    ) {
+        let (root, rows) = built(&keys);
+        let mut trie = Trie::<SlotValue>::stored(root);
+        for key in touched {
+            trie.get(&key, &rows).unwrap();
+        }
+        let mut model = keys;
+        for (key, after) in &changes {
+            match after {
+                Some(value) => model.insert(*key, *value),
+                None => model.remove(key),
+            };
+        }
+        let changes: Vec<_> = changes.into_iter().map(|(k, v)| (k, v.map(SlotValue))).collect();
+        let ahead = trie.missing_paths(&changes).read(threads, &rows).unwrap();
+        // To find the keys takes nothing else.
+        for (key, _) in &changes {
+            trie.get(key, &ahead.over(&MapRows::default())).unwrap();
+        }
+        trie.update(&changes, &ahead.over(&rows)).unwrap();
+        prop_assert_eq!(trie.root(), oracle_root(&model));
+        // Nor does one change, though a removal needs a node beside the way.
+        let mut trie = Trie::<SlotValue>::stored(root);
+        let ahead = trie.missing_paths(&changes[..1]).read(threads, &rows).unwrap();
+        trie.update(&changes[..1], &ahead.over(&MapRows::default())).unwrap();
+    }
+
+    #[test]
     fn decoding_any_bytes_is_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
         let root = Nibbles::new();
         let _ = crate::row::decode::<SlotValue>(&root, &bytes, &mut Vec::new());

@@ -4,11 +4,13 @@
 //! writes, and the snapshot root it commits to, do not depend on how fast anything was. A thread computes the
 //! slices ahead of the blocks that take them; a block whose slice is not there yet waits.
 
+mod readers;
 mod schedule;
 mod slice;
 mod stats;
 mod worker;
 
+pub(crate) use readers::Readers;
 pub(crate) use schedule::slice_of;
 #[cfg(test)]
 pub(crate) use slice::SWEPT_A_SLICE;

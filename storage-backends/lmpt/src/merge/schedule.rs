@@ -10,6 +10,11 @@ pub(crate) struct SliceNumber {
 }
 
 impl SliceNumber {
+    /// The one after it.
+    pub(crate) fn next(self) -> Option<Self> {
+        (self.index + 1 < self.count).then_some(Self { index: self.index + 1, ..self })
+    }
+
     /// Its part of `total` entries.
     pub(crate) fn of(&self, total: usize) -> Range<usize> {
         // The product of an index and a length in memory fits 128 bits.
@@ -54,7 +59,7 @@ mod tests {
                 }
                 assert_eq!(next, total, "interval {interval}, {total} entries");
                 let last = slice_of(2 * interval, interval).unwrap();
-                assert_eq!(last.index + 1, last.count);
+                assert_eq!((last.index + 1, last.next()), (last.count, None));
             }
         }
         assert_eq!(slice_of(0, 5), None);

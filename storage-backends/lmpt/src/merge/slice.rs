@@ -1,6 +1,9 @@
 //! One slice: what it writes, and how it is taken back.
 
-use super::schedule::SliceNumber;
+use super::{
+    readers::{Readers, Threads},
+    schedule::SliceNumber,
+};
 use crate::{
     SNAPSHOT_TRIE, SWEEP, flat,
     generation::Generation,
@@ -10,9 +13,9 @@ use crate::{
 use alloy_primitives::{B256, map::B256Map};
 use polytrie_kv::{Batch, KeyRange, Read, Store};
 use polytrie_state::{StateError, scan};
-use polytrie_trie::{Rows, Trie, state_error};
+use polytrie_trie::{Rows, RowsAhead, Trie, state_error};
 use rayon::prelude::*;
-use std::{collections::BTreeSet, ops::ControlFlow};
+use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
 
 /// Dead slots that one slice removes at most.
 pub(crate) const SWEPT_A_SLICE: usize = 4_096;
@@ -76,14 +79,23 @@ impl Plan {
     fn part(&self, number: SliceNumber) -> &[(B256, Key, Value)] {
         &self.0[number.of(self.0.len())]
     }
+
+    /// What a slice may change in the trie.
+    fn changes(&self, number: Option<SliceNumber>) -> Vec<(B256, Option<Value>)> {
+        let part = number.map_or(&[][..], |number| self.part(number));
+        part.iter().map(|(place, _, value)| (*place, value.present())).collect()
+    }
 }
 
 /// The snapshot on its way to the next one.
 #[derive(Debug)]
 pub(super) struct Merger {
     store: Store,
+    readers: Arc<Readers>,
     plan: Plan,
     trie: Trie<Value>,
+    /// What was read for the next slice.
+    ahead: Option<RowsAhead>,
     /// Dead storage, in the order in which it is swept.
     queue: BTreeSet<DeadStorage>,
     /// The last slot swept, which is perhaps not yet gone from the store.
@@ -92,43 +104,104 @@ pub(super) struct Merger {
 
 impl Merger {
     /// Goes on from what the store holds.
-    pub(super) fn new(store: Store, plan: Plan, root: B256) -> Result<Self, StateError> {
+    pub(super) fn new(
+        store: Store,
+        readers: Arc<Readers>,
+        plan: Plan,
+        trie: Trie<Value>,
+    ) -> Result<Self, StateError> {
         let queue = read_queue(&store)?;
-        Ok(Self { store, plan, trie: Trie::stored(root), queue, swept_to: None })
+        Ok(Self { store, readers, plan, trie, ahead: None, queue, swept_to: None })
     }
 
-    /// Merges one slice; the next one goes on from it, whether or not it is written yet.
-    pub(super) fn slice(&mut self, number: SliceNumber) -> Result<Slice, StateError> {
+    /// Merges one slice, while so many wait for their blocks; the one after it goes on from it, whether or not it is written
+    /// yet. Where the store is slow, what the one after it needs is read meanwhile.
+    pub(super) fn slice(
+        &mut self,
+        number: SliceNumber,
+        waiting: usize,
+    ) -> Result<Slice, StateError> {
         self.trie.set_block(number.index as u32);
+        let readers = Arc::clone(&self.readers);
+        let Some(threads) = readers.threads(waiting) else {
+            let ahead = self.ahead.take().unwrap_or_default();
+            return self.with_rows(number, &ahead, None);
+        };
+        let store = self.store.clone();
+        let rows = Rows::new(&store as &dyn Read, SNAPSHOT_TRIE);
+        let rows = readers.timed(&rows);
+        let ahead = match self.ahead.take() {
+            Some(ahead) => ahead,
+            None => {
+                let changes = self.plan.changes(Some(number));
+                threads.read(&self.trie.missing_paths(&changes), &rows).map_err(state_error)?
+            }
+        };
+        // A row that is read now and is not right any more after this slice is that of a node which stays in memory.
+        let changes = self.plan.changes(number.next());
+        let paths = self.trie.missing_paths(&changes);
+        let work = || self.with_rows(number, &ahead, Some(threads));
+        let (next, slice) = threads.read_during(&paths, &rows, work);
+        self.ahead = Some(next.map_err(state_error)?);
+        slice
+    }
+
+    fn with_rows(
+        &mut self,
+        number: SliceNumber,
+        ahead: &RowsAhead,
+        threads: Option<Threads<'_>>,
+    ) -> Result<Slice, StateError> {
         let mut slice = Slice::default();
         let mut changes = Vec::new();
-        self.merge(number, &mut slice, &mut changes)?;
+        self.merge(number, ahead, &mut slice, &mut changes)?;
+        let merged = changes.len();
         self.sweep(&mut slice, &mut changes)?;
+        let threads = threads.filter(|_| changes.len() > merged);
         changes.sort_unstable_by_key(|(place, _)| *place);
         let rows = Rows::new(&self.store as &dyn Read, SNAPSHOT_TRIE);
-        self.trie.update(&changes, &rows).map_err(state_error)?;
+        let rows = self.readers.timed(&rows);
+        let swept = match threads {
+            Some(threads) => threads.read(&self.trie.missing_paths(&changes), &rows),
+            None => Ok(RowsAhead::default()),
+        };
+        let swept = swept.map_err(state_error)?;
+        self.trie.update(&changes, &swept.over(&rows)).map_err(state_error)?;
         let (root, rows) = self.trie.commit(Rows::new(Batch::new(), SNAPSHOT_TRIE));
         slice.batch.append(&rows.into_inner());
         slice.root = root;
         Ok(slice)
     }
 
-    /// Lets go of nodes that were not touched in the last `keep` slices; their rows must be written.
-    pub(super) fn evict(&mut self, keep: u64) {
-        self.trie.evict(u32::try_from(keep).unwrap_or(u32::MAX));
+    /// Lets go of nodes where they take more than `bytes`, but not of those touched in the last `keep` slices, the rows of
+    /// which need not be written.
+    pub(super) fn evict(&mut self, bytes: usize, keep: u64) {
+        if self.trie.bytes() > bytes {
+            // So much less that it is not to be done again after each slice.
+            let bytes = bytes - bytes / 8;
+            self.trie.evict_deepest(bytes, u32::try_from(keep).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// The snapshot after the last slice.
+    pub(super) fn into_snapshot(self) -> Trie<Value> {
+        self.trie
     }
 
     fn merge(
         &mut self,
         number: SliceNumber,
+        ahead: &RowsAhead,
         slice: &mut Slice,
         changes: &mut Vec<(B256, Option<Value>)>,
     ) -> Result<(), StateError> {
-        let store = &self.store;
-        let part = self.plan.part(number);
-        let before: Vec<Option<Value>> =
-            part.par_iter().map(|(_, key, _)| flat::get(store, key)).collect::<Result<_, _>>()?;
-        for ((place, key, value), before) in part.iter().zip(before) {
+        let Self { store, readers, plan, trie, .. } = self;
+        let part = plan.part(number);
+        let rows = Rows::new(&*store as &dyn Read, SNAPSHOT_TRIE);
+        let rows = readers.timed(&rows);
+        for (place, key, value) in part {
+            // What the flat map has too; the trie needs the way to it anyhow.
+            let before = trie.get(place, &ahead.over(&rows)).map_err(state_error)?.copied();
             let after = value.present();
             if before == after {
                 continue;

@@ -1,15 +1,15 @@
 //! The thread that merges ahead.
 
 use super::{
-    MergeStats, Slice,
+    MergeStats, Readers, Slice,
     schedule::{SliceNumber, first_with_slice, slice_of},
     slice::{Merger, Plan},
 };
-use crate::generation::Generation;
-use alloy_primitives::B256;
+use crate::{generation::Generation, value::Value};
 use parking_lot::{Condvar, Mutex};
 use polytrie_kv::Store;
 use polytrie_state::StateError;
+use polytrie_trie::Trie;
 use std::{
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -30,6 +30,8 @@ const MOST_AHEAD: usize = 4_096;
 pub(crate) struct Pace {
     /// Bytes of merged rows that may wait for their blocks. At least one slice always may.
     pub(crate) ahead_bytes: usize,
+    /// Bytes of the snapshot trie kept in memory, those not yet written not counted.
+    pub(crate) cache_bytes: usize,
     /// A pause before each slice, for tests that want the merge to be late.
     pub(crate) pause: Duration,
 }
@@ -60,15 +62,17 @@ struct Queue {
     settled: u64,
     failure: Option<StateError>,
     cancelled: bool,
+    /// The snapshot after the last slice.
+    merged: Option<Trie<Value>>,
 }
 
 impl Merge {
-    /// Starts to merge what the blocks of an interval take, from block `next` on. `root` is that of the
-    /// snapshot in the store.
+    /// Starts to merge what the blocks of an interval take, from block `next` on. `snapshot` is what the store
+    /// holds.
     pub(crate) fn start(
-        store: Store,
+        (store, readers): (Store, Arc<Readers>),
         intermediate: Arc<Generation>,
-        root: B256,
+        snapshot: Trie<Value>,
         (next, interval): (u64, u64),
         pace: Pace,
     ) -> Result<Self, StateError> {
@@ -77,7 +81,7 @@ impl Merge {
         let mine = shared.clone();
         let work = move || {
             let result = catch_unwind(AssertUnwindSafe(|| {
-                mine.run(store, &intermediate, root, (next, interval), pace)
+                mine.run((store, readers), &intermediate, snapshot, (next, interval), pace)
             }));
             let failure = match result {
                 Ok(Ok(())) => return,
@@ -143,19 +147,17 @@ impl Merge {
         self.shared.changed.notify_all();
     }
 
-    /// The merge is at its end.
-    pub(crate) fn end(self, stats: &mut MergeStats) {
+    /// The merge is at its end. What it has of the snapshot in memory, for the next one.
+    pub(crate) fn end(mut self, stats: &mut MergeStats) -> Option<Trie<Value>> {
         stats.merges += 1;
         stats.slack = self.slack.unwrap_or_default();
         let (slack, late) = (stats.slack, stats.late);
         tracing::debug!(first_block = self.start, slack, late, "merged an interval");
+        self.join();
+        self.shared.queue.lock().merged.take()
     }
-}
 
-impl Drop for Merge {
-    fn drop(&mut self) {
-        self.shared.queue.lock().cancelled = true;
-        self.shared.changed.notify_all();
+    fn join(&mut self) {
         if let Some(thread) = self.thread.take() {
             // A panic was reported where it happened.
             let _ = thread.join();
@@ -163,23 +165,32 @@ impl Drop for Merge {
     }
 }
 
+impl Drop for Merge {
+    fn drop(&mut self) {
+        self.shared.queue.lock().cancelled = true;
+        self.shared.changed.notify_all();
+        self.join();
+    }
+}
+
 impl Shared {
     fn run(
         &self,
-        store: Store,
+        (store, readers): (Store, Arc<Readers>),
         intermediate: &Generation,
-        root: B256,
+        snapshot: Trie<Value>,
         (next, interval): (u64, u64),
         pace: Pace,
     ) -> Result<(), StateError> {
-        let mut merger = Merger::new(store, Plan::new(intermediate)?, root)?;
+        let mut merger = Merger::new(store, readers, Plan::new(intermediate)?, snapshot)?;
         let mut done = 0;
         for block in first_with_slice(next, interval).. {
             let Some(number) = slice_of(block, interval) else { return Ok(()) };
             if !self.may_go_on(pace) {
                 return Ok(());
             }
-            let slice = Arc::new(merger.slice(number)?);
+            let waiting = self.queue.lock().ready.len();
+            let slice = Arc::new(merger.slice(number, waiting)?);
             done += 1;
             let outstanding = {
                 let mut queue = self.queue.lock();
@@ -188,12 +199,13 @@ impl Shared {
                 self.changed.notify_all();
                 done - queue.settled
             };
-            if number.index + 1 == number.count {
-                return Ok(());
+            if number.next().is_none() {
+                break;
             }
             // Nodes of slices that are not written must stay.
-            merger.evict(outstanding);
+            merger.evict(pace.cache_bytes, outstanding);
         }
+        self.queue.lock().merged = Some(merger.into_snapshot());
         Ok(())
     }
 

@@ -1,0 +1,165 @@
+//! The rows of many paths at once, read by several threads before an update needs them.
+//!
+//! An update goes down one path after the other, and waits for each row of a store that is slow. Where the keys are known
+//! beforehand, a disk can be asked for many rows at a time.
+
+use crate::{
+    LeafValue, Nibbles, RowSource, Trie, TrieError,
+    codec::{nibble, path_of},
+    row::{self, Row, RowChild},
+};
+use alloy_primitives::{B256, map::HashMap};
+use parking_lot::Mutex;
+use rayon::prelude::*;
+use std::cmp::Ordering;
+
+/// Rows that were read ahead for one trie. They are right for as long as the trie lets go of no node that has changed since
+/// it said that they are missing.
+#[derive(Debug, Default)]
+pub struct RowsAhead(HashMap<Nibbles, Vec<u8>>);
+
+impl RowsAhead {
+    /// These rows, and those of `rest` for every other path.
+    pub const fn over<'a, R: RowSource>(&'a self, rest: &'a R) -> RowsOver<'a, R> {
+        RowsOver { ahead: self, rest }
+    }
+}
+
+/// Rows that were read ahead, before all others of the same trie.
+#[derive(Debug)]
+pub struct RowsOver<'a, R> {
+    ahead: &'a RowsAhead,
+    rest: &'a R,
+}
+
+impl<R: RowSource> RowSource for RowsOver<'_, R> {
+    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
+        match self.ahead.0.get(path) {
+            Some(row) => {
+                out.extend_from_slice(row);
+                Ok(true)
+            }
+            None => self.rest.load(path, out),
+        }
+    }
+}
+
+/// Where the ways of some changes leave what is in memory.
+#[derive(Debug)]
+pub struct MissingPaths<'c, V> {
+    /// The changes below each such place, which their keys share as far as this many nibbles.
+    below: Vec<(usize, &'c [(B256, Option<V>)])>,
+}
+
+impl<V: LeafValue> Trie<V> {
+    /// What an [`update`](Self::update) with these changes, which are sorted, would have to read. What is in memory of their
+    /// ways counts as touched.
+    pub fn missing_paths<'c>(&mut self, changes: &'c [(B256, Option<V>)]) -> MissingPaths<'c, V> {
+        let mut below = Vec::new();
+        let mut rest = changes;
+        while let Some((key, _)) = rest.first() {
+            let Some(depth) = self.missing(key) else {
+                rest = &rest[1..];
+                continue;
+            };
+            let path = path_of(key, depth);
+            let part = within(rest, |key| path_of(key, depth).cmp(&path));
+            below.push((depth, part));
+            rest = &rest[part.len()..];
+        }
+        MissingPaths { below }
+    }
+}
+
+impl<V: LeafValue> MissingPaths<'_, V> {
+    /// Reads the rows on so many threads at most of the rayon pool this is called in.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails, or a row is missing or damaged. The latter two may also mean that the rows were
+    /// written to meanwhile.
+    pub fn read(&self, threads: usize, rows: &impl RowSource) -> Result<RowsAhead, TrieError> {
+        let threads = threads.max(1);
+        let changes: usize = self.below.iter().map(|(_, part)| part.len()).sum();
+        // What several threads find above their parts is little.
+        let most = changes.div_ceil(threads).max(1);
+        let parts = self.below.iter();
+        let parts = parts.flat_map(|(depth, part)| part.chunks(most).map(|part| (*depth, part)));
+        let parts: Vec<_> = parts.collect();
+        let found = Mutex::default();
+        let walk = Walk { rows, found: &found };
+        parts.par_chunks(parts.len().div_ceil(threads).max(1)).try_for_each(|parts| {
+            parts.iter().try_for_each(|(depth, part)| walk.below(*depth, part))
+        })?;
+        Ok(RowsAhead(found.into_inner()))
+    }
+}
+
+/// The changes among these, which are sorted, whose keys compare as equal.
+fn within<V>(
+    changes: &[(B256, Option<V>)],
+    compare: impl Fn(&B256) -> Ordering,
+) -> &[(B256, Option<V>)] {
+    let start = changes.partition_point(|(key, _)| compare(key).is_lt());
+    let len = changes[start..].partition_point(|(key, _)| compare(key).is_eq());
+    &changes[start..start + len]
+}
+
+struct Walk<'a, R> {
+    rows: &'a R,
+    found: &'a Mutex<HashMap<Nibbles, Vec<u8>>>,
+}
+
+impl<R: RowSource> Walk<'_, R> {
+    /// Reads the row at the first `depth` nibbles, which all these changes share, and those below that they need.
+    fn below<V: LeafValue>(
+        &self,
+        depth: usize,
+        changes: &[(B256, Option<V>)],
+    ) -> Result<(), TrieError> {
+        let path = path_of(&changes[0].0, depth);
+        let (prefix, children) = self.read::<V>(path)?;
+        let end = depth + prefix.len();
+        let branch = path.join(&prefix);
+        let changes = within(changes, |key| path_of(key, end).cmp(&branch));
+        let mut next = Vec::new();
+        let mut left = children.len();
+        let mut untouched = None;
+        for (n, child) in &children {
+            let part = within(changes, |key| nibble(key, end).cmp(n));
+            match child {
+                RowChild::Inner(_) if part.is_empty() => untouched = Some(*n),
+                RowChild::Inner(_) => next.push(part),
+                RowChild::Leaf(key, _) if matches!(part, [(it, None)] if it == key) => left -= 1,
+                RowChild::Leaf(..) => {}
+            }
+        }
+        // The only child that is left will move up.
+        if left == 1
+            && let Some(n) = untouched
+        {
+            let mut path = branch;
+            path.push(n);
+            self.read::<V>(path)?;
+        }
+        next.into_iter().try_for_each(|part| self.below(end + 1, part))
+    }
+
+    /// Reads one row: the prefix and the children of its branch; nothing for a leaf on its own.
+    fn read<V: LeafValue>(
+        &self,
+        path: Nibbles,
+    ) -> Result<(Nibbles, Vec<(u8, RowChild<V>)>), TrieError> {
+        let (mut bytes, mut children) = (Vec::new(), Vec::new());
+        if !self.rows.load(&path, &mut bytes)? {
+            return Err(TrieError::Missing { path });
+        }
+        let row = row::decode::<V>(&path, &bytes, &mut children);
+        let prefix = match row.map_err(|reason| TrieError::Malformed { path, reason })? {
+            Row::Leaf(..) => Nibbles::new(),
+            Row::Branch { prefix } => prefix,
+        };
+        self.found.lock().insert(path, bytes);
+        Ok((prefix, children))
+    }
+}
