@@ -66,6 +66,23 @@ pub struct ImportOptions {
     pub witnesses: Option<WitnessDir>,
 }
 
+impl ImportOptions {
+    /// All of these files and nothing beside: on one thread, in order, without a word.
+    pub fn plain(files: Vec<PathBuf>) -> Self {
+        Self {
+            files,
+            to: None,
+            threads: 1,
+            prefetch: Prefetch::Off,
+            interrupt: Arc::default(),
+            display: Display::Quiet,
+            csv: None,
+            shadow: None,
+            witnesses: None,
+        }
+    }
+}
+
 /// How an import ended, with what it had done by then.
 #[derive(Debug)]
 pub struct ImportEnd {

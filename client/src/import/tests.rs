@@ -1,6 +1,6 @@
 //! A shadow under a layer that lies: the lie is found at its first block. A store that is slow: blocks run ahead.
 
-use super::{Display, ImportOptions, Key, Shadow, ShadowError, What, import, shadow::Difference};
+use super::{ImportOptions, Key, Shadow, ShadowError, What, import, shadow::Difference};
 use crate::{
     blocks::BlockReader,
     chain::{Candidate, Chain, ChainOptions, TABLES},
@@ -250,17 +250,7 @@ fn prefetched(engine: Arc<dyn Engine>, prefetch: Prefetch) -> (u64, u64) {
     let store = Store::open(engine, &[MptLayer::TABLES, TABLES].concat(), options).unwrap();
     let layer = MptLayer::open(store.clone(), MptOptions { cache_bytes: 0 }).unwrap();
     let mut chain = Chain::open(spec, store, layer, ChainOptions::default()).unwrap();
-    let options = ImportOptions {
-        files: vec![sample("chain.rlp.gz")],
-        to: None,
-        threads: 1,
-        prefetch,
-        interrupt: Arc::default(),
-        display: Display::Quiet,
-        csv: None,
-        shadow: None,
-        witnesses: None,
-    };
+    let options = ImportOptions { prefetch, ..ImportOptions::plain(vec![sample("chain.rlp.gz")]) };
     let end = import(&mut chain, options);
     assert!(end.error.is_none(), "{:?}", end.error);
     assert_eq!(end.report.blocks, 1000);
