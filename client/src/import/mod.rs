@@ -141,7 +141,7 @@ fn run(
     let mut is_there = false;
     while !is_there {
         wait(chain, options, report, progress, waiting, &pipeline)?;
-        if options.interrupt.load(Ordering::Relaxed) {
+        if options.interrupt.load(Ordering::Relaxed) && !pipeline.has_ended() {
             return Ok(Ended::Interrupted);
         }
         let Some(prepared) = pipeline.next() else { break };
