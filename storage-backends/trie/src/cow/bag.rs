@@ -1,68 +1,16 @@
-//! Single nodes: one taken out of a version, and a trie put together from a bag of them.
+//! A trie put together from a bag of nodes.
 
 use super::{
-    children::Child,
     node::{CowTrie, Kind, Link, rlp_node},
     row,
 };
-use crate::{LeafValue, Nibbles, RowSink, RowSource, TrieError};
+use crate::{LeafValue, Nibbles, RowSink, TrieError};
 use alloy_primitives::{B256, Bytes};
 
 /// Finds a node by its path and hash.
 pub type Lookup<'a> = dyn FnMut(&Nibbles, &B256) -> Option<Bytes> + 'a;
 
 impl<V: LeafValue> CowTrie<V> {
-    /// Appends the RLP of the node at a path to `out` and returns whether there is one. What has to be loaded stays.
-    ///
-    /// # Errors
-    ///
-    /// If a node has to be read and the store fails.
-    pub fn node_at(
-        &self,
-        path: &Nibbles,
-        rows: &impl RowSource,
-        now: u64,
-        out: &mut Vec<u8>,
-    ) -> Result<bool, TrieError> {
-        let mut link = &self.root;
-        let mut at = self.path();
-        loop {
-            let Some(node) = link.resolve(|| at, rows, now)? else { return Ok(false) };
-            if at.len() >= path.len() {
-                let found = at == *path;
-                if found {
-                    node.encode(at.len(), out, &mut Vec::new());
-                }
-                return Ok(found);
-            }
-            match &node.kind {
-                Kind::Leaf(_) => return Ok(false),
-                Kind::Extension { prefix, child } => {
-                    at = at.join(prefix);
-                    if !path.starts_with(&at) {
-                        return Ok(false);
-                    }
-                    link = child;
-                }
-                Kind::Branch(children) => {
-                    let n = path.get_unchecked(at.len());
-                    at.push(n);
-                    match children.get(n) {
-                        None => return Ok(false),
-                        Some(Child::Inner(child)) => link = child,
-                        Some(Child::Leaf(leaf)) => {
-                            let found = at == *path;
-                            if found {
-                                leaf.encode(at.len(), out, &mut Vec::new());
-                            }
-                            return Ok(found);
-                        }
-                    }
-                }
-            }
-        }
-    }
-
     /// Writes the rows of all nodes that are in memory or can be found, from the root on; what cannot stays a stub. Visits
     /// the leaves.
     ///
