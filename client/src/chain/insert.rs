@@ -170,13 +170,17 @@ impl Chain {
     ///
     /// If the store fails or is damaged.
     pub fn is_known(&self, number: u64, hash: &B256) -> Result<bool, ChainError> {
-        if self.waits(number, hash) {
-            return Ok(true);
-        }
-        if self.db.canonical(number)?.is_some_and(|(found, _)| found == *hash) {
-            return Ok(true);
-        }
-        Ok(self.db.side_block(hash)?.is_some())
+        Ok(self.is_canonical(number, hash)? || self.db.side_block(hash)?.is_some())
+    }
+
+    /// Whether the block is on the branch that is the better one, or will be once its root is known.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    pub fn is_canonical(&self, number: u64, hash: &B256) -> Result<bool, ChainError> {
+        let canonical = || self.db.canonical(number);
+        Ok(self.waits(number, hash) || canonical()?.is_some_and(|(found, _)| found == *hash))
     }
 
     fn unknown_parent(&self, candidate: &Candidate) -> InsertError {

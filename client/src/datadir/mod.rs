@@ -191,9 +191,9 @@ impl DataDir {
     ///
     /// As [`Self::open`].
     pub fn create_with(options: &OpenOptions, genesis: &[u8]) -> Result<Self, OpenError> {
+        let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
         if options.kv.as_deref() == Some("memory") {
             Self::expect_unused(options)?;
-            let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
             let spec = Arc::new(ChainSpec::parse("dev", genesis)?);
             let mut options = options.clone();
             let stamp = Self::stamp(&mut options, kind, "memory", &spec)?;
@@ -201,15 +201,15 @@ impl DataDir {
             return Self::assemble(&options, Path::new(""), stamp, kind, specs, None);
         }
         let dir = options.datadir.as_deref().ok_or(OpenError::NoDirectory)?;
-        let io = |action| move |source| OpenError::Io { action, path: dir.to_owned(), source };
-        if dir.exists() && !is_left_over(dir).map_err(io("read"))? {
-            return Err(OpenError::Foreign { path: dir.to_owned() });
-        }
-        fs::create_dir_all(dir).map_err(io("create the data directory"))?;
+        let lock = Self::claim(dir)?;
         let path = dir.join(GENESIS_FILE);
-        fs::write(&path, genesis).map_err(io("write the genesis into"))?;
-        let options = OpenOptions { chain: Some(path.display().to_string()), ..options.clone() };
-        Self::create(&options, dir)
+        fs::write(&path, genesis).map_err(|source| OpenError::Io {
+            action: "write the genesis into",
+            path: dir.to_owned(),
+            source,
+        })?;
+        let loaded = outline::load(&path.display().to_string())?;
+        Self::fill(options, dir, kind, loaded, lock)
     }
 
     /// A directory for the chain of `source`, which is in `from`, under the layer and engine that `options` names, without
@@ -261,6 +261,12 @@ impl DataDir {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether a directory keeps the genesis of its chain itself. It holds nothing else before it has a stamp, so what
+    /// the stamp names there is ours.
+    pub fn keeps_genesis(dir: &Path, stamp: &Stamp) -> bool {
+        fs::canonicalize(dir.join(GENESIS_FILE)).is_ok_and(|path| path == Path::new(&stamp.chain))
     }
 
     /// Takes the genesis that a directory keeps itself into another one, and returns where it is then.
@@ -365,9 +371,18 @@ impl DataDir {
 
     fn create(options: &OpenOptions, dir: &Path) -> Result<Self, OpenError> {
         let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
-        let chain = options.chain.as_deref().ok_or(OpenError::NoChain)?;
-        let (file, spec) = outline::load(chain)?;
-        let lock = Self::claim(dir)?;
+        let loaded = outline::load(options.chain.as_deref().ok_or(OpenError::NoChain)?)?;
+        Self::fill(options, dir, kind, loaded, Self::claim(dir)?)
+    }
+
+    /// Makes a new data directory of one that was claimed.
+    fn fill(
+        options: &OpenOptions,
+        dir: &Path,
+        kind: &'static LayerKind,
+        (file, spec): (Option<FileState>, Arc<ChainSpec>),
+        lock: DirLock,
+    ) -> Result<Self, OpenError> {
         let kv = options.kv.as_deref().unwrap_or(DEFAULT_ENGINE);
         let mut options = options.clone();
         let stamp = Self::stamp(&mut options, kind, kv, &spec)?;
@@ -510,10 +525,9 @@ fn is_left_over(dir: &Path) -> io::Result<bool> {
     let temporary = format!("{}.tmp", polytrie_state::STAMP_FILE);
     let is_ours = |name: &OsString| {
         name == "LOCK"
-            || name == GENESIS_FILE
             || flat::is_left_over(name)
             || name == temporary.as_str()
-            || (name == "db" && has_lock)
+            || ((name == "db" || name == GENESIS_FILE) && has_lock)
     };
     Ok(names.iter().all(is_ours))
 }

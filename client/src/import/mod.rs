@@ -66,6 +66,23 @@ pub struct ImportOptions {
     pub witnesses: Option<WitnessDir>,
 }
 
+impl ImportOptions {
+    /// All of these files and nothing beside: on one thread, in order, without a word.
+    pub fn plain(files: Vec<PathBuf>) -> Self {
+        Self {
+            files,
+            to: None,
+            threads: 1,
+            prefetch: Prefetch::Off,
+            interrupt: Arc::default(),
+            display: Display::Quiet,
+            csv: None,
+            shadow: None,
+            witnesses: None,
+        }
+    }
+}
+
 /// How an import ended, with what it had done by then.
 #[derive(Debug)]
 pub struct ImportEnd {
@@ -120,9 +137,11 @@ fn run(
     )?;
     progress.follow(pipeline.read_progress());
     let mut prefetcher = Prefetcher::new(options.prefetch, chain.spec());
-    loop {
+    // Whether the last block that was asked for is there: a pipe may have nothing more to say for long.
+    let mut is_there = false;
+    while !is_there {
         wait(chain, options, report, progress, waiting, &pipeline)?;
-        if options.interrupt.load(Ordering::Relaxed) {
+        if options.interrupt.load(Ordering::Relaxed) && !pipeline.has_ended() {
             return Ok(Ended::Interrupted);
         }
         let Some(prepared) = pipeline.next() else { break };
@@ -133,6 +152,7 @@ fn run(
         if options.to.is_some_and(|to| number > to) {
             break;
         }
+        let is_last = options.to == Some(number);
         if number == chain.spec().genesis_header().number {
             let (found, expected) = (content.header().hash(), chain.spec().genesis_hash());
             if found != expected {
@@ -140,6 +160,7 @@ fn run(
                 return Err(ImportError::OtherGenesis { place, found, expected, chain });
             }
             report.skipped += 1;
+            is_there = is_last;
             continue;
         }
         let mut candidate = match content {
@@ -147,6 +168,7 @@ fn run(
             Content::Identified(header, _) if chain.is_known(number, &header.hash())? => {
                 report.skipped += 1;
                 progress.skipped(number);
+                is_there = is_last && chain.is_canonical(number, &header.hash())?;
                 continue;
             }
             Content::Identified(_, raw) => pipeline::make_ready(chain.spec(), raw)?.0,
@@ -179,6 +201,7 @@ fn run(
                 report.blocks += executed;
             }
         }
+        is_there = is_last && chain.is_canonical(number, &hash)?;
         if let Some(dir) = &mut options.witnesses {
             for block in chain.take_witnesses() {
                 dir.write(chain.spec(), block).map_err(|source| ImportError::Output {

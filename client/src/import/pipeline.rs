@@ -7,7 +7,7 @@ use crate::{
     executor::{recover_authorities, recover_senders},
 };
 use alloy_consensus::{Header, Sealed};
-use crossbeam_channel::{Receiver, Select, Sender, bounded};
+use crossbeam_channel::{Receiver, Select, Sender, TryRecvError, bounded};
 use parking_lot::{Condvar, Mutex};
 use polytrie_chainspec::ChainSpec;
 use std::{
@@ -134,6 +134,18 @@ impl Pipeline {
         let mut select = Select::new();
         select.recv(&self.ordered);
         select.ready_timeout(patience).is_ok()
+    }
+
+    /// Whether it is known by now that nothing more comes.
+    pub(super) fn has_ended(&mut self) -> bool {
+        if self.next.is_empty() {
+            match self.ordered.try_recv() {
+                Ok(answer) => self.next.push_back(Next::Promised(answer)),
+                Err(TryRecvError::Empty) => {}
+                Err(TryRecvError::Disconnected) => return true,
+            }
+        }
+        false
     }
 
     /// How far reading has come, in bytes of the current file.

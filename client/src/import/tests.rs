@@ -1,6 +1,6 @@
 //! A shadow under a layer that lies: the lie is found at its first block. A store that is slow: blocks run ahead.
 
-use super::{Display, ImportOptions, Key, Shadow, ShadowError, What, import, shadow::Difference};
+use super::{ImportOptions, Key, Shadow, ShadowError, What, import, shadow::Difference};
 use crate::{
     blocks::BlockReader,
     chain::{Candidate, Chain, ChainOptions, TABLES},
@@ -8,7 +8,10 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_chainspec::ChainSpec;
-use polytrie_kv::{Engine, MemoryEngine, Store, StoreOptions, testing::SlowReads};
+use polytrie_kv::{
+    Changes, Engine, KvError, MemoryEngine, Store, StoreOptions,
+    testing::{SlowReads, Wrapped},
+};
 use polytrie_mpt::{MptLayer, MptOptions};
 use polytrie_state::{
     Account, AccountVisit, BlockRef, CheckReport, Commitment, GenesisAccount, LayerSession,
@@ -16,7 +19,10 @@ use polytrie_state::{
 };
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
 /// About what a layer lies, and where.
@@ -242,29 +248,66 @@ fn a_wrong_balance_is_found() {
     assert_eq!((difference.block, difference.what), (1, What::Account(Key::Address(sender))));
 }
 
-/// Imports the sample chain where every read of the state reaches the engine; returns the transactions that were run
-/// ahead of their turn, and all of them.
-fn prefetched(engine: Arc<dyn Engine>, prefetch: Prefetch) -> (u64, u64) {
+/// The sample chain without blocks. Every block is a write of the engine, and every read of the state reaches it.
+fn on(engine: Arc<dyn Engine>) -> Chain {
     let spec = ChainSpec::load(sample("genesis.json").to_str().unwrap()).unwrap();
     let options = StoreOptions { flush_every: 1, background: false, ..StoreOptions::default() };
     let store = Store::open(engine, &[MptLayer::TABLES, TABLES].concat(), options).unwrap();
     let layer = MptLayer::open(store.clone(), MptOptions { cache_bytes: 0 }).unwrap();
-    let mut chain = Chain::open(spec, store, layer, ChainOptions::default()).unwrap();
-    let options = ImportOptions {
-        files: vec![sample("chain.rlp.gz")],
-        to: None,
-        threads: 1,
-        prefetch,
-        interrupt: Arc::default(),
-        display: Display::Quiet,
-        csv: None,
-        shadow: None,
-        witnesses: None,
-    };
+    Chain::open(spec, store, layer, ChainOptions::default()).unwrap()
+}
+
+/// Imports the sample chain where every read of the state reaches the engine; returns the transactions that were run
+/// ahead of their turn, and all of them.
+fn prefetched(engine: Arc<dyn Engine>, prefetch: Prefetch) -> (u64, u64) {
+    let mut chain = on(engine);
+    let options = ImportOptions { prefetch, ..ImportOptions::plain(vec![sample("chain.rlp.gz")]) };
     let end = import(&mut chain, options);
     assert!(end.error.is_none(), "{:?}", end.error);
     assert_eq!(end.report.blocks, 1000);
     (end.report.prefetched, end.report.txs)
+}
+
+/// An engine that has the user ask to stop at a write.
+#[derive(Debug)]
+struct Interrupting {
+    inner: MemoryEngine,
+    writes: AtomicU64,
+    at: u64,
+    interrupt: Arc<AtomicBool>,
+}
+
+impl Wrapped for Interrupting {
+    fn inner(&self) -> &dyn Engine {
+        &self.inner
+    }
+
+    fn on_write(&self, changes: &dyn Changes) -> Result<(), KvError> {
+        if self.writes.fetch_add(1, Ordering::Relaxed) + 1 == self.at {
+            self.interrupt.store(true, Ordering::Relaxed);
+        }
+        self.inner.write(changes)
+    }
+}
+
+/// Imports the sample chain, interrupted at a write; returns the writes, and whether it came to its end.
+fn interrupted(at: u64) -> (u64, bool) {
+    let interrupt = Arc::new(AtomicBool::new(false));
+    let (inner, writes) = (MemoryEngine::new(), AtomicU64::new(0));
+    let engine = Arc::new(Interrupting { inner, writes, at, interrupt: Arc::clone(&interrupt) });
+    let mut chain = on(engine.clone());
+    let files = vec![sample("chain.rlp.gz")];
+    let end = import(&mut chain, ImportOptions { interrupt, ..ImportOptions::plain(files) });
+    assert_eq!(end.error.is_none(), chain.head().number() == 1000, "{:?}", end.error);
+    (engine.writes.load(Ordering::Relaxed), end.error.is_none())
+}
+
+/// Where all blocks are in, nothing is left to be interrupted.
+#[test]
+fn an_interruption_after_the_last_block_comes_too_late() {
+    let (writes, _) = interrupted(0);
+    assert_eq!(interrupted(writes / 2), (writes / 2, false));
+    assert_eq!(interrupted(writes), (writes, true));
 }
 
 #[test]

@@ -85,10 +85,12 @@ fn sample(file: &str) -> PathBuf {
 
 const PIPED: u64 = 133;
 
-/// An import from a pipe whose writer has written some blocks and holds it open: they are executed, and durable soon.
-fn piped(data: &Data, command: &mut Command, verify: &str) -> (Child, ChildStdin) {
+/// An import from a pipe whose writer has written some blocks and holds it open.
+fn begin(data: &Data, command: &mut Command, extra: &[&str]) -> (Child, ChildStdin) {
     let mut import = command
-        .args(["import", "-", "--verify", verify, "--chain"])
+        .args(["import", "-"])
+        .args(extra)
+        .arg("--chain")
         .arg(sample("genesis.json"))
         .arg("--datadir")
         .arg(data.path())
@@ -103,6 +105,12 @@ fn piped(data: &Data, command: &mut Command, verify: &str) -> (Child, ChildStdin
         blocks.filter(|block| block.decode().unwrap().header.number <= PIPED).collect();
     pipe.write_all(&stream(blocks.iter().map(|block| &block.rlp))).unwrap();
     pipe.flush().unwrap();
+    (import, pipe)
+}
+
+/// The same: they are executed, and durable soon.
+fn piped(data: &Data, command: &mut Command, verify: &str) -> (Child, ChildStdin) {
+    let (mut import, pipe) = begin(data, command, &["--verify", verify]);
     let mut head = 0;
     for _ in 0..600 {
         assert!(import.try_wait().unwrap().is_none(), "it has ended by itself");
@@ -137,6 +145,34 @@ fn an_import_from_a_quiet_pipe_is_durable_and_interrupted() {
         assert!(stderr.contains("interrupted: at block 133; run the same"), "{stderr}");
         data.check();
         drop(pipe);
+    }
+}
+
+/// Whoever asked for a block need not wait for the one after it; nor where it is there already.
+#[test]
+fn an_import_from_a_pipe_ends_with_the_last_block_that_was_asked_for() {
+    for verify in ["full", "every=50"] {
+        let data = Data::new();
+        for _ in 0..2 {
+            let to = PIPED.to_string();
+            let extra = ["--verify", verify, "--to", &to];
+            let (mut import, pipe) = begin(&data, &mut Command::new(binary()), &extra);
+            let mut ended = None;
+            for _ in 0..600 {
+                ended = import.try_wait().unwrap();
+                if ended.is_some() {
+                    break;
+                }
+                thread::sleep(Duration::from_millis(100));
+            }
+            if ended.is_none() {
+                import.kill().unwrap();
+            }
+            assert_eq!(ended.and_then(|status| status.code()), Some(0), "it waits for more");
+            assert_eq!(data.head().0, PIPED);
+            data.check();
+            drop(pipe);
+        }
     }
 }
 

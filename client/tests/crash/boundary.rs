@@ -3,8 +3,7 @@
 use crate::fixtures::fixture;
 use polytrie::{
     chain::{Chain, ChainError, ChainOptions, TABLES, check_state},
-    executor::Prefetch,
-    import::{Display, ImportOptions, import},
+    import::{ImportOptions, import},
     layers::{LAYERS, LayerKind, LayerOptions},
 };
 use polytrie_chainspec::ChainSpec;
@@ -60,20 +59,8 @@ impl Case {
     /// Opens what is there and imports the file; says whether that came to its end.
     fn run(&self, engine: Arc<dyn Engine>, to: Option<u64>) -> Result<Chain, String> {
         let mut chain = self.open(engine).map_err(|e| e.to_string())?;
-        let end = import(
-            &mut chain,
-            ImportOptions {
-                files: vec![self.file.clone()],
-                to,
-                threads: 1,
-                prefetch: Prefetch::Off,
-                interrupt: Arc::default(),
-                display: Display::Quiet,
-                csv: None,
-                shadow: None,
-                witnesses: None,
-            },
-        );
+        let options = ImportOptions { to, ..ImportOptions::plain(vec![self.file.clone()]) };
+        let end = import(&mut chain, options);
         end.error.map_or(Ok(chain), |error| Err(error.to_string()))
     }
 

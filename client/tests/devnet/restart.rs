@@ -1,8 +1,11 @@
 //! What was made is there after a restart, however the node ended.
 
-use crate::support::{ALICE, BOB, Devnet, args, layers, quantity};
+use crate::{
+    run::polytrie,
+    support::{ALICE, BOB, Devnet, args, layers, quantity},
+};
 use serde_json::json;
-use std::{thread, time::Duration};
+use std::{fs, thread, time::Duration};
 
 #[test]
 fn a_restart_goes_on_where_it_stopped() {
@@ -21,6 +24,26 @@ fn a_restart_goes_on_where_it_stopped() {
         node.send(ALICE, BOB, 6);
         assert_eq!(node.head(), 2);
     }
+}
+
+#[test]
+fn a_data_directory_goes_with_the_genesis_that_was_made_for_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    Devnet::open(&data, args![]).stop();
+    assert!(data.join("genesis.json").is_file());
+    let copy = dir.path().join("copy");
+    let kept = fs::read(data.join("genesis.json")).unwrap();
+    let run = polytrie!["db", "drop", "--yes", "--datadir", &data];
+    assert_eq!((run.code, data.exists()), (Some(0), false), "{}", run.stderr);
+
+    // One that somebody put there is nobody's to remove, so nothing is made beside it.
+    fs::create_dir(&copy).unwrap();
+    let file = copy.join("genesis.json");
+    fs::write(&file, kept).unwrap();
+    let run = polytrie!["init", "--chain", &file, "--datadir", &copy];
+    assert_eq!(run.code, Some(2), "{}", run.stderr);
+    assert_eq!(fs::read_dir(&copy).unwrap().count(), 1);
 }
 
 #[test]

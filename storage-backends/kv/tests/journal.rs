@@ -3,9 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use polytrie_kv::{
-    Batch, Changes, Engine, Entry, KeyRange, KvError, MemoryEngine, Read, Store, StoreOptions,
-    Table, TableStats, View,
-    testing::{Random, entries},
+    Batch, Engine, Entry, KeyRange, KvError, MemoryEngine, Read, Store, StoreOptions, Table,
+    testing::{Random, Wrapped, entries},
 };
 use std::{
     fs,
@@ -23,24 +22,12 @@ struct Journaled {
     dir: PathBuf,
 }
 
-impl Engine for Journaled {
-    fn name(&self) -> &'static str {
-        self.inner.name()
+impl Wrapped for Journaled {
+    fn inner(&self) -> &dyn Engine {
+        &*self.inner
     }
-    fn view(&self) -> Result<Box<dyn View>, KvError> {
-        self.inner.view()
-    }
-    fn write(&self, changes: &dyn Changes) -> Result<(), KvError> {
-        self.inner.write(changes)
-    }
-    fn journal_dir(&self) -> Option<PathBuf> {
+    fn journal(&self) -> Option<PathBuf> {
         Some(self.dir.clone())
-    }
-    fn disk_bytes(&self) -> Result<u64, KvError> {
-        self.inner.disk_bytes()
-    }
-    fn table_stats(&self, table: Table) -> Result<TableStats, KvError> {
-        self.inner.table_stats(table)
     }
 }
 

@@ -5,19 +5,18 @@ use crate::{
     reader::MptReader,
     scrub,
     session::MptSession,
-    tries::{Tries, account_of, account_rows, leaf_of, storage_rows},
+    tries::{Tries, account_of, account_rows, storage_rows},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
-    AccountVisit, AccountWrite, BlockRef, CODE_TABLE, CheckReport, Commitment, GenesisAccount,
-    LayerSession, Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader,
-    UndoRecord, WriteSet,
+    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, GenesisAccount, LayerSession,
+    Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, Touched, UndoRecord,
+    WriteSet,
 };
 use polytrie_trie::{
-    AccountLeaf, AccountProof, AccountUndo, Detour, EMPTY_ROOT, SlotValue, Touched, state_error,
-    stored_root, witness,
+    AccountLeaf, AccountProof, Detour, SlotValue, cow::StateTries, state_error, stored_root,
 };
 use std::sync::Arc;
 
@@ -148,19 +147,8 @@ impl StateLayer for MptLayer {
             Some(account) => storage_rows(&snapshot, account),
             None => account_rows(&snapshot),
         };
-        let undo = |write: &AccountWrite| AccountUndo {
-            account: write.hash,
-            leaf: write.after.map(|account| leaf_of(&account, EMPTY_ROOT)),
-            wipe: write.wipe,
-            slots: write
-                .slots
-                .iter()
-                .map(|slot| (slot.hash, (!slot.after.is_zero()).then_some(SlotValue(slot.after))))
-                .collect(),
-        };
-        let back: Vec<Vec<_>> =
-            back.iter().map(|writes| writes.accounts().iter().map(undo).collect()).collect();
-        witness(rows, &back, touched).map_err(state_error)
+        let tries = StateTries::stored(rows).map_err(state_error)?;
+        tries.past_witness(back, touched).map_err(state_error)
     }
 
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {

@@ -2,7 +2,6 @@
 
 use crate::{
     ACCOUNT_NODES, LOG, META, SHARD_COUNT, SHARDS, STORAGE_NODES,
-    account::Entry,
     meta::{Meta, read_shard},
     reader::RainReader,
     state::read_state,
@@ -11,7 +10,10 @@ use crate::{
 use alloy_primitives::{B256, KECCAK256_EMPTY};
 use polytrie_kv::{KeyRange, Snapshot};
 use polytrie_state::{CheckReport, StateError, count_rows, scan};
-use polytrie_trie::{cow::CowTrie, state_error};
+use polytrie_trie::{
+    cow::{CowTrie, Entry},
+    state_error,
+};
 use std::{collections::HashSet, ops::ControlFlow};
 
 /// Accounts between two calls of `progress`.

@@ -6,7 +6,7 @@ use crate::{
     check,
     checkpoint::{Finished, Underway, checkpoint, due_after, lag},
     load,
-    log::{self, LogRow, ShardWrite},
+    log::{self, LogRow},
     meta::Meta,
     proof,
     reader::RainReader,
@@ -14,26 +14,23 @@ use crate::{
     shard::{Lost, Shards},
     state::{Shardwise, State, read_state},
     touches::Touches,
-    version::{Part, Version, account_rows, shard_of, storage_rows},
-    witness::{self, Touched},
+    version::{Part, Version, account_rows, rows_of, shard_of, storage_rows},
+    witness::{self, Asked},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, GenesisAccount, LayerSession,
-    Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, Turn, UndoRecord,
-    WipedSlots, Witness, WriteSet, write_codes,
+    Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, Touched, Turn,
+    UndoRecord, WipedSlots, Witness, WriteSet, write_codes,
 };
 use polytrie_trie::{
     Detour,
-    cow::{CowTrie, Keep},
+    cow::{CowTrie, Keep, StateTries},
     state_error,
 };
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::Arc,
-};
+use std::{collections::VecDeque, sync::Arc};
 
 /// What the layer lets a user set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -196,8 +193,8 @@ impl Shared {
         self.damage.read().clone().map_or(Ok(()), Err)
     }
 
-    /// Whether what a block touches is to be noted.
-    pub(crate) fn wants_touched(&self) -> bool {
+    /// Whether what a block asks for is to be noted.
+    pub(crate) fn wants_asked(&self) -> bool {
         self.witnesses.lock().levels.is_some()
     }
 
@@ -206,13 +203,12 @@ impl Shared {
         &self,
         turn: Turn,
         parent: Arc<Version>,
-        (writes, touched): (&WriteSet, Option<Touched>),
+        (writes, asked): (&WriteSet, Option<Asked>),
     ) -> Result<Outcome, StateError> {
-        if let Some(touched) = touched {
+        if let Some(asked) = asked {
             let levels = self.witnesses.lock().levels;
-            let writes: Vec<ShardWrite> = writes.accounts().iter().map(ShardWrite::from).collect();
             let witness = levels
-                .map(|levels| witness::make(&parent, &self.store, &touched, &writes, levels))
+                .map(|levels| witness::make(&parent, &self.store, &asked, writes, levels))
                 .transpose()?;
             self.witnesses.lock().last = witness;
         }
@@ -502,12 +498,13 @@ impl StateLayer for RainLayer {
     fn witness(
         &self,
         back: &[WriteSet],
-        touched: &BTreeMap<B256, BTreeSet<B256>>,
+        touched: &Touched,
     ) -> Result<(B256, Vec<Bytes>), StateError> {
         self.shared.ready()?;
         let RainReader { version, rows, .. } = self.shared.reader()?;
-        let witness = witness::make_past(&version, &rows, back, touched)?;
-        Ok((witness.root, witness.nodes))
+        StateTries::new(version.whole(&rows)?, rows_of(&rows), version.seq)
+            .past_witness(back, touched)
+            .map_err(state_error)
     }
 
     fn take_witness(&self) -> Option<Witness> {

@@ -9,11 +9,9 @@
 //! - `version.rs`: the state after one block,
 //! - `shard.rs`, `touches.rs`: what a change does to a shard, the threads, and what comes into memory,
 //! - `log.rs`, `checkpoint.rs`, `meta.rs`: what is written, and how it comes back,
-//! - `account.rs`: the leaf, which holds the account's storage trie,
 //! - `witness.rs`, `stateless.rs`: what a block needs of the state before it, made and used,
 //! - `load.rs`, `check.rs`, `proof.rs`: filling, scrubbing, proofs.
 
-mod account;
 mod change;
 mod check;
 mod checkpoint;

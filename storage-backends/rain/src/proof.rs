@@ -19,9 +19,9 @@ pub(crate) fn prove(
     let account = hash_address(address);
     touches.add_many(shard_of(&account), 1 + slots.len() as u64);
     let seq = version.seq;
+    let accounts = version.whole(store)?;
     let (entry, account_proof) =
-        CowTrie::prove_joined(&version.parts, &account, &account_rows(store), seq)
-            .map_err(state_error)?;
+        accounts.prove(&account, &account_rows(store), seq).map_err(state_error)?;
     let storage = entry.map_or_else(CowTrie::empty, |entry| CowTrie::clone(&entry.storage));
     let leaf = entry.map_or_else(AccountLeaf::default, |entry| AccountLeaf {
         nonce: entry.account.nonce,

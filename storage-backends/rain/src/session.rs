@@ -3,9 +3,8 @@
 use crate::{
     change::change,
     layer::Shared,
-    log::ShardWrite,
     version::{Version, storage_rows},
-    witness::Touched,
+    witness::Asked,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_state::{Account, LayerSession, Outcome, StateError, Turn, WriteSet, read_code};
@@ -23,20 +22,20 @@ pub(crate) struct RainSession {
     /// The state within the block, if a root was asked for there.
     so_far: Option<Version>,
     /// What was asked for, if a witness is to be made.
-    touched: Option<Touched>,
+    asked: Option<Asked>,
 }
 
 impl RainSession {
     pub(crate) fn new(shared: Arc<Shared>, turn: Turn, parent: Arc<Version>) -> Self {
-        let touched = shared.wants_touched().then(Touched::default);
-        Self { shared, turn, parent, storage: None, so_far: None, touched }
+        let asked = shared.wants_asked().then(Asked::default);
+        Self { shared, turn, parent, storage: None, so_far: None, asked }
     }
 }
 
 impl LayerSession for RainSession {
     fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
-        if let Some(touched) = &mut self.touched {
-            touched.accounts.insert(*hash);
+        if let Some(asked) = &mut self.asked {
+            asked.keys.entry(*hash).or_default();
         }
         self.shared.touches.add(hash);
         let entry = self.parent.account(&self.shared.store, hash)?;
@@ -50,8 +49,8 @@ impl LayerSession for RainSession {
         _: &U256,
         hash: &B256,
     ) -> Result<U256, StateError> {
-        if let Some(touched) = &mut self.touched {
-            touched.slots.push((*account, *hash));
+        if let Some(asked) = &mut self.asked {
+            asked.keys.entry(*account).or_default().insert(*hash);
         }
         self.shared.touches.add(account);
         let store = &self.shared.store;
@@ -70,15 +69,15 @@ impl LayerSession for RainSession {
     }
 
     fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
-        if let Some(touched) = &mut self.touched {
-            touched.codes.insert(*code_hash);
+        if let Some(asked) = &mut self.asked {
+            asked.codes.insert(*code_hash);
         }
         read_code(&self.shared.store, code_hash)
     }
 
     fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool, StateError> {
-        if let Some(touched) = &mut self.touched {
-            touched.accounts.insert(*hash);
+        if let Some(asked) = &mut self.asked {
+            asked.keys.entry(*hash).or_default();
         }
         self.shared.touches.add(hash);
         let entry = self.parent.account(&self.shared.store, hash)?;
@@ -87,8 +86,8 @@ impl LayerSession for RainSession {
 
     fn state_root_so_far(&mut self, since_last: &WriteSet) -> Result<Option<B256>, StateError> {
         self.shared.lifecycle.check(&self.turn)?;
-        if let Some(touched) = &mut self.touched {
-            touched.steps.push(since_last.accounts().iter().map(ShardWrite::from).collect());
+        if let Some(asked) = &mut self.asked {
+            asked.steps.push(since_last.clone());
         }
         let from = self.so_far.take().unwrap_or_else(|| (*self.parent).clone());
         let (next, _) = change(&self.shared.store, from, since_last, self.parent.seq + 1)?;
@@ -96,9 +95,9 @@ impl LayerSession for RainSession {
     }
 
     fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
-        let Self { shared, turn, parent, storage, so_far, touched } = *self;
+        let Self { shared, turn, parent, storage, so_far, asked } = *self;
         // What is shared with them would have to be copied.
         drop((storage, so_far));
-        shared.finish(turn, parent, (writes, touched))
+        shared.finish(turn, parent, (writes, asked))
     }
 }

@@ -2,14 +2,17 @@
 
 use crate::{
     SHARD_COUNT,
-    account::{Entry, Storage},
     log::ShardWrite,
     version::{Part, account_rows, storage_rows},
 };
 use alloy_primitives::B256;
 use polytrie_kv::Read;
 use polytrie_state::StateError;
-use polytrie_trie::{Nibbles, SlotValue, cow::CowTrie, state_error};
+use polytrie_trie::{
+    Nibbles, SlotValue,
+    cow::{CowTrie, Entry, Storage},
+    state_error,
+};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::mpsc::{Receiver, Sender, channel},

@@ -2,7 +2,6 @@
 
 use crate::{
     ACCOUNT_NODES, RainLayer, RainOptions, STORAGE_NODES,
-    account::Entry,
     meta::{Meta, write_shard},
     reader::RainReader,
     version::account_rows,
@@ -11,10 +10,12 @@ use alloy_primitives::{
     B256, Bytes, keccak256,
     map::{B256Map, B256Set},
 };
-use parking_lot::Mutex;
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{StateError, Witness, write_codes};
-use polytrie_trie::{EMPTY_ROOT, Nibbles, Rows, TrieError, cow::CowTrie};
+use polytrie_trie::{
+    EMPTY_ROOT, Nibbles, Rows, TrieError,
+    cow::{CowTrie, Entry},
+};
 use std::sync::Arc;
 
 impl RainLayer {
@@ -28,7 +29,7 @@ impl RainLayer {
     /// [`StateError::Corrupt`] if the root node is not there, or a node is none.
     pub fn on_witness(witness: &Witness, holder: Option<&Self>) -> Result<Arc<Self>, StateError> {
         let bag = Bag::of(witness, holder)?;
-        let mut batch = bag.place(witness.root, witness.levels)?;
+        let mut batch = bag.place(witness.root, witness.levels, |_, _| {})?;
         let codes: Vec<_> =
             witness.codes.iter().map(|code| (keccak256(code), code.clone())).collect();
         write_codes(&mut batch, &codes);
@@ -57,15 +58,15 @@ impl RainLayer {
                         tops.insert(hash);
                     }
                 };
-                whole.place_noting(witness.root, 0, note)?;
+                whole.place(witness.root, 0, note)?;
                 levels
             }
             levels => levels,
         };
         let bag = Bag::of(witness, Some(self))?;
-        let root = bag.held.as_ref().map_or(EMPTY_ROOT, |held| held.version.root);
+        let root = bag.held.as_ref().map_or(EMPTY_ROOT, |(accounts, _)| accounts.root());
         let mut reached = B256Set::default();
-        bag.place_noting(root, levels, |_, hash| {
+        bag.place(root, levels, |_, hash| {
             reached.insert(hash);
         })?;
         let mut nodes = Vec::new();
@@ -84,41 +85,40 @@ impl RainLayer {
 /// The nodes of a witness by hash, and whoever holds those that are left out.
 struct Bag<'a> {
     nodes: B256Map<&'a Bytes>,
-    held: Option<RainReader>,
+    held: Option<(CowTrie<Entry>, RainReader)>,
 }
 
 impl<'a> Bag<'a> {
     fn of(witness: &'a Witness, holder: Option<&RainLayer>) -> Result<Self, StateError> {
+        let hold = |holder: &RainLayer| {
+            let reader = holder.head_reader()?;
+            Ok::<_, StateError>((reader.version.whole(&reader.rows)?, reader))
+        };
         Ok(Self {
             nodes: witness.nodes.iter().map(|node| (keccak256(node), node)).collect(),
-            held: holder.map(RainLayer::head_reader).transpose()?,
+            held: holder.map(hold).transpose()?,
         })
     }
 
-    /// The rows of the state with this root, as far as its nodes are there.
-    fn place(&self, root: B256, levels: u8) -> Result<Batch, StateError> {
-        self.place_noting(root, levels, |_, _| {})
-    }
-
-    /// The same; `note` is told at which depth each node of the bag stands. Storage tries begin below the deepest leaf.
-    fn place_noting(
+    /// The rows of the state with this root, as far as its nodes are there; `note` is told at which depth each node of the
+    /// bag stands. Storage tries begin below the deepest leaf.
+    fn place(
         &self,
         root: B256,
         levels: u8,
-        note: impl FnMut(usize, B256) + Send,
+        mut note: impl FnMut(usize, B256),
     ) -> Result<Batch, StateError> {
-        let note = Mutex::new(note);
         let mut batch = Batch::new();
         if root == EMPTY_ROOT {
             return Ok(batch);
         }
-        let in_bag = |depth: usize, hash: &B256| -> Option<Bytes> {
+        let mut in_bag = |depth: usize, hash: &B256| -> Option<Bytes> {
             let found = (*self.nodes.get(hash)?).clone();
-            (*note.lock())(depth, *hash);
+            note(depth, *hash);
             Some(found)
         };
         let levels = usize::from(levels);
-        let account_node = |path: &Nibbles, hash: &B256| {
+        let mut account_node = |path: &Nibbles, hash: &B256| {
             if path.len() < levels { self.held(path, hash) } else { in_bag(path.len(), hash) }
         };
         let top = account_node(&Nibbles::new(), &root).ok_or_else(|| {
@@ -129,15 +129,11 @@ impl<'a> Bag<'a> {
             };
             StateError::Corrupt(reason)
         })?;
-        let (parts, moved) = CowTrie::<Entry>::split(&top).map_err(damaged)?;
+        let parts = CowTrie::<Entry>::split(&top).map_err(damaged)?;
         let mut storages = Vec::new();
         for (shard, part) in parts.iter().enumerate().filter(|(_, part)| !part.is_empty()) {
-            let lookup = |path: &Nibbles, hash: &B256| match &moved {
-                Some((at, node)) if at == path => Some(node.clone()),
-                _ => account_node(path, hash),
-            };
             let mut sink = Rows::new(Batch::new(), ACCOUNT_NODES);
-            part.put_found(&lookup, &mut sink, &mut |hash, entry| {
+            part.put_found(&mut account_node, &mut sink, &mut |hash, entry| {
                 storages.push((*hash, CowTrie::clone(&entry.storage)));
             })
             .map_err(damaged)?;
@@ -146,8 +142,8 @@ impl<'a> Bag<'a> {
         }
         for (owner, storage) in storages {
             let mut sink = Rows::owned(Batch::new(), STORAGE_NODES, owner);
-            let lookup = |path: &Nibbles, hash: &B256| in_bag(64 + path.len(), hash);
-            storage.put_found(&lookup, &mut sink, &mut |_, _| {}).map_err(damaged)?;
+            let mut lookup = |path: &Nibbles, hash: &B256| in_bag(64 + path.len(), hash);
+            storage.put_found(&mut lookup, &mut sink, &mut |_, _| {}).map_err(damaged)?;
             batch.append(&sink.into_inner());
         }
         Ok(batch)
@@ -155,15 +151,9 @@ impl<'a> Bag<'a> {
 
     /// A node that the holder has at this path, if it is the one with this hash.
     fn held(&self, path: &Nibbles, hash: &B256) -> Option<Bytes> {
-        let RainReader { version, rows, .. } = self.held.as_ref()?;
-        let accounts = account_rows(rows);
-        if path.is_empty() {
-            let joined = CowTrie::join(&version.parts, &accounts, version.seq).ok()?;
-            return joined.node.filter(|_| joined.root == *hash);
-        }
-        let part = &version.parts[usize::from(path.get_unchecked(0))];
+        let (accounts, RainReader { version, rows, .. }) = self.held.as_ref()?;
         let mut rlp = Vec::new();
-        let found = part.node_at(path, &accounts, version.seq, &mut rlp).ok()?;
+        let found = accounts.node_at(path, &account_rows(rows), version.seq, &mut rlp).ok()?;
         (found && keccak256(&rlp) == *hash).then(|| rlp.into())
     }
 }

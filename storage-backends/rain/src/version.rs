@@ -1,10 +1,14 @@
 //! The state after one block: 16 pointers and what follows from them.
 
-use crate::{ACCOUNT_NODES, SHARD_COUNT, STORAGE_NODES, account::Entry};
+use crate::{ACCOUNT_NODES, SHARD_COUNT, STORAGE_NODES};
 use alloy_primitives::{B256, U256};
 use polytrie_kv::Read;
 use polytrie_state::StateError;
-use polytrie_trie::{EMPTY_ROOT, Rows, cow::CowTrie, state_error};
+use polytrie_trie::{
+    EMPTY_ROOT, Rows,
+    cow::{CowTrie, Entry},
+    state_error,
+};
 
 /// A shard: the part of the account trie below one nibble.
 pub(crate) type Part = CowTrie<Entry>;
@@ -31,8 +35,14 @@ impl Version {
         seq: u64,
     ) -> Result<Self, StateError> {
         CowTrie::resolve_all(&parts);
-        let joined = CowTrie::join(&parts, &account_rows(store), seq).map_err(state_error)?;
-        Ok(Self { parts, root: joined.root, seq })
+        let mut version = Self { parts, root: EMPTY_ROOT, seq };
+        version.root = version.whole(store)?.root();
+        Ok(version)
+    }
+
+    /// The account trie that its parts make.
+    pub(crate) fn whole(&self, store: &dyn Read) -> Result<CowTrie<Entry>, StateError> {
+        CowTrie::join(&self.parts, &account_rows(store), self.seq).map_err(state_error)
     }
 
     /// An account. Nodes that are not in memory come from `store`.
@@ -96,4 +106,12 @@ pub(crate) fn account_rows(store: &dyn Read) -> Rows<&dyn Read> {
 
 pub(crate) fn storage_rows(store: &dyn Read, account: B256) -> Rows<&dyn Read> {
     Rows::owned(store, STORAGE_NODES, account)
+}
+
+/// The rows of the storage of an account, or of all accounts.
+pub(crate) fn rows_of<'a>(store: &'a dyn Read) -> impl Fn(Option<B256>) -> Rows<&'a dyn Read> {
+    move |owner| match owner {
+        Some(account) => storage_rows(store, account),
+        None => account_rows(store),
+    }
 }

@@ -18,13 +18,11 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
-    AccountVisit, AccountWrite, BlockRef, CODE_TABLE, CheckReport, Commitment, GenesisAccount,
-    LayerSession, Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader,
-    UndoRecord, WriteSet,
+    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, GenesisAccount, LayerSession,
+    Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, Touched, UndoRecord,
+    WriteSet,
 };
-use polytrie_trie::{
-    AccountLeaf, AccountProof, AccountUndo, SlotValue, Touched, state_error, stored_root, witness,
-};
+use polytrie_trie::{AccountLeaf, AccountProof, cow::StateTries, state_error, stored_root};
 use std::{
     collections::VecDeque,
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -211,24 +209,8 @@ impl StateLayer for ReplicaLayer {
         self.core.lifecycle.ready()?;
         let snapshot = self.core.store.snapshot();
         let rows = |owner: Option<B256>| rows_of(&snapshot, owner);
-        let undo = |write: &AccountWrite| AccountUndo {
-            account: write.hash,
-            leaf: write.after.map(|account| AccountLeaf {
-                nonce: account.nonce,
-                balance: account.balance,
-                code_hash: account.code_hash,
-                ..AccountLeaf::default()
-            }),
-            wipe: write.wipe,
-            slots: write
-                .slots
-                .iter()
-                .map(|slot| (slot.hash, (!slot.after.is_zero()).then_some(SlotValue(slot.after))))
-                .collect(),
-        };
-        let back: Vec<Vec<_>> =
-            back.iter().map(|writes| writes.accounts().iter().map(undo).collect()).collect();
-        witness(rows, &back, touched).map_err(state_error)
+        let tries = StateTries::stored(rows).map_err(state_error)?;
+        tries.past_witness(back, touched).map_err(state_error)
     }
 
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {

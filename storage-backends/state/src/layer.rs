@@ -2,17 +2,11 @@
 
 use crate::{
     Access, Account, AccountWrite, CheckReport, Commitment, GenesisAccount, PendingOutcome, Proof,
-    StateError, TxWrites, UndoRecord, Witness, WriteSet, pending::Ready,
+    StateError, Touched, TxWrites, UndoRecord, Witness, WriteSet, pending::Ready,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Batch;
-use std::{
-    any::Any,
-    collections::{BTreeMap, BTreeSet},
-    fmt::Debug,
-    ops::ControlFlow,
-    sync::Arc,
-};
+use std::{any::Any, fmt::Debug, ops::ControlFlow, sync::Arc};
 
 /// A block, by number and hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -85,7 +79,7 @@ pub trait StateLayer: Any + Debug + Send + Sync {
     fn witness(
         &self,
         back: &[WriteSet],
-        touched: &BTreeMap<B256, BTreeSet<B256>>,
+        touched: &Touched,
     ) -> Result<(B256, Vec<Bytes>), StateError> {
         let _ = (back, touched);
         Err(StateError::Unsupported {

@@ -60,5 +60,5 @@ pub use scan::scan;
 pub use session::{Finished, FinishedLater, Session};
 pub use stamp::{STAMP_FILE, Stamp, StampError};
 pub use undo::{UndoRecord, WipedSlots};
-pub use witness::Witness;
+pub use witness::{Touched, Witness};
 pub use writes::{AccountChange, AccountWrite, SlotWrite, TxWrites, WriteSet};

@@ -2,6 +2,10 @@
 
 use alloy_primitives::{B256, Bytes};
 use alloy_rlp::{RlpDecodable, RlpEncodable};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Accounts and slots of them that were read, by hash.
+pub type Touched = BTreeMap<B256, BTreeSet<B256>>;
 
 /// What a block needs of the state before it, so that whoever holds nothing else can execute it and compute the root
 /// after it. Every node and code is found by its hash: nothing has to be trusted but the root.

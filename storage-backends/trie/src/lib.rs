@@ -30,7 +30,6 @@ pub mod rows;
 mod trie;
 mod update;
 mod value;
-mod witness;
 
 #[cfg(test)]
 mod tests;
@@ -50,7 +49,6 @@ pub use proof::{
 pub use rows::{RowSink, RowSource, Rows};
 pub use trie::{EMPTY_ROOT, Trie};
 pub use value::{AccountLeaf, LeafValue, SlotValue};
-pub use witness::{AccountUndo, Touched, witness};
 
 /// A path of nibbles from the root of a trie.
 pub type Nibbles = alloy_trie::Nibbles;

@@ -1,4 +1,7 @@
 //! Proofs from a trie in memory, whether or not it has rows.
+//!
+//! What has rows is proven by way of [`cow`](crate::cow), whose nodes are put together from them. Here the nodes are
+//! those of the arena, which may have no row yet, so this way is one of its own.
 
 use crate::{
     LeafValue, RowSource, Trie, TrieError,

@@ -1,8 +1,9 @@
 //! Proofs of existence and absence, in the form of `eth_getProof` (EIP-1186).
 
 use crate::{
-    AccountLeaf, EMPTY_ROOT, LeafValue, Nibbles, RowSource, SlotValue, TrieError,
-    codec::{self, ChildRef, Node, nibble, path_of},
+    AccountLeaf, EMPTY_ROOT, LeafValue, RowSource, SlotValue, TrieError,
+    codec::{self, Node, nibble, path_of},
+    cow::CowTrie,
     row::{self, Row, RowChild},
 };
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256};
@@ -14,101 +15,20 @@ pub fn prove_key<V: LeafValue>(
     key: &B256,
     rows: &impl RowSource,
 ) -> Result<(Option<V>, Vec<Bytes>), TrieError> {
-    let mut nodes = Vec::new();
-    let leaf = walk::<V>(key, rows, |Met { depth, prefix, children, leaf }| {
-        let mut put = |depth: usize, rlp: &[u8]| {
-            if depth == 0 || rlp.len() >= 32 {
-                nodes.push(Bytes::copy_from_slice(rlp));
-            }
-        };
-        if let Some(children) = children {
-            let rlp = branch_rlp(depth + prefix.len(), children);
-            if !prefix.is_empty() {
-                let mut extension = Vec::new();
-                codec::encode_extension(prefix, &ChildRef::to(&rlp), &mut extension);
-                put(depth, &extension);
-            }
-            let end = depth + prefix.len();
-            // Where the key leaves the extension, the branch behind it proves nothing.
-            if path_of(key, end).slice(depth..) == *prefix {
-                put(end, &rlp);
-                if let Some((key, value)) = leaf {
-                    put(end + 1, &leaf_rlp(key, end + 1, value));
-                }
-            }
-        } else if let Some((key, value)) = leaf {
-            put(depth, &leaf_rlp(key, depth, value));
-        }
-    })?;
-    Ok((leaf.filter(|(found, _)| found == key).map(|(_, value)| value), nodes))
+    let trie = CowTrie::<V>::of_rows(rows)?;
+    let (value, nodes) = trie.prove(key, rows, 0)?;
+    Ok((value.cloned(), nodes))
+}
+
+/// The root of the trie that `rows` hold.
+pub fn stored_root<V: LeafValue>(rows: &impl RowSource) -> Result<B256, TrieError> {
+    Ok(CowTrie::<V>::of_rows(rows)?.root())
 }
 
 /// The leaf on the way to `key`, if the way ends at one; its key may be another. Nothing is kept in memory.
 pub fn leaf_on_path<V: LeafValue>(
     key: &B256,
     rows: &impl RowSource,
-) -> Result<Option<(B256, V)>, TrieError> {
-    walk(key, rows, |_| {})
-}
-
-/// The root of the trie that `rows` hold.
-pub fn stored_root<V: LeafValue>(rows: &impl RowSource) -> Result<B256, TrieError> {
-    let path = Nibbles::new();
-    let (mut bytes, mut children) = (Vec::new(), Vec::new());
-    if !rows.load(&path, &mut bytes)? {
-        return Ok(EMPTY_ROOT);
-    }
-    let row = row::decode::<V>(&path, &bytes, &mut children);
-    Ok(match row.map_err(|reason| TrieError::Malformed { path, reason })? {
-        Row::Leaf(key, value) => keccak256(leaf_rlp(&key, 0, &value)),
-        Row::Branch { prefix } => {
-            let rlp = branch_rlp(prefix.len(), &children);
-            if prefix.is_empty() {
-                return Ok(keccak256(rlp));
-            }
-            let mut extension = Vec::new();
-            codec::encode_extension(&prefix, &ChildRef::to(&rlp), &mut extension);
-            keccak256(extension)
-        }
-    })
-}
-
-pub(crate) fn leaf_rlp<V: LeafValue>(key: &B256, depth: usize, value: &V) -> Vec<u8> {
-    let mut rlp = Vec::new();
-    codec::encode_leaf(key, depth, value, &mut rlp, &mut Vec::new());
-    rlp
-}
-
-/// The branch at `depth` with these children.
-pub(crate) fn branch_rlp<V: LeafValue>(depth: usize, children: &[(u8, RowChild<V>)]) -> Vec<u8> {
-    let mut refs = [ChildRef::EMPTY; 16];
-    for (nibble, child) in children {
-        refs[usize::from(*nibble)] = match child {
-            RowChild::Inner(reference) => *reference,
-            RowChild::Leaf(key, value) => ChildRef::to(&leaf_rlp(key, depth + 1, value)),
-        };
-    }
-    let mut rlp = Vec::new();
-    codec::encode_branch(&refs.each_ref(), &mut rlp);
-    rlp
-}
-
-/// A row on the way to a key.
-#[derive(Debug)]
-struct Met<'a, V> {
-    /// Where it begins.
-    depth: usize,
-    prefix: &'a Nibbles,
-    /// The children of its branch; `None` if it is a leaf.
-    children: Option<&'a [(u8, RowChild<V>)]>,
-    /// The leaf in it that is on the way.
-    leaf: Option<(&'a B256, &'a V)>,
-}
-
-fn walk<V: LeafValue>(
-    key: &B256,
-    rows: &impl RowSource,
-    mut visit: impl FnMut(Met<'_, V>),
 ) -> Result<Option<(B256, V)>, TrieError> {
     let mut depth = 0;
     let (mut bytes, mut children) = (Vec::new(), Vec::new());
@@ -120,31 +40,19 @@ fn walk<V: LeafValue>(
             return if depth == 0 { Ok(None) } else { Err(TrieError::Missing { path }) };
         }
         let row = row::decode::<V>(&path, &bytes, &mut children);
-        match row.map_err(|reason| TrieError::Malformed { path, reason })? {
-            Row::Leaf(found, value) => {
-                let leaf = Some((&found, &value));
-                visit(Met { depth, prefix: &Nibbles::new(), children: None, leaf });
-                return Ok(Some((found, value)));
-            }
-            Row::Branch { prefix } => {
-                let end = depth + prefix.len();
-                let follows = path_of(key, end).slice(depth..) == prefix;
-                let n = nibble(key, end);
-                let child = children
-                    .iter()
-                    .find(|(nibble, _)| follows && *nibble == n)
-                    .map(|(_, child)| child);
-                let leaf = match child {
-                    Some(RowChild::Leaf(key, value)) => Some((key, value)),
-                    _ => None,
-                };
-                visit(Met { depth, prefix: &prefix, children: Some(&children), leaf });
-                match child {
-                    None => return Ok(None),
-                    Some(RowChild::Leaf(key, value)) => return Ok(Some((*key, value.clone()))),
-                    Some(RowChild::Inner(_)) => depth = end + 1,
-                }
-            }
+        let prefix = match row.map_err(|reason| TrieError::Malformed { path, reason })? {
+            Row::Leaf(found, value) => return Ok(Some((found, value))),
+            Row::Branch { prefix } => prefix,
+        };
+        let end = depth + prefix.len();
+        if path_of(key, end).slice(depth..) != prefix {
+            return Ok(None);
+        }
+        let n = nibble(key, end);
+        match children.drain(..).find(|(nibble, _)| *nibble == n) {
+            None => return Ok(None),
+            Some((_, RowChild::Leaf(key, value))) => return Ok(Some((key, value))),
+            Some((_, RowChild::Inner(_))) => depth = end + 1,
         }
     }
 }

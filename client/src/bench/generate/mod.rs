@@ -127,8 +127,7 @@ mod tests {
     use crate::{
         bench::{Popularity, Shape, WorkloadKind},
         datadir::{DataDir, OpenOptions},
-        executor::Prefetch,
-        import::{Display, ImportOptions, import},
+        import::{ImportOptions, import},
         layers::LayerOptions,
     };
 
@@ -175,17 +174,7 @@ mod tests {
                 ..Default::default()
             };
             let (mut chain, _dir) = DataDir::open(&options, true).unwrap().into_chain().unwrap();
-            let options = ImportOptions {
-                files: vec![dir.path().join(CHAIN_FILE)],
-                to: None,
-                threads: 1,
-                prefetch: Prefetch::Off,
-                interrupt: Arc::default(),
-                display: Display::Quiet,
-                csv: None,
-                shadow: None,
-                witnesses: None,
-            };
+            let options = ImportOptions::plain(vec![dir.path().join(CHAIN_FILE)]);
             let end = import(&mut chain, options);
             assert!(end.error.is_none(), "{:?}", end.error);
             assert_eq!(chain.head().hash(), generated.head.hash);

@@ -2,7 +2,7 @@
 
 use crate::{
     cli::{exit::Failure, output},
-    datadir::{OUTLINE_FILE, forget_flat, remove_flat},
+    datadir::{DataDir, GENESIS_FILE, OUTLINE_FILE, forget_flat, remove_flat},
     import::SHADOW_PREFIX,
     layers,
 };
@@ -28,7 +28,7 @@ pub(in crate::cli) struct DropArgs {
 
 pub(super) fn run(args: DropArgs) -> Result<(), Failure> {
     let dir = &args.datadir;
-    let Whose { content, flat } = whose(dir)?;
+    let Whose { content, flat, keeps_genesis } = whose(dir)?;
     let lock = DirLock::acquire(dir)?;
     if !args.yes && !confirm(dir, &content)? {
         return output::line("nothing was removed");
@@ -41,7 +41,8 @@ pub(super) fn run(args: DropArgs) -> Result<(), Failure> {
             Some(why) => format!("; its flat state in {} {why}", path.display()),
         },
     };
-    let left = remove(dir).map_err(|(path, source)| KvError::io("remove", &path, source))?;
+    let left = remove(dir, keeps_genesis)
+        .map_err(|(path, source)| KvError::io("remove", &path, source))?;
     drop(lock);
     output::line(&match left {
         false => format!("removed {}{flat}", dir.display()),
@@ -58,6 +59,8 @@ struct Whose {
     content: String,
     /// Where its flat state is, if that is elsewhere.
     flat: Option<PathBuf>,
+    /// Whether the genesis of its chain is in it, as `polytrie devnet` made it.
+    keeps_genesis: bool,
 }
 
 /// What the directory holds; an error if that is not ours.
@@ -69,11 +72,12 @@ fn whose(dir: &Path) -> Result<Whose, Failure> {
             if let Some(path) = &flat {
                 content += &format!(" (flat state in {})", path.display());
             }
-            Ok(Whose { content, flat })
+            let keeps_genesis = DataDir::keeps_genesis(dir, &stamp);
+            Ok(Whose { content, flat, keeps_genesis })
         }
         // Ours, whatever it holds.
         Err(StampError::Format { created_by, .. }) => {
-            Ok(Whose { content: format!("data of {created_by}"), flat: None })
+            Ok(Whose { content: format!("data of {created_by}"), flat: None, keeps_genesis: false })
         }
         Ok(None) => Err(Failure::Usage(format!(
             "{} is not a data directory of polytrie: there is no {STAMP_FILE} in it; check the path, nothing was removed",
@@ -101,7 +105,7 @@ fn confirm(dir: &Path, content: &str) -> Result<bool, Failure> {
 
 /// Removes our files, the stamp last but for the lock: stopped in the middle, it can be run again. Returns
 /// whether something else is left.
-fn remove(dir: &Path) -> Result<bool, (PathBuf, io::Error)> {
+fn remove(dir: &Path, keeps_genesis: bool) -> Result<bool, (PathBuf, io::Error)> {
     let gone = |path: &Path, result: io::Result<()>| match result {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err((path.to_owned(), e)),
         _ => Ok(()),
@@ -113,7 +117,9 @@ fn remove(dir: &Path) -> Result<bool, (PathBuf, io::Error)> {
     gone(&db, fs::remove_dir_all(&db))?;
     forget_flat(dir).map_err(|e| (dir.to_owned(), e))?;
     let (stamp, outline) = (format!("{STAMP_FILE}.tmp"), format!("{OUTLINE_FILE}.tmp"));
-    for name in [&outline, OUTLINE_FILE, &stamp, STAMP_FILE, "LOCK"] {
+    let genesis = keeps_genesis.then_some(GENESIS_FILE);
+    let files = [&outline, OUTLINE_FILE, &stamp, STAMP_FILE, "LOCK"];
+    for name in genesis.into_iter().chain(files) {
         let file = dir.join(name);
         gone(&file, fs::remove_file(&file))?;
     }

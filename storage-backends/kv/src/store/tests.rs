@@ -4,8 +4,8 @@
 
 use super::*;
 use crate::{
-    Changes, View,
-    testing::{Fault, FaultEngine, SlowReads, entries},
+    Changes,
+    testing::{Fault, FaultEngine, SlowReads, Wrapped, entries},
 };
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -52,28 +52,16 @@ impl Gate {
     }
 }
 
-impl Engine for Gate {
-    fn name(&self) -> &'static str {
-        "gate"
+impl Wrapped for Gate {
+    fn inner(&self) -> &dyn Engine {
+        &self.inner
     }
 
-    fn view(&self) -> Result<Box<dyn View>, KvError> {
-        self.inner.view()
-    }
-
-    fn write(&self, changes: &dyn Changes) -> Result<(), KvError> {
+    fn on_write(&self, changes: &dyn Changes) -> Result<(), KvError> {
         while self.closed.load(Ordering::SeqCst) {
             std::thread::sleep(Duration::from_millis(1));
         }
         self.inner.write(changes)
-    }
-
-    fn disk_bytes(&self) -> Result<u64, KvError> {
-        self.inner.disk_bytes()
-    }
-
-    fn table_stats(&self, table: Table) -> Result<TableStats, KvError> {
-        self.inner.table_stats(table)
     }
 }
 

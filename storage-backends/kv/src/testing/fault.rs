@@ -1,6 +1,7 @@
 //! Engines that fail when they are told to, or take their time.
 
-use crate::{Changes, Engine, KeyRange, KvError, Table, TableStats, View, Visit};
+use super::Wrapped;
+use crate::{Changes, Engine, KeyRange, KvError, Table, View, Visit};
 use std::{
     sync::{
         Arc,
@@ -24,26 +25,14 @@ pub enum Fault {
 #[derive(Debug)]
 pub struct SlowEngine(pub Arc<dyn Engine>);
 
-impl Engine for SlowEngine {
-    fn name(&self) -> &'static str {
-        self.0.name()
+impl Wrapped for SlowEngine {
+    fn inner(&self) -> &dyn Engine {
+        &*self.0
     }
 
-    fn view(&self) -> Result<Box<dyn View>, KvError> {
-        self.0.view()
-    }
-
-    fn write(&self, changes: &dyn Changes) -> Result<(), KvError> {
+    fn on_write(&self, changes: &dyn Changes) -> Result<(), KvError> {
         std::thread::sleep(Duration::from_millis(changes.size_hint().0 as u64 % 8));
         self.0.write(changes)
-    }
-
-    fn disk_bytes(&self) -> Result<u64, KvError> {
-        self.0.disk_bytes()
-    }
-
-    fn table_stats(&self, table: Table) -> Result<TableStats, KvError> {
-        self.0.table_stats(table)
     }
 }
 
@@ -51,25 +40,13 @@ impl Engine for SlowEngine {
 #[derive(Debug)]
 pub struct SlowReads<T>(pub T);
 
-impl<T: Engine> Engine for SlowReads<T> {
-    fn name(&self) -> &'static str {
-        self.0.name()
+impl<T: Engine> Wrapped for SlowReads<T> {
+    fn inner(&self) -> &dyn Engine {
+        &self.0
     }
 
-    fn view(&self) -> Result<Box<dyn View>, KvError> {
+    fn on_view(&self) -> Result<Box<dyn View>, KvError> {
         Ok(Box::new(SlowReads(self.0.view()?)))
-    }
-
-    fn write(&self, changes: &dyn Changes) -> Result<(), KvError> {
-        self.0.write(changes)
-    }
-
-    fn disk_bytes(&self) -> Result<u64, KvError> {
-        self.0.disk_bytes()
-    }
-
-    fn table_stats(&self, table: Table) -> Result<TableStats, KvError> {
-        self.0.table_stats(table)
     }
 }
 
@@ -117,16 +94,12 @@ impl FaultEngine {
     }
 }
 
-impl Engine for FaultEngine {
-    fn name(&self) -> &'static str {
-        self.inner.name()
+impl Wrapped for FaultEngine {
+    fn inner(&self) -> &dyn Engine {
+        &*self.inner
     }
 
-    fn view(&self) -> Result<Box<dyn View>, KvError> {
-        self.inner.view()
-    }
-
-    fn write(&self, changes: &dyn Changes) -> Result<(), KvError> {
+    fn on_write(&self, changes: &dyn Changes) -> Result<(), KvError> {
         let number = self.writes.fetch_add(1, Ordering::SeqCst) + 1;
         if self.at == 0 || number < self.at {
             return self.inner.write(changes);
@@ -143,13 +116,5 @@ impl Engine for FaultEngine {
             action: "writing",
             reason: format!("a fault was injected at write {}", self.at),
         })
-    }
-
-    fn disk_bytes(&self) -> Result<u64, KvError> {
-        self.inner.disk_bytes()
-    }
-
-    fn table_stats(&self, table: Table) -> Result<TableStats, KvError> {
-        self.inner.table_stats(table)
     }
 }

@@ -7,11 +7,13 @@ mod engine;
 mod fault;
 mod model;
 mod random;
+mod wrapped;
 
 pub use engine::{TABLES, engine_suite};
 pub use fault::{Fault, FaultEngine, SlowEngine, SlowReads};
 pub use model::store_suite;
 pub use random::Random;
+pub use wrapped::Wrapped;
 
 use crate::{Entry, KeyRange, Read, Table};
 use std::ops::ControlFlow;

@@ -7,8 +7,8 @@ use super::{
 use crate::{Block, History, Oracle, Seed};
 use alloy_primitives::{B256, U256};
 use polytrie_kv::{
-    Changes, Engine, KvError, MemoryEngine, Table, TableStats, View,
-    testing::{Fault, FaultEngine},
+    Changes, Engine, KvError, MemoryEngine,
+    testing::{Fault, FaultEngine, Wrapped},
 };
 use polytrie_state::{Account, GenesisAccount, GenesisSlots, StateError, TxWrites};
 use std::{
@@ -188,27 +188,15 @@ impl Portions {
     }
 }
 
-impl Engine for Portions {
-    fn name(&self) -> &'static str {
-        self.inner.name()
+impl Wrapped for Portions {
+    fn inner(&self) -> &dyn Engine {
+        &*self.inner
     }
 
-    fn view(&self) -> Result<Box<dyn View>, KvError> {
-        self.inner.view()
-    }
-
-    fn write(&self, changes: &dyn Changes) -> Result<(), KvError> {
+    fn on_write(&self, changes: &dyn Changes) -> Result<(), KvError> {
         self.largest.fetch_max(changes.size_hint().1, Relaxed);
         self.most.fetch_max(self.taken.swap(0, Relaxed), Relaxed);
         self.inner.write(changes)
-    }
-
-    fn disk_bytes(&self) -> Result<u64, KvError> {
-        self.inner.disk_bytes()
-    }
-
-    fn table_stats(&self, table: Table) -> Result<TableStats, KvError> {
-        self.inner.table_stats(table)
     }
 }
 

@@ -1,14 +1,31 @@
-//! Reading, changing and proving a key.
+//! Reading, changing and proving a key, and the nodes on the way to it.
 
 use super::{
     children::{Child, Item},
-    node::{CowTrie, Kind, Link},
+    node::{CowTrie, Kind, Leaf, Link, Node},
 };
 use crate::{
     LeafValue, Nibbles, RowSource, TrieError,
     codec::{nibble, path_of},
 };
 use alloy_primitives::{B256, Bytes};
+use std::ops::ControlFlow;
+
+/// What is met on the way to a key.
+enum Met<'a, V> {
+    Node(&'a Node<V>),
+    /// A leaf that is in its branch.
+    Leaf(&'a Leaf<V>),
+}
+
+impl<V: LeafValue> Met<'_, V> {
+    fn encode(&self, depth: usize, out: &mut Vec<u8>) {
+        match self {
+            Self::Node(node) => node.encode(depth, out, &mut Vec::new()),
+            Self::Leaf(leaf) => leaf.encode(depth, out, &mut Vec::new()),
+        }
+    }
+}
 
 impl<V: LeafValue> CowTrie<V> {
     /// The value of a key. Nodes on the way that were in the store only are in memory afterwards; `now` is the number
@@ -19,31 +36,12 @@ impl<V: LeafValue> CowTrie<V> {
         rows: &impl RowSource,
         now: u64,
     ) -> Result<Option<&V>, TrieError> {
-        let mut link = &self.root;
-        let mut depth = self.depth();
-        loop {
-            let Some(node) = link.resolve(|| path_of(key, depth), rows, now)? else {
-                return Ok(None);
-            };
-            node.touch(now);
-            match &node.kind {
-                Kind::Leaf(leaf) => return Ok((leaf.key == *key).then_some(&leaf.value)),
-                Kind::Extension { prefix, child } => {
-                    let end = depth + prefix.len();
-                    if path_of(key, end).slice(depth..) != *prefix {
-                        return Ok(None);
-                    }
-                    (link, depth) = (child, end);
-                }
-                Kind::Branch(children) => match children.get(nibble(key, depth)) {
-                    None => return Ok(None),
-                    Some(Child::Leaf(leaf)) => {
-                        return Ok((leaf.key == *key).then_some(&leaf.value));
-                    }
-                    Some(Child::Inner(child)) => (link, depth) = (child, depth + 1),
-                },
+        self.walk(key, rows, now, |_, met| {
+            if let Met::Node(node) = met {
+                node.touch(now);
             }
-        }
+            ControlFlow::Continue(())
+        })
     }
 
     /// The value of a key, to be changed by the change `now`, as which it counts afterwards. `gone` as in
@@ -72,41 +70,88 @@ impl<V: LeafValue> CowTrie<V> {
         now: u64,
     ) -> Result<(Option<&V>, Vec<Bytes>), TrieError> {
         let mut nodes = Vec::new();
+        let value = self.walk(key, rows, now, |depth, met| {
+            let mut rlp = Vec::new();
+            met.encode(depth, &mut rlp);
+            if depth == 0 || rlp.len() >= 32 {
+                nodes.push(rlp.into());
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok((value, nodes))
+    }
+
+    /// Appends the RLP of the node at a path to `out` and returns whether there is one. What has to be loaded stays.
+    ///
+    /// # Errors
+    ///
+    /// If a node has to be read and the store fails.
+    pub fn node_at(
+        &self,
+        path: &Nibbles,
+        rows: &impl RowSource,
+        now: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, TrieError> {
+        // Some key that begins like this.
+        let mut key = B256::ZERO;
+        path.pack_to(&mut key.0);
+        let mut found = false;
+        self.walk(&key, rows, now, |depth, met| {
+            if depth < path.len() {
+                return ControlFlow::Continue(());
+            }
+            found = depth == path.len();
+            if found {
+                met.encode(depth, out);
+            }
+            ControlFlow::Break(())
+        })?;
+        Ok(found)
+    }
+
+    /// The value of a key; `visit` is told at which depth each node stands on the way to it, and may end it.
+    fn walk<'a>(
+        &'a self,
+        key: &B256,
+        rows: &impl RowSource,
+        now: u64,
+        mut visit: impl FnMut(usize, Met<'a, V>) -> ControlFlow<()>,
+    ) -> Result<Option<&'a V>, TrieError> {
         let mut link = &self.root;
         let mut depth = self.depth();
         loop {
             let Some(node) = link.resolve(|| path_of(key, depth), rows, now)? else {
-                return Ok((None, nodes));
+                return Ok(None);
             };
-            let mut rlp = Vec::new();
-            node.encode(depth, &mut rlp, &mut Vec::new());
-            if depth == 0 || rlp.len() >= 32 {
-                nodes.push(rlp.into());
+            if visit(depth, Met::Node(node)).is_break() {
+                return Ok(None);
             }
-            match &node.kind {
-                Kind::Leaf(leaf) => {
-                    return Ok(((leaf.key == *key).then_some(&leaf.value), nodes));
-                }
+            let leaf = match &node.kind {
+                Kind::Leaf(leaf) => &**leaf,
                 Kind::Extension { prefix, child } => {
                     let end = depth + prefix.len();
                     if path_of(key, end).slice(depth..) != *prefix {
-                        return Ok((None, nodes));
+                        return Ok(None);
                     }
                     (link, depth) = (child, end);
+                    continue;
                 }
                 Kind::Branch(children) => match children.get(nibble(key, depth)) {
-                    None => return Ok((None, nodes)),
+                    None => return Ok(None),
                     Some(Child::Leaf(leaf)) => {
-                        let mut rlp = Vec::new();
-                        leaf.encode(depth + 1, &mut rlp, &mut Vec::new());
-                        if rlp.len() >= 32 {
-                            nodes.push(rlp.into());
+                        if visit(depth + 1, Met::Leaf(leaf)).is_break() {
+                            return Ok(None);
                         }
-                        return Ok(((leaf.key == *key).then_some(&leaf.value), nodes));
+                        leaf
                     }
-                    Some(Child::Inner(child)) => (link, depth) = (child, depth + 1),
+                    Some(Child::Inner(child)) => {
+                        (link, depth) = (child, depth + 1);
+                        continue;
+                    }
                 },
-            }
+            };
+            return Ok((leaf.key == *key).then_some(&leaf.value));
         }
     }
 }

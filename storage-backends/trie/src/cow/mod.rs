@@ -5,27 +5,36 @@
 //! any more frees itself. References (hashes) are resolved when somebody asks for them, once a node. A node that is
 //! in the store only is a stub with its reference, and is loaded when it is touched.
 //!
-//! Rows stand under the paths of their nodes, a branch with its leaves (see `row`); they are not those of
-//! [`Rows::leaves`](crate::Rows::leaves).
+//! The arena's [`Trie`](crate::Trie) is the other way: one version, whose nodes are changed and dropped where they are, for
+//! less memory and work a node, and which cannot be compared with what it was.
+//!
+//! Rows stand under the paths of their nodes, a branch with its leaves (see `row`). Those of the arena's trie, in which a
+//! branch has the extension before it too, are read as well, so whatever only reads needs no second way: proofs and
+//! witnesses are made here for both.
 //!
 //! A [`CowTrie`] may be the part of a larger trie below some path; then its root is referred to like any node.
 
 mod bag;
 mod children;
+mod entry;
 mod fresh;
 mod get;
 mod hash;
 mod leaves;
 mod node;
+mod parts;
 mod prune;
 mod row;
 mod update;
+mod witness;
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests;
 
-pub use bag::{Lookup, Split};
+pub use bag::Lookup;
+pub use entry::{Entry, Storage};
 pub use leaves::Walked;
-pub use node::{CowTrie, CowValue, Joined};
+pub use node::{CowTrie, CowValue};
 pub use prune::Keep;
+pub use witness::StateTries;

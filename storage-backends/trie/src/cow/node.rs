@@ -8,7 +8,7 @@ use crate::{
     EMPTY_ROOT, LeafValue, Nibbles, RowSource, SlotValue, TrieError,
     codec::{self, ChildRef},
 };
-use alloy_primitives::{B256, Bytes, keccak256};
+use alloy_primitives::B256;
 use std::sync::{
     Arc, OnceLock,
     atomic::{AtomicU64, Ordering},
@@ -311,6 +311,11 @@ pub(super) fn decode<V: LeafValue>(path: &Nibbles, rlp: &[u8]) -> Result<Kind<V>
     })
 }
 
+/// The same, with an error that says where.
+pub(super) fn rlp_node<V: LeafValue>(path: &Nibbles, rlp: &[u8]) -> Result<Kind<V>, TrieError> {
+    decode(path, rlp).map_err(|reason| TrieError::Malformed { path: *path, reason })
+}
+
 impl<V: LeafValue> Node<V> {
     /// Appends the node's RLP; `scratch` is room to work in.
     pub(super) fn encode(&self, depth: usize, rlp: &mut Vec<u8>, scratch: &mut Vec<u8>) {
@@ -344,6 +349,19 @@ impl<V: LeafValue> CowTrie<V> {
         let empty = root == EMPTY_ROOT;
         let root = if empty { Link::empty() } else { Link::stored(ChildRef::hashed(root)) };
         Self { base: None, root }
+    }
+
+    /// The trie that the rows hold. Its root node is in memory then, so its root is known.
+    ///
+    /// # Errors
+    ///
+    /// If the root's row is damaged, or the store fails.
+    pub fn of_rows(rows: &impl RowSource) -> Result<Self, TrieError> {
+        let path = Nibbles::new();
+        let mut row = Vec::new();
+        let found = rows.load(&path, &mut row)?;
+        let root = if found { Link::new(row::read(&path, &row, 0)?) } else { Link::empty() };
+        Ok(Self { base: None, root })
     }
 
     /// The part of a larger trie below the first nibble of its keys, all of it in the store; `reference` is
@@ -397,71 +415,4 @@ impl<V: LeafValue> CowTrie<V> {
         }
         reference.hash()
     }
-
-    /// The trie whose parts below the 16 first nibbles these are: its root, and the nodes above the parts. Where only
-    /// one part has keys, its root node is moved up.
-    ///
-    /// # Errors
-    ///
-    /// If a node has to be read and the store fails.
-    pub fn join(parts: &[Self; 16], rows: &impl RowSource, now: u64) -> Result<Joined, TrieError> {
-        let mut filled = (0u8..).zip(parts).filter(|(_, part)| !part.is_empty());
-        let mut rlp = Vec::new();
-        let (Some((nibble, first)), second) = (filled.next(), filled.next()) else {
-            return Ok(Joined { root: EMPTY_ROOT, node: None, replaces: false });
-        };
-        let mut replaces = false;
-        if second.is_some() {
-            codec::encode_branch(&parts.each_ref().map(|part| part.root.reference(1)), &mut rlp);
-        } else if let Some(node) = first.root.resolve(|| first.path(), rows, now)? {
-            let up = Nibbles::from_nibbles([nibble]);
-            match &node.kind {
-                Kind::Leaf(leaf) => {
-                    replaces = true;
-                    leaf.encode(0, &mut rlp, &mut Vec::new());
-                }
-                Kind::Extension { prefix, child } => {
-                    replaces = true;
-                    let reference = child.reference(1 + prefix.len());
-                    codec::encode_extension(&up.join(prefix), reference, &mut rlp);
-                }
-                Kind::Branch(_) => {
-                    codec::encode_extension(&up, first.root.reference(1), &mut rlp);
-                }
-            }
-        }
-        Ok(Joined { root: keccak256(&rlp), node: Some(rlp.into()), replaces })
-    }
-
-    /// The value of a key in the trie that [`Self::join`] makes of its parts, and the nodes that prove it.
-    ///
-    /// # Errors
-    ///
-    /// If a node has to be read and the store fails.
-    pub fn prove_joined<'a>(
-        parts: &'a [Self; 16],
-        key: &B256,
-        rows: &impl RowSource,
-        now: u64,
-    ) -> Result<(Option<&'a V>, Vec<Bytes>), TrieError> {
-        let joined = Self::join(parts, rows, now)?;
-        let part = &parts[usize::from(codec::nibble(key, 0))];
-        let (value, below) = part.prove(key, rows, now)?;
-        let mut nodes: Vec<Bytes> = joined.node.into_iter().collect();
-        // The node that was moved up stands in the part, too, unless that is one that its parent would embed.
-        let moved = joined.replaces && part.root.reference(1).as_hash().is_some();
-        nodes.extend(below.into_iter().skip(usize::from(moved)));
-        Ok((value, nodes))
-    }
-}
-
-/// The top of a trie that consists of parts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Joined {
-    /// The root hash.
-    pub root: B256,
-    /// The root node; `None` if the trie has no keys.
-    pub node: Option<Bytes>,
-    /// Whether it stands for the root node of the only part with keys.
-    replaces: bool,
 }

@@ -6,11 +6,14 @@
 //! branch      as in the other row format of this crate, without a prefix before it
 //! ```
 //!
+//! A branch with a prefix, as the other format has it, is read as the extension and the branch behind it in one.
+//!
 //! Nodes have rows of their own, and so may leaves below a branch: what is put together from a witness does not know
 //! what its references lead to. Leaves are not hashed in advance.
 //!
 //! Rows used to be the RLP of their nodes, for a branch followed by nibble and RLP of each leaf in order. They are still
-//! read: an RLP list begins with another byte. They are replaced when their node changes.
+//! read: an RLP list begins with another byte. They are replaced when their node changes. Whoever has nothing but the RLP
+//! of a node hands it out as such a row.
 
 use super::{
     children::{Child, Children, Item},
@@ -91,10 +94,10 @@ fn decode<V: LeafValue>(path: &Nibbles, row: &[u8]) -> Result<Kind<V>, &'static 
         }
         _ => {
             let mut found = Vec::with_capacity(16);
-            match row::decode::<V>(path, row, &mut found)? {
-                Row::Branch { prefix } if prefix.is_empty() => {}
-                Row::Branch { .. } | Row::Leaf(..) => return Err("a branch after a prefix"),
-            }
+            // What begins with the byte of a leaf was read above.
+            let Row::Branch { prefix } = row::decode::<V>(path, row, &mut found)? else {
+                return Err("a leaf that is none");
+            };
             let inner = |(_, child): &&(u8, RowChild<V>)| matches!(child, RowChild::Inner(_));
             let inner = found.iter().filter(inner).count();
             let count = (inner, found.len() - inner);
@@ -102,7 +105,12 @@ fn decode<V: LeafValue>(path: &Nibbles, row: &[u8]) -> Result<Kind<V>, &'static 
                 RowChild::Leaf(key, value) => (n, Item::Leaf(Leaf::new(key, value, 0))),
                 RowChild::Inner(reference) => (n, Item::Inner(Link::stored(reference))),
             });
-            Ok(Kind::Branch(Children::in_order(count, children)))
+            let branch = Kind::Branch(Children::in_order(count, children));
+            if prefix.is_empty() {
+                return Ok(branch);
+            }
+            let child = Box::new(Link::new(Node::stored(branch, 0)));
+            Ok(Kind::Extension { prefix, child })
         }
     }
 }

@@ -42,20 +42,26 @@ impl<V: LeafValue> CowTrie<V> {
         }
         let depth = self.depth();
         let item = Item::Inner(std::mem::replace(&mut self.root, Link::empty()));
-        let item = Update { rows, now }.set_item(item, depth, changes, gone)?;
-        self.root = match item {
-            Item::Empty => Link::empty(),
-            // Its row is new, whatever it is itself.
-            Item::Leaf(leaf) => Link::new(Node::new(Kind::Leaf(Box::new(leaf)), now)),
-            Item::Inner(link) => link,
-        };
+        self.root = Update { rows, now }.set_item(item, depth, changes, gone)?.into_link(now);
         Ok(())
     }
 }
 
-struct Update<'a, R> {
-    rows: &'a R,
-    now: u64,
+impl<V> Item<V> {
+    /// What leads to it where it is the root.
+    pub(super) fn into_link(self, now: u64) -> Link<V> {
+        match self {
+            Self::Empty => Link::empty(),
+            // Its row is new, whatever it is itself.
+            Self::Leaf(leaf) => Link::new(Node::new(Kind::Leaf(Box::new(leaf)), now)),
+            Self::Inner(link) => link,
+        }
+    }
+}
+
+pub(super) struct Update<'a, R> {
+    pub(super) rows: &'a R,
+    pub(super) now: u64,
 }
 
 /// What became of a node.
@@ -264,7 +270,7 @@ impl<R: RowSource> Update<'_, R> {
     }
 
     /// A branch at `path`, or what is left of it if it has fewer than two children.
-    fn join<V: LeafValue>(
+    pub(super) fn join<V: LeafValue>(
         &self,
         mut children: Children<V>,
         path: Nibbles,

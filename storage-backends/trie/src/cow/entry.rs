@@ -1,10 +1,8 @@
-//! The leaf of the account trie, which holds the storage trie of its account.
+//! The leaf of an account trie, which holds the storage trie of its account: a version of the one is one of both.
 
+use super::{CowTrie, CowValue, Keep};
+use crate::{AccountLeaf, LeafValue, SlotValue};
 use polytrie_state::Account;
-use polytrie_trie::{
-    AccountLeaf, LeafValue, SlotValue,
-    cow::{CowTrie, CowValue, Keep},
-};
 use std::{
     ops::{Deref, DerefMut},
     sync::LazyLock,
@@ -12,14 +10,16 @@ use std::{
 
 /// An account with its storage.
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
-    pub(crate) account: Account,
-    pub(crate) storage: Storage,
+pub struct Entry {
+    /// The account.
+    pub account: Account,
+    /// Its storage.
+    pub storage: Storage,
 }
 
 /// The storage trie of an account. Most accounts have none, and it is as large as the rest of them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Storage(Option<Box<CowTrie<SlotValue>>>);
+pub struct Storage(Option<Box<CowTrie<SlotValue>>>);
 
 /// What accounts without storage have.
 static NONE: LazyLock<CowTrie<SlotValue>> = LazyLock::new(CowTrie::empty);

@@ -1,0 +1,302 @@
+//! Witnesses of blocks: the nodes that whoever holds nothing else needs to execute a block and compute its root.
+//!
+//! What the block read is looked up, and its changes are applied, on tries of which nothing is in memory; every node that
+//! this asks for is noted. So it finds out by itself which ones are needed: those on the way to what was read and
+//! written, and those next to what was removed, which move up when a branch ends. Of a block in the past the tries
+//! before it come first: versions that follow from the present ones by taking blocks back.
+
+use super::{CowTrie, Entry, Storage};
+use crate::{Nibbles, RowSource, SlotValue, TrieError};
+use alloy_primitives::{B256, Bytes, U256, keccak256};
+use polytrie_state::{AccountWrite, SlotWrite, Touched, WriteSet};
+use std::{
+    collections::BTreeMap,
+    ops::ControlFlow,
+    sync::{Mutex, PoisonError},
+};
+
+/// The tries of a state: that of the accounts with those of their storage in it, and where the rows of nodes come from
+/// that are not in memory: those of the account trie, or of the storage trie of an account.
+#[derive(Debug, Clone)]
+pub struct StateTries<F> {
+    accounts: CowTrie<Entry>,
+    rows: F,
+    /// Number of the last change.
+    now: u64,
+}
+
+impl<R: RowSource, F: Fn(Option<B256>) -> R + Sync> StateTries<F> {
+    /// The tries of a version of the state.
+    pub const fn new(accounts: CowTrie<Entry>, rows: F, now: u64) -> Self {
+        Self { accounts, rows, now }
+    }
+
+    /// The tries that the rows hold.
+    ///
+    /// # Errors
+    ///
+    /// If the root's row is damaged, or the store fails.
+    pub fn stored(rows: F) -> Result<Self, TrieError> {
+        Ok(Self::new(CowTrie::of_rows(&rows(None))?, rows, 0))
+    }
+
+    /// The nodes that a block on top needs, as RLP, each once, in order of their hashes; nodes that their parent embeds
+    /// are not among them, nor those of the first `levels` levels of the account trie. The block reads what it
+    /// `touched`, asks for the root after each of some `steps`, and for that after `writes`, which is all of them.
+    ///
+    /// # Errors
+    ///
+    /// If rows are missing or damaged, or the store fails.
+    pub fn witness(
+        &self,
+        touched: &Touched,
+        steps: &[WriteSet],
+        writes: &[AccountWrite],
+        levels: u8,
+    ) -> Result<Vec<Bytes>, TrieError> {
+        let nodes = Mutex::default();
+        let levels = usize::from(levels);
+        let rows = |owner| Noted { tries: self, owner, levels, nodes: &nodes };
+        // Whatever the block touches, the root node tells what the root stands for.
+        let mut bare = StateTries { accounts: CowTrie::of_rows(&rows(None))?, rows, now: self.now };
+        for (account, slots) in touched {
+            let Some(entry) = bare.account(account)? else { continue };
+            let rows = (bare.rows)(Some(*account));
+            for slot in slots {
+                entry.storage.get(slot, &rows, bare.now)?;
+            }
+        }
+        let mut within = bare.clone();
+        for step in steps {
+            within.apply(step.accounts())?;
+        }
+        bare.apply(writes)?;
+        let nodes: BTreeMap<B256, Bytes> =
+            nodes.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(nodes.into_values().collect())
+    }
+
+    /// The same for a block in the past, with the root before it. `back` takes blocks back from this state on, the last
+    /// of them the block itself.
+    ///
+    /// # Errors
+    ///
+    /// If rows are missing or damaged, or the store fails.
+    pub fn past_witness(
+        mut self,
+        back: &[WriteSet],
+        touched: &Touched,
+    ) -> Result<(B256, Vec<Bytes>), TrieError> {
+        let mut writes = Vec::new();
+        if let Some((block, later)) = back.split_last() {
+            for undo in later {
+                self.apply(undo.accounts())?;
+            }
+            for undo in block.accounts() {
+                writes.push(self.redo(undo)?);
+            }
+            self.apply(block.accounts())?;
+        }
+        let nodes = self.witness(touched, &[], &writes, 0)?;
+        Ok((self.accounts.root(), nodes))
+    }
+
+    fn account(&self, hash: &B256) -> Result<Option<&Entry>, TrieError> {
+        self.accounts.get(hash, &(self.rows)(None), self.now)
+    }
+
+    /// What leads back to an account as it is now, once it is undone.
+    fn redo(&self, undo: &AccountWrite) -> Result<AccountWrite, TrieError> {
+        let back = |hash, before, after| SlotWrite { hash, slot: None, before, after };
+        let mut slots = Vec::new();
+        if !undo.wipe {
+            slots.extend(undo.slots.iter().map(|slot| back(slot.hash, slot.after, slot.before)));
+        } else if let Some(entry) = self.account(&undo.hash)? {
+            let rows = (self.rows)(Some(undo.hash));
+            entry.storage.leaves(&B256::ZERO, &rows, &mut |hash, value| {
+                slots.push(back(*hash, U256::ZERO, value.0));
+                Ok(ControlFlow::Continue(()))
+            })?;
+        }
+        let (before, after) = (undo.after, undo.before);
+        Ok(AccountWrite { hash: undo.hash, address: None, before, after, wipe: undo.wipe, slots })
+    }
+
+    fn apply(&mut self, writes: &[AccountWrite]) -> Result<(), TrieError> {
+        self.now += 1;
+        let mut changes = Vec::with_capacity(writes.len());
+        for write in writes {
+            let before = self.account(&write.hash)?;
+            let Some(account) = write.after else {
+                changes.push((write.hash, None));
+                continue;
+            };
+            let before = before.filter(|_| !write.wipe);
+            let mut storage = before.map_or_else(Storage::default, |entry| entry.storage.clone());
+            if !write.slots.is_empty() {
+                let value = |value: U256| (!value.is_zero()).then_some(SlotValue(value));
+                let slots: Vec<_> =
+                    write.slots.iter().map(|slot| (slot.hash, value(slot.after))).collect();
+                let rows = (self.rows)(Some(write.hash));
+                storage.update(&slots, &rows, self.now, &mut Vec::new())?;
+            }
+            changes.push((write.hash, Some(Entry { account, storage })));
+        }
+        self.accounts.update(&changes, &(self.rows)(None), self.now, &mut Vec::new())
+    }
+
+    /// Appends the RLP of the node at a path of the account trie, or of the storage trie of `owner`.
+    fn node_at(
+        &self,
+        owner: Option<B256>,
+        path: &Nibbles,
+        rlp: &mut Vec<u8>,
+    ) -> Result<bool, TrieError> {
+        let rows = (self.rows)(owner);
+        let Some(owner) = owner else { return self.accounts.node_at(path, &rows, self.now, rlp) };
+        let Some(entry) = self.account(&owner)? else { return Ok(false) };
+        entry.storage.node_at(path, &rows, self.now, rlp)
+    }
+}
+
+/// The nodes of tries, each by itself, with a note of each that was asked for.
+struct Noted<'a, F> {
+    tries: &'a StateTries<F>,
+    /// Whose storage trie it is, if it is one.
+    owner: Option<B256>,
+    /// Levels of the account trie that are not noted.
+    levels: usize,
+    nodes: &'a Mutex<BTreeMap<B256, Bytes>>,
+}
+
+impl<R: RowSource, F: Fn(Option<B256>) -> R + Sync> RowSource for Noted<'_, F> {
+    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
+        let at = out.len();
+        let found = self.tries.node_at(self.owner, path, out)?;
+        let rlp = &out[at..];
+        let left_out = self.owner.is_none() && path.len() < self.levels;
+        if found && !left_out && (path.is_empty() || rlp.len() >= 32) {
+            let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+            nodes.insert(keccak256(rlp), Bytes::copy_from_slice(rlp));
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::{AccountLeaf, Trie, cow::tests::Memory};
+    use polytrie_state::Account;
+    use std::collections::BTreeSet;
+
+    fn key(number: u64) -> B256 {
+        // Keys that share much, so that branches end and leaves move up.
+        let mut key = keccak256((number % 7).to_be_bytes());
+        key.0[1..9].copy_from_slice(&keccak256(number.to_be_bytes()).0[..8]);
+        key
+    }
+
+    /// What a block did to the slots of an account.
+    struct Block {
+        /// The root before it.
+        before: B256,
+        /// Whether what there was is removed first.
+        wipe: bool,
+        slots: Vec<SlotWrite>,
+        undo: WriteSet,
+    }
+
+    const ACCOUNT: B256 = B256::repeat_byte(7);
+
+    /// What takes a block back that found these values.
+    fn undo(values: &BTreeMap<B256, U256>, wipe: bool, slots: &[SlotWrite]) -> WriteSet {
+        let back = |slot: &SlotWrite| SlotWrite { before: slot.after, after: slot.before, ..*slot };
+        let wiped = |(hash, after): (&B256, &U256)| SlotWrite {
+            hash: *hash,
+            slot: None,
+            before: U256::ZERO,
+            after: *after,
+        };
+        let slots = match wipe {
+            false => slots.iter().map(back).collect(),
+            true => values.iter().filter(|(_, value)| !value.is_zero()).map(wiped).collect(),
+        };
+        let account = Some(Account { nonce: 1, ..Default::default() });
+        let (hash, before, after) = (ACCOUNT, account, account);
+        WriteSet::of_undo(vec![AccountWrite { hash, address: None, before, after, wipe, slots }])
+            .unwrap()
+    }
+
+    /// On rows of the arena's trie, as other layers have them.
+    #[test]
+    fn a_block_can_be_applied_to_its_witness_alone() {
+        let mut random = 1u64;
+        let mut draw = |below: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 33) % below
+        };
+        let mut trie = Trie::<SlotValue>::empty();
+        let mut rows = Memory::default();
+        let mut values = BTreeMap::<B256, U256>::new();
+        let mut blocks: Vec<Block> = Vec::new();
+        for _ in 0..60 {
+            let wipe = draw(10) == 0;
+            let mut changes = BTreeMap::new();
+            for _ in 0..=draw(12) {
+                let hash = key(draw(60));
+                let before = values.get(&hash).copied().filter(|_| !wipe).unwrap_or_default();
+                let is_set = wipe || draw(2) == 0;
+                let after = if is_set { U256::from(draw(1_000) + 1) } else { U256::ZERO };
+                changes.insert(hash, SlotWrite { hash, slot: None, before, after });
+            }
+            let slots: Vec<_> = changes.into_values().collect();
+            let (before, undo) = (trie.last_root(), undo(&values, wipe, &slots));
+            if wipe {
+                trie.clear();
+                values.clear();
+            }
+            values.extend(slots.iter().map(|slot| (slot.hash, slot.after)));
+            trie.update(&leaves(&slots), &rows).unwrap();
+            rows = trie.commit(rows).1;
+            blocks.push(Block { before, wipe, slots, undo });
+        }
+        let storage_root = trie.last_root();
+        let mut accounts = Trie::<AccountLeaf>::empty();
+        let leaf = AccountLeaf { storage_root, nonce: 1, ..Default::default() };
+        accounts.update(&[(ACCOUNT, Some(leaf))], &Memory::default()).unwrap();
+        let account_rows = accounts.commit(Memory::default()).1;
+        let source = |owner: Option<B256>| if owner.is_some() { &rows } else { &account_rows };
+        for (number, Block { before, wipe, slots, .. }) in blocks.iter().enumerate() {
+            let back: Vec<_> =
+                blocks[number..].iter().rev().map(|block| block.undo.clone()).collect();
+            let read: BTreeSet<B256> = (0..5).map(|_| key(draw(60))).collect();
+            let touched = Touched::from([(ACCOUNT, read.clone())]);
+            let tries = StateTries::stored(source).unwrap();
+            let (_, nodes) = tries.past_witness(&back, &touched).unwrap();
+            let bag: BTreeMap<B256, Bytes> =
+                nodes.into_iter().map(|node| (keccak256(&node), node)).collect();
+            let mut alone = CowTrie::<SlotValue>::stored(*before);
+            let mut partial = Memory::default();
+            let mut lookup = |_: &Nibbles, hash: &B256| bag.get(hash).cloned();
+            alone.put_found(&mut lookup, &mut partial, &mut |_, _| {}).unwrap();
+            for key in &read {
+                alone.get(key, &partial, 0).expect("what was read is in the witness");
+            }
+            if *wipe {
+                alone = CowTrie::empty();
+            }
+            alone
+                .update(&leaves(slots), &partial, 1, &mut Vec::new())
+                .expect("what is needed is in the witness");
+            let after = blocks.get(number + 1).map_or(storage_root, |block| block.before);
+            assert_eq!(alone.root(), after, "block {number}");
+        }
+    }
+
+    fn leaves(changes: &[SlotWrite]) -> Vec<(B256, Option<SlotValue>)> {
+        let leaf = |slot: &SlotWrite| (!slot.after.is_zero()).then_some(SlotValue(slot.after));
+        changes.iter().map(|slot| (slot.hash, leaf(slot))).collect()
+    }
+}
