@@ -84,6 +84,10 @@ pub(super) struct Setup {
     pub(super) trouble: Option<std::sync::Arc<Trouble>>,
 }
 
+/// Rows of a small block and their bytes, with what others add to them: the block, its receipts, flat rows. Growing step
+/// by step would take longer than to make some of them.
+const SMALL_BLOCK: (usize, usize) = (64, 8 << 10);
+
 /// The largest age of nodes worth telling apart.
 const OLDEST: u32 = 256;
 
@@ -407,6 +411,9 @@ impl Worker {
     ) -> Result<Sealed, StateError> {
         let mut roots: B256HashMap<B256> = own.roots.into_iter().collect();
         let mut rows = own.rows;
+        if end {
+            rows.reserve(SMALL_BLOCK.0, SMALL_BLOCK.1);
+        }
         for part in others {
             let part = part?;
             roots.extend(part.roots);
