@@ -84,6 +84,12 @@ impl Batch {
         Self { bytes: Vec::with_capacity(bytes), records: Vec::with_capacity(changes) }
     }
 
+    /// Makes room for that much more.
+    pub fn reserve(&mut self, changes: usize, bytes: usize) {
+        self.records.reserve(changes);
+        self.bytes.reserve(bytes);
+    }
+
     /// Sets `key` to `value`.
     pub fn put(&mut self, table: Table, key: &[u8], value: &[u8]) {
         self.push(table, Kind::Put, key, value);

@@ -7,7 +7,7 @@ use crate::{
 };
 use parking_lot::{Mutex, RwLock};
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, VecDeque, btree_map::Entry},
     fmt,
     ops::Bound,
     sync::Arc,
@@ -145,16 +145,20 @@ impl State {
     fn set(&mut self, table: u8, key: &[u8], value: Option<&[u8]>, seq: u64) {
         let entries = self.tables.entry(table).or_default();
         let newest = Version { seq, value: value.map(Into::into) };
-        let Some(versions) = entries.get_mut(key) else {
-            if newest.value.is_some() {
-                entries.insert(key.into(), Versions { newest, older: Vec::new() });
+        // One way down the map for keys that are new and for those that are not; the latter cost an allocation for it.
+        match entries.entry(key.into()) {
+            Entry::Vacant(new) if newest.value.is_some() => {
+                new.insert(Versions { newest, older: Vec::new() });
             }
-            return;
-        };
-        let old = std::mem::replace(&mut versions.newest, newest);
-        if old.seq < seq {
-            versions.older.push(old);
-            self.stale.push_back((seq, table, key.into()));
+            Entry::Vacant(_) => {}
+            Entry::Occupied(mut known) => {
+                let versions = known.get_mut();
+                let old = std::mem::replace(&mut versions.newest, newest);
+                if old.seq < seq {
+                    versions.older.push(old);
+                    self.stale.push_back((seq, table, key.into()));
+                }
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use crate::{
     overlay::Overlay,
     reader::ReplicaReader,
     scrub::Scrub,
-    session::{Outbox, ReplicaSession},
+    session::ReplicaSession,
     side::{ACCOUNT_TRIE, STORAGE_TRIE, TrieSide, Work, rows_of},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -79,7 +79,7 @@ impl ReplicaLayer {
         }
         let root = stored_root::<AccountLeaf>(&rows_of(&store, None)).map_err(state_error)?;
         let flat = Flat::open(store.clone(), options.flat.clone())?;
-        let side = TrieSide::start(&store, flat.store(), root, &options)?;
+        let side = TrieSide::new(&store, flat.store(), root, &options);
         let core = Core {
             lifecycle: Lifecycle::new(store.clone()).with_depth(options.depth),
             store,
@@ -180,12 +180,8 @@ impl StateLayer for ReplicaLayer {
         };
         let run = || {
             core.side.send_all(|| Work::Begin)?;
-            let mut out = Outbox::new(core);
-            for write in writes.accounts() {
-                out.push(write.clone(), core);
-            }
-            out.send(core, false)?;
-            core.complete(&writes, &core.side.finish(false)?, Vec::new())
+            core.side.take(&writes)?;
+            core.complete(&writes, core.side.finish(false)?, Vec::new())
         };
         let outcome = run().map_err(|error| core.lifecycle.poison(error))?;
         core.lifecycle.finish(turn)?;

@@ -6,10 +6,9 @@ use crate::{
     hints::Filter,
     layer::Core,
     overlay::Overlay,
-    side::{LeafWrite, Sealed, StorageWrite, Writes},
+    side::{Outbox, Sealed, Sealing},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
-use crossbeam_channel::Receiver;
 use polytrie_kv::Batch;
 use polytrie_state::{
     Access, Account, AccountWrite, Commitment, LayerSession, Outcome, PendingOutcome, StateError,
@@ -18,7 +17,7 @@ use polytrie_state::{
 use std::sync::Arc;
 
 /// Writes are handed to the workers when so many have come together: waking a thread for each transaction
-/// would cost about as much as executing it.
+/// would cost about as much as executing it. A block that does not get so far takes its writes in at its end.
 const WRITES_AT_ONCE: usize = 64;
 
 /// One block under way. Reads are answered by blocks that wait, and by the flat rows below them.
@@ -28,6 +27,10 @@ pub(crate) struct ReplicaSession {
     turn: Turn,
     overlay: Overlay,
     filter: Filter,
+    /// Whether hints help this block.
+    hinted: bool,
+    /// Whether the workers are told of writes before the end of the block.
+    streamed: bool,
     out: Outbox,
     /// Whether the block is large enough for threads.
     shared: bool,
@@ -35,49 +38,18 @@ pub(crate) struct ReplicaSession {
     value: Vec<u8>,
 }
 
-/// Writes on their way to the workers.
-#[derive(Debug)]
-pub(crate) struct Outbox {
-    parts: Vec<Writes>,
-    count: usize,
-}
-
-impl Outbox {
-    pub(crate) fn new(core: &Core) -> Self {
-        Self { parts: (0..core.side.parts()).map(|_| Writes::default()).collect(), count: 0 }
-    }
-
-    pub(crate) fn push(&mut self, write: AccountWrite, core: &Core) {
-        let account = write.hash;
-        let wipe = write.wipe || write.after.is_none();
-        let storage = wipe || !write.slots.is_empty();
-        let leaf = LeafWrite { account, after: write.after, storage };
-        self.parts[0].leaves.push(leaf);
-        if storage {
-            let write = StorageWrite { account, wipe, slots: write.slots };
-            self.parts[core.side.part_of(&account)].storage.push(write);
-        }
-        self.count += 1;
-    }
-
-    /// Hands everything over; with `share`, to threads where there are such.
-    pub(crate) fn send(&mut self, core: &Core, share: bool) -> Result<(), StateError> {
-        self.count = 0;
-        let parts = self.parts.iter_mut().enumerate().filter(|(_, writes)| writes.len() > 0);
-        core.side.write(parts.map(|(part, writes)| (part, std::mem::take(writes))), share)
-    }
-}
-
 impl ReplicaSession {
     pub(crate) fn new(core: Arc<Core>, turn: Turn) -> Self {
         let overlay = core.overlay.lock().clone();
-        let out = Outbox::new(&core);
+        let hinted = core.side.wants_hints();
         Self {
             core,
             turn,
             overlay,
             filter: Filter::default(),
-            out,
+            hinted,
+            streamed: false,
+            out: Outbox::default(),
             shared: false,
             value: Vec::new(),
         }
@@ -85,10 +57,12 @@ impl ReplicaSession {
 
     /// Tells the workers that the block is over; afterwards they compute its root, while the next one begins if `go_on`
     /// says so.
-    fn end(&mut self, go_on: bool) -> Result<Receiver<Result<Sealed, StateError>>, StateError> {
+    fn end(&mut self, writes: &WriteSet, go_on: bool) -> Result<Sealing, StateError> {
         self.filter.count(&self.core.hints);
-        let sent = self.out.send(&self.core, false).and_then(|()| self.core.side.finish(go_on));
-        sent.map_err(|error| self.core.lifecycle.poison(error))
+        let side = &self.core.side;
+        let sent = if self.streamed { self.out.send(side, false) } else { side.take(writes) };
+        let sealing = sent.and_then(|()| side.finish(go_on));
+        sealing.map_err(|error| self.core.lifecycle.poison(error))
     }
 }
 
@@ -125,7 +99,7 @@ impl LayerSession for ReplicaSession {
     }
 
     fn wants_hints(&self) -> bool {
-        self.core.side.takes_hints()
+        self.hinted
     }
 
     fn hint(&mut self, access: Access) {
@@ -136,34 +110,38 @@ impl LayerSession for ReplicaSession {
         self.filter.hint(access, &self.core.side);
     }
 
-    fn wants_hashed(&self) -> bool {
-        true
+    /// Where hints help, so do writes, which are the better hints.
+    fn streams_from(&self) -> Option<usize> {
+        Some(if self.hinted { 0 } else { WRITES_AT_ONCE })
     }
 
     fn stream_hashed(&mut self, writes: Vec<AccountWrite>) -> Result<(), StateError> {
-        self.filter.end_transaction(&self.core.side);
+        let side = &self.core.side;
+        self.streamed = true;
+        self.filter.end_transaction(side);
         for write in writes {
-            self.out.push(write, &self.core);
+            self.out.push(write, side);
         }
-        if self.out.count < WRITES_AT_ONCE {
+        if self.out.count() < WRITES_AT_ONCE {
             return Ok(());
         }
         self.shared = true;
-        self.out.send(&self.core, true).map_err(|error| self.core.lifecycle.poison(error))
+        self.out.send(side, true).map_err(|error| self.core.lifecycle.poison(error))
     }
 
     fn state_root_so_far(&mut self, _: &WriteSet) -> Result<Option<B256>, StateError> {
         self.core.lifecycle.check(&self.turn)?;
-        let root = self.out.send(&self.core, false).and_then(|()| self.core.side.root());
+        let side = &self.core.side;
+        let root = self.out.send(side, false).and_then(|()| side.root());
         root.map(Some).map_err(|error| self.core.lifecycle.poison(error))
     }
 
     fn finish(mut self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
         self.core.lifecycle.check(&self.turn)?;
         self.core.lifecycle.settled()?;
-        let sealed = self.end(false)?;
+        let sealing = self.end(writes, false)?;
         let Self { core, turn, .. } = *self;
-        let outcome = core.outcome(writes, &sealed)?;
+        let outcome = core.outcome(writes, sealing)?;
         core.lifecycle.finish(turn)?;
         Ok(outcome)
     }
@@ -173,11 +151,12 @@ impl LayerSession for ReplicaSession {
         writes: Arc<WriteSet>,
     ) -> Result<Box<dyn PendingOutcome>, StateError> {
         self.core.lifecycle.check(&self.turn)?;
-        let sealed = self.end(self.shared && self.core.depth > 0)?;
+        let go_on = self.shared && self.core.depth > 0;
+        let sealing = self.end(&writes, go_on)?;
         let Self { core, turn, .. } = *self;
         core.overlay.lock().0.push(Arc::clone(&writes));
         core.lifecycle.finish_later(turn)?;
-        Ok(Box::new(Waiting { core, writes, sealed }))
+        Ok(Box::new(Waiting { core, writes, sealing }))
     }
 }
 
@@ -186,17 +165,17 @@ impl LayerSession for ReplicaSession {
 struct Waiting {
     core: Arc<Core>,
     writes: Arc<WriteSet>,
-    sealed: Receiver<Result<Sealed, StateError>>,
+    sealing: Sealing,
 }
 
 impl PendingOutcome for Waiting {
     fn is_ready(&self) -> bool {
-        !self.sealed.is_empty()
+        self.sealing.is_done()
     }
 
     fn resolve(self: Box<Self>) -> Result<Outcome, StateError> {
         self.core.lifecycle.ready()?;
-        self.core.outcome(&self.writes, &self.sealed)
+        self.core.outcome(&self.writes, self.sealing)
     }
 }
 
@@ -205,12 +184,12 @@ impl Core {
     pub(crate) fn outcome(
         &self,
         writes: &WriteSet,
-        sealed: &Receiver<Result<Sealed, StateError>>,
+        sealing: Sealing,
     ) -> Result<Outcome, StateError> {
         let undo = FLAT
             .wiped_slots(self.flat.store(), writes)
             .map(|wiped| UndoRecord::new(writes, wiped).encode());
-        let outcome = undo.and_then(|undo| self.complete(writes, sealed, undo));
+        let outcome = undo.and_then(|undo| self.complete(writes, sealing, undo));
         outcome.map_err(|error| self.lifecycle.poison(error))
     }
 
@@ -218,14 +197,27 @@ impl Core {
     pub(crate) fn complete(
         &self,
         writes: &WriteSet,
-        sealed: &Receiver<Result<Sealed, StateError>>,
+        sealing: Sealing,
         undo: Vec<u8>,
     ) -> Result<Outcome, StateError> {
-        let mut own = Batch::new();
-        write_codes(&mut own, writes.codes());
-        let apart = self.flat.prepare(writes, &mut own);
-        let Sealed { root, rows: mut batch } = sealed.recv().map_err(|_| gone())??;
-        batch.append(&own);
+        let add_own = |batch: &mut Batch| {
+            write_codes(batch, writes.codes());
+            self.flat.prepare(writes, batch)
+        };
+        let (root, batch, apart) = match sealing {
+            Sealing::Done(sealed) => {
+                let Sealed { root, mut rows } = sealed?;
+                let apart = add_own(&mut rows);
+                (root, rows, apart)
+            }
+            Sealing::UnderWay(sealed) => {
+                let mut own = Batch::new();
+                let apart = add_own(&mut own);
+                let Sealed { root, mut rows } = sealed.recv().map_err(|_| gone())??;
+                rows.append(&own);
+                (root, rows, apart)
+            }
+        };
         self.resolved.lock().push_back((root, apart));
         Ok(Outcome { commitment: Commitment::state_root(root), batch, undo })
     }

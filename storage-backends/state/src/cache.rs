@@ -61,6 +61,20 @@ struct SlotEntry {
     now: U256,
 }
 
+impl Entry {
+    /// Slots that are not what they were, or not zero if `wipe` says that all of them are removed first.
+    fn changed_slots(&self, wipe: bool) -> impl Iterator<Item = SlotWrite> {
+        let changed = move |s: &SlotEntry| if wipe { !s.now.is_zero() } else { s.now != s.before };
+        let slots = self.slots.iter().filter(move |(_, s)| changed(s));
+        slots.map(|(slot, s)| SlotWrite {
+            hash: s.hash,
+            slot: Some(*slot),
+            before: s.before,
+            after: s.now,
+        })
+    }
+}
+
 impl Default for BlockCache {
     fn default() -> Self {
         Self {
@@ -187,6 +201,20 @@ impl BlockCache {
         writes.accounts.iter().filter_map(hashed).collect()
     }
 
+    /// The same for all that the block has written so far: what each account and slot is now.
+    pub(crate) fn hashed_so_far(&self) -> Vec<AccountWrite> {
+        let written = self.accounts.iter().filter(|(_, entry)| entry.written);
+        let so_far = written.map(|(address, entry)| AccountWrite {
+            hash: entry.hash,
+            address: Some(*address),
+            before: None,
+            after: entry.now,
+            wipe: entry.wiped,
+            slots: entry.changed_slots(entry.wiped).collect(),
+        });
+        so_far.collect()
+    }
+
     /// The block's write set; the cache stays as it is.
     pub(crate) fn write_set(&self, layer: &mut dyn LayerSession) -> Result<WriteSet, StateError> {
         let mut accounts = Vec::new();
@@ -197,17 +225,7 @@ impl BlockCache {
             }
             let wipe =
                 entry.wiped && entry.before.is_some() && layer.has_storage(address, &entry.hash)?;
-            let mut slots: Vec<SlotWrite> = entry
-                .slots
-                .iter()
-                .filter(|(_, s)| if wipe { !s.now.is_zero() } else { s.now != s.before })
-                .map(|(slot, s)| SlotWrite {
-                    hash: s.hash,
-                    slot: Some(*slot),
-                    before: s.before,
-                    after: s.now,
-                })
-                .collect();
+            let mut slots: Vec<SlotWrite> = entry.changed_slots(wipe).collect();
             if !wipe && slots.is_empty() && entry.now == entry.before {
                 continue;
             }

@@ -299,8 +299,9 @@ impl LayerSession for GroupedSession {
         self.merged.lock().session.stream(writes)
     }
 
-    fn wants_hashed(&self) -> bool {
-        self.merged.lock().session.wants_hashed()
+    /// From the beginning: to the layer all blocks are one, of which it is told everything or nothing.
+    fn streams_from(&self) -> Option<usize> {
+        self.merged.lock().session.streams_from().map(|_| 0)
     }
 
     fn stream_hashed(&mut self, writes: Vec<AccountWrite>) -> Result<(), StateError> {

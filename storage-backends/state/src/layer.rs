@@ -199,14 +199,18 @@ pub trait LayerSession: Debug + Send {
         Ok(())
     }
 
-    /// Whether [`Self::stream_hashed`] does anything; asked once a block.
-    fn wants_hashed(&self) -> bool {
-        false
+    /// From how many changes of accounts on a block is told to [`Self::stream_hashed`]; `None` for never. Asked once a
+    /// block.
+    fn streams_from(&self) -> Option<usize> {
+        None
     }
 
     /// The same writes as in [`Self::stream`], for a layer that works by hash: keys come with the hashes that
     /// reading them has cost already. `before` values are not set, a value may be what it was before, and a
     /// `wipe` may concern an account without slots.
+    ///
+    /// The first call comes when the block has made [`Self::streams_from`] changes, or an intermediate root is asked
+    /// for; it brings all of them, and each later one those of a transaction. A block may end before it.
     fn stream_hashed(&mut self, writes: Vec<AccountWrite>) -> Result<(), StateError> {
         drop(writes);
         Ok(())
@@ -214,7 +218,8 @@ pub trait LayerSession: Debug + Send {
 
     /// The state root after everything applied so far, for receipts before Byzantium (EIP-658): `None` if
     /// the layer cannot give it cheaply. `since_last` holds what changed since the last call (or the start of
-    /// the block); its `before` values are not set, and a `wipe` may concern an account without slots.
+    /// the block); its `before` values are not set, and a `wipe` may concern an account without slots. A layer that
+    /// was told by [`Self::stream_hashed`] is not told again: for it there is nothing in `since_last`.
     fn state_root_so_far(&mut self, since_last: &WriteSet) -> Result<Option<B256>, StateError> {
         let _ = since_last;
         Ok(None)

@@ -17,8 +17,9 @@ pub struct Session {
     layer: Box<dyn LayerSession>,
     cache: BlockCache,
     wants_hints: bool,
-    wants_hashed: bool,
-    /// Changes since the last intermediate root; only kept when roots are asked for.
+    /// Changes of accounts until the layer is told of each by hash; `None` if it never is.
+    until_streamed: Option<usize>,
+    /// Changes since the last intermediate root; only kept when roots are asked for, and the layer is not told by hash.
     since_last_root: Option<WriteSet>,
 }
 
@@ -53,9 +54,9 @@ impl Session {
     /// A block that has been begun.
     pub(crate) fn on(layer: Box<dyn LayerSession>) -> Self {
         let wants_hints = layer.wants_hints();
-        let wants_hashed = layer.wants_hashed();
+        let until_streamed = layer.streams_from();
         let cache = BlockCache::default();
-        Self { layer, cache, wants_hints, wants_hashed, since_last_root: None }
+        Self { layer, cache, wants_hints, until_streamed, since_last_root: None }
     }
 
     /// Counts nothing: to find out what counting costs.
@@ -124,11 +125,16 @@ impl Session {
         for change in &writes.accounts {
             self.cache.apply(&mut *self.layer, change)?;
         }
-        if let Some(pending) = &mut self.since_last_root {
-            merge(pending, writes);
-        }
-        if self.wants_hashed {
-            self.layer.stream_hashed(self.cache.hashed(writes))?;
+        match (&mut self.until_streamed, &mut self.since_last_root) {
+            (Some(0), _) => self.layer.stream_hashed(self.cache.hashed(writes))?,
+            (Some(left), _) => {
+                *left = left.saturating_sub(writes.accounts.len());
+                if *left == 0 {
+                    self.layer.stream_hashed(self.cache.hashed_so_far())?;
+                }
+            }
+            (None, Some(pending)) => merge(pending, writes),
+            (None, None) => {}
         }
         self.layer.stream(writes)?;
         self.cache.counters.count(|counters| counters.applied.done(started));
@@ -139,6 +145,10 @@ impl Session {
     /// announced by [`Self::with_intermediate_roots`].
     pub fn state_root_so_far(&mut self) -> Result<Option<B256>, StateError> {
         let Some(pending) = &mut self.since_last_root else { return Ok(None) };
+        if let Some(left @ 1..) = &mut self.until_streamed {
+            *left = 0;
+            self.layer.stream_hashed(self.cache.hashed_so_far())?;
+        }
         pending.accounts.sort_by_key(|a| a.hash);
         let pending = std::mem::take(pending);
         self.layer.state_root_so_far(&pending)

@@ -166,9 +166,12 @@ impl Accounts {
         let source = Source::new(store, None, &self.ahead, pace);
         self.trie.update(&changes, &source).map_err(state_error)?;
         let Some(rows) = rows else { return Ok(self.trie.root()) };
-        let own = Rows::new(std::mem::take(&mut self.rows), super::ACCOUNT_TRIE);
-        let (root, own) = self.trie.commit(own);
-        rows.absorb(own.into_inner());
+        if !self.rows.is_empty() {
+            rows.absorb(std::mem::take(&mut self.rows));
+        }
+        let all = Rows::new(std::mem::take(rows), super::ACCOUNT_TRIE);
+        let (root, all) = self.trie.commit(all);
+        *rows = all.into_inner();
         self.effort.end();
         Ok(root)
     }

@@ -3,7 +3,7 @@
 use alloy_primitives::B256;
 use crossbeam_channel::Sender;
 use polytrie_kv::Batch;
-use polytrie_state::{Access, Account, SlotWrite, StateError};
+use polytrie_state::{Access, Account, AccountWrite, SlotWrite, StateError};
 use std::sync::{Arc, atomic::AtomicU64};
 
 /// What a worker must do, in order.
@@ -13,8 +13,6 @@ pub(crate) enum Work {
     Begin,
     /// Finalised writes, in order.
     Writes(Writes),
-    /// The root after everything so far, without ending the block. The first worker answers.
-    Root(Option<Sender<Result<B256, StateError>>>),
     /// The block ends. The first worker answers.
     Finish(Option<Sender<Result<Sealed, StateError>>>),
     /// The rows of the oldest block that ended are in the store.
@@ -56,6 +54,18 @@ pub(crate) struct LeafWrite {
     pub(crate) after: Option<Account>,
     /// There is a [`StorageWrite`] for it, so its storage root is not known before the block ends.
     pub(crate) storage: bool,
+}
+
+impl LeafWrite {
+    pub(crate) fn of(write: &AccountWrite) -> Self {
+        let storage = is_wiped(write) || !write.slots.is_empty();
+        Self { account: write.hash, after: write.after, storage }
+    }
+}
+
+/// Whether all slots from before are gone.
+pub(crate) const fn is_wiped(write: &AccountWrite) -> bool {
+    write.wipe || write.after.is_none()
 }
 
 /// The trie after a block.

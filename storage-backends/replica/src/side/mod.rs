@@ -19,22 +19,26 @@ mod accounts;
 mod ahead;
 mod effort;
 mod message;
+mod outbox;
 mod readers;
 mod storage;
 mod worker;
 
 pub(crate) use ahead::rows_of;
-pub(crate) use message::{Hints, LeafWrite, Sealed, StorageWrite, Work, Writes};
+pub(crate) use message::{Hints, Sealed, Work};
+pub(crate) use outbox::Outbox;
 
 use crate::{error::gone, options::ReplicaOptions};
 use alloy_primitives::B256;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use message::Writes;
 use parking_lot::{Mutex, MutexGuard};
 use polytrie_kv::{Store, Table};
-use polytrie_state::StateError;
-use readers::Readers;
+use polytrie_state::{StateError, WriteSet};
+use readers::{ReaderThreads, Readers};
 use std::{
     io,
+    sync::{Arc, OnceLock},
     thread::{self, JoinHandle},
 };
 use worker::{Peers, Setup, Worker};
@@ -51,13 +55,19 @@ pub(crate) const HINTS_AT_ONCE: usize = 32;
 ///
 /// They work on threads of their own while a block is under way that is large enough to be shared. At the end of
 /// the block they come back; a small one does not leave the thread that executes it, since waking another one takes
-/// as long as a dozen transactions.
+/// as long as a dozen transactions. A chain of small blocks does not even start the threads.
 #[derive(Debug)]
 pub(crate) struct TrieSide {
     seat: Mutex<Seat>,
-    /// A thread for each worker; none if there are to be no threads.
-    links: Vec<Link>,
-    threads: Vec<JoinHandle<()>>,
+    /// Number of workers.
+    parts: usize,
+    /// Number of threads: one for each worker, or none.
+    threads: usize,
+    /// Hints that may wait for each worker.
+    queue: usize,
+    /// The threads, once they are needed.
+    links: OnceLock<Vec<Link>>,
+    readers: Option<Arc<ReaderThreads>>,
 }
 
 /// Where the workers are.
@@ -77,6 +87,26 @@ struct Link {
     from_thread: Receiver<Worker>,
     work: Sender<Work>,
     hints: Sender<Hints>,
+    thread: JoinHandle<()>,
+}
+
+/// The trie after a block that has ended.
+#[derive(Debug)]
+pub(crate) enum Sealing {
+    /// It is there.
+    Done(Result<Sealed, StateError>),
+    /// It will come.
+    UnderWay(Receiver<Result<Sealed, StateError>>),
+}
+
+impl Sealing {
+    /// Whether nobody would have to wait for it.
+    pub(crate) fn is_done(&self) -> bool {
+        match self {
+            Self::Done(_) => true,
+            Self::UnderWay(sealed) => !sealed.is_empty(),
+        }
+    }
 }
 
 fn no_thread(error: io::Error) -> StateError {
@@ -89,12 +119,7 @@ fn no_thread(error: io::Error) -> StateError {
 }
 
 impl TrieSide {
-    pub(crate) fn start(
-        store: &Store,
-        flat: &Store,
-        root: B256,
-        options: &ReplicaOptions,
-    ) -> Result<Self, StateError> {
+    pub(crate) fn new(store: &Store, flat: &Store, root: B256, options: &ReplicaOptions) -> Self {
         let count = options.workers.max(1);
         let setup = |root, peers, readers| Setup {
             store: store.clone(),
@@ -105,10 +130,9 @@ impl TrieSide {
             #[cfg(test)]
             trouble: options.trouble.clone(),
         };
-        let mut threads = Vec::new();
         let readers = match options.readers {
             count if count > 0 && options.workers > 0 => {
-                Some(Readers::start(count, options.queue, store, flat, &mut threads)?)
+                Some(Readers::new(count, options.queue, store, flat))
             }
             _ => None,
         };
@@ -119,21 +143,28 @@ impl TrieSide {
             let peers = Peers::Other(to_first);
             workers.push(Worker::new(setup(None, peers, readers.clone())));
         }
-        let mut links = Vec::new();
-        for _ in 0..options.workers {
-            links.push(Link::start(queue_of(options.queue), &mut threads)?);
+        Self {
+            seat: Mutex::new(Seat::Here(workers)),
+            parts: count,
+            threads: options.workers,
+            queue: queue_of(options.queue),
+            links: OnceLock::new(),
+            readers: readers.as_ref().map(Readers::threads),
         }
-        Ok(Self { seat: Mutex::new(Seat::Here(workers)), links, threads })
     }
 
     /// Number of parts the tries are in.
-    pub(crate) fn parts(&self) -> usize {
-        self.links.len().max(1)
+    pub(crate) const fn parts(&self) -> usize {
+        self.parts
     }
 
-    /// Whether hints have any effect.
-    pub(crate) const fn takes_hints(&self) -> bool {
-        !self.links.is_empty()
+    /// Whether hints help the block that begins: where the store is slow, and where the workers are on their threads, with
+    /// nothing to do yet. A block that may be small is executed sooner without them.
+    pub(crate) fn wants_hints(&self) -> bool {
+        match &*self.seat.lock() {
+            Seat::Here(workers) => self.threads > 0 && workers.iter().any(Worker::reads_slowly),
+            Seat::Away | Seat::Returning => true,
+        }
     }
 
     /// Whether the workers are on their threads.
@@ -150,11 +181,26 @@ impl TrieSide {
     pub(crate) fn hint(&self, part: usize, hints: Hints) -> bool {
         // A worker that is gone says so when the block ends.
         self.send_away().is_ok()
-            && self.links.get(part).is_some_and(|link| link.hints.try_send(hints).is_ok())
+            && self.link(part).is_ok_and(|link| link.hints.try_send(hints).is_ok())
+    }
+
+    /// Hands over all that a block writes, if none of it was before.
+    pub(crate) fn take(&self, writes: &WriteSet) -> Result<(), StateError> {
+        if let Seat::Here(workers) = &mut *self.arrived()? {
+            for (part, worker) in workers.iter_mut().enumerate() {
+                worker.take(writes, |account| self.part_of(account) == part);
+            }
+            return Ok(());
+        }
+        let mut out = Outbox::default();
+        for write in writes.accounts() {
+            out.push(write.clone(), self);
+        }
+        out.send(self, false)
     }
 
     /// Hands writes to the workers, on their threads from now on if there are such.
-    pub(crate) fn write(
+    fn write(
         &self,
         writes: impl IntoIterator<Item = (usize, Writes)>,
         share: bool,
@@ -189,33 +235,25 @@ impl TrieSide {
     /// threads that wait for each other all the time are slower than one.
     pub(crate) fn root(&self) -> Result<B256, StateError> {
         self.call_home()?;
-        let (reply, root) = bounded(1);
-        self.ask(reply, Work::Root)?;
-        root.recv().map_err(|_| gone())?
+        match &mut *self.arrived()? {
+            Seat::Here(workers) => last_of(workers, Worker::root),
+            Seat::Away | Seat::Returning => Err(gone()),
+        }
     }
 
-    /// Ends the block; the trie after it comes through the channel. With `go_on`, the next block begins before that: the
-    /// workers do not come back.
-    pub(crate) fn finish(
-        &self,
-        go_on: bool,
-    ) -> Result<Receiver<Result<Sealed, StateError>>, StateError> {
+    /// Ends the block. With `go_on`, the next one begins before its trie is there: the workers do not come back.
+    pub(crate) fn finish(&self, go_on: bool) -> Result<Sealing, StateError> {
+        if let Seat::Here(workers) = &mut *self.arrived()? {
+            return Ok(Sealing::Done(last_of(workers, Worker::finish)));
+        }
         let (reply, sealed) = bounded(1);
-        self.ask(reply, Work::Finish)?;
+        // The others first: the first one waits for them.
+        (1..self.parts).try_for_each(|part| self.send(part, Work::Finish(None)))?;
+        self.send(0, Work::Finish(Some(reply)))?;
         if !go_on {
             self.call_home()?;
         }
-        Ok(sealed)
-    }
-
-    fn ask<T>(
-        &self,
-        reply: Sender<T>,
-        work: impl Fn(Option<Sender<T>>) -> Work,
-    ) -> Result<(), StateError> {
-        // The others first: the first one waits for them.
-        (1..self.parts()).try_for_each(|part| self.send(part, work(None)))?;
-        self.send(0, work(Some(reply)))
+        Ok(Sealing::UnderWay(sealed))
     }
 
     fn send(&self, part: usize, work: Work) -> Result<(), StateError> {
@@ -224,7 +262,7 @@ impl TrieSide {
                 workers[part].handle(work);
                 Ok(())
             }
-            Seat::Away | Seat::Returning => self.links[part].work.send(work).map_err(|_| gone()),
+            Seat::Away | Seat::Returning => self.link(part)?.work.send(work).map_err(|_| gone()),
         }
     }
 
@@ -239,16 +277,20 @@ impl TrieSide {
 
     /// The workers go to their threads, if they have any.
     fn send_away(&self) -> Result<(), StateError> {
-        if self.links.is_empty() {
+        if self.threads == 0 {
             return Ok(());
         }
         let mut seat = self.seat.lock();
+        if matches!(*seat, Seat::Away) {
+            return Ok(());
+        }
+        let links = self.links()?;
         let workers = match std::mem::replace(&mut *seat, Seat::Away) {
             Seat::Here(workers) => workers,
             Seat::Returning => self.welcome()?,
             Seat::Away => return Ok(()),
         };
-        for (worker, link) in workers.into_iter().zip(&self.links) {
+        for (worker, link) in workers.into_iter().zip(links) {
             link.to_thread.send(worker).map_err(|_| gone())?;
         }
         Ok(())
@@ -260,19 +302,34 @@ impl TrieSide {
         if !matches!(*seat, Seat::Away) {
             return Ok(());
         }
-        self.links.iter().try_for_each(|link| link.work.send(Work::Home).map_err(|_| gone()))?;
+        self.links()?.iter().try_for_each(|link| link.work.send(Work::Home).map_err(|_| gone()))?;
         *seat = Seat::Returning;
         Ok(())
     }
 
     fn welcome(&self) -> Result<Vec<Worker>, StateError> {
-        self.links.iter().map(|link| link.from_thread.recv().map_err(|_| gone())).collect()
+        self.links()?.iter().map(|link| link.from_thread.recv().map_err(|_| gone())).collect()
+    }
+
+    fn link(&self, part: usize) -> Result<&Link, StateError> {
+        self.links()?.get(part).ok_or_else(gone)
+    }
+
+    /// The threads; they are started now if they were not.
+    fn links(&self) -> Result<&[Link], StateError> {
+        if let Some(links) = self.links.get() {
+            return Ok(links);
+        }
+        let started: Result<_, _> = (0..self.threads).map(|_| Link::start(self.queue)).collect();
+        let started = started.map_err(no_thread)?;
+        // If somebody else was faster, these threads end at once.
+        Ok(self.links.get_or_init(|| started))
     }
 }
 
 impl Link {
     /// A thread that works for whatever worker comes to it.
-    fn start(queue: usize, threads: &mut Vec<JoinHandle<()>>) -> Result<Self, StateError> {
+    fn start(queue: usize) -> io::Result<Self> {
         let (to_thread, arrivals) = unbounded::<Worker>();
         let (departures, from_thread) = unbounded();
         let (work, to_do) = unbounded();
@@ -285,10 +342,22 @@ impl Link {
                 }
             }
         };
-        let thread = thread::Builder::new().name("replica-trie".into()).spawn(life);
-        threads.push(thread.map_err(no_thread)?);
-        Ok(Self { to_thread, from_thread, work, hints })
+        let thread = thread::Builder::new().name("replica-trie".into()).spawn(life)?;
+        Ok(Self { to_thread, from_thread, work, hints, thread })
     }
+}
+
+/// Has all workers do something, the first one last: it waits for what the others tell it, and has the result.
+fn last_of<T>(
+    workers: &mut [Worker],
+    action: impl Fn(&mut Worker) -> Result<Option<T>, StateError>,
+) -> Result<T, StateError> {
+    let (first, others) = workers.split_first_mut().ok_or_else(gone)?;
+    for other in others {
+        // If one fails, the first hears of it.
+        let _ = action(other);
+    }
+    action(first)?.ok_or_else(gone)
 }
 
 /// A queue is counted in hints, which travel in bundles.
@@ -300,10 +369,14 @@ impl Drop for TrieSide {
     fn drop(&mut self) {
         // Threads end when nobody can send them anything, readers when all workers have.
         *self.seat.get_mut() = Seat::Away;
-        self.links.clear();
-        for thread in self.threads.drain(..) {
+        let links = self.links.take().unwrap_or_default();
+        let threads: Vec<_> = links.into_iter().map(|link| link.thread).collect();
+        for thread in threads {
             // A worker catches what goes wrong in its work; it has been told to whoever asked.
             let _ = thread.join();
+        }
+        if let Some(readers) = &self.readers {
+            readers.join();
         }
     }
 }

@@ -6,12 +6,14 @@ use super::{
 };
 use crate::{error::panicked, flat::FLAT};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, select, unbounded};
+use parking_lot::Mutex;
 use polytrie_kv::Store;
 use polytrie_state::StateError;
 use polytrie_trie::{AccountLeaf, SlotValue, TrieError, read_path};
 use std::{
+    io,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::atomic::Ordering::Relaxed,
+    sync::{Arc, atomic::Ordering::Relaxed},
     thread::{self, JoinHandle},
     time::Instant,
 };
@@ -23,34 +25,69 @@ pub(super) struct Readers {
     needed: Sender<Job>,
     /// These may be dropped.
     hinted: Sender<Job>,
+    threads: Arc<ReaderThreads>,
+}
+
+/// The threads, started with the first job: where the store is fast there is none.
+#[derive(Debug)]
+pub(super) struct ReaderThreads {
+    count: usize,
+    store: Store,
+    flat: Store,
+    urgent: Receiver<Job>,
+    idle: Receiver<Job>,
+    running: Mutex<Option<Vec<JoinHandle<()>>>>,
 }
 
 impl Readers {
-    pub(super) fn start(
-        count: usize,
-        queue: usize,
-        store: &Store,
-        flat: &Store,
-        threads: &mut Vec<JoinHandle<()>>,
-    ) -> Result<Self, StateError> {
+    pub(super) fn new(count: usize, queue: usize, store: &Store, flat: &Store) -> Self {
         let (needed, urgent) = unbounded();
         let (hinted, idle) = bounded(queue.max(1));
-        for _ in 0..count {
-            let (urgent, idle) = (urgent.clone(), idle.clone());
-            let (store, flat) = (store.clone(), flat.clone());
-            let thread = thread::Builder::new().name("replica-read".into()).spawn(move || {
-                while let Some(job) = next(&urgent, &idle) {
-                    answer(&store, &flat, job);
-                }
-            });
-            threads.push(thread.map_err(super::no_thread)?);
-        }
-        Ok(Self { needed, hinted })
+        let (store, flat) = (store.clone(), flat.clone());
+        let running = Mutex::default();
+        let threads = Arc::new(ReaderThreads { count, store, flat, urgent, idle, running });
+        Self { needed, hinted, threads }
     }
 
-    /// Hands a job over; returns whether it was taken. One that is needed always is.
+    /// Hands a job over; returns whether it was taken. One that is needed always is, if there is any thread.
     pub(super) fn ask(&self, job: Job) -> bool {
+        if !self.threads.run() {
+            return false;
+        }
         if job.needed { self.needed.send(job).is_ok() } else { self.hinted.try_send(job).is_ok() }
+    }
+
+    /// The threads, for whoever waits for their end.
+    pub(super) fn threads(&self) -> Arc<ReaderThreads> {
+        Arc::clone(&self.threads)
+    }
+}
+
+impl ReaderThreads {
+    /// Starts them if that was not done yet; returns whether there are any.
+    fn run(&self) -> bool {
+        let mut running = self.running.lock();
+        // As many as the system allows: whoever gets no answer reads by himself.
+        let start = || (0..self.count).map_while(|_| self.start().ok()).collect();
+        !running.get_or_insert_with(start).is_empty()
+    }
+
+    fn start(&self) -> io::Result<JoinHandle<()>> {
+        let (urgent, idle) = (self.urgent.clone(), self.idle.clone());
+        let (store, flat) = (self.store.clone(), self.flat.clone());
+        thread::Builder::new().name("replica-read".into()).spawn(move || {
+            while let Some(job) = next(&urgent, &idle) {
+                answer(&store, &flat, job);
+            }
+        })
+    }
+
+    /// Waits until all have ended; nobody may have a [`Readers`] any more.
+    pub(super) fn join(&self) {
+        for thread in self.running.lock().take().into_iter().flatten() {
+            // A reader catches what goes wrong; it has been told to whoever asked.
+            let _ = thread.join();
+        }
     }
 }
 

@@ -3,14 +3,14 @@
 use super::{
     ahead::{Ahead, Pace, Source, missing_from},
     effort::Effort,
-    message::{Part, StorageWrite},
+    message::Part,
 };
 use alloy_primitives::{
     B256, U256,
     map::{B256HashMap, B256HashSet},
 };
 use polytrie_kv::{Batch, Store};
-use polytrie_state::StateError;
+use polytrie_state::{SlotWrite, StateError};
 use polytrie_trie::{EMPTY_ROOT, Nibbles, Rows, SlotValue, Trie, state_error, stored_root};
 use rayon::prelude::*;
 
@@ -180,11 +180,12 @@ impl Storages {
     /// Notes writes; they are taken in later.
     pub(super) fn write(
         &mut self,
-        write: StorageWrite,
+        account: B256,
+        wipe: bool,
+        slots: &[SlotWrite],
         store: &Store,
         pace: &Pace,
     ) -> Result<(), StateError> {
-        let StorageWrite { account, wipe, slots } = write;
         let turn = self.turn;
         let storage = self.tries.entry(account).or_insert_with(|| Storage::new(turn));
         storage.touched = turn;

@@ -3,7 +3,7 @@
 use super::{
     accounts::Accounts,
     ahead::Pace,
-    message::{Answer, Hints, Job, Owner, Part, Sealed, Work, Writes},
+    message::{Answer, Hints, Job, LeafWrite, Owner, Part, Sealed, Work, Writes, is_wiped},
     readers::Readers,
     storage::Storages,
 };
@@ -16,7 +16,7 @@ use alloy_primitives::{
 };
 use crossbeam_channel::{Receiver, Sender, select};
 use polytrie_kv::Store;
-use polytrie_state::{Access, StateError, hash_address, hash_slot};
+use polytrie_state::{Access, StateError, WriteSet, hash_address, hash_slot};
 use std::{
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -84,6 +84,10 @@ pub(super) struct Setup {
     pub(super) trouble: Option<std::sync::Arc<Trouble>>,
 }
 
+/// Rows of a small block and their bytes, with what others add to them: the block, its receipts, flat rows. Growing step
+/// by step would take longer than to make some of them.
+const SMALL_BLOCK: (usize, usize) = (64, 8 << 10);
+
 /// The largest age of nodes worth telling apart.
 const OLDEST: u32 = 256;
 
@@ -126,11 +130,15 @@ impl Worker {
                         Err(_) => return false,
                     },
                     recv(hints) -> hint => {
-                        hint.into_iter().for_each(|hint| self.guarded(|w| w.take_hints(hint)));
+                        if let Ok(hint) = hint {
+                            self.guarded(|worker| worker.take_hints(hint));
+                        }
                         None
                     }
                     recv(self.answers) -> answer => {
-                        answer.into_iter().for_each(|answer| self.guarded(|w| w.arrived(answer)));
+                        if let Ok(answer) = answer {
+                            self.guarded(|worker| worker.arrived(answer));
+                        }
                         None
                     }
                 },
@@ -157,18 +165,13 @@ impl Worker {
             self.guarded(|worker| worker.take_hints(hint));
             return true;
         }
-        let mut worked = false;
-        self.guarded(|worker| {
-            worked = worker.work_ahead()?;
-            Ok(())
-        });
-        worked
+        self.guarded(Self::work_ahead).unwrap_or_default()
     }
 
     /// Does something that may fail; after a failure, nothing.
-    fn guarded(&mut self, action: impl FnOnce(&mut Self) -> Result<(), StateError>) {
+    fn guarded<T>(&mut self, action: impl FnOnce(&mut Self) -> Result<T, StateError>) -> Option<T> {
         if self.failure.is_some() {
-            return;
+            return None;
         }
         // What a panic leaves half done is never used again.
         let done = catch_unwind(AssertUnwindSafe(|| {
@@ -179,10 +182,16 @@ impl Worker {
             action(self)
         }));
         match done {
-            Ok(Ok(())) => {}
+            Ok(Ok(done)) => return Some(done),
             Ok(Err(error)) => self.failure = Some(error),
             Err(panic) => self.failure = Some(panicked(&*panic)),
         }
+        None
+    }
+
+    /// What [`Self::guarded`] did, or why it did not.
+    fn or_failure<T>(&self, done: Option<T>) -> Result<T, StateError> {
+        done.ok_or_else(|| self.failure.clone().unwrap_or_else(gone))
     }
 
     /// Does what must be done. Whoever waits gets an answer, whatever happens.
@@ -198,18 +207,15 @@ impl Worker {
                     accounts.begin(turn);
                 }
             }
-            Work::Writes(writes) => self.guarded(|worker| worker.write(writes)),
-            Work::Root(reply) => {
-                let sealed = self.seal(false).map(|sealed| sealed.map(|sealed| sealed.root));
-                answer(reply, sealed);
+            Work::Writes(writes) => {
+                self.guarded(|worker| worker.write(writes));
             }
             Work::Finish(reply) => {
-                let sealed = self.seal(true);
-                self.waiting.push_back(Changed {
-                    storages: self.storages.end(),
-                    accounts: self.accounts.as_mut().is_some_and(Accounts::end),
-                });
-                answer(reply, sealed);
+                let sealed = self.finish();
+                if let (Some(reply), Some(sealed)) = (reply, sealed.transpose()) {
+                    // Nobody waits for a block that was given up.
+                    let _ = reply.send(sealed);
+                }
             }
             Work::Accept => {
                 self.waiting.pop_front();
@@ -237,14 +243,15 @@ impl Worker {
     }
 
     fn write(&mut self, writes: Writes) -> Result<(), StateError> {
-        let asks = self.readers.is_some() && self.pace.is_slow();
+        let asks = self.reads_slowly();
         for write in writes.storage {
             if asks {
                 for slot in &write.slots {
                     self.ask_slot(write.account, &slot.hash);
                 }
             }
-            self.storages.write(write, &self.store, &self.pace)?;
+            let (account, wipe) = (write.account, write.wipe);
+            self.storages.write(account, wipe, &write.slots, &self.store, &self.pace)?;
         }
         for write in writes.leaves {
             if asks {
@@ -257,8 +264,26 @@ impl Worker {
         Ok(())
     }
 
+    /// Takes in all that a block writes, at its end; `is_own` says whose slots this worker has.
+    pub(super) fn take(&mut self, writes: &WriteSet, is_own: impl Fn(&B256) -> bool) {
+        self.guarded(|worker| {
+            for write in writes.accounts() {
+                let leaf = LeafWrite::of(write);
+                if leaf.storage && is_own(&write.hash) {
+                    let (account, wipe) = (write.hash, is_wiped(write));
+                    let Self { storages, store, pace, .. } = worker;
+                    storages.write(account, wipe, &write.slots, store, pace)?;
+                }
+                if let Some(accounts) = &mut worker.accounts {
+                    accounts.write(&leaf);
+                }
+            }
+            Ok(())
+        });
+    }
+
     fn take_hints(&mut self, hints: Hints) -> Result<(), StateError> {
-        let asks = self.readers.is_some() && self.pace.is_slow();
+        let asks = self.reads_slowly();
         for hint in hints {
             match hint {
                 Access::Account(address) => {
@@ -340,18 +365,29 @@ impl Worker {
         }
     }
 
+    /// Ends the block. The first worker has the trie after it, the others nothing.
+    pub(super) fn finish(&mut self) -> Result<Option<Sealed>, StateError> {
+        let sealed = self.seal(true);
+        self.waiting.push_back(Changed {
+            storages: self.storages.end(),
+            accounts: self.accounts.as_mut().is_some_and(Accounts::end),
+        });
+        sealed
+    }
+
+    /// The root after everything so far, without ending the block. The first worker has it, the others nothing.
+    pub(super) fn root(&mut self) -> Result<Option<B256>, StateError> {
+        Ok(self.seal(false)?.map(|sealed| sealed.root))
+    }
+
     /// Completes everything so far. The first worker puts the parts of all together; the others hand theirs
     /// over and return nothing.
     fn seal(&mut self, end: bool) -> Result<Option<Sealed>, StateError> {
-        let mut own = Err(gone());
-        self.guarded(|worker| {
+        let own = self.guarded(|worker| {
             worker.fetch_what_is_needed()?;
-            own = worker.storages.seal(&worker.store, &worker.pace, end).map(Ok)?;
-            Ok(())
+            worker.storages.seal(&worker.store, &worker.pace, end)
         });
-        if let Some(failure) = &self.failure {
-            own = Err(failure.clone());
-        }
+        let own = self.or_failure(own);
         let others = match &self.peers {
             Peers::Other(first) => {
                 // Nobody listens any more when the layer is being closed.
@@ -361,30 +397,27 @@ impl Worker {
             Peers::First(others) => others,
         };
         // All of them are heard, whatever one of them says: the next block must not find an old answer.
-        let mut parts = vec![own];
-        parts.extend(others.iter().map(|other| other.recv().unwrap_or_else(|_| Err(gone()))));
-        let mut sealed = Err(gone());
-        self.guarded(|worker| {
-            sealed = worker.put_together(parts, end);
-            sealed.as_ref().map(drop).map_err(Clone::clone)
-        });
-        match &self.failure {
-            Some(failure) => Err(failure.clone()),
-            None => sealed.map(Some),
-        }
+        let heard = others.iter().map(|other| other.recv().unwrap_or_else(|_| Err(gone())));
+        let heard: Vec<_> = heard.collect();
+        let sealed = self.guarded(|worker| worker.put_together(own?, heard, end));
+        self.or_failure(sealed).map(Some)
     }
 
     fn put_together(
         &mut self,
-        parts: Vec<Result<Part, StateError>>,
+        own: Part,
+        others: Vec<Result<Part, StateError>>,
         end: bool,
     ) -> Result<Sealed, StateError> {
-        let mut roots = B256HashMap::default();
-        let mut rows = polytrie_kv::Batch::new();
-        for part in parts {
+        let mut roots: B256HashMap<B256> = own.roots.into_iter().collect();
+        let mut rows = own.rows;
+        if end {
+            rows.reserve(SMALL_BLOCK.0, SMALL_BLOCK.1);
+        }
+        for part in others {
             let part = part?;
             roots.extend(part.roots);
-            if rows.is_empty() { rows = part.rows } else { rows.append(&part.rows) }
+            rows.absorb(part.rows);
         }
         let Some(accounts) = &mut self.accounts else { return Err(gone()) };
         let taken = end.then_some(&mut rows);
@@ -395,7 +428,7 @@ impl Worker {
     /// Where the store is slow: all paths that were written and are not there yet are read at once, unless readers are
     /// on their way to them, and waited for. Nobody waits for those that were only hinted at.
     fn fetch_what_is_needed(&mut self) -> Result<(), StateError> {
-        if self.readers.is_none() || !self.pace.is_slow() {
+        if !self.reads_slowly() {
             return Ok(());
         }
         // What two ways have in common may have been read for one of them only: there is a second time.
@@ -430,6 +463,11 @@ impl Worker {
         Ok(())
     }
 
+    /// Whether reads wait for a disk, so that it pays to know of them early.
+    pub(super) fn reads_slowly(&self) -> bool {
+        self.readers.is_some() && self.pace.is_slow()
+    }
+
     fn bytes(&self) -> usize {
         self.storages.bytes() + self.accounts.as_ref().map_or(0, Accounts::bytes)
     }
@@ -461,13 +499,5 @@ impl Worker {
             keep /= 4;
         }
         self.keep = keep.max(1);
-    }
-}
-
-/// Answers whoever waits; the workers but the first have nobody who does.
-fn answer<T>(reply: Option<Sender<Result<T, StateError>>>, result: Result<Option<T>, StateError>) {
-    if let (Some(reply), Some(result)) = (reply, result.transpose()) {
-        // Nobody waits for a block that was given up.
-        let _ = reply.send(result);
     }
 }

@@ -187,7 +187,8 @@ impl FlatTables {
     /// Adds the rows that a write set changes. A wiped account is one range deletion; the batch acts on ranges first,
     /// so what is set after the wipe stays.
     pub fn write(&self, batch: &mut Batch, writes: &WriteSet) {
-        let mut buffer = Vec::new();
+        // No row is longer.
+        let mut buffer = Vec::with_capacity(80);
         for account in writes.accounts() {
             if account.before != account.after {
                 match &account.after {

@@ -1,0 +1,42 @@
+//! Writes on their way to the workers.
+
+use super::{
+    TrieSide,
+    message::{LeafWrite, StorageWrite, Writes, is_wiped},
+};
+use polytrie_state::{AccountWrite, StateError};
+
+/// Writes that wait until there are enough of them to be handed over.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    parts: Vec<Writes>,
+    count: usize,
+}
+
+impl Outbox {
+    /// Number of accounts' writes that wait.
+    pub(crate) const fn count(&self) -> usize {
+        self.count
+    }
+
+    pub(crate) fn push(&mut self, write: AccountWrite, side: &TrieSide) {
+        if self.parts.is_empty() {
+            self.parts.resize_with(side.parts(), Writes::default);
+        }
+        let leaf = LeafWrite::of(&write);
+        if leaf.storage {
+            let (account, wipe) = (write.hash, is_wiped(&write));
+            let write = StorageWrite { account, wipe, slots: write.slots };
+            self.parts[side.part_of(&account)].storage.push(write);
+        }
+        self.parts[0].leaves.push(leaf);
+        self.count += 1;
+    }
+
+    /// Hands everything over; with `share`, to threads where there are such.
+    pub(crate) fn send(&mut self, side: &TrieSide, share: bool) -> Result<(), StateError> {
+        self.count = 0;
+        let parts = self.parts.iter_mut().enumerate().filter(|(_, writes)| writes.len() > 0);
+        side.write(parts.map(|(part, writes)| (part, std::mem::take(writes))), share)
+    }
+}
