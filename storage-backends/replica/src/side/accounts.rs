@@ -1,14 +1,14 @@
 //! The account trie, in the hands of the first worker.
 
 use super::{
-    ahead::{Ahead, Pace, Source, missing_from},
+    ahead::{Ahead, Source, missing_from},
     effort::Effort,
     message::LeafWrite,
 };
 use alloy_primitives::{B256, map::B256HashMap};
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{Account, StateError};
-use polytrie_trie::{AccountLeaf, EMPTY_ROOT, Nibbles, Rows, Trie, state_error};
+use polytrie_trie::{AccountLeaf, EMPTY_ROOT, Nibbles, ReadPace, Rows, Trie, state_error};
 
 #[derive(Debug)]
 pub(super) struct Accounts {
@@ -89,7 +89,7 @@ impl Accounts {
         &mut self,
         account: &B256,
         store: &Store,
-        pace: &Pace,
+        pace: &ReadPace,
     ) -> Result<(), StateError> {
         let source = Source::new(store, None, &self.ahead, pace);
         self.trie.get(account, &source).map_err(state_error).map(drop)
@@ -97,7 +97,11 @@ impl Accounts {
 
     /// Takes in what is ready, and makes rows of what will hardly change again in this block. Returns
     /// whether there was anything to do.
-    pub(super) fn work_ahead(&mut self, store: &Store, pace: &Pace) -> Result<bool, StateError> {
+    pub(super) fn work_ahead(
+        &mut self,
+        store: &Store,
+        pace: &ReadPace,
+    ) -> Result<bool, StateError> {
         if self.log.is_empty() {
             return Ok(false);
         }
@@ -111,7 +115,12 @@ impl Accounts {
         Ok(applied > 0)
     }
 
-    fn apply(&mut self, store: &Store, pace: &Pace, ready_only: bool) -> Result<(), StateError> {
+    fn apply(
+        &mut self,
+        store: &Store,
+        pace: &ReadPace,
+        ready_only: bool,
+    ) -> Result<(), StateError> {
         if self.log.is_empty() {
             return Ok(());
         }
@@ -144,7 +153,7 @@ impl Accounts {
         &mut self,
         roots: &B256HashMap<B256>,
         store: &Store,
-        pace: &Pace,
+        pace: &ReadPace,
         rows: Option<&mut Batch>,
     ) -> Result<B256, StateError> {
         self.apply(store, pace, false)?;

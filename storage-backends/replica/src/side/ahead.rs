@@ -6,11 +6,8 @@ use alloy_primitives::{
     map::{HashMap, HashSet},
 };
 use polytrie_kv::{Read, Store};
-use polytrie_trie::{LeafValue, Nibbles, RowSource, Rows, Trie, TrieError, read_path};
-use std::{
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-    time::Instant,
-};
+use polytrie_trie::{LeafValue, Nibbles, ReadPace, RowSource, Rows, Trie, TrieError, read_path};
+use std::time::Instant;
 
 /// What was read ahead for one trie in the block under way.
 ///
@@ -71,11 +68,16 @@ pub(crate) fn rows_of(store: &dyn Read, owner: Owner) -> Rows<&dyn Read> {
 pub(super) struct Source<'a> {
     pub(super) rows: Rows<&'a dyn Read>,
     pub(super) ahead: &'a HashMap<Nibbles, Vec<u8>>,
-    pub(super) pace: &'a Pace,
+    pub(super) pace: &'a ReadPace,
 }
 
 impl<'a> Source<'a> {
-    pub(super) fn new(store: &'a Store, owner: Owner, ahead: &'a Ahead, pace: &'a Pace) -> Self {
+    pub(super) fn new(
+        store: &'a Store,
+        owner: Owner,
+        ahead: &'a Ahead,
+        pace: &'a ReadPace,
+    ) -> Self {
         Self { rows: rows_of(store, owner), ahead: &ahead.rows, pace }
     }
 }
@@ -90,57 +92,5 @@ impl RowSource for Source<'_> {
         let found = self.rows.load(path, out);
         self.pace.took(start.elapsed().as_nanos() as u64, 1);
         found
-    }
-}
-
-/// How long the store takes to read a row.
-///
-/// Handing a path to another thread costs some microseconds. That pays where a read waits for a disk, and
-/// only there; who reads a row changes nothing but the time.
-#[derive(Debug)]
-pub(super) struct Pace {
-    /// Nanoseconds, averaged over about the last 16 reads.
-    average: AtomicU64,
-    /// Whether the answer is always yes.
-    always: bool,
-}
-
-/// Slower than this is slow.
-const SLOW: u64 = 15_000;
-
-impl Pace {
-    pub(super) const fn new(always: bool) -> Self {
-        Self { average: AtomicU64::new(0), always }
-    }
-
-    pub(super) fn took(&self, nanos: u64, reads: u64) {
-        let Some(each) = nanos.checked_div(reads) else { return };
-        let before = self.average.load(Relaxed);
-        // One read that met the scheduler says nothing about the disk: it must not reach `SLOW` by itself.
-        let each = each.min(8 * SLOW);
-        self.average.store(before - before / 16 + each / 16, Relaxed);
-    }
-
-    pub(super) fn is_slow(&self) -> bool {
-        self.always || self.average.load(Relaxed) > SLOW
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_read_that_waited_for_the_processor_does_not_make_the_store_slow() {
-        let pace = Pace::new(false);
-        for _ in 0..100 {
-            pace.took(2_000, 1);
-        }
-        pace.took(5_000_000, 1);
-        assert!(!pace.is_slow());
-        for _ in 0..8 {
-            pace.took(100_000, 1);
-        }
-        assert!(pace.is_slow(), "these waited for a disk");
     }
 }

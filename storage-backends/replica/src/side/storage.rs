@@ -1,7 +1,7 @@
 //! The storage tries of one worker.
 
 use super::{
-    ahead::{Ahead, Pace, Source, missing_from},
+    ahead::{Ahead, Source, missing_from},
     effort::Effort,
     message::Part,
 };
@@ -11,7 +11,9 @@ use alloy_primitives::{
 };
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{SlotWrite, StateError};
-use polytrie_trie::{EMPTY_ROOT, Nibbles, Rows, SlotValue, Trie, state_error, stored_root};
+use polytrie_trie::{
+    EMPTY_ROOT, Nibbles, ReadPace, Rows, SlotValue, Trie, state_error, stored_root,
+};
 use rayon::prelude::*;
 
 /// Fewer changes than this, beside those of the trie with most of them, are not worth a second thread.
@@ -75,7 +77,7 @@ impl Storage {
         &mut self,
         account: B256,
         store: &Store,
-        pace: &Pace,
+        pace: &ReadPace,
     ) -> Result<&mut Trie<SlotValue>, StateError> {
         if self.trie.is_none() {
             let source = Source::new(store, Some(account), &self.ahead, pace);
@@ -88,7 +90,7 @@ impl Storage {
         Ok(trie)
     }
 
-    fn wipe(&mut self, account: B256, store: &Store, pace: &Pace) -> Result<(), StateError> {
+    fn wipe(&mut self, account: B256, store: &Store, pace: &ReadPace) -> Result<(), StateError> {
         self.log.clear();
         self.open(account, store, pace)?;
         let had_rows = self.had_rows;
@@ -107,7 +109,7 @@ impl Storage {
         &mut self,
         account: B256,
         store: &Store,
-        pace: &Pace,
+        pace: &ReadPace,
         ready_only: bool,
     ) -> Result<(), StateError> {
         if self.log.is_empty() {
@@ -136,7 +138,7 @@ impl Storage {
         &mut self,
         account: B256,
         store: &Store,
-        pace: &Pace,
+        pace: &ReadPace,
         end: bool,
     ) -> Result<B256, StateError> {
         self.apply(account, store, pace, false)?;
@@ -184,7 +186,7 @@ impl Storages {
         wipe: bool,
         slots: &[SlotWrite],
         store: &Store,
-        pace: &Pace,
+        pace: &ReadPace,
     ) -> Result<(), StateError> {
         let turn = self.turn;
         let storage = self.tries.entry(account).or_insert_with(|| Storage::new(turn));
@@ -254,7 +256,7 @@ impl Storages {
         account: B256,
         slot: &B256,
         store: &Store,
-        pace: &Pace,
+        pace: &ReadPace,
     ) -> Result<(), StateError> {
         let turn = self.turn;
         let storage = self.tries.entry(account).or_insert_with(|| Storage::new(turn));
@@ -269,7 +271,11 @@ impl Storages {
 
     /// Takes in the writes of one trie that are ready, and makes rows of what will hardly change again in
     /// this block. Returns whether there was anything to do.
-    pub(super) fn work_ahead(&mut self, store: &Store, pace: &Pace) -> Result<bool, StateError> {
+    pub(super) fn work_ahead(
+        &mut self,
+        store: &Store,
+        pace: &ReadPace,
+    ) -> Result<bool, StateError> {
         let Some(account) = self.unapplied.iter().next().copied() else { return Ok(false) };
         self.unapplied.remove(&account);
         let Some(storage) = self.tries.get_mut(&account) else { return Ok(true) };
@@ -295,7 +301,7 @@ impl Storages {
     pub(super) fn seal(
         &mut self,
         store: &Store,
-        pace: &Pace,
+        pace: &ReadPace,
         end: bool,
     ) -> Result<Part, StateError> {
         let mut jobs: Vec<(B256, Storage)> = Vec::with_capacity(self.changed.len());

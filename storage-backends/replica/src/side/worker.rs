@@ -2,7 +2,6 @@
 
 use super::{
     accounts::Accounts,
-    ahead::Pace,
     message::{Answer, Hints, Job, LeafWrite, Owner, Part, Sealed, Work, Writes, is_wiped},
     readers::Readers,
     storage::Storages,
@@ -17,6 +16,7 @@ use alloy_primitives::{
 use crossbeam_channel::{Receiver, Sender, select};
 use polytrie_kv::Store;
 use polytrie_state::{Access, StateError, WriteSet, hash_address, hash_slot};
+use polytrie_trie::ReadPace;
 use std::{
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -38,7 +38,7 @@ pub(super) struct Worker {
     /// Where paths are read ahead, with the way back; the second half must not be dropped before the first.
     readers: Option<(Readers, Sender<Answer>)>,
     answers: Receiver<Answer>,
-    pace: Pace,
+    pace: ReadPace,
     /// Bytes of nodes to keep.
     cache_bytes: usize,
     /// How old nodes may be, as far as memory decides.
@@ -105,7 +105,7 @@ impl Worker {
             peers: setup.peers,
             readers: setup.readers.map(|readers| (readers, answer)),
             answers,
-            pace: Pace::new(always),
+            pace: ReadPace::new(always),
             cache_bytes: setup.cache_bytes,
             keep: OLDEST,
             turn: 0,
