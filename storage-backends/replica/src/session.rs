@@ -112,6 +112,10 @@ impl LayerSession for ReplicaSession {
 
     /// Where hints help, so do writes, which are the better hints.
     fn streams_from(&self) -> Option<usize> {
+        #[cfg(test)]
+        if let Some(from) = self.core.trouble.as_ref().and_then(|trouble| trouble.streams_from) {
+            return Some(from);
+        }
         Some(if self.hinted { 0 } else { WRITES_AT_ONCE })
     }
 

@@ -21,6 +21,12 @@ impl Replica {
         Self(ReplicaOptions { workers, ..Self::default().0 })
     }
 
+    /// Blocks that are streamed from their third change on.
+    fn streaming(workers: usize) -> Self {
+        let trouble = Some(Trouble::streaming_from(3));
+        Self(ReplicaOptions { trouble, ..Self::workers(workers).0 })
+    }
+
     /// Late workers, lost hints, a queue for one hint, everything read by readers.
     fn in_trouble(workers: usize) -> Self {
         let trouble = Trouble::new(workers as u64, 300, 50, true);
@@ -74,6 +80,10 @@ mod no_worker {
 
 mod four_workers {
     polytrie_testing::layer_suite!(super::Replica::workers(4));
+}
+
+mod streaming_begins_within_blocks {
+    polytrie_testing::layer_suite!(super::Replica::streaming(4));
 }
 
 mod one_worker_in_trouble {

@@ -28,6 +28,8 @@ pub(crate) struct Trouble {
     lost: u32,
     /// Whether everything is read by readers, as if the store were slow.
     pub(crate) slow_store: bool,
+    /// From how many changes on a block is streamed, if not from as many as otherwise.
+    pub(crate) streams_from: Option<usize>,
     /// The step at which a worker fails; 0 for never.
     fails_at: u64,
     /// Whether it panics instead of returning an error.
@@ -42,10 +44,19 @@ impl Trouble {
             delay,
             lost,
             slow_store,
+            streams_from: None,
             fails_at: 0,
             panics: false,
             steps: AtomicU64::new(0),
         })
+    }
+
+    /// Nothing goes wrong, but streaming begins in the middle of small blocks.
+    pub(crate) fn streaming_from(changes: usize) -> Arc<Self> {
+        let mut trouble = Self::new(1, 0, 0, false);
+        let inner = Arc::get_mut(&mut trouble).expect("nobody else has it yet");
+        inner.streams_from = Some(changes);
+        trouble
     }
 
     fn failing(fails_at: u64, panics: bool) -> Arc<Self> {
