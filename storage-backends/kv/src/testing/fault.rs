@@ -1,4 +1,4 @@
-//! Engines that fail when they are told to, or take their time.
+//! Engines that fail when they are told to, take their time, or have their rows kept.
 
 use crate::{Changes, Engine, KeyRange, KvError, Table, TableStats, View, Visit};
 use std::{
@@ -38,6 +38,10 @@ impl Engine for SlowEngine {
         self.0.write(changes)
     }
 
+    fn row_cache_bytes(&self) -> usize {
+        self.0.row_cache_bytes()
+    }
+
     fn disk_bytes(&self) -> Result<u64, KvError> {
         self.0.disk_bytes()
     }
@@ -64,6 +68,10 @@ impl<T: Engine> Engine for SlowReads<T> {
         self.0.write(changes)
     }
 
+    fn row_cache_bytes(&self) -> usize {
+        self.0.row_cache_bytes()
+    }
+
     fn disk_bytes(&self) -> Result<u64, KvError> {
         self.0.disk_bytes()
     }
@@ -86,6 +94,36 @@ impl View for SlowReads<Box<dyn View>> {
         visit: &mut Visit<'_>,
     ) -> Result<(), KvError> {
         self.0.scan(table, range, visit)
+    }
+}
+
+/// An engine of whose rows the store keeps so many bytes.
+#[derive(Debug)]
+pub struct KeepsRows<T>(pub T, pub usize);
+
+impl<T: Engine> Engine for KeepsRows<T> {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn view(&self) -> Result<Box<dyn View>, KvError> {
+        self.0.view()
+    }
+
+    fn write(&self, changes: &dyn Changes) -> Result<(), KvError> {
+        self.0.write(changes)
+    }
+
+    fn row_cache_bytes(&self) -> usize {
+        self.1
+    }
+
+    fn disk_bytes(&self) -> Result<u64, KvError> {
+        self.0.disk_bytes()
+    }
+
+    fn table_stats(&self, table: Table) -> Result<TableStats, KvError> {
+        self.0.table_stats(table)
     }
 }
 
@@ -143,6 +181,10 @@ impl Engine for FaultEngine {
             action: "writing",
             reason: format!("a fault was injected at write {}", self.at),
         })
+    }
+
+    fn row_cache_bytes(&self) -> usize {
+        self.inner.row_cache_bytes()
     }
 
     fn disk_bytes(&self) -> Result<u64, KvError> {

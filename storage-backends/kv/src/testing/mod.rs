@@ -9,7 +9,7 @@ mod model;
 mod random;
 
 pub use engine::{TABLES, engine_suite};
-pub use fault::{Fault, FaultEngine, SlowEngine, SlowReads};
+pub use fault::{Fault, FaultEngine, KeepsRows, SlowEngine, SlowReads};
 pub use model::store_suite;
 pub use random::Random;
 
