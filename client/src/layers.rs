@@ -273,7 +273,7 @@ pub struct EngineOptions {
     pub read_only: bool,
     /// `--kv.direct-io`: RocksDB reads and writes past the page cache.
     pub direct_io: bool,
-    /// `--kv.cache`: bytes of RocksDB's block cache; `None` for its default.
+    /// `--kv.cache`: bytes of RocksDB's caches; `None` for its default.
     pub cache: Option<usize>,
 }
 
@@ -316,7 +316,7 @@ fn rocksdb(
     rocks.read_only = options.read_only;
     rocks.direct_io = options.direct_io;
     if let Some(bytes) = options.cache {
-        rocks.block_cache_bytes = bytes;
+        rocks.cache_bytes = bytes;
     }
     Ok(Arc::new(RocksEngine::open(rocks)?))
 }

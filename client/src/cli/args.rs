@@ -59,7 +59,7 @@ pub(super) struct EngineArgs {
     /// RocksDB reads and writes past the page cache.
     #[arg(long = "kv.direct-io")]
     direct_io: bool,
-    /// Bytes of RocksDB's block cache (k, M, G may follow).
+    /// Bytes of RocksDB's caches (k, M, G may follow).
     #[arg(long = "kv.cache", value_name = "BYTES", value_parser = parse_bytes)]
     kv_cache: Option<usize>,
 }

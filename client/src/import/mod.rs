@@ -230,7 +230,7 @@ fn run_ahead(
         if let Content::Ready(next) = &prepared.content
             && let Ok(senders) = &next.senders
         {
-            let reader = || chain.layer().reader();
+            let reader = || chain.layer().reader_ahead();
             prefetcher
                 .begin(next.header.hash(), &next.block, senders, reader)
                 .map_err(ChainError::from)?;

@@ -139,9 +139,13 @@ impl Rpc {
         );
         text.labelled(
             "polytrie_store_reads_total",
-            "Rows read, by what had them: memory (not flushed yet) or the engine.",
+            "Rows read, by what had them: memory (not flushed yet), the cache of rows, or the engine.",
             "from",
-            &[("memory", counters.overlay_gets as f64), ("engine", counters.engine_gets as f64)],
+            &[
+                ("memory", counters.overlay_gets as f64),
+                ("cache", counters.recent_gets as f64),
+                ("engine", counters.engine_gets as f64),
+            ],
         );
         text.counter(
             "polytrie_store_read_seconds_total",

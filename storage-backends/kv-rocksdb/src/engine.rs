@@ -88,6 +88,10 @@ impl Engine for RocksEngine {
         db.write_opt(writes, &how).map_err(|e| self.db.error("writing", e))
     }
 
+    fn row_cache_bytes(&self) -> usize {
+        self.db.options.row_cache_bytes()
+    }
+
     fn disk_bytes(&self) -> Result<u64, KvError> {
         dir_bytes(&self.db.options.path)
     }

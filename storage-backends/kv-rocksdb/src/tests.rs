@@ -30,7 +30,7 @@ fn passes_the_engine_suite_with_little_memory_and_direct_io() {
     let dir = TempDir::new().unwrap();
     let options = RocksOptions {
         direct_io: true,
-        block_cache_bytes: 1 << 20,
+        cache_bytes: 1 << 20,
         write_buffer_bytes: 256 << 10,
         ..options(dir.path())
     };

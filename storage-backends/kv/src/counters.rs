@@ -28,6 +28,7 @@ pub(crate) struct Counters {
 struct Reads {
     gets: AtomicU64,
     overlay_gets: AtomicU64,
+    recent_gets: AtomicU64,
     engine_gets: AtomicU64,
     engine_get_ns: AtomicU64,
     slow_engine_gets: AtomicU64,
@@ -74,6 +75,14 @@ impl Counters {
         let reads = self.reads();
         add(&reads.gets, 1);
         add(&reads.overlay_gets, 1);
+        add(&reads.read_bytes, bytes);
+    }
+
+    /// A get that was answered by what the engine had answered before, with this many bytes.
+    pub(crate) fn recent_get(&self, bytes: usize) {
+        let reads = self.reads();
+        add(&reads.gets, 1);
+        add(&reads.recent_gets, 1);
         add(&reads.read_bytes, bytes);
     }
 
@@ -151,6 +160,7 @@ impl Counters {
         CountersSnapshot {
             gets: read(|reads| &reads.gets),
             overlay_gets: read(|reads| &reads.overlay_gets),
+            recent_gets: read(|reads| &reads.recent_gets),
             engine_gets: read(|reads| &reads.engine_gets),
             engine_get_ns: read(|reads| &reads.engine_get_ns),
             slow_engine_gets: read(|reads| &reads.slow_engine_gets),
@@ -217,6 +227,9 @@ pub struct CountersSnapshot {
     pub gets: u64,
     /// Of these, answered by what is not flushed yet (a value, or that there is none).
     pub overlay_gets: u64,
+    /// Of these, answered by what the engine answered lately.
+    #[serde(default)]
+    pub recent_gets: u64,
     /// Of these, asked of the engine.
     pub engine_gets: u64,
     /// Nanoseconds of all threads in these engine reads, estimated from one in 61.
@@ -270,6 +283,7 @@ impl Sub for CountersSnapshot {
         Self {
             gets: self.gets.saturating_sub(earlier.gets),
             overlay_gets: self.overlay_gets.saturating_sub(earlier.overlay_gets),
+            recent_gets: self.recent_gets.saturating_sub(earlier.recent_gets),
             engine_gets: self.engine_gets.saturating_sub(earlier.engine_gets),
             engine_get_ns: self.engine_get_ns.saturating_sub(earlier.engine_get_ns),
             slow_engine_gets: self.slow_engine_gets.saturating_sub(earlier.slow_engine_gets),

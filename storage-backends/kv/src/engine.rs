@@ -26,6 +26,12 @@ pub trait Engine: Debug + Send + Sync + 'static {
         None
     }
 
+    /// Bytes of rows that the store keeps of those it read lately: worth it where reading a row that is in the engine's
+    /// memory still takes long.
+    fn row_cache_bytes(&self) -> usize {
+        0
+    }
+
     /// Bytes the engine occupies on disk; 0 where it has none.
     fn disk_bytes(&self) -> Result<u64, KvError>;
 

@@ -1,11 +1,12 @@
 //! Writing generations to the engine: in the background, or by whoever fills them.
 
 use crate::{
-    Batch, Changes, Engine, KvError, View,
+    Batch, Changes, Engine, KvError,
     counters::Counters,
     journal::{self, Journal},
     live::LiveSet,
     overlay::{Generation, Layers},
+    recent::EngineView,
     shard::Sharded,
     table::TableSet,
 };
@@ -34,7 +35,7 @@ pub(crate) struct Shared {
     pub(crate) spare: Mutex<Option<Generation>>,
     /// What the engine holds below the layers. Held while the engine reads, which may take as long as a disk
     /// does; changed only when a flush has ended, before its layer is dropped.
-    pub(crate) view: Sharded<Arc<dyn View>>,
+    pub(crate) view: Sharded<Arc<EngineView>>,
     pub(crate) control: Mutex<Control>,
     /// Signals the flush thread that there is something to do.
     pub(crate) work: Condvar,
@@ -124,12 +125,12 @@ impl Shared {
         &self,
         changes: &dyn Changes,
         started: Instant,
-    ) -> Result<Arc<dyn View>, KvError> {
+    ) -> Result<Arc<EngineView>, KvError> {
         self.engine.write(changes)?;
         if let Some(counters) = &self.counters {
             counters.flush(changes, started.elapsed());
         }
-        Ok(self.engine.view()?.into())
+        Ok(Arc::new(EngineView::of(&*self.engine)?))
     }
 
     /// Appends a batch to the journal, counting.
@@ -143,7 +144,7 @@ impl Shared {
     }
 
     /// Reads of the engine see this from now on.
-    pub(crate) fn set_view(&self, view: Arc<dyn View>) {
+    pub(crate) fn set_view(&self, view: Arc<EngineView>) {
         let old = std::mem::replace(&mut *self.view.write(), view);
         // Not under the lock: closing it may take a while.
         drop(old);

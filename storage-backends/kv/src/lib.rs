@@ -21,6 +21,7 @@ mod mdbx;
 mod memory;
 mod overlay;
 mod read;
+mod recent;
 mod shard;
 mod snapshot;
 mod store;

@@ -1,10 +1,11 @@
 //! A store at one moment.
 
 use crate::{
-    KeyRange, KvError, Read, Table, View, Visit,
+    KeyRange, KvError, Read, Table, Visit,
     flush::Shared,
     live::Ticket,
     overlay::{Found, Layers, hash, scan},
+    recent::EngineView,
 };
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ pub struct Snapshot {
 struct Inner {
     shared: Arc<Shared>,
     layers: Layers,
-    view: Arc<dyn View>,
+    view: Arc<EngineView>,
     /// Keeps the versions that are seen here.
     ticket: Ticket,
 }
@@ -40,6 +41,32 @@ impl Snapshot {
     }
 }
 
+impl Snapshot {
+    /// Whether [`Self::expect`] does anything.
+    pub fn keeps_rows(&self) -> bool {
+        self.inner.view.recent.is_some()
+    }
+
+    /// Tells what the row of a key is (`None`: there is none) to save the engine from being asked for it, here or by
+    /// the store later. It must be what reading it would bring.
+    ///
+    /// # Errors
+    ///
+    /// [`KvError::KeyTooLong`] and [`KvError::UnknownTable`].
+    pub fn expect(&self, table: Table, key: &[u8], row: Option<&[u8]>) -> Result<(), KvError> {
+        let Inner { shared, layers, view, ticket } = &*self.inner;
+        let position = shared.tables.key_position(table, key)?;
+        if let Some(recent) = &view.recent {
+            let key = (key, hash(&shared.hasher, key));
+            // What is not flushed tells nothing about the engine's row.
+            if layers.find(position, key, ticket.seq(), &mut Vec::new()) == Found::Nothing {
+                recent.put(table, key, row);
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Read for Snapshot {
     fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
         let Inner { shared, layers, view, ticket } = &*self.inner;
@@ -54,7 +81,7 @@ impl Read for Snapshot {
                 return Ok(found == Found::Value);
             }
         }
-        shared.engine_get(&**view, table, key, out)
+        shared.engine_get(view, table, key, out)
     }
 
     fn scan(
@@ -75,10 +102,10 @@ impl Read for Snapshot {
             visit(key, value)
         };
         let result = if layers.is_empty() {
-            view.scan(table, range, &mut counted)
+            view.view.scan(table, range, &mut counted)
         } else {
             let table = (table, position);
-            scan(layers, &**view, &shared.hasher, table, range, ticket.seq(), &mut counted)
+            scan(layers, &*view.view, &shared.hasher, table, range, ticket.seq(), &mut counted)
         };
         if let Some(counters) = &shared.counters {
             counters.scan(entries, bytes);
@@ -88,18 +115,39 @@ impl Read for Snapshot {
 }
 
 impl Shared {
-    /// Reads the engine, counting.
+    /// Reads what the engine has, counting.
     pub(crate) fn engine_get(
         &self,
-        view: &dyn View,
+        view: &EngineView,
         table: Table,
         key: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<bool, KvError> {
-        let Some(counters) = &self.counters else { return view.get_into(table, key, out) };
+        let Some(recent) = &view.recent else { return self.ask_engine(view, table, key, out) };
+        let hashed = (key, hash(&self.hasher, key));
+        let before = out.len();
+        if let Some(found) = recent.get(table, hashed, out) {
+            if let Some(counters) = &self.counters {
+                counters.recent_get(out.len() - before);
+            }
+            return Ok(found);
+        }
+        let found = self.ask_engine(view, table, key, out)?;
+        recent.put(table, hashed, found.then_some(&out[before..]));
+        Ok(found)
+    }
+
+    fn ask_engine(
+        &self,
+        view: &EngineView,
+        table: Table,
+        key: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<bool, KvError> {
+        let Some(counters) = &self.counters else { return view.view.get_into(table, key, out) };
         let before = out.len();
         let started = counters.engine_get();
-        let found = view.get_into(table, key, out)?;
+        let found = view.view.get_into(table, key, out)?;
         counters.engine_got(started, out.len() - before);
         Ok(found)
     }

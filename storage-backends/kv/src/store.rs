@@ -2,12 +2,13 @@
 
 use crate::{
     Batch, CountersSnapshot, Engine, KeyRange, KvError, MemoryEngine, Op, Read, Snapshot, Table,
-    TableStats, View, Visit,
+    TableStats, Visit,
     counters::Counters,
     flush::{Control, Head, Shared},
     journal::{APPLIED, JOURNAL_TABLE, Journal, Recovered},
     live::LiveSet,
     overlay::{Found, Generation, hash},
+    recent::EngineView,
     shard::Sharded,
     table::TableSet,
 };
@@ -100,12 +101,12 @@ impl Store {
         tables: &[Table],
         options: StoreOptions,
     ) -> Result<Self, KvError> {
-        let view: Arc<dyn View> = engine.view()?.into();
+        let view = EngineView::of(&*engine)?;
         let journal = engine.journal_dir();
         let recovered = match &journal {
             Some(dir) => {
                 let mut applied = Vec::new();
-                view.get_into(JOURNAL_TABLE, APPLIED, &mut applied)?;
+                view.view.get_into(JOURNAL_TABLE, APPLIED, &mut applied)?;
                 let applied = applied.first_chunk().map_or(0, |number| u64::from_be_bytes(*number));
                 Some(Journal::open(dir, tables, applied)?)
             }
@@ -132,7 +133,7 @@ impl Store {
             head: Sharded::new(head),
             journal,
             spare: Mutex::default(),
-            view: Sharded::new(view),
+            view: Sharded::new(Arc::new(view)),
             control: Mutex::new(Control::default()),
             work: Condvar::new(),
             ended: Condvar::new(),
@@ -307,7 +308,7 @@ impl Read for Store {
         }
         drop(head);
         // Whatever is flushed in between was not there when the overlay was asked.
-        shared.engine_get(&**shared.view.read(), table, key, out)
+        shared.engine_get(&shared.view.read(), table, key, out)
     }
 
     fn scan(

@@ -9,7 +9,7 @@ use crate::{
     load,
     options::ReplicaOptions,
     overlay::Overlay,
-    reader::ReplicaReader,
+    reader::{AheadReader, ReplicaReader},
     scrub::Scrub,
     session::ReplicaSession,
     side::{ACCOUNT_TRIE, STORAGE_TRIE, TrieSide, Work, rows_of},
@@ -118,6 +118,16 @@ impl StateLayer for ReplicaLayer {
             flat: self.core.flat.store().snapshot(),
             store: self.core.store.snapshot(),
         }))
+    }
+
+    fn reader_ahead(&self) -> Result<Arc<dyn StateReader>, StateError> {
+        self.core.lifecycle.ready()?;
+        let snapshot = self.core.store.snapshot();
+        // Two stores are not at the same block at all times.
+        if self.core.flat.is_apart() || !snapshot.keeps_rows() {
+            return self.reader();
+        }
+        Ok(Arc::new(AheadReader { snapshot }))
     }
 
     fn load(

@@ -1,9 +1,10 @@
 //! Reads at the block at which the reader was made.
 
-use crate::flat::FLAT;
+use crate::{flat::FLAT, side::rows_of};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Snapshot;
 use polytrie_state::{Account, StateError, StateReader, hash_address, hash_slot, read_code};
+use polytrie_trie::{AccountLeaf, SlotValue, leaf_on_path, state_error};
 
 #[derive(Debug)]
 pub(crate) struct ReplicaReader {
@@ -27,5 +28,44 @@ impl StateReader for ReplicaReader {
 
     fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
         FLAT.has_slots(&self.flat, &hash_address(address))
+    }
+}
+
+/// Reads ahead of a block's turn, from the trie: what is read is mostly written too, and takes these rows then. A leaf
+/// tells what the flat row is, so that need not be read.
+#[derive(Debug)]
+pub(crate) struct AheadReader {
+    pub(crate) snapshot: Snapshot,
+}
+
+impl StateReader for AheadReader {
+    fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
+        let hash = hash_address(address);
+        let leaf = leaf_on_path::<AccountLeaf>(&hash, &rows_of(&self.snapshot, None))
+            .map_err(state_error)?;
+        let account = leaf.filter(|(key, _)| *key == hash).map(|(_, leaf)| Account {
+            nonce: leaf.nonce,
+            balance: leaf.balance,
+            code_hash: leaf.code_hash,
+        });
+        FLAT.expect_account(&self.snapshot, &hash, account.as_ref())?;
+        Ok(account)
+    }
+
+    fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
+        let (account, hash) = (hash_address(address), hash_slot(slot));
+        let leaf = leaf_on_path::<SlotValue>(&hash, &rows_of(&self.snapshot, Some(account)))
+            .map_err(state_error)?;
+        let value = leaf.filter(|(key, _)| *key == hash).map_or(U256::ZERO, |(_, value)| value.0);
+        FLAT.expect_slot(&self.snapshot, &account, &hash, &value)?;
+        Ok(value)
+    }
+
+    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+        read_code(&self.snapshot, code_hash)
+    }
+
+    fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
+        FLAT.has_slots(&self.snapshot, &hash_address(address))
     }
 }

@@ -32,6 +32,12 @@ pub trait StateLayer: Any + Debug + Send + Sync {
     /// Reads at the head as of now; later blocks do not change what it answers.
     fn reader(&self) -> Result<Arc<dyn StateReader>, StateError>;
 
+    /// The same for blocks that are run ahead of their turn: it may read more than it is asked for, so that what their
+    /// turn will take is in memory then.
+    fn reader_ahead(&self) -> Result<Arc<dyn StateReader>, StateError> {
+        self.reader()
+    }
+
     /// Fills an empty layer from accounts sorted by hash, in one pass and bounded memory, however many accounts there
     /// are and slots of one of them, writing to the store directly. Stopped in the middle it leaves a store that must
     /// be filled again from the start.

@@ -220,7 +220,7 @@ impl Run<'_> {
                     break;
                 }
                 let (hash, senders) = (chain.hashes[next + 1], &chain.senders[next]);
-                prefetcher.begin(hash, block, senders, || open.layer.reader())?;
+                prefetcher.begin(hash, block, senders, || open.layer.reader_ahead())?;
             }
         }
         let parent = BlockRef { number: number - 1, hash: chain.hashes[index] };

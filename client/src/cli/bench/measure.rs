@@ -16,7 +16,7 @@ use crate::{
 use clap::Args;
 use std::{fs, sync::Arc, thread};
 
-/// RocksDB's block cache in a cold run, unless told otherwise: small against any state worth measuring.
+/// RocksDB's caches in a cold run, unless told otherwise: small against any state worth measuring.
 const COLD_CACHE: usize = 64 << 20;
 /// Runs of each layer unless told otherwise.
 const RUNS: u16 = 3;

@@ -6,7 +6,7 @@
 //!                     │ begin 8, 9    │ take 8,       │ take 9,
 //!                     │               │ begin 10      │ begin 11
 //!                     ▼               ▼               ▼
-//! queue:              8 9             9 10            10 11         a hundred transactions or more
+//! queue:              8 9             9 10            10 11         hundreds of transactions
 //!                     └─► threads: each the next transaction, whichever block it is in
 //! ```
 
@@ -34,8 +34,10 @@ use std::{
 /// Threads that run transactions ahead. Nearly all of the time they wait for the disk, and a disk answers so many of
 /// them in two or three times the time that it takes for one. On two cores more gained nothing.
 const THREADS: usize = 16;
-/// As long as there are fewer transactions ahead of their turn than this, one more block is taken.
-const TRANSACTIONS_AHEAD: usize = 128;
+/// As long as there are fewer transactions ahead of their turn than this, one more block is taken. A block's turn ends
+/// what is run of it ahead, so the threads must be done with it by then, and with many of the next ones when some wait
+/// longer; more than this is more than a small cache holds until its turn.
+const TRANSACTIONS_AHEAD: usize = 512;
 /// Blocks that may be ahead of their turn.
 const BLOCKS_AHEAD: usize = 64;
 /// Bytes of contract code that the threads keep ready to run.

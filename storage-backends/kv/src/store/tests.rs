@@ -5,7 +5,7 @@
 use super::*;
 use crate::{
     Changes,
-    testing::{Fault, FaultEngine, SlowReads, Wrapped, entries},
+    testing::{Fault, FaultEngine, KeepsRows, SlowReads, Wrapped, entries},
 };
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -318,6 +318,7 @@ fn counts_what_is_asked_and_what_reaches_the_engine() {
     let expected = CountersSnapshot {
         gets: 5,
         overlay_gets: 2,
+        recent_gets: 0,
         engine_gets: 3,
         engine_get_ns: counters.engine_get_ns,
         slow_engine_gets: counters.slow_engine_gets,
@@ -349,6 +350,65 @@ fn counts_what_is_asked_and_what_reaches_the_engine() {
     store.get(A, b"same").unwrap();
     entries(&store, A, KeyRange::ALL);
     assert_eq!(store.counters(), CountersSnapshot::default());
+}
+
+#[test]
+fn rows_that_the_engine_answered_are_kept_until_the_next_flush() {
+    let engine = Arc::new(KeepsRows(MemoryEngine::new(), 1 << 20));
+    let store = open(&engine, by_hand());
+    store.write(batch(b"row", b"first")).unwrap();
+    store.write_durable(batch(b"long", &[7; 5_000])).unwrap();
+    let asked = |read: &dyn Fn(&[u8]) -> Option<Vec<u8>>| {
+        let before = store.counters();
+        let rows = [read(b"row"), read(b"long").map(|row| vec![row[0]]), read(b"never")];
+        let counters = store.counters() - before;
+        assert_eq!(counters.gets, counters.engine_gets + counters.recent_gets);
+        (rows.map(Option::unwrap_or_default), counters.engine_gets)
+    };
+    let head = |key: &[u8]| store.get(A, key).unwrap();
+    let first = [b"first".to_vec(), vec![7], vec![]];
+    let before = store.snapshot();
+    assert_eq!(asked(&head), (first.clone(), 3));
+    assert_eq!(asked(&head), (first.clone(), 1), "all but the long one");
+    assert_eq!(asked(&|key| before.get(A, key).unwrap()), (first.clone(), 1), "snapshots share it");
+
+    store.write_durable(batch(b"row", b"second")).unwrap();
+    let second = [b"second".to_vec(), vec![7], vec![]];
+    assert_eq!(asked(&head), (second.clone(), 3));
+    assert_eq!(asked(&|key| before.get(A, key).unwrap()), (first, 1), "as it was");
+    assert_eq!(asked(&head), (second, 1));
+}
+
+#[test]
+fn rows_that_are_expected_are_not_asked_for() {
+    let engine = Arc::new(KeepsRows(MemoryEngine::new(), 1 << 20));
+    let store = open(&engine, by_hand());
+    store.write_durable(batch(b"row", b"flushed")).unwrap();
+    let before = store.snapshot();
+    store.write(batch(b"new", b"not flushed")).unwrap();
+    let after = store.snapshot();
+    assert!(before.keeps_rows());
+    before.expect(A, b"row", Some(b"flushed")).unwrap();
+    before.expect(A, b"new", None).unwrap();
+    after.expect(A, b"new", Some(b"not flushed")).unwrap();
+    let row = |read: &dyn Read, key: &[u8]| read.get(A, key).unwrap().unwrap_or_default();
+    for reader in [&store as &dyn Read, &after] {
+        assert_eq!(
+            (row(reader, b"row"), row(reader, b"new")),
+            (b"flushed".into(), b"not flushed".into())
+        );
+    }
+    assert_eq!((row(&before, b"row"), row(&before, b"new")), (b"flushed".into(), b"".into()));
+    assert_eq!(store.counters().engine_gets, 0);
+    assert!(matches!(before.expect(A, &[0; 9], None), Err(KvError::KeyTooLong { .. })));
+
+    store.flush().unwrap();
+    assert_eq!(row(&store, b"new"), b"not flushed");
+    assert_eq!(store.counters().engine_gets, 1);
+    let plain = open(&Arc::new(MemoryEngine::new()), by_hand());
+    assert!(!plain.snapshot().keeps_rows());
+    plain.snapshot().expect(A, b"row", Some(b"")).unwrap();
+    assert_eq!(plain.get(A, b"row").unwrap(), None, "nothing is kept");
 }
 
 #[test]

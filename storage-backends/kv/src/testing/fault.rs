@@ -1,4 +1,4 @@
-//! Engines that fail when they are told to, or take their time.
+//! Engines that fail when they are told to, take their time, or have their rows kept.
 
 use super::Wrapped;
 use crate::{Changes, Engine, KeyRange, KvError, Table, View, Visit};
@@ -63,6 +63,20 @@ impl View for SlowReads<Box<dyn View>> {
         visit: &mut Visit<'_>,
     ) -> Result<(), KvError> {
         self.0.scan(table, range, visit)
+    }
+}
+
+/// An engine of whose rows the store keeps so many bytes.
+#[derive(Debug)]
+pub struct KeepsRows<T>(pub T, pub usize);
+
+impl<T: Engine> Wrapped for KeepsRows<T> {
+    fn inner(&self) -> &dyn Engine {
+        &self.0
+    }
+
+    fn kept_rows(&self) -> usize {
+        self.1
     }
 }
 

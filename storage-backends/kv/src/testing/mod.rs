@@ -10,7 +10,7 @@ mod random;
 mod wrapped;
 
 pub use engine::{TABLES, engine_suite};
-pub use fault::{Fault, FaultEngine, SlowEngine, SlowReads};
+pub use fault::{Fault, FaultEngine, KeepsRows, SlowEngine, SlowReads};
 pub use model::store_suite;
 pub use random::Random;
 pub use wrapped::Wrapped;

@@ -1,6 +1,6 @@
 //! A store compared with a sorted map, at random and after crashes.
 
-use super::{Fault, FaultEngine, Random, SlowEngine, engine::TABLES, entries};
+use super::{Fault, FaultEngine, KeepsRows, Random, SlowEngine, engine::TABLES, entries};
 use crate::{
     Batch, Engine, Entry, KeyRange, KvError, Op, Read, Snapshot, Store, StoreOptions, Table,
 };
@@ -84,9 +84,12 @@ pub fn store_suite(open: impl Fn() -> Arc<dyn Engine>) {
     }
     // While a slow flush runs there are two generations above the engine.
     let slow = || -> Arc<dyn Engine> { Arc::new(SlowEngine(open())) };
+    // So few bytes that rows are forgotten, too.
+    let keeping = || -> Arc<dyn Engine> { Arc::new(KeepsRows(SlowEngine(open()), 16 << 10)) };
     for (flush_every, overlay_bytes) in SIZES {
         let options = StoreOptions { flush_every, overlay_bytes, ..StoreOptions::default() };
-        Run::new(&slow, options, &mut random).random_history(150);
+        Run::new(&slow, options.clone(), &mut random).random_history(150);
+        Run::new(&keeping, options, &mut random).random_history(150);
     }
     for fault in [Fault::Before, Fault::After, Fault::Panic] {
         for background in [false, true] {

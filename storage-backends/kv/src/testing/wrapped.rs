@@ -18,6 +18,11 @@ pub trait Wrapped: Debug + Send + Sync + 'static {
         self.inner().write(changes)
     }
 
+    /// What [`Engine::row_cache_bytes`] says.
+    fn kept_rows(&self) -> usize {
+        self.inner().row_cache_bytes()
+    }
+
     /// What [`Engine::journal_dir`] says.
     fn journal(&self) -> Option<PathBuf> {
         None
@@ -35,6 +40,10 @@ impl<T: Wrapped> Engine for T {
 
     fn write(&self, changes: &dyn Changes) -> Result<(), KvError> {
         self.on_write(changes)
+    }
+
+    fn row_cache_bytes(&self) -> usize {
+        self.kept_rows()
     }
 
     fn journal_dir(&self) -> Option<PathBuf> {

@@ -3,7 +3,7 @@
 use super::{decode_account, decode_value, encode_account, encode_value};
 use crate::{Account, StateError, WipedSlots, WriteSet, scan};
 use alloy_primitives::{B256, U256};
-use polytrie_kv::{Batch, KeyRange, Read, Table, prefix_end};
+use polytrie_kv::{Batch, KeyRange, Read, Snapshot, Table, prefix_end};
 use std::ops::ControlFlow;
 
 /// The tables of a flat state.
@@ -92,6 +92,43 @@ impl FlatTables {
         } else {
             Ok(U256::ZERO)
         }
+    }
+
+    /// Tells a snapshot what [`Self::account`] would read.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::account`].
+    pub fn expect_account(
+        &self,
+        snapshot: &Snapshot,
+        hash: &B256,
+        account: Option<&Account>,
+    ) -> Result<(), StateError> {
+        let mut row = Vec::new();
+        let row = account.map(|account| {
+            encode_account(account, &mut row);
+            row.as_slice()
+        });
+        Ok(snapshot.expect(self.accounts, hash.as_slice(), row)?)
+    }
+
+    /// Tells a snapshot what [`Self::slot`] would read.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::account`].
+    pub fn expect_slot(
+        &self,
+        snapshot: &Snapshot,
+        account: &B256,
+        slot: &B256,
+        value: &U256,
+    ) -> Result<(), StateError> {
+        let mut row = Vec::new();
+        encode_value(value, &mut row);
+        let row = (!value.is_zero()).then_some(row.as_slice());
+        Ok(snapshot.expect(self.slots, self.slot_key(account, slot).as_slice(), row)?)
     }
 
     /// Whether there is any slot of an account.

@@ -1,0 +1,168 @@
+//! What a view of the engine answered lately.
+//!
+//! Where reads wait for a disk, a row is read ahead of its turn by one thread and in its turn by another. The engine has
+//! it in memory by then, and still does the rest again: finds the file, the block in it, the row in that. What a view
+//! answered once it answers for ever, so answers are kept beside the view, and go with it.
+
+use crate::{Engine, KvError, Table, View};
+use hashbrown::{HashTable, hash_table::Entry};
+use parking_lot::Mutex;
+use std::fmt;
+
+/// Parts with a lock each.
+const SHARDS: usize = 16;
+/// Rows that are longer are not kept.
+const LONGEST: usize = 4096;
+/// What a row takes beside its bytes, about.
+const OVERHEAD: usize = 64;
+
+/// A view of the engine, with what it answered lately if that is worth keeping.
+#[derive(Debug)]
+pub(crate) struct EngineView {
+    pub(crate) view: Box<dyn View>,
+    pub(crate) recent: Option<Recent>,
+}
+
+impl EngineView {
+    /// The newest of the engine.
+    pub(crate) fn of(engine: &dyn Engine) -> Result<Self, KvError> {
+        let bytes = engine.row_cache_bytes();
+        Ok(Self { view: engine.view()?, recent: (bytes > 0).then(|| Recent::new(bytes)) })
+    }
+}
+
+/// Answers of one view: rows, and that there is none.
+pub(crate) struct Recent {
+    shards: [Mutex<Shard>; SHARDS],
+    /// Bytes after which the young of a shard become the old.
+    limit: usize,
+}
+
+/// What became known since the old were young, and what did before. What is older is forgotten all at once.
+#[derive(Default)]
+struct Shard {
+    young: HashTable<Answer>,
+    bytes: usize,
+    old: HashTable<Answer>,
+}
+
+struct Answer {
+    /// Of the key.
+    hash: u64,
+    table: u8,
+    key_len: u16,
+    found: bool,
+    /// The key, then the row.
+    bytes: Box<[u8]>,
+}
+
+impl Answer {
+    fn new(table: Table, key: (&[u8], u64), row: Option<&[u8]>) -> Self {
+        // No table has keys of 64 KiB.
+        let key_len = key.0.len() as u16;
+        let bytes = [key.0, row.unwrap_or_default()].concat().into();
+        Self { hash: key.1, table: table.id, key_len, found: row.is_some(), bytes }
+    }
+
+    fn is_of(&self, table: Table, key: &[u8]) -> bool {
+        self.table == table.id && self.bytes[..usize::from(self.key_len)] == *key
+    }
+}
+
+impl Recent {
+    fn new(bytes: usize) -> Self {
+        let shards = std::array::from_fn(|_| Mutex::default());
+        Self { shards, limit: bytes / SHARDS / 2 }
+    }
+
+    fn shard(&self, hash: u64) -> &Mutex<Shard> {
+        // The tables take the other bits.
+        &self.shards[(hash >> 32) as usize % SHARDS]
+    }
+
+    /// Appends the row to `out` and returns whether there is one; `None` if that is not known.
+    pub(crate) fn get(&self, table: Table, key: (&[u8], u64), out: &mut Vec<u8>) -> Option<bool> {
+        let shard = self.shard(key.1).lock();
+        let is_it = |answer: &Answer| answer.is_of(table, key.0);
+        let answer = shard.young.find(key.1, is_it).or_else(|| shard.old.find(key.1, is_it))?;
+        out.extend_from_slice(&answer.bytes[usize::from(answer.key_len)..]);
+        Some(answer.found)
+    }
+
+    /// Keeps what the view answered.
+    pub(crate) fn put(&self, table: Table, key: (&[u8], u64), row: Option<&[u8]>) {
+        if row.is_some_and(|row| row.len() > LONGEST) {
+            return;
+        }
+        let answer = Answer::new(table, key, row);
+        let bytes = answer.bytes.len() + OVERHEAD;
+        let mut shard = self.shard(key.1).lock();
+        if shard.bytes + bytes > self.limit {
+            let shard = &mut *shard;
+            std::mem::swap(&mut shard.young, &mut shard.old);
+            shard.young.clear();
+            shard.bytes = 0;
+        }
+        let is_it = |answer: &Answer| answer.is_of(table, key.0);
+        // Perhaps another thread has asked meanwhile.
+        if let Entry::Vacant(place) = shard.young.entry(key.1, is_it, |answer| answer.hash) {
+            place.insert(answer);
+            shard.bytes += bytes;
+        }
+    }
+}
+
+impl fmt::Debug for Recent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recent").field("limit", &self.limit).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: Table = Table::new(1, "t", 32);
+
+    /// A hash as good as any, for keys of eight bytes.
+    fn hashed(key: &[u8; 8]) -> (&[u8], u64) {
+        (key, u64::from_le_bytes(*key).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
+    #[test]
+    fn it_keeps_to_its_bytes_and_to_what_came_last() {
+        const BYTES: usize = 1 << 20;
+        let recent = Recent::new(BYTES);
+        for number in 0..50_000_u64 {
+            recent.put(TABLE, hashed(&number.to_le_bytes()), Some(&[1; 100]));
+        }
+        let held = |shard: &Mutex<Shard>| {
+            let shard = shard.lock();
+            let answers = shard.young.iter().chain(&shard.old);
+            answers.map(|answer| answer.bytes.len() + OVERHEAD).sum::<usize>()
+        };
+        let held: usize = recent.shards.iter().map(held).sum();
+        assert!(held <= BYTES && held > BYTES / 2, "{held}");
+        let known = |number: u64| {
+            recent.get(TABLE, hashed(&number.to_le_bytes()), &mut Vec::new()) == Some(true)
+        };
+        assert!((48_000..50_000).all(known));
+        assert!(!(0..40_000).any(known));
+    }
+
+    #[test]
+    fn tables_and_absent_rows_are_told_apart() {
+        let recent = Recent::new(1 << 20);
+        let other = Table::new(2, "u", 32);
+        let key = hashed(b"12345678");
+        recent.put(TABLE, key, None);
+        recent.put(other, key, Some(b""));
+        let mut out = b"before".to_vec();
+        assert_eq!(recent.get(TABLE, key, &mut out), Some(false));
+        assert_eq!(recent.get(other, key, &mut out), Some(true));
+        assert_eq!(recent.get(TABLE, hashed(b"12345679"), &mut out), None);
+        recent.put(other, hashed(b"12345679"), Some(b" row"));
+        assert_eq!(recent.get(other, hashed(b"12345679"), &mut out), Some(true));
+        assert_eq!(out, b"before row");
+    }
+}
