@@ -7,6 +7,7 @@ use crate::{
     LeafValue, Nibbles, RowSource, Trie, TrieError,
     codec::{nibble, path_of},
     row::{self, Row, RowChild},
+    update::Change,
 };
 use alloy_primitives::{B256, map::HashMap};
 use parking_lot::Mutex;
@@ -48,13 +49,13 @@ impl<R: RowSource> RowSource for RowsOver<'_, R> {
 #[derive(Debug)]
 pub struct MissingPaths<'c, V> {
     /// The changes below each such place, which their keys share as far as this many nibbles.
-    below: Vec<(usize, &'c [(B256, Option<V>)])>,
+    below: Vec<(usize, &'c [Change<V>])>,
 }
 
 impl<V: LeafValue> Trie<V> {
     /// What an [`update`](Self::update) with these changes, which are sorted, would have to read. What is in memory of their
     /// ways counts as touched.
-    pub fn missing_paths<'c>(&mut self, changes: &'c [(B256, Option<V>)]) -> MissingPaths<'c, V> {
+    pub fn missing_paths<'c>(&mut self, changes: &'c [Change<V>]) -> MissingPaths<'c, V> {
         let mut below = Vec::new();
         let mut rest = changes;
         while let Some((key, _)) = rest.first() {
@@ -96,14 +97,14 @@ impl<V: LeafValue> MissingPaths<'_, V> {
 }
 
 /// The changes among these, which are sorted, whose keys compare as equal.
-fn within<V>(
-    changes: &[(B256, Option<V>)],
-    compare: impl Fn(&B256) -> Ordering,
-) -> &[(B256, Option<V>)] {
+fn within<V>(changes: &[Change<V>], compare: impl Fn(&B256) -> Ordering) -> &[Change<V>] {
     let start = changes.partition_point(|(key, _)| compare(key).is_lt());
     let len = changes[start..].partition_point(|(key, _)| compare(key).is_eq());
     &changes[start..start + len]
 }
+
+/// The children of a branch by their nibbles.
+type Children<V> = Vec<(u8, RowChild<V>)>;
 
 struct Walk<'a, R> {
     rows: &'a R,
@@ -112,11 +113,7 @@ struct Walk<'a, R> {
 
 impl<R: RowSource> Walk<'_, R> {
     /// Reads the row at the first `depth` nibbles, which all these changes share, and those below that they need.
-    fn below<V: LeafValue>(
-        &self,
-        depth: usize,
-        changes: &[(B256, Option<V>)],
-    ) -> Result<(), TrieError> {
+    fn below<V: LeafValue>(&self, depth: usize, changes: &[Change<V>]) -> Result<(), TrieError> {
         let path = path_of(&changes[0].0, depth);
         let (prefix, children) = self.read::<V>(path)?;
         let end = depth + prefix.len();
@@ -146,10 +143,7 @@ impl<R: RowSource> Walk<'_, R> {
     }
 
     /// Reads one row: the prefix and the children of its branch; nothing for a leaf on its own.
-    fn read<V: LeafValue>(
-        &self,
-        path: Nibbles,
-    ) -> Result<(Nibbles, Vec<(u8, RowChild<V>)>), TrieError> {
+    fn read<V: LeafValue>(&self, path: Nibbles) -> Result<(Nibbles, Children<V>), TrieError> {
         let (mut bytes, mut children) = (Vec::new(), Vec::new());
         if !self.rows.load(&path, &mut bytes)? {
             return Err(TrieError::Missing { path });

@@ -8,7 +8,7 @@ use crate::{
 use alloy_primitives::B256;
 
 /// A key and its value afterwards; `None` removes it.
-type Change<V> = (B256, Option<V>);
+pub(crate) type Change<V> = (B256, Option<V>);
 
 impl<V: LeafValue> Trie<V> {
     /// Sets and removes keys. `changes` is sorted by key, each key once; removing an absent key and setting
