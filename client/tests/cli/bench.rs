@@ -559,3 +559,18 @@ fn papers_are_listed() {
     }
     assert_fails(&bench(&data.file("cache"), "paper nothing"), 2, &["`nothing`", "--list"]);
 }
+
+/// What `lmpt` puts off until after the last block is said, with what to choose for it to be measured.
+#[test]
+fn a_run_without_a_merge_says_so() {
+    let data = Data::new();
+    let small = "store --keys 200 --ops 50 --blocks 4 --runs 1 --kv memory --json -";
+    let notes = |more: &str| {
+        let report = bench(&data.file("cache"), &format!("{small} {more}")).ok().json();
+        report["notes"].to_string()
+    };
+    let unmerged = "lmpt has merged nothing";
+    assert!(notes("--states mpt,lmpt").contains(unmerged));
+    assert!(!notes("--states mpt,lmpt --lmpt.interval 1").contains(unmerged));
+    assert!(!notes("--states mpt,raw").contains(unmerged));
+}

@@ -21,6 +21,7 @@ use super::{
     measure::Machine,
     run::{Comparison, MemoryLimit, RunResult},
 };
+use crate::layers::DEFAULT_LMPT_INTERVAL;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -151,6 +152,8 @@ impl Report {
             parameters,
         };
         report.notes.extend(report.disturbed());
+        let interval = comparison.settings.layer.lmpt_interval.unwrap_or(DEFAULT_LMPT_INTERVAL);
+        report.notes.extend(report.unmerged(interval));
         report
     }
 
@@ -169,6 +172,18 @@ impl Report {
                 "in {count} of {} runs other processes took a tenth of the machine or more, up to {:.0} %; layers that use several threads suffer most; measure when nothing else runs",
                 self.results.len(),
                 most * 100.0
+            )
+        })
+    }
+
+    /// That `lmpt` ended before its first merge, if it did: what it puts off is a good part of its work.
+    fn unmerged(&self, interval: u64) -> Option<String> {
+        let runs = self.results.iter().map(|entry| &entry.result);
+        let blocks = runs.filter(|run| run.subject.state == "lmpt").flat_map(|run| &run.blocks);
+        let last = blocks.map(|block| block.number).max()?;
+        (last <= interval.saturating_add(interval / 4)).then(|| {
+            format!(
+                "lmpt has merged nothing: its intervals have {interval} blocks, and the run ends with block {last}; with a smaller --lmpt.interval, or more blocks, merges are part of its figures"
             )
         })
     }
