@@ -136,16 +136,32 @@ impl Refs {
 #[derive(Debug)]
 pub(crate) struct Branch {
     pub(crate) children: [Link; 16],
-    /// References to the children; out of date for those in `dirty`, and empty for leaves that were never hashed.
+    /// References to the children; out of date for those in `unhashed`, and empty for leaves that were never hashed.
     pub(crate) refs: Refs,
-    /// Children that must be looked at before this node can be hashed or saved.
-    pub(crate) dirty: u16,
+    /// Children that changed since this node was hashed.
+    pub(crate) unhashed: u16,
+    /// Children that changed since this node was saved.
+    pub(crate) unsaved: u16,
     pub(crate) status: Status,
 }
 
 impl Branch {
     pub(crate) fn new(status: Status) -> Self {
-        Self { children: [Link::Empty; 16], refs: Refs::default(), dirty: 0, status }
+        Self { children: [Link::Empty; 16], refs: Refs::default(), unhashed: 0, unsaved: 0, status }
+    }
+
+    /// A child is another one than before.
+    pub(crate) fn set_child(&mut self, nibble: u8, child: Link) {
+        self.children[nibble as usize] = child;
+        let bit = 1 << nibble;
+        if child == Link::Empty {
+            self.refs.forget(nibble);
+            self.unhashed &= !bit;
+            self.unsaved &= !bit;
+        } else {
+            self.unhashed |= bit;
+            self.unsaved |= bit;
+        }
     }
 
     /// Bytes of memory.
@@ -300,8 +316,9 @@ impl<V> Arena<V> {
         let before = branch.refs.bytes();
         branch.refs.set(nibble, reference);
         self.ref_bytes += branch.refs.bytes() - before;
+        branch.unhashed &= !(1 << nibble);
         if saved {
-            branch.dirty &= !(1 << nibble);
+            branch.unsaved &= !(1 << nibble);
         }
     }
 

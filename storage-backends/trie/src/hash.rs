@@ -29,7 +29,7 @@ impl<V: LeafValue> Trie<V> {
     pub fn commit<S: RowSink>(&mut self, mut rows: S) -> (alloy_primitives::B256, S) {
         self.commit_removals(&mut rows);
         let (root, rows) = self.hash(Some(rows));
-        self.changes = 0;
+        self.unsaved = 0;
         (root, rows.expect("the sink comes back"))
     }
 
@@ -76,7 +76,8 @@ impl<V: LeafValue> Trie<V> {
         }
         let root = Visit::new(self.root, Nibbles::new(), Link::Empty, 0);
         let mut out = Output { sink, ..Output::default() };
-        self.root_hash = if self.changes >= PARALLEL_FROM {
+        let changes = if save { self.unsaved } else { self.unhashed };
+        self.root_hash = if changes >= PARALLEL_FROM {
             let (top, children, subtrees) = self.arena.hash_in_parallel(root, &mut out);
             self.arena.put_in_place(&top, &children, save);
             for levels in subtrees {
@@ -88,6 +89,7 @@ impl<V: LeafValue> Trie<V> {
             self.arena.put_all_in_place(&levels, save);
             levels[0][0].reference.hash()
         };
+        self.unhashed = 0;
         debug_assert!(self.root != Link::Empty || self.root_hash == EMPTY_ROOT);
         (self.root_hash, out.sink)
     }
@@ -224,12 +226,12 @@ impl<V: LeafValue> Arena<V> {
                 }
                 Link::Branch(id) => {
                     let branch = self.branches.get(id);
+                    // The branch knows enough; looking at its children would be so many ways through memory.
+                    let changed = if save { branch.unsaved } else { branch.unhashed };
                     for (nibble, child) in (0u8..).zip(branch.children) {
-                        let is_leaf = matches!(child, Link::Leaf(_));
-                        // Of a leaf the branch knows enough; looking at it would be one more way through memory.
-                        let stale = branch.dirty & (1 << nibble) != 0
-                            && ((save && is_leaf) || self.must_visit(child, save));
+                        let stale = changed & (1 << nibble) != 0;
                         // Leaves come without their hashes from the store.
+                        let is_leaf = matches!(child, Link::Leaf(_));
                         if stale || (is_leaf && branch.refs.get(nibble).is_empty()) {
                             let mut path = visit.path;
                             path.push(nibble);

@@ -28,8 +28,9 @@ pub struct Trie<V> {
     pub(crate) removed: Vec<Nibbles>,
     /// All rows are to go, before anything else.
     pub(crate) cleared: bool,
-    /// Changes since the last commit; decides whether hashing is worth several threads.
-    pub(crate) changes: usize,
+    /// Changes since the root was computed, and since the last commit; they decide whether hashing is worth several threads.
+    pub(crate) unhashed: usize,
+    pub(crate) unsaved: usize,
     /// Buffer for rows read.
     pub(crate) buffer: Vec<u8>,
     /// Buffer for the children of a branch read.
@@ -46,7 +47,8 @@ impl<V: LeafValue> Trie<V> {
             now: 0,
             removed: Vec::new(),
             cleared: false,
-            changes: 0,
+            unhashed: 0,
+            unsaved: 0,
             buffer: Vec::new(),
             children: Vec::new(),
         }

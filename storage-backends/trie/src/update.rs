@@ -26,7 +26,8 @@ impl<V: LeafValue> Trie<V> {
         let (root, changed) = self.update_at(root, 0, changes, rows)?;
         self.root = root;
         if changed {
-            self.changes += changes.len();
+            self.unhashed += changes.len();
+            self.unsaved += changes.len();
             if root == Link::Empty {
                 self.root_hash = crate::EMPTY_ROOT;
             }
@@ -112,14 +113,7 @@ impl<V: LeafValue> Trie<V> {
             let (child, changed) = self.update_at(child, depth + 1, part, rows)?;
             if changed {
                 any = true;
-                let branch = self.arena.branches.get_mut(id);
-                branch.children[n as usize] = child;
-                if child == Link::Empty {
-                    branch.refs.forget(n);
-                    branch.dirty &= !(1 << n);
-                } else {
-                    branch.dirty |= 1 << n;
-                }
+                self.arena.branches.get_mut(id).set_child(n, child);
             }
         }
         if !any {
@@ -157,8 +151,8 @@ impl<V: LeafValue> Trie<V> {
         let branch = self.arena.take_branch(id);
         let mut prefix = Nibbles::new();
         prefix.push(n);
-        let dirty = branch.dirty & (1 << n) != 0;
-        let step = Step { child, child_ref: *branch.refs.get(n), dirty };
+        let stale = branch.unhashed & (1 << n) != 0;
+        let step = Step { child, child_ref: *branch.refs.get(n), stale };
         Ok(self.prepend(prefix, step, path, branch.status.has_row))
     }
 
@@ -187,7 +181,7 @@ impl<V: LeafValue> Trie<V> {
             Link::Branch(id) => {
                 // A child that is up to date keeps its reference; a stale one is hashed with its parent.
                 let branch = self.arena.branches.get_mut(id);
-                let stale = step.dirty || !branch.status.is_clean();
+                let stale = step.stale || !branch.status.is_clean();
                 // From now on it is part of the extension's row.
                 if std::mem::take(&mut branch.status.has_row) {
                     self.removed.push(path.join(&prefix));
@@ -249,7 +243,7 @@ impl<V: LeafValue> Trie<V> {
             }
             Link::Leaf(_) | Link::Extension(_) | Link::Stored => {
                 let Extension { prefix, status, .. } = self.arena.extensions.take(id);
-                let step = Step { child, child_ref: ChildRef::EMPTY, dirty: true };
+                let step = Step { child, child_ref: ChildRef::EMPTY, stale: true };
                 self.prepend(prefix, step, path, status.has_row)
             }
         }
@@ -269,18 +263,17 @@ impl<V: LeafValue> Trie<V> {
         let n = prefix.get_unchecked(at);
         // What follows the branch: the extension's child itself, or a shorter extension to it.
         let mut branch = Branch::new(Status::fresh(self.now, at == 0 && status.has_row));
-        branch.dirty = 1 << n;
         if at + 1 == prefix.len() {
             // It was part of the extension's row, and needs one of its own now.
             if let Some(status) = self.arena.status_mut(child) {
                 status.changed();
             }
-            branch.children[n as usize] = child;
+            branch.set_child(n, child);
         } else {
             let rest = prefix.slice(at + 1..);
             let status = Status::fresh(self.now, false);
             let rest = Extension { prefix: rest, child, child_ref, status };
-            branch.children[n as usize] = Link::Extension(self.arena.extensions.add(rest));
+            branch.set_child(n, Link::Extension(self.arena.extensions.add(rest)));
         }
         let branch = Link::Branch(self.arena.add_branch(branch));
         // Keys that leave even earlier are only removals of what is not there.
@@ -292,7 +285,7 @@ impl<V: LeafValue> Trie<V> {
         if at == 0 {
             return Ok((below, true));
         }
-        let step = Step { child: below, child_ref: ChildRef::EMPTY, dirty: true };
+        let step = Step { child: below, child_ref: ChildRef::EMPTY, stale: true };
         Ok((self.prepend(prefix.slice(..at), step, path, status.has_row), true))
     }
 
@@ -321,8 +314,7 @@ impl<V: LeafValue> Trie<V> {
             let (part, later) =
                 rest.split_at(rest.partition_point(|(key, _)| nibble(key, depth) <= n));
             rest = later;
-            branch.children[n as usize] = self.build(part, depth + 1, false);
-            branch.dirty |= 1 << n;
+            branch.set_child(n, self.build(part, depth + 1, false));
         }
         Link::Branch(self.arena.add_branch(branch))
     }
@@ -333,7 +325,8 @@ impl<V: LeafValue> Trie<V> {
 struct Step {
     child: Link,
     child_ref: ChildRef,
-    dirty: bool,
+    /// The reference is out of date.
+    stale: bool,
 }
 
 fn present<V: Clone>(changes: &[Change<V>]) -> impl Iterator<Item = (B256, V)> {
