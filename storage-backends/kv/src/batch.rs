@@ -84,6 +84,17 @@ impl Batch {
         Self { bytes: Vec::with_capacity(bytes), records: Vec::with_capacity(changes) }
     }
 
+    /// Forgets the changes and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.records.clear();
+    }
+
+    /// Bytes of memory.
+    pub(crate) const fn capacity(&self) -> usize {
+        self.bytes.capacity() + self.records.capacity() * size_of::<Record>()
+    }
+
     /// Makes room for that much more.
     pub fn reserve(&mut self, changes: usize, bytes: usize) {
         self.records.reserve(changes);

@@ -21,6 +21,11 @@ use std::{
     time::Instant,
 };
 
+/// Batches the memory of which is kept, and the most bytes that one of them may take: what an ordinary block writes, several
+/// times over.
+const SPARE_BATCHES: usize = 4;
+const SPARE_BATCH_BYTES: usize = 4 << 20;
+
 /// What the handles of a store share with its flush thread.
 pub(crate) struct Shared {
     pub(crate) engine: Arc<dyn Engine>,
@@ -33,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) journal: Option<PathBuf>,
     /// The memory of a generation that the engine has.
     pub(crate) spare: Mutex<Option<Generation>>,
+    /// The memory of batches that the overlay has.
+    pub(crate) batches: Mutex<Vec<Batch>>,
     /// What the engine holds below the layers. Held while the engine reads, which may take as long as a disk
     /// does; changed only when a flush has ended, before its layer is dropped.
     pub(crate) view: Sharded<Arc<EngineView>>,
@@ -118,6 +125,20 @@ impl Shared {
     /// An empty generation.
     pub(crate) fn generation(&self) -> Generation {
         self.spare.lock().take().unwrap_or_else(|| Generation::new(&self.tables))
+    }
+
+    /// An empty batch.
+    pub(crate) fn batch(&self) -> Batch {
+        self.batches.lock().pop().unwrap_or_default()
+    }
+
+    /// Keeps the memory of a batch, unless there is enough of it.
+    pub(crate) fn recycle(&self, mut batch: Batch) {
+        let mut batches = self.batches.lock();
+        if batches.len() < SPARE_BATCHES && batch.capacity() <= SPARE_BATCH_BYTES {
+            batch.clear();
+            batches.push(batch);
+        }
     }
 
     /// Writes changes to the engine; returns a view that has them.

@@ -18,7 +18,7 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, U256};
 use parking_lot::{Mutex, MutexGuard, RwLock};
-use polytrie_kv::{Batch, Read, Snapshot, Store, Table};
+use polytrie_kv::{Read, Snapshot, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, GenesisAccount, LayerSession,
     Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, UndoRecord,
@@ -260,7 +260,7 @@ impl Shared {
             let root = delta.update(&changes, number);
             roots.delta.root = root.map_err(|error| self.lifecycle.poison(error))?;
         }
-        let mut batch = Batch::new();
+        let mut batch = self.store.batch();
         write_codes(&mut batch, writes.codes());
         let mut no_slice = Default::default();
         let slice_undo = match &slice {

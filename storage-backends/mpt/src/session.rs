@@ -3,7 +3,6 @@
 use crate::tries::{Tries, account_of};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use parking_lot::Mutex;
-use polytrie_kv::Batch;
 use polytrie_state::{
     Account, Commitment, LayerSession, Lifecycle, Outcome, StateError, Turn, UndoRecord,
     WipedSlots, WriteSet, read_code, write_codes,
@@ -84,7 +83,7 @@ impl LayerSession for MptSession {
             };
             wiped.push((write.hash, slots));
         }
-        let mut batch = Batch::new();
+        let mut batch = tries.store.batch();
         write_codes(&mut batch, writes.codes());
         let tries: &mut Tries = &mut tries;
         let mut apply = || tries.apply(writes, Some(&mut batch));

@@ -251,7 +251,7 @@ impl Shared {
     fn change(&self, work: &Work, from: Version, writes: &WriteSet) -> Result<Changed, StateError> {
         let seq = from.seq + 1;
         let (version, logs) = change(&self.store, from, writes, seq)?;
-        let mut batch = Batch::new();
+        let mut batch = self.store.batch();
         let mut logged = Vec::with_capacity(logs.len());
         for (shard, writes, lost) in logs {
             logged.push((shard, key_count(&writes), lost));

@@ -74,8 +74,8 @@ impl StateLayer for RawLayer {
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
         let writes = UndoRecord::decode(record)?.into_writes();
         let turn = self.lifecycle.begin()?;
-        let outcome =
-            Outcome { commitment: Commitment::none(), batch: batch_of(&writes), undo: Vec::new() };
+        let batch = batch_of(&writes, &self.store);
+        let outcome = Outcome { commitment: Commitment::none(), batch, undo: Vec::new() };
         self.lifecycle.finish(turn)?;
         Ok(outcome)
     }

@@ -72,7 +72,8 @@ impl LayerSession for RawSession {
 
     fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
         let undo = UndoRecord::new(writes, FLAT.wiped_slots(&self.store, writes)?).encode();
-        let outcome = Outcome { commitment: Commitment::none(), batch: batch_of(writes), undo };
+        let outcome =
+            Outcome { commitment: Commitment::none(), batch: batch_of(writes, &self.store), undo };
         self.lifecycle.finish(self.turn)?;
         Ok(outcome)
     }
