@@ -70,9 +70,10 @@ impl Generation {
 
     /// Takes changes through the trie and returns its root. The index is not changed.
     pub(crate) fn update(&self, changes: &[Change], block: u64) -> Result<B256, StateError> {
-        let mut places = Places::salted(self.salt);
+        let keys: Vec<Key> = changes.iter().map(|change| change.key).collect();
+        let places = Places::salted(self.salt).of_all(&keys);
         let mut sorted: Vec<_> =
-            changes.iter().map(|change| (places.of(&change.key), change.after)).collect();
+            places.into_iter().zip(changes.iter().map(|change| change.after)).collect();
         sorted.sort_unstable_by_key(|(place, _)| *place);
         let mut trie = self.trie.lock();
         // Ages are compared modulo 2^32.

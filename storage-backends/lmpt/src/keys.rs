@@ -13,6 +13,7 @@
 //! account lies together; 28 bytes of hash behind it leave no collisions to be found.
 
 use alloy_primitives::{B256, keccak256};
+use polytrie_trie::keccak::Inputs;
 
 /// Bytes of the account part that slots share with their account.
 pub(crate) const SHARED: usize = 4;
@@ -136,6 +137,52 @@ impl Places {
         }
     }
 
+    /// The places of many keys, in their order: most of their hashes are made eight at a time.
+    pub(crate) fn of_all(&self, keys: &[Key]) -> Vec<B256> {
+        let mut places = Vec::with_capacity(keys.len());
+        // So few that what is hashed stays in the processor's cache.
+        for keys in keys.chunks(1_024) {
+            let accounts = self.accounts(keys);
+            let salt = self.salt.as_ref().map_or(&[][..], B256::as_slice);
+            let mut inputs = Inputs::default();
+            for (i, key) in (0..).zip(keys) {
+                if let Key::Slot(slot) = key {
+                    let encode = |out: &mut Vec<u8>| {
+                        out.extend_from_slice(salt);
+                        out.extend_from_slice(&slot.to_bytes());
+                    };
+                    inputs.add(i, encode, |_| true);
+                }
+            }
+            let first = places.len();
+            places.extend(accounts);
+            inputs.hash(|i, hash| {
+                places[first + i as usize].0[SHARED..].copy_from_slice(&hash[..32 - SHARED]);
+            });
+        }
+        places
+    }
+
+    /// For each key the place of its account.
+    fn accounts(&self, keys: &[Key]) -> Vec<B256> {
+        let mut accounts: Vec<B256> = keys.iter().map(Key::account).collect();
+        let Some(salt) = self.salt else { return accounts };
+        let mut inputs = Inputs::default();
+        let mut first = 0;
+        for same in accounts.chunk_by(|a, b| a == b) {
+            let encode = |out: &mut Vec<u8>| out.extend_from_slice(&[salt.0, same[0].0].concat());
+            inputs.add(first, encode, |_| true);
+            first += same.len() as u32;
+        }
+        let hashed = accounts.clone();
+        inputs.hash(|first, place| {
+            let first = first as usize;
+            let same = hashed[first..].iter().take_while(|account| **account == hashed[first]);
+            accounts[first..first + same.count()].fill(place);
+        });
+        accounts
+    }
+
     fn account(&mut self, account: B256) -> B256 {
         let Some(salt) = self.salt else { return account };
         if let Some((last, place)) = self.last
@@ -181,5 +228,23 @@ mod tests {
         assert_eq!(salted.of(&Key::Account(account)), part);
         let expected = [&part[..4], &keccak256([&salt[..], &tail].concat())[..28]].concat();
         assert_eq!(salted.of(&Key::Slot(slot)).to_vec(), expected);
+    }
+
+    #[test]
+    fn many_keys_have_the_places_of_each() {
+        let hash = |n: u64| keccak256(n.to_be_bytes());
+        let slot = |n: u64| SlotKey { account: hash(n % 50), incarnation: n % 3, slot: hash(n) };
+        // Accounts of which only slots are there, and accounts with and without slots.
+        let mut keys: Vec<Key> = (0..3_000).map(|n| Key::Slot(slot(n))).collect();
+        keys.extend((20..2_000).map(|n| Key::Account(hash(n))));
+        let mut sorted = keys.clone();
+        sorted.sort();
+        for places in [Places::snapshot(), Places::salted(hash(7))] {
+            for keys in [&keys, &sorted] {
+                let one_by_one: Vec<B256> = keys.iter().map(|key| places.clone().of(key)).collect();
+                assert_eq!(places.of_all(keys), one_by_one);
+            }
+        }
+        assert_eq!(Places::snapshot().of_all(&[]), Vec::<B256>::new());
     }
 }

@@ -14,7 +14,6 @@ use alloy_primitives::{B256, map::B256Map};
 use polytrie_kv::{Batch, KeyRange, Read, Store};
 use polytrie_state::{StateError, scan};
 use polytrie_trie::{Rows, RowsAhead, Trie, state_error};
-use rayon::prelude::*;
 use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
 
 /// Dead slots that one slice removes at most.
@@ -67,12 +66,13 @@ impl Plan {
                 lives.get(&key.account).is_some_and(|life| *life != Some(key.incarnation))
             }
         };
-        let mut plan: Vec<_> = entries
-            .into_par_iter()
-            .filter(|(key, _)| !is_dead(key))
-            .map(|(key, value)| (Places::snapshot().of(&key), key, value))
-            .collect();
-        plan.par_sort_unstable_by_key(|(place, ..)| *place);
+        let mut entries = entries;
+        entries.retain(|(key, _)| !is_dead(key));
+        let keys: Vec<Key> = entries.iter().map(|(key, _)| *key).collect();
+        let places = Places::snapshot().of_all(&keys).into_iter();
+        let mut plan: Vec<_> =
+            places.zip(entries).map(|(place, (key, value))| (place, key, value)).collect();
+        plan.sort_unstable_by_key(|(place, ..)| *place);
         Ok(Self(plan))
     }
 
