@@ -49,10 +49,18 @@ pub(crate) struct Generation {
 impl Generation {
     /// Without any write.
     pub(crate) fn new(salt: B256) -> Self {
+        Self::in_place_of(None, salt)
+    }
+
+    /// The same in the memory of one that nobody needs any more: an interval holds about as much as another one, and an
+    /// index that grows is moved time and again.
+    pub(crate) fn in_place_of(spent: Option<Self>, salt: B256) -> Self {
+        let mut index = spent.map(|spent| spent.index.into_inner()).unwrap_or_default();
+        index.clear();
         Self {
             salt,
             trie: Mutex::new(Trie::empty()),
-            index: RwLock::default(),
+            index: RwLock::new(index),
             spill: OnceLock::new(),
             keys_spilled: AtomicBool::new(false),
         }
@@ -70,8 +78,7 @@ impl Generation {
 
     /// Takes changes through the trie and returns its root. The index is not changed.
     pub(crate) fn update(&self, changes: &[Change], block: u64) -> Result<B256, StateError> {
-        let keys: Vec<Key> = changes.iter().map(|change| change.key).collect();
-        let places = Places::salted(self.salt).of_all(&keys);
+        let places = Places::salted(self.salt).of_all(changes, |change| &change.key);
         let mut sorted: Vec<_> =
             places.into_iter().zip(changes.iter().map(|change| change.after)).collect();
         sorted.sort_unstable_by_key(|(place, _)| *place);
@@ -162,7 +169,7 @@ impl Generation {
     pub(crate) fn entries(&self) -> Result<Vec<(Key, Value)>, StateError> {
         let index = self.index.read();
         let mut entries = match self.spilled_keys() {
-            None => Vec::new(),
+            None => Vec::with_capacity(index.len()),
             Some(spill) => {
                 let known = |key: &Key| match key {
                     Key::Account(hash) => index.account(hash, u64::MAX).is_some(),

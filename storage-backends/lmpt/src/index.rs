@@ -122,6 +122,21 @@ impl Index {
             + self.slots * SLOT_BYTES
     }
 
+    /// Keys it knows of.
+    pub(crate) fn len(&self) -> usize {
+        self.accounts.len() + self.slots
+    }
+
+    /// Forgets everything and keeps the memory of accounts, unless little of it was in use.
+    pub(crate) fn clear(&mut self) {
+        if self.accounts.capacity() > 4 * self.accounts.len() {
+            self.accounts = B256Map::default();
+        }
+        self.accounts.clear();
+        self.storages.clear();
+        self.slots = 0;
+    }
+
     /// What the trie holds of an account after change `seq`.
     pub(crate) fn account(&self, hash: &B256, seq: u64) -> Found<Option<Record>> {
         self.accounts.get(hash)?.at(seq)

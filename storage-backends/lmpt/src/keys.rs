@@ -138,15 +138,17 @@ impl Places {
     }
 
     /// The places of many keys, in their order: most of their hashes are made eight at a time.
-    pub(crate) fn of_all(&self, keys: &[Key]) -> Vec<B256> {
-        let mut places = Vec::with_capacity(keys.len());
+    pub(crate) fn of_all<T>(&self, items: &[T], key: impl Fn(&T) -> &Key) -> Vec<B256> {
+        let mut places = Vec::with_capacity(items.len());
+        let mut inputs = Inputs::default();
         // So few that what is hashed stays in the processor's cache.
-        for keys in keys.chunks(1_024) {
-            let accounts = self.accounts(keys);
+        for items in items.chunks(512) {
+            let accounts = items.iter().map(|item| key(item).account()).collect();
+            let accounts = self.accounts(accounts, &mut inputs);
             let salt = self.salt.as_ref().map_or(&[][..], B256::as_slice);
-            let mut inputs = Inputs::default();
-            for (i, key) in (0..).zip(keys) {
-                if let Key::Slot(slot) = key {
+            inputs.clear();
+            for (i, item) in (0..).zip(items) {
+                if let Key::Slot(slot) = key(item) {
                     let encode = |out: &mut Vec<u8>| {
                         out.extend_from_slice(salt);
                         out.extend_from_slice(&slot.to_bytes());
@@ -163,11 +165,10 @@ impl Places {
         places
     }
 
-    /// For each key the place of its account.
-    fn accounts(&self, keys: &[Key]) -> Vec<B256> {
-        let mut accounts: Vec<B256> = keys.iter().map(Key::account).collect();
+    /// The places of accounts.
+    fn accounts(&self, mut accounts: Vec<B256>, inputs: &mut Inputs) -> Vec<B256> {
         let Some(salt) = self.salt else { return accounts };
-        let mut inputs = Inputs::default();
+        inputs.clear();
         let mut first = 0;
         for same in accounts.chunk_by(|a, b| a == b) {
             let encode = |out: &mut Vec<u8>| out.extend_from_slice(&[salt.0, same[0].0].concat());
@@ -242,9 +243,9 @@ mod tests {
         for places in [Places::snapshot(), Places::salted(hash(7))] {
             for keys in [&keys, &sorted] {
                 let one_by_one: Vec<B256> = keys.iter().map(|key| places.clone().of(key)).collect();
-                assert_eq!(places.of_all(keys), one_by_one);
+                assert_eq!(places.of_all(keys, |key| key), one_by_one);
             }
         }
-        assert_eq!(Places::snapshot().of_all(&[]), Vec::<B256>::new());
+        assert_eq!(Places::snapshot().of_all(&[], |key| key), Vec::<B256>::new());
     }
 }

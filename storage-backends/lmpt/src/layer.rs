@@ -352,36 +352,36 @@ impl Shared {
     /// What is pending is the head now.
     fn settle(&self, work: &mut Work, pending: Pending) -> Result<(), StateError> {
         let Pending { ahead, changes, meta, step } = pending;
+        if let Step::Forward { slice: true, .. } = step
+            && let Some(merge) = &mut work.merge
+        {
+            merge.settle();
+        }
+        let rotated = matches!(step, Step::Forward { rotate: true, .. });
+        if rotated && let Some(merge) = work.merge.take() {
+            // It has no more slices, and lets go of the intermediate that it merged.
+            work.snapshot = merge.end(&mut work.stats);
+        }
         let mut head = self.head.write();
         head.seq += 1;
         ahead.remember(&changes, head.seq, &self.live);
         head.meta = meta;
-        let mut rotated = false;
         match step {
-            Step::Forward { slice, rotate } => {
-                if slice && let Some(merge) = &mut work.merge {
-                    merge.settle();
-                }
-                if rotate {
-                    let delta = Arc::new(Generation::new(meta.roots.delta.salt));
-                    head.intermediate = mem::replace(&mut head.delta, delta);
-                    rotated = true;
-                }
+            Step::Forward { rotate: true, .. } => {
+                let frozen = head.delta.clone();
+                let spent = Arc::into_inner(mem::replace(&mut head.intermediate, frozen));
+                let delta = Generation::in_place_of(spent, meta.roots.delta.salt);
+                head.delta = Arc::new(delta);
             }
             Step::Back { across: Some((intermediate, _)) } => {
                 head.delta = ahead;
                 head.intermediate = intermediate;
             }
-            Step::Back { across: None } => {}
+            Step::Back { across: None } | Step::Forward { rotate: false, .. } => {}
         }
         drop(head);
-        if rotated {
-            if let Some(merge) = work.merge.take() {
-                work.snapshot = merge.end(&mut work.stats);
-            }
-            if let Some(number) = meta.number {
-                self.ensure_merge(work, number + 1)?;
-            }
+        if rotated && let Some(number) = meta.number {
+            self.ensure_merge(work, number + 1)?;
         }
         self.shrink()
     }

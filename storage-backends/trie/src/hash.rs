@@ -12,6 +12,7 @@ use crate::{
     row::{self, Child},
 };
 use rayon::prelude::*;
+use std::cell::Cell;
 
 /// Fewer changes than this are hashed on the calling thread: another one that is busy with something else (the
 /// senders of the next blocks) would be waited for longer than the work takes.
@@ -46,7 +47,7 @@ impl<V: LeafValue> Trie<V> {
         }
         let root = Visit::new(self.root, Nibbles::new(), Link::Empty, 0);
         let tops = self.arena.expand_to(root, depth);
-        let mut out = Output { sink: Some(rows), ..Output::default() };
+        let mut out = Output::new(Some(rows));
         let levels = self.arena.hash_levels(tops, &mut out);
         self.arena.put_all_in_place(&levels, true);
         for top in &levels[0] {
@@ -54,7 +55,7 @@ impl<V: LeafValue> Trie<V> {
                 self.arena.set_reference(id, top.nibble, top.reference, true);
             }
         }
-        out.sink.expect("the sink comes back")
+        out.into_sink().expect("the sink comes back")
     }
 
     /// Removals come before what is put: a row may be put where another one went.
@@ -75,7 +76,7 @@ impl<V: LeafValue> Trie<V> {
             _ => return (self.root_hash, sink),
         }
         let root = Visit::new(self.root, Nibbles::new(), Link::Empty, 0);
-        let mut out = Output { sink, ..Output::default() };
+        let mut out = Output::new(sink);
         let changes = if save { self.unsaved } else { self.unhashed };
         self.root_hash = if changes >= PARALLEL_FROM {
             let (top, children, subtrees) = self.arena.hash_in_parallel(root, &mut out);
@@ -91,7 +92,7 @@ impl<V: LeafValue> Trie<V> {
         };
         self.unhashed = 0;
         debug_assert!(self.root != Link::Empty || self.root_hash == EMPTY_ROOT);
-        (self.root_hash, out.sink)
+        (self.root_hash, out.into_sink())
     }
 }
 
@@ -130,14 +131,30 @@ impl Visit {
 #[derive(Debug)]
 struct Output<S> {
     sink: Option<S>,
+    buffers: Buffers,
+}
+
+#[derive(Debug, Default)]
+struct Buffers {
     inputs: Inputs,
     row: Vec<u8>,
     scratch: Vec<u8>,
 }
 
-impl<S> Default for Output<S> {
-    fn default() -> Self {
-        Self { sink: None, inputs: Inputs::default(), row: Vec::new(), scratch: Vec::new() }
+thread_local! {
+    /// Kept from trie to trie: growing from nothing for each root cost about as much as hashing it.
+    static BUFFERS: Cell<Option<Buffers>> = const { Cell::new(None) };
+}
+
+impl<S> Output<S> {
+    fn new(sink: Option<S>) -> Self {
+        Self { sink, buffers: BUFFERS.take().unwrap_or_default() }
+    }
+
+    /// Gives the buffers back and the sink away.
+    fn into_sink(self) -> Option<S> {
+        BUFFERS.set(Some(self.buffers));
+        self.sink
     }
 }
 
@@ -157,8 +174,8 @@ impl<V: LeafValue> Arena<V> {
             .into_par_iter()
             .zip(sinks)
             .map(|(child, sink)| {
-                let mut own = Output { sink, ..Output::default() };
-                (self.hash_levels(vec![child], &mut own), own.sink)
+                let mut own = Output::new(sink);
+                (self.hash_levels(vec![child], &mut own), own.into_sink())
             })
             .collect();
         let children: Vec<Visit> = done.iter().map(|(levels, _)| levels[0][0].clone()).collect();
@@ -209,7 +226,8 @@ impl<V: LeafValue> Arena<V> {
 
     /// The children of a level that must be visited, in order.
     fn expand(&self, level: &mut [Visit], save: bool) -> Vec<Visit> {
-        let mut below = Vec::new();
+        // Mostly one for each.
+        let mut below = Vec::with_capacity(level.len());
         for visit in level {
             visit.first = below.len() as u32;
             match visit.link {
@@ -251,12 +269,14 @@ impl<V: LeafValue> Arena<V> {
 
     fn hash_level<S: RowSink>(&self, level: &mut [Visit], below: &[Visit], out: &mut Output<S>) {
         for portion in level.chunks_mut(PORTION) {
-            out.inputs.clear();
+            out.buffers.inputs.clear();
             for (i, visit) in portion.iter_mut().enumerate() {
                 let children = &below[visit.first as usize..][..visit.count as usize];
                 self.encode(i as u32, visit, children, out);
             }
-            out.inputs.hash(|i, hash| portion[i as usize].reference = ChildRef::hashed(hash));
+            out.buffers
+                .inputs
+                .hash(|i, hash| portion[i as usize].reference = ChildRef::hashed(hash));
         }
     }
 
@@ -268,7 +288,7 @@ impl<V: LeafValue> Arena<V> {
         children: &[Visit],
         out: &mut Output<S>,
     ) {
-        let Output { sink, inputs, row, scratch } = out;
+        let Output { sink, buffers: Buffers { inputs, row, scratch } } = out;
         let reference = &mut visit.reference;
         let mut keep = |rlp: &[u8]| match ChildRef::embedded(rlp) {
             Some(embedded) => {

@@ -49,7 +49,7 @@ pub(super) struct Plan(Vec<(B256, Key, Value)>);
 
 impl Plan {
     pub(super) fn new(intermediate: &Generation) -> Result<Self, StateError> {
-        let entries = intermediate.entries()?;
+        let mut entries = intermediate.entries()?;
         let mut lives: B256Map<Option<u64>> = B256Map::default();
         for (key, value) in &entries {
             if let Key::Account(hash) = key {
@@ -66,10 +66,8 @@ impl Plan {
                 lives.get(&key.account).is_some_and(|life| *life != Some(key.incarnation))
             }
         };
-        let mut entries = entries;
         entries.retain(|(key, _)| !is_dead(key));
-        let keys: Vec<Key> = entries.iter().map(|(key, _)| *key).collect();
-        let places = Places::snapshot().of_all(&keys).into_iter();
+        let places = Places::snapshot().of_all(&entries, |(key, _)| key).into_iter();
         let mut plan: Vec<_> =
             places.zip(entries).map(|(place, (key, value))| (place, key, value)).collect();
         plan.sort_unstable_by_key(|(place, ..)| *place);
@@ -167,8 +165,8 @@ impl Merger {
         };
         let swept = swept.map_err(state_error)?;
         self.trie.update(&changes, &swept.over(&rows)).map_err(state_error)?;
-        let (root, rows) = self.trie.commit(Rows::new(Batch::new(), SNAPSHOT_TRIE));
-        slice.batch.append(&rows.into_inner());
+        let (root, rows) = self.trie.commit(Rows::new(slice.batch, SNAPSHOT_TRIE));
+        slice.batch = rows.into_inner();
         slice.root = root;
         Ok(slice)
     }
