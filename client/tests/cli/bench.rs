@@ -420,6 +420,24 @@ fn a_slower_machine_is_no_slower_layer() {
     run(&[&page[..], &[html.as_os_str()]].concat(), &[]).ok();
 }
 
+/// What two reports say alike stands on their page once, wherever in each of them it is.
+#[test]
+fn a_page_says_nothing_twice() {
+    let data = Data::new();
+    let file = report(&data, &data.file("cache"), "a.json", "raw", "");
+    let mut value: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    value["notes"] = serde_json::json!(["the first note", "the second note"]);
+    fs::write(&file, value.to_string()).unwrap();
+    let html = data.file("html");
+    let page = ["bench", "page"].map(OsStr::new);
+    let of = [file.as_os_str(), file.as_os_str(), OsStr::new("--html"), html.as_os_str()];
+    run(&[&page[..], &of].concat(), &[]).ok();
+    let page = fs::read_to_string(html.join("index.html")).unwrap();
+    for note in ["the first note", "the second note"] {
+        assert_eq!(page.matches(note).count(), 1, "{note}");
+    }
+}
+
 #[test]
 fn what_cannot_be_compared() {
     let data = Data::new();
