@@ -627,6 +627,20 @@ fn merges_are_measured() {
     assert!(interval(&without).is_null() && !without["notes"].to_string().contains("lmpt"));
 }
 
+/// A store that is filled holds no block yet, so it serves every interval.
+#[test]
+fn stores_of_lmpt_are_filled_once() {
+    let data = Data::new();
+    let cache = data.file("cache");
+    for interval in [2, 3] {
+        let args = "store --states lmpt --keys 100 --ops 5 --blocks 7 --runs 1 --lmpt.interval";
+        bench(&cache, &format!("{args} {interval}")).ok();
+    }
+    let names = fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().file_name());
+    let stores = names.filter(|name| name.to_string_lossy().starts_with("store-lmpt"));
+    assert_eq!(stores.count(), 1);
+}
+
 /// An interval that is given is taken. What `lmpt` then puts off until after the last block is said, with what to choose
 /// for it to be measured.
 #[test]
