@@ -146,7 +146,11 @@ impl LmptLayer {
         let live = Arc::new(Live::default());
         let empty = Meta::loaded(options.interval, EMPTY_ROOT);
         let read = Meta::read(&store).and_then(|meta| {
-            let meta = meta.unwrap_or(empty);
+            let mut meta = meta.unwrap_or(empty);
+            if meta.number.is_none() {
+                // What was loaded is all snapshot, whatever the interval.
+                meta.interval = options.interval;
+            }
             Ok((meta, generations(&store, &meta, &live)?))
         });
         // What is damaged can still be checked, and loaded anew.

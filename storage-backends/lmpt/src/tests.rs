@@ -304,6 +304,22 @@ fn walk(value: &Value, at: String, places: &mut Vec<String>) {
     }
 }
 
+/// Before the first block, nothing in the store depends on the interval.
+#[test]
+fn a_loaded_state_takes_any_interval() {
+    let after_six = |loaded_with: u64| {
+        let mut chain = Chain::new(every(loaded_with));
+        chain.layer.load(&mut std::iter::empty()).unwrap();
+        chain.layer = LmptLayer::open(chain.store.clone(), every(4)).unwrap();
+        for n in 1..=6 {
+            chain.run(vec![write(n, Vec::new())]);
+        }
+        chain.check();
+        chain.layer.commitment().digest()
+    };
+    assert_eq!(after_six(5), after_six(4));
+}
+
 /// An interval is part of the data.
 #[test]
 fn another_interval_is_refused() {

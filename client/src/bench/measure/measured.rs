@@ -5,6 +5,7 @@ use alloy_primitives::B256;
 use polytrie_kv::CountersSnapshot;
 use polytrie_state::SessionCounters;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What one run came to, without its warm-up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,6 +48,9 @@ pub struct Measured {
     pub peak_rss_bytes: u64,
     /// Memory held at the end, such pages not included.
     pub own_rss_bytes: u64,
+    /// What the layer counted of its own work from the first block on, the warm-up's included.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub layer: BTreeMap<String, u64>,
     /// The commitment after the last block.
     pub commitment: Commitment,
     /// All values read, folded into one: layers that remember the same agree. `None` where not read directly.

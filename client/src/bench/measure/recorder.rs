@@ -134,6 +134,7 @@ impl Recorder {
             rss_before_bytes: self.rss_before,
             peak_rss_bytes: peak_rss_bytes(),
             own_rss_bytes: own_rss_bytes(),
+            layer: open.layer.figures().into_iter().map(|(name, n)| (name.to_owned(), n)).collect(),
             commitment: Commitment {
                 digest: commitment.digest(),
                 canonical: commitment.as_state_root().is_some(),

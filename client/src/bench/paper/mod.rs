@@ -5,6 +5,7 @@
 
 #[cfg(feature = "lvmt")]
 mod curve;
+mod drawing;
 mod lmpt;
 mod lvmt;
 mod quantity;
@@ -13,6 +14,7 @@ mod replica;
 mod replicate;
 pub mod result;
 
+pub use drawing::Drawing;
 pub use quantity::Quantity;
 pub use result::Replication;
 

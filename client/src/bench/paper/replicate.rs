@@ -59,6 +59,7 @@ impl Part {
             for group in self.groups(base, &mut notes) {
                 let Some(comparison) = prepare(base, point, &group, &mut notes)? else { continue };
                 let report = point.work.run(&comparison)?;
+                report.notes.iter().for_each(|note| push(&mut notes, note.clone()));
                 for layer in &report.layers {
                     let of = group.iter().find(|variant| variant.state == layer.subject.state);
                     let Some(variant) = of else { continue };
@@ -77,7 +78,6 @@ impl Part {
                 reports.push(report);
             }
         }
-        notes.dedup();
         Ok(self.result(&points, &found, notes, reports))
     }
 
@@ -238,7 +238,7 @@ impl PointWork {
                 debug_assert!(workload != WorkloadKind::Sample);
                 let spec = WorkloadSpec { workload, seed: SEED, shape: Some(shape) };
                 let bench = ChainBench {
-                    warmup_blocks: txs.div_ceil(block_txs) / 10,
+                    warmup_blocks: ChainBench::default_warmup(spec.blocks()),
                     recover: false,
                     prefetch: Prefetch::Off,
                     flush_every: FLUSH_EVERY,
@@ -252,7 +252,7 @@ impl PointWork {
                 fresh,
                 mode,
                 seed: SEED,
-                warmup_blocks: 1,
+                warmup_blocks: StoreBench::DEFAULT_WARMUP,
             }),
             Self::Curve => Err(BenchError::Usage("the curve is not measured on layers".into())),
         }
@@ -263,7 +263,29 @@ impl PointWork {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::bench::paper::PAPERS;
+    use crate::bench::{paper::PAPERS, run::lmpt_interval};
+
+    /// The figures of `lmpt` are of intervals of 1,000 blocks.
+    #[test]
+    fn lmpt_merges_as_in_its_paper() {
+        let lmpt = PAPERS.iter().find(|paper| paper.name == "lmpt").unwrap();
+        let interval = |point: &Point| {
+            let PointWork::Chain { txs, block_txs, .. } = point.work else { return 0 };
+            let blocks = txs.div_ceil(block_txs);
+            let warmup = ChainBench::default_warmup(blocks);
+            lmpt_interval(warmup, blocks - warmup)
+        };
+        for experiment in lmpt.experiments {
+            for part in experiment.parts {
+                if !part.variants.iter().any(|variant| variant.state == "lmpt") {
+                    continue;
+                }
+                assert!((part.points)(false).iter().all(|point| interval(point) == 1_000));
+                let quick = (part.points)(true);
+                assert!(quick.iter().all(|point| [14, 100].contains(&interval(point))));
+            }
+        }
+    }
 
     #[test]
     fn settings_are_found() {

@@ -21,7 +21,6 @@ use super::{
     measure::Machine,
     run::{Comparison, MemoryLimit, RunResult},
 };
-use crate::layers::DEFAULT_LMPT_INTERVAL;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -152,8 +151,8 @@ impl Report {
             parameters,
         };
         report.notes.extend(report.disturbed());
-        let interval = comparison.settings.layer.lmpt_interval.unwrap_or(DEFAULT_LMPT_INTERVAL);
-        report.notes.extend(report.unmerged(interval));
+        let interval = comparison.settings.layer.lmpt_interval;
+        report.notes.extend(interval.and_then(|interval| report.unmerged(interval)));
         report
     }
 

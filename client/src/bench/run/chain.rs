@@ -9,6 +9,7 @@ use crate::{
     },
     blocks::BlockReader,
     executor::{BlockToExecute, Executor, Prefetch, Prefetcher, recover_senders},
+    layers::DEFAULT_LMPT_INTERVAL,
 };
 use alloy_consensus::{Block, TxEnvelope};
 use alloy_primitives::{Address, B256};
@@ -93,6 +94,18 @@ impl LoadedChain {
 }
 
 impl ChainBench {
+    /// The warm-up of a chain of so many blocks, unless told otherwise: a tenth. If it holds three intervals of a node, one
+    /// of these, so that `lmpt` runs as there: it gets an interval that is no longer than the warm-up.
+    pub const fn default_warmup(blocks: u64) -> u64 {
+        if blocks >= 3 * DEFAULT_LMPT_INTERVAL {
+            DEFAULT_LMPT_INTERVAL
+        } else if blocks > 1 {
+            blocks.div_ceil(10)
+        } else {
+            0
+        }
+    }
+
     /// Runs on a store that holds the chain's genesis state.
     pub(super) fn run(
         &self,
@@ -136,7 +149,14 @@ impl ChainBench {
     ) -> Result<Measured, BenchError> {
         let mut recorder = None;
         for index in 0..run.chain.blocks.len() {
-            if index as u64 == self.warmup_blocks {
+            let number = index as u64 + 1;
+            if number == self.warmup_blocks {
+                // The clock stands until the warm-up is flushed. With one block to flush, nothing gains much by it that
+                // works in the background, such as a merge.
+                run.settle(0, &mut BlockTimes::default())?;
+                run.open.store.flush()?;
+            }
+            if number == self.warmup_blocks + 1 {
                 run.settle(0, &mut BlockTimes::default())?;
                 recorder = Some(Recorder::start(run.open, rss_before)?);
             }

@@ -80,9 +80,10 @@ impl Comparison {
     ///
     /// If there is no result.
     pub fn store(&self, bench: StoreBench) -> Result<Report, BenchError> {
+        let merging = self.merging(bench.warmup_blocks, bench.blocks);
         let base = Base::new(BaseSpec::Slots(bench.slot_keys()), Arc::clone(&self.cache));
-        let results = self.run(&base, &Work::Store(bench))?;
-        Ok(Report::new("store", "ops/s", bench.seed, serde_json::json!(bench), self, results))
+        let results = merging.run(&base, &Work::Store(bench))?;
+        Ok(Report::new("store", "ops/s", bench.seed, serde_json::json!(bench), &merging, results))
     }
 
     /// A trace on the state layers alone.
@@ -94,14 +95,16 @@ impl Comparison {
         let trace = Trace::read(&bench.file)?;
         let spec = BaseSpec::Trace { file: bench.file.clone(), hash: trace.hash };
         let bench = TraceBench { hash: trace.hash, ..bench };
+        let measured = bench.blocks(&trace).saturating_sub(bench.warmup_blocks);
+        let merging = self.merging(bench.warmup_blocks, measured);
         let mut parameters = serde_json::json!(bench);
         // The same trace may be elsewhere on another machine.
         parameters["file"] = bench.file.file_name().map(|name| name.to_string_lossy()).into();
         parameters["transactions"] = trace.transactions().into();
         parameters["operations"] = trace.writes().into();
         let base = Base::new(spec, Arc::clone(&self.cache));
-        let results = self.run(&base, &Work::Trace(bench))?;
-        Ok(Report::new("trace", "ops/s", 0, parameters, self, results))
+        let results = merging.run(&base, &Work::Trace(bench))?;
+        Ok(Report::new("trace", "ops/s", 0, parameters, &merging, results))
     }
 
     /// A workload's chain through executor and layers.
@@ -112,15 +115,17 @@ impl Comparison {
     pub fn chain(&self, spec: &WorkloadSpec, bench: ChainBench) -> Result<Report, BenchError> {
         let base = Base::of_workload(spec, Arc::clone(&self.cache));
         let chain = PreparedChain::of(spec, &self.cache, &base, &self.interrupt)?;
+        let measured = chain.figures()?.blocks.saturating_sub(bench.warmup_blocks);
+        let merging = self.merging(bench.warmup_blocks, measured);
         let work = Work::Chain { bench, chain: chain.dir().to_owned() };
-        let results = self.run(&base, &work)?;
+        let results = merging.run(&base, &work)?;
         let mut parameters = serde_json::json!(spec);
         if let (Value::Object(all), Value::Object(more)) =
             (&mut parameters, serde_json::json!(bench))
         {
             all.extend(more);
         }
-        Ok(Report::new("chain", "tx/s", spec.seed, parameters, self, results))
+        Ok(Report::new("chain", "tx/s", spec.seed, parameters, &merging, results))
     }
 
     fn run(&self, base: &Base, work: &Work) -> Result<Vec<RunResult>, BenchError> {

@@ -68,26 +68,20 @@ impl Job {
     ///
     /// If anything fails, or the layer's answers are wrong.
     pub fn run(&self) -> Result<Measured, BenchError> {
+        let options = StoreOptions { counters: self.counters, ..StoreOptions::default() };
         match &self.work {
             Work::Store(bench) => {
                 let rss = rss_bytes();
-                let options = StoreOptions { counters: self.counters, ..StoreOptions::default() };
                 bench.run(&self.open(options)?, self.counters, rss)
             }
             Work::Trace(bench) => {
                 let rss = rss_bytes();
-                let options = StoreOptions { counters: self.counters, ..StoreOptions::default() };
                 bench.run(&self.open(options)?, self.counters, rss)
             }
             Work::Chain { bench, chain } => {
                 let chain = LoadedChain::load(&PreparedChain::at(chain.clone()))?;
                 let rss = rss_bytes();
-                let options = StoreOptions {
-                    counters: self.counters,
-                    flush_every: bench.flush_every,
-                    ..StoreOptions::default()
-                };
-                let open = self.open(options)?;
+                let open = self.open(StoreOptions { flush_every: bench.flush_every, ..options })?;
                 bench.run(&chain, &open, self.counters, self.threads, rss)
             }
         }

@@ -50,6 +50,10 @@ impl Mode {
 }
 
 impl StoreBench {
+    /// The warm-up unless told otherwise. `lmpt` gets an interval of as many blocks; with an interval of one, each commit
+    /// would wait for the merge of the one before, which has no block's time to run ahead.
+    pub const DEFAULT_WARMUP: u64 = 2;
+
     /// The keys of the store.
     pub const fn slot_keys(&self) -> SlotKeys {
         SlotKeys { seed: self.seed, keys: self.keys }

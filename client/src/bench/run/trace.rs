@@ -27,6 +27,11 @@ pub struct TraceBench {
 }
 
 impl TraceBench {
+    /// Blocks of all rounds.
+    pub(super) fn blocks(&self, trace: &Trace) -> u64 {
+        (trace.blocks.len().div_ceil(self.merge.max(1)) as u64).saturating_mul(self.rounds)
+    }
+
     /// Runs on a store that holds the trace's accounts.
     pub(super) fn run(
         &self,

@@ -124,6 +124,11 @@ impl WorkloadSpec {
         self.shape().map_or(sample::ACCOUNTS, |shape| shape.accounts)
     }
 
+    /// How many blocks the chain has beside the genesis block.
+    pub fn blocks(&self) -> u64 {
+        self.shape().map_or(sample::BLOCKS, |shape| shape.txs.div_ceil(shape.block_txs))
+    }
+
     /// The workload; `wallet` holds its [`accounts`](Self::accounts).
     ///
     /// # Errors

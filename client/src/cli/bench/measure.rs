@@ -23,9 +23,12 @@ const RUNS: u16 = 3;
 /// Less than this, no program runs in.
 const LEAST_MEMORY: usize = 64 << 20;
 
+/// Help for `--lmpt.interval`: a run is too short for what suits a node.
+const LMPT_INTERVAL: &str = "Blocks after which the delta of `lmpt` becomes its intermediate, which the next so many merge [default: as many as the warm-up has, at most half of those measured and at most 1000]";
+
 /// What is compared, and how.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Comparison")]
+#[command(next_help_heading = "Comparison", mut_arg("lmpt_interval", |arg| arg.help(LMPT_INTERVAL)))]
 pub(super) struct MeasureArgs {
     /// State layers to compare, in the order of their first turn; every second turn is in reverse [default: all of this
     /// build]

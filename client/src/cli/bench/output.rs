@@ -18,7 +18,7 @@ use std::{
 };
 
 /// Name of the page in the directory of --html.
-const PAGE: &str = "index.html";
+pub(super) const PAGE: &str = "index.html";
 /// Name of the JSON beside it.
 const DATA: &str = "report.json";
 

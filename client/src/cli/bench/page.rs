@@ -2,7 +2,7 @@
 
 use super::{
     Failure,
-    output::{create_dir, write_text},
+    output::{PAGE, create_dir, write_text},
 };
 use crate::{
     bench::report::{html, read},
@@ -28,7 +28,7 @@ pub(super) struct PageArgs {
 pub(super) fn run(args: &PageArgs) -> Result<(), Failure> {
     let reports = args.reports.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
     create_dir(&args.html)?;
-    let path = args.html.join("index.html");
+    let path = args.html.join(PAGE);
     write_text(OutputFile::create(&path)?, &html::page(&reports))?;
     output::line(&format!("the page is {}", path.display()))
 }

@@ -28,7 +28,7 @@ pub(super) struct StoreArgs {
     #[arg(long, value_name = "WHAT", default_value = "both")]
     mode: Mode,
     /// Blocks before those that are measured.
-    #[arg(long, value_name = "B", default_value_t = 1)]
+    #[arg(long, value_name = "B", default_value_t = StoreBench::DEFAULT_WARMUP)]
     warmup: u64,
     /// What keys and values follow from.
     #[arg(long, value_name = "N", default_value_t = 1)]

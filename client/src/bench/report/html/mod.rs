@@ -100,10 +100,12 @@ fn layers(reports: &[Report]) -> String {
         let _ = writeln!(text, "<dt>{}</dt><dd>{}</dd>", escape(name), escape(about));
     }
     text += "</dl>\n";
-    let mut notes: Vec<_> = reports.iter().flat_map(|report| &report.notes).collect();
-    notes.dedup();
-    for note in notes {
-        let _ = writeln!(text, "<p class=\"note\">{}</p>", marked(note));
+    let mut notes: Vec<&str> = Vec::new();
+    for note in reports.iter().flat_map(|report| &report.notes) {
+        if !notes.contains(&note.as_str()) {
+            notes.push(note);
+            let _ = writeln!(text, "<p class=\"note\">{}</p>", marked(note));
+        }
     }
     text
 }

@@ -25,7 +25,7 @@ use block::Draft;
 use std::collections::BTreeMap;
 
 /// Blocks beside the genesis block.
-const BLOCKS: u64 = 1000;
+pub(super) const BLOCKS: u64 = 1000;
 /// Accounts that send transactions.
 pub(super) const ACCOUNTS: usize = 24;
 /// A million ether.
