@@ -1,6 +1,9 @@
 //! Reads at the block at which the reader was made.
 
-use crate::{flat::FLAT, side::rows_of};
+use crate::{
+    flat::FLAT,
+    side::{account_of, rows_of},
+};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Snapshot;
 use polytrie_state::{Account, StateError, StateReader, hash_address, hash_slot, read_code};
@@ -43,11 +46,7 @@ impl StateReader for AheadReader {
         let hash = hash_address(address);
         let leaf = leaf_on_path::<AccountLeaf>(&hash, &rows_of(&self.snapshot, None))
             .map_err(state_error)?;
-        let account = leaf.filter(|(key, _)| *key == hash).map(|(_, leaf)| Account {
-            nonce: leaf.nonce,
-            balance: leaf.balance,
-            code_hash: leaf.code_hash,
-        });
+        let account = leaf.filter(|(key, _)| *key == hash).map(|(_, leaf)| account_of(&leaf));
         FLAT.expect_account(&self.snapshot, &hash, account.as_ref())?;
         Ok(account)
     }

@@ -6,7 +6,7 @@ use crate::{
     hints::Filter,
     layer::Core,
     overlay::Overlay,
-    side::{Outbox, Sealed, Sealing},
+    side::{Outbox, Sealed, Sealing, TrieSide},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Batch;
@@ -55,6 +55,11 @@ impl ReplicaSession {
         }
     }
 
+    /// The tries, as long as they are those from before the block.
+    fn tries(&self) -> Option<&TrieSide> {
+        (!self.streamed).then_some(&self.core.side)
+    }
+
     /// Tells the workers that the block is over; afterwards they compute its root, while the next one begins if `go_on`
     /// says so.
     fn end(&mut self, writes: &WriteSet, go_on: bool) -> Result<Sealing, StateError> {
@@ -68,6 +73,9 @@ impl ReplicaSession {
 
 impl LayerSession for ReplicaSession {
     fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
+        if let Some(account) = self.tries().and_then(|tries| tries.known_account(hash)) {
+            return Ok(account);
+        }
         match self.overlay.account(hash) {
             Some(account) => Ok(account),
             None => FLAT.account(self.core.flat.store(), hash, &mut self.value),
@@ -81,6 +89,9 @@ impl LayerSession for ReplicaSession {
         _: &U256,
         hash: &B256,
     ) -> Result<U256, StateError> {
+        if let Some(value) = self.tries().and_then(|tries| tries.known_slot(account, hash)) {
+            return Ok(value);
+        }
         match self.overlay.slot(account, hash) {
             Some(value) => Ok(value),
             None => FLAT.slot(self.core.flat.store(), account, hash, &mut self.value),
@@ -95,6 +106,9 @@ impl LayerSession for ReplicaSession {
     }
 
     fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool, StateError> {
+        if let Some(found) = self.tries().and_then(|tries| tries.knows_storage(hash)) {
+            return Ok(found);
+        }
         self.overlay.has_storage(self.core.flat.store(), hash)
     }
 

@@ -1,7 +1,8 @@
-//! The rows of many paths at once, read by several threads before an update needs them.
+//! Rows that are read before the trie needs them: those of one path, or of many at once by several threads.
 //!
 //! An update goes down one path after the other, and waits for each row of a store that is slow. Where the keys are known
-//! beforehand, a disk can be asked for many rows at a time.
+//! beforehand, a disk can be asked for many rows at a time. The trie that will need them belongs to one thread; those who
+//! fetch them only read rows.
 
 use crate::{
     LeafValue, Nibbles, RowSource, Trie, TrieError,
@@ -15,14 +16,70 @@ use rayon::prelude::*;
 use std::cmp::Ordering;
 
 /// Rows that were read ahead for one trie. They are right for as long as the trie lets go of no node that has changed since
-/// it said that they are missing.
+/// it said that they are missing: a node that is not in memory has not changed.
 #[derive(Debug, Default)]
 pub struct RowsAhead(HashMap<Nibbles, Vec<u8>>);
 
 impl RowsAhead {
+    /// The rows on the way of `key`, beginning with the one at its first `from` nibbles; none if there is no root. Where the
+    /// way ends at the key's leaf in a branch with one more child, the row of that child is among them: removing the key
+    /// makes the child move up.
+    ///
+    /// # Errors
+    ///
+    /// As [`MissingPaths::read`].
+    pub fn of_path<V: LeafValue>(
+        key: &B256,
+        from: usize,
+        rows: &impl RowSource,
+    ) -> Result<Self, TrieError> {
+        let found = Mutex::default();
+        Walk { rows, found: Some(&found) }.path::<V>(key, from)?;
+        Ok(Self(found.into_inner()))
+    }
+
+    /// From where the way of `key`, of which the first `from` nibbles are in memory, must be read still: `None` if the rest
+    /// is here.
+    pub fn missing<V: LeafValue>(&self, key: &B256, from: usize) -> Option<usize> {
+        match (Walk { rows: self, found: None }).path::<V>(key, from) {
+            Err(TrieError::Missing { path }) => Some(path.len()),
+            Ok(()) if from == 0 && !self.0.contains_key(&Nibbles::new()) => Some(0),
+            // What is wrong with a row says the trie when it takes it in.
+            _ => None,
+        }
+    }
+
     /// These rows, and those of `rest` for every other path.
-    pub const fn over<'a, R: RowSource>(&'a self, rest: &'a R) -> RowsOver<'a, R> {
+    pub const fn over<R: RowSource>(&self, rest: R) -> RowsOver<'_, R> {
         RowsOver { ahead: self, rest }
+    }
+
+    /// Adds other rows of the same trie.
+    pub fn extend(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
+    /// Forgets them.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl RowSource for RowsAhead {
+    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
+        let row = self.0.get(path);
+        out.extend_from_slice(row.map_or(&[], Vec::as_slice));
+        Ok(row.is_some())
     }
 }
 
@@ -30,18 +87,12 @@ impl RowsAhead {
 #[derive(Debug)]
 pub struct RowsOver<'a, R> {
     ahead: &'a RowsAhead,
-    rest: &'a R,
+    rest: R,
 }
 
 impl<R: RowSource> RowSource for RowsOver<'_, R> {
     fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
-        match self.ahead.0.get(path) {
-            Some(row) => {
-                out.extend_from_slice(row);
-                Ok(true)
-            }
-            None => self.rest.load(path, out),
-        }
+        Ok(self.ahead.load(path, out)? || self.rest.load(path, out)?)
     }
 }
 
@@ -88,7 +139,7 @@ impl<V: LeafValue> MissingPaths<'_, V> {
         let parts = parts.flat_map(|(depth, part)| part.chunks(most).map(|part| (*depth, part)));
         let parts: Vec<_> = parts.collect();
         let found = Mutex::default();
-        let walk = Walk { rows, found: &found };
+        let walk = Walk { rows, found: Some(&found) };
         parts.par_chunks(parts.len().div_ceil(threads).max(1)).try_for_each(|parts| {
             parts.iter().try_for_each(|(depth, part)| walk.below(*depth, part))
         })?;
@@ -108,10 +159,20 @@ type Children<V> = Vec<(u8, RowChild<V>)>;
 
 struct Walk<'a, R> {
     rows: &'a R,
-    found: &'a Mutex<HashMap<Nibbles, Vec<u8>>>,
+    /// Where the rows go, if anywhere.
+    found: Option<&'a Mutex<HashMap<Nibbles, Vec<u8>>>>,
 }
 
 impl<R: RowSource> Walk<'_, R> {
+    /// Reads the rows that it takes to set or to remove one key.
+    fn path<V: LeafValue>(&self, key: &B256, from: usize) -> Result<(), TrieError> {
+        match self.below::<V>(from, &[(*key, None)]) {
+            // Only a trie without keys has no root.
+            Err(TrieError::Missing { path }) if path.is_empty() => Ok(()),
+            result => result,
+        }
+    }
+
     /// Reads the row at the first `depth` nibbles, which all these changes share, and those below that they need.
     fn below<V: LeafValue>(&self, depth: usize, changes: &[Change<V>]) -> Result<(), TrieError> {
         let path = path_of(&changes[0].0, depth);
@@ -153,7 +214,9 @@ impl<R: RowSource> Walk<'_, R> {
             Row::Leaf(..) => Nibbles::new(),
             Row::Branch { prefix } => prefix,
         };
-        self.found.lock().insert(path, bytes);
+        if let Some(found) = self.found {
+            found.lock().insert(path, bytes);
+        }
         Ok((prefix, children))
     }
 }

@@ -23,7 +23,6 @@ mod hash;
 pub mod keccak;
 mod memory_proof;
 mod pace;
-mod prefetch;
 mod proof;
 mod row;
 pub mod rows;
@@ -40,8 +39,7 @@ pub use canonical::{Detour, state_error, verify};
 pub use check::{RowCheck, check_rows};
 pub use error::TrieError;
 pub use evict::Ages;
-pub use pace::ReadPace;
-pub use prefetch::{VisitFound, read_path};
+pub use pace::{ReadPace, Timed};
 pub use proof::{
     AccountProof, EMPTY_CODE_HASH, SlotProof, leaf_on_path, prove_key, stored_root,
     verify_account_proof, verify_key,

@@ -1,6 +1,10 @@
 //! Whether it pays to read rows ahead.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::{Nibbles, RowSource, TrieError};
+use std::{
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Instant,
+};
 
 /// How long the store takes to read a row.
 ///
@@ -32,9 +36,30 @@ impl ReadPace {
         self.average.store(before - before / 16 + each / 16, Relaxed);
     }
 
+    /// The same rows; how long they take is noted.
+    pub const fn timed<R: RowSource>(&self, rows: R) -> Timed<'_, R> {
+        Timed { rows, pace: self }
+    }
+
     /// Whether the last reads waited for a disk.
     pub fn is_slow(&self) -> bool {
         self.always || self.average.load(Relaxed) > SLOW
+    }
+}
+
+/// Rows, and how long they take.
+#[derive(Debug)]
+pub struct Timed<'a, R> {
+    rows: R,
+    pace: &'a ReadPace,
+}
+
+impl<R: RowSource> RowSource for Timed<'_, R> {
+    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
+        let start = Instant::now();
+        let found = self.rows.load(path, out);
+        self.pace.took(start.elapsed().as_nanos() as u64, 1);
+        found
     }
 }
 

@@ -24,6 +24,12 @@ pub trait RowSource: Sync {
     fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError>;
 }
 
+impl<R: RowSource> RowSource for &R {
+    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
+        R::load(self, path, out)
+    }
+}
+
 /// Receives rows by path; breaks to end the scan early.
 pub type VisitRow<'a> = dyn FnMut(Nibbles, &[u8]) -> Result<ControlFlow<()>, TrieError> + 'a;
 

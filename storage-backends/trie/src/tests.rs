@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::{
-    EMPTY_ROOT, LeafValue, Nibbles, RowSink, RowSource, SlotValue, SortedBuilder, Trie, TrieError,
-    prove_key, read_path, verify_key,
+    EMPTY_ROOT, LeafValue, Nibbles, RowSink, RowSource, RowsAhead, SlotValue, SortedBuilder, Trie,
+    TrieError, prove_key, verify_key,
 };
 use alloy_primitives::{B256, U256};
 use alloy_trie::HashBuilder;
@@ -232,25 +232,23 @@ proptest! {
         for key in touched {
             trie.get(&key, &rows).unwrap();
         }
-        let mut ahead = MapRows::default();
+        let mut ahead = RowsAhead::default();
         if let Some(depth) = trie.missing(&asked) {
-            read_path::<SlotValue>(&asked, depth, &rows, &mut |path, rlp| {
-                ahead.0.insert(path, rlp.to_vec());
-            })
-            .unwrap();
-            prop_assert!(!ahead.0.is_empty());
+            prop_assert_eq!(trie.known(&asked), None);
+            prop_assert_eq!(ahead.missing::<SlotValue>(&asked, depth), Some(depth));
+            ahead = RowsAhead::of_path::<SlotValue>(&asked, depth, &rows).unwrap();
+            prop_assert!(!ahead.is_empty());
+            prop_assert_eq!(ahead.missing::<SlotValue>(&asked, depth), None);
         }
-        // Nothing but what was read ahead is needed to set the key, and to remove it where it was on the way
-        // to the leaf that was read.
+        // Nothing but what was read ahead is needed to find the key.
         let before = trie.bytes();
-        let found = trie.get(&asked, &ahead).unwrap().copied();
-        prop_assert_eq!(found.map(|v| v.0), keys.get(&asked).copied());
+        let expected = keys.get(&asked).map(|value| SlotValue(*value));
+        prop_assert_eq!(trie.get(&asked, &ahead).unwrap().copied(), expected);
+        prop_assert_eq!(trie.known(&asked).map(Option::<&SlotValue>::copied), Some(expected));
         prop_assert_eq!(trie.missing(&asked), None);
         prop_assert!(trie.bytes() >= before);
         let change = if remove { None } else { Some(SlotValue(U256::from(99))) };
-        let mut all = rows.clone();
-        all.0.extend(ahead.0);
-        trie.update(&[(asked, change)], &all).unwrap();
+        trie.update(&[(asked, change)], &ahead.over(&rows)).unwrap();
         let mut model = keys;
         if remove { model.remove(&asked); } else { model.insert(asked, U256::from(99)); }
         prop_assert_eq!(trie.root(), oracle_root(&model));

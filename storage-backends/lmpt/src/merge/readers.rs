@@ -1,8 +1,8 @@
 //! Threads that read rows for the merge where the store is slow.
 
-use polytrie_trie::{LeafValue, MissingPaths, Nibbles, ReadPace, RowSource, RowsAhead, TrieError};
+use polytrie_trie::{LeafValue, MissingPaths, ReadPace, RowSource, RowsAhead, Timed, TrieError};
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use std::{sync::OnceLock, time::Instant};
+use std::sync::OnceLock;
 
 /// Threads when a block waits for its slice. Nearly all of the time they wait for the disk, which answers so many in a
 /// small multiple of the time that it takes for one.
@@ -34,8 +34,8 @@ impl Readers {
     }
 
     /// The same rows; how long they take is noted.
-    pub(super) const fn timed<'a, R>(&'a self, rows: &'a R) -> Timed<'a, R> {
-        Timed { rows, pace: &self.pace }
+    pub(super) const fn timed<R: RowSource>(&self, rows: R) -> Timed<'_, R> {
+        self.pace.timed(rows)
     }
 }
 
@@ -75,20 +75,4 @@ fn start() -> Option<ThreadPool> {
     let pool =
         ThreadPoolBuilder::new().num_threads(THREADS).thread_name(|_| "lmpt-read".into()).build();
     pool.inspect_err(|error| tracing::warn!("the merge reads on one thread: {error}")).ok()
-}
-
-/// Rows, and how long they take.
-#[derive(Debug)]
-pub(super) struct Timed<'a, R> {
-    rows: &'a R,
-    pace: &'a ReadPace,
-}
-
-impl<R: RowSource> RowSource for Timed<'_, R> {
-    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
-        let start = Instant::now();
-        let found = self.rows.load(path, out);
-        self.pace.took(start.elapsed().as_nanos() as u64, 1);
-        found
-    }
 }

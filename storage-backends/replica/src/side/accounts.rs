@@ -1,14 +1,17 @@
 //! The account trie, in the hands of the first worker.
 
 use super::{
-    ahead::{Ahead, Source, missing_from},
+    ahead::{Ahead, missing_from},
     effort::Effort,
     message::LeafWrite,
 };
 use alloy_primitives::{B256, map::B256HashMap};
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{Account, StateError};
-use polytrie_trie::{AccountLeaf, EMPTY_ROOT, Nibbles, ReadPace, Rows, Trie, state_error};
+use polytrie_trie::{AccountLeaf, EMPTY_ROOT, ReadPace, Rows, RowsAhead, Trie, state_error};
+
+/// An account and its leaf afterwards.
+type Change = (B256, Option<AccountLeaf>);
 
 #[derive(Debug)]
 pub(super) struct Accounts {
@@ -70,7 +73,7 @@ impl Accounts {
         self.ahead.asked.remove(account);
     }
 
-    pub(super) fn arrived(&mut self, account: &B256, rows: Vec<(Nibbles, Vec<u8>)>) {
+    pub(super) fn arrived(&mut self, account: &B256, rows: RowsAhead) {
         self.ahead.rows.extend(rows);
         self.ahead.asked.remove(account);
     }
@@ -84,6 +87,16 @@ impl Accounts {
             .collect()
     }
 
+    /// What the trie has of an account, if the way to it is in memory.
+    pub(super) fn known(&mut self, account: &B256) -> Option<Option<AccountLeaf>> {
+        self.trie.known(account).map(Option::<&AccountLeaf>::copied)
+    }
+
+    /// The root of an account's storage, as long as the block under way has not changed that; if it is in memory.
+    pub(super) fn known_storage_root(&mut self, account: &B256) -> Option<B256> {
+        Some(self.trie.known(account)?.map_or(EMPTY_ROOT, |leaf| leaf.storage_root))
+    }
+
     /// Reads an account's path into memory.
     pub(super) fn resolve(
         &mut self,
@@ -91,7 +104,7 @@ impl Accounts {
         store: &Store,
         pace: &ReadPace,
     ) -> Result<(), StateError> {
-        let source = Source::new(store, None, &self.ahead, pace);
+        let source = self.ahead.over(store, None, pace);
         self.trie.get(account, &source).map_err(state_error).map(drop)
     }
 
@@ -105,9 +118,11 @@ impl Accounts {
         if self.log.is_empty() {
             return Ok(false);
         }
-        let before = self.log.len();
-        self.apply(store, pace, true)?;
-        let applied = before - self.log.len();
+        let changes = self.ready(store, pace, true)?;
+        let applied = changes.len();
+        self.effort.add(applied);
+        let source = self.ahead.over(store, None, pace);
+        self.trie.update(&changes, &source).map_err(state_error)?;
         if let Some(depth) = self.effort.depth() {
             let rows = Rows::new(std::mem::take(&mut self.rows), super::ACCOUNT_TRIE);
             self.rows = self.trie.commit_below(depth, rows).into_inner();
@@ -115,15 +130,14 @@ impl Accounts {
         Ok(applied > 0)
     }
 
-    fn apply(
+    /// Takes accounts out of the log as changes of the trie, sorted. With `ready_only`, those stay that readers are on
+    /// their way to.
+    fn ready(
         &mut self,
         store: &Store,
         pace: &ReadPace,
         ready_only: bool,
-    ) -> Result<(), StateError> {
-        if self.log.is_empty() {
-            return Ok(());
-        }
+    ) -> Result<Vec<Change>, StateError> {
         let Self { trie, log, ahead, .. } = self;
         let mut ready: Vec<(B256, Option<Account>)> = Vec::with_capacity(log.len());
         log.retain(|account, after| {
@@ -136,15 +150,14 @@ impl Accounts {
             waits
         });
         ready.sort_unstable_by_key(|(account, _)| *account);
-        let source = Source::new(store, None, ahead, pace);
-        let mut changes = Vec::with_capacity(ready.len());
+        let source = ahead.over(store, None, pace);
+        let mut changes = Vec::with_capacity(ready.len() + self.waiting.len());
         for (account, after) in ready {
             let before = trie.get(&account, &source).map_err(state_error)?;
             let storage_root = before.map_or(EMPTY_ROOT, |leaf| leaf.storage_root);
             changes.push((account, after.map(|after| leaf(&after, storage_root))));
         }
-        self.effort.add(changes.len());
-        trie.update(&changes, &source).map_err(state_error)
+        Ok(changes)
     }
 
     /// Takes in everything, with these storage roots, and computes the root; at the end of the block rows
@@ -156,23 +169,21 @@ impl Accounts {
         pace: &ReadPace,
         rows: Option<&mut Batch>,
     ) -> Result<B256, StateError> {
-        self.apply(store, pace, false)?;
-        let mut waiting: Vec<(B256, Option<Account>)> =
-            self.waiting.iter().map(|(account, after)| (*account, *after)).collect();
-        waiting.sort_unstable_by_key(|(account, _)| *account);
-        let mut changes = Vec::with_capacity(waiting.len());
-        for (account, after) in waiting {
-            let leaf = match (after, roots.get(&account)) {
+        let mut changes = self.ready(store, pace, false)?;
+        self.effort.add(changes.len());
+        for (account, after) in &self.waiting {
+            let leaf = match (after, roots.get(account)) {
                 (None, _) => None,
-                (Some(after), Some(root)) => Some(leaf(&after, *root)),
+                (Some(after), Some(root)) => Some(leaf(after, *root)),
                 (Some(_), None) => {
                     let reason = "a storage trie did not say its root";
                     return Err(StateError::Corrupt(format!("account {account}: {reason}")));
                 }
             };
-            changes.push((account, leaf));
+            changes.push((*account, leaf));
         }
-        let source = Source::new(store, None, &self.ahead, pace);
+        changes.sort_unstable_by_key(|(account, _)| *account);
+        let source = self.ahead.over(store, None, pace);
         self.trie.update(&changes, &source).map_err(state_error)?;
         let Some(rows) = rows else { return Ok(self.trie.root()) };
         if !self.rows.is_empty() {

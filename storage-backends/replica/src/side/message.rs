@@ -4,6 +4,7 @@ use alloy_primitives::B256;
 use crossbeam_channel::Sender;
 use polytrie_kv::Batch;
 use polytrie_state::{Access, Account, AccountWrite, SlotWrite, StateError};
+use polytrie_trie::RowsAhead;
 use std::sync::{Arc, atomic::AtomicU64};
 
 /// What a worker must do, in order.
@@ -112,7 +113,7 @@ pub(crate) struct Answer {
     pub(crate) owner: Owner,
     pub(crate) key: B256,
     pub(crate) turn: u64,
-    pub(crate) rows: Result<Vec<(polytrie_trie::Nibbles, Vec<u8>)>, StateError>,
+    pub(crate) rows: Result<RowsAhead, StateError>,
     /// Nanoseconds it took.
     pub(crate) nanos: u64,
 }

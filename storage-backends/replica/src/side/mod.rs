@@ -18,6 +18,7 @@
 mod accounts;
 mod ahead;
 mod effort;
+mod known;
 mod message;
 mod outbox;
 mod readers;
@@ -25,6 +26,7 @@ mod storage;
 mod worker;
 
 pub(crate) use ahead::rows_of;
+pub(crate) use known::account_of;
 pub(crate) use message::{Hints, Sealed, Work};
 pub(crate) use outbox::Outbox;
 

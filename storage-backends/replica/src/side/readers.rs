@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, select, unbound
 use parking_lot::Mutex;
 use polytrie_kv::Store;
 use polytrie_state::StateError;
-use polytrie_trie::{AccountLeaf, SlotValue, TrieError, read_path};
+use polytrie_trie::{AccountLeaf, RowsAhead, SlotValue, TrieError};
 use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -106,37 +106,32 @@ fn next(urgent: &Receiver<Job>, idle: &Receiver<Job>) -> Option<Job> {
 
 fn answer(store: &Store, flat: &Store, job: Job) {
     let start = Instant::now();
-    let mut rows = Vec::new();
     let read = match job.now.load(Relaxed) == job.turn {
         // A panic is an answer too: somebody may wait for it.
-        true => catch_unwind(AssertUnwindSafe(|| read(store, flat, &job, &mut rows))),
+        true => catch_unwind(AssertUnwindSafe(|| read(store, flat, &job))),
         // The block is over, and nobody waits.
         false => return,
     };
-    let found = match read {
-        Ok(Ok(())) => Ok(()),
+    let rows = match read {
+        Ok(Ok(rows)) => Ok(rows),
         Ok(Err(TrieError::Store(error))) => Err(error.into()),
         // Too late, perhaps: the block is over and the rows are those of the next one. If not, the worker
         // comes to the same place and reports it.
-        Ok(Err(TrieError::Missing { .. } | TrieError::Malformed { .. })) => Ok(()),
+        Ok(Err(TrieError::Missing { .. } | TrieError::Malformed { .. })) => {
+            Ok(RowsAhead::default())
+        }
         Err(panic) => Err(panicked(&*panic)),
     };
     let Job { owner, key, turn, answer, .. } = job;
     let nanos = start.elapsed().as_nanos() as u64;
     // Nobody listens any more when the layer is being closed.
-    let _ = answer.send(Answer { owner, key, turn, rows: found.map(|()| rows), nanos });
+    let _ = answer.send(Answer { owner, key, turn, rows, nanos });
 }
 
-fn read(
-    store: &Store,
-    flat: &Store,
-    job: &Job,
-    rows: &mut Vec<(polytrie_trie::Nibbles, Vec<u8>)>,
-) -> Result<(), TrieError> {
-    let mut visit = |path, row: &[u8]| rows.push((path, row.to_vec()));
+fn read(store: &Store, flat: &Store, job: &Job) -> Result<RowsAhead, TrieError> {
     let source = rows_of(store, job.owner);
     match job.owner {
-        Some(_) => read_path::<SlotValue>(&job.key, job.from, &source, &mut visit),
+        Some(_) => RowsAhead::of_path::<SlotValue>(&job.key, job.from, &source),
         None => {
             // An account that is not in the trie's memory was not touched lately; the EVM will ask for it
             // soon, and finds it in the engine's cache then.
@@ -146,7 +141,7 @@ fn read(
                     damaged => TrieError::Store(polytrie_kv::KvError::Corrupt(damaged.to_string())),
                 })?;
             }
-            read_path::<AccountLeaf>(&job.key, job.from, &source, &mut visit)
+            RowsAhead::of_path::<AccountLeaf>(&job.key, job.from, &source)
         }
     }
 }

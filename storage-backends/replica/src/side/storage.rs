@@ -1,7 +1,7 @@
 //! The storage tries of one worker.
 
 use super::{
-    ahead::{Ahead, Source, missing_from},
+    ahead::{Ahead, missing_from},
     effort::Effort,
     message::Part,
 };
@@ -12,12 +12,16 @@ use alloy_primitives::{
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{SlotWrite, StateError};
 use polytrie_trie::{
-    EMPTY_ROOT, Nibbles, ReadPace, Rows, SlotValue, Trie, state_error, stored_root,
+    EMPTY_ROOT, ReadPace, Rows, RowsAhead, SlotValue, Trie, state_error, stored_root,
 };
 use rayon::prelude::*;
 
 /// Fewer changes than this, beside those of the trie with most of them, are not worth a second thread.
 const PARALLEL_SLOTS: usize = 64;
+
+/// Rows of a small block and their bytes, with what others add to them: the block, its receipts, flat rows. Growing step
+/// by step would take longer than to make some of them.
+const SMALL_BLOCK: (usize, usize) = (64, 8 << 10);
 
 #[derive(Debug, Default)]
 pub(super) struct Storages {
@@ -65,6 +69,12 @@ impl Storage {
         }
     }
 
+    /// The same, if the root is known.
+    fn of_root(root: Option<B256>, touched: u32) -> Self {
+        let had_rows = root.is_some_and(|root| root != EMPTY_ROOT);
+        Self { trie: root.map(Trie::stored), had_rows, ..Self::new(touched) }
+    }
+
     /// Brings the sum of all tries' bytes up to date.
     fn count(&mut self, sum: &mut usize) {
         let bytes = self.trie.as_ref().map_or(0, Trie::bytes) + size_of::<Self>();
@@ -80,7 +90,7 @@ impl Storage {
         pace: &ReadPace,
     ) -> Result<&mut Trie<SlotValue>, StateError> {
         if self.trie.is_none() {
-            let source = Source::new(store, Some(account), &self.ahead, pace);
+            let source = self.ahead.over(store, Some(account), pace);
             let root = stored_root::<SlotValue>(&source).map_err(state_error)?;
             self.had_rows = root != EMPTY_ROOT;
             self.trie = Some(Trie::stored(root));
@@ -130,26 +140,28 @@ impl Storage {
             });
         }
         effort.add(changes.len());
-        let source = Source::new(store, Some(account), ahead, pace);
+        let source = ahead.over(store, Some(account), pace);
         trie.update(&changes, &source).map_err(state_error)
     }
 
+    /// Takes in everything and computes the root; at the end of the block rows are added to `rows`.
     fn seal(
         &mut self,
         account: B256,
         store: &Store,
         pace: &ReadPace,
-        end: bool,
+        rows: Option<&mut Batch>,
     ) -> Result<B256, StateError> {
         self.apply(account, store, pace, false)?;
         self.open(account, store, pace)?;
         let Some(trie) = &mut self.trie else { return Ok(EMPTY_ROOT) };
-        if !end {
-            return Ok(trie.root());
+        let Some(rows) = rows else { return Ok(trie.root()) };
+        if !self.rows.is_empty() {
+            rows.absorb(std::mem::take(&mut self.rows));
         }
-        let rows = Rows::owned(std::mem::take(&mut self.rows), super::STORAGE_TRIE, account);
-        let (root, rows) = trie.commit(rows);
-        self.rows = rows.into_inner();
+        let all = Rows::owned(std::mem::take(rows), super::STORAGE_TRIE, account);
+        let (root, all) = trie.commit(all);
+        *rows = all.into_inner();
         self.effort.end();
         self.had_rows = root != EMPTY_ROOT;
         self.ahead.clear();
@@ -179,17 +191,16 @@ impl Storages {
         self.turn = turn;
     }
 
-    /// Notes writes; they are taken in later.
+    /// Notes writes; they are taken in later. `root` tells the root from before the block if that takes no reading.
     pub(super) fn write(
         &mut self,
-        account: B256,
-        wipe: bool,
-        slots: &[SlotWrite],
+        (account, wipe, slots): (B256, bool, &[SlotWrite]),
+        root: impl FnOnce() -> Option<B256>,
         store: &Store,
         pace: &ReadPace,
     ) -> Result<(), StateError> {
         let turn = self.turn;
-        let storage = self.tries.entry(account).or_insert_with(|| Storage::new(turn));
+        let storage = self.tries.entry(account).or_insert_with(|| Storage::of_root(root(), turn));
         storage.touched = turn;
         self.changed.insert(account);
         if wipe {
@@ -242,12 +253,21 @@ impl Storages {
     }
 
     /// Rows that were read ahead.
-    pub(super) fn arrived(&mut self, account: &B256, slot: &B256, rows: Vec<(Nibbles, Vec<u8>)>) {
+    pub(super) fn arrived(&mut self, account: &B256, slot: &B256, rows: RowsAhead) {
         if let Some(storage) = self.tries.get_mut(account) {
             storage.ahead.rows.extend(rows);
             // Not waited for any more, whatever it brought.
             storage.ahead.asked.remove(slot);
         }
+    }
+
+    /// The value of a slot, if the way to it is in memory.
+    pub(super) fn known(&mut self, account: &B256, slot: &B256) -> Option<U256> {
+        let storage = self.tries.get_mut(account)?;
+        let trie = storage.trie.as_mut()?;
+        storage.touched = self.turn;
+        trie.set_block(self.turn);
+        Some(trie.known(slot)?.map_or(U256::ZERO, |value| value.0))
     }
 
     /// Reads a slot's path into memory.
@@ -263,7 +283,7 @@ impl Storages {
         storage.touched = turn;
         storage.open(account, store, pace)?;
         if let Storage { trie: Some(trie), ahead, .. } = storage {
-            trie.get(slot, &Source::new(store, Some(account), ahead, pace)).map_err(state_error)?;
+            trie.get(slot, &ahead.over(store, Some(account), pace)).map_err(state_error)?;
         }
         storage.count(&mut self.bytes);
         Ok(())
@@ -314,22 +334,32 @@ impl Storages {
         let changes = |(_, s): &(B256, Storage)| s.log.len() + s.effort.changes();
         let largest = jobs.iter().map(changes).max().unwrap_or_default();
         let others = jobs.iter().map(changes).sum::<usize>() - largest;
-        let run = |(account, storage): &mut (B256, Storage)| {
-            storage.seal(*account, store, pace, end).map(|root| (*account, root))
-        };
-        let sealed: Vec<_> = if others >= PARALLEL_SLOTS {
-            jobs.par_iter_mut().with_max_len(16).map(run).collect()
-        } else {
-            jobs.iter_mut().map(run).collect()
+        let run = |(account, storage): &mut (B256, Storage), rows: &mut Batch| {
+            let root = storage.seal(*account, store, pace, end.then_some(rows))?;
+            Ok((*account, root))
         };
         let mut part = Part::default();
-        for result in sealed {
-            part.roots.push(result?);
+        if others >= PARALLEL_SLOTS {
+            let run = |job: &mut _| {
+                let mut rows = Batch::new();
+                run(job, &mut rows).map(|root| (root, rows))
+            };
+            let sealed: Vec<Result<_, StateError>> =
+                jobs.par_iter_mut().with_max_len(16).map(run).collect();
+            for sealed in sealed {
+                let (root, rows) = sealed?;
+                part.roots.push(root);
+                part.rows.absorb(rows);
+            }
+        } else {
+            if end {
+                part.rows.reserve(SMALL_BLOCK.0, SMALL_BLOCK.1);
+            }
+            for job in &mut jobs {
+                part.roots.push(run(job, &mut part.rows)?);
+            }
         }
         for (account, mut storage) in jobs {
-            if end {
-                part.rows.absorb(std::mem::take(&mut storage.rows));
-            }
             // Also one that is empty now: its rows may be there until the blocks that wait are written.
             storage.count(&mut self.bytes);
             self.tries.insert(account, storage);

@@ -10,13 +10,13 @@ use crate::error::{gone, panicked};
 #[cfg(test)]
 use crate::tests::Trouble;
 use alloy_primitives::{
-    B256,
+    B256, U256,
     map::{B256HashMap, HashSet},
 };
 use crossbeam_channel::{Receiver, Sender, select};
 use polytrie_kv::Store;
 use polytrie_state::{Access, StateError, WriteSet, hash_address, hash_slot};
-use polytrie_trie::ReadPace;
+use polytrie_trie::{AccountLeaf, ReadPace};
 use std::{
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -83,10 +83,6 @@ pub(super) struct Setup {
     #[cfg(test)]
     pub(super) trouble: Option<std::sync::Arc<Trouble>>,
 }
-
-/// Rows of a small block and their bytes, with what others add to them: the block, its receipts, flat rows. Growing step
-/// by step would take longer than to make some of them.
-const SMALL_BLOCK: (usize, usize) = (64, 8 << 10);
 
 /// The largest age of nodes worth telling apart.
 const OLDEST: u32 = 256;
@@ -250,8 +246,9 @@ impl Worker {
                     self.ask_slot(write.account, &slot.hash);
                 }
             }
-            let (account, wipe) = (write.account, write.wipe);
-            self.storages.write(account, wipe, &write.slots, &self.store, &self.pace)?;
+            let change = (write.account, write.wipe, &write.slots[..]);
+            let root = || self.accounts.as_mut()?.known_storage_root(&write.account);
+            self.storages.write(change, root, &self.store, &self.pace)?;
         }
         for write in writes.leaves {
             if asks {
@@ -270,9 +267,10 @@ impl Worker {
             for write in writes.accounts() {
                 let leaf = LeafWrite::of(write);
                 if leaf.storage && is_own(&write.hash) {
-                    let (account, wipe) = (write.hash, is_wiped(write));
-                    let Self { storages, store, pace, .. } = worker;
-                    storages.write(account, wipe, &write.slots, store, pace)?;
+                    let Self { storages, accounts, store, pace, .. } = worker;
+                    let change = (write.hash, is_wiped(write), &write.slots[..]);
+                    let root = || accounts.as_mut()?.known_storage_root(&write.hash);
+                    storages.write(change, root, store, pace)?;
                 }
                 if let Some(accounts) = &mut worker.accounts {
                     accounts.write(&leaf);
@@ -305,6 +303,20 @@ impl Worker {
             }
         }
         Ok(())
+    }
+
+    /// An account after all that was taken in, if the way to it is in memory.
+    pub(super) fn known_account(&mut self, account: &B256) -> Option<Option<AccountLeaf>> {
+        let accounts = self.accounts.as_mut().filter(|_| self.failure.is_none())?;
+        accounts.known(account)
+    }
+
+    /// The same for a slot.
+    pub(super) fn known_slot(&mut self, account: &B256, slot: &B256) -> Option<U256> {
+        if self.failure.is_some() {
+            return None;
+        }
+        self.storages.known(account, slot)
     }
 
     fn ask_slot(&mut self, account: B256, slot: &B256) {
@@ -411,9 +423,6 @@ impl Worker {
     ) -> Result<Sealed, StateError> {
         let mut roots: B256HashMap<B256> = own.roots.into_iter().collect();
         let mut rows = own.rows;
-        if end {
-            rows.reserve(SMALL_BLOCK.0, SMALL_BLOCK.1);
-        }
         for part in others {
             let part = part?;
             roots.extend(part.roots);

@@ -17,7 +17,7 @@ impl Default for Replica {
 }
 
 impl Replica {
-    fn workers(workers: usize) -> Self {
+    pub(super) fn workers(workers: usize) -> Self {
         Self(ReplicaOptions { workers, ..Self::default().0 })
     }
 

@@ -17,12 +17,6 @@ impl RowSource for Memory {
     }
 }
 
-impl RowSource for &Memory {
-    fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
-        Memory::load(self, path, out)
-    }
-}
-
 impl RowSink for Memory {
     fn split(&self) -> Self {
         Self::default()

@@ -1,0 +1,38 @@
+//! Reads that the tries answer: as long as the workers are with the executing thread, and the way of a key is in memory.
+
+use super::{Seat, TrieSide};
+use alloy_primitives::{B256, U256};
+use polytrie_state::Account;
+use polytrie_trie::{AccountLeaf, EMPTY_ROOT};
+
+impl TrieSide {
+    /// The account after all blocks that have ended, if the tries tell; to be asked before they are told of any write of
+    /// the block under way. So below.
+    pub(crate) fn known_account(&self, account: &B256) -> Option<Option<Account>> {
+        let Seat::Here(workers) = &mut *self.seat.lock() else { return None };
+        let leaf = workers.first_mut()?.known_account(account)?;
+        Some(leaf.map(|leaf| account_of(&leaf)))
+    }
+
+    /// The value of a slot.
+    pub(crate) fn known_slot(&self, account: &B256, slot: &B256) -> Option<U256> {
+        let Seat::Here(workers) = &mut *self.seat.lock() else { return None };
+        let known = workers.get_mut(self.part_of(account))?.known_slot(account, slot);
+        known.or_else(|| {
+            let leaf = workers.first_mut()?.known_account(account)?;
+            leaf.is_none_or(|leaf| leaf.storage_root == EMPTY_ROOT).then_some(U256::ZERO)
+        })
+    }
+
+    /// Whether the account has any slot.
+    pub(crate) fn knows_storage(&self, account: &B256) -> Option<bool> {
+        let Seat::Here(workers) = &mut *self.seat.lock() else { return None };
+        let leaf = workers.first_mut()?.known_account(account)?;
+        Some(leaf.is_some_and(|leaf| leaf.storage_root != EMPTY_ROOT))
+    }
+}
+
+/// The part of a leaf that the EVM reads.
+pub(crate) const fn account_of(leaf: &AccountLeaf) -> Account {
+    Account { nonce: leaf.nonce, balance: leaf.balance, code_hash: leaf.code_hash }
+}

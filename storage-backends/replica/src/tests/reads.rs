@@ -1,0 +1,50 @@
+//! Who answers reads.
+
+use super::suites::Replica;
+use alloy_primitives::{Address, B256, U256};
+use polytrie_kv::Store;
+use polytrie_state::{Account, AccountChange, BlockRef, Session, TxWrites};
+use polytrie_testing::suite::LayerFactory;
+
+const PARENT: BlockRef = BlockRef { number: 0, hash: B256::ZERO };
+
+/// What is there, and what is not, as long as the block's writes are not streamed.
+#[test]
+fn a_small_block_does_not_ask_the_store_for_what_the_tries_know() {
+    for workers in [0, 1, 4] {
+        let factory = Replica::workers(workers);
+        let store = Store::memory(&factory.tables()).expect("a store");
+        let layer = factory.open(store.clone()).expect("the layer opens");
+        layer.load(&mut std::iter::empty()).expect("nothing loads");
+        let [contract, other, nobody] = [1, 2, 3].map(Address::repeat_byte);
+        let account = Some(Account { nonce: 1, ..Account::default() });
+        let change = |address, slots: &[(U256, U256)]| AccountChange {
+            address,
+            account,
+            wiped: false,
+            code: None,
+            slots: slots.to_vec(),
+        };
+        let [one, two] = [1, 2].map(U256::from);
+        let accounts = vec![change(contract, &[(one, two)]), change(other, &[])];
+        let mut session = Session::begin(&*layer, PARENT).expect("a block begins");
+        session.apply(&TxWrites { accounts }).expect("applied");
+        let outcome = session.finish().expect("the block ends").outcome;
+        store.write(outcome.batch).expect("a write");
+        layer.accept().expect("accepted");
+        let before = store.counters();
+        let mut session = Session::begin(&*layer, PARENT).expect("a block begins");
+        for (address, expected) in [(contract, account), (other, account), (nobody, None)] {
+            assert_eq!(session.account(&address).expect("a read"), expected);
+        }
+        for (address, slot, expected) in
+            [(contract, one, two), (contract, two, U256::ZERO), (other, one, U256::ZERO)]
+        {
+            assert_eq!(session.slot(&address, &slot).expect("a read"), expected);
+        }
+        assert!(session.has_storage(&contract).expect("a read"));
+        assert!(!session.has_storage(&other).expect("a read"));
+        let after = store.counters();
+        assert_eq!((after.gets, after.scans), (before.gets, before.scans), "{workers} workers");
+    }
+}
