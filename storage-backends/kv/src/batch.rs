@@ -126,9 +126,9 @@ impl Batch {
         self.records.extend(other.records.iter().map(|r| Record { start: r.start + base, ..*r }));
     }
 
-    /// Appends all changes of `other`, without copying them if there is nothing before.
+    /// Appends all changes of `other`, without copying them if there is neither anything before nor more room than there.
     pub fn absorb(&mut self, other: Self) {
-        if self.is_empty() {
+        if self.is_empty() && self.capacity() <= other.capacity() {
             *self = other;
         } else {
             self.append(&other);

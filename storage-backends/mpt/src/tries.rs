@@ -6,7 +6,7 @@ use polytrie_kv::{Batch, Read, Store};
 use polytrie_state::{Account, AccountWrite, StateError, UndoRecord, WriteSet};
 use polytrie_trie::{AccountLeaf, Ages, EMPTY_ROOT, Rows, SlotValue, Trie, state_error};
 use rayon::prelude::*;
-use std::ops::ControlFlow;
+use std::{mem, ops::ControlFlow};
 
 /// Fewer changed slots than this are not worth a second thread (measured: a task costs about as much as
 /// twenty slots).
@@ -139,9 +139,16 @@ impl Tries {
         let slots: usize = jobs.iter().map(|job| job.write.slots.len()).sum();
         let store = &self.store;
         if jobs.len() > 1 && slots >= PARALLEL_SLOTS {
-            jobs.par_iter_mut().with_max_len(16).for_each(|job| job.run(store, save));
+            let run = |job: &mut StorageJob<'_>| job.run(store, save.then(Batch::new));
+            jobs.par_iter_mut().with_max_len(16).for_each(run);
         } else {
-            jobs.iter_mut().for_each(|job| job.run(store, save));
+            for job in &mut jobs {
+                // One batch goes from trie to trie: nothing is copied, and there is room in it already.
+                job.run(store, batch.as_deref_mut().map(mem::take));
+                if let (Some(batch), Ok(Some(rows))) = (batch.as_deref_mut(), &mut job.result) {
+                    *batch = mem::take(rows);
+                }
+            }
         }
         let mut roots = HashMap::<B256, B256>::default();
         for job in jobs {
@@ -172,7 +179,7 @@ impl Tries {
         self.accounts.update(&leaves, &rows).map_err(state_error)?;
         let root = match batch {
             Some(batch) => {
-                let rows = Rows::new(std::mem::take(batch), ACCOUNT_TRIE);
+                let rows = Rows::new(mem::take(batch), ACCOUNT_TRIE);
                 let (root, rows) = self.accounts.commit(rows);
                 *batch = rows.into_inner();
                 root
@@ -272,11 +279,16 @@ impl Tries {
 }
 
 impl StorageJob<'_> {
-    fn run(&mut self, store: &Store, save: bool) {
-        self.result = self.try_run(store, save);
+    /// Adds what changed to `rows`, if there are any.
+    fn run(&mut self, store: &Store, rows: Option<Batch>) {
+        self.result = self.try_run(store, rows);
     }
 
-    fn try_run(&mut self, store: &Store, save: bool) -> Result<Option<Batch>, StateError> {
+    fn try_run(
+        &mut self,
+        store: &Store,
+        batch: Option<Batch>,
+    ) -> Result<Option<Batch>, StateError> {
         if self.write.wipe {
             self.trie.clear();
         }
@@ -288,11 +300,11 @@ impl StorageJob<'_> {
             .collect();
         let rows = storage_rows(store, self.write.hash);
         self.trie.update(&changes, &rows).map_err(state_error)?;
-        if !save {
+        let Some(batch) = batch else {
             self.trie.root();
             return Ok(None);
-        }
-        let (_, rows) = self.trie.commit(Rows::owned(Batch::new(), STORAGE_TRIE, self.write.hash));
+        };
+        let (_, rows) = self.trie.commit(Rows::owned(batch, STORAGE_TRIE, self.write.hash));
         Ok(Some(rows.into_inner()))
     }
 }
