@@ -353,7 +353,6 @@ impl Storages {
             }
         } else {
             if end {
-                part.rows = store.batch();
                 part.rows.reserve(SMALL_BLOCK.0, SMALL_BLOCK.1);
             }
             for job in &mut jobs {
