@@ -142,7 +142,7 @@ struct Buffers {
 }
 
 thread_local! {
-    /// Kept from trie to trie: growing from nothing for each root cost about as much as hashing it.
+    /// Kept from trie to trie, so that they do not grow from nothing for each root.
     static BUFFERS: Cell<Option<Buffers>> = const { Cell::new(None) };
 }
 
