@@ -24,7 +24,7 @@ use std::{
 /// Batches the memory of which is kept, and the most bytes that one of them may take: what an ordinary block writes, several
 /// times over.
 const SPARE_BATCHES: usize = 4;
-const SPARE_BATCH_BYTES: usize = 4 << 20;
+pub(crate) const SPARE_BATCH_BYTES: usize = 4 << 20;
 
 /// What the handles of a store share with its flush thread.
 pub(crate) struct Shared {

@@ -64,11 +64,6 @@ impl<V: LeafValue> Trie<V> {
         self.root_hash
     }
 
-    /// Whether the trie has no keys.
-    pub fn is_empty(&self) -> bool {
-        self.root == Link::Empty
-    }
-
     /// Removes every key.
     pub fn clear(&mut self) {
         self.arena = Arena::default();
