@@ -10,7 +10,7 @@ use polytrie_testing::Seed;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
-use std::{ops::ControlFlow, sync::Arc, time::Duration};
+use std::{ops::ControlFlow, sync::Arc, thread, time::Duration};
 
 /// A layer driven as the client drives it, with its undo records.
 struct Chain {
@@ -140,6 +140,43 @@ fn a_large_dead_contract_is_swept_in_portions() {
             chain.check();
         }
     }
+}
+
+/// While a large dead contract is swept, another one whose hash comes before it joins the queue. What was swept of the
+/// first in slices that are computed and not yet written is not swept again, so restarts change nothing, and blocks are
+/// undone.
+#[test]
+fn dead_contracts_are_swept_in_turn() {
+    let mut numbers: Vec<u64> = (1..=4).collect();
+    numbers.sort_unstable_by_key(|n| polytrie_state::hash_address(&address(*n)));
+    let [first, second, small, large] = numbers[..] else { unreachable!() };
+    let mut runs = Vec::new();
+    for restarts in [false, true] {
+        let mut chain = Chain::new(every(4));
+        let mut seen = vec![chain.layer.commitment()];
+        while chain.number() < 24 {
+            let changes = match chain.number() + 1 {
+                1 => vec![write(small, numbered(0..3, 1)), write(large, numbered(0..20_000, 1))],
+                5 => vec![gone(large)],
+                9 => vec![gone(small), write(first, Vec::new()), write(second, Vec::new())],
+                _ => Vec::new(),
+            };
+            if restarts {
+                chain.reopen();
+            } else {
+                // The merge gets ahead of the blocks.
+                thread::sleep(Duration::from_millis(20));
+            }
+            seen.push(chain.run(changes));
+        }
+        assert_eq!((chain.count(FLAT_SLOTS), chain.count(SWEEP)), (0, 0));
+        for commitment in seen.iter().rev().skip(1) {
+            assert_eq!(chain.undo().unwrap(), *commitment, "back to block {}", chain.number());
+            chain.check();
+        }
+        runs.push(seen);
+    }
+    assert_eq!(runs[0], runs[1]);
 }
 
 /// Slices that come late are waited for and counted; early ones too. The commitments are the same.

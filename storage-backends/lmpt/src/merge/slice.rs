@@ -14,7 +14,11 @@ use alloy_primitives::{B256, map::B256Map};
 use polytrie_kv::{Batch, KeyRange, Read, Store};
 use polytrie_state::{StateError, scan};
 use polytrie_trie::{Rows, RowsAhead, Trie, state_error};
-use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+    sync::Arc,
+};
 
 /// Dead slots that one slice removes at most.
 pub(crate) const SWEPT_A_SLICE: usize = 4_096;
@@ -96,8 +100,9 @@ pub(super) struct Merger {
     ahead: Option<RowsAhead>,
     /// Dead storage, in the order in which it is swept.
     queue: BTreeSet<DeadStorage>,
-    /// The last slot swept, which is perhaps not yet gone from the store.
-    swept_to: Option<SlotKey>,
+    /// The last slot swept of storage that is not swept to its end. Up to it all are gone, though perhaps not yet from the
+    /// store.
+    swept_to: BTreeMap<DeadStorage, B256>,
 }
 
 impl Merger {
@@ -109,7 +114,7 @@ impl Merger {
         trie: Trie<Value>,
     ) -> Result<Self, StateError> {
         let queue = read_queue(&store)?;
-        Ok(Self { store, readers, plan, trie, ahead: None, queue, swept_to: None })
+        Ok(Self { store, readers, plan, trie, ahead: None, queue, swept_to: BTreeMap::new() })
     }
 
     /// Merges one slice, while so many wait for their blocks; the one after it goes on from it, whether or not it is written
@@ -231,14 +236,12 @@ impl Merger {
             && let Some(dead) = self.queue.first().copied()
         {
             let (account, incarnation) = storage_of(&dead);
-            let last = self
-                .swept_to
-                .filter(|last| (last.account, last.incarnation) == (account, incarnation));
-            let from = last.map_or(B256::ZERO, |last| last.slot);
+            let last = self.swept_to.remove(&dead);
+            let from = last.unwrap_or(B256::ZERO);
+            let mut swept_to = last;
             let mut ended = true;
             flat::scan_slots(&self.store, (account, incarnation), &from, &mut |slot, value| {
-                let key = SlotKey { account, incarnation, slot };
-                if Some(key) == last {
+                if Some(slot) == last {
                     return Ok(ControlFlow::Continue(()));
                 }
                 if left == 0 {
@@ -246,8 +249,8 @@ impl Merger {
                     return Ok(ControlFlow::Break(()));
                 }
                 left -= 1;
-                self.swept_to = Some(key);
-                let key = Key::Slot(key);
+                swept_to = Some(slot);
+                let key = Key::Slot(SlotKey { account, incarnation, slot });
                 flat::set(&mut slice.batch, &key, None);
                 changes.push((places.of(&key), None));
                 slice.undo.merged.push((key, Some(Value::Slot(value))));
@@ -257,6 +260,8 @@ impl Merger {
                 self.queue.remove(&dead);
                 slice.batch.delete(SWEEP, &dead);
                 slice.undo.swept.push(dead);
+            } else if let Some(slot) = swept_to {
+                self.swept_to.insert(dead, slot);
             }
         }
         Ok(())
