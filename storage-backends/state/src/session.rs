@@ -21,6 +21,8 @@ pub struct Session {
     until_streamed: Option<usize>,
     /// Changes since the last intermediate root; only kept when roots are asked for, and the layer is not told by hash.
     since_last_root: Option<WriteSet>,
+    /// Whether the layer was asked for such a root.
+    roots_asked: bool,
 }
 
 /// A finished block whose commitment may still be under way.
@@ -56,7 +58,14 @@ impl Session {
         let wants_hints = layer.wants_hints();
         let until_streamed = layer.streams_from();
         let cache = BlockCache::default();
-        Self { layer, cache, wants_hints, until_streamed, since_last_root: None }
+        Self {
+            layer,
+            cache,
+            wants_hints,
+            until_streamed,
+            since_last_root: None,
+            roots_asked: false,
+        }
     }
 
     /// Counts nothing: to find out what counting costs.
@@ -151,6 +160,7 @@ impl Session {
         }
         pending.accounts.sort_by_key(|a| a.hash);
         let pending = std::mem::take(pending);
+        self.roots_asked = true;
         self.layer.state_root_so_far(&pending)
     }
 
@@ -158,7 +168,7 @@ impl Session {
     pub fn finish(mut self) -> Result<Finished, StateError> {
         let started =
             self.cache.counters.0.as_mut().and_then(|counters| counters.finished.sampled());
-        let writes = self.cache.write_set(&mut *self.layer)?;
+        let writes = self.write_set()?;
         let outcome = self.layer.finish(&writes)?;
         let counters = finished(self.cache.counters.0, started, &writes);
         Ok(Finished { outcome, writes, counters })
@@ -168,7 +178,7 @@ impl Session {
     pub fn finish_later(mut self) -> Result<FinishedLater, StateError> {
         let started =
             self.cache.counters.0.as_mut().and_then(|counters| counters.finished.sampled());
-        let writes = Arc::new(self.cache.write_set(&mut *self.layer)?);
+        let writes = Arc::new(self.write_set()?);
         let outcome = self.layer.finish_later(Arc::clone(&writes))?;
         let counters = finished(self.cache.counters.0, started, &writes);
         Ok(FinishedLater { outcome, writes, counters })
@@ -176,6 +186,17 @@ impl Session {
 
     /// Ends the block without a commitment.
     pub(crate) fn into_writes(mut self) -> Result<WriteSet, StateError> {
+        self.cache.write_set(&mut *self.layer)
+    }
+
+    /// What the block changed in the end. It does not name what was changed before the last root and is now as it was
+    /// before the block: a layer that was asked for that root is told here.
+    fn write_set(&mut self) -> Result<WriteSet, StateError> {
+        let untold =
+            self.since_last_root.as_ref().is_some_and(|pending| !pending.accounts.is_empty());
+        if self.roots_asked && untold {
+            self.state_root_so_far()?;
+        }
         self.cache.write_set(&mut *self.layer)
     }
 }

@@ -7,12 +7,13 @@ use super::{
 use crate::{Block, History, Oracle, Seed};
 use alloy_primitives::{B256, U256};
 use polytrie_state::{
-    Access, BlockRef, CommitmentKind, Finished, Session, StateError, StateLayer, TxWrites,
-    WriteSet, hash_address,
+    Access, AccountChange, BlockRef, CommitmentKind, Finished, Session, StateError, StateLayer,
+    TxWrites, WriteSet, hash_address,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::{
+    collections::BTreeSet,
     sync::{Arc, mpsc},
     thread,
     time::Duration,
@@ -62,11 +63,35 @@ pub fn sessions_see_their_own_writes(factory: &dyn LayerFactory) {
                 assert_eq!(root, now.state_root(), "{}: a root within the block", block.label);
             }
         }
+        // After the last root, as rewards come, something is again what it was before the block.
+        if let Some(back) = back_to(parent, block) {
+            session.apply(&back)?;
+            now.apply(&back);
+        }
         let finished = session.finish()?;
         driver.commit(finished)?;
         assert_state(driver, &now, &block.label);
-        Ok(())
+        // The driver goes on as the history does.
+        driver.undo()?;
+        driver.run(block).map(drop)
     });
+}
+
+/// A transaction that takes back what a block did to the first account that was there before it.
+fn back_to(parent: &Oracle, block: &Block) -> Option<TxWrites> {
+    let mut changes = block.txs.iter().flat_map(|tx| &tx.accounts);
+    let address = changes.find(|change| parent.account(&change.address).is_some())?.address;
+    let slots: BTreeSet<U256> = block
+        .txs
+        .iter()
+        .flat_map(|tx| &tx.accounts)
+        .filter(|change| change.address == address)
+        .flat_map(|change| change.slots.iter().map(|(slot, _)| *slot))
+        .collect();
+    let account = parent.account(&address);
+    let slots = slots.into_iter().map(|slot| (slot, parent.slot(&address, &slot))).collect();
+    let change = AccountChange { address, account, wiped: false, code: None, slots };
+    Some(TxWrites { accounts: vec![change] })
 }
 
 /// What reaches the layer is sorted, free of repetitions and no-ops, and leads from the parent to the state.
