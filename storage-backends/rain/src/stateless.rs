@@ -18,6 +18,12 @@ use polytrie_trie::{
 };
 use std::sync::Arc;
 
+/// Bytes of rows that a witness may make, beside [`TIMES`] its own. Accounts with the same storage share its nodes in the
+/// witness, and have rows of their own.
+const ROOM: usize = 64 << 20;
+/// See [`ROOM`].
+const TIMES: usize = 16;
+
 impl RainLayer {
     /// A layer in memory that knows nothing but what a witness holds: asked for more it fails with
     /// [`StateError::Corrupt`], and a block that needs no more leads to the true root. The levels that were left out are
@@ -112,14 +118,10 @@ impl<'a> Bag<'a> {
         if root == EMPTY_ROOT {
             return Ok(batch);
         }
-        let mut in_bag = |depth: usize, hash: &B256| -> Option<Bytes> {
-            let found = (*self.nodes.get(hash)?).clone();
-            note(depth, *hash);
-            Some(found)
-        };
+        let mut walk = Walk::new(self, &mut note);
         let levels = usize::from(levels);
         let mut account_node = |path: &Nibbles, hash: &B256| {
-            if path.len() < levels { self.held(path, hash) } else { in_bag(path.len(), hash) }
+            if path.len() < levels { self.held(path, hash) } else { walk.node(path.len(), hash) }
         };
         let top = account_node(&Nibbles::new(), &root).ok_or_else(|| {
             let reason = if levels == 0 {
@@ -141,11 +143,13 @@ impl<'a> Bag<'a> {
             write_shard(&mut batch, shard, 0, &part.root_reference());
         }
         for (owner, storage) in storages {
+            walk.next_trie()?;
             let mut sink = Rows::owned(Batch::new(), STORAGE_NODES, owner);
-            let mut lookup = |path: &Nibbles, hash: &B256| in_bag(64 + path.len(), hash);
+            let mut lookup = |path: &Nibbles, hash: &B256| walk.node(64 + path.len(), hash);
             storage.put_found(&mut lookup, &mut sink, &mut |_, _| {}).map_err(damaged)?;
             batch.append(&sink.into_inner());
         }
+        walk.next_trie()?;
         Ok(batch)
     }
 
@@ -155,6 +159,54 @@ impl<'a> Bag<'a> {
         let mut rlp = Vec::new();
         let found = accounts.node_at(path, &account_rows(rows), version.seq, &mut rlp).ok()?;
         (found && keccak256(&rlp) == *hash).then(|| rlp.into())
+    }
+}
+
+/// The nodes of a bag in the places where tries refer to them.
+///
+/// A few nodes that refer to each other many times over would fill any memory, and whoever made them chose the root, too.
+/// So none is put into a trie twice: keys are hashes, and no two of them end in the same nibbles far below the root.
+struct Walk<'a, 'b, N> {
+    bag: &'b Bag<'a>,
+    /// Told of each node and its depth.
+    note: N,
+    /// Nodes of the trie under way.
+    seen: B256Set,
+    /// Bytes that may still be placed.
+    room: usize,
+    refused: Option<&'static str>,
+}
+
+impl<'a, 'b, N: FnMut(usize, B256)> Walk<'a, 'b, N> {
+    fn new(bag: &'b Bag<'a>, note: N) -> Self {
+        let bytes: usize = bag.nodes.values().map(|node| node.len()).sum();
+        let room = bytes.saturating_mul(TIMES).saturating_add(ROOM);
+        Self { bag, note, seen: B256Set::default(), room, refused: None }
+    }
+
+    fn node(&mut self, depth: usize, hash: &B256) -> Option<Bytes> {
+        let found = *self.bag.nodes.get(hash)?;
+        if !self.seen.insert(*hash) {
+            self.refused = Some("a node stands in two places of one trie");
+        } else if let Some(room) = self.room.checked_sub(found.len()) {
+            self.room = room;
+        } else {
+            self.refused = Some("it makes far more rows than it has nodes");
+        }
+        if self.refused.is_some() {
+            return None;
+        }
+        (self.note)(depth, *hash);
+        Some(found.clone())
+    }
+
+    /// The trie under way is complete.
+    fn next_trie(&mut self) -> Result<(), StateError> {
+        self.seen.clear();
+        match self.refused {
+            None => Ok(()),
+            Some(reason) => Err(StateError::Corrupt(format!("the witness: {reason}"))),
+        }
     }
 }
 

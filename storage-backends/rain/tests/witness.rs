@@ -111,6 +111,27 @@ fn nothing_in_a_witness_is_believed() {
     assert_eq!(alloy_rlp::decode_exact::<Witness>(&bytes).unwrap(), witness);
 }
 
+/// A few nodes that refer to each other sixteen times each stand for more rows than any memory holds.
+#[test]
+fn nodes_that_multiply_are_refused() {
+    let mut below = Bytes::from_static(b"\xc4\x82\x20\x00\x80");
+    let mut nodes = Vec::new();
+    for _ in 0..12 {
+        let mut branch = vec![0xf9, 0x02, 0x11];
+        for _ in 0..16 {
+            branch.push(0xa0);
+            branch.extend_from_slice(hash(&below).as_slice());
+        }
+        branch.push(0x80);
+        below = branch.into();
+        nodes.push(below.clone());
+    }
+    let witness = Witness { root: hash(&below), levels: 0, nodes, codes: Vec::new() };
+    let found = RainLayer::on_witness(&witness, None).map(drop);
+    let Err(StateError::Corrupt(reason)) = found else { panic!("{found:?}") };
+    assert!(reason.contains("two places"), "{reason}");
+}
+
 /// A witness of the last block, made against the state before the block before it, is carried over where that block
 /// touched other accounts, and refused where it touched the same; carried over, it leads to the true root.
 #[test]
