@@ -20,6 +20,11 @@ pub trait Engine: Debug + Send + Sync + 'static {
     /// and key.
     fn write(&self, changes: &dyn Changes) -> Result<(), KvError>;
 
+    /// Whether it takes no changes. Another process may make some meanwhile.
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
     /// Directory in which the store keeps a journal for the engine: worth it where a write of a few changes costs
     /// much more than their bytes. The engine has the table of the journal besides those of its user.
     fn journal_dir(&self) -> Option<PathBuf> {

@@ -13,10 +13,13 @@
 //! ```
 //!
 //! The engine writes a generation and that number at once, so no batch is ever applied twice or to a state that
-//! is newer. A crash may leave half a record at the end of a file: reading stops there. Records are numbered
-//! without gaps over all files, so one that is lost in the middle is noticed.
+//! is newer. A crash may leave half a record at the end of a file: reading stops there. Files are numbered without gaps,
+//! and so are records over all files, so what is lost in the middle is noticed.
+//!
+//! Whoever only reads may do so while another process writes. What it read belongs together if the engine had no more
+//! files afterwards than before.
 
-use crate::{Batch, KvError, Op, Table};
+use crate::{Batch, Engine, KvError, Op, Table, recent::EngineView};
 use std::{
     fs::{self, File, OpenOptions},
     io::Write as _,
@@ -29,6 +32,9 @@ pub(crate) const JOURNAL_TABLE: Table = Table::new(255, "Journal", 8);
 
 /// The one key of [`JOURNAL_TABLE`].
 pub(crate) const APPLIED: &[u8] = b"applied";
+
+/// How often whoever only reads tries again if the engine has taken files meanwhile.
+const ATTEMPTS: usize = 8;
 
 const MAGIC: &[u8] = b"polytrie journal 1\n";
 /// Bytes of a record before its changes: length, checksum and number.
@@ -49,37 +55,89 @@ pub(crate) struct Journal {
     buffer: Vec<u8>,
 }
 
-/// What a journal holds that the engine does not have.
+/// What a journal holds that a view of the engine does not have.
 #[derive(Debug)]
 pub(crate) struct Recovered {
-    pub(crate) journal: Journal,
+    pub(crate) view: EngineView,
     /// In their order.
     pub(crate) batches: Vec<Batch>,
+    /// Where it goes on; not for whoever only reads.
+    pub(crate) journal: Option<Journal>,
+}
+
+/// Reads the journal of an engine, if it has one.
+pub(crate) fn recover(engine: &dyn Engine, tables: &[Table]) -> Result<Recovered, KvError> {
+    let view = EngineView::of(engine)?;
+    let Some(dir) = engine.journal_dir() else {
+        return Ok(Recovered { view, batches: Vec::new(), journal: None });
+    };
+    if engine.is_read_only() {
+        return read_beside_a_writer(engine, view, &dir, tables);
+    }
+    let applied = applied(&view)?;
+    let (batches, journal) = Journal::open(&dir, tables, applied)?;
+    remove_up_to(&dir, applied);
+    Ok(Recovered { view, batches, journal: Some(journal) })
+}
+
+fn read_beside_a_writer(
+    engine: &dyn Engine,
+    mut view: EngineView,
+    dir: &Path,
+    tables: &[Table],
+) -> Result<Recovered, KvError> {
+    for _ in 0..ATTEMPTS {
+        let before = applied(&view)?;
+        let read = Journal::open(dir, tables, before);
+        let latest = EngineView::of(engine)?;
+        if applied(&latest)? == before {
+            let (batches, _) = read?;
+            return Ok(Recovered { view, batches, journal: None });
+        }
+        view = latest;
+    }
+    // The writer flushes faster than that. What the engine has is whole by itself.
+    Ok(Recovered { view, batches: Vec::new(), journal: None })
+}
+
+/// Number of the last file that the engine has.
+fn applied(view: &EngineView) -> Result<u64, KvError> {
+    let mut row = Vec::new();
+    view.view.get_into(JOURNAL_TABLE, APPLIED, &mut row)?;
+    Ok(row.first_chunk().map_or(0, |number| u64::from_be_bytes(*number)))
 }
 
 impl Journal {
-    /// Opens the journal in `dir`, of which the engine has the files up to number `applied`.
-    pub(crate) fn open(dir: &Path, tables: &[Table], applied: u64) -> Result<Recovered, KvError> {
+    /// Opens the journal in `dir`, of which the engine has the files up to number `applied`; returns what is in the others.
+    fn open(dir: &Path, tables: &[Table], applied: u64) -> Result<(Vec<Batch>, Self), KvError> {
         let mut batches = Vec::new();
-        let mut last = applied;
         let mut next = None;
-        for number in numbers(dir)? {
-            if number <= applied {
-                continue;
+        let mut expected = applied + 1;
+        let mut number = expected;
+        for found in numbers(dir)?.into_iter().filter(|number| *number > applied) {
+            if found != expected {
+                let missing = path_of(dir, expected);
+                return Err(KvError::Corrupt(format!("{} is missing", missing.display())));
             }
-            read_file(&path_of(dir, number), tables, &mut next, &mut batches)?;
-            last = number;
+            expected += 1;
+            number = if read_file(&path_of(dir, found), tables, &mut next, &mut batches)? {
+                expected
+            } else {
+                // If nothing was ever confirmed of it, it is begun again, or followed by a file that goes on with what was
+                // known before it.
+                next.get_or_insert(0);
+                found
+            };
         }
         let journal = Self {
             dir: dir.to_owned(),
             tables: tables.to_vec(),
-            number: last + 1,
+            number,
             file: None,
             next: next.unwrap_or(0),
             buffer: Vec::new(),
         };
-        journal.remove_up_to(applied);
-        Ok(Recovered { journal, batches })
+        Ok((batches, journal))
     }
 
     /// Appends a batch; it is on disk when this returns.
@@ -140,10 +198,6 @@ impl Journal {
         self.number += 1;
         ended
     }
-
-    fn remove_up_to(&self, applied: u64) {
-        remove_up_to(&self.dir, applied);
-    }
 }
 
 /// Removes files that the engine has. One that cannot be removed is skipped by its number and removed another time.
@@ -190,19 +244,20 @@ fn sync_dir(dir: &Path) -> std::io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// Reads the batches of a file, as far as it is whole. `next` is the number of the next record, once one is known.
+/// Reads the batches of a file, as far as it is whole; whether it has a head. `next` is the number of the next record, once
+/// one is known.
 fn read_file(
     path: &Path,
     tables: &[Table],
     next: &mut Option<u64>,
     batches: &mut Vec<Batch>,
-) -> Result<(), KvError> {
+) -> Result<bool, KvError> {
     let damaged = |what: &str| KvError::Corrupt(format!("{}: {what}", path.display()));
     let bytes = fs::read(path).map_err(|e| KvError::io("read", path, e))?;
     let mut rest = bytes.as_slice();
     let Some(names) = read_head(&mut rest) else {
         // A crash while the file was begun; no record was ever confirmed.
-        return Ok(());
+        return Ok(false);
     };
     let tables = names
         .iter()
@@ -221,7 +276,7 @@ fn read_file(
         }
         batches.push(batch);
     }
-    Ok(())
+    Ok(true)
 }
 
 fn read_head<'a>(rest: &mut &'a [u8]) -> Option<Vec<&'a [u8]>> {

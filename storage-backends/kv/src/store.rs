@@ -5,10 +5,9 @@ use crate::{
     TableStats, Visit,
     counters::Counters,
     flush::{Control, Head, Shared},
-    journal::{APPLIED, JOURNAL_TABLE, Journal, Recovered},
+    journal::{self, Journal, Recovered},
     live::LiveSet,
     overlay::{Found, Generation, hash},
-    recent::EngineView,
     shard::Sharded,
     table::TableSet,
 };
@@ -101,37 +100,25 @@ impl Store {
         tables: &[Table],
         options: StoreOptions,
     ) -> Result<Self, KvError> {
-        let view = EngineView::of(&*engine)?;
-        let journal = engine.journal_dir();
-        let recovered = match &journal {
-            Some(dir) => {
-                let mut applied = Vec::new();
-                view.view.get_into(JOURNAL_TABLE, APPLIED, &mut applied)?;
-                let applied = applied.first_chunk().map_or(0, |number| u64::from_be_bytes(*number));
-                Some(Journal::open(dir, tables, applied)?)
-            }
-            None => None,
-        };
+        let Recovered { view, batches, journal } = journal::recover(&*engine, tables)?;
         let tables = TableSet::new(tables)?;
         let (hasher, live) = (DefaultHashBuilder::default(), Arc::new(LiveSet::default()));
         let mut head = Head::default();
-        let mut writing = Writing::default();
-        if let Some(Recovered { journal, batches }) = recovered {
-            for batch in &batches {
-                let active =
-                    head.layers.active.get_or_insert_with(|| Arc::new(Generation::new(&tables)));
-                active.apply(batch, head.seq + 1, &tables, &hasher, &live.lock())?;
-                head.seq += 1;
-            }
-            writing = Writing { journal: Some(journal), covered: head.seq, last: None };
+        for batch in &batches {
+            let active =
+                head.layers.active.get_or_insert_with(|| Arc::new(Generation::new(&tables)));
+            active.apply(batch, head.seq + 1, &tables, &hasher, &live.lock())?;
+            head.seq += 1;
         }
+        let journal_dir = engine.journal_dir().filter(|_| journal.is_some());
+        let writing = Writing { journal, covered: head.seq, last: None };
         let shared = Arc::new(Shared {
             tables,
             hasher,
             counters: options.counters.then(Counters::default),
             live,
             head: Sharded::new(head),
-            journal,
+            journal: journal_dir,
             spare: Mutex::default(),
             batches: Mutex::default(),
             view: Sharded::new(Arc::new(view)),

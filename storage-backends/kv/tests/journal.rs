@@ -3,13 +3,16 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use polytrie_kv::{
-    Batch, Engine, Entry, KeyRange, KvError, MemoryEngine, Read, Store, StoreOptions, Table,
+    Batch, Engine, Entry, KeyRange, KvError, MemoryEngine, Read, Store, StoreOptions, Table, View,
     testing::{Random, Wrapped, entries},
 };
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 const A: Table = Table::new(0, "a", 8);
@@ -124,8 +127,84 @@ fn a_gap_between_files_is_damage() {
     }
     let all = files(dir.path());
     assert_eq!(all.len(), 3, "every opening begins a file");
-    fs::remove_file(&all[1]).unwrap();
-    assert!(matches!(open(&engine, dir.path()), Err(KvError::Corrupt(_))));
+    for lost in &all[..2] {
+        let bytes = fs::read(lost).unwrap();
+        fs::remove_file(lost).unwrap();
+        assert!(matches!(open(&engine, dir.path()), Err(KvError::Corrupt(_))), "removed");
+        fs::write(lost, &bytes[..5]).unwrap();
+        assert!(matches!(open(&engine, dir.path()), Err(KvError::Corrupt(_))), "cut");
+        fs::write(lost, bytes).unwrap();
+    }
+    assert_eq!(content(&open(&engine, dir.path()).unwrap())[0].len(), 3);
+}
+
+#[test]
+fn a_file_that_was_only_begun_is_begun_again() {
+    let (engine, dir) = (Arc::new(MemoryEngine::new()), tempfile::tempdir().unwrap());
+    for i in 0..3 {
+        let store = open(&engine, dir.path()).unwrap();
+        store.write_durable(put(A, &format!("{i}"), "value")).unwrap();
+        drop(store);
+        let all = files(dir.path());
+        assert_eq!(all.len(), i + 1);
+        let number = all.len() + 1;
+        fs::write(dir.path().join(format!("journal.{number:016x}")), "poly").unwrap();
+    }
+    assert_eq!(content(&open(&engine, dir.path()).unwrap())[0].len(), 3);
+}
+
+/// Reads what another store writes, which does something each time when a view of the engine was taken.
+#[derive(Debug)]
+struct Beside {
+    inner: Journaled,
+    writer: Store,
+    /// How often it still does so.
+    left: AtomicU64,
+}
+
+impl Wrapped for Beside {
+    fn inner(&self) -> &dyn Engine {
+        &self.inner
+    }
+    fn on_view(&self) -> Result<Box<dyn View>, KvError> {
+        let view = self.inner.view()?;
+        if self.left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok() {
+            self.writer.write_durable(put(B, "moves", "on"))?;
+            self.writer.checkpoint()?;
+            self.writer.write_durable(put(A, "x", "later"))?;
+        }
+        Ok(view)
+    }
+    fn takes_nothing(&self) -> bool {
+        true
+    }
+    fn journal(&self) -> Option<PathBuf> {
+        self.inner.journal()
+    }
+}
+
+/// The state that is read is one that the writer had, however often it flushes meanwhile; and its files stay.
+#[test]
+fn reading_beside_a_writer_mixes_no_states() {
+    for flushes in 0..12 {
+        let (engine, dir) = (Arc::new(MemoryEngine::new()), tempfile::tempdir().unwrap());
+        let writer = open(&engine, dir.path()).unwrap();
+        writer.write_durable(put(A, "x", "first")).unwrap();
+        writer.write_durable(put(B, "y", "second")).unwrap();
+        let inner = Journaled { inner: engine.clone(), dir: dir.path().to_owned() };
+        let left = AtomicU64::new(flushes);
+        let beside = Beside { inner, writer: writer.clone(), left };
+        let store = Store::open(Arc::new(beside), &[A, B], StoreOptions::default()).unwrap();
+        let row = |table, key: &[u8]| store.get(table, key).unwrap();
+        assert_eq!(row(B, b"y"), Some(b"second".to_vec()), "{flushes}");
+        let (moved, x) = (row(B, b"moves").is_some(), row(A, b"x").unwrap());
+        assert!(x == b"first" || (moved && x == b"later"), "{flushes}");
+        assert_eq!(moved, flushes > 0, "{flushes}");
+        drop(store);
+        drop(writer);
+        let again = open(&engine, dir.path()).unwrap();
+        assert_eq!(again.get(B, b"y").unwrap(), Some(b"second".to_vec()), "{flushes}");
+    }
 }
 
 #[test]

@@ -66,6 +66,10 @@ impl Engine for MdbxEngine {
         write::write(&self.env, &self.tables, changes)
     }
 
+    fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
     fn journal_dir(&self) -> Option<PathBuf> {
         self.durable.then(|| self.tables.context.path().to_owned())
     }

@@ -23,6 +23,11 @@ pub trait Wrapped: Debug + Send + Sync + 'static {
         self.inner().row_cache_bytes()
     }
 
+    /// What [`Engine::is_read_only`] says.
+    fn takes_nothing(&self) -> bool {
+        self.inner().is_read_only()
+    }
+
     /// What [`Engine::journal_dir`] says.
     fn journal(&self) -> Option<PathBuf> {
         None
@@ -44,6 +49,10 @@ impl<T: Wrapped> Engine for T {
 
     fn row_cache_bytes(&self) -> usize {
         self.kept_rows()
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.takes_nothing()
     }
 
     fn journal_dir(&self) -> Option<PathBuf> {
