@@ -33,6 +33,13 @@ struct Storage {
     touched: u32,
 }
 
+impl Storage {
+    /// Bytes of memory it takes. Of the map's places, which are in it and not on the heap, about half are free.
+    fn bytes(&self) -> usize {
+        self.trie.bytes() + size_of::<(B256, Self)>()
+    }
+}
+
 /// The change of one account's storage, worked on by one thread.
 struct StorageJob<'a> {
     write: &'a AccountWrite,
@@ -53,7 +60,7 @@ impl Tries {
         }
     }
 
-    /// Bytes of memory the nodes take.
+    /// Bytes of memory the tries take.
     pub(crate) fn bytes(&self) -> usize {
         self.accounts.bytes() + self.storage_bytes
     }
@@ -113,17 +120,16 @@ impl Tries {
             let Some(leaf) = self.account(account)?.filter(|a| a.storage_root != EMPTY_ROOT) else {
                 return Ok(U256::ZERO);
             };
-            let trie = Trie::stored(leaf.storage_root);
-            self.storages.insert(*account, Storage { trie, touched: self.block });
+            self.keep(*account, Trie::stored(leaf.storage_root));
         }
         let Some(storage) = self.storages.get_mut(account) else { return Ok(U256::ZERO) };
-        let before = storage.trie.bytes();
+        let before = storage.bytes();
         storage.touched = self.block;
         storage.trie.set_block(self.block);
         let rows = storage_rows(&self.store, *account);
         let value = storage.trie.get(slot, &rows).map_err(state_error)?;
         let value = value.map_or(U256::ZERO, |value| value.0);
-        self.storage_bytes += storage.trie.bytes() - before;
+        self.storage_bytes += storage.bytes() - before;
         Ok(value)
     }
 
@@ -198,7 +204,7 @@ impl Tries {
         for write in writes.accounts().iter().filter(|w| w.wipe || !w.slots.is_empty()) {
             let trie = match self.storages.remove(&write.hash) {
                 Some(storage) => {
-                    self.storage_bytes -= storage.trie.bytes();
+                    self.storage_bytes -= storage.bytes();
                     storage.trie
                 }
                 None => {
@@ -217,8 +223,12 @@ impl Tries {
     /// Keeps a storage trie in memory. One that is empty and saved is not worth its place, but one that has
     /// rows still to be removed must stay until it is saved.
     fn keep(&mut self, account: B256, trie: Trie<SlotValue>) {
-        self.storage_bytes += trie.bytes();
-        self.storages.insert(account, Storage { trie, touched: self.block });
+        if trie.last_root() == EMPTY_ROOT && trie.is_saved() {
+            return;
+        }
+        let storage = Storage { trie, touched: self.block };
+        self.storage_bytes += storage.bytes();
+        self.storages.insert(account, storage);
     }
 
     /// The account is gone. Its storage was wiped with it, and the trie stays as long as that is not saved.
@@ -226,7 +236,7 @@ impl Tries {
         if let Some(storage) = self.storages.get(account)
             && storage.trie.is_saved()
         {
-            self.storage_bytes -= storage.trie.bytes();
+            self.storage_bytes -= storage.bytes();
             self.storages.remove(account);
         }
     }
@@ -271,7 +281,7 @@ impl Tries {
                 return false;
             }
             storage.trie.evict(keep);
-            bytes += storage.trie.bytes();
+            bytes += storage.bytes();
             true
         });
         self.storage_bytes = bytes;

@@ -247,9 +247,11 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Bytes taken by live items.
+    /// Bytes taken by live items, and by what leads to them.
     fn bytes(&self) -> usize {
         (self.len() - self.free.len()) * size_of::<Option<T>>()
+            + self.chunks.capacity() * size_of::<Vec<Option<T>>>()
+            + self.free.capacity() * size_of::<u32>()
     }
 
     /// Gives memory back that is free and at the end.

@@ -7,6 +7,7 @@ use crate::{
     row::{self, Row, RowChild},
 };
 use alloy_primitives::{B256, b256};
+use std::cell::Cell;
 
 /// Root of the trie without keys: the Keccak-256 of the RLP of an empty string.
 pub const EMPTY_ROOT: B256 =
@@ -31,10 +32,11 @@ pub struct Trie<V> {
     /// Changes since the root was computed, and since the last commit; they decide whether hashing is worth several threads.
     pub(crate) unhashed: usize,
     pub(crate) unsaved: usize,
-    /// Buffer for rows read.
-    pub(crate) buffer: Vec<u8>,
-    /// Buffer for the children of a branch read.
-    children: Vec<(u8, RowChild<V>)>,
+}
+
+thread_local! {
+    /// Room for a row that is read. Not a trie's own: there may be a million tries, of a node or two each.
+    static ROW: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 impl<V: LeafValue> Trie<V> {
@@ -49,8 +51,6 @@ impl<V: LeafValue> Trie<V> {
             cleared: false,
             unhashed: 0,
             unsaved: 0,
-            buffer: Vec::new(),
-            children: Vec::new(),
         }
     }
 
@@ -80,9 +80,9 @@ impl<V: LeafValue> Trie<V> {
             && self.arena.status(self.root).is_none_or(Status::is_clean)
     }
 
-    /// Bytes of memory the nodes take.
+    /// Bytes of memory the trie takes, itself included.
     pub fn bytes(&self) -> usize {
-        self.arena.bytes()
+        size_of::<Self>() + self.arena.bytes()
     }
 
     /// Says which block is under way; nodes touched from now on carry that number.
@@ -104,12 +104,15 @@ impl<V: LeafValue> Trie<V> {
         path: &Nibbles,
         rows: &impl RowSource,
     ) -> Result<Link, TrieError> {
-        self.buffer.clear();
-        if !rows.load(path, &mut self.buffer)? {
+        let mut bytes = ROW.take();
+        bytes.clear();
+        if !rows.load(path, &mut bytes)? {
             return Err(TrieError::Missing { path: *path });
         }
-        let row = row::decode(path, &self.buffer, &mut self.children)
+        let mut children = Vec::with_capacity(16);
+        let row = row::decode(path, &bytes, &mut children)
             .map_err(|reason| TrieError::Malformed { path: *path, reason })?;
+        ROW.set(bytes);
         let status = Status::loaded(self.now);
         let prefix = match row {
             Row::Leaf(key, value) => {
@@ -119,8 +122,8 @@ impl<V: LeafValue> Trie<V> {
         };
         let within = Status { has_row: false, ..status };
         let mut branch = Branch::new(if prefix.is_empty() { status } else { within });
-        branch.refs = Refs::with_capacity(self.children.len());
-        for (nibble, child) in self.children.drain(..) {
+        branch.refs = Refs::with_capacity(children.len());
+        for (nibble, child) in children {
             let n = usize::from(nibble);
             match child {
                 RowChild::Leaf(key, value) => {

@@ -77,7 +77,8 @@ impl Storage {
 
     /// Brings the sum of all tries' bytes up to date.
     fn count(&mut self, sum: &mut usize) {
-        let bytes = self.trie.as_ref().map_or(0, Trie::bytes) + size_of::<Self>();
+        let nodes = |trie: &Trie<SlotValue>| trie.bytes() - size_of_val(trie);
+        let bytes = self.trie.as_ref().map_or(0, nodes) + size_of::<Self>();
         *sum = *sum - self.counted + bytes;
         self.counted = bytes;
     }
