@@ -157,6 +157,17 @@ impl ChainDb {
         Ok(undo_row(&self.store, number)?)
     }
 
+    /// Whether there is an undo record for every block above `number`, up to the head.
+    pub(super) fn check_undo(&self, number: u64, head: u64) -> Result<(), ChainError> {
+        // From the head down: the first one that is missing tells how far back it goes at all.
+        for above in (number + 1..=head).rev() {
+            if self.undo(above)?.is_none() {
+                return Err(ChainError::NoUndo { asked: number, lowest: above });
+            }
+        }
+        Ok(())
+    }
+
     /// The undo records that are kept, by block.
     ///
     /// # Errors

@@ -31,7 +31,7 @@ impl Chain {
         if number > head {
             return Err(ChainError::AboveHead { asked: number, head });
         }
-        self.check_undo(number)?;
+        self.db.check_undo(number, head)?;
         if number == head {
             return Ok(0);
         }
@@ -62,17 +62,6 @@ impl Chain {
         }
         if !void.is_empty() {
             self.db.store().write(batch)?;
-        }
-        Ok(())
-    }
-
-    /// Whether there is an undo record for every block above `number`.
-    fn check_undo(&self, number: u64) -> Result<(), ChainError> {
-        // From the head down: the first one that is missing tells how far back it goes at all.
-        for above in (number + 1..=self.head.number()).rev() {
-            if self.db.undo(above)?.is_none() {
-                return Err(ChainError::NoUndo { asked: number, lowest: above });
-            }
         }
         Ok(())
     }
@@ -115,7 +104,7 @@ impl Chain {
     /// invalid, that block and what follows it are forgotten and the old branch stays.
     pub(super) fn reorganise(&mut self, tip: B256) -> Result<Inserted, InsertError> {
         let (fork, branch) = self.side_branch(tip)?;
-        self.check_undo(fork)?;
+        self.db.check_undo(fork, self.head.number())?;
         let undone = self.head.number() - fork;
         let mut old = Vec::new();
         for number in fork + 1..=self.head.number() {

@@ -2,6 +2,7 @@
 
 use super::{args::StoredArgs, exit::Failure, output};
 use crate::{
+    chain::layer_at,
     datadir::DataDir,
     layers::{self, LAYERS, LayerKind, LayerOptions, UnknownKind, VerifyError},
 };
@@ -24,7 +25,9 @@ pub(super) enum ProofCommand {
     Verify(VerifyArgs),
 }
 
-/// Prove an account and some of its slots, present or absent, against the commitment at the head.
+/// Prove an account and some of its slots, present or absent, against the commitment after a block.
+///
+/// Undo records lead back to blocks before the head; they are kept for the last 1024 blocks. Nothing that is stored changes.
 #[derive(Debug, Args)]
 pub(super) struct GetArgs {
     #[command(flatten)]
@@ -35,7 +38,7 @@ pub(super) struct GetArgs {
     /// A slot, decimal or with 0x; may be repeated.
     #[arg(long = "slot", value_name = "SLOT")]
     slots: Vec<U256>,
-    /// The block; for now it must be the head, which is the default.
+    /// The block [default: the head].
     #[arg(long, value_name = "N")]
     block: Option<u64>,
 }
@@ -120,28 +123,25 @@ fn get(args: GetArgs) -> Result<(), Failure> {
     #[cfg(not(feature = "lvmt"))]
     let _ = &mut options;
     let dir = DataDir::open(&options, false)?;
-    let head = dir.chain_db().head()?.ok_or_else(|| {
+    let db = dir.chain_db();
+    let head = db.head()?.ok_or_else(|| {
         Failure::Usage("there is no block in the data directory yet; import some first".into())
     })?;
-    if let Some(asked) = args.block.filter(|asked| *asked != head.number()) {
-        let number = head.number();
-        let advice = if asked < number {
-            format!("; leave --block out, or go back with `polytrie db unwind --to {asked}`")
-        } else {
-            "; leave --block out, or import the blocks up to it first".to_owned()
-        };
-        return Err(Failure::Usage(format!(
-            "block {asked} was asked for, but proofs can only be made of the state at the head, block {number}{advice}"
-        )));
-    }
-    let proof = dir.layer.prove(&args.address, &args.slots)?;
+    let (block, layer) = match args.block {
+        Some(number) if number != head.number() => {
+            let layer = layer_at(dir.layer.fork()?, number)?;
+            (db.block_head(number)?, layer)
+        }
+        _ => (head, dir.layer),
+    };
+    let proof = layer.prove(&args.address, &args.slots)?;
     let file = ProofFile {
         block: Some(ProvenBlock {
-            number: head.number(),
-            hash: head.hash(),
-            state_root: head.header.state_root,
+            number: block.number(),
+            hash: block.hash(),
+            state_root: block.header.state_root,
         }),
-        commitment: CommitmentJson::from(&dir.layer.commitment()),
+        commitment: CommitmentJson::from(&layer.commitment()),
         proof,
     };
     output::json(Path::new("-"), &file)

@@ -9,7 +9,7 @@ use super::{
     snapshots::{Point, Snapshots},
 };
 use crate::{
-    chain::{Chain, ChainDb, ChainError, StateHistory, TransactionPlace},
+    chain::{Chain, ChainDb, ChainError, StateHistory, TransactionPlace, layer_at},
     datadir::DataDir,
     executor::sandbox::Seen,
     layers::LayerKind,
@@ -439,28 +439,27 @@ impl Node {
         Ok(())
     }
 
-    /// A proof of the state at the head, in the form of the layer.
+    /// A proof of the state after a block, in the form of the layer, and the commitment that it holds against.
     ///
     /// # Errors
     ///
-    /// If the layer makes none, or the store fails.
-    pub fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, NodeError> {
-        Ok(self.prove_with_commitment(address, slots)?.0)
-    }
-
-    /// The same with the commitment that it holds against.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::prove`].
-    pub fn prove_with_commitment(
+    /// If the layer makes none, the way back to the block is not kept any more, or the store fails.
+    pub fn prove(
         &self,
+        number: u64,
         address: &Address,
         slots: &[U256],
     ) -> Result<(Proof, Commitment), NodeError> {
-        // No block may come in between.
-        let _chain = self.chain.lock();
-        Ok((self.layer.prove(address, slots)?, self.layer.commitment()))
+        let fork = {
+            // No block may come in between.
+            let chain = self.chain.lock();
+            if chain.head().number() == number {
+                return Ok((self.layer.prove(address, slots)?, self.layer.commitment()));
+            }
+            self.layer.fork()?
+        };
+        let past = layer_at(fork, number)?;
+        Ok((past.prove(address, slots)?, past.commitment()))
     }
 
     /// State root before a block, and the nodes that it takes to execute it without the state, if it reads what was

@@ -14,7 +14,7 @@ use polytrie_kv::{
 };
 use polytrie_mpt::{MptLayer, MptOptions};
 use polytrie_state::{
-    Account, AccountVisit, BlockRef, CheckReport, Commitment, GenesisAccount, LayerSession,
+    Account, AccountVisit, BlockRef, CheckReport, Commitment, Fork, GenesisAccount, LayerSession,
     Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, WriteSet,
 };
 use std::{
@@ -72,6 +72,9 @@ impl StateLayer for Liar {
     }
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
         self.0.undo(record)
+    }
+    fn fork(&self) -> Result<Fork, StateError> {
+        self.0.fork()
     }
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
         self.0.prove(address, slots)

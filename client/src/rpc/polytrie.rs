@@ -42,12 +42,12 @@ fn state_layer(rpc: &Rpc, _: &mut Args) -> RpcResult<Value> {
     }))
 }
 
-/// A proof in the layer's own form, with what is needed to verify it.
+/// A proof in the layer's own form, at the head unless another block is named, with what is needed to verify it.
 fn proof(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let address: Address = args.next()?;
     let slots: Vec<String> = args.optional()?.unwrap_or_default();
     let slots = slots.iter().map(|slot| Ok(Slot::parse(slot)?.0)).collect::<RpcResult<Vec<_>>>()?;
-    let (proof, made_of) = rpc.node.prove_with_commitment(&address, &slots)?;
+    let (proof, made_of) = rpc.proof(&address, &slots, args.optional()?)?;
     Ok(json!({ "layer": proof.layer, "proof": proof.proof, "commitment": commitment(&made_of) }))
 }
 

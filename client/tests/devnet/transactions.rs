@@ -215,6 +215,13 @@ fn proofs_hold_and_layers_without_a_trie_say_so() {
         }
         let proof = node.call("eth_getProof", json!([contract, ["0x0"], "latest"]));
         assert_eq!(quantity(&proof["storageProof"][0]["value"]), U256::from(9));
+        let earlier = node.call("eth_getProof", json!([contract, ["0x0"], "0x1"]));
+        assert_eq!(quantity(&earlier["storageProof"][0]["value"]), U256::ZERO, "{layer:?}");
+        let block = node.call("eth_getBlockByNumber", json!(["0x1", false]));
+        let own = node.call("polytrie_getProof", json!([contract, ["0x0"], "0x1"]));
+        assert_eq!(own["commitment"]["digest"], block["stateRoot"]);
+        assert_eq!(own["proof"], earlier);
+        assert_eq!(node.call("eth_getProof", json!([contract, ["0x0"], "latest"])), proof);
         let root = node.call("eth_getBlockByNumber", json!(["latest", false]))["stateRoot"].clone();
         let own = node.call("polytrie_getProof", json!([contract, ["0x0"]]));
         assert_eq!(own["commitment"]["digest"], root);

@@ -2,8 +2,9 @@
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_state::{
-    Access, Account, AccountVisit, BlockRef, CheckReport, Commitment, GenesisAccount, LayerSession,
-    Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, TxWrites, WriteSet,
+    Access, Account, AccountVisit, BlockRef, CheckReport, Commitment, Fork, GenesisAccount,
+    LayerSession, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, TxWrites,
+    WriteSet,
 };
 use std::{collections::HashSet, sync::Arc};
 
@@ -51,6 +52,9 @@ impl<L: StateLayer> StateLayer for HintedLayer<L> {
     }
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
         self.0.undo(record)
+    }
+    fn fork(&self) -> Result<Fork, StateError> {
+        self.0.fork()
     }
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
         self.0.prove(address, slots)

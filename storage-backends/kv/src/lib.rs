@@ -14,6 +14,7 @@ mod disk;
 mod engine;
 mod error;
 mod flush;
+mod fork;
 mod journal;
 mod live;
 mod lock;

@@ -20,9 +20,9 @@ use alloy_primitives::{Address, B256, U256};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use polytrie_kv::{Read, Snapshot, Store, Table};
 use polytrie_state::{
-    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, GenesisAccount, LayerSession,
-    Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, UndoRecord,
-    WipedSlots, WriteSet, write_codes,
+    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
+    LayerSession, Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader,
+    UndoRecord, WipedSlots, WriteSet, write_codes,
 };
 use polytrie_trie::{EMPTY_ROOT, Trie};
 use std::{mem, sync::Arc, time::Duration};
@@ -531,6 +531,12 @@ impl StateLayer for LmptLayer {
 
     fn undo_writes(&self, record: &[u8]) -> Result<WriteSet, StateError> {
         undo::writes(record)
+    }
+
+    fn fork(&self) -> Result<Fork, StateError> {
+        self.shared.lifecycle.ready()?;
+        let store = self.shared.store.fork()?;
+        Ok(Fork { layer: Self::open(store.clone(), self.shared.options)?, store })
     }
 
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {

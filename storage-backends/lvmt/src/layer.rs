@@ -21,9 +21,9 @@ use parking_lot::{Mutex, RwLock};
 use polytrie_amt::{ProofTree, Setup};
 use polytrie_kv::{Batch, KeyRange, Read, Snapshot, Store, Table};
 use polytrie_state::{
-    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, GenesisAccount, LayerSession,
-    Lifecycle, Outcome, Proof, Pruned, SlotVisit, StateError, StateLayer, StateReader, Turn,
-    WriteSet, scan,
+    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
+    LayerSession, Lifecycle, Outcome, Proof, Pruned, SlotVisit, StateError, StateLayer,
+    StateReader, Turn, WriteSet, scan,
 };
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr, sync::Arc, thread, time::Duration};
@@ -321,6 +321,13 @@ impl StateLayer for LvmtLayer {
 
     fn undo_writes(&self, record: &[u8]) -> Result<WriteSet, StateError> {
         Undo::read(record)?.writes(&self.shared.store.snapshot())
+    }
+
+    fn fork(&self) -> Result<Fork, StateError> {
+        let Shared { store, setup, options, lifecycle, .. } = &*self.shared;
+        lifecycle.ready()?;
+        let store = store.fork()?;
+        Ok(Fork { layer: Self::open(store.clone(), Arc::clone(setup), *options)?, store })
     }
 
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {

@@ -11,9 +11,9 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
-    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, GenesisAccount, LayerSession,
-    Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, Touched, UndoRecord,
-    WriteSet,
+    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
+    LayerSession, Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader,
+    Touched, UndoRecord, WriteSet,
 };
 use polytrie_trie::{
     AccountLeaf, AccountProof, Detour, SlotValue, cow::StateTries, state_error, stored_root,
@@ -125,6 +125,12 @@ impl StateLayer for MptLayer {
             tries.apply(&writes, Some(&mut batch)).map_err(|error| self.lifecycle.poison(error))?;
         self.lifecycle.finish(turn)?;
         Ok(Outcome { commitment: Commitment::state_root(root), batch, undo: Vec::new() })
+    }
+
+    fn fork(&self) -> Result<Fork, StateError> {
+        self.lifecycle.ready()?;
+        let store = self.store.fork()?;
+        Ok(Fork { layer: Self::open(store.clone(), self.options)?, store })
     }
 
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {

@@ -21,9 +21,9 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
-    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, GenesisAccount, LayerSession,
-    Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, Touched, Turn,
-    UndoRecord, WipedSlots, Witness, WriteSet, write_codes,
+    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
+    LayerSession, Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader,
+    Touched, Turn, UndoRecord, WipedSlots, Witness, WriteSet, write_codes,
 };
 use polytrie_trie::{
     Detour,
@@ -509,6 +509,12 @@ impl StateLayer for RainLayer {
 
     fn take_witness(&self) -> Option<Witness> {
         self.shared.witnesses.lock().last.take()
+    }
+
+    fn fork(&self) -> Result<Fork, StateError> {
+        self.shared.lifecycle.ready()?;
+        let store = self.shared.store.fork()?;
+        Ok(Fork { layer: Self::open(store.clone(), self.shared.options)?, store })
     }
 
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {

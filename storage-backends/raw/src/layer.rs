@@ -9,8 +9,9 @@ use crate::{
 use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{Store, Table};
 use polytrie_state::{
-    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, GenesisAccount, LayerSession,
-    Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, UndoRecord,
+    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
+    LayerSession, Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader,
+    UndoRecord,
 };
 use std::sync::Arc;
 
@@ -78,6 +79,12 @@ impl StateLayer for RawLayer {
         let outcome = Outcome { commitment: Commitment::none(), batch, undo: Vec::new() };
         self.lifecycle.finish(turn)?;
         Ok(outcome)
+    }
+
+    fn fork(&self) -> Result<Fork, StateError> {
+        self.lifecycle.ready()?;
+        let store = self.store.fork()?;
+        Ok(Fork { layer: Self::open(store.clone())?, store })
     }
 
     fn prove(&self, _: &Address, _: &[U256]) -> Result<Proof, StateError> {

@@ -1,13 +1,11 @@
 //! The layer: its head, and how it moves.
 
-#[cfg(test)]
-use crate::tests::Trouble;
 use crate::{
     flat::{ACCOUNTS, FLAT, SLOTS},
     hints::HintCounters,
     journal::{self, Flat, JOURNAL, META},
     load,
-    options::ReplicaOptions,
+    options::{FlatStore, ReplicaOptions},
     overlay::Overlay,
     reader::{AheadReader, ReplicaReader},
     scrub::Scrub,
@@ -18,9 +16,9 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
-    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, GenesisAccount, LayerSession,
-    Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, Touched, UndoRecord,
-    WriteSet,
+    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
+    LayerSession, Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader,
+    Touched, UndoRecord, WriteSet,
 };
 use polytrie_trie::{AccountLeaf, AccountProof, cow::StateTries, state_error, stored_root};
 use std::{
@@ -49,9 +47,7 @@ pub(crate) struct Core {
     /// What accepting the next blocks amounts to: the root, and flat rows for a store of their own.
     pub(crate) resolved: Mutex<VecDeque<(B256, Option<Batch>)>>,
     pub(crate) hints: HintCounters,
-    pub(crate) depth: usize,
-    #[cfg(test)]
-    pub(crate) trouble: Option<Arc<Trouble>>,
+    pub(crate) options: ReplicaOptions,
 }
 
 impl ReplicaLayer {
@@ -89,9 +85,7 @@ impl ReplicaLayer {
             overlay: Mutex::default(),
             resolved: Mutex::default(),
             hints: HintCounters::default(),
-            depth: options.depth,
-            #[cfg(test)]
-            trouble: options.trouble,
+            options,
         };
         Ok(Arc::new(Self { core: Arc::new(core) }))
     }
@@ -143,7 +137,7 @@ impl StateLayer for ReplicaLayer {
     }
 
     fn depth(&self) -> usize {
-        self.core.depth
+        self.core.options.depth
     }
 
     fn begin(&self, _: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
@@ -196,6 +190,19 @@ impl StateLayer for ReplicaLayer {
         let outcome = run().map_err(|error| core.lifecycle.poison(error))?;
         core.lifecycle.finish(turn)?;
         Ok(outcome)
+    }
+
+    fn fork(&self) -> Result<Fork, StateError> {
+        let core = &self.core;
+        core.lifecycle.ready()?;
+        core.lifecycle.settled()?;
+        let store = core.store.fork()?;
+        let flat = match core.flat.is_apart() {
+            true => Some(FlatStore(core.flat.store().fork()?)),
+            false => None,
+        };
+        let options = ReplicaOptions { flat, ..core.options.clone() };
+        Ok(Fork { layer: Self::open(store.clone(), options)?, store })
     }
 
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {

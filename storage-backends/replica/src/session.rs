@@ -118,7 +118,7 @@ impl LayerSession for ReplicaSession {
 
     fn hint(&mut self, access: Access) {
         #[cfg(test)]
-        if self.core.trouble.as_ref().is_some_and(|trouble| trouble.drops_hint()) {
+        if self.core.options.trouble.as_ref().is_some_and(|trouble| trouble.drops_hint()) {
             return;
         }
         self.filter.hint(access, &self.core.side);
@@ -127,7 +127,9 @@ impl LayerSession for ReplicaSession {
     /// Where hints help, so do writes, which are the better hints.
     fn streams_from(&self) -> Option<usize> {
         #[cfg(test)]
-        if let Some(from) = self.core.trouble.as_ref().and_then(|trouble| trouble.streams_from) {
+        if let Some(from) =
+            self.core.options.trouble.as_ref().and_then(|trouble| trouble.streams_from)
+        {
             return Some(from);
         }
         Some(if self.hinted { 0 } else { WRITES_AT_ONCE })
@@ -169,7 +171,7 @@ impl LayerSession for ReplicaSession {
         writes: Arc<WriteSet>,
     ) -> Result<Box<dyn PendingOutcome>, StateError> {
         self.core.lifecycle.check(&self.turn)?;
-        let go_on = self.shared && self.core.depth > 0;
+        let go_on = self.shared && self.core.options.depth > 0;
         let sealing = self.end(&writes, go_on)?;
         let Self { core, turn, .. } = *self;
         core.overlay.lock().0.push(Arc::clone(&writes));

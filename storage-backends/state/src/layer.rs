@@ -1,8 +1,8 @@
 //! The two traits a layer implements.
 
 use crate::{
-    Access, Account, AccountWrite, CheckReport, Commitment, GenesisAccount, PendingOutcome, Proof,
-    StateError, Touched, TxWrites, UndoRecord, Witness, WriteSet, pending::Ready,
+    Access, Account, AccountWrite, CheckReport, Commitment, Fork, GenesisAccount, PendingOutcome,
+    Proof, StateError, Touched, TxWrites, UndoRecord, Witness, WriteSet, pending::Ready,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Batch;
@@ -74,6 +74,10 @@ pub trait StateLayer: Any + Debug + Send + Sync {
     fn undo_writes(&self, record: &[u8]) -> Result<WriteSet, StateError> {
         Ok(UndoRecord::decode(record)?.into_writes())
     }
+
+    /// A layer of its own with the same settings, that begins with what the store holds now and changes nothing of it:
+    /// to go back in, for what only the head can tell, such as [`Self::prove`]. Not while a block is written or waits.
+    fn fork(&self) -> Result<Fork, StateError>;
 
     /// A proof of an account and some of its slots, present or absent, against [`Self::commitment`].
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError>;

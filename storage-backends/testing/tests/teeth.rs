@@ -4,7 +4,7 @@
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{Batch, Op, Store, Table};
 use polytrie_state::{
-    Access, Account, AccountVisit, BlockRef, CheckReport, Commitment, CommitmentKind,
+    Access, Account, AccountVisit, BlockRef, CheckReport, Commitment, CommitmentKind, Fork,
     GenesisAccount, LayerSession, Outcome, Proof, ProofError, SlotVisit, StateError, StateLayer,
     StateReader, WriteSet,
 };
@@ -33,6 +33,7 @@ enum Mistake {
     HintsLeaveTraces,
     ThreadsLeaveTraces,
     BeginsTwice,
+    ForksWriteThrough,
     ProofsAreNotRead,
     SourceErrorsEndTheLoad,
 }
@@ -146,6 +147,14 @@ impl StateLayer for Layer {
             });
         }
         Ok(outcome)
+    }
+
+    fn fork(&self) -> Result<Fork, StateError> {
+        if self.mistake != Mistake::ForksWriteThrough {
+            return self.inner.fork();
+        }
+        let store = self.store.clone();
+        Ok(Fork { layer: OracleLayer::open(store.clone())?, store })
     }
 
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
@@ -283,7 +292,10 @@ fn bites(mistake: Mistake, parts: &[Part]) {
 
 #[test]
 fn without_a_mistake_it_passes() {
-    bites(Mistake::None, &[suite::random_histories, suite::hints_change_nothing]);
+    bites(
+        Mistake::None,
+        &[suite::random_histories, suite::hints_change_nothing, suite::forks_go_their_own_way],
+    );
 }
 
 #[test]
@@ -312,6 +324,11 @@ fn wrong_rows_are_noticed() {
     );
     bites(Mistake::HintsLeaveTraces, &[suite::hints_change_nothing]);
     bites(Mistake::ThreadsLeaveTraces, &[suite::threads_change_nothing]);
+}
+
+#[test]
+fn forks_that_are_none_are_noticed() {
+    bites(Mistake::ForksWriteThrough, &[suite::forks_go_their_own_way]);
 }
 
 #[test]

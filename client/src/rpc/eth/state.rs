@@ -12,7 +12,7 @@ use alloy_eips::BlockId;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_rpc_types_eth::AccountInfo;
 use jsonrpsee::core::RegisterMethodError;
-use polytrie_state::Account;
+use polytrie_state::{Account, Commitment, Proof};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -95,7 +95,7 @@ fn storage_values(rpc: &Rpc, args: &mut Args) -> RpcResult<BTreeMap<Address, Vec
     Ok(values)
 }
 
-/// EIP-1186, at the head of a layer whose commitment is the state root.
+/// EIP-1186, of a layer whose commitment is the state root.
 fn proof(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let address: Address = args.next()?;
     let slots: Vec<String> = args.optional()?.unwrap_or_default();
@@ -111,7 +111,7 @@ fn proof(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
             node.kind().name
         )));
     }
-    rpc.proof_at_head(&address, &slots, id).map(|proof| proof.proof)
+    rpc.proof(&address, &slots, id).map(|(proof, _)| proof.proof)
 }
 
 fn account(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<TrieAccount>> {
@@ -126,7 +126,7 @@ fn account(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<TrieAccount>> {
     }
     let at = rpc.at_made(&node.view(), id)?;
     let Some(account) = at.state.account(&address)? else { return Ok(None) };
-    let proof = rpc.proof_at_head(&address, &[], id)?.proof;
+    let proof = rpc.proof(&address, &[], id)?.0.proof;
     let root = proof.get("storageHash").cloned().unwrap_or_default();
     let storage_root = serde_json::from_value(root).map_err(|error| RpcError::internal(&error))?;
     let Account { nonce, balance, code_hash } = account;
@@ -134,21 +134,14 @@ fn account(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<TrieAccount>> {
 }
 
 impl Rpc {
-    /// A proof by the state layer, which knows the head only.
-    pub(in crate::rpc) fn proof_at_head(
+    /// A proof by the state layer and the commitment that it holds against, after a block that was made.
+    pub(in crate::rpc) fn proof(
         &self,
         address: &Address,
         slots: &[U256],
         id: Option<BlockId>,
-    ) -> RpcResult<polytrie_state::Proof> {
-        let view = self.node.view();
-        let number = self.known(&view, id.unwrap_or_default())?;
-        let head = view.head.number();
-        if number != head {
-            return Err(RpcError::server(format!(
-                "proofs are made of the state at the head only, block {head}; block {number} was asked for"
-            )));
-        }
-        self.node.prove(address, slots).map_err(RpcError::from)
+    ) -> RpcResult<(Proof, Commitment)> {
+        let number = self.known(&self.node.view(), id.unwrap_or_default())?;
+        Ok(self.node.prove(number, address, slots)?)
     }
 }

@@ -8,7 +8,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use parking_lot::Mutex;
 use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
-    Account, AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, GenesisAccount,
+    Account, AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
     LayerSession, Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, Turn,
     UndoRecord, WriteSet,
 };
@@ -133,6 +133,11 @@ impl StateLayer for OracleLayer {
         let writes = UndoRecord::decode(record)?.into_writes();
         let turn = self.shared.lifecycle.begin()?;
         self.shared.finish(turn, (*self.state()).clone(), &writes, Vec::new())
+    }
+
+    fn fork(&self) -> Result<Fork, StateError> {
+        let store = self.store.fork()?;
+        Ok(Fork { layer: Self::open(store.clone())?, store })
     }
 
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {

@@ -8,7 +8,7 @@ use polytrie_kv::{
     Table,
 };
 use polytrie_state::{
-    BlockRef, CODE_TABLE, Commitment, Finished, Group, Session, StateError, StateLayer,
+    BlockRef, CODE_TABLE, Commitment, Finished, Fork, Group, Session, StateError, StateLayer,
 };
 use std::{ops::ControlFlow, sync::Arc};
 use tempfile::TempDir;
@@ -183,6 +183,12 @@ impl<'f> Driver<'f> {
         self.layer.accept()?;
         self.head = Some(head);
         Ok(outcome.commitment)
+    }
+
+    /// A driver of its own, that goes on from here in memory.
+    pub fn fork(&self) -> Result<Self, StateError> {
+        let Fork { store, layer } = self.layer.fork()?;
+        Ok(Self { store, layer, options: self.options.clone(), ..*self })
     }
 
     /// Makes everything written so far durable.

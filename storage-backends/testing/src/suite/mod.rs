@@ -23,6 +23,7 @@ mod compare;
 mod crash;
 mod determinism;
 mod driver;
+mod forks;
 mod groups;
 mod histories;
 mod load;
@@ -37,6 +38,7 @@ pub use compare::{assert_reads, assert_state, dump};
 pub use crash::{a_crash_at_any_write_is_survived, a_failed_write_poisons};
 pub use determinism::{flushing_changes_nothing, threads_change_nothing, variants_change_nothing};
 pub use driver::{Driver, Ground, Row, STORE_IN_STEP};
+pub use forks::forks_go_their_own_way;
 pub use groups::groups_equal_blocks;
 pub use histories::{adversarial_history, random_histories, wide_history};
 pub use load::{
@@ -127,6 +129,7 @@ macro_rules! layer_suite {
             damaged_undo_records_are_refused,
             discarded_blocks_leave_nothing,
             flushing_changes_nothing,
+            forks_go_their_own_way,
             groups_equal_blocks,
             hints_change_nothing,
             loading_equals_building,

@@ -1,0 +1,30 @@
+//! The state layer as it was at an earlier block.
+
+use super::{ChainDb, ChainError};
+use polytrie_state::{Fork, StateLayer};
+use std::sync::Arc;
+
+/// A layer as it was after block `number`, for what only a head can tell, such as a proof. `fork` is one of the layer
+/// in whose store the chain is; the way back is written to it alone.
+///
+/// # Errors
+///
+/// If `number` is above the head, an undo record is not kept any more ([`ChainError::NoUndo`]), or the store fails or
+/// is damaged.
+pub fn layer_at(fork: Fork, number: u64) -> Result<Arc<dyn StateLayer>, ChainError> {
+    let db = ChainDb::new(fork.store.clone());
+    let (head, _) = db.head_row()?.ok_or(ChainError::AboveHead { asked: number, head: 0 })?;
+    if number > head {
+        return Err(ChainError::AboveHead { asked: number, head });
+    }
+    db.check_undo(number, head)?;
+    for block in (number + 1..=head).rev() {
+        let record = db.undo(block)?.ok_or(ChainError::NoUndo { asked: number, lowest: block })?;
+        fork.undo(&record)?;
+    }
+    let expected = db.block_head(number)?.header.state_root;
+    match fork.layer.commitment().as_state_root() {
+        Some(found) if found != expected => Err(ChainError::HeadState { number, found, expected }),
+        _ => Ok(fork.layer),
+    }
+}
