@@ -1,8 +1,13 @@
 //! The suite that every layer passes.
 
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{Store, Table};
 use polytrie_mpt::{MptLayer, MptOptions, verify};
-use polytrie_state::{CommitmentKind, StateError, StateLayer};
+use polytrie_state::{
+    Account, AccountChange, BlockRef, CommitmentKind, Session, StateError, StateLayer, TxWrites,
+};
 use polytrie_testing::{
     layer_suite,
     suite::{self, LayerFactory, Verifier},
@@ -41,4 +46,33 @@ layer_suite!(Mpt::default());
 #[test]
 fn a_large_contract_is_loaded_in_portions() {
     suite::a_large_contract_is_loaded_in_portions(&Mpt::default());
+}
+
+/// A contract of a slot or two takes far more memory than its leaves: the budget counts all of it.
+#[test]
+fn small_contracts_count_with_all_they_take() {
+    const CONTRACTS: u64 = 1_000;
+    let store = Store::memory(MptLayer::TABLES).unwrap();
+    let layer = MptLayer::open(store.clone(), MptOptions::default()).unwrap();
+    let bytes = || layer.figures().iter().find(|(name, _)| *name == "trie_cache_bytes").unwrap().1;
+    let run = |number: u64, value: U256| {
+        let parent = BlockRef { number, hash: B256::ZERO };
+        let mut session = Session::begin(&*layer, parent).unwrap();
+        let account = Some(Account { nonce: 1, ..Account::default() });
+        let change = |n: u64| AccountChange {
+            address: Address::from_word(U256::from(n).into()),
+            account,
+            wiped: false,
+            code: None,
+            slots: vec![(U256::ZERO, value)],
+        };
+        session.apply(&TxWrites { accounts: (0..CONTRACTS).map(change).collect() }).unwrap();
+        store.write(session.finish().unwrap().outcome.batch).unwrap();
+        layer.accept().unwrap();
+        bytes()
+    };
+    let with_slots = run(0, U256::from(1));
+    assert!(with_slots > CONTRACTS * 600, "{with_slots}");
+    let without = run(1, U256::ZERO);
+    assert!(without < CONTRACTS * 300, "tries that hold nothing are let go of: {without}");
 }

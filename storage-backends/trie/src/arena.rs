@@ -267,6 +267,7 @@ impl<T> Slab<T> {
         }
         let len = self.len() as u32;
         self.free.retain(|id| *id < len);
+        self.free.shrink_to(2 * self.free.len());
         if let [only] = &mut self.chunks[..]
             && only.capacity() > 2 * only.len() + 16
         {
