@@ -27,7 +27,6 @@ pub use count::Counting;
 pub use opening::{Opening, open};
 pub use point::{
     COMPRESSED_BYTES, POINT_BYTES, compress, decode_point, decompress, encode_point, identity,
-    is_identity,
 };
 pub use powers::{PowersError, PowersOfTau};
 pub use proof_tree::ProofTree;

@@ -26,11 +26,6 @@ pub const fn identity() -> G1Affine {
     G1Affine::identity()
 }
 
-/// Whether a point is the identity.
-pub fn is_identity(point: &G1Affine) -> bool {
-    point.is_zero()
-}
-
 /// A G1 point as `x ‖ y`.
 pub fn encode_point(point: &G1Affine) -> [u8; POINT_BYTES] {
     let mut out = [0; POINT_BYTES];

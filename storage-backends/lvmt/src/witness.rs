@@ -68,29 +68,30 @@ pub(crate) struct EpochWitness {
 }
 
 impl Witness {
-    pub(crate) fn encode(&self, height: u8) -> Vec<u8> {
+    /// `None` if a list in it has more entries than its length can say.
+    pub(crate) fn encode(&self, height: u8) -> Option<Vec<u8>> {
         let mut out = Vec::new();
-        put_len(&mut out, self.trees.len());
+        put_len(&mut out, self.trees.len())?;
         for (path, tree) in &self.trees {
             out.extend_from_slice(&path.row_key(height));
             if *path != Path::ROOT {
                 tree.at.write(&mut out);
                 out.extend_from_slice(&compress(&tree.commitment));
             }
-            put_len(&mut out, tree.entries.len());
+            put_len(&mut out, tree.entries.len())?;
             for (index, entry) in &tree.entries {
                 out.extend_from_slice(&index.to_be_bytes());
                 entry.encode(&mut out);
             }
         }
-        put_len(&mut out, self.epochs.len());
+        put_len(&mut out, self.epochs.len())?;
         for (number, epoch) in &self.epochs {
             out.extend_from_slice(&wide(*number));
             out.extend_from_slice(&epoch.count.to_be_bytes());
-            put_nodes(&mut out, &epoch.nodes);
+            put_nodes(&mut out, &epoch.nodes)?;
         }
-        put_nodes(&mut out, &self.history);
-        out
+        put_nodes(&mut out, &self.history)?;
+        Some(out)
     }
 
     /// Reads [`Self::encode`]'s bytes; `None` if they are no witness, or not in its only encoding.
@@ -132,14 +133,15 @@ impl EntryWitness {
     }
 }
 
-fn put_len(out: &mut Vec<u8>, length: usize) {
-    // A proof of so many keys that this does not fit would be of many megabytes.
-    out.extend_from_slice(&(length as u16).to_be_bytes());
+fn put_len(out: &mut Vec<u8>, length: usize) -> Option<()> {
+    out.extend_from_slice(&u16::try_from(length).ok()?.to_be_bytes());
+    Some(())
 }
 
-fn put_nodes(out: &mut Vec<u8>, nodes: &[B256]) {
-    put_len(out, nodes.len());
+fn put_nodes(out: &mut Vec<u8>, nodes: &[B256]) -> Option<()> {
+    put_len(out, nodes.len())?;
     out.extend(nodes.iter().flatten());
+    Some(())
 }
 
 /// Bytes that are being read.

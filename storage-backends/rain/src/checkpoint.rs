@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// A checkpoint is begun every so many changes, of one shard after the other.
 pub(crate) const EVERY: u64 = 4;
 
-/// The shard whose checkpoint is written with the change after `seq`, if one is.
+/// The shard whose checkpoint is begun after the change `seq`, if one is.
 pub(crate) const fn due_after(seq: u64) -> Option<usize> {
     if seq.is_multiple_of(EVERY) { Some((seq / EVERY % 16) as usize) } else { None }
 }

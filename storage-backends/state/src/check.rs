@@ -19,7 +19,7 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
-    /// Notes a problem; beyond 100 they are counted in the last entry only.
+    /// Notes a problem; what comes after the first 100 is left out.
     pub fn problem(&mut self, text: String) {
         if self.problems.len() < 100 {
             self.problems.push(text);

@@ -125,7 +125,9 @@ impl Stamp {
             out.write_all(&serde_json::to_vec_pretty(self)?)?;
             out.write_all(b"\n")?;
             out.sync_all()?;
-            fs::rename(&temporary, &file)
+            fs::rename(&temporary, &file)?;
+            // Else the name may be lost in a power failure that what is written later survives.
+            fs::File::open(dir)?.sync_all()
         };
         write().map_err(|e| StampError::Io {
             action: "write",

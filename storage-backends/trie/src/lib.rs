@@ -41,8 +41,7 @@ pub use error::TrieError;
 pub use evict::Ages;
 pub use pace::{ReadPace, Timed};
 pub use proof::{
-    AccountProof, EMPTY_CODE_HASH, SlotProof, leaf_on_path, prove_key, stored_root,
-    verify_account_proof, verify_key,
+    AccountProof, SlotProof, leaf_on_path, prove_key, stored_root, verify_account_proof, verify_key,
 };
 pub use rows::{RowSink, RowSource, Rows};
 pub use trie::{EMPTY_ROOT, Trie};

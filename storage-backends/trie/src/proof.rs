@@ -57,11 +57,8 @@ pub fn leaf_on_path<V: LeafValue>(
     }
 }
 
-/// The code hash of accounts without code.
-pub const EMPTY_CODE_HASH: B256 = KECCAK256_EMPTY;
-
 /// A proof of an account and some of its slots, as `eth_getProof` returns it. An absent account shows nonce
-/// and balance zero, [`EMPTY_ROOT`] and [`EMPTY_CODE_HASH`]; an absent slot has the value zero.
+/// and balance zero, [`EMPTY_ROOT`] and [`KECCAK256_EMPTY`]; an absent slot has the value zero.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AccountProof {

@@ -65,6 +65,10 @@ pub(crate) fn prove(
         claimed.push(ClaimedSlot { key: *slot, value });
     }
     let witness = prover.finish()?;
+    let encoded = witness.encode(source.setup.height()).ok_or_else(|| StateError::Unsupported {
+        layer: LvmtLayer::NAME,
+        reason: format!("makes no proof of {} slots at once; ask for fewer", slots.len()),
+    })?;
     let proof = LvmtProof {
         setup: source.setup.id(),
         insecure: source.setup.is_insecure(),
@@ -76,7 +80,7 @@ pub(crate) fn prove(
             incarnation,
         }),
         slots: claimed,
-        witness: witness.encode(source.setup.height()).into(),
+        witness: encoded.into(),
     };
     let proof = serde_json::to_value(proof)
         .map_err(|error| StateError::Corrupt(format!("a proof does not serialise: {error}")))?;

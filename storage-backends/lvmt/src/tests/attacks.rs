@@ -88,7 +88,7 @@ impl<'a> Forgery<'a> {
     fn verify(mut self) -> Result<Proven, ProofError> {
         let body = Body::read(&self.chain.layer.commitment()).unwrap();
         let direct = verify_witness(self.chain.setup.key(), &body, &self.proof, &self.witness);
-        self.proof.witness = self.witness.encode(HEIGHT).into();
+        self.proof.witness = self.witness.encode(HEIGHT).unwrap().into();
         let proof = serde_json::to_value(&self.proof).unwrap();
         let found = self.chain.verify(&Proof { layer: "lvmt".into(), proof });
         assert_eq!(direct.is_ok(), found.is_ok(), "{direct:?}, {found:?}");
