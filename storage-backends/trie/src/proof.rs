@@ -6,7 +6,7 @@ use crate::{
     cow::CowTrie,
     row::{self, Row, RowChild},
 };
-use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256};
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use serde::{Deserialize, Serialize};
 
 /// The nodes from the root to where the key is or would be, each as RLP; nodes that their parent embeds are
@@ -58,7 +58,7 @@ pub fn leaf_on_path<V: LeafValue>(
 }
 
 /// A proof of an account and some of its slots, as `eth_getProof` returns it. An absent account shows nonce
-/// and balance zero, [`EMPTY_ROOT`] and [`KECCAK256_EMPTY`]; an absent slot has the value zero.
+/// and balance zero, [`EMPTY_ROOT`] and [`KECCAK256_EMPTY`](alloy_primitives::KECCAK256_EMPTY); an absent slot has the value zero.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AccountProof {

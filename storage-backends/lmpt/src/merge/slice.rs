@@ -20,8 +20,8 @@ use std::{
     sync::Arc,
 };
 
-/// Dead slots that one slice removes at most.
-pub(crate) const SWEPT_A_SLICE: usize = 4_096;
+/// Dead slots that one slice removes at most. In tests so few that contracts are large.
+pub(crate) const SWEPT_A_SLICE: usize = if cfg!(test) { 16 } else { 4_096 };
 
 /// Account hash ‖ incarnation of storage that is dead.
 pub(crate) type DeadStorage = [u8; 40];
