@@ -149,7 +149,7 @@ pub(super) fn is_merged(rpc: &Rpc, found: &Found) -> RpcResult<bool> {
     Ok(rpc.node.spec().is_merged_after(total.saturating_sub(found.header.difficulty)))
 }
 
-fn traced(error: TraceError) -> RpcError {
+pub(super) fn traced(error: TraceError) -> RpcError {
     match error {
         TraceError::Tracer(_) => RpcError::params(error.to_string()),
         TraceError::TooLarge => RpcError::new(OVERSIZED, error.to_string()),

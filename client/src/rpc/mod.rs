@@ -23,6 +23,7 @@ mod polytrie;
 mod server;
 mod subscriptions;
 mod testing;
+mod trace;
 mod txpool;
 mod web3;
 mod witness;
@@ -157,6 +158,7 @@ fn module(rpc: Rpc) -> Result<RpcModule<Rpc>, RegisterMethodError> {
     web3::register(&mut methods)?;
     txpool::register(&mut methods)?;
     debug::register(&mut methods)?;
+    trace::register(&mut methods)?;
     testing::register(&mut methods)?;
     evm::register(&mut methods)?;
     anvil::register(&mut methods)?;

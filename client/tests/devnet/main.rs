@@ -20,5 +20,6 @@ mod node;
 mod otterscan;
 mod restart;
 mod support;
+mod traces;
 mod transactions;
 mod witness;

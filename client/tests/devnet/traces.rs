@@ -1,0 +1,80 @@
+//! Traces in the forms of Parity.
+
+use crate::support::{ALICE, BOB, Devnet, args};
+use serde_json::{Value, json};
+
+/// Creates an empty contract, which sends a wei to Bob on its way.
+fn create(node: &Devnet) -> Value {
+    let code = format!("0x5f5f5f5f600173{BOB:x}5af100");
+    node.call("eth_sendTransaction", json!([{ "from": ALICE, "data": code, "value": "0x5" }]))
+}
+
+#[test]
+fn calls_within_calls_have_their_places() {
+    let node = Devnet::start("mpt", args![]);
+    let before = node.send(ALICE, BOB, 1);
+    let hash = create(&node);
+    let traces = node.call("trace_transaction", json!([hash]));
+    assert_eq!(traces.as_array().unwrap().len(), 2, "{traces}");
+    assert_eq!((&traces[0]["type"], &traces[1]["type"]), (&json!("create"), &json!("call")));
+    assert_eq!(traces[0]["action"]["from"], json!(ALICE));
+    assert_eq!((&traces[0]["subtraces"], &traces[0]["traceAddress"]), (&json!(1), &json!([])));
+    assert_eq!(traces[1]["traceAddress"], json!([0]));
+    assert_eq!(traces[1]["action"]["value"], "0x1");
+    assert_eq!(traces[1]["action"]["callType"], "call");
+    assert_eq!(traces[1]["blockNumber"], 2);
+    assert_eq!(traces[1]["transactionHash"], hash);
+    assert_eq!(traces[1]["transactionPosition"], 0);
+    assert_eq!(node.call("trace_get", json!([hash, ["0x0"]])), traces[1]);
+    assert_eq!(node.call("trace_get", json!([hash, ["0x7"]])), Value::Null);
+    assert_eq!(node.call("trace_block", json!(["latest"])), traces);
+    assert_eq!(node.call("trace_block", json!(["0x0"])), json!([]));
+    assert_eq!(node.call("trace_block", json!(["0x99"])), Value::Null);
+    let unknown = format!("0x{}", "77".repeat(32));
+    assert_eq!(node.call("trace_transaction", json!([unknown])), Value::Null);
+
+    let filter = |wanted: Value| node.call("trace_filter", json!([wanted]));
+    let to_bob = filter(json!({ "toAddress": [BOB] }));
+    assert_eq!(to_bob[0]["transactionHash"], before);
+    assert_eq!(to_bob[1], traces[1]);
+    assert_eq!(to_bob.as_array().unwrap().len(), 2);
+    assert_eq!(
+        filter(json!({ "toAddress": [BOB], "after": 1, "count": "0x1" })),
+        json!([traces[1]])
+    );
+    assert_eq!(filter(json!({ "toAddress": [BOB], "fromBlock": "0x2" })), json!([traces[1]]));
+    let all = json!({ "fromAddress": [ALICE], "toAddress": [BOB], "mode": "union" });
+    assert_eq!(filter(all).as_array().unwrap().len(), 3);
+    let (code, message) =
+        node.error("trace_filter", json!([{ "fromBlock": "0x2", "toBlock": "0x1" }]));
+    assert_eq!(code, -32602, "{message}");
+}
+
+#[test]
+fn transactions_are_replayed_with_what_they_changed() {
+    let node = Devnet::start("mpt", args![]);
+    let hash = create(&node);
+    let types = json!(["trace", "vmTrace", "stateDiff"]);
+    let results = node.call("trace_replayTransaction", json!([hash, types]));
+    assert_eq!(results["trace"].as_array().unwrap().len(), 2);
+    let bob = format!("{BOB:#x}");
+    let ether = "0x21e19e0c9bab2400000";
+    assert_eq!(
+        results["stateDiff"][&bob]["balance"]["*"],
+        json!({ "from": ether, "to": "0x21e19e0c9bab2400001" })
+    );
+    let ops = results["vmTrace"]["ops"].as_array().unwrap();
+    assert_eq!((ops.len(), &ops[4]["ex"]["push"]), (9, &json!(["0x1"])));
+    assert_eq!(ops[7]["sub"]["ops"], json!([]), "{}", ops[7]);
+    let block = node.call("trace_replayBlockTransactions", json!(["latest", types]));
+    assert_eq!(block[0]["transactionHash"], hash);
+    assert_eq!(block[0]["stateDiff"], results["stateDiff"]);
+
+    let call = json!({ "from": ALICE, "to": BOB, "value": "0x3" });
+    let results = node.call("trace_call", json!([call, ["trace", "stateDiff"], "latest"]));
+    assert_eq!(results["trace"][0]["action"]["value"], "0x3");
+    assert_eq!(results["stateDiff"][&bob]["balance"]["*"]["to"], "0x21e19e0c9bab2400004");
+    assert_eq!(results["vmTrace"], Value::Null);
+    let (code, message) = node.error("trace_call", json!([call, ["steps"]]));
+    assert_eq!(code, -32602, "{message}");
+}
