@@ -86,6 +86,34 @@ fn a_block_that_ran_ahead_tells_what_it_read() {
     assert_eq!(scout.database(true).storage(CONTRACT, U256::from(5)).unwrap(), U256::from(7));
 }
 
+/// Nobody has checked a block that is run ahead: neither its gas nor what its transactions cost.
+#[test]
+fn what_no_block_could_hold_waits_for_its_turn() {
+    let codes = Arc::new(Mutex::new(CodeCache::new(CODE_CACHE)));
+    let mut wild = block(1, &[]);
+    // JUMPDEST PUSH1 0 JUMP: it ends with its gas only.
+    let endless = TxLegacy {
+        gas_limit: 1 << 62,
+        input: bytes!("5b600056"),
+        to: TxKind::Create,
+        ..TxLegacy::default()
+    };
+    let priceless = TxLegacy {
+        gas_limit: 100_000,
+        gas_price: 1,
+        value: U256::MAX,
+        to: TxKind::Call(CONTRACT),
+        ..TxLegacy::default()
+    };
+    for tx in [endless, priceless] {
+        let tx = Signed::new_unhashed(tx, Signature::test_signature());
+        wild.body.transactions.push(tx.into());
+    }
+    let job = Job::new(hash(1), wild, vec![SENDER; 2], state(), codes);
+    job.run(&spec());
+    assert_eq!(job.end(), []);
+}
+
 #[test]
 fn a_block_whose_turn_has_come_goes_on_no_more() {
     let codes = Arc::new(Mutex::new(CodeCache::new(CODE_CACHE)));
