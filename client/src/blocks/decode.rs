@@ -193,8 +193,7 @@ pub(super) fn list_payload(bytes: &[u8], part: BlockPart) -> Result<&[u8], Decod
 }
 
 const fn item_count(found: usize) -> DecodeError {
-    let expected =
-        "3 (header, transactions, ommers), 4 (and withdrawals) or 5 (and the block access list)";
+    let expected = "3 (header, transactions, ommers), 4 (and withdrawals) or, if the header has its hash, 5 (and the block access list)";
     DecodeError::new(BlockPart::Block, DecodeProblem::ItemCount { found, expected })
 }
 
@@ -291,12 +290,14 @@ fn decode_items(items: &BlockItems<'_>) -> Result<Block<TxEnvelope>, DecodeError
         Some(withdrawals.into())
     };
 
-    if !rest.is_empty() {
+    // Where no header commits to it anybody could add to a block what they like.
+    if !rest.is_empty() && header.block_access_list_hash.is_some() {
         let list = Item::next_list(&mut rest, BlockPart::AccessList)?;
         well_formed(list.payload, MAX_ACCESS_LIST_DEPTH)?;
     }
     if !rest.is_empty() {
-        let mut found = 5;
+        let mut found = if header.block_access_list_hash.is_some() { 5 } else { 3 };
+        found += usize::from(found == 3 && withdrawals.is_some());
         while !rest.is_empty() {
             Item::next(&mut rest, BlockPart::Block)?;
             found += 1;

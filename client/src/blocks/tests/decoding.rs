@@ -3,10 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use alloy_consensus::{
-    Block, SignableTransaction, TxEip4844, TxEip4844WithSidecar, TxEnvelope, TxLegacy,
+    Block, Header, SignableTransaction, TxEip4844, TxEip4844WithSidecar, TxEnvelope, TxLegacy,
 };
 use alloy_eips::eip4844::BlobTransactionSidecar;
-use alloy_primitives::{Signature, U256};
+use alloy_primitives::{B256, Signature, U256};
 use alloy_rlp::Header as RlpHeader;
 
 use super::{
@@ -67,10 +67,25 @@ fn three_four_and_five_items_are_a_block() {
     assert_eq!(without.body.withdrawals, None);
     assert_eq!(without.body.transactions, block.body.transactions);
 
-    // The access list of EIP-7928 is looked over and left out.
+    // The access list of EIP-7928 is looked over and left out. Nobody may add one that the header does not name.
     let account = list(&[&string(&[1; 20]), &list(&[&list(&[&string(&[2; 32])])])]);
     let mut with = parts;
     with.push(list(&[&account]));
+    let (part, problem) = refused(&join(&with));
+    assert_eq!(part, BlockPart::Block);
+    assert!(matches!(problem, DecodeProblem::ItemCount { found: 5, .. }));
+    // Every field before it must be there, too.
+    let header = Header {
+        block_access_list_hash: Some(B256::repeat_byte(1)),
+        withdrawals_root: Some(B256::ZERO),
+        blob_gas_used: Some(0),
+        excess_blob_gas: Some(0),
+        parent_beacon_block_root: Some(B256::ZERO),
+        requests_hash: Some(B256::ZERO),
+        ..block.header
+    };
+    with[0] = alloy_rlp::encode(&header);
+    let block = Block { header, ..block };
     assert_eq!(decode_block(&join(&with)).unwrap(), block);
     *with.last_mut().unwrap() = list(&[&[0x81, 0x05]]);
     assert_eq!(refused(&join(&with)).0, BlockPart::AccessList);
