@@ -44,7 +44,9 @@ pub use difficulty::{MIN_DIFFICULTY, next_difficulty};
 pub use error::{ConsensusError, OmmerError, TransactionError};
 pub use gas::{MAX_GAS_LIMIT, MIN_GAS_LIMIT, next_base_fee, next_excess_blob_gas};
 pub use header::check_header;
-pub use ommers::{Ancestor, MAX_OMMERS, OMMER_GENERATIONS, RecentAncestors, check_ommers};
+pub use ommers::{
+    Ancestor, MAX_OMMERS, OMMER_GENERATIONS, RecentAncestors, check_ommer_list, check_ommers,
+};
 pub use result::{ExecutedResult, ReceiptsRoot, check_result, check_state_root};
 pub use transactions::{check_transaction, recover_sender};
 

@@ -113,10 +113,7 @@ pub fn check_ommers(
     if ommers.is_empty() {
         return Ok(());
     }
-    let max = if rules.merged { 0 } else { MAX_OMMERS };
-    if ommers.len() > max {
-        return Err(ConsensusError::TooManyOmmers { found: ommers.len(), max });
-    }
+    let hashes = check_ommer_list(rules, ommers)?;
     if let Some(head) = ancestors.head()
         && head.hash() != header.parent_hash
     {
@@ -125,20 +122,34 @@ pub fn check_ommers(
             expected: head.hash(),
         });
     }
-    let hashes: Vec<B256> = ommers.iter().map(Header::hash_slow).collect();
-    for (index, (ommer, &hash)) in ommers.iter().zip(&hashes).enumerate() {
-        let checked = if hashes[..index].contains(&hash) {
-            Err(OmmerError::AlreadyIncluded)
-        } else {
-            check_ommer(rules, header, ommer, hash, ancestors)
-        };
-        checked.map_err(|source| ConsensusError::Ommer {
-            index,
-            hash,
-            source: Box::new(source),
-        })?;
+    for (index, (ommer, hash)) in ommers.iter().zip(hashes).enumerate() {
+        check_ommer(rules, header, ommer, hash, ancestors)
+            .map_err(|source| wrong_ommer(index, hash, source))?;
     }
     Ok(())
+}
+
+/// What [`check_ommers`] checks without any other block: that there are not too many, and none twice. Returns their
+/// hashes.
+///
+/// # Errors
+///
+/// The first rule that the list breaks.
+pub fn check_ommer_list(rules: &Rules<'_>, ommers: &[Header]) -> Result<Vec<B256>, ConsensusError> {
+    let max = if rules.merged { 0 } else { MAX_OMMERS };
+    if ommers.len() > max {
+        return Err(ConsensusError::TooManyOmmers { found: ommers.len(), max });
+    }
+    let hashes: Vec<B256> = ommers.iter().map(Header::hash_slow).collect();
+    let twice = (1..hashes.len()).find(|index| hashes[..*index].contains(&hashes[*index]));
+    match twice {
+        Some(index) => Err(wrong_ommer(index, hashes[index], OmmerError::AlreadyIncluded)),
+        None => Ok(hashes),
+    }
+}
+
+fn wrong_ommer(index: usize, hash: B256, source: OmmerError) -> ConsensusError {
+    ConsensusError::Ommer { index, hash, source: Box::new(source) }
 }
 
 fn check_ommer(

@@ -3,13 +3,16 @@
 use super::WitnessFile;
 use crate::{
     chain::Candidate,
-    consensus::{ExecutedResult, ReceiptsRoot, check_header, check_result, check_state_root},
+    consensus::{
+        ExecutedResult, ReceiptsRoot, check_header, check_ommer_list, check_result,
+        check_state_root,
+    },
     executor::{BlockToExecute, ExecuteError, Executor, InternalError},
 };
 use alloy_consensus::{Header, Sealed};
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{
-    B256, keccak256,
+    B256, U256, keccak256,
     map::{B256Map, HashMap},
 };
 use alloy_rlp::Decodable;
@@ -80,7 +83,7 @@ pub enum WitnessError {
 /// is at another state than the block's parent, the witness must not hold anything that differs between the two; the
 /// block is executed on the holder's state then, and its state root is not compared but returned.
 ///
-/// Ommers are not compared with the chain, which is not there.
+/// Ommers are counted, and not compared with the chain, which is not there.
 ///
 /// # Errors
 ///
@@ -103,9 +106,11 @@ pub fn verify(
     let (parent, hashes) = ancestors(file, header)?;
     let parent =
         parent.ok_or_else(|| insufficient("the header of its parent is missing".into()))?;
-    let rules = spec.rules(number, header.timestamp, header.difficulty.is_zero());
+    let rules = spec.rules(number, header.timestamp, is_merged(spec, &parent, header));
     check_header(&rules, &parent, header).map_err(|error| invalid(error.to_string()))?;
     candidate.body.clone().map_err(|error| invalid(error.to_string()))?;
+    check_ommer_list(&rules, &candidate.block.body.ommers)
+        .map_err(|error| invalid(error.to_string()))?;
     let senders = candidate.senders.as_ref().map_err(|error| invalid(error.to_string()))?;
 
     let nodes = file.state.iter().chain(&file.state_post).cloned().collect();
@@ -194,4 +199,41 @@ fn ancestors(
         hash = found.parent_hash;
     }
     Ok((parent, hashes))
+}
+
+/// Whether a block is past the merge. Its total difficulty is not known; that of a chain that never merges, or was merged
+/// from its beginning, need not be, and after the merge every parent has the difficulty 0.
+fn is_merged(spec: &ChainSpec, parent: &Header, header: &Header) -> bool {
+    let genesis = spec.genesis_header().number;
+    if spec.is_merged_after(U256::ZERO) || !spec.is_merged_after(U256::MAX) {
+        return spec.is_merged_after(U256::ZERO);
+    }
+    (parent.difficulty.is_zero() && parent.number > genesis) || header.difficulty.is_zero()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use polytrie_chainspec::Forks;
+
+    /// What a block says of its own difficulty decides only where nothing else can.
+    #[test]
+    fn the_merge_is_not_a_matter_of_the_block_alone() {
+        let spec = |forks: Forks| ChainSpec::with_forks("test", 1, forks, Header::default(), []);
+        let header = |number, difficulty: u64| Header {
+            number,
+            difficulty: U256::from(difficulty),
+            ..Header::default()
+        };
+        let merged = spec(Forks::up_to(EthereumHardfork::Paris));
+        let never = spec(Forks::up_to(EthereumHardfork::London));
+        for difficulty in [0, 7] {
+            assert!(is_merged(&merged, &header(4, 7), &header(5, difficulty)));
+            assert!(!is_merged(&never, &header(4, 0), &header(5, difficulty)));
+        }
+        let mainnet = ChainSpec::load("mainnet").unwrap();
+        assert!(is_merged(&mainnet, &header(4, 0), &header(5, 7)));
+        assert!(is_merged(&mainnet, &header(4, 7), &header(5, 0)));
+        assert!(!is_merged(&mainnet, &header(4, 7), &header(5, 7)));
+    }
 }
