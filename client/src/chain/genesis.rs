@@ -6,7 +6,6 @@ use super::{
     head::Head,
 };
 use alloy_consensus::{Block, BlockBody, Header, TxEnvelope};
-use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256, keccak256};
 use polytrie_chainspec::ChainSpec;
 use polytrie_kv::Batch;
@@ -37,11 +36,10 @@ pub(super) fn write(
             expected: header.state_root,
         });
     }
-    let rules = spec.rules(0, header.timestamp, spec.is_merged_after(U256::ZERO));
     let body = BlockBody::<TxEnvelope, Header> {
         transactions: Vec::new(),
         ommers: Vec::new(),
-        withdrawals: rules.is(EthereumHardfork::Shanghai).then(Default::default),
+        withdrawals: header.withdrawals_root.is_some().then(Default::default),
     };
     let block: Block<TxEnvelope> = Block::new(header.inner().clone(), body);
     let mut batch = Batch::new();

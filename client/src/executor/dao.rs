@@ -7,8 +7,8 @@ use polytrie_state::{Account, AccountChange, Session, StateError, TxWrites};
 /// Moves the ether of The DAO and its children to the contract that pays it back.
 ///
 /// An account of the list that does not exist comes into being, empty: that is what clients have
-/// always done, and before EIP-161 it shows in the state root.
-pub(super) fn drain(session: &mut Session) -> Result<(), StateError> {
+/// always done, and before EIP-161 it shows in the state root; with it (`no_empty`) there is none.
+pub(super) fn drain(session: &mut Session, no_empty: bool) -> Result<(), StateError> {
     let mut accounts = Vec::with_capacity(DAO_HARDFORK_ACCOUNTS.len() + 1);
     let mut drained = U256::ZERO;
     for address in DAO_HARDFORK_ACCOUNTS {
@@ -19,6 +19,11 @@ pub(super) fn drain(session: &mut Session) -> Result<(), StateError> {
     let heir = session.account(&DAO_HARDFORK_BENEFICIARY)?.unwrap_or_default();
     let balance = heir.balance.saturating_add(drained);
     accounts.push(change(DAO_HARDFORK_BENEFICIARY, Account { balance, ..heir }));
+    if no_empty {
+        for change in &mut accounts {
+            change.account = change.account.filter(|account| !account.is_empty());
+        }
+    }
     session.apply(&TxWrites { accounts })
 }
 

@@ -3,6 +3,7 @@
 use alloy_consensus::Header;
 use alloy_evm::EvmEnv;
 use polytrie_chainspec::Rules;
+use revm::context_interface::Cfg;
 
 use super::schedule::Schedule;
 
@@ -17,8 +18,11 @@ pub(super) fn environment(header: &Header, rules: &Rules<'_>) -> EvmEnv {
     if env.cfg_env.spec != spec_id {
         env.cfg_env.set_spec_and_mainnet_gas_params(spec_id);
     }
+    let init_code = env.cfg_env.max_initcode_size();
     if let Some(limit) = rules.spec.contract_size_limit() {
         env.cfg_env.limit_contract_code_size = Some(limit);
+        // Else it would be twice as much as that: the limit of EIP-3860 is not meant.
+        env.cfg_env.limit_contract_initcode_size = Some(init_code);
     }
     env
 }

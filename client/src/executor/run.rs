@@ -133,7 +133,8 @@ impl Executor {
         check_ommers(header, ommers)?;
         if rules.ethereum_fork_activation(EthereumHardfork::Dao).transitions_at_block(header.number)
         {
-            dao::drain(session).map_err(InternalError::from)?;
+            let no_empty = rules.is(EthereumHardfork::SpuriousDragon);
+            dao::drain(session, no_empty).map_err(InternalError::from)?;
         }
         let failure = Arc::new(OnceLock::new());
         let prague = rules.is(EthereumHardfork::Prague);

@@ -242,6 +242,17 @@ fn the_dao_is_drained_before_the_first_transaction() {
 }
 
 #[test]
+fn what_the_dao_leaves_empty_goes_where_empty_accounts_do() {
+    let [first, second, ..] = DAO_HARDFORK_ACCOUNTS;
+    let forks = Forks::up_to(Fork::SpuriousDragon).with(Fork::Dao, ForkCondition::Block(1));
+    let world = World::new(forks, vec![account(first, 3 * ETHER)]);
+    let (_, state) = world.run(&[]).unwrap();
+    assert_eq!([first, second].map(|address| state.account(&address)), [None, None]);
+    let heir = state.account(&DAO_HARDFORK_BENEFICIARY).unwrap();
+    assert_eq!(heir.balance, U256::from(3 * ETHER));
+}
+
+#[test]
 fn the_dao_stays_whole_in_other_blocks_and_where_the_fork_is_opposed() {
     let [first, ..] = DAO_HARDFORK_ACCOUNTS;
     let at_two = Forks::up_to(Fork::Homestead).with(Fork::Dao, ForkCondition::Block(2));

@@ -12,8 +12,8 @@
 //! like any other. It is built directly, not by an [`alloy_evm::EvmFactory`]: the factory is
 //! generic over every database and cannot ask that it be a [`StateHook`].
 //!
-//! Nothing here changes what stock revm would have computed, except in the two cases named above
-//! where stock revm is not enough. Results and gas with and without the hooks are the same.
+//! Nothing here changes what stock revm would have computed, except in the cases named above and in
+//! the gas of a system call before Amsterdam (30,000,000), where stock revm is not enough. Results and gas with and without the hooks are the same.
 
 mod collision;
 mod eip1283;
