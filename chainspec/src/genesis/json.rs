@@ -3,7 +3,7 @@
 //! geth's files have numbers as decimals, as quoted decimals and as quoted hexadecimals, of up to 256 bits; their fields
 //! are found whatever the case of their letters. So values are kept as text until it is known what they should be.
 
-use std::fmt;
+use std::{collections::HashSet, fmt};
 
 use alloy_primitives::{Address, B256, Bytes, U256, hex};
 use serde::{Deserializer, de};
@@ -69,8 +69,9 @@ impl<'a, 'p> Value<'a, 'p> {
     /// The members of this object, to be looked up by name.
     pub(super) fn object(&self) -> Result<Object<'a, 'p>, Flaw> {
         let mut members: Vec<(String, &'a str)> = Vec::new();
+        let mut names = HashSet::new();
         self.for_each(|key, value| {
-            if members.iter().any(|(known, _)| known.eq_ignore_ascii_case(key)) {
+            if !names.insert(key.to_ascii_lowercase()) {
                 return Err(Flaw::field(value.path.to_string(), "there twice", "one value"));
             }
             members.push((key.to_owned(), value.text));

@@ -145,7 +145,7 @@ fn run(
             return Ok(Ended::Interrupted);
         }
         let Some(prepared) = pipeline.next() else { break };
-        let Prepared { content, place, decode, recover } = prepared?;
+        let Prepared { content, place, decode, recover, permit: _permit } = prepared?;
         report.time.decode += decode;
         report.time.recover += recover;
         let number = content.header().number;

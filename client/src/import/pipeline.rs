@@ -31,6 +31,8 @@ pub(super) struct Prepared {
     pub(super) place: Origin,
     pub(super) decode: Duration,
     pub(super) recover: Duration,
+    /// Given back when the block is on its way into the chain: it takes memory until then.
+    pub(super) permit: Permit,
 }
 
 /// What the workers did with it.
@@ -99,8 +101,7 @@ impl Pipeline {
                 for job in work {
                     let Job { raw, answer, permit } = job;
                     // Main may have stopped in the meantime; then nobody wants the answer.
-                    let _ = answer.send(prepare(&spec, raw, known));
-                    drop(permit);
+                    let _ = answer.send(prepare(&spec, raw, permit, known));
                 }
             })?;
         }
@@ -215,17 +216,18 @@ fn read(
     }
 }
 
-fn prepare(spec: &ChainSpec, raw: RawBlock, known: u64) -> Answer {
+fn prepare(spec: &ChainSpec, raw: RawBlock, permit: Permit, known: u64) -> Answer {
     let start = Instant::now();
     let place = Origin { file: Arc::clone(&raw.file), index: raw.index, offset: raw.offset };
     if let Ok(header) = decode_header(&raw.rlp)
         && header.number <= known
     {
         let content = Content::Identified(Box::new(header), raw);
-        return Ok(Prepared { content, place, decode: start.elapsed(), recover: Duration::ZERO });
+        let (decode, recover) = (start.elapsed(), Duration::ZERO);
+        return Ok(Prepared { content, place, decode, recover, permit });
     }
     let (candidate, decode, recover) = make_ready(spec, raw)?;
-    Ok(Prepared { content: Content::Ready(Box::new(candidate)), place, decode, recover })
+    Ok(Prepared { content: Content::Ready(Box::new(candidate)), place, decode, recover, permit })
 }
 
 /// Decodes a block, checks its body and recovers its senders; tells the time of the first two and of the
@@ -257,13 +259,15 @@ pub(super) fn make_ready(
     Ok((candidate, decode, recover))
 }
 
-struct Permit {
+/// So many bytes of the budget.
+#[derive(Debug)]
+pub(super) struct Permit {
     budget: Arc<Budget>,
     bytes: usize,
 }
 
 /// Limits the bytes under way.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Budget {
     used: Mutex<usize>,
     freed: Condvar,
