@@ -101,11 +101,25 @@ pub enum PoolError {
         /// The limit.
         limit: usize,
     },
-    /// There is no room, and it does not pay more than what is there.
-    #[error("txpool is full: {limit} transactions are waiting and none of them pays less")]
+    /// There is no room, and it does not pay more than what others sent.
+    #[error(
+        "txpool is full: {limit} transactions are waiting and none of another sender pays less"
+    )]
     Full {
         /// How many are kept.
         limit: usize,
+    },
+    /// There is no room for its bytes, and too little of what others sent pays less.
+    #[error(
+        "txpool is full: {used} of {limit} bytes are taken, {needed} more are needed and too few of other senders pay less"
+    )]
+    FullBytes {
+        /// Bytes of all that wait.
+        used: usize,
+        /// How many are kept.
+        limit: usize,
+        /// How many it adds.
+        needed: usize,
     },
     /// A blob transaction without its blobs.
     #[error(

@@ -6,6 +6,7 @@
 //! last of its queue.
 
 mod error;
+mod room;
 mod transaction;
 
 pub use error::PoolError;
@@ -216,13 +217,14 @@ impl Pool {
             return Err(PoolError::Funds { sender, balance, cost });
         }
         let old = self.senders.get(&tx.sender).and_then(|queue| queue.txs.get(&found)).cloned();
-        match &old {
-            Some(old) => check_bump(old, &tx)?,
-            None => self.make_room(&tx)?,
+        if let Some(old) = &old {
+            check_bump(old, &tx)?;
+        }
+        for hash in self.victims(&tx, old.as_deref())? {
+            self.discard(&hash);
         }
         if let Some(old) = old {
-            self.remove(&old.hash());
-            self.dropped += 1;
+            self.discard(&old.hash());
         }
         Ok(self.insert(tx, state.nonce))
     }
@@ -245,26 +247,6 @@ impl Pool {
         }
         let pending = tx.nonce() < queue.end;
         Added { tx, pending }
-    }
-
-    fn make_room(&mut self, tx: &PoolTransaction) -> Result<(), PoolError> {
-        while self.len() >= self.limits.total || self.bytes + tx.bytes > self.limits.bytes {
-            let full = PoolError::Full { limit: self.limits.total };
-            let Some((fee, _, least)) = self.by_fee.first() else { return Err(full) };
-            if *fee >= tx.tx.max_fee_per_gas() {
-                return Err(full);
-            }
-            // The last of that sender's queue, so that no gap comes of it.
-            let sender = self.by_hash.get(least).map(|tx| tx.sender);
-            let last = sender
-                .and_then(|sender| self.senders.get(&sender))
-                .and_then(|queue| queue.txs.values().next_back())
-                .map(|tx| tx.hash());
-            let Some(last) = last else { return Err(full) };
-            self.remove(&last);
-            self.dropped += 1;
-        }
-        Ok(())
     }
 
     /// Takes a transaction out.

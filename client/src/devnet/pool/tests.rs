@@ -1,11 +1,15 @@
 use super::*;
 use crate::devnet::impersonation::impersonate;
 use alloy_consensus::TxEip1559;
-use alloy_primitives::TxKind;
+use alloy_primitives::{Bytes, TxKind};
 
 const RICH: U256 = U256::MAX;
 
 fn tx(sender: u8, nonce: u64, fee: u128, tip: u128) -> PoolTransaction {
+    with_data(sender, nonce, fee, tip, 0)
+}
+
+fn with_data(sender: u8, nonce: u64, fee: u128, tip: u128, bytes: usize) -> PoolTransaction {
     let tx = TxEip1559 {
         chain_id: 1337,
         nonce,
@@ -13,6 +17,7 @@ fn tx(sender: u8, nonce: u64, fee: u128, tip: u128) -> PoolTransaction {
         max_fee_per_gas: fee,
         max_priority_fee_per_gas: tip,
         to: TxKind::Call(Address::ZERO),
+        input: Bytes::from(vec![0; bytes]),
         ..Default::default()
     };
     PoolTransaction::local(impersonate(tx.into(), Address::repeat_byte(sender))).unwrap()
@@ -110,9 +115,54 @@ fn bytes_are_bounded_too() {
     let mut pool = Pool::new(PoolLimits { total: 100, per_sender: 100, bytes: 2 * one });
     pool.add(tx(1, 0, 1, 1), state(0)).unwrap();
     pool.add(tx(2, 0, 1, 1), state(0)).unwrap();
-    assert!(matches!(pool.add(tx(3, 0, 1, 1), state(0)), Err(PoolError::Full { .. })));
+    assert!(matches!(pool.add(tx(3, 0, 1, 1), state(0)), Err(PoolError::FullBytes { .. })));
     pool.add(tx(3, 0, 2, 1), state(0)).unwrap();
     assert_eq!(pool.len(), 2);
+}
+
+#[test]
+fn a_sender_is_not_robbed_of_what_comes_before() {
+    let mut pool = Pool::new(PoolLimits { total: 3, per_sender: 100, bytes: 1 << 20 });
+    for nonce in 0..3 {
+        pool.add(tx(1, nonce, 2, 1), state(0)).unwrap();
+    }
+    assert_eq!(pool.add(tx(1, 3, 4, 1), state(0)).unwrap_err(), PoolError::Full { limit: 3 });
+    assert_eq!(taken(&pool, 0), [(1, 0), (1, 1), (1, 2)]);
+    // Another one makes it lose the last of them, and the one after that then.
+    pool.add(tx(2, 0, 4, 1), state(0)).unwrap();
+    pool.add(tx(2, 1, 4, 1), state(0)).unwrap();
+    assert_eq!(taken(&pool, 0), [(1, 0), (2, 0), (2, 1)]);
+}
+
+#[test]
+fn nobody_leaves_where_it_is_not_enough() {
+    let mut pool = Pool::new(PoolLimits { total: 100, per_sender: 100, bytes: 4_000 });
+    pool.add(tx(1, 0, 2, 1), state(0)).unwrap();
+    pool.add(with_data(2, 0, 9, 1, 2_500), state(0)).unwrap();
+    let (used, limit) = (pool.bytes, 4_000);
+    let large = with_data(3, 0, 5, 1, 3_000);
+    let full = PoolError::FullBytes { used, limit, needed: large.bytes };
+    assert_eq!(pool.add(large, state(0)).unwrap_err(), full);
+    let huge = with_data(3, 0, 50, 1, 4_001);
+    let found = huge.bytes;
+    let too_large = PoolError::TooLarge { found, limit };
+    assert_eq!(pool.add(huge, state(0)).unwrap_err(), too_large);
+    assert_eq!((pool.len(), pool.bytes, pool.dropped()), (2, used, 0));
+}
+
+#[test]
+fn what_replaces_another_one_needs_room_too() {
+    let mut pool = Pool::new(PoolLimits { total: 2, per_sender: 100, bytes: 4_000 });
+    pool.add(tx(1, 0, 10, 1), state(0)).unwrap();
+    pool.add(with_data(2, 0, 30, 1, 3_000), state(0)).unwrap();
+    let error = pool.add(with_data(1, 0, 20, 2, 1_000), state(0)).unwrap_err();
+    assert!(matches!(error, PoolError::FullBytes { .. }), "{error}");
+    assert_eq!(taken(&pool, 0), [(1, 0), (2, 0)]);
+    // It takes the place of the old one: nobody else needs to go.
+    pool.add(with_data(1, 0, 20, 2, 100), state(0)).unwrap();
+    assert_eq!(pool.len(), 2);
+    pool.add(with_data(1, 0, 40, 4, 1_000), state(0)).unwrap();
+    assert_eq!(taken(&pool, 0), [(1, 0)]);
 }
 
 #[test]
