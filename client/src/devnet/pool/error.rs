@@ -58,6 +58,18 @@ pub enum PoolError {
         /// What it must have.
         needed: u64,
     },
+    /// The sender cannot pay for it and for what waits already.
+    #[error(
+        "insufficient funds for gas * price + value: address {sender} have {balance} want {cost} for all of its transactions that wait"
+    )]
+    Overdraft {
+        /// The sender.
+        sender: Address,
+        /// What it has, in wei.
+        balance: U256,
+        /// What it would need for all of them.
+        cost: U256,
+    },
     /// No block has so much gas.
     #[error("exceeds block gas limit: gas {found}, block {limit}")]
     BlockGasLimit {

@@ -3,7 +3,7 @@
 //! Every sender has a queue by nonce. What follows without a gap from the sender's nonce can go into the next block
 //! (*pending*), the rest waits for what is missing (*queued*). The pool holds a bounded number of transactions and
 //! bytes: when it is full, a new transaction must pay more than the one that pays least, whose sender then loses the
-//! last of its queue.
+//! last of its queue. A sender must be able to pay for its whole queue.
 
 mod error;
 mod room;
@@ -80,6 +80,8 @@ struct Queue {
     /// The nonce that follows the pending transactions.
     end: u64,
     txs: BTreeMap<u64, Arc<PoolTransaction>>,
+    /// The most that all of them may cost, in wei.
+    cost: U256,
 }
 
 impl Queue {
@@ -216,7 +218,15 @@ impl Pool {
             let (sender, balance, cost) = (tx.sender, state.balance, tx.cost);
             return Err(PoolError::Funds { sender, balance, cost });
         }
-        let old = self.senders.get(&tx.sender).and_then(|queue| queue.txs.get(&found)).cloned();
+        let queue = self.senders.get(&tx.sender);
+        let old = queue.and_then(|queue| queue.txs.get(&found)).cloned();
+        let waiting = queue.map_or(U256::ZERO, |queue| queue.cost);
+        let waiting = waiting - old.as_ref().map_or(U256::ZERO, |old| old.cost);
+        let cost = waiting.checked_add(tx.cost);
+        if cost.is_none_or(|cost| cost > state.balance) {
+            let (sender, balance, cost) = (tx.sender, state.balance, cost.unwrap_or(U256::MAX));
+            return Err(PoolError::Overdraft { sender, balance, cost });
+        }
         if let Some(old) = &old {
             check_bump(old, &tx)?;
         }
@@ -239,6 +249,7 @@ impl Pool {
         self.by_hash.insert(tx.hash(), Arc::clone(&tx));
         let queue = self.senders.entry(tx.sender).or_default();
         queue.txs.insert(tx.nonce(), Arc::clone(&tx));
+        queue.cost += tx.cost;
         if queue.next != next || queue.end < next {
             queue.next = next;
             queue.extend(next);
@@ -257,6 +268,7 @@ impl Pool {
         self.bytes -= tx.bytes;
         if let Some(queue) = self.senders.get_mut(&tx.sender) {
             queue.txs.remove(&tx.nonce());
+            queue.cost -= tx.cost;
             if queue.next <= tx.nonce() {
                 queue.end = queue.end.min(tx.nonce());
             }

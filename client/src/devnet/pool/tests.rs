@@ -166,6 +166,21 @@ fn what_replaces_another_one_needs_room_too() {
 }
 
 #[test]
+fn the_whole_queue_must_be_paid_for() {
+    let mut pool = Pool::default();
+    let (sender, balance) = (Address::repeat_byte(1), U256::from(3 * 21_000));
+    let has = SenderState { balance, ..state(0) };
+    pool.add(tx(1, 0, 1, 1), has).unwrap();
+    let overdraft = PoolError::Overdraft { sender, balance, cost: U256::from(4 * 21_000) };
+    assert_eq!(pool.add(tx(1, 1, 3, 1), has).unwrap_err(), overdraft);
+    // What is replaced does not count.
+    pool.add(tx(1, 0, 3, 2), has).unwrap();
+    assert!(matches!(pool.add(tx(1, 1, 1, 1), has), Err(PoolError::Overdraft { .. })));
+    pool.set_nonce(&sender, 1);
+    pool.add(tx(1, 1, 3, 1), SenderState { nonce: 1, ..has }).unwrap();
+}
+
+#[test]
 fn who_cannot_pay_is_refused() {
     let mut pool = Pool::default();
     let poor = SenderState { balance: U256::from(20_999), ..state(0) };
