@@ -39,7 +39,7 @@ pub use impersonation::{impersonate, impersonated, sender_of};
 pub use miner::{Miner, MiningMode};
 pub use node::{Event, Node, NodeOptions};
 pub use pending::PendingBlock;
-pub use pool::{Added, Content, Pool, PoolError, PoolLimits, PoolTransaction};
+pub use pool::{Added, BlockFees, Content, Pool, PoolError, PoolLimits, PoolTransaction};
 pub use producer::MineOptions;
 pub use roots::Roots;
 pub use settings::Settings;

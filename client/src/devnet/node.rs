@@ -282,11 +282,16 @@ impl Node {
         if found < min_fee {
             return Err(PoolError::BelowMinimum { found, needed: min_fee }.into());
         }
-        // Where every block follows from a transaction there is none in which the base fee could fall.
+        // Where every block follows from a transaction there is none in which the fees could fall.
         if self.miner.mode() == MiningMode::OnArrival {
-            let needed = self.base_fee(time, next_base_fee);
+            let fees = self.next_fees(time, next_base_fee);
+            let needed = fees.base;
             if found < u128::from(needed) {
                 return Err(PoolError::BelowBaseFee { found, needed }.into());
+            }
+            let (found, needed) = (tx.tx.max_fee_per_blob_gas(), fees.blob);
+            if let Some(found) = found.filter(|found| *found < needed) {
+                return Err(PoolError::BelowBlobFee { found, needed }.into());
             }
         }
         let state = sender_state(&*view.state(), &tx.sender)?;

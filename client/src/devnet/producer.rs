@@ -1,9 +1,9 @@
 //! Blocks from the pool.
 
-use super::{Node, NodeError, impersonation::impersonated};
+use super::{BlockFees, Node, NodeError, impersonation::impersonated};
 use crate::{
     chain::{BuiltBlock, Chain, NextBlock},
-    consensus::{MAX_RLP_BLOCK_SIZE, next_base_fee},
+    consensus::{MAX_RLP_BLOCK_SIZE, next_base_fee, next_excess_blob_gas},
     executor::{BlockInvalid, BlockRun, ExecuteError},
 };
 use alloy_consensus::{Header, Sealed, Transaction, TxEnvelope};
@@ -48,7 +48,7 @@ impl Node {
         let next = self.next_block(&chain, options.timestamp);
         // An empty block that is thrown away costs as much as one that is kept.
         if !options.allow_empty
-            && !self.pool.lock().has_next(self.base_fee(next.timestamp, next.base_fee))
+            && !self.pool.lock().has_next(self.next_fees(next.timestamp, next.base_fee))
         {
             return Ok(None);
         }
@@ -134,12 +134,14 @@ impl Node {
         }
     }
 
-    /// The base fee of a next block at this time, in wei, unless it is `set`; 0 before London.
-    pub(super) fn base_fee(&self, timestamp: u64, set: Option<u64>) -> u64 {
+    /// What a next block at this time asks for; its base fee may be `set`.
+    pub(super) fn next_fees(&self, timestamp: u64, set: Option<u64>) -> BlockFees {
         let view = self.view();
-        let rules = view.next_rules(&self.spec, timestamp);
-        let fee = next_base_fee(&rules, &view.head.header).unwrap_or(0);
-        set.unwrap_or(u64::try_from(fee).unwrap_or(u64::MAX))
+        let (rules, head) = (view.next_rules(&self.spec, timestamp), &view.head.header);
+        let narrow = |value: u128| u64::try_from(value).unwrap_or(u64::MAX);
+        let base = next_base_fee(&rules, head).map_or(0, narrow);
+        let excess = next_excess_blob_gas(&rules, head).map(narrow);
+        BlockFees { base: set.unwrap_or(base), blob: blob_fee(&rules, excess) }
     }
 
     pub(super) fn build(
@@ -162,12 +164,15 @@ impl Node {
         rules: &Rules<'_>,
         picked: &mut Picked,
     ) -> Result<Vec<TxEnvelope>, ExecuteError> {
-        let base_fee = header.base_fee_per_gas.unwrap_or(0);
+        let fees = BlockFees {
+            base: header.base_fee_per_gas.unwrap_or(0),
+            blob: blob_fee(rules, header.excess_blob_gas),
+        };
         let max_blob_gas =
             rules.blob_params().map_or(0, |params| params.max_blob_count * DATA_GAS_PER_BLOB);
         let (mut bytes, mut blob_gas) = (BLOCK_OVERHEAD, 0);
         let mut transactions = Vec::new();
-        let mut heap = self.pool.lock().best(base_fee);
+        let mut heap = self.pool.lock().best(fees);
         while let Some(next) = heap.pop() {
             if header.gas_limit - run.gas_used() < LEAST_GAS {
                 break;
@@ -188,7 +193,7 @@ impl Node {
                     blob_gas += blobs;
                     picked.included.push((sender, next.tx.nonce()));
                     transactions.push(tx.clone());
-                    heap.extend(self.pool.lock().after(&next.tx, base_fee));
+                    heap.extend(self.pool.lock().after(&next.tx, fees));
                 }
                 // There may be room for it in the next block.
                 Err(ExecuteError::Invalid(BlockInvalid::TransactionGas { .. })) => {}
@@ -208,4 +213,9 @@ impl Node {
             pool.discard(hash);
         }
     }
+}
+
+/// What a unit of blob gas costs in a block with this excess, in wei.
+fn blob_fee(rules: &Rules<'_>, excess: Option<u64>) -> u128 {
+    rules.blob_params().zip(excess).map_or(0, |(params, excess)| params.calc_blob_fee(excess))
 }

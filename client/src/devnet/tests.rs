@@ -7,24 +7,37 @@ use crate::{
     datadir::{DataDir, OpenOptions},
     layers::{LAYERS, LayerOptions},
 };
-use alloy_consensus::{SignableTransaction, TxEip1559, TypedTransaction};
-use alloy_primitives::{Address, Bytes, TxKind, U256, address};
+use alloy_consensus::{
+    SignableTransaction, TxEip1559, TxEip4844, TxEip4844Variant, TypedTransaction,
+};
+use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address};
 use std::{sync::Arc, time::Duration};
 
 const SOMEBODY: Address = address!("00000000000000000000000000000000000000aa");
 const ETHER: u128 = 1_000_000_000_000_000_000;
 
-fn node(layer: &str) -> Arc<Node> {
-    let options = OpenOptions {
+fn in_memory(layer: &str) -> OpenOptions {
+    OpenOptions {
         chain: Some("dev".into()),
         state: Some(layer.into()),
         kv: Some("memory".into()),
         layer: LayerOptions::for_tests(),
         ..OpenOptions::default()
-    };
-    let (chain, dir) = DataDir::open(&options, true).unwrap().into_chain().unwrap();
+    }
+}
+
+fn accounts() -> DevAccounts {
+    DevAccounts::new(DEFAULT_MNEMONIC, 3).unwrap()
+}
+
+fn node(layer: &str) -> Arc<Node> {
+    node_in(DataDir::open(&in_memory(layer), true).unwrap())
+}
+
+fn node_in(dir: DataDir) -> Arc<Node> {
+    let (chain, dir) = dir.into_chain().unwrap();
     let options = NodeOptions {
-        accounts: DevAccounts::new(DEFAULT_MNEMONIC, 3).unwrap(),
+        accounts: accounts(),
         mining: MiningMode::Manual,
         read_only: false,
         pool: PoolLimits::default(),
@@ -204,4 +217,48 @@ fn transactions_that_come_together_are_taken_in_order() {
     let mined: Vec<_> = block.body.transactions.iter().map(|tx| *tx.tx_hash()).collect();
     assert_eq!(mined, [hashes[0], hashes[1], hashes[2], hashes[4]]);
     assert_eq!(node.pool().status(), (0, 1));
+}
+
+#[test]
+fn blobs_wait_until_their_fee_has_fallen() {
+    let genesis = dev_genesis(1337, accounts().addresses(), U256::from(ETHER));
+    let mut genesis: serde_json::Value = serde_json::from_slice(&genesis).unwrap();
+    genesis["excessBlobGas"] = "0x6800000".into();
+    let genesis = serde_json::to_vec(&genesis).unwrap();
+    let node = node_in(DataDir::create_with(&in_memory("raw"), &genesis).unwrap());
+    let fee = node.next_fees(1, None).blob;
+    let blobs = |nonce: u64, fee: u128| {
+        let tx = TxEip4844 {
+            chain_id: 1337,
+            nonce,
+            gas_limit: 21_000,
+            max_fee_per_gas: 2_000_000_000,
+            max_fee_per_blob_gas: fee,
+            to: SOMEBODY,
+            value: U256::from(7),
+            blob_versioned_hashes: vec![B256::repeat_byte(1)],
+            ..Default::default()
+        };
+        let tx = TypedTransaction::Eip4844(TxEip4844Variant::TxEip4844(tx));
+        let from = node.accounts().addresses()[0];
+        let signature = node.accounts().sign(&from, &tx.signature_hash()).unwrap();
+        // What it carries does not matter here.
+        let mut blobs = transfer(&node, 0, nonce, 7);
+        blobs.tx = tx.into_envelope(signature);
+        blobs
+    };
+    node.submit(blobs(0, fee * 3 / 4)).unwrap();
+    assert!(node.mine(MineOptions::default()).unwrap().is_none());
+    let mut empty = 0;
+    while !node.pool().is_empty() {
+        assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::ZERO, "after {empty} blocks");
+        node.mine(MineOptions { allow_empty: true, timestamp: None }).unwrap().unwrap();
+        empty += 1;
+    }
+    assert!(empty > 1);
+    assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::from(7));
+    node.miner().set_mode(MiningMode::OnArrival);
+    let refused = node.submit(blobs(1, 1)).unwrap_err();
+    let is_fee = matches!(refused, NodeError::Pool(PoolError::BelowBlobFee { found: 1, .. }));
+    assert!(is_fee, "{refused}");
 }

@@ -128,9 +128,9 @@ impl From<RpcError> for ErrorObjectOwned {
 impl From<NodeError> for RpcError {
     fn from(error: NodeError) -> Self {
         match error {
-            NodeError::Pool(error @ PoolError::BelowBaseFee { .. }) => {
-                Self::new(REJECTED, error.to_string())
-            }
+            NodeError::Pool(
+                error @ (PoolError::BelowBaseFee { .. } | PoolError::BelowBlobFee { .. }),
+            ) => Self::new(REJECTED, error.to_string()),
             NodeError::Pool(error) => Self::server(error.to_string()),
             NodeError::ReadOnly | NodeError::Refused(_) => Self::server(error.to_string()),
             NodeError::Build(BuildError::Refused(_)) => Self::server(error.to_string()),

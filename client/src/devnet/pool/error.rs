@@ -102,6 +102,16 @@ pub enum PoolError {
         /// In wei.
         needed: u64,
     },
+    /// It does not pay the fee for blobs, and nothing would make it fall.
+    #[error(
+        "max fee per blob gas less than block blob gas fee: fee {found}, blob base fee {needed}"
+    )]
+    BelowBlobFee {
+        /// In wei.
+        found: u128,
+        /// In wei.
+        needed: u128,
+    },
     /// The sender is a contract.
     #[error("sender not an eoa: address {0} has code")]
     SenderHasCode(Address),

@@ -47,6 +47,15 @@ impl Default for PoolLimits {
     }
 }
 
+/// What a block asks of its transactions, in wei.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BlockFees {
+    /// For each unit of gas; 0 before London.
+    pub base: u64,
+    /// For each unit of blob gas; 0 before Cancun.
+    pub blob: u128,
+}
+
 /// What the state says about a sender.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SenderState {
@@ -163,12 +172,12 @@ impl Pool {
         self.senders.values().any(|queue| queue.txs.contains_key(&queue.next))
     }
 
-    /// Whether the next transaction of any sender pays `base_fee`.
-    pub fn has_next(&self, base_fee: u64) -> bool {
+    /// Whether the next transaction of any sender pays `fees`.
+    pub fn has_next(&self, fees: BlockFees) -> bool {
         self.senders
             .values()
             .filter_map(|queue| queue.txs.get(&queue.next))
-            .any(|tx| tx.tx.effective_tip_per_gas(base_fee).is_some())
+            .any(|tx| Next::new(tx, fees).is_some())
     }
 
     /// The nonce that follows a sender's pending transactions; `None` if it has none here.
@@ -317,19 +326,19 @@ impl Pool {
         }
     }
 
-    /// The first pending transaction of each sender that pays `base_fee`, the best tip on top; of equal ones the first
-    /// that came.
-    pub fn best(&self, base_fee: u64) -> BinaryHeap<Next> {
+    /// The first pending transaction of each sender that pays `fees`, the best tip on top; of equal ones the first that
+    /// came.
+    pub fn best(&self, fees: BlockFees) -> BinaryHeap<Next> {
         self.senders
             .values()
-            .filter_map(|queue| Next::new(queue.txs.get(&queue.next)?, base_fee))
+            .filter_map(|queue| Next::new(queue.txs.get(&queue.next)?, fees))
             .collect()
     }
 
-    /// What comes after a transaction in its sender's queue.
-    pub fn after(&self, tx: &PoolTransaction, base_fee: u64) -> Option<Next> {
+    /// What comes after a transaction in its sender's queue, if it pays `fees`.
+    pub fn after(&self, tx: &PoolTransaction, fees: BlockFees) -> Option<Next> {
         let nonce = tx.nonce().checked_add(1)?;
-        Next::new(self.senders.get(&tx.sender)?.txs.get(&nonce)?, base_fee)
+        Next::new(self.senders.get(&tx.sender)?.txs.get(&nonce)?, fees)
     }
 }
 
@@ -352,9 +361,11 @@ pub struct Next {
 }
 
 impl Next {
-    fn new(tx: &Arc<PoolTransaction>, base_fee: u64) -> Option<Self> {
-        let tip = tx.tx.effective_tip_per_gas(base_fee)?;
-        Some(Self { tip, tx: Arc::clone(tx) })
+    /// `None` if it does not pay `fees`.
+    fn new(tx: &Arc<PoolTransaction>, fees: BlockFees) -> Option<Self> {
+        let tip = tx.tx.effective_tip_per_gas(fees.base)?;
+        let pays_blobs = tx.tx.max_fee_per_blob_gas().is_none_or(|fee| fee >= fees.blob);
+        pays_blobs.then(|| Self { tip, tx: Arc::clone(tx) })
     }
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::devnet::impersonation::impersonate;
-use alloy_consensus::TxEip1559;
+use alloy_consensus::{TxEip1559, TxEip4844, TxEip4844Variant, TypedTransaction};
 use alloy_primitives::{Bytes, TxKind};
 
 const RICH: U256 = U256::MAX;
@@ -29,11 +29,12 @@ fn state(nonce: u64) -> SenderState {
 
 /// What a block would take, in order, as sender and nonce.
 fn taken(pool: &Pool, base_fee: u64) -> Vec<(u8, u64)> {
-    let mut heap = pool.best(base_fee);
+    let fees = BlockFees { base: base_fee, blob: 0 };
+    let mut heap = pool.best(fees);
     let mut taken = Vec::new();
     while let Some(next) = heap.pop() {
         taken.push((next.tx.sender[0], next.tx.nonce()));
-        heap.extend(pool.after(&next.tx, base_fee));
+        heap.extend(pool.after(&next.tx, fees));
     }
     taken
 }
@@ -178,6 +179,29 @@ fn the_whole_queue_must_be_paid_for() {
     assert!(matches!(pool.add(tx(1, 1, 1, 1), has), Err(PoolError::Overdraft { .. })));
     pool.set_nonce(&sender, 1);
     pool.add(tx(1, 1, 3, 1), SenderState { nonce: 1, ..has }).unwrap();
+}
+
+#[test]
+fn blobs_wait_for_a_fee_that_they_pay() {
+    let blobs = TxEip4844 {
+        chain_id: 1337,
+        gas_limit: 21_000,
+        max_fee_per_gas: 100,
+        max_priority_fee_per_gas: 1,
+        max_fee_per_blob_gas: 7,
+        blob_versioned_hashes: vec![B256::repeat_byte(1)],
+        ..Default::default()
+    };
+    let blobs = TypedTransaction::Eip4844(TxEip4844Variant::TxEip4844(blobs));
+    let blobs = impersonate(blobs, Address::repeat_byte(1));
+    let mut pool = Pool::default();
+    pool.add(PoolTransaction { tx: blobs, ..tx(1, 0, 100, 1) }, state(0)).unwrap();
+    pool.add(tx(1, 1, 100, 1), state(0)).unwrap();
+    let (much, little) = (BlockFees { base: 10, blob: 8 }, BlockFees { base: 10, blob: 7 });
+    assert!(!pool.has_next(much) && pool.best(much).is_empty());
+    assert!(pool.has_next(little));
+    let first = pool.best(little).pop().unwrap();
+    assert_eq!(pool.after(&first.tx, little).unwrap().tx.nonce(), 1);
 }
 
 #[test]
