@@ -555,7 +555,7 @@ impl Node {
         self.changed.notify_all();
     }
 
-    /// Reads the nonces of all senders that wait again.
+    /// Reads the nonces of all senders that wait again; some may be able to go on now.
     fn refresh_pool(&self) -> Result<(), NodeError> {
         let state = self.view().state();
         let mut pool = self.pool.lock();
@@ -563,6 +563,8 @@ impl Node {
             let nonce = state.account(&sender)?.unwrap_or_default().nonce;
             pool.set_nonce(&sender, nonce);
         }
+        drop(pool);
+        self.miner.wake();
         Ok(())
     }
 

@@ -4,6 +4,10 @@ use crate::support::{ALICE, BOB, Devnet, args, layers, quantity};
 use crate::transactions::{deploy, word};
 use alloy_primitives::{Address, U256, address};
 use serde_json::{Value, json};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 
 const SOMEBODY: Address = address!("00000000000000000000000000000000000000aa");
 
@@ -105,6 +109,20 @@ fn time_goes_as_it_is_told() {
     assert!(time() >= next + U256::from(120));
     let ahead = node.call("evm_setTime", json!([time() + U256::from(10_000)]));
     assert!(ahead.as_u64().unwrap() >= 10_000 - 180, "{ahead}");
+}
+
+#[test]
+fn a_nonce_by_hand_lets_others_go_on() {
+    let node = Devnet::start("mpt", args![]);
+    let late = json!({ "from": ALICE, "to": BOB, "value": "0x1", "nonce": "0x5" });
+    let hash = node.call("eth_sendTransaction", json!([late]));
+    assert_eq!(node.call("txpool_status", json!([])), json!({ "pending": "0x0", "queued": "0x1" }));
+    node.call("anvil_setNonce", json!([ALICE, "0x5"]));
+    let until = Instant::now() + Duration::from_secs(60);
+    while node.call("eth_getTransactionReceipt", json!([hash])) == Value::Null {
+        assert!(Instant::now() < until, "it still waits");
+        thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]
