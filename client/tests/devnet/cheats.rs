@@ -138,6 +138,10 @@ fn mining_by_hand() {
     let block = node.call("eth_getBlockByNumber", json!(["latest", false]));
     assert_eq!(block["transactions"], json!([first, second]));
     node.call("anvil_setNextBlockBaseFeePerGas", json!(["0x2540be400"]));
+    let history = node.call("eth_feeHistory", json!(["0x1", "latest", []]));
+    assert_eq!(history["baseFeePerGas"], json!([block["baseFeePerGas"], "0x2540be400"]));
+    let history = node.call("eth_feeHistory", json!(["0x1", "earliest", []]));
+    assert_eq!(history["baseFeePerGas"][1], block["baseFeePerGas"]);
     node.call("evm_mine", json!([]));
     let block = node.call("eth_getBlockByNumber", json!(["latest", false]));
     assert_eq!(block["baseFeePerGas"], "0x2540be400");

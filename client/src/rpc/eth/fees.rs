@@ -98,9 +98,12 @@ fn fee_history(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let last = rpc.node.db().block_head(newest)?;
     let merged = rpc.node.spec().is_merged_after(last.total_difficulty);
     let rules = rpc.node.spec().rules(newest + 1, last.header.timestamp + 1, merged);
-    history
-        .base_fees
-        .push(quantity(U256::from(consensus::next_base_fee(&rules, &last.header).unwrap_or(0))));
+    let base_fee = match newest == view.head.number() {
+        // It may have been set by hand.
+        true => next_base_fee(rpc, &view).into(),
+        false => consensus::next_base_fee(&rules, &last.header).unwrap_or(0),
+    };
+    history.base_fees.push(quantity(U256::from(base_fee)));
     let blob_fee = rules.blob_params().zip(consensus::next_excess_blob_gas(&rules, &last.header));
     history.blob_fees.push(quantity(U256::from(blob_fee.map_or(0, |(params, excess)| {
         params.calc_blob_fee(u64::try_from(excess).unwrap_or(u64::MAX))
