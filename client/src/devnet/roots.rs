@@ -1,36 +1,53 @@
 //! State roots of blocks that are only simulated.
 
 use super::{Node, NodeError, View};
-use crate::chain::Chain;
+use crate::chain::{Chain, layer_at};
+use alloy_consensus::{Header, Sealed};
 use alloy_primitives::B256;
 use parking_lot::MutexGuard;
-use polytrie_state::{AccountChange, Session, TxWrites};
+use polytrie_state::{AccountChange, BlockRef, Session, StateLayer, TxWrites};
+use std::sync::Arc;
 
-/// Computes the state root after changes on top of the head, without keeping them. Nobody changes the chain as long as
-/// it is there.
+/// Computes the state root after changes on top of a block, without keeping them. Where the block is the head, nobody
+/// changes the chain as long as it is there.
 #[derive(Debug)]
-pub struct Roots<'a> {
-    session: Option<Session>,
-    chain: MutexGuard<'a, Chain>,
+pub struct Roots<'a>(Option<Begun<'a>>);
+
+#[derive(Debug)]
+struct Begun<'a> {
+    session: Session,
+    layer: Arc<dyn StateLayer>,
+    /// Kept where the layer is the chain's own.
+    chain: Option<MutexGuard<'a, Chain>>,
 }
 
 impl Node {
-    /// Begins to compute state roots on top of the head that `view` shows. If there is a newer one, or the layer cannot
-    /// say a state root before the block is finished, there will be none.
+    /// Begins to compute state roots on top of `parent`, a block that `view` shows. There will be none if the block was
+    /// taken back since, or the layer cannot say a state root before a block is finished. For a block before the head
+    /// it takes time and memory in proportion to what changed since.
     ///
     /// # Errors
     ///
-    /// If the layer fails.
-    pub fn roots(&self, view: &View) -> Result<Roots<'_>, NodeError> {
+    /// If the way back to the block is not kept any more, or the layer fails.
+    pub fn roots(&self, view: &View, parent: &Sealed<Header>) -> Result<Roots<'_>, NodeError> {
         let chain = self.chain();
-        let mut roots = Roots { session: None, chain };
-        if roots.chain.head().hash() == view.hash() && self.kind().canonical {
-            let layer = roots.chain.layer();
-            let session = Session::begin(&**layer, view.head.block_ref())?;
-            let session = roots.session.insert(session.with_intermediate_roots());
+        let there = self.db().canonical(parent.number)?;
+        if !self.kind().canonical || there.is_none_or(|(hash, _)| hash != parent.hash()) {
+            return Ok(Roots(None));
+        }
+        let (layer, chain) = if chain.head().hash() == parent.hash() {
+            (Arc::clone(self.layer()), Some(chain))
+        } else {
+            let fork = self.layer().fork()?;
+            drop(chain);
+            (layer_at(fork, parent.number)?, None)
+        };
+        let parent = BlockRef { number: parent.number, hash: parent.hash() };
+        let mut session = Session::begin(&*layer, parent)?.with_intermediate_roots();
+        if parent.hash == view.hash() {
             session.apply(&view.cheats.writes())?;
         }
-        Ok(roots)
+        Ok(Roots(Some(Begun { session, layer, chain })))
     }
 }
 
@@ -41,7 +58,7 @@ impl Roots<'_> {
     ///
     /// If the layer fails.
     pub fn after(&mut self, changes: Vec<AccountChange>) -> Result<B256, NodeError> {
-        let Some(session) = &mut self.session else { return Ok(B256::ZERO) };
+        let Some(Begun { session, .. }) = &mut self.0 else { return Ok(B256::ZERO) };
         for change in changes {
             session.apply(&TxWrites { accounts: vec![change] })?;
         }
@@ -54,8 +71,10 @@ impl Roots<'_> {
     ///
     /// If the layer fails.
     pub fn end(self) -> Result<(), NodeError> {
-        let Self { session, mut chain } = self;
+        let Some(Begun { session, layer, chain }) = self.0 else { return Ok(()) };
         drop(session);
-        Ok(chain.abandon()?)
+        layer.discard()?;
+        drop(chain);
+        Ok(())
     }
 }

@@ -266,6 +266,33 @@ fn pending_is_what_comes_next() {
 }
 
 #[test]
+fn a_simulated_block_has_its_root_on_earlier_blocks_too() {
+    for layer in polytrie::layers::LAYERS {
+        let node = Devnet::start(layer.name, args![]);
+        let contract = deploy(&node);
+        let calls = json!([
+            { "from": BOB, "to": contract, "input": word(3) },
+            { "from": BOB, "to": SOMEBODY, "value": "0x5" },
+        ]);
+        let simulate = || {
+            let blocks = json!({ "blockStateCalls": [{ "calls": calls }, { "calls": calls }] });
+            let blocks = node.call("eth_simulateV1", json!([blocks, "0x1"]));
+            let roots = blocks.as_array().unwrap().iter();
+            roots.map(|block| [block["stateRoot"].clone(), block["hash"].clone()]).collect()
+        };
+        let at_head: Vec<_> = simulate();
+        assert_eq!(at_head[0][0] != word(0), layer.canonical, "{}", layer.name);
+        node.call("eth_sendTransaction", json!([{ "from": BOB, "to": contract, "data": word(8) }]));
+        node.send(BOB, SOMEBODY, 1);
+        node.call("anvil_setBalance", json!([SOMEBODY, "0x64"]));
+        assert_eq!(simulate(), at_head, "{}", layer.name);
+        // The chain goes on as if nothing had been.
+        node.send(BOB, SOMEBODY, 1);
+        assert_eq!(node.balance(SOMEBODY), U256::from(101));
+    }
+}
+
+#[test]
 fn a_fee_below_the_base_fee_is_refused_where_it_would_wait_for_ever() {
     let node = Devnet::start("mpt", args![]);
     let cheap =

@@ -56,7 +56,7 @@ fn simulate(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Value>> {
         full: payload.return_full_transactions,
         merged,
     };
-    let mut roots = rpc.node.roots(&view)?;
+    let mut roots = rpc.node.roots(&view, &at.header)?;
     let simulated = run_all(rpc, &at, blocks, options, &mut roots);
     roots.end()?;
     simulated
