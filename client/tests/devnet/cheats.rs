@@ -78,6 +78,8 @@ fn acting_as_somebody_else() {
     let hash = node.call("eth_sendTransaction", transfer.clone());
     let tx = node.call("eth_getTransactionByHash", json!([hash]));
     assert_eq!(tx["from"], json!(SOMEBODY));
+    // Libraries refuse a high one.
+    assert_eq!(tx["s"], "0x0");
     assert_eq!(node.call("eth_getTransactionReceipt", json!([hash]))["from"], json!(SOMEBODY));
     // Whoever looks at it again sees the ether that was given by hand.
     let trace = node.call("debug_traceTransaction", json!([hash, { "tracer": "callTracer" }]));
