@@ -150,7 +150,13 @@ fn set_time(rpc: &Rpc, args: &mut Args) -> RpcResult<u64> {
 fn set_automine(rpc: &Rpc, args: &mut Args) -> RpcResult<bool> {
     let enabled: bool = args.next()?;
     writable(rpc)?;
-    rpc.node.miner().set_mode(if enabled { MiningMode::OnArrival } else { MiningMode::Manual });
+    let miner = rpc.node.miner();
+    match (enabled, miner.mode()) {
+        (true, _) => miner.set_mode(MiningMode::OnArrival),
+        (false, MiningMode::OnArrival) => miner.set_mode(MiningMode::Manual),
+        // A clock goes on.
+        (false, MiningMode::Every(_) | MiningMode::Manual) => {}
+    }
     Ok(true)
 }
 

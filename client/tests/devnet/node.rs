@@ -123,4 +123,11 @@ fn a_clock_makes_blocks_too() {
         assert!(std::time::Instant::now() < until, "no blocks come");
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
+    // What ends is that transactions are mined at once, as in anvil, and they never were.
+    node.call("evm_setAutomine", json!([false]));
+    let head = node.head();
+    while node.head() < head + 2 {
+        assert!(std::time::Instant::now() < until, "the clock stands still");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
 }
