@@ -139,7 +139,11 @@ impl Miner {
                     return Turn::Mine(MineOptions::default());
                 }
                 MiningMode::Every(period) => {
-                    let due = last + period;
+                    let Some(due) = last.checked_add(period) else {
+                        // So long that it never ends.
+                        self.changed.wait(&mut state);
+                        continue;
+                    };
                     if Instant::now() >= due {
                         return Turn::Mine(MineOptions { allow_empty: true, timestamp: None });
                     }

@@ -262,3 +262,19 @@ fn blobs_wait_until_their_fee_has_fallen() {
     let is_fee = matches!(refused, NodeError::Pool(PoolError::BelowBlobFee { found: 1, .. }));
     assert!(is_fee, "{refused}");
 }
+
+#[test]
+fn a_clock_that_never_strikes() {
+    let node = node(LAYERS[0].name);
+    let threads = Miner::start(&node).unwrap();
+    node.miner().set_mode(MiningMode::Every(Duration::MAX));
+    std::thread::sleep(Duration::from_millis(50));
+    node.miner().set_mode(MiningMode::OnArrival);
+    let added = node.submit(transfer(&node, 1, 0, 5)).unwrap();
+    node.wait_for(&added.tx.hash(), Duration::from_secs(60));
+    assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::from(5));
+    node.miner().stop();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
