@@ -50,33 +50,21 @@ impl Node {
         let _chain = self.chain();
         let view = self.view();
         let state = view.state();
-        let mut hashes = Vec::new();
-        self.layer().accounts(B256::ZERO, &mut |hash, account| {
-            hashes.push((hash, account));
-            Ok(ControlFlow::Continue(()))
-        })?;
+        // A state that came with an import may be larger than memory: it ends with the first unknown name.
         let genesis = self.genesis_names();
+        let mut found = Ok(Vec::new());
+        self.layer().accounts(B256::ZERO, &mut |hash, account| {
+            let address = self.address(&genesis, &hash);
+            Ok(gather(&mut found, address.map(|address| (address, hash, account))))
+        })?;
         let mut accounts = BTreeMap::new();
-        for (hash, account) in hashes {
-            let address = match genesis.addresses.get(&hash) {
-                Some(address) => Some(*address),
-                None => self.db().address_of(&hash)?,
-            };
-            let address = address.ok_or_else(|| unknown("account", &hash))?;
-            let mut slots = BTreeMap::new();
-            let mut found = Vec::new();
+        for (address, hash, account) in found? {
+            let mut slots = Ok(Vec::new());
             self.layer().slots(hash, B256::ZERO, &mut |hash, value| {
-                found.push((hash, value));
-                Ok(ControlFlow::Continue(()))
+                let slot = self.slot(&genesis, &hash);
+                Ok(gather(&mut slots, slot.map(|slot| (slot, value))))
             })?;
-            for (hash, value) in found {
-                let slot = match genesis.slots.get(&hash) {
-                    Some(slot) => Some(*slot),
-                    None => self.db().slot_of(&hash)?,
-                };
-                slots.insert(slot.ok_or_else(|| unknown("slot", &hash))?, value);
-            }
-            accounts.insert(address, whole(&*state, account, slots)?);
+            accounts.insert(address, whole(&*state, account, slots?.into_iter().collect())?);
         }
         for change in view.cheats.writes().accounts {
             let Some(account) = change.account else {
@@ -145,6 +133,22 @@ impl Node {
         Ok(())
     }
 
+    fn address(&self, genesis: &Names, hash: &B256) -> Result<Address, NodeError> {
+        let address = match genesis.addresses.get(hash) {
+            Some(address) => Some(*address),
+            None => self.db().address_of(hash)?,
+        };
+        address.ok_or_else(|| unknown("account", hash))
+    }
+
+    fn slot(&self, genesis: &Names, hash: &B256) -> Result<U256, NodeError> {
+        let slot = match genesis.slots.get(hash) {
+            Some(slot) => Some(*slot),
+            None => self.db().slot_of(hash)?,
+        };
+        slot.ok_or_else(|| unknown("slot", hash))
+    }
+
     fn genesis_names(&self) -> Names {
         let mut names = Names::default();
         for (address, account) in self.spec().genesis_accounts() {
@@ -163,6 +167,21 @@ impl Node {
 struct Names {
     addresses: BTreeMap<B256, Address>,
     slots: BTreeMap<B256, U256>,
+}
+
+/// Adds an item to what was found, up to the first one that failed.
+fn gather<T>(found: &mut Result<Vec<T>, NodeError>, item: Result<T, NodeError>) -> ControlFlow<()> {
+    match (item, found) {
+        (Ok(item), Ok(found)) => {
+            found.push(item);
+            ControlFlow::Continue(())
+        }
+        (Ok(_), Err(_)) => ControlFlow::Break(()),
+        (Err(error), found) => {
+            *found = Err(error);
+            ControlFlow::Break(())
+        }
+    }
 }
 
 fn whole(

@@ -22,7 +22,7 @@ use std::{
 const MOST_BYTES: u64 = 1 << 30;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
-    methods.add("anvil_dumpState", dump)?;
+    methods.add_heavy("anvil_dumpState", dump)?;
     methods.alias("anvil_dumpState", &["hardhat_dumpState"])?;
     methods.add("anvil_loadState", load)?;
     methods.alias("anvil_loadState", &["hardhat_loadState"])
