@@ -14,7 +14,7 @@ use crate::{
 };
 use alloy_consensus::{
     Block, BlockBody, EMPTY_OMMER_ROOT_HASH, Header, Sealable, Sealed, TxEnvelope, TxReceipt,
-    proofs,
+    constants::MAXIMUM_EXTRA_DATA_SIZE, proofs,
 };
 use alloy_eips::eip4895::Withdrawal;
 use alloy_hardforks::EthereumHardfork;
@@ -227,6 +227,15 @@ pub(crate) fn next_header(
         return Err(BuildError::Refused(format!(
             "its timestamp {found} is not later than its parent's, {parent}"
         )));
+    }
+    if next.timestamp == u64::MAX {
+        let found = next.timestamp;
+        return Err(BuildError::Refused(format!("no block could follow its timestamp, {found}")));
+    }
+    let (found, most) = (next.extra_data.len(), MAXIMUM_EXTRA_DATA_SIZE);
+    if found > most {
+        let reason = format!("its extra data has {found} bytes, expected at most {most}");
+        return Err(BuildError::Refused(reason));
     }
     let narrow = |value: Option<u128>| {
         let beyond = || BuildError::Refused("its base fee or blob gas is beyond 64 bits".into());

@@ -101,7 +101,9 @@ fn mine(rpc: &Rpc, blocks: u64, interval: Option<u64>) -> RpcResult<()> {
     for index in 0..blocks {
         if let Some(interval) = interval.filter(|_| index > 0) {
             let parent = rpc.node.view().head.header.timestamp;
-            rpc.node.clock().set_next(parent.saturating_add(interval));
+            let time = parent.saturating_add(interval.max(1));
+            check_later(rpc, time)?;
+            rpc.node.clock().set_next(time);
         }
         rpc.node.mine(MineOptions { allow_empty: true, timestamp: None })?;
     }
@@ -129,6 +131,9 @@ fn check_later(rpc: &Rpc, time: u64) -> RpcResult<()> {
         return Err(RpcError::params(format!(
             "timestamp {time} is not later than that of the last block, {parent}"
         )));
+    }
+    if time == u64::MAX {
+        return Err(RpcError::params(format!("no block could follow one of timestamp {time}")));
     }
     Ok(())
 }

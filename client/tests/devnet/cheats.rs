@@ -111,6 +111,19 @@ fn time_goes_as_it_is_told() {
     assert!(time() >= next + U256::from(120));
     let ahead = node.call("evm_setTime", json!([time() + U256::from(10_000)]));
     assert!(ahead.as_u64().unwrap() >= 10_000 - 180, "{ahead}");
+    // No later time is left for another one.
+    for (method, params) in [
+        ("evm_mine", json!(["0xffffffffffffffff"])),
+        ("evm_setNextBlockTimestamp", json!(["0xffffffffffffffff"])),
+        ("hardhat_mine", json!(["0x2", "0xffffffffffffffff"])),
+    ] {
+        let (code, message) = node.error(method, params);
+        assert!(code == -32602 && message.contains("no block could follow"), "{method}: {message}");
+    }
+    node.call("anvil_setBlockTimestampInterval", json!(["0xffffffffffffffff"]));
+    assert!(node.error("evm_mine", json!([])).1.contains("no block could follow"));
+    node.call("anvil_removeBlockTimestampInterval", json!([]));
+    node.send(ALICE, BOB, 1);
 }
 
 #[test]

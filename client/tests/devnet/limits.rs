@@ -56,6 +56,32 @@ fn wrong_parameters_are_named() {
 }
 
 #[test]
+fn a_block_to_be_built_keeps_the_rules() {
+    let node = Devnet::start("mpt", args![]);
+    let head = node.call("eth_getBlockByNumber", json!(["latest", false]));
+    let build = |time: &str, extra: usize| {
+        let attributes = json!({
+            "timestamp": time,
+            "prevRandao": head["hash"],
+            "suggestedFeeRecipient": ALICE,
+            "withdrawals": [],
+            "parentBeaconBlockRoot": head["hash"],
+        });
+        let extra = format!("0x{}", "11".repeat(extra));
+        node.answer("testing_buildBlockV1", json!([head["hash"], attributes, [], extra]))
+    };
+    let built = build("0xfffffffffffffffe", 32);
+    assert_eq!(built["result"]["executionPayload"]["blockNumber"], "0x1", "{built}");
+    for (time, extra, reason) in [
+        ("0xfffffffffffffffe", 33, "33 bytes, expected at most 32"),
+        ("0xffffffffffffffff", 32, "no block could follow"),
+    ] {
+        let message = build(time, extra)["error"]["message"].as_str().unwrap().to_owned();
+        assert!(message.contains(reason), "{message}");
+    }
+}
+
+#[test]
 fn endless_calls_end() {
     let node = Devnet::start("mpt", args!["--rpc.gascap", "1000000"]);
     // JUMPDEST PUSH1 0 JUMP
