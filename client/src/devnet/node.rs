@@ -387,7 +387,7 @@ impl Node {
     }
 
     /// Goes back to a moment that was remembered; it and later ones are forgotten, and so is every transaction that
-    /// waits. Returns `false` if there is no such moment.
+    /// waits. Who may be impersonated stays as it is. Returns `false` if there is no such moment.
     ///
     /// # Errors
     ///
@@ -402,7 +402,12 @@ impl Node {
         }
         self.unwind(&mut chain, point.number)?;
         *self.clock.lock() = point.clock;
-        *self.settings.lock() = point.settings;
+        {
+            let mut settings = self.settings.lock();
+            let impersonated = std::mem::take(&mut settings.impersonated);
+            let impersonate_all = settings.impersonate_all;
+            *settings = Settings { impersonated, impersonate_all, ..point.settings };
+        }
         {
             // Both at once: a transaction that comes meanwhile is judged by one state or the other.
             let mut pool = self.pool.lock();

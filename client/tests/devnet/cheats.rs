@@ -87,6 +87,16 @@ fn acting_as_somebody_else() {
     assert_eq!(trace.get("error"), None);
     node.call("ots_traceTransaction", json!([hash]));
     node.call("debug_executionWitness", json!(["latest"]));
+    // A way back leads to another state, not to other rights.
+    let id = node.call("evm_snapshot", json!([]));
+    node.call("anvil_impersonateAccount", json!([BOB.create(0)]));
+    node.call("anvil_setBalance", json!([BOB.create(0), "0xde0b6b3a7640000"]));
+    let point = node.call("evm_snapshot", json!([]));
+    assert_eq!(node.call("evm_revert", json!([point])), true);
+    node.call("eth_sendTransaction", json!([{ "from": BOB.create(0), "to": BOB }]));
+    assert_eq!(node.call("evm_revert", json!([id])), true);
+    node.call("anvil_setBalance", json!([BOB.create(0), "0xde0b6b3a7640000"]));
+    node.call("eth_sendTransaction", json!([{ "from": BOB.create(0), "to": BOB }]));
     node.call("anvil_stopImpersonatingAccount", json!([SOMEBODY]));
     assert!(node.error("eth_sendTransaction", transfer).1.contains("unknown account"));
 }
