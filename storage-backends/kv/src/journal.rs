@@ -112,21 +112,20 @@ impl Journal {
     fn open(dir: &Path, tables: &[Table], applied: u64) -> Result<(Vec<Batch>, Self), KvError> {
         let mut batches = Vec::new();
         let mut next = None;
-        let mut expected = applied + 1;
-        let mut number = expected;
-        for found in numbers(dir)?.into_iter().filter(|number| *number > applied) {
+        let mut number = applied + 1;
+        let files = numbers(dir)?.into_iter().filter(|number| *number > applied);
+        for (expected, found) in (applied + 1..).zip(files) {
+            let path = path_of(dir, expected);
             if found != expected {
-                let missing = path_of(dir, expected);
-                return Err(KvError::Corrupt(format!("{} is missing", missing.display())));
+                return Err(KvError::Corrupt(format!("{} is missing", path.display())));
             }
-            expected += 1;
-            number = if read_file(&path_of(dir, found), tables, &mut next, &mut batches)? {
-                expected
+            number = if read_file(&path, tables, &mut next, &mut batches)? {
+                expected + 1
             } else {
                 // If nothing was ever confirmed of it, it is begun again, or followed by a file that goes on with what was
                 // known before it.
                 next.get_or_insert(0);
-                found
+                expected
             };
         }
         let journal = Self {

@@ -5,7 +5,6 @@ use crate::{Block, History, Seed};
 use polytrie_state::{Commitment, StateError};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use std::mem;
 
 /// A fork goes back some blocks and on with others while the layer it comes from goes on: each is at its own block in
 /// state, commitment and proofs, and leaves nothing in the other.
@@ -21,7 +20,7 @@ pub fn forks_go_their_own_way(factory: &dyn LayerFactory) {
         seen.push(driver.layer().commitment());
         if rng.random_bool(0.15) {
             let fork = driver.fork().unwrap_or_else(|e| panic!("{}: {e}", block.label));
-            if let Some(earlier) = mem::replace(&mut last, Some(fork)) {
+            if let Some(earlier) = last.replace(fork) {
                 walk(earlier, &history, &seen, &mut rng);
             }
         }
