@@ -32,9 +32,9 @@ mod tests {
         let spec = ChainSpec::load("mainnet").unwrap();
         let [miner, uncle] = [1, 2].map(Address::repeat_byte);
         let header = Header { number: 10, beneficiary: miner, ..Header::default() };
-        let ommer = Header { number: 8, beneficiary: uncle, ..Header::default() };
+        let ommers = [Header { number: 8, beneficiary: uncle, ..Header::default() }];
         let ether = U256::from(10).pow(U256::from(18));
-        let paid = |merged| block_rewards(spec.rules(10, 0, merged), &header, &[ommer.clone()]);
+        let paid = |merged| block_rewards(spec.rules(10, 0, merged), &header, &ommers);
         let (five, share) = (ether * U256::from(5), ether * U256::from(5) / U256::from(32));
         assert_eq!(
             paid(false),

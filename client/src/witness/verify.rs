@@ -212,6 +212,7 @@ fn is_merged(spec: &ChainSpec, parent: &Header, header: &Header) -> bool {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use polytrie_chainspec::Forks;
