@@ -16,17 +16,16 @@ use crate::{
 };
 use alloy_consensus::{Header, Sealed, Transaction};
 use alloy_primitives::{Address, B256, Bytes, U256, map::B256Map};
-use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use polytrie_chainspec::ChainSpec;
 use polytrie_state::{
     Account, Commitment, Proof, StateLayer, StateReader, hash_address, hash_slot,
 };
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::{Duration, Instant},
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use tokio::{
+    sync::{broadcast, watch},
+    time,
 };
-use tokio::sync::broadcast;
 
 /// Transactions of a read-only directory that are kept in memory to be found by their hashes.
 const UNINDEXED: usize = 2_000_000;
@@ -87,9 +86,8 @@ pub struct Node {
     snapshots: Mutex<Snapshots>,
     events: broadcast::Sender<Event>,
     miner: Miner,
-    /// Counts changes of the head, for those who wait for one.
-    changes: Mutex<u64>,
-    changed: Condvar,
+    /// Counts changes of the head and of what waits, for those who wait for one.
+    changes: watch::Sender<u64>,
     unindexed: B256Map<TransactionPlace>,
     /// What remains open as long as the node does.
     dir: DataDir,
@@ -143,8 +141,7 @@ impl Node {
             snapshots: Mutex::default(),
             events: broadcast::Sender::new(EVENTS),
             miner: Miner::new(mining),
-            changes: Mutex::new(0),
-            changed: Condvar::new(),
+            changes: watch::Sender::new(0),
             unindexed,
             dir,
         }))
@@ -326,15 +323,19 @@ impl Node {
         }
     }
 
-    /// Waits until a transaction that can go into the next block is no longer in the pool, or `patience` is over.
-    pub fn wait_for(&self, hash: &B256, patience: Duration) {
-        let until = Instant::now() + patience;
-        let mut changes = self.changes.lock();
-        while self.pool.lock().is_pending(hash) {
-            if self.changed.wait_until(&mut changes, until).timed_out() {
-                return;
+    /// Waits until a transaction that can go into the next block is no longer in the pool, or `patience` is over. Holds
+    /// no thread meanwhile: any number may wait for a block that another request is to make.
+    pub async fn wait_for(&self, hash: &B256, patience: Duration) {
+        let mut changes = self.changes.subscribe();
+        let gone = async {
+            while self.pool.lock().is_pending(hash) {
+                if changes.changed().await.is_err() {
+                    return;
+                }
             }
-        }
+        };
+        // Whoever waited looks for the transaction itself.
+        let _ = time::timeout(patience, gone).await;
     }
 
     /// The nonce that the next transaction of an account has, those that wait counted.
@@ -554,10 +555,9 @@ impl Node {
         let _ = self.events.send(Event::Block(header));
     }
 
-    /// Tells those who wait that something changed.
-    pub(super) fn notify(&self) {
-        *self.changes.lock() += 1;
-        self.changed.notify_all();
+    /// Tells those who wait that the head changed, or what waits in the pool.
+    pub fn notify(&self) {
+        self.changes.send_modify(|changes| *changes = changes.wrapping_add(1));
     }
 
     /// Reads the nonces of all senders that wait again; some may be able to go on now.

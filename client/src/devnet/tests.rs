@@ -173,13 +173,18 @@ fn anybody_can_be_impersonated() {
     assert_eq!(sender_of(&block.body.transactions[0]).unwrap(), SOMEBODY);
 }
 
+fn wait(node: &Node, hash: &B256) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(node.wait_for(hash, Duration::from_secs(60)));
+}
+
 #[test]
 fn blocks_come_by_themselves() {
     let node = node(LAYERS[0].name);
     let threads = Miner::start(&node).unwrap();
     node.miner().set_mode(MiningMode::OnArrival);
     let added = node.submit(transfer(&node, 1, 0, 5)).unwrap();
-    node.wait_for(&added.tx.hash(), Duration::from_secs(60));
+    wait(&node, &added.tx.hash());
     assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::from(5));
     node.miner().stop();
     for thread in threads {

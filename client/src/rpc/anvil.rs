@@ -74,14 +74,19 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.alias("anvil_setLoggingEnabled", &["hardhat_setLoggingEnabled"])?;
     methods.add("anvil_dropTransaction", |rpc, args| {
         let hash = args.hash()?;
-        Ok(rpc.node.pool().remove(&hash).map(|tx| tx.hash()))
+        let dropped = rpc.node.pool().remove(&hash);
+        rpc.node.notify();
+        Ok(dropped.map(|tx| tx.hash()))
     })?;
     methods.add("hardhat_dropTransaction", |rpc, args| {
         let hash = args.hash()?;
-        Ok(rpc.node.pool().remove(&hash).is_some())
+        let dropped = rpc.node.pool().remove(&hash);
+        rpc.node.notify();
+        Ok(dropped.is_some())
     })?;
     methods.add("anvil_dropAllTransactions", |rpc, _| {
         rpc.node.pool().clear();
+        rpc.node.notify();
         Ok(Value::Null)
     })?;
     methods.add("anvil_removePoolTransactions", |rpc, args| {
@@ -91,6 +96,8 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
         for tx in content.pending.values().chain(content.queued.values()).flatten() {
             pool.remove(&tx.hash());
         }
+        drop(pool);
+        rpc.node.notify();
         Ok(Value::Null)
     })?;
     methods.add("anvil_rollback", |rpc, args| {

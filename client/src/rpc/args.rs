@@ -13,13 +13,11 @@ pub(super) struct Args {
     values: vec::IntoIter<Value>,
     /// How many were taken.
     taken: usize,
-    /// Whether the request is one of several that came together.
-    pub(super) in_batch: bool,
 }
 
 impl Args {
     /// The parameters of a request.
-    pub(super) fn new(params: &Params<'_>, in_batch: bool) -> RpcResult<Self> {
+    pub(super) fn new(params: &Params<'_>) -> RpcResult<Self> {
         let values: Vec<Value> = match params.as_str().map(str::trim) {
             None | Some("" | "null") => Vec::new(),
             Some(text) if text.starts_with('[') => serde_json::from_str(text)
@@ -28,7 +26,7 @@ impl Args {
                 return Err(RpcError::params("parameters must be an array, in their order"));
             }
         };
-        Ok(Self { values: values.into_iter(), taken: 0, in_batch })
+        Ok(Self { values: values.into_iter(), taken: 0 })
     }
 
     /// The next one, which must be there.
@@ -132,7 +130,7 @@ mod tests {
     use alloy_primitives::Address;
 
     fn args(text: &'static str) -> Args {
-        Args::new(&Params::new(Some(text)), false).unwrap()
+        Args::new(&Params::new(Some(text))).unwrap()
     }
 
     #[test]

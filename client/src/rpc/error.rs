@@ -8,7 +8,7 @@ use crate::{
         sandbox::{CallError, CallOutcome, OverrideError, Refusal},
     },
 };
-use alloy_primitives::Bytes;
+use alloy_primitives::{B256, Bytes};
 use jsonrpsee::types::{ErrorObject, ErrorObjectOwned};
 use polytrie_state::StateError;
 
@@ -36,6 +36,11 @@ impl RpcError {
     /// Any code.
     pub fn new(code: i32, message: impl Into<String>) -> Self {
         Self(ErrorObject::owned(code, message.into(), None::<()>))
+    }
+
+    /// Any code, about one transaction.
+    pub fn about(code: i32, message: impl Into<String>, hash: &B256) -> Self {
+        Self(ErrorObject::owned(code, message.into(), Some(hash)))
     }
 
     /// The parameters are wrong.

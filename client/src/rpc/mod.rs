@@ -36,7 +36,7 @@ use args::Args;
 use filters::Filters;
 use jsonrpsee::{RpcModule, core::RegisterMethodError, types::ErrorObjectOwned};
 use metrics::Metrics;
-use middleware::InBatch;
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::value::to_raw_value;
 use std::{
@@ -57,6 +57,8 @@ pub struct Rpc {
     layer: LayerOptions,
     /// Who may work on something large.
     heavy: Arc<Semaphore>,
+    /// Held from the choice of a nonce until the transaction with it is in the pool.
+    nonces: Mutex<()>,
 }
 
 /// Methods at the same time whose answers are gathered in memory at several times their size.
@@ -103,9 +105,8 @@ impl Methods {
     where
         R: Serialize + Clone + Send + 'static,
     {
-        self.0.register_blocking_method(name, move |params, rpc, extensions| {
-            let in_batch = extensions.get::<InBatch>().is_some();
-            let answer = Args::new(&params, in_batch).and_then(|mut args| method(&rpc, &mut args));
+        self.0.register_blocking_method(name, move |params, rpc, _| {
+            let answer = Args::new(&params).and_then(|mut args| method(&rpc, &mut args));
             answer.map_err(ErrorObjectOwned::from)
         })?;
         Ok(())
@@ -121,18 +122,16 @@ impl Methods {
     where
         R: Serialize + 'static,
     {
-        self.0.register_async_method(name, move |params, rpc, extensions| async move {
-            let in_batch = extensions.get::<InBatch>().is_some();
+        self.0.register_async_method(name, move |params, rpc, _| async move {
             // Nobody closes it.
             let permit = Arc::clone(&rpc.heavy).acquire_owned().await;
-            let answer = task::spawn_blocking(move || {
-                let answer = method(&rpc, &mut Args::new(&params, in_batch)?)?;
+            let answer = on_thread(move || {
+                let answer = method(&rpc, &mut Args::new(&params)?)?;
                 let text = to_raw_value(&answer).map_err(|error| RpcError::internal(&error));
                 drop(permit);
                 text
             });
-            let answer = answer.await.unwrap_or_else(|error| Err(RpcError::internal(&error)));
-            answer.map_err(ErrorObjectOwned::from)
+            answer.await.map_err(ErrorObjectOwned::from)
         })?;
         Ok(())
     }
@@ -148,6 +147,13 @@ impl Methods {
         }
         Ok(())
     }
+}
+
+/// Does what may take a while on a thread that may wait.
+async fn on_thread<R: Send + 'static>(
+    work: impl FnOnce() -> RpcResult<R> + Send + 'static,
+) -> RpcResult<R> {
+    task::spawn_blocking(work).await.unwrap_or_else(|error| Err(RpcError::internal(&error)))
 }
 
 /// All methods.

@@ -13,6 +13,7 @@ use jsonrpsee::{
     },
     types::SubscriptionId,
 };
+use parking_lot::Mutex;
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use thiserror::Error;
 use tokio::{runtime::Runtime, sync::Semaphore};
@@ -125,6 +126,7 @@ async fn start(
         max_response: options.max_response as usize,
         layer: options.layer.clone(),
         heavy: Arc::clone(&heavy),
+        nonces: Mutex::default(),
     };
     let methods = module(new_rpc())?;
     let names = Arc::new(methods.method_names().collect());

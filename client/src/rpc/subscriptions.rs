@@ -77,7 +77,7 @@ fn message(value: &Value) -> Result<SubscriptionMessage, SubscriptionError> {
 }
 
 fn topic(params: &Params<'_>) -> RpcResult<Topic> {
-    let mut args = Args::new(params, false)?;
+    let mut args = Args::new(params)?;
     let name: String = args.next()?;
     Ok(match name.as_str() {
         "newHeads" => Topic::Heads,

@@ -19,6 +19,7 @@ mod monitoring;
 mod node;
 mod otterscan;
 mod restart;
+mod sending;
 mod support;
 mod traces;
 mod transactions;

@@ -2,12 +2,14 @@
 
 use super::calls::{CallArgs, estimate};
 use crate::{
-    devnet::{MiningMode, PoolError, PoolTransaction, impersonate},
+    devnet::{Added, MiningMode, PoolError, PoolTransaction, impersonate},
     rpc::{
         Methods, Rpc,
-        args::Args,
+        args::{Args, Number},
         convert,
         error::{RpcError, RpcResult},
+        middleware::InBatch,
+        on_thread,
     },
 };
 use alloy_consensus::{SignableTransaction, TxEnvelope, TypedTransaction};
@@ -15,9 +17,12 @@ use alloy_dyn_abi::TypedData;
 use alloy_eips::{Decodable2718, Encodable2718};
 use alloy_primitives::{Address, B256, Bytes, Signature, eip191_hash_message};
 use alloy_rpc_types_eth::TransactionRequest;
-use jsonrpsee::{core::RegisterMethodError, types::Params};
+use jsonrpsee::{
+    core::RegisterMethodError,
+    types::{ErrorObjectOwned, Params},
+};
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// The method that takes in a signed transaction.
 pub(in crate::rpc) const SEND_RAW: &str = "eth_sendRawTransaction";
@@ -31,18 +36,23 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest time a caller may ask to wait.
 const LONGEST: Duration = Duration::from_secs(60);
 
+/// EIP-7966: the transaction was not mined in time.
+const NOT_MINED: i32 = 4;
+/// EIP-7966: the transaction waits for others.
+const NOT_READY: i32 = 5;
+/// The transaction is not there any more.
+const REMOVED: i32 = -32000;
+
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
-    methods.add(SEND_RAW, send_raw)?;
-    methods.add("eth_sendRawTransactionSync", send_raw_sync)?;
-    methods.add("eth_sendTransaction", |rpc, args| {
-        let tx = signed(rpc, args.next()?)?;
-        rpc.submit(tx, args.in_batch)
+    add(methods, SEND_RAW, send_raw)?;
+    add(methods, "eth_sendTransaction", |rpc, args| send(rpc, args.next()?, signed))?;
+    // For any account at all.
+    add(methods, "eth_sendUnsignedTransaction", |rpc, args| {
+        send(rpc, args.next()?, |_, tx, from| Ok(impersonate(tx, from)))
     })?;
-    methods.add("eth_sendTransactionSync", |rpc, args| {
-        let tx = signed(rpc, args.next()?)?;
-        submit_sync(rpc, tx, args)
-    })?;
-    methods.add("eth_sendUnsignedTransaction", send_unsigned)?;
+    // EIP-7966
+    add_sync(methods, "eth_sendRawTransactionSync", send_raw)?;
+    add_sync(methods, "eth_sendTransactionSync", |rpc, args| send(rpc, args.next()?, signed))?;
     methods.add("eth_fillTransaction", fill)?;
     methods.add("eth_signTransaction", sign_transaction)?;
     methods.add("eth_sign", |rpc, args| {
@@ -57,15 +67,105 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.alias("eth_signTypedData_v4", &["eth_signTypedData", "eth_signTypedData_v3"])
 }
 
-fn send_raw(rpc: &Rpc, args: &mut Args) -> RpcResult<B256> {
+/// Takes in the transaction that a request brings.
+type TakeIn = fn(&Rpc, &mut Args) -> RpcResult<Added>;
+
+/// Adds a method that answers with the hash of a transaction. Where blocks are made on arrival, whoever sends one by
+/// itself finds it mined.
+fn add(
+    methods: &mut Methods,
+    name: &'static str,
+    take_in: TakeIn,
+) -> Result<(), RegisterMethodError> {
+    methods.0.register_async_method(name, move |params, rpc, extensions| async move {
+        let in_batch = extensions.get::<InBatch>().is_some();
+        let taker = Arc::clone(&rpc);
+        let added = on_thread(move || take_in(&taker, &mut Args::new(&params)?)).await?;
+        let hash = added.tx.hash();
+        if added.pending && !in_batch && rpc.node.miner().mode() == MiningMode::OnArrival {
+            rpc.node.wait_for(&hash, PATIENCE).await;
+        }
+        Ok::<_, ErrorObjectOwned>(hash)
+    })?;
+    Ok(())
+}
+
+/// Adds a method that answers with the receipt of a transaction; the second argument says for how many milliseconds it
+/// may be waited for.
+fn add_sync(
+    methods: &mut Methods,
+    name: &'static str,
+    take_in: TakeIn,
+) -> Result<(), RegisterMethodError> {
+    methods.0.register_async_method(name, move |params, rpc, _| async move {
+        let taker = Arc::clone(&rpc);
+        let (hash, patience) = on_thread(move || {
+            let patience = patience(&params)?;
+            let added = take_in(&taker, &mut Args::new(&params)?)?;
+            let hash = added.tx.hash();
+            if added.pending { Ok((hash, patience)) } else { Err(gap(&hash)) }
+        })
+        .await?;
+        rpc.node.wait_for(&hash, patience).await;
+        let receipt = on_thread(move || receipt_of(&rpc, &hash, patience)).await;
+        receipt.map_err(ErrorObjectOwned::from)
+    })?;
+    Ok(())
+}
+
+fn patience(params: &Params<'_>) -> RpcResult<Duration> {
+    let mut args = Args::new(params)?;
+    args.optional::<Value>()?;
+    let millis = args.optional::<Number>()?.map(|millis| millis.0.saturating_to());
+    Ok(millis.map_or(PATIENCE, Duration::from_millis).min(LONGEST))
+}
+
+/// The receipt of a transaction that was waited for.
+fn receipt_of(rpc: &Rpc, hash: &B256, patience: Duration) -> RpcResult<Value> {
+    // First where it waits: from there it only goes into a block.
+    let (waits, is_next) = {
+        let pool = rpc.node.pool();
+        (pool.get(hash).is_some(), pool.is_pending(hash))
+    };
+    if let Some(receipt) = super::transactions::receipt(rpc, hash)? {
+        return Ok(receipt);
+    }
+    Err(match (waits, is_next) {
+        (true, true) => RpcError::about(
+            NOT_MINED,
+            format!(
+                "the transaction {hash} was added to the pool but not mined within {patience:?}"
+            ),
+            hash,
+        ),
+        (true, false) => gap(hash),
+        (false, _) => RpcError::about(
+            REMOVED,
+            format!("the transaction {hash} was taken out of the pool without being mined"),
+            hash,
+        ),
+    })
+}
+
+fn gap(hash: &B256) -> RpcError {
+    RpcError::about(
+        NOT_READY,
+        format!(
+            "the transaction {hash} was added to the pool but cannot be mined: its sender has nonces before it that no transaction uses; send those first"
+        ),
+        hash,
+    )
+}
+
+fn send_raw(rpc: &Rpc, args: &mut Args) -> RpcResult<Added> {
     let bytes: Bytes = args.next()?;
     let tx = decode(&bytes)?;
-    rpc.submit(PoolTransaction::signed(tx).map_err(pool_error)?, args.in_batch)
+    Ok(rpc.node.submit(PoolTransaction::signed(tx).map_err(pool_error)?)?)
 }
 
 /// The transaction among the parameters of `eth_sendRawTransaction`, its sender recovered.
 pub(in crate::rpc) fn recovered(params: &Params<'_>) -> RpcResult<PoolTransaction> {
-    let bytes: Bytes = Args::new(params, true)?.next()?;
+    let bytes: Bytes = Args::new(params)?.next()?;
     PoolTransaction::signed(decode(&bytes)?).map_err(pool_error)
 }
 
@@ -107,55 +207,33 @@ fn pool_error(error: PoolError) -> RpcError {
     crate::devnet::NodeError::from(error).into()
 }
 
-/// EIP-7966: answers with the receipt.
-fn send_raw_sync(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
-    let bytes: Bytes = args.next()?;
-    let tx = PoolTransaction::signed(decode(&bytes)?).map_err(pool_error)?;
-    submit_sync(rpc, tx, args)
-}
-
-/// Takes in a transaction and answers with its receipt; the next argument says how long that may take.
-fn submit_sync(rpc: &Rpc, tx: PoolTransaction, args: &mut Args) -> RpcResult<Value> {
-    let patience = args.optional::<u64>()?.map_or(PATIENCE, Duration::from_millis).min(LONGEST);
-    let hash = tx.hash();
-    rpc.node.submit(tx)?;
-    rpc.node.wait_for(&hash, patience);
-    let Some((found, index)) = rpc.transaction(&hash)? else {
-        return Err(RpcError::new(
-            4,
-            format!(
-                "the transaction {hash} was added to the pool but not mined within {patience:?}"
-            ),
-        ));
-    };
-    let receipts = rpc.node.db().receipts(found.header.number)?.unwrap_or_default();
-    let blobs = rpc.node.spec().blob_params(found.header.timestamp);
-    let mut receipts = convert::receipts(&found, receipts, blobs)?;
-    Ok(receipts.swap_remove(index))
-}
-
-/// The transaction that a request means, signed by an account of the node or as one that is impersonated.
-fn signed(rpc: &Rpc, request: TransactionRequest) -> RpcResult<PoolTransaction> {
+/// Takes in the transaction that a request means, once `sign` has signed it for its sender.
+fn send(
+    rpc: &Rpc,
+    request: TransactionRequest,
+    sign: fn(&Rpc, TypedTransaction, Address) -> RpcResult<TxEnvelope>,
+) -> RpcResult<Added> {
     let from = sender(rpc, &request)?;
-    let tx = complete(rpc, request)?;
-    let tx = match rpc.node.accounts().sign(&from, &tx.signature_hash()) {
-        Some(signature) => tx.into_envelope(signature),
-        None if rpc.node.may_impersonate(&from) => impersonate(tx, from),
-        None => return Err(unknown_account(&from)),
-    };
-    PoolTransaction::local(tx).map_err(pool_error)
+    let request = complete(rpc, request)?;
+    // Requests that come at the same time must not find the same nonce.
+    let _chosen = request.nonce.is_none().then(|| rpc.nonces.lock());
+    let tx = sign(rpc, with_nonce(rpc, request, &from)?, from)?;
+    Ok(rpc.node.submit(PoolTransaction::local(tx).map_err(pool_error)?)?)
 }
 
-/// The same for any account at all, without a signature.
-fn send_unsigned(rpc: &Rpc, args: &mut Args) -> RpcResult<B256> {
-    let request: TransactionRequest = args.next()?;
-    let from = sender(rpc, &request)?;
-    let tx = impersonate(complete(rpc, request)?, from);
-    rpc.submit(PoolTransaction::local(tx).map_err(pool_error)?, args.in_batch)
+/// Signed by an account of the node, or as one that is impersonated.
+fn signed(rpc: &Rpc, tx: TypedTransaction, from: Address) -> RpcResult<TxEnvelope> {
+    match rpc.node.accounts().sign(&from, &tx.signature_hash()) {
+        Some(signature) => Ok(tx.into_envelope(signature)),
+        None if rpc.node.may_impersonate(&from) => Ok(impersonate(tx, from)),
+        None => Err(unknown_account(&from)),
+    }
 }
 
 fn fill(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
-    let tx = complete(rpc, args.next()?)?;
+    let request: TransactionRequest = args.next()?;
+    let from = sender(rpc, &request)?;
+    let tx = with_nonce(rpc, complete(rpc, request)?, &from)?;
     let unsigned = Signature::new(Default::default(), Default::default(), false);
     answer(tx.into_envelope(unsigned))
 }
@@ -163,7 +241,7 @@ fn fill(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
 fn sign_transaction(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let request: TransactionRequest = args.next()?;
     let from = sender(rpc, &request)?;
-    let tx = complete(rpc, request)?;
+    let tx = with_nonce(rpc, complete(rpc, request)?, &from)?;
     let signature = sign(rpc, &from, &tx.signature_hash())?;
     answer(tx.into_envelope(signature))
 }
@@ -209,8 +287,8 @@ fn sender(rpc: &Rpc, request: &TransactionRequest) -> RpcResult<Address> {
     })
 }
 
-/// Fills in what a request leaves open: nonce, fees, gas, chain id.
-fn complete(rpc: &Rpc, mut request: TransactionRequest) -> RpcResult<TypedTransaction> {
+/// Fills in what a request leaves open except the nonce: fees, gas, chain id.
+fn complete(rpc: &Rpc, mut request: TransactionRequest) -> RpcResult<TransactionRequest> {
     let from = sender(rpc, &request)?;
     request.from = Some(from);
     let chain_id = rpc.node.spec().chain_id();
@@ -223,9 +301,6 @@ fn complete(rpc: &Rpc, mut request: TransactionRequest) -> RpcResult<TypedTransa
         return Err(RpcError::params(
             "both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified",
         ));
-    }
-    if request.nonce.is_none() {
-        request.nonce = Some(rpc.node.next_nonce(&from)?);
     }
     let view = rpc.node.view();
     let base_fee = super::next_base_fee(rpc, &view);
@@ -253,6 +328,18 @@ fn complete(rpc: &Rpc, mut request: TransactionRequest) -> RpcResult<TypedTransa
         let call = CallArgs { request: asked, block: None, state: None, environment: None };
         request.gas = Some(estimate(rpc, &view, call)?);
     }
+    Ok(request)
+}
+
+/// The transaction of a request that is complete; its nonce is the next one of `from` unless it has one.
+fn with_nonce(
+    rpc: &Rpc,
+    mut request: TransactionRequest,
+    from: &Address,
+) -> RpcResult<TypedTransaction> {
+    if request.nonce.is_none() {
+        request.nonce = Some(rpc.node.next_nonce(from)?);
+    }
     request.normalize_input();
     let wanted = request.transaction_type;
     if wanted == Some(1) {
@@ -271,17 +358,5 @@ fn complete(rpc: &Rpc, mut request: TransactionRequest) -> RpcResult<TypedTransa
         Some(wanted) => Err(RpcError::params(format!(
             "type is {wanted:#x}, but the fields make a transaction of type {found:#x}"
         ))),
-    }
-}
-
-impl Rpc {
-    /// Takes in a transaction. Where blocks are made on arrival, whoever sends one by itself finds it mined.
-    fn submit(&self, tx: PoolTransaction, in_batch: bool) -> RpcResult<B256> {
-        let hash = tx.hash();
-        let added = self.node.submit(tx)?;
-        if added.pending && !in_batch && self.node.miner().mode() == MiningMode::OnArrival {
-            self.node.wait_for(&hash, PATIENCE);
-        }
-        Ok(hash)
     }
 }

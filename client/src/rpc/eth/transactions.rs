@@ -8,7 +8,10 @@ use serde_json::Value;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     methods.add("eth_getTransactionByHash", by_hash)?;
-    methods.add("eth_getTransactionReceipt", receipt)?;
+    methods.add("eth_getTransactionReceipt", |rpc, args| {
+        let hash = args.hash()?;
+        receipt(rpc, &hash)
+    })?;
     methods.add("eth_getRawTransactionByHash", raw_by_hash)?;
     methods.add("eth_getTransactionByBlockNumberAndIndex", |rpc, args| {
         let tag: BlockNumberOrTag = args.next()?;
@@ -49,9 +52,9 @@ fn in_block(rpc: &Rpc, id: BlockId, args: &mut Args) -> RpcResult<Option<Value>>
     one(found, index).map(Some)
 }
 
-fn receipt(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
-    let hash = args.hash()?;
-    let Some((found, index)) = rpc.transaction(&hash)? else { return Ok(None) };
+/// The receipt of a transaction of the chain.
+pub(super) fn receipt(rpc: &Rpc, hash: &B256) -> RpcResult<Option<Value>> {
+    let Some((found, index)) = rpc.transaction(hash)? else { return Ok(None) };
     let receipts = rpc.node.db().receipts(found.header.number)?.unwrap_or_default();
     let blobs = rpc.node.spec().blob_params(found.header.timestamp);
     let mut receipts = convert::receipts(&found, receipts, blobs)?;

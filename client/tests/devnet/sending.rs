@@ -1,0 +1,80 @@
+//! Transactions from many at once, and waiting for their blocks.
+
+use crate::support::{ALICE, BOB, Devnet, args, quantity};
+use serde_json::{Value, json};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Waits until so many transactions can go into the next block.
+fn wait_for_pending(node: &Devnet, count: u64) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while node.call("txpool_status", json!([]))["pending"] != format!("{count:#x}") {
+        assert!(Instant::now() < until, "there are never {count} transactions");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn requests_at_the_same_time_get_nonces_of_their_own() {
+    let node = Devnet::start("mpt", args![]);
+    let node = &node;
+    let hashes: Vec<Value> = thread::scope(|scope| {
+        let send = |value| scope.spawn(move || node.send(ALICE, BOB, value));
+        let threads: Vec<_> = (1..=20).map(send).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let mut nonces: Vec<u64> = hashes
+        .iter()
+        .map(|hash| node.call("eth_getTransactionByHash", json!([hash])))
+        .map(|tx| quantity(&tx["nonce"]).to())
+        .collect();
+    nonces.sort_unstable();
+    assert_eq!(nonces, (0..20).collect::<Vec<_>>());
+}
+
+/// There are fewer threads for requests than wait here.
+#[test]
+fn who_waits_for_a_block_does_not_keep_others_from_making_it() {
+    const WAITING: u64 = 140;
+    let node = Devnet::start("raw", args!["--no-mining"]);
+    let node = &node;
+    let start = Instant::now();
+    thread::scope(|scope| {
+        let wait = |value| {
+            let transfer = json!({ "from": ALICE, "to": BOB, "value": format!("{value:#x}") });
+            scope.spawn(move || node.call("eth_sendTransactionSync", json!([transfer, 50_000])))
+        };
+        let threads: Vec<_> = (1..=WAITING).map(wait).collect();
+        wait_for_pending(node, WAITING);
+        node.call("evm_mine", json!([]));
+        for thread in threads {
+            assert_eq!(thread.join().unwrap()["blockNumber"], "0x1");
+        }
+    });
+    assert!(start.elapsed() < Duration::from_secs(40), "{:?}", start.elapsed());
+}
+
+/// EIP-7966
+#[test]
+fn who_waits_in_vain_is_told_why() {
+    let node = Devnet::start("mpt", args!["--no-mining"]);
+    let send = |nonce: &str, patience: Value| {
+        let transfer = json!({ "from": ALICE, "to": BOB, "gas": "0x5208", "nonce": nonce });
+        node.answer("eth_sendTransactionSync", json!([transfer, patience]))["error"].take()
+    };
+    let of_sender = || node.call("txpool_contentFrom", json!([ALICE]));
+    let gap = send("0x1", json!(20_000));
+    assert_eq!((&gap["code"], &gap["data"]), (&json!(5), &of_sender()["queued"]["1"]["hash"]));
+    let late = send("0x0", json!("0x64"));
+    assert_eq!((&late["code"], &late["data"]), (&json!(4), &of_sender()["pending"]["0"]["hash"]));
+    let start = Instant::now();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| send("0x2", json!(50_000)));
+        wait_for_pending(&node, 3);
+        node.call("anvil_dropAllTransactions", json!([]));
+        assert_eq!(waiting.join().unwrap()["code"], -32000);
+    });
+    assert!(start.elapsed() < Duration::from_secs(40), "{:?}", start.elapsed());
+}
