@@ -35,7 +35,7 @@ struct SlotRow {
     value: U256,
 }
 
-impl ChainDb {
+impl<R: Read> ChainDb<R> {
     /// What was changed by hand ahead of the block with this hash.
     ///
     /// # Errors

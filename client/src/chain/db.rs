@@ -12,10 +12,10 @@ use alloy_primitives::{B256, Bytes, U256, hex};
 use polytrie_kv::{Batch, KeyRange, KvError, Read, Store};
 use std::ops::ControlFlow;
 
-/// The chain's rows in the store.
+/// The chain's rows in the store, or in what the store was at one moment.
 #[derive(Debug, Clone)]
-pub struct ChainDb {
-    store: Store,
+pub struct ChainDb<R = Store> {
+    store: R,
 }
 
 /// A block of the chain, on its way into a batch.
@@ -29,14 +29,14 @@ pub(super) struct BlockRow<'a> {
     pub(super) undo: &'a [u8],
 }
 
-impl ChainDb {
+impl<R: Read> ChainDb<R> {
     /// The chain in a store.
-    pub const fn new(store: Store) -> Self {
+    pub const fn new(store: R) -> Self {
         Self { store }
     }
 
     /// The store.
-    pub const fn store(&self) -> &Store {
+    pub const fn store(&self) -> &R {
         &self.store
     }
 
@@ -92,15 +92,7 @@ impl ChainDb {
     ///
     /// If the store fails or is damaged.
     pub fn canonical(&self, number: u64) -> Result<Option<(B256, U256)>, ChainError> {
-        Self::canonical_in(&self.store, number)
-    }
-
-    /// The same as another view of the store has it.
-    pub(super) fn canonical_in(
-        store: &dyn Read,
-        number: u64,
-    ) -> Result<Option<(B256, U256)>, ChainError> {
-        let Some(row) = store.get(CANONICAL, &number.to_be_bytes())? else { return Ok(None) };
+        let Some(row) = self.store.get(CANONICAL, &number.to_be_bytes())? else { return Ok(None) };
         if row.len() != 64 {
             return Err(ChainError::Corrupt(format!("the index row of block {number} is damaged")));
         }

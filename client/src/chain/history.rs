@@ -104,7 +104,8 @@ impl StateHistory {
     fn record(&self, snapshot: &Snapshot, number: u64) -> Result<Arc<WriteSet>, StateError> {
         let missing =
             || StateError::Corrupt(format!("the undo record of block {number} is missing"));
-        let (hash, _) = ChainDb::canonical_in(snapshot, number)
+        let (hash, _) = ChainDb::new(snapshot.clone())
+            .canonical(number)
             .map_err(|error| StateError::Corrupt(error.to_string()))?
             .ok_or_else(missing)?;
         if let Some(found) = self.cache.lock().records.get(&hash) {

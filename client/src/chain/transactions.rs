@@ -15,7 +15,7 @@ const STEP: u64 = 256;
 /// The place of a transaction: number of the block, and index in it.
 pub type TransactionPlace = (u64, u32);
 
-impl ChainDb {
+impl<R: Read> ChainDb<R> {
     /// Where the index says that a transaction is. It may be behind the times: whoever uses the answer must look
     /// whether the transaction is there.
     ///

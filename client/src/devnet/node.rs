@@ -207,15 +207,19 @@ impl Node {
         self.events.subscribe()
     }
 
-    /// Where a transaction of the chain is.
+    /// Where a transaction is in the chain that `view` shows.
     ///
     /// # Errors
     ///
     /// If the store fails or is damaged.
-    pub fn transaction_place(&self, hash: &B256) -> Result<Option<TransactionPlace>, ChainError> {
+    pub fn transaction_place(
+        &self,
+        view: &View,
+        hash: &B256,
+    ) -> Result<Option<TransactionPlace>, ChainError> {
         match self.unindexed.get(hash) {
             Some(place) => Ok(Some(*place)),
-            None => self.db.transaction_place(hash),
+            None => view.db.transaction_place(hash),
         }
     }
 
@@ -599,7 +603,7 @@ fn view(
 ) -> Result<View, NodeError> {
     Ok(View {
         head: chain.head().clone(),
-        snapshot: chain.db().store().snapshot(),
+        db: ChainDb::new(chain.db().store().snapshot()),
         reader: chain.layer().reader()?,
         cheats,
         history: Arc::clone(history),

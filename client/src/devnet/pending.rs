@@ -2,7 +2,7 @@
 
 use super::{Node, NodeError, producer::Picked};
 use crate::chain::NextBlock;
-use alloy_consensus::{Block, Header, Sealed, TxEnvelope};
+use alloy_consensus::{Block, Header, ReceiptEnvelope, Sealed, TxEnvelope};
 use alloy_primitives::{
     Address, B256, Bytes, U256,
     map::{AddressMap, B256Map, HashMap},
@@ -17,6 +17,8 @@ pub struct PendingBlock {
     pub header: Sealed<Header>,
     /// The block.
     pub block: Block<TxEnvelope>,
+    /// The receipts of its transactions.
+    pub receipts: Vec<ReceiptEnvelope>,
     /// Bytes of its RLP.
     pub rlp_length: usize,
     /// The state after it.
@@ -46,8 +48,9 @@ impl Node {
         let base = Arc::clone(&self.view().reader);
         let state = Arc::new(AfterBlock::new(base, built.writes()));
         let rlp_length = built.rlp.len();
-        let (header, block) = (built.header, built.block);
-        let pending = Arc::new(PendingBlock { header, block, rlp_length, state, next, pool });
+        let (header, block, receipts) = (built.header, built.block, built.executed.receipts);
+        let pending =
+            Arc::new(PendingBlock { header, block, receipts, rlp_length, state, next, pool });
         *self.pending.lock() = Some(Arc::clone(&pending));
         Ok(pending)
     }

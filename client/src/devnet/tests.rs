@@ -74,7 +74,7 @@ fn a_transfer_is_mined_on_every_layer() {
         assert_eq!(header.number, 1);
         assert_eq!(header.state_root, node.layer().commitment().digest());
         assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::from(ETHER));
-        assert_eq!(node.transaction_place(&added.tx.hash()).unwrap(), Some((1, 0)));
+        assert_eq!(node.transaction_place(&node.view(), &added.tx.hash()).unwrap(), Some((1, 0)));
         assert!(node.pool().is_empty());
         assert!(node.mine(MineOptions::default()).unwrap().is_none());
     }

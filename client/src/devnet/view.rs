@@ -1,7 +1,7 @@
 //! What everybody sees: the head, and the state there and at earlier blocks.
 
 use super::cheats::{CheatedReader, Cheats};
-use crate::chain::{ChainError, Head, StateHistory};
+use crate::chain::{ChainDb, ChainError, Head, StateHistory};
 use alloy_primitives::B256;
 use polytrie_chainspec::{ChainSpec, Rules};
 use polytrie_kv::Snapshot;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub struct View {
     /// The head.
     pub head: Head,
-    pub(super) snapshot: Snapshot,
+    pub(super) db: ChainDb<Snapshot>,
     pub(super) reader: Arc<dyn StateReader>,
     pub(super) cheats: Arc<Cheats>,
     pub(super) history: Arc<StateHistory>,
@@ -37,7 +37,7 @@ impl View {
         if number == self.head.number() {
             return Ok(Some(self.state()));
         }
-        self.history.at(&self.head, Arc::clone(&self.reader), &self.snapshot, number)
+        self.history.at(&self.head, Arc::clone(&self.reader), self.db.store(), number)
     }
 
     /// The earliest block whose state can be read.
@@ -46,7 +46,12 @@ impl View {
     ///
     /// If the store fails.
     pub fn oldest_state(&self) -> Result<u64, ChainError> {
-        self.history.oldest(&self.snapshot, self.head.number())
+        self.history.oldest(self.db.store(), self.head.number())
+    }
+
+    /// The blocks of the chain. What is kept beside the chain's rows may be newer.
+    pub const fn db(&self) -> &ChainDb<Snapshot> {
+        &self.db
     }
 
     /// Hash of the head.

@@ -18,7 +18,7 @@ use std::fmt::LowerHex;
 
 /// A block, with its transactions or only their hashes.
 pub(super) fn block(found: Found, full: bool) -> RpcResult<Value> {
-    let Found { header, block, rlp_length } = found;
+    let Found { header, block, rlp_length, .. } = found;
     let senders = full.then(|| senders(&block)).transpose()?;
     block_with(header, block, rlp_length, senders.as_deref())
 }
@@ -92,45 +92,83 @@ pub(super) fn receipts(
     receipts: Vec<ReceiptEnvelope>,
     blob_params: Option<BlobParams>,
 ) -> RpcResult<Vec<Value>> {
-    let Found { header, block, .. } = found;
-    let blob_price = blob_params.zip(header.excess_blob_gas);
-    let blob_price = blob_price.map(|(params, excess)| params.calc_blob_fee(excess));
-    let (mut gas_before, mut logs_before) = (0, 0);
+    let mut before = Before::default();
     let mut all = Vec::with_capacity(receipts.len());
-    for (index, (tx, receipt)) in block.body.transactions.iter().zip(receipts).enumerate() {
-        let from = sender(tx)?;
-        let gas_used = receipt.cumulative_gas_used() - gas_before;
-        gas_before = receipt.cumulative_gas_used();
-        let first_log = logs_before;
-        logs_before += receipt.logs().len() as u64;
-        let mut log_index = first_log..;
-        let inner = receipt.map_logs(|inner| Log {
-            inner,
-            block_hash: Some(header.hash()),
-            block_number: Some(header.number),
-            block_timestamp: Some(header.timestamp),
-            transaction_hash: Some(*tx.tx_hash()),
-            transaction_index: Some(index as u64),
-            log_index: log_index.next(),
-            removed: false,
-        });
-        let is_create = tx.is_create();
-        all.push(json_of(&TransactionReceipt {
-            inner,
-            transaction_hash: *tx.tx_hash(),
-            transaction_index: Some(index as u64),
-            block_hash: Some(header.hash()),
-            block_number: Some(header.number),
-            gas_used,
-            effective_gas_price: tx.effective_gas_price(header.base_fee_per_gas),
-            blob_gas_used: tx.blob_gas_used(),
-            blob_gas_price: blob_price.filter(|_| tx.is_eip4844()),
-            from,
-            to: tx.to(),
-            contract_address: is_create.then(|| from.create(tx.nonce())),
-        })?);
+    for (index, stored) in receipts.into_iter().enumerate() {
+        let after = before.and(&stored);
+        all.extend(one_receipt(found, index, stored, before, blob_params)?);
+        before = after;
     }
     Ok(all)
+}
+
+/// One of the receipts of a block; `None` if there are not so many.
+pub(super) fn receipt(
+    found: &Found,
+    index: usize,
+    mut receipts: Vec<ReceiptEnvelope>,
+    blob_params: Option<BlobParams>,
+) -> RpcResult<Option<Value>> {
+    if index >= receipts.len() {
+        return Ok(None);
+    }
+    let before = receipts[..index].iter().fold(Before::default(), Before::and);
+    one_receipt(found, index, receipts.swap_remove(index), before, blob_params)
+}
+
+/// What came before a transaction in its block.
+#[derive(Debug, Clone, Copy, Default)]
+struct Before {
+    gas: u64,
+    logs: u64,
+}
+
+impl Before {
+    fn and(self, receipt: &ReceiptEnvelope) -> Self {
+        let logs = self.logs + receipt.logs().len() as u64;
+        Self { gas: receipt.cumulative_gas_used(), logs }
+    }
+}
+
+fn one_receipt(
+    found: &Found,
+    index: usize,
+    receipt: ReceiptEnvelope,
+    before: Before,
+    blob_params: Option<BlobParams>,
+) -> RpcResult<Option<Value>> {
+    let Found { header, block, .. } = found;
+    let Some(tx) = block.body.transactions.get(index) else { return Ok(None) };
+    let blob_price = blob_params.zip(header.excess_blob_gas).filter(|_| tx.is_eip4844());
+    let from = sender(tx)?;
+    let gas_used = receipt.cumulative_gas_used() - before.gas;
+    let mut log_index = before.logs..;
+    let inner = receipt.map_logs(|inner| Log {
+        inner,
+        block_hash: Some(header.hash()),
+        block_number: Some(header.number),
+        block_timestamp: Some(header.timestamp),
+        transaction_hash: Some(*tx.tx_hash()),
+        transaction_index: Some(index as u64),
+        log_index: log_index.next(),
+        removed: false,
+    });
+    let is_create = tx.is_create();
+    json_of(&TransactionReceipt {
+        inner,
+        transaction_hash: *tx.tx_hash(),
+        transaction_index: Some(index as u64),
+        block_hash: Some(header.hash()),
+        block_number: Some(header.number),
+        gas_used,
+        effective_gas_price: tx.effective_gas_price(header.base_fee_per_gas),
+        blob_gas_used: tx.blob_gas_used(),
+        blob_gas_price: blob_price.map(|(params, excess)| params.calc_blob_fee(excess)),
+        from,
+        to: tx.to(),
+        contract_address: is_create.then(|| from.create(tx.nonce())),
+    })
+    .map(Some)
 }
 
 /// The logs of a block, in order.

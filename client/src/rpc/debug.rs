@@ -8,10 +8,13 @@ use super::{
     eth::raw_transaction,
     lookup::Found,
 };
-use crate::executor::sandbox::{CallRequest, NoObserver, Replay, Sandbox, TraceError, trace_call};
+use crate::{
+    devnet::View,
+    executor::sandbox::{CallRequest, NoObserver, Replay, Sandbox, TraceError, trace_call},
+};
 use alloy_consensus::{Header, Sealed};
 use alloy_eips::{BlockId, BlockNumberOrTag, Encodable2718};
-use alloy_primitives::{B256, Bytes, U256};
+use alloy_primitives::{B256, Bytes};
 use alloy_rpc_types_eth::TransactionRequest;
 use alloy_rpc_types_trace::geth::{
     GethDebugTracingCallOptions, GethDebugTracingOptions, GethTrace,
@@ -24,7 +27,8 @@ const OVERSIZED: i32 = jsonrpsee::types::error::OVERSIZED_RESPONSE_CODE;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     methods.add("debug_getRawHeader", |rpc, args| {
-        Ok(Bytes::from(alloy_rlp::encode(&block(rpc, args)?.block.header)))
+        let found = block(rpc, &rpc.node.view(), args)?;
+        Ok(Bytes::from(alloy_rlp::encode(&found.block.header)))
     })?;
     methods.add("debug_getRawBlock", raw_block)?;
     methods.add("debug_getRawReceipts", raw_receipts)?;
@@ -51,31 +55,37 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.add_heavy("debug_traceCall", debug_trace_call)
 }
 
-pub(super) fn block(rpc: &Rpc, args: &mut Args) -> RpcResult<Found> {
+pub(super) fn block(rpc: &Rpc, view: &View, args: &mut Args) -> RpcResult<Found> {
     let id: BlockId = args.next()?;
-    let number = rpc.known(&rpc.node.view(), id)?;
-    rpc.block(number)?.ok_or_else(|| RpcError::not_found(format!("block {number} not found")))
+    named(rpc, view, id)
+}
+
+fn named(rpc: &Rpc, view: &View, id: BlockId) -> RpcResult<Found> {
+    let number = rpc.known(view, id)?;
+    rpc.block(view, number)?.ok_or_else(|| RpcError::not_found(format!("block {number} not found")))
 }
 
 fn raw_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Bytes> {
-    let found = block(rpc, args)?;
+    let found = block(rpc, &rpc.node.view(), args)?;
     Ok(alloy_rlp::encode(&found.block).into())
 }
 
 fn raw_receipts(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Bytes>> {
-    let found = block(rpc, args)?;
-    let receipts = rpc.node.db().receipts(found.header.number)?.unwrap_or_default();
+    let view = rpc.node.view();
+    let found = block(rpc, &view, args)?;
+    let receipts = view.db().receipts(found.header.number)?.unwrap_or_default();
     Ok(receipts.iter().map(|receipt| receipt.encoded_2718().into()).collect())
 }
 
 fn trace_transaction(rpc: &Rpc, args: &mut Args) -> RpcResult<GethTrace> {
     let hash = args.hash()?;
     let options: GethDebugTracingOptions = args.optional()?.unwrap_or_default();
+    let view = rpc.node.view();
     let (found, wanted) = rpc
-        .transaction(&hash)?
+        .transaction(&view, &hash)?
         .ok_or_else(|| RpcError::server(format!("transaction {hash} not found")))?;
-    let mut sandbox = parent_sandbox(rpc, &found.header)?;
-    let rules = rpc.rules(&found.header, is_merged(rpc, &found)?);
+    let mut sandbox = parent_sandbox(rpc, &view, &found.header)?;
+    let rules = rpc.rules(&found.header, is_merged(rpc, &found));
     let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
     for (index, tx) in found.block.body.transactions.iter().enumerate().take(wanted + 1) {
         let sender = convert::sender(tx)?;
@@ -90,15 +100,13 @@ fn trace_transaction(rpc: &Rpc, args: &mut Args) -> RpcResult<GethTrace> {
 }
 
 fn trace_block(rpc: &Rpc, id: BlockId, options: GethDebugTracingOptions) -> RpcResult<Vec<Value>> {
-    let number = rpc.known(&rpc.node.view(), id)?;
-    let found = rpc
-        .block(number)?
-        .ok_or_else(|| RpcError::not_found(format!("block {number} not found")))?;
-    if number == rpc.node.spec().genesis_header().number {
+    let view = rpc.node.view();
+    let found = named(rpc, &view, id)?;
+    if found.header.number == rpc.node.spec().genesis_header().number {
         return Err(RpcError::server("genesis is not traceable"));
     }
-    let mut sandbox = parent_sandbox(rpc, &found.header)?;
-    let rules = rpc.rules(&found.header, is_merged(rpc, &found)?);
+    let mut sandbox = parent_sandbox(rpc, &view, &found.header)?;
+    let rules = rpc.rules(&found.header, is_merged(rpc, &found));
     let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
     let mut traces = Vec::new();
     let mut bytes = rpc.max_response;
@@ -117,7 +125,7 @@ fn debug_trace_call(rpc: &Rpc, args: &mut Args) -> RpcResult<GethTrace> {
     let options: GethDebugTracingCallOptions = args.optional()?.unwrap_or_default();
     let at = rpc.at(&rpc.node.view(), id)?;
     let rules = rpc.rules(&at.header, at.merged);
-    let mut sandbox = Sandbox::new(at.state.clone(), rpc.hashes()).until(rpc.deadline());
+    let mut sandbox = Sandbox::new(at.state.clone(), at.hashes()).until(rpc.deadline());
     if let Some(overrides) = &options.state_overrides {
         sandbox.override_state(rules.spec_id(), overrides)?;
     }
@@ -133,20 +141,25 @@ fn debug_trace_call(rpc: &Rpc, args: &mut Args) -> RpcResult<GethTrace> {
 }
 
 /// The state before a block, with what was changed by hand ahead of it. What runs on it has the time of a call.
-pub(super) fn parent_sandbox(rpc: &Rpc, header: &Sealed<Header>) -> RpcResult<Sandbox> {
+pub(super) fn parent_sandbox(
+    rpc: &Rpc,
+    view: &View,
+    header: &Sealed<Header>,
+) -> RpcResult<Sandbox> {
     let before = header.number.checked_sub(1);
     let before = before.ok_or_else(|| RpcError::server("genesis is not traceable"))?;
-    let at = rpc.at_number(&rpc.node.view(), before)?;
-    let mut sandbox = Sandbox::new(at.state, rpc.hashes()).until(rpc.deadline());
-    for change in rpc.node.db().by_hand(&header.hash())?.accounts {
+    let at = rpc.at_number(view, before)?;
+    let hashes = at.hashes();
+    let mut sandbox = Sandbox::new(at.state, hashes).until(rpc.deadline());
+    for change in view.db().by_hand(&header.hash())?.accounts {
         sandbox.apply(change);
     }
     Ok(sandbox)
 }
 
-pub(super) fn is_merged(rpc: &Rpc, found: &Found) -> RpcResult<bool> {
-    let total: U256 = rpc.node.db().block_head(found.header.number)?.total_difficulty;
-    Ok(rpc.node.spec().is_merged_after(total.saturating_sub(found.header.difficulty)))
+pub(super) fn is_merged(rpc: &Rpc, found: &Found) -> bool {
+    let before = found.total_difficulty.saturating_sub(found.header.difficulty);
+    rpc.node.spec().is_merged_after(before)
 }
 
 pub(super) fn traced(error: TraceError) -> RpcError {

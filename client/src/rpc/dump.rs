@@ -63,7 +63,7 @@ fn dump(rpc: &Rpc, _: &mut Args) -> RpcResult<Bytes> {
         block: environment(rpc, &dump.view),
         accounts: accounts.collect(),
         best_block_number: dump.view.head.number(),
-        blocks: [block(rpc, &dump.view)?],
+        blocks: [block(&dump.view)?],
         transactions: [],
     };
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
@@ -73,8 +73,8 @@ fn dump(rpc: &Rpc, _: &mut Args) -> RpcResult<Bytes> {
 }
 
 /// The head as anvil writes blocks.
-fn block(rpc: &Rpc, view: &View) -> RpcResult<Value> {
-    let body = rpc.node.db().block(view.head.number())?.unwrap_or_default().body;
+fn block(view: &View) -> RpcResult<Value> {
+    let body = view.db().block(view.head.number())?.unwrap_or_default().body;
     let transactions: Vec<_> = body
         .transactions
         .iter()

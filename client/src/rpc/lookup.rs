@@ -4,11 +4,16 @@ use super::{
     Rpc,
     error::{RpcError, RpcResult},
 };
-use crate::devnet::View;
+use crate::{
+    chain::ChainDb,
+    devnet::{PendingBlock, View},
+    executor::BlockHashes,
+};
 use alloy_consensus::{Block, Header, Sealed, TxEnvelope};
 use alloy_eips::{BlockId, BlockNumberOrTag};
-use alloy_primitives::B256;
+use alloy_primitives::{B256, U256};
 use polytrie_chainspec::Rules;
+use polytrie_kv::Snapshot;
 use polytrie_state::StateReader;
 use std::sync::Arc;
 
@@ -18,6 +23,8 @@ pub(super) struct Found {
     pub(super) header: Sealed<Header>,
     pub(super) block: Block<TxEnvelope>,
     pub(super) rlp_length: usize,
+    /// That of the block included.
+    pub(super) total_difficulty: U256,
 }
 
 /// A state, and the block whose environment belongs to it.
@@ -27,6 +34,16 @@ pub(super) struct At {
     pub(super) state: Arc<dyn StateReader>,
     /// Whether it is past the merge.
     pub(super) merged: bool,
+    /// The chain that the block is in, or comes after.
+    db: ChainDb<Snapshot>,
+}
+
+impl At {
+    /// Hashes of earlier blocks, for BLOCKHASH.
+    pub(super) fn hashes(&self) -> Arc<dyn BlockHashes + Send + Sync> {
+        let db = self.db.clone();
+        Arc::new(move |number: u64| db.canonical(number).ok().flatten().map(|(hash, _)| hash))
+    }
 }
 
 impl Rpc {
@@ -44,7 +61,7 @@ impl Rpc {
                 }
             },
             BlockId::Hash(hash) => {
-                self.node.db().number_of(&hash.block_hash)?.filter(|number| *number <= head)
+                view.db().number_of(&hash.block_hash)?.filter(|number| *number <= head)
             }
         })
     }
@@ -63,14 +80,34 @@ impl Rpc {
     }
 
     /// A block by its number.
-    pub(super) fn block(&self, number: u64) -> RpcResult<Option<Found>> {
-        let db = self.node.db();
-        let (Some(rlp), Some((hash, _))) = (db.block_rlp(number)?, db.canonical(number)?) else {
+    pub(super) fn block(&self, view: &View, number: u64) -> RpcResult<Option<Found>> {
+        let db = view.db();
+        let (Some(rlp), Some(row)) = (db.block_rlp(number)?, db.canonical(number)?) else {
             return Ok(None);
         };
+        let (hash, total_difficulty) = row;
         let Some(block) = db.block(number)? else { return Ok(None) };
         let header = Sealed::new_unchecked(block.header.clone(), hash);
-        Ok(Some(Found { header, block, rlp_length: rlp.len() }))
+        Ok(Some(Found { header, block, rlp_length: rlp.len(), total_difficulty }))
+    }
+
+    /// The block that an id names; for the pending one, what would be made now.
+    pub(super) fn find(&self, id: BlockId) -> RpcResult<Option<Found>> {
+        if id.is_pending() {
+            return Ok(Some(self.pending(&*self.node.pending()?)));
+        }
+        let view = self.node.view();
+        match self.number(&view, id)? {
+            Some(number) => self.block(&view, number),
+            None => Ok(None),
+        }
+    }
+
+    /// The block that would be made now.
+    pub(super) fn pending(&self, pending: &PendingBlock) -> Found {
+        let (header, block) = (pending.header.clone(), pending.block.clone());
+        let total_difficulty = self.node.view().head.total_difficulty + header.difficulty;
+        Found { header, block, rlp_length: pending.rlp_length, total_difficulty }
     }
 
     /// The state after a block, the head unless another one is asked for, with the block's environment. The pending
@@ -80,7 +117,7 @@ impl Rpc {
             let pending = self.node.pending()?;
             let merged = self.node.spec().is_merged_after(view.head.total_difficulty);
             let (header, state) = (pending.header.clone(), Arc::clone(&pending.state));
-            return Ok(At { header, state, merged });
+            return Ok(At { header, state, merged, db: view.db().clone() });
         }
         self.at_made(view, id)
     }
@@ -92,14 +129,14 @@ impl Rpc {
     }
 
     pub(super) fn at_number(&self, view: &View, number: u64) -> RpcResult<At> {
-        let state = self.state_of(view, number)?;
+        let (state, db) = (self.state_of(view, number)?, view.db().clone());
         if number == view.head.number() {
             let merged = self.is_merged(&view.head.header, view.head.total_difficulty);
-            return Ok(At { header: view.head.header.clone(), state, merged });
+            return Ok(At { header: view.head.header.clone(), state, merged, db });
         }
-        let head = self.node.db().block_head(number)?;
+        let head = db.block_head(number)?;
         let merged = self.is_merged(&head.header, head.total_difficulty);
-        Ok(At { header: head.header, state, merged })
+        Ok(At { header: head.header, state, merged, db })
     }
 
     fn state_of(&self, view: &View, number: u64) -> RpcResult<Arc<dyn StateReader>> {
@@ -112,7 +149,7 @@ impl Rpc {
     }
 
     /// Whether a block is past the merge.
-    fn is_merged(&self, header: &Header, total_difficulty: alloy_primitives::U256) -> bool {
+    fn is_merged(&self, header: &Header, total_difficulty: U256) -> bool {
         let parent = total_difficulty.saturating_sub(header.difficulty);
         self.node.spec().is_merged_after(parent)
     }
@@ -123,18 +160,18 @@ impl Rpc {
     }
 
     /// The block a transaction is in, and its index there.
-    pub(super) fn transaction(&self, hash: &B256) -> RpcResult<Option<(Found, usize)>> {
-        let Some((number, index)) = self.node.transaction_place(hash)? else { return Ok(None) };
-        let Some(found) = self.block(number)? else { return Ok(None) };
+    pub(super) fn transaction(
+        &self,
+        view: &View,
+        hash: &B256,
+    ) -> RpcResult<Option<(Found, usize)>> {
+        let Some((number, index)) = self.node.transaction_place(view, hash)? else {
+            return Ok(None);
+        };
+        let Some(found) = self.block(view, number)? else { return Ok(None) };
         let index = index as usize;
         let is_there =
             found.block.body.transactions.get(index).is_some_and(|tx| tx.tx_hash() == hash);
         Ok(is_there.then_some((found, index)))
-    }
-
-    /// Hashes of earlier blocks, for BLOCKHASH.
-    pub(super) fn hashes(&self) -> Arc<dyn crate::executor::BlockHashes + Send + Sync> {
-        let db = self.node.db().clone();
-        Arc::new(move |number: u64| db.canonical(number).ok().flatten().map(|(hash, _)| hash))
     }
 }

@@ -21,8 +21,8 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
 }
 
 fn execution_witness(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
-    let found = block(rpc, args)?;
-    let node = &rpc.node;
+    let (node, view) = (&rpc.node, rpc.node.view());
+    let found = block(rpc, &view, args)?;
     if !node.kind().canonical {
         return Err(RpcError::server(format!(
             "the state layer `{}` has no Merkle Patricia trie to take a witness from; start the node with --state mpt, replica or rain",
@@ -33,32 +33,33 @@ fn execution_witness(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let parent = number
         .checked_sub(1)
         .ok_or_else(|| RpcError::server("the genesis block is not executed: it has no witness"))?;
-    let at = rpc.at_number(&node.view(), parent)?;
+    let at = rpc.at_number(&view, parent)?;
+    let hashes = at.hashes();
     let reader = RecordingReader::new(at.state);
     // Headers are needed from the oldest block whose hash was asked for.
     let oldest = Arc::new(AtomicU64::new(parent));
     let hashes = {
-        let (oldest, hashes) = (Arc::clone(&oldest), rpc.hashes());
+        let oldest = Arc::clone(&oldest);
         Arc::new(move |number: u64| {
             oldest.fetch_min(number, Ordering::Relaxed);
             hashes.block_hash(number)
         })
     };
     let mut sandbox = Sandbox::new(reader.clone(), hashes).until(rpc.deadline());
-    for change in node.db().by_hand(&found.header.hash())?.accounts {
+    for change in view.db().by_hand(&found.header.hash())?.accounts {
         sandbox.apply(change);
     }
-    let rules = rpc.rules(&found.header, is_merged(rpc, &found)?);
+    let rules = rpc.rules(&found.header, is_merged(rpc, &found));
     let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
     for tx in &found.block.body.transactions {
         replay.next(tx, convert::sender(tx)?, NoObserver {})?;
     }
-    let receipts = node.db().receipts(number)?.unwrap_or_default();
+    let receipts = view.db().receipts(number)?.unwrap_or_default();
     let withdrawals = found.block.body.withdrawals.as_ref().map(|list| list.as_slice());
     replay.finish(receipts, withdrawals)?;
     let seen = reader.seen();
     let (root, nodes) = node.witness(number, &seen)?;
-    let expected = node.db().block_head(parent)?.header.state_root;
+    let expected = view.db().block_head(parent)?.header.state_root;
     if root != expected {
         return Err(RpcError::internal(&format!(
             "taken back to before block {number} the state root is {root}, not {expected}"
@@ -66,7 +67,7 @@ fn execution_witness(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     }
     let mut headers = Vec::new();
     for number in oldest.load(Ordering::Relaxed)..=parent {
-        let header = node.db().block_head(number)?.header;
+        let header = view.db().block_head(number)?.header;
         headers.push(Bytes::from(alloy_rlp::encode(header.inner())));
     }
     let Seen { accounts, codes } = seen;

@@ -293,6 +293,51 @@ fn a_simulated_block_has_its_root_on_earlier_blocks_too() {
 }
 
 #[test]
+fn the_pending_block_by_every_method() {
+    for layer in layers() {
+        let node = Devnet::start(layer, args![]);
+        let contract = deploy(&node);
+        node.call("evm_setAutomine", json!([false]));
+        let number = |method: &str| node.number(method, json!(["pending"]));
+        assert_eq!(number("eth_getBlockTransactionCountByNumber"), U256::ZERO);
+        let call = json!([{ "from": BOB, "to": contract, "data": word(9) }]);
+        let hash = node.call("eth_sendTransaction", call);
+        assert_eq!(number("eth_getBlockTransactionCountByNumber"), U256::from(1), "{layer}");
+        let at = |index: &str| {
+            node.call("eth_getTransactionByBlockNumberAndIndex", json!(["pending", index]))
+        };
+        assert_eq!((&at("0x0")["hash"], &at("0x0")["blockHash"]), (&hash, &Value::Null), "{layer}");
+        assert_eq!(at("0x1"), Value::Null);
+        let header = node.call("eth_getHeaderByNumber", json!(["pending"]));
+        assert_eq!((&header["number"], &header["hash"]), (&json!("0x2"), &Value::Null), "{layer}");
+        assert_eq!(header.get("transactions"), None);
+        let receipts = node.call("eth_getBlockReceipts", json!(["pending"]));
+        let receipt = &receipts[0];
+        assert_eq!((&receipt["transactionHash"], &receipt["status"]), (&hash, &json!("0x1")));
+        assert_eq!((&receipt["blockHash"], &receipt["blockNumber"]), (&Value::Null, &json!("0x2")));
+        assert_eq!(receipt["logs"][0]["blockHash"], Value::Null);
+    }
+}
+
+#[test]
+fn a_receipt_by_itself_is_the_one_in_its_block() {
+    let node = Devnet::start("mpt", args![]);
+    let contract = deploy(&node);
+    node.call("evm_setAutomine", json!([false]));
+    for number in 1..=4 {
+        let call = json!([{ "from": BOB, "to": contract, "data": word(number) }]);
+        node.call("eth_sendTransaction", call);
+    }
+    node.call("evm_mine", json!([]));
+    let receipts = node.call("eth_getBlockReceipts", json!(["latest"]));
+    for (index, receipt) in receipts.as_array().unwrap().iter().enumerate() {
+        let hash = &receipt["transactionHash"];
+        assert_eq!(&node.call("eth_getTransactionReceipt", json!([hash])), receipt);
+        assert_eq!(quantity(&receipt["logs"][0]["logIndex"]), U256::from(index));
+    }
+}
+
+#[test]
 fn a_fee_below_the_base_fee_is_refused_where_it_would_wait_for_ever() {
     let node = Devnet::start("mpt", args![]);
     let cheap =

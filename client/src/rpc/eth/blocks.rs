@@ -43,44 +43,31 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
 
 fn by(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Found>> {
     let tag: BlockNumberOrTag = args.next()?;
-    find(rpc, tag.into())
+    rpc.find(tag.into())
 }
 
 fn by_its_hash(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Found>> {
     let hash: B256 = args.hash()?;
-    find(rpc, hash.into())
-}
-
-fn find(rpc: &Rpc, id: BlockId) -> RpcResult<Option<Found>> {
-    match rpc.number(&rpc.node.view(), id)? {
-        Some(number) => rpc.block(number),
-        None => Ok(None),
-    }
+    rpc.find(hash.into())
 }
 
 fn by_number(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
     let tag: BlockNumberOrTag = args.next()?;
     let full = args.optional()?.unwrap_or(false);
-    if tag.is_pending() {
-        return pending(rpc, full).map(Some);
-    }
-    find(rpc, tag.into())?.map(|found| convert::block(found, full)).transpose()
+    let block = rpc.find(tag.into())?.map(|found| convert::block(found, full)).transpose()?;
+    Ok(block.map(|block| if tag.is_pending() { unsealed(block) } else { block }))
 }
 
-/// The block that would be made now. It has no hash, nonce or beneficiary yet.
-fn pending(rpc: &Rpc, full: bool) -> RpcResult<Value> {
-    let pending = rpc.node.pending()?;
-    let (header, block) = (pending.header.clone(), pending.block.clone());
-    let found = Found { header, block, rlp_length: pending.rlp_length };
-    let mut block = convert::block(found, full)?;
+/// The block that would be made now, or its header, has no hash, nonce or beneficiary yet.
+fn unsealed(mut block: Value) -> Value {
     for field in ["hash", "nonce", "miner", "logsBloom"] {
         block[field] = Value::Null;
     }
-    for tx in block["transactions"].as_array_mut().into_iter().flatten().filter(|tx| tx.is_object())
-    {
+    let transactions = block.get_mut("transactions").and_then(Value::as_array_mut);
+    for tx in transactions.into_iter().flatten().filter(|tx| tx.is_object()) {
         tx["blockHash"] = Value::Null;
     }
-    Ok(block)
+    block
 }
 
 fn by_hash(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
@@ -90,7 +77,10 @@ fn by_hash(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
 }
 
 fn header_by_number(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
-    by(rpc, args)?.map(|found| convert::header(&found.header)).transpose()
+    let tag: BlockNumberOrTag = args.next()?;
+    let Some(found) = rpc.find(tag.into())? else { return Ok(None) };
+    let header = convert::header(&found.header)?;
+    Ok(Some(if tag.is_pending() { unsealed(header) } else { header }))
 }
 
 fn header_by_hash(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
@@ -111,8 +101,27 @@ fn uncle(found: Option<Found>, args: &mut Args) -> RpcResult<Option<Value>> {
 
 fn receipts(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Vec<Value>>> {
     let id: BlockId = args.next()?;
-    let Some(found) = find(rpc, id)? else { return Ok(None) };
-    let receipts = rpc.node.db().receipts(found.header.number)?.unwrap_or_default();
+    if id.is_pending() {
+        return pending_receipts(rpc).map(Some);
+    }
+    let view = rpc.node.view();
+    let Some(number) = rpc.number(&view, id)? else { return Ok(None) };
+    let Some(found) = rpc.block(&view, number)? else { return Ok(None) };
+    let receipts = view.db().receipts(number)?.unwrap_or_default();
     let blobs = rpc.node.spec().blob_params(found.header.timestamp);
     convert::receipts(&found, receipts, blobs).map(Some)
+}
+
+fn pending_receipts(rpc: &Rpc) -> RpcResult<Vec<Value>> {
+    let pending = rpc.node.pending()?;
+    let blobs = rpc.node.spec().blob_params(pending.header.timestamp);
+    let mut receipts = convert::receipts(&rpc.pending(&pending), pending.receipts.clone(), blobs)?;
+    for receipt in &mut receipts {
+        receipt["blockHash"] = Value::Null;
+        let logs = receipt.get_mut("logs").and_then(Value::as_array_mut);
+        for log in logs.into_iter().flatten() {
+            log["blockHash"] = Value::Null;
+        }
+    }
+    Ok(receipts)
 }

@@ -54,7 +54,7 @@ impl CallArgs {
 
 /// A sandbox at a block, with overrides applied.
 fn sandbox_at(rpc: &Rpc, at: &At, state: Option<&StateOverride>) -> RpcResult<Sandbox> {
-    let mut sandbox = Sandbox::new(at.state.clone(), rpc.hashes()).until(rpc.deadline());
+    let mut sandbox = Sandbox::new(at.state.clone(), at.hashes()).until(rpc.deadline());
     if let Some(overrides) = state {
         let rules = rpc.rules(&at.header, at.merged);
         sandbox.override_state(rules.spec_id(), overrides)?;

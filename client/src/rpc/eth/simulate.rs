@@ -45,7 +45,7 @@ fn simulate(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Value>> {
     }
     let view = rpc.node.view();
     let at = rpc.at_made(&view, id)?;
-    let total = rpc.node.db().block_head(at.header.number)?.total_difficulty;
+    let total = view.db().block_head(at.header.number)?.total_difficulty;
     let merged = rpc.node.spec().is_merged_after(total);
     let blocks = fill_gaps(payload.block_state_calls, &at.header)?;
     let options = Options {
@@ -121,7 +121,7 @@ fn run_all(
     options: Options,
     roots: &mut Roots<'_>,
 ) -> RpcResult<Vec<Value>> {
-    let mut sandbox = Sandbox::new(at.state.clone(), rpc.hashes()).until(rpc.deadline());
+    let mut sandbox = Sandbox::new(at.state.clone(), at.hashes()).until(rpc.deadline());
     sandbox.record();
     let mut parent = at.header.clone();
     let mut gas_left = rpc.limits.gas_cap;

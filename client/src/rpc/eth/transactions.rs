@@ -28,7 +28,7 @@ fn by_hash(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
     let hash = args.hash()?;
     // First where it waits: from there it only goes into a block.
     let waiting = rpc.node.pool().get(&hash).cloned();
-    if let Some((found, index)) = rpc.transaction(&hash)? {
+    if let Some((found, index)) = rpc.transaction(&rpc.node.view(), &hash)? {
         return one(found, index).map(Some);
     }
     waiting.map(|tx| convert::pending(&tx)).transpose()
@@ -43,22 +43,25 @@ fn one(found: Found, index: usize) -> RpcResult<Value> {
 
 fn in_block(rpc: &Rpc, id: BlockId, args: &mut Args) -> RpcResult<Option<Value>> {
     let index: U64 = args.next()?;
-    let Some(number) = rpc.number(&rpc.node.view(), id)? else { return Ok(None) };
-    let Some(found) = rpc.block(number)? else { return Ok(None) };
+    let Some(found) = rpc.find(id)? else { return Ok(None) };
     let index = index.saturating_to::<usize>();
     if index >= found.block.body.transactions.len() {
         return Ok(None);
     }
-    one(found, index).map(Some)
+    let mut tx = one(found, index)?;
+    if id.is_pending() {
+        tx["blockHash"] = Value::Null;
+    }
+    Ok(Some(tx))
 }
 
 /// The receipt of a transaction of the chain.
 pub(super) fn receipt(rpc: &Rpc, hash: &B256) -> RpcResult<Option<Value>> {
-    let Some((found, index)) = rpc.transaction(hash)? else { return Ok(None) };
-    let receipts = rpc.node.db().receipts(found.header.number)?.unwrap_or_default();
+    let view = rpc.node.view();
+    let Some((found, index)) = rpc.transaction(&view, hash)? else { return Ok(None) };
+    let receipts = view.db().receipts(found.header.number)?.unwrap_or_default();
     let blobs = rpc.node.spec().blob_params(found.header.timestamp);
-    let mut receipts = convert::receipts(&found, receipts, blobs)?;
-    Ok((index < receipts.len()).then(|| receipts.swap_remove(index)))
+    convert::receipt(&found, index, receipts, blobs)
 }
 
 fn raw_by_hash(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Bytes>> {
@@ -69,7 +72,7 @@ fn raw_by_hash(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Bytes>> {
 /// A transaction as it stands in a block.
 pub(in crate::rpc) fn raw(rpc: &Rpc, hash: &B256) -> RpcResult<Option<Bytes>> {
     let waiting = rpc.node.pool().get(hash).cloned();
-    if let Some((found, index)) = rpc.transaction(hash)? {
+    if let Some((found, index)) = rpc.transaction(&rpc.node.view(), hash)? {
         return Ok(Some(found.block.body.transactions[index].encoded_2718().into()));
     }
     Ok(waiting.map(|tx| tx.tx.encoded_2718().into()))

@@ -10,7 +10,10 @@ use super::{
     error::{RpcError, RpcResult},
     lookup::Found,
 };
-use crate::executor::sandbox::{Frame, FrameKind, NoObserver, Replay};
+use crate::{
+    devnet::View,
+    executor::sandbox::{Frame, FrameKind, NoObserver, Replay},
+};
 use alloy_consensus::{ReceiptEnvelope, Transaction};
 use alloy_eips::BlockId;
 use alloy_hardforks::EthereumHardfork;
@@ -30,8 +33,9 @@ const SELECTOR: usize = 10;
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     methods.add("ots_getApiLevel", |_, _| Ok(API_LEVEL))?;
     methods.add("erigon_getHeaderByNumber", |rpc, args| {
-        let Some(number) = rpc.number(&rpc.node.view(), block_id(args)?)? else { return Ok(None) };
-        let found = rpc.block(number)?;
+        let view = rpc.node.view();
+        let Some(number) = rpc.number(&view, block_id(args)?)? else { return Ok(None) };
+        let found = rpc.block(&view, number)?;
         found.map(|found| convert::header(&found.header)).transpose()
     })?;
     methods.add("ots_hasCode", |rpc, args| {
@@ -70,15 +74,16 @@ fn block_details(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
 }
 
 fn details(rpc: &Rpc, id: BlockId) -> RpcResult<Option<Value>> {
-    let Some(number) = rpc.number(&rpc.node.view(), id)? else { return Ok(None) };
-    let Some(found) = rpc.block(number)? else { return Ok(None) };
-    let receipts = rpc.node.db().receipts(number)?.unwrap_or_default();
+    let view = rpc.node.view();
+    let Some(number) = rpc.number(&view, id)? else { return Ok(None) };
+    let Some(found) = rpc.block(&view, number)? else { return Ok(None) };
+    let receipts = view.db().receipts(number)?.unwrap_or_default();
     let mut fees = U256::ZERO;
     for (tx, gas) in found.block.body.transactions.iter().zip(gas_used(&receipts)) {
         let price = tx.effective_gas_price(found.header.base_fee_per_gas);
         fees += U256::from(price) * U256::from(gas);
     }
-    let issuance = issuance(rpc, &found)?;
+    let issuance = issuance(rpc, &found);
     let count = found.block.body.transactions.len();
     let mut block = convert::block(found, false)?;
     if let Some(block) = block.as_object_mut() {
@@ -90,8 +95,8 @@ fn details(rpc: &Rpc, id: BlockId) -> RpcResult<Option<Value>> {
 }
 
 /// New ether that came with a block.
-fn issuance(rpc: &Rpc, found: &Found) -> RpcResult<Value> {
-    let merged = is_merged(rpc, found)?;
+fn issuance(rpc: &Rpc, found: &Found) -> Value {
+    let merged = is_merged(rpc, found);
     let rules = rpc.rules(&found.header, merged);
     let ether: u64 = match () {
         () if merged => 0,
@@ -107,11 +112,11 @@ fn issuance(rpc: &Rpc, found: &Found) -> RpcResult<Value> {
         for_ommers += base * U256::from(8u64.saturating_sub(age)) / U256::from(8);
     }
     let for_block = base + base / U256::from(32) * U256::from(ommers.len());
-    Ok(json!({
+    json!({
         "blockReward": for_block,
         "uncleReward": for_ommers,
         "issuance": for_block + for_ommers,
-    }))
+    })
 }
 
 /// A page of a block's transactions; page 0 has the last ones.
@@ -119,9 +124,10 @@ fn block_transactions(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
     let id = block_id(args)?;
     let page = args.next::<Number>()?.0.saturating_to::<usize>();
     let size = page_size(args)?;
-    let Some(number) = rpc.number(&rpc.node.view(), id)? else { return Ok(None) };
-    let Some(found) = rpc.block(number)? else { return Ok(None) };
-    let mut receipts = receipts(rpc, &found)?;
+    let view = rpc.node.view();
+    let Some(number) = rpc.number(&view, id)? else { return Ok(None) };
+    let Some(found) = rpc.block(&view, number)? else { return Ok(None) };
+    let mut receipts = receipts(rpc, &view, &found)?;
     let count = receipts.len();
     let end = count.saturating_sub(page.saturating_mul(size));
     let range = end.saturating_sub(size)..end;
@@ -159,8 +165,8 @@ fn without_logs(receipt: &mut Value) {
     receipt["logsBloom"] = Value::Null;
 }
 
-fn receipts(rpc: &Rpc, found: &Found) -> RpcResult<Vec<Value>> {
-    let receipts = rpc.node.db().receipts(found.header.number)?.unwrap_or_default();
+fn receipts(rpc: &Rpc, view: &View, found: &Found) -> RpcResult<Vec<Value>> {
+    let receipts = view.db().receipts(found.header.number)?.unwrap_or_default();
     let blobs = rpc.node.spec().blob_params(found.header.timestamp);
     convert::receipts(found, receipts, blobs)
 }
@@ -179,11 +185,12 @@ fn gas_used(receipts: &[ReceiptEnvelope]) -> Vec<u64> {
 /// The calls of a transaction of the chain.
 fn frames(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Frame>> {
     let hash = args.hash()?;
+    let view = rpc.node.view();
     let (found, wanted) = rpc
-        .transaction(&hash)?
+        .transaction(&view, &hash)?
         .ok_or_else(|| RpcError::server(format!("transaction {hash} not found")))?;
-    let mut sandbox = parent_sandbox(rpc, &found.header)?;
-    let rules = rpc.rules(&found.header, is_merged(rpc, &found)?);
+    let mut sandbox = parent_sandbox(rpc, &view, &found.header)?;
+    let rules = rpc.rules(&found.header, is_merged(rpc, &found));
     let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
     let transactions = &found.block.body.transactions;
     for tx in &transactions[..wanted] {
@@ -239,13 +246,12 @@ fn genesis(rpc: &Rpc) -> u64 {
 }
 
 /// The calls of each transaction of a block; `None` if the state before it is not kept any more.
-fn frames_of_block(rpc: &Rpc, found: &Found) -> RpcResult<Option<Vec<Vec<Frame>>>> {
-    let view = rpc.node.view();
+fn frames_of_block(rpc: &Rpc, view: &View, found: &Found) -> RpcResult<Option<Vec<Vec<Frame>>>> {
     if found.header.number <= view.oldest_state()?.max(genesis(rpc)) {
         return Ok(None);
     }
-    let mut sandbox = parent_sandbox(rpc, &found.header)?;
-    let rules = rpc.rules(&found.header, is_merged(rpc, found)?);
+    let mut sandbox = parent_sandbox(rpc, view, &found.header)?;
+    let rules = rpc.rules(&found.header, is_merged(rpc, found));
     let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
     let transactions = found.block.body.transactions.iter();
     let frames = transactions.map(|tx| Ok(replay.frames(tx, convert::sender(tx)?)?));

@@ -5,6 +5,7 @@
 
 use super::{frames_of_block, gas_used, genesis, page_size, receipts, shorten};
 use crate::{
+    devnet::View,
     executor::sandbox::FrameKind,
     rpc::{
         Rpc,
@@ -27,7 +28,8 @@ type Hit = (Value, Value);
 /// Transactions before a block, from the latest on; 0 stands for after the head.
 pub(super) fn before(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let (address, block, size) = (args.next()?, args.next::<Number>()?.as_u64()?, page_size(args)?);
-    let head = rpc.node.view().head.number();
+    let view = rpc.node.view();
+    let head = view.head.number();
     let is_first = block == 0 || block > head;
     let mut next = if is_first { head } else { block - 1 };
     let mut hits = Vec::new();
@@ -35,7 +37,7 @@ pub(super) fn before(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let mut seen = Seen::default();
     while next >= first && hits.len() < size {
         seen.another(rpc)?;
-        let mut of_block = hits_of_block(rpc, next, &address)?;
+        let mut of_block = hits_of_block(rpc, &view, next, &address)?;
         of_block.reverse();
         hits.extend(of_block);
         next -= 1;
@@ -46,13 +48,14 @@ pub(super) fn before(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
 /// The same after a block; 0 stands for before the first one. The latest come first here too.
 pub(super) fn after(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let (address, block, size) = (args.next()?, args.next::<Number>()?.as_u64()?, page_size(args)?);
-    let head = rpc.node.view().head.number();
+    let view = rpc.node.view();
+    let head = view.head.number();
     let mut next = block.max(genesis(rpc)).saturating_add(1);
     let mut hits = Vec::new();
     let mut seen = Seen::default();
     while next <= head && hits.len() < size {
         seen.another(rpc)?;
-        hits.extend(hits_of_block(rpc, next, &address)?);
+        hits.extend(hits_of_block(rpc, &view, next, &address)?);
         next += 1;
     }
     hits.reverse();
@@ -82,17 +85,17 @@ impl Seen {
     }
 }
 
-fn hits_of_block(rpc: &Rpc, number: u64, address: &Address) -> RpcResult<Vec<Hit>> {
-    let Some(found) = rpc.block(number)? else { return Ok(Vec::new()) };
+fn hits_of_block(rpc: &Rpc, view: &View, number: u64, address: &Address) -> RpcResult<Vec<Hit>> {
+    let Some(found) = rpc.block(view, number)? else { return Ok(Vec::new()) };
     if found.block.body.transactions.is_empty() {
         return Ok(Vec::new());
     }
-    let indexes = touching(rpc, &found, address)?;
+    let indexes = touching(rpc, view, &found, address)?;
     if indexes.is_empty() {
         return Ok(Vec::new());
     }
     let timestamp = quantity(found.header.timestamp);
-    let receipts = receipts(rpc, &found)?;
+    let receipts = receipts(rpc, view, &found)?;
     let mut hits = Vec::new();
     for index in indexes {
         let tx = found.block.body.transactions[index].clone();
@@ -108,9 +111,9 @@ fn hits_of_block(rpc: &Rpc, number: u64, address: &Address) -> RpcResult<Vec<Hit
 }
 
 /// The transactions of a block that have to do with an account, by index.
-fn touching(rpc: &Rpc, found: &Found, address: &Address) -> RpcResult<Vec<usize>> {
+fn touching(rpc: &Rpc, view: &View, found: &Found, address: &Address) -> RpcResult<Vec<usize>> {
     let transactions = &found.block.body.transactions;
-    let stored = rpc.node.db().receipts(found.header.number)?.unwrap_or_default();
+    let stored = view.db().receipts(found.header.number)?.unwrap_or_default();
     let mut hit = vec![false; transactions.len()];
     for (index, tx) in transactions.iter().enumerate() {
         let sender = convert::sender(tx)?;
@@ -122,7 +125,7 @@ fn touching(rpc: &Rpc, found: &Found, address: &Address) -> RpcResult<Vec<usize>
                 .is_some_and(|receipt| receipt.logs().iter().any(|log| log.address == *address));
     }
     let is_plain = gas_used(&stored).iter().all(|gas| *gas == TRANSFER_GAS);
-    if !is_plain && let Some(frames) = frames_of_block(rpc, found)? {
+    if !is_plain && let Some(frames) = frames_of_block(rpc, view, found)? {
         for (hit, frames) in hit.iter_mut().zip(frames) {
             *hit |= frames.iter().any(|frame| frame.from == *address || frame.to == *address);
         }
@@ -133,8 +136,9 @@ fn touching(rpc: &Rpc, found: &Found, address: &Address) -> RpcResult<Vec<usize>
 /// The transaction with which an account used a nonce.
 pub(super) fn by_sender_and_nonce(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<B256>> {
     let (sender, nonce): (Address, u64) = (args.next()?, args.next::<Number>()?.as_u64()?);
+    let view = rpc.node.view();
     let of_block = |number: u64| -> RpcResult<Option<B256>> {
-        let Some(found) = rpc.block(number)? else { return Ok(None) };
+        let Some(found) = rpc.block(&view, number)? else { return Ok(None) };
         for tx in &found.block.body.transactions {
             if tx.nonce() == nonce && convert::sender(tx)? == sender {
                 return Ok(Some(*tx.tx_hash()));
@@ -145,7 +149,7 @@ pub(super) fn by_sender_and_nonce(rpc: &Rpc, args: &mut Args) -> RpcResult<Optio
     let used = |state: &dyn polytrie_state::StateReader| -> RpcResult<bool> {
         Ok(state.account(&sender)?.unwrap_or_default().nonce > nonce)
     };
-    match first_block(rpc, &used)? {
+    match first_block(rpc, &view, &used)? {
         First::Never => Ok(None),
         First::At(number) => of_block(number),
         First::NotAfter(oldest) => {
@@ -164,15 +168,16 @@ pub(super) fn by_sender_and_nonce(rpc: &Rpc, args: &mut Args) -> RpcResult<Optio
 /// Who created a contract, and with which transaction.
 pub(super) fn contract_creator(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
     let address: Address = args.next()?;
+    let view = rpc.node.view();
     let has_code = |state: &dyn polytrie_state::StateReader| -> RpcResult<bool> {
         Ok(state.account(&address)?.is_some_and(|account| account.has_code()))
     };
     let answer = |hash: &B256, creator: Address| Some(json!({ "hash": hash, "creator": creator }));
-    match first_block(rpc, &has_code)? {
+    match first_block(rpc, &view, &has_code)? {
         First::Never => Ok(None),
         First::At(number) => {
-            let Some(found) = rpc.block(number)? else { return Ok(None) };
-            let all = frames_of_block(rpc, &found)?.unwrap_or_default();
+            let Some(found) = rpc.block(&view, number)? else { return Ok(None) };
+            let all = frames_of_block(rpc, &view, &found)?.unwrap_or_default();
             for (tx, frames) in found.block.body.transactions.iter().zip(all) {
                 let creation = frames.iter().find(|frame| {
                     let creates = matches!(frame.kind, FrameKind::Create | FrameKind::Create2);
@@ -189,7 +194,7 @@ pub(super) fn contract_creator(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<V
             let mut seen = Seen::default();
             for number in (genesis(rpc) + 1..=oldest).rev() {
                 seen.another(rpc)?;
-                let Some(found) = rpc.block(number)? else { continue };
+                let Some(found) = rpc.block(&view, number)? else { continue };
                 for tx in &found.block.body.transactions {
                     let sender = convert::sender(tx)?;
                     if tx.is_create() && sender.create(tx.nonce()) == address {
@@ -215,10 +220,10 @@ enum First {
 /// The first block after which `holds`, which goes on to hold once it does.
 fn first_block(
     rpc: &Rpc,
+    view: &View,
     holds: &dyn Fn(&dyn polytrie_state::StateReader) -> RpcResult<bool>,
 ) -> RpcResult<First> {
-    let view = rpc.node.view();
-    let at = |number: u64| holds(&*rpc.at_number(&view, number)?.state);
+    let at = |number: u64| holds(&*rpc.at_number(view, number)?.state);
     let (mut low, mut high) = (view.oldest_state()?, view.head.number());
     if !at(high)? {
         return Ok(First::Never);
