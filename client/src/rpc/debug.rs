@@ -123,14 +123,25 @@ fn debug_trace_call(rpc: &Rpc, args: &mut Args) -> RpcResult<GethTrace> {
     let request: TransactionRequest = args.next()?;
     let id: Option<BlockId> = args.optional()?;
     let options: GethDebugTracingCallOptions = args.optional()?.unwrap_or_default();
-    let at = rpc.at(&rpc.node.view(), id)?;
-    let rules = rpc.rules(&at.header, at.merged);
-    let mut sandbox = Sandbox::new(at.state.clone(), at.hashes()).until(rpc.deadline());
+    let view = rpc.node.view();
+    let (mut sandbox, header, merged) = match options.tx_index {
+        None => {
+            let at = rpc.at(&view, id)?;
+            let sandbox = Sandbox::new(at.state.clone(), at.hashes()).until(rpc.deadline());
+            (sandbox, at.header, at.merged)
+        }
+        Some(index) => {
+            let found = named(rpc, &view, id.unwrap_or_default())?;
+            let merged = is_merged(rpc, &found);
+            (before_transaction(rpc, &view, &found, index)?, found.header, merged)
+        }
+    };
+    let rules = rpc.rules(&header, merged);
     if let Some(overrides) = &options.state_overrides {
         sandbox.override_state(rules.spec_id(), overrides)?;
     }
     let call = CallRequest {
-        header: &at.header,
+        header: &header,
         rules,
         request,
         block: options.block_overrides.as_ref(),
@@ -138,6 +149,26 @@ fn debug_trace_call(rpc: &Rpc, args: &mut Args) -> RpcResult<GethTrace> {
         commit: false,
     };
     trace_call(&mut sandbox, call, options.tracing_options, rpc.max_response).map_err(traced)
+}
+
+/// The state within a block, before the transaction with this index.
+fn before_transaction(rpc: &Rpc, view: &View, found: &Found, index: u64) -> RpcResult<Sandbox> {
+    let transactions = &found.block.body.transactions;
+    let count = transactions.len();
+    let before = usize::try_from(index).ok().filter(|index| *index < count.max(1));
+    let before = before.and_then(|index| transactions.get(..index)).ok_or_else(|| {
+        let number = found.header.number;
+        RpcError::params(format!(
+            "there is no transaction {index} in block {number}: it has {count}, counted from 0"
+        ))
+    })?;
+    let mut sandbox = parent_sandbox(rpc, view, &found.header)?;
+    let rules = rpc.rules(&found.header, is_merged(rpc, found));
+    let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
+    for tx in before {
+        replay.next(tx, convert::sender(tx)?, NoObserver {})?;
+    }
+    Ok(sandbox)
 }
 
 /// The state before a block, with what was changed by hand ahead of it. What runs on it has the time of a call.

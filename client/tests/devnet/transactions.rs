@@ -338,6 +338,27 @@ fn a_receipt_by_itself_is_the_one_in_its_block() {
 }
 
 #[test]
+fn a_call_is_traced_between_the_transactions_of_a_block() {
+    for layer in layers() {
+        let node = Devnet::start(layer, args![]);
+        let contract = deploy(&node);
+        node.call("evm_setAutomine", json!([false]));
+        for number in 1..=2 {
+            let call = json!([{ "from": BOB, "to": contract, "data": word(number) }]);
+            node.call("eth_sendTransaction", call);
+        }
+        node.call("evm_mine", json!([]));
+        let options = |index: Option<&str>| json!({ "tracer": "callTracer", "txIndex": index });
+        let at = |index: Option<&str>| json!([{ "to": contract }, "latest", options(index)]);
+        for (index, expected) in [(Some("0x0"), 0), (Some("0x1"), 1), (None, 2)] {
+            let trace = node.call("debug_traceCall", at(index));
+            assert_eq!(trace["output"], word(expected), "{layer}: {index:?}");
+        }
+        assert_eq!(node.error("debug_traceCall", at(Some("0x2"))).0, -32602);
+    }
+}
+
+#[test]
 fn a_fee_below_the_base_fee_is_refused_where_it_would_wait_for_ever() {
     let node = Devnet::start("mpt", args![]);
     let cheap =
