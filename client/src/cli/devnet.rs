@@ -123,7 +123,7 @@ struct HttpArgs {
     /// Most blocks that a search for logs may span.
     #[arg(long = "rpc.max-log-blocks", value_name = "N", default_value_t = 100_000)]
     log_blocks: u64,
-    /// Most logs that a search may find.
+    /// Most logs that a search may find; what a filter has more, it tells when it is asked again.
     #[arg(long = "rpc.max-logs", value_name = "N", default_value_t = 20_000)]
     logs: usize,
 }

@@ -1,8 +1,9 @@
 //! The node: chain, pool, and what everybody sees of them.
 
 use super::{
-    Added, Cheats, Clock, DevAccounts, NodeError, PendingBlock, Pool, PoolError, PoolLimits,
-    PoolTransaction, Settings, View,
+    Added, Cheats, Clock, DevAccounts, Event, Listener, NodeError, PendingBlock, Pool, PoolError,
+    PoolLimits, PoolTransaction, Settings, View,
+    events::Events,
     miner::{Miner, MiningMode},
     pool::SenderState,
     settings::GAS_LIMIT,
@@ -30,9 +31,6 @@ use tokio::{
 /// Transactions of a read-only directory that are kept in memory to be found by their hashes.
 const UNINDEXED: usize = 2_000_000;
 
-/// Events that a slow listener may be behind.
-const EVENTS: usize = 4096;
-
 /// How a node is to be.
 #[derive(Debug)]
 pub struct NodeOptions {
@@ -48,17 +46,6 @@ pub struct NodeOptions {
     pub gas_limit: Option<u64>,
     /// Who receives the tips.
     pub beneficiary: Address,
-}
-
-/// Something happened.
-#[derive(Debug, Clone)]
-pub enum Event {
-    /// There is a new head, on top of the last one.
-    Block(Sealed<Header>),
-    /// Blocks were taken back; this is the head now.
-    Reverted(Sealed<Header>),
-    /// A transaction waits for a block.
-    Pending(Arc<PoolTransaction>),
 }
 
 /// A node with a chain of its own. All methods may be called from any thread.
@@ -84,7 +71,7 @@ pub struct Node {
     /// The settings at the start.
     initial: Settings,
     snapshots: Mutex<Snapshots>,
-    events: broadcast::Sender<Event>,
+    events: Events,
     miner: Miner,
     /// Counts changes of the head and of what waits, for those who wait for one.
     changes: watch::Sender<u64>,
@@ -139,7 +126,7 @@ impl Node {
             durable: Mutex::new(durable),
             initial: settings,
             snapshots: Mutex::default(),
-            events: broadcast::Sender::new(EVENTS),
+            events: Events::default(),
             miner: Miner::new(mining),
             changes: watch::Sender::new(0),
             unindexed,
@@ -202,9 +189,14 @@ impl Node {
         self.settings.lock()
     }
 
-    /// What happens from now on.
+    /// What happens from now on; a receiver that does not keep up misses something.
     pub fn events(&self) -> broadcast::Receiver<Event> {
-        self.events.subscribe()
+        self.events.receive()
+    }
+
+    /// Tells `listener` everything that happens from now on.
+    pub fn listen(&self, listener: Arc<dyn Listener>) {
+        self.events.listen(listener);
     }
 
     /// Where a transaction is in the chain that `view` shows.
@@ -322,8 +314,7 @@ impl Node {
             self.miner.wake();
         }
         for added in added {
-            // Nobody needs to listen.
-            let _ = self.events.send(Event::Pending(Arc::clone(&added.tx)));
+            self.events.tell(Event::Pending(Arc::clone(&added.tx)));
         }
     }
 
@@ -419,7 +410,7 @@ impl Node {
             pool.clear();
             self.publish(&chain, point.cheats)?;
         }
-        let _ = self.events.send(Event::Reverted(chain.head().header.clone()));
+        self.events.tell(Event::Reverted(chain.head().header.clone()));
         self.notify();
         Ok(true)
     }
@@ -435,7 +426,7 @@ impl Node {
         self.unwind(&mut chain, number)?;
         self.publish(&chain, Arc::default())?;
         self.refresh_pool()?;
-        let _ = self.events.send(Event::Reverted(chain.head().header.clone()));
+        self.events.tell(Event::Reverted(chain.head().header.clone()));
         self.notify();
         Ok(())
     }
@@ -556,7 +547,7 @@ impl Node {
     }
 
     pub(super) fn announce(&self, header: Sealed<Header>) {
-        let _ = self.events.send(Event::Block(header));
+        self.events.tell(Event::Block(header));
     }
 
     /// Tells those who wait that the head changed, or what waits in the pool.

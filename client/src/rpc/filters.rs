@@ -1,21 +1,25 @@
 //! Filters that a client asks again and again.
 
-use crate::devnet::{Event, PoolTransaction};
-use alloy_primitives::U256;
+use crate::devnet::{Event, Listener, PoolTransaction, View};
+use alloy_primitives::{B256, U256};
 use alloy_rpc_types_eth::Filter;
 use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
+    mem,
     sync::Arc,
     time::{Duration, Instant},
 };
-use tokio::sync::broadcast::{Receiver, error::TryRecvError};
 
 /// A filter nobody asked for so long is removed.
 const PATIENCE: Duration = Duration::from_secs(5 * 60);
 
 /// Filters that are kept; the one that was not asked for longest goes first.
 const MOST: usize = 4096;
+
+/// Bytes of transactions that all filters together keep until they are asked. Where there are more, the filter that was
+/// not asked for longest loses what it has.
+const PENDING_BYTES: usize = 64 << 20;
 
 /// What a filter waits for.
 #[derive(Debug, Clone)]
@@ -38,6 +42,10 @@ pub(super) struct Filters {
 struct All {
     filters: BTreeMap<u64, Entry>,
     last: u64,
+    /// How often blocks were taken back.
+    reverts: u64,
+    /// Bytes of pending transactions in all filters.
+    bytes: usize,
 }
 
 #[derive(Debug)]
@@ -45,39 +53,56 @@ struct Entry {
     kind: FilterKind,
     /// The first block that was not told of.
     next: u64,
-    events: Option<Receiver<Event>>,
+    pending: Pending,
+    /// Bytes of them.
+    bytes: usize,
+    /// Whether there were more of them than could be kept.
+    lost: bool,
     asked: Instant,
+}
+
+/// Transactions that came since a filter was last asked, as far as it wants them.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    pub(super) hashes: Vec<B256>,
+    pub(super) full: Vec<Arc<PoolTransaction>>,
 }
 
 /// What is new since a filter was last asked.
 #[derive(Debug)]
 pub(super) struct Poll {
+    id: u64,
+    reverts: u64,
     pub(super) kind: FilterKind,
+    /// The chain up to which it is told.
+    pub(super) view: Arc<View>,
     /// The first block that is new.
     pub(super) from: u64,
-    pub(super) pending: Vec<Arc<PoolTransaction>>,
+    /// The transactions that are new; `None` if some of them were not kept.
+    pub(super) pending: Option<Pending>,
 }
 
 impl Filters {
-    /// A filter that begins after the block `head`; returns its number.
-    pub(super) fn add(&self, kind: FilterKind, head: u64, events: Option<Receiver<Event>>) -> u64 {
+    /// A filter that begins after the head; returns its number.
+    pub(super) fn add(&self, kind: FilterKind, view: impl FnOnce() -> Arc<View>) -> u64 {
         let mut all = self.all.lock();
-        let now = Instant::now();
-        all.filters.retain(|_, entry| now.duration_since(entry.asked) < PATIENCE);
-        if all.filters.len() >= MOST {
-            let oldest = all.filters.iter().min_by_key(|(_, entry)| entry.asked).map(|(id, _)| *id);
-            if let Some(id) = oldest {
-                all.filters.remove(&id);
-            }
-        }
+        all.make_room();
         all.last += 1;
         let id = all.last;
-        all.filters.insert(id, Entry { kind, next: head + 1, events, asked: now });
+        let entry = Entry {
+            kind,
+            next: view().head.number() + 1,
+            pending: Pending::default(),
+            bytes: 0,
+            lost: false,
+            asked: Instant::now(),
+        };
+        all.filters.insert(id, entry);
         id
     }
 
     pub(super) fn remove(&self, id: U256) -> bool {
-        u64::try_from(id).is_ok_and(|id| self.all.lock().filters.remove(&id).is_some())
+        u64::try_from(id).is_ok_and(|id| self.all.lock().remove(id))
     }
 
     pub(super) fn kind(&self, id: U256) -> Option<FilterKind> {
@@ -85,25 +110,158 @@ impl Filters {
         Some(self.all.lock().filters.get(&id)?.kind.clone())
     }
 
-    /// What is new, up to the block `head`.
-    pub(super) fn poll(&self, id: U256, head: u64) -> Option<Poll> {
+    /// What is new, up to the head. Of blocks it is so until [`Self::told`] says that the client was told.
+    pub(super) fn poll(&self, id: U256, view: impl FnOnce() -> Arc<View>) -> Option<Poll> {
         let id = u64::try_from(id).ok()?;
         let mut all = self.all.lock();
+        let reverts = all.reverts;
         let entry = all.filters.get_mut(&id)?;
         entry.asked = Instant::now();
-        // The user may have taken blocks back in the meantime; then those that follow are new.
-        let from = entry.next.min(head + 1);
-        entry.next = head + 1;
-        let mut pending = Vec::new();
-        if let Some(events) = &mut entry.events {
-            loop {
-                match events.try_recv() {
-                    Ok(Event::Pending(tx)) => pending.push(tx),
-                    Ok(_) | Err(TryRecvError::Lagged(_)) => {}
-                    Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+        // Not earlier: what is taken back from now on is heard of once the lock is free.
+        let view = view();
+        let (kind, from) = (entry.kind.clone(), entry.next.min(view.head.number() + 1));
+        let lost = mem::take(&mut entry.lost);
+        let pending = mem::take(&mut entry.pending);
+        let bytes = mem::take(&mut entry.bytes);
+        all.bytes -= bytes;
+        Some(Poll { id, reverts, kind, view, from, pending: (!lost).then_some(pending) })
+    }
+
+    /// The client was told of the blocks before `next`.
+    pub(super) fn told(&self, poll: &Poll, next: u64) {
+        let mut all = self.all.lock();
+        // If blocks were taken back meanwhile, rather tell of some twice than not at all.
+        if all.reverts == poll.reverts
+            && let Some(entry) = all.filters.get_mut(&poll.id)
+        {
+            entry.next = next;
+        }
+    }
+}
+
+impl Listener for Filters {
+    fn hear(&self, event: &Event) {
+        let mut all = self.all.lock();
+        match event {
+            Event::Block(_) => {}
+            // What comes after it is new, whatever was there before.
+            Event::Reverted(head) => {
+                all.reverts += 1;
+                for entry in all.filters.values_mut() {
+                    entry.next = entry.next.min(head.number + 1);
                 }
             }
+            Event::Pending(tx) => all.keep(tx, PENDING_BYTES),
         }
-        Some(Poll { kind: entry.kind.clone(), from, pending })
+    }
+}
+
+impl All {
+    fn make_room(&mut self) {
+        let now = Instant::now();
+        let old = |entry: &Entry| now.duration_since(entry.asked) >= PATIENCE;
+        let gone: Vec<_> =
+            self.filters.iter().filter(|(_, entry)| old(entry)).map(|(id, _)| *id).collect();
+        for id in gone {
+            self.remove(id);
+        }
+        if self.filters.len() >= MOST {
+            let oldest = self.filters.iter().min_by_key(|(_, entry)| entry.asked);
+            if let Some(id) = oldest.map(|(id, _)| *id) {
+                self.remove(id);
+            }
+        }
+    }
+
+    fn remove(&mut self, id: u64) -> bool {
+        let Some(entry) = self.filters.remove(&id) else { return false };
+        self.bytes -= entry.bytes;
+        true
+    }
+
+    /// Keeps a transaction for all filters that want it, and no more than `most` bytes.
+    fn keep(&mut self, tx: &Arc<PoolTransaction>, most: usize) {
+        for entry in self.filters.values_mut().filter(|entry| !entry.lost) {
+            let bytes = match entry.kind {
+                FilterKind::Pending { full: false } => {
+                    entry.pending.hashes.push(tx.hash());
+                    size_of::<B256>()
+                }
+                FilterKind::Pending { full: true } => {
+                    entry.pending.full.push(Arc::clone(tx));
+                    tx.bytes
+                }
+                FilterKind::Blocks | FilterKind::Logs(_) => continue,
+            };
+            entry.bytes += bytes;
+            self.bytes += bytes;
+        }
+        while self.bytes > most {
+            let keeping = self.filters.values_mut().filter(|entry| entry.bytes > 0);
+            let Some(oldest) = keeping.min_by_key(|entry| entry.asked) else { return };
+            oldest.pending = Pending::default();
+            oldest.lost = true;
+            self.bytes -= mem::take(&mut oldest.bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::devnet::impersonate;
+    use alloy_consensus::{TxLegacy, TypedTransaction};
+    use alloy_primitives::Address;
+
+    fn transaction(nonce: u64) -> Arc<PoolTransaction> {
+        let tx = TypedTransaction::from(TxLegacy { nonce, ..Default::default() });
+        Arc::new(PoolTransaction::local(impersonate(tx, Address::ZERO)).unwrap())
+    }
+
+    fn all(kinds: impl IntoIterator<Item = FilterKind>) -> All {
+        let entry = |kind| Entry {
+            kind,
+            next: 0,
+            pending: Pending::default(),
+            bytes: 0,
+            lost: false,
+            asked: Instant::now(),
+        };
+        All { filters: (1..).zip(kinds.into_iter().map(entry)).collect(), ..All::default() }
+    }
+
+    #[test]
+    fn many_transactions_are_kept_for_who_wants_them() {
+        let kinds = [FilterKind::Blocks, FilterKind::Pending { full: false }];
+        let mut all = all(kinds);
+        for nonce in 0..30_000 {
+            all.keep(&transaction(nonce), PENDING_BYTES);
+        }
+        assert_eq!(all.filters[&1].pending.hashes.len(), 0);
+        assert_eq!(all.filters[&2].pending.hashes.len(), 30_000);
+        assert_eq!(all.bytes, 30_000 * 32);
+        assert!(all.remove(2));
+        assert_eq!(all.bytes, 0);
+    }
+
+    #[test]
+    fn what_is_too_much_is_lost_to_who_did_not_ask_for_longest() {
+        let mut all = all([FilterKind::Pending { full: true }, FilterKind::Pending { full: true }]);
+        let size = transaction(0).bytes;
+        for nonce in 0..3 {
+            all.keep(&transaction(nonce), 5 * size);
+        }
+        let kept = |all: &All| {
+            [1, 2].map(|id| (all.filters[&id].pending.full.len(), all.filters[&id].lost))
+        };
+        assert_eq!(kept(&all), [(0, true), (3, false)]);
+        assert_eq!(all.bytes, 3 * size);
+        // Whoever lost some begins again once it was told.
+        for nonce in 3..6 {
+            all.keep(&transaction(nonce), 5 * size);
+        }
+        assert_eq!(kept(&all), [(0, true), (0, true)]);
+        assert_eq!(all.bytes, 0);
     }
 }

@@ -49,7 +49,7 @@ use tokio::{sync::Semaphore, task};
 #[derive(Debug)]
 pub struct Rpc {
     node: Arc<Node>,
-    filters: Filters,
+    filters: Arc<Filters>,
     metrics: Arc<Metrics>,
     limits: RpcLimits,
     /// Bytes of an answer.

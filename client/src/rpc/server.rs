@@ -118,9 +118,11 @@ async fn start(
 ) -> Result<(ServerHandle, SocketAddr), ServeError> {
     let metrics = Arc::new(Metrics::default());
     let heavy = Arc::new(Semaphore::new(HEAVY));
+    let filters = Arc::new(Filters::default());
+    node.listen(Arc::clone(&filters) as _);
     let new_rpc = || Rpc {
         node: Arc::clone(&node),
-        filters: Filters::default(),
+        filters: Arc::clone(&filters),
         metrics: Arc::clone(&metrics),
         limits: options.limits,
         max_response: options.max_response as usize,

@@ -97,7 +97,7 @@ fn news(rpc: &Rpc, topic: &Topic, event: Event) -> RpcResult<Vec<Value>> {
     match (topic, event) {
         (Topic::Heads, Event::Block(header)) => Ok(vec![convert::header(&header)?]),
         (Topic::Logs(filter), Event::Block(header)) => {
-            let logs = logs_of_block(rpc, &header, filter)?;
+            let logs = logs_of_block(&rpc.node.view(), &header, filter)?;
             logs.iter().map(convert::json_of).collect()
         }
         (Topic::Pending { full: false }, Event::Pending(tx)) => Ok(vec![json!(tx.hash())]),

@@ -13,6 +13,7 @@ mod chain;
 mod cheats;
 mod compat;
 mod dump;
+mod filters;
 mod limits;
 mod methods;
 mod monitoring;

@@ -1,9 +1,12 @@
 //! Logs, and filters that remember what was seen.
 
-use crate::rpc::{
-    Methods, Rpc, convert,
-    error::{RpcError, RpcResult},
-    filters::FilterKind,
+use crate::{
+    devnet::View,
+    rpc::{
+        Methods, Rpc, convert,
+        error::{RpcError, RpcResult},
+        filters::FilterKind,
+    },
 };
 use alloy_consensus::{Header, Sealed};
 use alloy_eips::BlockNumberOrTag;
@@ -12,6 +15,9 @@ use alloy_rpc_types_eth::{Filter, FilterBlockOption, Log};
 use jsonrpsee::core::RegisterMethodError;
 use serde_json::{Value, json};
 
+/// The code of what would be too much.
+const LIMIT: i32 = -32005;
+
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     methods.add("eth_getLogs", |rpc, args| {
         let filter: Filter = args.next()?;
@@ -19,13 +25,13 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     })?;
     methods.add("eth_newFilter", |rpc, args| {
         let filter: Filter = args.next()?;
-        range(rpc, &filter)?;
-        rpc.new_filter(FilterKind::Logs(Box::new(filter)))
+        check_future(&filter)?;
+        Ok(rpc.new_filter(FilterKind::Logs(Box::new(filter))))
     })?;
-    methods.add("eth_newBlockFilter", |rpc, _| rpc.new_filter(FilterKind::Blocks))?;
+    methods.add("eth_newBlockFilter", |rpc, _| Ok(rpc.new_filter(FilterKind::Blocks)))?;
     methods.add("eth_newPendingTransactionFilter", |rpc, args| {
         let full = args.optional()?.unwrap_or(false);
-        rpc.new_filter(FilterKind::Pending { full })
+        Ok(rpc.new_filter(FilterKind::Pending { full }))
     })?;
     methods.add("eth_getFilterChanges", |rpc, args| {
         let id: U256 = args.next()?;
@@ -33,8 +39,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     })?;
     methods.add("eth_getFilterLogs", |rpc, args| {
         let id: U256 = args.next()?;
-        let filter = rpc.filter_of(id)?;
-        rpc.find_logs(&filter)
+        rpc.filter_logs(id)
     })?;
     methods.add("eth_uninstallFilter", |rpc, args| {
         let id: U256 = args.next()?;
@@ -42,53 +47,48 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     })
 }
 
-/// The blocks that a filter is about, first and last.
-fn range(rpc: &Rpc, filter: &Filter) -> RpcResult<(u64, u64)> {
-    let view = rpc.node.view();
+/// The blocks that a filter is about, first and last, whether they are there already or not.
+fn ends(rpc: &Rpc, view: &View, filter: &Filter) -> RpcResult<(u64, u64)> {
     match filter.block_option {
         FilterBlockOption::AtBlockHash(hash) => {
-            let number = rpc.known(&view, hash.into())?;
+            let number = rpc.known(view, hash.into())?;
             Ok((number, number))
         }
         FilterBlockOption::Range { from_block, to_block } => {
-            let head = view.head.number();
             let number = |tag: Option<BlockNumberOrTag>| match tag {
-                // A range may reach beyond the head.
                 Some(BlockNumberOrTag::Number(number)) => Ok(number),
-                tag => rpc.known(&view, tag.unwrap_or_default().into()),
+                tag => rpc.known(view, tag.unwrap_or_default().into()),
             };
-            let (from, to) = (number(from_block)?, number(to_block)?);
-            if from > to {
-                return Err(RpcError::params(format!(
-                    "invalid block range: it begins at {from} and ends at {to}"
-                )));
-            }
-            let to = to.min(head);
-            let limit = rpc.limits.log_blocks;
-            if to.saturating_sub(from) >= limit {
-                return Err(RpcError::new(
-                    -32005,
-                    format!(
-                        "the range spans {} blocks, at most {limit} are searched at once; ask for a part of it",
-                        to - from + 1
-                    ),
-                ));
-            }
-            Ok((from, to))
+            Ok((number(from_block)?, number(to_block)?))
         }
     }
 }
 
-/// The logs of one block that pass a filter.
+fn reversed(from: u64, to: u64) -> RpcError {
+    RpcError::params(format!("invalid block range: it begins at {from} and ends at {to}"))
+}
+
+/// Refuses a filter that no block will ever pass. It may be about blocks that are not there yet.
+fn check_future(filter: &Filter) -> RpcResult<()> {
+    match (filter.get_from_block(), filter.get_to_block()) {
+        (Some(from), Some(to)) if from > to => Err(reversed(from, to)),
+        _ => Ok(()),
+    }
+}
+
+/// The logs of one block that pass a filter; none if the block is not in the chain any more.
 pub(in crate::rpc) fn logs_of_block(
-    rpc: &Rpc,
+    view: &View,
     header: &Sealed<Header>,
     filter: &Filter,
 ) -> RpcResult<Vec<Log>> {
     if !filter.matches_bloom(header.logs_bloom) {
         return Ok(Vec::new());
     }
-    let db = rpc.node.db();
+    let db = view.db();
+    if db.canonical(header.number)?.is_none_or(|(hash, _)| hash != header.hash()) {
+        return Ok(Vec::new());
+    }
     let (Some(block), Some(receipts)) = (db.block(header.number)?, db.receipts(header.number)?)
     else {
         return Ok(Vec::new());
@@ -98,43 +98,92 @@ pub(in crate::rpc) fn logs_of_block(
     Ok(logs)
 }
 
+/// What a search for logs found.
+#[derive(Debug, Default)]
+struct Search {
+    logs: Vec<Log>,
+    /// The block in which there were too many; its logs are not among them.
+    stopped: Option<u64>,
+}
+
 impl Rpc {
-    pub(in crate::rpc) fn find_logs(&self, filter: &Filter) -> RpcResult<Vec<Log>> {
-        let (from, to) = range(self, filter)?;
-        self.logs_between(from, to, filter)
+    /// The logs of a range of blocks that are there.
+    fn find_logs(&self, filter: &Filter) -> RpcResult<Vec<Log>> {
+        let view = self.node.view();
+        let (from, to) = ends(self, &view, filter)?;
+        if from > to {
+            return Err(reversed(from, to));
+        }
+        let head = view.head.number();
+        if to > head {
+            return Err(RpcError::params(format!(
+                "block range extends beyond current head block: it ends at {to}, the head is block {head}"
+            )));
+        }
+        self.logs_between(&view, from, to, filter)
     }
 
-    /// The logs of these blocks, both included, that pass a filter.
-    pub(in crate::rpc) fn logs_between(
+    /// The logs that a filter would have told of so far.
+    fn filter_logs(&self, id: U256) -> RpcResult<Vec<Log>> {
+        let filter = self.filter_of(id)?;
+        let view = self.node.view();
+        let (from, to) = ends(self, &view, &filter)?;
+        let to = to.min(view.head.number());
+        if from > to {
+            return Ok(Vec::new());
+        }
+        self.logs_between(&view, from, to, &filter)
+    }
+
+    /// The logs of these blocks, both included, that pass a filter, as far as so many are searched and found at once.
+    fn logs_between(
         &self,
+        view: &View,
         from: u64,
         to: u64,
         filter: &Filter,
     ) -> RpcResult<Vec<Log>> {
-        let mut all = Vec::new();
-        for number in from..=to {
-            let header = self.node.db().block_head(number)?.header;
-            all.extend(logs_of_block(self, &header, filter)?);
-            if all.len() > self.limits.logs {
-                return Err(RpcError::new(
-                    -32005,
-                    format!(
-                        "more than {} logs pass the filter; ask for fewer blocks or topics",
-                        self.limits.logs
-                    ),
-                ));
-            }
+        let limit = self.limits.log_blocks;
+        if to - from >= limit {
+            return Err(RpcError::new(
+                LIMIT,
+                format!(
+                    "the range spans {} blocks, at most {limit} are searched at once; ask for a part of it",
+                    (to - from).saturating_add(1)
+                ),
+            ));
         }
-        Ok(all)
+        let search = self.search(view, from, to, filter)?;
+        match search.stopped {
+            None => Ok(search.logs),
+            Some(_) => Err(self.too_many_logs()),
+        }
     }
 
-    fn new_filter(&self, kind: FilterKind) -> RpcResult<U64> {
-        let head = self.node.view().head.number();
-        let events = match kind {
-            FilterKind::Pending { .. } => Some(self.node.events()),
-            _ => None,
-        };
-        Ok(U64::from(self.filters.add(kind, head, events)))
+    fn too_many_logs(&self) -> RpcError {
+        let limit = self.limits.logs;
+        RpcError::new(
+            LIMIT,
+            format!("more than {limit} logs pass the filter; ask for fewer blocks or topics"),
+        )
+    }
+
+    fn search(&self, view: &View, from: u64, to: u64, filter: &Filter) -> RpcResult<Search> {
+        let mut search = Search::default();
+        for number in from..=to {
+            let header = view.db().block_head(number)?.header;
+            let found = logs_of_block(view, &header, filter)?;
+            if search.logs.len() + found.len() > self.limits.logs {
+                search.stopped = Some(number);
+                break;
+            }
+            search.logs.extend(found);
+        }
+        Ok(search)
+    }
+
+    fn new_filter(&self, kind: FilterKind) -> U64 {
+        U64::from(self.filters.add(kind, || self.node.view()))
     }
 
     fn filter_of(&self, id: U256) -> RpcResult<Filter> {
@@ -146,28 +195,42 @@ impl Rpc {
     }
 
     fn filter_changes(&self, id: U256) -> RpcResult<Vec<Value>> {
-        let head = self.node.view().head.number();
-        let poll =
-            self.filters.poll(id, head).ok_or_else(|| RpcError::server("filter not found"))?;
-        match poll.kind {
+        let poll = self.filters.poll(id, || self.node.view());
+        let poll = poll.ok_or_else(|| RpcError::server("filter not found"))?;
+        let head = poll.view.head.number();
+        let (news, next) = match &poll.kind {
             FilterKind::Blocks => {
                 let mut hashes = Vec::new();
                 for number in poll.from..=head {
-                    hashes.extend(self.node.db().canonical(number)?.map(|(hash, _)| json!(hash)));
+                    let row = poll.view.db().canonical(number)?;
+                    hashes.extend(row.map(|(hash, _)| json!(hash)));
                 }
-                Ok(hashes)
+                (hashes, head + 1)
             }
             FilterKind::Logs(filter) => {
                 let from = filter.get_from_block().unwrap_or(0).max(poll.from);
                 let to = filter.get_to_block().unwrap_or(head).min(head);
-                let logs = self.logs_between(from, to, &filter)?;
-                logs.iter().map(convert::json_of).collect()
+                let Search { logs, stopped } = self.search(&poll.view, from, to, filter)?;
+                // What is left comes with the next answer.
+                if stopped.is_some() && logs.is_empty() {
+                    return Err(self.too_many_logs());
+                }
+                let news = logs.iter().map(convert::json_of).collect::<RpcResult<_>>()?;
+                (news, stopped.unwrap_or(head + 1))
             }
-            FilterKind::Pending { full } => poll
-                .pending
-                .iter()
-                .map(|tx| if full { convert::pending(tx) } else { Ok(json!(tx.hash())) })
-                .collect(),
-        }
+            FilterKind::Pending { .. } => {
+                let Some(pending) = &poll.pending else {
+                    return Err(RpcError::new(
+                        LIMIT,
+                        "more transactions came than are kept for filters, and those since the last answer are lost; ask more often",
+                    ));
+                };
+                let hashes = pending.hashes.iter().map(|hash| Ok(json!(hash)));
+                let full = pending.full.iter().map(|tx| convert::pending(tx));
+                (hashes.chain(full).collect::<RpcResult<_>>()?, head + 1)
+            }
+        };
+        self.filters.told(&poll, next);
+        Ok(news)
     }
 }
