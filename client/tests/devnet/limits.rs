@@ -132,6 +132,15 @@ fn a_trace_is_bounded_while_it_grows() {
         assert_eq!(code, -32008, "{method} {params}: {message}");
         assert!(message.contains("--rpc.max-response"), "{method} {params}: {message}");
     }
+    let mut calls = calls;
+    calls["from"] = json!(ALICE);
+    let hash_of_calls = node.call("eth_sendTransaction", json!([calls]));
+    for method in ["ots_traceTransaction", "ots_getInternalOperations", "ots_getTransactionError"] {
+        let (code, message) = node.error(method, json!([hash_of_calls]));
+        assert_eq!(code, -32008, "{method}: {message}");
+    }
+    let search = node.error("ots_searchTransactionsBefore", json!([ALICE, 0, 10]));
+    assert_eq!(search.0, -32008, "{}", search.1);
     let short = node.call("debug_traceTransaction", json!([hash, { "limit": 5 }]));
     assert_eq!(short["structLogs"].as_array().unwrap().len(), 5);
     node.call("debug_traceTransaction", json!([hash, { "tracer": "callTracer" }]));

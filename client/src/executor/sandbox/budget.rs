@@ -68,6 +68,11 @@ impl Budget {
         Self { left, over: false, steps }
     }
 
+    /// `left` bytes for a trace of nothing but calls.
+    pub(super) const fn of_calls(left: usize) -> Self {
+        Self { left, over: false, steps: None }
+    }
+
     /// The bytes that are left; `None` if they did not suffice.
     pub(super) fn left(&self) -> Option<usize> {
         (!self.over).then_some(self.left)

@@ -1,6 +1,6 @@
 //! The calls that a transaction consists of.
 
-use super::{CallError, Replay};
+use super::{Replay, TraceError, budget::Budget};
 use alloy_consensus::TxEnvelope;
 use alloy_primitives::{Address, Bytes, U256};
 use revm_inspectors::tracing::{
@@ -69,15 +69,23 @@ pub struct Frame {
 }
 
 impl Replay<'_> {
-    /// Runs the next transaction; returns the calls it consists of, in the order in which they began.
+    /// Runs the next transaction; returns the calls it consists of, in the order in which they began. They may take
+    /// about `bytes`; what they take is subtracted from them.
     ///
     /// # Errors
     ///
-    /// If the state cannot be read, the sandbox's time is over, or the transaction is not valid at this place after
-    /// all.
-    pub fn frames(&mut self, tx: &TxEnvelope, sender: Address) -> Result<Vec<Frame>, CallError> {
+    /// If the calls take too much, the state cannot be read, the sandbox's time is over, or the transaction is not
+    /// valid at this place after all.
+    pub fn frames(
+        &mut self,
+        tx: &TxEnvelope,
+        sender: Address,
+        bytes: &mut usize,
+    ) -> Result<Vec<Frame>, TraceError> {
         let observer = TracingInspector::new(TracingInspectorConfig::default_parity());
-        let (_, observer) = self.next(tx, sender, observer)?;
+        let (_, (budget, observer)) =
+            self.next(tx, sender, (Budget::of_calls(*bytes), observer))?;
+        *bytes = budget.left().ok_or(TraceError::TooLarge)?;
         let nodes = observer.into_traces().into_nodes();
         let mut frames = Vec::with_capacity(nodes.len());
         let mut kept = vec![false; nodes.len()];

@@ -6,7 +6,7 @@ use super::{
     Methods, Rpc,
     args::{Args, Number},
     convert,
-    debug::{is_merged, parent_sandbox},
+    debug::{is_merged, parent_sandbox, traced},
     error::{RpcError, RpcResult},
     lookup::Found,
 };
@@ -49,13 +49,13 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
         details(rpc, hash.into())
     })?;
     methods.add("ots_getBlockTransactions", block_transactions)?;
-    methods.add("ots_getInternalOperations", internal_operations)?;
-    methods.add("ots_traceTransaction", trace)?;
-    methods.add("ots_getTransactionError", transaction_error)?;
-    methods.add("ots_searchTransactionsBefore", search::before)?;
-    methods.add("ots_searchTransactionsAfter", search::after)?;
+    methods.add_heavy("ots_getInternalOperations", internal_operations)?;
+    methods.add_heavy("ots_traceTransaction", trace)?;
+    methods.add_heavy("ots_getTransactionError", transaction_error)?;
+    methods.add_heavy("ots_searchTransactionsBefore", search::before)?;
+    methods.add_heavy("ots_searchTransactionsAfter", search::after)?;
     methods.add("ots_getTransactionBySenderAndNonce", search::by_sender_and_nonce)?;
-    methods.add("ots_getContractCreator", search::contract_creator)
+    methods.add_heavy("ots_getContractCreator", search::contract_creator)
 }
 
 /// A block: by number, which may be a plain one, or in any other way.
@@ -197,7 +197,8 @@ fn frames(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Frame>> {
         replay.next(tx, convert::sender(tx)?, NoObserver {})?;
     }
     let tx = &transactions[wanted];
-    Ok(replay.frames(tx, convert::sender(tx)?)?)
+    let mut bytes = rpc.max_response;
+    replay.frames(tx, convert::sender(tx)?, &mut bytes).map_err(traced)
 }
 
 /// Ether that moved and contracts that came and went inside a transaction.
@@ -253,7 +254,10 @@ fn frames_of_block(rpc: &Rpc, view: &View, found: &Found) -> RpcResult<Option<Ve
     let mut sandbox = parent_sandbox(rpc, view, &found.header)?;
     let rules = rpc.rules(&found.header, is_merged(rpc, found));
     let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
-    let transactions = found.block.body.transactions.iter();
-    let frames = transactions.map(|tx| Ok(replay.frames(tx, convert::sender(tx)?)?));
-    frames.collect::<RpcResult<_>>().map(Some)
+    let mut bytes = rpc.max_response;
+    let mut all = Vec::new();
+    for tx in &found.block.body.transactions {
+        all.push(replay.frames(tx, convert::sender(tx)?, &mut bytes).map_err(traced)?);
+    }
+    Ok(Some(all))
 }
