@@ -215,6 +215,10 @@ fn proofs_hold_and_layers_without_a_trie_say_so() {
         }
         let proof = node.call("eth_getProof", json!([contract, ["0x0"], "latest"]));
         assert_eq!(quantity(&proof["storageProof"][0]["value"]), U256::from(9));
+        assert_eq!(proof["storageProof"][0]["key"], "0x0");
+        let long = node.call("eth_getProof", json!([contract, [word(0), "0x01"], "latest"]));
+        let keys = [0, 1].map(|index| long["storageProof"][index]["key"].clone());
+        assert_eq!(keys, [json!(word(0)), json!("0x1")]);
         let earlier = node.call("eth_getProof", json!([contract, ["0x0"], "0x1"]));
         assert_eq!(quantity(&earlier["storageProof"][0]["value"]), U256::ZERO, "{layer:?}");
         let block = node.call("eth_getBlockByNumber", json!(["0x1", false]));

@@ -13,11 +13,14 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_rpc_types_eth::AccountInfo;
 use jsonrpsee::core::RegisterMethodError;
 use polytrie_state::{Account, Commitment, Proof};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Slots that one request may ask for.
 const MAX_SLOTS: usize = 1024;
+
+/// Characters that a key has at most, 0x included, if it is shorter than 32 bytes.
+const WORD_KEY: usize = 2 + 2 * 31;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     methods.add("eth_getBalance", balance)?;
@@ -102,7 +105,8 @@ fn proof(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     if slots.len() > MAX_SLOTS {
         return Err(RpcError::params(format!("too many slots (max {MAX_SLOTS})")));
     }
-    let slots = slots.iter().map(|slot| Ok(Slot::parse(slot)?.0)).collect::<RpcResult<Vec<_>>>()?;
+    let keys = slots;
+    let slots = keys.iter().map(|slot| Ok(Slot::parse(slot)?.0)).collect::<RpcResult<Vec<_>>>()?;
     let id: Option<BlockId> = args.optional()?;
     let node = &rpc.node;
     if !node.kind().canonical {
@@ -111,7 +115,15 @@ fn proof(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
             node.kind().name
         )));
     }
-    rpc.proof(&address, &slots, id).map(|(proof, _)| proof.proof)
+    let mut proof = rpc.proof(&address, &slots, id)?.0.proof;
+    // Keys of 32 bytes are shown as such, others as numbers, as geth does.
+    let storage = proof.get_mut("storageProof").and_then(Value::as_array_mut);
+    for ((entry, key), slot) in storage.into_iter().flatten().zip(&keys).zip(slots) {
+        if key.len() > WORD_KEY {
+            entry["key"] = json!(B256::from(slot));
+        }
+    }
+    Ok(proof)
 }
 
 fn account(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<TrieAccount>> {
