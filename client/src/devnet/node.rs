@@ -71,6 +71,7 @@ pub struct Node {
     /// The settings at the start.
     initial: Settings,
     snapshots: Mutex<Snapshots>,
+    instance: Mutex<B256>,
     events: Events,
     miner: Miner,
     /// Counts changes of the head and of what waits, for those who wait for one.
@@ -126,6 +127,7 @@ impl Node {
             durable: Mutex::new(durable),
             initial: settings,
             snapshots: Mutex::default(),
+            instance: Mutex::new(new_instance()),
             events: Events::default(),
             miner: Miner::new(mining),
             changes: watch::Sender::new(0),
@@ -152,6 +154,11 @@ impl Node {
     /// What is kept of the chain.
     pub const fn db(&self) -> &ChainDb {
         &self.db
+    }
+
+    /// Another value each time the node starts, and after each [`Self::reset`].
+    pub fn instance(&self) -> B256 {
+        *self.instance.lock()
     }
 
     /// The accounts it signs for.
@@ -442,6 +449,7 @@ impl Node {
         *self.snapshots.lock() = Snapshots::default();
         *self.settings.lock() = self.initial.clone();
         *self.clock.lock() = Clock::default();
+        *self.instance.lock() = new_instance();
         Ok(())
     }
 
@@ -585,6 +593,10 @@ impl Node {
     pub fn balance(&self, address: &Address) -> Result<U256, NodeError> {
         Ok(self.account(address)?.balance)
     }
+}
+
+fn new_instance() -> B256 {
+    B256::new(rand::random())
 }
 
 fn view(

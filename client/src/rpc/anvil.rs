@@ -192,8 +192,8 @@ fn reorg(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
 /// Back to the genesis block. There is nothing to fork from.
 fn reset(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let wanted: Option<Value> = args.optional()?;
-    if wanted.as_ref().and_then(|wanted| wanted.get("forking")).is_some_and(|fork| !fork.is_null())
-    {
+    let from = wanted.as_ref().and_then(|wanted| wanted.get("forking")?.get("jsonRpcUrl"));
+    if from.is_some_and(|from| !from.is_null()) {
         return Err(RpcError::server(
             "forking another chain is not supported; import its blocks instead",
         ));
@@ -234,7 +234,7 @@ fn metadata(rpc: &Rpc, _: &mut Args) -> RpcResult<Value> {
     Ok(json!({
         "clientVersion": CLIENT_VERSION,
         "chainId": rpc.node.spec().chain_id(),
-        "instanceId": rpc.node.spec().genesis_hash(),
+        "instanceId": rpc.node.instance(),
         "latestBlockNumber": view.head.number(),
         "latestBlockHash": view.hash(),
     }))

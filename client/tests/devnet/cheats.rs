@@ -174,8 +174,13 @@ fn mining_by_hand() {
     assert_eq!(node.call("anvil_dropTransaction", json!([dropped])), dropped);
     assert_eq!(node.call("eth_getTransactionByHash", json!([dropped])), Value::Null);
     let id = node.call("evm_snapshot", json!([]));
+    let instance = || node.call("hardhat_metadata", json!([]))["instanceId"].clone();
+    let before = instance();
+    assert_eq!(instance(), before);
     node.call("anvil_autoImpersonateAccount", json!([true]));
-    node.call("hardhat_reset", json!([]));
+    // As viem sends it.
+    node.call("hardhat_reset", json!([{ "forking": { "blockNumber": null } }]));
+    assert_ne!(instance(), before);
     assert_eq!(node.head(), 0);
     assert_eq!(node.call("evm_revert", json!([id])), false);
     let transfer = json!([{ "from": SOMEBODY, "to": BOB, "gas": "0x5208" }]);
