@@ -346,8 +346,10 @@ impl Node {
     ///
     /// If the state cannot be read.
     pub fn next_nonce(&self, address: &Address) -> Result<u64, NodeError> {
+        // First where it waits: what is no longer there is in the state already.
+        let of_pool = self.pool.lock().next_nonce(address).unwrap_or(0);
         let of_state = self.view().state().account(address)?.unwrap_or_default().nonce;
-        Ok(self.pool.lock().next_nonce(address).unwrap_or(0).max(of_state))
+        Ok(of_pool.max(of_state))
     }
 
     /// Changes the state by hand: `change` is given what was changed before and a reader of the state as it is now.
