@@ -276,7 +276,7 @@ fn a_clock_that_never_strikes() {
     std::thread::sleep(Duration::from_millis(50));
     node.miner().set_mode(MiningMode::OnArrival);
     let added = node.submit(transfer(&node, 1, 0, 5)).unwrap();
-    node.wait_for(&added.tx.hash(), Duration::from_secs(60));
+    wait(&node, &added.tx.hash());
     assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::from(5));
     node.miner().stop();
     for thread in threads {

@@ -8,9 +8,12 @@ use super::{
     error::{RpcError, RpcResult},
     lookup::Found,
 };
-use crate::executor::{
-    block_rewards,
-    sandbox::{CallRequest, NoObserver, Replay, Sandbox, TraceTypes, parity_trace_call},
+use crate::{
+    devnet::View,
+    executor::{
+        block_rewards,
+        sandbox::{CallRequest, NoObserver, Replay, Sandbox, TraceTypes, parity_trace_call},
+    },
 };
 use alloy_consensus::TxEnvelope;
 use alloy_eips::{BlockId, BlockNumberOrTag, NumHash};
@@ -44,10 +47,11 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
 type Traces = Vec<LocalizedTransactionTrace>;
 
 fn transaction_traces(rpc: &Rpc, hash: &B256) -> RpcResult<Option<Traces>> {
-    let Some((found, wanted)) = rpc.transaction(hash)? else { return Ok(None) };
+    let view = rpc.node.view();
+    let Some((found, wanted)) = rpc.transaction(&view, hash)? else { return Ok(None) };
     let place = found.header.hash();
     let mut bytes = rpc.max_response;
-    replay_one(rpc, &found, wanted, |replay, tx, sender| {
+    replay_one(rpc, &view, &found, wanted, |replay, tx, sender| {
         flat(replay.trace(tx, sender, (place, wanted), flat_calls(), &mut bytes).map_err(traced)?)
     })
     .map(Some)
@@ -66,9 +70,10 @@ fn trace_get(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<LocalizedTransactio
 }
 
 fn trace_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Traces>> {
-    let Some(found) = block(rpc, args.next()?)? else { return Ok(None) };
+    let view = rpc.node.view();
+    let Some(found) = block(rpc, &view, args.next()?)? else { return Ok(None) };
     let mut bytes = rpc.max_response;
-    block_traces(rpc, &found, &mut bytes).map(Some)
+    block_traces(rpc, &view, &found, &mut bytes).map(Some)
 }
 
 /// What `trace_filter` asks for.
@@ -118,8 +123,8 @@ fn trace_filter(rpc: &Rpc, args: &mut Args) -> RpcResult<Traces> {
                 "the search took longer than a call may, and had come to block {number}; ask for fewer blocks than {from} to {to}, or start the node with a larger --rpc.evmtimeout"
             )));
         }
-        let Some(found) = rpc.block(number)? else { continue };
-        for trace in block_traces(rpc, &found, &mut bytes)? {
+        let Some(found) = rpc.block(&view, number)? else { continue };
+        for trace in block_traces(rpc, &view, &found, &mut bytes)? {
             if matcher.matches(&trace.trace) {
                 seen += 1;
                 if seen > skipped && traces.len() < most {
@@ -134,9 +139,10 @@ fn trace_filter(rpc: &Rpc, args: &mut Args) -> RpcResult<Traces> {
 fn replay_transaction(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<TraceResults>> {
     let hash = args.hash()?;
     let types: TraceTypes = args.next()?;
-    let Some((found, wanted)) = rpc.transaction(&hash)? else { return Ok(None) };
+    let view = rpc.node.view();
+    let Some((found, wanted)) = rpc.transaction(&view, &hash)? else { return Ok(None) };
     let mut bytes = rpc.max_response;
-    replay_one(rpc, &found, wanted, |replay, tx, sender| {
+    replay_one(rpc, &view, &found, wanted, |replay, tx, sender| {
         replay.parity_trace(tx, sender, &types, &mut bytes).map_err(traced)
     })
     .map(Some)
@@ -146,10 +152,11 @@ fn replay_block(
     rpc: &Rpc,
     args: &mut Args,
 ) -> RpcResult<Option<Vec<TraceResultsWithTransactionHash>>> {
-    let Some(found) = block(rpc, args.next()?)? else { return Ok(None) };
+    let view = rpc.node.view();
+    let Some(found) = block(rpc, &view, args.next()?)? else { return Ok(None) };
     let types: TraceTypes = args.next()?;
     let mut bytes = rpc.max_response;
-    let results = replay_all(rpc, &found, |replay, _, tx, sender| {
+    let results = replay_all(rpc, &view, &found, |replay, _, tx, sender| {
         let full_trace = replay.parity_trace(tx, sender, &types, &mut bytes).map_err(traced)?;
         Ok(TraceResultsWithTransactionHash { full_trace, transaction_hash: *tx.tx_hash() })
     });
@@ -161,7 +168,7 @@ fn trace_call(rpc: &Rpc, args: &mut Args) -> RpcResult<TraceResults> {
     let types: TraceTypes = args.next()?;
     let at = rpc.at(&rpc.node.view(), args.optional()?)?;
     let rules = rpc.rules(&at.header, at.merged);
-    let mut sandbox = Sandbox::new(at.state.clone(), rpc.hashes()).until(rpc.deadline());
+    let mut sandbox = Sandbox::new(at.state.clone(), at.hashes()).until(rpc.deadline());
     let call = CallRequest {
         header: &at.header,
         rules,
@@ -173,24 +180,24 @@ fn trace_call(rpc: &Rpc, args: &mut Args) -> RpcResult<TraceResults> {
     parity_trace_call(&mut sandbox, call, &types, rpc.max_response).map_err(traced)
 }
 
-fn block(rpc: &Rpc, id: BlockId) -> RpcResult<Option<Found>> {
-    match rpc.number(&rpc.node.view(), id)? {
-        Some(number) => rpc.block(number),
+fn block(rpc: &Rpc, view: &View, id: BlockId) -> RpcResult<Option<Found>> {
+    match rpc.number(view, id)? {
+        Some(number) => rpc.block(view, number),
         None => Ok(None),
     }
 }
 
 /// The traces of a block's transactions, and what is paid for it.
-fn block_traces(rpc: &Rpc, found: &Found, bytes: &mut usize) -> RpcResult<Traces> {
+fn block_traces(rpc: &Rpc, view: &View, found: &Found, bytes: &mut usize) -> RpcResult<Traces> {
     if found.header.number == rpc.node.spec().genesis_header().number {
         return Ok(Traces::new());
     }
     let place = found.header.hash();
-    let traces = replay_all(rpc, found, |replay, index, tx, sender| {
+    let traces = replay_all(rpc, view, found, |replay, index, tx, sender| {
         flat(replay.trace(tx, sender, (place, index), flat_calls(), bytes).map_err(traced)?)
     })?;
     let mut traces: Traces = traces.into_iter().flatten().collect();
-    let rules = rpc.rules(&found.header, is_merged(rpc, found)?);
+    let rules = rpc.rules(&found.header, is_merged(rpc, found));
     let rewards = block_rewards(rules, &found.header, &found.block.body.ommers);
     for (index, (author, value)) in rewards.into_iter().enumerate() {
         let reward_type = if index == 0 { RewardType::Block } else { RewardType::Uncle };
@@ -203,12 +210,13 @@ fn block_traces(rpc: &Rpc, found: &Found, bytes: &mut usize) -> RpcResult<Traces
 /// Runs a block's transactions up to one, and that one as told.
 fn replay_one<R>(
     rpc: &Rpc,
+    view: &View,
     found: &Found,
     wanted: usize,
     run: impl FnOnce(&mut Replay<'_>, &TxEnvelope, Address) -> RpcResult<R>,
 ) -> RpcResult<R> {
-    let mut sandbox = parent_sandbox(rpc, &found.header)?;
-    let rules = rpc.rules(&found.header, is_merged(rpc, found)?);
+    let mut sandbox = parent_sandbox(rpc, view, &found.header)?;
+    let rules = rpc.rules(&found.header, is_merged(rpc, found));
     let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
     let transactions = &found.block.body.transactions;
     for tx in transactions.iter().take(wanted) {
@@ -223,6 +231,7 @@ fn replay_one<R>(
 /// Runs each of a block's transactions as told.
 fn replay_all<R>(
     rpc: &Rpc,
+    view: &View,
     found: &Found,
     mut run: impl FnMut(&mut Replay<'_>, usize, &TxEnvelope, Address) -> RpcResult<R>,
 ) -> RpcResult<Vec<R>> {
@@ -230,8 +239,8 @@ fn replay_all<R>(
     if transactions.is_empty() {
         return Ok(Vec::new());
     }
-    let mut sandbox = parent_sandbox(rpc, &found.header)?;
-    let rules = rpc.rules(&found.header, is_merged(rpc, found)?);
+    let mut sandbox = parent_sandbox(rpc, view, &found.header)?;
+    let rules = rpc.rules(&found.header, is_merged(rpc, found));
     let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
     let each = transactions.iter().enumerate();
     each.map(|(index, tx)| run(&mut replay, index, tx, convert::sender(tx)?)).collect()

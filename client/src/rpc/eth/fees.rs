@@ -92,10 +92,10 @@ fn fee_history(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let oldest = newest + 1 - count;
     let mut history = History::default();
     for number in oldest..=newest {
-        let head = rpc.node.db().block_head(number)?;
-        history.push(rpc, &head.header, percentiles.as_deref())?;
+        let head = view.db().block_head(number)?;
+        history.push(rpc, &view, &head.header, percentiles.as_deref())?;
     }
-    let last = rpc.node.db().block_head(newest)?;
+    let last = view.db().block_head(newest)?;
     let merged = rpc.node.spec().is_merged_after(last.total_difficulty);
     let rules = rpc.node.spec().rules(newest + 1, last.header.timestamp + 1, merged);
     let base_fee = match newest == view.head.number() {
@@ -131,7 +131,13 @@ struct History {
 }
 
 impl History {
-    fn push(&mut self, rpc: &Rpc, header: &Header, percentiles: Option<&[f64]>) -> RpcResult<()> {
+    fn push(
+        &mut self,
+        rpc: &Rpc,
+        view: &View,
+        header: &Header,
+        percentiles: Option<&[f64]>,
+    ) -> RpcResult<()> {
         self.base_fees.push(quantity(header.base_fee_per_gas.unwrap_or(0)));
         self.gas_ratios.push(header.gas_used as f64 / header.gas_limit.max(1) as f64);
         let params = rpc.node.spec().blob_params(header.timestamp);
@@ -142,15 +148,15 @@ impl History {
         let used = header.blob_gas_used.unwrap_or(0);
         self.blob_ratios.push(if max == 0 { 0.0 } else { used as f64 / max as f64 });
         if let Some(percentiles) = percentiles {
-            self.rewards.push(rewards(rpc, header, percentiles)?);
+            self.rewards.push(rewards(view, header, percentiles)?);
         }
         Ok(())
     }
 }
 
 /// The tips of a block's transactions at these percentiles of its gas.
-fn rewards(rpc: &Rpc, header: &Header, percentiles: &[f64]) -> RpcResult<Vec<Value>> {
-    let db = rpc.node.db();
+fn rewards(view: &View, header: &Header, percentiles: &[f64]) -> RpcResult<Vec<Value>> {
+    let db = view.db();
     let txs = db.block(header.number)?.map(|block| block.body.transactions).unwrap_or_default();
     let receipts = db.receipts(header.number)?.unwrap_or_default();
     let base_fee = header.base_fee_per_gas.unwrap_or(0);
