@@ -1,7 +1,8 @@
 //! `polytrie conformance`: the official blockchain tests.
 
-use super::{exit::Failure, logging::LogArgs};
+use super::{exit::Failure, logging::LogArgs, output};
 use crate::{
+    blocks::OutputFile,
     conformance::{
         self, ConformanceError, ConformanceOptions, ConformanceReport, FileReport, Outcome,
         Summary, TestReport,
@@ -12,10 +13,9 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use regex::Regex;
 use std::{
-    fs,
     io::{self, Write},
     num::NonZeroUsize,
-    path::{Path, PathBuf},
+    path::PathBuf,
     thread,
     time::{Duration, Instant},
 };
@@ -66,14 +66,19 @@ pub(super) fn run(args: ConformanceArgs, logging: &LogArgs) -> Result<(), Failur
         jobs: args.jobs.map_or_else(cores, usize::from),
         filter: args.filter,
     };
+    let json = args.json.as_deref().map(OutputFile::create).transpose()?;
     let start = Instant::now();
     let mut progress = Progress::new(logging);
     let mut tests = Vec::new();
-    let json_to_stdout = args.json.as_deref() == Some(Path::new("-"));
+    let json_to_stdout = output::takes_stdout(args.json.as_deref());
+    // Whoever reads the lines may go away; the exit code is still that of all tests.
+    let mut written = Ok(());
     let summary = conformance::run(&options, |file| {
         progress.show(&file);
         for test in &file.tests {
-            progress.result(test, json_to_stdout)?;
+            if written.is_ok() {
+                written = progress.result(test, json_to_stdout);
+            }
         }
         if args.json.is_some() {
             tests.extend(file.tests);
@@ -84,40 +89,27 @@ pub(super) fn run(args: ConformanceArgs, logging: &LogArgs) -> Result<(), Failur
     let summary = summary?;
     let seconds = start.elapsed().as_secs_f64();
     tracing::info!(state = options.layer.name, seconds = format!("{seconds:.1}"), "{summary}");
-    if let Some(file) = &args.json {
+    if let Some(file) = json {
         tests.sort_unstable_by(|a, b| (&a.file, &a.name).cmp(&(&b.file, &b.name)));
-        write_json(
-            file,
-            &ConformanceReport { state: options.layer.name, summary, seconds, tests },
-        )?;
+        let report = ConformanceReport { state: options.layer.name, summary, seconds, tests };
+        written = output::write_json(file, &report).and(written);
     }
     if !json_to_stdout {
-        writeln!(io::stdout(), "{summary}").map_err(|e| Failure::output(&e))?;
+        written = written.and_then(|()| output::line(&summary.to_string()));
     }
-    if summary.failed > 0 {
-        return Err(Failure::Invalid(format!(
-            "{} of {} tests failed under {}",
-            summary.failed,
-            summary.failed + summary.passed,
+    let found = match summary.failed {
+        0 => Ok(()),
+        failed => Err(Failure::Invalid(format!(
+            "{failed} of {} tests failed under {}",
+            failed + summary.passed,
             options.layer.name
-        )));
-    }
-    Ok(())
+        ))),
+    };
+    Failure::decide(found, written)
 }
 
 fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
-}
-
-fn write_json(file: &Path, report: &ConformanceReport) -> Result<(), Failure> {
-    let mut text = serde_json::to_string_pretty(report)
-        .map_err(|e| Failure::Machine(format!("the report does not serialise: {e}")))?;
-    text.push('\n');
-    if file == Path::new("-") {
-        return io::stdout().write_all(text.as_bytes()).map_err(|e| Failure::output(&e));
-    }
-    fs::write(file, text)
-        .map_err(|e| Failure::Machine(format!("cannot write {}: {e}", file.display())))
 }
 
 /// Shows how the tests come along: a bar on a terminal, else a line now and then.

@@ -62,6 +62,16 @@ impl Failure {
         }
     }
 
+    /// How a command ends that wrote down what it found: whoever reads it may have gone away, or its disk may be full, and
+    /// what was found still decides.
+    pub(super) fn decide(found: Result<(), Self>, written: Result<(), Self>) -> Result<(), Self> {
+        if let (Err(_), Err(unwritten @ (Self::Machine(_) | Self::Stored(_)))) = (&found, &written)
+        {
+            tracing::warn!("{unwritten}");
+        }
+        found.and(written)
+    }
+
     /// An error of writing results.
     pub(super) fn output(error: &io::Error) -> Self {
         match error.kind() {

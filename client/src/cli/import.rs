@@ -131,6 +131,7 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     options.store.flush_every = args.flush_every;
     options.chain_options.verify_roots = args.verify != Verify::None;
     options.chain_options.verify_every = verify_every;
+    let result = args.result.open()?;
     let interrupt = on_interrupt();
     options.chain_options.keep_writes = args.shadow.is_some();
     options.chain_options.witness_levels = args.witness.as_ref().map(|_| args.witness_levels);
@@ -185,20 +186,21 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     let head = &report.head;
     let line =
         format!("head {} {} state root {} ({verified})", head.number, head.hash, head.state_root);
-    if figures_take_stdout {
+    let written = if figures_take_stdout {
         tracing::info!("{line}");
-        args.result.write_json(&report)?;
+        result.write_json(&report)
     } else {
-        args.result.write(&report, || line)?;
-    }
-    match error {
+        result.write(&report, || line)
+    };
+    let ended = match error {
         Some(error) if error.is_invalid_block() && args.on_invalid == OnInvalid::Stop => {
             tracing::warn!("stopped: {error}");
             Ok(())
         }
         Some(error) => Err(error.into()),
         None => Ok(()),
-    }
+    };
+    Failure::decide(ended, written)
 }
 
 /// Which state roots this import compared. What was stored before may have been imported without.

@@ -1,12 +1,13 @@
 //! Results: to standard output, or as JSON to a file.
 
 use super::exit::Failure;
+use crate::blocks::{ExportError, OutputFile};
 use clap::Args;
 use serde::Serialize;
 use std::{
-    fs,
     io::{self, Write},
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -22,27 +23,52 @@ pub(super) struct ResultArgs {
 }
 
 impl ResultArgs {
-    /// Writes a result: for machines where that was asked for, and for people unless the former takes standard output.
+    /// Opens the file before the work begins: one that cannot be written should not be noticed after it.
+    pub(super) fn open(&self) -> Result<ResultFile, Failure> {
+        let json = self.json.as_deref().map(OutputFile::create).transpose()?;
+        Ok(ResultFile { json, takes_stdout: self.takes_stdout() })
+    }
+
+    /// Opens the file and writes the result, as [`ResultFile::write`].
     pub(super) fn write(
         &self,
         result: &impl Serialize,
         text: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
+        self.open()?.write(result, text)
+    }
+
+    /// Whether nothing else may stand on standard output.
+    pub(super) fn takes_stdout(&self) -> bool {
+        takes_stdout(self.json.as_deref())
+    }
+}
+
+/// Where the result goes, ready to be written to. A file appears when it is complete.
+#[derive(Debug)]
+pub(super) struct ResultFile {
+    json: Option<OutputFile>,
+    takes_stdout: bool,
+}
+
+impl ResultFile {
+    /// Writes a result: for machines where that was asked for, and for people unless the former takes standard output.
+    pub(super) fn write(
+        self,
+        result: &impl Serialize,
+        text: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        let takes_stdout = self.takes_stdout;
         self.write_json(result)?;
-        if self.takes_stdout() {
+        if takes_stdout {
             return Ok(());
         }
         line(&text())
     }
 
     /// Writes a result for machines, where that was asked for, and nothing for people.
-    pub(super) fn write_json(&self, result: &impl Serialize) -> Result<(), Failure> {
-        self.json.as_deref().map_or(Ok(()), |file| json(file, result))
-    }
-
-    /// Whether nothing else may stand on standard output.
-    pub(super) fn takes_stdout(&self) -> bool {
-        takes_stdout(self.json.as_deref())
+    pub(super) fn write_json(self, result: &impl Serialize) -> Result<(), Failure> {
+        self.json.map_or(Ok(()), |file| write_json(file, result))
     }
 }
 
@@ -58,14 +84,21 @@ pub(super) fn line(text: &str) -> Result<(), Failure> {
 
 /// Writes a result for machines to `file`, or to standard output if that is `-`.
 pub(super) fn json(file: &Path, value: &impl Serialize) -> Result<(), Failure> {
-    let mut text = serde_json::to_string_pretty(value)
+    write_json(OutputFile::create(file)?, value)
+}
+
+/// Writes a whole file, which appears when it is complete.
+pub(super) fn write_text(mut file: OutputFile, text: &str) -> Result<(), Failure> {
+    let name = Arc::clone(file.name());
+    file.write_all(text.as_bytes()).map_err(|error| ExportError::Io { file: name, error })?;
+    Ok(file.finish()?)
+}
+
+/// The same of a value as JSON.
+pub(super) fn write_json(file: OutputFile, value: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value)
         .map_err(|e| Failure::Machine(format!("the result does not serialise: {e}")))?;
-    text.push('\n');
-    if takes_stdout(Some(file)) {
-        return io::stdout().write_all(text.as_bytes()).map_err(|e| Failure::output(&e));
-    }
-    fs::write(file, text)
-        .map_err(|e| Failure::Machine(format!("cannot write {}: {e}", file.display())))
+    write_text(file, &format!("{text}\n"))
 }
 
 /// A number of bytes as people read it.

@@ -52,7 +52,8 @@ fn stats_say_what_is_there(layer: &str) {
     }
 }
 
-fn store(data: &Data, tables: &[Table]) -> Store {
+/// The store of a data directory, to be tampered with.
+pub(crate) fn store(data: &Data, tables: &[Table]) -> Store {
     let options = EngineOptions::default();
     let engine = layers::open_engine("mdbx", &data.path().join("db"), tables, options).unwrap();
     let options = StoreOptions { background: false, ..StoreOptions::default() };

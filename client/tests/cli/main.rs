@@ -16,6 +16,7 @@ mod bad_files;
 mod bench;
 mod branches;
 mod chains;
+mod closed_pipe;
 mod convert;
 mod data_directories;
 mod database;

@@ -184,6 +184,11 @@ impl Data {
     }
 }
 
+/// A file of the chain that is in the repository.
+pub(crate) fn sample(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sample").join(file)
+}
+
 /// Number and hash of the head of a data directory.
 #[track_caller]
 pub(crate) fn head(datadir: &Path) -> (u64, String) {

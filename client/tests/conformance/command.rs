@@ -4,16 +4,17 @@ use crate::testdata::for_each_in_suite;
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
 };
 
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_polytrie"));
+    command.env("POLYTRIE_LVMT_SETUP", crate::testsetup::dir()).arg("conformance").args(arguments);
+    command
+}
+
 fn polytrie(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_polytrie"))
-        .env("POLYTRIE_LVMT_SETUP", crate::testsetup::dir())
-        .arg("conformance")
-        .args(arguments)
-        .output()
-        .expect("the program starts")
+    command(arguments).output().expect("the program starts")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -74,6 +75,19 @@ fn a_failure_is_one_line_and_exit_code_1() {
         )
     );
     assert!(text(&output.stderr).ends_with("error: 1 of 7 tests failed under mpt\n"));
+    // Nor does it pass if nobody reads of it.
+    for extra in [&[][..], &["--json", "-"]] {
+        let mut child = command(&[&file.display().to_string()])
+            .args(extra)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("the program ends");
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text(&output.stderr).ends_with("error: 1 of 7 tests failed under mpt\n"));
+    }
 }
 
 #[test]

@@ -45,17 +45,18 @@ pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
     }
     let (a, b) = (read(&args.a)?, read(&args.b)?);
     let difference = Difference::of(&a, &b, args.threshold / 100.0).map_err(Failure::Invalid)?;
-    args.result.write(&difference, || text(&difference).trim_end().to_owned())?;
+    let written = args.result.write(&difference, || text(&difference).trim_end().to_owned());
     let slower: Vec<_> = difference.slower().map(|layer| name(&layer.subject)).collect();
     if args.fail_on_slower && !slower.is_empty() {
-        return Err(Failure::Invalid(format!(
+        let slower = Failure::Invalid(format!(
             "slower in {} than in {}: {}",
             args.b.display(),
             args.a.display(),
             slower.join(", ")
-        )));
+        ));
+        return Failure::decide(Err(slower), written);
     }
-    Ok(())
+    written
 }
 
 fn name(subject: &Subject) -> String {

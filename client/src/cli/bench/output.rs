@@ -7,13 +7,11 @@ use crate::{
         report::{html, write_csv},
     },
     blocks::OutputFile,
-    cli::output,
+    cli::output::{self, write_json, write_text},
 };
 use clap::Args;
-use serde::Serialize;
 use std::{
     fs,
-    io::Write,
     path::{Path, PathBuf},
 };
 
@@ -91,19 +89,4 @@ impl<'a> Outputs<'a> {
 pub(super) fn create_dir(dir: &Path) -> Result<(), Failure> {
     fs::create_dir_all(dir)
         .map_err(|e| Failure::Machine(format!("cannot create {}: {e}", dir.display())))
-}
-
-/// Writes a whole file, which appears when it is complete.
-pub(super) fn write_text(mut file: OutputFile, text: &str) -> Result<(), Failure> {
-    let name = file.name().to_string();
-    file.write_all(text.as_bytes())
-        .map_err(|e| Failure::Machine(format!("cannot write {name}: {e}")))?;
-    Ok(file.finish()?)
-}
-
-/// The same of a value as JSON.
-pub(super) fn write_json(file: OutputFile, value: &impl Serialize) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value)
-        .map_err(|e| Failure::Machine(format!("the result does not serialise: {e}")))?;
-    write_text(file, &format!("{text}\n"))
 }

@@ -2,12 +2,12 @@
 
 use super::{
     Failure,
-    output::{PAGE, create_dir, write_text},
+    output::{PAGE, create_dir},
 };
 use crate::{
     bench::report::{html, read},
     blocks::OutputFile,
-    cli::output,
+    cli::output::{self, write_text},
 };
 use clap::Args;
 use std::path::PathBuf;

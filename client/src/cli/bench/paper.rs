@@ -1,17 +1,13 @@
 //! `polytrie bench paper`.
 
-use super::{
-    Failure,
-    measure::MeasureArgs,
-    output::{create_dir, write_json, write_text},
-};
+use super::{Failure, measure::MeasureArgs, output::create_dir};
 use crate::{
     bench::{
         paper::{Experiment, PAPERS, Replication, find},
         report::{columns, plot},
     },
     blocks::OutputFile,
-    cli::output,
+    cli::output::{self, write_json, write_text},
 };
 use clap::Args;
 use std::path::PathBuf;

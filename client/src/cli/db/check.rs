@@ -64,6 +64,7 @@ pub(super) fn run(args: CheckArgs) -> Result<(), Failure> {
     let mut options = args.data.options(true);
     options.chain = args.chain.chain;
     let dir = DataDir::open(&options, false)?;
+    let result = args.result.open()?;
     let spec = dir.spec()?;
     let db = dir.chain_db();
     let mut ticker = Ticker::new();
@@ -89,18 +90,17 @@ pub(super) fn run(args: CheckArgs) -> Result<(), Failure> {
         }
     }
     let checked = Checked::new(&dir, &chain, &state, problems, start.elapsed());
-    args.result.write(&checked, || checked.text())?;
-    if checked.clean {
-        return Ok(());
-    }
-    Err(Failure::Machine(format!(
-        "the store in {} is damaged: {} found, expected none; import again into an empty --datadir",
+    let written = result.write(&checked, || checked.text());
+    let found = match checked.problems.len() {
+        0 => return written,
+        1 => "one problem was".to_owned(),
+        number => format!("{number} problems were"),
+    };
+    let found = Failure::Machine(format!(
+        "the store in {} is damaged: {found} found, expected none; import again into an empty --datadir",
         args.data.datadir.display(),
-        match checked.problems.len() {
-            1 => "one problem was".to_owned(),
-            number => format!("{number} problems were"),
-        }
-    )))
+    ));
+    Failure::decide(Err(found), written)
 }
 
 impl Checked {

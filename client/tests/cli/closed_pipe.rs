@@ -1,0 +1,135 @@
+//! Whoever reads the results goes away, or they cannot be written: what was found still decides how a command ends.
+
+use crate::{
+    database::store,
+    fixtures::read,
+    rewrite::rewritten,
+    run::{Run, binary, polytrie},
+    support::{Data, assert_fails, sample, stream},
+};
+use polytrie::{blocks::BlockReader, chain::TABLES, layers};
+use polytrie_kv::Batch;
+use std::{
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+/// Runs the program with nobody at the other end of its standard output.
+fn unread(args: &[&OsStr]) -> Run {
+    let mut command = Command::new(binary());
+    command.args(args).env_remove("RUST_LOG").env("POLYTRIE_LVMT_SETUP", crate::testsetup::dir());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    Run { code: output.status.code(), stdout: output.stdout, stderr }
+}
+
+macro_rules! unread {
+    ($($arg:expr),* $(,)?) => {
+        unread(&[$(OsStr::new(&$arg)),*])
+    };
+}
+
+/// Ten blocks of the sample, the ninth of which is wrong.
+fn wrong_blocks(data: &Data) -> PathBuf {
+    let file = data.write("blocks", read(&sample("chain.rlp.gz")));
+    let mut blocks: Vec<_> =
+        BlockReader::open(file).unwrap().take(10).map(|block| block.unwrap().rlp).collect();
+    blocks[8] = rewritten(&blocks[8], |block| block.header.gas_used += 1);
+    data.write("wrong.rlp", stream(&blocks))
+}
+
+#[test]
+fn an_invalid_block_is_told_although_nobody_reads() {
+    for extra in [&[][..], &["--json", "-"], &["--on-invalid", "stop"]] {
+        let data = Data::new();
+        let (file, dir, genesis) = (wrong_blocks(&data), data.path(), sample("genesis.json"));
+        let mut args = vec![OsStr::new("import"), file.as_os_str(), OsStr::new("--datadir")];
+        args.extend([dir.as_os_str(), OsStr::new("--chain"), genesis.as_os_str()]);
+        args.extend(extra.iter().map(OsStr::new));
+        let run = unread(&args);
+        if extra.contains(&"stop") {
+            assert_eq!(run.code, Some(0), "{}", run.stderr);
+        } else {
+            assert_fails(&run, 1, &["block 9 ", "gas used"]);
+        }
+        assert_eq!(data.head().0, 8);
+    }
+}
+
+#[test]
+fn an_invalid_block_is_told_although_its_result_cannot_be_written() {
+    let data = Data::new();
+    let file = wrong_blocks(&data);
+    let import = |json: &Path| {
+        polytrie![
+            "import",
+            file,
+            "--datadir",
+            data.path(),
+            "--chain",
+            sample("genesis.json"),
+            "--json",
+            json,
+        ]
+    };
+    // What cannot be written at all is noticed before anything is done.
+    let run = import(&data.file("nowhere").join("report.json"));
+    assert_fails(&run, 3, &["report.json", "cannot be written", "check the path"]);
+    assert!(!data.path().exists());
+    let run = import(Path::new("/dev/full"));
+    assert_fails(&run, 1, &["block 9 ", "gas used"]);
+    assert!(run.stderr.contains("/dev/full cannot be written"), "{}", run.stderr);
+    // A report is there when it is complete.
+    let report = data.file("report.json");
+    assert_fails(&import(&report), 1, &["block 9 "]);
+    assert!(fs::read_to_string(report).unwrap().contains("\"number\": 8"));
+}
+
+#[test]
+fn damage_is_told_although_nobody_reads() {
+    let data = Data::new();
+    polytrie!["init", "--datadir", data.path(), "--chain", sample("genesis.json")].ok();
+    let tables = [layers::layer("mpt").unwrap().tables, TABLES].concat();
+    let blocks = *tables.iter().find(|table| table.name == "Blocks").unwrap();
+    let mut stray = Batch::new();
+    stray.put(blocks, &9_u64.to_be_bytes(), b"stray");
+    store(&data, &tables).write_durable(stray).unwrap();
+    for run in [
+        unread!["db", "check", "--datadir", data.path()],
+        unread!["db", "check", "--datadir", data.path(), "--json", "-"],
+    ] {
+        assert_fails(&run, 3, &["is damaged", "one problem was found"]);
+    }
+}
+
+#[cfg(feature = "rain")]
+#[test]
+fn the_last_of_many_witnesses_is_verified_although_nobody_reads() {
+    let data = Data::new();
+    let dir = data.file("witnesses");
+    polytrie![
+        "import",
+        sample("chain.rlp.gz"),
+        "--datadir",
+        data.path(),
+        "--chain",
+        sample("genesis.json"),
+        "--state",
+        "rain",
+        "--to",
+        "3",
+        "--witness",
+        dir,
+    ]
+    .ok();
+    let file = |number: u64| dir.join(format!("{number}.json"));
+    fs::write(file(3), "{}").unwrap();
+    let run =
+        unread!["witness", "verify", file(1), file(2), file(3), "--chain", sample("genesis.json"),];
+    assert_fails(&run, 1, &["3.json", "holds no witness"]);
+}
