@@ -175,6 +175,11 @@ impl Chain {
         &self.spec
     }
 
+    /// What it checks and keeps.
+    pub const fn options(&self) -> &ChainOptions {
+        &self.options
+    }
+
     /// What is kept of the chain.
     pub const fn db(&self) -> &ChainDb {
         &self.db

@@ -326,6 +326,10 @@ impl Waiting {
 
 /// What a user must be told about what an import under this layer did not compare.
 pub fn not_verified(chain: &Chain, report: &ImportReport) -> Vec<String> {
+    if !chain.options().verify_roots {
+        let note = "neither state roots nor receipts roots were compared (--verify none)";
+        return vec![note.to_owned()];
+    }
     let mut notes = Vec::new();
     let layer = chain.layer().name();
     match chain.layer().commitment().kind() {

@@ -38,7 +38,8 @@ pub struct ImportReport {
     pub side: u64,
     /// How often another branch became the better one.
     pub reorganised: u64,
-    /// Blocks whose receipts root could not be compared.
+    /// Blocks with transactions whose receipts root was not compared: with `--verify none`, and where the receipts of before
+    /// Byzantium hold state roots that the layer does not give.
     pub receipts_unchecked: u64,
     /// The head afterwards.
     pub head: HeadReport,

@@ -146,8 +146,8 @@ impl Checked {
         }
         if self.receipts_not_comparable > 0 {
             text.push_str(&format!(
-                " (receipts roots of {} blocks before Byzantium are not comparable under `{}`)",
-                self.receipts_not_comparable, self.state
+                " (receipts roots of {} blocks before Byzantium are not comparable: the receipts were stored without the state roots that they hold)",
+                self.receipts_not_comparable
             ));
         }
         text
