@@ -3,10 +3,13 @@
 use super::{args::DataArgs, exit::Failure};
 use crate::{
     blocks::{Era1Exporter, RlpWriter},
-    chain::ChainDb,
+    chain::{ChainError, ExportBlock},
     datadir::DataDir,
 };
+use alloy_consensus::{Header, ReceiptEnvelope, TxReceipt, proofs};
+use alloy_hardforks::EthereumHardfork;
 use clap::{Args, ValueEnum};
+use polytrie_chainspec::ChainSpec;
 use std::{
     ffi::OsStr,
     fs,
@@ -27,7 +30,8 @@ pub(super) struct ExportArgs {
     /// The last block [default: the head]
     #[arg(long, value_name = "N")]
     to: Option<u64>,
-    /// A stream of RLP as `geth import` reads it, or era1 files with receipts and total difficulties.
+    /// A stream of RLP as `geth import` reads it, or era1 files with receipts and total difficulties. Before Byzantium receipts
+    /// hold state roots: there era1 takes a layer that has them, and an import that verified every root.
     #[arg(long, value_name = "FORMAT", default_value = "rlp")]
     format: Format,
     #[command(flatten)]
@@ -52,8 +56,8 @@ pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
     let mut options = args.data.options();
     options.engine.read_only = true;
     let dir = DataDir::open(&options, false)?;
-    let db = dir.chain_db();
-    let head = db
+    let head = dir
+        .chain_db()
         .head()?
         .ok_or_else(|| Failure::Invalid("there is no block in the data directory".into()))?
         .number();
@@ -65,8 +69,8 @@ pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
         )));
     }
     let line = match args.format {
-        Format::Rlp => rlp(&db, &args.file, args.from, to)?,
-        Format::Era1 => era1(&db, &dir.stamp.chain, &args.file, args.from, to)?,
+        Format::Rlp => rlp(&dir, &args.file, (args.from, to))?,
+        Format::Era1 => era1(&dir, &args.file, (args.from, to))?,
     };
     if args.file == Path::new("-") {
         tracing::info!("{line}");
@@ -75,41 +79,63 @@ pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
     writeln!(io::stdout(), "{line}").map_err(|e| Failure::output(&e))
 }
 
-fn rlp(db: &ChainDb, file: &Path, from: u64, to: u64) -> Result<String, Failure> {
+fn rlp(dir: &DataDir, file: &Path, (from, to): (u64, u64)) -> Result<String, Failure> {
     let mut out = RlpWriter::create(file)?;
-    for number in from..=to {
-        let rlp = db.block_rlp(number)?.ok_or_else(|| missing(number))?;
-        out.push(&rlp)?;
-    }
+    dir.chain_db().export(&*dir.spec()?, (from, to), |block| {
+        out.push(&block.rlp)?;
+        Ok::<_, Failure>(())
+    })?;
     let blocks = out.finish()?;
     Ok(format!("exported {blocks} blocks, {from} to {to}, to {}", file.display()))
 }
 
-fn era1(
-    db: &ChainDb,
-    chain: &str,
-    directory: &Path,
-    from: u64,
-    to: u64,
-) -> Result<String, Failure> {
+fn era1(dir: &DataDir, directory: &Path, (from, to): (u64, u64)) -> Result<String, Failure> {
+    let (db, spec, chain) = (dir.chain_db(), dir.spec()?, &*dir.stamp.chain);
     let network =
         Path::new(chain).file_stem().map_or_else(|| chain.into(), |s| s.to_string_lossy());
     fs::create_dir_all(directory)
         .map_err(|e| Failure::Machine(format!("cannot create {}: {e}", directory.display())))?;
     let mut out = Era1Exporter::new(directory, &network, from)?;
-    for number in from..=to {
-        let rlp = db.block_rlp(number)?.ok_or_else(|| missing(number))?;
-        let receipts = db.receipts(number)?.ok_or_else(|| missing(number))?;
-        let receipts = alloy_rlp::encode(&receipts);
-        let (_, total_difficulty) = db.canonical(number)?.ok_or_else(|| missing(number))?;
-        out.push(&rlp, &receipts, total_difficulty)?;
-    }
+    db.export(&spec, (from, to), |ExportBlock { header, rlp, total_difficulty }| {
+        let receipts = db.receipts(header.number)?.ok_or_else(|| {
+            let number = header.number;
+            ChainError::Corrupt(format!("the receipts of block {number} are missing"))
+        })?;
+        check_receipts(&spec, &dir.stamp.state, &header, &receipts)?;
+        out.push(&rlp, &alloy_rlp::encode(&receipts), total_difficulty)?;
+        Ok::<_, Failure>(())
+    })?;
     let files = out.finish()?;
     Ok(format!(
         "exported blocks {from} to {to} to {} files in {}",
         files.len(),
         directory.display()
     ))
+}
+
+/// An era1 file holds the receipts of its blocks, so they must be those of the headers.
+fn check_receipts(
+    spec: &ChainSpec,
+    layer: &str,
+    header: &Header,
+    receipts: &[ReceiptEnvelope],
+) -> Result<(), Failure> {
+    let found = proofs::calculate_receipt_root(receipts);
+    let (number, expected) = (header.number, header.receipts_root);
+    if found == expected {
+        return Ok(());
+    }
+    let rules = spec.rules(number, header.timestamp, header.difficulty.is_zero());
+    let lacks_root =
+        |receipt: &ReceiptEnvelope| receipt.status_or_post_state().as_post_state().is_none();
+    if !rules.is(EthereumHardfork::Byzantium) && receipts.iter().any(lacks_root) {
+        return Err(Failure::Usage(format!(
+            "era1 files hold receipts, and those of block {number}, before Byzantium, were stored without their state roots (the layer `{layer}` gives none, or the import had --verify none): leave --format era1 out to write RLP, or import under mpt, replica or rain with all roots verified"
+        )));
+    }
+    let text =
+        format!("the receipts of block {number} make the root {found}, its header has {expected}");
+    Err(ChainError::Corrupt(text).into())
 }
 
 /// What names a file is no place for a directory of era1 files.
@@ -124,8 +150,4 @@ fn check_directory(path: &Path) -> Result<(), Failure> {
         )));
     }
     Ok(())
-}
-
-fn missing(number: u64) -> Failure {
-    Failure::Machine(format!("the store is damaged: block {number} is missing"))
 }

@@ -1,17 +1,15 @@
 //! Import and export in every form a user may have: compressed, in hex, through pipes, in parts, again.
 
 use crate::{
+    database::store,
     run::{polytrie, run},
-    support::{CONDENSE, Data, RPC_COMPAT, assert_fails, for_each_layer, stream},
+    support::{CONDENSE, Data, RPC_COMPAT, assert_fails, for_each_layer, sample, stream},
 };
 use alloy_primitives::hex;
 use flate2::{Compression, write::GzEncoder};
-use std::{
-    ffi::OsStr,
-    fs,
-    io::Write,
-    path::{Path, PathBuf},
-};
+use polytrie::{blocks::decode_block, chain::TABLES, layers};
+use polytrie_kv::Batch;
+use std::{ffi::OsStr, fs, io::Write, path::Path};
 
 for_each_layer!(
     every_format_gives_the_same_chain,
@@ -19,6 +17,8 @@ for_each_layer!(
     an_export_comes_out_in_ranges,
     figures_go_where_they_are_asked_for,
     init_makes_the_genesis_block,
+    receipts_without_state_roots_make_no_era1_file,
+    a_damaged_block_is_not_exported,
 );
 
 fn every_format_gives_the_same_chain(layer: &str) {
@@ -199,8 +199,88 @@ fn init_makes_the_genesis_block(layer: &str) {
     polytrie!["init", "--datadir", data.path()].ok();
 }
 
-fn sample(file: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sample").join(file)
+/// Receipts from before Byzantium hold state roots, and an era1 file is valid with them only.
+fn receipts_without_state_roots_make_no_era1_file(layer: &str) {
+    let Some(chain) = CONDENSE.open() else { return };
+    for verify in ["full", "none"] {
+        let (data, copy) = (Data::new(), Data::new());
+        let (to, out) = ("20", data.file("era1"));
+        let import = |file: &Path, data: &Data, verify: &str| {
+            polytrie![
+                "import",
+                file,
+                "--datadir",
+                data.path(),
+                "--chain",
+                chain.chain,
+                "--state",
+                layer,
+                "--to",
+                to,
+                "--verify",
+                verify,
+            ]
+        };
+        let run = import(&chain.file, &data, verify).ok();
+        let note = "neither state roots nor receipts roots were compared (--verify none)";
+        assert_eq!(run.stderr.contains(note), verify == "none", "{}", run.stderr);
+        let export = || polytrie!["export", out, "--format", "era1", "--datadir", data.path()];
+        if verify == "full" && layers::layer(layer).unwrap().canonical {
+            assert!(!run.stderr.contains("not compared"), "{}", run.stderr);
+            export().ok();
+            import(&out, &copy, "full").ok();
+            assert_eq!(copy.head(), data.head());
+            continue;
+        }
+        if verify == "full" {
+            let (note, given) = ("before Byzantium were not compared", "does not give");
+            assert!(run.stderr.contains(note) && run.stderr.contains(given), "{}", run.stderr);
+        }
+        assert_fails(
+            &export(),
+            2,
+            &["those of block 4,", "before Byzantium", "state roots", "--format", "under mpt"],
+        );
+        assert_eq!(fs::read_dir(&out).unwrap().count(), 0);
+        let rlp = data.file("blocks.rlp");
+        polytrie!["export", rlp, "--datadir", data.path()].ok();
+        import(&rlp, &copy, verify).ok();
+        assert_eq!(copy.head(), data.head());
+    }
+}
+
+/// Neither of a header nor of a body, in any format; what comes before it can be exported.
+fn a_damaged_block_is_not_exported(layer: &str) {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let data = chain.imported(layer, chain.head);
+    let tables = [layers::layer(layer).unwrap().tables, TABLES].concat();
+    let table = *tables.iter().find(|table| table.name == "Blocks").unwrap();
+    let number = chain.head - 2;
+    let original = chain.blocks()[number as usize - 1].to_vec();
+    let header = decode_block(&original).unwrap().header;
+    let find = |what: &[u8]| original.windows(what.len()).position(|w| w == what).unwrap();
+    for at in [find(header.parent_hash.as_slice()) + 3, original.len() - 40] {
+        let mut damaged = original.clone();
+        damaged[at] ^= 1;
+        let mut batch = Batch::new();
+        batch.put(table, &number.to_be_bytes(), &damaged);
+        store(&data, &tables).write_durable(batch).unwrap();
+        let out = data.file("out");
+        for format in ["rlp", "era1"] {
+            let run = polytrie!["export", out, "--datadir", data.path(), "--format", format];
+            let name = data.path().display().to_string();
+            let words = ["is damaged", &*name, &format!("block {number} ")];
+            // Where receipts lack their roots, that comes first.
+            if format == "rlp" || layers::layer(layer).unwrap().canonical {
+                assert_fails(&run, 3, &words);
+            }
+            assert_ne!(run.code, Some(0));
+            assert!(!out.is_file());
+        }
+        fs::remove_dir(&out).unwrap();
+        let before = (number - 1).to_string();
+        polytrie!["export", "-", "--datadir", data.path(), "--to", before].ok();
+    }
 }
 
 #[test]
