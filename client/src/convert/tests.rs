@@ -1,7 +1,7 @@
 //! Every layer's state into every other's, with a contract of several portions of slots.
 
 use super::{
-    ConvertError, Filled, compare, fill,
+    ConvertError, Filled, RootBuilder, compare, fill,
     walk::{PORTION, Walk},
 };
 use crate::layers::{LAYERS, LayerKind, LayerOptions};
@@ -68,6 +68,8 @@ fn filled(kind: &LayerKind, state: &State) -> Arc<dyn StateLayer> {
 fn large_contracts_become_those_of_every_layer() {
     let state = state();
     let all: usize = STATE.iter().map(|(_, slots)| slots).sum();
+    let canonical = LAYERS.iter().find(|kind| kind.canonical).unwrap();
+    let expected = filled(canonical, &state).commitment().as_state_root();
     for from in LAYERS {
         let source = filled(from, &state);
         for to in LAYERS {
@@ -77,8 +79,10 @@ fn large_contracts_become_those_of_every_layer() {
                 fill(&*source, &*target, &NEVER, &mut |_, _| {}).unwrap();
             assert_eq!((accounts, slots), (STATE.len() as u64, all as u64), "{context}");
             assert_eq!(commitment, filled(to, &state).commitment(), "{context}");
-            compare(&*source, &*target, &NEVER, &mut |_, _| {})
+            let mut root = RootBuilder::default();
+            compare(&*source, &*target, Some(&mut root), &NEVER, &mut |_, _| {})
                 .unwrap_or_else(|e| panic!("{context}: {e}"));
+            assert_eq!(Some(root.root()), expected, "{context}");
         }
     }
 }
@@ -104,7 +108,7 @@ fn every_difference_is_found() {
     ];
     let find = |other: &State| {
         let target = filled(kind, other);
-        match compare(&*source, &*target, &NEVER, &mut |_, _| {}) {
+        match compare(&*source, &*target, None, &NEVER, &mut |_, _| {}) {
             Err(ConvertError::Different(place)) => place,
             other => panic!("no difference but {other:?}"),
         }
@@ -165,7 +169,7 @@ fn an_interrupt_ends_it_in_the_midst_of_an_account() {
         assert_eq!(reached, 5, "{}", to.name);
         interrupt.store(false, Ordering::Relaxed);
         let mut progress = |_, accounts| interrupt.store(accounts == 2, Ordering::Relaxed);
-        let ended = compare(&*source, &*filled(to, &state), &interrupt, &mut progress);
+        let ended = compare(&*source, &*filled(to, &state), None, &interrupt, &mut progress);
         assert!(ended.is_err(), "{}", to.name);
     }
 }

@@ -1,10 +1,12 @@
 //! `db convert`: any layer's state into any other's, and on from there.
 
 use crate::{
+    database::store,
     run::polytrie,
     support::{Data, RPC_COMPAT, assert_fails, check, head},
 };
-use polytrie::layers::LAYERS;
+use polytrie::{chain::TABLES, layers::LAYERS};
+use polytrie_kv::{Batch, KeyRange, testing::entries};
 use std::fs;
 
 /// From every layer into every layer; the rest of the chain follows, blocks are taken back and run again, and it ends
@@ -53,6 +55,56 @@ fn every_layer_becomes_every_other() {
             let run = polytrie!["db", "unwind", "--to", back, "--datadir", out];
             assert_eq!(run.code, Some(2), "{context}: {}", run.stderr);
         }
+    }
+}
+
+/// What a layer without state roots is given is held against the head's all the same.
+#[test]
+fn a_damaged_state_does_not_become_another() {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    for kind in LAYERS.iter().filter(|kind| kind.canonical) {
+        let data = chain.imported(kind.name, 30);
+        let dump = data.dump();
+        let tables = [kind.tables, TABLES].concat();
+        let (mut noticed, mut tried) = (0, 0);
+        for table in kind.tables {
+            let rows = entries(&store(&data, &tables), *table, KeyRange::ALL);
+            for (key, value) in rows.iter().step_by(rows.len() / 3 + 1) {
+                let write = |value: &[u8]| {
+                    let mut batch = Batch::new();
+                    batch.put(*table, key, value);
+                    store(&data, &tables).write_durable(batch).unwrap();
+                };
+                let mut damaged = value.clone();
+                let Some(last) = damaged.last_mut() else { continue };
+                *last ^= 1;
+                write(&damaged);
+                let out = data.file(&format!("out-{tried}"));
+                let run = polytrie![
+                    "db",
+                    "convert",
+                    "--to",
+                    "raw",
+                    "--datadir",
+                    data.path(),
+                    "--out",
+                    out,
+                ];
+                let context = format!("{}, a row of {}: {}", kind.name, table.name, run.stderr);
+                match run.code {
+                    Some(0) => {
+                        let converted = polytrie!["db", "dump", "--datadir", out].ok();
+                        assert!(converted.text() == dump, "{context}");
+                    }
+                    Some(1 | 3) => noticed += 1,
+                    code => panic!("{code:?}: {context}"),
+                }
+                write(value);
+                tried += 1;
+            }
+        }
+        assert!(noticed > 1, "{}: {noticed} of {tried}", kind.name);
+        data.check();
     }
 }
 

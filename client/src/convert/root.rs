@@ -1,0 +1,49 @@
+//! The state root of accounts and slots that come one after the other.
+
+use alloy_primitives::{B256, U256};
+use alloy_trie::{EMPTY_ROOT_HASH, HashBuilder, Nibbles, TrieAccount};
+use polytrie_state::{Account, StateError};
+
+/// Takes the slots of each account, in order of their hashes, and then the account, these in order of theirs.
+#[derive(Debug, Default)]
+pub(super) struct RootBuilder {
+    accounts: Ordered,
+    slots: Option<Ordered>,
+}
+
+impl RootBuilder {
+    pub(super) fn slot(&mut self, hash: B256, value: &U256) -> Result<(), StateError> {
+        self.slots.get_or_insert_default().add(hash, &alloy_rlp::encode_fixed_size(value))
+    }
+
+    pub(super) fn account(&mut self, hash: B256, account: &Account) -> Result<(), StateError> {
+        let storage_root =
+            self.slots.take().map_or(EMPTY_ROOT_HASH, |mut slots| slots.builder.root());
+        let Account { nonce, balance, code_hash } = *account;
+        let leaf = TrieAccount { nonce, balance, storage_root, code_hash };
+        self.accounts.add(hash, &alloy_rlp::encode(leaf))
+    }
+
+    pub(super) fn root(mut self) -> B256 {
+        self.accounts.builder.root()
+    }
+}
+
+/// A trie of leaves that come in order. The builder panics where they do not, which is what a damaged store may bring.
+#[derive(Debug, Default)]
+struct Ordered {
+    builder: HashBuilder,
+    last: Option<B256>,
+}
+
+impl Ordered {
+    fn add(&mut self, hash: B256, leaf: &[u8]) -> Result<(), StateError> {
+        if self.last.replace(hash).is_some_and(|last| last >= hash) {
+            return Err(StateError::Corrupt(format!(
+                "the key {hash} does not follow the one before"
+            )));
+        }
+        self.builder.add_leaf(Nibbles::unpack(hash), leaf);
+        Ok(())
+    }
+}
