@@ -178,9 +178,10 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
             shadow.state
         );
     }
-    let verified = match (args.verify, dir.kind.canonical) {
-        (Verify::None, _) => "roots not verified".to_owned(),
-        (_, false) => "state root not comparable".to_owned(),
+    let verified = match (report.lost, args.verify, dir.kind.canonical) {
+        (1.., ..) => format!("{} blocks after it were executed and are lost", report.lost),
+        (_, Verify::None, _) => "roots not verified".to_owned(),
+        (_, _, false) => "state root not comparable".to_owned(),
         _ => verified(began_at_genesis, report.blocks, verify_every),
     };
     let head = &report.head;

@@ -110,15 +110,16 @@ pub fn import(chain: &mut Chain, mut options: ImportOptions) -> ImportEnd {
     let ended = settled.and(told).and(ended);
     let flush_start = Instant::now();
     let shadowed = options.shadow.as_mut().map_or(Ok(()), Shadow::flush).map_err(ImportError::from);
-    let flushed = chain.flush().map_err(ImportError::from).and(shadowed);
+    let flushed = chain.flush().map_err(ImportError::from);
     report.time.flush_wait = flush_start.elapsed();
     progress.finish();
     let written = options.csv.as_mut().map_or(Ok(()), CsvLog::flush);
     report.end(chain, start.elapsed(), counters);
+    report.leave(chain, flushed.is_ok());
     report.shadow = options.shadow.as_ref().map(Shadow::report);
     report.witnesses = options.witnesses.as_ref().map(WitnessReport::of);
     // The first thing that went wrong is the one to tell.
-    let error = ended.and(flushed).and(written).err();
+    let error = ended.and(flushed).and(shadowed).and(written).err();
     ImportEnd { report, error }
 }
 

@@ -1,10 +1,11 @@
 //! What an import did, in figures.
 
 use crate::{
-    chain::{BlockStats, Chain},
+    chain::{BlockStats, Chain, Head},
     witness::WitnessDir,
 };
 use polytrie_kv::CountersSnapshot;
+use polytrie_state::CommitmentKind;
 use serde::{Serialize, Serializer};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -43,6 +44,8 @@ pub struct ImportReport {
     pub receipts_unchecked: u64,
     /// The head afterwards.
     pub head: HeadReport,
+    /// Blocks above the head that were executed and are lost, because the store failed.
+    pub lost: u64,
     /// Where the time went, in seconds. `decode` and `recover` are summed over threads and run beside the
     /// others.
     pub time: TimeSplit,
@@ -95,8 +98,8 @@ pub struct HeadReport {
     pub hash: alloy_primitives::B256,
     /// State root in its header.
     pub state_root: alloy_primitives::B256,
-    /// The layer's commitment.
-    pub commitment: alloy_primitives::B256,
+    /// The layer's commitment; `None` where the store failed and the layer is not at this head.
+    pub commitment: Option<alloy_primitives::B256>,
 }
 
 /// Where the time went.
@@ -153,6 +156,7 @@ impl ImportReport {
             reorganised: 0,
             receipts_unchecked: 0,
             head: HeadReport::of(chain),
+            lost: 0,
             time: TimeSplit::default(),
             counters: CountersSnapshot::default(),
             layer: BTreeMap::new(),
@@ -180,11 +184,34 @@ impl ImportReport {
         let elapsed = seconds.as_secs_f64().max(1e-9);
         self.tps = self.txs as f64 / elapsed;
         self.mgas_per_second = self.gas as f64 / 1e6 / elapsed;
-        self.head = HeadReport::of(chain);
         self.counters = chain.db().store().counters() - before;
         self.layer = chain.layer().figures().into_iter().collect();
         self.time.flush = Duration::from_nanos(self.counters.flush_ns);
         self.peak_rss_bytes = peak_rss_bytes();
+    }
+
+    /// The head that an import leaves: the chain's, or, if it could not be flushed, the one that is still in the store.
+    pub(super) fn leave(&mut self, chain: &Chain, is_flushed: bool) {
+        if is_flushed {
+            self.head = HeadReport::of(chain);
+            return;
+        }
+        match chain.db().flushed_head() {
+            // A layer that gives state roots gave this block the one in its header.
+            Ok(Some(head)) if head.hash() != self.head.hash => {
+                let root = head.header.state_root;
+                let is_root = chain.options().verify_roots
+                    && chain.layer().commitment().kind() == CommitmentKind::StateRoot;
+                self.head =
+                    HeadReport { commitment: is_root.then_some(root), ..HeadReport::at(&head) };
+            }
+            // It is where it was when the import began.
+            Ok(_) => {}
+            Err(error) => {
+                tracing::warn!("the head that is still in the store cannot be read: {error}")
+            }
+        }
+        self.lost = chain.head().number().saturating_sub(self.head.number);
     }
 
     /// The summary for people; `completed` says whether the import came to the end of its files.
@@ -209,12 +236,16 @@ impl ImportReport {
 
 impl HeadReport {
     fn of(chain: &Chain) -> Self {
-        let head = chain.head();
+        let commitment = Some(chain.layer().commitment().digest());
+        Self { commitment, ..Self::at(chain.head()) }
+    }
+
+    fn at(head: &Head) -> Self {
         Self {
             number: head.number(),
             hash: head.hash(),
             state_root: head.header.state_root,
-            commitment: chain.layer().commitment().digest(),
+            commitment: None,
         }
     }
 }

@@ -70,16 +70,24 @@ fn a_full_disk(layer: &str) {
         "free some space",
         "nothing already stored is lost",
     ];
-    assert_fails(&import("50"), 3, &words);
+    let full = import("50");
+    assert_fails(&full, 3, &words);
     // Even reading needs room for a table of readers.
     disk.remount("size=11m");
-    let (reached, _) = head(&dir);
+    let (reached, hash) = head(&dir);
     assert!(reached > 50 && reached < chain.head, "{reached}");
+    // What is said to be there is there.
+    let said = full.text();
+    assert!(said.starts_with(&format!("head {reached} {hash} state root 0x")), "{said}");
+    assert!(said.contains("are lost)") && !said.contains("verified"), "{said}");
     check(&dir);
     // Again, and it is still full, and nothing is lost.
-    assert_fails(&import("50"), 3, &words);
+    let again = import("50");
+    assert_fails(&again, 3, &words);
     disk.remount("size=200m");
-    assert!(head(&dir).0 >= reached);
+    let (reached_again, hash) = head(&dir);
+    assert!(reached_again >= reached);
+    assert!(again.text().starts_with(&format!("head {reached_again} {hash} ")), "{}", again.text());
     check(&dir);
     import("1024").ok();
     assert_eq!(head(&dir), (chain.head, chain.hash.to_owned()));

@@ -42,6 +42,13 @@ impl Snapshot {
 }
 
 impl Snapshot {
+    /// The same without what is not in the engine.
+    pub(crate) fn take_flushed(shared: &Arc<Shared>) -> Self {
+        let ticket = shared.live.enter(shared.head.read().seq);
+        let (layers, view) = (Layers::default(), shared.view.read().clone());
+        Self { inner: Arc::new(Inner { shared: shared.clone(), layers, view, ticket }) }
+    }
+
     /// Whether [`Self::expect`] does anything.
     pub fn keeps_rows(&self) -> bool {
         self.inner.view.recent.is_some()

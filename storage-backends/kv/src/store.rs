@@ -161,6 +161,11 @@ impl Store {
         Snapshot::take(&self.handle.shared)
     }
 
+    /// The store as the last flush into the engine left it, which is what is still there if the next one fails.
+    pub fn flushed(&self) -> Snapshot {
+        Snapshot::take_flushed(&self.handle.shared)
+    }
+
     /// Writes a batch: all of it is seen by readers, or nothing.
     ///
     /// Waits if the overlay is full and the flush before has not ended.

@@ -223,6 +223,7 @@ fn a_failed_flush_poisons() {
                 assert!(matches!(&error, KvError::Poisoned(first) if first.to_string() == text));
             }
             assert_eq!(entries(&store, A, KeyRange::ALL).len(), 2, "it can still be read");
+            assert_eq!(entries(&store.flushed(), A, KeyRange::ALL).len(), 1, "that is not there");
             assert_eq!(store.pending().batches, 1);
             assert_eq!(entries(&snapshot, A, KeyRange::ALL).len(), 1);
         }
