@@ -6,6 +6,7 @@
 mod allocation;
 mod blobs;
 mod dev;
+mod difference;
 mod error;
 mod forks;
 mod genesis;
@@ -15,6 +16,7 @@ mod spec;
 
 pub use allocation::GenesisAccounts;
 pub use alloy_genesis::GenesisAccount;
+pub use difference::Difference;
 pub use error::ChainSpecError;
 pub use forks::{DaoFork, Forks};
 pub use rules::Rules;

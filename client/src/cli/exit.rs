@@ -113,9 +113,10 @@ impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
         match error {
             OpenError::NoDirectory | OpenError::NoChain => Self::Usage(error.to_string()),
-            OpenError::Empty(_) | OpenError::Foreign { .. } | OpenError::Taken { .. } => {
-                Self::Usage(error.to_string())
-            }
+            OpenError::Empty(_)
+            | OpenError::Foreign { .. }
+            | OpenError::Taken { .. }
+            | OpenError::Rules { .. } => Self::Usage(error.to_string()),
             OpenError::Io { .. } => Self::Machine(error.to_string()),
             OpenError::Unknown(error) => error.into(),
             OpenError::Stamp(error) => error.into(),

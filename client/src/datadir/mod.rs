@@ -25,7 +25,7 @@ use crate::{
         UnknownKind,
     },
 };
-use polytrie_chainspec::{ChainSpec, ChainSpecError};
+use polytrie_chainspec::{ChainSpec, ChainSpecError, Difference};
 use polytrie_kv::{DirLock, KvError, Store, StoreOptions};
 use polytrie_state::{Stamp, StampError, StateError, StateLayer};
 use std::{
@@ -121,6 +121,19 @@ pub enum OpenError {
     Taken {
         /// The directory.
         path: PathBuf,
+    },
+    /// Its blocks came in by other rules.
+    #[error(
+        "the data directory {} holds {number} blocks of a chain with {} {}, --chain says {}: leave --chain out to use what is there, go back to before that with `polytrie db unwind`, or choose another --datadir",
+        path.display(), difference.rule, difference.values[0], difference.values[1]
+    )]
+    Rules {
+        /// The directory.
+        path: PathBuf,
+        /// Number of its head.
+        number: u64,
+        /// The first rule that differs: the directory's, and the one asked for.
+        difference: Box<Difference>,
     },
     /// The directory cannot be created or read.
     #[error("cannot {action} {}: {source}; check the path, its permissions and the disk", path.display())]
@@ -352,10 +365,7 @@ impl DataDir {
             stamp.expect(dir, "the chain", &found, Some(&asked))?;
         }
         let lock = if options.engine.read_only { None } else { Some(DirLock::acquire(dir)?) };
-        if let (Some((Some(file), spec)), Some(_)) = (&loaded, &lock) {
-            outline::write(dir, file.clone(), spec)?;
-        }
-        let spec = loaded.map(|(_, spec)| spec);
+        let (file, spec) = loaded.unzip();
         let mut options = options.clone();
         let found = layers::settle_parameters(kind, &mut options.layer, Some(&stamp.parameters))?;
         for (name, value) in &stamp.parameters {
@@ -366,7 +376,40 @@ impl DataDir {
                 found.get(name).map(String::as_str),
             )?;
         }
-        Self::assemble(&options, dir, stamp, kind, Specs { spec, outline }, lock)
+        let opened = Self::assemble(&options, dir, stamp, kind, Specs { spec, outline }, lock)?;
+        opened.expect_rules(dir)?;
+        if let (Some(Some(file)), Some(spec), false) =
+            (file, &opened.spec, options.engine.read_only)
+        {
+            outline::write(dir, file, spec)?;
+        }
+        Ok(opened)
+    }
+
+    /// What `--chain` names must have the rules by which the blocks came in that are there.
+    fn expect_rules(&self, dir: &Path) -> Result<(), OpenError> {
+        let Some(asked) = &self.spec else { return Ok(()) };
+        let known = match &self.outline {
+            Some(outline) => Arc::clone(outline),
+            None if asked.name() == self.stamp.chain => return Ok(()),
+            // Where its file is gone, nobody knows any more.
+            None => match ChainSpec::load(&self.stamp.chain) {
+                Ok(spec) => spec,
+                Err(_) => return Ok(()),
+            },
+        };
+        // A head that is damaged is for others to report.
+        let Ok(Some(head)) = self.chain_db().head() else { return Ok(()) };
+        let parent_total_difficulty = head.total_difficulty.saturating_sub(head.header.difficulty);
+        let (number, time) = (head.number(), head.header.timestamp);
+        match known.difference(asked, number, time, parent_total_difficulty) {
+            Some(difference) => Err(OpenError::Rules {
+                path: dir.to_owned(),
+                number,
+                difference: difference.into(),
+            }),
+            None => Ok(()),
+        }
     }
 
     fn create(options: &OpenOptions, dir: &Path) -> Result<Self, OpenError> {

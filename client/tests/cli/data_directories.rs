@@ -18,6 +18,7 @@ use std::{
 for_each_layer!(
     another_layer_or_engine,
     another_network,
+    other_forks,
     another_format,
     not_ours,
     nothing_there,
@@ -115,6 +116,45 @@ fn another_network(layer: &str) {
     polytrie!["import", chain.file, "--datadir", own.path(), "--to", "10"].ok();
     own.check();
     polytrie!["db", "check", "--datadir", own.path(), "--chain", chain.chain].ok();
+}
+
+/// The same genesis block with another schedule: what lies behind the head cannot change any more.
+fn other_forks(layer: &str) {
+    let Some((chain, data)) = prepared(layer) else { return };
+    let name = data.path().display().to_string();
+    let genesis = fs::read_to_string(&chain.chain).unwrap();
+    let changed = |file: &str, from: &str, to: &str| {
+        assert!(genesis.contains(from));
+        data.write(file, genesis.replace(from, to))
+    };
+    let import = |genesis: &Path, to: &str| {
+        polytrie!["import", chain.file, "--datadir", data.path(), "--chain", genesis, "--to", to]
+    };
+    let words = [&*name, "10 blocks", "the fork Byzantium at block 9", "--chain says at block 10"];
+    let late = changed("late.json", "\"byzantiumBlock\": 9", "\"byzantiumBlock\": 10");
+    for run in [
+        import(&late, "20"),
+        polytrie!["db", "check", "--datadir", data.path(), "--chain", late],
+        polytrie!["db", "unwind", "--to", "3", "--datadir", data.path(), "--chain", late],
+    ] {
+        assert_fails(&run, 2, &words);
+        assert_fails(&run, 2, &["leave --chain out", "another --datadir"]);
+    }
+    let other = changed("other.json", "\"chainId\": 3503995874084926", "\"chainId\": 5");
+    assert_fails(&import(&other, "20"), 2, &["the chain id 3503995874084926", "says 5"]);
+    // None of these is remembered; a fork that is still to come is, and may change again.
+    let ahead = changed("ahead.json", "\"osakaTime\": 480", "\"osakaTime\": 481");
+    let remembers =
+        |time: &str| fs::read_to_string(data.path().join("chain.json")).unwrap().contains(time);
+    polytrie!["import", chain.file, "--datadir", data.path(), "--to", "11"].ok();
+    assert!(remembers("480") && !remembers("481"));
+    import(&ahead, "12").ok();
+    assert!(remembers("481"));
+    import(&chain.chain, "54").ok();
+    assert_eq!(data.head(), (chain.head, chain.hash.to_owned()));
+    assert_fails(&import(&ahead, "54"), 2, &["the fork Osaka at time 480", "says at time 481"]);
+    assert!(!remembers("481"));
+    data.check();
 }
 
 fn another_format(layer: &str) {
