@@ -213,8 +213,10 @@ fn open(args: &DevnetArgs, accounts: &DevAccounts) -> Result<DataDir, Failure> {
         }
         options.kv.get_or_insert_with(|| "memory".into());
     }
-    let is_new = options.is_new();
-    if is_new && options.chain.as_deref().is_none_or(|chain| chain == "dev") {
+    if !args.read_only
+        && options.is_new()
+        && options.chain.as_deref().is_none_or(|chain| chain == "dev")
+    {
         let balance = parse_ether(&args.balance).map_err(|error| {
             Failure::Usage(format!("--balance {}: {error}; write for example 10000", args.balance))
         })?;

@@ -260,6 +260,7 @@ fn nothing_there(layer: &str) {
         polytrie!["db", "dump", "--datadir", data.path()],
         polytrie!["db", "unwind", "--to", "0", "--datadir", data.path()],
         polytrie!["export", "-", "--datadir", data.path()],
+        polytrie!["devnet", "--read-only", "--datadir", data.path(), "--http.port", "0"],
     ] {
         assert_fails(&run, 2, &[&name, "no data of polytrie", "polytrie import"]);
     }
