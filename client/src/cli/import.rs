@@ -46,7 +46,7 @@ pub(super) struct ImportArgs {
     #[arg(long, value_name = "full|every=N|none", default_value = "full", value_parser = parse_verify)]
     verify: Verify,
     /// At an invalid block: `fail` exits with 1; `stop` warns and exits with 0. What came before is kept
-    /// either way.
+    /// either way. A file that breaks off, or that holds no blocks, is no invalid block: it exits with 1 in any case.
     #[arg(long, value_name = "HOW", default_value = "fail")]
     on_invalid: OnInvalid,
     /// Make blocks durable in groups of this many (or as soon as 64 MiB have gathered, or no block has come from a pipe

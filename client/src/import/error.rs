@@ -2,7 +2,7 @@
 
 use super::shadow::ShadowError;
 use crate::{
-    blocks::BlockFileError,
+    blocks::{BlockFileError, BlockFileErrorKind, BlockPart},
     chain::{ChainError, InvalidBlock, InvalidReason},
 };
 use alloy_primitives::B256;
@@ -122,9 +122,13 @@ impl ImportError {
     pub fn is_invalid_block(&self) -> bool {
         match self {
             Self::Invalid { .. } | Self::Stored { .. } => true,
-            Self::File(error) => {
-                matches!(*error.kind, crate::blocks::BlockFileErrorKind::Decode { .. })
-            }
+            // What begins with something that is not even a header is no file of blocks.
+            Self::File(error) => match &*error.kind {
+                BlockFileErrorKind::Decode { place, error } => {
+                    place.index > 0 || !matches!(error.part, BlockPart::Block | BlockPart::Header)
+                }
+                _ => false,
+            },
             _ => false,
         }
     }

@@ -144,6 +144,25 @@ fn stopping_at_an_invalid_block(layer: &str) {
     assert!(run.stderr.contains("WARN") && run.stderr.contains("block 40"), "{}", run.stderr);
     assert_eq!(data.head().0, 39);
     data.check();
+    let again = |content: &[u8]| {
+        let file = data.write("again.rlp", content);
+        polytrie!["import", file, "--datadir", data.path(), "--on-invalid", "stop"]
+    };
+    // Neither is a file that breaks off, or one that holds no blocks.
+    let right = chain.bytes();
+    assert_fails(&again(&right[..stream(&chain.blocks()[..20]).len() - 1]), 1, &["ends inside"]);
+    assert_fails(&again(&[0xc3, 0x80, 0x80, 0x80]), 1, &["the header is an RLP string"]);
+    // A block that cannot be decoded is invalid, wherever it stands.
+    let header = decode_block(&chain.blocks()[39]).unwrap().header;
+    let items = [&alloy_rlp::encode(header)[..], &[0x80, 0xc0, 0xc0]].concat();
+    let mut block = Vec::new();
+    alloy_rlp::Header { list: true, payload_length: items.len() }.encode(&mut block);
+    block.extend(items);
+    let run = again(&block).ok();
+    assert!(run.stderr.contains("cannot be decoded"), "{}", run.stderr);
+    let after = [&stream(&chain.blocks()[..39]), &[0xc3_u8, 0x80, 0x80, 0x80][..]].concat();
+    again(&after).ok();
+    assert_eq!(data.head().0, 39);
     // A machine that fails is no invalid block.
     let missing =
         polytrie!["import", data.file("nothing"), "--datadir", data.path(), "--on-invalid", "stop"];
