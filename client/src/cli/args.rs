@@ -49,6 +49,7 @@ impl DataArgs {
             engine: self.engine.options(),
             store: StoreOptions::default(),
             chain_options: ChainOptions::default(),
+            first_block: None,
         }
     }
 }

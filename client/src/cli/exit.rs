@@ -117,6 +117,7 @@ impl From<OpenError> for Failure {
             | OpenError::Foreign { .. }
             | OpenError::Taken { .. }
             | OpenError::Rules { .. } => Self::Usage(error.to_string()),
+            OpenError::OtherChain { .. } => Self::Invalid(error.to_string()),
             OpenError::Io { .. } => Self::Machine(error.to_string()),
             OpenError::Unknown(error) => error.into(),
             OpenError::Stamp(error) => error.into(),

@@ -8,12 +8,14 @@ use super::{
     signals::on_interrupt,
 };
 use crate::{
-    datadir::DataDir,
+    datadir::{DataDir, OpenOptions},
     executor::Prefetch,
-    import::{self, CsvLog, Display, ImportEnd, ImportOptions, Shadow, not_verified},
+    import::{self, CsvLog, Display, ImportEnd, ImportOptions, Shadow, ShadowError, not_verified},
+    layers::{self, DEFAULT_LAYER, LayerOptions},
     witness::WitnessDir,
 };
 use clap::{Args, ValueEnum};
+use polytrie_kv::Store;
 use std::{path::PathBuf, thread};
 
 /// Import block files, executing and verifying every block.
@@ -122,7 +124,7 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
         return Err(Failure::Usage(text.to_owned()));
     }
     let mut options = args.data.options();
-    options.chain = args.chain.chain;
+    options.chain.clone_from(&args.chain.chain);
     let verify_every = match (args.verify, &args.shadow, &args.witness) {
         (Verify::Every(every), None, None) => every,
         // A shadow compares every block's root, and a witness is that of a block.
@@ -132,18 +134,33 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     options.chain_options.verify_roots = args.verify != Verify::None;
     options.chain_options.verify_every = verify_every;
     let result = args.result.open()?;
+    let create_csv = || args.csv.as_deref().map(CsvLog::create).transpose();
+    import::expect_files(&args.files)?;
+    // The figures of an earlier import are not lost to a mistake about the directory they are of.
+    let mut csv = None;
+    if options.is_new() {
+        check_first(&args, &mut options)?;
+        csv = create_csv()?;
+    }
+    let witnesses = args.witness.as_deref().map(|dir| {
+        WitnessDir::create(dir)
+            .map_err(|e| Failure::Machine(format!("cannot create {}: {e}", dir.display())))
+    });
+    let witnesses = witnesses.transpose()?;
     let interrupt = on_interrupt();
     options.chain_options.keep_writes = args.shadow.is_some();
     options.chain_options.witness_levels = args.witness.as_ref().map(|_| args.witness_levels);
     let (mut chain, dir) = DataDir::open(&options, true)?.into_chain()?;
     let began_at_genesis = chain.head().number() == chain.spec().genesis_header().number;
-    let shadow =
-        args.shadow.map(|layer| Shadow::open(&layer, &options, &dir, &chain)).transpose()?;
-    let csv = args.csv.as_deref().map(CsvLog::create).transpose()?;
-    let witnesses = args.witness.as_deref().map(|dir| {
-        WitnessDir::create(dir)
-            .map_err(|e| Failure::Machine(format!("cannot create {}: {e}", dir.display())))
-    });
+    let shadow = args
+        .shadow
+        .as_deref()
+        .map(|layer| Shadow::open(layer, &options, &dir, &chain))
+        .transpose()?;
+    let csv = match csv {
+        None => create_csv()?,
+        csv => csv,
+    };
     let display = match (logging.is_quiet(), logging.can_draw()) {
         (true, _) => Display::Quiet,
         (false, true) => Display::Bar,
@@ -162,7 +179,7 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
             display,
             csv,
             shadow,
-            witnesses: witnesses.transpose()?,
+            witnesses,
         },
     );
     tracing::info!("{}", report.summary(error.is_none()));
@@ -202,6 +219,28 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
         None => Ok(()),
     };
     Failure::decide(ended, written)
+}
+
+/// Finds out what can be known before there is a data directory: one that was made for an import that cannot be carried
+/// out would stand in the way of the next one, which may be under another layer or of another chain.
+fn check_first(args: &ImportArgs, options: &mut OpenOptions) -> Result<(), Failure> {
+    let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
+    if let Some(layer) = &args.shadow
+        && layers::layer(layer)?.name == kind.name
+    {
+        return Err(ShadowError::Same { layer: layer.clone() }.into());
+    }
+    if args.witness.is_some() {
+        let settings = LayerOptions { replica_path: None, ..options.layer.clone() };
+        let layer = (kind.open)(Store::memory(kind.tables)?, &settings)?;
+        layer.make_witnesses(Some(args.witness_levels))?;
+    }
+    // Whoever wants to stop at an invalid block wants the genesis block even if the first one is invalid.
+    if let (Some(file), OnInvalid::Fail) = (args.files.first(), args.on_invalid) {
+        let first = import::first_header(file)?;
+        options.first_block = first.map(|header| (file.clone(), header));
+    }
+    Ok(())
 }
 
 /// Which state roots this import compared. What was stored before may have been imported without.

@@ -25,6 +25,8 @@ use crate::{
         UnknownKind,
     },
 };
+use alloy_consensus::{Header, Sealed};
+use alloy_primitives::B256;
 use polytrie_chainspec::{ChainSpec, ChainSpecError, Difference};
 use polytrie_kv::{DirLock, KvError, Store, StoreOptions};
 use polytrie_state::{Stamp, StampError, StateError, StateLayer};
@@ -60,6 +62,8 @@ pub struct OpenOptions {
     pub store: StoreOptions,
     /// What the chain checks and keeps.
     pub chain_options: ChainOptions,
+    /// The first block that is to come, with the file that it is in: no directory is made for another chain than its own.
+    pub first_block: Option<(PathBuf, Sealed<Header>)>,
 }
 
 impl OpenOptions {
@@ -121,6 +125,21 @@ pub enum OpenError {
     Taken {
         /// The directory.
         path: PathBuf,
+    },
+    /// The blocks for something new are not of its chain.
+    #[error(
+        "{} begins with blocks on genesis block {found}, the chain {chain} has {expected}; name the right one with --chain",
+        file.display()
+    )]
+    OtherChain {
+        /// The file of the blocks.
+        file: PathBuf,
+        /// Their genesis hash.
+        found: B256,
+        /// Genesis hash of the chain.
+        expected: B256,
+        /// Name of the chain.
+        chain: String,
     },
     /// Its blocks came in by other rules.
     #[error(
@@ -415,6 +434,9 @@ impl DataDir {
     fn create(options: &OpenOptions, dir: &Path) -> Result<Self, OpenError> {
         let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
         let loaded = outline::load(options.chain.as_deref().ok_or(OpenError::NoChain)?)?;
+        if let Some((file, header)) = &options.first_block {
+            expect_chain(&loaded.1, file, header)?;
+        }
         Self::fill(options, dir, kind, loaded, Self::claim(dir)?)
     }
 
@@ -539,6 +561,21 @@ impl DataDir {
             _lock: lock,
             _flat: flat,
         })
+    }
+}
+
+/// The first two blocks say of which chain they are.
+fn expect_chain(spec: &ChainSpec, file: &Path, first: &Sealed<Header>) -> Result<(), OpenError> {
+    let genesis = spec.genesis_header();
+    let found = match first.number.checked_sub(genesis.number) {
+        Some(0) => first.hash(),
+        Some(1) => first.parent_hash,
+        _ => return Ok(()),
+    };
+    let (expected, chain) = (genesis.hash(), spec.name().to_owned());
+    match found == expected {
+        true => Ok(()),
+        false => Err(OpenError::OtherChain { file: file.to_owned(), found, expected, chain }),
     }
 }
 

@@ -14,6 +14,7 @@ mod shadow;
 
 pub use csv::CsvLog;
 pub use error::ImportError;
+pub use pipeline::{expect_files, first_header};
 pub use progress::{Display, Progress};
 pub use report::{ImportReport, ShadowReport, TimeSplit, WitnessReport};
 pub use shadow::{Difference, Key, SHADOW_PREFIX, Shadow, ShadowError, What};

@@ -86,10 +86,7 @@ impl Pipeline {
         threads: usize,
         known: u64,
     ) -> Result<Self, ImportError> {
-        // A file that is not there should not be noticed after an hour of importing another one.
-        for file in files.iter().filter(|file| file.as_path() != Path::new("-") && !file.exists()) {
-            BlockReader::open(file)?;
-        }
+        expect_files(&files)?;
         let (to_workers, work) = bounded::<Job>(BLOCKS_AHEAD);
         let (to_main, ordered) = bounded(BLOCKS_AHEAD);
         let progress = Arc::new(Mutex::new(ReadProgress::default()));
@@ -169,6 +166,32 @@ impl Iterator for Pipeline {
             Err(_) => Err(ImportError::Worker),
         })
     }
+}
+
+/// Whether all files are there: one that is not should not be noticed after an hour of importing another one.
+///
+/// # Errors
+///
+/// About the first that is not.
+pub fn expect_files(files: &[PathBuf]) -> Result<(), BlockFileError> {
+    for file in files.iter().filter(|file| file.as_path() != Path::new("-") && !file.exists()) {
+        BlockReader::open(file)?;
+    }
+    Ok(())
+}
+
+/// The header of the first block of a file. `None` if it does not decode, and of a pipe, from which it could not be read
+/// again.
+///
+/// # Errors
+///
+/// If the file cannot be read or is no file of blocks.
+pub fn first_header(file: &Path) -> Result<Option<Sealed<Header>>, BlockFileError> {
+    if !file.is_file() && !file.is_dir() {
+        return Ok(None);
+    }
+    let first = BlockReader::open(file)?.next().transpose()?;
+    Ok(first.and_then(|block| decode_header(&block.rlp).ok()))
 }
 
 pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), ImportError> {

@@ -4,7 +4,9 @@
 use crate::{
     fixtures::fixture,
     run::{Run, binary, polytrie},
-    support::{Chain, Data, RPC_COMPAT, assert_fails, for_each_layer, stream},
+    support::{
+        CONDENSE, Chain, Data, RPC_COMPAT, assert_fails, for_each_layer, head, sample, stream,
+    },
 };
 use std::{
     fs,
@@ -326,4 +328,48 @@ fn drop_removes_what_is_ours(layer: &str) {
     let run = polytrie!["db", "drop", "--yes", "--datadir", data.path()].ok();
     assert!(run.text().starts_with("removed "), "{}", run.text());
     assert!(!data.path().exists());
+}
+
+/// A directory that was made for an import that could not be carried out would be of the wrong layer or chain for the
+/// next one.
+#[test]
+fn nothing_is_made_for_what_cannot_be_carried_out() {
+    let data = Data::new();
+    let (file, genesis) = (sample("chain.rlp.gz"), sample("genesis.json"));
+    let nowhere = data.file("nowhere").join("file");
+    let import = |file: &Path, chain: &Path, option: &str, value: &Path| {
+        polytrie!["import", file, "--datadir", data.path(), "--chain", chain, option, value]
+    };
+    let option = |option: &str, value: &Path| import(&file, &genesis, option, value);
+    let to = |file: &Path, chain: &Path| import(file, chain, "--to", Path::new("3"));
+    for (run, code, words) in [
+        (to(&nowhere, &genesis), 3, &["there is no such file"][..]),
+        (to(&genesis, &genesis), 1, &["looks like JSON"]),
+        (to(&file, Path::new("mainnet")), 1, &["mainnet", "name the right one with --chain"]),
+        (option("--shadow", Path::new("nope")), 2, &["`nope`"]),
+        (option("--shadow", Path::new("mpt")), 2, &["--shadow mpt", "name another one"]),
+        (option("--witness", &data.file("witness")), 2, &["makes no witnesses", "`rain`"]),
+        (option("--csv", &nowhere), 3, &["nowhere"]),
+        (option("--json", &nowhere), 3, &["nowhere"]),
+    ] {
+        assert_fails(&run, code, words);
+        assert!(!data.path().exists(), "{}", run.stderr);
+    }
+    // Asked to stop at an invalid block, it leaves the genesis block even if that is the first one.
+    let stopped = data.file("stopped");
+    let (chain, how) = (Path::new("mainnet"), "stop");
+    polytrie!["import", file, "--datadir", stopped, "--chain", chain, "--on-invalid", how].ok();
+    assert_eq!(head(&stopped).0, 0);
+    // Block 0 says of which chain it is as well.
+    if let (Some(condense), Some(rpc)) = (CONDENSE.open(), RPC_COMPAT.open()) {
+        assert_fails(&to(&condense.file, &rpc.chain), 1, &["genesis block 0x", "--chain"]);
+        assert!(!data.path().exists());
+    }
+    // The figures of an import are not lost to a mistake about another one.
+    let csv = data.file("blocks.csv");
+    option("--csv", &csv).ok();
+    let figures = fs::read_to_string(&csv).unwrap();
+    let run = polytrie!["import", file, "--datadir", data.path(), "--state", "rain", "--csv", csv];
+    assert_fails(&run, 2, &["`mpt`"]);
+    assert_eq!(fs::read_to_string(&csv).unwrap(), figures);
 }
