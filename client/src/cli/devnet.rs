@@ -37,8 +37,6 @@ use std::{
 pub(super) struct DevnetArgs {
     #[command(flatten)]
     chain: ChainArg,
-    #[command(flatten)]
-    pub(super) data: DataArgs,
     /// Change nothing: serve what the directory holds now. What an import beside it adds is not seen before the next
     /// start.
     #[arg(long)]
@@ -78,6 +76,8 @@ pub(super) struct DevnetArgs {
     http: HttpArgs,
     #[command(flatten)]
     pool: PoolArgs,
+    #[command(flatten)]
+    pub(super) data: DataArgs,
 }
 
 /// The server.

@@ -21,9 +21,9 @@ use std::{fmt::Write as _, path::PathBuf};
 #[derive(Debug, Args)]
 pub(in crate::cli) struct StatsArgs {
     #[command(flatten)]
-    pub(super) data: StoredArgs,
-    #[command(flatten)]
     result: ResultArgs,
+    #[command(flatten)]
+    pub(super) data: StoredArgs,
 }
 
 /// The result; serialises to the JSON of `--json`.
