@@ -1,6 +1,6 @@
 //! `polytrie conformance`: the official blockchain tests.
 
-use super::{exit::Failure, logging::LogArgs};
+use super::{exit::Failure, logging::LogArgs, output};
 use crate::{
     conformance::{
         self, ConformanceError, ConformanceOptions, ConformanceReport, FileReport, Outcome,
@@ -51,6 +51,8 @@ pub(super) struct ConformanceArgs {
 }
 
 pub(super) fn run(args: ConformanceArgs, logging: &LogArgs) -> Result<(), Failure> {
+    let places: Vec<&Path> = args.places.iter().map(PathBuf::as_path).collect();
+    output::expect_apart(&[("--json", args.json.as_deref())], &places)?;
     let layer = layers::layer(&args.state)?;
     let mut layer_options = LayerOptions {
         #[cfg(feature = "lvmt")]

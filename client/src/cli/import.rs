@@ -14,7 +14,10 @@ use crate::{
     witness::WitnessDir,
 };
 use clap::{Args, ValueEnum};
-use std::{path::PathBuf, thread};
+use std::{
+    path::{Path, PathBuf},
+    thread,
+};
 
 /// Import block files, executing and verifying every block.
 ///
@@ -81,7 +84,8 @@ pub(super) struct ImportArgs {
     witness_levels: u8,
     #[command(flatten)]
     result: ResultArgs,
-    /// Write one line of figures a block to this file; `-` for standard output.
+    /// Write one line of figures a block to this file; `-` for standard output. An import that goes on appends to the
+    /// lines of the blocks before it.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     #[command(flatten)]
@@ -121,6 +125,10 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
         let text = "--json and --csv both want standard output; name a file for one of them";
         return Err(Failure::Usage(text.to_owned()));
     }
+    let genesis = args.chain.chain.as_deref().map(Path::new);
+    let inputs: Vec<&Path> = args.files.iter().map(PathBuf::as_path).chain(genesis).collect();
+    let outputs = [("--json", args.result.file()), ("--csv", args.csv.as_deref())];
+    output::expect_apart(&outputs, &inputs)?;
     let mut options = args.data.options();
     options.chain = args.chain.chain;
     let verify_every = match (args.verify, &args.shadow, &args.witness) {

@@ -40,6 +40,11 @@ impl ResultArgs {
         self.json.as_deref().map_or(Ok(()), |file| json(file, result))
     }
 
+    /// The file, if one was named.
+    pub(super) fn file(&self) -> Option<&Path> {
+        self.json.as_deref()
+    }
+
     /// Whether nothing else may stand on standard output.
     pub(super) fn takes_stdout(&self) -> bool {
         takes_stdout(self.json.as_deref())
@@ -49,6 +54,41 @@ impl ResultArgs {
 /// Whether the file of `--json` (or the like) is standard output, so that nothing else may stand there.
 pub(super) fn takes_stdout(file: Option<&Path>) -> bool {
     file == Some(Path::new("-"))
+}
+
+/// Refuses files to write that are read as well, or written by two options at once: whoever comes last would destroy what
+/// is there. Both are named as a user knows them; `-` and what is no file do not matter.
+pub(super) fn expect_apart(
+    outputs: &[(&str, Option<&Path>)],
+    inputs: &[&Path],
+) -> Result<(), Failure> {
+    let mut seen: Vec<(PathBuf, String)> = inputs
+        .iter()
+        .filter(|path| path.is_file())
+        .filter_map(|path| Some((file(path)?, format!("what is read, {}", path.display()))))
+        .collect();
+    for (option, path) in outputs {
+        let Some((path, found)) = path.and_then(|path| Some((path, file(path)?))) else { continue };
+        if let Some((_, what)) = seen.iter().find(|(seen, _)| *seen == found) {
+            return Err(Failure::Usage(format!(
+                "{option} {} is the same file as {what}; name another one",
+                path.display()
+            )));
+        }
+        seen.push((found, format!("that of {option}")));
+    }
+    Ok(())
+}
+
+/// A file by its one name, whether or not it is there yet; `None` for what is none, as standard output and devices.
+fn file(path: &Path) -> Option<PathBuf> {
+    if takes_stdout(Some(path)) || (path.exists() && !path.is_file()) {
+        return None;
+    }
+    let within = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let within = within.unwrap_or(Path::new("."));
+    let new = || Some(fs::canonicalize(within).ok()?.join(path.file_name()?));
+    fs::canonicalize(path).ok().or_else(new)
 }
 
 /// Writes a result for people.

@@ -20,6 +20,7 @@ mod convert;
 mod data_directories;
 mod database;
 mod disks;
+mod figures;
 mod formats;
 mod generate;
 mod groups;
