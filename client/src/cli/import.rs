@@ -176,6 +176,11 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     for note in not_verified(&chain, &report) {
         tracing::warn!("{note}");
     }
+    if report.witnesses.as_ref().is_some_and(|written| written.blocks == 0) && report.skipped > 0 {
+        tracing::warn!(
+            "no witness was written: it is made when a block is executed, and these are stored already; import them into another --datadir, or take them back with `polytrie db unwind` first"
+        );
+    }
     if let Some(shadow) = &report.shadow {
         let roots =
             if shadow.roots { "and state root" } else { "(its state roots cannot be compared)" };

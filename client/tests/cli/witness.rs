@@ -28,6 +28,10 @@ fn every_block_is_verified_from_its_witness_alone() {
         let run = import(&chain, &data, to, &["--state", "rain", "--witness", out, "--json", "-"]);
         let report = run.ok().json();
         assert_eq!(report["witnesses"]["blocks"], to);
+        // Blocks that are stored are not executed again, so that nothing comes of them.
+        let none = data.file("none");
+        let again = import(&chain, &data, to, &["--witness", none.to_str().unwrap()]).ok();
+        assert!(again.stderr.contains("no witness was written"), "{}", again.stderr);
         let files: Vec<_> = (1..=to).map(|number| dir.join(format!("{number}.json"))).collect();
         let mut args = vec![OsStr::new("witness"), OsStr::new("verify")];
         args.extend(files.iter().map(|file| file.as_os_str()));
