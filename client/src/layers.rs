@@ -217,6 +217,12 @@ pub const DEFAULT_LAYER: &str = "mpt";
 /// Engine names for `--kv`.
 pub const ENGINES: &[&str] = &["mdbx", "rocksdb", "memory"];
 
+/// The engines of this build, in words.
+const AVAILABLE_ENGINES: &str = match cfg!(feature = "rocksdb") {
+    true => "mdbx, rocksdb, memory",
+    false => "mdbx, memory (and rocksdb with `--features rocksdb`)",
+};
+
 /// The engine a new data directory gets unless told otherwise.
 pub const DEFAULT_ENGINE: &str = "mdbx";
 
@@ -232,7 +238,7 @@ pub enum UnknownKind {
         available: String,
     },
     /// No such engine.
-    #[error("there is no engine `{name}`; there are mdbx, memory and (with the feature) rocksdb")]
+    #[error("there is no engine `{name}`; this build has {}", AVAILABLE_ENGINES)]
     Engine {
         /// Asked for.
         name: String,

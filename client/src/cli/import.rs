@@ -1,7 +1,7 @@
 //! `polytrie import`.
 
 use super::{
-    args::{ChainArg, DataArgs, MOST_THREADS, at_most},
+    args::{ChainArg, DataArgs, MOST_THREADS, some_at_most},
     exit::Failure,
     logging::LogArgs,
     output::{self, ResultArgs},
@@ -58,7 +58,7 @@ pub(super) struct ImportArgs {
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
     flush_every: u64,
     /// Threads that decode blocks and recover senders ahead of execution [default: one a core]
-    #[arg(long, value_name = "N", value_parser = at_most(MOST_THREADS))]
+    #[arg(long, value_name = "N", value_parser = some_at_most(MOST_THREADS))]
     threads: Option<usize>,
     /// While a block is executed, run those after it on the state before it, on many threads, so that what they read is
     /// in memory when their turn comes: `auto`, while the store is slow because the state is larger than memory; `on`

@@ -25,6 +25,7 @@ mod formats;
 mod generate;
 mod groups;
 mod interrupt;
+mod options;
 mod prefetch;
 mod proofs;
 mod reorganisation;
