@@ -111,7 +111,7 @@ pub enum OpenError {
     #[error("there is no data of polytrie in {}; make some with `polytrie import` or `polytrie init`", .0.display())]
     Empty(PathBuf),
     /// There is something in the directory that is not ours.
-    #[error("{} is not empty and holds no {stamp}; choose an empty directory for --datadir", path.display(), stamp = polytrie_state::STAMP_FILE)]
+    #[error("{} is not empty and holds no {stamp}; choose an empty directory", path.display(), stamp = polytrie_state::STAMP_FILE)]
     Foreign {
         /// The directory.
         path: PathBuf,

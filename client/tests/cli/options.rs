@@ -4,7 +4,10 @@ use crate::{
     run::polytrie,
     support::{Data, assert_fails},
 };
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 fn sample(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sample").join(file)
@@ -58,4 +61,35 @@ fn a_chain_keeps_its_id() {
     polytrie!["init", "--datadir", data.path(), "--chain", genesis].ok();
     let stored = polytrie!["devnet", "--chain-id", "5", "--datadir", data.path()];
     assert_fails(&stored, 2, &["--chain-id asks for 5", "has the id"]);
+}
+
+/// Advice names what the command has.
+#[test]
+fn advice_fits_the_command() {
+    let data = Data::new();
+    let run = polytrie!["export", data.file("x.rlp")];
+    assert_eq!(run.code, Some(2), "{}", run.stderr);
+    assert!(run.stderr.contains("--datadir") && !run.stderr.contains("memory"), "{}", run.stderr);
+    let nothing = data.file("nothing");
+    let run = polytrie!["export", data.file("x.rlp"), "--datadir", nothing];
+    assert_fails(&run, 2, &["there is no data of polytrie in"]);
+    assert!(!data.file("nothing").exists() && !data.file("x.rlp").exists());
+
+    polytrie!["init", "--datadir", data.path(), "--chain", sample("genesis.json")].ok();
+    let other = data.file("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("notes"), "mine").unwrap();
+    let run = polytrie!["db", "convert", "--datadir", data.path(), "--to", "raw", "--out", other];
+    assert_fails(&run, 2, &["is not empty", "choose an empty directory"]);
+    assert!(!run.message().contains("--datadir"), "{}", run.message());
+
+    // An address of the documentation, which no machine has.
+    let run = polytrie!["devnet", "--http.addr", "192.0.2.1", "--http.port", "0"];
+    assert_fails(&run, 3, &["cannot listen on 192.0.2.1", "--http.addr"]);
+    assert!(!run.message().contains("--http.port"), "{}", run.message());
+
+    let text = data.write("blocks.hex", "0x00\n");
+    let run = polytrie!["bench", "compare", text, text];
+    assert_fails(&run, 1, &["blocks.hex is not a report"]);
+    assert!(!run.message().contains("--json "), "{}", run.message());
 }
