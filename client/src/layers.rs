@@ -164,7 +164,8 @@ pub const LAYERS: &[LayerKind] = &[
         },
         verify: Some(|options, commitment, proof| {
             let wanted = proof.proof.get("setup").and_then(|id| id.as_str()?.parse().ok());
-            let (_, key) = crate::lvmt::find(&options.lvmt, wanted)?;
+            let (dir, key) = crate::lvmt::find(&options.lvmt, wanted)?;
+            crate::lvmt::warn_if_insecure(key.is_insecure(), &dir);
             let proven = polytrie_lvmt::verify(&key, commitment, proof)?;
             Ok(serde_json::to_value(proven).map_err(|e| ProofError::Malformed(e.to_string()))?)
         }),

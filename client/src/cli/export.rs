@@ -1,6 +1,6 @@
 //! `polytrie export`.
 
-use super::{args::DataArgs, exit::Failure};
+use super::{args::StoredArgs, exit::Failure};
 use crate::{
     blocks::{Era1Exporter, RlpWriter},
     chain::ChainDb,
@@ -31,7 +31,7 @@ pub(super) struct ExportArgs {
     #[arg(long, value_name = "FORMAT", default_value = "rlp")]
     format: Format,
     #[command(flatten)]
-    pub(super) data: DataArgs,
+    pub(super) data: StoredArgs,
 }
 
 /// Names of block files end like this.
@@ -49,9 +49,7 @@ pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
     if args.format == Format::Era1 {
         check_directory(&args.file)?;
     }
-    let mut options = args.data.options();
-    options.engine.read_only = true;
-    let dir = DataDir::open(&options, false)?;
+    let dir = DataDir::open_rows(&args.data.options(true))?;
     let db = dir.chain_db();
     let head = db
         .head()?

@@ -110,7 +110,7 @@ impl Command {
         match self {
             Self::Init(args) => args.data.datadir.as_deref(),
             Self::Import(args) => args.data.datadir.as_deref(),
-            Self::Export(args) => args.data.datadir.as_deref(),
+            Self::Export(args) => Some(&args.data.datadir),
             Self::Devnet(args) => args.data.datadir.as_deref(),
             Self::Proof(command) => command.datadir(),
             Self::Db(command) => Some(command.datadir()),

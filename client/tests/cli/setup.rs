@@ -121,7 +121,9 @@ fn an_insecure_setup_is_used_only_where_it_is_wanted() {
     fs::write(&file, &proof).unwrap();
     let proof: serde_json::Value = serde_json::from_str(&proof).unwrap();
     let digest = proof["commitment"]["digest"].as_str().unwrap();
-    let proven = user.works(&[&"proof", &"verify", &file, &"--root", &digest]);
+    let (code, proven, stderr) = user.run(&[&"proof", &"verify", &file, &"--root", &digest]);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stderr.contains("can prove anything"), "a warning is due: {stderr}");
     let proven: serde_json::Value = serde_json::from_str(&proven).unwrap();
     assert_eq!(proven["insecure"], serde_json::Value::Bool(true));
     user.fails(
