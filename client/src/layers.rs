@@ -164,7 +164,8 @@ pub const LAYERS: &[LayerKind] = &[
         },
         verify: Some(|options, commitment, proof| {
             let wanted = proof.proof.get("setup").and_then(|id| id.as_str()?.parse().ok());
-            let (_, key) = crate::lvmt::find(&options.lvmt, wanted)?;
+            let (dir, key) = crate::lvmt::find(&options.lvmt, wanted)?;
+            crate::lvmt::warn_if_insecure(key.is_insecure(), &dir);
             let proven = polytrie_lvmt::verify(&key, commitment, proof)?;
             Ok(serde_json::to_value(proven).map_err(|e| ProofError::Malformed(e.to_string()))?)
         }),
@@ -217,6 +218,12 @@ pub const DEFAULT_LAYER: &str = "mpt";
 /// Engine names for `--kv`.
 pub const ENGINES: &[&str] = &["mdbx", "rocksdb", "memory"];
 
+/// The engines of this build, in words.
+const AVAILABLE_ENGINES: &str = match cfg!(feature = "rocksdb") {
+    true => "mdbx, rocksdb, memory",
+    false => "mdbx, memory (and rocksdb with `--features rocksdb`)",
+};
+
 /// The engine a new data directory gets unless told otherwise.
 pub const DEFAULT_ENGINE: &str = "mdbx";
 
@@ -232,7 +239,7 @@ pub enum UnknownKind {
         available: String,
     },
     /// No such engine.
-    #[error("there is no engine `{name}`; there are mdbx, memory and (with the feature) rocksdb")]
+    #[error("there is no engine `{name}`; this build has {}", AVAILABLE_ENGINES)]
     Engine {
         /// Asked for.
         name: String,

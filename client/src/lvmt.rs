@@ -47,11 +47,11 @@ pub fn default_dir(insecure: bool) -> Result<PathBuf, StateError> {
 }
 
 /// The verifying key of the setup to use: that of the directory that was named; else, of those in the cache,
-/// the one that is `wanted`, or the one from a ceremony.
+/// the one that is `wanted`, or, if none is, the one from a ceremony.
 ///
 /// # Errors
 ///
-/// If there is none, or it is damaged. An insecure setup is never taken without being named or wanted.
+/// If it is not there, or damaged. An insecure setup is never taken without being named or wanted.
 pub fn find(
     settings: &LvmtSettings,
     wanted: Option<B256>,
@@ -61,34 +61,54 @@ pub fn find(
     }
     let (secure, insecure) = (default_dir(false)?, default_dir(true)?);
     let development = VerifyingKey::open(&insecure);
-    if let Ok(key) = &development
-        && wanted == Some(key.id())
-    {
-        return Ok((insecure, key.clone()));
-    }
-    match VerifyingKey::open(&secure) {
-        Ok(key) => Ok((secure, key)),
-        Err(SetupError::Missing { .. }) => {
-            let hint = match development {
-                Ok(_) => format!(
-                    "; the insecure one for development in {} is used if you name it with `--lvmt.setup`",
-                    insecure.display()
-                ),
-                // It is the one that is wanted, most likely.
-                Err(error @ (SetupError::Damaged { .. } | SetupError::Io { .. }))
-                    if wanted.is_some() =>
-                {
-                    return Err(refused(error));
-                }
-                Err(_) => " (or with --insecure-dev, for development)".to_owned(),
-            };
-            Err(unsupported(format!(
-                "needs a setup, and there is none in {}; make one with `polytrie setup lvmt --g1 FILE --g2 FILE` or `--ptau FILE`{hint}",
-                secure.display()
-            )))
+    let ceremony = VerifyingKey::open(&secure);
+    let Some(wanted) = wanted else {
+        return match ceremony {
+            Ok(key) => Ok((secure, key)),
+            Err(SetupError::Missing { .. }) => Err(none_for_new(&secure, &insecure, &development)),
+            Err(error) => Err(refused(error)),
+        };
+    };
+    let mut damaged = None;
+    for (dir, found) in [(&insecure, development), (&secure, ceremony)] {
+        match found {
+            Ok(key) if key.id() == wanted => return Ok((dir.clone(), key)),
+            // It is the one that is wanted, most likely.
+            Err(error @ (SetupError::Damaged { .. } | SetupError::Io { .. })) => {
+                damaged = Some(error);
+            }
+            _ => {}
         }
-        Err(error) => Err(refused(error)),
     }
+    Err(damaged.map_or_else(
+        || {
+            unsupported(format!(
+                "needs the setup {wanted}, which is neither in {} nor in {}; name the directory where it is with `--lvmt.setup`",
+                secure.display(),
+                insecure.display()
+            ))
+        },
+        refused,
+    ))
+}
+
+/// There is no setup that a new data directory could get by itself.
+fn none_for_new(
+    secure: &Path,
+    insecure: &Path,
+    development: &Result<VerifyingKey, SetupError>,
+) -> StateError {
+    let hint = match development {
+        Ok(_) => format!(
+            "; the insecure one for development in {} is used if you name it with `--lvmt.setup`",
+            insecure.display()
+        ),
+        Err(_) => " (or with --insecure-dev, for development)".to_owned(),
+    };
+    unsupported(format!(
+        "needs a setup, and there is none in {}; make one with `polytrie setup lvmt --g1 FILE --g2 FILE` or `--ptau FILE`{hint}",
+        secure.display()
+    ))
 }
 
 /// The setup to use, mapped once a process.
@@ -109,13 +129,14 @@ pub fn open(settings: &LvmtSettings, wanted: Option<B256>) -> Result<Arc<Setup>,
         return Ok(Arc::clone(setup));
     }
     let setup = Arc::new(Setup::open(&dir, proofs).map_err(refused)?);
-    warn_if_insecure(&setup, &dir);
+    warn_if_insecure(setup.is_insecure(), &dir);
     opened.insert((dir, proofs), Arc::clone(&setup));
     Ok(setup)
 }
 
-fn warn_if_insecure(setup: &Setup, dir: &Path) {
-    if setup.is_insecure() {
+/// Says so if what is done with the setup in a directory rests on nothing.
+pub(crate) fn warn_if_insecure(is_insecure: bool, dir: &Path) {
+    if is_insecure {
         tracing::warn!(
             "the setup in {} is for development: whoever knows its seed can prove anything",
             dir.display()

@@ -29,6 +29,17 @@ pub(super) struct BlockRow<'a> {
     pub(super) undo: &'a [u8],
 }
 
+impl ChainDb {
+    /// The head that is still there if the store fails: that of what was flushed into the engine.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::head`].
+    pub fn flushed_head(&self) -> Result<Option<Head>, ChainError> {
+        ChainDb::new(self.store.flushed()).head()
+    }
+}
+
 impl<R: Read> ChainDb<R> {
     /// The chain in a store.
     pub const fn new(store: R) -> Self {
@@ -46,21 +57,8 @@ impl<R: Read> ChainDb<R> {
     ///
     /// If the store fails or is damaged.
     pub fn head(&self) -> Result<Option<Head>, ChainError> {
-        Self::head_in(&self.store)
-    }
-
-    /// The head that is still there if the store fails: that of what was flushed into the engine.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::head`].
-    pub fn flushed_head(&self) -> Result<Option<Head>, ChainError> {
-        Self::head_in(&self.store.flushed())
-    }
-
-    fn head_in(store: &dyn Read) -> Result<Option<Head>, ChainError> {
-        let Some((number, hash)) = Self::head_row_in(store)? else { return Ok(None) };
-        let head = Self::block_head_in(store, number)?;
+        let Some((number, hash)) = self.head_row()? else { return Ok(None) };
+        let head = self.block_head(number)?;
         if head.hash() != hash {
             return Err(ChainError::Corrupt(format!(
                 "the head is not block {number} of the chain"
@@ -71,11 +69,7 @@ impl<R: Read> ChainDb<R> {
 
     /// Number and hash of the head, as its row says.
     pub(super) fn head_row(&self) -> Result<Option<(u64, B256)>, ChainError> {
-        Self::head_row_in(&self.store)
-    }
-
-    fn head_row_in(store: &dyn Read) -> Result<Option<(u64, B256)>, ChainError> {
-        let Some(row) = store.get(META, HEAD_KEY)? else { return Ok(None) };
+        let Some(row) = self.store.get(META, HEAD_KEY)? else { return Ok(None) };
         match row.split_first_chunk::<8>() {
             Some((number, hash)) if hash.len() == 32 => {
                 Ok(Some((u64::from_be_bytes(*number), B256::from_slice(hash))))
@@ -90,13 +84,9 @@ impl<R: Read> ChainDb<R> {
     ///
     /// If it is not there, the store fails or is damaged.
     pub fn block_head(&self, number: u64) -> Result<Head, ChainError> {
-        Self::block_head_in(&self.store, number)
-    }
-
-    fn block_head_in(store: &dyn Read, number: u64) -> Result<Head, ChainError> {
         let missing = || ChainError::Corrupt(format!("block {number} is missing"));
-        let (hash, total_difficulty) = Self::canonical_in(store, number)?.ok_or_else(missing)?;
-        let rlp = store.get(BLOCKS, &number.to_be_bytes())?.ok_or_else(missing)?;
+        let (hash, total_difficulty) = self.canonical(number)?.ok_or_else(missing)?;
+        let rlp = self.block_rlp(number)?.ok_or_else(missing)?;
         let header = decode_header(&rlp)
             .map_err(|e| ChainError::Corrupt(format!("block {number} does not decode: {e}")))?;
         if header.hash() != hash {

@@ -214,15 +214,28 @@ pub(super) fn at_most(most: u64) -> impl TypedValueParser<Value = usize> {
     RangedU64ValueParser::<usize>::new().range(..=most)
 }
 
+/// A number of at least 1 with an upper bound.
+pub(super) fn some_at_most(most: u64) -> impl TypedValueParser<Value = usize> {
+    RangedU64ValueParser::<usize>::new().range(1..=most)
+}
+
+/// The same as [`parse_bytes`], where nothing at all makes no sense.
+pub(super) fn parse_some_bytes(text: &str) -> Result<usize, String> {
+    match parse_bytes(text)? {
+        0 => Err("nothing fits into 0 bytes; choose more".to_owned()),
+        bytes => Ok(bytes),
+    }
+}
+
 /// A number of bytes: digits, then k, M or G (powers of 1024) if wanted.
 pub(super) fn parse_bytes(text: &str) -> Result<usize, String> {
     let wrong = || format!("`{text}` is not a number of bytes; write for example 512M or 2G");
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let shift = match text[digits.len()..].to_ascii_lowercase().trim_end_matches("ib") {
+    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
         "" | "b" => 0,
-        "k" | "kb" => 10,
-        "m" | "mb" => 20,
-        "g" | "gb" => 30,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
         _ => return Err(wrong()),
     };
     let number: usize = digits.parse().map_err(|_| wrong())?;
@@ -240,7 +253,7 @@ mod tests {
         assert_eq!(parse_bytes("64k"), Ok(64 << 10));
         assert_eq!(parse_bytes("512M"), Ok(512 << 20));
         assert_eq!(parse_bytes("2GiB"), Ok(2 << 30));
-        for wrong in ["", "M", "12x", "-1", "1.5G", "99999999999G"] {
+        for wrong in ["", "M", "12x", "-1", "1.5G", "99999999999G", "5ib", "5ibib", "5mibib"] {
             assert!(parse_bytes(wrong).is_err(), "{wrong}");
         }
     }

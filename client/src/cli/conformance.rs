@@ -15,7 +15,7 @@ use regex::Regex;
 use std::{
     io::{self, Write},
     num::NonZeroUsize,
-    path::PathBuf,
+    path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
@@ -36,9 +36,6 @@ pub(super) struct ConformanceArgs {
     /// State layer.
     #[arg(long, value_name = "LAYER", default_value = DEFAULT_LAYER)]
     state: String,
-    #[cfg(feature = "lvmt")]
-    #[command(flatten)]
-    lvmt: super::args::LvmtSetupArg,
     /// Tests run at the same time [default: one for each core]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
@@ -48,9 +45,14 @@ pub(super) struct ConformanceArgs {
     /// Write every test and its result as JSON to this file; `-` for standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    #[cfg(feature = "lvmt")]
+    #[command(flatten)]
+    lvmt: super::args::LvmtSetupArg,
 }
 
 pub(super) fn run(args: ConformanceArgs, logging: &LogArgs) -> Result<(), Failure> {
+    let places: Vec<&Path> = args.places.iter().map(PathBuf::as_path).collect();
+    output::expect_apart(&[("--json", args.json.as_deref())], &places)?;
     let layer = layers::layer(&args.state)?;
     let mut layer_options = LayerOptions {
         #[cfg(feature = "lvmt")]

@@ -1,13 +1,14 @@
 //! `polytrie devnet`: a node with a chain of its own.
 
 use super::{
-    args::{ChainArg, DataArgs, parse_bytes},
+    args::{ChainArg, DataArgs, parse_bytes, parse_some_bytes},
     exit::Failure,
     logging::LogArgs,
     output,
     signals::on_interrupt,
 };
 use crate::{
+    consensus::{MAX_GAS_LIMIT, MIN_GAS_LIMIT},
     datadir::{DataDir, OpenOptions},
     devnet::{
         DEFAULT_MNEMONIC, DevAccounts, Miner, MiningMode, Node, NodeOptions, PoolLimits,
@@ -16,8 +17,10 @@ use crate::{
     layers::LayerOptions,
     rpc::{self, RpcLimits, RunningServer, ServeError, ServerOptions},
 };
-use alloy_primitives::{Address, utils::parse_ether};
+use alloy_primitives::{Address, U256, utils::parse_units};
 use clap::Args;
+use polytrie_chainspec::ChainSpec;
+use polytrie_state::Stamp;
 use std::{
     net::{IpAddr, SocketAddr},
     sync::{
@@ -28,17 +31,19 @@ use std::{
     time::Duration,
 };
 
+/// Chain id of a new `dev` chain unless told otherwise.
+const DEFAULT_CHAIN_ID: u64 = 1337;
+
 /// Run a private chain that wallets and tools talk to over JSON-RPC.
 ///
 /// Blocks are made as soon as a transaction comes, by the same executor and state layers as an import. Without
 /// --datadir everything is in memory and gone at the end. The chain is `dev` (every fork to Osaka, accounts of a
-/// mnemonic with plenty of ether) unless --chain names another or the directory holds one.
+/// mnemonic with plenty of ether) unless --chain names another or the directory holds one. Ctrl-C (or SIGTERM) ends it:
+/// what is under way is finished and made durable, and the exit code is 0.
 #[derive(Debug, Args)]
 pub(super) struct DevnetArgs {
     #[command(flatten)]
     chain: ChainArg,
-    #[command(flatten)]
-    pub(super) data: DataArgs,
     /// Change nothing: serve what the directory holds now. What an import beside it adds is not seen before the next
     /// start.
     #[arg(long)]
@@ -58,11 +63,11 @@ pub(super) struct DevnetArgs {
     /// The words the accounts follow from.
     #[arg(long, value_name = "WORDS", default_value = DEFAULT_MNEMONIC)]
     mnemonic: String,
-    /// Chain id of a new `dev` chain.
-    #[arg(long, value_name = "ID", default_value_t = 1337, value_parser = clap::value_parser!(u64).range(1..))]
-    chain_id: u64,
+    /// Chain id of a new `dev` chain; any other has the id it has [default: 1337]
+    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u64).range(1..))]
+    chain_id: Option<u64>,
     /// Gas limit that blocks move towards.
-    #[arg(long, value_name = "GAS")]
+    #[arg(long, value_name = "GAS", value_parser = clap::value_parser!(u64).range(MIN_GAS_LIMIT..=MAX_GAS_LIMIT))]
     gas_limit: Option<u64>,
     /// Who receives the tips.
     #[arg(
@@ -78,6 +83,8 @@ pub(super) struct DevnetArgs {
     http: HttpArgs,
     #[command(flatten)]
     pool: PoolArgs,
+    #[command(flatten)]
+    pub(super) data: DataArgs,
 }
 
 /// The server.
@@ -102,16 +109,16 @@ struct HttpArgs {
     #[arg(long = "http.vhosts", value_name = "NAMES", value_delimiter = ',')]
     vhosts: Vec<String>,
     /// Most bytes of a request (k, M, G may follow).
-    #[arg(long = "rpc.max-request", value_name = "BYTES", value_parser = parse_bytes, default_value = "15M")]
+    #[arg(long = "rpc.max-request", value_name = "BYTES", value_parser = parse_some_bytes, default_value = "15M")]
     max_request: usize,
     /// Most bytes of an answer; a trace ends as soon as it would become larger, by an estimate.
-    #[arg(long = "rpc.max-response", value_name = "BYTES", value_parser = parse_bytes, default_value = "160M")]
+    #[arg(long = "rpc.max-response", value_name = "BYTES", value_parser = parse_some_bytes, default_value = "160M")]
     max_response: usize,
     /// Most requests in a batch.
     #[arg(long = "rpc.max-batch", value_name = "N", default_value_t = 1000)]
     max_batch: u32,
     /// Most connections at once.
-    #[arg(long = "rpc.max-connections", value_name = "N", default_value_t = 2000)]
+    #[arg(long = "rpc.max-connections", value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
     max_connections: u32,
     /// Most gas of a call.
     #[arg(long = "rpc.gascap", value_name = "GAS", default_value_t = 50_000_000)]
@@ -213,17 +220,43 @@ fn open(args: &DevnetArgs, accounts: &DevAccounts) -> Result<DataDir, Failure> {
         }
         options.kv.get_or_insert_with(|| "memory".into());
     }
-    if !args.read_only
-        && options.is_new()
-        && options.chain.as_deref().is_none_or(|chain| chain == "dev")
-    {
-        let balance = parse_ether(&args.balance).map_err(|error| {
-            Failure::Usage(format!("--balance {}: {error}; write for example 10000", args.balance))
-        })?;
-        let genesis = dev_genesis(args.chain_id, accounts.addresses(), balance);
+    let is_new = !args.read_only && options.is_new();
+    if is_new && options.chain.as_deref().is_none_or(|chain| chain == "dev") {
+        let chain_id = args.chain_id.unwrap_or(DEFAULT_CHAIN_ID);
+        let genesis = dev_genesis(chain_id, accounts.addresses(), balance(&args.balance)?);
         return Ok(DataDir::create_with(&options, &genesis)?);
     }
+    if let Some(asked) = args.chain_id {
+        expect_chain_id(asked, &options)?;
+    }
     Ok(DataDir::open(&options, !args.read_only)?)
+}
+
+/// A balance in wei.
+fn balance(ether: &str) -> Result<U256, Failure> {
+    let wrong = |reason: String| {
+        Failure::Usage(format!("--balance {ether}: {reason}; write for example 10000"))
+    };
+    match parse_units(ether, "ether").map_err(|error| wrong(error.to_string()))? {
+        wei if wei.is_negative() => Err(wrong("nobody has less than nothing".to_owned())),
+        wei => Ok(wei.get_absolute()),
+    }
+}
+
+/// A chain that is there, or comes from a file, has its id already.
+fn expect_chain_id(asked: u64, options: &OpenOptions) -> Result<(), Failure> {
+    let stamp = options.datadir.as_deref().map(Stamp::read).transpose()?.flatten();
+    let (chain, found) = match (stamp, &options.chain) {
+        (Some(stamp), _) => (stamp.chain, stamp.chain_id),
+        (None, Some(chain)) => (chain.clone(), ChainSpec::load(chain)?.chain_id()),
+        (None, None) => return Ok(()),
+    };
+    if found == asked {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "the chain {chain} has the id {found}, --chain-id asks for {asked}: leave the option out, or choose another --datadir for a new `dev` chain"
+    )))
 }
 
 fn server_options(args: &HttpArgs, layer: LayerOptions) -> Result<ServerOptions, Failure> {

@@ -258,6 +258,7 @@ impl From<ImportError> for Failure {
             ImportError::Shadow(error) => error.into(),
             ImportError::File(error) => error.into(),
             ImportError::Broken { .. } => Self::Stored(error.to_string()),
+            ImportError::OtherContent { .. } => Self::Usage(error.to_string()),
             ImportError::Output { .. } | ImportError::Thread { .. } | ImportError::Worker => {
                 Self::Machine(error.to_string())
             }

@@ -1,10 +1,10 @@
 //! `polytrie export`.
 
-use super::{args::DataArgs, exit::Failure};
+use super::{args::StoredArgs, exit::Failure};
 use crate::{
     blocks::{Era1Exporter, RlpWriter},
     chain::{ChainError, ExportBlock},
-    datadir::DataDir,
+    datadir::{DataDir, Rows},
 };
 use alloy_consensus::{Header, ReceiptEnvelope, TxReceipt, proofs};
 use alloy_hardforks::EthereumHardfork;
@@ -35,7 +35,7 @@ pub(super) struct ExportArgs {
     #[arg(long, value_name = "FORMAT", default_value = "rlp")]
     format: Format,
     #[command(flatten)]
-    pub(super) data: DataArgs,
+    pub(super) data: StoredArgs,
 }
 
 /// Names of block files end like this.
@@ -53,9 +53,7 @@ pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
     if args.format == Format::Era1 {
         check_directory(&args.file)?;
     }
-    let mut options = args.data.options();
-    options.engine.read_only = true;
-    let dir = DataDir::open(&options, false)?;
+    let dir = DataDir::open_rows(&args.data.options(true))?;
     let head = dir
         .chain_db()
         .head()?
@@ -79,7 +77,7 @@ pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
     writeln!(io::stdout(), "{line}").map_err(|e| Failure::output(&e))
 }
 
-fn rlp(dir: &DataDir, file: &Path, (from, to): (u64, u64)) -> Result<String, Failure> {
+fn rlp(dir: &Rows, file: &Path, (from, to): (u64, u64)) -> Result<String, Failure> {
     let mut out = RlpWriter::create(file)?;
     dir.chain_db().export(&*dir.spec()?, (from, to), |block| {
         out.push(&block.rlp)?;
@@ -89,7 +87,7 @@ fn rlp(dir: &DataDir, file: &Path, (from, to): (u64, u64)) -> Result<String, Fai
     Ok(format!("exported {blocks} blocks, {from} to {to}, to {}", file.display()))
 }
 
-fn era1(dir: &DataDir, directory: &Path, (from, to): (u64, u64)) -> Result<String, Failure> {
+fn era1(dir: &Rows, directory: &Path, (from, to): (u64, u64)) -> Result<String, Failure> {
     let (db, spec, chain) = (dir.chain_db(), dir.spec()?, &*dir.stamp.chain);
     let network =
         Path::new(chain).file_stem().map_or_else(|| chain.into(), |s| s.to_string_lossy());

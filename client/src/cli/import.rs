@@ -1,7 +1,7 @@
 //! `polytrie import`.
 
 use super::{
-    args::{ChainArg, DataArgs, MOST_THREADS, at_most},
+    args::{ChainArg, DataArgs, MOST_THREADS, some_at_most},
     exit::Failure,
     logging::LogArgs,
     output::{self, ResultArgs},
@@ -16,7 +16,10 @@ use crate::{
 };
 use clap::{Args, ValueEnum};
 use polytrie_kv::Store;
-use std::{path::PathBuf, thread};
+use std::{
+    path::{Path, PathBuf},
+    thread,
+};
 
 /// Import block files, executing and verifying every block.
 ///
@@ -57,7 +60,7 @@ pub(super) struct ImportArgs {
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
     flush_every: u64,
     /// Threads that decode blocks and recover senders ahead of execution [default: one a core]
-    #[arg(long, value_name = "N", value_parser = at_most(MOST_THREADS))]
+    #[arg(long, value_name = "N", value_parser = some_at_most(MOST_THREADS))]
     threads: Option<usize>,
     /// While a block is executed, run those after it on the state before it, on many threads, so that what they read is
     /// in memory when their turn comes: `auto`, while the store is slow because the state is larger than memory; `on`
@@ -83,7 +86,8 @@ pub(super) struct ImportArgs {
     witness_levels: u8,
     #[command(flatten)]
     result: ResultArgs,
-    /// Write one line of figures a block to this file; `-` for standard output.
+    /// Write one line of figures a block to this file; `-` for standard output. An import that goes on appends to the
+    /// lines of the blocks before it.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     #[command(flatten)]
@@ -123,6 +127,10 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
         let text = "--json and --csv both want standard output; name a file for one of them";
         return Err(Failure::Usage(text.to_owned()));
     }
+    let genesis = args.chain.chain.as_deref().map(Path::new);
+    let inputs: Vec<&Path> = args.files.iter().map(PathBuf::as_path).chain(genesis).collect();
+    let outputs = [("--json", args.result.file()), ("--csv", args.csv.as_deref())];
+    output::expect_apart(&outputs, &inputs)?;
     let mut options = args.data.options();
     options.chain.clone_from(&args.chain.chain);
     let verify_every = match (args.verify, &args.shadow, &args.witness) {
@@ -185,6 +193,11 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     tracing::info!("{}", report.summary(error.is_none()));
     for note in not_verified(&chain, &report) {
         tracing::warn!("{note}");
+    }
+    if report.witnesses.as_ref().is_some_and(|written| written.blocks == 0) && report.skipped > 0 {
+        tracing::warn!(
+            "no witness was written: it is made when a block is executed, and these are stored already; import them into another --datadir, or take them back with `polytrie db unwind` first"
+        );
     }
     if let Some(shadow) = &report.shadow {
         let roots =

@@ -110,11 +110,51 @@ impl Command {
         match self {
             Self::Init(args) => args.data.datadir.as_deref(),
             Self::Import(args) => args.data.datadir.as_deref(),
-            Self::Export(args) => args.data.datadir.as_deref(),
+            Self::Export(args) => Some(&args.data.datadir),
             Self::Devnet(args) => args.data.datadir.as_deref(),
             Self::Proof(command) => command.datadir(),
             Self::Db(command) => Some(command.datadir()),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cli;
+    use clap::{Command, CommandFactory};
+
+    /// The prefixes of the options that stand under a heading; one of another kind went there by the order of its fields.
+    const HEADINGS: [(&str, &[&str]); 6] = [
+        ("Data directory", &["datadir", "state", "kv", "replica.path"]),
+        ("State layers", &["trie.", "lmpt.", "rain."]),
+        ("State layer replica", &["replica."]),
+        ("LVMT", &["lvmt."]),
+        ("JSON-RPC over HTTP and WebSocket", &["http.", "rpc."]),
+        ("Transaction pool", &["txpool."]),
+    ];
+
+    fn check(command: &Command) {
+        for arg in command.get_arguments() {
+            let Some(name) = arg.get_long() else { continue };
+            let heading = arg.get_help_heading().unwrap_or_default();
+            let known = HEADINGS.iter().find(|(known, _)| *known == heading);
+            assert!(
+                known.is_none_or(|(_, prefixes)| prefixes.iter().any(|p| name.starts_with(p))),
+                "--{name} of {} stands under {heading}",
+                command.get_name()
+            );
+        }
+        command.get_subcommands().for_each(check);
+    }
+
+    #[test]
+    fn options_stand_under_the_heading_of_their_kind() {
+        check(&Cli::command());
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
     }
 }

@@ -5,6 +5,7 @@ use crate::blocks::{ExportError, OutputFile};
 use clap::Args;
 use serde::Serialize;
 use std::{
+    fs,
     io::{self, Write},
     path::{Path, PathBuf},
     sync::Arc,
@@ -23,6 +24,11 @@ pub(super) struct ResultArgs {
 }
 
 impl ResultArgs {
+    /// The file, if one was named.
+    pub(super) fn file(&self) -> Option<&Path> {
+        self.json.as_deref()
+    }
+
     /// Opens the file before the work begins: one that cannot be written should not be noticed after it.
     pub(super) fn open(&self) -> Result<ResultFile, Failure> {
         let json = self.json.as_deref().map(OutputFile::create).transpose()?;
@@ -75,6 +81,41 @@ impl ResultFile {
 /// Whether the file of `--json` (or the like) is standard output, so that nothing else may stand there.
 pub(super) fn takes_stdout(file: Option<&Path>) -> bool {
     file == Some(Path::new("-"))
+}
+
+/// Refuses files to write that are read as well, or written by two options at once: whoever comes last would destroy what
+/// is there. Both are named as a user knows them; `-` and what is no file do not matter.
+pub(super) fn expect_apart(
+    outputs: &[(&str, Option<&Path>)],
+    inputs: &[&Path],
+) -> Result<(), Failure> {
+    let mut seen: Vec<(PathBuf, String)> = inputs
+        .iter()
+        .filter(|path| path.is_file())
+        .filter_map(|path| Some((file(path)?, format!("what is read, {}", path.display()))))
+        .collect();
+    for (option, path) in outputs {
+        let Some((path, found)) = path.and_then(|path| Some((path, file(path)?))) else { continue };
+        if let Some((_, what)) = seen.iter().find(|(seen, _)| *seen == found) {
+            return Err(Failure::Usage(format!(
+                "{option} {} is the same file as {what}; name another one",
+                path.display()
+            )));
+        }
+        seen.push((found, format!("that of {option}")));
+    }
+    Ok(())
+}
+
+/// A file by its one name, whether or not it is there yet; `None` for what is none, as standard output and devices.
+fn file(path: &Path) -> Option<PathBuf> {
+    if takes_stdout(Some(path)) || (path.exists() && !path.is_file()) {
+        return None;
+    }
+    let within = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let within = within.unwrap_or(Path::new("."));
+    let new = || Some(fs::canonicalize(within).ok()?.join(path.file_name()?));
+    fs::canonicalize(path).ok().or_else(new)
 }
 
 /// Writes a result for people.

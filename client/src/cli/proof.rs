@@ -30,8 +30,6 @@ pub(super) enum ProofCommand {
 /// Undo records lead back to blocks before the head; they are kept for the last 1024 blocks. Nothing that is stored changes.
 #[derive(Debug, Args)]
 pub(super) struct GetArgs {
-    #[command(flatten)]
-    data: StoredArgs,
     /// The account.
     #[arg(long, value_name = "ADDRESS")]
     address: Address,
@@ -41,6 +39,8 @@ pub(super) struct GetArgs {
     /// The block [default: the head].
     #[arg(long, value_name = "N")]
     block: Option<u64>,
+    #[command(flatten)]
+    data: StoredArgs,
 }
 
 /// Check a proof against a commitment that you trust; exits with 0 if it holds, with 1 if not.

@@ -1,12 +1,19 @@
 //! `polytrie setup`: what a layer needs once, before it can run.
 
-use super::{exit::Failure, output::ResultArgs};
+use super::{
+    exit::Failure,
+    output::{self, ResultArgs},
+};
 use crate::lvmt;
 use alloy_primitives::B256;
 use clap::{Args, Subcommand};
 use polytrie_amt::{PowersError, PowersOfTau, Setup, SetupError};
 use serde::Serialize;
-use std::{path::PathBuf, time::Instant};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 /// Prepare what a state layer needs before it can run.
 #[derive(Debug, Subcommand)]
@@ -34,7 +41,8 @@ pub(super) struct LvmtSetupArgs {
     #[arg(long)]
     insecure_dev: bool,
     /// The seed of --insecure-dev.
-    #[arg(long, value_name = "TEXT", default_value = "dev", requires = "insecure_dev")]
+    #[arg(long, value_name = "TEXT", default_value = "dev", requires = "insecure_dev",
+        conflicts_with_all = ["g1", "g2", "ptau"])]
     seed: String,
     /// Directory of the setup [default: polytrie/lvmt in the user's cache; lvmt-insecure-dev for --insecure-dev]
     #[arg(long, value_name = "DIR")]
@@ -80,8 +88,15 @@ fn lvmt(args: &LvmtSetupArgs) -> Result<(), Failure> {
         Some(out) => out.clone(),
         None => lvmt::default_dir(args.insecure_dev)?,
     };
+    let inputs: Vec<&Path> =
+        [&args.g1, &args.g2, &args.ptau].into_iter().flatten().map(PathBuf::as_path).collect();
+    output::expect_apart(&[("--json", args.result.file())], &inputs)?;
     let start = Instant::now();
     let powers = powers(args)?;
+    // Before the tables are derived, which takes a while.
+    fs::create_dir_all(&out).map_err(|e| {
+        Failure::Machine(format!("cannot make {}: {e}; name a directory with --out", out.display()))
+    })?;
     let read_and_check = start.elapsed().as_secs_f64();
     tracing::info!("the powers of tau are good ({read_and_check:.1} s)");
 

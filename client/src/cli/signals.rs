@@ -1,7 +1,8 @@
 //! Signals that ask a command to stop: Ctrl-C (SIGINT), SIGTERM, and SIGHUP of a terminal that goes away.
 //!
 //! A command that has something to finish asks for a flag and looks at it ([`on_interrupt`]). Any other ends at once: it
-//! only reads, or whatever it writes stands a kill at any time. The exit code is 130 either way.
+//! only reads, or whatever it writes stands a kill at any time. The exit code is 130 either way, but for `devnet`: a server
+//! has no work that it leaves undone, and whoever ends one expects 0.
 
 use super::exit::{Failure, INTERRUPTED};
 use signal_hook::{

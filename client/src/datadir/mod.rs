@@ -98,6 +98,32 @@ pub struct DataDir {
     _flat: Option<FlatDir>,
 }
 
+/// A data directory that is open without its state layer.
+#[derive(Debug)]
+pub struct Rows {
+    /// Its stamp.
+    pub stamp: Stamp,
+    /// The store.
+    pub store: Store,
+    outline: Option<Arc<ChainSpec>>,
+}
+
+impl Rows {
+    /// What is kept of the chain.
+    pub fn chain_db(&self) -> ChainDb {
+        ChainDb::new(self.store.clone())
+    }
+
+    /// The chain's rules, as [`DataDir::spec`] has them.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be loaded.
+    pub fn spec(&self) -> Result<Arc<ChainSpec>, OpenError> {
+        remembered(self.outline.as_ref(), &self.stamp, &self.chain_db())
+    }
+}
+
 /// A data directory cannot be opened.
 #[derive(Debug, Error)]
 pub enum OpenError {
@@ -115,7 +141,7 @@ pub enum OpenError {
     #[error("there is no data of polytrie in {}; make some with `polytrie import` or `polytrie init`", .0.display())]
     Empty(PathBuf),
     /// There is something in the directory that is not ours.
-    #[error("{} is not empty and holds no {stamp}; choose an empty directory for --datadir", path.display(), stamp = polytrie_state::STAMP_FILE)]
+    #[error("{} is not empty and holds no {stamp}; choose an empty directory", path.display(), stamp = polytrie_state::STAMP_FILE)]
     Foreign {
         /// The directory.
         path: PathBuf,
@@ -214,6 +240,24 @@ impl DataDir {
             None if create => Self::create(options, dir),
             None => Err(OpenError::Empty(dir.to_owned())),
         }
+    }
+
+    /// The rows of a data directory without its state layer, for reading only: whoever asks nothing of the state does without
+    /// what the layer needs (as `lvmt` its setup).
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`].
+    pub fn open_rows(options: &OpenOptions) -> Result<Rows, OpenError> {
+        let dir = options.datadir.as_deref().ok_or(OpenError::NoDirectory)?;
+        let stamp = Stamp::read(dir)?.ok_or_else(|| OpenError::Empty(dir.to_owned()))?;
+        stamp.expect(dir, "the state layer", &stamp.state, options.state.as_deref())?;
+        let tables = tables(layers::layer(&stamp.state)?);
+        let access = EngineOptions { read_only: true, ..options.engine };
+        let engine = layers::open_engine(&stamp.kv, &dir.join("db"), &tables, access)?;
+        let store = Store::open(engine, &tables, options.store.clone())?;
+        let outline = outline::read(dir, &stamp).map(|(_, outline)| outline);
+        Ok(Rows { stamp, store, outline })
     }
 
     /// Makes a new data directory for the chain of a `genesis.json` that is at hand. The file is kept in the directory,
@@ -351,11 +395,7 @@ impl DataDir {
         if let Some(spec) = &self.spec {
             return Ok(Arc::clone(spec));
         }
-        match &self.outline {
-            // Without a genesis block its accounts are still needed. A head that is damaged is for others to report.
-            Some(spec) if !matches!(self.chain_db().head(), Ok(None)) => Ok(Arc::clone(spec)),
-            _ => Ok(ChainSpec::load(&self.stamp.chain)?),
-        }
+        remembered(self.outline.as_ref(), &self.stamp, &self.chain_db())
     }
 
     /// What is kept of the chain, without its rules.
@@ -591,6 +631,19 @@ struct Specs {
 impl Specs {
     const fn loaded(spec: Arc<ChainSpec>) -> Self {
         Self { spec: Some(spec), outline: None }
+    }
+}
+
+/// The rules that a directory remembers, else those that its stamp names.
+fn remembered(
+    outline: Option<&Arc<ChainSpec>>,
+    stamp: &Stamp,
+    db: &ChainDb,
+) -> Result<Arc<ChainSpec>, OpenError> {
+    match outline {
+        // Without a genesis block its accounts are still needed. A head that is damaged is for others to report.
+        Some(spec) if !matches!(db.head(), Ok(None)) => Ok(Arc::clone(spec)),
+        _ => Ok(ChainSpec::load(&stamp.chain)?),
     }
 }
 

@@ -79,6 +79,14 @@ pub enum ImportError {
         /// The operating system's words.
         source: std::io::Error,
     },
+    /// A file that was named for figures holds something else.
+    #[error(
+        "{file} holds something else than the figures of an import, which go on after those that are there; name another file"
+    )]
+    OtherContent {
+        /// The file.
+        file: String,
+    },
     /// The system gives no thread.
     #[error(
         "cannot start a thread: {source}; ask for fewer (--threads), or raise the limit of processes (`ulimit -u`)"

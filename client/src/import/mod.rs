@@ -100,7 +100,9 @@ pub fn import(chain: &mut Chain, mut options: ImportOptions) -> ImportEnd {
     let counters = chain.db().store().counters();
     let mut progress = Progress::new(options.display, &options.files);
     let mut waiting = Waiting::default();
-    let ended = run(chain, &mut options, &mut report, &mut progress, &mut waiting);
+    let begun = options.csv.as_mut().map_or(Ok(()), |csv| csv.begin(chain.head().number()));
+    let ended =
+        begun.and_then(|()| run(chain, &mut options, &mut report, &mut progress, &mut waiting));
     // What was executed is written if it stands; if not, that is the first thing that went wrong.
     let settled = chain.settle().map_err(|error| waiting.blame(error, None));
     let ended = match ended {

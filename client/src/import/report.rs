@@ -220,11 +220,20 @@ impl ImportReport {
         let seconds = self.seconds.as_secs_f64();
         let mgas = self.gas as f64 / 1e6;
         let skipped = match self.skipped {
-            0 => String::new(),
-            skipped => format!(" ({skipped} skipped: stored already)"),
+            0 => None,
+            skipped => Some(format!("{skipped} skipped: stored already")),
+        };
+        let side = match self.side {
+            0 => None,
+            side => Some(format!("{side} of other branches")),
+        };
+        let beside = match (skipped, side) {
+            (Some(skipped), Some(side)) => format!(" ({skipped}; {side})"),
+            (Some(one), None) | (None, Some(one)) => format!(" ({one})"),
+            (None, None) => String::new(),
         };
         format!(
-            "Import {ended} {seconds:.1} seconds, {} blocks{skipped}, {:.0} blk/s, {} transactions, {:.0} tx/s, {mgas:.0} Mgas, {:.0} Mgas/s",
+            "Import {ended} {seconds:.1} seconds, {} blocks{beside}, {:.0} blk/s, {} transactions, {:.0} tx/s, {mgas:.0} Mgas, {:.0} Mgas/s",
             self.blocks,
             self.blocks as f64 / seconds.max(1e-9),
             self.txs,

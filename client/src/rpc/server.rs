@@ -50,9 +50,7 @@ pub struct ServerOptions {
 #[derive(Debug, Error)]
 pub enum ServeError {
     /// It cannot listen.
-    #[error(
-        "cannot listen on {address}: {source}; choose another --http.port, or end what uses it"
-    )]
+    #[error("cannot listen on {address}: {source}; {}", where_else(source))]
     Listen {
         /// Where.
         address: SocketAddr,
@@ -68,6 +66,18 @@ pub enum ServeError {
     /// Two methods of one name: a mistake in this program.
     #[error(transparent)]
     Methods(#[from] RegisterMethodError),
+}
+
+/// What to do about an address that cannot be listened on.
+fn where_else(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "choose another --http.port, or end what uses it",
+        io::ErrorKind::AddrNotAvailable => {
+            "choose an --http.addr that this machine has (0.0.0.0 for all of them)"
+        }
+        io::ErrorKind::PermissionDenied => "choose an --http.port above 1023",
+        _ => "choose another --http.addr or --http.port",
+    }
 }
 
 /// A server that runs until it is dropped.

@@ -126,7 +126,13 @@ pub fn verify(
             .map_err(|error| lacking(number, error))?
             .ok_or(WitnessError::Outdated { number, expected: root, found })?;
     }
-    let layer = RainLayer::on_witness(&witness, holder).map_err(|error| lacking(number, error))?;
+    let layer = RainLayer::on_witness(&witness, holder).map_err(|error| match holder {
+        None if file.levels > 0 => insufficient(format!(
+            "it leaves out the top {} levels of the trie; name a data directory of the layer `rain` that holds them with --datadir",
+            file.levels
+        )),
+        _ => lacking(number, error),
+    })?;
     let parent_ref = BlockRef { number: number - 1, hash: header.parent_hash };
     let mut session =
         Session::begin(&*layer, parent_ref).map_err(|error| lacking(number, error))?;

@@ -81,7 +81,10 @@ fn a_lighter_branch_stays_aside(layer: &str) {
     case.import(&case.data.path(), &case.main);
     let before = (case.data.head(), case.data.dump());
     let file = case.data.write("branch", stream(&case.branch));
-    let report = case.import(&case.data.path(), &file);
+    let run = polytrie!["import", file, "--datadir", case.data.path(), "--json", "-"].ok();
+    let said = format!("0 blocks ({} of other branches)", TIP - FORK);
+    assert!(run.stderr.contains(&said), "{}", run.stderr);
+    let report = run.json();
     assert_eq!(report["side"], TIP - FORK);
     assert_eq!(report["reorganised"], 0);
     assert_eq!((case.data.head(), case.data.dump()), before);

@@ -1,6 +1,6 @@
 //! `polytrie setup lvmt`, and which setup is used when.
 
-use crate::{fixtures::fixture, run::binary, support::CONDENSE};
+use crate::{disks::Mount, fixtures::fixture, run::binary, support::CONDENSE};
 use std::{
     ffi::OsStr,
     fs,
@@ -121,7 +121,9 @@ fn an_insecure_setup_is_used_only_where_it_is_wanted() {
     fs::write(&file, &proof).unwrap();
     let proof: serde_json::Value = serde_json::from_str(&proof).unwrap();
     let digest = proof["commitment"]["digest"].as_str().unwrap();
-    let proven = user.works(&[&"proof", &"verify", &file, &"--root", &digest]);
+    let (code, proven, stderr) = user.run(&[&"proof", &"verify", &file, &"--root", &digest]);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stderr.contains("can prove anything"), "a warning is due: {stderr}");
     let proven: serde_json::Value = serde_json::from_str(&proven).unwrap();
     assert_eq!(proven["insecure"], serde_json::Value::Bool(true));
     user.fails(
@@ -142,6 +144,82 @@ fn an_insecure_setup_is_used_only_where_it_is_wanted() {
     user.fails(3, "damaged", &check);
     fs::remove_file(&key).unwrap();
     user.fails(2, "setup", &check);
+}
+
+/// What a data directory rests on is named by its id, since only whoever made it knows where it is; what is not of the
+/// state can be had without it.
+#[test]
+fn a_setup_that_is_elsewhere_is_named() {
+    let user = User::new();
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sample/genesis.json");
+    let own = user.dir("own");
+    let made = |more: &[&dyn AsRef<OsStr>]| {
+        let make: [&dyn AsRef<OsStr>; 7] =
+            [&"setup", &"lvmt", &"--insecure-dev", &"--height", &"4", &"--json", &"-"];
+        let text = user.works(&[&make[..], more].concat());
+        let made: serde_json::Value = serde_json::from_str(&text).unwrap();
+        made["setup"].as_str().unwrap().to_owned()
+    };
+    let id = made(&[&"--seed", &"own", &"--out", &own]);
+    let data = user.dir("data");
+    let init: [&dyn AsRef<OsStr>; 9] = [
+        &"init",
+        &"--state",
+        &"lvmt",
+        &"--datadir",
+        &data,
+        &"--chain",
+        &sample,
+        &"--lvmt.setup",
+        &own,
+    ];
+    user.works(&init);
+    // There is none in the cache at first, then another one.
+    for round in 0..2 {
+        if round == 1 {
+            assert_ne!(made(&[]), id);
+        }
+        let check: [&dyn AsRef<OsStr>; 4] = [&"db", &"check", &"--datadir", &data];
+        user.fails(2, &id, &check);
+        user.fails(2, "--lvmt.setup", &check);
+        user.works(&[&check[..], &[&"--lvmt.setup", &own]].concat());
+        let stats: [&dyn AsRef<OsStr>; 6] = [&"db", &"stats", &"--datadir", &data, &"--json", &"-"];
+        let (code, stats, stderr) = user.run(&stats);
+        assert_eq!(code, 0, "{stderr}");
+        assert!(stderr.contains("the commitment is left out") && stderr.contains(&id), "{stderr}");
+        let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
+        assert!(stats["commitment"].is_null() && stats["head"]["number"] == 0, "{stats}");
+        let file = user.dir("genesis.rlp");
+        user.works(&[&"export", &file, &"--datadir", &data]);
+        assert!(fs::metadata(&file).unwrap().len() > 0);
+    }
+}
+
+/// Deriving takes a while, so what would fail after it fails before.
+#[test]
+fn where_a_setup_goes_is_looked_at_first() {
+    let user = User::new();
+    let file = user.dir("file");
+    fs::write(&file, "text").unwrap();
+    let (code, _, stderr) =
+        user.run(&[&"setup", &"lvmt", &"--insecure-dev", &"--height", &"4", &"--out", &file]);
+    assert_eq!(code, 3, "{stderr}");
+    assert!(stderr.contains("cannot make") && !stderr.contains("derived"), "{stderr}");
+    let (code, _, stderr) = user.run(&[&"setup", &"lvmt", &"--ptau", &file, &"--seed", &"x"]);
+    assert_eq!(code, 2, "{stderr}");
+    assert!(stderr.contains("--seed"), "{stderr}");
+}
+
+/// A part of a table is of no use to anybody.
+#[test]
+fn a_full_disk_keeps_no_part_of_a_setup() {
+    let user = User::new();
+    let Some(disk) = Mount::new(user.dir("disk"), "16k") else { return };
+    let out = disk.0.join("setup");
+    let make: [&dyn AsRef<OsStr>; 7] =
+        [&"setup", &"lvmt", &"--insecure-dev", &"--height", &"8", &"--out", &out];
+    user.fails(3, "cannot write", &make);
+    assert_eq!(fs::read_dir(&out).unwrap().count(), 0);
 }
 
 #[test]

@@ -127,7 +127,9 @@ impl<'a> Bag<'a> {
             let reason = if levels == 0 {
                 format!("the witness has no root node {root}")
             } else {
-                format!("the witness leaves out {levels} levels of a state whose root {root} nobody holds here")
+                format!(
+                    "the witness leaves out the top {levels} levels of a state with the root {root}, which are not held here"
+                )
             };
             StateError::Corrupt(reason)
         })?;

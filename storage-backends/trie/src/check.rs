@@ -1,6 +1,8 @@
 //! Scrubbing: the rows of a trie against the trie its leaves make.
 
-use crate::{LeafValue, Nibbles, RowSink, RowSource, Rows, SortedBuilder, TrieError, row};
+use crate::{
+    LeafValue, Nibbles, RowSink, RowSource, Rows, SortedBuilder, TrieError, error::place, row,
+};
 use alloy_primitives::B256;
 use polytrie_kv::Read;
 use std::ops::ControlFlow;
@@ -29,7 +31,7 @@ pub fn check_rows<V: LeafValue>(
     rows.scan(&Nibbles::new(), &mut |path, bytes| {
         check.rows += 1;
         if let Err(reason) = row::decode::<V>(&path, bytes, &mut children) {
-            check.problems.push(format!("the row at {path:?} does not decode: {reason}"));
+            check.problems.push(format!("the row at {} does not decode: {reason}", place(&path)));
         }
         // A damaged store may be damaged everywhere; a hundred sentences are enough.
         let stop = check.problems.len() >= 100;
@@ -96,9 +98,9 @@ impl RowSink for Compare<'_> {
         match self.rows.load(path, &mut stored) {
             Ok(true) if stored == row => {}
             Ok(true) => {
-                self.problems.push(format!("the row at {path:?} does not match its leaves"))
+                self.problems.push(format!("the row at {} does not match its leaves", place(path)))
             }
-            Ok(false) => self.problems.push(format!("the row at {path:?} is missing")),
+            Ok(false) => self.problems.push(format!("the row at {} is missing", place(path))),
             Err(error) => self.failed = Some(error),
         }
         self.problems.truncate(100);

@@ -10,17 +10,39 @@ pub enum TrieError {
     #[error(transparent)]
     Store(#[from] KvError),
     /// A node that its parent refers to is not there.
-    #[error("the trie has no node at path {path:?}, but its parent refers to one")]
+    #[error("the trie has no node at {}, but its parent refers to one", place(path))]
     Missing {
         /// The path from the root.
         path: Nibbles,
     },
     /// A row does not decode as a node.
-    #[error("the trie node at path {path:?} does not decode: {reason}")]
+    #[error("the trie node at {} does not decode: {reason}", place(path))]
     Malformed {
         /// The path from the root.
         path: Nibbles,
         /// What is wrong with it.
         reason: &'static str,
     },
+}
+
+/// A path in words: one hexadecimal digit for each branch below the root.
+pub(crate) fn place(path: &Nibbles) -> String {
+    if path.is_empty() {
+        return "the root".to_owned();
+    }
+    let digits: String = path.iter().map(|nibble| format!("{nibble:x}")).collect();
+    format!("path 0x{digits}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_written_as_digits() {
+        let missing = |path| TrieError::Missing { path }.to_string();
+        assert!(missing(Nibbles::new()).contains("no node at the root,"));
+        let path = Nibbles::from_nibbles([0, 15, 3]);
+        assert!(missing(path).contains("no node at path 0x0f3,"));
+    }
 }

@@ -3,7 +3,7 @@
 use super::{
     LayerSummary, Report,
     relative::{Relative, RelativeChange},
-    verdict::{SIGNIFICANT, Verdict, least_p, p_value},
+    verdict::{Verdict, enough_runs, p_value},
 };
 use crate::bench::{Subject, measure::Spread};
 use serde::Serialize;
@@ -89,6 +89,7 @@ impl Difference {
             LayerChange::of(before, after, beside, threshold)
         };
         let layers: Vec<_> = pairs.iter().enumerate().map(change).collect();
+        let compared = relative.as_ref().map_or(1, |all| all.layers.len());
         let machine = relative.map(|all| all.machine);
         let mut notes = conditions(a, b);
         for (report, which) in [(a, "first"), (b, "second")] {
@@ -97,7 +98,7 @@ impl Difference {
         notes.extend(left_out(a, b, "first"));
         notes.extend(left_out(b, a, "second"));
         notes.extend(together(machine, &layers));
-        notes.extend(few_runs(&layers, &runs_a, &runs_b));
+        notes.extend(few_runs(&layers, compared));
         let (bench, unit) = (a.bench.clone(), a.unit.clone());
         Ok(Self { format: 1, bench, unit, threshold, machine, notes, layers })
     }
@@ -244,15 +245,12 @@ fn together(machine: Option<f64>, layers: &[LayerChange]) -> Vec<String> {
     notes
 }
 
-/// Says so if something was found that so few runs show by chance too often.
-fn few_runs(layers: &[LayerChange], a: &[&[f64]], b: &[&[f64]]) -> Option<String> {
-    let count = |runs: &[&[f64]]| runs.iter().map(|runs| runs.len()).min().unwrap_or_default();
-    let (a, b) = (count(a), count(b));
-    let chance = least_p(a, b);
-    (chance > SIGNIFICANT && layers.iter().any(LayerChange::changed)).then(|| {
+/// Says how many runs it takes where there are too few. So many layers were compared with each other.
+fn few_runs(layers: &[LayerChange], compared: usize) -> Option<String> {
+    layers.iter().any(|layer| layer.verdict == Verdict::TooFewRuns).then(|| {
         format!(
-            "{a} runs against {b}: chance alone separates a layer's runs in {:.0} of 100 cases; five runs or more tell more",
-            chance * 100.0
+            "so few runs lie apart by chance too often: it takes {} of each layer in both reports to tell change from chance; measure with --runs {0}",
+            enough_runs(compared)
         )
     })
 }

@@ -15,7 +15,7 @@ pub use difference::{Difference, LayerChange};
 pub use read::{ReportError, read};
 pub use summary::{LayerSummary, Ratios, Throughput};
 pub use table::columns;
-pub use verdict::{ENOUGH_RUNS, Verdict};
+pub use verdict::Verdict;
 
 use super::{
     measure::Machine,

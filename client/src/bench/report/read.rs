@@ -18,7 +18,7 @@ pub enum ReportError {
     },
     /// It is not what `--json` writes.
     #[error(
-        "{file} is not a report of `bench store` or `bench chain`: {reason}; write one with `--json {file}`"
+        "{file} is not a report of `bench store` or `bench chain`: {reason}; name what one of them wrote with --json"
     )]
     NotAReport {
         /// The file.

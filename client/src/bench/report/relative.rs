@@ -169,13 +169,9 @@ mod tests {
 
     #[test]
     fn a_tenth_is_found_and_nobody_else_is_accused() {
-        for (normal, layers, turns, least) in [
-            (false, 3, 3, 90),
-            (false, 3, 5, 95),
-            (false, 6, 5, 95),
-            (true, 3, 7, 85),
-            (true, 6, 7, 85),
-        ] {
+        for (normal, layers, turns, least) in
+            [(false, 3, 5, 95), (false, 6, 5, 95), (true, 3, 7, 85), (true, 6, 7, 85)]
+        {
             for slowed in [0, layers - 1] {
                 let alone = |verdicts: &[Verdict]| {
                     verdicts.iter().enumerate().all(|(layer, verdict)| {
@@ -191,7 +187,7 @@ mod tests {
     #[test]
     fn the_same_is_called_the_same() {
         for (normal, layers, turns) in
-            [(false, 3, 3), (false, 3, 5), (true, 2, 5), (true, 3, 5), (true, 6, 5), (true, 3, 10)]
+            [(false, 3, 5), (true, 2, 5), (true, 3, 5), (true, 6, 5), (true, 3, 10)]
         {
             let all_same = |verdicts: &[Verdict]| verdicts.iter().all(|v| *v == Same);
             let same = seeds(normal, layers, turns, None, all_same);
@@ -219,7 +215,7 @@ mod tests {
 
     #[test]
     fn of_two_layers_the_one_that_changed_more_did_it() {
-        let a = [vec![100.0, 101.0, 102.0, 103.0], vec![201.0, 200.0, 203.0, 202.0]];
+        let a = [vec![100.0, 101.0, 102.0, 103.0, 101.0], vec![201.0, 200.0, 203.0, 202.0, 201.0]];
         let scaled = |factors: [f64; 2]| -> Vec<Vec<f64>> {
             let runs = a.iter().zip(factors);
             runs.map(|(runs, factor)| runs.iter().map(|run| run * factor).collect()).collect()

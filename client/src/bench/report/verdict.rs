@@ -3,10 +3,8 @@
 use crate::bench::measure::Spread;
 use serde::Serialize;
 
-/// Runs that either report must have of a layer before anything is called significant.
-pub const ENOUGH_RUNS: usize = 3;
 /// Chance below which a difference does not count as chance.
-pub(super) const SIGNIFICANT: f64 = 0.05;
+const SIGNIFICANT: f64 = 0.05;
 
 /// What a comparison of runs shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -18,7 +16,7 @@ pub enum Verdict {
     Faster,
     /// No difference that could not be chance, or one below the threshold.
     Same,
-    /// Fewer than [`ENOUGH_RUNS`] runs in one of the reports.
+    /// So few runs come out as far apart as they can by chance too often: nothing could be told from them.
     TooFewRuns,
 }
 
@@ -32,11 +30,8 @@ impl Verdict {
         layers: usize,
         threshold: f64,
     ) -> Self {
-        // The layers share it, so that of two reports of the same thing one in twenty accuses any layer at all. Few
-        // runs cannot show so little (three against three one in ten): then they must all lie apart.
-        let level = SIGNIFICANT / layers.max(1) as f64;
-        let level = level.max(least_p(runs.0, runs.1) * 1.000_001);
-        if runs.0.min(runs.1) < ENOUGH_RUNS {
+        let level = level(layers);
+        if least_p(runs.0, runs.1) > level {
             Self::TooFewRuns
         } else if p > level || (ratio - 1.0).abs() < threshold {
             Self::Same
@@ -46,6 +41,17 @@ impl Verdict {
             Self::Faster
         }
     }
+}
+
+/// What chance may do to one of so many layers. They share it, so that of two reports of the same thing one in twenty
+/// accuses any layer at all.
+fn level(layers: usize) -> f64 {
+    SIGNIFICANT / layers.max(1) as f64
+}
+
+/// How many runs of each of so many layers it takes in both reports, so that they can tell change from chance.
+pub(super) fn enough_runs(layers: usize) -> usize {
+    (1..).find(|runs| least_p(*runs, *runs) <= level(layers)).unwrap_or(usize::MAX)
 }
 
 /// How far the second sample lies above the first: the median of all differences between them (Hodges and Lehmann). It
@@ -138,9 +144,9 @@ mod tests {
         assert_eq!(of(0.9, 0.04, 2), Verdict::Same);
         assert_eq!(of(1.1, 0.008, 6), Verdict::Faster);
         assert_eq!(of(0.96, 0.008, 1), Verdict::Same);
-        // Runs that all lie apart are enough, however few they are.
-        assert_eq!(Verdict::of(0.9, 0.1, (3, 3), 6, 0.05), Verdict::Slower);
-        assert_eq!(Verdict::of(0.9, 0.2, (3, 3), 1, 0.05), Verdict::Same);
-        assert_eq!(Verdict::of(0.5, 0.3, (2, 3), 1, 0.05), Verdict::TooFewRuns);
+        // Three runs that all lie apart do so by chance in one of ten cases.
+        assert_eq!(Verdict::of(0.9, 0.1, (3, 3), 1, 0.05), Verdict::TooFewRuns);
+        assert_eq!(Verdict::of(0.9, 0.03, (4, 4), 2, 0.05), Verdict::TooFewRuns);
+        assert_eq!([1, 2, 6, 12].map(enough_runs), [4, 5, 5, 6]);
     }
 }

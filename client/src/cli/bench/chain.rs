@@ -10,8 +10,6 @@ use clap::Args;
 /// header. Prints transactions a second, and where the time went.
 #[derive(Debug, Args)]
 pub(super) struct ChainArgs {
-    #[command(flatten)]
-    workload: WorkloadArgs,
     /// Blocks at the start that are not measured [default: a tenth; of 3,000 or more, 1,000]
     #[arg(long, value_name = "B")]
     warmup: Option<u64>,
@@ -26,6 +24,8 @@ pub(super) struct ChainArgs {
     /// Make blocks durable in groups of this many (or as soon as 64 MiB have gathered).
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
     flush_every: u64,
+    #[command(flatten)]
+    workload: WorkloadArgs,
     #[command(flatten)]
     measure: MeasureArgs,
     #[command(flatten)]

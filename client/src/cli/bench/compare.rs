@@ -4,9 +4,9 @@ use super::Failure;
 use crate::{
     bench::{
         Subject,
-        report::{Difference, ENOUGH_RUNS, LayerChange, ReportError, Verdict, columns, read},
+        report::{Difference, LayerChange, ReportError, Verdict, columns, read},
     },
-    cli::output::ResultArgs,
+    cli::output::{self, ResultArgs},
 };
 use clap::Args;
 use std::path::PathBuf;
@@ -19,8 +19,8 @@ use std::path::PathBuf;
 /// and makes none of them slower. With one layer the verdict follows from its own throughput.
 ///
 /// A layer counts as slower or faster if chance alone would separate the runs of two reports of the same thing so far, for
-/// any layer, in less than one of twenty cases (with three runs each: if every run of one report is beyond every run of
-/// the other), and if it changed by at least --threshold.
+/// any layer, in less than one of twenty cases, and if it changed by at least --threshold. Fewer than four runs of a single layer, or
+/// than five of each of two to six, come out far apart by chance too often: then nothing can be told.
 #[derive(Debug, Args)]
 pub(super) struct CompareArgs {
     /// The report that came first, as --json wrote it.
@@ -43,10 +43,14 @@ pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
     if !(0.0..=1000.0).contains(&args.threshold) {
         return Err(Failure::Usage("--threshold is a number of percent, at least 0".into()));
     }
+    output::expect_apart(&[("--json", args.result.file())], &[&args.a, &args.b])?;
     let (a, b) = (read(&args.a)?, read(&args.b)?);
     let difference = Difference::of(&a, &b, args.threshold / 100.0).map_err(Failure::Invalid)?;
     let written = args.result.write(&difference, || text(&difference).trim_end().to_owned());
     let slower: Vec<_> = difference.slower().map(|layer| name(&layer.subject)).collect();
+    if args.fail_on_slower && difference.layers.iter().any(|l| l.verdict == Verdict::TooFewRuns) {
+        tracing::warn!("--fail-on-slower cannot tell: the reports hold too few runs");
+    }
     if args.fail_on_slower && !slower.is_empty() {
         let slower = Failure::Invalid(format!(
             "slower in {} than in {}: {}",
@@ -121,12 +125,7 @@ fn words(verdict: Verdict) -> &'static str {
         Verdict::Slower => "SLOWER",
         Verdict::Faster => "faster",
         Verdict::Same => "no significant change",
-        Verdict::TooFewRuns => {
-            const {
-                assert!(ENOUGH_RUNS == 3);
-                "fewer than 3 runs: cannot tell"
-            }
-        }
+        Verdict::TooFewRuns => "too few runs: cannot tell",
     }
 }
 

@@ -18,8 +18,6 @@ use tempfile::TempDir;
 /// The chain is past the merge from its first block. The same options always give the same bytes.
 #[derive(Debug, Args)]
 pub(super) struct GenerateArgs {
-    #[command(flatten)]
-    workload: WorkloadArgs,
     /// The directory to write to; made if it is not there.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -27,6 +25,8 @@ pub(super) struct GenerateArgs {
     cache: CacheArg,
     #[command(flatten)]
     result: ResultArgs,
+    #[command(flatten)]
+    workload: WorkloadArgs,
 }
 
 /// The JSON of `--json`.

@@ -60,6 +60,12 @@ impl WorkloadArgs {
             new_recipients: self.new_recipients.unwrap_or(default.new_recipients),
             senders: self.senders.map_or(0, |senders| senders as usize),
         };
+        if shape.senders > shape.accounts {
+            return Err(Failure::Usage(format!(
+                "--senders {} is more than there are accounts ({}); choose fewer, or more --accounts",
+                shape.senders, shape.accounts
+            )));
+        }
         Ok(WorkloadSpec { workload, seed, shape: Some(shape) })
     }
 

@@ -22,11 +22,11 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Args)]
 pub(in crate::cli) struct CheckArgs {
     #[command(flatten)]
-    pub(super) data: StoredArgs,
-    #[command(flatten)]
     chain: ChainArg,
     #[command(flatten)]
     result: ResultArgs,
+    #[command(flatten)]
+    pub(super) data: StoredArgs,
 }
 
 /// The result; serialises to the JSON of `--json`.

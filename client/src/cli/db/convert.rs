@@ -40,9 +40,9 @@ pub(in crate::cli) struct ConvertArgs {
     #[arg(long, value_name = "ENGINE", default_value = "mdbx")]
     kv: String,
     #[command(flatten)]
-    layer: LayerArgs,
-    #[command(flatten)]
     result: ResultArgs,
+    #[command(flatten)]
+    layer: LayerArgs,
 }
 
 /// The result; serialises to the JSON of `--json`.

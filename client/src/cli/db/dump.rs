@@ -26,8 +26,6 @@ use std::{
 /// is none; slots stand under the hash of their key, in the order of the hashes.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DumpArgs {
-    #[command(flatten)]
-    pub(super) data: StoredArgs,
     /// The file to write; `.gz` at its end compresses it, `-` is standard output.
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
@@ -37,6 +35,8 @@ pub(in crate::cli) struct DumpArgs {
     /// Leave storage out.
     #[arg(long)]
     no_storage: bool,
+    #[command(flatten)]
+    pub(super) data: StoredArgs,
 }
 
 pub(super) fn run(args: DumpArgs) -> Result<(), Failure> {

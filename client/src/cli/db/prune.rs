@@ -18,11 +18,11 @@ use serde::Serialize;
 #[derive(Debug, Args)]
 pub(in crate::cli) struct PruneArgs {
     #[command(flatten)]
-    pub(super) data: StoredArgs,
-    #[command(flatten)]
     chain: ChainArg,
     #[command(flatten)]
     result: ResultArgs,
+    #[command(flatten)]
+    pub(super) data: StoredArgs,
 }
 
 /// The result; serialises to the JSON of `--json`.

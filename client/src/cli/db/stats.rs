@@ -1,17 +1,18 @@
 //! `polytrie db stats`.
 
 use crate::{
-    chain::Head,
+    chain::{ChainDb, Head},
     cli::{
         args::StoredArgs,
         exit::Failure,
         output::{self, ResultArgs},
     },
-    datadir::DataDir,
+    datadir::{DataDir, OpenError, Rows},
 };
 use alloy_primitives::{B256, U256};
 use clap::Args;
-use polytrie_state::Stamp;
+use polytrie_kv::Store;
+use polytrie_state::{Stamp, StateError};
 use serde::Serialize;
 use std::{fmt::Write as _, path::PathBuf};
 
@@ -21,9 +22,9 @@ use std::{fmt::Write as _, path::PathBuf};
 #[derive(Debug, Args)]
 pub(in crate::cli) struct StatsArgs {
     #[command(flatten)]
-    pub(super) data: StoredArgs,
-    #[command(flatten)]
     result: ResultArgs,
+    #[command(flatten)]
+    pub(super) data: StoredArgs,
 }
 
 /// The result; serialises to the JSON of `--json`.
@@ -34,7 +35,8 @@ struct Stats {
     stamp: Stamp,
     /// `None` until the genesis block is written.
     head: Option<HeadStats>,
-    commitment: B256,
+    /// `None` if what the layer needs is not there.
+    commitment: Option<B256>,
     /// Bytes the engine takes on disk, free pages in its file included.
     disk_bytes: u64,
     tables: Vec<TableRow>,
@@ -57,28 +59,42 @@ struct TableRow {
 }
 
 pub(super) fn run(args: StatsArgs) -> Result<(), Failure> {
-    let dir = DataDir::open(&args.data.options(true), false)?;
-    let stats = Stats::of(args.data.datadir, &dir)?;
+    let options = args.data.options(true);
+    let (stamp, store, commitment) = match DataDir::open(&options, false) {
+        Ok(dir) => (dir.stamp, dir.store, Some(dir.layer.commitment().digest())),
+        // All the rest can be told without what the layer needs.
+        Err(OpenError::State(error @ StateError::Unsupported { .. })) => {
+            tracing::warn!("the commitment is left out: {error}");
+            let Rows { stamp, store, .. } = DataDir::open_rows(&options)?;
+            (stamp, store, None)
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let stats = Stats::of(args.data.datadir, stamp, store, commitment)?;
     args.result.write(&stats, || stats.table())
 }
 
 impl Stats {
-    fn of(datadir: PathBuf, dir: &DataDir) -> Result<Self, Failure> {
-        let tables = dir
-            .store
+    fn of(
+        datadir: PathBuf,
+        stamp: Stamp,
+        store: Store,
+        commitment: Option<B256>,
+    ) -> Result<Self, Failure> {
+        let tables = store
             .tables()
             .iter()
             .map(|table| {
-                let stats = dir.store.table_stats(*table)?;
+                let stats = store.table_stats(*table)?;
                 Ok(TableRow { name: table.name, entries: stats.entries, bytes: stats.bytes })
             })
             .collect::<Result<_, Failure>>()?;
         Ok(Self {
             datadir,
-            stamp: dir.stamp.clone(),
-            head: dir.chain_db().head()?.as_ref().map(HeadStats::of),
-            commitment: dir.layer.commitment().digest(),
-            disk_bytes: dir.store.disk_bytes()?,
+            stamp,
+            disk_bytes: store.disk_bytes()?,
+            head: ChainDb::new(store).head()?.as_ref().map(HeadStats::of),
+            commitment,
             tables,
         })
     }
@@ -107,8 +123,8 @@ impl Stats {
             }
             None => row("head", "none yet".to_owned()),
         }
-        if !self.commitment.is_zero() {
-            row("commitment", self.commitment.to_string());
+        if let Some(commitment) = self.commitment.filter(|commitment| !commitment.is_zero()) {
+            row("commitment", commitment.to_string());
         }
         row("on disk", output::bytes(self.disk_bytes));
         let _ = write!(text, "\n{:<18}{:>14}{:>14}", "table", "entries", "size");

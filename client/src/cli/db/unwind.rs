@@ -18,14 +18,14 @@ use serde::Serialize;
 #[derive(Debug, Args)]
 pub(in crate::cli) struct UnwindArgs {
     #[command(flatten)]
-    pub(super) data: StoredArgs,
-    #[command(flatten)]
     chain: ChainArg,
     /// The block that is the head afterwards.
     #[arg(long, value_name = "N")]
     to: u64,
     #[command(flatten)]
     result: ResultArgs,
+    #[command(flatten)]
+    pub(super) data: StoredArgs,
 }
 
 /// The result; serialises to the JSON of `--json`.

@@ -115,10 +115,10 @@ impl Setup {
             file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
             fs::rename(&temporary, &path)
         };
-        write().map_err(|source| SetupError::Io {
-            action: "write",
-            path: path.clone(),
-            source: Arc::new(source),
+        write().map_err(|source| {
+            // On a full disk it holds what room there was. If it cannot be removed either, the first error says more.
+            let _ = fs::remove_file(&temporary);
+            SetupError::Io { action: "write", path: path.clone(), source: Arc::new(source) }
         })
     }
 

@@ -1,0 +1,95 @@
+//! Options: which are refused, and what is said about them.
+
+use crate::{
+    run::polytrie,
+    support::{Data, assert_fails},
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+fn sample(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sample").join(file)
+}
+
+#[test]
+fn numbers_that_make_no_sense_are_refused() {
+    for (option, words) in [
+        ("--balance=-1", "nobody has less than nothing"),
+        ("--balance=much", "write for example 10000"),
+        ("--gas-limit=0", "--gas-limit"),
+        ("--gas-limit=4999", "5000"),
+        ("--rpc.max-request=0", "nothing fits"),
+        ("--rpc.max-response=0", "nothing fits"),
+        ("--rpc.max-connections=0", "--rpc.max-connections"),
+        ("--trie.cache=5ib", "`5ib` is not a number of bytes"),
+        ("--chain-id=0", "--chain-id"),
+    ] {
+        let run = polytrie!["devnet", option];
+        assert_eq!(run.code, Some(2), "{option}: {}", run.stderr);
+        assert!(run.stderr.contains(words), "{option}: {}", run.stderr);
+    }
+    let run = polytrie!["import", sample("chain.rlp.gz"), "--threads", "0"];
+    assert_eq!(run.code, Some(2), "{}", run.stderr);
+    assert!(run.stderr.contains("--threads"), "{}", run.stderr);
+    let data = Data::new();
+    let many = polytrie![
+        "bench",
+        "generate",
+        "--out",
+        data.file("out"),
+        "--accounts",
+        "300",
+        "--senders",
+        "1000"
+    ];
+    assert_fails(&many, 2, &["--senders 1000", "300"]);
+    let engine = polytrie!["init", "--datadir", data.path(), "--chain", "dev", "--kv", "leveldb"];
+    assert_fails(&engine, 2, &["there is no engine `leveldb`; this build has mdbx"]);
+    assert!(!engine.stderr.contains("the feature"), "{}", engine.stderr);
+}
+
+/// A chain has one id; asking for another one is a mistake that nobody should notice from signatures that fail.
+#[test]
+fn a_chain_keeps_its_id() {
+    let data = Data::new();
+    let genesis = sample("genesis.json");
+    let new = polytrie!["devnet", "--chain", genesis, "--chain-id", "5", "--datadir", data.path()];
+    assert_fails(&new, 2, &["--chain-id asks for 5", "has the id"]);
+    assert!(!data.path().exists());
+    polytrie!["init", "--datadir", data.path(), "--chain", genesis].ok();
+    let stored = polytrie!["devnet", "--chain-id", "5", "--datadir", data.path()];
+    assert_fails(&stored, 2, &["--chain-id asks for 5", "has the id"]);
+}
+
+/// Advice names what the command has.
+#[test]
+fn advice_fits_the_command() {
+    let data = Data::new();
+    let run = polytrie!["export", data.file("x.rlp")];
+    assert_eq!(run.code, Some(2), "{}", run.stderr);
+    assert!(run.stderr.contains("--datadir") && !run.stderr.contains("memory"), "{}", run.stderr);
+    let nothing = data.file("nothing");
+    let run = polytrie!["export", data.file("x.rlp"), "--datadir", nothing];
+    assert_fails(&run, 2, &["there is no data of polytrie in"]);
+    assert!(!data.file("nothing").exists() && !data.file("x.rlp").exists());
+
+    polytrie!["init", "--datadir", data.path(), "--chain", sample("genesis.json")].ok();
+    let other = data.file("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("notes"), "mine").unwrap();
+    let run = polytrie!["db", "convert", "--datadir", data.path(), "--to", "raw", "--out", other];
+    assert_fails(&run, 2, &["is not empty", "choose an empty directory"]);
+    assert!(!run.message().contains("--datadir"), "{}", run.message());
+
+    // An address of the documentation, which no machine has.
+    let run = polytrie!["devnet", "--http.addr", "192.0.2.1", "--http.port", "0"];
+    assert_fails(&run, 3, &["cannot listen on 192.0.2.1", "--http.addr"]);
+    assert!(!run.message().contains("--http.port"), "{}", run.message());
+
+    let text = data.write("blocks.hex", "0x00\n");
+    let run = polytrie!["bench", "compare", text, text];
+    assert_fails(&run, 1, &["blocks.hex is not a report"]);
+    assert!(!run.message().contains("--json "), "{}", run.message());
+}
