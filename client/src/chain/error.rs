@@ -76,6 +76,26 @@ pub enum ChainError {
         /// The lowest block that can be reached.
         lowest: u64,
     },
+    /// A better branch begins too far below the head.
+    #[error(
+        "a better branch leaves the chain at block {fork}, but from the head {head} undo records reach back to block {lowest} only; to go over to it, import it into an empty --datadir"
+    )]
+    TooDeep {
+        /// The last block they share.
+        fork: u64,
+        /// The head.
+        head: u64,
+        /// The lowest block that can be reached.
+        lowest: u64,
+    },
+    /// A crash interrupted a change of branch.
+    #[error(
+        "a change of branch was interrupted; first go back to the head there was, with `polytrie db unwind --to {head}`"
+    )]
+    Interrupted {
+        /// Number of that head.
+        head: u64,
+    },
     /// Blocks led to another state together than one by one.
     #[error(
         "the state root up to block {last}, computed for several blocks at once, was {root}, but each of them by itself leads to the root in its header; this is an error of polytrie, please report it (with --verify full the import goes on)"

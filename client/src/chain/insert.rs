@@ -5,6 +5,7 @@ use super::{
     db::put_side_block,
     error::{ChainError, InsertError, InvalidBlock, InvalidReason, executed},
     head::Head,
+    switch::Switch,
     waiting::WaitingBlock,
 };
 use crate::{
@@ -106,8 +107,8 @@ pub enum Inserted {
     Reorganised {
         /// Blocks of the old branch that were taken back.
         undone: u64,
-        /// Blocks of the new branch that were executed.
-        executed: u64,
+        /// The blocks of the new branch, which were executed, up to the head.
+        executed: Vec<BlockStats>,
     },
 }
 
@@ -377,14 +378,15 @@ impl Chain {
         let total_difficulty = parent.total_difficulty + candidate.header.difficulty;
         let mut batch = Batch::new();
         put_side_block(&mut batch, &hash, total_difficulty, &candidate.rlp);
-        self.db.store().write(batch)?;
         // Before the merge the greater sum of difficulties wins, and of equals the first (EIP-3675 leaves
-        // the choice to the consensus layer afterwards: here, to the order in which blocks come).
-        if merged || total_difficulty > self.head.total_difficulty {
-            self.reorganise(hash)
-        } else {
-            Ok(Inserted::Side)
+        // the choice to the consensus layer afterwards: here, to the order in which blocks come first).
+        let better = merged || total_difficulty > self.head.total_difficulty;
+        if better {
+            self.check_reach(&parent)?;
+            Switch::new(&self.head, hash).put(&mut batch);
         }
+        self.db.store().write(batch)?;
+        if better { self.reorganise(hash) } else { Ok(Inserted::Side) }
     }
 }
 

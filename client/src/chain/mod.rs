@@ -4,7 +4,8 @@
 //! a side branch the better one. Under a layer that computes commitments behind the blocks ([`StateLayer::depth`])
 //! blocks wait, executed but not written, until their root is known; with [`ChainOptions::verify_every`] some blocks
 //! wait for one root. Whatever happens, everything durable of a block (state, block, receipts,
-//! undo record, head) goes to the store in one atomic batch, so the store is always that of some head.
+//! undo record, head) goes to the store in one atomic batch, so the store is always that of some head. A change of
+//! branch is many of them, and is taken back if a crash interrupts it.
 
 mod build;
 mod by_hand;
@@ -22,6 +23,7 @@ mod past;
 mod preimages;
 mod receipts;
 mod reorg;
+mod switch;
 mod tables;
 mod transactions;
 mod waiting;
@@ -52,6 +54,7 @@ use polytrie_chainspec::ChainSpec;
 use polytrie_kv::Store;
 use polytrie_state::{StateLayer, WriteSet};
 use std::{collections::VecDeque, sync::Arc};
+use switch::Switch;
 use waiting::WaitingBlock;
 
 /// Bytes of analysed contract code kept in memory.
@@ -106,6 +109,8 @@ pub struct Chain {
     waiting: VecDeque<WaitingBlock>,
     /// Blocks up to the head that share a state root which is not known yet. If there is a group, nothing waits.
     group: Option<OpenGroup>,
+    /// The change of branch under way, if one is.
+    switch: Option<Switch>,
     /// What blocks wrote, with their numbers.
     written: Vec<(u64, Arc<WriteSet>)>,
     /// What blocks needed.
@@ -117,7 +122,8 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Opens the chain in `store`, beginning with the genesis block if there is none yet.
+    /// Opens the chain in `store`, beginning with the genesis block if there is none yet. If a crash interrupted a
+    /// change of branch, the head is the one there was before it.
     ///
     /// # Errors
     ///
@@ -155,6 +161,7 @@ impl Chain {
             options,
             waiting: VecDeque::new(),
             group: None,
+            switch: None,
             written: Vec::new(),
             witnesses: Vec::new(),
             ancestors: RecentAncestors::new(),
@@ -162,6 +169,7 @@ impl Chain {
             head,
         };
         chain.reload_recent()?;
+        chain.undo_switch()?;
         Ok(chain)
     }
 

@@ -3,8 +3,10 @@
 use super::{
     Chain, Inserted,
     db::{put_side_block, remove_block, remove_side_block},
-    error::{ChainError, InsertError, InvalidBlock},
-    insert::Candidate,
+    error::{ChainError, InsertError},
+    head::Head,
+    insert::{BlockStats, Candidate},
+    switch::{Switch, remove_switch},
     transactions::remove_transactions,
 };
 use crate::{
@@ -36,7 +38,7 @@ impl Chain {
             return Ok(0);
         }
         // Before any block they may stand on, so that a crash in between leaves none without its parent.
-        self.forget_side_blocks(&|header, _| header.number > number)?;
+        self.forget_side_blocks(Batch::new(), &|header, _| header.number > number)?;
         for _ in number..head {
             self.unwind_one(false)?;
         }
@@ -44,23 +46,23 @@ impl Chain {
         Ok(head - number)
     }
 
-    /// Removes the blocks of other branches that `is_void` names. It is also given the hashes of those it
-    /// has named already, which come in order of their numbers: parents before children.
+    /// Removes the blocks of other branches that `is_void` names, together with what is in `batch`. It is also given
+    /// the hashes of those it has named already, which come in order of their numbers: parents before children.
     fn forget_side_blocks(
         &self,
+        mut batch: Batch,
         is_void: &dyn Fn(&Sealed<Header>, &HashSet<B256>) -> bool,
     ) -> Result<(), ChainError> {
         let mut headers = self.db.side_headers()?;
         headers.sort_unstable_by_key(|header| header.number);
         let mut void = HashSet::default();
-        let mut batch = Batch::new();
         for header in headers {
             if is_void(&header, &void) {
                 remove_side_block(&mut batch, &header.hash());
                 void.insert(header.hash());
             }
         }
-        if !void.is_empty() {
+        if !batch.is_empty() {
             self.db.store().write(batch)?;
         }
         Ok(())
@@ -100,29 +102,73 @@ impl Chain {
         Ok(())
     }
 
+    /// Whether the branch that ends in `tip` can become the chain: what is on top of the fork must be taken back.
+    pub(super) fn check_reach(&self, tip: &Head) -> Result<(), ChainError> {
+        let head = self.head.number();
+        let (fork, _) = self.side_branch(tip.hash())?;
+        self.db.check_undo(fork, head).map_err(|error| match error {
+            ChainError::NoUndo { lowest, .. } => ChainError::TooDeep { fork, head, lowest },
+            other => other,
+        })
+    }
+
     /// Makes the branch that ends in the side block `tip` the chain. If one of its blocks turns out to be
     /// invalid, that block and what follows it are forgotten and the old branch stays.
     pub(super) fn reorganise(&mut self, tip: B256) -> Result<Inserted, InsertError> {
         let (fork, branch) = self.side_branch(tip)?;
         self.db.check_undo(fork, self.head.number())?;
         let undone = self.head.number() - fork;
-        let mut old = Vec::new();
-        for number in fork + 1..=self.head.number() {
-            let missing = || ChainError::Corrupt(format!("block {number} is missing"));
-            old.push(self.db.block_rlp(number)?.ok_or_else(missing)?);
-        }
+        self.switch = Some(Switch::new(&self.head, tip));
+        let executed = self.go_over(fork, &branch);
+        self.switch = None;
+        let executed = executed?;
+        tracing::info!(undone, executed = executed.len(), head = self.head.number(), "reorganised");
+        Ok(Inserted::Reorganised { undone, executed })
+    }
+
+    fn go_over(
+        &mut self,
+        fork: u64,
+        branch: &[(B256, Bytes)],
+    ) -> Result<Vec<BlockStats>, InsertError> {
+        let old = self.head.hash();
         self.unwind_keeping(fork)?;
+        let mut executed = Vec::with_capacity(branch.len());
         for (done, (_, rlp)) in branch.iter().enumerate() {
             match self.replay(rlp.clone()) {
-                Ok(()) => {}
+                Ok(stats) => executed.push(stats),
                 Err(InsertError::Invalid(invalid)) => {
-                    self.go_back(fork, &old, &branch[done..], invalid)?;
+                    self.restore(old)?;
+                    self.forget_branch(&branch[done..])?;
+                    return Err(invalid.into());
                 }
                 Err(broken) => return Err(broken),
             }
         }
-        tracing::info!(undone, executed = branch.len(), head = self.head.number(), "reorganised");
-        Ok(Inserted::Reorganised { undone, executed: branch.len() as u64 })
+        Ok(executed)
+    }
+
+    /// Forgets invalid blocks, which come one after the other, and what stands on them.
+    fn forget_branch(&self, invalid_blocks: &[(B256, Bytes)]) -> Result<(), ChainError> {
+        let invalid_blocks: HashSet<B256> = invalid_blocks.iter().map(|(hash, _)| *hash).collect();
+        let mut batch = Batch::new();
+        remove_switch(&mut batch);
+        self.forget_side_blocks(batch, &|header, void| {
+            invalid_blocks.contains(&header.hash()) || void.contains(&header.parent_hash)
+        })
+    }
+
+    /// Makes a block that was the head before the head again.
+    pub(super) fn restore(&mut self, old: B256) -> Result<(), ChainError> {
+        let (fork, branch) = self.side_branch(old)?;
+        self.unwind_keeping(fork)?;
+        for (_, rlp) in branch {
+            self.replay(rlp).map_err(|error| match error {
+                InsertError::Invalid(was_valid) => ChainError::Corrupt(was_valid.to_string()),
+                InsertError::Broken(error) => error,
+            })?;
+        }
+        Ok(())
     }
 
     /// Executes the branch that ends in the side block `tip` and goes back to the old one, so that nothing is
@@ -142,30 +188,6 @@ impl Chain {
         })
     }
 
-    /// The old branch again, without the blocks of the new one that are invalid or stand on invalid ones.
-    fn go_back(
-        &mut self,
-        fork: u64,
-        old: &[Bytes],
-        invalid_blocks: &[(B256, Bytes)],
-        invalid: Box<InvalidBlock>,
-    ) -> Result<(), InsertError> {
-        self.unwind_keeping(fork)?;
-        for rlp in old {
-            self.replay(rlp.clone()).map_err(|error| match error {
-                InsertError::Invalid(was_valid) => {
-                    ChainError::Corrupt(was_valid.to_string()).into()
-                }
-                broken => broken,
-            })?;
-        }
-        let invalid_blocks: HashSet<B256> = invalid_blocks.iter().map(|(hash, _)| *hash).collect();
-        self.forget_side_blocks(&|header, void| {
-            invalid_blocks.contains(&header.hash()) || void.contains(&header.parent_hash)
-        })?;
-        Err(invalid.into())
-    }
-
     fn unwind_keeping(&mut self, number: u64) -> Result<(), ChainError> {
         while self.head.number() > number {
             self.unwind_one(true)?;
@@ -173,11 +195,12 @@ impl Chain {
         self.reload_recent()
     }
 
-    fn replay(&mut self, rlp: Bytes) -> Result<(), InsertError> {
+    fn replay(&mut self, rlp: Bytes) -> Result<BlockStats, InsertError> {
         let candidate = Candidate::prepare(&self.spec, rlp)
             .map_err(|e| ChainError::Corrupt(format!("a side block does not decode: {e}")))?;
-        self.extend(candidate)?;
-        self.settle()
+        let mut stats = self.extend(candidate)?;
+        self.settle_all(&mut stats)?;
+        Ok(stats)
     }
 
     /// The side blocks that end in `tip`, oldest first, and the number of the block of the chain they stand

@@ -14,7 +14,7 @@ pub(super) const RECEIPTS: Table = Table::new(43, "Receipts", 8);
 pub(super) const UNDO: Table = Table::new(44, "UndoRecords", 8);
 /// Block hash → total difficulty (32 bytes) ‖ the block's RLP, for blocks of other branches.
 pub(super) const SIDE_BLOCKS: Table = Table::new(45, "SideBlocks", 32);
-/// `head` → number ‖ hash of the head.
+/// `head` → number ‖ hash of the head; the other keys are below.
 pub(super) const META: Table = Table::new(46, "ChainMeta", 16);
 
 /// Transaction hash → block number ‖ index in the block (four bytes, big-endian), if an index is kept.
@@ -30,6 +30,9 @@ pub(super) const BY_HAND: Table = Table::new(49, "StateByHand", 32);
 pub(super) const INDEXED_KEY: &[u8] = b"indexed";
 /// Key of the head's row.
 pub(super) const HEAD_KEY: &[u8] = b"head";
+/// Key of the row of a change of branch: hash of the head there was ‖ its number ‖ hash of the head there is to be.
+/// There is none unless such a change is under way (see `switch.rs`).
+pub(super) const SWITCH_KEY: &[u8] = b"switch";
 
 /// All tables of the chain.
 pub const TABLES: &[Table] = &[

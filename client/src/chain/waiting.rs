@@ -10,6 +10,7 @@ use super::{
     error::{ChainError, InsertError},
     head::Head,
     insert::{BlockStats, Candidate},
+    switch::{Switch, remove_switch},
     transactions::put_transactions,
 };
 use crate::consensus::check_state_root;
@@ -53,10 +54,14 @@ impl Chain {
     /// followed it are forgotten; the head is the block before it. [`InsertError::Broken`] if the layer or the store
     /// failed.
     pub fn settle(&mut self) -> Result<(), InsertError> {
-        let mut stats = BlockStats::default();
-        self.close_group(&mut stats)?;
+        self.settle_all(&mut BlockStats::default())
+    }
+
+    /// The same, with the time it took.
+    pub(super) fn settle_all(&mut self, stats: &mut BlockStats) -> Result<(), InsertError> {
+        self.close_group(stats)?;
         while !self.waiting.is_empty() {
-            self.settle_one(&mut stats)?;
+            self.settle_one(stats)?;
         }
         Ok(())
     }
@@ -144,8 +149,19 @@ impl Chain {
         let hash = candidate.header.hash();
         let rlp = &candidate.rlp;
         put_block(batch, &BlockRow { number, hash, total_difficulty, rlp, receipts, undo });
-        if let Some(old) = number.checked_sub(self.options.undo_blocks) {
-            remove_undo(batch, old);
+        // Until a new branch stands, every record may be needed on the way back.
+        let first = match self.switch {
+            None => Some(number),
+            Some(Switch { to, from_number, .. }) if to == hash => {
+                remove_switch(batch);
+                Some(from_number + 1)
+            }
+            Some(_) => None,
+        };
+        for above in first.into_iter().flat_map(|first| first..=number) {
+            if let Some(old) = above.checked_sub(self.options.undo_blocks) {
+                remove_undo(batch, old);
+            }
         }
         remove_side_block(batch, &hash);
         if self.options.index_transactions {

@@ -94,6 +94,7 @@ pub fn convert(
     progress: &mut dyn FnMut(&'static str, u64),
 ) -> Result<Converted, ConvertError> {
     let head = source.chain_db().head()?.ok_or(ConvertError::NoHead)?;
+    source.chain_db().check_settled()?;
     let (from, to) = (&*source.layer, &*target.layer);
     // An interrupt ends the walk early; that is not the layer's failure.
     let ended = |what| match interrupt.load(Ordering::Relaxed) {

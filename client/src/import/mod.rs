@@ -202,7 +202,7 @@ fn run(
             Inserted::Reorganised { executed, .. } => {
                 report.side += 1;
                 report.reorganised += 1;
-                report.blocks += executed;
+                report.blocks += executed.len() as u64;
             }
         }
         is_there = is_last && chain.is_canonical(number, &hash)?;

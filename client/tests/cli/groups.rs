@@ -184,8 +184,11 @@ fn an_invalid_block_ends_a_group(layer: &str) {
 fn branches_end_a_group(layer: &str) {
     let Some(chain) = CONDENSE.open() else { return };
     let beneficiary = Address::repeat_byte(0xbe);
-    let Some(heavier) = branch(&chain, Branch { fork: 330, tip: 350, seconds: 1, beneficiary })
-    else {
+    let Some(heavier) = branch(
+        &chain.spec(),
+        &chain.blocks(),
+        Branch { fork: 330, tip: 350, seconds: 1, beneficiary },
+    ) else {
         return;
     };
     let blocks = chain.blocks();

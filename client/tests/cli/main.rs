@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+#[path = "../common/branches.rs"]
+mod branches;
 #[path = "../common/fixtures.rs"]
 mod fixtures;
 #[path = "../common/run.rs"]
@@ -14,7 +16,6 @@ mod testsetup;
 mod bad_blocks;
 mod bad_files;
 mod bench;
-mod branches;
 mod chains;
 mod closed_pipe;
 mod convert;

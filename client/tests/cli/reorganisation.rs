@@ -2,15 +2,22 @@
 //! does.
 
 use crate::{
-    branches::{Branch, branch},
+    branches::{Branch, branch, empty_chain, in_memory},
     fixtures::fixture,
     rewrite::rewritten,
     run::polytrie,
     support::{CONDENSE, Chain, Data, assert_fails, for_each_layer, stream},
 };
 use alloy_primitives::{Address, Bytes, keccak256};
-use polytrie::blocks::decode_header;
-use std::path::{Path, PathBuf};
+use polytrie::{
+    blocks::decode_header,
+    chain::{Candidate, Chain as Blockchain, ChainOptions, Inserted},
+};
+use polytrie_chainspec::ChainSpec;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 for_each_layer!(
     a_lighter_branch_stays_aside,
@@ -40,7 +47,11 @@ impl Case {
     fn new(layer: &str, seconds: u64, tip: u64) -> Option<Self> {
         let chain = CONDENSE.open()?;
         let beneficiary = Address::repeat_byte(0xbe);
-        let branch = branch(&chain, Branch { fork: FORK, tip, seconds, beneficiary })?;
+        let branch = branch(
+            &chain.spec(),
+            &chain.blocks(),
+            Branch { fork: FORK, tip, seconds, beneficiary },
+        )?;
         let data = Data::new();
         let main = data.write("main", stream(&chain.blocks()[..=TIP as usize]));
         polytrie!["init", "--datadir", data.path(), "--chain", chain.chain, "--state", layer].ok();
@@ -232,6 +243,64 @@ fn branches_with_other_rules(layer: &str) {
         assert_eq!(data.head(), (10, head.to_owned()));
         data.check();
     }
+}
+
+/// What is on top of the fork can be taken back as far as there are undo records, by however many blocks the new
+/// branch is longer.
+#[test]
+fn as_deep_as_undo_records_reach() {
+    let (genesis, empty) = empty_chain(20);
+    let spec = Arc::new(ChainSpec::parse("empty", genesis.as_bytes()).unwrap());
+    let mined = |tip, seconds| {
+        let beneficiary = Address::with_last_byte(u8::try_from(seconds % 251).unwrap());
+        branch(&spec, &empty, Branch { fork: 0, tip, seconds, beneficiary })
+    };
+    let (Some(main), Some(light)) = (mined(10, 1), mined(20, 1_000)) else { return };
+    let insert = |chain: &mut Blockchain, rlp: &Bytes| {
+        chain.insert(Candidate::prepare(&spec, rlp.clone()).unwrap())
+    };
+    // The blocks of a branch up to the one that makes it the better one.
+    let better = |chain: &mut Blockchain, branch: &[Bytes]| {
+        for rlp in &main {
+            insert(chain, rlp).unwrap();
+        }
+        let mut ended = branch.iter().map(|rlp| insert(chain, rlp)).enumerate();
+        let (at, ended) = ended.find(|(_, e)| !matches!(e, Ok(Inserted::Side))).unwrap();
+        (at + 1, ended)
+    };
+    let reaching = |undo_blocks| {
+        in_memory(&spec, ChainOptions { undo_blocks, ..ChainOptions::default() }).unwrap()
+    };
+
+    // Too deep: neither now nor when it comes again.
+    let mut chain = reaching(9);
+    let (length, ended) = better(&mut chain, &light);
+    let tip = &light[length - 1];
+    let again = insert(&mut chain, tip);
+    for ended in [ended, again] {
+        let error = ended.unwrap_err().to_string();
+        assert!(error.contains("leaves the chain at block 0, but from the head 10"), "{error}");
+    }
+    assert_eq!(chain.head().hash(), decode_header(&main[9]).unwrap().hash());
+    assert!(!chain.is_known(length as u64, &decode_header(tip).unwrap().hash()).unwrap());
+
+    // As deep as that. The new branch has more blocks than there are undo records for in the end.
+    let mut chain = reaching(10);
+    let (length, ended) = better(&mut chain, &light);
+    assert!(length > 13, "{length}");
+    assert!(matches!(ended, Ok(Inserted::Reorganised { undone: 10, .. })), "{ended:?}");
+    assert_eq!(chain.db().undo_records().unwrap().len(), 10);
+    let report = chain.db().check(&spec, &mut |_| {}).unwrap();
+    assert_eq!(report.problems, Vec::<String>::new());
+
+    // Its last block is wrong: all the way back.
+    let mut wrong = light.clone();
+    wrong[length - 1] = rewritten(tip, |block| block.header.gas_used = 1);
+    let mut chain = reaching(10);
+    let (_, ended) = better(&mut chain, &wrong);
+    assert!(ended.unwrap_err().to_string().contains("gas used"));
+    assert_eq!(chain.head().hash(), decode_header(&main[9]).unwrap().hash());
+    assert_eq!(chain.db().undo_records().unwrap().len(), 10);
 }
 
 /// Blocks of other branches may stand on blocks that are taken back.

@@ -6,7 +6,11 @@ use crate::{
 };
 use alloy_primitives::Bytes;
 use polytrie::blocks::BlockReader;
-use std::path::{Path, PathBuf};
+use polytrie_chainspec::ChainSpec;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 use tempfile::TempDir;
 
 /// Makes of each function listed, which takes the name of a state layer, one test a layer. A new layer is a
@@ -109,6 +113,11 @@ impl Chain {
     /// Its blocks as RLP.
     pub(crate) fn blocks(&self) -> Vec<Bytes> {
         BlockReader::open(&self.file).unwrap().map(|block| block.unwrap().rlp).collect()
+    }
+
+    /// Its rules.
+    pub(crate) fn spec(&self) -> Arc<ChainSpec> {
+        ChainSpec::load(self.chain.to_str().unwrap()).unwrap()
     }
 
     /// The bytes of its file, unpacked.

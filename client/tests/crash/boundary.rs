@@ -1,7 +1,12 @@
 //! Crashes at every write that reaches the engine, one after the other.
 
-use crate::fixtures::fixture;
+use crate::{
+    branches::{Branch, branch, empty_chain},
+    fixtures::fixture,
+};
+use alloy_primitives::{Address, Bytes, U256};
 use polytrie::{
+    blocks::{decode_block, decode_header},
     chain::{Chain, ChainError, ChainOptions, TABLES, check_state},
     import::{ImportOptions, import},
     layers::{LAYERS, LayerKind, LayerOptions},
@@ -33,7 +38,7 @@ fn layer_options() -> LayerOptions {
 struct Case {
     kind: &'static LayerKind,
     spec: Arc<ChainSpec>,
-    file: PathBuf,
+    files: Vec<PathBuf>,
     flush_every: u64,
     verify_every: u64,
 }
@@ -59,7 +64,7 @@ impl Case {
     /// Opens what is there and imports the file; says whether that came to its end.
     fn run(&self, engine: Arc<dyn Engine>, to: Option<u64>) -> Result<Chain, String> {
         let mut chain = self.open(engine).map_err(|e| e.to_string())?;
-        let options = ImportOptions { to, ..ImportOptions::plain(vec![self.file.clone()]) };
+        let options = ImportOptions { to, ..ImportOptions::plain(self.files.clone()) };
         let end = import(&mut chain, options);
         end.error.map_or(Ok(chain), |error| Err(error.to_string()))
     }
@@ -93,7 +98,7 @@ fn crash_everywhere(
     (flush_every, verify_every): (u64, u64),
 ) {
     let spec = ChainSpec::load(genesis.to_str().unwrap()).unwrap();
-    let mut case = Case { kind, spec, file: file.to_owned(), flush_every, verify_every: 1 };
+    let mut case = Case { kind, spec, files: vec![file.to_owned()], flush_every, verify_every: 1 };
     let straight = case.run(Arc::new(MemoryEngine::new()), None).unwrap();
     // However it is verified, the same is stored.
     case.verify_every = verify_every;
@@ -127,6 +132,83 @@ fn crash_everywhere(
         }
         if !faulty.fired() {
             break;
+        }
+    }
+}
+
+/// Goes over to another branch, which ends well or with an invalid block, with a crash at every write in turn. The same
+/// import again leads to the same end.
+fn crash_between_branches(case: &Case) {
+    let end = |engine: &Arc<dyn Engine>| {
+        let ended = case.run(Arc::clone(engine), None).map(drop);
+        let chain = case.open(Arc::clone(engine)).unwrap();
+        (ended, chain.head().clone(), case.rows(&chain))
+    };
+    let expected = end(&(Arc::new(MemoryEngine::new()) as _));
+    for (at, fault) in (1..).flat_map(|at| [(at, Fault::Before), (at, Fault::After)]) {
+        let (name, every) = (case.kind.name, case.flush_every);
+        let context = format!("{name}, flushed every {every}, crash at write {at} ({fault:?})");
+        let memory: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+        let faulty = Arc::new(FaultEngine::new(Arc::clone(&memory), fault, at));
+        let _ = case.run(faulty.clone(), None);
+        case.check(Arc::clone(&memory), &context);
+        let found = end(&memory);
+        case.check(Arc::clone(&memory), &context);
+        assert_eq!((&found.0, &found.1), (&expected.0, &expected.1), "{context}");
+        if name != "rain" {
+            assert!(found.2 == expected.2, "{context}: other rows than without a crash");
+        }
+        if !faulty.fired() {
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_crash_between_branches_is_survived() {
+    let (genesis, empty) = empty_chain(12);
+    let spec = Arc::new(ChainSpec::parse("empty", genesis.as_bytes()).unwrap());
+    let mined = |blocks: &[Bytes], fork, tip, seconds| {
+        let beneficiary = Address::with_last_byte(seconds);
+        branch(&spec, blocks, Branch { fork, tip, seconds: seconds.into(), beneficiary })
+    };
+    let Some(main) = mined(&empty, 0, 6, 1) else { return };
+    let blocks = [&main, &empty[6..]].concat();
+    let Some(mut other) = mined(&blocks, 2, 12, 50) else { return };
+    // Only the last one makes it heavier.
+    let weight = |blocks: &[Bytes]| -> U256 {
+        blocks.iter().map(|rlp| decode_header(rlp).unwrap().difficulty).sum()
+    };
+    let length = (1..other.len()).find(|n| weight(&other[..*n]) > weight(&main[2..])).unwrap();
+    assert!(length > main.len() - 2);
+    other.truncate(length);
+    // One whose second block is wrong, with right ones on top of it.
+    let mut wrong = other.clone();
+    let mut parent = None;
+    for (index, rlp) in wrong.iter_mut().enumerate().skip(1) {
+        let mut block = decode_block(rlp).unwrap();
+        block.header.parent_hash = parent.unwrap_or(block.header.parent_hash);
+        block.header.gas_used = u64::from(index == 1);
+        parent = Some(block.header.hash_slow());
+        *rlp = alloy_rlp::encode(&block).into();
+    }
+    let temp = tempfile::tempdir().unwrap();
+    let write = |name: &str, blocks: &[Bytes]| {
+        let path = temp.path().join(name);
+        std::fs::write(&path, blocks.concat()).unwrap();
+        path
+    };
+    let main = write("main", &main);
+    for (other, tip) in [(write("other", &other), 2 + length as u64), (write("wrong", &wrong), 6)] {
+        for (kind, flush_every) in LAYERS.iter().flat_map(|kind| [(kind, 1), (kind, 5)]) {
+            let files = vec![main.clone(), other.clone()];
+            let case = Case { kind, spec: Arc::clone(&spec), files, flush_every, verify_every: 1 };
+            let engine = Arc::new(MemoryEngine::new());
+            let ended = case.run(engine.clone(), None);
+            assert_eq!(ended.is_ok(), tip != 6);
+            drop(ended);
+            assert_eq!(case.open(engine).unwrap().head().number(), tip);
+            crash_between_branches(&case);
         }
     }
 }

@@ -4,6 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod boundary;
+#[path = "../common/branches.rs"]
+mod branches;
 #[path = "../common/fixtures.rs"]
 mod fixtures;
 mod kill;

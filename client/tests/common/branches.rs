@@ -1,6 +1,6 @@
-//! Other branches of a real chain, made here: the same transactions in blocks of other times and rewards.
+//! Branches of a chain, made here: the same transactions in blocks of other times and rewards.
 
-use crate::support::Chain as Fixture;
+use alloy_consensus::{Block, BlockBody, Header, TxEnvelope};
 use alloy_primitives::{Address, Bytes};
 use polytrie::{
     blocks::decode_block,
@@ -27,9 +27,12 @@ pub(crate) struct Branch {
 
 /// The blocks of a branch of a chain under proof of work, from the one after the fork on. Its transactions
 /// are those of the chain, block by block. `None` if no canonical layer is there to make the roots.
-pub(crate) fn branch(fixture: &Fixture, branch: Branch) -> Option<Vec<Bytes>> {
-    let mut chain = in_memory(fixture)?;
-    let original = fixture.blocks();
+pub(crate) fn branch(
+    spec: &Arc<ChainSpec>,
+    original: &[Bytes],
+    branch: Branch,
+) -> Option<Vec<Bytes>> {
+    let mut chain = in_memory(spec, ChainOptions::default())?;
     let position = |number: u64| {
         let found =
             original.iter().position(|rlp| decode_block(rlp).unwrap().header.number == number);
@@ -48,14 +51,30 @@ pub(crate) fn branch(fixture: &Fixture, branch: Branch) -> Option<Vec<Bytes>> {
 }
 
 /// An empty chain under a canonical layer.
-fn in_memory(fixture: &Fixture) -> Option<Chain> {
+pub(crate) fn in_memory(spec: &Arc<ChainSpec>, options: ChainOptions) -> Option<Chain> {
     let kind = layers::LAYERS.iter().find(|kind| kind.canonical)?;
     let tables = [kind.tables, TABLES].concat();
     let store = Store::memory(&tables).unwrap();
     let layer = (kind.open)(store.clone(), &LayerOptions::default()).unwrap();
-    let spec = ChainSpec::load(fixture.chain.to_str().unwrap()).unwrap();
-    Some(Chain::open(spec, store, layer, ChainOptions::default()).unwrap())
+    Some(Chain::open(Arc::clone(spec), store, layer, options).unwrap())
 }
+
+/// A chain under proof of work without any transactions: its rules, and what its blocks 1 to `count` hold.
+pub(crate) fn empty_chain(count: u64) -> (&'static str, Vec<Bytes>) {
+    let block = |number| {
+        let header = Header { number, gas_limit: 5_000_000, ..Header::default() };
+        let block: Block<TxEnvelope> = Block { header, body: BlockBody::default() };
+        alloy_rlp::encode(&block).into()
+    };
+    (EMPTY_CHAIN, (1..=count).map(block).collect())
+}
+
+/// The genesis file of that chain.
+const EMPTY_CHAIN: &str = r#"{
+    "config": { "chainId": 1337, "homesteadBlock": 0, "ethash": {} },
+    "alloc": { "0x0000000000000000000000000000000000000007": { "balance": "7" } },
+    "difficulty": "0x4000000000", "gasLimit": "5000000", "timestamp": "0", "nonce": "0x0"
+}"#;
 
 /// The block on top of the head with the transactions of `original`. What its header must say of the result
 /// is taken from what the chain says is wrong with it.

@@ -1,0 +1,101 @@
+//! A change of branch that is under way.
+//!
+//! Going over to another branch takes many writes: blocks are taken back and executed one by one. So that a crash in
+//! between leaves the chain where it was, a row says what is under way. It is written together with the block that
+//! made the other branch the better one, and goes with the write of that block as the head, or with that block itself
+//! if the branch is invalid. Whoever opens a chain with such a row goes back to the head there was and forgets that
+//! block, which makes its branch the better one again when it comes again.
+
+use super::{
+    Chain, ChainDb, Head,
+    db::remove_side_block,
+    error::ChainError,
+    tables::{META, SWITCH_KEY},
+};
+use alloy_primitives::B256;
+use polytrie_kv::{Batch, Read};
+
+/// Between which heads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Switch {
+    /// The head there was.
+    pub(super) from: B256,
+    /// Its number.
+    pub(super) from_number: u64,
+    /// The head there is to be.
+    pub(super) to: B256,
+}
+
+impl Switch {
+    pub(super) fn new(from: &Head, to: B256) -> Self {
+        Self { from: from.hash(), from_number: from.number(), to }
+    }
+
+    /// Adds the row that says so.
+    pub(super) fn put(&self, batch: &mut Batch) {
+        let number = self.from_number.to_be_bytes();
+        let row = [self.from.as_slice(), &number, self.to.as_slice()].concat();
+        batch.put(META, SWITCH_KEY, &row);
+    }
+
+    fn decode(row: &[u8]) -> Option<Self> {
+        let (from, rest) = row.split_first_chunk::<32>()?;
+        let (number, to) = rest.split_first_chunk::<8>()?;
+        Some(Self {
+            from: B256::from(*from),
+            from_number: u64::from_be_bytes(*number),
+            to: B256::try_from(to).ok()?,
+        })
+    }
+}
+
+/// Nothing is under way any more.
+pub(super) fn remove_switch(batch: &mut Batch) {
+    batch.delete(META, SWITCH_KEY);
+}
+
+impl ChainDb {
+    /// Refuses a chain in which a crash interrupted a change of branch: only opening it as a [`Chain`] leads to its
+    /// head.
+    ///
+    /// # Errors
+    ///
+    /// [`ChainError::Interrupted`] if so, or if the store fails or is damaged.
+    pub fn check_settled(&self) -> Result<(), ChainError> {
+        match self.switch()? {
+            Some(switch) => Err(ChainError::Interrupted { head: switch.from_number }),
+            None => Ok(()),
+        }
+    }
+
+    /// The change of branch that a crash interrupted, if one did.
+    pub(super) fn switch(&self) -> Result<Option<Switch>, ChainError> {
+        let Some(row) = self.store().get(META, SWITCH_KEY)? else { return Ok(None) };
+        let damaged = || ChainError::Corrupt("the row of a change of branch is damaged".into());
+        Switch::decode(&row).map(Some).ok_or_else(damaged)
+    }
+}
+
+impl Chain {
+    /// Goes back to the head there was before a change of branch that a crash interrupted.
+    pub(super) fn undo_switch(&mut self) -> Result<(), ChainError> {
+        let Some(switch) = self.db.switch()? else { return Ok(()) };
+        tracing::warn!(
+            at = self.head.number(),
+            to = switch.from_number,
+            "a change of branch was interrupted; going back to the branch there was"
+        );
+        self.switch = Some(switch);
+        let restored = self.restore(switch.from);
+        self.switch = None;
+        restored?;
+        let mut batch = Batch::new();
+        remove_side_block(&mut batch, &switch.to);
+        remove_switch(&mut batch);
+        self.db.store().write(batch)?;
+        // Nobody has asked for any of these blocks.
+        self.written.clear();
+        self.witnesses.clear();
+        Ok(())
+    }
+}
