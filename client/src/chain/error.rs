@@ -63,6 +63,18 @@ pub enum ChainError {
         /// Root in the head's header.
         expected: B256,
     },
+    /// Taking blocks back leads to a state that is not that of the block there.
+    #[error(
+        "taking blocks back leads at block {number} to state root {found}, its header says {expected}: block {number} is invalid and was imported without its root being compared (`--verify every` or `none`), or the store is damaged; import again into an empty --datadir with `--verify full`, which names an invalid block"
+    )]
+    OtherState {
+        /// Number of the block.
+        number: u64,
+        /// Root of the state.
+        found: B256,
+        /// Root in its header.
+        expected: B256,
+    },
     /// A row that must be there is not, or does not decode.
     #[error("the store is damaged: {0}; import again into an empty --datadir")]
     Corrupt(String),

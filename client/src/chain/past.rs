@@ -24,7 +24,7 @@ pub fn layer_at(fork: Fork, number: u64) -> Result<Arc<dyn StateLayer>, ChainErr
     }
     let expected = db.block_head(number)?.header.state_root;
     match fork.layer.commitment().as_state_root() {
-        Some(found) if found != expected => Err(ChainError::HeadState { number, found, expected }),
+        Some(found) if found != expected => Err(ChainError::OtherState { number, found, expected }),
         _ => Ok(fork.layer),
     }
 }

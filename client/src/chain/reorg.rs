@@ -84,7 +84,7 @@ impl Chain {
         {
             self.layer.discard()?;
             let expected = parent.header.state_root;
-            return Err(ChainError::HeadState { number: number - 1, found, expected });
+            return Err(ChainError::OtherState { number: number - 1, found, expected });
         }
         let mut batch = outcome.batch;
         if keep && let Some(rlp) = self.db.block_rlp(number)? {

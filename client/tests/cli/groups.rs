@@ -2,21 +2,23 @@
 //! group early ends it well.
 
 use crate::{
-    branches::{Branch, branch},
+    branches::{Branch, branch, empty_chain},
     rewrite::rewritten,
     run::{Run, polytrie, run},
     support::{CONDENSE, ChainFixture, Data, RPC_COMPAT, assert_fails, for_each_layer, stream},
 };
 use alloy_primitives::{Address, B256, Bytes, keccak256};
 use polytrie::{
-    blocks::{BlockReader, decode_block},
+    blocks::{BlockReader, decode_block, decode_header},
     chain::TABLES,
     layers::{self, EngineOptions},
 };
+use polytrie_chainspec::ChainSpec;
 use polytrie_kv::{KeyRange, Store, StoreOptions, testing::entries};
 use std::{
     ffi::OsStr,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 for_each_layer!(
@@ -24,6 +26,7 @@ for_each_layer!(
     a_wrong_root_in_a_group_is_named,
     an_invalid_block_ends_a_group,
     branches_end_a_group,
+    a_wrong_root_within_a_group_is_no_damage,
     a_shadow_ends_every_group,
 );
 
@@ -207,6 +210,37 @@ fn branches_end_a_group(layer: &str) {
         assert_eq!(data.head(), found[0].head());
         assert_same_rows(data, &found[0], layer, "after a change of branch");
     }
+}
+
+/// One root stands for those before it: a wrong one among them is found when blocks are taken back to it.
+fn a_wrong_root_within_a_group_is_no_damage(layer: &str) {
+    if !layers::layer(layer).unwrap().canonical {
+        return;
+    }
+    // Nothing in the state of this chain is of the hashes of its blocks.
+    let (genesis, empty) = empty_chain(24);
+    let spec = Arc::new(ChainSpec::parse("empty", genesis.as_bytes()).unwrap());
+    let beneficiary = Address::repeat_byte(7);
+    let mined = branch(&spec, &empty, Branch { fork: 0, tip: 24, seconds: 15, beneficiary });
+    let Some(mut blocks) = mined else { return };
+    let wrong = 20;
+    for n in wrong - 1..blocks.len() {
+        let parent = decode_header(&blocks[n - 1]).unwrap().hash();
+        blocks[n] = rewritten(&blocks[n], |block| {
+            block.header.parent_hash = parent;
+            if block.header.number == wrong as u64 {
+                block.header.state_root = B256::repeat_byte(7);
+            }
+        });
+    }
+    let data = Data::new();
+    let (file, genesis) = (data.write("wrong", stream(&blocks)), data.write("genesis", genesis));
+    import(&data, &file, &genesis, &["--state", layer, "--verify", "every=8"]).ok();
+    let run = polytrie!["db", "unwind", "--to", wrong.to_string(), "--datadir", data.path()];
+    let words = [format!("block {wrong} is invalid and was imported without"), "0x0707".into()];
+    assert_fails(&run, 3, &words.each_ref().map(String::as_str));
+    assert_eq!(data.head().0, 24);
+    data.check();
 }
 
 /// A shadow compares every block, so there are no groups.
