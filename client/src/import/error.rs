@@ -37,7 +37,7 @@ pub enum ImportError {
         /// What is wrong with it.
         block: Box<InvalidBlock>,
     },
-    /// A block that was stored already turns out to be invalid.
+    /// A block that was stored already, with an earlier import, turns out to be invalid.
     #[error("{block}{}", advice(block))]
     Stored {
         /// What is wrong with it.

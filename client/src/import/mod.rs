@@ -29,7 +29,7 @@ use error::Origin;
 use pipeline::{Content, Pipeline, Prepared};
 use polytrie_state::CommitmentKind;
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     path::PathBuf,
     sync::{
         Arc,
@@ -172,7 +172,11 @@ fn run(
             Content::Identified(header, _) if chain.is_known(number, &header.hash())? => {
                 report.skipped += 1;
                 progress.skipped(number);
-                is_there = is_last && chain.is_canonical(number, &header.hash())?;
+                let canonical = chain.is_canonical(number, &header.hash())?;
+                if !canonical {
+                    waiting.aside.insert(header.hash(), place);
+                }
+                is_there = is_last && canonical;
                 continue;
             }
             Content::Identified(_, raw) => pipeline::make_ready(chain.spec(), raw)?.0,
@@ -186,7 +190,7 @@ fn run(
         let again = options.shadow.is_some().then(|| candidate.clone());
         let inserted = match chain.insert(candidate) {
             Ok(inserted) => inserted,
-            Err(error) => return Err(waiting.blame(error, Some(place))),
+            Err(error) => return Err(waiting.blame(error, Some((hash, place)))),
         };
         if let Some(prefetcher) = &mut prefetcher {
             prefetcher.executed(transactions, || chain.db().store().counters().slow_engine_gets);
@@ -194,15 +198,23 @@ fn run(
         }
         match inserted {
             Inserted::Extended(stats) => {
-                waiting.0.push_back(Executed { number, hash, place, stats });
+                waiting.blocks.push_back(Executed { number, hash, place, stats });
                 waiting.tell(chain, options, report, progress)?;
             }
             Inserted::Known => report.skipped += 1,
-            Inserted::Side => report.side += 1,
+            Inserted::Side => {
+                report.side += 1;
+                waiting.aside.insert(hash, place);
+            }
             Inserted::Reorganised { executed, .. } => {
                 report.side += 1;
                 report.reorganised += 1;
-                report.blocks += executed.len() as u64;
+                // What waited was written before the branch changed, however high it stood.
+                waiting.tell_up_to(u64::MAX, options, report, progress)?;
+                let above_fork = number - executed.len() as u64 + 1;
+                for (number, stats) in (above_fork..).zip(&executed) {
+                    tell(number, stats, options, report, progress)?;
+                }
             }
         }
         is_there = is_last && chain.is_canonical(number, &hash)?;
@@ -277,9 +289,27 @@ enum Ended {
     Interrupted,
 }
 
-/// Blocks that were executed and whose root may not be known yet, oldest first.
+/// Reports a block that stands.
+fn tell(
+    number: u64,
+    stats: &BlockStats,
+    options: &mut ImportOptions,
+    report: &mut ImportReport,
+    progress: &mut Progress,
+) -> Result<(), ImportError> {
+    report.add(stats);
+    progress.block(number, stats);
+    options.csv.as_mut().map_or(Ok(()), |csv| csv.block(number, stats))
+}
+
+/// Blocks that may turn out to be invalid, with their places.
 #[derive(Debug, Default)]
-struct Waiting(VecDeque<Executed>);
+struct Waiting {
+    /// Those that were executed and whose root may not be known yet, oldest first.
+    blocks: VecDeque<Executed>,
+    /// Those of other branches, which were not executed.
+    aside: HashMap<B256, Origin>,
+}
 
 #[derive(Debug)]
 struct Executed {
@@ -298,31 +328,43 @@ impl Waiting {
         report: &mut ImportReport,
         progress: &mut Progress,
     ) -> Result<(), ImportError> {
-        let head = chain.head().number();
+        self.tell_up_to(chain.head().number(), options, report, progress)
+    }
+
+    fn tell_up_to(
+        &mut self,
+        head: u64,
+        options: &mut ImportOptions,
+        report: &mut ImportReport,
+        progress: &mut Progress,
+    ) -> Result<(), ImportError> {
         while let Some(Executed { number, stats, .. }) =
-            self.0.pop_front_if(|block| block.number <= head)
+            self.blocks.pop_front_if(|block| block.number <= head)
         {
-            report.add(&stats);
-            progress.block(number, &stats);
-            if let Some(csv) = &mut options.csv {
-                csv.block(number, &stats)?;
-            }
+            tell(number, &stats, options, report, progress)?;
         }
         Ok(())
     }
 
-    /// An error with the place of the block that it is about: one that waited, or the one at hand.
-    fn blame(&self, error: InsertError, at_hand: Option<Origin>) -> ImportError {
+    /// An error with the place of the block that it is about: the one at hand, or one that came before it. One that
+    /// came with an earlier import has none.
+    fn blame(&self, error: InsertError, at_hand: Option<(B256, Origin)>) -> ImportError {
         match error {
             InsertError::Invalid(block) => {
-                let waited = self.0.iter().find(|waiting| waiting.hash == block.hash);
-                match waited.map(|waited| waited.place.clone()).or(at_hand) {
+                let waited = self.blocks.iter().find(|waiting| waiting.hash == block.hash);
+                let place = at_hand
+                    .filter(|(hash, _)| *hash == block.hash)
+                    .map(|(_, place)| place)
+                    .or_else(|| waited.map(|waited| waited.place.clone()))
+                    .or_else(|| self.aside.get(&block.hash).cloned());
+                match place {
                     Some(place) => ImportError::Invalid { place, block },
                     None => ImportError::Stored { block },
                 }
             }
             InsertError::Broken(error) => {
-                ImportError::Broken { place: at_hand, error: Box::new(error) }
+                let place = at_hand.map(|(_, place)| place);
+                ImportError::Broken { place, error: Box::new(error) }
             }
         }
     }

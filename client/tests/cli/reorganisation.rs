@@ -121,6 +121,16 @@ fn a_heavier_branch_wins_in_either_order(layer: &str) {
     assert_eq!((&report["side"], &report["reorganised"]), (&21.into(), &1.into()), "{report}");
     assert_eq!(report["blocks"], LONGER - FORK);
     assert_eq!(case.data.head(), tip);
+    // Blocks that were executed when their branch became the better one count like any other.
+    let straight = Data::new();
+    let shared = case.data.write("shared", stream(&case.chain.blocks()[..=FORK as usize]));
+    let chain = &case.chain.chain;
+    polytrie!["import", shared, "--datadir", straight.path(), "--chain", chain, "--state", layer]
+        .ok();
+    let alone = case.import(&straight.path(), &file);
+    for figure in ["blocks", "txs", "gas", "receipts_unchecked"] {
+        assert_eq!(report[figure], alone[figure], "{figure}");
+    }
     assert!(case.data.dump() == expected);
     case.data.check();
 
@@ -184,12 +194,9 @@ fn an_invalid_branch_loses(layer: &str) {
     }
     let file = case.data.write("wrong", stream(&wrong));
     let run = polytrie!["import", file, "--datadir", case.data.path()];
-    let invalid = format!("block {} ({}) is invalid", FORK + 2, hash(&wrong[1]));
-    assert_fails(
-        &run,
-        1,
-        &[&file.display().to_string(), &invalid, "logs bloom", "get the file again"],
-    );
+    let place = format!("{} (index 1, offset {}): ", file.display(), wrong[0].len());
+    let invalid = format!("{place}block {} ({}) is invalid", FORK + 2, hash(&wrong[1]));
+    assert_fails(&run, 1, &[&invalid, "logs bloom", "get the file again"]);
     assert_eq!((case.data.head(), case.data.dump()), before);
     case.data.check();
     // The right branch still wins, and the wrong one again does not.
