@@ -3,7 +3,7 @@
 use super::{
     db::ChainDb,
     error::ChainError,
-    tables::{META, TABLES, UNDO},
+    tables::{META, SIDE_BLOCKS, TABLES, UNDO},
 };
 use polytrie_kv::{Batch, KeyRange, Read};
 use std::ops::ControlFlow;
@@ -36,6 +36,23 @@ impl ChainDb {
                 Ok(ControlFlow::Continue(()))
             })?;
             target.store().engine_write(&batch)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the blocks of other branches to those of `target`, which must have the same head.
+    ///
+    /// # Errors
+    ///
+    /// If either store fails.
+    pub(crate) fn copy_side_blocks(&self, target: &Self) -> Result<(), ChainError> {
+        let mut batch = Batch::new();
+        self.store().scan(SIDE_BLOCKS, KeyRange::ALL, &mut |hash, row| {
+            batch.put(SIDE_BLOCKS, hash, row);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        if !batch.is_empty() {
+            target.store().write(batch)?;
         }
         Ok(())
     }

@@ -112,8 +112,9 @@ pub fn import(chain: &mut Chain, mut options: ImportOptions) -> ImportEnd {
     let told = waiting.tell(chain, &mut options, &mut report, &mut progress);
     let ended = settled.and(told).and(ended);
     let flush_start = Instant::now();
-    let shadowed = options.shadow.as_mut().map_or(Ok(()), Shadow::flush).map_err(ImportError::from);
+    // The chain first: a shadow that is behind catches up, one that is far ahead cannot come back.
     let flushed = chain.flush().map_err(ImportError::from);
+    let shadowed = options.shadow.as_mut().map_or(Ok(()), Shadow::flush).map_err(ImportError::from);
     report.time.flush_wait = flush_start.elapsed();
     progress.finish();
     let written = options.csv.as_mut().map_or(Ok(()), CsvLog::flush);

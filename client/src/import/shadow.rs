@@ -120,7 +120,7 @@ pub enum ShadowError {
     },
     /// What it holds is no part of the chain it is to follow.
     #[error(
-        "the shadow in {dir} is at block {number} ({hash}), which is not a block of this chain; remove that directory, it is made again"
+        "the shadow in {dir} is at block {number} ({hash}), which is not a block of this chain or too far above its head to go back; remove that directory, it is made again"
     )]
     Apart {
         /// Its directory.
@@ -184,11 +184,16 @@ impl Shadow {
         Self { chain, blocks: 0, roots, _dir: None }
     }
 
-    /// Goes back to the chain's head if it is ahead, executes what it lacks if it is behind.
+    /// Goes back to the chain's head if it is ahead, executes what it lacks if it is behind, and knows the same blocks
+    /// of other branches afterwards.
     fn catch_up(&mut self, main: &Chain, dir: String) -> Result<(), ShadowError> {
         let target = main.head().number();
-        if self.chain.head().number() > target {
-            self.chain.unwind_to(target).map_err(|e| self.broken(e))?;
+        let (number, hash) = (self.chain.head().number(), self.chain.head().hash());
+        if number > target {
+            self.chain.unwind_to(target).map_err(|error| match error {
+                ChainError::NoUndo { .. } => ShadowError::Apart { dir: dir.clone(), number, hash },
+                error => self.broken(error),
+            })?;
         }
         let (number, hash) = (self.chain.head().number(), self.chain.head().hash());
         let expected = main.db().canonical(number).map_err(|e| self.broken(e))?;
@@ -207,7 +212,8 @@ impl Shadow {
             self.insert(candidate)?;
         }
         self.chain.take_written();
-        Ok(())
+        // A branch may go on from there.
+        main.db().copy_side_blocks(self.chain.db()).map_err(|e| self.broken(e))
     }
 
     /// Takes in a block that the chain has just taken in, and compares what came of it.

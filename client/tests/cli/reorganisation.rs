@@ -26,6 +26,7 @@ for_each_layer!(
     an_invalid_branch_loses,
     branches_with_other_rules,
     unwinding_forgets_branches,
+    a_shadow_knows_branches,
 );
 
 /// A chain and a branch of it.
@@ -250,6 +251,46 @@ fn branches_with_other_rules(layer: &str) {
         assert_eq!(data.head(), (10, head.to_owned()));
         data.check();
     }
+}
+
+/// A shadow that begins after the blocks of a branch came knows them, too.
+fn a_shadow_knows_branches(layer: &str) {
+    let shadow = if layer == "mpt" { "raw" } else { "mpt" };
+    if polytrie::layers::layer(shadow).is_err() {
+        return;
+    }
+    let Some(case) = Case::new(layer, 1, LONGER) else { return };
+    let file = case.data.write("branch", stream(&case.branch));
+    // The first of its blocks alone are lighter.
+    let begun = case.data.write("begun", stream(&case.branch[..10]));
+    let report =
+        polytrie!["import", case.main, begun, "--datadir", case.data.path(), "--json", "-"];
+    assert_eq!(report.ok().json()["side"], 10);
+    let run = polytrie!["import", file, "--datadir", case.data.path(), "--shadow", shadow].ok();
+    let compared = format!("{} blocks compared", LONGER - FORK);
+    assert!(run.stderr.contains(&compared), "{}", run.stderr);
+    assert_eq!(case.data.head(), (LONGER, hash(case.branch.last().unwrap())));
+    case.data.check();
+}
+
+/// A shadow so far ahead of a chain that lost more in a crash.
+#[test]
+#[cfg(all(feature = "mpt", feature = "raw"))]
+fn a_shadow_far_ahead_is_to_be_made_again() {
+    let Some(chain) = CONDENSE.open() else { return };
+    let (ahead, data) = (chain.imported("raw", 1100), Data::new());
+    polytrie!["init", "--datadir", data.path(), "--chain", chain.chain, "--state", "mpt"].ok();
+    std::fs::rename(ahead.path(), data.path().join("shadow-raw")).unwrap();
+    let import = || {
+        polytrie!["import", chain.file, "--datadir", data.path(), "--shadow", "raw", "--to", "20"]
+    };
+    let shadow = data.path().join("shadow-raw");
+    let words = [&shadow.display().to_string(), "is at block 1100", "remove that directory"];
+    let run = import();
+    assert_ne!(run.code, Some(0));
+    assert_fails(&run, run.code.unwrap(), &words);
+    std::fs::remove_dir_all(shadow).unwrap();
+    import().ok();
 }
 
 /// What is on top of the fork can be taken back as far as there are undo records, by however many blocks the new
