@@ -104,7 +104,7 @@ impl View for ForkView {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::Entry;
+    use crate::{Entry, testing::entries};
 
     const TABLE: Table = Table::new(1, "Rows", 8);
 
@@ -115,13 +115,7 @@ mod tests {
     }
 
     fn rows(store: &Store) -> Vec<Entry> {
-        let mut rows = Vec::new();
-        let mut visit = |key: &[u8], value: &[u8]| {
-            rows.push((key.to_vec(), value.to_vec()));
-            Ok(ControlFlow::Continue(()))
-        };
-        store.scan(TABLE, KeyRange::ALL, &mut visit).unwrap();
-        rows
+        entries(store, TABLE, KeyRange::ALL)
     }
 
     fn row(key: &[u8], value: &[u8]) -> Entry {
