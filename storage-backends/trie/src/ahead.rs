@@ -7,7 +7,7 @@
 use crate::{
     LeafValue, Nibbles, RowSource, Trie, TrieError,
     codec::{nibble, path_of},
-    row::{self, Row, RowChild},
+    row::{self, Row, RowChild, RowChildren},
     update::Change,
 };
 use alloy_primitives::{B256, map::HashMap};
@@ -154,9 +154,6 @@ fn within<V>(changes: &[Change<V>], compare: impl Fn(&B256) -> Ordering) -> &[Ch
     &changes[start..start + len]
 }
 
-/// The children of a branch by their nibbles.
-type Children<V> = Vec<(u8, RowChild<V>)>;
-
 struct Walk<'a, R> {
     rows: &'a R,
     /// Where the rows go, if anywhere.
@@ -204,8 +201,8 @@ impl<R: RowSource> Walk<'_, R> {
     }
 
     /// Reads one row: the prefix and the children of its branch; nothing for a leaf on its own.
-    fn read<V: LeafValue>(&self, path: Nibbles) -> Result<(Nibbles, Children<V>), TrieError> {
-        let (mut bytes, mut children) = (Vec::new(), Vec::new());
+    fn read<V: LeafValue>(&self, path: Nibbles) -> Result<(Nibbles, RowChildren<V>), TrieError> {
+        let (mut bytes, mut children) = (Vec::new(), RowChildren::new());
         if !self.rows.load(&path, &mut bytes)? {
             return Err(TrieError::Missing { path });
         }

@@ -27,7 +27,7 @@ pub fn check_rows<V: LeafValue>(
     leaf: &mut dyn FnMut(B256, &V) -> Result<(), TrieError>,
 ) -> Result<RowCheck, TrieError> {
     let mut check = RowCheck::default();
-    let mut children = Vec::new();
+    let mut children = row::RowChildren::new();
     rows.scan(&Nibbles::new(), &mut |path, bytes| {
         check.rows += 1;
         if let Err(reason) = row::decode::<V>(&path, bytes, &mut children) {

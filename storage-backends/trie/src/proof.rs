@@ -4,7 +4,7 @@ use crate::{
     AccountLeaf, EMPTY_ROOT, LeafValue, RowSource, SlotValue, TrieError,
     codec::{self, Node, nibble, path_of},
     cow::CowTrie,
-    row::{self, Row, RowChild},
+    row::{self, Row, RowChild, RowChildren},
 };
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ pub fn leaf_on_path<V: LeafValue>(
     rows: &impl RowSource,
 ) -> Result<Option<(B256, V)>, TrieError> {
     let mut depth = 0;
-    let (mut bytes, mut children) = (Vec::new(), Vec::new());
+    let (mut bytes, mut children) = (Vec::new(), RowChildren::new());
     loop {
         let path = path_of(key, depth);
         bytes.clear();

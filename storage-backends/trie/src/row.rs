@@ -15,6 +15,7 @@
 
 use crate::{LeafValue, Nibbles, codec::ChildRef};
 use alloy_primitives::B256;
+use arrayvec::ArrayVec;
 
 const LEAF: u8 = 0xff;
 /// From this length on the length of a value takes two bytes; it is the bit that says so.
@@ -53,6 +54,9 @@ pub(crate) enum Child<'a, V> {
     Leaf(&'a B256, &'a V),
     Inner(&'a ChildRef),
 }
+
+/// The children of a branch by their nibbles, in order. On the stack: rows are read by the thousand.
+pub(crate) type RowChildren<V> = ArrayVec<(u8, RowChild<V>), 16>;
 
 /// Encodes the row of a branch at nibble `depth` with its children.
 pub(crate) fn encode_branch<'a, V: LeafValue + 'a>(
@@ -103,7 +107,7 @@ pub(crate) fn encode_branch<'a, V: LeafValue + 'a>(
 pub(crate) fn decode<V: LeafValue>(
     path: &Nibbles,
     mut row: &[u8],
-    children: &mut Vec<(u8, RowChild<V>)>,
+    children: &mut RowChildren<V>,
 ) -> Result<Row<V>, &'static str> {
     const SHORT: &str = "a row that ends too early";
     children.clear();

@@ -12,7 +12,7 @@
 use crate::{
     LeafValue, Nibbles, TrieError,
     codec::{self, path_of},
-    row::{self, Row, RowChild},
+    row::{self, Row, RowChild, RowChildren},
 };
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, KeyRange, KvError, Read, Table, prefix_end};
@@ -106,7 +106,7 @@ impl Rows<&dyn Read> {
             let path = path_of(from, at);
             depth = self.load_row(&path, from, &mut waiting)?;
         }
-        let mut children = Vec::new();
+        let mut children = RowChildren::new();
         let mut ended = false;
         self.scan(&Nibbles::unpack_array(&from.0), &mut |path, bytes| {
             let mut first = [0; 32];
@@ -140,7 +140,7 @@ impl Rows<&dyn Read> {
         from: &B256,
         waiting: &mut Vec<(B256, V)>,
     ) -> Result<Option<usize>, TrieError> {
-        let (mut bytes, mut children) = (Vec::new(), Vec::new());
+        let (mut bytes, mut children) = (Vec::new(), RowChildren::new());
         if !self.load(path, &mut bytes)? {
             return if path.is_empty() {
                 Ok(None)
@@ -188,7 +188,7 @@ impl Rows<&dyn Read> {
 }
 
 /// Adds the leaves among `children` that are not before `from` to those that wait.
-fn add<V>(waiting: &mut Vec<(B256, V)>, from: &B256, children: &mut Vec<(u8, RowChild<V>)>) {
+fn add<V>(waiting: &mut Vec<(B256, V)>, from: &B256, children: &mut RowChildren<V>) {
     for (_, child) in children.drain(..).rev() {
         if let RowChild::Leaf(key, value) = child
             && key >= *from

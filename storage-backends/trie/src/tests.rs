@@ -290,8 +290,8 @@ proptest! {
     #[test]
     fn decoding_any_bytes_is_an_answer(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
         let root = Nibbles::new();
-        let _ = crate::row::decode::<SlotValue>(&root, &bytes, &mut Vec::new());
-        let _ = crate::row::decode::<crate::AccountLeaf>(&root, &bytes, &mut Vec::new());
+        let _ = crate::row::decode::<SlotValue>(&root, &bytes, &mut crate::row::RowChildren::new());
+        let _ = crate::row::decode::<crate::AccountLeaf>(&root, &bytes, &mut crate::row::RowChildren::new());
         let _ = crate::codec::decode_node::<SlotValue>(&bytes);
         let _ = crate::codec::decode_node::<crate::AccountLeaf>(&bytes);
     }

@@ -4,7 +4,7 @@ use crate::{
     LeafValue, Nibbles, RowSource, TrieError,
     arena::{Arena, Branch, Extension, Leaf, Link, Refs, Status},
     codec::ChildRef,
-    row::{self, Row, RowChild},
+    row::{self, Row, RowChild, RowChildren},
 };
 use alloy_primitives::{B256, b256};
 use std::cell::Cell;
@@ -109,7 +109,7 @@ impl<V: LeafValue> Trie<V> {
         if !rows.load(path, &mut bytes)? {
             return Err(TrieError::Missing { path: *path });
         }
-        let mut children = Vec::with_capacity(16);
+        let mut children = RowChildren::new();
         let row = row::decode(path, &bytes, &mut children)
             .map_err(|reason| TrieError::Malformed { path: *path, reason })?;
         ROW.set(bytes);
@@ -123,7 +123,7 @@ impl<V: LeafValue> Trie<V> {
         let within = Status { has_row: false, ..status };
         let mut branch = Branch::new(if prefix.is_empty() { status } else { within });
         branch.refs = Refs::with_capacity(children.len());
-        for (nibble, child) in children {
+        for (nibble, child) in children.drain(..) {
             let n = usize::from(nibble);
             match child {
                 RowChild::Leaf(key, value) => {

@@ -22,7 +22,7 @@ use super::{
 use crate::{
     LeafValue, Nibbles, TrieError,
     codec::ChildRef,
-    row::{self, Row, RowChild, take},
+    row::{self, Row, RowChild, RowChildren, take},
 };
 use alloy_primitives::B256;
 use alloy_rlp::Header;
@@ -93,7 +93,7 @@ fn decode<V: LeafValue>(path: &Nibbles, row: &[u8]) -> Result<Kind<V>, &'static 
             Ok(Kind::Extension { prefix, child: Box::new(Link::stored(child)) })
         }
         _ => {
-            let mut found = Vec::with_capacity(16);
+            let mut found = RowChildren::new();
             // What begins with the byte of a leaf was read above.
             let Row::Branch { prefix } = row::decode::<V>(path, row, &mut found)? else {
                 return Err("a leaf that is none");
