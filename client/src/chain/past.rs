@@ -17,7 +17,10 @@ pub fn layer_at(fork: Fork, number: u64) -> Result<Arc<dyn StateLayer>, ChainErr
     if number > head {
         return Err(ChainError::AboveHead { asked: number, head });
     }
-    db.check_undo(number, head)?;
+    // Records are dropped from the oldest on: if the first one is there, all are.
+    if number < head && db.undo(number + 1)?.is_none() {
+        db.check_undo(number, head)?;
+    }
     for block in (number + 1..=head).rev() {
         let record = db.undo(block)?.ok_or(ChainError::NoUndo { asked: number, lowest: block })?;
         fork.undo(&record)?;

@@ -3,16 +3,15 @@
 use super::{
     Methods, Rpc,
     args::Args,
-    convert,
     error::{RpcError, RpcResult},
     eth::raw_transaction,
     lookup::Found,
+    replay::{before_transaction, is_merged, replay_all, replay_one, traced},
 };
 use crate::{
     devnet::View,
-    executor::sandbox::{CallRequest, NoObserver, Replay, Sandbox, TraceError, trace_call},
+    executor::sandbox::{CallRequest, Sandbox, trace_call},
 };
-use alloy_consensus::{Header, Sealed};
 use alloy_eips::{BlockId, BlockNumberOrTag, Encodable2718};
 use alloy_primitives::{B256, Bytes};
 use alloy_rpc_types_eth::TransactionRequest;
@@ -21,9 +20,6 @@ use alloy_rpc_types_trace::geth::{
 };
 use jsonrpsee::core::RegisterMethodError;
 use serde_json::{Value, json};
-
-/// The code of an answer that is too large, as the server has it.
-const OVERSIZED: i32 = jsonrpsee::types::error::OVERSIZED_RESPONSE_CODE;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     methods.add("debug_getRawHeader", |rpc, args| {
@@ -84,19 +80,11 @@ fn trace_transaction(rpc: &Rpc, args: &mut Args) -> RpcResult<GethTrace> {
     let (found, wanted) = rpc
         .transaction(&view, &hash)?
         .ok_or_else(|| RpcError::server(format!("transaction {hash} not found")))?;
-    let mut sandbox = parent_sandbox(rpc, &view, &found.header)?;
-    let rules = rpc.rules(&found.header, is_merged(rpc, &found));
-    let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
-    for (index, tx) in found.block.body.transactions.iter().enumerate().take(wanted + 1) {
-        let sender = convert::sender(tx)?;
-        if index == wanted {
-            let place = (found.header.hash(), index);
-            let mut bytes = rpc.max_response;
-            return replay.trace(tx, sender, place, options, &mut bytes).map_err(traced);
-        }
-        replay.next(tx, sender, NoObserver {})?;
-    }
-    Err(RpcError::internal(&"a transaction is not where it was found"))
+    let place = (found.header.hash(), wanted);
+    replay_one(rpc, &view, &found, wanted, |replay, tx, sender| {
+        let mut bytes = rpc.max_response;
+        replay.trace(tx, sender, place, options, &mut bytes).map_err(traced)
+    })
 }
 
 fn trace_block(rpc: &Rpc, id: BlockId, options: GethDebugTracingOptions) -> RpcResult<Vec<Value>> {
@@ -105,18 +93,12 @@ fn trace_block(rpc: &Rpc, id: BlockId, options: GethDebugTracingOptions) -> RpcR
     if found.header.number == rpc.node.spec().genesis_header().number {
         return Err(RpcError::server("genesis is not traceable"));
     }
-    let mut sandbox = parent_sandbox(rpc, &view, &found.header)?;
-    let rules = rpc.rules(&found.header, is_merged(rpc, &found));
-    let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
-    let mut traces = Vec::new();
+    let hash = found.header.hash();
     let mut bytes = rpc.max_response;
-    for (index, tx) in found.block.body.transactions.iter().enumerate() {
-        let sender = convert::sender(tx)?;
-        let place = (found.header.hash(), index);
-        let trace = replay.trace(tx, sender, place, options.clone(), &mut bytes).map_err(traced)?;
-        traces.push(json!({ "txHash": tx.tx_hash(), "result": trace }));
-    }
-    Ok(traces)
+    replay_all(rpc, &view, &found, |replay, index, tx, sender| {
+        let trace = replay.trace(tx, sender, (hash, index), options.clone(), &mut bytes);
+        Ok(json!({ "txHash": tx.tx_hash(), "result": trace.map_err(traced)? }))
+    })
 }
 
 fn debug_trace_call(rpc: &Rpc, args: &mut Args) -> RpcResult<GethTrace> {
@@ -149,55 +131,4 @@ fn debug_trace_call(rpc: &Rpc, args: &mut Args) -> RpcResult<GethTrace> {
         commit: false,
     };
     trace_call(&mut sandbox, call, options.tracing_options, rpc.max_response).map_err(traced)
-}
-
-/// The state within a block, before the transaction with this index.
-fn before_transaction(rpc: &Rpc, view: &View, found: &Found, index: u64) -> RpcResult<Sandbox> {
-    let transactions = &found.block.body.transactions;
-    let count = transactions.len();
-    let before = usize::try_from(index).ok().filter(|index| *index < count.max(1));
-    let before = before.and_then(|index| transactions.get(..index)).ok_or_else(|| {
-        let number = found.header.number;
-        RpcError::params(format!(
-            "there is no transaction {index} in block {number}: it has {count}, counted from 0"
-        ))
-    })?;
-    let mut sandbox = parent_sandbox(rpc, view, &found.header)?;
-    let rules = rpc.rules(&found.header, is_merged(rpc, found));
-    let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
-    for tx in before {
-        replay.next(tx, convert::sender(tx)?, NoObserver {})?;
-    }
-    Ok(sandbox)
-}
-
-/// The state before a block, with what was changed by hand ahead of it. What runs on it has the time of a call.
-pub(super) fn parent_sandbox(
-    rpc: &Rpc,
-    view: &View,
-    header: &Sealed<Header>,
-) -> RpcResult<Sandbox> {
-    let before = header.number.checked_sub(1);
-    let before = before.ok_or_else(|| RpcError::server("genesis is not traceable"))?;
-    let at = rpc.at_number(view, before)?;
-    let hashes = at.hashes();
-    let mut sandbox = Sandbox::new(at.state, hashes).until(rpc.deadline());
-    for change in view.db().by_hand(&header.hash())?.accounts {
-        sandbox.apply(change);
-    }
-    Ok(sandbox)
-}
-
-pub(super) fn is_merged(rpc: &Rpc, found: &Found) -> bool {
-    let before = found.total_difficulty.saturating_sub(found.header.difficulty);
-    rpc.node.spec().is_merged_after(before)
-}
-
-pub(super) fn traced(error: TraceError) -> RpcError {
-    match error {
-        TraceError::Tracer(_) => RpcError::params(error.to_string()),
-        TraceError::TooLarge => RpcError::new(OVERSIZED, error.to_string()),
-        TraceError::Call(error) => error.into(),
-        TraceError::Internal(error) => error.into(),
-    }
 }

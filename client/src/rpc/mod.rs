@@ -20,6 +20,7 @@ mod middleware;
 mod net;
 mod otterscan;
 mod polytrie;
+mod replay;
 mod server;
 mod subscriptions;
 mod testing;

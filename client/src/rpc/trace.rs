@@ -3,19 +3,17 @@
 use super::{
     Methods, Rpc,
     args::Args,
-    convert,
-    debug::{is_merged, parent_sandbox, traced},
     error::{RpcError, RpcResult},
     lookup::Found,
+    replay::{is_merged, replay_all, replay_one, traced},
 };
 use crate::{
     devnet::View,
     executor::{
         block_rewards,
-        sandbox::{CallRequest, NoObserver, Replay, Sandbox, TraceTypes, parity_trace_call},
+        sandbox::{CallRequest, Sandbox, TraceTypes, parity_trace_call},
     },
 };
-use alloy_consensus::TxEnvelope;
 use alloy_eips::{BlockId, BlockNumberOrTag, NumHash};
 use alloy_primitives::{Address, B256, U64};
 use alloy_rpc_types_eth::TransactionRequest;
@@ -124,14 +122,17 @@ fn trace_filter(rpc: &Rpc, args: &mut Args) -> RpcResult<Traces> {
             )));
         }
         let Some(found) = rpc.block(&view, number)? else { continue };
-        for trace in block_traces(rpc, &view, &found, &mut bytes)? {
-            if matcher.matches(&trace.trace) {
-                seen += 1;
-                if seen > skipped && traces.len() < most {
-                    traces.push(trace);
-                }
+        let mut left = bytes;
+        let of_block = block_traces(rpc, &view, &found, &mut left)?;
+        let (all, kept) = (of_block.len(), traces.len());
+        for trace in of_block.into_iter().filter(|trace| matcher.matches(&trace.trace)) {
+            seen += 1;
+            if seen > skipped && traces.len() < most {
+                traces.push(trace);
             }
         }
+        // What is left out takes no room in the answer.
+        bytes -= (bytes - left) / all.max(1) * (traces.len() - kept);
     }
     Ok(traces)
 }
@@ -205,45 +206,6 @@ fn block_traces(rpc: &Rpc, view: &View, found: &Found, bytes: &mut usize) -> Rpc
         traces.push(RewardAction { author, reward_type, value }.into_localized_trace(block));
     }
     Ok(traces)
-}
-
-/// Runs a block's transactions up to one, and that one as told.
-fn replay_one<R>(
-    rpc: &Rpc,
-    view: &View,
-    found: &Found,
-    wanted: usize,
-    run: impl FnOnce(&mut Replay<'_>, &TxEnvelope, Address) -> RpcResult<R>,
-) -> RpcResult<R> {
-    let mut sandbox = parent_sandbox(rpc, view, &found.header)?;
-    let rules = rpc.rules(&found.header, is_merged(rpc, found));
-    let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
-    let transactions = &found.block.body.transactions;
-    for tx in transactions.iter().take(wanted) {
-        replay.next(tx, convert::sender(tx)?, NoObserver {})?;
-    }
-    let tx = transactions
-        .get(wanted)
-        .ok_or_else(|| RpcError::internal(&"a transaction is not where it was found"))?;
-    run(&mut replay, tx, convert::sender(tx)?)
-}
-
-/// Runs each of a block's transactions as told.
-fn replay_all<R>(
-    rpc: &Rpc,
-    view: &View,
-    found: &Found,
-    mut run: impl FnMut(&mut Replay<'_>, usize, &TxEnvelope, Address) -> RpcResult<R>,
-) -> RpcResult<Vec<R>> {
-    let transactions = &found.block.body.transactions;
-    if transactions.is_empty() {
-        return Ok(Vec::new());
-    }
-    let mut sandbox = parent_sandbox(rpc, view, &found.header)?;
-    let rules = rpc.rules(&found.header, is_merged(rpc, found));
-    let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
-    let each = transactions.iter().enumerate();
-    each.map(|(index, tx)| run(&mut replay, index, tx, convert::sender(tx)?)).collect()
 }
 
 fn flat_calls() -> GethDebugTracingOptions {

@@ -3,11 +3,11 @@
 use super::{
     Methods, Rpc,
     args::Args,
-    convert,
-    debug::{block, is_merged},
+    debug::block,
     error::{RpcError, RpcResult},
+    replay::{is_merged, pass},
 };
-use crate::executor::sandbox::{NoObserver, RecordingReader, Replay, Sandbox, Seen};
+use crate::executor::sandbox::{RecordingReader, Replay, Sandbox, Seen};
 use alloy_primitives::{B256, Bytes};
 use jsonrpsee::core::RegisterMethodError;
 use serde_json::{Value, json};
@@ -51,9 +51,7 @@ fn execution_witness(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     }
     let rules = rpc.rules(&found.header, is_merged(rpc, &found));
     let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
-    for tx in &found.block.body.transactions {
-        replay.next(tx, convert::sender(tx)?, NoObserver {})?;
-    }
+    pass(&mut replay, &found.block.body.transactions)?;
     let receipts = view.db().receipts(number)?.unwrap_or_default();
     let withdrawals = found.block.body.withdrawals.as_ref().map(|list| list.as_slice());
     replay.finish(receipts, withdrawals)?;

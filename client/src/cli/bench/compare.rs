@@ -19,8 +19,8 @@ use std::path::PathBuf;
 /// and makes none of them slower. With one layer the verdict follows from its own throughput.
 ///
 /// A layer counts as slower or faster if chance alone would separate the runs of two reports of the same thing so far, for
-/// any layer, in less than one of twenty cases, and if it changed by at least --threshold. Fewer than four runs of a single layer, or
-/// than five of each of two to six, come out far apart by chance too often: then nothing can be told.
+/// any layer, in less than one of twenty cases, and if it changed by at least --threshold. Fewer than four runs of a
+/// single layer, or than five of each of two to six, come out far apart by chance too often: then nothing can be told.
 #[derive(Debug, Args)]
 pub(super) struct CompareArgs {
     /// The report that came first, as --json wrote it.

@@ -8,7 +8,7 @@ use super::{
 use alloy_consensus::TxEnvelope;
 use alloy_primitives::{Address, map::HashSet};
 use alloy_rpc_types_trace::{
-    geth::{GethDebugBuiltInTracerType, GethDebugTracingOptions},
+    geth::GethDebugTracingOptions,
     parity::{TraceResults, TraceType},
 };
 use revm::{DatabaseCommit, context_interface::result::ResultAndState};
@@ -61,11 +61,10 @@ impl Replay<'_> {
 
 /// Steps are kept for a trace of the virtual machine only.
 fn budget(types: &TraceTypes, bytes: usize) -> Budget {
-    let mut options = GethDebugTracingOptions::default();
-    if !types.contains(&TraceType::VmTrace) {
-        options = options.with_tracer(GethDebugBuiltInTracerType::CallTracer.into());
+    match types.contains(&TraceType::VmTrace) {
+        true => Budget::new(&GethDebugTracingOptions::default(), bytes),
+        false => Budget::of_calls(bytes),
     }
-    Budget::new(&options, bytes)
 }
 
 fn inspector(types: &TraceTypes) -> TracingInspector {

@@ -6,13 +6,13 @@ use super::{
     Methods, Rpc,
     args::{Args, Number},
     convert,
-    debug::{is_merged, parent_sandbox, traced},
     error::{RpcError, RpcResult},
     lookup::Found,
+    replay::{is_merged, replay_all, replay_one, traced},
 };
 use crate::{
     devnet::View,
-    executor::sandbox::{Frame, FrameKind, NoObserver, Replay},
+    executor::sandbox::{Frame, FrameKind},
 };
 use alloy_consensus::{ReceiptEnvelope, Transaction};
 use alloy_eips::BlockId;
@@ -189,16 +189,10 @@ fn frames(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Frame>> {
     let (found, wanted) = rpc
         .transaction(&view, &hash)?
         .ok_or_else(|| RpcError::server(format!("transaction {hash} not found")))?;
-    let mut sandbox = parent_sandbox(rpc, &view, &found.header)?;
-    let rules = rpc.rules(&found.header, is_merged(rpc, &found));
-    let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
-    let transactions = &found.block.body.transactions;
-    for tx in &transactions[..wanted] {
-        replay.next(tx, convert::sender(tx)?, NoObserver {})?;
-    }
-    let tx = &transactions[wanted];
     let mut bytes = rpc.max_response;
-    replay.frames(tx, convert::sender(tx)?, &mut bytes).map_err(traced)
+    replay_one(rpc, &view, &found, wanted, |replay, tx, sender| {
+        replay.frames(tx, sender, &mut bytes).map_err(traced)
+    })
 }
 
 /// Ether that moved and contracts that came and went inside a transaction.
@@ -251,13 +245,9 @@ fn frames_of_block(rpc: &Rpc, view: &View, found: &Found) -> RpcResult<Option<Ve
     if found.header.number <= view.oldest_state()?.max(genesis(rpc)) {
         return Ok(None);
     }
-    let mut sandbox = parent_sandbox(rpc, view, &found.header)?;
-    let rules = rpc.rules(&found.header, is_merged(rpc, found));
-    let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
     let mut bytes = rpc.max_response;
-    let mut all = Vec::new();
-    for tx in &found.block.body.transactions {
-        all.push(replay.frames(tx, convert::sender(tx)?, &mut bytes).map_err(traced)?);
-    }
-    Ok(Some(all))
+    let all = replay_all(rpc, view, found, |replay, _, tx, sender| {
+        replay.frames(tx, sender, &mut bytes).map_err(traced)
+    });
+    all.map(Some)
 }
