@@ -5,22 +5,18 @@
 //! successor.
 
 use crate::{
+    entries::Entries,
     keys::{Key, SlotKey},
     value::{Record, Value},
 };
-use alloy_primitives::{
-    B256, U256,
-    map::{B256Map, HashMap},
-};
+use alloy_primitives::{B256, U256, map::HashMap};
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
-/// Bytes that an account in the index takes, about: key, version, free places of the map.
-const ACCOUNT_BYTES: usize = 240;
-/// The same for a slot.
+/// Bytes that a slot takes in the index, about: key, version, its place in the table.
 const SLOT_BYTES: usize = 150;
-/// The same for the map of one storage.
-const STORAGE_BYTES: usize = 180;
+/// The same for one storage.
+const STORAGE_BYTES: usize = 280;
 
 /// The numbers of all live readers, with how many share each.
 #[derive(Debug, Default)]
@@ -104,22 +100,23 @@ impl<T: Copy> Versions<T> {
 /// does not have the key.
 type Found<T> = Option<Option<T>>;
 
+/// The slots of one storage.
+type Slots = Entries<B256, Versions<Option<U256>>>;
+
 /// The index.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     /// The innermost `None` is a tombstone.
-    accounts: B256Map<Versions<Option<Option<Record>>>>,
+    accounts: Entries<B256, Versions<Option<Option<Record>>>>,
     /// By account and incarnation; zero is a tombstone.
-    storages: HashMap<(B256, u64), B256Map<Versions<Option<U256>>>>,
+    storages: HashMap<(B256, u64), Slots>,
     slots: usize,
 }
 
 impl Index {
-    /// Bytes of memory, about.
+    /// Bytes of memory, about; of accounts those that are kept for others, too.
     pub(crate) fn bytes(&self) -> usize {
-        self.accounts.len() * ACCOUNT_BYTES
-            + self.storages.len() * STORAGE_BYTES
-            + self.slots * SLOT_BYTES
+        self.accounts.bytes() + self.storages.len() * STORAGE_BYTES + self.slots * SLOT_BYTES
     }
 
     /// Keys it knows of.
@@ -129,9 +126,6 @@ impl Index {
 
     /// Forgets everything and keeps the memory of accounts, unless little of it was in use.
     pub(crate) fn clear(&mut self) {
-        if self.accounts.capacity() > 4 * self.accounts.len() {
-            self.accounts = B256Map::default();
-        }
         self.accounts.clear();
         self.storages.clear();
         self.slots = 0;
@@ -155,10 +149,8 @@ impl Index {
                     Value::Account(record) => Some(record),
                     Value::Slot(_) | Value::Tombstone => None,
                 });
-                self.accounts
-                    .entry(*hash)
-                    .and_modify(|versions| versions.set(value, seq, live))
-                    .or_insert_with(|| Versions { seq, now: value, older: Vec::new() });
+                let first = || Versions { seq, now: value, older: Vec::new() };
+                self.accounts.entry(*hash, first).set(value, seq, live);
             }
             Key::Slot(key) => {
                 let value = value.map(|value| match value {
@@ -167,10 +159,8 @@ impl Index {
                 });
                 let storage = self.storages.entry((key.account, key.incarnation)).or_default();
                 let before = storage.len();
-                storage
-                    .entry(key.slot)
-                    .and_modify(|versions| versions.set(value, seq, live))
-                    .or_insert_with(|| Versions { seq, now: value, older: Vec::new() });
+                let first = || Versions { seq, now: value, older: Vec::new() };
+                storage.entry(key.slot, first).set(value, seq, live);
                 self.slots += storage.len() - before;
             }
         }
@@ -184,7 +174,7 @@ impl Index {
     ) -> impl Iterator<Item = (B256, Option<Option<Record>>)> {
         self.accounts
             .iter()
-            .filter(move |(hash, _)| *hash >= from)
+            .filter(move |(hash, _)| hash >= from)
             .filter_map(move |(hash, versions)| Some((*hash, versions.at(seq)?)))
     }
 
@@ -198,8 +188,8 @@ impl Index {
         self.storages
             .get(&storage)
             .into_iter()
-            .flatten()
-            .filter(move |(slot, _)| *slot >= from)
+            .flat_map(Entries::iter)
+            .filter(move |(slot, _)| slot >= from)
             .filter_map(move |(slot, versions)| Some((*slot, versions.at(seq)?)))
     }
 

@@ -16,6 +16,7 @@
 
 mod block;
 mod check;
+mod entries;
 mod flat;
 mod generation;
 mod index;
