@@ -6,7 +6,7 @@ use std::hint::black_box;
 /// What a small run takes, for the first of all.
 const LEAST: u64 = 128 << 20;
 /// More than this is not written to: it takes time, and what it evens out matters to short runs.
-const MOST: u64 = 1 << 30;
+const MOST: u64 = 4 << 30;
 
 /// Writes to more memory than a run takes that peaked at `peak` bytes, and gives it back: the next run finds memory that
 /// was in use a moment ago. 0 if no run was measured yet.
