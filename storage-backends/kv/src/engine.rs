@@ -63,4 +63,17 @@ pub trait View: Debug + Send + Sync {
     /// until it breaks.
     fn scan(&self, table: Table, range: KeyRange<'_>, visit: &mut Visit<'_>)
     -> Result<(), KvError>;
+
+    /// As [`scan`](Self::scan), where going through a range costs much less than getting every few of its rows by their
+    /// keys, because the engine fetches many at a time; `false`, and nothing visited, elsewhere. What is visited is not
+    /// kept in caches: most of it nobody asked for.
+    fn sweep(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        visit: &mut Visit<'_>,
+    ) -> Result<bool, KvError> {
+        let _ = (table, range, visit);
+        Ok(false)
+    }
 }

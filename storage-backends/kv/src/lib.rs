@@ -37,7 +37,7 @@ pub use error::KvError;
 pub use lock::DirLock;
 pub use mdbx::{MdbxEngine, MdbxOptions};
 pub use memory::MemoryEngine;
-pub use read::{Entry, KeyRange, Read, Visit, prefix_end};
+pub use read::{Entry, KeyRange, Pick, Read, Visit, prefix_end};
 pub use snapshot::Snapshot;
 pub use store::{Pending, Store, StoreOptions};
 pub use table::Table;

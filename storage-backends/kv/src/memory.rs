@@ -255,6 +255,16 @@ impl View for MemoryView {
             Ok(())
         })
     }
+
+    fn sweep(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        visit: &mut Visit<'_>,
+    ) -> Result<bool, KvError> {
+        self.scan(table, range, visit)?;
+        Ok(true)
+    }
 }
 
 fn fill<'a>(

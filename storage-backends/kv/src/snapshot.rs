@@ -1,13 +1,13 @@
 //! A store at one moment.
 
 use crate::{
-    KeyRange, KvError, Read, Table, Visit,
+    KeyRange, KvError, Pick, Read, Table, Visit,
     flush::Shared,
     live::Ticket,
     overlay::{Found, Layers, hash, scan},
     recent::EngineView,
 };
-use std::sync::Arc;
+use std::{ops::ControlFlow, sync::Arc};
 
 /// A consistent view of a store at one moment, unflushed writes included. Clones share it.
 ///
@@ -118,6 +118,45 @@ impl Read for Snapshot {
             counters.scan(entries, bytes);
         }
         result
+    }
+
+    fn gather(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        pick: &mut Pick<'_>,
+        visit: &mut Visit<'_>,
+    ) -> Result<bool, KvError> {
+        let Inner { shared, layers, view, ticket } = &*self.inner;
+        let position = shared.tables.range_position(table, range)?;
+        if range.is_empty() {
+            return Ok(true);
+        }
+        let (mut entries, mut bytes) = (0, 0);
+        let mut newer = Vec::new();
+        let swept = view.view.sweep(table, range, &mut |key, value| {
+            entries += 1;
+            bytes += key.len() + value.len();
+            match pick(key) {
+                ControlFlow::Break(()) => return Ok(ControlFlow::Break(())),
+                ControlFlow::Continue(false) => return Ok(ControlFlow::Continue(())),
+                ControlFlow::Continue(true) => {}
+            }
+            if layers.is_empty() {
+                return visit(key, value);
+            }
+            newer.clear();
+            match layers.find(position, (key, hash(&shared.hasher, key)), ticket.seq(), &mut newer)
+            {
+                Found::Nothing => visit(key, value),
+                Found::Value => visit(key, &newer),
+                Found::Removed => Ok(ControlFlow::Continue(())),
+            }
+        })?;
+        if let Some(counters) = shared.counters.as_ref().filter(|_| swept) {
+            counters.scan(entries, bytes);
+        }
+        Ok(swept)
     }
 }
 

@@ -1,8 +1,8 @@
 //! The store: an engine with an overlay of unflushed blocks.
 
 use crate::{
-    Batch, CountersSnapshot, Engine, KeyRange, KvError, MemoryEngine, Op, Read, Snapshot, Table,
-    TableStats, Visit,
+    Batch, CountersSnapshot, Engine, KeyRange, KvError, MemoryEngine, Op, Pick, Read, Snapshot,
+    Table, TableStats, Visit,
     counters::Counters,
     flush::{Control, Head, Shared},
     journal::{self, Journal, Recovered},
@@ -318,6 +318,16 @@ impl Read for Store {
         visit: &mut Visit<'_>,
     ) -> Result<(), KvError> {
         self.snapshot().scan(table, range, visit)
+    }
+
+    fn gather(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        pick: &mut Pick<'_>,
+        visit: &mut Visit<'_>,
+    ) -> Result<bool, KvError> {
+        self.snapshot().gather(table, range, pick, visit)
     }
 }
 

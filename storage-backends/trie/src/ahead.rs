@@ -18,7 +18,7 @@ use std::cmp::Ordering;
 /// Rows that were read ahead for one trie. They are right for as long as the trie lets go of no node that has changed since
 /// it said that they are missing: a node that is not in memory has not changed.
 #[derive(Debug, Default)]
-pub struct RowsAhead(HashMap<Nibbles, Vec<u8>>);
+pub struct RowsAhead(pub(crate) HashMap<Nibbles, Vec<u8>>);
 
 impl RowsAhead {
     /// The rows on the way of `key`, beginning with the one at its first `from` nibbles; none if there is no root. Where the
@@ -100,7 +100,7 @@ impl<R: RowSource> RowSource for RowsOver<'_, R> {
 #[derive(Debug)]
 pub struct MissingPaths<'c, V> {
     /// The changes below each such place, which their keys share as far as this many nibbles.
-    below: Vec<(usize, &'c [Change<V>])>,
+    pub(crate) below: Vec<(usize, &'c [Change<V>])>,
 }
 
 impl<V: LeafValue> Trie<V> {
@@ -124,6 +124,32 @@ impl<V: LeafValue> Trie<V> {
 }
 
 impl<V: LeafValue> MissingPaths<'_, V> {
+    /// Whether nothing is missing.
+    pub const fn is_empty(&self) -> bool {
+        self.below.is_empty()
+    }
+
+    /// The keys, and how much of each the rows above have.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (usize, &B256)> {
+        let below = self.below.iter();
+        below.flat_map(|(depth, part)| part.iter().map(|(key, _)| (*depth, key)))
+    }
+
+    /// The path of the last row with nothing missing above it.
+    pub(crate) fn last(&self) -> Option<Nibbles> {
+        self.below.last().map(|(depth, part)| path_of(&part[0].0, *depth))
+    }
+
+    /// Leaves out so many changes at the beginning.
+    pub(crate) fn skip(&mut self, mut changes: usize) {
+        self.below.retain_mut(|(_, part)| {
+            let skipped = changes.min(part.len());
+            changes -= skipped;
+            *part = &part[skipped..];
+            !part.is_empty()
+        });
+    }
+
     /// Reads the rows on so many threads at most of the rayon pool this is called in.
     ///
     /// # Errors
@@ -154,10 +180,10 @@ fn within<V>(changes: &[Change<V>], compare: impl Fn(&B256) -> Ordering) -> &[Ch
     &changes[start..start + len]
 }
 
-struct Walk<'a, R> {
-    rows: &'a R,
+pub(crate) struct Walk<'a, R> {
+    pub(crate) rows: &'a R,
     /// Where the rows go, if anywhere.
-    found: Option<&'a Mutex<HashMap<Nibbles, Vec<u8>>>>,
+    pub(crate) found: Option<&'a Mutex<HashMap<Nibbles, Vec<u8>>>>,
 }
 
 impl<R: RowSource> Walk<'_, R> {
@@ -171,7 +197,11 @@ impl<R: RowSource> Walk<'_, R> {
     }
 
     /// Reads the row at the first `depth` nibbles, which all these changes share, and those below that they need.
-    fn below<V: LeafValue>(&self, depth: usize, changes: &[Change<V>]) -> Result<(), TrieError> {
+    pub(crate) fn below<V: LeafValue>(
+        &self,
+        depth: usize,
+        changes: &[Change<V>],
+    ) -> Result<(), TrieError> {
         let path = path_of(&changes[0].0, depth);
         let (prefix, children) = self.read::<V>(path)?;
         let end = depth + prefix.len();

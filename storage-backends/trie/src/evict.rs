@@ -3,7 +3,9 @@
 use crate::{
     LeafValue, Nibbles, Trie,
     arena::{Arena, Extension, Leaf, Link, Status},
+    codec::nibble,
 };
+use alloy_primitives::B256;
 
 /// Bytes of memory by the number of blocks since they were touched last; the last entry has all that is older.
 pub type Ages = [usize; 64];
@@ -22,8 +24,8 @@ impl<V: LeafValue> Trie<V> {
 
     /// Drops the deepest nodes from memory until the others take no more than this many bytes; what [`Self::evict`] would
     /// keep stays all the same. For keys that come in order, again and again: what was touched least recently is what
-    /// comes next.
-    pub fn evict_deepest(&mut self, bytes: usize, keep: u32) {
+    /// comes next. Looks at every node.
+    pub fn evict_deepest(&mut self, bytes: usize, keep: u32) -> Cut {
         let mut sizes = vec![0; Height::COUNT];
         self.arena.add_sizes(self.root, Height::ROOT, &mut sizes);
         let mut left = bytes;
@@ -34,16 +36,48 @@ impl<V: LeafValue> Trie<V> {
             }
             None => true,
         });
-        if let Some(cut) = cut {
-            self.evict_from(Height(cut), keep);
+        let cut = Height(cut.unwrap_or(Height::COUNT));
+        self.evict_from(cut, keep);
+        Cut(cut)
+    }
+
+    /// Drops of the nodes on the ways of these keys what [`Self::evict_deepest`] with that outcome would drop, but for the
+    /// root.
+    pub fn evict_ways<'k>(&mut self, keys: impl Iterator<Item = &'k B256>, cut: Cut, keep: u32) {
+        let now = self.now;
+        for key in keys {
+            let (mut link, mut height, mut depth) = (self.root, Height::ROOT, 0);
+            loop {
+                link = match link {
+                    Link::Empty | Link::Stored | Link::Leaf(_) => break,
+                    Link::Extension(id) => {
+                        let Extension { prefix, child, .. } = self.arena.extensions.get(id);
+                        height = height.after(prefix);
+                        depth += prefix.len();
+                        *child
+                    }
+                    Link::Branch(id) => {
+                        let n = nibble(key, depth);
+                        let child = self.arena.branches.get(id).children[usize::from(n)];
+                        height = height.child(n.into());
+                        depth += 1;
+                        let stored = matches!(child, Link::Extension(_) | Link::Branch(_));
+                        let old = |status: Status| status.is_old(now, keep);
+                        if stored && height >= cut.0 && self.arena.status(child).is_some_and(old) {
+                            self.arena.drop_subtree(child);
+                            self.arena.branches.get_mut(id).children[usize::from(n)] = Link::Stored;
+                            break;
+                        }
+                        child
+                    }
+                };
+            }
         }
     }
 
     fn evict_from(&mut self, cut: Height, keep: u32) {
         let now = self.now;
-        let old = |status: Status, height: Height| {
-            height >= cut && status.is_clean() && now.wrapping_sub(status.touched) > keep
-        };
+        let old = |status: Status, height: Height| height >= cut && status.is_old(now, keep);
         match self.arena.status(self.root) {
             Some(status) if old(status, Height::ROOT) => {
                 self.arena = Arena::default();
@@ -55,6 +89,16 @@ impl<V: LeafValue> Trie<V> {
             }
             None => {}
         }
+    }
+}
+
+/// From where down nodes were dropped.
+#[derive(Debug, Clone, Copy)]
+pub struct Cut(Height);
+
+impl Status {
+    const fn is_old(self, now: u32, keep: u32) -> bool {
+        self.is_clean() && now.wrapping_sub(self.touched) > keep
     }
 }
 

@@ -18,6 +18,7 @@ mod codec;
 pub mod cow;
 mod error;
 mod evict;
+mod gather;
 mod get;
 mod hash;
 pub mod keccak;
@@ -38,7 +39,7 @@ pub use build::SortedBuilder;
 pub use canonical::{Detour, state_error, verify};
 pub use check::{RowCheck, check_rows};
 pub use error::TrieError;
-pub use evict::Ages;
+pub use evict::{Ages, Cut};
 pub use pace::{ReadPace, Timed};
 pub use proof::{
     AccountProof, SlotProof, leaf_on_path, prove_key, stored_root, verify_account_proof, verify_key,

@@ -1,6 +1,9 @@
 //! Whether it pays to read rows ahead.
 
-use crate::{Nibbles, RowSource, TrieError};
+use crate::{
+    Nibbles, RowSource, TrieError,
+    rows::{PickPath, VisitRow},
+};
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Instant,
@@ -43,7 +46,12 @@ impl ReadPace {
 
     /// Whether the last reads waited for a disk.
     pub fn is_slow(&self) -> bool {
-        self.always || self.average.load(Relaxed) > SLOW
+        self.takes(SLOW)
+    }
+
+    /// Whether the last reads took longer than so many nanoseconds.
+    pub fn takes(&self, nanos: u64) -> bool {
+        self.always || self.average.load(Relaxed) > nanos
     }
 }
 
@@ -60,6 +68,17 @@ impl<R: RowSource> RowSource for Timed<'_, R> {
         let found = self.rows.load(path, out);
         self.pace.took(start.elapsed().as_nanos() as u64, 1);
         found
+    }
+
+    /// Not timed: a row that comes with many others says nothing about one that is asked for.
+    fn gather(
+        &self,
+        from: &Nibbles,
+        last: &Nibbles,
+        pick: &mut PickPath<'_>,
+        visit: &mut VisitRow<'_>,
+    ) -> Result<bool, TrieError> {
+        self.rows.gather(from, last, pick, visit)
     }
 }
 

@@ -15,20 +15,46 @@ use crate::{
     row::{self, Row, RowChild, RowChildren},
 };
 use alloy_primitives::B256;
-use polytrie_kv::{Batch, KeyRange, KvError, Read, Table, prefix_end};
+use polytrie_kv::{Batch, KeyRange, KvError, Read, Table, Visit, prefix_end};
 use std::{cmp::Reverse, ops::ControlFlow};
 
 /// Reads rows of one trie.
 pub trait RowSource: Sync {
     /// Appends the row at `path` to `out` and returns whether it is there.
     fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError>;
+
+    /// Visits, in order, the rows from `from` to `last` and below that whose paths `pick` wants, where that costs less than
+    /// loading each; `false`, and nothing visited, where it does not. Some may be left out: see [`Read::gather`].
+    fn gather(
+        &self,
+        from: &Nibbles,
+        last: &Nibbles,
+        pick: &mut PickPath<'_>,
+        visit: &mut VisitRow<'_>,
+    ) -> Result<bool, TrieError> {
+        let _ = (from, last, pick, visit);
+        Ok(false)
+    }
 }
 
 impl<R: RowSource> RowSource for &R {
     fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
         R::load(self, path, out)
     }
+
+    fn gather(
+        &self,
+        from: &Nibbles,
+        last: &Nibbles,
+        pick: &mut PickPath<'_>,
+        visit: &mut VisitRow<'_>,
+    ) -> Result<bool, TrieError> {
+        R::gather(self, from, last, pick, visit)
+    }
 }
+
+/// Tells which paths, a byte a nibble, are wanted; breaks to end before one.
+pub type PickPath<'a> = dyn FnMut(&[u8]) -> ControlFlow<(), bool> + 'a;
 
 /// Receives rows by path; breaks to end the scan early.
 pub type VisitRow<'a> = dyn FnMut(Nibbles, &[u8]) -> Result<ControlFlow<()>, TrieError> + 'a;
@@ -75,6 +101,11 @@ impl<R> Rows<R> {
     /// What the rows are read from or written to.
     pub const fn inner(&mut self) -> &mut R {
         &mut self.inner
+    }
+
+    /// Bytes of a key before the path.
+    const fn skip(&self) -> usize {
+        if self.owner.is_some() { 32 } else { 0 }
     }
 
     fn key(&self, path: &Nibbles, buffer: &mut [u8; 96]) -> usize {
@@ -172,18 +203,27 @@ impl Rows<&dyn Read> {
     pub fn scan(&self, from: &Nibbles, visit: &mut VisitRow<'_>) -> Result<(), TrieError> {
         let mut buffer = [0; 96];
         let len = self.key(from, &mut buffer);
-        let skip = if self.owner.is_some() { 32 } else { 0 };
         let end = self.owner.and_then(|owner| prefix_end(owner.as_slice()));
         let range = KeyRange { from: &buffer[..len], to: end.as_deref(), reverse: false };
+        self.by_path(visit, |visit| self.inner.scan(self.table, range, visit))
+    }
+
+    /// Has entries of the table visited as rows.
+    fn by_path<T>(
+        &self,
+        visit: &mut VisitRow<'_>,
+        scan: impl FnOnce(&mut Visit<'_>) -> Result<T, KvError>,
+    ) -> Result<T, TrieError> {
+        let skip = self.skip();
         let mut failed = None;
-        self.inner.scan(self.table, range, &mut |key, value| {
+        let done = scan(&mut |key, value| {
             let step = nibbles_of_key(&key[skip..]).and_then(|path| visit(path, value));
             Ok(step.unwrap_or_else(|error| {
                 failed = Some(error);
                 ControlFlow::Break(())
             }))
         })?;
-        failed.map_or(Ok(()), Err)
+        failed.map_or(Ok(done), Err)
     }
 }
 
@@ -212,6 +252,22 @@ impl RowSource for Rows<&dyn Read> {
         let mut buffer = [0; 96];
         let len = self.key(path, &mut buffer);
         Ok(self.inner.get_into(self.table, &buffer[..len], out)?)
+    }
+
+    fn gather(
+        &self,
+        from: &Nibbles,
+        last: &Nibbles,
+        pick: &mut PickPath<'_>,
+        visit: &mut VisitRow<'_>,
+    ) -> Result<bool, TrieError> {
+        let (mut buffer, mut end) = ([0; 96], [0; 96]);
+        let (from, last) = (self.key(from, &mut buffer), self.key(last, &mut end));
+        let end = prefix_end(&end[..last]);
+        let range = KeyRange { from: &buffer[..from], to: end.as_deref(), reverse: false };
+        let skip = self.skip();
+        let mut pick = |key: &[u8]| pick(&key[skip..]);
+        self.by_path(visit, |visit| self.inner.gather(self.table, range, &mut pick, visit))
     }
 }
 

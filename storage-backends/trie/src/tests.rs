@@ -4,12 +4,14 @@
 
 use crate::{
     EMPTY_ROOT, LeafValue, Nibbles, RowSink, RowSource, RowsAhead, SlotValue, SortedBuilder, Trie,
-    TrieError, prove_key, verify_key,
+    TrieError, prove_key,
+    rows::{PickPath, VisitRow},
+    verify_key,
 };
 use alloy_primitives::{B256, U256};
 use alloy_trie::HashBuilder;
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::ControlFlow};
 
 /// Rows in a sorted map.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -18,6 +20,25 @@ struct MapRows(BTreeMap<Nibbles, Vec<u8>>);
 impl RowSource for MapRows {
     fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
         Ok(self.0.get(path).map(|rlp| out.extend_from_slice(rlp)).is_some())
+    }
+
+    fn gather(
+        &self,
+        from: &Nibbles,
+        last: &Nibbles,
+        pick: &mut PickPath<'_>,
+        visit: &mut VisitRow<'_>,
+    ) -> Result<bool, TrieError> {
+        for (path, row) in self.0.range(*from..) {
+            let wanted = pick(&path.to_vec());
+            if path > last && !path.starts_with(last) || wanted.is_break() {
+                break;
+            }
+            if wanted == ControlFlow::Continue(true) && visit(*path, row)?.is_break() {
+                break;
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -285,6 +306,66 @@ proptest! {
         let mut trie = Trie::<SlotValue>::stored(root);
         let ahead = trie.missing_paths(&changes[..1]).read(threads, &rows).unwrap();
         trie.update(&changes[..1], &ahead.over(&MapRows::default())).unwrap();
+    }
+
+    #[test]
+    fn what_an_update_needs_can_be_gathered(
+        keys in prop::collection::btree_map(key(), value(), 1..200),
+        touched in prop::collection::vec(key(), 0..4),
+        changes in prop::collection::btree_map(key(), value(), 1..40),
+    ) {
+        let (root, rows) = built(&keys);
+        let mut trie = Trie::<SlotValue>::stored(root);
+        for key in touched {
+            trie.get(&key, &rows).unwrap();
+        }
+        let changes: Vec<_> = changes.into_iter().map(|(k, v)| (k, Some(SlotValue(v)))).collect();
+        let paths = trie.missing_paths(&changes);
+        let (mut ahead, rest) = paths.gather(&rows).unwrap();
+        // Rows that lie far apart are left to be read one by one.
+        ahead.extend(rest.read(2, &rows).unwrap());
+        trie.update(&changes, &ahead.over(&MapRows::default())).unwrap();
+        let mut model = keys;
+        model.extend(changes.iter().filter_map(|(key, value)| Some((*key, (*value)?.0))));
+        prop_assert_eq!(trie.root(), oracle_root(&model));
+    }
+
+    #[test]
+    fn nodes_on_the_ways_of_keys_go_as_deep_ones_do(
+        keys in prop::collection::btree_map(key(), value(), 1..200),
+        touched in prop::collection::vec(key(), 1..40),
+        bytes in 4_000usize..30_000,
+    ) {
+        let (root, rows) = built(&keys);
+        let mut trie = Trie::<SlotValue>::stored(root);
+        trie.set_block(1);
+        for key in &touched {
+            trie.get(key, &rows).unwrap();
+        }
+        trie.set_block(3);
+        let cut = trie.evict_deepest(bytes, 1);
+        let missing = |trie: &mut Trie<SlotValue>| -> Vec<_> {
+            keys.keys().chain(&touched).map(|key| trie.missing(key)).collect()
+        };
+        let expected = missing(&mut trie);
+        for key in &touched {
+            trie.get(key, &rows).unwrap();
+        }
+        let all = trie.bytes();
+        // Of the last block.
+        trie.evict_ways(touched.iter(), cut, 1);
+        prop_assert_eq!(trie.bytes(), all);
+        trie.set_block(5);
+        trie.evict_ways(touched.iter(), cut, 1);
+        prop_assert_eq!(missing(&mut trie), expected);
+        // What has changed stays.
+        let change = (touched[0], Some(SlotValue(U256::from(7))));
+        trie.update(&[change], &rows).unwrap();
+        trie.set_block(9);
+        trie.evict_ways(touched.iter(), cut, 1);
+        let mut model = keys;
+        model.insert(touched[0], U256::from(7));
+        prop_assert_eq!(trie.root(), oracle_root(&model));
     }
 
     #[test]

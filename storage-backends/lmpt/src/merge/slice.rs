@@ -13,9 +13,9 @@ use crate::{
 use alloy_primitives::{B256, map::B256Map};
 use polytrie_kv::{Batch, KeyRange, Read, Store};
 use polytrie_state::{StateError, scan};
-use polytrie_trie::{Rows, RowsAhead, Trie, state_error};
+use polytrie_trie::{Cut, Rows, RowsAhead, Trie, state_error};
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     ops::ControlFlow,
     sync::Arc,
 };
@@ -96,6 +96,10 @@ pub(super) struct Merger {
     readers: Arc<Readers>,
     plan: Plan,
     trie: Trie<Value>,
+    /// Slices that are perhaps not written, and about how many bytes of nodes each brought into memory.
+    unsettled: VecDeque<(SliceNumber, usize)>,
+    /// From where down nodes are let go of, if they ever were.
+    cut: Option<Cut>,
     /// What was read for the next slice.
     ahead: Option<RowsAhead>,
     /// Dead storage, in the order in which it is swept.
@@ -114,7 +118,17 @@ impl Merger {
         trie: Trie<Value>,
     ) -> Result<Self, StateError> {
         let queue = read_queue(&store)?;
-        Ok(Self { store, readers, plan, trie, ahead: None, queue, swept_to: BTreeMap::new() })
+        Ok(Self {
+            store,
+            readers,
+            plan,
+            trie,
+            unsettled: VecDeque::new(),
+            cut: None,
+            ahead: None,
+            queue,
+            swept_to: BTreeMap::new(),
+        })
     }
 
     /// Merges one slice, while so many wait for their blocks; the one after it goes on from it, whether or not it is written
@@ -137,14 +151,14 @@ impl Merger {
             Some(ahead) => ahead,
             None => {
                 let changes = self.plan.changes(Some(number));
-                threads.read(&self.trie.missing_paths(&changes), &rows).map_err(state_error)?
+                threads.read(self.trie.missing_paths(&changes), &rows).map_err(state_error)?
             }
         };
         // A row that is read now and is not right any more after this slice is that of a node which stays in memory.
         let changes = self.plan.changes(number.next());
         let paths = self.trie.missing_paths(&changes);
         let work = || self.with_rows(number, &ahead, Some(threads));
-        let (next, slice) = threads.read_during(&paths, &rows, work);
+        let (next, slice) = threads.read_during(paths, &rows, work);
         self.ahead = Some(next.map_err(state_error)?);
         slice
     }
@@ -155,6 +169,7 @@ impl Merger {
         ahead: &RowsAhead,
         threads: Option<Threads<'_>>,
     ) -> Result<Slice, StateError> {
+        let before = self.trie.bytes();
         let mut slice = Slice::default();
         let mut changes = Vec::new();
         self.merge(number, ahead, &mut slice, &mut changes)?;
@@ -165,7 +180,7 @@ impl Merger {
         let rows = Rows::new(&self.store as &dyn Read, SNAPSHOT_TRIE);
         let rows = self.readers.timed(&rows);
         let swept = match threads {
-            Some(threads) => threads.read(&self.trie.missing_paths(&changes), &rows),
+            Some(threads) => threads.read(self.trie.missing_paths(&changes), &rows),
             None => Ok(RowsAhead::default()),
         };
         let swept = swept.map_err(state_error)?;
@@ -173,16 +188,26 @@ impl Merger {
         let (root, rows) = self.trie.commit(Rows::new(slice.batch, SNAPSHOT_TRIE));
         slice.batch = rows.into_inner();
         slice.root = root;
+        self.unsettled.push_back((number, self.trie.bytes().saturating_sub(before)));
         Ok(slice)
     }
 
-    /// Lets go of nodes where they take more than `bytes`, but not of those touched in the last `keep` slices, the rows of
-    /// which need not be written.
+    /// Lets go of nodes where they take more than `bytes`. Those of the last `keep` slices, the rows of which need not be
+    /// written, stay and do not count.
     pub(super) fn evict(&mut self, bytes: usize, keep: u64) {
-        if self.trie.bytes() > bytes {
-            // So much less that it is not to be done again after each slice.
-            let bytes = bytes - bytes / 8;
-            self.trie.evict_deepest(bytes, u32::try_from(keep).unwrap_or(u32::MAX));
+        let keep = u32::try_from(keep).unwrap_or(u32::MAX);
+        while self.unsettled.len() > keep as usize + 1
+            && let Some((number, _)) = self.unsettled.pop_front()
+        {
+            if let Some(cut) = self.cut {
+                let places = self.plan.part(number).iter().map(|(place, ..)| place);
+                self.trie.evict_ways(places, cut, keep);
+            }
+        }
+        let unsettled: usize = self.unsettled.iter().map(|(_, bytes)| bytes).sum();
+        if self.trie.bytes() > bytes + unsettled {
+            // So much less that it is not to be done again soon.
+            self.cut = Some(self.trie.evict_deepest(bytes - bytes / 8, keep));
         }
     }
 
