@@ -85,13 +85,13 @@ impl Batch {
     }
 
     /// Forgets the changes and keeps the memory.
-    pub(crate) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.bytes.clear();
         self.records.clear();
     }
 
-    /// Bytes of memory.
-    pub(crate) const fn capacity(&self) -> usize {
+    /// Bytes of memory it takes, room for more included.
+    pub const fn memory_bytes(&self) -> usize {
         self.bytes.capacity() + self.records.capacity() * size_of::<Record>()
     }
 
@@ -128,7 +128,7 @@ impl Batch {
 
     /// Appends all changes of `other`, without copying them if there is neither anything before nor more room than there.
     pub fn absorb(&mut self, other: Self) {
-        if self.is_empty() && self.capacity() <= other.capacity() {
+        if self.is_empty() && self.memory_bytes() <= other.memory_bytes() {
             *self = other;
         } else {
             self.append(&other);

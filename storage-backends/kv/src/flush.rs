@@ -135,7 +135,7 @@ impl Shared {
     /// Keeps the memory of a batch, unless there is enough of it.
     pub(crate) fn recycle(&self, mut batch: Batch) {
         let mut batches = self.batches.lock();
-        if batches.len() < SPARE_BATCHES && batch.capacity() <= SPARE_BATCH_BYTES {
+        if batches.len() < SPARE_BATCHES && batch.memory_bytes() <= SPARE_BATCH_BYTES {
             batch.clear();
             batches.push(batch);
         }

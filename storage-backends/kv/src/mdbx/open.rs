@@ -27,9 +27,9 @@ const MAX_READERS: u64 = 1_024;
 const FREE_LIST_LIMIT: u64 = 256 << 10;
 /// Pages a write may hold in memory (256 MiB) before it begins to write them out.
 const DIRTY_PAGES: u64 = 64 << 10;
-/// Of the pages that a write held in memory, how many are kept for the next one (128 MiB): to have the system clear
-/// new ones takes longer than to fill them.
-const SPARE_PAGES: u64 = 32 << 10;
+/// Of the pages that a write held in memory, how many are kept for the next one: to have the system clear new ones takes
+/// longer than to fill them.
+const SPARE_PAGES: u64 = DIRTY_PAGES;
 
 /// How an MDBX environment is opened.
 #[derive(Debug, Clone)]

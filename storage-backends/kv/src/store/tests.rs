@@ -89,7 +89,7 @@ fn a_write_is_seen_at_once_and_durable_after_a_flush() {
 #[test]
 fn the_memory_of_a_written_batch_comes_back_without_its_changes() {
     let store = open(&Arc::new(MemoryEngine::default()), by_hand());
-    assert_eq!(store.batch().capacity(), 0);
+    assert_eq!(store.batch().memory_bytes(), 0);
     for _ in 0..3 {
         let mut batch = store.batch();
         assert!(batch.is_empty());
@@ -97,12 +97,12 @@ fn the_memory_of_a_written_batch_comes_back_without_its_changes() {
         batch.delete_range(B, b"a", None);
         store.write(batch).unwrap();
     }
-    assert!(store.batch().capacity() > 0);
+    assert!(store.batch().memory_bytes() > 0);
     // More than an ordinary block's is not kept.
     let mut large = store.batch();
     large.put(A, b"large", &vec![0; crate::flush::SPARE_BATCH_BYTES]);
     store.write(large).unwrap();
-    assert_eq!(store.batch().capacity(), 0);
+    assert_eq!(store.batch().memory_bytes(), 0);
 }
 
 #[test]

@@ -10,12 +10,13 @@ use crate::{
     keys::{Key, Places, SlotKey},
     value::Value,
 };
-use alloy_primitives::{B256, map::B256Map};
+use alloy_primitives::B256;
 use polytrie_kv::{Batch, KeyRange, Read, Store};
 use polytrie_state::{StateError, scan};
 use polytrie_trie::{Cut, Rows, RowsAhead, Trie, state_error};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    mem,
     ops::ControlFlow,
     sync::Arc,
 };
@@ -47,45 +48,82 @@ pub(crate) struct SliceUndo {
     pub(crate) swept: Vec<DeadStorage>,
 }
 
+impl Slice {
+    /// Bytes of memory, about.
+    pub(super) fn bytes(&self) -> usize {
+        let SliceUndo { merged, queued, swept } = &self.undo;
+        self.batch.memory_bytes()
+            + merged.capacity() * size_of::<(Key, Option<Value>)>()
+            + (queued.capacity() + swept.capacity()) * size_of::<DeadStorage>()
+    }
+}
+
 /// A frozen intermediate in the order of the snapshot, without slots that died within its interval.
 #[derive(Debug)]
-pub(super) struct Plan(Vec<(B256, Key, Value)>);
+pub(super) struct Plan {
+    entries: Vec<(Key, Value)>,
+    /// Places in the snapshot, sorted, with the positions of their entries.
+    order: Vec<(B256, u32)>,
+}
 
 impl Plan {
     pub(super) fn new(intermediate: &Generation) -> Result<Self, StateError> {
         let mut entries = intermediate.entries()?;
-        let mut lives: B256Map<Option<u64>> = B256Map::default();
-        for (key, value) in &entries {
-            if let Key::Account(hash) = key {
-                let life = match value {
-                    Value::Account(record) => Some(record.incarnation),
-                    Value::Slot(_) | Value::Tombstone => None,
-                };
-                lives.insert(*hash, life);
-            }
+        let mut lives = Lives { intermediate, last: None };
+        let mut failed = None;
+        entries.retain(|(key, _)| match key {
+            Key::Account(_) => true,
+            Key::Slot(key) => lives.has(key).unwrap_or_else(|error| {
+                failed.get_or_insert(error);
+                true
+            }),
+        });
+        if let Some(error) = failed {
+            return Err(error);
         }
-        let is_dead = |key: &Key| match key {
-            Key::Account(_) => false,
-            Key::Slot(key) => {
-                lives.get(&key.account).is_some_and(|life| *life != Some(key.incarnation))
-            }
-        };
-        entries.retain(|(key, _)| !is_dead(key));
         let places = Places::snapshot().of_all(&entries, |(key, _)| key).into_iter();
-        let mut plan: Vec<_> =
-            places.zip(entries).map(|(place, (key, value))| (place, key, value)).collect();
-        plan.sort_unstable_by_key(|(place, ..)| *place);
-        Ok(Self(plan))
+        let mut order: Vec<_> = places.zip(0..).collect();
+        order.sort_unstable_by_key(|(place, _)| *place);
+        Ok(Self { entries, order })
     }
 
-    fn part(&self, number: SliceNumber) -> &[(B256, Key, Value)] {
-        &self.0[number.of(self.0.len())]
+    fn places(&self, number: SliceNumber) -> impl Iterator<Item = &B256> {
+        self.order[number.of(self.order.len())].iter().map(|(place, _)| place)
+    }
+
+    fn part(&self, number: SliceNumber) -> impl ExactSizeIterator<Item = (&B256, &Key, &Value)> {
+        self.order[number.of(self.order.len())].iter().map(|(place, at)| {
+            let (key, value) = &self.entries[*at as usize];
+            (place, key, value)
+        })
     }
 
     /// What a slice may change in the trie.
     fn changes(&self, number: Option<SliceNumber>) -> Vec<(B256, Option<Value>)> {
-        let part = number.map_or(&[][..], |number| self.part(number));
-        part.iter().map(|(place, _, value)| (*place, value.present())).collect()
+        let part = number.into_iter().flat_map(|number| self.part(number));
+        part.map(|(place, _, value)| (*place, value.present())).collect()
+    }
+}
+
+/// Which storages live on at the end of an interval.
+struct Lives<'a> {
+    intermediate: &'a Generation,
+    /// The account that was asked for last and its incarnation, if the interval changed it.
+    last: Option<(B256, Option<Option<u64>>)>,
+}
+
+impl Lives<'_> {
+    /// Whether the slot is one of its account's last incarnation.
+    fn has(&mut self, slot: &SlotKey) -> Result<bool, StateError> {
+        let life = match self.last {
+            Some((account, life)) if account == slot.account => life,
+            _ => {
+                let record = self.intermediate.account(&slot.account, u64::MAX)?;
+                record.map(|record| record.map(|record| record.incarnation))
+            }
+        };
+        self.last = Some((slot.account, life));
+        Ok(life.is_none_or(|life| life == Some(slot.incarnation)))
     }
 }
 
@@ -100,6 +138,8 @@ pub(super) struct Merger {
     unsettled: VecDeque<(SliceNumber, usize)>,
     /// From where down nodes are let go of, if they ever were.
     cut: Option<Cut>,
+    /// Memory in which slices are put together.
+    scratch: Batch,
     /// What was read for the next slice.
     ahead: Option<RowsAhead>,
     /// Dead storage, in the order in which it is swept.
@@ -125,6 +165,7 @@ impl Merger {
             trie,
             unsettled: VecDeque::new(),
             cut: None,
+            scratch: Batch::new(),
             ahead: None,
             queue,
             swept_to: BTreeMap::new(),
@@ -170,7 +211,7 @@ impl Merger {
         threads: Option<Threads<'_>>,
     ) -> Result<Slice, StateError> {
         let before = self.trie.bytes();
-        let mut slice = Slice::default();
+        let mut slice = Slice { batch: mem::take(&mut self.scratch), ..Slice::default() };
         let mut changes = Vec::new();
         self.merge(number, ahead, &mut slice, &mut changes)?;
         let merged = changes.len();
@@ -186,7 +227,13 @@ impl Merger {
         let swept = swept.map_err(state_error)?;
         self.trie.update(&changes, &swept.over(&rows)).map_err(state_error)?;
         let (root, rows) = self.trie.commit(Rows::new(slice.batch, SNAPSHOT_TRIE));
-        slice.batch = rows.into_inner();
+        // Slices wait by the hundred: without the room that a batch has left, and had before it grew.
+        let mut scratch = rows.into_inner();
+        slice.batch = Batch::with_capacity(scratch.len(), scratch.byte_len());
+        slice.batch.append(&scratch);
+        scratch.clear();
+        self.scratch = scratch;
+        slice.undo.merged.shrink_to_fit();
         slice.root = root;
         self.unsettled.push_back((number, self.trie.bytes().saturating_sub(before)));
         Ok(slice)
@@ -200,8 +247,7 @@ impl Merger {
             && let Some((number, _)) = self.unsettled.pop_front()
         {
             if let Some(cut) = self.cut {
-                let places = self.plan.part(number).iter().map(|(place, ..)| place);
-                self.trie.evict_ways(places, cut, keep);
+                self.trie.evict_ways(self.plan.places(number), cut, keep);
             }
         }
         let unsettled: usize = self.unsettled.iter().map(|(_, bytes)| bytes).sum();
@@ -225,6 +271,7 @@ impl Merger {
     ) -> Result<(), StateError> {
         let Self { store, readers, plan, trie, .. } = self;
         let part = plan.part(number);
+        slice.undo.merged.reserve_exact(part.len());
         let rows = Rows::new(&*store as &dyn Read, SNAPSHOT_TRIE);
         let rows = readers.timed(&rows);
         for (place, key, value) in part {

@@ -141,7 +141,7 @@ impl Merge {
     pub(crate) fn settle(&mut self) {
         let mut queue = self.shared.queue.lock();
         if let Some((_, slice)) = queue.ready.pop_front() {
-            queue.bytes -= slice.batch.byte_len();
+            queue.bytes -= slice.bytes();
             queue.settled += 1;
         }
         self.shared.changed.notify_all();
@@ -194,7 +194,7 @@ impl Shared {
             done += 1;
             let outstanding = {
                 let mut queue = self.queue.lock();
-                queue.bytes += slice.batch.byte_len();
+                queue.bytes += slice.bytes();
                 queue.ready.push_back((number, slice));
                 self.changed.notify_all();
                 done - queue.settled
