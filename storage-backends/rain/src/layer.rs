@@ -13,7 +13,7 @@ use crate::{
     session::RainSession,
     shard::{Lost, Shards},
     state::{Shardwise, State, read_state},
-    touches::Touches,
+    touches::{Noted, Touches},
     version::{Part, Version, account_rows, rows_of, shard_of, storage_rows},
     witness::{self, Asked},
 };
@@ -250,7 +250,7 @@ impl Shared {
     /// The version after a change, and what is logged of it.
     fn change(&self, work: &Work, from: Version, writes: &WriteSet) -> Result<Changed, StateError> {
         let seq = from.seq + 1;
-        let (version, logs) = change(&self.store, from, writes, seq)?;
+        let (version, logs) = change(&self.noted(), from, writes, seq)?;
         let mut batch = self.store.batch();
         let mut logged = Vec::with_capacity(logs.len());
         for (shard, writes, lost) in logs {
@@ -261,6 +261,11 @@ impl Shared {
         }
         Meta { seq, root: version.root }.write(&mut batch);
         Ok(Changed { version, batch, logged })
+    }
+
+    /// The rows, for nodes that stay in memory.
+    pub(crate) fn noted(&self) -> Noted<'_> {
+        self.touches.noting(&self.store)
     }
 
     /// The head, made again if a block that is finished has changed it.
@@ -276,7 +281,7 @@ impl Shared {
             return Err(StateError::Protocol("the head was changed by a block that is not there"));
         };
         let writes = UndoRecord::decode(back)?.into_writes();
-        let (mut version, _) = change(&self.store, after.clone(), &writes, after.seq)?;
+        let (mut version, _) = change(&self.noted(), after.clone(), &writes, after.seq)?;
         version.seq = after.seq - 1;
         if version.root != head.root {
             let reason = "the way back from a block does not lead to the state before it";
@@ -330,7 +335,7 @@ impl Shared {
             work.logged[shard] = version.seq;
             work.written[shard] += keys;
             work.lost[shard].absorb(lost);
-            self.touches.add_many(shard, keys);
+            self.touches.wrote(shard, keys);
         }
         if let Some((Underway { shard, seq, .. }, bytes)) = checkpoint {
             work.saved[shard] = seq;

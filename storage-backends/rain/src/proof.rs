@@ -3,7 +3,7 @@
 use crate::{
     RainLayer,
     reader::RainReader,
-    version::{account_rows, shard_of, storage_rows},
+    version::{account_rows, storage_rows},
 };
 use alloy_primitives::{Address, U256};
 use polytrie_state::{Proof, StateError, hash_address};
@@ -15,9 +15,8 @@ pub(crate) fn prove(
     address: &Address,
     slots: &[U256],
 ) -> Result<Proof, StateError> {
-    let RainReader { version, rows: store, touches } = reader;
+    let (version, store) = (&reader.version, &reader.noted());
     let account = hash_address(address);
-    touches.add_many(shard_of(&account), 1 + slots.len() as u64);
     let seq = version.seq;
     let accounts = version.whole(store)?;
     let (entry, account_proof) =

@@ -1,6 +1,9 @@
 //! Reads at one version, beside whatever the layer does next.
 
-use crate::{touches::Touches, version::Version};
+use crate::{
+    touches::{Noted, Touches},
+    version::Version,
+};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Snapshot;
 use polytrie_state::{Account, StateError, StateReader, hash_address, hash_slot, read_code};
@@ -14,18 +17,23 @@ pub(crate) struct RainReader {
     pub(crate) touches: Arc<Touches>,
 }
 
+impl RainReader {
+    /// The rows, for nodes that stay in memory.
+    pub(crate) fn noted(&self) -> Noted<'_> {
+        self.touches.noting(&self.rows)
+    }
+}
+
 impl StateReader for RainReader {
     fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
         let hash = hash_address(address);
-        self.touches.add(&hash);
-        let entry = self.version.account(&self.rows, &hash)?;
+        let entry = self.version.account(&self.noted(), &hash)?;
         Ok(entry.map(|entry| entry.account))
     }
 
     fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
         let hash = hash_address(address);
-        self.touches.add(&hash);
-        self.version.slot(&self.rows, &hash, &hash_slot(slot))
+        self.version.slot(&self.noted(), &hash, &hash_slot(slot))
     }
 
     fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
@@ -34,8 +42,7 @@ impl StateReader for RainReader {
 
     fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
         let hash = hash_address(address);
-        self.touches.add(&hash);
-        let entry = self.version.account(&self.rows, &hash)?;
+        let entry = self.version.account(&self.noted(), &hash)?;
         Ok(entry.is_some_and(|entry| !entry.storage.is_empty()))
     }
 }

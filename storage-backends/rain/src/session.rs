@@ -37,8 +37,7 @@ impl LayerSession for RainSession {
         if let Some(asked) = &mut self.asked {
             asked.keys.entry(*hash).or_default();
         }
-        self.shared.touches.add(hash);
-        let entry = self.parent.account(&self.shared.store, hash)?;
+        let entry = self.parent.account(&self.shared.noted(), hash)?;
         Ok(entry.map(|entry| entry.account))
     }
 
@@ -52,8 +51,7 @@ impl LayerSession for RainSession {
         if let Some(asked) = &mut self.asked {
             asked.keys.entry(*account).or_default().insert(*hash);
         }
-        self.shared.touches.add(account);
-        let store = &self.shared.store;
+        let store = &self.shared.noted();
         let (rows, now) = (storage_rows(store, *account), self.parent.seq);
         let known = self.storage.as_ref().filter(|(owner, _)| owner == account);
         let value = if let Some((_, storage)) = known {
@@ -79,8 +77,7 @@ impl LayerSession for RainSession {
         if let Some(asked) = &mut self.asked {
             asked.keys.entry(*hash).or_default();
         }
-        self.shared.touches.add(hash);
-        let entry = self.parent.account(&self.shared.store, hash)?;
+        let entry = self.parent.account(&self.shared.noted(), hash)?;
         Ok(entry.is_some_and(|entry| !entry.storage.is_empty()))
     }
 
@@ -90,7 +87,7 @@ impl LayerSession for RainSession {
             asked.steps.push(since_last.clone());
         }
         let from = self.so_far.take().unwrap_or_else(|| (*self.parent).clone());
-        let (next, _) = change(&self.shared.store, from, since_last, self.parent.seq + 1)?;
+        let (next, _) = change(&self.shared.noted(), from, since_last, self.parent.seq + 1)?;
         Ok(Some(self.so_far.insert(next).root))
     }
 
