@@ -46,12 +46,7 @@ impl ReadPace {
 
     /// Whether the last reads waited for a disk.
     pub fn is_slow(&self) -> bool {
-        self.takes(SLOW)
-    }
-
-    /// Whether the last reads took longer than so many nanoseconds.
-    pub fn takes(&self, nanos: u64) -> bool {
-        self.always || self.average.load(Relaxed) > nanos
+        self.always || self.average.load(Relaxed) > SLOW
     }
 }
 

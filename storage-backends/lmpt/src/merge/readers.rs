@@ -13,42 +13,43 @@ const THREADS: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Readers {
     pace: ReadPace,
+    /// That of rows that were left out of a gathering; nobody asks for it.
+    left_out: ReadPace,
     /// Started when first needed; `None` if the system gives no threads.
     pool: OnceLock<Option<ThreadPool>>,
     gathering: Mutex<Gathering>,
 }
 
-/// Whether it pays to go through rows in order.
+/// When to go through rows in order.
 #[derive(Debug, Default)]
 struct Gathering {
-    /// Whether it did the last time.
-    pays: bool,
-    /// For how many more slices it is not tried.
+    /// For how many more slices that is not tried.
     wait: u32,
     /// For how many it was not tried after the last time.
     waited: u32,
+    /// How often in a row it was done.
+    done: u32,
 }
 
-/// Nanoseconds of a read from which on many rows are had faster in order.
-const WORTH_GATHERING: u64 = 4_000;
-/// Slices after which that is tried again at the latest.
-const LONGEST_WAIT: u32 = 64;
+/// Slices after which it is tried again at the latest, and after which one is read without it, to see how slow the store is.
+const LONGEST: u32 = 64;
 
 impl Gathering {
-    /// Whether to try, of a store that is slow enough or is not.
-    const fn tries(&mut self, slow: bool) -> bool {
-        if self.wait > 0 {
-            self.wait -= 1;
-            return false;
-        }
-        slow || self.pays
+    /// Whether to try.
+    const fn tries(&mut self) -> bool {
+        let now = self.wait == 0;
+        self.wait = self.wait.saturating_sub(1);
+        now
     }
 
-    /// It was tried.
-    fn tried(&mut self, pays: bool) {
-        self.pays = pays;
-        self.wait = if pays { 0 } else { (2 * self.waited + 1).min(LONGEST_WAIT) };
-        self.waited = self.wait;
+    /// It was tried, and what was missing was found or was not.
+    fn tried(&mut self, found: bool) {
+        self.done = if found { self.done + 1 } else { 0 };
+        self.wait = match found {
+            true => u32::from(self.done.is_multiple_of(LONGEST)),
+            false => (2 * self.waited + 1).min(LONGEST),
+        };
+        self.waited = if found { 0 } else { self.wait };
     }
 }
 
@@ -57,6 +58,7 @@ impl Readers {
     pub(crate) fn new(always: bool) -> Self {
         Self {
             pace: ReadPace::new(always),
+            left_out: ReadPace::new(false),
             pool: OnceLock::new(),
             gathering: Mutex::new(Gathering::default()),
         }
@@ -65,20 +67,28 @@ impl Readers {
     /// Where to read while so many slices wait for their blocks; `None` if the store is fast. The more of them wait, the
     /// fewer threads read: they keep the disk from answering those who execute.
     pub(super) fn threads(&self, waiting: usize) -> Option<Threads<'_>> {
+        if !self.pace.is_slow() {
+            return None;
+        }
         let count = THREADS / (1 + waiting);
-        let many = count >= 2 && self.pace.is_slow();
-        let gathers = self.gathering.lock().tries(self.pace.takes(WORTH_GATHERING));
-        if !many && !gathers {
+        let gathers = self.gathering.lock().tries();
+        if count < 2 && !gathers {
             return None;
         }
         let pool = self.pool.get_or_init(start).as_ref()?;
         let gathering = gathers.then_some(&self.gathering);
-        Some(Threads { pool, count: if many { count } else { 1 }, gathering })
+        Some(Threads { pool, count: count.max(1), gathering })
     }
 
-    /// The same rows; how long they take is noted.
-    pub(super) const fn timed<R: RowSource>(&self, rows: R) -> Timed<'_, R> {
-        self.pace.timed(rows)
+    /// The same rows; how long they take is noted, but not of those that a gathering has left out: they are mostly not
+    /// flushed, and say nothing about the disk.
+    pub(super) fn timed<R: RowSource>(
+        &self,
+        rows: R,
+        threads: Option<Threads<'_>>,
+    ) -> Timed<'_, R> {
+        let gathered = threads.is_some_and(|threads| threads.gathering.is_some());
+        if gathered { self.left_out.timed(rows) } else { self.pace.timed(rows) }
     }
 }
 

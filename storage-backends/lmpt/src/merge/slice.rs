@@ -187,7 +187,7 @@ impl Merger {
         };
         let store = self.store.clone();
         let rows = Rows::new(&store as &dyn Read, SNAPSHOT_TRIE);
-        let rows = readers.timed(&rows);
+        let rows = readers.timed(&rows, Some(threads));
         let ahead = match self.ahead.take() {
             Some(ahead) => ahead,
             None => {
@@ -213,13 +213,13 @@ impl Merger {
         let before = self.trie.bytes();
         let mut slice = Slice { batch: mem::take(&mut self.scratch), ..Slice::default() };
         let mut changes = Vec::new();
-        self.merge(number, ahead, &mut slice, &mut changes)?;
+        self.merge(number, (ahead, threads), &mut slice, &mut changes)?;
         let merged = changes.len();
         self.sweep(&mut slice, &mut changes)?;
-        let threads = threads.filter(|_| changes.len() > merged);
         changes.sort_unstable_by_key(|(place, _)| *place);
         let rows = Rows::new(&self.store as &dyn Read, SNAPSHOT_TRIE);
-        let rows = self.readers.timed(&rows);
+        let rows = self.readers.timed(&rows, threads);
+        let threads = threads.filter(|_| changes.len() > merged);
         let swept = match threads {
             Some(threads) => threads.read(self.trie.missing_paths(&changes), &rows),
             None => Ok(RowsAhead::default()),
@@ -265,7 +265,7 @@ impl Merger {
     fn merge(
         &mut self,
         number: SliceNumber,
-        ahead: &RowsAhead,
+        (ahead, threads): (&RowsAhead, Option<Threads<'_>>),
         slice: &mut Slice,
         changes: &mut Vec<(B256, Option<Value>)>,
     ) -> Result<(), StateError> {
@@ -273,7 +273,7 @@ impl Merger {
         let part = plan.part(number);
         slice.undo.merged.reserve_exact(part.len());
         let rows = Rows::new(&*store as &dyn Read, SNAPSHOT_TRIE);
-        let rows = readers.timed(&rows);
+        let rows = readers.timed(&rows, threads);
         for (place, key, value) in part {
             // What the flat map has too; the trie needs the way to it anyhow.
             let before = trie.get(place, &ahead.over(&rows)).map_err(state_error)?.copied();
