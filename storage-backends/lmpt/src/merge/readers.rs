@@ -145,3 +145,39 @@ fn start() -> Option<ThreadPool> {
         ThreadPoolBuilder::new().num_threads(THREADS).thread_name(|_| "lmpt-read".into()).build();
     pool.inspect_err(|error| tracing::warn!("the merge reads on one thread: {error}")).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Slices that are read without trying, before the next one that tries.
+    fn skipped(gathering: &mut Gathering) -> usize {
+        (0..).take_while(|_| !gathering.tries()).count()
+    }
+
+    #[test]
+    fn what_did_not_pay_is_tried_less_and_less_often() {
+        let mut gathering = Gathering::default();
+        assert_eq!(skipped(&mut gathering), 0);
+        let after = [1, 3, 7, 15, 31, 63, 64, 64];
+        for expected in after {
+            gathering.tried(false);
+            assert_eq!(skipped(&mut gathering), expected);
+        }
+        gathering.tried(true);
+        assert_eq!(skipped(&mut gathering), 0);
+        gathering.tried(false);
+        assert_eq!(skipped(&mut gathering), 1);
+    }
+
+    #[test]
+    fn how_slow_the_store_is_is_seen_now_and_then() {
+        let mut gathering = Gathering::default();
+        let mut skips = 0;
+        for _ in 0..3 * LONGEST {
+            skips += skipped(&mut gathering);
+            gathering.tried(true);
+        }
+        assert_eq!(skips, 2);
+    }
+}
