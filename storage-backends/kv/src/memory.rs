@@ -256,6 +256,7 @@ impl View for MemoryView {
         })
     }
 
+    /// No faster than its gets; whoever gathers is tested on it.
     fn sweep(
         &self,
         table: Table,

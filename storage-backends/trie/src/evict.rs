@@ -61,9 +61,9 @@ impl<V: LeafValue> Trie<V> {
                         let child = self.arena.branches.get(id).children[usize::from(n)];
                         height = height.child(n.into());
                         depth += 1;
-                        let stored = matches!(child, Link::Extension(_) | Link::Branch(_));
+                        let inner = matches!(child, Link::Extension(_) | Link::Branch(_));
                         let old = |status: Status| status.is_old(now, keep);
-                        if stored && height >= cut.0 && self.arena.status(child).is_some_and(old) {
+                        if inner && height >= cut.0 && self.arena.status(child).is_some_and(old) {
                             self.arena.drop_subtree(child);
                             self.arena.branches.get_mut(id).children[usize::from(n)] = Link::Stored;
                             break;

@@ -26,7 +26,7 @@ impl<V: LeafValue> MissingPaths<'_, V> {
     ///
     /// # Errors
     ///
-    /// As [`MissingPaths::read`], but for rows that are missing.
+    /// As [`MissingPaths::read`].
     pub fn gather(mut self, rows: &impl RowSource) -> Result<(RowsAhead, Self), TrieError> {
         let (Some(&(depth, part)), Some(last)) = (self.below.first(), self.last()) else {
             return Ok((RowsAhead::default(), self));

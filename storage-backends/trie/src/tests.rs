@@ -30,12 +30,13 @@ impl RowSource for MapRows {
         visit: &mut VisitRow<'_>,
     ) -> Result<bool, TrieError> {
         for (path, row) in self.0.range(*from..) {
-            let wanted = pick(&path.to_vec());
-            if path > last && !path.starts_with(last) || wanted.is_break() {
+            if path > last && !path.starts_with(last) {
                 break;
             }
-            if wanted == ControlFlow::Continue(true) && visit(*path, row)?.is_break() {
-                break;
+            match pick(&path.to_vec()) {
+                ControlFlow::Break(()) => break,
+                ControlFlow::Continue(false) => {}
+                ControlFlow::Continue(true) => drop(visit(*path, row)?),
             }
         }
         Ok(true)
@@ -440,4 +441,23 @@ fn values_of_every_length_come_back() {
             assert_eq!(trie.get(key, &rows).unwrap(), Some(value));
         }
     }
+}
+
+/// Of keys that lie close together nothing is left to be read one by one, of keys far apart nearly everything is.
+#[test]
+fn rows_are_gathered_while_they_lie_close_together() {
+    let keys: Model = (0..2_000u64)
+        .map(|n| (alloy_primitives::keccak256(n.to_be_bytes()), U256::from(n + 1)))
+        .collect();
+    let (root, rows) = built(&keys);
+    let all: Vec<_> = keys.keys().map(|key| (*key, Some(SlotValue(U256::from(7))))).collect();
+    let mut trie = Trie::<SlotValue>::stored(root);
+    let (found, rest) = trie.missing_paths(&all).gather(&rows).unwrap();
+    assert!(rest.is_empty());
+    // Those above the first key included.
+    assert_eq!(found.len(), rows.0.len());
+
+    let few: Vec<_> = all.into_iter().step_by(500).collect();
+    let (found, rest) = trie.missing_paths(&few).gather(&rows).unwrap();
+    assert!(!rest.is_empty() && found.len() < 10, "{}", found.len());
 }

@@ -13,8 +13,6 @@ const THREADS: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Readers {
     pace: ReadPace,
-    /// That of rows that were left out of a gathering; nobody asks for it.
-    left_out: ReadPace,
     /// Started when first needed; `None` if the system gives no threads.
     pool: OnceLock<Option<ThreadPool>>,
     gathering: Mutex<Gathering>,
@@ -58,7 +56,6 @@ impl Readers {
     pub(crate) fn new(always: bool) -> Self {
         Self {
             pace: ReadPace::new(always),
-            left_out: ReadPace::new(false),
             pool: OnceLock::new(),
             gathering: Mutex::new(Gathering::default()),
         }
@@ -88,7 +85,7 @@ impl Readers {
         threads: Option<Threads<'_>>,
     ) -> Timed<'_, R> {
         let gathered = threads.is_some_and(|threads| threads.gathering.is_some());
-        if gathered { self.left_out.timed(rows) } else { self.pace.timed(rows) }
+        if gathered { Timed::unnoted(rows) } else { self.pace.timed(rows) }
     }
 }
 
