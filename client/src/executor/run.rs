@@ -173,11 +173,13 @@ impl BlockRun<'_> {
     /// If it cannot be included, [`ExecuteError::Invalid`]; the block is then as it was before, and
     /// another transaction may be tried. After [`ExecuteError::Internal`] the block is lost.
     pub fn transact(&mut self, tx: &TxEnvelope, sender: Address) -> Result<Included, ExecuteError> {
-        let place = (self.inner.receipts.len(), *tx.tx_hash());
         let output = self
             .inner
             .execute_transaction_without_commit(Recovered::new_unchecked(tx, sender))
-            .map_err(|error| ExecuteError::new(error, self.failure.get(), Some(place)))?;
+            .map_err(|error| {
+                let place = (self.inner.receipts.len(), *tx.tx_hash());
+                ExecuteError::new(error, self.failure.get(), Some(place))
+            })?;
         let success = output.result.result.is_success();
         let gas_used = self.inner.commit_transaction(output).tx_gas_used();
         self.check_failure()?;

@@ -78,13 +78,15 @@ pub(crate) fn change(
             run(own)?;
             run(others)?;
         } else {
+            let run_and_hash = |jobs: &mut [Job<'_>]| {
+                run(jobs)?;
+                Part::resolve_all(jobs.iter().map(|job| &*job.part));
+                Ok::<_, StateError>(())
+            };
             let mut beside = Ok(());
             let here = rayon::in_place_scope(|scope| {
-                scope.spawn(|_| {
-                    beside = run(others);
-                    Part::resolve_all(others.iter().map(|job| &*job.part));
-                });
-                run(own)
+                scope.spawn(|_| beside = run_and_hash(others));
+                run_and_hash(own)
             });
             here.and(beside)?;
         }

@@ -2,10 +2,11 @@
 //!
 //! `shard ‖ number → rlp([before, [[hash, [[nonce, balance, code hash]?], wipe, [[slot hash, value]…]]…]]) ‖ checksum`,
 //! where `before` is the number of the row before it (or of the checkpoint), so that a row that is lost is noticed, and
-//! the checksum is the first 8 bytes of the Keccak-256 of key and RLP.
+//! the checksum is the CRC-32 of key and RLP, big-endian. It used to be that of
+//! [`meta`]; such rows are still read.
 
-use crate::LOG;
-use alloy_primitives::{B256, Keccak256, U256};
+use crate::{LOG, meta};
+use alloy_primitives::{B256, U256};
 use alloy_rlp::{Decodable, RlpDecodable, RlpEncodable};
 use polytrie_kv::{Batch, KeyRange, Read};
 use polytrie_state::{Account, AccountWrite, StateError, scan};
@@ -114,17 +115,16 @@ pub(crate) fn scan_shard(
     })
 }
 
-fn decode(key: &[u8], row: &[u8]) -> Option<(u64, LogRow)> {
+fn decode(key: &[u8], content: &[u8]) -> Option<(u64, LogRow)> {
     let seq = key.get(1..)?.first_chunk::<8>()?;
-    let (body, sum) = row.split_last_chunk::<8>()?;
-    if *sum != checksum(key, body) {
+    let mut sum = content;
+    let row = LogRow::decode(&mut sum).ok()?;
+    let body = content.strip_suffix(sum)?;
+    if sum != checksum(key, body) && sum != meta::checksum(key, body) {
         return None;
     }
-    let mut rest = body;
-    let row = LogRow::decode(&mut rest).ok()?;
     let writes = &row.writes;
-    let is_sound = rest.is_empty()
-        && writes.is_sorted_by(|a, b| a.hash < b.hash)
+    let is_sound = writes.is_sorted_by(|a, b| a.hash < b.hash)
         && writes
             .iter()
             .all(|w| w.after.len() <= 1 && w.slots.is_sorted_by(|a, b| a.hash < b.hash));
@@ -139,12 +139,10 @@ fn key(shard: usize, seq: u64) -> [u8; 9] {
     key
 }
 
-/// Eight bytes that tell a damaged row.
-pub(crate) fn checksum(key: &[u8], row: &[u8]) -> [u8; 8] {
-    let mut sum = [0; 8];
-    let mut hasher = Keccak256::new();
+/// Four bytes that tell a damaged row.
+fn checksum(key: &[u8], body: &[u8]) -> [u8; 4] {
+    let mut hasher = crc32fast::Hasher::new();
     hasher.update(key);
-    hasher.update(row);
-    sum.copy_from_slice(&hasher.finalize()[..8]);
-    sum
+    hasher.update(body);
+    hasher.finalize().to_be_bytes()
 }

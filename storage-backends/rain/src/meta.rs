@@ -4,9 +4,11 @@
 //! RainMeta    "head" → number of the last change ‖ state root ‖ checksum                        48 bytes
 //! RainShards  shard  → number of the last change in the checkpoint ‖ reference ‖ checksum     17 to 49 bytes
 //! ```
+//!
+//! The checksum is [`checksum`].
 
-use crate::{META, SHARDS, log::checksum};
-use alloy_primitives::B256;
+use crate::{META, SHARDS};
+use alloy_primitives::{B256, Keccak256};
 use polytrie_kv::{Batch, Read};
 use polytrie_state::StateError;
 
@@ -65,4 +67,14 @@ fn unseal<'a>(key: &[u8], row: &'a [u8]) -> Option<(u64, &'a [u8])> {
     let (body, sum) = row.split_last_chunk::<8>()?;
     let (seq, rest) = body.split_first_chunk::<8>()?;
     (*sum == checksum(key, body)).then_some((u64::from_be_bytes(*seq), rest))
+}
+
+/// The first eight bytes of the Keccak-256 of a key and what its row holds: they tell a damaged row.
+pub(crate) fn checksum(key: &[u8], row: &[u8]) -> [u8; 8] {
+    let mut sum = [0; 8];
+    let mut hasher = Keccak256::new();
+    hasher.update(key);
+    hasher.update(row);
+    sum.copy_from_slice(&hasher.finalize()[..8]);
+    sum
 }

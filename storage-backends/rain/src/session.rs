@@ -1,13 +1,16 @@
 //! One block under way.
 
 use crate::{
+    ahead::{Ahead, Reader},
     change::change,
     layer::Shared,
     version::{Version, storage_rows},
     witness::Asked,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
-use polytrie_state::{Account, LayerSession, Outcome, StateError, Turn, WriteSet, read_code};
+use polytrie_state::{
+    Access, Account, LayerSession, Outcome, StateError, Turn, WriteSet, read_code,
+};
 use polytrie_trie::{SlotValue, cow::CowTrie, state_error};
 use std::sync::Arc;
 
@@ -17,6 +20,7 @@ pub(crate) struct RainSession {
     turn: Turn,
     /// The state before the block.
     parent: Arc<Version>,
+    ahead: Ahead,
     /// The storage that was read last, with its account: mostly the next slot is one of the same.
     storage: Option<(B256, CowTrie<SlotValue>)>,
     /// The state within the block, if a root was asked for there.
@@ -28,12 +32,26 @@ pub(crate) struct RainSession {
 impl RainSession {
     pub(crate) fn new(shared: Arc<Shared>, turn: Turn, parent: Arc<Version>) -> Self {
         let asked = shared.wants_asked().then(Asked::default);
-        Self { shared, turn, parent, storage: None, so_far: None, asked }
+        Self { shared, turn, parent, ahead: Ahead::default(), storage: None, so_far: None, asked }
     }
 }
 
 impl LayerSession for RainSession {
+    fn wants_hints(&self) -> bool {
+        true
+    }
+
+    fn hint(&mut self, access: Access) {
+        let Self { shared, parent, .. } = self;
+        self.ahead.announce(access, || Reader {
+            version: parent.clone(),
+            store: shared.store.clone(),
+            touches: shared.touches.clone(),
+        });
+    }
+
     fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
+        self.ahead.close();
         if let Some(asked) = &mut self.asked {
             asked.keys.entry(*hash).or_default();
         }
@@ -48,6 +66,7 @@ impl LayerSession for RainSession {
         _: &U256,
         hash: &B256,
     ) -> Result<U256, StateError> {
+        self.ahead.close();
         if let Some(asked) = &mut self.asked {
             asked.keys.entry(*account).or_default().insert(*hash);
         }
@@ -92,8 +111,9 @@ impl LayerSession for RainSession {
     }
 
     fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
-        let Self { shared, turn, parent, storage, so_far, asked } = *self;
+        let Self { shared, turn, parent, ahead, storage, so_far, asked } = *self;
         // What is shared with them would have to be copied.
+        ahead.end();
         drop((storage, so_far));
         shared.finish(turn, parent, (writes, asked))
     }
