@@ -2,9 +2,9 @@
 //! run. A version is read by any number of threads, and a node that one of them loads is there for all.
 
 use crate::{touches::Touches, version::Version};
-use parking_lot::Mutex;
 use polytrie_kv::Store;
 use polytrie_state::{Access, StateError, hash_address, hash_slot};
+use polytrie_trie::Beside;
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
@@ -66,55 +66,24 @@ impl Ahead {
 /// Another thread that reads, until this is dropped.
 #[derive(Debug)]
 struct Reading {
-    /// Until it starts: all threads may have something else to do.
-    waiting: Arc<Mutex<Option<Job>>>,
+    work: Option<Beside<()>>,
     stop: Arc<AtomicBool>,
-    /// Nothing is ever sent.
-    end: Receiver<()>,
 }
 
 impl Reading {
     fn start(reader: Reader, accesses: Receiver<Access>) -> Self {
-        let (ended, end) = channel();
-        let waiting = Arc::new(Mutex::new(Some(Job { reader, accesses, _ended: ended })));
         let stop = Arc::<AtomicBool>::default();
-        let (taken, stopped) = (waiting.clone(), stop.clone());
-        rayon::spawn(move || {
-            let job = taken.lock().take();
-            if let Some(job) = job {
-                job.run(&stopped);
-            }
-        });
-        Self { waiting, stop, end }
+        let stopped = stop.clone();
+        let work = Beside::start(move || reader.read_all(&accesses, &stopped));
+        Self { work: Some(work), stop }
     }
 }
 
 impl Drop for Reading {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        if self.waiting.lock().take().is_none() {
-            // It ends with the sender, after one key at most.
-            let _ = self.end.recv();
-        }
-    }
-}
-
-/// What the other thread does. Dropped in this order: the version is let go of before the end is told.
-#[derive(Debug)]
-struct Job {
-    reader: Reader,
-    accesses: Receiver<Access>,
-    _ended: Sender<()>,
-}
-
-impl Job {
-    fn run(self, stop: &AtomicBool) {
-        for access in &self.accesses {
-            // Whoever needs what cannot be read finds out.
-            if stop.load(Ordering::Relaxed) || self.reader.read(access).is_err() {
-                return;
-            }
-        }
+        // It ends after one key at most.
+        self.work.take().and_then(Beside::finish);
     }
 }
 
@@ -127,6 +96,15 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
+    fn read_all(self, accesses: &Receiver<Access>, stop: &AtomicBool) {
+        for access in accesses {
+            // Whoever needs what cannot be read finds out.
+            if stop.load(Ordering::Relaxed) || self.read(access).is_err() {
+                return;
+            }
+        }
+    }
+
     fn read(&self, access: Access) -> Result<(), StateError> {
         let rows = self.touches.noting(&self.store);
         match access {

@@ -5,20 +5,26 @@
 //! the store) is collected on the side and put in place afterwards.
 
 use crate::{
-    EMPTY_ROOT, LeafValue, Nibbles, RowSink, Trie,
+    Beside, EMPTY_ROOT, LeafValue, Nibbles, RowSink, Trie,
     arena::{Arena, Branch, Link, Status},
     codec::{self, ChildRef},
     keccak::Inputs,
     row::{self, Child},
 };
-use rayon::prelude::*;
-use std::cell::Cell;
+use parking_lot::Mutex;
+use std::{cell::Cell, mem, sync::Arc};
 
-/// Fewer changes than this are hashed on the calling thread: another one that is busy with something else (the
-/// senders of the next blocks) would be waited for longer than the work takes.
+/// Fewer changes than this are hashed before another thread has woken up.
+const BESIDE_FROM: usize = 128;
+/// From this many on they are worth more than one other thread.
 const PARALLEL_FROM: usize = 2_048;
 /// Nodes that are encoded before they are hashed: few enough for their bytes to stay in the processor's cache.
 const PORTION: usize = 1_024;
+/// Children of the root that one thread takes at a time.
+const PORTION_CHILDREN: usize = 2;
+/// Levels whose memory a thread keeps for the next root, and the most nodes for which one of them has room.
+const SPARE_LEVELS: usize = 32;
+const SPARE_VISITS: usize = 4_096;
 
 impl<V: LeafValue> Trie<V> {
     /// The root as of now. Nothing is written.
@@ -27,7 +33,7 @@ impl<V: LeafValue> Trie<V> {
     }
 
     /// The root as of now; what changed since the last commit goes to `rows`.
-    pub fn commit<S: RowSink>(&mut self, mut rows: S) -> (alloy_primitives::B256, S) {
+    pub fn commit<S: RowSink + 'static>(&mut self, mut rows: S) -> (alloy_primitives::B256, S) {
         self.commit_removals(&mut rows);
         let (root, rows) = self.hash(Some(rows));
         self.unsaved = 0;
@@ -55,6 +61,7 @@ impl<V: LeafValue> Trie<V> {
                 self.arena.set_reference(id, top.nibble, top.reference, true);
             }
         }
+        out.buffers.keep(levels);
         out.into_sink().expect("the sink comes back")
     }
 
@@ -69,7 +76,10 @@ impl<V: LeafValue> Trie<V> {
         }
     }
 
-    fn hash<S: RowSink>(&mut self, sink: Option<S>) -> (alloy_primitives::B256, Option<S>) {
+    fn hash<S: RowSink + 'static>(
+        &mut self,
+        sink: Option<S>,
+    ) -> (alloy_primitives::B256, Option<S>) {
         let save = sink.is_some();
         match self.arena.status(self.root) {
             Some(status) if needs_visit(status, save) => {}
@@ -78,21 +88,83 @@ impl<V: LeafValue> Trie<V> {
         let root = Visit::new(self.root, Nibbles::new(), Link::Empty, 0);
         let mut out = Output::new(sink);
         let changes = if save { self.unsaved } else { self.unhashed };
-        self.root_hash = if changes >= PARALLEL_FROM {
-            let (top, children, subtrees) = self.arena.hash_in_parallel(root, &mut out);
-            self.arena.put_in_place(&top, &children, save);
-            for levels in subtrees {
-                self.arena.put_all_in_place(&levels, save);
-            }
-            top[0].reference.hash()
+        self.root_hash = if changes >= BESIDE_FROM {
+            self.hash_beside(root, changes, &mut out)
         } else {
             let levels = self.arena.hash_levels(vec![root], &mut out);
             self.arena.put_all_in_place(&levels, save);
-            levels[0][0].reference.hash()
-        };
+            let root = levels[0][0].reference;
+            out.buffers.keep(levels);
+            root
+        }
+        .hash();
         self.unhashed = 0;
         debug_assert!(self.root != Link::Empty || self.root_hash == EMPTY_ROOT);
         (self.root_hash, out.into_sink())
+    }
+
+    /// Hashes the root and what is below it, with the help of other threads. Returns its reference.
+    fn hash_beside<S: RowSink + 'static>(
+        &mut self,
+        root: Visit,
+        changes: usize,
+        out: &mut Output<S>,
+    ) -> ChildRef {
+        let save = out.sink.is_some();
+        let mut top = vec![root];
+        let children = self.arena.expand(&mut top, save, Vec::new());
+        let threads = if changes < PARALLEL_FROM { 2 } else { rayon::current_num_threads() };
+        let portions = children.chunks(PORTION_CHILDREN).map(<[Visit]>::to_vec).enumerate();
+        let portions = Mutex::new(portions.collect());
+        let shared = Arc::new(Shared { arena: mem::take(&mut self.arena), portions });
+        let helpers: Vec<_> = (1..threads)
+            .map(|_| {
+                let shared = shared.clone();
+                let sink = out.sink.as_ref().map(S::split);
+                let spare = out.buffers.split();
+                Beside::start(move || {
+                    let mut own = Output::new(sink);
+                    own.buffers.keep(spare);
+                    (shared.hash(&mut own), own.into_sink())
+                })
+            })
+            .collect();
+        let mut done = shared.hash(out);
+        for (theirs, sink) in helpers.into_iter().filter_map(Beside::finish) {
+            done.extend(theirs);
+            if let (Some(mine), Some(theirs)) = (&mut out.sink, sink) {
+                mine.join(theirs);
+            }
+        }
+        self.arena = Arc::into_inner(shared).expect("nobody helps any more").arena;
+        done.sort_unstable_by_key(|(number, _)| *number);
+        let children: Vec<Visit> = done.iter().flat_map(|(_, levels)| levels[0].clone()).collect();
+        self.arena.hash_level(&mut top, &children, out);
+        self.arena.put_in_place(&top, &children, save);
+        for (_, levels) in done {
+            self.arena.put_all_in_place(&levels, save);
+            out.buffers.keep(levels);
+        }
+        top[0].reference
+    }
+}
+
+/// What several threads hash, portion by portion.
+struct Shared<V> {
+    arena: Arena<V>,
+    /// Neighbours among the children of the root, and their place in the order.
+    portions: Mutex<Vec<(usize, Vec<Visit>)>>,
+}
+
+impl<V: LeafValue> Shared<V> {
+    /// Hashes portions until none is left. Returns the levels of each, with its place.
+    fn hash<S: RowSink>(&self, out: &mut Output<S>) -> Vec<(usize, Vec<Vec<Visit>>)> {
+        let mut done = Vec::new();
+        loop {
+            let portion = self.portions.lock().pop();
+            let Some((number, tops)) = portion else { return done };
+            done.push((number, self.arena.hash_levels(tops, out)));
+        }
     }
 }
 
@@ -139,6 +211,30 @@ struct Buffers {
     inputs: Inputs,
     row: Vec<u8>,
     scratch: Vec<u8>,
+    /// For levels of a walk: they are large, and the system would clear new memory for them each time.
+    spare: Vec<Vec<Visit>>,
+}
+
+impl Buffers {
+    /// Room for a level.
+    fn level(&mut self) -> Vec<Visit> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Keeps the memory of levels that are not needed any more, but not of those of a whole state.
+    fn keep(&mut self, levels: Vec<Vec<Visit>>) {
+        let room = SPARE_LEVELS.saturating_sub(self.spare.len());
+        let levels = levels.into_iter().filter(|level| level.capacity() <= SPARE_VISITS);
+        self.spare.extend(levels.take(room).map(|mut level| {
+            level.clear();
+            level
+        }));
+    }
+
+    /// Half of what is kept.
+    fn split(&mut self) -> Vec<Vec<Visit>> {
+        self.spare.split_off(self.spare.len() / 2)
+    }
 }
 
 thread_local! {
@@ -159,44 +255,14 @@ impl<S> Output<S> {
 }
 
 impl<V: LeafValue> Arena<V> {
-    /// As [`Self::hash_levels`], with the children of the root on several threads: returns the root, its children, and
-    /// the levels below each of these, itself included.
-    fn hash_in_parallel<S: RowSink>(
-        &self,
-        root: Visit,
-        out: &mut Output<S>,
-    ) -> (Vec<Visit>, Vec<Visit>, Vec<Vec<Vec<Visit>>>) {
-        let mut top = vec![root];
-        let children = self.expand(&mut top, out.sink.is_some());
-        let sinks: Vec<Option<S>> =
-            children.iter().map(|_| out.sink.as_ref().map(S::split)).collect();
-        let done: Vec<(Vec<Vec<Visit>>, Option<S>)> = children
-            .into_par_iter()
-            .zip(sinks)
-            .map(|(child, sink)| {
-                let mut own = Output::new(sink);
-                (self.hash_levels(vec![child], &mut own), own.into_sink())
-            })
-            .collect();
-        let children: Vec<Visit> = done.iter().map(|(levels, _)| levels[0][0].clone()).collect();
-        self.hash_level(&mut top, &children, out);
-        let mut subtrees = Vec::with_capacity(done.len());
-        for (levels, sink) in done {
-            if let (Some(mine), Some(theirs)) = (&mut out.sink, sink) {
-                mine.join(theirs);
-            }
-            subtrees.push(levels);
-        }
-        (top, children, subtrees)
-    }
-
     /// Hashes the nodes given and everything below them that changed; returns all of them, level by level.
     fn hash_levels<S: RowSink>(&self, level: Vec<Visit>, out: &mut Output<S>) -> Vec<Vec<Visit>> {
         let save = out.sink.is_some();
         let mut levels = vec![level];
         while let Some(level) = levels.last_mut() {
-            let below = self.expand(level, save);
+            let below = self.expand(level, save, out.buffers.level());
             if below.is_empty() {
+                out.buffers.keep(vec![below]);
                 break;
             }
             levels.push(below);
@@ -215,7 +281,7 @@ impl<V: LeafValue> Arena<V> {
         let mut tops = Vec::new();
         let mut level = vec![root];
         while !level.is_empty() {
-            let below = self.expand(&mut level, true);
+            let below = self.expand(&mut level, true, Vec::new());
             let is_top = |v: &Visit| v.path.len() >= depth && matches!(v.parent, Link::Branch(_));
             let (deep, shallow): (Vec<_>, Vec<_>) = below.into_iter().partition(is_top);
             tops.extend(deep);
@@ -224,10 +290,10 @@ impl<V: LeafValue> Arena<V> {
         tops
     }
 
-    /// The children of a level that must be visited, in order.
-    fn expand(&self, level: &mut [Visit], save: bool) -> Vec<Visit> {
+    /// The children of a level that must be visited, in order. `below` has room for them.
+    fn expand(&self, level: &mut [Visit], save: bool, mut below: Vec<Visit>) -> Vec<Visit> {
         // Mostly one for each.
-        let mut below = Vec::with_capacity(level.len());
+        below.reserve(level.len());
         for visit in level {
             visit.first = below.len() as u32;
             match visit.link {
@@ -288,7 +354,7 @@ impl<V: LeafValue> Arena<V> {
         children: &[Visit],
         out: &mut Output<S>,
     ) {
-        let Output { sink, buffers: Buffers { inputs, row, scratch } } = out;
+        let Output { sink, buffers: Buffers { inputs, row, scratch, .. } } = out;
         let reference = &mut visit.reference;
         let mut keep = |rlp: &[u8]| match ChildRef::embedded(rlp) {
             Some(embedded) => {

@@ -4,13 +4,14 @@
 //! from **path-keyed rows**: one row a branch, with its leaves (see [`rows`]). One sorted batch of changes a
 //! block goes through the structure once ([`Trie::update`]); then every node that changed is encoded and hashed
 //! exactly once, level by level and eight at a time, and every branch that changed is written as one row
-//! ([`Trie::commit`]). Large batches are hashed in parallel.
+//! ([`Trie::commit`]). What is more than a few nodes is hashed on several threads, if they have time.
 //!
 //! The engine knows accounts and slots as leaf values only; it knows no layer. What several layers say of it at the seam
 //! in the same words (errors, proofs) is here too.
 
 mod ahead;
 mod arena;
+mod beside;
 mod build;
 mod canonical;
 mod check;
@@ -35,6 +36,7 @@ mod value;
 mod tests;
 
 pub use ahead::{MissingPaths, RowsAhead, RowsOver};
+pub use beside::Beside;
 pub use build::SortedBuilder;
 pub use canonical::{Detour, state_error, verify};
 pub use check::{RowCheck, check_rows};

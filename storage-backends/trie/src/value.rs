@@ -6,7 +6,7 @@ use alloy_rlp::{Decodable, Encodable, Header};
 use std::fmt::Debug;
 
 /// A leaf's value in memory and on the wire.
-pub trait LeafValue: Clone + PartialEq + Debug + Send + Sync {
+pub trait LeafValue: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// Appends the bytes that the leaf node holds as its second item.
     fn encode(&self, out: &mut Vec<u8>);
 

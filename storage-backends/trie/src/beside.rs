@@ -1,0 +1,60 @@
+//! Work that another thread does if one has time.
+
+use parking_lot::Mutex;
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    sync::{
+        Arc,
+        mpsc::{Receiver, Sender, channel},
+    },
+    thread,
+};
+
+/// Work for another thread, which nobody has to wait for: all of them may be busy with something that takes longer, the
+/// senders of the next blocks for example.
+pub struct Beside<T> {
+    /// Until it begins.
+    waiting: Arc<Mutex<Option<Work<T>>>>,
+    result: Receiver<thread::Result<T>>,
+}
+
+/// What is to be done, and where the result goes.
+type Work<T> = (Box<dyn FnOnce() -> T + Send>, Sender<thread::Result<T>>);
+
+impl<T: Send + 'static> Beside<T> {
+    /// Asks for it.
+    pub fn start(work: impl FnOnce() -> T + Send + 'static) -> Self {
+        let (sender, result) = channel();
+        let waiting: Arc<Mutex<Option<Work<T>>>> =
+            Arc::new(Mutex::new(Some((Box::new(work), sender))));
+        let taken = waiting.clone();
+        rayon::spawn(move || {
+            let work = taken.lock().take();
+            if let Some((work, sender)) = work {
+                // Whoever asked may not want to know.
+                let _ = sender.send(catch_unwind(AssertUnwindSafe(work)));
+            }
+        });
+        Self { waiting, result }
+    }
+
+    /// Waits for the result if the work has begun; if not, it never will. A panic of the work goes on here.
+    pub fn finish(self) -> Option<T> {
+        if self.waiting.lock().take().is_some() {
+            return None;
+        }
+        match self.result.recv() {
+            Ok(Ok(result)) => Some(result),
+            Ok(Err(panic)) => resume_unwind(panic),
+            // Not before something was sent.
+            Err(_) => None,
+        }
+    }
+}
+
+impl<T> fmt::Debug for Beside<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Beside").finish_non_exhaustive()
+    }
+}
