@@ -1,8 +1,7 @@
 //! What a block says beforehand that it will touch, brought into memory by another thread while its first transactions
 //! run. A version is read by any number of threads, and a node that one of them loads is there for all.
 
-use crate::{touches::Touches, version::Version};
-use polytrie_kv::Store;
+use crate::{touches::Source, version::Version};
 use polytrie_state::{Access, StateError, hash_address, hash_slot};
 use polytrie_trie::Beside;
 use std::sync::{
@@ -91,8 +90,7 @@ impl Drop for Reading {
 #[derive(Debug)]
 pub(crate) struct Reader {
     pub(crate) version: Arc<Version>,
-    pub(crate) store: Store,
-    pub(crate) touches: Arc<Touches>,
+    pub(crate) source: Source,
 }
 
 impl Reader {
@@ -106,7 +104,7 @@ impl Reader {
     }
 
     fn read(&self, access: Access) -> Result<(), StateError> {
-        let rows = self.touches.noting(&self.store);
+        let rows = self.source.noted();
         match access {
             Access::Account(address) => {
                 self.version.account(&rows, &hash_address(&address))?;

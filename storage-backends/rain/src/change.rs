@@ -1,97 +1,113 @@
 //! A change of the state, shard by shard.
 
 use crate::{
+    SHARD_COUNT,
     log::ShardWrite,
     shard::{Lost, apply},
-    version::{Part, Version, shard_of},
+    touches::Source,
+    version::{Part, Version, empty_part, shard_of},
 };
-use polytrie_kv::Read;
+use parking_lot::Mutex;
 use polytrie_state::{StateError, WriteSet};
-use rayon::prelude::*;
-use std::cmp::Reverse;
+use polytrie_trie::Beside;
+use std::sync::Arc;
 
 /// The shards that a change concerns, what each of them is to log, and what its rows lose.
 pub(crate) type Logs = Vec<(usize, Vec<ShardWrite>, Lost)>;
 
-/// Work on a shard.
-struct Job<'a> {
-    keys: u64,
-    part: &'a mut Part,
-    writes: &'a [ShardWrite],
-    lost: &'a mut Lost,
-}
-
-impl Job<'_> {
-    fn run(&mut self, store: &dyn Read, seq: u64) -> Result<(), StateError> {
-        *self.lost = apply(self.part, self.writes, store, seq)?;
-        Ok(())
-    }
-}
-
-/// A change with fewer keys is made on the caller's thread and at most one other.
-const PARALLEL_FROM: u64 = 1_024;
-/// For fewer keys another thread takes longer to wake up than they take.
+/// A change with fewer keys is made before another thread has woken up.
 const BESIDE_FROM: u64 = 64;
+/// With more of them it is worth more than one other thread.
+const PARALLEL_FROM: u64 = 1_024;
+/// Shards that one thread takes at a time: nodes are hashed eight at a time, and the upper levels have few.
+const PORTION: usize = 2;
 
 /// The version after a change, and what each shard is to log of it. What `from` shares with no other version is
-/// changed where it is. Shards are worked on in parallel if that pays.
+/// changed where it is. Other threads help, if they have time.
 pub(crate) fn change(
-    store: &dyn Read,
+    source: &Source,
     from: Version,
     writes: &WriteSet,
     seq: u64,
 ) -> Result<(Version, Logs), StateError> {
-    let accounts = writes.accounts();
-    let mut logs: Logs = accounts
-        .chunk_by(|a, b| shard_of(&a.hash) == shard_of(&b.hash))
-        .map(|part| (shard_of(&part[0].hash), part.iter().map(ShardWrite::from).collect()))
-        .map(|(shard, writes)| (shard, writes, Lost::default()))
-        .collect();
     let mut parts = from.parts;
-    // Both are in the order of the shards.
-    let mut all = parts.iter_mut().enumerate();
-    let mut jobs = Vec::with_capacity(logs.len());
-    for (shard, writes, lost) in &mut logs {
-        let part = all.find(|(n, _)| n == shard).map(|(_, part)| part);
-        jobs.extend(part.map(|part| Job { keys: key_count(writes), part, writes, lost }));
+    let mut jobs: Vec<Job> = writes
+        .accounts()
+        .chunk_by(|a, b| shard_of(&a.hash) == shard_of(&b.hash))
+        .map(|writes| {
+            let shard = shard_of(&writes[0].hash);
+            let part = std::mem::replace(&mut parts[shard], empty_part(shard));
+            let writes: Vec<_> = writes.iter().map(ShardWrite::from).collect();
+            Job { shard, keys: key_count(&writes), part, writes, lost: Lost::default() }
+        })
+        .collect();
+    let keys = jobs.iter().map(|job| job.keys).sum();
+    let threads = match keys {
+        0..BESIDE_FROM => 1,
+        BESIDE_FROM..PARALLEL_FROM => 2,
+        PARALLEL_FROM.. => rayon::current_num_threads(),
+    };
+    let portion = if threads == 1 { SHARD_COUNT } else { PORTION };
+    // One contract may have most of the keys: the longest are begun first.
+    jobs.sort_by_key(|job| job.keys);
+    let jobs = Arc::new(Mutex::new(jobs));
+    let helpers: Vec<_> = (1..threads)
+        .map(|_| {
+            let (jobs, source) = (jobs.clone(), source.clone());
+            Beside::start(move || run(&jobs, portion, &source, seq))
+        })
+        .collect();
+    let mut done = run(&jobs, portion, source, seq);
+    for theirs in helpers.into_iter().filter_map(Beside::finish) {
+        done = done.and_then(|mut done| {
+            done.extend(theirs?);
+            Ok(done)
+        });
     }
-    let keys: u64 = jobs.iter().map(|job| job.keys).sum();
-    if keys >= PARALLEL_FROM {
-        jobs.par_iter_mut().try_for_each(|job| {
-            job.run(store, seq)?;
-            Part::resolve_all([&*job.part]);
-            Ok::<_, StateError>(())
-        })?;
-    } else {
-        // The shards with the most keys stay here, where what their keys read is in the processor's cache.
-        jobs.sort_by_key(|job| Reverse(job.keys));
-        let mut sum = 0;
-        let is_own = |job: &&Job<'_>| {
-            let is_own = sum < keys / 2;
-            sum += job.keys;
-            is_own
+    let mut done = done?;
+    done.sort_unstable_by_key(|job| job.shard);
+    let mut logs = Logs::with_capacity(done.len());
+    for Job { shard, part, writes, lost, .. } in done {
+        parts[shard] = part;
+        logs.push((shard, writes, lost));
+    }
+    Ok((Version::of(parts, &source.noted(), seq)?, logs))
+}
+
+/// What a change does to a shard.
+#[derive(Debug)]
+struct Job {
+    shard: usize,
+    keys: u64,
+    part: Part,
+    writes: Vec<ShardWrite>,
+    /// What it takes away from the rows of the shard.
+    lost: Lost,
+}
+
+/// Does jobs, so many at a time, until none is left or one fails. Returns those that were done here.
+fn run(
+    jobs: &Mutex<Vec<Job>>,
+    portion: usize,
+    source: &Source,
+    seq: u64,
+) -> Result<Vec<Job>, StateError> {
+    let mut done = Vec::new();
+    loop {
+        let mut mine = {
+            let mut jobs = jobs.lock();
+            let left = jobs.len().saturating_sub(portion);
+            jobs.split_off(left)
         };
-        let own = jobs.iter().take_while(is_own).count();
-        let (own, others) = jobs.split_at_mut(own);
-        let run = |jobs: &mut [Job<'_>]| jobs.iter_mut().try_for_each(|job| job.run(store, seq));
-        if others.iter().map(|job| job.keys).sum::<u64>() < BESIDE_FROM {
-            run(own)?;
-            run(others)?;
-        } else {
-            let run_and_hash = |jobs: &mut [Job<'_>]| {
-                run(jobs)?;
-                Part::resolve_all(jobs.iter().map(|job| &*job.part));
-                Ok::<_, StateError>(())
-            };
-            let mut beside = Ok(());
-            let here = rayon::in_place_scope(|scope| {
-                scope.spawn(|_| beside = run_and_hash(others));
-                run_and_hash(own)
-            });
-            here.and(beside)?;
+        if mine.is_empty() {
+            return Ok(done);
         }
+        for job in &mut mine {
+            job.lost = apply(&mut job.part, &job.writes, &source.noted(), seq)?;
+        }
+        Part::resolve_all(mine.iter().map(|job| &job.part));
+        done.append(&mut mine);
     }
-    Ok((Version::of(parts, store, seq)?, logs))
 }
 
 /// Accounts and slots that are written.

@@ -13,7 +13,7 @@ use crate::{
     session::RainSession,
     shard::{Lost, Shards},
     state::{Shardwise, State, read_state},
-    touches::{Noted, Touches},
+    touches::{Noted, Source, Touches},
     version::{Part, Version, account_rows, rows_of, shard_of, storage_rows},
     witness::{self, Asked},
 };
@@ -250,7 +250,7 @@ impl Shared {
     /// The version after a change, and what is logged of it.
     fn change(&self, work: &Work, from: Version, writes: &WriteSet) -> Result<Changed, StateError> {
         let seq = from.seq + 1;
-        let (version, logs) = change(&self.noted(), from, writes, seq)?;
+        let (version, logs) = change(&self.source(), from, writes, seq)?;
         let mut batch = self.store.batch();
         let mut logged = Vec::with_capacity(logs.len());
         for (shard, writes, lost) in logs {
@@ -261,6 +261,11 @@ impl Shared {
         }
         Meta { seq, root: version.root }.write(&mut batch);
         Ok(Changed { version, batch, logged })
+    }
+
+    /// The rows, for any thread.
+    pub(crate) fn source(&self) -> Source {
+        Source { store: self.store.clone(), touches: self.touches.clone() }
     }
 
     /// The rows, for nodes that stay in memory.
@@ -281,7 +286,7 @@ impl Shared {
             return Err(StateError::Protocol("the head was changed by a block that is not there"));
         };
         let writes = UndoRecord::decode(back)?.into_writes();
-        let (mut version, _) = change(&self.noted(), after.clone(), &writes, after.seq)?;
+        let (mut version, _) = change(&self.source(), after.clone(), &writes, after.seq)?;
         version.seq = after.seq - 1;
         if version.root != head.root {
             let reason = "the way back from a block does not lead to the state before it";

@@ -43,11 +43,8 @@ impl LayerSession for RainSession {
 
     fn hint(&mut self, access: Access) {
         let Self { shared, parent, .. } = self;
-        self.ahead.announce(access, || Reader {
-            version: parent.clone(),
-            store: shared.store.clone(),
-            touches: shared.touches.clone(),
-        });
+        let reader = || Reader { version: parent.clone(), source: shared.source() };
+        self.ahead.announce(access, reader);
     }
 
     fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
@@ -106,7 +103,7 @@ impl LayerSession for RainSession {
             asked.steps.push(since_last.clone());
         }
         let from = self.so_far.take().unwrap_or_else(|| (*self.parent).clone());
-        let (next, _) = change(&self.shared.noted(), from, since_last, self.parent.seq + 1)?;
+        let (next, _) = change(&self.shared.source(), from, since_last, self.parent.seq + 1)?;
         Ok(Some(self.so_far.insert(next).root))
     }
 

@@ -2,8 +2,11 @@
 
 use crate::{SHARD_COUNT, STORAGE_NODES, version::shard_of};
 use alloy_primitives::B256;
-use polytrie_kv::{KeyRange, KvError, Read, Table, Visit};
-use std::sync::atomic::{AtomicU64, Ordering};
+use polytrie_kv::{KeyRange, KvError, Read, Store, Table, Visit};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 /// What a node takes in memory beside its children.
 const NODE_BYTES: u64 = 512;
@@ -41,6 +44,20 @@ impl Touches {
     fn add(&self, shard: usize, bytes: u64) {
         // A number to go by, no more.
         self.0[shard].fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Rows for whichever thread wants to read them.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    pub(crate) store: Store,
+    pub(crate) touches: Arc<Touches>,
+}
+
+impl Source {
+    /// The rows, for nodes that stay in memory.
+    pub(crate) fn noted(&self) -> Noted<'_> {
+        self.touches.noting(&self.store)
     }
 }
 
