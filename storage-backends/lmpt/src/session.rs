@@ -2,9 +2,13 @@
 
 use crate::{generation::Generation, keys::SlotKey, layer::Shared, value::Record, view::View};
 use alloy_primitives::{Address, B256, Bytes, U256, map::B256Map};
+use parking_lot::Mutex;
+use polytrie_kv::Store;
 use polytrie_state::{
-    Account, LayerSession, Outcome, StateError, Turn, WipedSlots, WriteSet, read_code,
+    Access, Account, LayerSession, Outcome, StateError, Turn, WipedSlots, WriteSet, hash_address,
+    hash_slot, read_code,
 };
+use polytrie_trie::{Announced, ReadAhead};
 use std::{ops::ControlFlow, sync::Arc};
 
 #[derive(Debug)]
@@ -16,8 +20,13 @@ pub(crate) struct LmptSession {
     intermediate: Arc<Generation>,
     seq: u64,
     /// Records that were read: slots need the incarnation of their account.
-    known: B256Map<Option<Record>>,
+    known: Records,
+    ahead: Announced,
+    /// Records that were read ahead.
+    found: Arc<Mutex<Records>>,
 }
+
+type Records = B256Map<Option<Record>>;
 
 impl LmptSession {
     pub(crate) fn new(
@@ -26,7 +35,17 @@ impl LmptSession {
         parent: u64,
         (delta, intermediate, seq): (Arc<Generation>, Arc<Generation>, u64),
     ) -> Self {
-        Self { shared, turn, parent, delta, intermediate, seq, known: B256Map::default() }
+        Self {
+            shared,
+            turn,
+            parent,
+            delta,
+            intermediate,
+            seq,
+            known: Records::default(),
+            ahead: Announced::default(),
+            found: Arc::default(),
+        }
     }
 
     fn view(&self) -> View<'_> {
@@ -42,13 +61,34 @@ impl LmptSession {
         if let Some(record) = self.known.get(hash) {
             return Ok(*record);
         }
-        let record = self.view().account(hash)?;
+        self.ahead.close();
+        let found = self.found.lock().remove(hash);
+        let record = match found {
+            Some(record) => record,
+            None => self.view().account(hash)?,
+        };
         self.known.insert(*hash, record);
         Ok(record)
     }
 }
 
 impl LayerSession for LmptSession {
+    fn wants_hints(&self) -> bool {
+        true
+    }
+
+    fn hint(&mut self, access: Access) {
+        let Self { shared, delta, intermediate, seq, found, .. } = self;
+        let reader = || Reader {
+            delta: delta.clone(),
+            intermediate: intermediate.clone(),
+            flat: shared.store.clone(),
+            seq: *seq,
+            found: found.clone(),
+        };
+        self.ahead.announce(access, reader);
+    }
+
     fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
         Ok(self.record(hash)?.map(|record| record.account))
     }
@@ -76,7 +116,8 @@ impl LayerSession for LmptSession {
         }
     }
 
-    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
+    fn finish(mut self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
+        std::mem::take(&mut self.ahead).end();
         let shared = self.shared.clone();
         let record = |hash: &B256| match self.known.get(hash) {
             Some(record) => Ok(*record),
@@ -101,5 +142,36 @@ impl LayerSession for LmptSession {
         shared.lifecycle.finish(self.turn)?;
         drop(work);
         Ok(outcome)
+    }
+}
+
+/// Reads the records of accounts that a block announces.
+struct Reader {
+    delta: Arc<Generation>,
+    intermediate: Arc<Generation>,
+    flat: Store,
+    seq: u64,
+    found: Arc<Mutex<Records>>,
+}
+
+impl ReadAhead for Reader {
+    fn read(&mut self, access: Access) -> Result<(), StateError> {
+        let Self { delta, intermediate, flat, seq, found } = self;
+        let view = View { delta, intermediate, flat, seq: *seq };
+        match access {
+            Access::Account(address) => {
+                let hash = hash_address(&address);
+                let record = view.account(&hash)?;
+                found.lock().insert(hash, record);
+            }
+            // The value comes from a cache when it is asked for.
+            Access::SlotRead(address, slot) | Access::SlotWrite(address, slot) => {
+                let account = hash_address(&address);
+                if let Some(Record { incarnation, .. }) = view.account(&account)? {
+                    view.slot(&SlotKey { account, incarnation, slot: hash_slot(&slot) })?;
+                }
+            }
+        }
+        Ok(())
     }
 }

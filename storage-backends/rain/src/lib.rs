@@ -12,7 +12,6 @@
 //! - `witness.rs`, `stateless.rs`: what a block needs of the state before it, made and used,
 //! - `load.rs`, `check.rs`, `proof.rs`: filling, scrubbing, proofs.
 
-mod ahead;
 mod change;
 mod check;
 mod checkpoint;

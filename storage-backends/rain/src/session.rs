@@ -1,17 +1,18 @@
 //! One block under way.
 
 use crate::{
-    ahead::{Ahead, Reader},
     change::change,
     layer::Shared,
+    touches::Source,
     version::{Version, storage_rows},
     witness::Asked,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_state::{
-    Access, Account, LayerSession, Outcome, StateError, Turn, WriteSet, read_code,
+    Access, Account, LayerSession, Outcome, StateError, Turn, WriteSet, hash_address, hash_slot,
+    read_code,
 };
-use polytrie_trie::{SlotValue, cow::CowTrie, state_error};
+use polytrie_trie::{Announced, ReadAhead, SlotValue, cow::CowTrie, state_error};
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -20,7 +21,7 @@ pub(crate) struct RainSession {
     turn: Turn,
     /// The state before the block.
     parent: Arc<Version>,
-    ahead: Ahead,
+    ahead: Announced,
     /// The storage that was read last, with its account: mostly the next slot is one of the same.
     storage: Option<(B256, CowTrie<SlotValue>)>,
     /// The state within the block, if a root was asked for there.
@@ -32,7 +33,15 @@ pub(crate) struct RainSession {
 impl RainSession {
     pub(crate) fn new(shared: Arc<Shared>, turn: Turn, parent: Arc<Version>) -> Self {
         let asked = shared.wants_asked().then(Asked::default);
-        Self { shared, turn, parent, ahead: Ahead::default(), storage: None, so_far: None, asked }
+        Self {
+            shared,
+            turn,
+            parent,
+            ahead: Announced::default(),
+            storage: None,
+            so_far: None,
+            asked,
+        }
     }
 }
 
@@ -113,5 +122,27 @@ impl LayerSession for RainSession {
         ahead.end();
         drop((storage, so_far));
         shared.finish(turn, parent, (writes, asked))
+    }
+}
+
+/// Brings what a block announces into memory. A version is read by any number of threads, and a node that one of them
+/// loads is there for all.
+struct Reader {
+    version: Arc<Version>,
+    source: Source,
+}
+
+impl ReadAhead for Reader {
+    fn read(&mut self, access: Access) -> Result<(), StateError> {
+        let rows = self.source.noted();
+        match access {
+            Access::Account(address) => {
+                self.version.account(&rows, &hash_address(&address))?;
+            }
+            Access::SlotRead(address, slot) | Access::SlotWrite(address, slot) => {
+                self.version.slot(&rows, &hash_address(&address), &hash_slot(&slot))?;
+            }
+        }
+        Ok(())
     }
 }

@@ -10,6 +10,7 @@
 //! in the same words (errors, proofs) is here too.
 
 mod ahead;
+mod announced;
 mod arena;
 mod beside;
 mod build;
@@ -36,6 +37,7 @@ mod value;
 mod tests;
 
 pub use ahead::{MissingPaths, RowsAhead, RowsOver};
+pub use announced::{Announced, ReadAhead};
 pub use beside::Beside;
 pub use build::SortedBuilder;
 pub use canonical::{Detour, state_error, verify};

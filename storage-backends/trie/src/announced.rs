@@ -1,9 +1,7 @@
-//! What a block says beforehand that it will touch, brought into memory by another thread while its first transactions
-//! run. A version is read by any number of threads, and a node that one of them loads is there for all.
+//! What a block says beforehand that it will touch, read by another thread while its first transactions run.
 
-use crate::{touches::Source, version::Version};
-use polytrie_state::{Access, StateError, hash_address, hash_slot};
-use polytrie_trie::Beside;
+use crate::Beside;
+use polytrie_state::{Access, StateError};
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
@@ -13,9 +11,19 @@ use std::sync::{
 /// Fewer accesses are over before another thread has woken up.
 const FROM: usize = 32;
 
+/// Reads on another thread what a block announces.
+pub trait ReadAhead: Send + 'static {
+    /// Reads it, so that the block finds it read.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails. Nothing more is read then, and nobody is told: the block will meet the same error.
+    fn read(&mut self, access: Access) -> Result<(), StateError>;
+}
+
 /// What one block announces before it begins to read. Dropped in this order: whoever reads would wait for more.
 #[derive(Debug, Default)]
-pub(crate) struct Ahead {
+pub struct Announced {
     /// What was announced, while it is little.
     few: Vec<Access>,
     /// Where the rest goes.
@@ -24,14 +32,14 @@ pub(crate) struct Ahead {
     is_closed: bool,
 }
 
-impl Ahead {
+impl Announced {
     /// Something will be touched soon. `reader` is asked once, if it comes to that.
-    pub(crate) fn announce(&mut self, access: Access, reader: impl FnOnce() -> Reader) {
+    pub fn announce<R: ReadAhead>(&mut self, access: Access, reader: impl FnOnce() -> R) {
         if self.is_closed {
             return;
         }
         if let Some(more) = &self.more {
-            // Whoever reads has met an error, and so will the block.
+            // Whoever reads may have met an error.
             let _ = more.send(access);
             return;
         }
@@ -47,15 +55,15 @@ impl Ahead {
     }
 
     /// The block reads now, so it is too late to announce more.
-    pub(crate) fn close(&mut self) {
+    pub fn close(&mut self) {
         if !self.is_closed {
             self.is_closed = true;
             self.more = None;
         }
     }
 
-    /// Nobody reads ahead any more, nor holds a version for it.
-    pub(crate) fn end(self) {
+    /// From now on nobody reads ahead, nor holds anything for it; so it is, too, when this is dropped.
+    pub fn end(self) {
         let Self { more, reading, .. } = self;
         drop(more);
         drop(reading);
@@ -70,10 +78,16 @@ struct Reading {
 }
 
 impl Reading {
-    fn start(reader: Reader, accesses: Receiver<Access>) -> Self {
+    fn start(mut reader: impl ReadAhead, accesses: Receiver<Access>) -> Self {
         let stop = Arc::<AtomicBool>::default();
         let stopped = stop.clone();
-        let work = Beside::start(move || reader.read_all(&accesses, &stopped));
+        let work = Beside::start(move || {
+            for access in accesses {
+                if stopped.load(Ordering::Relaxed) || reader.read(access).is_err() {
+                    return;
+                }
+            }
+        });
         Self { work: Some(work), stop }
     }
 }
@@ -83,36 +97,5 @@ impl Drop for Reading {
         self.stop.store(true, Ordering::Relaxed);
         // It ends after one key at most.
         self.work.take().and_then(Beside::finish);
-    }
-}
-
-/// What the other thread reads.
-#[derive(Debug)]
-pub(crate) struct Reader {
-    pub(crate) version: Arc<Version>,
-    pub(crate) source: Source,
-}
-
-impl Reader {
-    fn read_all(self, accesses: &Receiver<Access>, stop: &AtomicBool) {
-        for access in accesses {
-            // Whoever needs what cannot be read finds out.
-            if stop.load(Ordering::Relaxed) || self.read(access).is_err() {
-                return;
-            }
-        }
-    }
-
-    fn read(&self, access: Access) -> Result<(), StateError> {
-        let rows = self.source.noted();
-        match access {
-            Access::Account(address) => {
-                self.version.account(&rows, &hash_address(&address))?;
-            }
-            Access::SlotRead(address, slot) | Access::SlotWrite(address, slot) => {
-                self.version.slot(&rows, &hash_address(&address), &hash_slot(&slot))?;
-            }
-        }
-        Ok(())
     }
 }
