@@ -146,3 +146,29 @@ fn checksum(key: &[u8], body: &[u8]) -> [u8; 4] {
     hasher.update(body);
     hasher.finalize().to_be_bytes()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_read_with_either_checksum_and_none_that_is_damaged() {
+        let account = Account { nonce: 3, balance: U256::from(5), code_hash: B256::ZERO };
+        let slots = [(B256::repeat_byte(2), U256::from(7))].into_iter();
+        let write = ShardWrite::new(B256::repeat_byte(1), Some(account), false, slots);
+        let content = LogRow { before: 4, writes: vec![write] };
+        let (key, body) = (key(1, 9), alloy_rlp::encode(&content));
+        for sum in [&checksum(&key, &body)[..], &meta::checksum(&key, &body)[..]] {
+            let row = [&body[..], sum].concat();
+            let (seq, read) = decode(&key, &row).expect("a sound row");
+            assert_eq!((seq, read.before, &read.writes), (9, 4, &content.writes));
+            for at in 0..row.len() {
+                let mut damaged = row.clone();
+                damaged[at] ^= 1;
+                assert!(decode(&key, &damaged).is_none(), "byte {at}");
+            }
+            assert!(decode(&key, &row[..row.len() - 1]).is_none());
+        }
+        assert!(decode(&key, &body).is_none());
+    }
+}

@@ -99,3 +99,62 @@ impl Drop for Reading {
         self.work.take().and_then(Beside::finish);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::Address;
+    use parking_lot::Mutex;
+
+    /// Notes what it reads, up to an error.
+    struct Notes {
+        read: Arc<Mutex<Vec<Access>>>,
+        fails_after: usize,
+    }
+
+    impl ReadAhead for Notes {
+        fn read(&mut self, access: Access) -> Result<(), StateError> {
+            let mut read = self.read.lock();
+            if read.len() == self.fails_after {
+                return Err(StateError::Protocol("on purpose"));
+            }
+            read.push(access);
+            Ok(())
+        }
+    }
+
+    fn accesses(count: usize) -> impl Iterator<Item = Access> {
+        (0..count).map(|n| Access::Account(Address::with_last_byte(n as u8)))
+    }
+
+    #[test]
+    fn what_is_announced_is_read_in_order_and_let_go_of() {
+        for (fails_after, is_ended) in [(usize::MAX, true), (7, true), (usize::MAX, false)] {
+            let read = Arc::<Mutex<Vec<Access>>>::default();
+            let mut announced = Announced::default();
+            for access in accesses(200) {
+                announced.announce(access, || Notes { read: read.clone(), fails_after });
+            }
+            announced.close();
+            announced.announce(Access::Account(Address::ZERO), || -> Notes { unreachable!() });
+            if is_ended {
+                announced.end();
+            } else {
+                drop(announced);
+            }
+            assert_eq!(Arc::strong_count(&read), 1);
+            let read = read.lock();
+            assert!(read.len() <= fails_after);
+            assert!(read.iter().copied().eq(accesses(read.len())));
+        }
+    }
+
+    #[test]
+    fn little_is_left_alone() {
+        let mut announced = Announced::default();
+        for access in accesses(FROM - 1) {
+            announced.announce(access, || -> Notes { unreachable!() });
+        }
+        announced.close();
+    }
+}

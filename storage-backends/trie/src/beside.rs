@@ -58,3 +58,41 @@ impl<T> fmt::Debug for Beside<T> {
         f.debug_struct("Beside").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+    #[test]
+    fn work_is_done_once_or_never() {
+        let begun = Arc::new(AtomicU32::new(0));
+        let mut finished = 0;
+        for number in 0..1_000 {
+            let counted = begun.clone();
+            let work = Beside::start(move || {
+                counted.fetch_add(1, Ordering::Relaxed);
+                number
+            });
+            if let Some(result) = work.finish() {
+                assert_eq!(result, number);
+                finished += 1;
+            }
+            assert_eq!(begun.load(Ordering::Relaxed), finished);
+        }
+    }
+
+    #[test]
+    fn a_panic_reaches_whoever_asked() {
+        let begun = Arc::new(AtomicBool::new(false));
+        let seen = begun.clone();
+        let work = Beside::start(move || {
+            seen.store(true, Ordering::Relaxed);
+            panic!("on purpose");
+        });
+        while !begun.load(Ordering::Relaxed) {
+            thread::yield_now();
+        }
+        assert!(catch_unwind(AssertUnwindSafe(|| work.finish())).is_err());
+    }
+}
