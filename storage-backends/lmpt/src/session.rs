@@ -5,11 +5,10 @@ use alloy_primitives::{Address, B256, Bytes, U256, map::B256Map};
 use parking_lot::Mutex;
 use polytrie_kv::Store;
 use polytrie_state::{
-    Access, Account, LayerSession, Outcome, StateError, Turn, WipedSlots, WriteSet, hash_address,
-    hash_slot, read_code,
+    Access, Account, Announced, LayerSession, Outcome, ReadAhead, StateError, Turn, WipedSlots,
+    WriteSet, hash_address, hash_slot, read_code,
 };
-use polytrie_trie::{Announced, ReadAhead};
-use std::{ops::ControlFlow, sync::Arc};
+use std::{mem, ops::ControlFlow, sync::Arc};
 
 #[derive(Debug)]
 pub(crate) struct LmptSession {
@@ -19,11 +18,9 @@ pub(crate) struct LmptSession {
     delta: Arc<Generation>,
     intermediate: Arc<Generation>,
     seq: u64,
-    /// Records that were read: slots need the incarnation of their account.
-    known: Records,
-    ahead: Announced,
-    /// Records that were read ahead.
-    found: Arc<Mutex<Records>>,
+    /// Records that were read, ahead too: slots need the incarnation of their account.
+    known: Arc<Mutex<Records>>,
+    announced: Announced,
 }
 
 type Records = B256Map<Option<Record>>;
@@ -42,9 +39,8 @@ impl LmptSession {
             delta,
             intermediate,
             seq,
-            known: Records::default(),
-            ahead: Announced::default(),
-            found: Arc::default(),
+            known: Arc::default(),
+            announced: Announced::default(),
         }
     }
 
@@ -58,16 +54,13 @@ impl LmptSession {
     }
 
     fn record(&mut self, hash: &B256) -> Result<Option<Record>, StateError> {
-        if let Some(record) = self.known.get(hash) {
-            return Ok(*record);
+        self.announced.close();
+        let known = self.known.lock().get(hash).copied();
+        if let Some(record) = known {
+            return Ok(record);
         }
-        self.ahead.close();
-        let found = self.found.lock().remove(hash);
-        let record = match found {
-            Some(record) => record,
-            None => self.view().account(hash)?,
-        };
-        self.known.insert(*hash, record);
+        let record = self.view().account(hash)?;
+        self.known.lock().insert(*hash, record);
         Ok(record)
     }
 }
@@ -78,15 +71,15 @@ impl LayerSession for LmptSession {
     }
 
     fn hint(&mut self, access: Access) {
-        let Self { shared, delta, intermediate, seq, found, .. } = self;
-        let reader = || Reader {
+        let Self { shared, delta, intermediate, seq, known, .. } = self;
+        let reader = || Ahead {
             delta: delta.clone(),
             intermediate: intermediate.clone(),
             flat: shared.store.clone(),
             seq: *seq,
-            found: found.clone(),
+            known: known.clone(),
         };
-        self.ahead.announce(access, reader);
+        self.announced.announce(access, reader);
     }
 
     fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
@@ -117,9 +110,10 @@ impl LayerSession for LmptSession {
     }
 
     fn finish(mut self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
-        std::mem::take(&mut self.ahead).end();
+        mem::take(&mut self.announced).end();
         let shared = self.shared.clone();
-        let record = |hash: &B256| match self.known.get(hash) {
+        let known = mem::take(&mut *self.known.lock());
+        let record = |hash: &B256| match known.get(hash) {
             Some(record) => Ok(*record),
             None => self.view().account(hash),
         };
@@ -146,31 +140,37 @@ impl LayerSession for LmptSession {
 }
 
 /// Reads the records of accounts that a block announces.
-struct Reader {
+struct Ahead {
     delta: Arc<Generation>,
     intermediate: Arc<Generation>,
     flat: Store,
     seq: u64,
-    found: Arc<Mutex<Records>>,
+    known: Arc<Mutex<Records>>,
 }
 
-impl ReadAhead for Reader {
+impl ReadAhead for Ahead {
     fn read(&mut self, access: Access) -> Result<(), StateError> {
-        let Self { delta, intermediate, flat, seq, found } = self;
+        let Self { delta, intermediate, flat, seq, known } = self;
         let view = View { delta, intermediate, flat, seq: *seq };
-        match access {
-            Access::Account(address) => {
-                let hash = hash_address(&address);
-                let record = view.account(&hash)?;
-                found.lock().insert(hash, record);
+        let (Access::Account(address)
+        | Access::SlotRead(address, _)
+        | Access::SlotWrite(address, _)) = access;
+        let account = hash_address(&address);
+        let found = known.lock().get(&account).copied();
+        let record = match found {
+            Some(record) => record,
+            None => {
+                let record = view.account(&account)?;
+                known.lock().insert(account, record);
+                record
             }
-            // The value comes from a cache when it is asked for.
-            Access::SlotRead(address, slot) | Access::SlotWrite(address, slot) => {
-                let account = hash_address(&address);
-                if let Some(Record { incarnation, .. }) = view.account(&account)? {
-                    view.slot(&SlotKey { account, incarnation, slot: hash_slot(&slot) })?;
-                }
-            }
+        };
+        if let (Access::SlotRead(_, slot) | Access::SlotWrite(_, slot), Some(record)) =
+            (access, record)
+        {
+            // The block finds it in a cache of the store.
+            let Record { incarnation, .. } = record;
+            view.slot(&SlotKey { account, incarnation, slot: hash_slot(&slot) })?;
         }
         Ok(())
     }

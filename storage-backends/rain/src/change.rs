@@ -8,8 +8,7 @@ use crate::{
     version::{Part, Version, empty_part, shard_of},
 };
 use parking_lot::Mutex;
-use polytrie_state::{StateError, WriteSet};
-use polytrie_trie::Beside;
+use polytrie_state::{Beside, StateError, WriteSet};
 use std::sync::Arc;
 
 /// The shards that a change concerns, what each of them is to log, and what its rows lose.

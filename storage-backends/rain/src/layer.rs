@@ -13,7 +13,7 @@ use crate::{
     session::RainSession,
     shard::{Lost, Shards},
     state::{Shardwise, State, read_state},
-    touches::{Noted, Source, Touches},
+    touches::Source,
     version::{Part, Version, account_rows, rows_of, shard_of, storage_rows},
     witness::{self, Asked},
 };
@@ -59,11 +59,10 @@ pub struct RainLayer {
 
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) store: Store,
+    pub(crate) source: Source,
     pub(crate) lifecycle: Lifecycle,
     options: RainOptions,
     shards: Shards,
-    pub(crate) touches: Arc<Touches>,
     head: RwLock<Head>,
     work: Mutex<Work>,
     /// Why the state cannot be used, if what was found is damaged.
@@ -169,10 +168,9 @@ impl RainLayer {
         let State { version, shards } = state;
         let shared = Shared {
             lifecycle: Lifecycle::new(store.clone()),
-            store,
+            source: Source::new(store),
             options,
             shards: Shards::start()?,
-            touches: Arc::default(),
             head: RwLock::new(version.into()),
             work: Mutex::new(Work::of(shards)),
             damage: RwLock::new(damage),
@@ -208,7 +206,7 @@ impl Shared {
         if let Some(asked) = asked {
             let levels = self.witnesses.lock().levels;
             let witness = levels
-                .map(|levels| witness::make(&parent, &self.store, &asked, writes, levels))
+                .map(|levels| witness::make(&parent, &self.source.store, &asked, writes, levels))
                 .transpose()?;
             self.witnesses.lock().last = witness;
         }
@@ -216,7 +214,7 @@ impl Shared {
         if self.options.undo {
             let mut wiped = WipedSlots::new();
             for write in writes.accounts().iter().filter(|write| write.wipe) {
-                wiped.push((write.hash, parent.slots(&self.store, &write.hash)?));
+                wiped.push((write.hash, parent.slots(&self.source.store, &write.hash)?));
             }
             undo = UndoRecord::new(writes, wiped).encode();
         }
@@ -250,8 +248,8 @@ impl Shared {
     /// The version after a change, and what is logged of it.
     fn change(&self, work: &Work, from: Version, writes: &WriteSet) -> Result<Changed, StateError> {
         let seq = from.seq + 1;
-        let (version, logs) = change(&self.source(), from, writes, seq)?;
-        let mut batch = self.store.batch();
+        let (version, logs) = change(&self.source, from, writes, seq)?;
+        let mut batch = self.source.store.batch();
         let mut logged = Vec::with_capacity(logs.len());
         for (shard, writes, lost) in logs {
             logged.push((shard, key_count(&writes), lost));
@@ -261,16 +259,6 @@ impl Shared {
         }
         Meta { seq, root: version.root }.write(&mut batch);
         Ok(Changed { version, batch, logged })
-    }
-
-    /// The rows, for any thread.
-    pub(crate) fn source(&self) -> Source {
-        Source { store: self.store.clone(), touches: self.touches.clone() }
-    }
-
-    /// The rows, for nodes that stay in memory.
-    pub(crate) fn noted(&self) -> Noted<'_> {
-        self.touches.noting(&self.store)
     }
 
     /// The head, made again if a block that is finished has changed it.
@@ -286,7 +274,7 @@ impl Shared {
             return Err(StateError::Protocol("the head was changed by a block that is not there"));
         };
         let writes = UndoRecord::decode(back)?.into_writes();
-        let (mut version, _) = change(&self.source(), after.clone(), &writes, after.seq)?;
+        let (mut version, _) = change(&self.source, after.clone(), &writes, after.seq)?;
         version.seq = after.seq - 1;
         if version.root != head.root {
             let reason = "the way back from a block does not lead to the state before it";
@@ -317,13 +305,13 @@ impl Shared {
     ) -> Underway {
         let seq = head.seq;
         let (part, store, since) =
-            (head.parts[shard].clone(), self.store.clone(), work.saved[shard]);
+            (head.parts[shard].clone(), self.source.store.clone(), work.saved[shard]);
         let lost = Arc::new(std::mem::take(&mut work.lost[shard]));
         let taken = lost.clone();
         let at_most = (0..SHARD_COUNT).map(|n| self.at_most(n, work.measured[n]));
         let is_measured = at_most.fold(0, u64::saturating_add) > self.options.cache_bytes as u64;
         if is_measured {
-            self.touches.reset(shard);
+            self.source.touches.reset(shard);
         }
         let finished = self.shards.ask(shard, move || {
             // The rows of a shard stay as they are until this checkpoint is written.
@@ -340,7 +328,7 @@ impl Shared {
             work.logged[shard] = version.seq;
             work.written[shard] += keys;
             work.lost[shard].absorb(lost);
-            self.touches.wrote(shard, keys);
+            self.source.touches.wrote(shard, keys);
         }
         if let Some((Underway { shard, seq, .. }, bytes)) = checkpoint {
             work.saved[shard] = seq;
@@ -355,7 +343,7 @@ impl Shared {
 
     /// The most bytes of nodes that a shard may have in memory, if it had so many when they were counted last.
     fn at_most(&self, shard: usize, measured: usize) -> u64 {
-        (measured as u64).saturating_add(self.touches.bytes(shard))
+        (measured as u64).saturating_add(self.source.touches.bytes(shard))
     }
 
     /// Lets go of nodes of a shard that the store has until it keeps its share of the memory, the longest untouched
@@ -398,8 +386,8 @@ impl Shared {
     fn reader(&self) -> Result<RainReader, StateError> {
         let reader = |version: &Arc<Version>| RainReader {
             version: version.clone(),
-            rows: self.store.snapshot(),
-            touches: self.touches.clone(),
+            rows: self.source.store.snapshot(),
+            touches: self.source.touches.clone(),
         };
         // Under the lock: the rows may be those of the next block, whose checkpoint is of this version or an older one.
         if let Some(version) = &self.head.read().version {
@@ -431,8 +419,8 @@ impl StateLayer for RainLayer {
         let shared = &*self.shared;
         let mut work = shared.work.lock();
         shared.lifecycle.ready()?;
-        load::load(&shared.store, accounts)?;
-        let State { version, shards } = read_state(&shared.store)?;
+        load::load(&shared.source.store, accounts)?;
+        let State { version, shards } = read_state(&shared.source.store)?;
         let commitment = Commitment::state_root(version.root);
         *work = Work::of(shards);
         *shared.head.write() = version.into();
@@ -523,7 +511,7 @@ impl StateLayer for RainLayer {
 
     fn fork(&self) -> Result<Fork, StateError> {
         self.shared.lifecycle.ready()?;
-        let store = self.shared.store.fork()?;
+        let store = self.shared.source.store.fork()?;
         Ok(Fork { layer: Self::open(store.clone(), self.shared.options)?, store })
     }
 

@@ -9,10 +9,10 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_state::{
-    Access, Account, LayerSession, Outcome, StateError, Turn, WriteSet, hash_address, hash_slot,
-    read_code,
+    Access, Account, Announced, LayerSession, Outcome, ReadAhead, StateError, Turn, WriteSet,
+    hash_address, hash_slot, read_code,
 };
-use polytrie_trie::{Announced, ReadAhead, SlotValue, cow::CowTrie, state_error};
+use polytrie_trie::{SlotValue, cow::CowTrie, state_error};
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct RainSession {
     turn: Turn,
     /// The state before the block.
     parent: Arc<Version>,
-    ahead: Announced,
+    announced: Announced,
     /// The storage that was read last, with its account: mostly the next slot is one of the same.
     storage: Option<(B256, CowTrie<SlotValue>)>,
     /// The state within the block, if a root was asked for there.
@@ -37,7 +37,7 @@ impl RainSession {
             shared,
             turn,
             parent,
-            ahead: Announced::default(),
+            announced: Announced::default(),
             storage: None,
             so_far: None,
             asked,
@@ -52,16 +52,16 @@ impl LayerSession for RainSession {
 
     fn hint(&mut self, access: Access) {
         let Self { shared, parent, .. } = self;
-        let reader = || Reader { version: parent.clone(), source: shared.source() };
-        self.ahead.announce(access, reader);
+        let reader = || Ahead { version: parent.clone(), source: shared.source.clone() };
+        self.announced.announce(access, reader);
     }
 
     fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
-        self.ahead.close();
+        self.announced.close();
         if let Some(asked) = &mut self.asked {
             asked.keys.entry(*hash).or_default();
         }
-        let entry = self.parent.account(&self.shared.noted(), hash)?;
+        let entry = self.parent.account(&self.shared.source.noted(), hash)?;
         Ok(entry.map(|entry| entry.account))
     }
 
@@ -72,11 +72,11 @@ impl LayerSession for RainSession {
         _: &U256,
         hash: &B256,
     ) -> Result<U256, StateError> {
-        self.ahead.close();
+        self.announced.close();
         if let Some(asked) = &mut self.asked {
             asked.keys.entry(*account).or_default().insert(*hash);
         }
-        let store = &self.shared.noted();
+        let store = &self.shared.source.noted();
         let (rows, now) = (storage_rows(store, *account), self.parent.seq);
         let known = self.storage.as_ref().filter(|(owner, _)| owner == account);
         let value = if let Some((_, storage)) = known {
@@ -95,14 +95,15 @@ impl LayerSession for RainSession {
         if let Some(asked) = &mut self.asked {
             asked.codes.insert(*code_hash);
         }
-        read_code(&self.shared.store, code_hash)
+        read_code(&self.shared.source.store, code_hash)
     }
 
     fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool, StateError> {
+        self.announced.close();
         if let Some(asked) = &mut self.asked {
             asked.keys.entry(*hash).or_default();
         }
-        let entry = self.parent.account(&self.shared.noted(), hash)?;
+        let entry = self.parent.account(&self.shared.source.noted(), hash)?;
         Ok(entry.is_some_and(|entry| !entry.storage.is_empty()))
     }
 
@@ -112,14 +113,14 @@ impl LayerSession for RainSession {
             asked.steps.push(since_last.clone());
         }
         let from = self.so_far.take().unwrap_or_else(|| (*self.parent).clone());
-        let (next, _) = change(&self.shared.source(), from, since_last, self.parent.seq + 1)?;
+        let (next, _) = change(&self.shared.source, from, since_last, self.parent.seq + 1)?;
         Ok(Some(self.so_far.insert(next).root))
     }
 
     fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
-        let Self { shared, turn, parent, ahead, storage, so_far, asked } = *self;
+        let Self { shared, turn, parent, announced, storage, so_far, asked } = *self;
         // What is shared with them would have to be copied.
-        ahead.end();
+        announced.end();
         drop((storage, so_far));
         shared.finish(turn, parent, (writes, asked))
     }
@@ -127,12 +128,12 @@ impl LayerSession for RainSession {
 
 /// Brings what a block announces into memory. A version is read by any number of threads, and a node that one of them
 /// loads is there for all.
-struct Reader {
+struct Ahead {
     version: Arc<Version>,
     source: Source,
 }
 
-impl ReadAhead for Reader {
+impl ReadAhead for Ahead {
     fn read(&mut self, access: Access) -> Result<(), StateError> {
         let rows = self.source.noted();
         match access {

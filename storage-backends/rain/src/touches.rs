@@ -55,6 +55,10 @@ pub(crate) struct Source {
 }
 
 impl Source {
+    pub(crate) fn new(store: Store) -> Self {
+        Self { store, touches: Arc::default() }
+    }
+
     /// The rows, for nodes that stay in memory.
     pub(crate) fn noted(&self) -> Noted<'_> {
         self.touches.noting(&self.store)

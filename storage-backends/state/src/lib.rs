@@ -19,6 +19,8 @@
 
 mod access;
 mod account;
+mod announced;
+mod beside;
 mod cache;
 mod check;
 mod code;
@@ -43,6 +45,8 @@ mod writes;
 
 pub use access::Access;
 pub use account::Account;
+pub use announced::{Announced, ReadAhead};
+pub use beside::Beside;
 pub use check::{CheckReport, count_rows};
 pub use code::{CODE_TABLE, read_code, write_codes};
 pub use commitment::{Commitment, CommitmentKind};

@@ -1,17 +1,18 @@
 //! Hashing: every node that changed is encoded and hashed once, the deepest level first.
 //!
 //! The nodes of a level do not depend on each other, so they are hashed together (see `keccak`). The walk only reads
-//! the arena, so large subtrees go to several threads without locks; what it finds (references for parents, rows for
+//! the arena, so several threads share subtrees of it; what each finds (references for parents, rows for
 //! the store) is collected on the side and put in place afterwards.
 
 use crate::{
-    Beside, EMPTY_ROOT, LeafValue, Nibbles, RowSink, Trie,
+    EMPTY_ROOT, LeafValue, Nibbles, RowSink, Trie,
     arena::{Arena, Branch, Link, Status},
     codec::{self, ChildRef},
     keccak::Inputs,
     row::{self, Child},
 };
 use parking_lot::Mutex;
+use polytrie_state::Beside;
 use std::{cell::Cell, mem, sync::Arc};
 
 /// Fewer changes than this are hashed before another thread has woken up.

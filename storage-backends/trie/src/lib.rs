@@ -10,9 +10,7 @@
 //! in the same words (errors, proofs) is here too.
 
 mod ahead;
-mod announced;
 mod arena;
-mod beside;
 mod build;
 mod canonical;
 mod check;
@@ -37,8 +35,6 @@ mod value;
 mod tests;
 
 pub use ahead::{MissingPaths, RowsAhead, RowsOver};
-pub use announced::{Announced, ReadAhead};
-pub use beside::Beside;
 pub use build::SortedBuilder;
 pub use canonical::{Detour, state_error, verify};
 pub use check::{RowCheck, check_rows};

@@ -223,6 +223,13 @@ pub fn hints_change_nothing(factory: &dyn LayerFactory) {
     let mut quiet = Driver::in_memory(factory, history.genesis());
     each_block(factory, &history, |driver, block, _, _| {
         let mut session = driver.begin()?;
+        if rng.random_bool(0.5) {
+            // As a block does that has many transactions, before the first one.
+            for _ in 0..8 {
+                addresses.iter().for_each(|address| session.hint(Access::Account(*address)));
+            }
+            slots.iter().for_each(|(owner, slot)| session.hint(Access::SlotRead(*owner, *slot)));
+        }
         for tx in &block.txs {
             for change in &tx.accounts {
                 session.hint(Access::Account(change.address));

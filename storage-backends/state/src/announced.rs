@@ -1,7 +1,6 @@
 //! What a block says beforehand that it will touch, read by another thread while its first transactions run.
 
-use crate::Beside;
-use polytrie_state::{Access, StateError};
+use crate::{Access, Beside, StateError};
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
@@ -146,6 +145,19 @@ mod tests {
             let read = read.lock();
             assert!(read.len() <= fails_after);
             assert!(read.iter().copied().eq(accesses(read.len())));
+        }
+    }
+
+    #[test]
+    fn all_of_it_is_read_if_there_is_time() {
+        let read = Arc::<Mutex<Vec<Access>>>::default();
+        let mut announced = Announced::default();
+        for access in accesses(200) {
+            let fails_after = usize::MAX;
+            announced.announce(access, || Notes { read: read.clone(), fails_after });
+        }
+        while read.lock().len() < 200 {
+            std::thread::yield_now();
         }
     }
 
