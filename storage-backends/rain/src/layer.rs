@@ -102,8 +102,6 @@ struct Work {
     logged: [u64; SHARD_COUNT],
     /// Keys written to each shard since its last checkpoint was begun.
     written: [u64; SHARD_COUNT],
-    /// Bytes of nodes that each shard kept in memory when they were counted last.
-    measured: [usize; SHARD_COUNT],
     /// Checkpoints that are not in the store yet, in the order in which they were begun and will be written.
     underway: VecDeque<Underway>,
     pending: Option<Pending>,
@@ -117,7 +115,6 @@ impl Work {
             lost,
             logged,
             written: [0; SHARD_COUNT],
-            measured: [0; SHARD_COUNT],
             underway: VecDeque::new(),
             pending: None,
         }
@@ -168,7 +165,7 @@ impl RainLayer {
         let State { version, shards } = state;
         let shared = Shared {
             lifecycle: Lifecycle::new(store.clone()),
-            source: Source::new(store),
+            source: Source::new(store, options.cache_bytes),
             options,
             shards: Shards::start()?,
             head: RwLock::new(version.into()),
@@ -206,7 +203,7 @@ impl Shared {
         if let Some(asked) = asked {
             let levels = self.witnesses.lock().levels;
             let witness = levels
-                .map(|levels| witness::make(&parent, &self.source.store, &asked, writes, levels))
+                .map(|levels| witness::make(&parent, &self.source.noted(), &asked, writes, levels))
                 .transpose()?;
             self.witnesses.lock().last = witness;
         }
@@ -308,10 +305,9 @@ impl Shared {
             (head.parts[shard].clone(), self.source.store.clone(), work.saved[shard]);
         let lost = Arc::new(std::mem::take(&mut work.lost[shard]));
         let taken = lost.clone();
-        let at_most = (0..SHARD_COUNT).map(|n| self.at_most(n, work.measured[n]));
-        let is_measured = at_most.fold(0, u64::saturating_add) > self.options.cache_bytes as u64;
+        let is_measured = self.source.touches.may_be_full();
         if is_measured {
-            self.source.touches.reset(shard);
+            self.source.touches.begin_measuring(shard);
         }
         let finished = self.shards.ask(shard, move || {
             // The rows of a shard stay as they are until this checkpoint is written.
@@ -334,37 +330,30 @@ impl Shared {
             work.saved[shard] = seq;
             if let Some(bytes) = bytes {
                 let at = (seq, version.seq);
-                work.measured[shard] =
-                    self.shrink(shard, &mut version.parts[shard], (&work.measured, bytes), at);
+                let kept = self.shrink(shard, &mut version.parts[shard], bytes, at);
+                self.source.touches.set_measured(shard, kept);
             }
         }
         *self.head.write() = version.into();
     }
 
-    /// The most bytes of nodes that a shard may have in memory, if it had so many when they were counted last.
-    fn at_most(&self, shard: usize, measured: usize) -> u64 {
-        (measured as u64).saturating_add(self.source.touches.bytes(shard))
-    }
-
     /// Lets go of nodes of a shard that the store has until it keeps its share of the memory, the longest untouched
-    /// first. `measured` is what each shard kept when that was counted last, `bytes` what this one had at its last
-    /// checkpoint. Returns what it keeps.
+    /// first. `bytes` is what it had at its last checkpoint. Returns what it keeps.
     fn shrink(
         &self,
         shard: usize,
         part: &mut Part,
-        (measured, mut bytes): (&[usize; SHARD_COUNT], usize),
+        mut bytes: usize,
         (saved, now): (u64, u64),
     ) -> usize {
         let share = self.options.cache_bytes / SHARD_COUNT;
         // What the others leave: one contract's storage may be most of the state.
-        let others = measured.iter().enumerate().filter(|(other, _)| *other != shard);
-        let taken = others.map(|(other, measured)| {
-            // The number is not above the share, so it fits.
-            let may_hold = self.at_most(other, *measured).min(share as u64) as usize;
-            may_hold.max(*measured)
-        });
-        let taken = taken.fold(0, usize::saturating_add);
+        let touches = &self.source.touches;
+        let others = (0..SHARD_COUNT).filter(|other| *other != shard);
+        let taken = others
+            .map(|other| touches.at_most(other).min(share as u64).max(touches.measured(other)))
+            .fold(0, u64::saturating_add);
+        let taken = usize::try_from(taken).unwrap_or(usize::MAX);
         let share = share.max(self.options.cache_bytes.saturating_sub(taken));
         for age in [1 << 12, 1 << 10, 256, 64, 0] {
             if bytes <= share {
@@ -388,6 +377,7 @@ impl Shared {
             version: version.clone(),
             rows: self.source.store.snapshot(),
             touches: self.source.touches.clone(),
+            is_ahead: false,
         };
         // Under the lock: the rows may be those of the next block, whose checkpoint is of this version or an older one.
         if let Some(version) = &self.head.read().version {
@@ -410,6 +400,11 @@ impl StateLayer for RainLayer {
     fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
         self.shared.ready()?;
         Ok(Arc::new(self.shared.reader()?))
+    }
+
+    fn reader_ahead(&self) -> Result<Arc<dyn StateReader>, StateError> {
+        self.shared.ready()?;
+        Ok(Arc::new(RainReader { is_ahead: true, ..self.shared.reader()? }))
     }
 
     fn load(
@@ -456,9 +451,12 @@ impl StateLayer for RainLayer {
             return Ok(());
         }
         let head = shared.head(&work).map_err(|error| shared.lifecycle.poison(error))?;
-        if let Some((underway, _)) = work.pending.take().and_then(|pending| pending.checkpoint) {
-            // It went with the block; what it covered is covered by another one.
-            let Underway { shard, due, lost, .. } = underway;
+        let void = work.pending.take().and_then(|pending| pending.checkpoint);
+        if let Some((Underway { shard, due, lost, .. }, bytes)) = void {
+            // It went with the block; what it covered is covered by another one. What was measured is so still.
+            if let Some(bytes) = bytes {
+                shared.source.touches.set_measured(shard, bytes);
+            }
             work.lost[shard].absorb((*lost).clone());
             let again = shared.start_checkpoint(&mut work, &head, shard, due);
             work.underway.push_front(again);
@@ -499,8 +497,9 @@ impl StateLayer for RainLayer {
         touched: &Touched,
     ) -> Result<(B256, Vec<Bytes>), StateError> {
         self.shared.ready()?;
-        let RainReader { version, rows, .. } = self.shared.reader()?;
-        StateTries::new(version.whole(&rows)?, rows_of(&rows), version.seq)
+        let reader = self.shared.reader()?;
+        let (version, rows) = (&reader.version, &reader.noted());
+        StateTries::new(version.whole(rows)?, rows_of(rows), version.seq)
             .past_witness(back, touched)
             .map_err(state_error)
     }
@@ -548,13 +547,7 @@ impl StateLayer for RainLayer {
         self.shared.ready()?;
         let RainReader { version, rows, .. } = self.shared.reader()?;
         // The nodes on the way to the account are not worth keeping when the whole state is listed.
-        let mut storage = None;
-        version.parts[shard_of(&account)]
-            .leaves(&account, &account_rows(&rows), &mut |hash, entry| {
-                storage = (*hash == account).then(|| CowTrie::clone(&entry.storage));
-                Ok(std::ops::ControlFlow::Break(()))
-            })
-            .map_err(state_error)?;
+        let storage = version.look(&rows, &account, |entry| CowTrie::clone(&entry.storage))?;
         let Some(storage) = storage else { return Ok(()) };
         let mut detour = Detour::default();
         let result = storage.leaves(&from, &storage_rows(&rows, account), &mut |hash, value| {

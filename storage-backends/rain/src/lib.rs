@@ -29,6 +29,10 @@ mod touches;
 mod version;
 mod witness;
 
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests;
+
 pub use layer::{RainLayer, RainOptions};
 pub use polytrie_trie::verify;
 

@@ -2,11 +2,12 @@
 
 use crate::{
     touches::{Noted, Touches},
-    version::Version,
+    version::{Version, look_at_slot},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Snapshot;
 use polytrie_state::{Account, StateError, StateReader, hash_address, hash_slot, read_code};
+use polytrie_trie::cow::Entry;
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub(crate) struct RainReader {
     /// The rows of nodes that the version does not have in memory.
     pub(crate) rows: Snapshot,
     pub(crate) touches: Arc<Touches>,
+    /// Whether it reads what blocks will need, so that all of it is to stay in memory.
+    pub(crate) is_ahead: bool,
 }
 
 impl RainReader {
@@ -22,18 +25,34 @@ impl RainReader {
     pub(crate) fn noted(&self) -> Noted<'_> {
         self.touches.noting(&self.rows)
     }
+
+    /// Whether nodes that had to be read stay in memory: as long as there is room. Only blocks make room, and there may
+    /// never be one.
+    fn keeps(&self) -> bool {
+        self.is_ahead || !self.touches.may_be_full()
+    }
+
+    /// What is wanted of an account.
+    fn look<T>(&self, hash: &B256, see: impl FnOnce(&Entry) -> T) -> Result<Option<T>, StateError> {
+        if self.keeps() {
+            return Ok(self.version.account(&self.noted(), hash)?.map(see));
+        }
+        self.version.look(&self.rows, hash, see)
+    }
 }
 
 impl StateReader for RainReader {
     fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
-        let hash = hash_address(address);
-        let entry = self.version.account(&self.noted(), &hash)?;
-        Ok(entry.map(|entry| entry.account))
+        self.look(&hash_address(address), |entry| entry.account)
     }
 
     fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
-        let hash = hash_address(address);
-        self.version.slot(&self.noted(), &hash, &hash_slot(slot))
+        let (hash, slot) = (hash_address(address), hash_slot(slot));
+        if self.keeps() {
+            return self.version.slot(&self.noted(), &hash, &slot);
+        }
+        let look = |entry: &Entry| look_at_slot(entry, &self.rows, (&hash, &slot));
+        Ok(self.version.look(&self.rows, &hash, look)?.transpose()?.unwrap_or_default())
     }
 
     fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
@@ -41,8 +60,7 @@ impl StateReader for RainReader {
     }
 
     fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
-        let hash = hash_address(address);
-        let entry = self.version.account(&self.noted(), &hash)?;
-        Ok(entry.is_some_and(|entry| !entry.storage.is_empty()))
+        let found = self.look(&hash_address(address), |entry| !entry.storage.is_empty())?;
+        Ok(found.unwrap_or_default())
     }
 }

@@ -1,4 +1,4 @@
-//! How much may have come into memory since somebody looked.
+//! How much of the state may be in memory.
 
 use crate::{SHARD_COUNT, STORAGE_NODES, version::shard_of};
 use alloy_primitives::B256;
@@ -15,10 +15,14 @@ const GROWTH: u64 = 5;
 /// What one key that is written can add to what is in memory already: a leaf, and a branch and an extension above it.
 const KEY_BYTES: u64 = 2 << 10;
 
-/// Bytes of nodes that came into each shard's memory since it was measured, at most. Measuring visits every node in
-/// memory, so it is done only when they could have filled it.
-#[derive(Debug, Default)]
-pub(crate) struct Touches([AtomicU64; SHARD_COUNT]);
+/// The most bytes of nodes that each shard may have in memory: what it kept when that was measured last, and what came
+/// since. Measuring visits every node in memory, so it is done only when they could have filled it.
+#[derive(Debug)]
+pub(crate) struct Touches {
+    measured: [AtomicU64; SHARD_COUNT],
+    since: [AtomicU64; SHARD_COUNT],
+    cache_bytes: u64,
+}
 
 impl Touches {
     /// Notes some keys of a shard that were written.
@@ -26,14 +30,30 @@ impl Touches {
         self.add(shard, keys.saturating_mul(KEY_BYTES));
     }
 
-    /// The most bytes that may have come into a shard's memory.
-    pub(crate) fn bytes(&self, shard: usize) -> u64 {
-        self.0[shard].load(Ordering::Relaxed)
+    /// What a shard kept when that was measured last.
+    pub(crate) fn measured(&self, shard: usize) -> u64 {
+        self.measured[shard].load(Ordering::Relaxed)
     }
 
-    /// The shard's memory has been measured.
-    pub(crate) fn reset(&self, shard: usize) {
-        self.0[shard].store(0, Ordering::Relaxed);
+    /// The most bytes that a shard may have in memory.
+    pub(crate) fn at_most(&self, shard: usize) -> u64 {
+        self.measured(shard).saturating_add(self.since[shard].load(Ordering::Relaxed))
+    }
+
+    /// Whether they may be more than there is room for.
+    pub(crate) fn may_be_full(&self) -> bool {
+        (0..SHARD_COUNT).map(|shard| self.at_most(shard)).fold(0, u64::saturating_add)
+            > self.cache_bytes
+    }
+
+    /// The shard's memory is about to be measured, as it is now.
+    pub(crate) fn begin_measuring(&self, shard: usize) {
+        self.since[shard].store(0, Ordering::Relaxed);
+    }
+
+    /// What came of it.
+    pub(crate) fn set_measured(&self, shard: usize, bytes: usize) {
+        self.measured[shard].store(bytes as u64, Ordering::Relaxed);
     }
 
     /// The same rows, for nodes that will stay in memory.
@@ -43,7 +63,7 @@ impl Touches {
 
     fn add(&self, shard: usize, bytes: u64) {
         // A number to go by, no more.
-        self.0[shard].fetch_add(bytes, Ordering::Relaxed);
+        self.since[shard].fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
@@ -55,8 +75,11 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    pub(crate) fn new(store: Store) -> Self {
-        Self { store, touches: Arc::default() }
+    /// Those of a store, for a layer that keeps so many bytes of nodes.
+    pub(crate) fn new(store: Store, cache_bytes: usize) -> Self {
+        let none = || std::array::from_fn(|_| AtomicU64::new(0));
+        let touches = Touches { measured: none(), since: none(), cache_bytes: cache_bytes as u64 };
+        Self { store, touches: Arc::new(touches) }
     }
 
     /// The rows, for nodes that stay in memory.

@@ -9,6 +9,7 @@ use polytrie_trie::{
     cow::{CowTrie, Entry},
     state_error,
 };
+use std::ops::ControlFlow;
 
 /// A shard: the part of the account trie below one nibble.
 pub(crate) type Part = CowTrie<Entry>;
@@ -55,6 +56,23 @@ impl Version {
         part.get(hash, &account_rows(store), self.seq).map_err(state_error)
     }
 
+    /// What is wanted of an account. Nodes that are not in memory are read, and not kept.
+    pub(crate) fn look<T>(
+        &self,
+        store: &dyn Read,
+        hash: &B256,
+        see: impl FnOnce(&Entry) -> T,
+    ) -> Result<Option<T>, StateError> {
+        let (mut see, mut seen) = (Some(see), None);
+        self.parts[shard_of(hash)]
+            .leaves(hash, &account_rows(store), &mut |key, entry| {
+                seen = see.take().filter(|_| key == hash).map(|see| see(entry));
+                Ok(ControlFlow::Break(()))
+            })
+            .map_err(state_error)?;
+        Ok(seen)
+    }
+
     /// The value of a slot; zero where there is none.
     pub(crate) fn slot(
         &self,
@@ -81,12 +99,32 @@ impl Version {
                 .storage
                 .leaves(&B256::ZERO, &rows, &mut |hash, value| {
                     slots.push((*hash, value.0));
-                    Ok(std::ops::ControlFlow::Continue(()))
+                    Ok(ControlFlow::Continue(()))
                 })
                 .map_err(state_error)?;
         }
         Ok(slots)
     }
+}
+
+/// The value of a slot of an account, both by hash; zero where there is none. Nodes that are not in memory are read, and
+/// not kept.
+pub(crate) fn look_at_slot(
+    entry: &Entry,
+    store: &dyn Read,
+    (account, slot): (&B256, &B256),
+) -> Result<U256, StateError> {
+    let mut found = U256::ZERO;
+    entry
+        .storage
+        .leaves(slot, &storage_rows(store, *account), &mut |key, value| {
+            if key == slot {
+                found = value.0;
+            }
+            Ok(ControlFlow::Break(()))
+        })
+        .map_err(state_error)?;
+    Ok(found)
 }
 
 /// A shard without accounts.
