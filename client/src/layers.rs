@@ -126,7 +126,6 @@ pub const LAYERS: &[LayerKind] = &[
                 interval: options.lmpt_interval.unwrap_or(DEFAULT_LMPT_INTERVAL),
                 memory_bytes: options.lmpt_memory,
                 cache_bytes: options.trie_cache,
-                undo_blocks: crate::chain::UNDO_BLOCKS,
                 ..polytrie_lmpt::LmptOptions::default()
             };
             Ok(polytrie_lmpt::LmptLayer::open(store, options)?)

@@ -143,8 +143,11 @@ impl Chain {
         let start = Instant::now();
         let mut batch = outcome.batch;
         batch.absorb(rows);
+        let (number, hash) = (self.head.number(), self.head.hash());
+        self.drop_old_undo(&mut batch, number, &hash);
         self.db.store().write(batch)?;
         self.layer.accept()?;
+        self.tell_undo_reach();
         let numbers = parent.number() + 1..;
         self.written.extend(numbers.zip(blocks).filter_map(|(n, block)| Some((n, block.writes?))));
         stats.write += start.elapsed();

@@ -26,6 +26,7 @@ mod reorg;
 mod switch;
 mod tables;
 mod transactions;
+mod undo;
 mod waiting;
 mod witness;
 
@@ -55,6 +56,7 @@ use polytrie_kv::Store;
 use polytrie_state::{StateLayer, WriteSet};
 use std::{collections::VecDeque, sync::Arc};
 use switch::Switch;
+use undo::UndoReach;
 use waiting::WaitingBlock;
 
 /// Bytes of analysed contract code kept in memory.
@@ -68,7 +70,8 @@ pub struct ChainOptions {
     /// How many blocks on top of each other share one state root, which is that of the last of them; with 1 every
     /// block's is compared. Means nothing under a layer without state roots.
     pub verify_every: u64,
-    /// For how many blocks undo records are kept: the longest reorganisation.
+    /// For how many blocks undo records are kept: the longest reorganisation, but for what
+    /// [`Chain::keep_way_back_to`] asks for.
     pub undo_blocks: u64,
     /// Whether what blocks write is kept for [`Chain::take_written`].
     pub keep_writes: bool,
@@ -111,6 +114,7 @@ pub struct Chain {
     group: Option<OpenGroup>,
     /// The change of branch under way, if one is.
     switch: Option<Switch>,
+    undo_reach: UndoReach,
     /// What blocks wrote, with their numbers.
     written: Vec<(u64, Arc<WriteSet>)>,
     /// What blocks needed.
@@ -153,6 +157,7 @@ impl Chain {
         layer.make_witnesses(options.witness_levels)?;
         // A layer sees which code a block needs only if nobody else remembers it.
         let code_cache = if options.witness_levels.is_some() { 0 } else { CODE_CACHE };
+        let undo_reach = UndoReach::read(&db, head.number())?;
         let mut chain = Self {
             spec,
             db,
@@ -162,12 +167,14 @@ impl Chain {
             waiting: VecDeque::new(),
             group: None,
             switch: None,
+            undo_reach,
             written: Vec::new(),
             witnesses: Vec::new(),
             ancestors: RecentAncestors::new(),
             hashes: VecDeque::new(),
             head,
         };
+        chain.tell_undo_reach();
         chain.reload_recent()?;
         chain.undo_switch()?;
         Ok(chain)

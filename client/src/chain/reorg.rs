@@ -39,11 +39,10 @@ impl Chain {
         }
         // Before any block they may stand on, so that a crash in between leaves none without its parent.
         self.forget_side_blocks(Batch::new(), &|header, _| header.number > number)?;
-        for _ in number..head {
-            self.unwind_one(false)?;
-        }
+        let unwound = (number..head).try_for_each(|_| self.unwind_one(false));
+        // As far as it went, should it have failed.
         self.reload_recent()?;
-        Ok(head - number)
+        unwound.map(|()| head - number)
     }
 
     /// Removes the blocks of other branches that `is_void` names, together with what is in `batch`. It is also given

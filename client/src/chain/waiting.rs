@@ -6,11 +6,11 @@
 
 use super::{
     Chain,
-    db::{BlockRow, put_block, remove_side_block, remove_undo},
+    db::{BlockRow, put_block, remove_side_block},
     error::{ChainError, InsertError},
     head::Head,
     insert::{BlockStats, Candidate},
-    switch::{Switch, remove_switch},
+    switch::remove_switch,
     transactions::put_transactions,
 };
 use crate::consensus::check_state_root;
@@ -132,8 +132,12 @@ impl Chain {
     ) -> Result<(), ChainError> {
         let mut batch = outcome.batch;
         self.put_valid(&mut batch, candidate, total_difficulty, receipts, &outcome.undo);
+        let header = &candidate.header;
+        self.drop_old_undo(&mut batch, header.number, &header.hash());
         self.db.store().write(batch)?;
-        Ok(self.layer.accept()?)
+        self.layer.accept()?;
+        self.tell_undo_reach();
+        Ok(())
     }
 
     /// Adds what the chain keeps of a block to a batch.
@@ -149,19 +153,8 @@ impl Chain {
         let hash = candidate.header.hash();
         let rlp = &candidate.rlp;
         put_block(batch, &BlockRow { number, hash, total_difficulty, rlp, receipts, undo });
-        // Until a new branch stands, every record may be needed on the way back.
-        let first = match self.switch {
-            None => Some(number),
-            Some(Switch { to, from_number, .. }) if to == hash => {
-                remove_switch(batch);
-                Some(from_number + 1)
-            }
-            Some(_) => None,
-        };
-        for above in first.into_iter().flat_map(|first| first..=number) {
-            if let Some(old) = above.checked_sub(self.options.undo_blocks) {
-                remove_undo(batch, old);
-            }
+        if self.switch.is_some_and(|switch| switch.to == hash) {
+            remove_switch(batch);
         }
         remove_side_block(batch, &hash);
         if self.options.index_transactions {

@@ -76,7 +76,8 @@ pub(super) struct DevnetArgs {
         default_value = "0x0000000000000000000000000000000000000000"
     )]
     coinbase: Address,
-    /// Blocks before the head whose state can be read.
+    /// Blocks before the head whose state can be read and proven. More are kept where a snapshot needs them, and all of
+    /// them in memory.
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
     history: u64,
     #[command(flatten)]

@@ -19,6 +19,7 @@ use alloy_consensus::{Header, Sealed, Transaction};
 use alloy_primitives::{Address, B256, Bytes, U256, map::B256Map};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use polytrie_chainspec::ChainSpec;
+use polytrie_kv::MemoryEngine;
 use polytrie_state::{
     Account, Commitment, Proof, StateLayer, StateReader, hash_address, hash_slot,
 };
@@ -110,7 +111,7 @@ impl Node {
             ..Settings::default()
         };
         let mining = if options.read_only { MiningMode::Manual } else { options.mining };
-        Ok(Arc::new(Self {
+        let node = Arc::new(Self {
             spec: Arc::clone(chain.spec()),
             kind: dir.kind,
             layer,
@@ -133,7 +134,9 @@ impl Node {
             changes: watch::Sender::new(0),
             unindexed,
             dir,
-        }))
+        });
+        node.keep_ways_back(&mut node.chain.lock());
+        Ok(node)
     }
 
     /// The rules of the chain.
@@ -379,7 +382,7 @@ impl Node {
     /// If nothing may be changed.
     pub fn snapshot(&self) -> Result<u64, NodeError> {
         self.writable()?;
-        let _chain = self.chain.lock();
+        let mut chain = self.chain.lock();
         let view = self.view();
         let point = Point {
             number: view.head.number(),
@@ -388,7 +391,9 @@ impl Node {
             clock: *self.clock.lock(),
             settings: self.settings.lock().clone(),
         };
-        Ok(self.snapshots.lock().add(point))
+        let id = self.snapshots.lock().add(point);
+        self.keep_ways_back(&mut chain);
+        Ok(id)
     }
 
     /// Goes back to a moment that was remembered; it and later ones are forgotten, and so is every transaction that
@@ -401,6 +406,7 @@ impl Node {
         self.writable()?;
         let mut chain = self.chain.lock();
         let Some(point) = self.snapshots.lock().take(id) else { return Ok(false) };
+        self.keep_ways_back(&mut chain);
         let same = self.db.canonical(point.number)?.is_some_and(|(hash, _)| hash == point.hash);
         if !same {
             return Ok(false);
@@ -449,6 +455,7 @@ impl Node {
         self.rollback(self.spec.genesis_header().number)?;
         self.pool.lock().clear();
         *self.snapshots.lock() = Snapshots::default();
+        self.keep_ways_back(&mut self.chain.lock());
         *self.settings.lock() = self.initial.clone();
         *self.clock.lock() = Clock::default();
         *self.instance.lock() = new_instance();
@@ -533,10 +540,24 @@ impl Node {
     }
 
     fn unwind(&self, chain: &mut Chain, number: u64) -> Result<(), NodeError> {
-        chain.unwind_to(number)?;
+        if let Err(error) = chain.unwind_to(number) {
+            // It may have gone some way.
+            self.publish(chain, Arc::default())?;
+            return Err(error.into());
+        }
         let mut durable = self.durable.lock();
         *durable = number.min(*durable);
         Ok(())
+    }
+
+    /// Whatever there is a snapshot of can be gone back to, and where all blocks are in memory anyway so can the genesis.
+    fn keep_ways_back(&self, chain: &mut Chain) {
+        let lowest = if self.db.store().engine_name() == MemoryEngine::NAME {
+            Some(self.spec.genesis_header().number)
+        } else {
+            self.snapshots.lock().lowest_block()
+        };
+        chain.keep_way_back_to(lowest);
     }
 
     /// The chain, to be changed. Whoever does must publish what came of it.

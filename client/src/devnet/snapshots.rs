@@ -28,6 +28,11 @@ impl Snapshots {
         self.last
     }
 
+    /// The lowest block that there is a point at.
+    pub(super) fn lowest_block(&self) -> Option<u64> {
+        self.points.values().map(|point| point.number).min()
+    }
+
     /// The point of this number; it and all later ones are gone then.
     pub(super) fn take(&mut self, id: u64) -> Option<Point> {
         let point = self.points.get(&id).cloned()?;

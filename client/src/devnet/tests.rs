@@ -123,6 +123,40 @@ fn snapshot_and_revert_on_every_layer() {
     }
 }
 
+/// However many undo records are kept otherwise, here 4.
+#[test]
+fn a_snapshot_can_be_gone_back_to_from_far_away_on_every_layer() {
+    for layer in LAYERS {
+        let dir = tempfile::tempdir().unwrap();
+        let mut on_disk = in_memory(layer.name);
+        (on_disk.datadir, on_disk.kv) = (Some(dir.path().join("d")), Some("mdbx".into()));
+        for (mut options, kept) in [(on_disk, 4), (in_memory(layer.name), 60)] {
+            options.chain_options.undo_blocks = 4;
+            let node = node_in(DataDir::open(&options, true).unwrap());
+            let mine = |nonces: std::ops::Range<u64>| {
+                for nonce in nonces {
+                    node.submit(transfer(&node, 0, nonce, ETHER)).unwrap();
+                    node.mine(MineOptions::default()).unwrap().unwrap();
+                }
+                node.layer().commitment()
+            };
+            let at_7 = mine(0..7);
+            let point = node.snapshot().unwrap();
+            mine(7..43);
+            assert!(node.revert(point).unwrap(), "{}", layer.name);
+            assert_eq!(node.layer().commitment(), at_7, "{}", layer.name);
+            assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::from(7 * ETHER));
+            mine(7..60);
+            let records = node.view().db.undo_records().unwrap();
+            assert_eq!(records.len(), kept, "{}", layer.name);
+            if kept == 60 {
+                node.reset().unwrap();
+                assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::ZERO, "{}", layer.name);
+            }
+        }
+    }
+}
+
 #[test]
 fn a_change_by_hand_is_seen_at_once_and_stays() {
     for layer in LAYERS {

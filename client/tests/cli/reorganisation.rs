@@ -2,7 +2,7 @@
 //! does.
 
 use crate::{
-    branches::{Branch, branch, empty_chain, in_memory},
+    branches::{Branch, branch, empty_chain, in_memory, in_memory_under},
     fixtures::fixture,
     rewrite::rewritten,
     run::polytrie,
@@ -11,7 +11,8 @@ use crate::{
 use alloy_primitives::{Address, Bytes, keccak256};
 use polytrie::{
     blocks::decode_header,
-    chain::{Candidate, Chain as Blockchain, ChainOptions, Inserted},
+    chain::{Candidate, Chain as Blockchain, ChainError, ChainOptions, Inserted},
+    layers::LAYERS,
 };
 use polytrie_chainspec::ChainSpec;
 use std::{
@@ -341,14 +342,52 @@ fn as_deep_as_undo_records_reach() {
     let report = chain.db().check(&spec, &mut |_| {}).unwrap();
     assert_eq!(report.problems, Vec::<String>::new());
 
-    // Its last block is wrong: all the way back.
+    // Its last block is wrong: all the way back, also under a layer that keeps more than undo records for that.
     let mut wrong = light.clone();
     wrong[length - 1] = rewritten(tip, |block| block.header.gas_used = 1);
-    let mut chain = reaching(10);
-    let (_, ended) = better(&mut chain, &wrong);
-    assert!(ended.unwrap_err().to_string().contains("gas used"));
-    assert_eq!(chain.head().hash(), decode_header(&main[9]).unwrap().hash());
-    assert_eq!(chain.db().undo_records().unwrap().len(), 10);
+    for kind in LAYERS.iter().filter(|kind| kind.name != "lvmt") {
+        let options = ChainOptions { undo_blocks: 10, ..ChainOptions::default() };
+        let mut chain = in_memory_under(kind, &spec, options);
+        let (_, ended) = better(&mut chain, &wrong);
+        assert!(ended.unwrap_err().to_string().contains("gas used"), "{}", kind.name);
+        assert_eq!(chain.head().hash(), decode_header(&main[9]).unwrap().hash(), "{}", kind.name);
+        assert_eq!(chain.db().undo_records().unwrap().len(), 10);
+    }
+}
+
+/// Fewer undo records than before: what is too many goes, and nothing between those that stay. A way back that somebody
+/// needs stays longer.
+#[test]
+fn how_many_undo_records_are_kept_can_change() {
+    let (genesis, empty) = empty_chain(60);
+    let spec = Arc::new(ChainSpec::parse("empty", genesis.as_bytes()).unwrap());
+    let from = Branch { fork: 0, tip: 60, seconds: 1, beneficiary: Address::with_last_byte(9) };
+    let Some(blocks) = branch(&spec, &empty, from) else { return };
+    for kind in LAYERS.iter().filter(|kind| kind.name != "lvmt") {
+        let options = |undo_blocks| ChainOptions { undo_blocks, ..ChainOptions::default() };
+        let mut chain = in_memory_under(kind, &spec, options(20));
+        let (store, layer) = (chain.db().store().clone(), Arc::clone(chain.layer()));
+        let insert = |chain: &mut Blockchain, blocks: &[Bytes]| {
+            for rlp in blocks {
+                chain.insert(Candidate::prepare(&spec, rlp.clone()).unwrap()).unwrap();
+            }
+            chain.settle().unwrap();
+            let report = chain.db().check(&spec, &mut |_| {}).unwrap();
+            assert_eq!(report.problems, Vec::<String>::new(), "{}", kind.name);
+            report.undo_records
+        };
+        assert_eq!(insert(&mut chain, &blocks[..30]), 20);
+        drop(chain);
+        let mut chain = Blockchain::open(spec.clone(), store, layer, options(10)).unwrap();
+        assert_eq!(insert(&mut chain, &blocks[30..31]), 10);
+        chain.keep_way_back_to(Some(25));
+        assert_eq!(insert(&mut chain, &blocks[31..50]), 25);
+        assert!(matches!(chain.unwind_to(24), Err(ChainError::NoUndo { lowest: 25, .. })));
+        assert_eq!(chain.unwind_to(25).unwrap(), 25);
+        assert_eq!(insert(&mut chain, &blocks[25..50]), 25);
+        chain.keep_way_back_to(None);
+        assert_eq!(insert(&mut chain, &blocks[50..]), 10);
+    }
 }
 
 /// Blocks of other branches may stand on blocks that are taken back.

@@ -6,7 +6,7 @@ use polytrie::{
     blocks::decode_block,
     chain::{Candidate, Chain, ChainOptions, InsertError, InvalidReason, TABLES},
     consensus::{ConsensusError, next_difficulty},
-    layers::{self, LayerOptions},
+    layers::{self, LayerKind, LayerOptions},
 };
 use polytrie_chainspec::ChainSpec;
 use polytrie_kv::Store;
@@ -53,10 +53,20 @@ pub(crate) fn branch(
 /// An empty chain under a canonical layer.
 pub(crate) fn in_memory(spec: &Arc<ChainSpec>, options: ChainOptions) -> Option<Chain> {
     let kind = layers::LAYERS.iter().find(|kind| kind.canonical)?;
+    Some(in_memory_under(kind, spec, options))
+}
+
+/// An empty chain under this layer, which needs no setup; intervals are short.
+pub(crate) fn in_memory_under(
+    kind: &LayerKind,
+    spec: &Arc<ChainSpec>,
+    options: ChainOptions,
+) -> Chain {
     let tables = [kind.tables, TABLES].concat();
     let store = Store::memory(&tables).unwrap();
-    let layer = (kind.open)(store.clone(), &LayerOptions::default()).unwrap();
-    Some(Chain::open(Arc::clone(spec), store, layer, options).unwrap())
+    let layer = LayerOptions { lmpt_interval: Some(2), ..LayerOptions::default() };
+    let layer = (kind.open)(store.clone(), &layer).unwrap();
+    Chain::open(Arc::clone(spec), store, layer, options).unwrap()
 }
 
 /// A chain under proof of work without any transactions: its rules, and what its blocks 1 to `count` hold.

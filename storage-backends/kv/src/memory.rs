@@ -65,6 +65,9 @@ struct Version {
 }
 
 impl MemoryEngine {
+    /// The engine's name.
+    pub const NAME: &'static str = "memory";
+
     /// An empty engine.
     pub fn new() -> Self {
         Self::default()
@@ -73,7 +76,7 @@ impl MemoryEngine {
 
 impl Engine for MemoryEngine {
     fn name(&self) -> &'static str {
-        "memory"
+        Self::NAME
     }
 
     fn view(&self) -> Result<Box<dyn View>, KvError> {

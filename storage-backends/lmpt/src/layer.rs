@@ -25,7 +25,14 @@ use polytrie_state::{
     UndoRecord, WipedSlots, WriteSet, write_codes,
 };
 use polytrie_trie::{EMPTY_ROOT, Trie};
-use std::{mem, sync::Arc, time::Duration};
+use std::{
+    mem,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 /// What the layer lets a user set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,8 +45,6 @@ pub struct LmptOptions {
     pub ahead_bytes: usize,
     /// Bytes of the snapshot trie to keep in memory, for the merge.
     pub cache_bytes: usize,
-    /// For how many blocks undoing is possible. What it needs is kept on disk.
-    pub undo_blocks: u64,
     /// A pause of the merge before each slice, to see what a late merge does; no result depends on it.
     pub merge_pause: Duration,
     /// The merge reads on many threads even where the store is fast; no result depends on it.
@@ -47,14 +52,13 @@ pub struct LmptOptions {
 }
 
 impl Default for LmptOptions {
-    /// The paper's interval of 1,000 blocks, 1 GiB, twice 64 MiB, 1,024 blocks.
+    /// The paper's interval of 1,000 blocks, 1 GiB, twice 64 MiB.
     fn default() -> Self {
         Self {
             interval: 1_000,
             memory_bytes: 1 << 30,
             ahead_bytes: 64 << 20,
             cache_bytes: 64 << 20,
-            undo_blocks: 1_024,
             merge_pause: Duration::ZERO,
             read_ahead: false,
         }
@@ -78,6 +82,8 @@ pub(crate) struct Shared {
     head: RwLock<Head>,
     /// Locked before `head`, by whoever moves the layer.
     work: Mutex<Work>,
+    /// The first block that may be taken back.
+    undo_from: AtomicU64,
     /// Why the state cannot be used, if what was found is damaged.
     damage: RwLock<Option<StateError>>,
 }
@@ -172,7 +178,9 @@ impl LmptLayer {
         let work = Mutex::default();
         let damage = RwLock::new(damage);
         let readers = Arc::new(Readers::new(options.read_ahead));
-        let shared = Shared { store, lifecycle, options, readers, live, head, work, damage };
+        let undo_from = AtomicU64::new(0);
+        let shared =
+            Shared { store, lifecycle, options, readers, live, head, work, undo_from, damage };
         Ok(Arc::new(Self { shared: Arc::new(shared) }))
     }
 
@@ -288,9 +296,10 @@ impl Shared {
             roots: if rotate { roots.rotated() } else { roots },
         };
         journal::write(&mut batch, number, &changes);
-        // Undoing to the oldest block possible needs the two intervals before it.
-        let kept = self.options.undo_blocks.saturating_add(meta.interval.saturating_mul(2));
-        while next.oldest.saturating_add(kept) <= number {
+        // Taking back the first block of those that may be taken back needs the two intervals before it.
+        let needed = self.undo_from.load(Ordering::Relaxed).min(number);
+        let needed = needed.saturating_sub(meta.interval.saturating_mul(2));
+        while next.oldest < needed {
             journal::remove(&mut batch, next.oldest);
             next.oldest += 1;
         }
@@ -531,6 +540,10 @@ impl StateLayer for LmptLayer {
 
     fn undo_writes(&self, record: &[u8]) -> Result<WriteSet, StateError> {
         undo::writes(record)
+    }
+
+    fn keep_undo_from(&self, number: u64) {
+        self.shared.undo_from.store(number, Ordering::Relaxed);
     }
 
     fn fork(&self) -> Result<Fork, StateError> {

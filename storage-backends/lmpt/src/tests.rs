@@ -284,9 +284,10 @@ fn memory_stays_within_its_budget() {
 /// Undoing further back than the journal reaches is refused, and the layer goes on.
 #[test]
 fn the_journal_is_kept_for_as_long_as_undoing_needs_it() {
-    let mut chain = Chain::new(LmptOptions { undo_blocks: 10, ..every(3) });
+    let mut chain = Chain::new(every(3));
     let mut commitments = vec![chain.layer.commitment()];
-    for n in 0..40 {
+    for n in 0..40_u64 {
+        chain.layer.keep_undo_from((n + 2).saturating_sub(10));
         commitments.push(chain.run(vec![write(n % 4, numbered(n..n + 2, n + 1))]));
     }
     assert_eq!(chain.count(crate::JOURNAL), 16);

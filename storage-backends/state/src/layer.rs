@@ -67,6 +67,12 @@ pub trait StateLayer: Any + Debug + Send + Sync {
     /// produced `record`, which must be the last one accepted.
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError>;
 
+    /// From now on nobody takes back a block below `number`: what only that would need may go with the next blocks.
+    /// Until a layer is told anything it keeps all of it. Does nothing where undo records hold everything.
+    fn keep_undo_from(&self, number: u64) {
+        let _ = number;
+    }
+
     /// What taking a block back changes in accounts and slots, from the block's undo record: with it, reads at the head
     /// tell the state at earlier blocks. A layer whose records are not plain [`UndoRecord`]s says what they hold:
     /// of each account that changed, or of which a slot did, what it was before the block; of a wiped one all its
