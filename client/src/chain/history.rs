@@ -25,7 +25,7 @@ impl Chain {
         let missing =
             || StateError::Corrupt(format!("the undo record of block {number} is missing"));
         let row = self.db.undo(number)?.ok_or_else(missing)?;
-        Ok(self.layer.undo_writes(&row)?)
+        Ok(self.layer.undo_writes(&row, self.db.store())?)
     }
 }
 
@@ -112,7 +112,7 @@ impl StateHistory {
             return Ok(Arc::clone(found));
         }
         let row = undo_row(snapshot, number)?.ok_or_else(missing)?;
-        let record = Arc::new(self.layer.undo_writes(&row)?);
+        let record = Arc::new(self.layer.undo_writes(&row, snapshot)?);
         self.cache.lock().put(hash, Arc::clone(&record));
         Ok(record)
     }

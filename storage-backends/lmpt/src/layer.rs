@@ -492,7 +492,13 @@ impl StateLayer for LmptLayer {
                 return Err(StateError::Protocol("a block was begun on another one than the head"));
             }
         };
-        shared.ensure_merge(&mut work, next)?;
+        // The keys of a block that somebody still reads before could not go when it was accepted.
+        let prepared =
+            shared.shrink().and_then(|()| shared.ensure_merge(&mut work, next).map(drop));
+        if let Err(error) = prepared {
+            shared.lifecycle.discard()?;
+            return Err(error);
+        }
         Ok(Box::new(LmptSession::new(shared.clone(), turn, parent.number, state)))
     }
 
@@ -538,7 +544,7 @@ impl StateLayer for LmptLayer {
         }
     }
 
-    fn undo_writes(&self, record: &[u8]) -> Result<WriteSet, StateError> {
+    fn undo_writes(&self, record: &[u8], _: &dyn Read) -> Result<WriteSet, StateError> {
         undo::writes(record)
     }
 

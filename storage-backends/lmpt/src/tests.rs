@@ -255,6 +255,25 @@ fn late_merges_are_waited_for_and_counted() {
     }
 }
 
+/// The same where somebody always reads at the head, as a node's view does.
+#[test]
+fn memory_stays_within_its_budget_under_a_reader() {
+    let budget = 200_000;
+    let little = LmptOptions { memory_bytes: budget, ..every(50) };
+    let (mut small, mut large) = (Chain::new(little), Chain::new(every(50)));
+    let mut reader = small.layer.reader().unwrap();
+    for n in 0..120 {
+        let block = || vec![write(n, numbered(n * 40..n * 40 + 60, n + 1))];
+        assert_eq!(small.run(block()), large.run(block()));
+        let last = n.saturating_sub(1);
+        let value = if n == 0 { 0 } else { last + 1 };
+        let slot = U256::from(last * 40);
+        assert_eq!(reader.slot(&address(last), &slot).unwrap(), U256::from(value));
+        reader = small.layer.reader().unwrap();
+        assert!(small.layer.memory_bytes() <= 2 * budget, "{}", small.layer.memory_bytes());
+    }
+}
+
 /// Above its budget a layer lets go of nodes and keys, answers the same, and commits to the same.
 #[test]
 fn memory_stays_within_its_budget() {

@@ -319,8 +319,8 @@ impl StateLayer for LvmtLayer {
         Ok(Outcome { commitment: body.commitment(), batch, undo: Vec::new() })
     }
 
-    fn undo_writes(&self, record: &[u8]) -> Result<WriteSet, StateError> {
-        Undo::read(record)?.writes(&self.shared.store.snapshot())
+    fn undo_writes(&self, record: &[u8], rows: &dyn Read) -> Result<WriteSet, StateError> {
+        Undo::read(record)?.writes(rows)
     }
 
     fn fork(&self) -> Result<Fork, StateError> {

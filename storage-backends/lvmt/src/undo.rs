@@ -180,8 +180,8 @@ impl<'a> Undo<'a> {
         rest.is_empty().then_some(undo)
     }
 
-    /// What taking the block back changes. The slots of a wiped account come from the store: those of an old
-    /// incarnation stay as they are for ever.
+    /// What taking the block back changes. The slots of a wiped account come from the store as it is at some block from
+    /// this one on: those of an old incarnation stay as they are.
     pub(crate) fn writes(&self, store: &dyn Read) -> Result<WriteSet, StateError> {
         let mut accounts: BTreeMap<B256, (AccountWrite, u32)> = BTreeMap::new();
         let changed = self.rows.iter().filter(|row| row.table == ACCOUNTS);

@@ -5,7 +5,7 @@ use crate::{
     Proof, StateError, Touched, TxWrites, UndoRecord, Witness, WriteSet, pending::Ready,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
-use polytrie_kv::Batch;
+use polytrie_kv::{Batch, Read};
 use std::{any::Any, fmt::Debug, ops::ControlFlow, sync::Arc};
 
 /// A block, by number and hash.
@@ -76,8 +76,9 @@ pub trait StateLayer: Any + Debug + Send + Sync {
     /// What taking a block back changes in accounts and slots, from the block's undo record: with it, reads at the head
     /// tell the state at earlier blocks. A layer whose records are not plain [`UndoRecord`]s says what they hold:
     /// of each account that changed, or of which a slot did, what it was before the block; of a wiped one all its
-    /// slots. `before` values need not be set.
-    fn undo_writes(&self, record: &[u8]) -> Result<WriteSet, StateError> {
+    /// slots. `before` values need not be set. `rows` is the store at that block or a later one of the same branch.
+    fn undo_writes(&self, record: &[u8], rows: &dyn Read) -> Result<WriteSet, StateError> {
+        let _ = rows;
         Ok(UndoRecord::decode(record)?.into_writes())
     }
 

@@ -107,7 +107,7 @@ pub fn damaged_undo_records_are_refused(factory: &dyn LayerFactory) {
 }
 
 /// What undo records say of a block leads from the state after it to the one before it, also when the layer has
-/// long gone on: reads at earlier blocks rest on that.
+/// long gone on, back, and on again on another branch: reads at earlier blocks rest on that.
 pub fn undo_records_tell_the_past(factory: &dyn LayerFactory) {
     let history = History::adversarial(Seed::or(26).value());
     let mut driver = Driver::in_memory(factory, history.genesis());
@@ -119,10 +119,19 @@ pub fn undo_records_tell_the_past(factory: &dyn LayerFactory) {
         records.push(finished.outcome.undo.clone());
         driver.commit(finished).unwrap_or_else(|e| fail(e));
     }
+    let rows = driver.store().snapshot();
+    let back_to = history.head() / 2;
+    while driver.number() as usize > back_to {
+        driver.undo().unwrap_or_else(|e| panic!("undo to block {back_to}: {e}"));
+    }
+    for block in &history.fork(back_to, Seed::or(28).value(), 30).blocks {
+        driver.run(block).unwrap_or_else(|e| panic!("{}: {e}", block.label));
+    }
     let mut state = Oracle::clone(&history.states[history.head()]);
     for (at, record) in records.iter().enumerate().rev() {
         let label = &history.blocks[at].label;
-        let writes = driver.layer().undo_writes(record).unwrap_or_else(|e| panic!("{label}: {e}"));
+        let writes = driver.layer().undo_writes(record, &rows);
+        let writes = writes.unwrap_or_else(|e| panic!("{label}: {e}"));
         for write in writes.accounts() {
             let before = history.states[at].accounts().get(&write.hash).map(|entry| entry.account);
             assert_eq!(write.after, before, "{label}: account {}", write.hash);
@@ -133,7 +142,8 @@ pub fn undo_records_tell_the_past(factory: &dyn LayerFactory) {
             assert_eq!(found.get(hash), expected.get(hash), "{label}: account {hash}");
         }
     }
-    assert!(driver.layer().undo_writes(b"no record").is_err(), "nonsense was taken for a record");
+    let nonsense = driver.layer().undo_writes(b"no record", &rows);
+    assert!(nonsense.is_err(), "nonsense was taken for a record");
 }
 
 type Memory = (polytrie_state::Commitment, Vec<super::Row>);
