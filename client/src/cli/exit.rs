@@ -21,7 +21,7 @@ use std::{
 pub(super) const DONE: u8 = 0;
 const INVALID: u8 = 1;
 pub(super) const USAGE: u8 = 2;
-const MACHINE: u8 = 3;
+pub(super) const MACHINE: u8 = 3;
 pub(super) const INTERRUPTED: u8 = 130;
 
 /// Why a command did not do what it was asked for.

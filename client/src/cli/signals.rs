@@ -3,11 +3,13 @@
 //! A command that has something to finish asks for a flag and looks at it ([`on_interrupt`]). Any other ends at once: it
 //! only reads, or whatever it writes stands a kill at any time. The exit code is 130 either way, but for `devnet`: a server
 //! has no work that it leaves undone, and whoever ends one expects 0.
+//!
+//! SIGBUS is no request: it says that a file which is read as memory cannot be read.
 
-use super::exit::{Failure, INTERRUPTED};
+use super::exit::{Failure, INTERRUPTED, MACHINE};
 use signal_hook::{
-    consts::{SIGHUP, SIGINT, SIGTERM},
-    flag,
+    consts::{SIGBUS, SIGHUP, SIGINT, SIGTERM},
+    flag, low_level,
 };
 use std::{
     fs,
@@ -31,7 +33,21 @@ pub(super) fn watch() -> Result<(), Failure> {
             .and_then(|_| flag::register(signal, Arc::clone(&AT_ONCE)))
             .map_err(|e| Failure::Machine(format!("cannot watch for signals: {e}")))?;
     }
-    Ok(())
+    // SAFETY: the action makes two system calls, both of which a handler may make, and takes no lock.
+    unsafe { low_level::register(SIGBUS, explain_fault) }
+        .map(drop)
+        .map_err(|e| Failure::Machine(format!("cannot watch for signals: {e}")))
+}
+
+/// MDBX reads its file as memory. Where a damaged length leads beyond the file's end, or the disk fails, the system sends
+/// SIGBUS, and there is nothing to go back to.
+fn explain_fault() {
+    const MESSAGE: &[u8] =
+        b"error: a file of the data directory cannot be read, because it is damaged or because \
+        the disk fails; restore it from a copy, or import again into an empty --datadir\n";
+    // Whether or not anybody reads it.
+    let _ = rustix::io::write(rustix::stdio::stderr(), MESSAGE);
+    low_level::exit(MACHINE.into());
 }
 
 /// A flag that the first signal sets; the second one ends the process at once.

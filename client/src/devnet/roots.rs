@@ -43,11 +43,21 @@ impl Node {
             (layer_at(fork, parent.number)?, None)
         };
         let parent = BlockRef { number: parent.number, hash: parent.hash() };
-        let mut session = Session::begin(&*layer, parent)?.with_intermediate_roots();
-        if parent.hash == view.hash() {
-            session.apply(&view.cheats.writes())?;
+        let begun = Session::begin(&*layer, parent).map(Session::with_intermediate_roots).and_then(
+            |mut session| {
+                if parent.hash == view.hash() {
+                    session.apply(&view.cheats.writes())?;
+                }
+                Ok(session)
+            },
+        );
+        match begun {
+            Ok(session) => Ok(Roots(Some(Begun { session, layer, chain }))),
+            Err(error) => {
+                layer.discard()?;
+                Err(error.into())
+            }
         }
-        Ok(Roots(Some(Begun { session, layer, chain })))
     }
 }
 

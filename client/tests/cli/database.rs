@@ -2,7 +2,7 @@
 
 use crate::{
     run::polytrie,
-    support::{CONDENSE, Data, RPC_COMPAT, assert_fails, for_each_layer},
+    support::{CONDENSE, Data, RPC_COMPAT, assert_fails, for_each_layer, sample},
 };
 use polytrie::{
     chain::TABLES,
@@ -15,6 +15,7 @@ for_each_layer!(
     stats_say_what_is_there,
     check_finds_damage,
     check_survives_a_ruined_file,
+    check_survives_damaged_lengths,
     unwinding_and_importing_again,
     pruning_changes_nothing_that_can_be_asked_for,
     a_dump_leaves_out_what_is_asked,
@@ -148,6 +149,40 @@ fn check_survives_a_ruined_file(layer: &str) {
     fs::write(&file, original).unwrap();
     data.check();
     assert_eq!(data.head().0, 5);
+}
+
+/// Nor do lengths that lead beyond the file's end.
+fn check_survives_damaged_lengths(layer: &str) {
+    const PAGE: usize = 4096;
+    let data = Data::new();
+    let genesis = sample("genesis.json");
+    let import = polytrie![
+        "import",
+        sample("chain.rlp.gz"),
+        "--datadir",
+        data.path(),
+        "--chain",
+        genesis,
+        "--state",
+        layer
+    ];
+    import.ok();
+    let file = data.path().join("db/mdbx.dat");
+    let mut bytes = fs::read(&file).unwrap();
+    let number = |bytes: &[u8]| usize::from(u16::from_le_bytes([bytes[0], bytes[1]]));
+    // The first three are about the file.
+    for page in bytes.chunks_exact_mut(PAGE).skip(3) {
+        let (flags, ends) = (number(&page[10..]), number(&page[12..]));
+        // A leaf: its first row begins with its length.
+        if flags == 2 && (2..800).contains(&ends) {
+            let row = 20 + number(&page[20..]);
+            page[row..row + 4].copy_from_slice(&[0xff, 0xff, 0xff, 0]);
+        }
+    }
+    fs::write(&file, bytes).unwrap();
+    for command in ["check", "dump"] {
+        assert_fails(&polytrie!["db", command, "--datadir", data.path()], 3, &["damaged"]);
+    }
 }
 
 fn unwinding_and_importing_again(layer: &str) {
