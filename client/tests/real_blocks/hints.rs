@@ -3,8 +3,7 @@
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_state::{
     Access, Account, AccountVisit, BlockRef, CheckReport, Commitment, Fork, GenesisAccount,
-    LayerSession, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, TxWrites,
-    WriteSet,
+    LayerSession, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, WriteSet,
 };
 use std::{collections::HashSet, sync::Arc};
 
@@ -102,9 +101,6 @@ impl LayerSession for HintedSession {
         if let Access::SlotRead(address, slot) | Access::SlotWrite(address, slot) = access {
             self.announced.insert((address, slot));
         }
-    }
-    fn stream(&mut self, writes: &TxWrites) -> Result<(), StateError> {
-        self.inner.stream(writes)
     }
     fn state_root_so_far(&mut self, since_last: &WriteSet) -> Result<Option<B256>, StateError> {
         self.inner.state_root_so_far(since_last)

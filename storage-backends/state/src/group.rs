@@ -7,7 +7,7 @@
 
 use crate::{
     Access, Account, AccountWrite, LayerSession, Outcome, Session, SlotWrite, StateError,
-    StateLayer, TxWrites, UndoRecord, WipedSlots, WriteSet, layer::BlockRef,
+    StateLayer, UndoRecord, WipedSlots, WriteSet, layer::BlockRef,
 };
 use alloy_primitives::{
     Address, B256, Bytes, U256,
@@ -293,10 +293,6 @@ impl LayerSession for GroupedSession {
 
     fn hint(&mut self, access: Access) {
         self.merged.lock().session.hint(access);
-    }
-
-    fn stream(&mut self, writes: &TxWrites) -> Result<(), StateError> {
-        self.merged.lock().session.stream(writes)
     }
 
     /// From the beginning: to the layer all blocks are one, of which it is told everything or nothing.

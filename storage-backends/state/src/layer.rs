@@ -2,7 +2,7 @@
 
 use crate::{
     Access, Account, AccountWrite, CheckReport, Commitment, Fork, GenesisAccount, PendingOutcome,
-    Proof, StateError, Touched, TxWrites, UndoRecord, Witness, WriteSet, pending::Ready,
+    Proof, StateError, Touched, UndoRecord, Witness, WriteSet, pending::Ready,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{Batch, Read};
@@ -209,22 +209,15 @@ pub trait LayerSession: Debug + Send {
         let _ = access;
     }
 
-    /// The finalised writes of one transaction, in order. A layer may work on them at once; they come again,
-    /// merged, in [`Self::finish`].
-    fn stream(&mut self, writes: &TxWrites) -> Result<(), StateError> {
-        let _ = writes;
-        Ok(())
-    }
-
     /// From how many changes of accounts on a block is told to [`Self::stream_hashed`]; `None` for never. Asked once a
     /// block.
     fn streams_from(&self) -> Option<usize> {
         None
     }
 
-    /// The same writes as in [`Self::stream`], for a layer that works by hash: keys come with the hashes that
-    /// reading them has cost already. `before` values are not set, a value may be what it was before, and a
-    /// `wipe` may concern an account without slots.
+    /// The finalised writes of one transaction, in order. A layer may work on them at once; they come again, merged, in
+    /// [`Self::finish`]. Keys come with the hashes that reading them has cost already. `before` values are not set, a
+    /// value may be what it was before, and a `wipe` may concern an account without slots.
     ///
     /// The first call comes when the block has made [`Self::streams_from`] changes, or an intermediate root is asked
     /// for; it brings all of them, and each later one those of a transaction. A block may end before it.

@@ -145,7 +145,6 @@ impl Session {
             (None, Some(pending)) => merge(pending, writes),
             (None, None) => {}
         }
-        self.layer.stream(writes)?;
         self.cache.counters.count(|counters| counters.applied.done(started));
         Ok(())
     }
