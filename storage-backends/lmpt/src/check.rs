@@ -11,17 +11,11 @@ use crate::{
     reader::LmptReader,
     value::{Record, Value},
 };
-use alloy_primitives::{B256, KECCAK256_EMPTY};
+use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, Read, Snapshot};
-use polytrie_state::{CheckReport, StateError, count_rows, scan};
+use polytrie_state::{AccountWalk, CheckReport, StateError, count_rows, scan};
 use polytrie_trie::{Rows, check_rows, leaf_on_path, state_error};
-use std::{
-    collections::{BTreeSet, HashSet},
-    ops::ControlFlow,
-};
-
-/// Accounts between two calls of `progress`.
-const PROGRESS_EVERY: u64 = 1_000;
+use std::{collections::BTreeSet, ops::ControlFlow};
 
 pub(crate) fn check(
     reader: &LmptReader,
@@ -49,22 +43,16 @@ fn check_state(
     progress: &mut dyn FnMut(u64),
 ) -> Result<(), StateError> {
     let view = reader.view();
-    let mut codes_seen = HashSet::new();
+    let mut walk = AccountWalk::new(report, progress);
     view.accounts(&B256::ZERO, &mut |hash, Record { account, incarnation }| {
-        report.accounts += 1;
-        if report.accounts.is_multiple_of(PROGRESS_EVERY) {
-            progress(report.accounts);
-        }
-        if account.code_hash != KECCAK256_EMPTY && codes_seen.insert(account.code_hash) {
-            report.check_code(&reader.flat, &account.code_hash)?;
-        }
+        walk.account(&reader.flat, &account)?;
         view.slots((hash, incarnation), &B256::ZERO, &mut |_, _| {
-            report.slots += 1;
+            walk.report.slots += 1;
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(ControlFlow::Continue(()))
     })?;
-    progress(report.accounts);
+    walk.end();
     Ok(())
 }
 

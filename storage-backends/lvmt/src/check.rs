@@ -26,9 +26,6 @@ use std::{
     ops::ControlFlow,
 };
 
-/// Accounts between two calls of `progress`.
-const PROGRESS_EVERY: u64 = 1024;
-
 /// Versions gathered before they are turned into points.
 const GATHERED: usize = 1 << 18;
 
@@ -148,10 +145,7 @@ impl Scrub<'_> {
             let Some(account) = AccountState::read(&record.value)?.account else {
                 return Ok(ControlFlow::Continue(()));
             };
-            self.report.accounts += 1;
-            if self.report.accounts.is_multiple_of(PROGRESS_EVERY) {
-                progress(self.report.accounts);
-            }
+            self.report.count_account(progress);
             code.clear();
             let code_hash = account.code_hash;
             if account.has_code() && !store.get_into(CODE_TABLE, code_hash.as_slice(), &mut code)? {

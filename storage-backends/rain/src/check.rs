@@ -7,17 +7,15 @@ use crate::{
     state::read_state,
     version::{account_rows, storage_rows},
 };
-use alloy_primitives::{B256, KECCAK256_EMPTY};
+use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, Snapshot};
-use polytrie_state::{CheckReport, StateError, count_rows, scan};
+use polytrie_state::{AccountWalk, CheckReport, StateError, count_rows, scan};
 use polytrie_trie::{
+    Detour,
     cow::{CowTrie, Entry},
     state_error,
 };
-use std::{collections::HashSet, ops::ControlFlow};
-
-/// Accounts between two calls of `progress`.
-const PROGRESS_EVERY: u64 = 1_000;
+use std::ops::ControlFlow;
 
 pub(crate) fn check(
     reader: &RainReader,
@@ -108,31 +106,19 @@ fn check_state(
     progress: &mut dyn FnMut(u64),
 ) -> Result<(), StateError> {
     let RainReader { version, rows: store, .. } = reader;
-    let mut codes_seen = HashSet::new();
+    let mut walk = AccountWalk::new(report, progress);
     for part in &version.parts {
-        let mut failed = None;
-        part.leaves(&B256::ZERO, &account_rows(store), &mut |hash, entry| {
-            report.accounts += 1;
-            if report.accounts.is_multiple_of(PROGRESS_EVERY) {
-                progress(report.accounts);
-            }
-            let code_hash = entry.account.code_hash;
-            if code_hash != KECCAK256_EMPTY
-                && codes_seen.insert(code_hash)
-                && let Err(error) = report.check_code(store, &code_hash)
-            {
-                failed = Some(error);
-                return Ok(ControlFlow::Break(()));
-            }
+        let mut detour = Detour::default();
+        let walked = part.leaves(&B256::ZERO, &account_rows(store), &mut |hash, entry| {
+            walk.account(store, &entry.account).map_err(|error| detour.take(error))?;
             entry.storage.leaves(&B256::ZERO, &storage_rows(store, *hash), &mut |_, _| {
-                report.slots += 1;
+                walk.report.slots += 1;
                 Ok(ControlFlow::Continue(()))
             })?;
             Ok(ControlFlow::Continue(()))
-        })
-        .map_err(state_error)?;
-        failed.map_or(Ok(()), Err)?;
+        });
+        detour.resolve(walked)?;
     }
-    progress(report.accounts);
+    walk.end();
     Ok(())
 }

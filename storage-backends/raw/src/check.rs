@@ -10,9 +10,6 @@ use polytrie_state::{
 };
 use std::ops::ControlFlow;
 
-/// Accounts between two calls of `progress`.
-const PROGRESS_EVERY: u64 = 1024;
-
 /// Decodes every row. Without a commitment a wrong value that decodes cannot be told from a right one.
 pub(crate) fn check(
     store: &dyn Read,
@@ -43,10 +40,7 @@ fn check_accounts(
 ) -> Result<(), StateError> {
     let mut code = Vec::new();
     scan(store, ACCOUNTS, KeyRange::ALL, |key, value| {
-        report.accounts += 1;
-        if report.accounts.is_multiple_of(PROGRESS_EVERY) {
-            progress(report.accounts);
-        }
+        report.count_account(progress);
         match account_key(key).and_then(|hash| Ok((hash, decode_account(&hash, value)?))) {
             Ok((hash, account)) if account.has_code() => {
                 code.clear();

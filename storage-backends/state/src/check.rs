@@ -1,9 +1,16 @@
 //! What `db check` finds, and what the checks of layers have in common.
 
-use crate::{StateError, read_code, scan};
+use crate::{Account, StateError, read_code, scan};
 use alloy_primitives::{B256, keccak256};
 use polytrie_kv::{KeyRange, Read, Table};
-use std::ops::ControlFlow;
+use std::{
+    collections::HashSet,
+    fmt::{self, Debug},
+    ops::ControlFlow,
+};
+
+/// Accounts between two calls of `progress`.
+const PROGRESS_EVERY: u64 = 1_000;
 
 /// What [`StateLayer::check`](crate::StateLayer::check) found.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -23,6 +30,14 @@ impl CheckReport {
     pub fn problem(&mut self, text: String) {
         if self.problems.len() < 100 {
             self.problems.push(text);
+        }
+    }
+
+    /// Counts an account, and says so to `progress` every thousand.
+    pub fn count_account(&mut self, progress: &mut dyn FnMut(u64)) {
+        self.accounts += 1;
+        if self.accounts.is_multiple_of(PROGRESS_EVERY) {
+            progress(self.accounts);
         }
     }
 
@@ -56,6 +71,45 @@ impl CheckReport {
             Some(_) => {}
         }
         Ok(())
+    }
+}
+
+/// A walk through all accounts: each is counted, each code is looked at once.
+pub struct AccountWalk<'a> {
+    /// What was found so far.
+    pub report: &'a mut CheckReport,
+    progress: &'a mut dyn FnMut(u64),
+    codes_seen: HashSet<B256>,
+}
+
+impl<'a> AccountWalk<'a> {
+    /// Begins; `progress` receives the number of accounts done so far, every thousand and at the end.
+    pub fn new(report: &'a mut CheckReport, progress: &'a mut dyn FnMut(u64)) -> Self {
+        Self { report, progress, codes_seen: HashSet::new() }
+    }
+
+    /// The next account; its code must be in `store`.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    pub fn account(&mut self, store: &dyn Read, account: &Account) -> Result<(), StateError> {
+        self.report.count_account(self.progress);
+        if account.has_code() && self.codes_seen.insert(account.code_hash) {
+            self.report.check_code(store, &account.code_hash)?;
+        }
+        Ok(())
+    }
+
+    /// All accounts were there.
+    pub fn end(self) {
+        (self.progress)(self.report.accounts);
+    }
+}
+
+impl Debug for AccountWalk<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AccountWalk").field("report", &self.report).finish_non_exhaustive()
     }
 }
 

@@ -47,7 +47,7 @@ pub use access::Access;
 pub use account::Account;
 pub use announced::{Announced, ReadAhead};
 pub use beside::Beside;
-pub use check::{CheckReport, count_rows};
+pub use check::{AccountWalk, CheckReport, count_rows};
 pub use code::{CODE_TABLE, read_code, write_codes};
 pub use commitment::{Commitment, CommitmentKind};
 pub use counters::{CallCount, SessionCounters};

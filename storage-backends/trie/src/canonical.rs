@@ -32,7 +32,7 @@ impl Detour {
     /// # Errors
     ///
     /// That error, or the scan's own.
-    pub fn resolve(self, result: Result<(), TrieError>) -> Result<(), StateError> {
+    pub fn resolve<T>(self, result: Result<T, TrieError>) -> Result<T, StateError> {
         match self.0 {
             Some(error) => Err(error),
             None => result.map_err(state_error),
