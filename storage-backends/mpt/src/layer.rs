@@ -1,11 +1,8 @@
 //! The layer: its head, and how it moves.
 
 use crate::{
-    ACCOUNT_TRIE, STORAGE_TRIE, load,
-    reader::MptReader,
-    scrub,
-    session::MptSession,
-    tries::{Tries, account_of, account_rows, storage_rows},
+    ACCOUNT_TRIE, STORAGE_TRIE, TRIE, load, reader::MptReader, scrub, session::MptSession,
+    tries::Tries,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use parking_lot::{Mutex, RwLock};
@@ -54,7 +51,7 @@ impl MptLayer {
 
     /// Opens the layer on what the store holds; an empty store is the empty state.
     pub fn open(store: Store, options: MptOptions) -> Result<Arc<Self>, StateError> {
-        let root = stored_root::<AccountLeaf>(&account_rows(&store)).map_err(state_error)?;
+        let root = stored_root::<AccountLeaf>(&TRIE.account_rows(&store)).map_err(state_error)?;
         let tries = Arc::new(Mutex::new(Tries::stored(store.clone(), root)));
         let lifecycle = Arc::new(Lifecycle::new(store.clone()));
         Ok(Arc::new(Self { store, options, root: RwLock::new(root), tries, lifecycle }))
@@ -136,8 +133,8 @@ impl StateLayer for MptLayer {
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
         self.lifecycle.ready()?;
         let snapshot = self.store.snapshot();
-        let storage = |account| storage_rows(&snapshot, account);
-        AccountProof::from_rows(address, slots, &account_rows(&snapshot), storage)
+        let storage = |account| TRIE.storage_rows(&snapshot, account);
+        AccountProof::from_rows(address, slots, &TRIE.account_rows(&snapshot), storage)
             .map_err(state_error)?
             .into_proof(Self::NAME)
     }
@@ -149,10 +146,7 @@ impl StateLayer for MptLayer {
     ) -> Result<(B256, Vec<Bytes>), StateError> {
         self.lifecycle.ready()?;
         let snapshot = self.store.snapshot();
-        let rows = |owner: Option<B256>| match owner {
-            Some(account) => storage_rows(&snapshot, account),
-            None => account_rows(&snapshot),
-        };
+        let rows = |owner: Option<B256>| TRIE.rows_of(&snapshot, owner);
         let tries = StateTries::stored(rows).map_err(state_error)?;
         tries.past_witness(back, touched).map_err(state_error)
     }
@@ -160,9 +154,10 @@ impl StateLayer for MptLayer {
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
         self.lifecycle.ready()?;
         let mut detour = Detour::default();
-        let result = account_rows(&self.store.snapshot())
+        let result = TRIE
+            .account_rows(&self.store.snapshot())
             .leaves::<AccountLeaf>(&from, &mut |hash, leaf| {
-                visit(hash, account_of(&leaf)).map_err(|error| detour.take(error))
+                visit(hash, leaf.account()).map_err(|error| detour.take(error))
             });
         detour.resolve(result)
     }
@@ -175,7 +170,8 @@ impl StateLayer for MptLayer {
     ) -> Result<(), StateError> {
         self.lifecycle.ready()?;
         let mut detour = Detour::default();
-        let result = storage_rows(&self.store.snapshot(), account)
+        let result = TRIE
+            .storage_rows(&self.store.snapshot(), account)
             .leaves::<SlotValue>(&from, &mut |hash, value| {
                 visit(hash, value.0).map_err(|error| detour.take(error))
             });

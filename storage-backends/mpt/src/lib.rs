@@ -16,8 +16,11 @@ pub use layer::{MptLayer, MptOptions};
 pub use polytrie_trie::verify;
 
 use polytrie_kv::Table;
+use polytrie_trie::TrieTables;
 
 /// Nodes of the account trie by path.
 pub(crate) const ACCOUNT_TRIE: Table = Table::new(20, "AccountTrie", 64);
 /// Nodes of all storage trees by account hash and path.
 pub(crate) const STORAGE_TRIE: Table = Table::new(21, "StorageTrie", 96);
+/// Both.
+pub(crate) const TRIE: TrieTables = TrieTables::new(ACCOUNT_TRIE, STORAGE_TRIE);

@@ -1,6 +1,6 @@
 //! Reads at one block, straight from the rows, beside whatever the layer does next.
 
-use crate::tries::{account_of, account_rows, storage_rows};
+use crate::TRIE;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Snapshot;
 use polytrie_state::{Account, StateError, StateReader, hash_address, hash_slot, read_code};
@@ -18,7 +18,7 @@ impl MptReader {
 
     fn leaf(&self, address: &Address) -> Result<Option<AccountLeaf>, StateError> {
         let hash = hash_address(address);
-        let found = leaf_on_path::<AccountLeaf>(&hash, &account_rows(&self.snapshot))
+        let found = leaf_on_path::<AccountLeaf>(&hash, &TRIE.account_rows(&self.snapshot))
             .map_err(state_error)?;
         Ok(found.filter(|(key, _)| *key == hash).map(|(_, leaf)| leaf))
     }
@@ -26,12 +26,12 @@ impl MptReader {
 
 impl StateReader for MptReader {
     fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
-        Ok(self.leaf(address)?.as_ref().map(account_of))
+        Ok(self.leaf(address)?.map(|leaf| leaf.account()))
     }
 
     fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
         let hash = hash_slot(slot);
-        let rows = storage_rows(&self.snapshot, hash_address(address));
+        let rows = TRIE.storage_rows(&self.snapshot, hash_address(address));
         let found = leaf_on_path::<SlotValue>(&hash, &rows).map_err(state_error)?;
         Ok(found.filter(|(key, _)| *key == hash).map_or(U256::ZERO, |(_, value)| value.0))
     }

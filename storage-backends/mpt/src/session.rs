@@ -1,6 +1,6 @@
 //! One block under way.
 
-use crate::tries::{Tries, account_of};
+use crate::tries::Tries;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use parking_lot::Mutex;
 use polytrie_state::{
@@ -34,7 +34,7 @@ impl MptSession {
 
 impl LayerSession for MptSession {
     fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
-        Ok(self.tries.lock().account(hash)?.as_ref().map(account_of))
+        Ok(self.tries.lock().account(hash)?.map(|leaf| leaf.account()))
     }
 
     fn slot(

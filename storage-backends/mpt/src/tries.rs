@@ -1,10 +1,10 @@
 //! The account trie and the storage tries in memory, and how a write set goes through them.
 
-use crate::{ACCOUNT_TRIE, STORAGE_TRIE};
+use crate::TRIE;
 use alloy_primitives::{B256, U256, map::HashMap};
-use polytrie_kv::{Batch, Read, Store};
-use polytrie_state::{Account, AccountWrite, StateError, UndoRecord, WriteSet};
-use polytrie_trie::{AccountLeaf, Ages, EMPTY_ROOT, Rows, SlotValue, Trie, state_error};
+use polytrie_kv::{Batch, Store};
+use polytrie_state::{AccountWrite, StateError, UndoRecord, WriteSet};
+use polytrie_trie::{AccountLeaf, Ages, EMPTY_ROOT, SlotValue, Trie, state_error};
 use rayon::prelude::*;
 use std::{mem, ops::ControlFlow};
 
@@ -111,7 +111,7 @@ impl Tries {
     }
 
     pub(crate) fn account(&mut self, hash: &B256) -> Result<Option<AccountLeaf>, StateError> {
-        let rows = account_rows(&self.store);
+        let rows = TRIE.account_rows(&self.store);
         Ok(self.accounts.get(hash, &rows).map_err(state_error)?.copied())
     }
 
@@ -126,7 +126,7 @@ impl Tries {
         let before = storage.bytes();
         storage.touched = self.block;
         storage.trie.set_block(self.block);
-        let rows = storage_rows(&self.store, *account);
+        let rows = TRIE.storage_rows(&self.store, *account);
         let value = storage.trie.get(slot, &rows).map_err(state_error)?;
         let value = value.map_or(U256::ZERO, |value| value.0);
         self.storage_bytes += storage.bytes() - before;
@@ -172,7 +172,7 @@ impl Tries {
                         Some(root) => *root,
                         None => self.account(&write.hash)?.map_or(EMPTY_ROOT, |a| a.storage_root),
                     };
-                    Some(leaf_of(&account, storage_root))
+                    Some(AccountLeaf::new(&account, storage_root))
                 }
                 None => {
                     self.forget(&write.hash);
@@ -181,11 +181,11 @@ impl Tries {
             };
             leaves.push((write.hash, leaf));
         }
-        let rows = account_rows(&self.store);
+        let rows = TRIE.account_rows(&self.store);
         self.accounts.update(&leaves, &rows).map_err(state_error)?;
         let root = match batch {
             Some(batch) => {
-                let rows = Rows::new(mem::take(batch), ACCOUNT_TRIE);
+                let rows = TRIE.account_sink(mem::take(batch));
                 let (root, rows) = self.accounts.commit(rows);
                 *batch = rows.into_inner();
                 root
@@ -244,7 +244,7 @@ impl Tries {
     /// All slots of an account as the store has them.
     pub(crate) fn stored_slots(&self, account: B256) -> Result<Vec<(B256, U256)>, StateError> {
         let mut slots = Vec::new();
-        storage_rows(&self.store, account)
+        TRIE.storage_rows(&self.store, account)
             .leaves::<SlotValue>(&B256::ZERO, &mut |hash, value| {
                 slots.push((hash, value.0));
                 Ok(ControlFlow::Continue(()))
@@ -308,34 +308,13 @@ impl StorageJob<'_> {
             .iter()
             .map(|s| (s.hash, (!s.after.is_zero()).then_some(SlotValue(s.after))))
             .collect();
-        let rows = storage_rows(store, self.write.hash);
+        let rows = TRIE.storage_rows(store, self.write.hash);
         self.trie.update(&changes, &rows).map_err(state_error)?;
         let Some(batch) = batch else {
             self.trie.root();
             return Ok(None);
         };
-        let (_, rows) = self.trie.commit(Rows::owned(batch, STORAGE_TRIE, self.write.hash));
+        let (_, rows) = self.trie.commit(TRIE.storage_sink(batch, self.write.hash));
         Ok(Some(rows.into_inner()))
     }
-}
-
-pub(crate) fn account_rows(store: &dyn Read) -> Rows<&dyn Read> {
-    Rows::new(store, ACCOUNT_TRIE)
-}
-
-pub(crate) fn storage_rows(store: &dyn Read, account: B256) -> Rows<&dyn Read> {
-    Rows::owned(store, STORAGE_TRIE, account)
-}
-
-pub(crate) const fn leaf_of(account: &Account, storage_root: B256) -> AccountLeaf {
-    AccountLeaf {
-        nonce: account.nonce,
-        balance: account.balance,
-        storage_root,
-        code_hash: account.code_hash,
-    }
-}
-
-pub(crate) const fn account_of(leaf: &AccountLeaf) -> Account {
-    Account { nonce: leaf.nonce, balance: leaf.balance, code_hash: leaf.code_hash }
 }

@@ -7,7 +7,11 @@ use crate::{
 };
 use alloy_primitives::{Address, U256};
 use polytrie_state::{Proof, StateError, hash_address};
-use polytrie_trie::{AccountLeaf, AccountProof, cow::CowTrie, state_error};
+use polytrie_trie::{
+    AccountLeaf, AccountProof,
+    cow::{CowTrie, Entry},
+    state_error,
+};
 
 /// Makes a proof of what a reader sees.
 pub(crate) fn prove(
@@ -22,12 +26,7 @@ pub(crate) fn prove(
     let (entry, account_proof) =
         accounts.prove(&account, &account_rows(store), seq).map_err(state_error)?;
     let storage = entry.map_or_else(CowTrie::empty, |entry| CowTrie::clone(&entry.storage));
-    let leaf = entry.map_or_else(AccountLeaf::default, |entry| AccountLeaf {
-        nonce: entry.account.nonce,
-        balance: entry.account.balance,
-        storage_root: entry.storage.root(),
-        code_hash: entry.account.code_hash,
-    });
+    let leaf = entry.map_or_else(AccountLeaf::default, Entry::leaf);
     let rows = storage_rows(store, account);
     AccountProof::new(address, leaf, account_proof, slots, |slot| {
         let (value, proof) = storage.prove(slot, &rows, seq)?;

@@ -8,9 +8,9 @@ use crate::{
     options::{FlatStore, ReplicaOptions},
     overlay::Overlay,
     reader::{AheadReader, ReplicaReader},
-    scrub::Scrub,
+    scrub,
     session::ReplicaSession,
-    side::{ACCOUNT_TRIE, STORAGE_TRIE, TrieSide, Work, rows_of},
+    side::{ACCOUNT_TRIE, STORAGE_TRIE, TRIE, TrieSide, Work},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use parking_lot::{Mutex, RwLock};
@@ -73,7 +73,7 @@ impl ReplicaLayer {
                 reason: "keeps the flat state of this data directory elsewhere; name the directory with --replica.path".into(),
             });
         }
-        let root = stored_root::<AccountLeaf>(&rows_of(&store, None)).map_err(state_error)?;
+        let root = stored_root::<AccountLeaf>(&TRIE.account_rows(&store)).map_err(state_error)?;
         let flat = Flat::open(store.clone(), options.flat.clone())?;
         let side = TrieSide::new(&store, flat.store(), root, &options);
         let core = Core {
@@ -208,8 +208,8 @@ impl StateLayer for ReplicaLayer {
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
         self.core.lifecycle.ready()?;
         let store = self.core.store.snapshot();
-        let storage = |account| rows_of(&store, Some(account));
-        AccountProof::from_rows(address, slots, &rows_of(&store, None), storage)
+        let storage = |account| TRIE.storage_rows(&store, account);
+        AccountProof::from_rows(address, slots, &TRIE.account_rows(&store), storage)
             .map_err(state_error)?
             .into_proof(Self::NAME)
     }
@@ -221,7 +221,7 @@ impl StateLayer for ReplicaLayer {
     ) -> Result<(B256, Vec<Bytes>), StateError> {
         self.core.lifecycle.ready()?;
         let snapshot = self.core.store.snapshot();
-        let rows = |owner: Option<B256>| rows_of(&snapshot, owner);
+        let rows = |owner: Option<B256>| TRIE.rows_of(&snapshot, owner);
         let tries = StateTries::stored(rows).map_err(state_error)?;
         tries.past_witness(back, touched).map_err(state_error)
     }
@@ -250,7 +250,7 @@ impl StateLayer for ReplicaLayer {
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
         self.core.lifecycle.ready()?;
         let (store, flat) = (self.core.store.snapshot(), self.core.flat.store().snapshot());
-        Scrub { store: &store, flat: &flat }.run(*self.core.root.read(), progress)
+        scrub::check(&store, &flat, *self.core.root.read(), progress)
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {

@@ -7,7 +7,7 @@
 //! ([`Trie::commit`]). What is more than a few nodes is hashed on several threads, if they have time.
 //!
 //! The engine knows accounts and slots as leaf values only; it knows no layer. What several layers say of it at the seam
-//! in the same words (errors, proofs) is here too.
+//! in the same words (errors, proofs, how their tables are filled and checked) is here too.
 
 mod ahead;
 mod arena;
@@ -27,6 +27,7 @@ mod pace;
 mod proof;
 mod row;
 pub mod rows;
+mod tables;
 mod trie;
 mod update;
 mod value;
@@ -45,6 +46,7 @@ pub use proof::{
     AccountProof, SlotProof, leaf_on_path, prove_key, stored_root, verify_account_proof, verify_key,
 };
 pub use rows::{RowSink, RowSource, Rows};
+pub use tables::{LeafCheck, LoadSink, TrieTables};
 pub use trie::{EMPTY_ROOT, Trie};
 pub use value::{AccountLeaf, LeafValue, SlotValue};
 

@@ -3,6 +3,7 @@
 use crate::row::take;
 use alloy_primitives::{B256, KECCAK256_EMPTY, U256};
 use alloy_rlp::{Decodable, Encodable, Header};
+use polytrie_state::Account;
 use std::fmt::Debug;
 
 /// A leaf's value in memory and on the wire.
@@ -35,6 +36,19 @@ pub struct AccountLeaf {
     pub storage_root: B256,
     /// Keccak-256 of the code.
     pub code_hash: B256,
+}
+
+impl AccountLeaf {
+    /// The leaf of an account whose storage trie has this root.
+    pub const fn new(account: &Account, storage_root: B256) -> Self {
+        let Account { nonce, balance, code_hash } = *account;
+        Self { nonce, balance, storage_root, code_hash }
+    }
+
+    /// The part of it that the EVM reads.
+    pub const fn account(&self) -> Account {
+        Account { nonce: self.nonce, balance: self.balance, code_hash: self.code_hash }
+    }
 }
 
 impl Default for AccountLeaf {

@@ -8,7 +8,7 @@ use super::{
 use alloy_primitives::{B256, map::B256HashMap};
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{Account, StateError};
-use polytrie_trie::{AccountLeaf, EMPTY_ROOT, ReadPace, Rows, RowsAhead, Trie, state_error};
+use polytrie_trie::{AccountLeaf, EMPTY_ROOT, ReadPace, RowsAhead, Trie, state_error};
 
 /// An account and its leaf afterwards.
 type Change = (B256, Option<AccountLeaf>);
@@ -124,7 +124,7 @@ impl Accounts {
         let source = self.ahead.over(store, None, pace);
         self.trie.update(&changes, &source).map_err(state_error)?;
         if let Some(depth) = self.effort.depth() {
-            let rows = Rows::new(std::mem::take(&mut self.rows), super::ACCOUNT_TRIE);
+            let rows = super::TRIE.account_sink(std::mem::take(&mut self.rows));
             self.rows = self.trie.commit_below(depth, rows).into_inner();
         }
         Ok(applied > 0)
@@ -155,7 +155,7 @@ impl Accounts {
         for (account, after) in ready {
             let before = trie.get(&account, &source).map_err(state_error)?;
             let storage_root = before.map_or(EMPTY_ROOT, |leaf| leaf.storage_root);
-            changes.push((account, after.map(|after| leaf(&after, storage_root))));
+            changes.push((account, after.map(|after| AccountLeaf::new(&after, storage_root))));
         }
         Ok(changes)
     }
@@ -174,7 +174,7 @@ impl Accounts {
         for (account, after) in &self.waiting {
             let leaf = match (after, roots.get(account)) {
                 (None, _) => None,
-                (Some(after), Some(root)) => Some(leaf(after, *root)),
+                (Some(after), Some(root)) => Some(AccountLeaf::new(after, *root)),
                 (Some(_), None) => {
                     let reason = "a storage trie did not say its root";
                     return Err(StateError::Corrupt(format!("account {account}: {reason}")));
@@ -189,7 +189,7 @@ impl Accounts {
         if !self.rows.is_empty() {
             rows.absorb(std::mem::take(&mut self.rows));
         }
-        let all = Rows::new(std::mem::take(rows), super::ACCOUNT_TRIE);
+        let all = super::TRIE.account_sink(std::mem::take(rows));
         let (root, all) = self.trie.commit(all);
         *rows = all.into_inner();
         self.effort.end();
@@ -220,15 +220,6 @@ impl Accounts {
     /// Lets go of what was not touched in the last `keep` turns.
     pub(super) fn evict(&mut self, keep: u32) {
         self.trie.evict(keep);
-    }
-}
-
-const fn leaf(account: &Account, storage_root: B256) -> AccountLeaf {
-    AccountLeaf {
-        nonce: account.nonce,
-        balance: account.balance,
-        storage_root,
-        code_hash: account.code_hash,
     }
 }
 

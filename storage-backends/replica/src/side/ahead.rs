@@ -2,8 +2,8 @@
 
 use super::message::Owner;
 use alloy_primitives::{B256, map::HashSet};
-use polytrie_kv::{Read, Store};
-use polytrie_trie::{LeafValue, ReadPace, RowSource, Rows, RowsAhead, Trie};
+use polytrie_kv::Store;
+use polytrie_trie::{LeafValue, ReadPace, RowSource, RowsAhead, Trie};
 
 /// What was read ahead for one trie in the block under way.
 ///
@@ -29,7 +29,7 @@ impl Ahead {
         owner: Owner,
         pace: &'a ReadPace,
     ) -> impl RowSource + 'a {
-        self.rows.over(pace.timed(rows_of(store, owner)))
+        self.rows.over(pace.timed(super::TRIE.rows_of(store, owner)))
     }
 }
 
@@ -42,12 +42,4 @@ pub(super) fn missing_from<V: LeafValue>(
 ) -> Option<usize> {
     let from = trie.map_or(Some(0), |trie| trie.missing(key))?;
     ahead.missing::<V>(key, from)
-}
-
-/// Tables of the two kinds of tries.
-pub(crate) fn rows_of(store: &dyn Read, owner: Owner) -> Rows<&dyn Read> {
-    match owner {
-        Some(owner) => Rows::owned(store, super::STORAGE_TRIE, owner),
-        None => Rows::new(store, super::ACCOUNT_TRIE),
-    }
 }

@@ -3,7 +3,7 @@
 use super::{Seat, TrieSide};
 use alloy_primitives::{B256, U256};
 use polytrie_state::Account;
-use polytrie_trie::{AccountLeaf, EMPTY_ROOT};
+use polytrie_trie::EMPTY_ROOT;
 
 impl TrieSide {
     /// The account after all blocks that have ended, if the tries tell; to be asked before they are told of any write of
@@ -11,7 +11,7 @@ impl TrieSide {
     pub(crate) fn known_account(&self, account: &B256) -> Option<Option<Account>> {
         let Seat::Here(workers) = &mut *self.seat.lock() else { return None };
         let leaf = workers.first_mut()?.known_account(account)?;
-        Some(leaf.map(|leaf| account_of(&leaf)))
+        Some(leaf.map(|leaf| leaf.account()))
     }
 
     /// The value of a slot.
@@ -30,9 +30,4 @@ impl TrieSide {
         let leaf = workers.first_mut()?.known_account(account)?;
         Some(leaf.is_some_and(|leaf| leaf.storage_root != EMPTY_ROOT))
     }
-}
-
-/// The part of a leaf that the EVM reads.
-pub(crate) const fn account_of(leaf: &AccountLeaf) -> Account {
-    Account { nonce: leaf.nonce, balance: leaf.balance, code_hash: leaf.code_hash }
 }

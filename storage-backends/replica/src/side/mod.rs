@@ -25,8 +25,6 @@ mod readers;
 mod storage;
 mod worker;
 
-pub(crate) use ahead::rows_of;
-pub(crate) use known::account_of;
 pub(crate) use message::{Hints, Sealed, Work};
 pub(crate) use outbox::Outbox;
 
@@ -37,6 +35,7 @@ use message::Writes;
 use parking_lot::{Mutex, MutexGuard};
 use polytrie_kv::{Store, Table};
 use polytrie_state::{StateError, WriteSet};
+use polytrie_trie::TrieTables;
 use readers::{ReaderThreads, Readers};
 use std::{
     io,
@@ -49,6 +48,8 @@ use worker::{Peers, Setup, Worker};
 pub(crate) const ACCOUNT_TRIE: Table = Table::new(52, "ReplicaAccountTrie", 64);
 /// Nodes of all storage tries by account hash and path.
 pub(crate) const STORAGE_TRIE: Table = Table::new(53, "ReplicaStorageTrie", 96);
+/// Both.
+pub(crate) const TRIE: TrieTables = TrieTables::new(ACCOUNT_TRIE, STORAGE_TRIE);
 
 /// Hints that travel together: waking a thread costs more than all of them.
 pub(crate) const HINTS_AT_ONCE: usize = 32;

@@ -11,9 +11,7 @@ use alloy_primitives::{
 };
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{SlotWrite, StateError};
-use polytrie_trie::{
-    EMPTY_ROOT, ReadPace, Rows, RowsAhead, SlotValue, Trie, state_error, stored_root,
-};
+use polytrie_trie::{EMPTY_ROOT, ReadPace, RowsAhead, SlotValue, Trie, state_error, stored_root};
 use rayon::prelude::*;
 
 /// Fewer changes than this, beside those of the trie with most of them, are not worth a second thread.
@@ -160,7 +158,7 @@ impl Storage {
         if !self.rows.is_empty() {
             rows.absorb(std::mem::take(&mut self.rows));
         }
-        let all = Rows::owned(std::mem::take(rows), super::STORAGE_TRIE, account);
+        let all = super::TRIE.storage_sink(std::mem::take(rows), account);
         let (root, all) = trie.commit(all);
         *rows = all.into_inner();
         self.effort.end();
@@ -304,7 +302,7 @@ impl Storages {
         if let Storage { trie: Some(trie), rows, effort, .. } = storage
             && let Some(depth) = effort.depth()
         {
-            let taken = Rows::owned(std::mem::take(rows), super::STORAGE_TRIE, account);
+            let taken = super::TRIE.storage_sink(std::mem::take(rows), account);
             *rows = trie.commit_below(depth, taken).into_inner();
         }
         storage.count(&mut self.bytes);

@@ -51,21 +51,15 @@ impl PartialEq for Entry {
 }
 
 impl Entry {
-    fn leaf(&self) -> AccountLeaf {
-        AccountLeaf {
-            nonce: self.account.nonce,
-            balance: self.account.balance,
-            storage_root: self.storage.root(),
-            code_hash: self.account.code_hash,
-        }
+    /// The leaf that stands for both.
+    pub fn leaf(&self) -> AccountLeaf {
+        AccountLeaf::new(&self.account, self.storage.root())
     }
 }
 
 impl From<AccountLeaf> for Entry {
     fn from(leaf: AccountLeaf) -> Self {
-        let AccountLeaf { nonce, balance, storage_root, code_hash } = leaf;
-        let account = Account { nonce, balance, code_hash };
-        Self { account, storage: CowTrie::stored(storage_root).into() }
+        Self { account: leaf.account(), storage: CowTrie::stored(leaf.storage_root).into() }
     }
 }
 

@@ -1,0 +1,123 @@
+//! Scrubbing: everything in the tables against the tries that the leaves make.
+
+use super::TrieTables;
+use crate::{AccountLeaf, Detour, SlotValue, TrieError, check_rows};
+use alloy_primitives::{B256, U256};
+use polytrie_kv::Read;
+use polytrie_state::{Account, AccountWalk, CheckReport, StateError, count_rows};
+
+/// What a layer compares the leaves with; nothing, if it is `()`.
+pub trait LeafCheck {
+    /// An account of the trie.
+    ///
+    /// # Errors
+    ///
+    /// If a store fails; what is wrong goes into the report.
+    fn account(
+        &mut self,
+        hash: &B256,
+        account: &Account,
+        report: &mut CheckReport,
+    ) -> Result<(), StateError> {
+        let _ = (hash, account, report);
+        Ok(())
+    }
+
+    /// A slot of an account, both by hash.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::account`].
+    fn slot(
+        &mut self,
+        account: &B256,
+        slot: &B256,
+        value: &U256,
+        report: &mut CheckReport,
+    ) -> Result<(), StateError> {
+        let _ = (account, slot, value, report);
+        Ok(())
+    }
+}
+
+impl LeafCheck for () {}
+
+impl TrieTables {
+    /// Compares every row with the tries that the leaves make, those with `root`, and each account's code with its hash.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails, or as `leaves`.
+    pub fn check(
+        &self,
+        store: &dyn Read,
+        root: B256,
+        leaves: &mut dyn LeafCheck,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<CheckReport, StateError> {
+        let mut report = CheckReport::default();
+        let walk = AccountWalk::new(&mut report, progress);
+        let mut walk = TrieWalk { tables: *self, store, walk, leaves, detour: Detour::default() };
+        let found =
+            check_rows::<AccountLeaf>(self.account_rows(store), &mut |hash, leaf: &AccountLeaf| {
+                walk.account(hash, leaf)
+            });
+        let TrieWalk { walk, detour, .. } = walk;
+        let accounts = detour.resolve(found)?;
+        walk.end();
+        let storage_nodes = report.nodes;
+        report.nodes += accounts.rows;
+        for problem in accounts.problems {
+            report.problem(format!("account trie: {problem}"));
+        }
+        if report.problems.is_empty() && accounts.root != root {
+            report.problem(format!("the leaves make root {}, the head has {root}", accounts.root));
+        }
+        let stored = count_rows(store, self.storage)?;
+        if report.problems.is_empty() && stored != storage_nodes {
+            report.problem(format!(
+                "{stored} rows of storage tries are stored, the accounts own {storage_nodes}"
+            ));
+        }
+        Ok(report)
+    }
+}
+
+struct TrieWalk<'a> {
+    tables: TrieTables,
+    store: &'a dyn Read,
+    walk: AccountWalk<'a>,
+    leaves: &'a mut dyn LeafCheck,
+    detour: Detour,
+}
+
+impl TrieWalk<'_> {
+    fn account(&mut self, hash: B256, leaf: &AccountLeaf) -> Result<(), TrieError> {
+        let account = leaf.account();
+        let Self { store, walk, leaves, detour, .. } = self;
+        walk.account(*store, &account)
+            .and_then(|()| leaves.account(&hash, &account, walk.report))
+            .map_err(|error| detour.take(error))?;
+        self.storage(hash, leaf)
+    }
+
+    fn storage(&mut self, account: B256, leaf: &AccountLeaf) -> Result<(), TrieError> {
+        let Self { tables, store, walk: AccountWalk { report, .. }, leaves, detour } = self;
+        let rows = tables.storage_rows(*store, account);
+        let storage = check_rows::<SlotValue>(rows, &mut |slot, value| {
+            leaves.slot(&account, &slot, &value.0, report).map_err(|error| detour.take(error))
+        })?;
+        report.slots += storage.leaves;
+        report.nodes += storage.rows;
+        if storage.problems.is_empty() && storage.root != leaf.storage_root {
+            report.problem(format!(
+                "account {account}: its slots make storage root {}, the account has {}",
+                storage.root, leaf.storage_root
+            ));
+        }
+        for problem in storage.problems {
+            report.problem(format!("storage trie of account {account}: {problem}"));
+        }
+        Ok(())
+    }
+}

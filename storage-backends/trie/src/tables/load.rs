@@ -1,0 +1,108 @@
+//! Filling the tables from sorted accounts, in one pass.
+
+use super::TrieTables;
+use crate::{AccountLeaf, SlotValue, SortedBuilder};
+use alloy_primitives::{B256, U256};
+use polytrie_kv::{Batch, Store};
+use polytrie_state::{
+    Account, CODE_TABLE, GenesisAccount, StateError, in_order_of_hash, write_codes,
+};
+use std::mem;
+
+/// Rows are written in portions of this many bytes, so that a genesis of any size takes bounded memory.
+const PORTION: usize = 32 << 20;
+
+/// Where [`TrieTables::load`] writes, and what else a layer makes of the same accounts.
+pub trait LoadSink {
+    /// The next account; its slots follow.
+    fn account(&mut self, hash: &B256, account: &Account) {
+        let _ = (hash, account);
+    }
+
+    /// A slot of an account, both by hash.
+    fn slot(&mut self, account: &B256, slot: &B256, value: &U256) {
+        let _ = (account, slot, value);
+    }
+
+    /// Bytes that it holds back until the next portion is written.
+    fn byte_len(&self) -> usize {
+        0
+    }
+
+    /// Writes a portion of the tries' rows, and with it what was held back.
+    ///
+    /// # Errors
+    ///
+    /// If a store fails.
+    fn write(&mut self, rows: Batch) -> Result<(), StateError>;
+}
+
+/// The rows alone, past the overlay.
+impl LoadSink for &Store {
+    fn write(&mut self, rows: Batch) -> Result<(), StateError> {
+        Ok(self.engine_write(&rows)?)
+    }
+}
+
+impl TrieTables {
+    /// Empties the tables and that of the code, where an earlier attempt to fill them may have left rows.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    pub fn clear(&self, store: &Store) -> Result<(), StateError> {
+        let mut batch = Batch::new();
+        for table in [self.accounts, self.storage, CODE_TABLE] {
+            batch.delete_range(table, &[], None);
+        }
+        Ok(store.engine_write(&batch)?)
+    }
+
+    /// Fills the tables, which must be empty, and that of the code; returns the state root.
+    ///
+    /// The account's leaf holds the root of its storage, so it is made when its slots are through; both tries are built
+    /// side by side, and each keeps only the branches on the way to where it is.
+    ///
+    /// # Errors
+    ///
+    /// If the accounts come with an error or out of order, or as `sink`.
+    pub fn load(
+        &self,
+        mut sink: impl LoadSink,
+        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
+    ) -> Result<B256, StateError> {
+        let mut builder = SortedBuilder::<AccountLeaf, _>::new(self.account_sink(Batch::new()));
+        let mut others = Batch::new();
+        for account in in_order_of_hash(accounts) {
+            let GenesisAccount { hash, account, code, slots } = account?;
+            sink.account(&hash, &account);
+            let mut storage = SortedBuilder::new(self.storage_sink(others, hash));
+            for slot in slots {
+                let (slot, value) = slot?;
+                storage.add(slot, SlotValue(value));
+                sink.slot(&hash, &slot, &value);
+                let rows = storage.rows().inner();
+                if rows.byte_len() + sink.byte_len() >= PORTION {
+                    sink.write(mem::take(rows))?;
+                }
+            }
+            let (storage_root, rows) = storage.finish();
+            others = rows.into_inner();
+            if let Some(code) = code {
+                write_codes(&mut others, &[(account.code_hash, code)]);
+            }
+            builder.add(hash, AccountLeaf::new(&account, storage_root));
+            let rows = builder.rows().inner();
+            if rows.byte_len() + others.byte_len() + sink.byte_len() >= PORTION {
+                let mut portion = mem::take(rows);
+                portion.append(&mem::take(&mut others));
+                sink.write(portion)?;
+            }
+        }
+        let (root, rows) = builder.finish();
+        let mut portion = rows.into_inner();
+        portion.append(&others);
+        sink.write(portion)?;
+        Ok(root)
+    }
+}
