@@ -1,7 +1,7 @@
 //! The layer: its head, and how it moves.
 
 use crate::{
-    ACCOUNT_TRIE, STORAGE_TRIE, TRIE, load, reader::MptReader, scrub, session::MptSession,
+    ACCOUNT_TRIE, STORAGE_TRIE, TRIE, check, load, reader::MptReader, session::MptSession,
     tries::Tries,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -180,7 +180,7 @@ impl StateLayer for MptLayer {
 
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
         self.lifecycle.ready()?;
-        scrub::check(&self.store, *self.root.read(), progress)
+        check::check(&self.store, *self.root.read(), progress)
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {

@@ -5,10 +5,10 @@
 //! changed node is hashed once. It is the honest baseline the other layers are measured against. The README
 //! of this crate draws the data on disk.
 
+mod check;
 mod layer;
 mod load;
 mod reader;
-mod scrub;
 mod session;
 mod tries;
 

@@ -1,6 +1,7 @@
 //! The layer: its head, and how it moves.
 
 use crate::{
+    check,
     flat::{ACCOUNTS, FLAT, SLOTS},
     hints::HintCounters,
     journal::{self, Flat, JOURNAL, META},
@@ -8,7 +9,6 @@ use crate::{
     options::{FlatStore, ReplicaOptions},
     overlay::Overlay,
     reader::{AheadReader, ReplicaReader},
-    scrub,
     session::ReplicaSession,
     side::{ACCOUNT_TRIE, STORAGE_TRIE, TRIE, TrieSide, Work},
 };
@@ -250,7 +250,7 @@ impl StateLayer for ReplicaLayer {
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
         self.core.lifecycle.ready()?;
         let (store, flat) = (self.core.store.snapshot(), self.core.flat.store().snapshot());
-        scrub::check(&store, &flat, *self.core.root.read(), progress)
+        check::check(&store, &flat, *self.core.root.read(), progress)
     }
 
     fn figures(&self) -> Vec<(&'static str, u64)> {

@@ -6,6 +6,7 @@
 //! before the state root is known. The README of this crate draws the flow of data and lists what differs
 //! from the paper.
 
+mod check;
 mod error;
 mod flat;
 mod hints;
@@ -15,7 +16,6 @@ mod load;
 mod options;
 mod overlay;
 mod reader;
-mod scrub;
 mod session;
 mod side;
 
