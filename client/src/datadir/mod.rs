@@ -10,71 +10,28 @@
 //! D/shadow-LAYER/   a data directory of its own: what `import --shadow LAYER` compares with
 //! ```
 
+mod create;
+mod error;
 mod flat;
+mod options;
 mod outline;
 
+pub use create::GENESIS_FILE;
+pub use error::OpenError;
 use flat::FlatDir;
 pub use flat::{FlatError, forget_flat, remove_flat};
+pub use options::OpenOptions;
 use outline::FileState;
 pub use outline::OUTLINE_FILE;
 
 use crate::{
-    chain::{Chain, ChainDb, ChainError, ChainOptions, TABLES},
-    layers::{
-        self, DEFAULT_ENGINE, DEFAULT_LAYER, EngineError, EngineOptions, LayerKind, LayerOptions,
-        UnknownKind,
-    },
+    chain::{Chain, ChainDb, ChainOptions, TABLES},
+    layers::{self, EngineOptions, LayerKind},
 };
-use alloy_consensus::{Header, Sealed};
-use alloy_primitives::B256;
-use polytrie_chainspec::{ChainSpec, ChainSpecError, Difference};
-use polytrie_kv::{DirLock, KvError, Store, StoreOptions};
-use polytrie_state::{Stamp, StampError, StateError, StateLayer};
-use std::{
-    ffi::OsString,
-    fs, io,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
-use thiserror::Error;
-
-/// The program that writes a stamp.
-const CREATED_BY: &str = concat!("polytrie ", env!("CARGO_PKG_VERSION"));
-/// Name of the genesis file within a data directory whose chain was put together by `polytrie devnet`.
-pub const GENESIS_FILE: &str = "genesis.json";
-
-/// What is asked of a data directory; `None` means whatever it holds, or the default for a new one.
-#[derive(Debug, Clone, Default)]
-pub struct OpenOptions {
-    /// The directory; not needed by the memory engine, under which it must not hold a chain.
-    pub datadir: Option<PathBuf>,
-    /// `--chain`.
-    pub chain: Option<String>,
-    /// `--state`.
-    pub state: Option<String>,
-    /// `--kv`.
-    pub kv: Option<String>,
-    /// Settings of the layer.
-    pub layer: LayerOptions,
-    /// Settings of the engine.
-    pub engine: EngineOptions,
-    /// Settings of the store above it.
-    pub store: StoreOptions,
-    /// What the chain checks and keeps.
-    pub chain_options: ChainOptions,
-    /// The first block that is to come, with the file that it is in: no directory is made for another chain than its own.
-    pub first_block: Option<(PathBuf, Sealed<Header>)>,
-}
-
-impl OpenOptions {
-    /// Whether there is nothing to be opened yet: in memory, or in a directory without a stamp.
-    pub fn is_new(&self) -> bool {
-        if self.kv.as_deref() == Some("memory") {
-            return true;
-        }
-        self.datadir.as_deref().is_some_and(|dir| matches!(Stamp::read(dir), Ok(None)))
-    }
-}
+use polytrie_chainspec::ChainSpec;
+use polytrie_kv::{DirLock, Store};
+use polytrie_state::{Stamp, StateLayer};
+use std::{path::Path, sync::Arc};
 
 /// An open data directory.
 #[derive(Debug)]
@@ -124,104 +81,6 @@ impl Rows {
     }
 }
 
-/// A data directory cannot be opened.
-#[derive(Debug, Error)]
-pub enum OpenError {
-    /// No directory was named.
-    #[error(
-        "--datadir is needed: the directory where chain and state are kept (or use --kv memory to keep nothing)"
-    )]
-    NoDirectory,
-    /// No chain was named.
-    #[error(
-        "--chain is needed for a new data directory: mainnet, sepolia, holesky, hoodi, dev, or the path of a genesis.json"
-    )]
-    NoChain,
-    /// There is nothing in the directory.
-    #[error("there is no data of polytrie in {}; make some with `polytrie import` or `polytrie init`", .0.display())]
-    Empty(PathBuf),
-    /// There is something in the directory that is not ours.
-    #[error("{} is not empty and holds no {stamp}; choose an empty directory", path.display(), stamp = polytrie_state::STAMP_FILE)]
-    Foreign {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// The directory for something new holds data already.
-    #[error("{} holds data of polytrie already; choose an empty directory", path.display())]
-    Taken {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// The blocks for something new are not of its chain.
-    #[error(
-        "{} begins with blocks on genesis block {found}, the chain {chain} has {expected}; name the right one with --chain",
-        file.display()
-    )]
-    OtherChain {
-        /// The file of the blocks.
-        file: PathBuf,
-        /// Their genesis hash.
-        found: B256,
-        /// Genesis hash of the chain.
-        expected: B256,
-        /// Name of the chain.
-        chain: String,
-    },
-    /// Its blocks came in by other rules.
-    #[error(
-        "the data directory {} holds {number} blocks of a chain with {} {}, --chain says {}: leave --chain out to use what is there, go back to before that with `polytrie db unwind`, or choose another --datadir",
-        path.display(), difference.rule, difference.values[0], difference.values[1]
-    )]
-    Rules {
-        /// The directory.
-        path: PathBuf,
-        /// Number of its head.
-        number: u64,
-        /// The first rule that differs: the directory's, and the one asked for.
-        difference: Box<Difference>,
-    },
-    /// The directory cannot be created or read.
-    #[error("cannot {action} {}: {source}; check the path, its permissions and the disk", path.display())]
-    Io {
-        /// What was tried.
-        action: &'static str,
-        /// The directory.
-        path: PathBuf,
-        /// The operating system's words.
-        source: io::Error,
-    },
-    /// No such layer or engine.
-    #[error(transparent)]
-    Unknown(#[from] UnknownKind),
-    /// It holds something else.
-    #[error(transparent)]
-    Stamp(#[from] StampError),
-    /// The chain's rules cannot be loaded.
-    #[error(transparent)]
-    Spec(#[from] ChainSpecError),
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] KvError),
-    /// The layer failed.
-    #[error(transparent)]
-    State(#[from] StateError),
-    /// The chain cannot be opened.
-    #[error(transparent)]
-    Chain(#[from] ChainError),
-    /// The flat state's own directory cannot be used.
-    #[error(transparent)]
-    Flat(#[from] FlatError),
-}
-
-impl From<EngineError> for OpenError {
-    fn from(error: EngineError) -> Self {
-        match error {
-            EngineError::Unknown(error) => error.into(),
-            EngineError::Store(error) => error.into(),
-        }
-    }
-}
-
 impl DataDir {
     /// Opens a data directory, making it if `create` says so and it is empty.
     ///
@@ -258,120 +117,6 @@ impl DataDir {
         let store = Store::open(engine, &tables, options.store.clone())?;
         let outline = outline::read(dir, &stamp).map(|(_, outline)| outline);
         Ok(Rows { stamp, store, outline })
-    }
-
-    /// Makes a new data directory for the chain of a `genesis.json` that is at hand. The file is kept in the directory,
-    /// so that any later command finds the same chain.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::open`].
-    pub fn create_with(options: &OpenOptions, genesis: &[u8]) -> Result<Self, OpenError> {
-        let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
-        if options.kv.as_deref() == Some("memory") {
-            Self::expect_unused(options)?;
-            let spec = Arc::new(ChainSpec::parse("dev", genesis)?);
-            let mut options = options.clone();
-            let stamp = Self::stamp(&mut options, kind, "memory", &spec)?;
-            let specs = Specs::loaded(spec);
-            return Self::assemble(&options, Path::new(""), stamp, kind, specs, None);
-        }
-        let dir = options.datadir.as_deref().ok_or(OpenError::NoDirectory)?;
-        let lock = Self::claim(dir)?;
-        let path = dir.join(GENESIS_FILE);
-        fs::write(&path, genesis).map_err(|source| OpenError::Io {
-            action: "write the genesis into",
-            path: dir.to_owned(),
-            source,
-        })?;
-        let loaded = outline::load(&path.display().to_string())?;
-        Self::fill(options, dir, kind, loaded, lock)
-    }
-
-    /// A directory for the chain of `source`, which is in `from`, under the layer and engine that `options` names, without
-    /// a stamp: nothing takes it for a data directory until [`Self::seal`].
-    ///
-    /// # Errors
-    ///
-    /// If it is not empty or cannot be made.
-    pub fn create_beside(
-        source: &Self,
-        from: &Path,
-        options: &OpenOptions,
-    ) -> Result<Self, OpenError> {
-        let dir = options.datadir.as_deref().ok_or(OpenError::NoDirectory)?;
-        let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
-        if Stamp::read(dir)?.is_some() {
-            return Err(OpenError::Taken { path: dir.to_owned() });
-        }
-        let mut options = options.clone();
-        let parameters = layers::settle_parameters(kind, &mut options.layer, None)?;
-        let lock = Self::claim(dir)?;
-        let kv = options.kv.as_deref().unwrap_or(DEFAULT_ENGINE);
-        let chain = Self::copy_genesis(from, dir)?.unwrap_or_else(|| source.stamp.chain.clone());
-        let stamp = Stamp {
-            chain,
-            state: kind.name.to_owned(),
-            kv: kv.to_owned(),
-            parameters,
-            created_by: CREATED_BY.to_owned(),
-            ..source.stamp.clone()
-        };
-        Self::claim_flat(&stamp, dir)?;
-        let specs = Specs { spec: None, outline: None };
-        Self::assemble(&options, dir, stamp, kind, specs, Some(lock))
-    }
-
-    /// Writes the stamp of a directory that was made by [`Self::create_beside`], whose chain must be durable.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be written.
-    pub fn seal(&self, dir: &Path, source: &Path) -> Result<(), OpenError> {
-        self.stamp.write(dir)?;
-        // It only saves time, so it comes after the stamp: nothing but the stamp makes a data directory.
-        match fs::copy(source.join(OUTLINE_FILE), dir.join(OUTLINE_FILE)) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                let path = dir.join(OUTLINE_FILE);
-                Err(OpenError::Io { action: "write", path, source })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Whether a directory keeps the genesis of its chain itself. It holds nothing else before it has a stamp, so what
-    /// the stamp names there is ours.
-    pub fn keeps_genesis(dir: &Path, stamp: &Stamp) -> bool {
-        fs::canonicalize(dir.join(GENESIS_FILE)).is_ok_and(|path| path == Path::new(&stamp.chain))
-    }
-
-    /// Takes the genesis that a directory keeps itself into another one, and returns where it is then.
-    fn copy_genesis(from: &Path, to: &Path) -> Result<Option<String>, OpenError> {
-        let path = to.join(GENESIS_FILE);
-        let copied = fs::copy(from.join(GENESIS_FILE), &path).and_then(|_| fs::canonicalize(&path));
-        match copied {
-            Ok(path) => Ok(Some(path.display().to_string())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(OpenError::Io { action: "write the genesis into", path, source }),
-        }
-    }
-
-    /// Makes a directory, which must not hold anything yet, and keeps others out.
-    fn claim(dir: &Path) -> Result<DirLock, OpenError> {
-        let io = |action| move |source| OpenError::Io { action, path: dir.to_owned(), source };
-        if dir.exists() && !is_left_over(dir).map_err(io("read"))? {
-            return Err(OpenError::Foreign { path: dir.to_owned() });
-        }
-        fs::create_dir_all(dir).map_err(io("create the data directory"))?;
-        Ok(DirLock::acquire(dir)?)
-    }
-
-    /// The same for the directory of the flat state, if there is one.
-    fn claim_flat(stamp: &Stamp, dir: &Path) -> Result<(), OpenError> {
-        match layers::replica_path(stamp) {
-            Some(path) => Ok(flat::claim(&path, dir)?),
-            None => Ok(()),
-        }
     }
 
     /// The chain in it; begins with the genesis block where there is none.
@@ -471,83 +216,6 @@ impl DataDir {
         }
     }
 
-    fn create(options: &OpenOptions, dir: &Path) -> Result<Self, OpenError> {
-        let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
-        let loaded = outline::load(options.chain.as_deref().ok_or(OpenError::NoChain)?)?;
-        if let Some((file, header)) = &options.first_block {
-            expect_chain(&loaded.1, file, header)?;
-        }
-        Self::fill(options, dir, kind, loaded, Self::claim(dir)?)
-    }
-
-    /// Makes a new data directory of one that was claimed.
-    fn fill(
-        options: &OpenOptions,
-        dir: &Path,
-        kind: &'static LayerKind,
-        (file, spec): (Option<FileState>, Arc<ChainSpec>),
-        lock: DirLock,
-    ) -> Result<Self, OpenError> {
-        let kv = options.kv.as_deref().unwrap_or(DEFAULT_ENGINE);
-        let mut options = options.clone();
-        let stamp = Self::stamp(&mut options, kind, kv, &spec)?;
-        let options = &options;
-        // The engine first: a stamp must not stand beside an engine that cannot be opened at all.
-        let engine = layers::open_engine(kv, &dir.join("db"), &tables(kind), options.engine)?;
-        let store = Store::open(engine, &tables(kind), StoreOptions::default())?;
-        if ChainDb::new(store).head()?.is_some() {
-            // A chain whose stamp somebody removed: nobody knows any more under which layer.
-            return Err(OpenError::Foreign { path: dir.to_owned() });
-        }
-        Self::claim_flat(&stamp, dir)?;
-        stamp.write(dir)?;
-        if let Some(file) = file {
-            outline::write(dir, file, &spec)?;
-        }
-        Self::assemble(options, dir, stamp, kind, Specs::loaded(spec), Some(lock))
-    }
-
-    /// What is kept in memory takes nothing from a directory that is named all the same, so there must be nothing in it:
-    /// whoever names one that holds a chain means that chain.
-    fn expect_unused(options: &OpenOptions) -> Result<(), OpenError> {
-        let Some(dir) = options.datadir.as_deref() else { return Ok(()) };
-        match Stamp::read(dir)? {
-            Some(stamp) => Ok(stamp.expect(dir, "the engine", &stamp.kv, Some("memory"))?),
-            None => Ok(()),
-        }
-    }
-
-    fn in_memory(options: &OpenOptions) -> Result<Self, OpenError> {
-        let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
-        let spec = ChainSpec::load(options.chain.as_deref().ok_or(OpenError::NoChain)?)?;
-        let mut options = options.clone();
-        let stamp = Self::stamp(&mut options, kind, "memory", &spec)?;
-        Self::assemble(&options, Path::new(""), stamp, kind, Specs::loaded(spec), None)
-    }
-
-    fn stamp(
-        options: &mut OpenOptions,
-        kind: &LayerKind,
-        kv: &str,
-        spec: &ChainSpec,
-    ) -> Result<Stamp, OpenError> {
-        // A relative path would mean another file in another working directory.
-        let chain = match fs::canonicalize(spec.name()) {
-            Ok(path) if Path::new(spec.name()).is_file() => path.display().to_string(),
-            _ => spec.name().to_owned(),
-        };
-        Ok(Stamp {
-            format: Stamp::FORMAT,
-            state: kind.name.to_owned(),
-            kv: kv.to_owned(),
-            parameters: layers::settle_parameters(kind, &mut options.layer, None)?,
-            chain,
-            chain_id: spec.chain_id(),
-            genesis_hash: spec.genesis_hash(),
-            created_by: CREATED_BY.to_owned(),
-        })
-    }
-
     fn assemble(
         options: &OpenOptions,
         dir: &Path,
@@ -604,21 +272,6 @@ impl DataDir {
     }
 }
 
-/// The first two blocks say of which chain they are.
-fn expect_chain(spec: &ChainSpec, file: &Path, first: &Sealed<Header>) -> Result<(), OpenError> {
-    let genesis = spec.genesis_header();
-    let found = match first.number.checked_sub(genesis.number) {
-        Some(0) => first.hash(),
-        Some(1) => first.parent_hash,
-        _ => return Ok(()),
-    };
-    let (expected, chain) = (genesis.hash(), spec.name().to_owned());
-    match found == expected {
-        true => Ok(()),
-        false => Err(OpenError::OtherChain { file: file.to_owned(), found, expected, chain }),
-    }
-}
-
 /// What is at hand of the chain's rules.
 #[derive(Debug)]
 struct Specs {
@@ -645,24 +298,6 @@ fn remembered(
         Some(spec) if !matches!(db.head(), Ok(None)) => Ok(Arc::clone(spec)),
         _ => Ok(ChainSpec::load(&stamp.chain)?),
     }
-}
-
-/// Whether there is nothing in a directory without a stamp but what an attempt leaves that ended before the stamp was
-/// written.
-fn is_left_over(dir: &Path) -> io::Result<bool> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(dir)? {
-        names.push(entry?.file_name());
-    }
-    let has_lock = names.iter().any(|name| name == "LOCK");
-    let temporary = format!("{}.tmp", polytrie_state::STAMP_FILE);
-    let is_ours = |name: &OsString| {
-        name == "LOCK"
-            || flat::is_left_over(name)
-            || name == temporary.as_str()
-            || ((name == "db" || name == GENESIS_FILE) && has_lock)
-    };
-    Ok(names.iter().all(is_ours))
 }
 
 fn tables(kind: &LayerKind) -> Vec<polytrie_kv::Table> {

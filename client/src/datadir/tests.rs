@@ -1,5 +1,7 @@
 use super::*;
 use alloy_primitives::B256;
+use polytrie_state::StampError;
+use std::fs;
 
 /// A genesis with one account and a chain id of one's choice, which its hash does not depend on.
 fn genesis(dir: &Path, chain_id: u64) -> String {
