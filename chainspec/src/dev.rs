@@ -1,17 +1,17 @@
 //! The chain for development.
 
 use alloy_consensus::Sealable;
-use alloy_eips::{
-    eip2935::{HISTORY_STORAGE_ADDRESS, HISTORY_STORAGE_CODE},
-    eip4788::{BEACON_ROOTS_ADDRESS, BEACON_ROOTS_CODE},
-    eip7002::{WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS, WITHDRAWAL_REQUEST_PREDEPLOY_CODE},
-    eip7251::{CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS, CONSOLIDATION_REQUEST_PREDEPLOY_CODE},
-};
 use alloy_genesis::{Genesis, GenesisAccount};
 use alloy_hardforks::EthereumHardfork;
-use alloy_primitives::{Address, Bytes, U256, address, uint};
+use alloy_primitives::{Address, U256, address, uint};
 
-use crate::{ChainSpec, Forks, allocation::Allocation, genesis};
+use crate::{ChainSpec, Forks, allocation::Allocation, genesis, initial::system_contracts};
+
+/// Gas limit of the genesis block of a chain for development.
+pub const DEV_GAS_LIMIT: u64 = 60_000_000;
+
+/// Base fee of that block, in wei: 1 gwei.
+pub const DEV_BASE_FEE: u64 = 1_000_000_000;
 
 /// 10,000 ether.
 const BALANCE: U256 = uint!(10_000_000_000_000_000_000_000_U256);
@@ -37,23 +37,15 @@ pub(crate) fn default() -> ChainSpec {
 }
 
 /// A chain for development: every fork up to Osaka from genesis on, already merged, with the system contracts that blocks
-/// call, a gas limit of 60,000,000 and a base fee of 1 gwei.
+/// call, [`DEV_GAS_LIMIT`] and [`DEV_BASE_FEE`].
 pub(crate) fn with_accounts(
     chain_id: u64,
     accounts: impl IntoIterator<Item = (Address, U256)>,
 ) -> ChainSpec {
-    let contract = |address, code: &Bytes| {
-        // A deployed contract has the nonce 1 (EIP-161).
-        let account =
-            GenesisAccount { nonce: Some(1), code: Some(code.clone()), ..Default::default() };
-        (address, account)
-    };
-    let contracts = [
-        contract(BEACON_ROOTS_ADDRESS, &BEACON_ROOTS_CODE),
-        contract(HISTORY_STORAGE_ADDRESS, &HISTORY_STORAGE_CODE),
-        contract(WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS, &WITHDRAWAL_REQUEST_PREDEPLOY_CODE),
-        contract(CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS, &CONSOLIDATION_REQUEST_PREDEPLOY_CODE),
-    ];
+    let contracts = system_contracts().map(|contract| {
+        let (nonce, code) = (Some(contract.nonce), Some(contract.code));
+        (contract.address, GenesisAccount { nonce, code, ..Default::default() })
+    });
     let funded = accounts
         .into_iter()
         .map(|(address, balance)| (address, GenesisAccount { balance, ..Default::default() }));
@@ -61,8 +53,8 @@ pub(crate) fn with_accounts(
     let allocation = Allocation::from_accounts(funded.chain(contracts));
     let forks = Forks::up_to(EthereumHardfork::Osaka);
     let genesis = Genesis {
-        gas_limit: 60_000_000,
-        base_fee_per_gas: Some(1_000_000_000),
+        gas_limit: DEV_GAS_LIMIT,
+        base_fee_per_gas: Some(DEV_BASE_FEE.into()),
         ..Default::default()
     };
     let header = genesis::header(&genesis, 0, allocation.state_root(), &forks);
@@ -82,6 +74,7 @@ pub(crate) fn with_accounts(
 
 #[cfg(test)]
 mod tests {
+    use alloy_eips::eip4788::BEACON_ROOTS_ADDRESS;
     use alloy_primitives::{B256, b256};
 
     use super::*;

@@ -10,14 +10,18 @@ mod difference;
 mod error;
 mod forks;
 mod genesis;
+mod initial;
 mod presets;
 mod rules;
 mod spec;
 
 pub use allocation::GenesisAccounts;
 pub use alloy_genesis::GenesisAccount;
+pub use dev::{DEV_BASE_FEE, DEV_GAS_LIMIT};
 pub use difference::Difference;
 pub use error::ChainSpecError;
 pub use forks::{DaoFork, Forks};
+pub use genesis::GenesisPlan;
+pub use initial::{InitialAccount, system_contracts};
 pub use rules::Rules;
 pub use spec::ChainSpec;

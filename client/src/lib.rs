@@ -15,6 +15,7 @@ pub mod import;
 pub mod layers;
 #[cfg(feature = "lvmt")]
 pub mod lvmt;
+pub mod process;
 pub mod rpc;
 pub mod witness;
 

@@ -1,9 +1,10 @@
-//! A genesis in the format of geth becomes a chain.
+//! A genesis in the format of geth becomes a chain, and the other way round.
 
 mod config;
 mod file;
 mod header;
 mod json;
+mod write;
 
 use std::{fs::File, io::Read, path::Path};
 
@@ -12,6 +13,7 @@ use alloy_genesis::Genesis;
 use alloy_primitives::{B256, U256};
 
 pub(crate) use header::header;
+pub use write::GenesisPlan;
 
 use crate::{ChainSpec, ChainSpecError, allocation::Allocation};
 

@@ -1,15 +1,8 @@
 //! Writing a `genesis.json` that geth, reth and this program read alike.
 
-use crate::bench::InitialAccount;
-use alloy_eips::{
-    eip2935::{HISTORY_STORAGE_ADDRESS, HISTORY_STORAGE_CODE},
-    eip4788::{BEACON_ROOTS_ADDRESS, BEACON_ROOTS_CODE},
-    eip7002::{WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS, WITHDRAWAL_REQUEST_PREDEPLOY_CODE},
-    eip7251::{CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS, CONSOLIDATION_REQUEST_PREDEPLOY_CODE},
-    eip7840::BlobParams,
-};
+use crate::{ChainSpec, ChainSpecError, InitialAccount, initial::system_contracts};
+use alloy_eips::eip7840::BlobParams;
 use alloy_primitives::{Address, B256, Bytes};
-use polytrie_chainspec::{ChainSpec, ChainSpecError};
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 
@@ -46,7 +39,7 @@ pub struct GenesisPlan {
     pub base_fee: u64,
     /// Extra data, at most 32 bytes.
     pub extra_data: Bytes,
-    /// The contract whose logs are deposits (EIP-6110); it is one of the workload's accounts.
+    /// The contract whose logs are deposits (EIP-6110); it must be one of the accounts.
     pub deposit_contract: Option<Address>,
 }
 
@@ -101,7 +94,7 @@ impl GenesisPlan {
     ///
     /// # Errors
     ///
-    /// If no chain can start with it: a mistake of the workload.
+    /// If no chain can start with it.
     pub fn chain_spec(&self, state_root: B256) -> Result<ChainSpec, ChainSpecError> {
         ChainSpec::from_outline("the generated chain", self.outline(state_root).as_bytes())
     }
@@ -115,7 +108,7 @@ impl GenesisPlan {
             ("extraData", json!(self.extra_data)),
             ("gasLimit", hex(self.gas_limit)),
             ("difficulty", hex(0)),
-            ("mixHash", json!(alloy_primitives::B256::ZERO)),
+            ("mixHash", json!(B256::ZERO)),
             ("coinbase", json!(Address::ZERO)),
             ("baseFeePerGas", hex(self.base_fee)),
         ]
@@ -145,17 +138,6 @@ impl GenesisPlan {
         }
         config.into()
     }
-}
-
-/// The contracts that blocks call by themselves (EIP-2935, 4788, 7002, 7251). Without them no client runs Prague.
-pub(in crate::bench) fn system_contracts<'a>() -> [InitialAccount<'a>; 4] {
-    [
-        (BEACON_ROOTS_ADDRESS, &BEACON_ROOTS_CODE),
-        (HISTORY_STORAGE_ADDRESS, &HISTORY_STORAGE_CODE),
-        (WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS, &WITHDRAWAL_REQUEST_PREDEPLOY_CODE),
-        (CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS, &CONSOLIDATION_REQUEST_PREDEPLOY_CODE),
-    ]
-    .map(|(address, code)| InitialAccount::contract(address, code.clone()))
 }
 
 fn write_account(account: InitialAccount<'_>, out: &mut dyn Write) -> io::Result<()> {

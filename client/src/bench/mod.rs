@@ -28,9 +28,8 @@ pub use fixture::{
 };
 pub use generate::{
     BlockPlan, CHAIN_FILE, ChainFigures, GENESIS_FILE, GenerateError, Generated, GeneratedHead,
-    GenesisPlan, Planned, PreparedChain, ProduceError, Produced, Producer, generate,
+    Planned, PreparedChain, ProduceError, Produced, Producer, generate,
 };
-pub use measure::rss_bytes;
 pub use random::Random;
 pub use report::Report;
 pub use run::{
@@ -38,6 +37,5 @@ pub use run::{
 };
 pub use wallet::Wallet;
 pub use workload::{
-    Erc20, InitialAccount, Popularity, Sample, Shape, Trace, Transfer, Workload, WorkloadKind,
-    WorkloadSpec,
+    Erc20, Popularity, Sample, Shape, Trace, Transfer, Workload, WorkloadKind, WorkloadSpec,
 };

@@ -1,13 +1,7 @@
 //! The genesis of a chain for development.
 
-use crate::bench::{GenesisPlan, InitialAccount};
 use alloy_primitives::{Address, Bytes, U256};
-
-/// Gas limit of the genesis block.
-const GAS_LIMIT: u64 = 60_000_000;
-
-/// Base fee of the genesis block, in wei.
-const BASE_FEE: u64 = 1_000_000_000;
+use polytrie_chainspec::{DEV_BASE_FEE, DEV_GAS_LIMIT, GenesisPlan, InitialAccount};
 
 /// A `genesis.json` with every fork up to Osaka from the first block on, the contracts that blocks call, and accounts
 /// that all have the same balance in wei.
@@ -17,8 +11,8 @@ pub fn dev_genesis(chain_id: u64, accounts: &[Address], balance: U256) -> Vec<u8
         // Shanghai, Cancun, Prague, Osaka.
         fork_times: vec![0; 4],
         timestamp: 0,
-        gas_limit: GAS_LIMIT,
-        base_fee: BASE_FEE,
+        gas_limit: DEV_GAS_LIMIT,
+        base_fee: DEV_BASE_FEE,
         extra_data: Bytes::new(),
         deposit_contract: None,
     };

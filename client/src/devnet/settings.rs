@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256, map::HashSet};
 
 /// The gas limit that blocks move towards where nobody says otherwise.
-pub(super) const GAS_LIMIT: u64 = 60_000_000;
+pub(super) const GAS_LIMIT: u64 = polytrie_chainspec::DEV_GAS_LIMIT;
 
 /// How blocks are made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

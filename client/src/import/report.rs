@@ -2,6 +2,7 @@
 
 use crate::{
     chain::{BlockStats, Chain, Head},
+    process::peak_rss_bytes,
     witness::WitnessDir,
 };
 use polytrie_kv::CountersSnapshot;
@@ -257,15 +258,4 @@ impl HeadReport {
             commitment: None,
         }
     }
-}
-
-/// The most memory the process ever held, in bytes; 0 where the system does not tell.
-fn peak_rss_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))
-        .and_then(|rest| rest.trim().strip_suffix("kB"))
-        .and_then(|kib| kib.trim().parse::<u64>().ok())
-        .map_or(0, |kib| kib * 1024)
 }

@@ -40,7 +40,7 @@ impl Rpc {
         text.gauge(
             "process_resident_memory_bytes",
             "Memory that the process holds, in bytes.",
-            crate::bench::rss_bytes() as f64,
+            crate::process::rss_bytes() as f64,
         );
         text.0
     }

@@ -1,16 +1,13 @@
 //! A workload becomes `genesis.json` and `chain.rlp`.
 //!
-//! [`GenesisPlan`] and [`BlockPlan`] are what a workload says before anything is executed; [`Producer`] executes plans
+//! [`GenesisPlan`](polytrie_chainspec::GenesisPlan) and [`BlockPlan`] are what a workload says before anything is executed; [`Producer`] executes plans
 //! and fills in what follows; [`PreparedChain`] keeps a whole chain; [`generate`] writes it where others find it.
 
 mod chain;
-mod genesis;
 mod plan;
 mod producer;
 
 pub use chain::{CHAIN_FILE, ChainFigures, GeneratedHead, PreparedChain};
-pub use genesis::GenesisPlan;
-pub(super) use genesis::system_contracts;
 pub use plan::{BlockPlan, Planned};
 pub use producer::{ProduceError, Produced, Producer};
 

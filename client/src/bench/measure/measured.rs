@@ -1,6 +1,7 @@
 //! The figures of one run.
 
-use super::{DeviceIo, Percentiles};
+use super::Percentiles;
+use crate::process::DeviceIo;
 use alloy_primitives::B256;
 use polytrie_kv::CountersSnapshot;
 use polytrie_state::SessionCounters;

@@ -1,10 +1,10 @@
 //! Taking the figures of a run while it runs.
 
-use super::{
-    Amplification, BlockFigures, Commitment, DeviceIo, Measured, Percentiles, TimeSplit,
-    own_rss_bytes, peak_rss_bytes,
+use super::{Amplification, BlockFigures, Commitment, Measured, Percentiles, TimeSplit};
+use crate::{
+    bench::fixture::OpenStore,
+    process::{DeviceIo, own_rss_bytes, peak_rss_bytes},
 };
-use crate::bench::fixture::OpenStore;
 use polytrie_kv::{CountersSnapshot, KvError};
 use polytrie_state::SessionCounters;
 use std::time::{Duration, Instant};

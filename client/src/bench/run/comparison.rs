@@ -6,13 +6,16 @@ use super::{
     cold::prove,
     warm::warm_memory,
 };
-use crate::bench::{
-    Base, BaseSpec, Cache, PreparedChain, Report, Settings, Subject, Trace, WorkloadSpec,
-    fixture::{
-        copy::{copy_tree, forget_tree},
-        store::prepared,
+use crate::{
+    bench::{
+        Base, BaseSpec, Cache, PreparedChain, Report, Settings, Subject, Trace, WorkloadSpec,
+        fixture::{
+            copy::{copy_tree, forget_tree},
+            store::prepared,
+        },
+        measure::{BlockFigures, Measured},
     },
-    measure::{BlockFigures, Measured, ProcessorTime},
+    process::ProcessorTime,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,10 +1,12 @@
 //! What one process is told to measure.
 
 use super::{BenchError, ChainBench, StoreBench, TraceBench, chain::LoadedChain};
-use crate::bench::{
-    Base, BaseSpec, Cache, PreparedChain, Settings, Subject,
-    fixture::OpenStore,
-    measure::{Measured, rss_bytes},
+use crate::{
+    bench::{
+        Base, BaseSpec, Cache, PreparedChain, Settings, Subject, fixture::OpenStore,
+        measure::Measured,
+    },
+    process::rss_bytes,
 };
 use polytrie_kv::StoreOptions;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! Memory as every run finds it.
 
-use crate::bench::measure::available_bytes;
+use crate::process::available_bytes;
 use std::hint::black_box;
 
 /// What a small run takes, for the first of all.

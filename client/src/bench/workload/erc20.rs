@@ -1,12 +1,13 @@
 //! Transfers of a token.
 
 use super::{
-    BLOCK_TIME, InitialAccount, Shape, Workload,
+    BLOCK_TIME, Shape, Workload,
     transfer::{genesis, senders, transaction},
 };
-use crate::bench::{BlockPlan, GenesisPlan, Planned, Random, Wallet};
+use crate::bench::{BlockPlan, Planned, Random, Wallet};
 use alloy_consensus::{Header, Sealed, TxEip1559};
 use alloy_primitives::{Address, Bytes, U256, address, hex, keccak256, uint};
+use polytrie_chainspec::{GenesisPlan, InitialAccount};
 use serde::Deserialize;
 
 /// Where the contract stands.

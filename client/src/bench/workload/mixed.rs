@@ -1,10 +1,9 @@
 //! Payments and calls, in the proportion and with the popularity that mainnet was seen to have.
 
-use super::{
-    BLOCK_TIME, Erc20, InitialAccount, Shape, Workload, erc20::CALL_GAS, transfer::payment,
-};
-use crate::bench::{BlockPlan, GenesisPlan, Planned, Random, Wallet};
+use super::{BLOCK_TIME, Erc20, Shape, Workload, erc20::CALL_GAS, transfer::payment};
+use crate::bench::{BlockPlan, Planned, Random, Wallet};
 use alloy_consensus::{Header, Sealed};
+use polytrie_chainspec::{GenesisPlan, InitialAccount};
 
 /// Transactions that call a contract, in percent.
 const CALLS: u64 = 15;

@@ -18,12 +18,12 @@ pub use swap::{Swap, Swaps};
 pub use trace::{Field, Trace, TraceWrite};
 pub use transfer::Transfer;
 
-use super::{BlockPlan, CacheError, GenesisPlan, Wallet};
+use super::{BlockPlan, CacheError, Wallet};
 use alloy_consensus::{Header, Sealed};
-use alloy_primitives::{Address, Bytes, U256};
 use clap::ValueEnum;
+use polytrie_chainspec::{GenesisPlan, InitialAccount};
 use serde::{Deserialize, Serialize};
-use std::fmt::{self, Debug};
+use std::fmt::Debug;
 
 /// Chain id of generated chains; no network is known to use it.
 pub(super) const CHAIN_ID: u64 = 70_717;
@@ -50,39 +50,6 @@ pub trait Workload: Debug {
 
     /// The block on top of `parent`, or `None` after the last one.
     fn next_block(&mut self, parent: &Sealed<Header>) -> Option<BlockPlan>;
-}
-
-/// An account at genesis. Its slots are not gathered: there may be millions.
-pub struct InitialAccount<'a> {
-    /// Its address.
-    pub address: Address,
-    /// Nonce.
-    pub nonce: u64,
-    /// Balance in wei.
-    pub balance: U256,
-    /// Code; empty for none.
-    pub code: Bytes,
-    /// Slots with their values, each once, in any order, none of them zero.
-    pub slots: Box<dyn Iterator<Item = (U256, U256)> + 'a>,
-}
-
-impl InitialAccount<'_> {
-    /// An account that can send transactions.
-    pub fn funded(address: Address, balance: U256) -> Self {
-        let slots = Box::new(std::iter::empty());
-        Self { address, nonce: 0, balance, code: Bytes::new(), slots }
-    }
-
-    /// A contract as deployment leaves it: with the nonce 1 (EIP-161).
-    pub fn contract(address: Address, code: Bytes) -> Self {
-        Self { nonce: 1, code, ..Self::funded(address, U256::ZERO) }
-    }
-}
-
-impl Debug for InitialAccount<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InitialAccount").field("address", &self.address).finish_non_exhaustive()
-    }
 }
 
 /// The workloads by name.

@@ -1,9 +1,9 @@
 //! Traces of state writes: what real transactions read and wrote, without the contracts that did.
 
-use super::InitialAccount;
 use crate::bench::CacheError;
 use alloy_primitives::{Address, B256, U256, keccak256};
 use flate2::read::MultiGzDecoder;
+use polytrie_chainspec::InitialAccount;
 use std::{collections::BTreeMap, fs, io::Read, path::Path};
 
 /// The first bytes of a gzip file.

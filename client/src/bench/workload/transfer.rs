@@ -1,9 +1,10 @@
 //! Plain transfers of ether.
 
-use super::{BLOCK_TIME, CHAIN_ID, GENESIS_TIME, GWEI, InitialAccount, Shape, Workload};
-use crate::bench::{BlockPlan, GenesisPlan, Planned, Random, Wallet};
+use super::{BLOCK_TIME, CHAIN_ID, GENESIS_TIME, GWEI, Shape, Workload};
+use crate::bench::{BlockPlan, Planned, Random, Wallet};
 use alloy_consensus::{Header, Sealed, TxEip1559};
 use alloy_primitives::{Address, Bytes, U256, uint};
+use polytrie_chainspec::{GenesisPlan, InitialAccount};
 
 /// Gas of a transfer to an account without code.
 const TRANSFER_GAS: u64 = 21_000;

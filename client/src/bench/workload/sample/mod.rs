@@ -15,13 +15,14 @@ mod block;
 mod contracts;
 mod lives;
 
-use super::{BLOCK_TIME, CHAIN_ID, GENESIS_TIME, GWEI, InitialAccount, Workload};
-use crate::bench::{BlockPlan, GenesisPlan, Random, Wallet};
+use super::{BLOCK_TIME, CHAIN_ID, GENESIS_TIME, GWEI, Workload};
+use crate::bench::{BlockPlan, Random, Wallet};
 use alloy_consensus::{Header, Sealed};
 use alloy_eips::eip4895::Withdrawal;
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, Bytes, U256, uint};
 use block::Draft;
+use polytrie_chainspec::{GenesisPlan, InitialAccount};
 use std::collections::BTreeMap;
 
 /// Blocks beside the genesis block.

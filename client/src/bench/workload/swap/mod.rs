@@ -3,13 +3,14 @@
 mod uniswap;
 
 use super::{
-    BLOCK_TIME, GENESIS_TIME, InitialAccount, Shape, Workload,
+    BLOCK_TIME, GENESIS_TIME, Shape, Workload,
     erc20::{Compiled, mapping_slot},
     transfer::{genesis, senders, transaction},
 };
-use crate::bench::{BlockPlan, CacheError, GenesisPlan, Planned, Random, Wallet};
+use crate::bench::{BlockPlan, CacheError, Planned, Random, Wallet};
 use alloy_consensus::{Header, Sealed, TxEip1559};
 use alloy_primitives::{Address, Bytes, U256, address, keccak256, uint};
+use polytrie_chainspec::{GenesisPlan, InitialAccount};
 use uniswap::{Uniswap, short_string};
 
 const FACTORY: Address = address!("7070000000000000000000000000000000000021");
