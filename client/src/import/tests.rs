@@ -13,10 +13,8 @@ use polytrie_kv::{
     testing::{SlowReads, Wrapped},
 };
 use polytrie_mpt::{MptLayer, MptOptions};
-use polytrie_state::{
-    Account, AccountVisit, BlockRef, CheckReport, Commitment, Fork, GenesisAccount, LayerSession,
-    Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, WriteSet,
-};
+use polytrie_state::{Account, BlockRef, LayerSession, StateError, StateLayer, StateReader};
+use polytrie_testing::{AlterLayer, AlterSession, AlteredLayer, AlteredSession};
 use std::{
     path::{Path, PathBuf},
     sync::{
@@ -37,56 +35,24 @@ enum Lie {
 }
 
 #[derive(Debug)]
-struct Liar(Arc<MptLayer>, Lie);
+struct Liar(Lie);
 
 #[derive(Debug)]
 struct LiarReader(Arc<dyn StateReader>, Lie);
 
-#[derive(Debug)]
-struct LiarSession(Box<dyn LayerSession>, Lie);
-
-impl StateLayer for Liar {
-    fn name(&self) -> &'static str {
+impl AlterLayer for Liar {
+    fn name(&self, _: &Arc<dyn StateLayer>) -> &'static str {
         "liar"
     }
-    fn commitment(&self) -> Commitment {
-        self.0.commitment()
+    fn reader(&self, inner: &Arc<dyn StateLayer>) -> Result<Arc<dyn StateReader>, StateError> {
+        Ok(Arc::new(LiarReader(inner.reader()?, self.0)))
     }
-    fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
-        Ok(Arc::new(LiarReader(self.0.reader()?, self.1)))
-    }
-    fn load(
+    fn begin(
         &self,
-        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
-    ) -> Result<Commitment, StateError> {
-        self.0.load(accounts)
-    }
-    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
-        Ok(Box::new(LiarSession(self.0.begin(parent)?, self.1)))
-    }
-    fn accept(&self) -> Result<(), StateError> {
-        self.0.accept()
-    }
-    fn discard(&self) -> Result<(), StateError> {
-        self.0.discard()
-    }
-    fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
-        self.0.undo(record)
-    }
-    fn fork(&self) -> Result<Fork, StateError> {
-        self.0.fork()
-    }
-    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
-        self.0.prove(address, slots)
-    }
-    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
-        self.0.accounts(from, visit)
-    }
-    fn slots(&self, of: B256, from: B256, visit: &mut SlotVisit<'_>) -> Result<(), StateError> {
-        self.0.slots(of, from, visit)
-    }
-    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
-        self.0.check(progress)
+        inner: &Arc<dyn StateLayer>,
+        parent: BlockRef,
+    ) -> Result<Box<dyn LayerSession>, StateError> {
+        Ok(AlteredSession::boxed(inner.begin(parent)?, Self(self.0)))
     }
 }
 
@@ -107,10 +73,15 @@ impl StateReader for LiarReader {
     }
 }
 
-impl LayerSession for LiarSession {
-    fn account(&mut self, address: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
-        let mut account = self.0.account(address, hash)?;
-        if let (Lie::AccountRead(about), Some(account)) = (self.1, &mut account)
+impl AlterSession for Liar {
+    fn account(
+        &mut self,
+        inner: &mut dyn LayerSession,
+        address: &Address,
+        hash: &B256,
+    ) -> Result<Option<Account>, StateError> {
+        let mut account = inner.account(address, hash)?;
+        if let (Lie::AccountRead(about), Some(account)) = (self.0, &mut account)
             && about == *address
         {
             account.balance += U256::ONE;
@@ -119,26 +90,15 @@ impl LayerSession for LiarSession {
     }
     fn slot(
         &mut self,
+        inner: &mut dyn LayerSession,
         address: &Address,
         account: &B256,
         slot: &U256,
         hash: &B256,
     ) -> Result<U256, StateError> {
-        let value = self.0.slot(address, account, slot, hash)?;
-        let lies = matches!(self.1, Lie::SlotRead(a, s) if (a, s) == (*address, *slot));
+        let value = inner.slot(address, account, slot, hash)?;
+        let lies = matches!(self.0, Lie::SlotRead(a, s) if (a, s) == (*address, *slot));
         Ok(value + U256::from(u8::from(lies)))
-    }
-    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
-        self.0.code(code_hash)
-    }
-    fn has_storage(&mut self, address: &Address, hash: &B256) -> Result<bool, StateError> {
-        self.0.has_storage(address, hash)
-    }
-    fn state_root_so_far(&mut self, since: &WriteSet) -> Result<Option<B256>, StateError> {
-        self.0.state_root_so_far(since)
-    }
-    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
-        self.0.finish(writes)
     }
 }
 
@@ -151,7 +111,7 @@ fn chain(lie: Option<Lie>) -> Chain {
     let store = Store::memory(&[MptLayer::TABLES, TABLES].concat()).unwrap();
     let layer = MptLayer::open(store.clone(), MptOptions::default()).unwrap();
     let layer: Arc<dyn StateLayer> = match lie {
-        Some(lie) => Arc::new(Liar(layer, lie)),
+        Some(lie) => Arc::new(AlteredLayer::new(layer, Liar(lie))),
         None => layer,
     };
     // A liar's roots are wrong, too; what is of interest is that values are compared.

@@ -1,6 +1,6 @@
 //! Blocks with the accounts and slots that they touch: gas, bloom, receipts root from Byzantium on.
 
-use crate::{ancestors, archive, begin, decode_block, execute, hints::HintedLayer, mainnet, rules};
+use crate::{ancestors, archive, begin, decode_block, execute, hints::hinted, mainnet, rules};
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
 use polytrie::executor::Executor;
 use polytrie_kv::Store;
@@ -78,7 +78,7 @@ fn every_block_executes_to_what_its_header_says() {
 
         // The same with a layer that listens: it is told of every slot before it is asked for it,
         // and all is the same.
-        let hinted = HintedLayer::new(layer);
+        let hinted = hinted(layer);
         let mut session = begin(&hinted, &block);
         let again = execute(&mut executor, &mut session, rules, &block, &ancestors(&hashes));
         assert_eq!(again.receipts, plain.receipts);

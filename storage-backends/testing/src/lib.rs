@@ -5,11 +5,14 @@
 //! - [`History`]: random blocks, hard on purpose, over [`keys`] whose hashes begin alike.
 //! - [`suite`]: what every layer must pass. A layer's `tests/suite.rs` implements [`suite::LayerFactory`] and
 //!   calls [`layer_suite!`].
+//! - [`AlteredLayer`]: another layer in all but a few methods, to see what becomes of a mistake.
 
+mod altered;
 mod history;
 pub mod keys;
 mod oracle;
 pub mod suite;
 
+pub use altered::{AlterLayer, AlterSession, AlteredLayer, AlteredSession};
 pub use history::{Block, History, Seed};
 pub use oracle::{Oracle, OracleAccount, OracleLayer, verify_eip1186};

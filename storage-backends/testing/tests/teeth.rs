@@ -4,12 +4,11 @@
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{Batch, Op, Store, Table};
 use polytrie_state::{
-    Access, Account, AccountVisit, BlockRef, CheckReport, Commitment, CommitmentKind, Fork,
-    GenesisAccount, LayerSession, Outcome, Proof, ProofError, SlotVisit, StateError, StateLayer,
-    StateReader, WriteSet,
+    Access, Account, BlockRef, CheckReport, Commitment, CommitmentKind, Fork, GenesisAccount,
+    LayerSession, Outcome, Proof, ProofError, StateError, StateLayer, StateReader, WriteSet,
 };
 use polytrie_testing::{
-    OracleLayer,
+    AlterLayer, AlterSession, AlteredLayer, AlteredSession, OracleLayer,
     suite::{self, LayerFactory, Proven, Verifier},
     verify_eip1186,
 };
@@ -49,7 +48,7 @@ impl LayerFactory for Broken {
     fn open(&self, store: Store) -> Result<Arc<dyn StateLayer>, StateError> {
         let inner = OracleLayer::open(store.clone())?;
         let first = inner.commitment();
-        Ok(Arc::new(Layer { mistake: self.0, store, inner, first }))
+        Ok(Arc::new(AlteredLayer::new(inner, Change { mistake: self.0, store, first })))
     }
 
     fn kind(&self) -> CommitmentKind {
@@ -81,66 +80,62 @@ fn believe(
 }
 
 #[derive(Debug)]
-struct Layer {
+struct Change {
     mistake: Mistake,
     store: Store,
-    inner: Arc<OracleLayer>,
     first: Commitment,
 }
 
-impl StateLayer for Layer {
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    fn commitment(&self) -> Commitment {
+impl AlterLayer for Change {
+    fn commitment(&self, inner: &Arc<dyn StateLayer>) -> Commitment {
         match self.mistake {
             Mistake::CommitmentStaysBehind => self.first.clone(),
-            _ => self.inner.commitment(),
+            _ => inner.commitment(),
         }
     }
 
-    fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
+    fn reader(&self, inner: &Arc<dyn StateLayer>) -> Result<Arc<dyn StateReader>, StateError> {
         match self.mistake {
-            Mistake::ReadersMoveOn => Ok(Arc::new(HeadReader(self.inner.clone()))),
-            _ => self.inner.reader(),
+            Mistake::ReadersMoveOn => Ok(Arc::new(HeadReader(inner.clone()))),
+            _ => inner.reader(),
         }
     }
 
     fn load(
         &self,
+        inner: &Arc<dyn StateLayer>,
         accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
     ) -> Result<Commitment, StateError> {
         match self.mistake {
             Mistake::SourceErrorsEndTheLoad => {
-                self.inner.load(&mut accounts.map_while(Result::ok).map(Ok))
+                inner.load(&mut accounts.map_while(Result::ok).map(Ok))
             }
-            _ => self.inner.load(accounts),
+            _ => inner.load(accounts),
         }
     }
 
-    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
+    fn begin(
+        &self,
+        inner: &Arc<dyn StateLayer>,
+        parent: BlockRef,
+    ) -> Result<Box<dyn LayerSession>, StateError> {
         if self.mistake == Mistake::BeginsTwice {
-            self.inner.discard()?;
+            inner.discard()?;
         }
-        let inner = self.inner.begin(parent)?;
-        Ok(Box::new(Session { mistake: self.mistake, store: self.store.clone(), inner, hints: 0 }))
+        let change = SessionChange { mistake: self.mistake, store: self.store.clone(), hints: 0 };
+        Ok(AlteredSession::boxed(inner.begin(parent)?, change))
     }
 
-    fn accept(&self) -> Result<(), StateError> {
+    fn accept(&self, inner: &Arc<dyn StateLayer>) -> Result<(), StateError> {
         match self.mistake {
-            Mistake::AcceptIsForgotten => self.inner.discard(),
-            Mistake::FailuresAreSwallowed => self.inner.accept().or(Ok(())),
-            _ => self.inner.accept(),
+            Mistake::AcceptIsForgotten => inner.discard(),
+            Mistake::FailuresAreSwallowed => inner.accept().or(Ok(())),
+            _ => inner.accept(),
         }
     }
 
-    fn discard(&self) -> Result<(), StateError> {
-        self.inner.discard()
-    }
-
-    fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
-        let mut outcome = self.inner.undo(record)?;
+    fn undo(&self, inner: &Arc<dyn StateLayer>, record: &[u8]) -> Result<Outcome, StateError> {
+        let mut outcome = inner.undo(record)?;
         if self.mistake == Mistake::UndoKeepsSlots {
             outcome.batch = without(&outcome.batch, |table, op| {
                 table.name == "OracleSlots" && matches!(op, Op::Delete { .. })
@@ -149,33 +144,20 @@ impl StateLayer for Layer {
         Ok(outcome)
     }
 
-    fn fork(&self) -> Result<Fork, StateError> {
+    fn fork(&self, inner: &Arc<dyn StateLayer>) -> Result<Fork, StateError> {
         if self.mistake != Mistake::ForksWriteThrough {
-            return self.inner.fork();
+            return inner.fork();
         }
         let store = self.store.clone();
         Ok(Fork { layer: OracleLayer::open(store.clone())?, store })
     }
 
-    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
-        self.inner.prove(address, slots)
-    }
-
-    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
-        self.inner.accounts(from, visit)
-    }
-
-    fn slots(
+    fn check(
         &self,
-        account: B256,
-        from: B256,
-        visit: &mut SlotVisit<'_>,
-    ) -> Result<(), StateError> {
-        self.inner.slots(account, from, visit)
-    }
-
-    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
-        let report = self.inner.check(progress);
+        inner: &Arc<dyn StateLayer>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<CheckReport, StateError> {
+        let report = inner.check(progress);
         match self.mistake {
             Mistake::CheckSeesNothing => {
                 Ok(CheckReport { problems: Vec::new(), ..report.unwrap_or_default() })
@@ -186,56 +168,49 @@ impl StateLayer for Layer {
 }
 
 #[derive(Debug)]
-struct Session {
+struct SessionChange {
     mistake: Mistake,
     store: Store,
-    inner: Box<dyn LayerSession>,
     hints: u64,
 }
 
-impl LayerSession for Session {
-    fn account(&mut self, address: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
-        self.inner.account(address, hash)
-    }
-
-    fn slot(
+impl AlterSession for SessionChange {
+    fn has_storage(
         &mut self,
+        inner: &mut dyn LayerSession,
         address: &Address,
-        account: &B256,
-        slot: &U256,
         hash: &B256,
-    ) -> Result<U256, StateError> {
-        self.inner.slot(address, account, slot, hash)
-    }
-
-    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
-        self.inner.code(code_hash)
-    }
-
-    fn has_storage(&mut self, address: &Address, hash: &B256) -> Result<bool, StateError> {
-        let found = self.inner.has_storage(address, hash)?;
+    ) -> Result<bool, StateError> {
+        let found = inner.has_storage(address, hash)?;
         Ok(found && self.mistake != Mistake::StorageIsNeverSeen)
     }
 
-    fn wants_hints(&self) -> bool {
+    fn wants_hints(&self, _: &dyn LayerSession) -> bool {
         true
     }
 
-    fn hint(&mut self, _: Access) {
+    fn hint(&mut self, _: &mut dyn LayerSession, _: Access) {
         self.hints += 1;
     }
 
-    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
-        let Self { mistake, store, inner, hints } = *self;
+    fn finish(
+        self,
+        inner: Box<dyn LayerSession>,
+        writes: &WriteSet,
+    ) -> Result<Outcome, StateError> {
         let mut outcome = inner.finish(writes)?;
         let stray = OracleLayer::TABLES[0];
-        match mistake {
+        match self.mistake {
             Mistake::WipesAreNotWritten => {
                 outcome.batch =
                     without(&outcome.batch, |_, op| matches!(op, Op::DeleteRange { .. }));
             }
-            Mistake::WritesBeforeItsTurn => store.write(std::mem::take(&mut outcome.batch))?,
-            Mistake::HintsLeaveTraces if hints > 0 => outcome.batch.put(stray, b"hints", b""),
+            Mistake::WritesBeforeItsTurn => {
+                self.store.write(std::mem::take(&mut outcome.batch))?;
+            }
+            Mistake::HintsLeaveTraces if self.hints > 0 => {
+                outcome.batch.put(stray, b"hints", b"");
+            }
             Mistake::ThreadsLeaveTraces => {
                 let threads = rayon::current_num_threads().to_string();
                 outcome.batch.put(stray, b"threads", threads.as_bytes());
@@ -260,7 +235,7 @@ fn without(batch: &Batch, unwanted: impl Fn(Table, &Op<'_>) -> bool) -> Batch {
 
 /// Answers as of whatever is the head when it is asked.
 #[derive(Debug)]
-struct HeadReader(Arc<OracleLayer>);
+struct HeadReader(Arc<dyn StateLayer>);
 
 impl StateReader for HeadReader {
     fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {

@@ -1,0 +1,201 @@
+//! A layer that is another one in all but a few methods.
+//!
+//! A wrapper that passes on by hand what it does not change forgets the methods that have a default, and is then another
+//! layer than the one it wraps. Here every method is passed on, and the lint on the two `impl`s finds a new one.
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use polytrie_kv::Read;
+use polytrie_state::{
+    Access, Account, AccountVisit, AccountWrite, BlockRef, CheckReport, Commitment, Fork,
+    GenesisAccount, LayerSession, Outcome, PendingOutcome, Proof, Pruned, SlotVisit, StateError,
+    StateLayer, StateReader, Touched, Witness, WriteSet,
+};
+use std::{fmt::Debug, sync::Arc};
+
+/// Has a macro make something of each method of [`StateLayer`].
+macro_rules! layer_methods {
+    ($make:ident) => {
+        $make! {
+            fn name() -> &'static str;
+            fn commitment() -> Commitment;
+            fn reader() -> Result<Arc<dyn StateReader>, StateError>;
+            fn reader_ahead() -> Result<Arc<dyn StateReader>, StateError>;
+            fn load(
+                accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
+            ) -> Result<Commitment, StateError>;
+            fn depth() -> usize;
+            fn begin(parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError>;
+            fn accept() -> Result<(), StateError>;
+            fn discard() -> Result<(), StateError>;
+            fn undo(record: &[u8]) -> Result<Outcome, StateError>;
+            fn keep_undo_from(number: u64) -> ();
+            fn undo_writes(record: &[u8], rows: &dyn Read) -> Result<WriteSet, StateError>;
+            fn fork() -> Result<Fork, StateError>;
+            fn prove(address: &Address, slots: &[U256]) -> Result<Proof, StateError>;
+            fn witness(
+                back: &[WriteSet],
+                touched: &Touched,
+            ) -> Result<(B256, Vec<Bytes>), StateError>;
+            fn accounts(from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError>;
+            fn slots(
+                account: B256,
+                from: B256,
+                visit: &mut SlotVisit<'_>,
+            ) -> Result<(), StateError>;
+            fn check(progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError>;
+            fn make_witnesses(levels: Option<u8>) -> Result<(), StateError>;
+            fn take_witness() -> Option<Witness>;
+            fn prune(undo_records: &[Vec<u8>]) -> Result<Option<Pruned>, StateError>;
+            fn figures() -> Vec<(&'static str, u64)>;
+        }
+    };
+}
+
+/// The same for those methods of [`LayerSession`] that take it as `&mut self`.
+macro_rules! session_methods {
+    ($make:ident) => {
+        $make! {
+            fn account(address: &Address, hash: &B256) -> Result<Option<Account>, StateError>;
+            fn slot(
+                address: &Address,
+                account: &B256,
+                slot: &U256,
+                hash: &B256,
+            ) -> Result<U256, StateError>;
+            fn code(code_hash: &B256) -> Result<Option<Bytes>, StateError>;
+            fn has_storage(address: &Address, hash: &B256) -> Result<bool, StateError>;
+            fn hint(access: Access) -> ();
+            fn stream_hashed(writes: Vec<AccountWrite>) -> Result<(), StateError>;
+            fn state_root_so_far(since_last: &WriteSet) -> Result<Option<B256>, StateError>;
+        }
+    };
+}
+
+macro_rules! ask_layer {
+    ($(fn $method:ident($($arg:ident: $type:ty),* $(,)?) -> $result:ty;)*) => {$(
+        #[doc = concat!("Instead of [`StateLayer::", stringify!($method), "`] of `inner`.")]
+        fn $method(&self, inner: &Arc<dyn StateLayer> $(, $arg: $type)*) -> $result {
+            inner.$method($($arg),*)
+        }
+    )*};
+}
+
+macro_rules! pass_to_layer {
+    ($(fn $method:ident($($arg:ident: $type:ty),* $(,)?) -> $result:ty;)*) => {$(
+        fn $method(&self $(, $arg: $type)*) -> $result {
+            self.change.$method(&self.inner $(, $arg)*)
+        }
+    )*};
+}
+
+macro_rules! ask_session {
+    ($(fn $method:ident($($arg:ident: $type:ty),* $(,)?) -> $result:ty;)*) => {$(
+        #[doc = concat!("Instead of [`LayerSession::", stringify!($method), "`] of `inner`.")]
+        fn $method(&mut self, inner: &mut dyn LayerSession $(, $arg: $type)*) -> $result {
+            inner.$method($($arg),*)
+        }
+    )*};
+}
+
+macro_rules! pass_to_session {
+    ($(fn $method:ident($($arg:ident: $type:ty),* $(,)?) -> $result:ty;)*) => {$(
+        fn $method(&mut self $(, $arg: $type)*) -> $result {
+            self.change.$method(&mut *self.inner $(, $arg)*)
+        }
+    )*};
+}
+
+/// What an [`AlteredLayer`] does otherwise than the layer in it. Without a method of its own it changes nothing.
+pub trait AlterLayer: Debug + Send + Sync + 'static {
+    layer_methods!(ask_layer);
+}
+
+/// A layer with a change.
+#[derive(Debug)]
+pub struct AlteredLayer<A> {
+    inner: Arc<dyn StateLayer>,
+    change: A,
+}
+
+impl<A: AlterLayer> AlteredLayer<A> {
+    /// This layer with this change.
+    pub fn new(inner: Arc<dyn StateLayer>, change: A) -> Self {
+        Self { inner, change }
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<A: AlterLayer> StateLayer for AlteredLayer<A> {
+    layer_methods!(pass_to_layer);
+}
+
+/// What an [`AlteredSession`] does otherwise than the session in it.
+pub trait AlterSession: Debug + Send + Sized + 'static {
+    session_methods!(ask_session);
+
+    /// Instead of [`LayerSession::wants_hints`] of `inner`.
+    fn wants_hints(&self, inner: &dyn LayerSession) -> bool {
+        inner.wants_hints()
+    }
+
+    /// Instead of [`LayerSession::streams_from`] of `inner`.
+    fn streams_from(&self, inner: &dyn LayerSession) -> Option<usize> {
+        inner.streams_from()
+    }
+
+    /// Instead of [`LayerSession::finish`] of `inner`.
+    fn finish(
+        self,
+        inner: Box<dyn LayerSession>,
+        writes: &WriteSet,
+    ) -> Result<Outcome, StateError> {
+        inner.finish(writes)
+    }
+
+    /// Instead of [`LayerSession::finish_later`] of `inner`.
+    fn finish_later(
+        self,
+        inner: Box<dyn LayerSession>,
+        writes: Arc<WriteSet>,
+    ) -> Result<Box<dyn PendingOutcome>, StateError> {
+        inner.finish_later(writes)
+    }
+}
+
+/// A session with a change.
+#[derive(Debug)]
+pub struct AlteredSession<A> {
+    inner: Box<dyn LayerSession>,
+    change: A,
+}
+
+impl<A: AlterSession> AlteredSession<A> {
+    /// This session with this change, as [`AlterLayer::begin`] returns it.
+    pub fn boxed(inner: Box<dyn LayerSession>, change: A) -> Box<dyn LayerSession> {
+        Box::new(Self { inner, change })
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<A: AlterSession> LayerSession for AlteredSession<A> {
+    session_methods!(pass_to_session);
+
+    fn wants_hints(&self) -> bool {
+        self.change.wants_hints(&*self.inner)
+    }
+
+    fn streams_from(&self) -> Option<usize> {
+        self.change.streams_from(&*self.inner)
+    }
+
+    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
+        self.change.finish(self.inner, writes)
+    }
+
+    fn finish_later(
+        self: Box<Self>,
+        writes: Arc<WriteSet>,
+    ) -> Result<Box<dyn PendingOutcome>, StateError> {
+        self.change.finish_later(self.inner, writes)
+    }
+}
