@@ -13,12 +13,11 @@
 //! F itself; such a directory is marked once it was found to belong to D.
 
 use crate::layers::normal;
-use polytrie_kv::{DirLock, KvError};
+use polytrie_kv::{DirLock, KvError, write_whole};
 use serde::{Deserialize, Serialize};
 use std::{
     ffi::{OsStr, OsString},
-    fs,
-    io::{self, Write},
+    fs, io,
     path::{Path, PathBuf},
 };
 use thiserror::Error;
@@ -122,13 +121,10 @@ impl Owner {
     /// Writes it, whole or not at all.
     fn write(&self, dir: &Path) -> Result<(), FlatError> {
         let write = || {
-            let mut out = fs::File::create(dir.join(UNFINISHED))?;
-            out.write_all(&serde_json::to_vec_pretty(self)?)?;
-            out.write_all(b"\n")?;
-            out.sync_all()?;
-            fs::rename(dir.join(UNFINISHED), dir.join(OWNER_FILE))?;
-            // Two disks keep no order between them by themselves.
-            fs::File::open(dir)?.sync_all()
+            let mut text = serde_json::to_vec_pretty(self)?;
+            text.push(b'\n');
+            // Two disks keep no order between them by themselves, so it must be durable.
+            write_whole(&dir.join(OWNER_FILE), &text)
         };
         write().map_err(io_error("write", &dir.join(OWNER_FILE)))
     }

@@ -6,12 +6,12 @@
 
 use super::OpenError;
 use polytrie_chainspec::{ChainSpec, ChainSpecError};
+use polytrie_kv::write_whole;
 use polytrie_state::Stamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::{
-    fs,
-    io::{self, Write},
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
     time::SystemTime,
@@ -86,13 +86,9 @@ pub(super) fn write(dir: &Path, file: FileState, spec: &ChainSpec) -> Result<(),
     let path = dir.join(OUTLINE_FILE);
     let write = || -> io::Result<()> {
         let genesis = serde_json::from_str(genesis)?;
-        let text = serde_json::to_vec(&Outline { file, genesis })?;
-        let temporary = dir.join(format!("{OUTLINE_FILE}.tmp"));
-        let mut out = fs::File::create(&temporary)?;
-        out.write_all(&text)?;
-        out.write_all(b"\n")?;
-        out.sync_all()?;
-        fs::rename(temporary, &path)
+        let mut text = serde_json::to_vec(&Outline { file, genesis })?;
+        text.push(b'\n');
+        write_whole(&path, &text)
     };
     write().map_err(|source| OpenError::Io { action: "write", path: path.clone(), source })
 }

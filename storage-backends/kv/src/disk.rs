@@ -1,7 +1,11 @@
-//! How much of a disk a store takes.
+//! Files beside those of an engine: how much of a disk they take, and how they are written.
 
 use crate::KvError;
-use std::{fs::Metadata, io::ErrorKind, path::Path};
+use std::{
+    fs::{self, File, Metadata},
+    io::{self, ErrorKind, Write},
+    path::Path,
+};
 
 /// Bytes that the files of a directory take on disk, its subdirectories not counted. A sparse file takes less
 /// than its length.
@@ -12,7 +16,7 @@ use std::{fs::Metadata, io::ErrorKind, path::Path};
 pub fn dir_bytes(dir: &Path) -> Result<u64, KvError> {
     let failed = |error| KvError::io("read", dir, error);
     let mut bytes = 0;
-    for entry in std::fs::read_dir(dir).map_err(failed)? {
+    for entry in fs::read_dir(dir).map_err(failed)? {
         match entry.and_then(|entry| entry.metadata()) {
             Ok(meta) if meta.is_file() => bytes += allocated(&meta),
             Ok(_) => {}
@@ -21,6 +25,29 @@ pub fn dir_bytes(dir: &Path) -> Result<u64, KvError> {
         }
     }
     Ok(bytes)
+}
+
+/// Writes a file whole or not at all, and durably: under its name with `.tmp` behind it, which is what a crash leaves at
+/// most, and then under its own.
+///
+/// # Errors
+///
+/// If it cannot be written.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".tmp");
+    let mut out = File::create(&temporary)?;
+    out.write_all(bytes)?;
+    out.sync_all()?;
+    fs::rename(&temporary, path)?;
+    // Else the name may be lost in a power failure that what is written later survives, on another disk or this one.
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    sync_dir(dir.unwrap_or(Path::new(".")))
+}
+
+/// Makes the names in a directory durable.
+pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
 }
 
 #[cfg(unix)]
@@ -33,4 +60,22 @@ fn allocated(meta: &Metadata) -> u64 {
 #[cfg(not(unix))]
 fn allocated(meta: &Metadata) -> u64 {
     meta.len()
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_and_nothing_is_left_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file.json");
+        for content in [&b"a longer one"[..], b"short"] {
+            write_whole(&path, content).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), content);
+        }
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert!(write_whole(&dir.path().join("missing/file"), b"").is_err());
+    }
 }

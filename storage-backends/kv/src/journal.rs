@@ -19,7 +19,7 @@
 //! Whoever only reads may do so while another process writes. What it read belongs together if the engine had no more
 //! files afterwards than before.
 
-use crate::{Batch, Engine, KvError, Op, Table, recent::EngineView};
+use crate::{Batch, Engine, KvError, Op, Table, disk::sync_dir, recent::EngineView};
 use std::{
     fs::{self, File, OpenOptions},
     io::Write as _,
@@ -237,10 +237,6 @@ fn create(path: &Path, tables: &[Table]) -> std::io::Result<File> {
     }
     file.write_all(&head)?;
     Ok(file)
-}
-
-fn sync_dir(dir: &Path) -> std::io::Result<()> {
-    File::open(dir)?.sync_all()
 }
 
 /// Reads the batches of a file, as far as it is whole; whether it has a head. `next` is the number of the next record, once

@@ -31,7 +31,7 @@ pub mod testing;
 
 pub use batch::{Batch, Changes, Op};
 pub use counters::CountersSnapshot;
-pub use disk::dir_bytes;
+pub use disk::{dir_bytes, write_whole};
 pub use engine::{Engine, TableStats, View};
 pub use error::KvError;
 pub use lock::DirLock;

@@ -1,11 +1,11 @@
 //! Which layer a data directory belongs to.
 
 use alloy_primitives::B256;
+use polytrie_kv::write_whole;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
-    fs,
-    io::{self, Write},
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -119,15 +119,10 @@ impl Stamp {
     /// Writes the stamp, whole or not at all.
     pub fn write(&self, dir: &Path) -> Result<(), StampError> {
         let file = dir.join(STAMP_FILE);
-        let temporary = dir.join(format!("{STAMP_FILE}.tmp"));
         let write = || -> io::Result<()> {
-            let mut out = fs::File::create(&temporary)?;
-            out.write_all(&serde_json::to_vec_pretty(self)?)?;
-            out.write_all(b"\n")?;
-            out.sync_all()?;
-            fs::rename(&temporary, &file)?;
-            // Else the name may be lost in a power failure that what is written later survives.
-            fs::File::open(dir)?.sync_all()
+            let mut text = serde_json::to_vec_pretty(self)?;
+            text.push(b'\n');
+            write_whole(&file, &text)
         };
         write().map_err(|e| StampError::Io {
             action: "write",

@@ -9,7 +9,7 @@
 //! checksum        SHA-256 of all before it
 //! ```
 //!
-//! A file is written under another name, synced and renamed, and never changed afterwards.
+//! A file is written under another name, synced, renamed, the name synced too, and never changed afterwards.
 
 use super::{
     Setup, SetupError,
@@ -113,7 +113,9 @@ impl Setup {
             }
             file.write_all(&hasher.finalize())?;
             file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
-            fs::rename(&temporary, &path)
+            fs::rename(&temporary, &path)?;
+            // Else a power failure may take the name of this file and leave that of the key, which comes after it.
+            File::open(dir)?.sync_all()
         };
         write().map_err(|source| {
             // On a full disk it holds what room there was. If it cannot be removed either, the first error says more.
