@@ -102,6 +102,19 @@ pub(crate) fn blocks_in_memory(meta: &Meta) -> (Range<u64>, Range<u64>) {
     (delta, start..(boundary + 1).max(start))
 }
 
+/// Delta and intermediate as the journal has them.
+pub(crate) fn generations(
+    store: &dyn Read,
+    meta: &Meta,
+    live: &Live,
+) -> Result<(Arc<Generation>, Arc<Generation>), StateError> {
+    let (delta, intermediate) = blocks_in_memory(meta);
+    Ok((
+        rebuild(store, delta, &meta.roots.delta, live)?,
+        rebuild(store, intermediate, &meta.roots.intermediate, live)?,
+    ))
+}
+
 fn decode(number: u64, row: &[u8]) -> Result<Vec<(Key, Value)>, StateError> {
     let damaged =
         || StateError::Corrupt(format!("the row of block {number} in the journal is damaged"));

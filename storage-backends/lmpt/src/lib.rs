@@ -6,6 +6,7 @@
 //! the Keccak-256 of the three roots. The README of this crate defines all of it to the byte.
 //!
 //! - `layer.rs`, `session.rs`, `reader.rs`: the seam,
+//! - `shared.rs`, `block.rs`: the head, how it moves, and what a block changes,
 //! - `keys.rs`, `value.rs`: the keyspace and what leaves hold,
 //! - `generation.rs`, `index.rs`, `spill.rs`: one trie in memory, its hash index, and what does not fit,
 //! - `view.rs`, `flat.rs`: reading through the layers, and the map at the bottom,
@@ -26,9 +27,11 @@ mod layer;
 mod load;
 mod merge;
 mod meta;
+mod options;
 mod proof;
 mod reader;
 mod session;
+mod shared;
 mod sorter;
 mod spill;
 #[cfg(test)]
@@ -38,11 +41,14 @@ mod undo;
 mod value;
 mod view;
 
-pub use layer::{LmptLayer, LmptOptions};
+pub use layer::LmptLayer;
 pub use merge::MergeStats;
+pub use options::LmptOptions;
 pub use proof::verify;
 
 use polytrie_kv::Table;
+
+const NAME: &str = "lmpt";
 
 /// Account hash → record.
 pub(crate) const FLAT_ACCOUNTS: Table = Table::new(60, "LmptAccounts", 32);

@@ -1,0 +1,392 @@
+//! The head, and how it moves: blocks, ways back, merges, and what has to leave memory.
+
+use crate::{
+    LmptOptions, NAME,
+    block::changes_of,
+    generation::{Change, Generation},
+    index::Live,
+    journal::{self, blocks_in_memory},
+    merge::{Merge, MergeStats, Pace, Readers, Slice, slice_of, take_back},
+    meta::Meta,
+    reader::LmptReader,
+    undo,
+    value::{Record, Value},
+};
+use alloy_primitives::B256;
+use parking_lot::{Mutex, MutexGuard, RwLock};
+use polytrie_kv::{Snapshot, Store};
+use polytrie_state::{
+    Lifecycle, Outcome, StateError, Turn, UndoRecord, WipedSlots, WriteSet, write_codes,
+};
+use polytrie_trie::{EMPTY_ROOT, Trie};
+use std::{
+    mem,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) store: Store,
+    pub(crate) lifecycle: Lifecycle,
+    pub(crate) options: LmptOptions,
+    /// Read for the merge.
+    readers: Arc<Readers>,
+    pub(crate) live: Arc<Live>,
+    pub(crate) head: RwLock<Head>,
+    /// Locked before `head`, by whoever moves the layer.
+    pub(crate) work: Mutex<Work>,
+    /// The first block that may be taken back.
+    pub(crate) undo_from: AtomicU64,
+    /// Why the state cannot be used, if what was found is damaged.
+    pub(crate) damage: RwLock<Option<StateError>>,
+}
+
+/// The state at the head.
+#[derive(Debug)]
+pub(crate) struct Head {
+    pub(crate) meta: Meta,
+    pub(crate) delta: Arc<Generation>,
+    pub(crate) intermediate: Arc<Generation>,
+    /// Number of the last change; readers see what was there after one.
+    pub(crate) seq: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    pub(crate) pending: Option<Pending>,
+    merge: Option<Merge>,
+    /// What the last merge, which is at its end, has left in memory of the snapshot in the store.
+    snapshot: Option<Trie<Value>>,
+    pub(crate) stats: MergeStats,
+}
+
+/// A block or an undo that is finished and not accepted: one trie is ahead of the head.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    /// The trie that is ahead.
+    ahead: Arc<Generation>,
+    changes: Vec<Change>,
+    meta: Meta,
+    step: Step,
+}
+
+#[derive(Debug)]
+enum Step {
+    Forward {
+        /// Whether a slice of the merge was taken.
+        slice: bool,
+        /// Whether the interval ends.
+        rotate: bool,
+    },
+    Back {
+        /// Back into the interval before: the intermediate that was there then, and the store as it was
+        /// before the undo, for whoever reads meanwhile.
+        across: Option<(Arc<Generation>, Snapshot)>,
+    },
+}
+
+impl Pending {
+    /// Makes the trie that is ahead what it was.
+    pub(crate) fn take_back(&self) -> Result<(), StateError> {
+        let back: Vec<Change> = self.changes.iter().map(Change::reversed).collect();
+        self.update(&back)
+    }
+
+    /// And what it was before that.
+    pub(crate) fn make_again(&self) -> Result<(), StateError> {
+        self.update(&self.changes)
+    }
+
+    fn update(&self, changes: &[Change]) -> Result<(), StateError> {
+        self.ahead.update(changes, self.meta.number.unwrap_or_default()).map(drop)
+    }
+}
+
+impl Shared {
+    /// What the store holds; an empty store is the empty state.
+    pub(crate) fn open(store: Store, options: LmptOptions) -> Result<Self, StateError> {
+        if options.interval == 0 {
+            return Err(unsupported("takes no interval of 0 blocks; use 1 or more".into()));
+        }
+        let live = Arc::new(Live::default());
+        let empty = Meta::loaded(options.interval, EMPTY_ROOT);
+        let read = Meta::read(&store).and_then(|meta| {
+            let mut meta = meta.unwrap_or(empty);
+            if meta.number.is_none() {
+                // What was loaded is all snapshot, whatever the interval.
+                meta.interval = options.interval;
+            }
+            Ok((meta, journal::generations(&store, &meta, &live)?))
+        });
+        // What is damaged can still be checked, and loaded anew.
+        let (damage, (meta, (delta, intermediate))) = match read {
+            Ok(read) => (None, read),
+            Err(damage @ StateError::Corrupt(_)) => {
+                (Some(damage), (empty, journal::generations(&store, &empty, &live)?))
+            }
+            Err(error) => return Err(error),
+        };
+        if meta.interval != options.interval {
+            return Err(unsupported(format!(
+                "holds a state of intervals of {} blocks, {} were asked for; leave --lmpt.interval out",
+                meta.interval, options.interval
+            )));
+        }
+        let lifecycle = Lifecycle::new(store.clone());
+        let head = RwLock::new(Head { meta, delta, intermediate, seq: 0 });
+        let work = Mutex::default();
+        let damage = RwLock::new(damage);
+        let readers = Arc::new(Readers::new(options.read_ahead));
+        let undo_from = AtomicU64::new(0);
+        Ok(Self { store, lifecycle, options, readers, live, head, work, undo_from, damage })
+    }
+
+    /// Fails if the layer or the store failed before, or what was found is damaged.
+    pub(crate) fn ready(&self) -> Result<(), StateError> {
+        self.lifecycle.ready()?;
+        self.damage.read().clone().map_or(Ok(()), Err)
+    }
+
+    /// The merge that the next block takes its slice from.
+    pub(crate) fn ensure_merge<'w>(
+        &self,
+        work: &'w mut Work,
+        next: u64,
+    ) -> Result<&'w mut Merge, StateError> {
+        let head = self.head.read();
+        let interval = head.meta.interval;
+        let start = next - (next - 1) % interval;
+        let merge = match work.merge.take() {
+            Some(merge) if merge.first_block() == start => merge,
+            _ => {
+                let LmptOptions { ahead_bytes, cache_bytes, merge_pause: pause, .. } = self.options;
+                let pace = Pace { ahead_bytes, cache_bytes, pause };
+                let intermediate = head.intermediate.clone();
+                let root = head.meta.roots.snapshot;
+                let snapshot = work.snapshot.take().filter(|trie| trie.last_root() == root);
+                let snapshot = snapshot.unwrap_or_else(|| Trie::stored(root));
+                let store = (self.store.clone(), self.readers.clone());
+                Merge::start(store, intermediate, snapshot, (next, interval), pace)?
+            }
+        };
+        Ok(work.merge.insert(merge))
+    }
+
+    /// Computes a block on top of the head. The lock that comes back is to be held until the turn is finished.
+    pub(crate) fn finish(
+        &self,
+        turn: &Turn,
+        parent: u64,
+        (writes, wiped): (&WriteSet, WipedSlots),
+        mut record: impl FnMut(&B256) -> Result<Option<Record>, StateError>,
+    ) -> Result<(Outcome, MutexGuard<'_, Work>), StateError> {
+        let mut work = self.work.lock();
+        self.lifecycle.check(turn)?;
+        let (meta, delta, seq) = {
+            let head = self.head.read();
+            (head.meta, head.delta.clone(), head.seq)
+        };
+        let number = parent + 1;
+        let changes = changes_of(writes, number, (&delta, seq), &mut record)?;
+        let slice: Option<Arc<Slice>> = match slice_of(number, meta.interval) {
+            None => None,
+            Some(slice) => {
+                self.ensure_merge(&mut work, number)?;
+                let Work { merge, stats, .. } = &mut *work;
+                let merge = merge.as_mut().ok_or(StateError::Protocol("there is no merge"))?;
+                Some(merge.slice(slice, stats).map_err(|error| self.lifecycle.poison(error))?)
+            }
+        };
+        let mut roots = meta.roots;
+        if !changes.is_empty() {
+            // After a failure the trie may be half changed.
+            let root = delta.update(&changes, number);
+            roots.delta.root = root.map_err(|error| self.lifecycle.poison(error))?;
+        }
+        let mut batch = self.store.batch();
+        write_codes(&mut batch, writes.codes());
+        let mut no_slice = Default::default();
+        let slice_undo = match &slice {
+            Some(slice) => {
+                roots.snapshot = slice.root;
+                batch.append(&slice.batch);
+                &slice.undo
+            }
+            None => &mut no_slice,
+        };
+        let undo =
+            undo::encode(number, &meta, &changes, slice_undo, &UndoRecord::new(writes, wiped));
+        let rotate = meta.is_boundary(number);
+        let first = if meta.number.is_some() { meta.first } else { number };
+        let oldest = if meta.number.is_some() { meta.oldest } else { number };
+        let mut next = Meta {
+            interval: meta.interval,
+            number: Some(number),
+            first,
+            oldest,
+            roots: if rotate { roots.rotated() } else { roots },
+        };
+        journal::write(&mut batch, number, &changes);
+        // Taking back the first block of those that may be taken back needs the two intervals before it.
+        let needed = self.undo_from.load(Ordering::Relaxed).min(number);
+        let needed = needed.saturating_sub(meta.interval.saturating_mul(2));
+        while next.oldest < needed {
+            journal::remove(&mut batch, next.oldest);
+            next.oldest += 1;
+        }
+        next.write(&mut batch);
+        let commitment = next.roots.commitment();
+        let step = Step::Forward { slice: slice.is_some(), rotate };
+        work.pending = Some(Pending { ahead: delta, changes, meta: next, step });
+        Ok((Outcome { commitment, batch, undo }, work))
+    }
+
+    /// Computes the way back from the head. Nothing has changed if it fails without poisoning.
+    pub(crate) fn undo(
+        &self,
+        record: &[u8],
+    ) -> Result<(Outcome, MutexGuard<'_, Work>), StateError> {
+        let mut work = self.work.lock();
+        let record = undo::decode(record)?;
+        let (meta, delta, intermediate) = {
+            let head = self.head.read();
+            (head.meta, head.delta.clone(), head.intermediate.clone())
+        };
+        let number = record.number;
+        if meta.number != Some(number)
+            || record.meta.interval != meta.interval
+            || record.meta.number.is_some_and(|before| before + 1 != number)
+        {
+            return Err(StateError::Corrupt(format!(
+                "an undo record of block {number} stands where block {:?} is to be undone",
+                meta.number
+            )));
+        }
+        (work.merge, work.snapshot) = (None, None);
+        let mut previous = record.meta;
+        previous.oldest = previous.oldest.max(meta.oldest);
+        let (root, mut batch) = take_back(&self.store, meta.roots.snapshot, &record.slice)?;
+        let across = if meta.is_boundary(number) {
+            let (_, blocks) = blocks_in_memory(&previous);
+            let before = &previous.roots.intermediate;
+            let generation = journal::rebuild(&self.store, blocks, before, &self.live)?;
+            Some((generation, self.store.snapshot()))
+        } else {
+            None
+        };
+        let ahead = if across.is_some() { intermediate } else { delta };
+        let mut changes = Vec::with_capacity(record.writes.len());
+        for (key, after) in record.writes {
+            changes.push(Change { key, before: ahead.get(&key, u64::MAX)?, after });
+        }
+        if root != previous.roots.snapshot || ahead.salt() != previous.roots.delta.salt {
+            return Err(not_before(number));
+        }
+        let found = ahead.update(&changes, number).map_err(|e| self.lifecycle.poison(e))?;
+        if found != previous.roots.delta.root {
+            let back: Vec<Change> = changes.iter().map(Change::reversed).collect();
+            ahead.update(&back, number).map_err(|error| self.lifecycle.poison(error))?;
+            return Err(not_before(number));
+        }
+        journal::remove(&mut batch, number);
+        previous.write(&mut batch);
+        let commitment = previous.roots.commitment();
+        let step = Step::Back { across };
+        work.pending = Some(Pending { ahead, changes, meta: previous, step });
+        Ok((Outcome { commitment, batch, undo: Vec::new() }, work))
+    }
+
+    /// What is pending is the head now.
+    pub(crate) fn settle(&self, work: &mut Work, pending: Pending) -> Result<(), StateError> {
+        let Pending { ahead, changes, meta, step } = pending;
+        if let Step::Forward { slice: true, .. } = step
+            && let Some(merge) = &mut work.merge
+        {
+            merge.settle();
+        }
+        let rotated = matches!(step, Step::Forward { rotate: true, .. });
+        if rotated && let Some(merge) = work.merge.take() {
+            // It has no more slices, and lets go of the intermediate that it merged.
+            work.snapshot = merge.end(&mut work.stats);
+        }
+        let mut head = self.head.write();
+        head.seq += 1;
+        ahead.remember(&changes, head.seq, &self.live);
+        head.meta = meta;
+        match step {
+            Step::Forward { rotate: true, .. } => {
+                let frozen = head.delta.clone();
+                let spent = Arc::into_inner(mem::replace(&mut head.intermediate, frozen));
+                let delta = Generation::in_place_of(spent, meta.roots.delta.salt);
+                head.delta = Arc::new(delta);
+            }
+            Step::Back { across: Some((intermediate, _)) } => {
+                head.delta = ahead;
+                head.intermediate = intermediate;
+            }
+            Step::Back { across: None } | Step::Forward { rotate: false, .. } => {}
+        }
+        drop(head);
+        if rotated && let Some(number) = meta.number {
+            self.ensure_merge(work, number + 1)?;
+        }
+        self.shrink()
+    }
+
+    /// Lets go of what does not fit into memory, what is needed least first: the nodes of the intermediate, which only
+    /// proofs need; cold nodes of the delta; and the keys of both.
+    pub(crate) fn shrink(&self) -> Result<(), StateError> {
+        let head = self.head.read();
+        let (delta, intermediate) = (&head.delta, &head.intermediate);
+        let fits = || delta.bytes() + intermediate.bytes() <= self.options.memory_bytes;
+        if fits() {
+            return Ok(());
+        }
+        intermediate.spill_nodes(0)?;
+        for keep in [64, 8, 0] {
+            if fits() {
+                return Ok(());
+            }
+            delta.spill_nodes(keep)?;
+        }
+        for generation in [intermediate, delta] {
+            if !fits() {
+                generation.spill_keys(head.seq, &self.live)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn reader(&self) -> LmptReader {
+        let work = self.work.lock();
+        let head = self.head.read();
+        let flat = match &work.pending {
+            Some(Pending { step: Step::Back { across: Some((_, snapshot)) }, .. }) => {
+                snapshot.clone()
+            }
+            _ => self.store.snapshot(),
+        };
+        self.reader_at(&head, flat)
+    }
+
+    /// Reads at the head, over the map at the bottom as it was.
+    pub(crate) fn reader_at(&self, head: &Head, flat: Snapshot) -> LmptReader {
+        LmptReader {
+            delta: head.delta.clone(),
+            intermediate: head.intermediate.clone(),
+            flat,
+            ticket: self.live.enter(head.seq),
+        }
+    }
+}
+
+fn not_before(number: u64) -> StateError {
+    StateError::Corrupt(format!("an undo record does not lead to the state before block {number}"))
+}
+
+fn unsupported(reason: String) -> StateError {
+    StateError::Unsupported { layer: NAME, reason }
+}
