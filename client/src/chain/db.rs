@@ -125,10 +125,22 @@ impl<R: Read> ChainDb<R> {
     ///
     /// If the store fails or is damaged.
     pub fn block(&self, number: u64) -> Result<Option<Block<TxEnvelope>>, ChainError> {
+        Ok(self.block_and_size(number)?.map(|(block, _)| block))
+    }
+
+    /// The block, decoded, and the bytes of its RLP.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    pub fn block_and_size(
+        &self,
+        number: u64,
+    ) -> Result<Option<(Block<TxEnvelope>, usize)>, ChainError> {
         let Some(rlp) = self.block_rlp(number)? else { return Ok(None) };
         let block = decode_block(&rlp)
             .map_err(|e| ChainError::Corrupt(format!("block {number} does not decode: {e}")))?;
-        Ok(Some(block))
+        Ok(Some((block, rlp.len())))
     }
 
     /// The number of the chain's block of this hash.

@@ -5,6 +5,7 @@ use super::{
     db::put_side_block,
     error::{ChainError, InsertError, InvalidBlock, InvalidReason, executed},
     head::Head,
+    reorg::Way,
     switch::Switch,
     waiting::WaitingBlock,
 };
@@ -381,12 +382,14 @@ impl Chain {
         // Before the merge the greater sum of difficulties wins, and of equals the first (EIP-3675 leaves
         // the choice to the consensus layer afterwards: here, to the order in which blocks come first).
         let better = merged || total_difficulty > self.head.total_difficulty;
+        let way = better.then(|| self.way_to(parent.hash())).transpose()?;
         if better {
-            self.check_reach(&parent)?;
             Switch::new(&self.head, hash).put(&mut batch);
         }
         self.db.store().write(batch)?;
-        if better { self.reorganise(hash) } else { Ok(Inserted::Side) }
+        let Some(Way { fork, mut branch }) = way else { return Ok(Inserted::Side) };
+        branch.push((hash, candidate.rlp));
+        self.reorganise(hash, Way { fork, branch })
     }
 }
 

@@ -4,7 +4,6 @@ use super::{
     Chain, Inserted,
     db::{put_side_block, remove_block, remove_side_block},
     error::{ChainError, InsertError},
-    head::Head,
     insert::{BlockStats, Candidate},
     switch::{Switch, remove_switch},
     transactions::remove_transactions,
@@ -19,6 +18,15 @@ use polytrie_kv::Batch;
 
 /// How far back BLOCKHASH reaches.
 const BLOCK_HASHES: usize = 256;
+
+/// From the head to the end of another branch.
+#[derive(Debug)]
+pub(super) struct Way {
+    /// Number of the last block that both share.
+    pub(super) fork: u64,
+    /// The blocks of the other branch, with their hashes, oldest first.
+    pub(super) branch: Vec<(B256, Bytes)>,
+}
 
 impl Chain {
     /// Takes blocks back until `number` is the head. They are gone afterwards, and with them the blocks of
@@ -101,37 +109,33 @@ impl Chain {
         Ok(())
     }
 
-    /// Whether the branch that ends in `tip` can become the chain: what is on top of the fork must be taken back.
-    pub(super) fn check_reach(&self, tip: &Head) -> Result<(), ChainError> {
+    /// How the branch that ends in `tip` can become the chain: what is on top of the fork must be taken back.
+    pub(super) fn way_to(&self, tip: B256) -> Result<Way, ChainError> {
         let head = self.head.number();
-        let (fork, _) = self.side_branch(tip.hash())?;
+        let way = self.side_branch(tip)?;
+        let fork = way.fork;
         self.db.check_undo(fork, head).map_err(|error| match error {
             ChainError::NoUndo { lowest, .. } => ChainError::TooDeep { fork, head, lowest },
             other => other,
-        })
+        })?;
+        Ok(way)
     }
 
     /// Makes the branch that ends in the side block `tip` the chain. If one of its blocks turns out to be
     /// invalid, that block and what follows it are forgotten and the old branch stays.
-    pub(super) fn reorganise(&mut self, tip: B256) -> Result<Inserted, InsertError> {
-        let (fork, branch) = self.side_branch(tip)?;
-        self.db.check_undo(fork, self.head.number())?;
-        let undone = self.head.number() - fork;
+    pub(super) fn reorganise(&mut self, tip: B256, way: Way) -> Result<Inserted, InsertError> {
+        let undone = self.head.number() - way.fork;
         self.switch = Some(Switch::new(&self.head, tip));
-        let executed = self.go_over(fork, &branch);
+        let executed = self.go_over(&way);
         self.switch = None;
         let executed = executed?;
         tracing::info!(undone, executed = executed.len(), head = self.head.number(), "reorganised");
         Ok(Inserted::Reorganised { undone, executed })
     }
 
-    fn go_over(
-        &mut self,
-        fork: u64,
-        branch: &[(B256, Bytes)],
-    ) -> Result<Vec<BlockStats>, InsertError> {
+    fn go_over(&mut self, Way { fork, branch }: &Way) -> Result<Vec<BlockStats>, InsertError> {
         let old = self.head.hash();
-        self.unwind_keeping(fork)?;
+        self.unwind_keeping(*fork)?;
         let mut executed = Vec::with_capacity(branch.len());
         for (done, (_, rlp)) in branch.iter().enumerate() {
             match self.replay(rlp.clone()) {
@@ -159,7 +163,7 @@ impl Chain {
 
     /// Makes a block that was the head before the head again.
     pub(super) fn restore(&mut self, old: B256) -> Result<(), ChainError> {
-        let (fork, branch) = self.side_branch(old)?;
+        let Way { fork, branch } = self.side_branch(old)?;
         self.unwind_keeping(fork)?;
         for (_, rlp) in branch {
             self.replay(rlp).map_err(|error| match error {
@@ -180,8 +184,8 @@ impl Chain {
     /// forgotten. [`InsertError::Broken`] if there is no such side block, or the chain cannot go on.
     pub fn execute_side(&mut self, tip: B256) -> Result<(), InsertError> {
         let head = self.head.hash();
-        self.reorganise(tip)?;
-        self.reorganise(head).map(|_| ()).map_err(|error| match error {
+        self.reorganise(tip, self.way_to(tip)?)?;
+        self.reorganise(head, self.way_to(head)?).map(|_| ()).map_err(|error| match error {
             InsertError::Invalid(was_valid) => ChainError::Corrupt(was_valid.to_string()).into(),
             broken => broken,
         })
@@ -202,9 +206,8 @@ impl Chain {
         Ok(stats)
     }
 
-    /// The side blocks that end in `tip`, oldest first, and the number of the block of the chain they stand
-    /// on.
-    fn side_branch(&self, tip: B256) -> Result<(u64, Vec<(B256, Bytes)>), ChainError> {
+    /// The side blocks that end in `tip`, and the block of the chain that they stand on.
+    fn side_branch(&self, tip: B256) -> Result<Way, ChainError> {
         let mut branch = Vec::new();
         let mut hash = tip;
         let fork = loop {
@@ -221,7 +224,7 @@ impl Chain {
             hash = header.parent_hash;
         };
         branch.reverse();
-        Ok((fork, branch))
+        Ok(Way { fork, branch })
     }
 
     /// The last blocks up to `hash`, on whatever branch it is.

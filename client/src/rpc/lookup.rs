@@ -82,13 +82,12 @@ impl Rpc {
     /// A block by its number.
     pub(super) fn block(&self, view: &View, number: u64) -> RpcResult<Option<Found>> {
         let db = view.db();
-        let (Some(rlp), Some(row)) = (db.block_rlp(number)?, db.canonical(number)?) else {
+        let (Some(found), Some(row)) = (db.block_and_size(number)?, db.canonical(number)?) else {
             return Ok(None);
         };
-        let (hash, total_difficulty) = row;
-        let Some(block) = db.block(number)? else { return Ok(None) };
+        let ((block, rlp_length), (hash, total_difficulty)) = (found, row);
         let header = Sealed::new_unchecked(block.header.clone(), hash);
-        Ok(Some(Found { header, block, rlp_length: rlp.len(), total_difficulty }))
+        Ok(Some(Found { header, block, rlp_length, total_difficulty }))
     }
 
     /// The block that an id names; for the pending one, what would be made now.

@@ -5,7 +5,7 @@
 //! layer holds it.
 
 use crate::{
-    LmptLayer, SNAPSHOT_TRIE,
+    NAME, SNAPSHOT_TRIE,
     keys::{Key, Places, SlotKey},
     meta::{Roots, Salted},
     reader::LmptReader,
@@ -105,7 +105,7 @@ pub(crate) fn prove(
     };
     let proof = serde_json::to_value(body)
         .map_err(|e| StateError::Corrupt(format!("a proof does not serialise: {e}")))?;
-    Ok(Proof { layer: LmptLayer::NAME.to_owned(), proof })
+    Ok(Proof { layer: NAME.to_owned(), proof })
 }
 
 fn prove_layers(reader: &LmptReader, key: &Key) -> Result<(Option<Value>, Layers), StateError> {
