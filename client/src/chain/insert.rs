@@ -79,6 +79,10 @@ impl Candidate {
     /// What can be said of a block's body without the chain. Its rules depend on number and time alone, but
     /// for the merge, for which the difficulty stands here; with the true total difficulty the rules for
     /// headers find a block on the wrong side of it.
+    ///
+    /// # Errors
+    ///
+    /// The first rule that the body breaks.
     pub fn check_body(spec: &ChainSpec, block: &Block<TxEnvelope>) -> Result<(), ConsensusError> {
         let header = &block.header;
         let rules = spec.rules(header.number, header.timestamp, header.difficulty.is_zero());

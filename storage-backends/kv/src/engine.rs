@@ -12,12 +12,20 @@ pub trait Engine: Debug + Send + Sync + 'static {
     fn name(&self) -> &'static str;
 
     /// A view of what is durable now; later writes do not change it.
+    ///
+    /// # Errors
+    ///
+    /// If the engine fails.
     fn view(&self) -> Result<Box<dyn View>, KvError>;
 
     /// Applies the changes atomically and durably: after `Ok` they survive a power cut, after `Err` (or a crash
     /// within the call) either all or nothing of them is there. The rules of order are those of
     /// [`Batch`](crate::Batch); what the store hands over holds at most one put or delete a key, sorted by table
     /// and key.
+    ///
+    /// # Errors
+    ///
+    /// If the engine fails or takes no changes; [`KvError::DiskFull`] where that is the reason.
     fn write(&self, changes: &dyn Changes) -> Result<(), KvError>;
 
     /// Whether it takes no changes. Another process may make some meanwhile.
@@ -38,10 +46,18 @@ pub trait Engine: Debug + Send + Sync + 'static {
     }
 
     /// Bytes the engine occupies on disk; 0 where it has none.
+    ///
+    /// # Errors
+    ///
+    /// If the engine fails, or its files cannot be looked at.
     fn disk_bytes(&self) -> Result<u64, KvError>;
 
     /// Number of entries and bytes of keys and values (estimated where exact figures would cost a scan) of
     /// one table.
+    ///
+    /// # Errors
+    ///
+    /// If the engine fails.
     fn table_stats(&self, table: Table) -> Result<TableStats, KvError>;
 }
 
@@ -57,16 +73,28 @@ pub struct TableStats {
 /// A consistent view of an engine. Views are shared between threads.
 pub trait View: Debug + Send + Sync {
     /// Appends the value of `key` to `out` and returns whether it was there.
+    ///
+    /// # Errors
+    ///
+    /// If the engine fails.
     fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError>;
 
     /// Calls `visit` with each entry of the range in key order (in reverse order if the range says so)
     /// until it breaks.
+    ///
+    /// # Errors
+    ///
+    /// If the engine fails, or as `visit`.
     fn scan(&self, table: Table, range: KeyRange<'_>, visit: &mut Visit<'_>)
     -> Result<(), KvError>;
 
     /// As [`scan`](Self::scan), where going through a range costs much less than getting every few of its rows by their
     /// keys, because the engine fetches many at a time; `false`, and nothing visited, elsewhere. What is visited is not
     /// kept in caches: most of it nobody asked for.
+    ///
+    /// # Errors
+    ///
+    /// If the engine fails, or as `visit`.
     fn sweep(
         &self,
         table: Table,

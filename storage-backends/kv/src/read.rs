@@ -65,9 +65,17 @@ pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
 pub trait Read: Send + Sync {
     /// Appends the value of `key` to `out` and returns whether it was there. The buffer is the caller's so
     /// that reading in a loop allocates nothing.
+    ///
+    /// # Errors
+    ///
+    /// If the engine fails, or the store was opened without the table.
     fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError>;
 
     /// Visits the entries of a range in order until `visit` breaks.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::get_into`], or as `visit`.
     fn scan(&self, table: Table, range: KeyRange<'_>, visit: &mut Visit<'_>)
     -> Result<(), KvError>;
 
@@ -76,6 +84,10 @@ pub trait Read: Send + Sync {
     ///
     /// What is visited is as it is now, but **entries that were never flushed may be left out**: they are not in order,
     /// and to get them takes no disk.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::get_into`], or as `visit`.
     fn gather(
         &self,
         table: Table,
@@ -88,12 +100,20 @@ pub trait Read: Send + Sync {
     }
 
     /// The value of `key`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::get_into`].
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, KvError> {
         let mut out = Vec::new();
         Ok(self.get_into(table, key, &mut out)?.then_some(out))
     }
 
     /// The first entry of a range.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::get_into`].
     fn first(&self, table: Table, range: KeyRange<'_>) -> Result<Option<Entry>, KvError> {
         let mut found = None;
         self.scan(table, range, &mut |key, value| {

@@ -50,6 +50,10 @@ impl MptLayer {
     pub const TABLES: &'static [Table] = &[ACCOUNT_TRIE, STORAGE_TRIE, CODE_TABLE];
 
     /// Opens the layer on what the store holds; an empty store is the empty state.
+    ///
+    /// # Errors
+    ///
+    /// If the root of the account trie cannot be read or is damaged.
     pub fn open(store: Store, options: MptOptions) -> Result<Arc<Self>, StateError> {
         let root = stored_root::<AccountLeaf>(&TRIE.account_rows(&store)).map_err(state_error)?;
         let tries = Arc::new(Mutex::new(Tries::stored(store.clone(), root)));

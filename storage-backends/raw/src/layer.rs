@@ -30,6 +30,10 @@ impl RawLayer {
     pub const TABLES: &[Table] = &[ACCOUNTS, SLOTS, CODE_TABLE];
 
     /// Opens the layer on a store that has [`Self::TABLES`].
+    ///
+    /// # Errors
+    ///
+    /// None: nothing is read.
     pub fn open(store: Store) -> Result<Arc<Self>, StateError> {
         let lifecycle = Arc::new(Lifecycle::new(store.clone()));
         Ok(Arc::new(Self { store, lifecycle }))

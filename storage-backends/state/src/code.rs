@@ -8,6 +8,10 @@ use polytrie_kv::{Batch, Read, Table};
 pub const CODE_TABLE: Table = Table::new(1, "Code", 32);
 
 /// Reads code by its hash.
+///
+/// # Errors
+///
+/// If the store fails.
 pub fn read_code(store: &dyn Read, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
     Ok(store.get(CODE_TABLE, code_hash.as_slice())?.map(Bytes::from))
 }

@@ -30,10 +30,18 @@ pub trait StateLayer: Any + Debug + Send + Sync {
     fn commitment(&self) -> Commitment;
 
     /// Reads at the head as of now; later blocks do not change what it answers.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails; [`StateError::Poisoned`] after an earlier failure, here as in what follows.
     fn reader(&self) -> Result<Arc<dyn StateReader>, StateError>;
 
     /// The same for blocks that are run ahead of their turn: it may read more than it is asked for, so that what their
     /// turn will take is in memory then.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::reader`].
     fn reader_ahead(&self) -> Result<Arc<dyn StateReader>, StateError> {
         self.reader()
     }
@@ -41,6 +49,10 @@ pub trait StateLayer: Any + Debug + Send + Sync {
     /// Fills an empty layer from accounts sorted by hash, in one pass and bounded memory, however many accounts there
     /// are and slots of one of them, writing to the store directly. Stopped in the middle it leaves a store that must
     /// be filled again from the start.
+    ///
+    /// # Errors
+    ///
+    /// If an account or slot comes with an error or out of order, or the store fails.
     fn load(
         &self,
         accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
@@ -53,18 +65,35 @@ pub trait StateLayer: Any + Debug + Send + Sync {
     }
 
     /// Starts a block on top of `parent`.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Protocol`] if a block is under way, or more wait than [`Self::depth`] says.
     fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError>;
 
     /// The outcome of the last `finish` or `undo` (of the oldest one that waits, where several may) has been
     /// written to the store: go on from it.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Protocol`] if nothing was finished.
     fn accept(&self) -> Result<(), StateError>;
 
     /// The last session or undo, and every block that waits, is void (an invalid block, an interrupted
     /// execution): go on from what the store holds. Cheap when nothing was under way.
+    ///
+    /// # Errors
+    ///
+    /// If the layer failed before, or cannot go back.
     fn discard(&self) -> Result<(), StateError>;
 
     /// One block back: what to write so that commitment and reads are exactly as before the block that
     /// produced `record`, which must be the last one accepted.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Protocol`] if a block is under way or waits, [`StateError::Corrupt`] if `record` or what is stored is
+    /// damaged, or if the store fails.
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError>;
 
     /// From now on nobody takes back a block below `number`: what only that would need may go with the next blocks.
@@ -77,6 +106,10 @@ pub trait StateLayer: Any + Debug + Send + Sync {
     /// tell the state at earlier blocks. A layer whose records are not plain [`UndoRecord`]s says what they hold:
     /// of each account that changed, or of which a slot did, what it was before the block; of a wiped one all its
     /// slots. `before` values need not be set. `rows` is the store at that block or a later one of the same branch.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Corrupt`] if `record` is damaged, or if the store fails.
     fn undo_writes(&self, record: &[u8], rows: &dyn Read) -> Result<WriteSet, StateError> {
         let _ = rows;
         Ok(UndoRecord::decode(record)?.into_writes())
@@ -84,15 +117,27 @@ pub trait StateLayer: Any + Debug + Send + Sync {
 
     /// A layer of its own with the same settings, that begins with what the store holds now and changes nothing of it:
     /// to go back in, for what only the head can tell, such as [`Self::prove`]. Not while a block is written or waits.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Protocol`] if blocks wait, or if the store cannot be read.
     fn fork(&self) -> Result<Fork, StateError>;
 
     /// A proof of an account and some of its slots, present or absent, against [`Self::commitment`].
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Unsupported`] if the layer has no proofs; or if the store fails or is damaged.
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError>;
 
     /// What it takes, beside code and headers, to execute a block without the state and to compute its root: the state
     /// root before it and the nodes, as RLP, each once. `back` takes blocks back from the head on
     /// ([`Self::undo_writes`]), the last of them the block itself; `touched` is what it read, slots by account, all by
     /// hash.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Unsupported`] if the layer makes none; or if the store fails or is damaged.
     fn witness(
         &self,
         back: &[WriteSet],
@@ -108,14 +153,26 @@ pub trait StateLayer: Any + Debug + Send + Sync {
     }
 
     /// Visits the accounts in order of their hash, beginning at `from`.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged, or as `visit`.
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError>;
 
     /// Visits the slots of an account in order of their hash, beginning at `from`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::accounts`].
     fn slots(&self, account: B256, from: B256, visit: &mut SlotVisit<'_>)
     -> Result<(), StateError>;
 
     /// Recomputes the commitment from the leaves and scrubs everything stored. `progress` receives the
     /// number of accounts done so far.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails; damage is what the report is for.
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError>;
 
     /// From now on every block that is finished leaves a [`Witness`], without the first `levels` levels of the account
@@ -167,12 +224,28 @@ pub type SlotVisit<'a> = dyn FnMut(B256, U256) -> Result<ControlFlow<()>, StateE
 /// Reads at one block, shared between threads.
 pub trait StateReader: Debug + Send + Sync {
     /// The account.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
     fn account(&self, address: &Address) -> Result<Option<Account>, StateError>;
     /// The value of a slot; zero where there is none.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
     fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError>;
     /// Code by its hash.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
     fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError>;
     /// Whether the account has any slot (creation collides with it, EIP-7610).
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
     fn has_storage(&self, address: &Address) -> Result<bool, StateError>;
 }
 
@@ -182,9 +255,17 @@ pub trait StateReader: Debug + Send + Sync {
 /// [`Session`](crate::Session). The caller passes each key with its hash so that it is hashed once.
 pub trait LayerSession: Debug + Send {
     /// The account before the block.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged, or the layer failed before.
     fn account(&mut self, address: &Address, hash: &B256) -> Result<Option<Account>, StateError>;
 
     /// The value of a slot before the block.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::account`].
     fn slot(
         &mut self,
         address: &Address,
@@ -194,9 +275,17 @@ pub trait LayerSession: Debug + Send {
     ) -> Result<U256, StateError>;
 
     /// Code by its hash.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
     fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError>;
 
     /// Whether the account had any slot before the block.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::account`].
     fn has_storage(&mut self, address: &Address, hash: &B256) -> Result<bool, StateError>;
 
     /// Whether [`Self::hint`] does anything; asked once a block.
@@ -221,6 +310,10 @@ pub trait LayerSession: Debug + Send {
     ///
     /// The first call comes when the block has made [`Self::streams_from`] changes, or an intermediate root is asked
     /// for; it brings all of them, and each later one those of a transaction. A block may end before it.
+    ///
+    /// # Errors
+    ///
+    /// If the layer fails at them.
     fn stream_hashed(&mut self, writes: Vec<AccountWrite>) -> Result<(), StateError> {
         drop(writes);
         Ok(())
@@ -230,6 +323,10 @@ pub trait LayerSession: Debug + Send {
     /// the layer cannot give it cheaply. `since_last` holds what changed since the last call (or the start of
     /// the block); its `before` values are not set, and a `wipe` may concern an account without slots. A layer that
     /// was told by [`Self::stream_hashed`] is not told again: for it there is nothing in `since_last`.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged, or the block was discarded ([`StateError::Protocol`]).
     fn state_root_so_far(&mut self, since_last: &WriteSet) -> Result<Option<B256>, StateError> {
         let _ = since_last;
         Ok(None)
@@ -237,11 +334,19 @@ pub trait LayerSession: Debug + Send {
 
     /// Computes the commitment and what to write. Nothing is durable yet, and the layer stays at the parent
     /// until [`StateLayer::accept`].
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged, or the block was discarded ([`StateError::Protocol`]).
     fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError>;
 
     /// The same for a layer whose [`StateLayer::depth`] is not 0: returns while the commitment is still being
     /// computed. The next block may begin at once and reads the values after this one. Outcomes are resolved,
     /// written and accepted in the order of their blocks.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::finish`], as far as it is known by then; the rest comes with the outcome.
     fn finish_later(
         self: Box<Self>,
         writes: Arc<WriteSet>,

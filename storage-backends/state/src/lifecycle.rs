@@ -58,7 +58,11 @@ impl Lifecycle {
         self
     }
 
-    /// Fails with [`StateError::Poisoned`] if the store or the layer failed before.
+    /// Whether the layer may be driven any further.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Poisoned`] if the store or the layer failed before.
     pub fn ready(&self) -> Result<(), StateError> {
         let failure = self.state.lock().failure.clone();
         match failure.or_else(|| self.store.poisoned().map(StateError::Store)) {
@@ -68,6 +72,11 @@ impl Lifecycle {
     }
 
     /// A session or an undo starts.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::ready`]; [`StateError::Protocol`] if the last turn was neither accepted nor discarded, or too many blocks
+    /// wait.
     pub fn begin(&self) -> Result<Turn, StateError> {
         self.ready()?;
         let mut state = self.state.lock();
@@ -81,7 +90,12 @@ impl Lifecycle {
         Ok(Turn(state.turn))
     }
 
-    /// Fails if the turn is over: its block was discarded, and another one may be under way.
+    /// Whether the turn is still under way.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::ready`]; [`StateError::Protocol`] if the turn is over: its block was discarded, and another one may be under
+    /// way.
     pub fn check(&self, turn: &Turn) -> Result<(), StateError> {
         self.ready()?;
         let state = self.state.lock();
@@ -93,6 +107,10 @@ impl Lifecycle {
     }
 
     /// The outcome of the turn is known and waits to be accepted.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::check`].
     pub fn finish(&self, turn: Turn) -> Result<(), StateError> {
         self.ready()?;
         let mut state = self.state.lock();
@@ -104,6 +122,10 @@ impl Lifecycle {
     }
 
     /// The turn has ended, its outcome will be known later; the next one may begin.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::check`].
     pub fn finish_later(&self, turn: Turn) -> Result<(), StateError> {
         self.finish(turn)?;
         let mut state = self.state.lock();
@@ -112,7 +134,11 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// Fails if blocks wait to be accepted, for what must not happen meanwhile.
+    /// Whether no blocks wait, for what must not happen meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Protocol`] if blocks wait to be accepted.
     pub fn settled(&self) -> Result<(), StateError> {
         match self.state.lock().waiting {
             0 => Ok(()),
@@ -121,6 +147,10 @@ impl Lifecycle {
     }
 
     /// The outcome was written: that of the oldest block that waits, or of the one that was finished.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::ready`]; [`StateError::Protocol`] if nothing was finished.
     pub fn accept(&self) -> Result<(), StateError> {
         self.ready()?;
         let mut state = self.state.lock();
@@ -135,6 +165,10 @@ impl Lifecycle {
     }
 
     /// What was under way, if anything was, is void.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::ready`].
     pub fn discard(&self) -> Result<(), StateError> {
         self.ready()?;
         let mut state = self.state.lock();

@@ -5,6 +5,10 @@ use polytrie_kv::{KeyRange, Read, Table};
 use std::ops::ControlFlow;
 
 /// Visits the entries of a range in order until `visit` breaks or fails; its error is returned as it is.
+///
+/// # Errors
+///
+/// If the store fails, or as `visit`.
 pub fn scan(
     store: &dyn Read,
     table: Table,

@@ -49,6 +49,10 @@ pub struct Finished {
 
 impl Session {
     /// Starts a block on top of `parent`.
+    ///
+    /// # Errors
+    ///
+    /// As [`StateLayer::begin`].
     pub fn begin(layer: &dyn StateLayer, parent: BlockRef) -> Result<Self, StateError> {
         Ok(Self::on(layer.begin(parent)?))
     }
@@ -81,16 +85,28 @@ impl Session {
     }
 
     /// The account as of now, within the block.
+    ///
+    /// # Errors
+    ///
+    /// As [`LayerSession::account`].
     pub fn account(&mut self, address: &Address) -> Result<Option<Account>, StateError> {
         self.cache.account(&mut *self.layer, address)
     }
 
     /// A slot as of now, within the block; zero where there is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`LayerSession::slot`].
     pub fn slot(&mut self, address: &Address, slot: &U256) -> Result<U256, StateError> {
         self.cache.slot(&mut *self.layer, address, slot)
     }
 
     /// Code by its hash; `None` if nobody ever stored it.
+    ///
+    /// # Errors
+    ///
+    /// As [`LayerSession::code`].
     pub fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
         match self.cache.code(code_hash) {
             Some(code) => Ok(Some(code)),
@@ -99,6 +115,10 @@ impl Session {
     }
 
     /// Whether the account has any slot that is not zero.
+    ///
+    /// # Errors
+    ///
+    /// As [`LayerSession::has_storage`].
     pub fn has_storage(&mut self, address: &Address) -> Result<bool, StateError> {
         self.cache.has_storage(&mut *self.layer, address)
     }
@@ -128,6 +148,10 @@ impl Session {
     }
 
     /// Takes the finalised writes of one transaction.
+    ///
+    /// # Errors
+    ///
+    /// If what was there before cannot be read, or as [`LayerSession::stream_hashed`].
     pub fn apply(&mut self, writes: &TxWrites) -> Result<(), StateError> {
         let started =
             self.cache.counters.0.as_mut().and_then(|counters| counters.applied.sampled());
@@ -151,6 +175,10 @@ impl Session {
 
     /// The state root after everything applied so far; `None` if the layer has none to give, or none was
     /// announced by [`Self::with_intermediate_roots`].
+    ///
+    /// # Errors
+    ///
+    /// As [`LayerSession::stream_hashed`] and [`LayerSession::state_root_so_far`].
     pub fn state_root_so_far(&mut self) -> Result<Option<B256>, StateError> {
         let Some(pending) = &mut self.since_last_root else { return Ok(None) };
         if let Some(left @ 1..) = &mut self.until_streamed {
@@ -164,6 +192,10 @@ impl Session {
     }
 
     /// Ends the block: its commitment, what to write, and what it changed.
+    ///
+    /// # Errors
+    ///
+    /// If what was there before cannot be read, or as [`LayerSession::finish`].
     pub fn finish(mut self) -> Result<Finished, StateError> {
         let started =
             self.cache.counters.0.as_mut().and_then(|counters| counters.finished.sampled());
@@ -174,6 +206,10 @@ impl Session {
     }
 
     /// Ends the block without waiting for its commitment; see [`LayerSession::finish_later`].
+    ///
+    /// # Errors
+    ///
+    /// If what was there before cannot be read, or as [`LayerSession::finish_later`].
     pub fn finish_later(mut self) -> Result<FinishedLater, StateError> {
         let started =
             self.cache.counters.0.as_mut().and_then(|counters| counters.finished.sampled());

@@ -87,6 +87,11 @@ impl Stamp {
     pub const FORMAT: u32 = 2;
 
     /// Reads the stamp of a data directory; `None` if it has none yet.
+    ///
+    /// # Errors
+    ///
+    /// [`StampError::Io`] if it cannot be read, [`StampError::Unreadable`] if it is no stamp, and [`StampError::Format`] if it is
+    /// one of another format.
     pub fn read(dir: &Path) -> Result<Option<Self>, StampError> {
         let file = dir.join(STAMP_FILE);
         let bytes = match fs::read(&file) {
@@ -117,6 +122,10 @@ impl Stamp {
     }
 
     /// Writes the stamp, whole or not at all.
+    ///
+    /// # Errors
+    ///
+    /// [`StampError::Io`] if it cannot be written.
     pub fn write(&self, dir: &Path) -> Result<(), StampError> {
         let file = dir.join(STAMP_FILE);
         let write = || -> io::Result<()> {
@@ -132,6 +141,10 @@ impl Stamp {
     }
 
     /// Compares one property with what was asked for; nothing asked is always fine.
+    ///
+    /// # Errors
+    ///
+    /// [`StampError::Mismatch`] if something else was asked for.
     pub fn expect(
         &self,
         dir: &Path,

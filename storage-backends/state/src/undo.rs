@@ -80,6 +80,10 @@ impl UndoRecord {
     }
 
     /// Reads a record back.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Corrupt`] if they are no record, or one that breaks what a [`WriteSet`] promises.
     pub fn decode(bytes: &[u8]) -> Result<Self, StateError> {
         let mut rest = bytes;
         <Self as Decodable>::decode(&mut rest)

@@ -74,6 +74,10 @@ macro_rules! session_methods {
 macro_rules! ask_layer {
     ($(fn $method:ident($($arg:ident: $type:ty),* $(,)?) -> $result:ty;)*) => {$(
         #[doc = concat!("Instead of [`StateLayer::", stringify!($method), "`] of `inner`.")]
+        ///
+        /// # Errors
+        ///
+        /// Those of that method, if it has any.
         fn $method(&self, inner: &Arc<dyn StateLayer> $(, $arg: $type)*) -> $result {
             inner.$method($($arg),*)
         }
@@ -91,6 +95,10 @@ macro_rules! pass_to_layer {
 macro_rules! ask_session {
     ($(fn $method:ident($($arg:ident: $type:ty),* $(,)?) -> $result:ty;)*) => {$(
         #[doc = concat!("Instead of [`LayerSession::", stringify!($method), "`] of `inner`.")]
+        ///
+        /// # Errors
+        ///
+        /// Those of that method, if it has any.
         fn $method(&mut self, inner: &mut dyn LayerSession $(, $arg: $type)*) -> $result {
             inner.$method($($arg),*)
         }
@@ -144,6 +152,10 @@ pub trait AlterSession: Debug + Send + Sized + 'static {
     }
 
     /// Instead of [`LayerSession::finish`] of `inner`.
+    ///
+    /// # Errors
+    ///
+    /// Those of that method.
     fn finish(
         self,
         inner: Box<dyn LayerSession>,
@@ -153,6 +165,10 @@ pub trait AlterSession: Debug + Send + Sized + 'static {
     }
 
     /// Instead of [`LayerSession::finish_later`] of `inner`.
+    ///
+    /// # Errors
+    ///
+    /// Those of that method.
     fn finish_later(
         self,
         inner: Box<dyn LayerSession>,

@@ -22,6 +22,10 @@ pub struct RowCheck {
 
 /// Reads every row of a trie, rebuilds the trie from its leaves alone and compares the two row by row.
 /// `leaf` receives the leaves in order.
+///
+/// # Errors
+///
+/// If the store fails, or as `leaf`; what is wrong with the rows is not an error but a problem.
 pub fn check_rows<V: LeafValue>(
     rows: Rows<&dyn Read>,
     leaf: &mut dyn FnMut(B256, &V) -> Result<(), TrieError>,

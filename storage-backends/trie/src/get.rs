@@ -21,6 +21,10 @@ enum End {
 
 impl<V: LeafValue> Trie<V> {
     /// The value of a key. Nodes on the way that were in the store only are in memory afterwards.
+    ///
+    /// # Errors
+    ///
+    /// If a node on the way cannot be read.
     pub fn get(&mut self, key: &B256, rows: &impl RowSource) -> Result<Option<&V>, TrieError> {
         self.load_root(rows)?;
         let end = self.follow(key, |trie, branch, depth| {

@@ -13,6 +13,10 @@ use alloy_primitives::{B256, Bytes};
 impl<V: LeafValue> Trie<V> {
     /// The same as [`prove_key`](crate::prove_key), from what is in memory; what is not is loaded and stays.
     /// The proof leads to what [`Self::root`] returns.
+    ///
+    /// # Errors
+    ///
+    /// If a node on the way cannot be read.
     pub fn prove(
         &mut self,
         key: &B256,

@@ -11,6 +11,10 @@ use serde::{Deserialize, Serialize};
 
 /// The nodes from the root to where the key is or would be, each as RLP; nodes that their parent embeds are
 /// left out. Together they prove the value of the key or its absence against the root.
+///
+/// # Errors
+///
+/// If a row on the way is missing or damaged, or cannot be read.
 pub fn prove_key<V: LeafValue>(
     key: &B256,
     rows: &impl RowSource,
@@ -21,11 +25,19 @@ pub fn prove_key<V: LeafValue>(
 }
 
 /// The root of the trie that `rows` hold.
+///
+/// # Errors
+///
+/// If the row of the root is damaged or cannot be read.
 pub fn stored_root<V: LeafValue>(rows: &impl RowSource) -> Result<B256, TrieError> {
     Ok(CowTrie::<V>::of_rows(rows)?.root())
 }
 
 /// The leaf on the way to `key`, if the way ends at one; its key may be another. Nothing is kept in memory.
+///
+/// # Errors
+///
+/// As [`prove_key`].
 pub fn leaf_on_path<V: LeafValue>(
     key: &B256,
     rows: &impl RowSource,
@@ -95,7 +107,9 @@ pub struct SlotProof {
 /// Returns the account, `None` if it is proven absent (an empty account, as there were before EIP-161, shows
 /// the same fields).
 ///
-/// The error is a sentence about what does not hold.
+/// # Errors
+///
+/// A sentence about what does not hold.
 pub fn verify_account_proof(
     root: B256,
     proof: &AccountProof,
@@ -132,7 +146,9 @@ pub fn verify_account_proof(
 /// Follows a key through the nodes of a proof as [`prove_key`] makes it: the value of the key, or `None` if it
 /// is proven absent. Every node must be needed.
 ///
-/// The error is a sentence about what does not hold.
+/// # Errors
+///
+/// A sentence about what does not hold.
 pub fn verify_key<V: LeafValue>(
     root: B256,
     key: &B256,

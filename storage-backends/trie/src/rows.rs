@@ -21,10 +21,18 @@ use std::{cmp::Reverse, ops::ControlFlow};
 /// Reads rows of one trie.
 pub trait RowSource: Sync {
     /// Appends the row at `path` to `out` and returns whether it is there.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
     fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError>;
 
     /// Visits, in order, the rows from `from` to `last` and below that whose paths `pick` wants, where that costs less than
     /// loading each; `false`, and nothing visited, where it does not. Some may be left out: see [`Read::gather`].
+    ///
+    /// # Errors
+    ///
+    /// If the store fails, or as `visit`.
     fn gather(
         &self,
         from: &Nibbles,
@@ -124,6 +132,10 @@ impl<R> Rows<R> {
 
 impl Rows<&dyn Read> {
     /// Visits the leaves in order of their keys, beginning at `from`.
+    ///
+    /// # Errors
+    ///
+    /// If a row is missing or damaged, or cannot be read; or as `visit`.
     pub fn leaves<V: LeafValue>(
         &self,
         from: &B256,
@@ -200,6 +212,10 @@ impl Rows<&dyn Read> {
     }
 
     /// Visits the rows of the trie in key order, beginning at `from`.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails, a key is no path, or as `visit`.
     pub fn scan(&self, from: &Nibbles, visit: &mut VisitRow<'_>) -> Result<(), TrieError> {
         let mut buffer = [0; 96];
         let len = self.key(from, &mut buffer);

@@ -13,6 +13,10 @@ pub(crate) type Change<V> = (B256, Option<V>);
 impl<V: LeafValue> Trie<V> {
     /// Sets and removes keys. `changes` is sorted by key, each key once; removing an absent key and setting
     /// an equal value change nothing.
+    ///
+    /// # Errors
+    ///
+    /// If a node that is needed cannot be read; the trie may be half changed then.
     pub fn update(
         &mut self,
         changes: &[Change<V>],

@@ -11,7 +11,11 @@ pub trait LeafValue: Clone + PartialEq + Debug + Send + Sync + 'static {
     /// Appends the bytes that the leaf node holds as its second item.
     fn encode(&self, out: &mut Vec<u8>);
 
-    /// Reads those bytes back; anything but the canonical form is an error.
+    /// Reads those bytes back.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with them, if they are not in the canonical form.
     fn decode(bytes: &[u8]) -> Result<Self, &'static str>;
 
     /// Appends the bytes by which a row holds the value: at most 32,767, and no more than needed.
@@ -19,7 +23,11 @@ pub trait LeafValue: Clone + PartialEq + Debug + Send + Sync + 'static {
         self.encode(out);
     }
 
-    /// Reads those bytes back; anything but the canonical form is an error.
+    /// Reads those bytes back.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::decode`].
     fn decode_row(bytes: &[u8]) -> Result<Self, &'static str> {
         Self::decode(bytes)
     }

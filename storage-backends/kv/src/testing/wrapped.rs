@@ -9,11 +9,19 @@ pub trait Wrapped: Debug + Send + Sync + 'static {
     fn inner(&self) -> &dyn Engine;
 
     /// What [`Engine::view`] does.
+    ///
+    /// # Errors
+    ///
+    /// As that.
     fn on_view(&self) -> Result<Box<dyn View>, KvError> {
         self.inner().view()
     }
 
     /// What [`Engine::write`] does.
+    ///
+    /// # Errors
+    ///
+    /// As that.
     fn on_write(&self, changes: &dyn Changes) -> Result<(), KvError> {
         self.inner().write(changes)
     }

@@ -44,6 +44,10 @@ impl OracleLayer {
     pub const TABLES: &[Table] = &[ACCOUNTS, SLOTS, ROOT, CODE_TABLE];
 
     /// Opens the layer on a store that has [`Self::TABLES`], reading all of it.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails, or what it holds is damaged.
     pub fn open(store: Store) -> Result<Arc<Self>, StateError> {
         let head = Arc::new(rows::read(&store)?);
         let states = Mutex::new(States { root: head.state_root(), head, next: None });

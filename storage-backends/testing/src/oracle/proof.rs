@@ -33,6 +33,10 @@ struct StorageProof {
 
 impl Oracle {
     /// A proof of an account and some of its slots, present or absent.
+    ///
+    /// # Errors
+    ///
+    /// If it does not serialise.
     pub fn prove(
         &self,
         layer: &str,
@@ -90,6 +94,10 @@ fn prove<'a>(leaves: impl Iterator<Item = (&'a B256, Vec<u8>)>, key: &B256) -> V
 /// It is independent of every layer, so a canonical layer's proofs are held against it as well as against
 /// the layer's own verification. A trie without leaves has a proof without nodes, as geth answers. What an absent account's entry says of nonce, balance and hashes must be
 /// what an empty account has (zero hashes, as some clients write, are accepted).
+///
+/// # Errors
+///
+/// [`ProofError::Malformed`] if it is no such proof, [`ProofError::Invalid`] if it does not hold.
 pub fn verify_eip1186(
     commitment: &Commitment,
     address: &Address,

@@ -9,6 +9,10 @@ use rand_chacha::ChaCha8Rng;
 use std::{collections::BTreeMap, fmt::Debug, ops::ControlFlow};
 
 /// A whole state as the layer lists it.
+///
+/// # Errors
+///
+/// If the layer fails.
 pub fn dump(layer: &dyn StateLayer) -> Result<BTreeMap<B256, OracleAccount>, StateError> {
     let mut state = BTreeMap::new();
     let mut last = None;

@@ -80,6 +80,10 @@ pub struct Driver<'f> {
 
 impl<'f> Driver<'f> {
     /// Opens the layer on what is there.
+    ///
+    /// # Errors
+    ///
+    /// If the engine cannot be opened, or the layer on it.
     pub fn open(
         factory: &'f dyn LayerFactory,
         ground: &Ground,
@@ -89,6 +93,10 @@ impl<'f> Driver<'f> {
     }
 
     /// Opens the layer on an engine.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`].
     pub fn open_on(
         factory: &'f dyn LayerFactory,
         engine: Arc<dyn Engine>,
@@ -111,6 +119,10 @@ impl<'f> Driver<'f> {
     }
 
     /// Fills the layer with a genesis, durably.
+    ///
+    /// # Errors
+    ///
+    /// If the layer or the store fails, here as in what follows.
     pub fn load(&mut self, genesis: &Oracle) -> Result<Commitment, StateError> {
         let commitment = self.layer.load(&mut genesis.genesis().map(Ok))?;
         let mut batch = Batch::new();
@@ -121,6 +133,10 @@ impl<'f> Driver<'f> {
     }
 
     /// One block forward.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::load`].
     pub fn run(&mut self, block: &Block) -> Result<Commitment, StateError> {
         let mut session = self.begin()?;
         for tx in &block.txs {
@@ -131,6 +147,10 @@ impl<'f> Driver<'f> {
     }
 
     /// Some blocks forward at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::load`].
     pub fn run_group(&mut self, blocks: &[Block]) -> Result<Commitment, StateError> {
         let mut group = Group::begin(Arc::clone(&self.layer), self.block_ref())?;
         let mut rows = Batch::new();
@@ -154,11 +174,19 @@ impl<'f> Driver<'f> {
     }
 
     /// Starts a block on top of the head.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::begin`].
     pub fn begin(&self) -> Result<Session, StateError> {
         Session::begin(&*self.layer, self.block_ref())
     }
 
     /// Writes a finished block and goes on from it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::load`].
     pub fn commit(&mut self, finished: Finished) -> Result<Commitment, StateError> {
         let number = self.number() + 1;
         let mut batch = finished.outcome.batch;
@@ -171,6 +199,10 @@ impl<'f> Driver<'f> {
     }
 
     /// One block back.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::load`]; [`StateError::Protocol`] if there is no block.
     pub fn undo(&mut self) -> Result<Commitment, StateError> {
         let number = self.number();
         let record = self.store.get(UNDO, &number.to_be_bytes())?;
@@ -186,17 +218,29 @@ impl<'f> Driver<'f> {
     }
 
     /// A driver of its own, that goes on from here in memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`StateLayer::fork`].
     pub fn fork(&self) -> Result<Self, StateError> {
         let Fork { store, layer } = self.layer.fork()?;
         Ok(Self { store, layer, options: self.options.clone(), ..*self })
     }
 
     /// Makes everything written so far durable.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
     pub fn flush(&self) -> Result<(), StateError> {
         Ok(self.store.flush()?)
     }
 
     /// Flushes, closes and opens again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::flush`] and [`Self::open`].
     pub fn reopen(self, ground: &Ground) -> Result<Self, StateError> {
         self.flush()?;
         let (factory, options) = (self.factory, self.options.clone());
@@ -231,6 +275,10 @@ impl<'f> Driver<'f> {
     }
 
     /// All rows of the layer, without code (which is never deleted) and without the driver's own.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
     pub fn rows(&self) -> Result<Vec<Row>, StateError> {
         let mut rows = Vec::new();
         for table in self.factory.tables().into_iter().filter(|table| *table != CODE_TABLE) {
@@ -240,11 +288,19 @@ impl<'f> Driver<'f> {
     }
 
     /// The undo records of the blocks so far.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
     pub fn undo_rows(&self) -> Result<Vec<Row>, StateError> {
         self.rows_of(UNDO)
     }
 
     /// All rows of a table.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
     pub fn rows_of(&self, table: Table) -> Result<Vec<Row>, StateError> {
         let mut rows = Vec::new();
         self.store.scan(table, KeyRange::ALL, &mut |key, value| {

@@ -70,6 +70,10 @@ pub trait LayerFactory: Debug + Sync {
     fn tables(&self) -> Vec<Table>;
 
     /// Opens the layer; an empty store is an empty state.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails, or what it holds is damaged.
     fn open(&self, store: Store) -> Result<Arc<dyn StateLayer>, StateError>;
 
     /// What its commitments are; a [`CommitmentKind::StateRoot`] is compared with the oracle's.

@@ -30,6 +30,10 @@ impl<V: LeafValue> Met<'_, V> {
 impl<V: LeafValue> CowTrie<V> {
     /// The value of a key. Nodes on the way that were in the store only are in memory afterwards; `now` is the number
     /// of the current change, for [`Self::pruned`].
+    ///
+    /// # Errors
+    ///
+    /// If a node on the way cannot be read.
     pub fn get(
         &self,
         key: &B256,
@@ -63,6 +67,10 @@ impl<V: LeafValue> CowTrie<V> {
 
     /// The nodes from the root to where the key is or would be, each as RLP, and its value; nodes that their parent
     /// embeds are left out.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::get`].
     pub fn prove(
         &self,
         key: &B256,

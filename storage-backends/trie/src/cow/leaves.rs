@@ -27,6 +27,10 @@ type Visit<'a, V> = dyn FnMut(&B256, &V) -> Result<ControlFlow<()>, TrieError> +
 
 impl<V: LeafValue> CowTrie<V> {
     /// Visits the leaves in order of their keys, beginning at `from`. What has to be loaded is not kept.
+    ///
+    /// # Errors
+    ///
+    /// If a node cannot be read, or as `visit`.
     pub fn leaves(
         &self,
         from: &B256,
