@@ -3,6 +3,13 @@
 # Debian and Ubuntu only; elsewhere install clang's library by other means and set LIBCLANG_PATH.
 set -eu
 
+case ${1:-} in
+    -h | --help)
+        sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"
+        exit 0
+        ;;
+esac
+
 missing=""
 command -v c++ >/dev/null 2>&1 || missing="$missing g++"
 if ! ls "${LIBCLANG_PATH:-/nonexistent}"/libclang*.so* /usr/lib/llvm-*/lib/libclang.so* \

@@ -7,6 +7,14 @@
 # Needs node 20, npm, python 3.10 or newer, and Rust for alloy, unless ALLOY_CLIENT names the program of `alloy/` that
 # was built already. Without layers it runs on every one of the binary but lvmt, which needs its setup.
 set -euo pipefail
+
+case ${1:-} in
+    -h | --help)
+        sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"
+        exit 0
+        ;;
+esac
+
 here=$(cd "$(dirname "$0")" && pwd)
 binary=$(realpath "${1:-$here/../../target/release/polytrie}")
 shift || true
