@@ -87,7 +87,7 @@ pub(super) struct ImportArgs {
     #[command(flatten)]
     result: ResultArgs,
     /// Write one line of figures a block to this file; `-` for standard output. An import that goes on appends to the
-    /// lines of the blocks before it.
+    /// lines of the blocks before it; after a crash none of them is missing.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     #[command(flatten)]

@@ -100,6 +100,8 @@ pub fn import(chain: &mut Chain, mut options: ImportOptions) -> ImportEnd {
     let counters = chain.db().store().counters();
     let mut progress = Progress::new(options.display, &options.files);
     let mut waiting = Waiting::default();
+    let store = chain.db().store().clone();
+    store.hold_back(options.csv.is_some() || options.witnesses.is_some());
     let begun = options.csv.as_mut().map_or(Ok(()), |csv| csv.begin(chain.head().number()));
     let ended =
         begun.and_then(|()| run(chain, &mut options, &mut report, &mut progress, &mut waiting));
@@ -111,13 +113,15 @@ pub fn import(chain: &mut Chain, mut options: ImportOptions) -> ImportEnd {
     };
     let told = waiting.tell(chain, &mut options, &mut report, &mut progress);
     let ended = settled.and(told).and(ended);
+    // Before the blocks are durable: what is there already is not imported again, and would be told of by nobody.
+    let written = options.csv.as_mut().map_or(Ok(()), CsvLog::flush);
     let flush_start = Instant::now();
     // The chain first: a shadow that is behind catches up, one that is far ahead cannot come back.
     let flushed = chain.flush().map_err(ImportError::from);
     let shadowed = options.shadow.as_mut().map_or(Ok(()), Shadow::flush).map_err(ImportError::from);
     report.time.flush_wait = flush_start.elapsed();
+    store.hold_back(false);
     progress.finish();
-    let written = options.csv.as_mut().map_or(Ok(()), CsvLog::flush);
     report.end(chain, start.elapsed(), counters);
     report.leave(chain, flushed.is_ok());
     report.shadow = options.shadow.as_ref().map(Shadow::report);
@@ -230,8 +234,27 @@ fn run(
         if let (Some(shadow), Some(again)) = (&mut options.shadow, again) {
             shadow.follow(again, chain)?;
         }
+        hand_on(chain, options, report, progress, waiting)?;
     }
     Ok(Ended::Completed)
+}
+
+/// Lets a group of blocks become durable, once the files that tell of each block have them: an import that goes on after
+/// a crash does not execute them again.
+fn hand_on(
+    chain: &Chain,
+    options: &mut ImportOptions,
+    report: &mut ImportReport,
+    progress: &mut Progress,
+    waiting: &mut Waiting,
+) -> Result<(), ImportError> {
+    let store = chain.db().store();
+    if !store.is_full() {
+        return Ok(());
+    }
+    waiting.tell(chain, options, report, progress)?;
+    options.csv.as_mut().map_or(Ok(()), CsvLog::flush)?;
+    Ok(store.hand_on().map_err(ChainError::from)?)
 }
 
 /// Begins to run blocks that are ready ahead of their turn, as many as there is room for.
@@ -272,9 +295,9 @@ fn wait(
         if !is_durable && start.elapsed() >= IDLE {
             chain.settle().map_err(|error| waiting.blame(error, None))?;
             waiting.tell(chain, options, report, progress)?;
+            options.csv.as_mut().map_or(Ok(()), CsvLog::flush)?;
             chain.flush()?;
             options.shadow.as_mut().map_or(Ok(()), Shadow::flush)?;
-            options.csv.as_mut().map_or(Ok(()), CsvLog::flush)?;
             is_durable = true;
         }
     }

@@ -28,6 +28,8 @@ struct Import {
     chain: PathBuf,
     file: PathBuf,
     datadir: PathBuf,
+    /// One line a block.
+    csv: PathBuf,
 }
 
 impl Import {
@@ -35,6 +37,7 @@ impl Import {
         let mut args: Vec<&OsStr> =
             ["import", "--flush-every", "16", "--state", self.layer].map(OsStr::new).to_vec();
         args.extend(["--verify", self.verify].map(OsStr::new));
+        args.extend([OsStr::new("--csv"), self.csv.as_ref()]);
         args.extend([OsStr::new("--chain"), self.chain.as_ref()]);
         args.extend([OsStr::new("--datadir"), self.datadir.as_ref(), self.file.as_ref()]);
         args
@@ -65,6 +68,12 @@ fn end(datadir: &Path) -> (serde_json::Value, Vec<u8>) {
     let stats = polytrie!["db", "stats", "--datadir", datadir, "--json", "-"].ok().json();
     let dump = polytrie!["db", "dump", "--datadir", datadir].ok().stdout;
     (stats["head"].clone(), dump)
+}
+
+/// The blocks that the figures are of.
+fn told(csv: &Path) -> Vec<u64> {
+    let text = std::fs::read_to_string(csv).unwrap();
+    text.lines().skip(1).map(|line| line.split(',').next().unwrap().parse().unwrap()).collect()
 }
 
 /// Nothing is damaged. Before the stamp is written there is nothing to look at.
@@ -102,6 +111,7 @@ fn an_import_that_is_killed_goes_on() {
             chain: chain.clone(),
             file: blocks.clone(),
             datadir: temp.path().join(format!("{}-{name}", layer.name)),
+            csv: temp.path().join(format!("{}-{name}.csv", layer.name)),
         };
         let straight = import("straight", "full");
         let start = Instant::now();
@@ -128,6 +138,9 @@ fn an_import_that_is_killed_goes_on() {
             let found = end(&import.datadir);
             assert_eq!(found.0, expected.0, "{context}");
             assert!(found.1 == expected.1, "{context}: another state");
+            let told = told(&import.csv);
+            let head = expected.0["number"].as_u64().unwrap();
+            assert!(told.iter().copied().eq(1..=head), "{context}: figures of {told:?}");
             std::fs::remove_dir_all(&import.datadir).unwrap();
             completed += 1;
         }

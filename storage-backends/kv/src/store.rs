@@ -82,6 +82,8 @@ struct Writing {
     covered: u64,
     /// The last batch, if it is the only one that is not covered: a flush need only append it.
     last: Option<Batch>,
+    /// Whether flushes wait for [`Store::hand_on`].
+    held_back: bool,
 }
 
 /// A batch smaller than this is put into journal and overlay one after the other: a thread would cost more than
@@ -111,7 +113,7 @@ impl Store {
             head.seq += 1;
         }
         let journal_dir = engine.journal_dir().filter(|_| journal.is_some());
-        let writing = Writing { journal, covered: head.seq, last: None };
+        let writing = Writing { journal, covered: head.seq, last: None, held_back: false };
         let shared = Arc::new(Shared {
             tables,
             hasher,
@@ -178,6 +180,28 @@ impl Store {
     pub fn write(&self, batch: Batch) -> Result<(), KvError> {
         self.handle.check(&batch)?;
         self.handle.write(batch, &mut self.handle.writing.lock())
+    }
+
+    /// From now on (or, with `false`, no longer) a write begins no flush, however much has gathered: for who has
+    /// something to do before it becomes durable, and calls [`hand_on`](Self::hand_on) then.
+    /// [`flush`](Self::flush), [`checkpoint`](Self::checkpoint) and [`write_durable`](Self::write_durable) do not wait
+    /// for that.
+    pub fn hold_back(&self, hold: bool) {
+        self.handle.writing.lock().held_back = hold;
+    }
+
+    /// Whether enough has gathered for a flush.
+    pub fn is_full(&self) -> bool {
+        self.handle.has_full(false)
+    }
+
+    /// Begins a flush if enough has gathered. Waits until the one before has ended.
+    ///
+    /// # Errors
+    ///
+    /// What an earlier flush reported; where flushes do not run in the background, what this one does.
+    pub fn hand_on(&self) -> Result<(), KvError> {
+        self.handle.make_room(&mut self.handle.writing.lock(), false)
     }
 
     /// Returns when everything written so far is durable: in the engine, or, where the engine has a journal and
@@ -350,8 +374,10 @@ impl Handle {
     fn write(&self, batch: Batch, writing: &mut Writing) -> Result<(), KvError> {
         self.shared.check_poison()?;
         let journaled = writing.journal.is_some() && self.is_covered(writing);
-        self.make_room(writing, journaled)?;
-        let full = self.apply(&batch, journaled)?;
+        if !writing.held_back {
+            self.make_room(writing, journaled)?;
+        }
+        let full = self.apply(&batch, journaled)? && !writing.held_back;
         let last = if journaled {
             Some(batch)
         } else {
@@ -448,6 +474,12 @@ impl Handle {
         Ok(full)
     }
 
+    /// Whether the generation that takes writes is full.
+    fn has_full(&self, journaled: bool) -> bool {
+        let size = self.shared.head.read().layers.active.as_ref().map(|active| active.size());
+        size.is_some_and(|size| self.is_full(size, journaled))
+    }
+
     fn is_full(&self, (batches, bytes): (u64, usize), journaled: bool) -> bool {
         let limit = self.options.overlay_bytes.saturating_mul(if journaled { 2 } else { 1 });
         batches >= self.options.flush_every.max(1) || bytes >= limit
@@ -457,8 +489,7 @@ impl Handle {
     /// waits for that and freezes it.
     fn make_room(&self, writing: &mut Writing, journaled: bool) -> Result<(), KvError> {
         let shared = &*self.shared;
-        let size = shared.head.read().layers.active.as_ref().map(|active| active.size());
-        if !size.is_some_and(|size| self.is_full(size, journaled)) {
+        if !self.has_full(journaled) {
             return Ok(());
         }
         let flushed = || shared.head.read().layers.frozen.is_none();

@@ -493,3 +493,30 @@ fn readers_see_whole_batches_while_flushes_run() {
     assert_eq!(store.pending(), Pending::default());
     assert_eq!(durable(&engine).len(), usize::from(KEYS));
 }
+
+#[test]
+fn what_is_held_back_waits_until_it_is_handed_on() {
+    for background in [false, true] {
+        let engine = Arc::new(MemoryEngine::new());
+        let options = StoreOptions { flush_every: 2, background, ..StoreOptions::default() };
+        let store = open(&engine, options);
+        store.hold_back(true);
+        for key in 1..=5u8 {
+            assert_eq!(store.is_full(), key > 2);
+            store.write(batch(&[key], b"held")).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(durable(&engine), []);
+        assert_eq!(store.pending().batches, 5);
+        store.hand_on().unwrap();
+        // Nothing is left to hand on, and what has been is waited for.
+        assert!(!store.is_full());
+        store.checkpoint().unwrap();
+        assert_eq!(durable(&engine).len(), 5);
+        // As before, once nobody holds it back.
+        store.hold_back(false);
+        (6..=8).for_each(|key| store.write(batch(&[key], b"free")).unwrap());
+        store.checkpoint().unwrap();
+        assert_eq!(durable(&engine).len(), 8);
+    }
+}
