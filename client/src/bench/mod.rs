@@ -30,6 +30,7 @@ pub use generate::{
     BlockPlan, CHAIN_FILE, ChainFigures, GENESIS_FILE, GenerateError, Generated, GeneratedHead,
     Planned, PreparedChain, ProduceError, Produced, Producer, generate,
 };
+pub use measure::Machine;
 pub use random::Random;
 pub use report::Report;
 pub use run::{

@@ -93,3 +93,27 @@ fn advice_fits_the_command() {
     assert_fails(&run, 1, &["blocks.hex is not a report"]);
     assert!(!run.message().contains("--json "), "{}", run.message());
 }
+
+#[test]
+fn a_bench_that_no_machine_can_run_is_refused() {
+    for (option, number) in [
+        ("--keys", "18446744073709551615"),
+        ("--keys", "10000000001"),
+        ("--ops", "18446744073709551615"),
+        ("--ops", "1000000000000"),
+        ("--blocks", "18446744073709551615"),
+        ("--warmup", "18446744073709551615"),
+    ] {
+        let run = polytrie!["bench", "store", option, number];
+        assert_eq!(run.code, Some(2), "{}", run.stderr);
+        let refused = format!("error: invalid value '{number}' for '{option}");
+        assert!(
+            run.stderr.contains(&refused) && run.stderr.contains("is not in"),
+            "{}",
+            run.stderr
+        );
+    }
+    // Within the bounds, and still too many for any memory there is today.
+    let run = polytrie!["bench", "store", "--keys", "10000000000"];
+    assert_fails(&run, 2, &["--keys 10000000000", "of memory"]);
+}

@@ -1,10 +1,23 @@
 //! `polytrie bench store`.
 
 use super::{Failure, measure::MeasureArgs, output::OutputArgs};
-use crate::bench::{Mode, StoreBench, TraceBench};
+use crate::{
+    bench::{Machine, Mode, StoreBench, TraceBench},
+    cli::output::bytes,
+};
 use alloy_primitives::B256;
 use clap::Args;
 use std::path::PathBuf;
+
+/// Bounds that keep every product of these within 64 bits; the machine's memory ends sooner.
+const MOST_KEYS: u64 = 10_000_000_000;
+const MOST_OPS: u64 = 100_000_000;
+const MOST_BLOCKS: u64 = 1_000_000;
+
+/// Bytes that a slot takes while a store is filled: key and value, and once more where they are sorted by hash.
+const SLOT_BYTES: u64 = 128;
+/// Bytes that an operation takes until its block is committed: drawn, read, written, and hashed.
+const OP_BYTES: u64 = 256;
 
 /// Measure state layers alone: random reads and writes of slots, one durable commit a block.
 ///
@@ -13,13 +26,13 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub(super) struct StoreArgs {
     /// Slots before the first block.
-    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=MOST_KEYS))]
     keys: u64,
     /// Blocks that are measured.
-    #[arg(long, value_name = "B", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "B", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=MOST_BLOCKS))]
     blocks: u64,
     /// Operations in a block, each a read and a write of one key.
-    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=MOST_OPS))]
     ops: u64,
     /// Write new keys, instead of random ones of those that are there.
     #[arg(long)]
@@ -28,7 +41,8 @@ pub(super) struct StoreArgs {
     #[arg(long, value_name = "WHAT", default_value = "both")]
     mode: Mode,
     /// Blocks before those that are measured.
-    #[arg(long, value_name = "B", default_value_t = StoreBench::DEFAULT_WARMUP)]
+    #[arg(long, value_name = "B", default_value_t = StoreBench::DEFAULT_WARMUP,
+        value_parser = clap::value_parser!(u64).range(..=MOST_BLOCKS))]
     warmup: u64,
     /// What keys and values follow from.
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -40,7 +54,7 @@ pub(super) struct StoreArgs {
     #[arg(long, value_name = "N", default_value_t = 1, requires = "trace", value_parser = clap::value_parser!(u32).range(1..))]
     merge: u32,
     /// Replays of the trace; every second one goes backwards.
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "trace", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "trace", value_parser = clap::value_parser!(u64).range(1..=MOST_BLOCKS))]
     rounds: u64,
     #[command(flatten)]
     measure: MeasureArgs,
@@ -62,6 +76,8 @@ pub(super) fn run(args: &StoreArgs) -> Result<(), Failure> {
         };
         return args.measure.run(&args.output, |comparison| comparison.trace(bench));
     }
+    let Machine { memory_bytes, memory_limit_bytes, .. } = Machine::this();
+    expect_memory(args.keys, args.ops, memory_limit_bytes.unwrap_or(u64::MAX).min(memory_bytes))?;
     let bench = StoreBench {
         keys: args.keys,
         blocks: args.blocks,
@@ -72,4 +88,42 @@ pub(super) fn run(args: &StoreArgs) -> Result<(), Failure> {
         warmup_blocks: args.warmup,
     };
     args.measure.run(&args.output, |comparison| comparison.store(bench))
+}
+
+/// Refuses what this machine has no memory for: the process would be killed without a word. Where the system does not
+/// tell how much there is, `memory` is 0.
+fn expect_memory(keys: u64, ops: u64, memory: u64) -> Result<(), Failure> {
+    for (option, wanted, each) in [("--keys", keys, SLOT_BYTES), ("--ops", ops, OP_BYTES)] {
+        let needed = wanted.saturating_mul(each);
+        if memory > 0 && needed > memory {
+            return Err(Failure::Usage(format!(
+                "{option} {wanted} takes about {} of memory, and there are {}; choose at most {}",
+                bytes(needed),
+                bytes(memory),
+                memory / each
+            )));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_memory_has_no_room_for_is_refused() {
+        let refused = |keys, ops, memory| expect_memory(keys, ops, memory).is_err();
+        assert!(!refused(1_000_000, 100_000, 1 << 30));
+        assert!(refused(10_000_000, 100_000, 1 << 30));
+        assert!(refused(1, 10_000_000, 1 << 30));
+        assert!(!refused(MOST_KEYS, MOST_OPS, 0));
+        assert!(refused(u64::MAX, 1, 1 << 40));
+    }
+
+    #[test]
+    fn the_bounds_leave_room_for_every_product() {
+        let blocks = 2 * MOST_BLOCKS;
+        assert!(blocks.checked_mul(MOST_OPS).and_then(|ops| ops.checked_add(MOST_KEYS)).is_some());
+    }
 }
