@@ -20,8 +20,8 @@ mod witness;
 
 pub use exit::Failure;
 
-use clap::{CommandFactory, Parser, Subcommand, builder::Resettable};
-use std::{path::Path, process::ExitCode};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, builder::Resettable};
+use std::{env, path::Path, process::ExitCode};
 
 /// An Ethereum execution client whose state layer is a part you can swap.
 ///
@@ -61,7 +61,7 @@ enum Command {
 
 /// Runs the program with the arguments of the process.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match parse() {
         Ok(cli) => cli,
         Err(error) => {
             let code = if error.use_stderr() { exit::USAGE } else { exit::DONE };
@@ -88,6 +88,18 @@ pub fn main() -> ExitCode {
         Command::Db(command) => db::run(command),
     });
     exit::code(result.map_err(|failure| failure.within(datadir.as_deref())))
+}
+
+/// Reads the command line. A setting of the environment that is empty is none.
+fn parse() -> Result<Cli, clap::Error> {
+    fn without_empty(command: clap::Command) -> clap::Command {
+        let reset = |arg: clap::Arg| match arg.get_env().and_then(env::var_os) {
+            Some(value) if value.is_empty() => arg.env(Resettable::Reset),
+            _ => arg,
+        };
+        command.mut_args(reset).mut_subcommands(without_empty)
+    }
+    Cli::from_arg_matches(&without_empty(Cli::command()).try_get_matches()?)
 }
 
 /// The same error, whose usage line does not count settings of the environment among the arguments that were given.

@@ -94,6 +94,47 @@ fn advice_fits_the_command() {
     assert!(!run.message().contains("--json "), "{}", run.message());
 }
 
+/// Whoever unsets a variable in a script often leaves it empty.
+#[test]
+fn an_empty_variable_is_none() {
+    let data = Data::new();
+    let run = |variable: &str, args: &[&dyn AsRef<std::ffi::OsStr>]| {
+        let mut command = std::process::Command::new(crate::run::binary());
+        command.env(variable, "").env("XDG_CACHE_HOME", data.file("cache")).env_remove("RUST_LOG");
+        command.args(args.iter().map(|arg| arg.as_ref())).output().unwrap()
+    };
+    let init: [&dyn AsRef<std::ffi::OsStr>; 5] =
+        [&"init", &"--datadir", &data.path(), &"--chain", &"dev"];
+    let output = run("POLYTRIE_LVMT_SETUP", &init);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let bench: [&dyn AsRef<std::ffi::OsStr>; 16] = [
+        &"bench",
+        &"store",
+        &"--states",
+        &"raw",
+        &"--kv",
+        &"memory",
+        &"--keys",
+        &"10",
+        &"--ops",
+        &"10",
+        &"--blocks",
+        &"1",
+        &"--runs",
+        &"1",
+        &"--threads",
+        &"1",
+    ];
+    let output = run("POLYTRIE_BENCH_CACHE", &bench);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // One that says something counts.
+    let elsewhere = data.file("elsewhere");
+    let mut command = std::process::Command::new(crate::run::binary());
+    command.env("POLYTRIE_BENCH_CACHE", &elsewhere).env_remove("RUST_LOG");
+    assert!(command.args(bench.iter().map(|arg| arg.as_ref())).output().unwrap().status.success());
+    assert!(elsewhere.exists());
+}
+
 #[test]
 fn a_bench_that_no_machine_can_run_is_refused() {
     for (option, number) in [
