@@ -214,8 +214,31 @@ pub const LAYERS: &[LayerKind] = &[
 /// The layer a new data directory gets unless told otherwise.
 pub const DEFAULT_LAYER: &str = "mpt";
 
-/// Engine names for `--kv`.
-pub const ENGINES: &[&str] = &["mdbx", "rocksdb", "memory"];
+/// An engine that `--kv` may name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EngineKind {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub about: &'static str,
+    /// Whether it is part of this build.
+    pub is_compiled_in: bool,
+}
+
+/// Every engine that `--kv` may name in some build.
+pub const ENGINES: &[EngineKind] = &[
+    EngineKind { name: "mdbx", about: "a B+ tree in one mapped file", is_compiled_in: true },
+    EngineKind {
+        name: "rocksdb",
+        about: "a log-structured merge tree",
+        is_compiled_in: cfg!(feature = "rocksdb"),
+    },
+    EngineKind {
+        name: "memory",
+        about: "nothing on any disk: for tests and throw-away devnets",
+        is_compiled_in: true,
+    },
+];
 
 /// The engines of this build, in words.
 const AVAILABLE_ENGINES: &str = match cfg!(feature = "rocksdb") {

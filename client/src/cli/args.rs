@@ -3,14 +3,14 @@
 use crate::{
     chain::ChainOptions,
     datadir::OpenOptions,
-    layers::{EngineOptions, LayerOptions},
+    layers::{ENGINES, EngineOptions, LAYERS, LayerOptions},
 };
 use clap::{
-    Args,
-    builder::{RangedU64ValueParser, TypedValueParser},
+    Arg, Args, Command,
+    builder::{PossibleValue, RangedU64ValueParser, StringValueParser, TypedValueParser},
 };
 use polytrie_kv::StoreOptions;
-use std::path::PathBuf;
+use std::{ffi::OsStr, path::PathBuf};
 
 /// Which data directory, and how to open it.
 #[derive(Debug, Args)]
@@ -21,11 +21,11 @@ pub(super) struct DataArgs {
     pub(super) datadir: Option<PathBuf>,
     /// State layer: what keeps and authenticates the state. A new directory gets `mpt`; one that holds
     /// something keeps its layer.
-    #[arg(long, value_name = "LAYER")]
+    #[arg(long, value_name = "LAYER", value_parser = LayerName)]
     state: Option<String>,
-    /// Key-value engine: mdbx, rocksdb or memory. A new directory gets `mdbx`; `memory` keeps nothing, and is refused
+    /// Key-value engine. A new directory gets `mdbx`; `memory` keeps nothing, and is refused
     /// for a directory that holds a chain.
-    #[arg(long, value_name = "ENGINE")]
+    #[arg(long, value_name = "ENGINE", value_parser = EngineName)]
     kv: Option<String>,
     /// Directory of its own for the flat state of the layer `replica`, on another disk perhaps. It must be empty at first,
     /// and belongs to one data directory, which remembers it.
@@ -173,7 +173,7 @@ pub(super) struct StoredArgs {
     #[arg(long, value_name = "DIR")]
     pub(super) datadir: PathBuf,
     /// The state layer that is expected in it [default: whatever it holds]
-    #[arg(long, value_name = "LAYER")]
+    #[arg(long, value_name = "LAYER", value_parser = LayerName)]
     state: Option<String>,
     #[cfg(feature = "lvmt")]
     #[command(flatten)]
@@ -204,6 +204,50 @@ pub(super) struct ChainArg {
     /// that holds a chain knows its own.
     #[arg(long, value_name = "CHAIN")]
     pub(super) chain: Option<String>,
+}
+
+/// The name of a state layer. Any text is taken, as what opens the layer knows those of other builds as well; the help
+/// lists those of this one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LayerName;
+
+impl TypedValueParser for LayerName {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(LAYERS.iter().map(|kind| PossibleValue::new(kind.name).help(kind.about))))
+    }
+}
+
+/// The same for the name of an engine.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct EngineName;
+
+impl TypedValueParser for EngineName {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let here = ENGINES.iter().filter(|engine| engine.is_compiled_in);
+        Some(Box::new(here.map(|engine| PossibleValue::new(engine.name).help(engine.about))))
+    }
 }
 
 /// Most threads that may be asked for.

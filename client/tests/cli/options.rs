@@ -135,6 +135,45 @@ fn an_empty_variable_is_none() {
     assert!(elsewhere.exists());
 }
 
+/// Nobody should have to look elsewhere for the names.
+#[test]
+fn help_names_the_layers_and_engines_of_the_build() {
+    let layers = |text: &str| {
+        let about =
+            |layer: &&polytrie::layers::LayerKind| text.contains(&format!("- {}:", layer.name));
+        polytrie::layers::LAYERS.iter().all(|layer| about(&layer))
+    };
+    for command in [
+        &["init"][..],
+        &["import"],
+        &["export"],
+        &["devnet"],
+        &["conformance"],
+        &["db", "convert"],
+        &["db", "stats"],
+        &["proof", "get"],
+        &["bench", "store"],
+        &["bench", "chain"],
+    ] {
+        let mut args: Vec<&std::ffi::OsStr> = command.iter().map(std::ffi::OsStr::new).collect();
+        args.push("--help".as_ref());
+        let help = crate::run::run(&args, &[]).ok();
+        assert!(layers(help.text()), "{command:?}: {}", help.text());
+        args.pop();
+        args.push("-h".as_ref());
+        let short = crate::run::run(&args, &[]).ok();
+        let words: Vec<_> = short.text().split_whitespace().collect();
+        let listed = words.join(" ").contains("[possible values: lmpt, ");
+        assert!(listed, "{command:?}: {}", short.text());
+    }
+    for command in ["store", "chain"] {
+        let help = polytrie!["bench", command, "--help"].ok();
+        assert!(help.text().contains("- mdbx:") && help.text().contains("--slow-down"));
+    }
+    let engines = polytrie!["init", "--help"].ok();
+    assert!(engines.text().contains("- mdbx:") && engines.text().contains("- memory:"));
+}
+
 #[test]
 fn a_bench_that_no_machine_can_run_is_refused() {
     for (option, number) in [

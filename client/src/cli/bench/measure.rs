@@ -8,7 +8,7 @@ use super::{
 use crate::{
     bench::{BenchError, Comparison, MemoryLimit, Report, Settings, Subject, equip},
     cli::{
-        args::{EngineArgs, LayerArgs, parse_bytes},
+        args::{EngineArgs, EngineName, LayerArgs, LayerName, parse_bytes},
         signals::on_interrupt,
     },
     layers::{DEFAULT_ENGINE, LAYERS},
@@ -32,10 +32,11 @@ const LMPT_INTERVAL: &str = "Blocks after which the delta of `lmpt` becomes its 
 pub(super) struct MeasureArgs {
     /// State layers to compare, in the order of their first turn; every second turn is in reverse [default: all of this
     /// build]
-    #[arg(long, value_name = "LAYER,…", value_delimiter = ',')]
+    #[arg(long, value_name = "LAYER,…", value_delimiter = ',', value_parser = LayerName)]
     states: Vec<String>,
-    /// Engines to measure each layer on: mdbx, rocksdb, memory.
-    #[arg(long, value_name = "ENGINE,…", value_delimiter = ',', default_value = DEFAULT_ENGINE)]
+    /// Engines to measure each layer on.
+    #[arg(long, value_name = "ENGINE,…", value_delimiter = ',', default_value = DEFAULT_ENGINE,
+        value_parser = EngineName)]
     kv: Vec<String>,
     /// Runs of each layer, each in a process of its own on a fresh copy of the store; the median counts. With an even
     /// number each layer stands as often early as late in a turn; `bench compare` wants five or more [default: 3]
@@ -60,7 +61,7 @@ pub(super) struct MeasureArgs {
     no_counters: bool,
     /// Make every block of a layer, and the flush at the end, take so many percent longer: to see that `bench compare`
     /// finds it.
-    #[arg(long, value_name = "LAYER=PERCENT", value_parser = slowed, hide = true)]
+    #[arg(long, value_name = "LAYER=PERCENT", value_parser = slowed)]
     slow_down: Option<(String, f64)>,
     #[command(flatten)]
     cache: CacheArg,

@@ -2,7 +2,7 @@
 
 use crate::{
     cli::{
-        args::LayerArgs,
+        args::{EngineName, LayerArgs, LayerName},
         exit::Failure,
         output::{ResultArgs, Ticker},
         signals::on_interrupt,
@@ -28,16 +28,16 @@ pub(in crate::cli) struct ConvertArgs {
     #[arg(long, value_name = "DIR")]
     pub(super) datadir: PathBuf,
     /// The state layer that is expected in it [default: whatever it holds]
-    #[arg(long, value_name = "LAYER")]
+    #[arg(long, value_name = "LAYER", value_parser = LayerName)]
     state: Option<String>,
     /// The layer of the new directory.
-    #[arg(long, value_name = "LAYER")]
+    #[arg(long, value_name = "LAYER", value_parser = LayerName)]
     to: String,
     /// The new directory; made if it is not there.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Key-value engine of the new directory: mdbx or rocksdb.
-    #[arg(long, value_name = "ENGINE", default_value = "mdbx")]
+    /// Key-value engine of the new directory; `memory` keeps nothing, and is refused.
+    #[arg(long, value_name = "ENGINE", default_value = "mdbx", value_parser = EngineName)]
     kv: String,
     #[command(flatten)]
     result: ResultArgs,
