@@ -1,10 +1,11 @@
 //! What a user of a development node changed by hand ahead of a block: who runs the block again must know it.
 
 use super::{ChainDb, error::ChainError, tables::BY_HAND};
-use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256, map::B256HashSet};
 use alloy_rlp::{Decodable, RlpDecodable, RlpEncodable};
-use polytrie_kv::{Batch, Read};
+use polytrie_kv::{Batch, KeyRange, Read};
 use polytrie_state::{Account, AccountChange, TxWrites};
+use std::ops::ControlFlow;
 
 #[derive(Debug, RlpEncodable, RlpDecodable)]
 struct Row {
@@ -51,6 +52,31 @@ impl<R: Read> ChainDb<R> {
             ))
         })?;
         Ok(TxWrites { accounts: row.accounts.into_iter().map(AccountRow::change).collect() })
+    }
+}
+
+impl<R: Read> ChainDb<R> {
+    /// The blocks of the chain from `from` to `to`, both included, ahead of which something was changed by hand.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    pub fn changed_by_hand(&self, (from, to): (u64, u64)) -> Result<Vec<u64>, ChainError> {
+        let mut hashes = B256HashSet::default();
+        self.store().scan(BY_HAND, KeyRange::ALL, &mut |hash, _| {
+            hashes.extend(B256::try_from(hash));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let mut changed = Vec::new();
+        if hashes.is_empty() {
+            return Ok(changed);
+        }
+        for number in from..=to {
+            if self.canonical(number)?.is_some_and(|(hash, _)| hashes.contains(&hash)) {
+                changed.push(number);
+            }
+        }
+        Ok(changed)
     }
 }
 

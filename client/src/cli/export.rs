@@ -66,15 +66,34 @@ pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
             args.from
         )));
     }
+    let changed = dir.chain_db().changed_by_hand((args.from, to))?;
     let line = match args.format {
         Format::Rlp => rlp(&dir, &args.file, (args.from, to))?,
         Format::Era1 => era1(&dir, &args.file, (args.from, to))?,
     };
+    if let Some(blocks) = in_words(&changed) {
+        tracing::warn!(
+            "the state was changed by hand ahead of {blocks}: the file does not hold these changes, so importing it gives another state, and a layer with state roots refuses the first of these blocks"
+        );
+    }
     if args.file == Path::new("-") {
         tracing::info!("{line}");
         return Ok(());
     }
     writeln!(io::stdout(), "{line}").map_err(|e| Failure::output(&e))
+}
+
+/// The first of these blocks, and how many more there are; nothing if there are none.
+fn in_words(blocks: &[u64]) -> Option<String> {
+    const NAMED: usize = 10;
+    let (named, others) = blocks.split_at(blocks.len().min(NAMED));
+    let list = named.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    match (blocks.len(), others.len()) {
+        (0, _) => None,
+        (1, _) => Some(format!("block {list}")),
+        (_, 0) => Some(format!("the blocks {list}")),
+        (_, more) => Some(format!("the blocks {list} and {more} more")),
+    }
 }
 
 fn rlp(dir: &Rows, file: &Path, (from, to): (u64, u64)) -> Result<String, Failure> {

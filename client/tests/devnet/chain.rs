@@ -94,3 +94,26 @@ fn a_directory_that_was_converted_goes_on() {
     node.send(ALICE, BOB, 1);
     assert_eq!(node.head(), head + 1);
 }
+
+/// Whoever imports the blocks has to know that something is missing.
+#[test]
+fn an_export_tells_of_changes_by_hand() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, file) = (dir.path().join("data"), dir.path().join("blocks.rlp"));
+    let node = Devnet::open(&data, args!["--state", "mpt"]);
+    for changed in [false, true, false, true] {
+        if changed {
+            node.call("anvil_setBalance", json!([BOB, "0x7"]));
+        }
+        node.send(ALICE, BOB, 1);
+    }
+    node.stop();
+    let export = |from: &str, to: &str| {
+        polytrie!["export", file, "--datadir", data, "--from", from, "--to", to].ok().stderr
+    };
+    for (range, blocks) in [(("0", "4"), "the blocks 2, 4:"), (("3", "4"), "block 4:")] {
+        let said = export(range.0, range.1);
+        assert!(said.contains("changed by hand ahead of") && said.contains(blocks), "{said}");
+    }
+    assert!(!export("0", "1").contains("by hand"));
+}
