@@ -7,7 +7,7 @@ use super::{
 use crate::lvmt;
 use alloy_primitives::B256;
 use clap::{Args, Subcommand};
-use polytrie_amt::{PowersError, PowersOfTau, Setup, SetupError};
+use polytrie_amt::{PowersError, PowersOfTau, Setup, SetupError, VerifyingKey};
 use serde::Serialize;
 use std::{
     fs,
@@ -44,7 +44,7 @@ pub(super) struct LvmtSetupArgs {
     #[arg(long, value_name = "TEXT", default_value = "dev", requires = "insecure_dev",
         conflicts_with_all = ["g1", "g2", "ptau"])]
     seed: String,
-    /// Directory of the setup [default: polytrie/lvmt in the user's cache; lvmt-insecure-dev for --insecure-dev]
+    /// Directory of the setup, where no other one may be [default: polytrie/lvmt in the user's cache; lvmt-insecure-dev for --insecure-dev]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Leave out the tables for proofs: a fifth of the time and a quarter of the space, but `--lvmt.proofs` can
@@ -94,6 +94,7 @@ fn lvmt(args: &LvmtSetupArgs) -> Result<(), Failure> {
     let start = Instant::now();
     let powers = powers(args)?;
     // Before the tables are derived, which takes a while.
+    expect_place(&out, &VerifyingKey::new(&powers), !args.no_proofs)?;
     fs::create_dir_all(&out).map_err(|e| {
         Failure::Machine(format!("cannot make {}: {e}; name a directory with --out", out.display()))
     })?;
@@ -128,6 +129,28 @@ fn lvmt(args: &LvmtSetupArgs) -> Result<(), Failure> {
             made.table_bytes >> 20,
         )
     })
+}
+
+/// Refuses a directory that would lose something: another setup, without which what was made with it cannot be opened or
+/// verified, or the tables for proofs of this one. A damaged setup is no loss.
+fn expect_place(out: &Path, key: &VerifyingKey, proofs: bool) -> Result<(), Failure> {
+    let Ok(found) = VerifyingKey::open(out) else { return Ok(()) };
+    let dir = out.display();
+    if found.id() != key.id() {
+        return Err(Failure::Usage(format!(
+            "there is another setup in {dir}: {} of height {}, and this one is {} of height {}; name another directory with --out, or remove that one if no data directory and no proof rests on it",
+            found.id(),
+            found.height(),
+            key.id(),
+            key.height()
+        )));
+    }
+    if !proofs && Setup::open(out, true).is_ok() {
+        return Err(Failure::Usage(format!(
+            "this setup is in {dir} already, with the tables for proofs, which --no-proofs would take away; leave it as it is, remove the directory first, or name another one with --out"
+        )));
+    }
+    Ok(())
 }
 
 fn powers(args: &LvmtSetupArgs) -> Result<PowersOfTau, Failure> {

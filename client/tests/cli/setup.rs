@@ -288,3 +288,35 @@ fn a_usage_line_holds_what_was_given() {
     assert_eq!(run.status.code(), Some(2));
     assert!(text.contains("Usage: polytrie db stats --datadir <DIR>\n"), "{text}");
 }
+
+/// A data directory whose setup is gone cannot be opened, and a proof cannot be verified.
+#[test]
+fn a_setup_does_not_replace_another() {
+    let user = User::new();
+    let setup: [&dyn AsRef<OsStr>; 5] = [&"setup", &"lvmt", &"--insecure-dev", &"--height", &"4"];
+    user.works(&setup);
+    let dir = user.dir("polytrie/lvmt-insecure-dev");
+    let files = || {
+        let mut files: Vec<_> = fs::read_dir(&dir)
+            .unwrap()
+            .map(|file| file.unwrap().path())
+            .map(|path| (fs::read(&path).unwrap(), path))
+            .collect();
+        files.sort();
+        files
+    };
+    let before = files();
+    let seed: [&dyn AsRef<OsStr>; 2] = [&"--seed", &"x"];
+    user.fails(2, "there is another setup in", &[&setup[..], &seed].concat());
+    user.fails(2, "of height 4", &[&setup[..4], &[&"5"]].concat());
+    let without: [&dyn AsRef<OsStr>; 1] = [&"--no-proofs"];
+    user.fails(2, "which --no-proofs would take away", &[&setup[..], &without].concat());
+    assert_eq!(files(), before);
+    // The same one may be made again, and tables may come to it.
+    user.works(&setup);
+    assert_eq!(files(), before);
+    fs::remove_file(dir.join("quotients")).unwrap();
+    user.works(&[&setup[..], &without].concat());
+    user.works(&setup);
+    assert_eq!(files(), before);
+}

@@ -39,7 +39,8 @@ pub struct Claim<'a> {
 }
 
 impl VerifyingKey {
-    pub(crate) fn new(powers: &PowersOfTau) -> Self {
+    /// The key of the setup that is derived from these powers.
+    pub fn new(powers: &PowersOfTau) -> Self {
         let top = powers.g1()[(1 << powers.height()) - 1];
         Self::assemble(powers.height(), powers.is_insecure(), top, powers.g2().to_vec())
     }
