@@ -29,6 +29,11 @@ impl Args {
         Ok(Self { values: values.into_iter(), taken: 0 })
     }
 
+    /// The next one, which is left to be taken.
+    pub(super) fn peek(&self) -> Option<&Value> {
+        self.values.as_slice().first()
+    }
+
     /// The next one, which must be there.
     pub(super) fn next<T: DeserializeOwned>(&mut self) -> RpcResult<T> {
         let index = self.taken;

@@ -9,6 +9,7 @@ mod run;
 #[path = "../../src/testsetup.rs"]
 mod testsetup;
 
+mod blobs;
 mod chain;
 mod cheats;
 mod compat;

@@ -387,7 +387,6 @@ fn fees_and_types_must_fit_together() {
         json!({ "gasPrice": "0x77359400", "maxPriorityFeePerGas": "0x1" }),
         json!({ "type": "0x2", "gasPrice": "0x77359400" }),
         json!({ "type": "0x0", "maxFeePerGas": "0x77359400" }),
-        json!({ "type": "0x3" }),
         json!({ "type": "0x4" }),
         json!({ "type": "0x9" }),
     ] {

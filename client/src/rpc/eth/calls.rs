@@ -1,5 +1,6 @@
 //! Calls that leave no trace on the chain.
 
+use super::blobs;
 use crate::{
     devnet::View,
     executor::sandbox::{
@@ -44,7 +45,7 @@ pub(in crate::rpc) struct CallArgs {
 impl CallArgs {
     fn new(args: &mut Args) -> RpcResult<Self> {
         Ok(Self {
-            request: args.next()?,
+            request: blobs::to_call(args)?,
             block: args.optional()?,
             state: args.optional()?,
             environment: args.optional()?,

@@ -45,7 +45,7 @@ pub(in crate::rpc) fn next_base_fee(rpc: &Rpc, view: &View) -> u64 {
 }
 
 /// What a unit of blob gas costs in the next block; 0 before Cancun.
-fn blob_base_fee(rpc: &Rpc, view: &View) -> u128 {
+pub(super) fn blob_base_fee(rpc: &Rpc, view: &View) -> u128 {
     let head = &view.head.header;
     let rules = view.next_rules(rpc.node.spec(), head.timestamp + 1);
     let excess = consensus::next_excess_blob_gas(&rules, head);

@@ -1,5 +1,6 @@
 //! `eth_`: the chain, its state, and transactions.
 
+mod blobs;
 mod blocks;
 mod calls;
 mod chain;

@@ -1,6 +1,9 @@
 //! Transactions on their way into the pool, and signatures of the node's own accounts.
 
-use super::calls::{CallArgs, estimate};
+use super::{
+    blobs,
+    calls::{CallArgs, estimate},
+};
 use crate::{
     devnet::{Added, MiningMode, PoolError, PoolTransaction, impersonate},
     rpc::{
@@ -45,14 +48,14 @@ const REMOVED: i32 = -32000;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     add(methods, SEND_RAW, send_raw)?;
-    add(methods, "eth_sendTransaction", |rpc, args| send(rpc, args.next()?, signed))?;
+    add(methods, "eth_sendTransaction", |rpc, args| send(rpc, args, signed))?;
     // For any account at all.
     add(methods, "eth_sendUnsignedTransaction", |rpc, args| {
-        send(rpc, args.next()?, |_, tx, from| Ok(impersonate(tx, from)))
+        send(rpc, args, |_, tx, from| Ok(impersonate(tx, from)))
     })?;
     // EIP-7966
     add_sync(methods, "eth_sendRawTransactionSync", send_raw)?;
-    add_sync(methods, "eth_sendTransactionSync", |rpc, args| send(rpc, args.next()?, signed))?;
+    add_sync(methods, "eth_sendTransactionSync", |rpc, args| send(rpc, args, signed))?;
     methods.add("eth_fillTransaction", fill)?;
     methods.add("eth_signTransaction", sign_transaction)?;
     methods.add("eth_sign", |rpc, args| {
@@ -210,9 +213,10 @@ fn pool_error(error: PoolError) -> RpcError {
 /// Takes in the transaction that a request means, once `sign` has signed it for its sender.
 fn send(
     rpc: &Rpc,
-    request: TransactionRequest,
+    args: &mut Args,
     sign: fn(&Rpc, TypedTransaction, Address) -> RpcResult<TxEnvelope>,
 ) -> RpcResult<Added> {
+    let request = blobs::to_send(args)?;
     let from = sender(rpc, &request)?;
     let request = complete(rpc, request)?;
     // Requests that come at the same time must not find the same nonce.
@@ -231,7 +235,7 @@ fn signed(rpc: &Rpc, tx: TypedTransaction, from: Address) -> RpcResult<TxEnvelop
 }
 
 fn fill(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
-    let request: TransactionRequest = args.next()?;
+    let request = blobs::to_hand_back(args)?;
     let from = sender(rpc, &request)?;
     let tx = with_nonce(rpc, complete(rpc, request)?, &from)?;
     let unsigned = Signature::new(Default::default(), Default::default(), false);
@@ -239,7 +243,7 @@ fn fill(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
 }
 
 fn sign_transaction(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
-    let request: TransactionRequest = args.next()?;
+    let request = blobs::to_hand_back(args)?;
     let from = sender(rpc, &request)?;
     let tx = with_nonce(rpc, complete(rpc, request)?, &from)?;
     let signature = sign(rpc, &from, &tx.signature_hash())?;
@@ -296,6 +300,7 @@ fn complete(rpc: &Rpc, mut request: TransactionRequest) -> RpcResult<Transaction
         return Err(RpcError::params(format!("chain id is {found}, expected {chain_id}")));
     }
     request.chain_id = Some(chain_id);
+    blobs::complete(rpc, &mut request)?;
     let has_1559 = request.max_fee_per_gas.or(request.max_priority_fee_per_gas).is_some();
     if request.gas_price.is_some() && has_1559 {
         return Err(RpcError::params(
@@ -345,12 +350,19 @@ fn with_nonce(
     if wanted == Some(1) {
         request.access_list.get_or_insert_default();
     }
-    let tx = request.build_typed_tx().map_err(|request| {
-        let missing = request.missing_keys().err().map(|(_, keys)| keys.join(", "));
-        RpcError::params(format!(
-            "the transaction is not complete: {}",
+    let built = match request.blob_versioned_hashes {
+        // What the library calls complete has its blobs, which nobody has here.
+        Some(_) => request
+            .build_4844_without_sidecar()
+            .map(TypedTransaction::from)
+            .map_err(|error| error.to_string()),
+        None => request.build_typed_tx().map_err(|request| {
+            let missing = request.missing_keys().err().map(|(_, keys)| keys.join(", "));
             missing.unwrap_or_else(|| "its fields do not fit together".to_owned())
-        ))
+        }),
+    };
+    let tx = built.map_err(|missing| {
+        RpcError::params(format!("the transaction is not complete: {missing}"))
     })?;
     let found = tx.tx_type() as u8;
     match wanted.filter(|wanted| *wanted != found) {
