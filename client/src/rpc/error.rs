@@ -22,6 +22,8 @@ const NOT_FOUND: i32 = -32001;
 const REJECTED: i32 = -32003;
 /// The node failed.
 const INTERNAL: i32 = -32603;
+/// What is said of a call that reverted, without its reason.
+pub(super) const REVERT_MESSAGE: &str = "execution reverted";
 /// A call reverted; the data say why.
 const REVERTED: i32 = 3;
 
@@ -87,7 +89,7 @@ impl RpcError {
 pub(super) fn revert_message(data: &Bytes) -> String {
     const ERROR: [u8; 4] = [0x08, 0xc3, 0x79, 0xa0];
     const PANIC: [u8; 4] = [0x4e, 0x48, 0x7b, 0x71];
-    let reverted = "execution reverted";
+    let reverted = REVERT_MESSAGE;
     let Some((selector, body)) = data.split_first_chunk::<4>() else { return reverted.to_owned() };
     let word = |at: usize| -> Option<usize> {
         let word = body.get(at..at.checked_add(32)?)?;

@@ -10,6 +10,7 @@ mod run;
 mod testsetup;
 
 mod blobs;
+mod calls;
 mod chain;
 mod cheats;
 mod compat;

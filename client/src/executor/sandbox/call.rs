@@ -13,7 +13,7 @@ use revm::{
     context::TxEnv,
     context_interface::{
         Block,
-        result::{ExecutionResult, HaltReason, ResultAndState},
+        result::{ExecutionResult, HaltReason, InvalidTransaction, ResultAndState},
     },
 };
 use revm_state_hooks::HookedEvm;
@@ -119,8 +119,17 @@ pub(super) fn prepare_call(
     override_block(&mut env, block);
     relax(&mut env);
     sandbox.set_delegations(rules.is(EthereumHardfork::Prague));
+    let (found, expected) = (request.chain_id, env.cfg_env.chain_id);
+    if let Some(found) = found.filter(|found| *found != expected) {
+        let reason = format!("chainId does not match node's (have={found}, want={expected})");
+        return Err(Refusal::new(reason));
+    }
     if request.max_fee_per_gas.or(request.gas_price).unwrap_or_default() == 0 {
         env.block_env.basefee = 0;
+    }
+    // The other kind of price is compared where the two fees of EIP-1559 are held against each other.
+    if request.gas_price.is_some_and(|price| price < u128::from(env.block_env.basefee)) {
+        return Err(InvalidTransaction::GasPriceLessThanBasefee.into());
     }
     // A blob fee says nothing where there are no blobs, and clients send it all the same.
     let blob_fee = request.max_fee_per_blob_gas;
@@ -129,7 +138,7 @@ pub(super) fn prepare_call(
         request.blob_versioned_hashes.as_ref().map(|_| blob_fee.unwrap_or(blob_price));
     let cap = gas_cap.unwrap_or(DEFAULT_GAS);
     request.gas = Some(request.gas.unwrap_or(cap).min(cap));
-    request.chain_id = Some(env.cfg_env.chain_id);
+    request.chain_id = Some(expected);
     let tx = request.try_into_tx_env(&env).map_err(|error| Refusal::new(error.to_string()))?;
     Ok(Prepared { env, tx })
 }

@@ -10,7 +10,7 @@ use crate::{
         Methods, Rpc,
         args::Args,
         convert::quantity,
-        error::{RpcError, RpcResult},
+        error::{REVERT_MESSAGE, RpcError, RpcResult},
         lookup::At,
     },
 };
@@ -199,7 +199,8 @@ fn create_access_list(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
         if list == before {
             let mut answer = json!({ "accessList": list, "gasUsed": quantity(outcome.gas_used) });
             if !outcome.success {
-                answer["error"] = json!(RpcError::failed(&outcome).message());
+                // As geth does: what the contract says about it is left to eth_call.
+                answer["error"] = json!(outcome.halt.as_deref().unwrap_or(REVERT_MESSAGE));
             }
             return Ok(answer);
         }
