@@ -1,8 +1,8 @@
 //! Filters that a client asks again and again.
 
+use super::eth::LogFilter;
 use crate::devnet::{Event, Listener, PoolTransaction, View};
 use alloy_primitives::{B256, U256};
-use alloy_rpc_types_eth::Filter;
 use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
@@ -29,7 +29,7 @@ pub(super) enum FilterKind {
     /// Transactions that wait for a block, with all their fields or only their hashes.
     Pending { full: bool },
     /// Logs.
-    Logs(Box<Filter>),
+    Logs(Box<LogFilter>),
 }
 
 /// The filters that clients have made.

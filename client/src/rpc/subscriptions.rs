@@ -5,10 +5,9 @@ use super::{
     args::Args,
     convert,
     error::{RpcError, RpcResult},
-    eth::logs_of_block,
+    eth::{LogFilter, logs_of_block},
 };
 use crate::devnet::Event;
-use alloy_rpc_types_eth::Filter;
 use jsonrpsee::{
     PendingSubscriptionSink,
     core::{RegisterMethodError, SubscriptionError, server::SubscriptionMessage},
@@ -22,7 +21,7 @@ use tokio::sync::broadcast::error::RecvError;
 #[derive(Debug)]
 enum Topic {
     Heads,
-    Logs(Box<Filter>),
+    Logs(Box<LogFilter>),
     Pending { full: bool },
     Syncing,
 }

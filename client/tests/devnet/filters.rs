@@ -158,3 +158,22 @@ fn a_read_beside_a_chain_that_goes_back_is_of_one_moment() {
         }
     });
 }
+
+/// A position of a filter is a topic that there must be, whichever it is.
+#[test]
+fn a_log_with_fewer_topics_than_a_filter_does_not_pass() {
+    let node = Devnet::start("mpt", args![]);
+    let contract = deploy(&node);
+    let one = json!({ "address": contract, "topics": [null] });
+    let two = json!({ "address": contract, "topics": [null, null] });
+    let filters = [&one, &two].map(|filter| node.call("eth_newFilter", json!([filter])));
+    log(&node, &contract, 7);
+    let expected = [vec![json!(word(7))], Vec::new()];
+    assert_eq!(filters.each_ref().map(|filter| words(&changes(&node, filter))), expected);
+    for (filter, expected) in filters.iter().zip(&expected) {
+        let found = node.call("eth_getFilterLogs", json!([filter]));
+        assert_eq!(words(found.as_array().unwrap()), *expected);
+    }
+    let found = [one, two].map(|filter| node.call("eth_getLogs", json!([filter])));
+    assert_eq!(found.map(|logs| words(logs.as_array().unwrap())), expected);
+}

@@ -1,5 +1,6 @@
 //! Logs, and filters that remember what was seen.
 
+use super::LogFilter;
 use crate::{
     devnet::View,
     rpc::{
@@ -20,12 +21,12 @@ const LIMIT: i32 = -32005;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     methods.add("eth_getLogs", |rpc, args| {
-        let filter: Filter = args.next()?;
+        let filter: LogFilter = args.next()?;
         rpc.find_logs(&filter)
     })?;
     methods.add("eth_newFilter", |rpc, args| {
-        let filter: Filter = args.next()?;
-        check_future(&filter)?;
+        let filter: LogFilter = args.next()?;
+        check_future(&filter.filter)?;
         Ok(rpc.new_filter(FilterKind::Logs(Box::new(filter))))
     })?;
     methods.add("eth_newBlockFilter", |rpc, _| Ok(rpc.new_filter(FilterKind::Blocks)))?;
@@ -80,9 +81,9 @@ fn check_future(filter: &Filter) -> RpcResult<()> {
 pub(in crate::rpc) fn logs_of_block(
     view: &View,
     header: &Sealed<Header>,
-    filter: &Filter,
+    filter: &LogFilter,
 ) -> RpcResult<Vec<Log>> {
-    if !filter.matches_bloom(header.logs_bloom) {
+    if !filter.filter.matches_bloom(header.logs_bloom) {
         return Ok(Vec::new());
     }
     let db = view.db();
@@ -108,9 +109,9 @@ struct Search {
 
 impl Rpc {
     /// The logs of a range of blocks that are there.
-    fn find_logs(&self, filter: &Filter) -> RpcResult<Vec<Log>> {
+    fn find_logs(&self, filter: &LogFilter) -> RpcResult<Vec<Log>> {
         let view = self.node.view();
-        let (from, to) = ends(self, &view, filter)?;
+        let (from, to) = ends(self, &view, &filter.filter)?;
         if from > to {
             return Err(reversed(from, to));
         }
@@ -127,7 +128,7 @@ impl Rpc {
     fn filter_logs(&self, id: U256) -> RpcResult<Vec<Log>> {
         let filter = self.filter_of(id)?;
         let view = self.node.view();
-        let (from, to) = ends(self, &view, &filter)?;
+        let (from, to) = ends(self, &view, &filter.filter)?;
         let to = to.min(view.head.number());
         if from > to {
             return Ok(Vec::new());
@@ -141,7 +142,7 @@ impl Rpc {
         view: &View,
         from: u64,
         to: u64,
-        filter: &Filter,
+        filter: &LogFilter,
     ) -> RpcResult<Vec<Log>> {
         let limit = self.limits.log_blocks;
         if to - from >= limit {
@@ -168,7 +169,7 @@ impl Rpc {
         )
     }
 
-    fn search(&self, view: &View, from: u64, to: u64, filter: &Filter) -> RpcResult<Search> {
+    fn search(&self, view: &View, from: u64, to: u64, filter: &LogFilter) -> RpcResult<Search> {
         let mut search = Search::default();
         for number in from..=to {
             let header = view.db().block_head(number)?.header;
@@ -186,7 +187,7 @@ impl Rpc {
         U64::from(self.filters.add(kind, || self.node.view()))
     }
 
-    fn filter_of(&self, id: U256) -> RpcResult<Filter> {
+    fn filter_of(&self, id: U256) -> RpcResult<LogFilter> {
         match self.filters.kind(id) {
             Some(FilterKind::Logs(filter)) => Ok(*filter),
             Some(_) => Err(RpcError::server("the filter is not one for logs")),
@@ -208,8 +209,8 @@ impl Rpc {
                 (hashes, head + 1)
             }
             FilterKind::Logs(filter) => {
-                let from = filter.get_from_block().unwrap_or(0).max(poll.from);
-                let to = filter.get_to_block().unwrap_or(head).min(head);
+                let from = filter.filter.get_from_block().unwrap_or(0).max(poll.from);
+                let to = filter.filter.get_to_block().unwrap_or(head).min(head);
                 let Search { logs, stopped } = self.search(&poll.view, from, to, filter)?;
                 // What is left comes with the next answer.
                 if stopped.is_some() && logs.is_empty() {

@@ -6,6 +6,7 @@ mod calls;
 mod chain;
 mod config;
 mod fees;
+mod log_filter;
 mod logs;
 mod send;
 mod simulate;
@@ -13,6 +14,7 @@ mod state;
 mod transactions;
 
 pub(super) use fees::next_base_fee;
+pub(super) use log_filter::LogFilter;
 pub(super) use logs::logs_of_block;
 pub(super) use send::{SEND_RAW, recovered, submit_all};
 pub(super) use transactions::raw as raw_transaction;
