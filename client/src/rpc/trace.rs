@@ -19,7 +19,6 @@ use alloy_primitives::{Address, B256, U64};
 use alloy_rpc_types_eth::TransactionRequest;
 use alloy_rpc_types_trace::{
     filter::{TraceFilter, TraceFilterMode},
-    geth::{GethDebugBuiltInTracerType, GethDebugTracingOptions, GethTrace},
     parity::{
         LocalizedTransactionTrace, RewardAction, RewardType, TraceResults,
         TraceResultsWithTransactionHash,
@@ -50,7 +49,7 @@ fn transaction_traces(rpc: &Rpc, hash: &B256) -> RpcResult<Option<Traces>> {
     let place = found.header.hash();
     let mut bytes = rpc.max_response;
     replay_one(rpc, &view, &found, wanted, |replay, tx, sender| {
-        flat(replay.trace(tx, sender, (place, wanted), flat_calls(), &mut bytes).map_err(traced)?)
+        replay.parity_calls(tx, sender, (place, wanted), &mut bytes).map_err(traced)
     })
     .map(Some)
 }
@@ -195,7 +194,7 @@ fn block_traces(rpc: &Rpc, view: &View, found: &Found, bytes: &mut usize) -> Rpc
     }
     let place = found.header.hash();
     let traces = replay_all(rpc, view, found, |replay, index, tx, sender| {
-        flat(replay.trace(tx, sender, (place, index), flat_calls(), bytes).map_err(traced)?)
+        replay.parity_calls(tx, sender, (place, index), bytes).map_err(traced)
     })?;
     let mut traces: Traces = traces.into_iter().flatten().collect();
     let rules = rpc.rules(&found.header, is_merged(rpc, found));
@@ -206,16 +205,4 @@ fn block_traces(rpc: &Rpc, view: &View, found: &Found, bytes: &mut usize) -> Rpc
         traces.push(RewardAction { author, reward_type, value }.into_localized_trace(block));
     }
     Ok(traces)
-}
-
-fn flat_calls() -> GethDebugTracingOptions {
-    GethDebugTracingOptions::default()
-        .with_tracer(GethDebugBuiltInTracerType::FlatCallTracer.into())
-}
-
-fn flat(trace: GethTrace) -> RpcResult<Traces> {
-    match trace {
-        GethTrace::FlatCallTracer(traces) => Ok(traces),
-        _ => Err(RpcError::internal(&"a tracer answered in the form of another")),
-    }
 }

@@ -76,3 +76,31 @@ fn tracers_of_geth_are_there() {
     let traces = node.call("debug_traceBlock", json!([rlp, { "tracer": "callTracer" }]));
     assert_eq!(traces[0]["txHash"], hash);
 }
+
+#[test]
+fn settings_of_tracers_that_say_nothing_are_none() {
+    let node = Devnet::start("mpt", args![]);
+    let hash = node.send(ALICE, BOB, 1);
+    let mux = |settings: Value| {
+        let tracers = json!({
+            "4byteTracer": settings, "noopTracer": settings,
+            "callTracer": settings, "prestateTracer": settings, "flatCallTracer": settings,
+        });
+        let options = json!({ "tracer": "muxTracer", "tracerConfig": tracers });
+        node.call("debug_traceTransaction", json!([hash, options]))
+    };
+    let answer = mux(json!({}));
+    assert_eq!(answer["noopTracer"], json!({}));
+    assert_eq!(answer["callTracer"]["gasUsed"], "0x5208");
+    assert_eq!(mux(Value::Null), answer);
+}
+
+#[test]
+fn a_timeout_of_a_trace_is_a_duration() {
+    let node = Devnet::start("mpt", args![]);
+    let hash = node.send(ALICE, BOB, 1);
+    let params = |timeout: &str| json!([hash, { "timeout": timeout }]);
+    let (code, message) = node.error("debug_traceTransaction", params("x"));
+    assert!(code == -32602 && message.starts_with("timeout is \"x\", expected"), "{message}");
+    node.call("debug_traceTransaction", params("1m30s"));
+}

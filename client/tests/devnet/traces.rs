@@ -78,3 +78,39 @@ fn transactions_are_replayed_with_what_they_changed() {
     let (code, message) = node.error("trace_call", json!([call, ["steps"]]));
     assert_eq!(code, -32602, "{message}");
 }
+
+/// The gas of a call is what it has and uses; geth counts from the transaction's limit, in both.
+#[test]
+fn gas_is_counted_from_the_same_point_in_one_form() {
+    let node = Devnet::start("mpt", args![]);
+    let transfer = json!({ "from": ALICE, "to": BOB, "value": "0x1", "gas": "0x186a0" });
+    let hash = node.call("eth_sendTransaction", json!([transfer]));
+    let gas = |trace: &Value| (trace["action"]["gas"].clone(), trace["result"]["gasUsed"].clone());
+    // 100,000 less the 21,000 of every transaction.
+    let parity = (json!("0x13498"), json!("0x0"));
+    let types = json!(["trace"]);
+    for (method, params, place) in [
+        ("trace_transaction", json!([hash]), "/0"),
+        ("trace_get", json!([hash, []]), ""),
+        ("trace_block", json!(["latest"]), "/0"),
+        ("trace_filter", json!([{}]), "/0"),
+        ("trace_replayTransaction", json!([hash, types]), "/trace/0"),
+        ("trace_replayBlockTransactions", json!(["latest", types]), "/0/trace/0"),
+        ("trace_call", json!([transfer, types]), "/trace/0"),
+    ] {
+        let answer = node.call(method, params);
+        assert_eq!(gas(answer.pointer(place).unwrap()), parity, "{method}: {answer}");
+    }
+    let geth = (json!("0x186a0"), json!("0x5208"));
+    let flat = json!({ "tracer": "flatCallTracer" });
+    let mux = json!({ "tracer": "muxTracer", "tracerConfig": { "flatCallTracer": null } });
+    for (method, params, place) in [
+        ("debug_traceTransaction", json!([hash, flat]), "/0"),
+        ("debug_traceTransaction", json!([hash, mux]), "/flatCallTracer/0"),
+        ("debug_traceBlockByNumber", json!(["latest", flat]), "/0/result/0"),
+        ("debug_traceCall", json!([transfer, "latest", flat]), "/0"),
+    ] {
+        let answer = node.call(method, params);
+        assert_eq!(gas(answer.pointer(place).unwrap()), geth, "{method}: {answer}");
+    }
+}

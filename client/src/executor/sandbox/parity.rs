@@ -6,10 +6,11 @@ use super::{
     call::{prepare_call, run},
 };
 use alloy_consensus::TxEnvelope;
-use alloy_primitives::{Address, map::HashSet};
+use alloy_primitives::{Address, B256, map::HashSet};
+use alloy_rpc_types_eth::TransactionInfo;
 use alloy_rpc_types_trace::{
     geth::GethDebugTracingOptions,
-    parity::{TraceResults, TraceType},
+    parity::{LocalizedTransactionTrace, TraceResults, TraceType},
 };
 use revm::{DatabaseCommit, context_interface::result::ResultAndState};
 use revm_inspectors::tracing::{TracingInspector, TracingInspectorConfig};
@@ -56,6 +57,38 @@ impl Replay<'_> {
         let results = results(inspector, &ran, types, sandbox)?;
         sandbox.commit(ran.state);
         Ok(results)
+    }
+}
+
+impl Replay<'_> {
+    /// The calls of the next transaction, which is number `place.1` of the block with the hash `place.0`, as
+    /// [`Self::parity_trace`] has them: what a transaction costs before its first step is not gas of its call. The trace
+    /// may take about `bytes`; what it takes is subtracted from them.
+    ///
+    /// # Errors
+    ///
+    /// If the trace is too large, the sandbox's time is over, or the state cannot be read.
+    pub fn parity_calls(
+        &mut self,
+        tx: &TxEnvelope,
+        sender: Address,
+        place: (B256, usize),
+        bytes: &mut usize,
+    ) -> Result<Vec<LocalizedTransactionTrace>, TraceError> {
+        let inspector = TracingInspector::new(TracingInspectorConfig::default_parity());
+        let (ran, (budget, inspector)) =
+            self.run(tx, sender, (Budget::of_calls(*bytes), inspector))?;
+        *bytes = budget.left().ok_or(TraceError::TooLarge)?;
+        let info = TransactionInfo {
+            hash: Some(*tx.tx_hash()),
+            index: Some(place.1 as u64),
+            block_hash: Some(place.0),
+            block_number: Some(self.environment().block_env.number.saturating_to()),
+            ..TransactionInfo::default()
+        };
+        let traces = inspector.into_parity_builder().into_localized_transaction_traces(info);
+        self.sandbox().commit(ran.state);
+        Ok(traces)
     }
 }
 

@@ -9,9 +9,13 @@ use crate::executor::InternalError;
 use alloy_consensus::TxEnvelope;
 use alloy_evm::FromRecoveredTx;
 use alloy_primitives::{Address, B256};
-use alloy_rpc_types_trace::geth::{GethDebugTracingOptions, GethTrace};
+use alloy_rpc_types_trace::{
+    geth::{GethDebugBuiltInTracerType, GethDebugTracingOptions, GethTrace, mux::MuxFrame},
+    parity::TraceOutput,
+};
 use revm::{DatabaseCommit, context::TxEnv};
 use revm_inspectors::tracing::{DebugInspector, DebugInspectorError, TransactionContext};
+use serde_json::{Value, json};
 use thiserror::Error;
 
 /// There is no trace.
@@ -22,6 +26,9 @@ pub enum TraceError {
         "{0}; there are callTracer, prestateTracer, 4byteTracer, flatCallTracer, muxTracer, noopTracer, and the struct logger if no tracer is named"
     )]
     Tracer(String),
+    /// The time it may take is none.
+    #[error("timeout is {0:?}, expected a duration such as \"5s\" or \"300ms\"")]
+    Timeout(String),
     /// It takes more bytes than it may.
     #[error(
         "the trace is larger than an answer may be; name a tracer that gathers less (callTracer), set `limit`, `disableStack` or `disableStorage`, or start the node with a larger --rpc.max-response"
@@ -54,7 +61,8 @@ pub fn trace_call(
     let (ran, (budget, mut observer)) =
         run(sandbox, &rules, prepared.env, prepared.tx, (budget, observer))?;
     budget.left().ok_or(TraceError::TooLarge)?;
-    observer.get_result(None, &tx, &block, &ran, sandbox).map_err(sorted)
+    let trace = observer.get_result(None, &tx, &block, &ran, sandbox).map_err(sorted)?;
+    Ok(with_gas_used(trace, ran.result.tx_gas_used()))
 }
 
 impl Replay<'_> {
@@ -86,17 +94,93 @@ impl Replay<'_> {
         let trace =
             observer.get_result(Some(context), &tx, &block, &ran, sandbox).map_err(sorted)?;
         sandbox.commit(ran.state);
-        Ok(trace)
+        Ok(with_gas_used(trace, ran.result.tx_gas_used()))
     }
 }
 
-fn tracer(options: GethDebugTracingOptions) -> Result<DebugInspector, TraceError> {
+/// A flat trace begins with the transaction, whose gas limit it has: what it used is that of the transaction as well, as
+/// geth has it.
+fn with_gas_used(mut trace: GethTrace, gas_used: u64) -> GethTrace {
+    match &mut trace {
+        GethTrace::FlatCallTracer(traces) => {
+            match traces.first_mut().and_then(|first| first.trace.result.as_mut()) {
+                Some(TraceOutput::Call(output)) => output.gas_used = gas_used,
+                Some(TraceOutput::Create(output)) => output.gas_used = gas_used,
+                None => {}
+            }
+        }
+        GethTrace::MuxTracer(MuxFrame(frames)) => {
+            for frame in frames.values_mut() {
+                *frame = with_gas_used(std::mem::take(frame), gas_used);
+            }
+        }
+        _ => {}
+    }
+    trace
+}
+
+fn tracer(mut options: GethDebugTracingOptions) -> Result<DebugInspector, TraceError> {
+    if let Some(timeout) = options.timeout.as_deref().filter(|timeout| !is_duration(timeout)) {
+        return Err(TraceError::Timeout(timeout.to_owned()));
+    }
+    if options.tracer == Some(GethDebugBuiltInTracerType::MuxTracer.into()) {
+        level(&mut options.tracer_config.0);
+    }
     DebugInspector::new(options).map_err(|error| TraceError::Tracer(error.to_string()))
+}
+
+/// No settings may be written as `null` or as `{}`; the library wants one for some tracers and the other for the rest.
+fn level(settings: &mut Value) {
+    for (tracer, settings) in settings.as_object_mut().into_iter().flatten() {
+        let has_none = matches!(tracer.as_str(), "4byteTracer" | "noopTracer");
+        let is_empty = settings.as_object().is_some_and(|settings| settings.is_empty());
+        match settings {
+            Value::Null if !has_none => *settings = json!({}),
+            _ if has_none && is_empty => *settings = Value::Null,
+            _ => {}
+        }
+    }
+}
+
+/// Whether a text is a duration as Go reads it: `5s`, `1m30s`, `1.5h`.
+fn is_duration(text: &str) -> bool {
+    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if rest == "0" {
+        return true;
+    }
+    loop {
+        let unit = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+        let number = &rest[..rest.len() - unit.len()];
+        let end = unit.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(unit.len());
+        let is_unit = matches!(&unit[..end], "ns" | "us" | "µs" | "μs" | "ms" | "s" | "m" | "h");
+        if !is_unit || number.parse::<f64>().is_err() {
+            return false;
+        }
+        rest = &unit[end..];
+        if rest.is_empty() {
+            return true;
+        }
+    }
 }
 
 fn sorted(error: DebugInspectorError<InternalError>) -> TraceError {
     match error {
         DebugInspectorError::Database(error) => error.into(),
         other => TraceError::Tracer(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_those_of_go() {
+        for good in ["0", "5s", "300ms", "1m30s", "1.5h", "-2us", "1h2m3s4ms5us6ns", ".5s"] {
+            assert!(is_duration(good), "{good}");
+        }
+        for bad in ["", "x", "5", "s", "5 s", "5d", "1.2.3s", "5s1", "-", "1e3s", "5sx"] {
+            assert!(!is_duration(bad), "{bad}");
+        }
     }
 }
