@@ -178,12 +178,17 @@ fn reorg(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
             "transactions for the new blocks are not supported; send them after anvil_reorg",
         ));
     }
-    let head = rpc.node.view().head.number();
+    let view = rpc.node.view();
+    let head = view.head.number();
     let target = head
         .checked_sub(depth)
         .ok_or_else(|| RpcError::params(format!("there are only {head} blocks to take back")))?;
+    let replaced: Vec<_> =
+        (target + 1..=head).map(|number| view.db().canonical(number)).collect::<Result<_, _>>()?;
     rpc.node.rollback(target)?;
-    for _ in 0..depth {
+    for (hash, _) in replaced.into_iter().flatten() {
+        // A block without transactions would come out as the one before it did.
+        rpc.node.settings().next_prev_randao.get_or_insert(hash);
         rpc.node.mine(MineOptions { allow_empty: true, timestamp: None })?;
     }
     Ok(Value::Null)

@@ -204,3 +204,27 @@ fn messages_are_signed() {
     let nobody = Address::repeat_byte(1);
     assert!(node.error("eth_sign", json!([nobody, "0x00"])).1.contains("unknown account"));
 }
+
+#[test]
+fn blocks_of_a_reorganisation_are_others() {
+    let node = Devnet::start("mpt", args![]);
+    node.call("anvil_mine", json!([5]));
+    // Times that are the same however long the test takes.
+    node.call("anvil_setBlockTimestampInterval", json!([1]));
+    node.call("anvil_mine", json!([3]));
+    let hashes = || -> Vec<Value> {
+        let block =
+            |number| node.call("eth_getBlockByNumber", json!([format!("{number:#x}"), false]));
+        (1..=8).map(|number| block(number)["hash"].clone()).collect()
+    };
+    let mut seen = vec![hashes()];
+    for _ in 0..3 {
+        node.call("anvil_reorg", json!([3, []]));
+        let now = hashes();
+        for before in &seen {
+            assert_eq!(now[..5], before[..5]);
+            assert!(now[5..].iter().zip(&before[5..]).all(|(now, before)| now != before));
+        }
+        seen.push(now);
+    }
+}
