@@ -89,6 +89,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
         rpc.node.notify();
         Ok(Value::Null)
     })?;
+    methods.alias("anvil_dropAllTransactions", &["hardhat_dropAllTransactions"])?;
     methods.add("anvil_removePoolTransactions", |rpc, args| {
         let sender: Address = args.next()?;
         let mut pool = rpc.node.pool();

@@ -3,6 +3,7 @@
 use super::{
     Methods, Rpc,
     args::{Args, Number},
+    convert,
     error::{RpcError, RpcResult},
 };
 use crate::devnet::{MineOptions, MiningMode};
@@ -14,6 +15,9 @@ use std::time::Duration;
 /// Blocks that can be mined at once.
 const MOST_BLOCKS: u64 = 100_000;
 
+/// The same where the answer has all of them.
+const MOST_DETAILED: u64 = 1_000;
+
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     methods.add("evm_snapshot", |rpc, _| Ok(U64::from(rpc.node.snapshot()?)))?;
     methods.add("evm_revert", |rpc, args| {
@@ -21,6 +25,8 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
         Ok(rpc.node.revert(id.as_u64()?)?)
     })?;
     methods.add("evm_mine", mine_one)?;
+    methods.add("evm_mine_detailed", mine_detailed)?;
+    methods.alias("evm_mine_detailed", &["anvil_mine_detailed"])?;
     methods.add("evm_increaseTime", increase_time)?;
     methods.add("evm_setNextBlockTimestamp", set_next_timestamp)?;
     methods.add("evm_setTime", set_time)?;
@@ -58,6 +64,20 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
 }
 
 fn mine_one(rpc: &Rpc, args: &mut Args) -> RpcResult<&'static str> {
+    mine_wanted(rpc, args, MOST_BLOCKS)?;
+    Ok("0x0")
+}
+
+/// The same, with the blocks and their transactions for an answer.
+fn mine_detailed(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Value>> {
+    let mined = mine_wanted(rpc, args, MOST_DETAILED)?;
+    let view = rpc.node.view();
+    let blocks = mined.into_iter().map(|number| rpc.block(&view, number));
+    blocks.filter_map(Result::transpose).map(|found| convert::block(found?, true)).collect()
+}
+
+/// Mines what the parameters ask for; returns the numbers of the blocks.
+fn mine_wanted(rpc: &Rpc, args: &mut Args, most: u64) -> RpcResult<Vec<u64>> {
     // A time alone, or an object with it and a number of blocks.
     let wanted: Option<Value> = args.optional()?;
     let (timestamp, blocks) = match wanted {
@@ -83,21 +103,27 @@ fn mine_one(rpc: &Rpc, args: &mut Args) -> RpcResult<&'static str> {
         check_later(rpc, time)?;
         rpc.node.clock().set_next(time);
     }
-    mine(rpc, blocks, None)?;
-    Ok("0x0")
+    expect_at_most(blocks, most)?;
+    mine(rpc, blocks, None)
 }
 
 fn mine_many(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let blocks = args.optional::<Number>()?.map_or(Ok(1), Number::as_u64)?;
     let interval = args.optional::<Number>()?.map(Number::as_u64).transpose()?;
+    expect_at_most(blocks, MOST_BLOCKS)?;
     mine(rpc, blocks, interval)?;
     Ok(Value::Null)
 }
 
-fn mine(rpc: &Rpc, blocks: u64, interval: Option<u64>) -> RpcResult<()> {
-    if blocks > MOST_BLOCKS {
-        return Err(RpcError::params(format!("at most {MOST_BLOCKS} blocks can be mined at once")));
+fn expect_at_most(blocks: u64, most: u64) -> RpcResult<()> {
+    match blocks > most {
+        true => Err(RpcError::params(format!("at most {most} blocks can be mined at once"))),
+        false => Ok(()),
     }
+}
+
+fn mine(rpc: &Rpc, blocks: u64, interval: Option<u64>) -> RpcResult<Vec<u64>> {
+    let mut numbers = Vec::new();
     for index in 0..blocks {
         if let Some(interval) = interval.filter(|_| index > 0) {
             let parent = rpc.node.view().head.header.timestamp;
@@ -105,9 +131,10 @@ fn mine(rpc: &Rpc, blocks: u64, interval: Option<u64>) -> RpcResult<()> {
             check_later(rpc, time)?;
             rpc.node.clock().set_next(time);
         }
-        rpc.node.mine(MineOptions { allow_empty: true, timestamp: None })?;
+        let mined = rpc.node.mine(MineOptions { allow_empty: true, timestamp: None })?;
+        numbers.extend(mined.map(|header| header.number));
     }
-    Ok(())
+    Ok(numbers)
 }
 
 /// Answers, as anvil does, how many seconds the clock is ahead then.

@@ -10,8 +10,8 @@ pub(super) const CLIENT_VERSION: &str = concat!("polytrie/v", env!("CARGO_PKG_VE
 
 /// What methods begin with.
 const MODULES: &[&str] = &[
-    "anvil", "debug", "eth", "evm", "hardhat", "net", "ots", "polytrie", "testing", "txpool",
-    "web3",
+    "anvil", "debug", "eth", "evm", "hardhat", "net", "ots", "polytrie", "testing", "trace",
+    "txpool", "web3",
 ];
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {

@@ -36,7 +36,9 @@ fn nothing_that_tools_ask_for_is_missing() {
         anvil_metadata anvil_setBlockTimestampInterval anvil_removeBlockTimestampInterval anvil_rollback
         anvil_getAutomine anvil_getIntervalMining anvil_increaseTime anvil_setTime
         anvil_snapshot anvil_revert anvil_reorg eth_getAccount eth_getAccountInfo eth_sendTransactionSync
-        eth_sendUnsignedTransaction
+        eth_sendUnsignedTransaction eth_requestAccounts eth_networkId
+        eth_getRawTransactionByBlockHashAndIndex eth_getRawTransactionByBlockNumberAndIndex
+        evm_mine_detailed anvil_mine_detailed hardhat_dropAllTransactions
         hardhat_setBalance hardhat_setCode hardhat_setNonce hardhat_setStorageAt hardhat_impersonateAccount
         hardhat_stopImpersonatingAccount hardhat_mine hardhat_dumpState hardhat_loadState hardhat_reset
         hardhat_setNextBlockBaseFeePerGas hardhat_dropTransaction hardhat_setCoinbase hardhat_setPrevRandao
@@ -103,4 +105,36 @@ fn a_timeout_of_a_trace_is_a_duration() {
     let (code, message) = node.error("debug_traceTransaction", params("x"));
     assert!(code == -32602 && message.starts_with("timeout is \"x\", expected"), "{message}");
     node.call("debug_traceTransaction", params("1m30s"));
+}
+
+#[test]
+fn what_anvil_calls_by_other_names() {
+    let node = Devnet::start("mpt", args!["--no-mining"]);
+    let same = |names: [&str; 2]| {
+        let [a, b] = names.map(|name| node.call(name, json!([])));
+        assert_eq!(a, b, "{names:?}");
+    };
+    same(["eth_accounts", "eth_requestAccounts"]);
+    same(["net_version", "eth_networkId"]);
+    assert_eq!(node.call("rpc_modules", json!([]))["trace"], "1.0");
+
+    let hash = node.send(ALICE, BOB, 1);
+    let mined = node.call("evm_mine_detailed", json!([{ "blocks": 2 }]));
+    assert_eq!(mined.as_array().unwrap().len(), 2);
+    assert_eq!(mined[0]["transactions"][0]["hash"], hash);
+    assert_eq!(mined[1], node.call("eth_getBlockByNumber", json!(["0x2", true])));
+    assert_eq!(node.call("anvil_mine_detailed", json!([]))[0]["number"], "0x3");
+
+    let raw = node.call("eth_getRawTransactionByHash", json!([hash]));
+    let block = &mined[0]["hash"];
+    for (name, block) in [
+        ("eth_getRawTransactionByBlockNumberAndIndex", &json!("0x1")),
+        ("eth_getRawTransactionByBlockHashAndIndex", block),
+    ] {
+        assert_eq!(node.call(name, json!([block, "0x0"])), raw);
+        assert_eq!(node.call(name, json!([block, "0x1"])), Value::Null);
+    }
+    node.send(ALICE, BOB, 1);
+    node.call("hardhat_dropAllTransactions", json!([]));
+    assert_eq!(node.call("txpool_status", json!([]))["pending"], "0x0");
 }

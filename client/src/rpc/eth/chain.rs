@@ -10,6 +10,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.add("eth_blockNumber", block_number)?;
     methods.add("eth_syncing", |_, _| Ok(false))?;
     methods.add("eth_accounts", accounts)?;
+    methods.alias("eth_accounts", &["eth_requestAccounts"])?;
     methods.add("eth_coinbase", coinbase)?;
     methods.add("eth_mining", mining)?;
     methods.add("eth_hashrate", |_, _| Ok(U64::ZERO))?;

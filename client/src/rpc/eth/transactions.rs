@@ -21,6 +21,14 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
         let hash: B256 = args.hash()?;
         in_block(rpc, hash.into(), args)
     })?;
+    methods.add("eth_getRawTransactionByBlockNumberAndIndex", |rpc, args| {
+        let tag: BlockNumberOrTag = args.next()?;
+        raw_in_block(rpc, tag.into(), args)
+    })?;
+    methods.add("eth_getRawTransactionByBlockHashAndIndex", |rpc, args| {
+        let hash: B256 = args.hash()?;
+        raw_in_block(rpc, hash.into(), args)
+    })?;
     methods.add("eth_pendingTransactions", pending)
 }
 
@@ -53,6 +61,13 @@ fn in_block(rpc: &Rpc, id: BlockId, args: &mut Args) -> RpcResult<Option<Value>>
         tx["blockHash"] = Value::Null;
     }
     Ok(Some(tx))
+}
+
+fn raw_in_block(rpc: &Rpc, id: BlockId, args: &mut Args) -> RpcResult<Option<Bytes>> {
+    let index: U64 = args.next()?;
+    let Some(found) = rpc.find(id)? else { return Ok(None) };
+    let tx = found.block.body.transactions.get(index.saturating_to::<usize>());
+    Ok(tx.map(|tx| tx.encoded_2718().into()))
 }
 
 /// The receipt of a transaction of the chain.
