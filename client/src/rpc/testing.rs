@@ -5,10 +5,11 @@ use super::{
     args::Args,
     convert::quantity,
     error::{RpcError, RpcResult},
+    eth::decode,
 };
 use crate::{chain::NextBlock, consensus::recover_sender};
 use alloy_consensus::{BlobTransactionSidecarVariant, Transaction, TxEnvelope};
-use alloy_eips::{Decodable2718, Encodable2718, eip4895::Withdrawal};
+use alloy_eips::{Encodable2718, eip4895::Withdrawal};
 use alloy_primitives::{Address, B256, Bytes, U64, U256};
 use jsonrpsee::core::RegisterMethodError;
 use serde::Deserialize;
@@ -52,7 +53,8 @@ fn build_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
         withdrawals: attributes.withdrawals.unwrap_or_default(),
         ..rpc.node.plan()
     };
-    let transactions = transactions.map(|list| list.iter().map(decode).collect()).transpose()?;
+    let transactions =
+        transactions.map(|list| list.iter().map(with_sender).collect()).transpose()?;
     let built = rpc.node.preview(next, transactions)?;
     let header = &built.header;
     let base_fee = header.base_fee_per_gas.unwrap_or(0);
@@ -93,9 +95,8 @@ fn build_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     }))
 }
 
-fn decode(bytes: &Bytes) -> RpcResult<(TxEnvelope, Address)> {
-    let tx = TxEnvelope::decode_2718(&mut bytes.as_ref())
-        .map_err(|error| RpcError::params(format!("a transaction does not decode: {error}")))?;
+fn with_sender(bytes: &Bytes) -> RpcResult<(TxEnvelope, Address)> {
+    let tx = decode(bytes)?;
     let sender = recover_sender(&tx).map_err(|error| RpcError::params(error.to_string()))?;
     Ok((tx, sender))
 }

@@ -440,3 +440,25 @@ fn other_ways_to_send() {
     assert_ne!(blocks("0x2")["hash"], second["hash"]);
     assert_eq!(node.call("eth_getTransactionReceipt", json!([hash])), Value::Null);
 }
+
+/// Whoever builds a block and whoever sends a transaction reads it in the same way.
+#[test]
+fn bytes_after_a_transaction_are_no_part_of_it() {
+    let node = Devnet::start("mpt", args![]);
+    let hash = node.send(ALICE, BOB, 1);
+    let raw = node.call("eth_getRawTransactionByHash", json!([hash]));
+    let longer = format!("{}00", raw.as_str().unwrap());
+    let head = node.call("eth_getBlockByNumber", json!(["latest", false]));
+    let attributes = json!({
+        "timestamp": "0xffffffff",
+        "prevRandao": head["hash"],
+        "suggestedFeeRecipient": SOMEBODY,
+    });
+    for (method, params) in [
+        ("eth_sendRawTransaction", json!([longer])),
+        ("testing_buildBlockV1", json!([head["hash"], attributes, [longer]])),
+    ] {
+        let (code, message) = node.error(method, params);
+        assert_eq!((code, &*message), (-32602, "1 bytes follow the transaction"), "{method}");
+    }
+}

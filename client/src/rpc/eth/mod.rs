@@ -16,7 +16,7 @@ mod transactions;
 pub(super) use fees::next_base_fee;
 pub(super) use log_filter::LogFilter;
 pub(super) use logs::logs_of_block;
-pub(super) use send::{SEND_RAW, recovered, submit_all};
+pub(super) use send::{SEND_RAW, decode, recovered, submit_all};
 pub(super) use transactions::raw as raw_transaction;
 
 use super::Methods;

@@ -193,7 +193,8 @@ pub(in crate::rpc) fn submit_all(
     answers
 }
 
-fn decode(mut bytes: &[u8]) -> RpcResult<TxEnvelope> {
+/// A transaction as it travels, without anything behind it.
+pub(in crate::rpc) fn decode(mut bytes: &[u8]) -> RpcResult<TxEnvelope> {
     if bytes.is_empty() {
         return Err(RpcError::params("the transaction is empty"));
     }
