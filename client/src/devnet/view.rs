@@ -1,7 +1,10 @@
 //! What everybody sees: the head, and the state there and at earlier blocks.
 
-use super::cheats::{CheatedReader, Cheats};
-use crate::chain::{ChainDb, ChainError, Head, StateHistory};
+use super::{
+    NodeError,
+    cheats::{CheatedReader, Cheats},
+};
+use crate::chain::{Chain, ChainDb, ChainError, Head, StateHistory};
 use alloy_primitives::B256;
 use polytrie_chainspec::{ChainSpec, Rules};
 use polytrie_kv::Snapshot;
@@ -20,6 +23,25 @@ pub struct View {
 }
 
 impl View {
+    /// What a chain shows now.
+    ///
+    /// # Errors
+    ///
+    /// If the store or the layer fails.
+    pub(super) fn of(
+        chain: &Chain,
+        history: &Arc<StateHistory>,
+        cheats: Arc<Cheats>,
+    ) -> Result<Self, NodeError> {
+        Ok(Self {
+            head: chain.head().clone(),
+            db: ChainDb::new(chain.db().store().snapshot()),
+            reader: chain.layer().reader()?,
+            cheats,
+            history: Arc::clone(history),
+        })
+    }
+
     /// Reads at the head, with what the user changed since.
     pub fn state(&self) -> Arc<dyn StateReader> {
         if self.cheats.is_empty() {
