@@ -21,11 +21,11 @@ pub(super) struct DataArgs {
     pub(super) datadir: Option<PathBuf>,
     /// State layer: what keeps and authenticates the state. A new directory gets `mpt`; one that holds
     /// something keeps its layer.
-    #[arg(long, value_name = "LAYER", value_parser = LayerName)]
+    #[arg(long, value_name = "LAYER", value_parser = LAYER_NAME)]
     state: Option<String>,
     /// Key-value engine. A new directory gets `mdbx`; `memory` keeps nothing, and is refused
     /// for a directory that holds a chain.
-    #[arg(long, value_name = "ENGINE", value_parser = EngineName)]
+    #[arg(long, value_name = "ENGINE", value_parser = ENGINE_NAME)]
     kv: Option<String>,
     /// Directory of its own for the flat state of the layer `replica`, on another disk perhaps. It must be empty at first,
     /// and belongs to one data directory, which remembers it.
@@ -173,7 +173,7 @@ pub(super) struct StoredArgs {
     #[arg(long, value_name = "DIR")]
     pub(super) datadir: PathBuf,
     /// The state layer that is expected in it [default: whatever it holds]
-    #[arg(long, value_name = "LAYER", value_parser = LayerName)]
+    #[arg(long, value_name = "LAYER", value_parser = LAYER_NAME)]
     state: Option<String>,
     #[cfg(feature = "lvmt")]
     #[command(flatten)]
@@ -206,12 +206,22 @@ pub(super) struct ChainArg {
     pub(super) chain: Option<String>,
 }
 
-/// The name of a state layer. Any text is taken, as what opens the layer knows those of other builds as well; the help
-/// lists those of this one.
+/// A name of which the help lists those of this build. Any text is taken, as what opens a layer or an engine knows those
+/// of other builds as well.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct LayerName;
+pub(super) struct Name(fn() -> Vec<PossibleValue>);
 
-impl TypedValueParser for LayerName {
+/// The name of a state layer.
+pub(super) const LAYER_NAME: Name =
+    Name(|| LAYERS.iter().map(|kind| PossibleValue::new(kind.name).help(kind.about)).collect());
+
+/// The name of an engine.
+pub(super) const ENGINE_NAME: Name = Name(|| {
+    let here = ENGINES.iter().filter(|engine| engine.is_compiled_in);
+    here.map(|engine| PossibleValue::new(engine.name).help(engine.about)).collect()
+});
+
+impl TypedValueParser for Name {
     type Value = String;
 
     fn parse_ref(
@@ -224,29 +234,7 @@ impl TypedValueParser for LayerName {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(LAYERS.iter().map(|kind| PossibleValue::new(kind.name).help(kind.about))))
-    }
-}
-
-/// The same for the name of an engine.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct EngineName;
-
-impl TypedValueParser for EngineName {
-    type Value = String;
-
-    fn parse_ref(
-        &self,
-        command: &Command,
-        arg: Option<&Arg>,
-        value: &OsStr,
-    ) -> Result<String, clap::Error> {
-        StringValueParser::new().parse_ref(command, arg, value)
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let here = ENGINES.iter().filter(|engine| engine.is_compiled_in);
-        Some(Box::new(here.map(|engine| PossibleValue::new(engine.name).help(engine.about))))
+        Some(Box::new((self.0)().into_iter()))
     }
 }
 

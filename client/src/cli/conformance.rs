@@ -1,6 +1,6 @@
 //! `polytrie conformance`: the official blockchain tests.
 
-use super::{args::LayerName, exit::Failure, logging::LogArgs, output};
+use super::{args::LAYER_NAME, exit::Failure, logging::LogArgs, output};
 use crate::{
     blocks::OutputFile,
     conformance::{
@@ -34,7 +34,7 @@ pub(super) struct ConformanceArgs {
     #[arg(required = true, value_name = "DIR")]
     places: Vec<PathBuf>,
     /// State layer.
-    #[arg(long, value_name = "LAYER", default_value = DEFAULT_LAYER, value_parser = LayerName)]
+    #[arg(long, value_name = "LAYER", default_value = DEFAULT_LAYER, value_parser = LAYER_NAME)]
     state: String,
     /// Tests run at the same time [default: one for each core]
     #[arg(long, value_name = "N")]

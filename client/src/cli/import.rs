@@ -1,7 +1,7 @@
 //! `polytrie import`.
 
 use super::{
-    args::{ChainArg, DataArgs, LayerName, MOST_THREADS, some_at_most},
+    args::{ChainArg, DataArgs, LAYER_NAME, MOST_THREADS, some_at_most},
     exit::Failure,
     logging::LogArgs,
     output::{self, ResultArgs},
@@ -70,7 +70,7 @@ pub(super) struct ImportArgs {
     prefetch: Prefetch,
     /// Run a second layer in lock-step, in a directory of its own within --datadir, and compare every value written
     /// and, where both have one, every state root; the first difference ends the import with exit code 1.
-    #[arg(long, value_name = "LAYER", value_parser = LayerName)]
+    #[arg(long, value_name = "LAYER", value_parser = LAYER_NAME)]
     shadow: Option<String>,
     /// Write a witness of each block into this directory: what it takes to execute it without any state, for `polytrie
     /// witness verify`. Only the layer `rain` makes them.

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     bench::{BenchError, Comparison, MemoryLimit, Report, Settings, Subject, equip},
     cli::{
-        args::{EngineArgs, EngineName, LayerArgs, LayerName, parse_bytes},
+        args::{ENGINE_NAME, EngineArgs, LAYER_NAME, LayerArgs, parse_bytes},
         signals::on_interrupt,
     },
     layers::{DEFAULT_ENGINE, LAYERS},
@@ -32,11 +32,11 @@ const LMPT_INTERVAL: &str = "Blocks after which the delta of `lmpt` becomes its 
 pub(super) struct MeasureArgs {
     /// State layers to compare, in the order of their first turn; every second turn is in reverse [default: all of this
     /// build]
-    #[arg(long, value_name = "LAYER,…", value_delimiter = ',', value_parser = LayerName)]
+    #[arg(long, value_name = "LAYER,…", value_delimiter = ',', value_parser = LAYER_NAME)]
     states: Vec<String>,
     /// Engines to measure each layer on.
     #[arg(long, value_name = "ENGINE,…", value_delimiter = ',', default_value = DEFAULT_ENGINE,
-        value_parser = EngineName)]
+        value_parser = ENGINE_NAME)]
     kv: Vec<String>,
     /// Runs of each layer, each in a process of its own on a fresh copy of the store; the median counts. With an even
     /// number each layer stands as often early as late in a turn; `bench compare` wants five or more [default: 3]

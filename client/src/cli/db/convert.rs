@@ -2,7 +2,7 @@
 
 use crate::{
     cli::{
-        args::{EngineName, LayerArgs, LayerName},
+        args::{ENGINE_NAME, LAYER_NAME, LayerArgs},
         exit::Failure,
         output::{ResultArgs, Ticker},
         signals::on_interrupt,
@@ -28,16 +28,16 @@ pub(in crate::cli) struct ConvertArgs {
     #[arg(long, value_name = "DIR")]
     pub(super) datadir: PathBuf,
     /// The state layer that is expected in it [default: whatever it holds]
-    #[arg(long, value_name = "LAYER", value_parser = LayerName)]
+    #[arg(long, value_name = "LAYER", value_parser = LAYER_NAME)]
     state: Option<String>,
     /// The layer of the new directory.
-    #[arg(long, value_name = "LAYER", value_parser = LayerName)]
+    #[arg(long, value_name = "LAYER", value_parser = LAYER_NAME)]
     to: String,
     /// The new directory; made if it is not there.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Key-value engine of the new directory; `memory` keeps nothing, and is refused.
-    #[arg(long, value_name = "ENGINE", default_value = "mdbx", value_parser = EngineName)]
+    #[arg(long, value_name = "ENGINE", default_value = "mdbx", value_parser = ENGINE_NAME)]
     kv: String,
     #[command(flatten)]
     result: ResultArgs,
