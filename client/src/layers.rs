@@ -1,7 +1,7 @@
 //! The one place that names every state layer and every engine. Adding one is an entry here, a line in
 //! `Cargo.toml` and a crate.
 
-use polytrie_kv::{Engine, KvError, MdbxEngine, MdbxOptions, MemoryEngine, Table};
+use polytrie_kv::{Engine, KvError, MdbxEngine, MdbxOptions, MemoryEngine, StoreOptions, Table};
 use polytrie_state::{Commitment, Proof, ProofError, Stamp, StampError, StateError, StateLayer};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -304,6 +304,16 @@ pub struct EngineOptions {
     pub direct_io: bool,
     /// `--kv.cache`: bytes of RocksDB's caches; `None` for its default.
     pub cache: Option<usize>,
+    /// `--kv.buffer`: bytes of blocks in memory that make a flush begin; `None` for the store's default.
+    pub buffer: Option<usize>,
+}
+
+impl EngineOptions {
+    /// What to ask of the store on top of the engine.
+    pub fn store(&self) -> StoreOptions {
+        let default = StoreOptions::default();
+        StoreOptions { overlay_bytes: self.buffer.unwrap_or(default.overlay_bytes), ..default }
+    }
 }
 
 /// Opens an engine in a directory, creating it where it is not there; `memory` ignores the directory.
@@ -373,7 +383,7 @@ fn replica(
     store: polytrie_kv::Store,
     options: &LayerOptions,
 ) -> Result<Arc<dyn StateLayer>, StateError> {
-    use polytrie_kv::{Store, StoreOptions};
+    use polytrie_kv::Store;
     use polytrie_replica::{FlatStore, ReplicaLayer, ReplicaOptions};
     let flat = match &options.replica_path {
         None => None,

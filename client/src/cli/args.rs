@@ -9,7 +9,6 @@ use clap::{
     Arg, Args, Command,
     builder::{PossibleValue, RangedU64ValueParser, StringValueParser, TypedValueParser},
 };
-use polytrie_kv::StoreOptions;
 use std::{ffi::OsStr, path::PathBuf};
 
 /// Which data directory, and how to open it.
@@ -47,7 +46,7 @@ impl DataArgs {
             kv: self.kv.clone(),
             layer: LayerOptions { replica_path: self.replica_path.clone(), ..self.layer.options() },
             engine: self.engine.options(),
-            store: StoreOptions::default(),
+            store: self.engine.options().store(),
             chain_options: ChainOptions::default(),
             first_block: None,
         }
@@ -63,12 +62,21 @@ pub(super) struct EngineArgs {
     /// Bytes of RocksDB's caches (k, M, G may follow).
     #[arg(long = "kv.cache", value_name = "BYTES", value_parser = parse_bytes)]
     kv_cache: Option<usize>,
+    /// Bytes of blocks that gather in memory before they are made durable together (k, M, G may follow); while that
+    /// happens, as many may gather again. The more there are, the fewer pages the engine rewrites [default: 256M]
+    #[arg(long = "kv.buffer", value_name = "BYTES", value_parser = parse_bytes)]
+    kv_buffer: Option<usize>,
 }
 
 impl EngineArgs {
     /// What to ask of the engine.
     pub(super) fn options(&self) -> EngineOptions {
-        EngineOptions { read_only: false, direct_io: self.direct_io, cache: self.kv_cache }
+        EngineOptions {
+            read_only: false,
+            direct_io: self.direct_io,
+            cache: self.kv_cache,
+            buffer: self.kv_buffer,
+        }
     }
 }
 

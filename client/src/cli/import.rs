@@ -15,7 +15,7 @@ use crate::{
     witness::WitnessDir,
 };
 use clap::{Args, ValueEnum};
-use polytrie_kv::Store;
+use polytrie_kv::{Store, StoreOptions};
 use std::{
     path::{Path, PathBuf},
     thread,
@@ -54,10 +54,11 @@ pub(super) struct ImportArgs {
     /// either way. A file that breaks off, or that holds no blocks, is no invalid block: it exits with 1 in any case.
     #[arg(long, value_name = "HOW", default_value = "fail")]
     on_invalid: OnInvalid,
-    /// Make blocks durable in groups of this many (or as soon as 64 MiB have gathered, or no block has come from a pipe
+    /// Make blocks durable in groups of this many (or as soon as --kv.buffer bytes have gathered, or no block has come from a pipe
     /// for a second). After a crash, the import goes on from the last group. With `--verify every=M`, at least M blocks are
     /// made durable at once.
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = StoreOptions::FLUSH_EVERY,
+        value_parser = clap::value_parser!(u64).range(1..))]
     flush_every: u64,
     /// Threads that decode blocks and recover senders ahead of execution [default: one a core]
     #[arg(long, value_name = "N", value_parser = some_at_most(MOST_THREADS))]

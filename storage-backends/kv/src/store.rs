@@ -21,8 +21,7 @@ pub struct StoreOptions {
     /// Number of batches (blocks) after which a flush starts by itself; at least 1.
     pub flush_every: u64,
     /// Bytes of memory of unflushed changes after which a flush starts by itself. As much again may be in
-    /// use while that flush runs. Twice as many as long as every batch was made durable by the journal: the
-    /// engine is then not waited for, and rewrites each page once for more batches.
+    /// use while that flush runs.
     pub overlay_bytes: usize,
     /// Whether flushes run on a thread of their own. If not, the write that fills the overlay returns after
     /// the flush.
@@ -31,9 +30,23 @@ pub struct StoreOptions {
     pub counters: bool,
 }
 
+impl StoreOptions {
+    /// [`Self::flush_every`] unless something else is asked for. Mostly the bytes come first: so many blocks are few bytes
+    /// only where they are small, and then executing them again after a crash is a matter of seconds.
+    pub const FLUSH_EVERY: u64 = 4096;
+    /// [`Self::overlay_bytes`] unless something else is asked for. A flush rewrites each page that any of its changes is in;
+    /// the more changes it has, the more of them share a page.
+    pub const OVERLAY_BYTES: usize = 256 << 20;
+}
+
 impl Default for StoreOptions {
     fn default() -> Self {
-        Self { flush_every: 1024, overlay_bytes: 64 << 20, background: true, counters: true }
+        Self {
+            flush_every: Self::FLUSH_EVERY,
+            overlay_bytes: Self::OVERLAY_BYTES,
+            background: true,
+            counters: true,
+        }
     }
 }
 
@@ -192,7 +205,7 @@ impl Store {
 
     /// Whether enough has gathered for a flush.
     pub fn is_full(&self) -> bool {
-        self.handle.has_full(false)
+        self.handle.has_full()
     }
 
     /// Begins a flush if enough has gathered. Waits until the one before has ended.
@@ -201,7 +214,7 @@ impl Store {
     ///
     /// What an earlier flush reported; where flushes do not run in the background, what this one does.
     pub fn hand_on(&self) -> Result<(), KvError> {
-        self.handle.make_room(&mut self.handle.writing.lock(), false)
+        self.handle.make_room(&mut self.handle.writing.lock())
     }
 
     /// Returns when everything written so far is durable: in the engine, or, where the engine has a journal and
@@ -375,9 +388,9 @@ impl Handle {
         self.shared.check_poison()?;
         let journaled = writing.journal.is_some() && self.is_covered(writing);
         if !writing.held_back {
-            self.make_room(writing, journaled)?;
+            self.make_room(writing)?;
         }
-        let full = self.apply(&batch, journaled)? && !writing.held_back;
+        let full = self.apply(&batch)? && !writing.held_back;
         let last = if journaled {
             Some(batch)
         } else {
@@ -409,15 +422,15 @@ impl Handle {
             return Ok(false);
         }
         // Before the record, which belongs to the generation that takes the batch.
-        self.make_room(writing, true)?;
+        self.make_room(writing)?;
         let Some(journal) = &mut writing.journal else { return Ok(false) };
         let (full, appended) = if batch.byte_len() < PARALLEL_BYTES {
             let appended = shared.append(journal, batch);
-            (self.apply(batch, true)?, appended)
+            (self.apply(batch)?, appended)
         } else {
             std::thread::scope(|scope| {
                 let append = scope.spawn(|| shared.guarded(|| shared.append(journal, batch)));
-                let full = self.apply(batch, true);
+                let full = self.apply(batch);
                 let panicked = || KvError::Corrupt("the journal's thread panicked".into());
                 full.map(|full| (full, append.join().unwrap_or_else(|_| Err(panicked()))))
             })?
@@ -457,7 +470,7 @@ impl Handle {
     }
 
     /// Adds a checked batch to the active generation. Returns whether that is to be flushed now.
-    fn apply(&self, batch: &Batch, journaled: bool) -> Result<bool, KvError> {
+    fn apply(&self, batch: &Batch) -> Result<bool, KvError> {
         let shared = &*self.shared;
         let full = {
             let mut head = shared.head.write();
@@ -466,7 +479,7 @@ impl Handle {
             let live = shared.live.lock();
             let size = active.apply(batch, *seq + 1, &shared.tables, &shared.hasher, &live)?;
             *seq += 1;
-            self.is_full(size, journaled) && layers.frozen.is_none()
+            self.is_full(size) && layers.frozen.is_none()
         };
         if let Some(counters) = &shared.counters {
             counters.batch(batch);
@@ -475,21 +488,20 @@ impl Handle {
     }
 
     /// Whether the generation that takes writes is full.
-    fn has_full(&self, journaled: bool) -> bool {
+    fn has_full(&self) -> bool {
         let size = self.shared.head.read().layers.active.as_ref().map(|active| active.size());
-        size.is_some_and(|size| self.is_full(size, journaled))
+        size.is_some_and(|size| self.is_full(size))
     }
 
-    fn is_full(&self, (batches, bytes): (u64, usize), journaled: bool) -> bool {
-        let limit = self.options.overlay_bytes.saturating_mul(if journaled { 2 } else { 1 });
-        batches >= self.options.flush_every.max(1) || bytes >= limit
+    fn is_full(&self, (batches, bytes): (u64, usize)) -> bool {
+        batches >= self.options.flush_every.max(1) || bytes >= self.options.overlay_bytes
     }
 
     /// If the active generation is full, because the flush before it was still running when it became so,
     /// waits for that and freezes it.
-    fn make_room(&self, writing: &mut Writing, journaled: bool) -> Result<(), KvError> {
+    fn make_room(&self, writing: &mut Writing) -> Result<(), KvError> {
         let shared = &*self.shared;
-        if !self.has_full(journaled) {
+        if !self.has_full() {
             return Ok(());
         }
         let flushed = || shared.head.read().layers.frozen.is_none();

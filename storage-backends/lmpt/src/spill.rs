@@ -41,8 +41,13 @@ impl Spill {
             .map_err(|e| KvError::io("create a scratch directory in", &std::env::temp_dir(), e))?;
         let tables = [NODES, KEYS, RUNS];
         let options = MdbxOptions { durable: false, ..MdbxOptions::new(dir.path(), &tables) };
-        let options_of_store =
-            StoreOptions { background: false, counters: false, ..StoreOptions::default() };
+        // What goes here is to leave memory.
+        let options_of_store = StoreOptions {
+            overlay_bytes: 16 << 20,
+            background: false,
+            counters: false,
+            ..StoreOptions::default()
+        };
         let store = Store::open(Arc::new(MdbxEngine::open(options)?), &tables, options_of_store)?;
         Ok(Self { store, _dir: dir })
     }

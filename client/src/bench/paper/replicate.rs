@@ -11,12 +11,11 @@ use crate::{
     },
     executor::Prefetch,
 };
+use polytrie_kv::StoreOptions;
 use serde_json::Value;
 
 /// What everything random follows from.
 const SEED: u64 = 1;
-/// Blocks that become durable together, as `bench chain` has it.
-const FLUSH_EVERY: u64 = 1024;
 
 impl Experiment {
     /// Measures it. `base` says on which engines, how often and within which limits; of its layers, those that the
@@ -241,7 +240,7 @@ impl PointWork {
                     warmup_blocks: ChainBench::default_warmup(spec.blocks()),
                     recover: false,
                     prefetch: Prefetch::Off,
-                    flush_every: FLUSH_EVERY,
+                    flush_every: StoreOptions::FLUSH_EVERY,
                 };
                 comparison.chain(&spec, bench)
             }

@@ -70,7 +70,7 @@ impl Job {
     ///
     /// If anything fails, or the layer's answers are wrong.
     pub fn run(&self) -> Result<Measured, BenchError> {
-        let options = StoreOptions { counters: self.counters, ..StoreOptions::default() };
+        let options = StoreOptions { counters: self.counters, ..self.settings.engine.store() };
         match &self.work {
             Work::Store(bench) => {
                 let rss = rss_bytes();

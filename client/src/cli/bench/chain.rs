@@ -3,6 +3,7 @@
 use super::{Failure, measure::MeasureArgs, output::OutputArgs, workload::WorkloadArgs};
 use crate::{bench::ChainBench, executor::Prefetch};
 use clap::Args;
+use polytrie_kv::StoreOptions;
 
 /// Measure state layers under a workload: its blocks through executor and layer, senders known.
 ///
@@ -21,8 +22,9 @@ pub(super) struct ChainArgs {
     #[arg(long, value_name = "WHEN", default_value = "off", num_args = 0..=1, require_equals = true,
         default_missing_value = "on")]
     prefetch: Prefetch,
-    /// Make blocks durable in groups of this many (or as soon as 64 MiB have gathered).
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
+    /// Make blocks durable in groups of this many (or as soon as --kv.buffer bytes have gathered).
+    #[arg(long, value_name = "N", default_value_t = StoreOptions::FLUSH_EVERY,
+        value_parser = clap::value_parser!(u64).range(1..))]
     flush_every: u64,
     #[command(flatten)]
     workload: WorkloadArgs,

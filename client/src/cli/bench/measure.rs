@@ -153,6 +153,9 @@ fn limited(bytes: usize, settings: &mut Settings) -> Result<MemoryLimit, Failure
     settings.layer = std::mem::take(&mut settings.layer).within(bytes);
     let cache = settings.engine.cache.map_or(bytes / 4, |cache| cache.min(bytes / 4));
     settings.engine.cache = Some(cache);
+    let buffer = settings.engine.store().overlay_bytes;
+    // A flush holds as much again.
+    settings.engine.buffer = Some(buffer.min(bytes / 16));
     let limit = MemoryLimit::of(bytes as u64);
     // Pages that the system keeps would not count against anything.
     settings.engine.direct_io |= limit.by == crate::bench::Keeper::Budgets;
