@@ -1,8 +1,20 @@
-//! What is answered to a GET: the page, health, metrics; and which hosts may be named.
+//! What is answered to a GET: the page, health, metrics; which hosts may be named; and what a POST holds beside what the
+//! server beneath knows of.
 
-use super::Rpc;
+use super::{Rpc, ids::Ids};
+use alloy_primitives::bytes::Bytes;
 use http::{Method, StatusCode, header};
-use jsonrpsee::server::{HttpBody, HttpRequest, HttpResponse};
+use http_body::Body;
+use jsonrpsee::{
+    core::{
+        BoxError,
+        http_helpers::{HttpError, read_body},
+    },
+    server::{
+        HttpBody, HttpRequest, HttpResponse,
+        http::{content_type_is_json, response},
+    },
+};
 use std::{
     future::Future,
     net::IpAddr,
@@ -15,6 +27,9 @@ use tower::{Layer, Service};
 /// The page for people.
 const PAGE: &str = include_str!("page.html");
 
+/// Bytes of `null`, which the server beneath answers to a notification, and which no answer is.
+const NOTHING: u64 = 4;
+
 /// Marks what came over HTTP: each request has one answer, and nothing can follow it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OneAnswer;
@@ -25,6 +40,8 @@ pub(super) struct HttpLayer {
     pub(super) rpc: Arc<Rpc>,
     /// Names by which the node may be called; `*` for any.
     pub(super) hosts: Arc<Vec<String>>,
+    /// Bytes of a request.
+    pub(super) max_request: u32,
 }
 
 impl<S> Layer<S> for HttpLayer {
@@ -46,9 +63,11 @@ type Answer<E> = Pin<Box<dyn Future<Output = Result<HttpResponse, E>> + Send>>;
 
 impl<S, B> Service<HttpRequest<B>> for HttpService<S>
 where
-    S: Service<HttpRequest<B>, Response = HttpResponse>,
+    S: Service<HttpRequest, Response = HttpResponse> + Clone + Send + 'static,
     S::Future: Send + 'static,
     S::Error: Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
 {
     type Response = HttpResponse;
     type Error = S::Error;
@@ -58,23 +77,64 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, mut request: HttpRequest<B>) -> Self::Future {
+    fn call(&mut self, request: HttpRequest<B>) -> Self::Future {
         let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
         if !is_allowed(host.unwrap_or_default(), &self.layer.hosts) {
             let text = "this host is not allowed; name it with --http.vhosts";
             let answer = respond(StatusCode::FORBIDDEN, "text/plain", text.to_owned());
             return Box::pin(std::future::ready(Ok(answer)));
         }
-        let is_upgrade = request.headers().contains_key(header::UPGRADE);
+        // Some clients offer HTTP/2 this way (`h2c`), and go on without.
+        let upgrade = request.headers().get(header::UPGRADE);
+        let is_upgrade = upgrade.is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
         if request.method() == Method::GET && !is_upgrade {
             let (rpc, path) = (Arc::clone(&self.layer.rpc), request.uri().path().to_owned());
             return Box::pin(async move { Ok(get(&rpc, &path)) });
         }
-        if !is_upgrade {
-            request.extensions_mut().insert(OneAnswer);
+        let is_json = content_type_is_json(&request);
+        let mut request = request.map(HttpBody::new);
+        if is_upgrade || request.method() != Method::POST || !is_json {
+            return Box::pin(self.inner.call(request));
         }
-        Box::pin(self.inner.call(request))
+        request.extensions_mut().insert(OneAnswer);
+        // The one that was asked whether it is ready is the one to call.
+        let next = self.inner.clone();
+        let inner = std::mem::replace(&mut self.inner, next);
+        Box::pin(post(inner, request, self.layer.max_request))
     }
+}
+
+/// Passes a request on, and sees to what the server beneath would not do with it.
+async fn post<S>(mut inner: S, request: HttpRequest, max: u32) -> Result<HttpResponse, S::Error>
+where
+    S: Service<HttpRequest, Response = HttpResponse>,
+{
+    let (parts, body) = request.into_parts();
+    let (body, single) = match read_body(&parts.headers, body, max).await {
+        Ok(read) => read,
+        Err(HttpError::Malformed) => return Ok(response::malformed()),
+        // A stream fails where it becomes too long, or where nobody is left to be answered.
+        Err(HttpError::TooLarge | HttpError::Stream(_)) => return Ok(response::too_large(max)),
+    };
+    let mut ids = Ids::default();
+    let replaced = ids.replace(&body, single);
+    let is_replaced = replaced.is_some();
+    let body = HttpBody::from(replaced.unwrap_or(body));
+    let answer = inner.call(HttpRequest::from_parts(parts, body)).await?;
+    if answer.body().size_hint().exact() == Some(NOTHING) {
+        let mut answer = HttpResponse::new(HttpBody::empty());
+        *answer.status_mut() = StatusCode::NO_CONTENT;
+        return Ok(answer);
+    }
+    if !is_replaced {
+        return Ok(answer);
+    }
+    let (parts, body) = answer.into_parts();
+    let Ok((text, _)) = read_body(&parts.headers, body, u32::MAX).await else {
+        return Ok(response::internal_error());
+    };
+    let text = ids.restore(&String::from_utf8_lossy(&text));
+    Ok(HttpResponse::from_parts(parts, HttpBody::from(text)))
 }
 
 fn get(rpc: &Rpc, path: &str) -> HttpResponse {

@@ -14,6 +14,7 @@ mod eth;
 mod evm;
 mod filters;
 mod http;
+mod ids;
 mod lookup;
 mod metrics;
 mod middleware;

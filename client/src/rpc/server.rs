@@ -144,7 +144,8 @@ async fn start(
     let names = Arc::new(methods.method_names().collect());
     let rpc = Arc::new(new_rpc());
     let batches = Batches::new(Arc::clone(&rpc), options.max_response);
-    let http = HttpLayer { rpc, hosts: Arc::new(options.hosts.clone()) };
+    let hosts = Arc::new(options.hosts.clone());
+    let http = HttpLayer { rpc, hosts, max_request: options.max_request };
     let config = ServerConfig::builder()
         .max_request_body_size(options.max_request)
         .max_response_body_size(options.max_response)

@@ -192,3 +192,46 @@ fn a_subscription_over_http_is_refused_as_by_geth() {
     let answers: Value = serde_json::from_str(&body).unwrap();
     assert_eq!(answers[0]["error"]["code"], -32601, "{body}");
 }
+
+#[test]
+fn ids_may_be_any_numbers() {
+    let node = Devnet::start("mpt", args![]);
+    let request =
+        |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"eth_chainId","params":[]}}"#);
+    let answer = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"0x539"}}"#);
+    let ids = ["-1", "0.25", "1e3", "18446744073709551616", "18446744073709551615", "\"-1\""];
+    for id in ids {
+        assert_eq!(node.post(&request(id)), (200, answer(id)));
+    }
+    let batch = format!("[{}]", ids.map(request).join(","));
+    assert_eq!(node.post(&batch), (200, format!("[{}]", ids.map(answer).join(","))));
+    for id in ["true", "[1]", "{}"] {
+        let (_, body) = node.post(&request(id));
+        let answer: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(-32600), &Value::Null));
+    }
+}
+
+#[test]
+fn a_request_in_pieces_is_bounded_too() {
+    let node = Devnet::start("mpt", args!["--rpc.max-request", "1k"]);
+    let post = |length: usize| {
+        let request = r#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}"#.to_owned()
+            + &" ".repeat(length);
+        let size = request.len();
+        node.http(&format!(
+            "POST / HTTP/1.1\r\nHost: localhost\r\nUpgrade: h2c\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n{size:x}\r\n{request}\r\n0\r\n\r\n"
+        ))
+    };
+    let (status, body) = post(1);
+    assert!(status == 200 && body.contains("0x539"), "{status} {body}");
+    assert_eq!(post(1024).0, 413);
+}
+
+#[test]
+fn a_notification_is_answered_with_nothing() {
+    let node = Devnet::start("mpt", args![]);
+    let mine = r#"{"jsonrpc":"2.0","method":"evm_mine","params":[]}"#;
+    assert_eq!(node.post(mine), (204, String::new()));
+    assert_eq!(node.post(&format!("[{mine}]")), (204, String::new()));
+}
