@@ -203,6 +203,11 @@ fn messages_are_signed() {
     assert_eq!(signature.as_str().unwrap().len(), 2 + 130);
     let nobody = Address::repeat_byte(1);
     assert!(node.error("eth_sign", json!([nobody, "0x00"])).1.contains("unknown account"));
+    // Not that it has no ether, which is true too.
+    let transfer = json!([{ "from": nobody, "to": BOB, "value": "0x1" }]);
+    for method in ["eth_sendTransaction", "eth_sendTransactionSync", "eth_signTransaction"] {
+        assert!(node.error(method, transfer.clone()).1.contains("unknown account"), "{method}");
+    }
 }
 
 #[test]

@@ -48,14 +48,14 @@ const REMOVED: i32 = -32000;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     add(methods, SEND_RAW, send_raw)?;
-    add(methods, "eth_sendTransaction", |rpc, args| send(rpc, args, signed))?;
+    add(methods, "eth_sendTransaction", send_signed)?;
     // For any account at all.
     add(methods, "eth_sendUnsignedTransaction", |rpc, args| {
-        send(rpc, args, |_, tx, from| Ok(impersonate(tx, from)))
+        send(rpc, blobs::to_send(args)?, |_, tx, from| Ok(impersonate(tx, from)))
     })?;
     // EIP-7966
     add_sync(methods, "eth_sendRawTransactionSync", send_raw)?;
-    add_sync(methods, "eth_sendTransactionSync", |rpc, args| send(rpc, args, signed))?;
+    add_sync(methods, "eth_sendTransactionSync", send_signed)?;
     methods.add("eth_fillTransaction", fill)?;
     methods.add("eth_signTransaction", sign_transaction)?;
     methods.add("eth_sign", |rpc, args| {
@@ -211,13 +211,23 @@ fn pool_error(error: PoolError) -> RpcError {
     crate::devnet::NodeError::from(error).into()
 }
 
+/// Takes in the transaction that a request means, for an account that the node may sign for.
+fn send_signed(rpc: &Rpc, args: &mut Args) -> RpcResult<Added> {
+    let request = blobs::to_send(args)?;
+    let from = sender(rpc, &request)?;
+    // Before the gas is estimated: that would find fault with its balance.
+    if !rpc.node.accounts().addresses().contains(&from) && !rpc.node.may_impersonate(&from) {
+        return Err(unknown_account(&from));
+    }
+    send(rpc, request, signed)
+}
+
 /// Takes in the transaction that a request means, once `sign` has signed it for its sender.
 fn send(
     rpc: &Rpc,
-    args: &mut Args,
+    request: TransactionRequest,
     sign: fn(&Rpc, TypedTransaction, Address) -> RpcResult<TxEnvelope>,
 ) -> RpcResult<Added> {
-    let request = blobs::to_send(args)?;
     let from = sender(rpc, &request)?;
     let request = complete(rpc, request)?;
     // Requests that come at the same time must not find the same nonce.
@@ -246,6 +256,9 @@ fn fill(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
 fn sign_transaction(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let request = blobs::to_hand_back(args)?;
     let from = sender(rpc, &request)?;
+    if !rpc.node.accounts().addresses().contains(&from) {
+        return Err(unknown_account(&from));
+    }
     let tx = with_nonce(rpc, complete(rpc, request)?, &from)?;
     let signature = sign(rpc, &from, &tx.signature_hash())?;
     answer(tx.into_envelope(signature))
