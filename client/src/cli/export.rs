@@ -32,8 +32,9 @@ pub(super) struct ExportArgs {
     to: Option<u64>,
     /// A stream of RLP as `geth import` reads it, or era1 files with receipts and total difficulties. Before Byzantium receipts
     /// hold state roots: there era1 takes a layer that has them, and an import that verified every root.
-    #[arg(long, value_name = "FORMAT", default_value = "rlp")]
-    format: Format,
+    /// [default: rlp]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Format>,
     #[command(flatten)]
     pub(super) data: StoredArgs,
 }
@@ -50,8 +51,18 @@ enum Format {
 }
 
 pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
-    if args.format == Format::Era1 {
-        check_directory(&args.file)?;
+    let format = args.format.unwrap_or(Format::Rlp);
+    let ending = args.file.extension().and_then(OsStr::to_str);
+    match args.format {
+        Some(Format::Era1) => check_directory(&args.file)?,
+        // Who names a file so and no format takes it for one.
+        None if ending == Some("era1") => {
+            return Err(Failure::Usage(format!(
+                "{} would hold RLP, whatever its name says: give --format era1 and a directory for its files, or another name",
+                args.file.display()
+            )));
+        }
+        Some(Format::Rlp) | None => {}
     }
     let dir = DataDir::open_rows(&args.data.options(true))?;
     let head = dir
@@ -61,13 +72,14 @@ pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
         .number();
     let to = args.to.unwrap_or(head);
     if to > head || args.from > to {
+        let to = args.to.map_or("the head".to_owned(), |to| to.to_string());
         return Err(Failure::Usage(format!(
             "blocks {} to {to} were asked for, there are blocks 0 to {head}",
             args.from
         )));
     }
     let changed = dir.chain_db().changed_by_hand((args.from, to))?;
-    let line = match args.format {
+    let line = match format {
         Format::Rlp => rlp(&dir, &args.file, (args.from, to))?,
         Format::Era1 => era1(&dir, &args.file, (args.from, to))?,
     };
@@ -110,9 +122,10 @@ fn era1(dir: &Rows, directory: &Path, (from, to): (u64, u64)) -> Result<String, 
     let (db, spec, chain) = (dir.chain_db(), dir.spec()?, &*dir.stamp.chain);
     let network =
         Path::new(chain).file_stem().map_or_else(|| chain.into(), |s| s.to_string_lossy());
+    let mut out = Era1Exporter::new(directory, &network, from)?;
+    // Not before the range is known to do: what is refused leaves nothing behind.
     fs::create_dir_all(directory)
         .map_err(|e| Failure::Machine(format!("cannot create {}: {e}", directory.display())))?;
-    let mut out = Era1Exporter::new(directory, &network, from)?;
     db.export(&spec, (from, to), |ExportBlock { header, rlp, total_difficulty }| {
         let receipts = db.receipts(header.number)?.ok_or_else(|| {
             let number = header.number;

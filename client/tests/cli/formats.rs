@@ -114,6 +114,8 @@ fn an_export_comes_out_in_ranges(layer: &str) {
     ];
     let report = report.ok().json();
     assert_eq!((&report["blocks"], &report["skipped"]), (&54.into(), &1.into()));
+    let beyond = polytrie!["export", data.file("x"), "--from", "60", "--datadir", data.path()];
+    assert_fails(&beyond, 2, &["blocks 60 to the head were asked for", "blocks 0 to 54"]);
     for (from, to) in [("5", "4"), ("0", "55"), ("60", "70")] {
         let run = export(from, to);
         assert_eq!(run.code, Some(2));
@@ -135,6 +137,7 @@ fn an_export_comes_out_in_ranges(layer: &str) {
     ];
     assert_eq!(middle.code, Some(2), "{}", middle.stderr);
     assert!(middle.message().contains("start it at block 0"), "{}", middle.stderr);
+    assert!(!data.file("era1").exists());
 }
 
 fn figures_go_where_they_are_asked_for(layer: &str) {
@@ -326,4 +329,6 @@ fn era1_files_need_a_directory() {
         assert_fails(&run, 2, &[&name.display().to_string(), "needs a directory"]);
         assert!(!name.is_dir());
     }
+    let named = polytrie!["export", data.file("x.era1"), "--datadir", data.path()];
+    assert_fails(&named, 2, &["x.era1 would hold RLP", "--format era1"]);
 }
