@@ -9,6 +9,7 @@ mod exit;
 mod export;
 mod import;
 mod init;
+mod input;
 mod logging;
 mod output;
 mod proof;

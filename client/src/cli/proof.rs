@@ -1,6 +1,6 @@
 //! `polytrie proof`: proofs of accounts and slots, made and checked.
 
-use super::{args::StoredArgs, exit::Failure, output};
+use super::{args::StoredArgs, exit::Failure, input, output};
 use crate::{
     chain::layer_at,
     datadir::DataDir,
@@ -12,11 +12,7 @@ use clap::{Args, Subcommand};
 use polytrie_state::{Commitment, CommitmentKind, Proof, ProofError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::{
-    fs,
-    io::{self, Read},
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 /// Prove accounts and slots, and check proofs.
 #[derive(Debug, Subcommand)]
@@ -148,13 +144,8 @@ fn get(args: GetArgs) -> Result<(), Failure> {
 }
 
 fn verify(args: &VerifyArgs) -> Result<(), Failure> {
-    let name = if args.file == Path::new("-") {
-        "standard input".to_owned()
-    } else {
-        args.file.display().to_string()
-    };
-    let text = read(&args.file)
-        .map_err(|e| Failure::Machine(format!("cannot read {name}: {e}; check the path")))?;
+    let name = input::name(&args.file);
+    let text = input::read(&args.file)?;
     let malformed = |reason: String| {
         Failure::Invalid(format!(
             "{name} holds no proof ({reason}), expected what `polytrie proof get` prints or eth_getProof answers"
@@ -215,15 +206,6 @@ fn unanswered(args: &VerifyArgs, proven: &Value) -> Option<String> {
     }
     let asked = args.slots.iter().find(|asked| slots.iter().all(|(slot, _)| slot != *asked))?;
     Some(format!("it says nothing of the slot {asked:#x}, which was asked for"))
-}
-
-fn read(file: &Path) -> io::Result<Vec<u8>> {
-    if file == Path::new("-") {
-        let mut text = Vec::new();
-        io::stdin().read_to_end(&mut text)?;
-        return Ok(text);
-    }
-    fs::read(file)
 }
 
 enum ParseError {

@@ -1,6 +1,6 @@
 //! `polytrie witness`.
 
-use super::{exit::Failure, output};
+use super::{exit::Failure, input, output};
 use crate::{
     datadir::{DataDir, OpenOptions},
     layers::EngineOptions,
@@ -9,7 +9,7 @@ use crate::{
 use clap::{Args, Subcommand};
 use polytrie_chainspec::ChainSpec;
 use polytrie_rain::RainLayer;
-use std::{any::Any, fs, path::PathBuf};
+use std::{any::Any, path::PathBuf};
 
 /// Blocks that bring what they need of the state (`import --witness` makes them).
 #[derive(Debug, Subcommand)]
@@ -24,7 +24,7 @@ pub(super) enum WitnessCommand {
 /// not compared.
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
-    /// Witness files, as `import --witness` writes them.
+    /// Witness files, as `import --witness` writes them; `-` for standard input.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The chain: a built-in name or the path of a genesis.json [default: what the file says]
@@ -53,9 +53,8 @@ pub(super) fn run(command: WitnessCommand) -> Result<(), Failure> {
     // Whoever reads the lines may go away; the exit code is still that of all files.
     let mut written = Ok(());
     for path in files {
-        let name = path.display();
-        let text = fs::read(&path)
-            .map_err(|e| Failure::Machine(format!("cannot read {name}: {e}; check the path")))?;
+        let name = input::name(&path);
+        let text = input::read(&path)?;
         let file: WitnessFile = serde_json::from_slice(&text).map_err(|e| {
             let expected = "expected what `polytrie import --witness` writes";
             Failure::Invalid(format!("{name} holds no witness ({e}), {expected}"))

@@ -102,6 +102,8 @@ fn what_was_tampered_with_is_refused() {
     verify().ok();
     let original = fs::read(&file).unwrap();
     assert_fails(&polytrie!["witness", "verify", file], 2, &["30.json", "--chain"]);
+    let piped = ["witness", "verify", "-", "--chain"].map(OsStr::new);
+    crate::run::run(&[&piped[..], &[chain.chain.as_os_str()]].concat(), &original).ok();
 
     let nodes =
         serde_json::from_slice::<Value>(&original).unwrap()["state"].as_array().unwrap().len();
