@@ -97,7 +97,7 @@ pub(super) struct DevnetArgs {
 #[command(next_help_heading = "JSON-RPC over HTTP and WebSocket")]
 struct HttpArgs {
     /// Address to listen on.
-    #[arg(long = "http.addr", value_name = "ADDRESS", default_value = "127.0.0.1")]
+    #[arg(long = "http.addr", value_name = "ADDRESS", default_value = "127.0.0.1", value_parser = address)]
     addr: IpAddr,
     /// Port to listen on; 0 takes any that is free.
     #[arg(long = "http.port", value_name = "PORT", default_value_t = 8545)]
@@ -153,6 +153,16 @@ struct PoolArgs {
     /// Most bytes they may take (k, M, G may follow).
     #[arg(long = "txpool.max-bytes", value_name = "BYTES", value_parser = parse_bytes, default_value = "256M")]
     bytes: usize,
+}
+
+/// An address, or the one name that every machine has.
+fn address(text: &str) -> Result<IpAddr, String> {
+    match text {
+        "localhost" => Ok(IpAddr::from([127, 0, 0, 1])),
+        _ => text.parse().map_err(|_| {
+            "expected an address of this machine, for example 127.0.0.1, or 0.0.0.0 for all of them".to_owned()
+        }),
+    }
 }
 
 pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {

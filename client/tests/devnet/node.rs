@@ -26,7 +26,7 @@ fn says_what_it_is_on_every_layer() {
 
 #[test]
 fn what_does_not_exist_is_said_to_be_missing() {
-    let node = Devnet::start("mpt", args![]);
+    let node = Devnet::start("mpt", args!["--http.addr", "localhost"]);
     for method in ["eth_nothing", "engine_newPayloadV4", "admin_peers", ""] {
         let (code, _) = node.error(method, json!([]));
         assert_eq!(code, -32601, "{method}");
