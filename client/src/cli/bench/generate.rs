@@ -42,7 +42,12 @@ pub(super) fn run(args: &GenerateArgs) -> Result<(), Failure> {
     let interrupt = on_interrupt();
     let spec = args.workload.spec()?;
     let at = |action| CacheError::at(action, &args.out);
-    fs::create_dir_all(&args.out).map_err(at("create"))?;
+    fs::create_dir_all(&args.out).map_err(|error| {
+        let out = args.out.display();
+        Failure::Machine(format!(
+            "cannot create {out}: {error}; check the path, or choose another --out"
+        ))
+    })?;
     // Without a cache, what it would hold goes with the command.
     let temporary = match args.cache.named() {
         Some(_) => None,
