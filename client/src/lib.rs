@@ -13,8 +13,6 @@ pub mod devnet;
 pub mod executor;
 pub mod import;
 pub mod layers;
-#[cfg(feature = "lvmt")]
-pub mod lvmt;
 pub mod process;
 pub mod rpc;
 pub mod witness;

@@ -1,5 +1,7 @@
 //! Options that several commands share.
 
+#[cfg(feature = "lvmt")]
+use crate::layers::lvmt::LvmtSettings;
 use crate::{
     chain::ChainOptions,
     datadir::OpenOptions,
@@ -150,8 +152,8 @@ pub(super) struct LvmtSetupArg {
 #[cfg(feature = "lvmt")]
 impl LvmtSetupArg {
     /// The settings, with as many proofs as are asked for.
-    pub(super) fn settings(&self, proofs: polytrie_lvmt::Proofs) -> crate::lvmt::LvmtSettings {
-        crate::lvmt::LvmtSettings { setup: self.setup.clone(), proofs }
+    pub(super) fn settings(&self, proofs: polytrie_lvmt::Proofs) -> LvmtSettings {
+        LvmtSettings { setup: self.setup.clone(), proofs }
     }
 }
 
@@ -226,7 +228,7 @@ pub(super) const LAYER_NAME: Name =
 
 /// The name of an engine.
 pub(super) const ENGINE_NAME: Name = Name(|| {
-    let here = ENGINES.iter().filter(|engine| engine.is_compiled_in);
+    let here = ENGINES.iter().filter(|engine| engine.is_compiled_in());
     here.map(|engine| PossibleValue::new(engine.name).help(engine.about)).collect()
 });
 

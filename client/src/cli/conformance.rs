@@ -60,7 +60,7 @@ pub(super) fn run(args: ConformanceArgs, logging: &LogArgs) -> Result<(), Failur
         ..LayerOptions::default()
     };
     // What a layer cannot do without is missed once, not by every test.
-    layers::settle_parameters(layer, &mut layer_options, None)?;
+    layer.settle_parameters(&mut layer_options, None)?;
     let options = ConformanceOptions {
         places: args.places,
         layer,

@@ -4,7 +4,7 @@ use super::{
     exit::Failure,
     output::{self, ResultArgs},
 };
-use crate::lvmt;
+use crate::layers::lvmt;
 use alloy_primitives::B256;
 use clap::{Args, Subcommand};
 use polytrie_amt::{PowersError, PowersOfTau, Setup, SetupError, VerifyingKey};

@@ -64,7 +64,7 @@ impl DataDir {
             return Err(OpenError::Taken { path: dir.to_owned() });
         }
         let mut options = options.clone();
-        let parameters = layers::settle_parameters(kind, &mut options.layer, None)?;
+        let parameters = kind.settle_parameters(&mut options.layer, None)?;
         let lock = Self::claim(dir)?;
         let kv = options.kv.as_deref().unwrap_or(DEFAULT_ENGINE);
         let chain = Self::copy_genesis(from, dir)?.unwrap_or_else(|| source.stamp.chain.clone());
@@ -202,7 +202,7 @@ impl DataDir {
             format: Stamp::FORMAT,
             state: kind.name.to_owned(),
             kv: kv.to_owned(),
-            parameters: layers::settle_parameters(kind, &mut options.layer, None)?,
+            parameters: kind.settle_parameters(&mut options.layer, None)?,
             chain,
             chain_id: spec.chain_id(),
             genesis_hash: spec.genesis_hash(),

@@ -171,7 +171,7 @@ impl DataDir {
         let lock = if options.engine.read_only { None } else { Some(DirLock::acquire(dir)?) };
         let (file, spec) = loaded.unzip();
         let mut options = options.clone();
-        let found = layers::settle_parameters(kind, &mut options.layer, Some(&stamp.parameters))?;
+        let found = kind.settle_parameters(&mut options.layer, Some(&stamp.parameters))?;
         for (name, value) in &stamp.parameters {
             stamp.expect(
                 dir,

@@ -14,7 +14,7 @@ const LARGEST: usize = 400_000;
 pub(crate) fn layer_options() -> LayerOptions {
     LayerOptions {
         #[cfg(feature = "lvmt")]
-        lvmt: polytrie::lvmt::LvmtSettings {
+        lvmt: polytrie::layers::lvmt::LvmtSettings {
             setup: Some(crate::testsetup::dir()),
             ..Default::default()
         },

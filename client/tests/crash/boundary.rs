@@ -26,7 +26,7 @@ fn layer_options() -> LayerOptions {
     LayerOptions {
         lmpt_interval: Some(5),
         #[cfg(feature = "lvmt")]
-        lvmt: polytrie::lvmt::LvmtSettings {
+        lvmt: polytrie::layers::lvmt::LvmtSettings {
             setup: Some(crate::testsetup::dir()),
             ..Default::default()
         },

@@ -116,7 +116,10 @@ fn none_for_new(
 /// # Errors
 ///
 /// As [`find`]; and if its tables are missing or damaged.
-pub fn open(settings: &LvmtSettings, wanted: Option<B256>) -> Result<Arc<Setup>, StateError> {
+pub(super) fn open(
+    settings: &LvmtSettings,
+    wanted: Option<B256>,
+) -> Result<Arc<Setup>, StateError> {
     type Opened = BTreeMap<(PathBuf, bool), Arc<Setup>>;
     static OPENED: LazyLock<Mutex<Opened>> = LazyLock::new(Mutex::default);
     let dir = match &settings.setup {
@@ -135,7 +138,7 @@ pub fn open(settings: &LvmtSettings, wanted: Option<B256>) -> Result<Arc<Setup>,
 }
 
 /// Says so if what is done with the setup in a directory rests on nothing.
-pub(crate) fn warn_if_insecure(is_insecure: bool, dir: &Path) {
+pub(super) fn warn_if_insecure(is_insecure: bool, dir: &Path) {
     if is_insecure {
         tracing::warn!(
             "the setup in {} is for development: whoever knows its seed can prove anything",
@@ -145,7 +148,7 @@ pub(crate) fn warn_if_insecure(is_insecure: bool, dir: &Path) {
 }
 
 /// What of a setup is baked into a data directory.
-pub(crate) fn parameters(key: &VerifyingKey) -> BTreeMap<String, String> {
+pub(super) fn parameters(key: &VerifyingKey) -> BTreeMap<String, String> {
     let kind = if key.is_insecure() { "insecure-dev" } else { "ceremony" };
     BTreeMap::from([
         (SETUP.to_owned(), key.id().to_string()),
@@ -155,7 +158,7 @@ pub(crate) fn parameters(key: &VerifyingKey) -> BTreeMap<String, String> {
 }
 
 /// The parameter of the stamp that names the setup.
-pub(crate) const SETUP: &str = "lvmt.setup";
+pub(super) const SETUP: &str = "lvmt.setup";
 
 fn refused(error: SetupError) -> StateError {
     match error {

@@ -1,0 +1,18 @@
+//! `mpt`.
+
+use super::kind::LayerKind;
+use polytrie_mpt::{MptLayer, MptOptions, verify};
+
+pub(super) const KIND: LayerKind = LayerKind {
+    name: "mpt",
+    about: "the Merkle Patricia trie as Ethereum specifies it, read and written through the trie",
+    canonical: true,
+    tables: MptLayer::TABLES,
+    open: |store, options| {
+        let options = MptOptions { cache_bytes: options.trie_cache };
+        Ok(MptLayer::open(store, options)?)
+    },
+    verify: Some(|_, commitment, proof| LayerKind::proven(verify(commitment.digest(), proof)?)),
+    keeps_flat: false,
+    settle: None,
+};
