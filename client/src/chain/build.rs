@@ -3,9 +3,9 @@
 use super::{
     Candidate, Chain,
     by_hand::put_by_hand,
+    candidate::BlockStats,
     error::{ChainError, executed},
     head::Head,
-    insert::BlockStats,
     preimages::put_preimages,
 };
 use crate::{

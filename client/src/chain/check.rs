@@ -1,9 +1,9 @@
 //! `db check`: what is kept of the chain, against itself and the rules.
 
 use super::{
+    candidate::Candidate,
     db::ChainDb,
     error::ChainError,
-    insert::Candidate,
     tables::{BLOCKS, CANONICAL, NUMBERS, RECEIPTS, SIDE_BLOCKS, UNDO},
 };
 use crate::blocks::{decode_header, decode_sealed_block};

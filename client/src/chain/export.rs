@@ -1,6 +1,6 @@
 //! Blocks on their way out. What leaves is what was imported: whoever gets a file has nothing but that to go by.
 
-use super::{db::ChainDb, error::ChainError, insert::Candidate};
+use super::{candidate::Candidate, db::ChainDb, error::ChainError};
 use crate::blocks::decode_sealed_block;
 use alloy_consensus::Header;
 use alloy_primitives::{Bytes, U256};

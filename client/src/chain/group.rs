@@ -6,9 +6,9 @@
 
 use super::{
     Chain,
+    candidate::{BlockStats, Candidate},
     error::{ChainError, InsertError},
     head::Head,
-    insert::{BlockStats, Candidate},
 };
 use crate::consensus::{Ancestor, check_state_root};
 use alloy_hardforks::EthereumHardfork;

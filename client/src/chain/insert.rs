@@ -2,150 +2,26 @@
 
 use super::{
     Chain,
+    candidate::{BlockStats, Candidate, Inserted},
     db::put_side_block,
-    error::{ChainError, InsertError, InvalidBlock, InvalidReason, executed},
+    error::{ChainError, InsertError, InvalidReason, executed},
     head::Head,
     reorg::Way,
     switch::Switch,
     waiting::WaitingBlock,
 };
 use crate::{
-    blocks::{DecodeError, decode_block, decode_receipts},
-    consensus::{
-        Ancestor, ConsensusError, ExecutedResult, ReceiptsRoot, check_body, check_header,
-        check_ommers, check_result,
-    },
-    executor::{BlockToExecute, Executed, SenderError, recover_authorities, recover_senders},
+    blocks::decode_receipts,
+    consensus::{Ancestor, ExecutedResult, ReceiptsRoot, check_header, check_ommers, check_result},
+    executor::{BlockToExecute, Executed},
 };
-use alloy_consensus::{Block, Header, ReceiptEnvelope, Sealed, TxEnvelope};
+use alloy_consensus::ReceiptEnvelope;
 use alloy_hardforks::EthereumHardfork;
-use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_primitives::B256;
 use polytrie_chainspec::{ChainSpec, Rules};
 use polytrie_kv::Batch;
-use polytrie_state::{Access, FinishedLater, Session};
-use std::{
-    cell::Cell,
-    time::{Duration, Instant},
-};
-
-/// A block on its way in, with everything that could be found out without the chain.
-#[derive(Debug, Clone)]
-pub struct Candidate {
-    /// Its header and hash.
-    pub header: Sealed<Header>,
-    /// The block.
-    pub block: Block<TxEnvelope>,
-    /// Its RLP, byte for byte as it will be stored and exported.
-    pub rlp: Bytes,
-    /// The senders of its transactions.
-    pub senders: Result<Vec<Address>, SenderError>,
-    /// Accounts that its transactions let set their code (EIP-7702), as a hint.
-    pub authorities: Vec<Address>,
-    /// What running it ahead of its turn has touched, as a hint.
-    pub accesses: Vec<Access>,
-    /// What [`check_body`] said.
-    pub body: Result<(), ConsensusError>,
-    /// Receipts that came with it (era1), as RLP with blooms.
-    pub receipts: Option<Bytes>,
-    /// Total difficulty that came with it (era1).
-    pub total_difficulty: Option<U256>,
-}
-
-impl Candidate {
-    /// Decodes a block and does what needs nothing but the block: recovers the senders, checks the body.
-    ///
-    /// # Errors
-    ///
-    /// If it does not decode.
-    pub fn prepare(spec: &ChainSpec, rlp: Bytes) -> Result<Self, DecodeError> {
-        let block = decode_block(&rlp)?;
-        let body = Self::check_body(spec, &block);
-        let senders = recover_senders(&block.body.transactions);
-        let authorities = recover_authorities(&block.body.transactions);
-        let header = Sealed::new(block.header.clone());
-        Ok(Self {
-            header,
-            block,
-            rlp,
-            senders,
-            authorities,
-            accesses: Vec::new(),
-            body,
-            receipts: None,
-            total_difficulty: None,
-        })
-    }
-
-    /// What can be said of a block's body without the chain. Its rules depend on number and time alone, but
-    /// for the merge, for which the difficulty stands here; with the true total difficulty the rules for
-    /// headers find a block on the wrong side of it.
-    ///
-    /// # Errors
-    ///
-    /// The first rule that the body breaks.
-    pub fn check_body(spec: &ChainSpec, block: &Block<TxEnvelope>) -> Result<(), ConsensusError> {
-        let header = &block.header;
-        let rules = spec.rules(header.number, header.timestamp, header.difficulty.is_zero());
-        check_body(&rules, block)
-    }
-
-    fn number(&self) -> u64 {
-        self.header.number
-    }
-
-    pub(super) fn invalid(&self, reason: impl Into<InvalidReason>) -> InsertError {
-        let reason = reason.into();
-        Box::new(InvalidBlock { number: self.number(), hash: self.header.hash(), reason }).into()
-    }
-}
-
-/// What became of a block.
-#[derive(Debug)]
-pub enum Inserted {
-    /// It extends the head, and is the head as soon as its state root is known.
-    Extended(BlockStats),
-    /// It was there already, on this branch or another.
-    Known,
-    /// It lies on a branch that is not the better one.
-    Side,
-    /// Its branch is the better one now, and it is the head.
-    Reorganised {
-        /// Blocks of the old branch that were taken back.
-        undone: u64,
-        /// The blocks of the new branch, which were executed, up to the head.
-        executed: Vec<BlockStats>,
-    },
-}
-
-/// What one block contained and where the time went.
-#[derive(Debug, Default, Clone, Copy)]
-pub struct BlockStats {
-    /// Transactions.
-    pub txs: u64,
-    /// Gas used.
-    pub gas: u64,
-    /// Rules about header, body and result.
-    pub check: Duration,
-    /// The EVM, without waiting for state.
-    pub execute: Duration,
-    /// Reading state for the EVM.
-    pub state_read: Duration,
-    /// Computing the commitment.
-    pub state_commit: Duration,
-    /// Handing the batch to the store.
-    pub write: Duration,
-    /// Whether the receipts root was compared.
-    pub receipts_checked: bool,
-    /// The oldest block whose hash was asked for, if any was.
-    pub oldest_hash: Option<u64>,
-}
-
-impl BlockStats {
-    /// All time spent on the block by the thread that executes.
-    pub fn total(&self) -> Duration {
-        self.check + self.execute + self.state_read + self.state_commit + self.write
-    }
-}
+use polytrie_state::{FinishedLater, Session};
+use std::{cell::Cell, time::Instant};
 
 impl Chain {
     /// Takes in one block.

@@ -9,6 +9,7 @@
 
 mod build;
 mod by_hand;
+mod candidate;
 mod check;
 mod copy;
 mod db;
@@ -32,13 +33,13 @@ mod witness;
 
 pub use build::{BuildError, BuiltBlock, Fill, NextBlock};
 pub(crate) use build::{complete_header, next_header};
+pub use candidate::{BlockStats, Candidate, Inserted};
 pub use check::{ChainReport, check_state};
 pub use db::ChainDb;
 pub use error::{ChainError, InsertError, InvalidBlock, InvalidReason};
 pub use export::ExportBlock;
 pub use head::Head;
 pub use history::StateHistory;
-pub use insert::{BlockStats, Candidate, Inserted};
 pub use past::layer_at;
 pub use receipts::{decode_stored_receipts, encode_stored_receipts};
 pub use tables::{TABLES, UNDO_BLOCKS};

@@ -2,9 +2,9 @@
 
 use super::{
     Chain, Inserted,
+    candidate::{BlockStats, Candidate},
     db::{put_side_block, remove_block, remove_side_block},
     error::{ChainError, InsertError},
-    insert::{BlockStats, Candidate},
     switch::{Switch, remove_switch},
     transactions::remove_transactions,
 };

@@ -6,10 +6,10 @@
 
 use super::{
     Chain,
+    candidate::{BlockStats, Candidate},
     db::{BlockRow, put_block, remove_side_block},
     error::{ChainError, InsertError},
     head::Head,
-    insert::{BlockStats, Candidate},
     switch::remove_switch,
     transactions::put_transactions,
 };

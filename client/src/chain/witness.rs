@@ -1,6 +1,6 @@
 //! Blocks with what it takes to execute them again without any state.
 
-use super::{Chain, error::ChainError, insert::Candidate};
+use super::{Chain, candidate::Candidate, error::ChainError};
 use alloy_primitives::{B256, Bytes};
 use polytrie_state::Witness;
 

@@ -1,0 +1,132 @@
+//! A block on its way in, and what became of it.
+
+use super::error::{InsertError, InvalidBlock, InvalidReason};
+use crate::{
+    blocks::{DecodeError, decode_block},
+    consensus::{ConsensusError, check_body},
+    executor::{SenderError, recover_authorities, recover_senders},
+};
+use alloy_consensus::{Block, Header, Sealed, TxEnvelope};
+use alloy_primitives::{Address, Bytes, U256};
+use polytrie_chainspec::ChainSpec;
+use polytrie_state::Access;
+use std::time::Duration;
+
+/// A block on its way in, with everything that could be found out without the chain.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    /// Its header and hash.
+    pub header: Sealed<Header>,
+    /// The block.
+    pub block: Block<TxEnvelope>,
+    /// Its RLP, byte for byte as it will be stored and exported.
+    pub rlp: Bytes,
+    /// The senders of its transactions.
+    pub senders: Result<Vec<Address>, SenderError>,
+    /// Accounts that its transactions let set their code (EIP-7702), as a hint.
+    pub authorities: Vec<Address>,
+    /// What running it ahead of its turn has touched, as a hint.
+    pub accesses: Vec<Access>,
+    /// What [`check_body`] said.
+    pub body: Result<(), ConsensusError>,
+    /// Receipts that came with it (era1), as RLP with blooms.
+    pub receipts: Option<Bytes>,
+    /// Total difficulty that came with it (era1).
+    pub total_difficulty: Option<U256>,
+}
+
+impl Candidate {
+    /// Decodes a block and does what needs nothing but the block: recovers the senders, checks the body.
+    ///
+    /// # Errors
+    ///
+    /// If it does not decode.
+    pub fn prepare(spec: &ChainSpec, rlp: Bytes) -> Result<Self, DecodeError> {
+        let block = decode_block(&rlp)?;
+        let body = Self::check_body(spec, &block);
+        let senders = recover_senders(&block.body.transactions);
+        let authorities = recover_authorities(&block.body.transactions);
+        let header = Sealed::new(block.header.clone());
+        Ok(Self {
+            header,
+            block,
+            rlp,
+            senders,
+            authorities,
+            accesses: Vec::new(),
+            body,
+            receipts: None,
+            total_difficulty: None,
+        })
+    }
+
+    /// What can be said of a block's body without the chain. Its rules depend on number and time alone, but
+    /// for the merge, for which the difficulty stands here; with the true total difficulty the rules for
+    /// headers find a block on the wrong side of it.
+    ///
+    /// # Errors
+    ///
+    /// The first rule that the body breaks.
+    pub fn check_body(spec: &ChainSpec, block: &Block<TxEnvelope>) -> Result<(), ConsensusError> {
+        let header = &block.header;
+        let rules = spec.rules(header.number, header.timestamp, header.difficulty.is_zero());
+        check_body(&rules, block)
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.header.number
+    }
+
+    pub(super) fn invalid(&self, reason: impl Into<InvalidReason>) -> InsertError {
+        let reason = reason.into();
+        Box::new(InvalidBlock { number: self.number(), hash: self.header.hash(), reason }).into()
+    }
+}
+
+/// What became of a block.
+#[derive(Debug)]
+pub enum Inserted {
+    /// It extends the head, and is the head as soon as its state root is known.
+    Extended(BlockStats),
+    /// It was there already, on this branch or another.
+    Known,
+    /// It lies on a branch that is not the better one.
+    Side,
+    /// Its branch is the better one now, and it is the head.
+    Reorganised {
+        /// Blocks of the old branch that were taken back.
+        undone: u64,
+        /// The blocks of the new branch, which were executed, up to the head.
+        executed: Vec<BlockStats>,
+    },
+}
+
+/// What one block contained and where the time went.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct BlockStats {
+    /// Transactions.
+    pub txs: u64,
+    /// Gas used.
+    pub gas: u64,
+    /// Rules about header, body and result.
+    pub check: Duration,
+    /// The EVM, without waiting for state.
+    pub execute: Duration,
+    /// Reading state for the EVM.
+    pub state_read: Duration,
+    /// Computing the commitment.
+    pub state_commit: Duration,
+    /// Handing the batch to the store.
+    pub write: Duration,
+    /// Whether the receipts root was compared.
+    pub receipts_checked: bool,
+    /// The oldest block whose hash was asked for, if any was.
+    pub oldest_hash: Option<u64>,
+}
+
+impl BlockStats {
+    /// All time spent on the block by the thread that executes.
+    pub fn total(&self) -> Duration {
+        self.check + self.execute + self.state_read + self.state_commit + self.write
+    }
+}
