@@ -1,0 +1,186 @@
+//! What `bench store`, `bench chain` and `bench paper` report.
+
+use super::{bench, number, parts, states};
+use crate::{
+    run::run,
+    support::{Data, assert_fails},
+};
+use polytrie::layers::LAYERS;
+use serde_json::Value;
+use std::{ffi::OsStr, fs};
+
+/// What holds for the report of any comparison of all layers in two turns.
+fn check(report: &Value, kv: &str) {
+    let (layers, results) = parts(report);
+    assert_eq!((layers.len(), results.len()), (LAYERS.len(), 2 * LAYERS.len()));
+    for (layer, kind) in layers.iter().zip(LAYERS) {
+        assert_eq!((&layer["state"], &layer["kv"]), (&kind.name.into(), &kv.into()));
+        assert_eq!(layer["throughput"]["runs"].as_array().unwrap().len(), 2);
+        let spread = &layer["throughput"];
+        assert!(number(&spread["min"]) <= number(&spread["median"]));
+        assert!(number(&spread["median"]) <= number(&spread["max"]));
+        let ratio = number(&layer["ratio_to_mpt"]);
+        assert!(if kind.name == "mpt" { ratio == 1.0 } else { ratio > 0.0 }, "{ratio}");
+        // Of two turns the median is the mean; each is the ratio within a turn.
+        let ratios = &layer["ratios_to_mpt"];
+        let in_turns = results.iter().filter(|result| result["state"] == kind.name);
+        let in_turns: Vec<_> = in_turns.map(|result| number(&result["ratio_to_mpt"])).collect();
+        assert_eq!(serde_json::json!(in_turns), ratios["runs"]);
+        assert!((ratio - (in_turns[0] + in_turns[1]) / 2.0).abs() < 1e-9);
+        assert!(number(&ratios["min"]) <= ratio && ratio <= number(&ratios["max"]));
+    }
+    // In turns: A B B A.
+    let order = LAYERS.iter().chain(LAYERS.iter().rev());
+    for (index, (result, kind)) in results.iter().zip(order).enumerate() {
+        assert_eq!(result["state"], kind.name);
+        assert_eq!(result["run"], index / LAYERS.len() + 1);
+        let time = &result["time"];
+        let sum: f64 = ["execution", "structure", "engine", "recover"]
+            .iter()
+            .map(|part| number(&time[part]))
+            .sum();
+        let total = number(&result["seconds"]);
+        // Reads are timed by sampling, so the parts may come to a little more or less.
+        assert!(sum > 0.0 && total > 0.0);
+        assert!(number(&result["throughput"]) > 0.0);
+        assert!(number(&result["peak_rss_bytes"]) > 1e6);
+        let amplification = &result["amplification"];
+        assert!(number(&amplification["layer_reads"]) > 0.0);
+        assert!(number(&amplification["engine_write_bytes"]) > 0.0);
+        for field in ["seed", "parameters", "median_throughput", "ratio_to_mpt", "disk_bytes"] {
+            assert!(!result[field].is_null(), "{field} is missing");
+        }
+    }
+    let roots = results.iter().map(|result| &result["commitment"]);
+    let mut roots: Vec<_> =
+        roots.filter(|root| root["canonical"] == true).map(|root| &root["digest"]).collect();
+    roots.dedup();
+    assert_eq!(roots.len(), 1, "canonical layers agree");
+}
+
+#[test]
+fn layers_alone() {
+    let data = Data::new();
+    let cache = data.file("cache");
+    for (kv, fresh) in [("mdbx", ""), ("memory", " --fresh")] {
+        let args = format!(
+            "store --states {} --kv {kv} --keys 500 --blocks 3 --ops 40 --runs 2 --json -{fresh}",
+            states()
+        );
+        let report = bench(&cache, &args).ok().json();
+        check(&report, kv);
+        assert_eq!((&report["bench"], &report["seed"]), (&"store".into(), &1.into()));
+        assert_eq!(report["results"][0]["operations"], 120);
+        assert_eq!(report["parameters"]["keys"], 500);
+    }
+}
+
+#[test]
+fn layers_under_workloads() {
+    let data = Data::new();
+    let cache = data.file("cache");
+    for (workload, more) in [("transfer", ""), ("erc20", " --recover --popularity 90/10")] {
+        let args = format!(
+            "chain --states {} --workload {workload} --accounts 60 --txs 100 --block-txs 10 --runs 2 --json -{more}",
+            states()
+        );
+        let report = bench(&cache, &args).ok().json();
+        check(&report, "mdbx");
+        // The first of ten blocks is the warm-up.
+        let result = &report["results"][0];
+        assert_eq!((&result["blocks"], &result["operations"]), (&9.into(), &90.into()));
+        assert_eq!(number(&result["time"]["recover"]) > 0.0, more.contains("recover"));
+        assert_eq!(report["parameters"]["workload"], workload);
+    }
+}
+
+#[test]
+fn a_table_for_people_and_a_cache_that_is_used() {
+    let data = Data::new();
+    let cache = data.file("cache");
+    let names = || {
+        let mut names: Vec<_> =
+            fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let args = "chain --states mpt,raw --workload transfer --accounts 20 --txs 40 --block-txs 10 --runs 1 --seed 7";
+    let first = bench(&cache, args).ok();
+    assert!(first.text().starts_with("bench chain: "), "{}", first.text());
+    for word in ["seed 7", "accounts 20", "mpt/mdbx", "raw/mdbx", "tx/s", "x mpt", "peak MiB"] {
+        assert!(first.text().contains(word), "`{word}` is missing in {}", first.text());
+    }
+    let entries = names();
+    // Keys, chain, and a store for each layer; nothing temporary.
+    assert_eq!(entries.len(), 4, "{entries:?}");
+    bench(&cache, args).ok();
+    assert_eq!(names(), entries);
+}
+
+#[test]
+fn without_counters() {
+    let data = Data::new();
+    let args = "store --states mpt --keys 100 --blocks 2 --ops 10 --runs 1 --no-counters --json -";
+    let report = bench(&data.file("cache"), args).ok().json();
+    assert_eq!(report["counted"], false);
+    assert_eq!(report["results"][0]["amplification"]["layer_reads"], 0);
+    assert_eq!(report["results"][0]["counters"]["gets"], 0);
+}
+
+#[test]
+fn a_trace_is_replayed() {
+    let data = Data::new();
+    let a = "00000000000000000000000000000000000000aa";
+    let trace = data.write(
+        "trace.csv",
+        format!(
+            "B,7,0,1,{a},,ff,fe\nS,7,0,2,{a},01,,05\nN,8,0,3,{a},,9,10\nS,8,1,4,{a},01,05,06\n"
+        ),
+    );
+    let args = format!(
+        "store --states {} --trace {} --rounds 4 --warmup 2 --runs 1 --json -",
+        states(),
+        trace.display()
+    );
+    for kv in ["mdbx", "memory"] {
+        let report = bench(&data.file("cache"), &format!("{args} --kv {kv}")).ok().json();
+        assert_eq!(
+            (&report["bench"], &report["parameters"]["operations"]),
+            (&"trace".into(), &4.into())
+        );
+        let (_, results) = parts(&report);
+        assert!(
+            results
+                .iter()
+                .all(|r| r["operations"] == 12 && r["checksum"] == results[0]["checksum"])
+        );
+    }
+    let wrong = data.write("wrong.csv", "B,7\n");
+    let args = format!("store --states raw --trace {}", wrong.display());
+    assert_fails(&bench(&data.file("cache"), &args), 1, &["wrong.csv", "line 1", "columns"]);
+}
+
+#[test]
+fn limits_are_recorded() {
+    let data = Data::new();
+    let args =
+        "store --states raw --keys 100 --blocks 2 --ops 10 --runs 1 --memory-limit 256M --json -";
+    let report = bench(&data.file("cache"), args).ok().json();
+    assert_eq!(report["memory_limit"]["bytes"], 256 << 20);
+    assert!(["cgroup", "budgets"].contains(&report["memory_limit"]["by"].as_str().unwrap()));
+    assert!(report["settings"]["layer"]["trie_cache"].as_u64().unwrap() <= 64 << 20);
+    let small = "store --states raw --memory-limit 1M";
+    assert_fails(&bench(&data.file("cache"), small), 2, &["--memory-limit"]);
+}
+
+#[test]
+fn papers_are_listed() {
+    let data = Data::new();
+    let list = run(&["bench", "paper", "--list"].map(OsStr::new), &[]).ok();
+    for name in
+        ["lmpt-10", "lmpt-table-1", "lvmt-2", "lvmt-table-1", "replica-table-6", "rainblock-9a"]
+    {
+        assert!(list.text().contains(name), "{name} is missing in {}", list.text());
+    }
+    assert_fails(&bench(&data.file("cache"), "paper nothing"), 2, &["`nothing`", "--list"]);
+}

@@ -1,0 +1,82 @@
+//! That `lmpt` merges while it is measured.
+
+use super::{bench, parts};
+use crate::support::Data;
+use serde_json::Value;
+use std::fs;
+
+/// A run of `lmpt` among others, as JSON.
+fn merged(args: &str) -> Value {
+    let data = Data::new();
+    let report = bench(&data.file("cache"), &format!("{args} --runs 1 --kv memory --json -"));
+    report.ok().json()
+}
+
+/// The interval of a report, as it is in the settings.
+fn interval(report: &Value) -> &Value {
+    &report["settings"]["layer"]["lmpt_interval"]
+}
+
+/// Whatever a run is, `lmpt` merges while it is measured, and the report says with which interval.
+#[test]
+fn merges_are_measured() {
+    let trace = Data::new();
+    let rows: Vec<_> = (1..=9)
+        .map(|block| {
+            format!(
+                "B,{block},0,{block},00000000000000000000000000000000000000aa,,{block},{}",
+                block + 1
+            )
+        })
+        .collect();
+    let file = trace.write("trace.csv", rows.join("\n") + "\n");
+    let replay = format!("store --trace {} --rounds 2 --warmup 3", file.display());
+    let cases = [
+        // Of 40 blocks the first four are the warm-up.
+        ("chain --workload transfer --accounts 30 --txs 80 --block-txs 2", 4, 10),
+        ("store --keys 200 --ops 50 --blocks 6", 2, 4),
+        ("store --keys 200 --ops 50 --blocks 12 --warmup 3", 3, 5),
+        // Half of what is measured.
+        ("store --keys 200 --ops 50 --blocks 8 --warmup 9", 4, 4),
+        (&replay, 3, 6),
+    ];
+    for (args, expected, merges) in cases {
+        let report = merged(&format!("{args} --states raw,lmpt"));
+        assert_eq!(interval(&report), expected, "{args}");
+        let notes = report["notes"].to_string();
+        assert!(notes.contains(&format!("--lmpt.interval {expected}")), "{notes}");
+        assert!(!notes.contains("merged nothing"), "{notes}");
+        let (_, results) = parts(&report);
+        assert!(results[1]["layer"]["merges"] == merges, "{args}: {report}");
+        assert!(results[0]["layer"].is_null());
+    }
+    let without = merged("store --keys 200 --ops 50 --blocks 6 --states raw");
+    assert!(interval(&without).is_null() && !without["notes"].to_string().contains("lmpt"));
+}
+
+/// A store that is filled holds no block yet, so it serves every interval.
+#[test]
+fn stores_of_lmpt_are_filled_once() {
+    let data = Data::new();
+    let cache = data.file("cache");
+    for interval in [2, 3] {
+        let args = "store --states lmpt --keys 100 --ops 5 --blocks 7 --runs 1 --lmpt.interval";
+        bench(&cache, &format!("{args} {interval}")).ok();
+    }
+    let names = fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().file_name());
+    let stores = names.filter(|name| name.to_string_lossy().starts_with("store-lmpt"));
+    assert_eq!(stores.count(), 1);
+}
+
+/// An interval that is given is taken. What `lmpt` then puts off until after the last block is said, with what to choose
+/// for it to be measured.
+#[test]
+fn a_run_without_a_merge_says_so() {
+    let small = "store --keys 200 --ops 50 --blocks 4 --states raw,lmpt --lmpt.interval";
+    for (given, is_merged) in [(1, true), (4, true), (5, false), (1000, false)] {
+        let report = merged(&format!("{small} {given}"));
+        assert_eq!(interval(&report), given);
+        let notes = report["notes"].to_string();
+        assert_ne!(notes.contains("lmpt has merged nothing"), is_merged, "{given}: {notes}");
+    }
+}

@@ -1,0 +1,51 @@
+//! `bench`: what it reports, how two reports compare, and that nothing is left of one that fails.
+
+mod compare;
+mod measured;
+mod merges;
+mod page;
+mod stopped;
+
+use crate::{
+    run::{Run, run},
+    support::Data,
+};
+use polytrie::layers::LAYERS;
+use serde_json::Value;
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+};
+
+/// Every layer of this build.
+fn states() -> String {
+    LAYERS.iter().map(|layer| layer.name).collect::<Vec<_>>().join(",")
+}
+
+/// Runs `polytrie bench` with these arguments, separated by spaces, and this cache.
+fn bench(cache: &Path, args: &str) -> Run {
+    let mut all = vec![OsStr::new("bench")];
+    all.extend(args.split_whitespace().map(OsStr::new));
+    all.extend([OsStr::new("--cache"), cache.as_os_str()]);
+    run(&all, &[])
+}
+
+/// The layers' entries, and the runs' entries.
+fn parts(report: &Value) -> (&Vec<Value>, &Vec<Value>) {
+    (report["layers"].as_array().unwrap(), report["results"].as_array().unwrap())
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is not a number"))
+}
+
+/// Writes a report, and returns its path.
+fn report(data: &Data, cache: &Path, name: &str, states: &str, more: &str) -> PathBuf {
+    let file = data.file(name);
+    let args = format!(
+        "store --states {states} --keys 300 --blocks 2 --ops 20 --runs 3 {more} --json {}",
+        file.display()
+    );
+    bench(cache, &args).ok();
+    file
+}

@@ -1,0 +1,77 @@
+//! The page that `bench --html` and `bench page` make.
+
+use super::{bench, report};
+use crate::{run::run, support::Data};
+use serde_json::Value;
+use std::{ffi::OsStr, fs};
+
+/// What two reports say alike stands on their page once, wherever in each of them it is.
+#[test]
+fn a_page_says_nothing_twice() {
+    let data = Data::new();
+    let file = report(&data, &data.file("cache"), "a.json", "raw", "");
+    let mut value: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    value["notes"] = serde_json::json!(["the first note", "the second note"]);
+    fs::write(&file, value.to_string()).unwrap();
+    let html = data.file("html");
+    let page = ["bench", "page"].map(OsStr::new);
+    let of = [file.as_os_str(), file.as_os_str(), OsStr::new("--html"), html.as_os_str()];
+    run(&[&page[..], &of].concat(), &[]).ok();
+    let page = fs::read_to_string(html.join("index.html")).unwrap();
+    for note in ["the first note", "the second note"] {
+        assert_eq!(page.matches(note).count(), 1, "{note}");
+    }
+}
+
+#[test]
+fn a_page_and_lines_for_each_block() {
+    let data = Data::new();
+    let (cache, html, csv) = (data.file("cache"), data.file("html"), data.file("csv"));
+    let args = format!(
+        "chain --states mpt,raw --workload mixed --accounts 60 --txs 100 --block-txs 10 --runs 2 --html {} --csv {}",
+        html.display(),
+        csv.display()
+    );
+    bench(&cache, &args).ok();
+    let page = fs::read_to_string(html.join("index.html")).unwrap();
+    for words in [
+        "<svg",
+        "How fast",
+        "Where the time goes",
+        "prefers-color-scheme: dark",
+        "--workload mixed",
+    ] {
+        assert!(page.contains(words), "`{words}` is missing");
+    }
+    // Nothing comes from anywhere else.
+    for reference in ["src=", "href=", "@import", "url("] {
+        assert!(!page.contains(reference), "the page refers to something with {reference}");
+    }
+    let text = fs::read_to_string(csv.join("raw-mdbx-2.csv")).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    // The first of ten blocks is the warm-up.
+    assert_eq!((lines[0], lines.len()), ("block_number,blocks,slot,txs,gas,time", 10));
+    assert!(lines[1].starts_with("2,1,,10,"), "{}", lines[1]);
+
+    // The same page from the reports that were written, and one of several.
+    let second = data.file("second");
+    let first = data.file("first.json");
+    fs::copy(html.join("report.json"), &first).unwrap();
+    let larger = data.file("larger.json");
+    let args = args.replace("--accounts 60", "--accounts 80");
+    bench(&cache, &format!("{args} --json {}", larger.display())).ok();
+    run(
+        &[
+            OsStr::new("bench"),
+            OsStr::new("page"),
+            first.as_os_str(),
+            larger.as_os_str(),
+            OsStr::new("--html"),
+            second.as_os_str(),
+        ],
+        &[],
+    )
+    .ok();
+    let page = fs::read_to_string(second.join("index.html")).unwrap();
+    assert!(page.contains("Over the size of the state"));
+}

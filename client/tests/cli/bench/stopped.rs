@@ -1,0 +1,179 @@
+//! What cannot be measured, and what is left of a benchmark that ends early: nothing.
+
+use super::bench;
+use crate::{
+    disks::Mount,
+    run::{Run, binary, run},
+    support::{Data, assert_fails},
+};
+use std::{
+    fs,
+    io::Read,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+/// No result, and nothing temporary.
+#[track_caller]
+fn nothing_is_left(cache: &Path, json: &Path) {
+    assert!(!json.exists(), "there is a result");
+    for dir in [cache, json.parent().unwrap()] {
+        for entry in fs::read_dir(dir).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            assert!(!name.starts_with(".part-") && !name.contains("result"), "{name} is left");
+        }
+    }
+}
+
+#[test]
+fn a_warm_run_is_not_called_cold() {
+    let data = Data::new();
+    let (cache, json) = (data.file("cache"), data.file("result.json"));
+    // Far more operations than the store has pages.
+    let args = format!(
+        "store --states raw --keys 200 --blocks 2 --ops 5000 --runs 1 --cold --json {}",
+        json.display()
+    );
+    let run = bench(&cache, &args);
+    assert_fails(&run, 1, &["run 1 of raw on mdbx", "cold", "device"]);
+    nothing_is_left(&cache, &json);
+}
+
+#[test]
+fn what_cannot_be_measured() {
+    let data = Data::new();
+    let cache = data.file("cache");
+    let cases = [
+        ("store --states nothing", 2, "there is no state layer `nothing`"),
+        ("store --states mpt,mpt", 2, "named twice"),
+        ("store --states mpt --kv floppy", 2, "there is no engine `floppy`"),
+        ("store --states mpt --kv memory --cold --keys 9 --ops 9", 2, "--cold"),
+        (
+            "chain --states mpt --workload transfer --accounts 9 --txs 9 --warmup 9 --runs 1",
+            2,
+            "warm-up",
+        ),
+        ("chain --states mpt --csv -", 2, "--csv - is standard output"),
+        ("store --states mpt --json /no/such/place.json", 3, "/no/such/place.json"),
+    ];
+    for (args, code, words) in cases {
+        assert_fails(&bench(&cache, args), code, &[words]);
+    }
+    #[cfg(not(feature = "rocksdb"))]
+    assert_fails(
+        &bench(&cache, "store --states mpt --kv rocksdb --cold"),
+        2,
+        &["rocksdb", "--features"],
+    );
+    let job = run(&["bench".as_ref(), "run-job".as_ref()], b"nonsense\n");
+    assert_fails(&job, 2, &["is not a job"]);
+}
+
+#[test]
+fn contracts_that_were_not_fetched() {
+    let data = Data::new();
+    let output = Command::new(binary())
+        .args("bench chain --states raw --workload swap --accounts 9 --txs 9 --runs 1".split(' '))
+        .arg("--cache")
+        .arg(data.file("cache"))
+        .env("POLYTRIE_UNISWAP", data.file("nothing"))
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    assert!(stderr.contains("`scripts/setup-uniswap`"), "{stderr}");
+}
+
+/// A benchmark that has begun to measure.
+struct Long {
+    child: std::process::Child,
+    cache: PathBuf,
+    json: PathBuf,
+    data: Data,
+}
+
+impl Long {
+    fn start() -> Self {
+        let data = Data::new();
+        let (cache, json) = (data.file("cache"), data.file("result.json"));
+        // Prepared first, so that what is interrupted is a run.
+        bench(&cache, "store --states raw --keys 100 --blocks 1 --ops 1 --runs 1").ok();
+        let child = Command::new(binary())
+            .args("bench store --states raw --keys 100 --blocks 1000000 --ops 50".split(' '))
+            .arg("--json")
+            .arg(&json)
+            .arg("--cache")
+            .arg(&cache)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let long = Self { child, cache, json, data };
+        while long.runs().is_empty() {
+            thread::sleep(Duration::from_millis(5));
+        }
+        // Until it has its job.
+        thread::sleep(Duration::from_millis(300));
+        long
+    }
+
+    /// The processes that measure.
+    fn runs(&self) -> Vec<String> {
+        let id = self.child.id();
+        let file = format!("/proc/{id}/task/{id}/children");
+        let text = fs::read_to_string(file).unwrap_or_default();
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    /// Sends a signal, and waits for the end.
+    fn end(mut self, signal: &str, to: &str) -> Run {
+        assert!(Command::new("kill").args([signal, to]).status().unwrap().success());
+        let mut stderr = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        let code = self.child.wait().unwrap().code();
+        nothing_is_left(&self.cache, &self.json);
+        drop(self.data);
+        Run { code, stdout: Vec::new(), stderr }
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_interrupt_leaves_no_result() {
+    for signal in ["-INT", "-TERM"] {
+        let long = Long::start();
+        let (id, runs) = (long.child.id().to_string(), long.runs());
+        let run = long.end(signal, &id);
+        assert_eq!(run.code, Some(130), "{}", run.stderr);
+        let message = run.message();
+        assert!(message.starts_with("interrupted: in run 1 of raw on mdbx"), "{message}");
+        assert!(message.ends_with("there is no result"), "{message}");
+        assert!(!Path::new("/proc").join(&runs[0]).exists(), "the run goes on");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_that_is_killed_leaves_no_result() {
+    let long = Long::start();
+    let runs = long.runs();
+    let run = long.end("-KILL", &runs[0]);
+    assert_fails(&run, 3, &["run 1 of raw on mdbx failed", "killed", "memory"]);
+}
+
+#[test]
+fn a_full_disk_leaves_no_result() {
+    let data = Data::new();
+    let Some(disk) = Mount::new(data.file("disk"), "3m") else { return };
+    let (cache, json) = (disk.0.join("cache"), data.file("result.json"));
+    let args = format!(
+        "store --states mpt --keys 20000 --blocks 2 --ops 9 --runs 1 --json {}",
+        json.display()
+    );
+    let run = bench(&cache, &args);
+    assert_fails(&run, 3, &["cache"]);
+    nothing_is_left(&cache, &json);
+}
