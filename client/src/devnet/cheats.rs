@@ -4,12 +4,15 @@
 //! transactions. So the state of every block stays what its header says, and taking a block back takes the changes
 //! back too. Of course nobody else can import such a block.
 
-use super::WholeAccount;
+use super::{
+    WholeAccount,
+    overlay::{self, Overlay},
+};
 use alloy_primitives::{
     Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256,
     map::{AddressMap, HashMap},
 };
-use polytrie_state::{Account, AccountChange, StateError, StateReader, TxWrites};
+use polytrie_state::{Account, AccountChange, StateReader, TxWrites};
 use std::sync::Arc;
 
 /// Changes that wait for the next block.
@@ -69,6 +72,17 @@ impl Cheats {
         accounts.sort_unstable_by_key(|change| change.address);
         TxWrites { accounts }
     }
+
+    /// Reads a state with the changes on top.
+    pub(super) fn on(&self, base: Arc<dyn StateReader>) -> Overlay {
+        let accounts = self.accounts.iter().map(|(address, changed)| {
+            let account = changed.change(*address).account;
+            let (wiped, slots) = (changed.wiped, changed.slots.clone());
+            (*address, overlay::Changed { account, wiped, slots })
+        });
+        let codes = self.accounts.values().filter_map(|changed| changed.code.clone());
+        Overlay::new(base, accounts, codes)
+    }
 }
 
 impl Changed {
@@ -87,50 +101,5 @@ impl Changed {
                 self.slots.iter().map(|(s, v)| (*s, *v)).collect()
             },
         }
-    }
-}
-
-/// Reads a state with changes on top.
-#[derive(Debug)]
-pub(super) struct CheatedReader {
-    /// The state.
-    pub(super) base: Arc<dyn StateReader>,
-    /// The changes.
-    pub(super) cheats: Arc<Cheats>,
-}
-
-impl StateReader for CheatedReader {
-    fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
-        match self.cheats.accounts.get(address) {
-            Some(changed) => Ok(changed.change(*address).account),
-            None => self.base.account(address),
-        }
-    }
-
-    fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
-        let Some(changed) = self.cheats.accounts.get(address) else {
-            return self.base.slot(address, slot);
-        };
-        match changed.slots.get(slot) {
-            Some(value) => Ok(*value),
-            None if changed.wiped => Ok(U256::ZERO),
-            None => self.base.slot(address, slot),
-        }
-    }
-
-    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
-        let mut codes = self.cheats.accounts.values().filter_map(|changed| changed.code.as_ref());
-        match codes.find(|(hash, _)| hash == code_hash) {
-            Some((_, code)) => Ok(Some(code.clone())),
-            None => self.base.code(code_hash),
-        }
-    }
-
-    fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
-        let Some(changed) = self.cheats.accounts.get(address) else {
-            return self.base.has_storage(address);
-        };
-        let has_slots = changed.slots.values().any(|value| !value.is_zero());
-        Ok(has_slots || (!changed.wiped && self.base.has_storage(address)?))
     }
 }

@@ -22,6 +22,7 @@ mod genesis;
 mod impersonation;
 mod miner;
 mod node;
+mod overlay;
 mod pending;
 mod pool;
 mod producer;

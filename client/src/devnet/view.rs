@@ -1,9 +1,6 @@
 //! What everybody sees: the head, and the state there and at earlier blocks.
 
-use super::{
-    NodeError,
-    cheats::{CheatedReader, Cheats},
-};
+use super::{Cheats, NodeError};
 use crate::chain::{Chain, ChainDb, ChainError, Head, StateHistory};
 use alloy_primitives::B256;
 use polytrie_chainspec::{ChainSpec, Rules};
@@ -19,6 +16,8 @@ pub struct View {
     pub(super) db: ChainDb<Snapshot>,
     pub(super) reader: Arc<dyn StateReader>,
     pub(super) cheats: Arc<Cheats>,
+    /// The same state with these changes.
+    state: Arc<dyn StateReader>,
     pub(super) history: Arc<StateHistory>,
 }
 
@@ -33,21 +32,25 @@ impl View {
         history: &Arc<StateHistory>,
         cheats: Arc<Cheats>,
     ) -> Result<Self, NodeError> {
+        let db = ChainDb::new(chain.db().store().snapshot());
+        let reader = chain.layer().reader()?;
+        let state = match cheats.is_empty() {
+            true => Arc::clone(&reader),
+            false => Arc::new(cheats.on(Arc::clone(&reader))),
+        };
         Ok(Self {
             head: chain.head().clone(),
-            db: ChainDb::new(chain.db().store().snapshot()),
-            reader: chain.layer().reader()?,
+            db,
+            reader,
             cheats,
+            state,
             history: Arc::clone(history),
         })
     }
 
     /// Reads at the head, with what the user changed since.
     pub fn state(&self) -> Arc<dyn StateReader> {
-        if self.cheats.is_empty() {
-            return Arc::clone(&self.reader);
-        }
-        Arc::new(CheatedReader { base: Arc::clone(&self.reader), cheats: Arc::clone(&self.cheats) })
+        Arc::clone(&self.state)
     }
 
     /// Reads at block `number`, which must not be above the head; `None` if it is too long ago.
