@@ -108,6 +108,15 @@ pub fn next_excess_blob_gas(rules: &Rules<'_>, parent: &Header) -> Option<u128> 
     Some(excess + used - target)
 }
 
+/// What a unit of blob gas costs in a block on top of `parent`, in wei; `None` before Cancun.
+///
+/// `rules` are those of the block, as for [`next_excess_blob_gas`].
+#[must_use]
+pub fn next_blob_fee(rules: &Rules<'_>, parent: &Header) -> Option<u128> {
+    let excess = next_excess_blob_gas(rules, parent)?;
+    Some(rules.blob_params()?.calc_blob_fee(u64::try_from(excess).unwrap_or(u64::MAX)))
+}
+
 /// Whether a blob costs less than the execution gas that EIP-7918 sets against it, at the parent's
 /// prices.
 fn is_below_reserve_price(params: &BlobParams, parent: &Header) -> bool {

@@ -1,9 +1,9 @@
 //! Blocks from the pool.
 
-use super::{BlockFees, Node, NodeError, impersonation::impersonated};
+use super::{BlockFees, Node, NodeError, View, impersonation::impersonated};
 use crate::{
     chain::{BuiltBlock, Chain, NextBlock},
-    consensus::{MAX_RLP_BLOCK_SIZE, next_base_fee, next_excess_blob_gas},
+    consensus::{MAX_RLP_BLOCK_SIZE, next_base_fee, next_blob_fee},
     executor::{BlockInvalid, BlockRun, ExecuteError},
 };
 use alloy_consensus::{Header, Sealed, Transaction, TxEnvelope};
@@ -46,10 +46,9 @@ impl Node {
         self.writable()?;
         let mut chain = self.chain();
         let next = self.next_block(&chain, options.timestamp);
+        let fees = self.fees_at(&self.view(), next.timestamp, next.base_fee);
         // An empty block that is thrown away costs as much as one that is kept.
-        if !options.allow_empty
-            && !self.pool.lock().has_next(self.next_fees(next.timestamp, next.base_fee))
-        {
+        if !options.allow_empty && !self.pool.lock().has_next(fees) {
             return Ok(None);
         }
         let mut picked = Picked::default();
@@ -134,14 +133,19 @@ impl Node {
         }
     }
 
-    /// What a next block at this time asks for; its base fee may be `set`.
-    pub(super) fn next_fees(&self, timestamp: u64, set: Option<u64>) -> BlockFees {
-        let view = self.view();
+    /// What a block on top of the head that `view` shows asks for, as clock and settings want it.
+    pub fn next_fees(&self, view: &View) -> BlockFees {
+        let set = self.settings.lock().next_base_fee;
+        let timestamp = self.clock.lock().next(view.head.header.timestamp);
+        self.fees_at(view, timestamp, set)
+    }
+
+    /// The same for a block at this time, whose base fee may be `set`.
+    pub(super) fn fees_at(&self, view: &View, timestamp: u64, set: Option<u64>) -> BlockFees {
         let (rules, head) = (view.next_rules(&self.spec, timestamp), &view.head.header);
-        let narrow = |value: u128| u64::try_from(value).unwrap_or(u64::MAX);
-        let base = next_base_fee(&rules, head).map_or(0, narrow);
-        let excess = next_excess_blob_gas(&rules, head).map(narrow);
-        BlockFees { base: set.unwrap_or(base), blob: blob_fee(&rules, excess) }
+        let base = next_base_fee(&rules, head).unwrap_or(0);
+        let base = set.unwrap_or_else(|| u64::try_from(base).unwrap_or(u64::MAX));
+        BlockFees { base, blob: next_blob_fee(&rules, head).unwrap_or(0) }
     }
 
     pub(super) fn build(
@@ -164,9 +168,10 @@ impl Node {
         rules: &Rules<'_>,
         picked: &mut Picked,
     ) -> Result<Vec<TxEnvelope>, ExecuteError> {
+        let blob = rules.blob_params().zip(header.excess_blob_gas);
         let fees = BlockFees {
             base: header.base_fee_per_gas.unwrap_or(0),
-            blob: blob_fee(rules, header.excess_blob_gas),
+            blob: blob.map_or(0, |(params, excess)| params.calc_blob_fee(excess)),
         };
         let max_blob_gas =
             rules.blob_params().map_or(0, |params| params.max_blob_count * DATA_GAS_PER_BLOB);
@@ -213,9 +218,4 @@ impl Node {
             pool.discard(hash);
         }
     }
-}
-
-/// What a unit of blob gas costs in a block with this excess, in wei.
-fn blob_fee(rules: &Rules<'_>, excess: Option<u64>) -> u128 {
-    rules.blob_params().zip(excess).map_or(0, |(params, excess)| params.calc_blob_fee(excess))
 }

@@ -265,7 +265,7 @@ fn blobs_wait_until_their_fee_has_fallen() {
     genesis["excessBlobGas"] = "0x6800000".into();
     let genesis = serde_json::to_vec(&genesis).unwrap();
     let node = node_in(DataDir::create_with(&in_memory("raw"), &genesis).unwrap());
-    let fee = node.next_fees(1, None).blob;
+    let fee = node.next_fees(&node.view()).blob;
     let blobs = |nonce: u64, fee: u128| {
         let tx = TxEip4844 {
             chain_id: 1337,
@@ -300,6 +300,28 @@ fn blobs_wait_until_their_fee_has_fallen() {
     let refused = node.submit(blobs(1, 1)).unwrap_err();
     let is_fee = matches!(refused, NodeError::Pool(PoolError::BelowBlobFee { found: 1, .. }));
     assert!(is_fee, "{refused}");
+}
+
+#[test]
+fn fees_are_those_of_a_block_that_is_made_now() {
+    let genesis = dev_genesis(1337, accounts().addresses(), U256::from(ETHER));
+    let mut genesis: serde_json::Value = serde_json::from_slice(&genesis).unwrap();
+    genesis["excessBlobGas"] = "0x6800000".into();
+    genesis["config"]["bpo1Time"] = 1000.into();
+    genesis["config"]["blobSchedule"]["bpo1"] =
+        serde_json::json!({ "target": 10, "max": 15, "baseFeeUpdateFraction": 8_346_193 });
+    let genesis = serde_json::to_vec(&genesis).unwrap();
+    let node = node_in(DataDir::create_with(&in_memory("raw"), &genesis).unwrap());
+    node.clock().set(500);
+    let before = node.next_fees(&node.view());
+    node.clock().set(1000);
+    let after = node.next_fees(&node.view());
+    assert!(after.blob < before.blob);
+    let options = MineOptions { allow_empty: true, timestamp: None };
+    let header = node.mine(options).unwrap().unwrap();
+    let params = node.spec().blob_params(header.timestamp).unwrap();
+    assert_eq!(params.calc_blob_fee(header.excess_blob_gas.unwrap()), after.blob);
+    assert_eq!(header.base_fee_per_gas, Some(after.base));
 }
 
 #[test]

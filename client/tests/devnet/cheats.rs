@@ -170,6 +170,9 @@ fn mining_by_hand() {
     node.call("evm_mine", json!([]));
     let block = node.call("eth_getBlockByNumber", json!(["latest", false]));
     assert_eq!(block["baseFeePerGas"], "0x2540be400");
+    // Also where it comes after the last block that was asked about.
+    let history = node.call("eth_feeHistory", json!(["0x1", "0x1", []]));
+    assert_eq!(history["baseFeePerGas"][1], block["baseFeePerGas"]);
     let dropped = node.send(ALICE, BOB, 3);
     assert_eq!(node.call("anvil_dropTransaction", json!([dropped])), dropped);
     assert_eq!(node.call("eth_getTransactionByHash", json!([dropped])), Value::Null);

@@ -67,7 +67,7 @@ impl Node {
         }
         // Where every block follows from a transaction there is none in which the fees could fall.
         if self.miner.mode() == MiningMode::OnArrival {
-            let fees = self.next_fees(time, next_base_fee);
+            let fees = self.fees_at(&view, time, next_base_fee);
             let needed = fees.base;
             if found < u128::from(needed) {
                 return Err(PoolError::BelowBaseFee { found, needed }.into());

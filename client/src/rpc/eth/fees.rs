@@ -1,7 +1,6 @@
 //! What transactions cost, and what they did cost.
 
 use crate::{
-    consensus,
     devnet::View,
     rpc::{
         Methods, Rpc,
@@ -35,24 +34,12 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
 
 /// The base fee of the next block; 0 before London.
 pub(in crate::rpc) fn next_base_fee(rpc: &Rpc, view: &View) -> u64 {
-    if let Some(fee) = rpc.node.settings().next_base_fee {
-        return fee;
-    }
-    let head = &view.head.header;
-    let rules = view.next_rules(rpc.node.spec(), head.timestamp + 1);
-    let fee = consensus::next_base_fee(&rules, head).unwrap_or(0);
-    u64::try_from(fee).unwrap_or(u64::MAX)
+    rpc.node.next_fees(view).base
 }
 
 /// What a unit of blob gas costs in the next block; 0 before Cancun.
 pub(super) fn blob_base_fee(rpc: &Rpc, view: &View) -> u128 {
-    let head = &view.head.header;
-    let rules = view.next_rules(rpc.node.spec(), head.timestamp + 1);
-    let excess = consensus::next_excess_blob_gas(&rules, head);
-    let fee = rules.blob_params().zip(excess);
-    fee.map_or(0, |(params, excess)| {
-        params.calc_blob_fee(u64::try_from(excess).unwrap_or(u64::MAX))
-    })
+    rpc.node.next_fees(view).blob
 }
 
 fn gas_price(rpc: &Rpc, _: &mut Args) -> RpcResult<Value> {
@@ -95,19 +82,13 @@ fn fee_history(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
         let head = view.db().block_head(number)?;
         history.push(rpc, &view, &head.header, percentiles.as_deref())?;
     }
-    let last = view.db().block_head(newest)?;
-    let merged = rpc.node.spec().is_merged_after(last.total_difficulty);
-    let rules = rpc.node.spec().rules(newest + 1, last.header.timestamp + 1, merged);
-    let base_fee = match newest == view.head.number() {
-        // It may have been set by hand.
-        true => next_base_fee(rpc, &view).into(),
-        false => consensus::next_base_fee(&rules, &last.header).unwrap_or(0),
-    };
-    history.base_fees.push(quantity(U256::from(base_fee)));
-    let blob_fee = rules.blob_params().zip(consensus::next_excess_blob_gas(&rules, &last.header));
-    history.blob_fees.push(quantity(U256::from(blob_fee.map_or(0, |(params, excess)| {
-        params.calc_blob_fee(u64::try_from(excess).unwrap_or(u64::MAX))
-    }))));
+    if newest == view.head.number() {
+        let fees = rpc.node.next_fees(&view);
+        history.push_fees(fees.base, fees.blob);
+    } else {
+        let next = view.db().block_head(newest + 1)?.header;
+        history.push_fees(next.base_fee_per_gas.unwrap_or(0), blob_fee_of(rpc, &next));
+    }
     let mut answer = json!({
         "oldestBlock": quantity(oldest),
         "baseFeePerGas": history.base_fees,
@@ -131,6 +112,11 @@ struct History {
 }
 
 impl History {
+    fn push_fees(&mut self, base: u64, blob: u128) {
+        self.base_fees.push(quantity(base));
+        self.blob_fees.push(quantity(U256::from(blob)));
+    }
+
     fn push(
         &mut self,
         rpc: &Rpc,
@@ -138,12 +124,9 @@ impl History {
         header: &Header,
         percentiles: Option<&[f64]>,
     ) -> RpcResult<()> {
-        self.base_fees.push(quantity(header.base_fee_per_gas.unwrap_or(0)));
+        self.push_fees(header.base_fee_per_gas.unwrap_or(0), blob_fee_of(rpc, header));
         self.gas_ratios.push(header.gas_used as f64 / header.gas_limit.max(1) as f64);
         let params = rpc.node.spec().blob_params(header.timestamp);
-        let fee =
-            params.zip(header.excess_blob_gas).map_or(0, |(p, excess)| p.calc_blob_fee(excess));
-        self.blob_fees.push(quantity(U256::from(fee)));
         let max = params.map_or(0, |params| params.max_blob_gas_per_block());
         let used = header.blob_gas_used.unwrap_or(0);
         self.blob_ratios.push(if max == 0 { 0.0 } else { used as f64 / max as f64 });
@@ -152,6 +135,12 @@ impl History {
         }
         Ok(())
     }
+}
+
+/// What a unit of blob gas costs in this block; 0 before Cancun.
+fn blob_fee_of(rpc: &Rpc, header: &Header) -> u128 {
+    let params = rpc.node.spec().blob_params(header.timestamp);
+    params.zip(header.excess_blob_gas).map_or(0, |(params, excess)| params.calc_blob_fee(excess))
 }
 
 /// The tips of a block's transactions at these percentiles of its gas.
