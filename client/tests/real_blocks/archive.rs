@@ -1,22 +1,15 @@
 //! Reading the archives of real blocks.
 
 use liblzma::read::XzDecoder;
+use polytrie_testing::fixture;
 use serde::de::DeserializeOwned;
-use std::{env, fs::File, io::Read, path::PathBuf};
+use std::{fs::File, io::Read};
 
 /// Hands each file of `blocks/<name>.tar.xz` to `visit`, by its name without `.json`. Says so if
 /// the archive is not there.
-#[expect(clippy::print_stderr, reason = "a skipped test must not look like a passed one")]
 pub(crate) fn for_each(name: &str, mut visit: impl FnMut(&str, &[u8])) -> bool {
-    let root = env::var_os("POLYTRIE_FIXTURES").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/fixtures")),
-        PathBuf::from,
-    );
-    let path = root.join("blocks").join(format!("{name}.tar.xz"));
-    let Ok(file) = File::open(&path) else {
-        eprintln!("skipped: {} is not there (set POLYTRIE_FIXTURES)", path.display());
-        return false;
-    };
+    let Some(path) = fixture(&format!("blocks/{name}.tar.xz")) else { return false };
+    let file = File::open(path).expect("a fixture can be read");
     let mut archive = tar::Archive::new(XzDecoder::new(file));
     for entry in archive.entries().expect("a fixture is whole") {
         let mut entry = entry.expect("a fixture is whole");

@@ -6,13 +6,16 @@
 //! - [`suite`]: what every layer must pass. A layer's `tests/suite.rs` implements [`suite::LayerFactory`] and
 //!   calls [`layer_suite!`].
 //! - [`AlteredLayer`]: another layer in all but a few methods, to see what becomes of a mistake.
+//! - [`fixture`]: real data that is too large for the repository.
 
 mod altered;
+mod fixtures;
 mod history;
 pub mod keys;
 mod oracle;
 pub mod suite;
 
 pub use altered::{AlterLayer, AlterSession, AlteredLayer, AlteredSession};
+pub use fixtures::fixture;
 pub use history::{Block, History, Seed};
 pub use oracle::{Oracle, OracleAccount, OracleLayer, verify_eip1186};

@@ -9,16 +9,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The fixtures, where they are; the tests that need them are skipped where not.
-pub(crate) fn fixtures() -> Option<PathBuf> {
-    let root = std::env::var_os("POLYTRIE_FIXTURES").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures"),
-        PathBuf::from,
-    );
-    let found = root.join("kzg/g1.point").exists();
-    found.then_some(root)
-}
-
 /// The tau that `PowersOfTau::insecure_dev` makes of a seed.
 fn tau(seed: &str) -> Fr {
     let [low, high] =

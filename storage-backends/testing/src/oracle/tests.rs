@@ -1,25 +1,16 @@
 //! The oracle against real states.
 
 use super::*;
+use crate::fixture;
 use alloy_primitives::{b256, keccak256};
 use alloy_trie::EMPTY_ROOT_HASH;
 use serde_json::Value;
-use std::{env, fs, path::PathBuf};
+use std::fs;
 
-/// A JSON file of the fixtures; says so where it is not there.
-fn fixture(path: &str) -> Option<Value> {
-    let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/fixtures");
-    let root = env::var_os("POLYTRIE_FIXTURES").map_or_else(|| default.into(), PathBuf::from);
-    match fs::read(root.join(path)) {
-        Ok(bytes) => Some(serde_json::from_slice(&bytes).unwrap()),
-        Err(e) => {
-            #[expect(clippy::print_stderr, reason = "a skipped test says so")]
-            {
-                eprintln!("skipped: {path} is not among the fixtures ({e})");
-            }
-            None
-        }
-    }
+/// A JSON file of the fixtures.
+fn json(path: &str) -> Option<Value> {
+    let bytes = fs::read(fixture(path)?).unwrap();
+    Some(serde_json::from_slice(&bytes).unwrap())
 }
 
 fn number(value: Option<&Value>) -> U256 {
@@ -67,7 +58,7 @@ fn the_empty_state_has_the_empty_root() {
 
 #[test]
 fn the_root_of_the_mainnet_genesis() {
-    let Some(genesis) = fixture("genesis/mainnet.json") else { return };
+    let Some(genesis) = json("genesis/mainnet.json") else { return };
     let state = state_of(&genesis["alloc"]);
     assert_eq!(state.accounts().len(), 8_893);
     let root = b256!("d7f8974fb5ac78d9ac099b9ad5018bedc2ce0a72dad1827a1709da30580f0544");
@@ -76,7 +67,7 @@ fn the_root_of_the_mainnet_genesis() {
 
 #[test]
 fn the_root_of_a_state_with_code_and_slots() {
-    let Some(dump) = fixture("chains/ethtest/headstate.json") else { return };
+    let Some(dump) = json("chains/ethtest/headstate.json") else { return };
     let state = state_of(&dump["accounts"]);
     assert_eq!(state.state_root(), dump["root"].as_str().unwrap().parse::<B256>().unwrap());
     for (address, account) in dump["accounts"].as_object().unwrap() {
