@@ -6,7 +6,7 @@
 //! the top levels stay in memory. The README of this crate draws it.
 //!
 //! - `layer.rs`, `session.rs`, `reader.rs`: the seam,
-//! - `version.rs`: the state after one block,
+//! - `shared.rs`, `version.rs`: the head and how it moves, and the state after one block,
 //! - `shard.rs`, `touches.rs`: what a change does to a shard, the threads, and what comes into memory,
 //! - `log.rs`, `checkpoint.rs`, `meta.rs`: what is written, and how it comes back,
 //! - `witness.rs`, `stateless.rs`: what a block needs of the state before it, made and used,
@@ -19,10 +19,12 @@ mod layer;
 mod load;
 mod log;
 mod meta;
+mod options;
 mod proof;
 mod reader;
 mod session;
 mod shard;
+mod shared;
 mod state;
 mod stateless;
 mod touches;
@@ -33,7 +35,8 @@ mod witness;
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests;
 
-pub use layer::{RainLayer, RainOptions};
+pub use layer::RainLayer;
+pub use options::RainOptions;
 pub use polytrie_trie::verify;
 
 use polytrie_kv::Table;

@@ -2,7 +2,7 @@
 
 use crate::{
     change::change,
-    layer::Shared,
+    shared::Shared,
     touches::Source,
     version::{Version, storage_rows},
     witness::Asked,

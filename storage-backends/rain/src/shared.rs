@@ -1,0 +1,418 @@
+//! The head, and how it moves: blocks, ways back, checkpoints, and what has to leave memory.
+
+use crate::{
+    RainOptions, SHARD_COUNT,
+    change::{change, key_count},
+    checkpoint::{Finished, Underway, checkpoint, due_after, lag},
+    load,
+    log::{self, LogRow},
+    meta::Meta,
+    reader::RainReader,
+    shard::{Lost, Shards},
+    state::{Shardwise, State, read_state},
+    touches::Source,
+    version::{Part, Version},
+    witness::{self, Asked},
+};
+use alloy_primitives::B256;
+use parking_lot::{Mutex, RwLock};
+use polytrie_kv::{Batch, Store};
+use polytrie_state::{
+    Commitment, GenesisAccount, Lifecycle, Outcome, StateError, Turn, UndoRecord, WipedSlots,
+    Witness, WriteSet, write_codes,
+};
+use polytrie_trie::cow::Keep;
+use std::{collections::VecDeque, sync::Arc};
+
+/// What the layer and its sessions share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) source: Source,
+    pub(crate) lifecycle: Lifecycle,
+    pub(crate) options: RainOptions,
+    shards: Shards,
+    pub(crate) head: RwLock<Head>,
+    work: Mutex<Work>,
+    /// Why the state cannot be used, if what was found is damaged.
+    pub(crate) damage: RwLock<Option<StateError>>,
+    pub(crate) witnesses: Mutex<Witnesses>,
+}
+
+/// Whether witnesses are made, and the last one.
+#[derive(Debug, Default)]
+pub(crate) struct Witnesses {
+    /// Levels of the account trie that are left out; none are made without.
+    pub(crate) levels: Option<u8>,
+    pub(crate) last: Option<Witness>,
+}
+
+/// The state at the head. It is locked after [`Work`], where both are.
+#[derive(Debug)]
+pub(crate) struct Head {
+    pub(crate) root: B256,
+    /// `None` while a finished block, which took it and changed it, is neither accepted nor discarded.
+    version: Option<Arc<Version>>,
+}
+
+impl From<Version> for Head {
+    fn from(version: Version) -> Self {
+        Self { root: version.root, version: Some(Arc::new(version)) }
+    }
+}
+
+#[derive(Debug)]
+struct Work {
+    /// The change up to which the rows of each shard go.
+    saved: [u64; SHARD_COUNT],
+    /// What the rows of each shard have lost since the checkpoint that was begun last.
+    lost: [Lost; SHARD_COUNT],
+    /// Number of the last row of each shard's log.
+    logged: [u64; SHARD_COUNT],
+    /// Keys written to each shard since its last checkpoint was begun.
+    written: [u64; SHARD_COUNT],
+    /// Checkpoints that are not in the store yet, in the order in which they were begun and will be written.
+    underway: VecDeque<Underway>,
+    pending: Option<Pending>,
+}
+
+impl Work {
+    fn of(shards: Shardwise) -> Self {
+        let Shardwise { saved, lost, logged } = shards;
+        Self {
+            saved: saved.map(|saved| saved.seq),
+            lost,
+            logged,
+            written: [0; SHARD_COUNT],
+            underway: VecDeque::new(),
+            pending: None,
+        }
+    }
+}
+
+/// A change that is finished and not accepted.
+#[derive(Debug)]
+struct Pending {
+    version: Version,
+    /// The undo record, if the head before it was changed into it.
+    back: Option<Vec<u8>>,
+    /// The shards that it changed, how many keys in each, and what their rows lose.
+    logged: Vec<(usize, u64, Lost)>,
+    /// The checkpoint that is written with it, and the bytes of nodes that its shard had in memory.
+    checkpoint: Option<(Underway, Option<usize>)>,
+}
+
+/// A change, computed.
+struct Changed {
+    version: Version,
+    /// What it logs, and where it leads to.
+    batch: Batch,
+    /// The shards that it changed, how many keys in each, and what their rows lose.
+    logged: Vec<(usize, u64, Lost)>,
+}
+
+impl Shared {
+    /// What the store holds; an empty store is the empty state.
+    pub(crate) fn open(store: Store, options: RainOptions) -> Result<Self, StateError> {
+        let (damage, state) = match read_state(&store) {
+            Ok(state) => (None, state),
+            // What is damaged can still be checked, and loaded anew.
+            Err(damage @ StateError::Corrupt(_)) => (Some(damage), State::empty()),
+            Err(error) => return Err(error),
+        };
+        let State { version, shards } = state;
+        Ok(Self {
+            lifecycle: Lifecycle::new(store.clone()),
+            source: Source::new(store, options.cache_bytes),
+            options,
+            shards: Shards::start()?,
+            head: RwLock::new(version.into()),
+            work: Mutex::new(Work::of(shards)),
+            damage: RwLock::new(damage),
+            witnesses: Mutex::default(),
+        })
+    }
+
+    /// Fails if the layer or the store failed before, or what was found is damaged.
+    pub(crate) fn ready(&self) -> Result<(), StateError> {
+        self.lifecycle.ready()?;
+        self.damage.read().clone().map_or(Ok(()), Err)
+    }
+
+    /// Fills the store; what it holds then is the head.
+    pub(crate) fn load(
+        &self,
+        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
+    ) -> Result<Commitment, StateError> {
+        let mut work = self.work.lock();
+        self.lifecycle.ready()?;
+        load::load(&self.source.store, accounts)?;
+        let State { version, shards } = read_state(&self.source.store)?;
+        let commitment = Commitment::state_root(version.root);
+        *work = Work::of(shards);
+        *self.head.write() = version.into();
+        *self.damage.write() = None;
+        Ok(commitment)
+    }
+
+    /// Begins a block on the head, and a checkpoint of it if one is due.
+    pub(crate) fn begin(&self) -> Result<(Turn, Arc<Version>), StateError> {
+        self.ready()?;
+        let turn = self.lifecycle.begin()?;
+        let mut work = self.work.lock();
+        let head = self.head(&work)?;
+        self.begin_checkpoint(&mut work, &head);
+        Ok((turn, head))
+    }
+
+    /// Whether what a block asks for is to be noted.
+    pub(crate) fn wants_asked(&self) -> bool {
+        self.witnesses.lock().levels.is_some()
+    }
+
+    /// Computes a block.
+    pub(crate) fn finish(
+        &self,
+        turn: Turn,
+        parent: Arc<Version>,
+        (writes, asked): (&WriteSet, Option<Asked>),
+    ) -> Result<Outcome, StateError> {
+        if let Some(asked) = asked {
+            let levels = self.witnesses.lock().levels;
+            let witness = levels
+                .map(|levels| witness::make(&parent, &self.source.noted(), &asked, writes, levels))
+                .transpose()?;
+            self.witnesses.lock().last = witness;
+        }
+        let mut undo = Vec::new();
+        if self.options.undo {
+            let mut wiped = WipedSlots::new();
+            for write in writes.accounts().iter().filter(|write| write.wipe) {
+                wiped.push((write.hash, parent.slots(&self.source.store, &write.hash)?));
+            }
+            undo = UndoRecord::new(writes, wiped).encode();
+        }
+        // Whoever wants to read the head waits until the block can be taken back.
+        let mut work = self.work.lock();
+        self.lifecycle.check(&turn)?;
+        let back = self.options.undo.then(|| undo.clone());
+        if back.is_some() {
+            self.head.write().version = None;
+        }
+        let version = Arc::try_unwrap(parent).unwrap_or_else(|shared| (*shared).clone());
+        // After a failure the head may be half changed.
+        let poison = |error| self.lifecycle.poison(error);
+        let Changed { version, mut batch, logged } =
+            self.change(&work, version, writes).map_err(poison)?;
+        write_codes(&mut batch, writes.codes());
+        let mut checkpoint = None;
+        if let Some(underway) = work.underway.pop_front_if(|next| next.due <= version.seq) {
+            let Finished { mut rows, bytes } = underway.finished.wait().map_err(poison)?;
+            // Most of what is written is in it.
+            rows.append(&batch);
+            batch = rows;
+            checkpoint = Some((underway, bytes));
+        }
+        let commitment = Commitment::state_root(version.root);
+        work.pending = Some(Pending { version, back, logged, checkpoint });
+        self.lifecycle.finish(turn)?;
+        Ok(Outcome { commitment, batch, undo })
+    }
+
+    /// Computes the way back from the head.
+    pub(crate) fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
+        self.ready()?;
+        let turn = self.lifecycle.begin()?;
+        let mut work = self.work.lock();
+        let computed = UndoRecord::decode(record).and_then(|record| {
+            let head = self.head(&work)?;
+            self.change(&work, (*head).clone(), &record.into_writes())
+        });
+        let Changed { version, batch, logged } = match computed {
+            Ok(computed) => computed,
+            Err(error) => {
+                self.lifecycle.discard()?;
+                return Err(error);
+            }
+        };
+        let commitment = Commitment::state_root(version.root);
+        work.pending = Some(Pending { version, back: None, logged, checkpoint: None });
+        self.lifecycle.finish(turn)?;
+        Ok(Outcome { commitment, batch, undo: Vec::new() })
+    }
+
+    /// The version after a change, and what is logged of it.
+    fn change(&self, work: &Work, from: Version, writes: &WriteSet) -> Result<Changed, StateError> {
+        let seq = from.seq + 1;
+        let (version, logs) = change(&self.source, from, writes, seq)?;
+        let mut batch = self.source.store.batch();
+        let mut logged = Vec::with_capacity(logs.len());
+        for (shard, writes, lost) in logs {
+            logged.push((shard, key_count(&writes), lost));
+            // What was logged before a checkpoint is gone, and not known after a restart.
+            let before = work.logged[shard].max(work.saved[shard]);
+            log::write(&mut batch, shard, seq, &LogRow { before, writes });
+        }
+        Meta { seq, root: version.root }.write(&mut batch);
+        Ok(Changed { version, batch, logged })
+    }
+
+    /// The head, made again if a block that is finished has changed it.
+    fn head(&self, work: &Work) -> Result<Arc<Version>, StateError> {
+        let mut head = self.head.write();
+        if let Some(version) = &head.version {
+            return Ok(version.clone());
+        }
+        let pending = work.pending.as_ref();
+        let way_back = pending.and_then(|pending| Some((&pending.version, pending.back.as_ref()?)));
+        let Some((after, back)) = way_back else {
+            self.lifecycle.ready()?;
+            return Err(StateError::Protocol("the head was changed by a block that is not there"));
+        };
+        let writes = UndoRecord::decode(back)?.into_writes();
+        let (mut version, _) = change(&self.source, after.clone(), &writes, after.seq)?;
+        version.seq = after.seq - 1;
+        if version.root != head.root {
+            let reason = "the way back from a block does not lead to the state before it";
+            return Err(self.lifecycle.poison(StateError::Protocol(reason)));
+        }
+        Ok(head.version.insert(Arc::new(version)).clone())
+    }
+
+    /// Begins a checkpoint of the head, if one is due.
+    fn begin_checkpoint(&self, work: &mut Work, head: &Version) {
+        let Some(shard) = due_after(head.seq) else { return };
+        // The block may be begun once more, after one that was void.
+        if work.underway.iter().any(|underway| underway.shard == shard) {
+            return;
+        }
+        let last = work.underway.back().map_or(0, |last| last.due);
+        let due = last.max(head.seq + lag(std::mem::take(&mut work.written[shard])));
+        let underway = self.start_checkpoint(work, head, shard, due);
+        work.underway.push_back(underway);
+    }
+
+    fn start_checkpoint(
+        &self,
+        work: &mut Work,
+        head: &Version,
+        shard: usize,
+        due: u64,
+    ) -> Underway {
+        let seq = head.seq;
+        let (part, store, since) =
+            (head.parts[shard].clone(), self.source.store.clone(), work.saved[shard]);
+        let lost = Arc::new(std::mem::take(&mut work.lost[shard]));
+        let taken = lost.clone();
+        let is_measured = self.source.touches.may_be_full();
+        if is_measured {
+            self.source.touches.begin_measuring(shard);
+        }
+        let finished = self.shards.ask(shard, move || {
+            // The rows of a shard stay as they are until this checkpoint is written.
+            let rows = checkpoint(shard, &part, (since, seq), &taken, &store)?;
+            Ok(Finished { rows, bytes: is_measured.then(|| part.bytes()) })
+        });
+        Underway { shard, seq, due, lost, finished }
+    }
+
+    /// What is finished is in the store.
+    pub(crate) fn accept(&self) -> Result<(), StateError> {
+        let mut work = self.work.lock();
+        self.lifecycle.accept()?;
+        if let Some(pending) = work.pending.take() {
+            self.settle(&mut work, pending);
+        }
+        Ok(())
+    }
+
+    /// What is finished never will be.
+    pub(crate) fn discard(&self) -> Result<(), StateError> {
+        let mut work = self.work.lock();
+        self.lifecycle.discard()?;
+        if work.pending.is_none() {
+            return Ok(());
+        }
+        let head = self.head(&work).map_err(|error| self.lifecycle.poison(error))?;
+        let void = work.pending.take().and_then(|pending| pending.checkpoint);
+        if let Some((Underway { shard, due, lost, .. }, bytes)) = void {
+            // It went with the block; what it covered is covered by another one. What was measured is so still.
+            if let Some(bytes) = bytes {
+                self.source.touches.set_measured(shard, bytes);
+            }
+            work.lost[shard].absorb((*lost).clone());
+            let again = self.start_checkpoint(&mut work, &head, shard, due);
+            work.underway.push_front(again);
+        }
+        Ok(())
+    }
+
+    /// What is pending is the head now.
+    fn settle(&self, work: &mut Work, pending: Pending) {
+        let Pending { mut version, logged, checkpoint, .. } = pending;
+        for (shard, keys, lost) in logged {
+            work.logged[shard] = version.seq;
+            work.written[shard] += keys;
+            work.lost[shard].absorb(lost);
+            self.source.touches.wrote(shard, keys);
+        }
+        if let Some((Underway { shard, seq, .. }, bytes)) = checkpoint {
+            work.saved[shard] = seq;
+            if let Some(bytes) = bytes {
+                let at = (seq, version.seq);
+                let kept = self.shrink(shard, &mut version.parts[shard], bytes, at);
+                self.source.touches.set_measured(shard, kept);
+            }
+        }
+        *self.head.write() = version.into();
+    }
+
+    /// Lets go of nodes of a shard that the store has until it keeps its share of the memory, the longest untouched
+    /// first. `bytes` is what it had at its last checkpoint. Returns what it keeps.
+    fn shrink(
+        &self,
+        shard: usize,
+        part: &mut Part,
+        mut bytes: usize,
+        (saved, now): (u64, u64),
+    ) -> usize {
+        let share = self.options.cache_bytes / SHARD_COUNT;
+        // What the others leave: one contract's storage may be most of the state.
+        let touches = &self.source.touches;
+        let others = (0..SHARD_COUNT).filter(|other| *other != shard);
+        let taken = others
+            .map(|other| touches.at_most(other).min(share as u64).max(touches.measured(other)))
+            .fold(0, u64::saturating_add);
+        let taken = usize::try_from(taken).unwrap_or(usize::MAX);
+        let share = share.max(self.options.cache_bytes.saturating_sub(taken));
+        for age in [1 << 12, 1 << 10, 256, 64, 0] {
+            if bytes <= share {
+                break;
+            }
+            let keep = Keep {
+                levels: self.options.retain,
+                saved,
+                used_since: now.saturating_sub(age).saturating_add(1),
+            };
+            if let Some(pruned) = part.pruned(&keep) {
+                *part = pruned;
+                bytes = part.bytes();
+            }
+        }
+        bytes
+    }
+
+    pub(crate) fn reader(&self) -> Result<RainReader, StateError> {
+        let reader = |version: &Arc<Version>| RainReader {
+            version: version.clone(),
+            rows: self.source.store.snapshot(),
+            touches: self.source.touches.clone(),
+            is_ahead: false,
+        };
+        // Under the lock: the rows may be those of the next block, whose checkpoint is of this version or an older one.
+        if let Some(version) = &self.head.read().version {
+            return Ok(reader(version));
+        }
+        let work = self.work.lock();
+        Ok(reader(&self.head(&work)?))
+    }
+}
