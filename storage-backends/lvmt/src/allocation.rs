@@ -71,7 +71,7 @@ impl<'a> Allocator<'a> {
             }
         }
         Err(StateError::Unsupported {
-            layer: crate::LvmtLayer::NAME,
+            layer: crate::NAME,
             reason: format!("has no place left for a key on {MAX_LEVEL} levels"),
         })
     }

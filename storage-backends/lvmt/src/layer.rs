@@ -1,86 +1,28 @@
-//! The layer: its head, and how it moves.
+//! The seam.
 
 use crate::{
-    ACCOUNTS, ENTRIES, EPOCHS, HISTORY, LEAVES, META, SLOTS, TREES,
+    ACCOUNTS, ENTRIES, EPOCHS, HISTORY, LEAVES, LvmtOptions, META, NAME, Proofs, SLOTS, TREES,
     account::AccountState,
     check, collect,
     commitment::Body,
-    history::{History, parse_meta, read_meta},
     key::Key,
-    load,
-    path::{Path, entry_index},
-    prove,
+    load, prove,
     read::{LvmtReader, read_record, state_of, visit_slots},
     record::Record,
     session::LvmtSession,
-    trees::{Head, HeadUpdate, Tree},
+    shared::Shared,
+    trees::Head,
     undo::Undo,
 };
 use alloy_primitives::{Address, B256, U256};
-use parking_lot::{Mutex, RwLock};
-use polytrie_amt::{ProofTree, Setup};
-use polytrie_kv::{Batch, KeyRange, Read, Snapshot, Store, Table};
+use polytrie_amt::Setup;
+use polytrie_kv::{KeyRange, Read, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
-    LayerSession, Lifecycle, Outcome, Proof, Pruned, SlotVisit, StateError, StateLayer,
-    StateReader, Turn, WriteSet, scan,
+    LayerSession, Outcome, Proof, Pruned, SlotVisit, StateError, StateLayer, StateReader, WriteSet,
+    scan,
 };
-use serde::{Deserialize, Serialize};
-use std::{fmt, str::FromStr, sync::Arc, thread, time::Duration};
-
-/// How much the layer can prove.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum Proofs {
-    /// Nothing: no tables for proofs are in memory.
-    #[default]
-    None,
-    /// Every key.
-    Full,
-    /// The keys of one of `of` shards, `shard` from 1. `of` is a power of two.
-    Shard {
-        /// Which.
-        shard: u32,
-        /// Of how many.
-        of: u32,
-    },
-}
-
-impl FromStr for Proofs {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let shard = || {
-            let (shard, of) = text.split_once('/')?;
-            let (shard, of) = (shard.parse().ok()?, of.parse::<u32>().ok()?);
-            let good = (1..=of).contains(&shard) && of.is_power_of_two() && of <= 1 << 16;
-            good.then_some(Self::Shard { shard, of })
-        };
-        match text {
-            "none" => Ok(Self::None),
-            "full" => Ok(Self::Full),
-            _ => shard().ok_or_else(|| {
-                format!("`{text}` is none of `none`, `full` and `I/N` with I from 1 to N and N a power of two up to 65536, such as 3/16")
-            }),
-        }
-    }
-}
-
-impl fmt::Display for Proofs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::None => write!(f, "none"),
-            Self::Full => write!(f, "full"),
-            Self::Shard { shard, of } => write!(f, "{shard}/{of}"),
-        }
-    }
-}
-
-/// What the layer lets a user set. None of it changes a commitment or a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LvmtOptions {
-    /// How much it can prove.
-    pub proofs: Proofs,
-}
+use std::sync::Arc;
 
 /// The multi-layer versioned multipoint trie as a state layer.
 #[derive(Debug)]
@@ -88,70 +30,9 @@ pub struct LvmtLayer {
     shared: Arc<Shared>,
 }
 
-/// What the layer and its sessions share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) store: Store,
-    pub(crate) setup: Arc<Setup>,
-    options: LvmtOptions,
-    head: RwLock<Arc<Head>>,
-    /// What the finished block, or the undone one, changes of the head.
-    pending: Mutex<Option<HeadUpdate>>,
-    /// The proofs of the root tree, as far as they were asked for.
-    root_proofs: Mutex<Option<ProofTree>>,
-    /// Why the head could not be read when the layer was opened.
-    damage: Option<StateError>,
-    lifecycle: Lifecycle,
-}
-
-impl Shared {
-    pub(crate) fn head(&self) -> Arc<Head> {
-        Arc::clone(&self.head.read())
-    }
-
-    /// A block is finished and waits to be accepted.
-    pub(crate) fn finish(&self, turn: Turn, update: Option<HeadUpdate>) -> Result<(), StateError> {
-        self.lifecycle.finish(turn)?;
-        *self.pending.lock() = update;
-        Ok(())
-    }
-}
-
-/// The name of the setup that the state in a store was made with; `None` if there is no state, or none that can
-/// be read (which opening the layer reports).
-///
-/// # Errors
-///
-/// If the store fails.
-pub fn stored_setup(store: &dyn Read) -> Result<Option<B256>, StateError> {
-    match read_meta(store) {
-        Ok(meta) => Ok(meta.map(|(setup, _)| setup)),
-        Err(StateError::Corrupt(_)) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// The head of what is stored, if it was made with this setup.
-fn stored_head(store: &Store, setup: &Setup) -> Result<Head, StateError> {
-    let epochs = match read_meta(store)? {
-        Some((found, _)) if found != setup.id() => {
-            return Err(StateError::Unsupported {
-                layer: LvmtLayer::NAME,
-                reason: format!(
-                    "was given the setup {}, but the state was made with {found}; name the directory of that one with --lvmt.setup, or import again into another --datadir",
-                    setup.id()
-                ),
-            });
-        }
-        Some((_, epochs)) => epochs,
-        None => 0,
-    };
-    Head::load(store, setup.height(), History::load(store, epochs)?)
-}
-
 impl LvmtLayer {
     /// The layer's name.
-    pub const NAME: &'static str = "lvmt";
+    pub const NAME: &'static str = NAME;
 
     /// The tables it needs in its store.
     pub const TABLES: &'static [Table] =
@@ -175,80 +56,7 @@ impl LvmtLayer {
             );
             return Err(StateError::Unsupported { layer: Self::NAME, reason });
         }
-        let lifecycle = Lifecycle::new(store.clone());
-        let (head, damage) = match stored_head(&store, &setup) {
-            Ok(head) => (head, None),
-            // Still to be looked at by `check`, and good for nothing else.
-            Err(damage @ StateError::Corrupt(_)) => {
-                (Head::empty(setup.height()), Some(lifecycle.poison(damage)))
-            }
-            Err(error) => return Err(error),
-        };
-        let shared = Shared {
-            store,
-            setup,
-            options,
-            head: RwLock::new(Arc::new(head)),
-            pending: Mutex::new(None),
-            root_proofs: Mutex::new(None),
-            damage,
-            lifecycle,
-        };
-        Ok(Arc::new(Self { shared: Arc::new(shared) }))
-    }
-
-    /// The head, and a snapshot of the store at the same block. Between the writing of a block and its
-    /// acceptance the two differ for a moment.
-    fn at_head(&self) -> Result<(Arc<Head>, Snapshot), StateError> {
-        for _ in 0..200 {
-            let head = self.shared.head();
-            let snapshot = self.shared.store.snapshot();
-            let epochs = read_meta(&snapshot)?.map_or(0, |(_, epochs)| epochs);
-            if epochs == head.history.size() {
-                return Ok((head, snapshot));
-            }
-            thread::sleep(Duration::from_millis(1));
-        }
-        Err(StateError::Protocol("a block was written and neither accepted nor discarded"))
-    }
-
-    /// What undoing the last block changes, from its record.
-    fn undone(&self, record: &[u8]) -> Result<(Batch, Option<HeadUpdate>), StateError> {
-        let shared = &*self.shared;
-        let head = shared.head();
-        let height = shared.setup.height();
-        let rows = Undo::read(record)?.rows;
-        let mut batch = Batch::new();
-        let mut update =
-            HeadUpdate { root: head.root, first: Vec::new(), history: History::default() };
-        let mut epochs = None;
-        for row in &rows {
-            match row.value {
-                Some(value) => batch.put(row.table, row.key, value),
-                None => batch.delete(row.table, row.key),
-            }
-            if row.table == META {
-                epochs = row.value.map_or(Some(0), |old| Some(parse_meta(old)?.1));
-            } else if row.table == TREES {
-                let path = Path::from_row_key(height, row.key)?;
-                let tree = row.value.map(|old| Tree::read(&path, old)).transpose()?;
-                let tree = tree.unwrap_or(Tree::NEVER);
-                match path.level {
-                    0 => update.root = tree.commitment,
-                    1 => update.first.push((entry_index(height, 0, &path.prefix), tree)),
-                    _ => {}
-                }
-            }
-        }
-        if rows.is_empty() {
-            return Ok((batch, None));
-        }
-        let size = head.history.size();
-        let Some(epochs) = epochs.filter(|epochs| epochs + 1 == size) else {
-            return Err(StateError::Corrupt("an undo record is not that of the last block".into()));
-        };
-        update.history = History::load(&shared.store, epochs)?;
-        Ok((batch, Some(update)))
+        Ok(Arc::new(Self { shared: Arc::new(Shared::open(store, setup, options)?) }))
     }
 }
 
@@ -304,7 +112,7 @@ impl StateLayer for LvmtLayer {
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
         let shared = &*self.shared;
         let turn = shared.lifecycle.begin()?;
-        let (batch, update) = match self.undone(record) {
+        let (batch, update) = match shared.undone(record) {
             Ok(undone) => undone,
             Err(error) => {
                 shared.lifecycle.discard()?;
@@ -333,7 +141,7 @@ impl StateLayer for LvmtLayer {
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
         let shared = &*self.shared;
         shared.lifecycle.ready()?;
-        let (head, snapshot) = self.at_head()?;
+        let (head, snapshot) = self.shared.at_head()?;
         let source = prove::Source {
             store: &snapshot,
             setup: &shared.setup,
@@ -386,7 +194,7 @@ impl StateLayer for LvmtLayer {
             return Ok(report);
         }
         self.shared.lifecycle.ready()?;
-        let (head, snapshot) = self.at_head()?;
+        let (head, snapshot) = self.shared.at_head()?;
         check::check(&snapshot, &self.shared.setup, &head, progress)
     }
 }

@@ -5,11 +5,12 @@
 //! stand, with their versions, in Merkle trees of one block each that never change again. The README of this
 //! crate draws the data on disk and defines the commitment to the byte.
 //!
+//! - `layer.rs`, `session.rs`, `read.rs`: the seam; `shared.rs`: the head and how it moves,
 //! - `key.rs`, `path.rs`: where a key lies; `record.rs`, `account.rs`: what is kept of it,
 //! - `allocation.rs`: which slot of which entry a new key gets,
 //! - `trees.rs`: the commitments; `merkle.rs`, `log.rs`, `history.rs`: the tuples of each block, and of all,
 //! - `commit.rs`: one block; `undo.rs`: and back,
-//! - `prove/`: proofs; `verify/`: checking them without a layer,
+//! - `prove/`: proofs; `verify.rs`: checking them without a layer,
 //! - `collect.rs`: forgetting tuples nobody will ask for; `check.rs`: looking for damage.
 
 mod account;
@@ -25,23 +26,30 @@ mod layer;
 mod load;
 mod log;
 mod merkle;
+mod options;
 mod path;
 mod prove;
 mod read;
 mod record;
 mod session;
+mod shared;
 mod trees;
 mod undo;
 mod verify;
 mod witness;
 
-pub use layer::{LvmtLayer, LvmtOptions, Proofs, stored_setup};
+pub use layer::LvmtLayer;
+pub use options::{LvmtOptions, Proofs};
+pub use shared::stored_setup;
 pub use verify::{Proven, verify};
 
 use polytrie_kv::Table;
 
 #[cfg(test)]
 mod tests;
+
+/// The layer's name.
+pub(crate) const NAME: &str = "lvmt";
 
 /// `keccak256(address)` → record of an account.
 pub(crate) const ACCOUNTS: Table = Table::new(80, "LvmtAccounts", 32);

@@ -82,7 +82,7 @@ pub(crate) fn next_version(version: u64) -> Result<u64, StateError> {
         return Ok(next);
     }
     Err(StateError::Unsupported {
-        layer: crate::LvmtLayer::NAME,
+        layer: crate::NAME,
         reason: format!("counts to 2^40 versions of a key, and one has reached {version}"),
     })
 }

@@ -6,9 +6,9 @@ use crate::{
     commit::{Change, Committed, Stored, commit},
     commitment::Body,
     key::{Key, slot_row},
-    layer::Shared,
     read::has_slots,
     record::{RecordRef, read_slot_value, slot_value},
+    shared::Shared,
     undo::{OldRows, Remarks},
 };
 use alloy_primitives::{
@@ -131,7 +131,7 @@ impl LvmtSession {
         // A wipe is one number counted up: no key of the old incarnation is ever asked for again.
         let incarnation = old.incarnation.checked_add(u32::from(write.wipe));
         let incarnation = incarnation.ok_or_else(|| StateError::Unsupported {
-            layer: crate::LvmtLayer::NAME,
+            layer: crate::NAME,
             reason: "counts to 2^32 incarnations of an account, and they are all used".into(),
         })?;
         let new = AccountState { account: write.after, incarnation };

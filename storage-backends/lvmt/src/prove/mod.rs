@@ -8,9 +8,9 @@ mod resolve;
 mod vector;
 
 use crate::{
+    NAME, Proofs,
     account::AccountState,
     key::Key,
-    layer::{LvmtLayer, Proofs},
     log::{Chunk, Epoch, chunk_of, epoch_node},
     merkle,
     path::{Path, entry_index, entry_row_key},
@@ -45,7 +45,7 @@ pub(crate) fn prove(
 ) -> Result<Proof, StateError> {
     if source.proofs == Proofs::None {
         return Err(StateError::Unsupported {
-            layer: LvmtLayer::NAME,
+            layer: NAME,
             reason: "was opened without proofs; use `--lvmt.proofs full`, or I/N for one shard"
                 .into(),
         });
@@ -66,7 +66,7 @@ pub(crate) fn prove(
     }
     let witness = prover.finish()?;
     let encoded = witness.encode(source.setup.height()).ok_or_else(|| StateError::Unsupported {
-        layer: LvmtLayer::NAME,
+        layer: NAME,
         reason: format!("makes no proof of {} slots at once; ask for fewer", slots.len()),
     })?;
     let proof = LvmtProof {
@@ -84,7 +84,7 @@ pub(crate) fn prove(
     };
     let proof = serde_json::to_value(proof)
         .map_err(|error| StateError::Corrupt(format!("a proof does not serialise: {error}")))?;
-    Ok(Proof { layer: LvmtLayer::NAME.to_owned(), proof })
+    Ok(Proof { layer: NAME.to_owned(), proof })
 }
 
 /// A proof under way.
@@ -143,7 +143,7 @@ impl Prover<'_> {
             return Ok(());
         }
         Err(StateError::Unsupported {
-            layer: LvmtLayer::NAME,
+            layer: NAME,
             reason: format!(
                 "proves the keys of shard {shard}/{of} here, and this one is of shard {own}/{of}; ask the node that has it, or use `--lvmt.proofs full`"
             ),

@@ -2,7 +2,7 @@
 
 use super::{Source, resolve::owners_in_row};
 use crate::{
-    ENTRIES, LvmtLayer, TREES,
+    ENTRIES, NAME, TREES,
     path::{Path, entry_index},
     trees::Tree,
 };
@@ -21,7 +21,7 @@ pub(crate) fn open_root(source: Source<'_>, index: u32) -> Result<Opening, State
 
 pub(crate) fn no_tables() -> StateError {
     StateError::Unsupported {
-        layer: LvmtLayer::NAME,
+        layer: NAME,
         reason: "has no tables for proofs; make them with `polytrie setup lvmt`".into(),
     }
 }

@@ -1,0 +1,156 @@
+//! The head, and how it moves.
+
+use crate::{
+    LvmtOptions, META, NAME, TREES,
+    history::{History, parse_meta, read_meta},
+    path::{Path, entry_index},
+    trees::{Head, HeadUpdate, Tree},
+    undo::Undo,
+};
+use alloy_primitives::B256;
+use parking_lot::{Mutex, RwLock};
+use polytrie_amt::{ProofTree, Setup};
+use polytrie_kv::{Batch, Read, Snapshot, Store};
+use polytrie_state::{Lifecycle, StateError, Turn};
+use std::{sync::Arc, thread, time::Duration};
+
+/// What the layer and its sessions share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) store: Store,
+    pub(crate) setup: Arc<Setup>,
+    pub(crate) options: LvmtOptions,
+    pub(crate) head: RwLock<Arc<Head>>,
+    /// What the finished block, or the undone one, changes of the head.
+    pub(crate) pending: Mutex<Option<HeadUpdate>>,
+    /// The proofs of the root tree, as far as they were asked for.
+    pub(crate) root_proofs: Mutex<Option<ProofTree>>,
+    /// Why the head could not be read when the layer was opened.
+    pub(crate) damage: Option<StateError>,
+    pub(crate) lifecycle: Lifecycle,
+}
+
+impl Shared {
+    /// What the store holds; an empty store is the empty state.
+    pub(crate) fn open(
+        store: Store,
+        setup: Arc<Setup>,
+        options: LvmtOptions,
+    ) -> Result<Self, StateError> {
+        let lifecycle = Lifecycle::new(store.clone());
+        let (head, damage) = match stored_head(&store, &setup) {
+            Ok(head) => (head, None),
+            // Still to be looked at by `check`, and good for nothing else.
+            Err(damage @ StateError::Corrupt(_)) => {
+                (Head::empty(setup.height()), Some(lifecycle.poison(damage)))
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Self {
+            store,
+            setup,
+            options,
+            head: RwLock::new(Arc::new(head)),
+            pending: Mutex::new(None),
+            root_proofs: Mutex::new(None),
+            damage,
+            lifecycle,
+        })
+    }
+
+    pub(crate) fn head(&self) -> Arc<Head> {
+        Arc::clone(&self.head.read())
+    }
+
+    /// A block is finished and waits to be accepted.
+    pub(crate) fn finish(&self, turn: Turn, update: Option<HeadUpdate>) -> Result<(), StateError> {
+        self.lifecycle.finish(turn)?;
+        *self.pending.lock() = update;
+        Ok(())
+    }
+
+    /// The head, and a snapshot of the store at the same block. Between the writing of a block and its
+    /// acceptance the two differ for a moment.
+    pub(crate) fn at_head(&self) -> Result<(Arc<Head>, Snapshot), StateError> {
+        for _ in 0..200 {
+            let head = self.head();
+            let snapshot = self.store.snapshot();
+            let epochs = read_meta(&snapshot)?.map_or(0, |(_, epochs)| epochs);
+            if epochs == head.history.size() {
+                return Ok((head, snapshot));
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        Err(StateError::Protocol("a block was written and neither accepted nor discarded"))
+    }
+
+    /// What undoing the last block changes, from its record.
+    pub(crate) fn undone(&self, record: &[u8]) -> Result<(Batch, Option<HeadUpdate>), StateError> {
+        let head = self.head();
+        let height = self.setup.height();
+        let rows = Undo::read(record)?.rows;
+        let mut batch = Batch::new();
+        let mut update =
+            HeadUpdate { root: head.root, first: Vec::new(), history: History::default() };
+        let mut epochs = None;
+        for row in &rows {
+            match row.value {
+                Some(value) => batch.put(row.table, row.key, value),
+                None => batch.delete(row.table, row.key),
+            }
+            if row.table == META {
+                epochs = row.value.map_or(Some(0), |old| Some(parse_meta(old)?.1));
+            } else if row.table == TREES {
+                let path = Path::from_row_key(height, row.key)?;
+                let tree = row.value.map(|old| Tree::read(&path, old)).transpose()?;
+                let tree = tree.unwrap_or(Tree::NEVER);
+                match path.level {
+                    0 => update.root = tree.commitment,
+                    1 => update.first.push((entry_index(height, 0, &path.prefix), tree)),
+                    _ => {}
+                }
+            }
+        }
+        if rows.is_empty() {
+            return Ok((batch, None));
+        }
+        let size = head.history.size();
+        let Some(epochs) = epochs.filter(|epochs| epochs + 1 == size) else {
+            return Err(StateError::Corrupt("an undo record is not that of the last block".into()));
+        };
+        update.history = History::load(&self.store, epochs)?;
+        Ok((batch, Some(update)))
+    }
+}
+
+/// The name of the setup that the state in a store was made with; `None` if there is no state, or none that can
+/// be read (which opening the layer reports).
+///
+/// # Errors
+///
+/// If the store fails.
+pub fn stored_setup(store: &dyn Read) -> Result<Option<B256>, StateError> {
+    match read_meta(store) {
+        Ok(meta) => Ok(meta.map(|(setup, _)| setup)),
+        Err(StateError::Corrupt(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The head of what is stored, if it was made with this setup.
+fn stored_head(store: &Store, setup: &Setup) -> Result<Head, StateError> {
+    let epochs = match read_meta(store)? {
+        Some((found, _)) if found != setup.id() => {
+            return Err(StateError::Unsupported {
+                layer: NAME,
+                reason: format!(
+                    "was given the setup {}, but the state was made with {found}; name the directory of that one with --lvmt.setup, or import again into another --datadir",
+                    setup.id()
+                ),
+            });
+        }
+        Some((_, epochs)) => epochs,
+        None => 0,
+    };
+    Head::load(store, setup.height(), History::load(store, epochs)?)
+}
