@@ -1,53 +1,30 @@
-//! The layer: its head, and how it moves.
+//! The seam.
 
 use crate::{
     check,
     flat::{ACCOUNTS, FLAT, SLOTS},
-    hints::HintCounters,
-    journal::{self, Flat, JOURNAL, META},
+    journal::{self, JOURNAL, META},
     load,
     options::{FlatStore, ReplicaOptions},
-    overlay::Overlay,
     reader::{AheadReader, ReplicaReader},
     session::ReplicaSession,
-    side::{ACCOUNT_TRIE, STORAGE_TRIE, TRIE, TrieSide, Work},
+    shared::Core,
+    side::{ACCOUNT_TRIE, STORAGE_TRIE, TRIE, Work},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
-use parking_lot::{Mutex, RwLock};
-use polytrie_kv::{Batch, Store, Table};
+use polytrie_kv::{Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
-    LayerSession, Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader,
-    Touched, UndoRecord, WriteSet,
+    LayerSession, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, Touched,
+    UndoRecord, WriteSet,
 };
-use polytrie_trie::{AccountLeaf, AccountProof, cow::StateTries, state_error, stored_root};
-use std::{
-    collections::VecDeque,
-    sync::{Arc, atomic::Ordering::Relaxed},
-};
+use polytrie_trie::{AccountProof, cow::StateTries, state_error};
+use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 /// Storage Replica as a state layer.
 #[derive(Debug)]
 pub struct ReplicaLayer {
     core: Arc<Core>,
-}
-
-/// What the layer shares with its sessions.
-#[derive(Debug)]
-pub(crate) struct Core {
-    /// The trie, the code, and what belongs to the chain.
-    pub(crate) store: Store,
-    pub(crate) flat: Flat,
-    pub(crate) side: TrieSide,
-    pub(crate) lifecycle: Lifecycle,
-    /// The root at the head.
-    root: RwLock<B256>,
-    /// Blocks that ended and were not accepted yet.
-    pub(crate) overlay: Mutex<Overlay>,
-    /// What accepting the next blocks amounts to: the root, and flat rows for a store of their own.
-    pub(crate) resolved: Mutex<VecDeque<(B256, Option<Batch>)>>,
-    pub(crate) hints: HintCounters,
-    pub(crate) options: ReplicaOptions,
 }
 
 impl ReplicaLayer {
@@ -73,21 +50,7 @@ impl ReplicaLayer {
                 reason: "keeps the flat state of this data directory elsewhere; name the directory with --replica.path".into(),
             });
         }
-        let root = stored_root::<AccountLeaf>(&TRIE.account_rows(&store)).map_err(state_error)?;
-        let flat = Flat::open(store.clone(), options.flat.clone())?;
-        let side = TrieSide::new(&store, flat.store(), root, &options);
-        let core = Core {
-            lifecycle: Lifecycle::new(store.clone()).with_depth(options.depth),
-            store,
-            flat,
-            side,
-            root: RwLock::new(root),
-            overlay: Mutex::default(),
-            resolved: Mutex::default(),
-            hints: HintCounters::default(),
-            options,
-        };
-        Ok(Arc::new(Self { core: Arc::new(core) }))
+        Ok(Arc::new(Self { core: Arc::new(Core::open(store, options)?) }))
     }
 
     /// Hints so far: given by the EVM, handed to workers, dropped because their queue was full.

@@ -17,6 +17,7 @@ mod options;
 mod overlay;
 mod reader;
 mod session;
+mod shared;
 mod side;
 
 #[cfg(test)]

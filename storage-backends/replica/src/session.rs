@@ -4,8 +4,8 @@ use crate::{
     error::gone,
     flat::FLAT,
     hints::Filter,
-    layer::Core,
     overlay::Overlay,
+    shared::Core,
     side::{Outbox, Sealed, Sealing, TrieSide},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
