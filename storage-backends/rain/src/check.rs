@@ -1,11 +1,10 @@
 //! `db check`: every row against the reference that leads to it, and the logs on top against the head's root.
 
 use crate::{
-    ACCOUNT_NODES, LOG, META, SHARD_COUNT, SHARDS, STORAGE_NODES,
+    ACCOUNT_NODES, LOG, META, SHARD_COUNT, SHARDS, STORAGE_NODES, TRIE,
     meta::{Meta, read_shard},
     reader::RainReader,
     state::read_state,
-    version::{account_rows, storage_rows},
 };
 use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, Snapshot};
@@ -39,7 +38,7 @@ fn check_rows(store: &Snapshot, report: &mut CheckReport) -> Result<(), StateErr
         let mut storages = Vec::new();
         let walked = checkpoint
             .part
-            .walk_stored(&account_rows(store), &mut |hash, entry: &Entry| {
+            .walk_stored(&TRIE.account_rows(store), &mut |hash, entry: &Entry| {
                 if !entry.storage.is_empty() {
                     storages.push((*hash, CowTrie::clone(&entry.storage)));
                 }
@@ -49,7 +48,7 @@ fn check_rows(store: &Snapshot, report: &mut CheckReport) -> Result<(), StateErr
         account_rows_seen += walked.rows;
         report.nodes += walked.nodes;
         for (hash, storage) in storages {
-            let rows = storage_rows(store, hash);
+            let rows = TRIE.storage_rows(store, hash);
             let walked = storage
                 .walk_stored(&rows, &mut |_, _| Ok(ControlFlow::Continue(())))
                 .map_err(state_error)?;
@@ -109,9 +108,9 @@ fn check_state(
     let mut walk = AccountWalk::new(report, progress);
     for part in &version.parts {
         let mut detour = Detour::default();
-        let walked = part.leaves(&B256::ZERO, &account_rows(store), &mut |hash, entry| {
+        let walked = part.leaves(&B256::ZERO, &TRIE.account_rows(store), &mut |hash, entry| {
             walk.account(store, &entry.account).map_err(|error| detour.take(error))?;
-            entry.storage.leaves(&B256::ZERO, &storage_rows(store, *hash), &mut |_, _| {
+            entry.storage.leaves(&B256::ZERO, &TRIE.storage_rows(store, *hash), &mut |_, _| {
                 walk.report.slots += 1;
                 Ok(ControlFlow::Continue(()))
             })?;

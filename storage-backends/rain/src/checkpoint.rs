@@ -1,15 +1,15 @@
 //! Checkpoints: the rows of a shard brought up to a version, so that its log can begin anew.
 
 use crate::{
-    ACCOUNT_NODES, STORAGE_NODES, log,
+    TRIE, log,
     meta::{read_shard, write_shard},
     shard::{Awaited, Lost, apply},
-    version::{Part, account_rows, empty_part},
+    version::{Part, empty_part},
 };
 use alloy_primitives::map::{B256Map, B256Set};
 use polytrie_kv::{Batch, Read};
 use polytrie_state::StateError;
-use polytrie_trie::{Nibbles, RowSink, Rows, cow::CowTrie, state_error};
+use polytrie_trie::{Nibbles, RowSink, cow::CowTrie, state_error};
 use std::sync::Arc;
 
 /// A checkpoint is begun every so many changes, of one shard after the other.
@@ -67,12 +67,12 @@ pub(crate) fn checkpoint(
     lost: &Lost,
     store: &dyn Read,
 ) -> Result<Batch, StateError> {
-    let mut nodes = Rows::new(Batch::new(), ACCOUNT_NODES);
+    let mut nodes = TRIE.account_sink(Batch::new());
     let leaves = part.write_since(since, &lost.accounts, &mut nodes);
     let mut batch = nodes.into_inner();
     let wiped: B256Set = lost.wiped.iter().copied().collect();
     for owner in &wiped {
-        let mut rows = Rows::owned(batch, STORAGE_NODES, *owner);
+        let mut rows = TRIE.storage_sink(batch, *owner);
         rows.delete_all();
         batch = rows.into_inner();
     }
@@ -82,14 +82,14 @@ pub(crate) fn checkpoint(
     }
     for (owner, entry) in leaves {
         let paths = gone.remove(&owner).unwrap_or_default();
-        let mut rows = Rows::owned(batch, STORAGE_NODES, owner);
+        let mut rows = TRIE.storage_sink(batch, owner);
         entry.storage.write_since(since, &paths, &mut rows);
         batch = rows.into_inner();
     }
     // What is left are accounts that lost their slots and then went themselves, or are again what they were.
     for (owner, paths) in gone {
-        let mut rows = Rows::owned(batch, STORAGE_NODES, owner);
-        match part.get(&owner, &account_rows(store), seq).map_err(state_error)? {
+        let mut rows = TRIE.storage_sink(batch, owner);
+        match part.get(&owner, &TRIE.account_rows(store), seq).map_err(state_error)? {
             Some(entry) => drop(entry.storage.write_since(since, &paths, &mut rows)),
             None => paths.iter().for_each(|path| rows.delete(path)),
         }

@@ -1,11 +1,11 @@
 //! The seam.
 
 use crate::{
-    ACCOUNT_NODES, LOG, META, RainOptions, SHARDS, STORAGE_NODES, check, proof,
+    ACCOUNT_NODES, LOG, META, RainOptions, SHARDS, STORAGE_NODES, TRIE, check, proof,
     reader::RainReader,
     session::RainSession,
     shared::{Shared, Witnesses},
-    version::{account_rows, rows_of, shard_of, storage_rows},
+    version::shard_of,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{Store, Table};
@@ -105,7 +105,8 @@ impl StateLayer for RainLayer {
         self.shared.ready()?;
         let reader = self.shared.reader()?;
         let (version, rows) = (&reader.version, &reader.noted());
-        StateTries::new(version.whole(rows)?, rows_of(rows), version.seq)
+        let rows_of = |owner| TRIE.rows_of(rows, owner);
+        StateTries::new(version.whole(rows)?, rows_of, version.seq)
             .past_witness(back, touched)
             .map_err(state_error)
     }
@@ -131,7 +132,7 @@ impl StateLayer for RainLayer {
         for part in &version.parts[shard_of(&from)..] {
             let mut ended = false;
             let mut detour = Detour::default();
-            let result = part.leaves(&from, &account_rows(&rows), &mut |hash, entry| {
+            let result = part.leaves(&from, &TRIE.account_rows(&rows), &mut |hash, entry| {
                 let flow = visit(*hash, entry.account).map_err(|error| detour.take(error))?;
                 ended = flow.is_break();
                 Ok(flow)
@@ -156,9 +157,10 @@ impl StateLayer for RainLayer {
         let storage = version.look(&rows, &account, |entry| CowTrie::clone(&entry.storage))?;
         let Some(storage) = storage else { return Ok(()) };
         let mut detour = Detour::default();
-        let result = storage.leaves(&from, &storage_rows(&rows, account), &mut |hash, value| {
-            visit(*hash, value.0).map_err(|error| detour.take(error))
-        });
+        let result =
+            storage.leaves(&from, &TRIE.storage_rows(&rows, account), &mut |hash, value| {
+                visit(*hash, value.0).map_err(|error| detour.take(error))
+            });
         detour.resolve(result)
     }
 

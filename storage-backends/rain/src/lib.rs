@@ -40,11 +40,14 @@ pub use options::RainOptions;
 pub use polytrie_trie::verify;
 
 use polytrie_kv::Table;
+use polytrie_trie::TrieTables;
 
 /// Nodes of the account trie by path, as of the last checkpoint of their shard.
 pub(crate) const ACCOUNT_NODES: Table = Table::new(70, "RainAccountNodes", 64);
 /// Nodes of all storage tries by account hash and path, likewise.
 pub(crate) const STORAGE_NODES: Table = Table::new(71, "RainStorageNodes", 96);
+/// Both.
+pub(crate) const TRIE: TrieTables = TrieTables::new(ACCOUNT_NODES, STORAGE_NODES);
 /// Shard → its last checkpoint.
 pub(crate) const SHARDS: Table = Table::new(72, "RainShards", 1);
 /// Shard ‖ number of the change → what it changed in the shard.

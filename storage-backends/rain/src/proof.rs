@@ -1,10 +1,6 @@
 //! Proofs, in the form of `eth_getProof` (EIP-1186).
 
-use crate::{
-    RainLayer,
-    reader::RainReader,
-    version::{account_rows, storage_rows},
-};
+use crate::{RainLayer, TRIE, reader::RainReader};
 use alloy_primitives::{Address, U256};
 use polytrie_state::{Proof, StateError, hash_address};
 use polytrie_trie::{
@@ -24,10 +20,10 @@ pub(crate) fn prove(
     let seq = version.seq;
     let accounts = version.whole(store)?;
     let (entry, account_proof) =
-        accounts.prove(&account, &account_rows(store), seq).map_err(state_error)?;
+        accounts.prove(&account, &TRIE.account_rows(store), seq).map_err(state_error)?;
     let storage = entry.map_or_else(CowTrie::empty, |entry| CowTrie::clone(&entry.storage));
     let leaf = entry.map_or_else(AccountLeaf::default, Entry::leaf);
-    let rows = storage_rows(store, account);
+    let rows = TRIE.storage_rows(store, account);
     AccountProof::new(address, leaf, account_proof, slots, |slot| {
         let (value, proof) = storage.prove(slot, &rows, seq)?;
         Ok((value.copied(), proof))

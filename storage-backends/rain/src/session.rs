@@ -1,11 +1,7 @@
 //! One block under way.
 
 use crate::{
-    change::change,
-    shared::Shared,
-    touches::Source,
-    version::{Version, storage_rows},
-    witness::Asked,
+    TRIE, change::change, shared::Shared, touches::Source, version::Version, witness::Asked,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_state::{
@@ -77,7 +73,7 @@ impl LayerSession for RainSession {
             asked.keys.entry(*account).or_default().insert(*hash);
         }
         let store = &self.shared.source.noted();
-        let (rows, now) = (storage_rows(store, *account), self.parent.seq);
+        let (rows, now) = (TRIE.storage_rows(store, *account), self.parent.seq);
         let known = self.storage.as_ref().filter(|(owner, _)| owner == account);
         let value = if let Some((_, storage)) = known {
             storage.get(hash, &rows, now).map_err(state_error)?.copied()

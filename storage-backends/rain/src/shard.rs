@@ -1,10 +1,6 @@
 //! What a change does to a shard, and the threads that work for shards beside the blocks.
 
-use crate::{
-    SHARD_COUNT,
-    log::ShardWrite,
-    version::{Part, account_rows, storage_rows},
-};
+use crate::{SHARD_COUNT, TRIE, log::ShardWrite, version::Part};
 use alloy_primitives::B256;
 use polytrie_kv::Read;
 use polytrie_state::StateError;
@@ -120,7 +116,7 @@ pub(crate) fn apply(
     store: &dyn Read,
     seq: u64,
 ) -> Result<Lost, StateError> {
-    let rows = account_rows(store);
+    let rows = TRIE.account_rows(store);
     let mut lost = Lost::default();
     let mut changes: Vec<(B256, Option<Entry>)> = Vec::new();
     for write in writes {
@@ -152,7 +148,7 @@ pub(crate) fn apply(
             .collect();
         if !slots.is_empty() {
             let mut gone = Vec::new();
-            let rows = storage_rows(store, write.hash);
+            let rows = TRIE.storage_rows(store, write.hash);
             entry.storage.update(&slots, &rows, seq, &mut gone).map_err(state_error)?;
             if !gone.is_empty() {
                 lost.storages.push((write.hash, gone));

@@ -1,10 +1,9 @@
 //! Using witnesses: a layer that knows nothing else, and a bag that is carried over to a newer state.
 
 use crate::{
-    ACCOUNT_NODES, RainLayer, RainOptions, STORAGE_NODES,
+    RainLayer, RainOptions, TRIE,
     meta::{Meta, write_shard},
     reader::RainReader,
-    version::account_rows,
 };
 use alloy_primitives::{
     B256, Bytes, keccak256,
@@ -13,7 +12,7 @@ use alloy_primitives::{
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{StateError, Witness, write_codes};
 use polytrie_trie::{
-    EMPTY_ROOT, Nibbles, Rows, TrieError,
+    EMPTY_ROOT, Nibbles, TrieError,
     cow::{CowTrie, Entry},
 };
 use std::sync::Arc;
@@ -136,7 +135,7 @@ impl<'a> Bag<'a> {
         let parts = CowTrie::<Entry>::split(&top).map_err(damaged)?;
         let mut storages = Vec::new();
         for (shard, part) in parts.iter().enumerate().filter(|(_, part)| !part.is_empty()) {
-            let mut sink = Rows::new(Batch::new(), ACCOUNT_NODES);
+            let mut sink = TRIE.account_sink(Batch::new());
             part.put_found(&mut account_node, &mut sink, &mut |hash, entry| {
                 storages.push((*hash, CowTrie::clone(&entry.storage)));
             })
@@ -146,7 +145,7 @@ impl<'a> Bag<'a> {
         }
         for (owner, storage) in storages {
             walk.next_trie()?;
-            let mut sink = Rows::owned(Batch::new(), STORAGE_NODES, owner);
+            let mut sink = TRIE.storage_sink(Batch::new(), owner);
             let mut lookup = |path: &Nibbles, hash: &B256| walk.node(64 + path.len(), hash);
             storage.put_found(&mut lookup, &mut sink, &mut |_, _| {}).map_err(damaged)?;
             batch.append(&sink.into_inner());
@@ -159,7 +158,7 @@ impl<'a> Bag<'a> {
     fn held(&self, path: &Nibbles, hash: &B256) -> Option<Bytes> {
         let (accounts, RainReader { version, rows, .. }) = self.held.as_ref()?;
         let mut rlp = Vec::new();
-        let found = accounts.node_at(path, &account_rows(rows), version.seq, &mut rlp).ok()?;
+        let found = accounts.node_at(path, &TRIE.account_rows(rows), version.seq, &mut rlp).ok()?;
         (found && keccak256(&rlp) == *hash).then(|| rlp.into())
     }
 }

@@ -1,11 +1,11 @@
 //! The state after one block: 16 pointers and what follows from them.
 
-use crate::{ACCOUNT_NODES, SHARD_COUNT, STORAGE_NODES};
+use crate::{SHARD_COUNT, TRIE};
 use alloy_primitives::{B256, U256};
 use polytrie_kv::Read;
 use polytrie_state::StateError;
 use polytrie_trie::{
-    EMPTY_ROOT, Rows,
+    EMPTY_ROOT,
     cow::{CowTrie, Entry},
     state_error,
 };
@@ -43,7 +43,7 @@ impl Version {
 
     /// The account trie that its parts make.
     pub(crate) fn whole(&self, store: &dyn Read) -> Result<CowTrie<Entry>, StateError> {
-        CowTrie::join(&self.parts, &account_rows(store), self.seq).map_err(state_error)
+        CowTrie::join(&self.parts, &TRIE.account_rows(store), self.seq).map_err(state_error)
     }
 
     /// An account. Nodes that are not in memory come from `store`.
@@ -53,7 +53,7 @@ impl Version {
         hash: &B256,
     ) -> Result<Option<&Entry>, StateError> {
         let part = &self.parts[shard_of(hash)];
-        part.get(hash, &account_rows(store), self.seq).map_err(state_error)
+        part.get(hash, &TRIE.account_rows(store), self.seq).map_err(state_error)
     }
 
     /// What is wanted of an account. Nodes that are not in memory are read, and not kept.
@@ -65,7 +65,7 @@ impl Version {
     ) -> Result<Option<T>, StateError> {
         let (mut see, mut seen) = (Some(see), None);
         self.parts[shard_of(hash)]
-            .leaves(hash, &account_rows(store), &mut |key, entry| {
+            .leaves(hash, &TRIE.account_rows(store), &mut |key, entry| {
                 seen = see.take().filter(|_| key == hash).map(|see| see(entry));
                 Ok(ControlFlow::Break(()))
             })
@@ -81,7 +81,7 @@ impl Version {
         slot: &B256,
     ) -> Result<U256, StateError> {
         let Some(entry) = self.account(store, account)? else { return Ok(U256::ZERO) };
-        let rows = storage_rows(store, *account);
+        let rows = TRIE.storage_rows(store, *account);
         let value = entry.storage.get(slot, &rows, self.seq).map_err(state_error)?;
         Ok(value.map_or(U256::ZERO, |value| value.0))
     }
@@ -94,7 +94,7 @@ impl Version {
     ) -> Result<Vec<(B256, U256)>, StateError> {
         let mut slots = Vec::new();
         if let Some(entry) = self.account(store, account)? {
-            let rows = storage_rows(store, *account);
+            let rows = TRIE.storage_rows(store, *account);
             entry
                 .storage
                 .leaves(&B256::ZERO, &rows, &mut |hash, value| {
@@ -117,7 +117,7 @@ pub(crate) fn look_at_slot(
     let mut found = U256::ZERO;
     entry
         .storage
-        .leaves(slot, &storage_rows(store, *account), &mut |key, value| {
+        .leaves(slot, &TRIE.storage_rows(store, *account), &mut |key, value| {
             if key == slot {
                 found = value.0;
             }
@@ -136,20 +136,4 @@ pub(crate) fn empty_part(shard: usize) -> Part {
 /// The shard of an account.
 pub(crate) fn shard_of(hash: &B256) -> usize {
     usize::from(hash[0] >> 4)
-}
-
-pub(crate) fn account_rows(store: &dyn Read) -> Rows<&dyn Read> {
-    Rows::new(store, ACCOUNT_NODES)
-}
-
-pub(crate) fn storage_rows(store: &dyn Read, account: B256) -> Rows<&dyn Read> {
-    Rows::owned(store, STORAGE_NODES, account)
-}
-
-/// The rows of the storage of an account, or of all accounts.
-pub(crate) fn rows_of<'a>(store: &'a dyn Read) -> impl Fn(Option<B256>) -> Rows<&'a dyn Read> {
-    move |owner| match owner {
-        Some(account) => storage_rows(store, account),
-        None => account_rows(store),
-    }
 }

@@ -1,6 +1,6 @@
 //! Making witnesses: what a block needs, so that whoever holds nothing else can execute it and compute its root.
 
-use crate::version::{Version, rows_of};
+use crate::{TRIE, version::Version};
 use alloy_primitives::{B256, Bytes};
 use polytrie_kv::Read;
 use polytrie_state::{CODE_TABLE, StateError, Touched, Witness, WriteSet};
@@ -24,7 +24,8 @@ pub(crate) fn make(
     writes: &WriteSet,
     levels: u8,
 ) -> Result<Witness, StateError> {
-    let nodes = StateTries::new(parent.whole(store)?, rows_of(store), parent.seq)
+    let rows = |owner| TRIE.rows_of(store, owner);
+    let nodes = StateTries::new(parent.whole(store)?, rows, parent.seq)
         .witness(&asked.keys, &asked.steps, writes.accounts(), levels)
         .map_err(state_error)?;
     let mut codes = Vec::new();
