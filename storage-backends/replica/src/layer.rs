@@ -35,7 +35,7 @@ impl ReplicaLayer {
     pub const TABLES: &'static [Table] =
         &[ACCOUNTS, SLOTS, ACCOUNT_TRIE, STORAGE_TRIE, JOURNAL, META, CODE_TABLE];
 
-    /// The tables of a [`FlatStore`](crate::FlatStore).
+    /// The tables of a [`FlatStore`].
     pub const FLAT_TABLES: &'static [Table] = &[ACCOUNTS, SLOTS, META];
 
     /// Opens the layer on what the store holds; an empty store is the empty state.
