@@ -16,7 +16,8 @@ use crate::{
 use clap::Args;
 use std::{fs, sync::Arc, thread};
 
-/// RocksDB's caches in a cold run, unless told otherwise: small against any state worth measuring.
+/// RocksDB's caches in a cold run, and what gathers before a flush, unless told otherwise: small against any state worth
+/// measuring.
 const COLD_CACHE: usize = 64 << 20;
 /// Runs of each layer unless told otherwise.
 const RUNS: u16 = 3;
@@ -102,6 +103,8 @@ impl MeasureArgs {
         if self.cold {
             settings.engine.direct_io = true;
             settings.engine.cache.get_or_insert(COLD_CACHE);
+            // What was written last is in memory too.
+            settings.engine.buffer.get_or_insert(COLD_CACHE);
         }
         let memory_limit = self.memory_limit.map(|bytes| limited(bytes, &mut settings));
         let threads = self
