@@ -65,8 +65,7 @@ pub(super) struct EngineArgs {
     #[arg(long = "kv.cache", value_name = "BYTES", value_parser = parse_bytes)]
     kv_cache: Option<usize>,
     /// Bytes of blocks that gather in memory before they are made durable together (k, M, G may follow); while that
-    /// happens, as many may gather again. The more there are, the fewer pages the engine rewrites [default: 256M, for
-    /// a devnet 128M]
+    /// happens, as many may gather again. The more there are, the fewer pages the engine rewrites [default: 128M]
     #[arg(long = "kv.buffer", value_name = "BYTES", value_parser = parse_bytes)]
     kv_buffer: Option<usize>,
 }

@@ -34,10 +34,6 @@ use std::{
 /// Chain id of a new `dev` chain unless told otherwise.
 const DEFAULT_CHAIN_ID: u64 = 1337;
 
-/// `--kv.buffer` unless told otherwise. A node is left running beside other programs, and waits for its users most of the
-/// time: memory is worth more there than a few flushes less.
-const BUFFER: usize = 128 << 20;
-
 /// Run a private chain that wallets and tools talk to over JSON-RPC.
 ///
 /// Blocks are made as soon as a transaction comes, by the same executor and state layers as an import. Without
@@ -227,8 +223,6 @@ fn open(args: &DevnetArgs, accounts: &DevAccounts) -> Result<DataDir, Failure> {
     options.chain.clone_from(&args.chain.chain);
     options.chain_options.undo_blocks = args.history;
     options.engine.read_only = args.read_only;
-    options.engine.buffer.get_or_insert(BUFFER);
-    options.store = options.engine.store();
     if options.datadir.is_none() {
         if args.read_only {
             return Err(Failure::Usage(

@@ -35,8 +35,8 @@ impl StoreOptions {
     /// only where they are small, and then executing them again after a crash is a matter of seconds.
     pub const FLUSH_EVERY: u64 = 4096;
     /// [`Self::overlay_bytes`] unless something else is asked for. A flush rewrites each page that any of its changes is in;
-    /// the more changes it has, the more of them share a page.
-    pub const OVERLAY_BYTES: usize = 256 << 20;
+    /// the more changes it has, the more of them share a page. But the last one has nothing that runs beside it.
+    pub const OVERLAY_BYTES: usize = 128 << 20;
 }
 
 impl Default for StoreOptions {
