@@ -178,6 +178,11 @@ impl ChainSpec {
         self.forks.blob_params(timestamp)
     }
 
+    /// What a unit of blob gas costs in the block with this header, in wei; `None` before Cancun.
+    pub fn blob_fee(&self, header: &Header) -> Option<u128> {
+        Some(self.blob_params(header.timestamp)?.calc_blob_fee(header.excess_blob_gas?))
+    }
+
     /// The contract whose logs are deposits to the beacon chain (EIP-6110); `None` if the chain has none.
     pub const fn deposit_contract(&self) -> Option<Address> {
         self.deposit_contract

@@ -1,34 +1,16 @@
 //! The real data that tests read: where it is, and how to get at what is inside.
 //!
-//! It is in the folder that the environment variable `POLYTRIE_FIXTURES` names, else in
-//! `../shared/fixtures` beside the workspace. Where it is absent a test says so and passes. The file
-//! uses nothing of this crate, so that a test outside it can take it in with `#[path]`.
+//! See [`fixture`] for where it is. Where it is absent a test says so and passes. The file uses nothing of this crate, so
+//! that a test outside it can take it in with `#[path]`.
 
 use alloy_consensus::{Block, BlockBody, Header, TxEnvelope};
 use alloy_primitives::U256;
 use alloy_rlp::Decodable;
 use flate2::read::MultiGzDecoder;
 use liblzma::read::XzDecoder;
-use std::{
-    env, fs,
-    io::Read,
-    path::{Path, PathBuf},
-};
+use std::{fs, io::Read, path::Path};
 
-/// The path of a fixture, if it is there. Says that the test is skipped if it is not.
-#[expect(clippy::print_stderr, reason = "a skipped test must not look like a passed one")]
-pub(crate) fn fixture(path: &str) -> Option<PathBuf> {
-    let root = env::var_os("POLYTRIE_FIXTURES").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/fixtures")),
-        PathBuf::from,
-    );
-    let path = root.join(path);
-    if path.exists() {
-        return Some(path);
-    }
-    eprintln!("skipped: {} is not there (set POLYTRIE_FIXTURES)", path.display());
-    None
-}
+pub(crate) use polytrie_testing::fixture;
 
 /// The content of a fixture, unpacked if its name ends in `.gz`.
 pub(crate) fn read_fixture(path: &str) -> Option<Vec<u8>> {

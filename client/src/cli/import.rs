@@ -54,9 +54,9 @@ pub(super) struct ImportArgs {
     /// either way. A file that breaks off, or that holds no blocks, is no invalid block: it exits with 1 in any case.
     #[arg(long, value_name = "HOW", default_value = "fail")]
     on_invalid: OnInvalid,
-    /// Make blocks durable in groups of this many (or as soon as --kv.buffer bytes have gathered, or no block has come from a pipe
-    /// for a second). After a crash, the import goes on from the last group. With `--verify every=M`, at least M blocks are
-    /// made durable at once.
+    /// Make blocks durable in groups of this many (or as soon as --kv.buffer bytes have gathered, or no block has come from
+    /// a pipe for a second). After a crash, the import goes on from the last group. With `--verify every=M`, at least M
+    /// blocks are made durable at once.
     #[arg(long, value_name = "N", default_value_t = StoreOptions::FLUSH_EVERY,
         value_parser = clap::value_parser!(u64).range(1..))]
     flush_every: u64,

@@ -168,10 +168,9 @@ impl Node {
         rules: &Rules<'_>,
         picked: &mut Picked,
     ) -> Result<Vec<TxEnvelope>, ExecuteError> {
-        let blob = rules.blob_params().zip(header.excess_blob_gas);
         let fees = BlockFees {
             base: header.base_fee_per_gas.unwrap_or(0),
-            blob: blob.map_or(0, |(params, excess)| params.calc_blob_fee(excess)),
+            blob: self.spec.blob_fee(header).unwrap_or(0),
         };
         let max_blob_gas =
             rules.blob_params().map_or(0, |params| params.max_blob_count * DATA_GAS_PER_BLOB);

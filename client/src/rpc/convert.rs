@@ -10,7 +10,6 @@ use alloy_consensus::{
     TxEnvelope,
     transaction::{Recovered, TransactionInfo},
 };
-use alloy_eips::eip7840::BlobParams;
 use alloy_primitives::{Address, U256};
 use alloy_rpc_types_eth::{Block, BlockTransactions, Header, Log, Transaction, TransactionReceipt};
 use serde_json::Value;
@@ -90,13 +89,13 @@ pub(super) fn pending(tx: &PoolTransaction) -> RpcResult<Value> {
 pub(super) fn receipts(
     found: &Found,
     receipts: Vec<ReceiptEnvelope>,
-    blob_params: Option<BlobParams>,
+    blob_fee: Option<u128>,
 ) -> RpcResult<Vec<Value>> {
     let mut before = Before::default();
     let mut all = Vec::with_capacity(receipts.len());
     for (index, stored) in receipts.into_iter().enumerate() {
         let after = before.and(&stored);
-        all.extend(one_receipt(found, index, stored, before, blob_params)?);
+        all.extend(one_receipt(found, index, stored, before, blob_fee)?);
         before = after;
     }
     Ok(all)
@@ -107,13 +106,13 @@ pub(super) fn receipt(
     found: &Found,
     index: usize,
     mut receipts: Vec<ReceiptEnvelope>,
-    blob_params: Option<BlobParams>,
+    blob_fee: Option<u128>,
 ) -> RpcResult<Option<Value>> {
     if index >= receipts.len() {
         return Ok(None);
     }
     let before = receipts[..index].iter().fold(Before::default(), Before::and);
-    one_receipt(found, index, receipts.swap_remove(index), before, blob_params)
+    one_receipt(found, index, receipts.swap_remove(index), before, blob_fee)
 }
 
 /// What came before a transaction in its block.
@@ -135,11 +134,11 @@ fn one_receipt(
     index: usize,
     receipt: ReceiptEnvelope,
     before: Before,
-    blob_params: Option<BlobParams>,
+    blob_fee: Option<u128>,
 ) -> RpcResult<Option<Value>> {
     let Found { header, block, .. } = found;
     let Some(tx) = block.body.transactions.get(index) else { return Ok(None) };
-    let blob_price = blob_params.zip(header.excess_blob_gas).filter(|_| tx.is_eip4844());
+    let blob_fee = blob_fee.filter(|_| tx.is_eip4844());
     let from = sender(tx)?;
     let gas_used = receipt.cumulative_gas_used() - before.gas;
     let mut log_index = before.logs..;
@@ -163,7 +162,7 @@ fn one_receipt(
         gas_used,
         effective_gas_price: tx.effective_gas_price(header.base_fee_per_gas),
         blob_gas_used: tx.blob_gas_used(),
-        blob_gas_price: blob_price.map(|(params, excess)| params.calc_blob_fee(excess)),
+        blob_gas_price: blob_fee,
         from,
         to: tx.to(),
         contract_address: is_create.then(|| from.create(tx.nonce())),

@@ -91,10 +91,9 @@ fn block(view: &View) -> RpcResult<Value> {
 /// The environment of the head.
 fn environment(rpc: &Rpc, view: &View) -> Value {
     let header = &view.head.header;
-    let blobs = rpc.node.spec().blob_params(header.timestamp).zip(header.excess_blob_gas);
-    let blobs = blobs.map(|(params, excess)| {
-        json!({ "excess_blob_gas": excess, "blob_gasprice": params.calc_blob_fee(excess) })
-    });
+    let blobs = rpc.node.spec().blob_fee(header);
+    let blobs = blobs
+        .map(|price| json!({ "excess_blob_gas": header.excess_blob_gas, "blob_gasprice": price }));
     json!({
         "number": quantity(header.number),
         "beneficiary": header.beneficiary,

@@ -16,7 +16,7 @@ use crate::{
     options::FlatStore,
 };
 use parking_lot::Mutex;
-use polytrie_kv::{Batch, KeyRange, Op, Read, Store, Table};
+use polytrie_kv::{Batch, KeyRange, Op, Read, Store, StoreOptions, Table};
 use polytrie_state::{StateError, WriteSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -27,10 +27,6 @@ pub(crate) const META: Table = Table::new(55, "ReplicaMeta", 8);
 
 const SEQ: &[u8] = b"seq";
 const ID: &[u8] = b"id";
-
-/// The flat store is made durable after so many changes, or so many bytes of them.
-const CHANGES: u64 = 1024;
-const BYTES: usize = 64 << 20;
 
 /// The flat state.
 #[derive(Debug)]
@@ -104,7 +100,10 @@ impl Flat {
         progress.written += 1;
         progress.prepared = progress.prepared.saturating_sub(1);
         let pending = own.store.pending();
-        if pending.batches >= CHANGES || pending.bytes >= BYTES {
+        // As a store does by itself; but not before the main one.
+        if pending.batches >= StoreOptions::FLUSH_EVERY
+            || pending.bytes >= StoreOptions::OVERLAY_BYTES
+        {
             self.main.flush()?;
             own.store.checkpoint()?;
             progress.durable = progress.written;

@@ -108,14 +108,15 @@ fn receipts(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Vec<Value>>> {
     let Some(number) = rpc.number(&view, id)? else { return Ok(None) };
     let Some(found) = rpc.block(&view, number)? else { return Ok(None) };
     let receipts = view.db().receipts(number)?.unwrap_or_default();
-    let blobs = rpc.node.spec().blob_params(found.header.timestamp);
-    convert::receipts(&found, receipts, blobs).map(Some)
+    let blob_fee = rpc.node.spec().blob_fee(&found.header);
+    convert::receipts(&found, receipts, blob_fee).map(Some)
 }
 
 fn pending_receipts(rpc: &Rpc) -> RpcResult<Vec<Value>> {
     let pending = rpc.node.pending()?;
-    let blobs = rpc.node.spec().blob_params(pending.header.timestamp);
-    let mut receipts = convert::receipts(&rpc.pending(&pending), pending.receipts.clone(), blobs)?;
+    let blob_fee = rpc.node.spec().blob_fee(&pending.header);
+    let mut receipts =
+        convert::receipts(&rpc.pending(&pending), pending.receipts.clone(), blob_fee)?;
     for receipt in &mut receipts {
         receipt["blockHash"] = Value::Null;
         let logs = receipt.get_mut("logs").and_then(Value::as_array_mut);

@@ -87,7 +87,10 @@ fn fee_history(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
         history.push_fees(fees.base, fees.blob);
     } else {
         let next = view.db().block_head(newest + 1)?.header;
-        history.push_fees(next.base_fee_per_gas.unwrap_or(0), blob_fee_of(rpc, &next));
+        history.push_fees(
+            next.base_fee_per_gas.unwrap_or(0),
+            rpc.node.spec().blob_fee(&next).unwrap_or(0),
+        );
     }
     let mut answer = json!({
         "oldestBlock": quantity(oldest),
@@ -124,7 +127,8 @@ impl History {
         header: &Header,
         percentiles: Option<&[f64]>,
     ) -> RpcResult<()> {
-        self.push_fees(header.base_fee_per_gas.unwrap_or(0), blob_fee_of(rpc, header));
+        let blob_fee = rpc.node.spec().blob_fee(header).unwrap_or(0);
+        self.push_fees(header.base_fee_per_gas.unwrap_or(0), blob_fee);
         self.gas_ratios.push(header.gas_used as f64 / header.gas_limit.max(1) as f64);
         let params = rpc.node.spec().blob_params(header.timestamp);
         let max = params.map_or(0, |params| params.max_blob_gas_per_block());
@@ -135,12 +139,6 @@ impl History {
         }
         Ok(())
     }
-}
-
-/// What a unit of blob gas costs in this block; 0 before Cancun.
-fn blob_fee_of(rpc: &Rpc, header: &Header) -> u128 {
-    let params = rpc.node.spec().blob_params(header.timestamp);
-    params.zip(header.excess_blob_gas).map_or(0, |(params, excess)| params.calc_blob_fee(excess))
 }
 
 /// The tips of a block's transactions at these percentiles of its gas.

@@ -75,8 +75,8 @@ pub(super) fn receipt(rpc: &Rpc, hash: &B256) -> RpcResult<Option<Value>> {
     let view = rpc.node.view();
     let Some((found, index)) = rpc.transaction(&view, hash)? else { return Ok(None) };
     let receipts = view.db().receipts(found.header.number)?.unwrap_or_default();
-    let blobs = rpc.node.spec().blob_params(found.header.timestamp);
-    convert::receipt(&found, index, receipts, blobs)
+    let blob_fee = rpc.node.spec().blob_fee(&found.header);
+    convert::receipt(&found, index, receipts, blob_fee)
 }
 
 fn raw_by_hash(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Bytes>> {

@@ -167,8 +167,8 @@ fn without_logs(receipt: &mut Value) {
 
 fn receipts(rpc: &Rpc, view: &View, found: &Found) -> RpcResult<Vec<Value>> {
     let receipts = view.db().receipts(found.header.number)?.unwrap_or_default();
-    let blobs = rpc.node.spec().blob_params(found.header.timestamp);
-    convert::receipts(found, receipts, blobs)
+    let blob_fee = rpc.node.spec().blob_fee(&found.header);
+    convert::receipts(found, receipts, blob_fee)
 }
 
 /// Gas of each transaction.
