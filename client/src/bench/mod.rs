@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`workload`] | what a chain starts from and what its blocks hold |
 //! | [`generate`](mod@generate) | plans become blocks with canonical roots, and files that others import |
+//! | [`given`] | the user's own files of blocks in place of a workload |
 //! | [`fixture`] | stores and chains that are prepared once, cached, and copied for each run |
 //! | [`run`] | one process a run, layers in turns |
 //! | [`measure`] | what is counted and timed |
@@ -15,6 +16,7 @@
 
 pub mod fixture;
 pub mod generate;
+pub mod given;
 pub mod measure;
 pub mod paper;
 mod random;
@@ -24,12 +26,14 @@ mod wallet;
 pub mod workload;
 
 pub use fixture::{
-    Base, BaseSpec, Cache, CacheError, FixtureError, Settings, SlotKeys, Subject, equip,
+    Base, BaseSpec, CHAIN_FILE, Cache, CacheError, ChainLength, FixtureError, PreparedChain,
+    Settings, SlotKeys, Subject, equip,
 };
 pub use generate::{
-    BlockPlan, CHAIN_FILE, ChainFigures, GENESIS_FILE, GenerateError, Generated, GeneratedHead,
-    Planned, PreparedChain, ProduceError, Produced, Producer, generate,
+    BlockPlan, ChainFigures, GENESIS_FILE, GenerateError, Generated, GeneratedHead, Planned,
+    ProduceError, Produced, Producer, generate,
 };
+pub use given::{GivenChain, GivenError};
 pub use measure::Machine;
 pub use random::Random;
 pub use report::Report;

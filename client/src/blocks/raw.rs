@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use alloy_consensus::{Block, TxEnvelope};
+use alloy_consensus::{Block, Header, Sealed, TxEnvelope};
 use alloy_primitives::{Bytes, U256};
 
 use super::{
-    decode::{decode_block, decode_header},
+    decode::{DecodeError, decode_block, decode_header},
     error::{BlockFileError, BlockFileErrorKind, Place},
 };
 
@@ -48,9 +48,20 @@ impl RawBlock {
     ///
     /// As [`decode_block`], with the file and the place in it added.
     pub fn decode(&self) -> Result<Block<TxEnvelope>, BlockFileError> {
-        decode_block(&self.rlp).map_err(|error| {
-            let kind = BlockFileErrorKind::Decode { place: self.place(), error };
-            BlockFileError::new(&self.file, kind)
-        })
+        decode_block(&self.rlp).map_err(|error| self.malformed(error))
+    }
+
+    /// Decodes its header and leaves the rest alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`decode_header`], with the file and the place in it added.
+    pub fn decode_header(&self) -> Result<Sealed<Header>, BlockFileError> {
+        decode_header(&self.rlp).map_err(|error| self.malformed(error))
+    }
+
+    fn malformed(&self, error: DecodeError) -> BlockFileError {
+        let kind = BlockFileErrorKind::Decode { place: self.place(), error };
+        BlockFileError::new(&self.file, kind)
     }
 }

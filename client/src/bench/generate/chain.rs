@@ -5,36 +5,28 @@ use crate::{
     bench::{
         BaseSpec, Workload, WorkloadSpec,
         fixture::{
-            Base, Cache, CacheError, OpenStore, Settings, Subject, base::wallet, copy::copy_tree,
+            Base, Cache, CacheError, OpenStore, PreparedChain, Settings, Subject,
+            base::wallet,
+            chain::{ChainFiles, FIGURES, OUTLINE},
+            copy::copy_tree,
             store::prepared,
         },
     },
-    blocks::RlpWriter,
     layers::LayerOptions,
 };
 use alloy_consensus::TxReceipt;
-use alloy_primitives::{Address, B256};
+use alloy_primitives::B256;
 use polytrie_kv::StoreOptions;
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize};
 use std::{
-    fs::{self, File},
-    io::{BufWriter, Write},
-    path::{Path, PathBuf},
+    fs,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
-
-/// Name of the file of blocks; it begins with block 1.
-pub const CHAIN_FILE: &str = "chain.rlp";
-/// Name of the file with the genesis without its accounts.
-const OUTLINE: &str = "outline.json";
-/// Name of the file with 20 bytes a transaction.
-const SENDERS: &str = "senders";
-/// Name of the file with the figures.
-const FIGURES: &str = "chain.json";
 
 /// Bytes of trie nodes kept in memory while blocks are made.
 const TRIE_CACHE: usize = 512 << 20;
@@ -73,12 +65,6 @@ pub struct GeneratedHead {
     pub state_root: B256,
 }
 
-/// A chain in the cache.
-#[derive(Debug, Clone)]
-pub struct PreparedChain {
-    dir: PathBuf,
-}
-
 impl PreparedChain {
     /// The chain of a workload: from the cache, or made now on the canonical layer `mpt`.
     ///
@@ -93,41 +79,7 @@ impl PreparedChain {
     ) -> Result<Self, GenerateError> {
         let what = format!("chain-{}", serde_json::json!(spec.workload).as_str().unwrap_or("any"));
         let dir = cache.entry(&what, spec, |dir| make(spec, cache, base, dir, interrupt))?;
-        Ok(Self { dir })
-    }
-
-    /// The chain in a directory that another process found with [`Self::of`].
-    pub const fn at(dir: PathBuf) -> Self {
-        Self { dir }
-    }
-
-    /// Where it is.
-    pub fn dir(&self) -> &Path {
-        &self.dir
-    }
-
-    /// The file of its blocks.
-    pub fn blocks(&self) -> PathBuf {
-        self.dir.join(CHAIN_FILE)
-    }
-
-    /// The genesis without its accounts.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be read.
-    pub fn outline(&self) -> Result<Vec<u8>, CacheError> {
-        read(&self.dir.join(OUTLINE))
-    }
-
-    /// The senders of all transactions, in the order of the blocks.
-    ///
-    /// # Errors
-    ///
-    /// If they cannot be read.
-    pub fn senders(&self) -> Result<Vec<Address>, CacheError> {
-        let bytes = read(&self.dir.join(SENDERS))?;
-        Ok(bytes.as_chunks::<20>().0.iter().map(Address::from).collect())
+        Ok(Self::at(dir))
     }
 
     /// What it amounts to.
@@ -136,16 +88,8 @@ impl PreparedChain {
     ///
     /// If this cannot be read.
     pub fn figures(&self) -> Result<ChainFigures, CacheError> {
-        parse(&self.dir.join(FIGURES))
+        self.read_figures()
     }
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, CacheError> {
-    fs::read(path).map_err(CacheError::at("read", path))
-}
-
-fn parse<T: DeserializeOwned>(path: &Path) -> Result<T, CacheError> {
-    serde_json::from_slice(&read(path)?).map_err(|e| CacheError::at("read", path)(e.into()))
 }
 
 fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), CacheError> {
@@ -205,19 +149,14 @@ fn write_blocks(
     interrupt: &AtomicBool,
 ) -> Result<(), GenerateError> {
     let start = Instant::now();
-    let mut out = RlpWriter::create(dir.join(CHAIN_FILE))?;
-    let file = dir.join(SENDERS);
-    let mut senders = BufWriter::new(File::create(&file).map_err(CacheError::at("write", &file))?);
+    let mut files = ChainFiles::create(dir)?;
     let mut reported = start;
     while let Some(plan) = workload.next_block(producer.parent()) {
         if interrupt.load(Ordering::Relaxed) {
             return Err(GenerateError::Interrupted { blocks: figures.blocks });
         }
         let produced = producer.produce(plan, workload.wallet())?;
-        out.push(&produced.rlp)?;
-        for sender in &produced.senders {
-            senders.write_all(sender.as_slice()).map_err(CacheError::at("write", &file))?;
-        }
+        files.push(&produced.rlp, &produced.senders)?;
         let receipts = &produced.executed.receipts;
         figures.blocks += 1;
         figures.transactions += receipts.len() as u64;
@@ -230,8 +169,7 @@ fn write_blocks(
             tracing::info!("{} blocks, {} transactions", figures.blocks, figures.transactions);
         }
     }
-    out.finish()?;
-    senders.flush().map_err(CacheError::at("write", &file))?;
+    files.finish()?;
     tracing::info!(
         "made {} blocks with {} transactions in {:.1} s",
         figures.blocks,

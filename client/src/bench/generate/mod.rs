@@ -7,13 +7,16 @@ mod chain;
 mod plan;
 mod producer;
 
-pub use chain::{CHAIN_FILE, ChainFigures, GeneratedHead, PreparedChain};
+pub use chain::{ChainFigures, GeneratedHead};
 pub use plan::{BlockPlan, Planned};
 pub use producer::{ProduceError, Produced, Producer};
 
 use super::{
     WorkloadSpec,
-    fixture::{Base, Cache, CacheError, FixtureError, base::wallet},
+    fixture::{
+        Base, CHAIN_FILE, Cache, CacheError, FixtureError, PreparedChain, base::wallet,
+        chain::ChainFilesError,
+    },
 };
 use crate::blocks::{ExportError, OutputFile};
 use polytrie_chainspec::ChainSpecError;
@@ -64,6 +67,15 @@ pub enum GenerateError {
         /// Blocks made by then.
         blocks: u64,
     },
+}
+
+impl From<ChainFilesError> for GenerateError {
+    fn from(error: ChainFilesError) -> Self {
+        match error {
+            ChainFilesError::Senders(error) => error.into(),
+            ChainFilesError::Blocks(error) => error.into(),
+        }
+    }
 }
 
 /// Writes the chain of a workload to `dir`, which is made if it is not there; files of an earlier chain are replaced when

@@ -27,6 +27,9 @@ use serde_json::Value;
 /// The layer that the others are compared with.
 pub const REFERENCE: &str = "mpt";
 
+/// What throughput is in where a chain has nothing but empty blocks.
+pub const EMPTY_BLOCKS: &str = "blk/s";
+
 /// The part of the machine's processor time from which on others disturb a run.
 const DISTURBED: f64 = 0.1;
 
@@ -187,9 +190,22 @@ impl Report {
         })
     }
 
-    /// `transaction` or `operation`.
+    /// `transaction`, `block` or `operation`.
     pub fn operation(&self) -> &'static str {
-        if self.bench == "chain" { "transaction" } else { "operation" }
+        match self.bench.as_str() {
+            "chain" if self.unit == EMPTY_BLOCKS => "block",
+            "chain" => "transaction",
+            _ => "operation",
+        }
+    }
+
+    /// The same in short, for the heads of columns.
+    pub fn operation_unit(&self) -> &'static str {
+        match self.operation() {
+            "block" => "blk",
+            "transaction" => "tx",
+            _ => "op",
+        }
     }
 }
 

@@ -53,12 +53,18 @@ fn conditions(report: &Report) -> Vec<String> {
 /// The parameters as `name value`, in the order of their names.
 fn parameters(parameters: &Value) -> String {
     let Value::Object(fields) = parameters else { return String::new() };
-    let shown =
-        fields.iter().filter(|(name, _)| *name != "seed").map(|(name, value)| match value {
-            Value::String(text) => format!("{name} {text}"),
-            other => format!("{name} {other}"),
-        });
-    shown.collect::<Vec<_>>().join(", ").replace('_', "-")
+    let shown = fields.iter().filter(|(name, _)| *name != "seed").map(|(name, value)| {
+        let value = match value {
+            Value::Array(values) => values.iter().map(plain).collect::<Vec<_>>().join(" "),
+            other => plain(other),
+        };
+        format!("{} {value}", name.replace('_', "-"))
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// How fast, and where the time of an operation went.
@@ -112,15 +118,15 @@ fn speed(report: &Report) -> String {
         );
         rows.push(row);
     }
-    let title = format!(
-        "throughput, and microseconds an {operation} (exec + structure + engine = total; the rest overlap)\n"
-    );
-    title.replace("an transaction", "a transaction") + &columns(&rows)
+    let article = if operation == "operation" { "an" } else { "a" };
+    format!(
+        "throughput, and microseconds {article} {operation} (exec + structure + engine = total; the rest overlap)\n"
+    ) + &columns(&rows)
 }
 
 /// What reaches the engine, and what is needed.
 fn costs(report: &Report) -> String {
-    let operation = if report.bench == "chain" { "tx" } else { "op" };
+    let operation = report.operation_unit();
     let heads = [
         "layer".to_owned(),
         format!("reads/{operation}"),
@@ -155,8 +161,8 @@ fn costs(report: &Report) -> String {
             each(amplification.engine_writes),
             shown(amplification.write),
             each(amplification.engine_write_bytes),
-            format!("{:.1}", layer.block_seconds.p50 * 1e3),
-            format!("{:.1}", layer.block_seconds.p99 * 1e3),
+            format!("{:.2}", layer.block_seconds.p50 * 1e3),
+            format!("{:.2}", layer.block_seconds.p99 * 1e3),
             mebibytes(layer.disk_bytes),
             mebibytes(layer.own_rss_bytes),
             mebibytes(layer.peak_rss_bytes),

@@ -64,6 +64,10 @@ pub(super) struct LoadedChain {
     senders: Vec<Vec<Address>>,
     /// Hashes of the blocks from the genesis block on.
     hashes: Vec<B256>,
+    /// The first block past the merge, counted from block 1 as 0.
+    first_merged: usize,
+    /// Whether all blocks are empty, so that each is an operation.
+    empty_blocks: bool,
 }
 
 impl LoadedChain {
@@ -71,8 +75,7 @@ impl LoadedChain {
         let damaged = |text: String| {
             CacheError::at("use", chain.dir())(io::Error::other(format!("{text}; remove it")))
         };
-        let spec = ChainSpec::from_outline("the generated chain", &chain.outline()?)
-            .map_err(|e| damaged(e.to_string()))?;
+        let spec = chain.spec()?;
         let mut rest = chain.senders()?.into_iter();
         let (mut blocks, mut senders) = (Vec::new(), Vec::new());
         let mut hashes = vec![spec.genesis_hash()];
@@ -89,7 +92,23 @@ impl LoadedChain {
             blocks.push(block);
             senders.push(of_block);
         }
-        Ok(Self { spec: Arc::new(spec), blocks, senders, hashes })
+        let mut total_difficulty = spec.genesis_header().difficulty;
+        let first_merged = blocks.iter().take_while(|block| {
+            let merged = spec.is_merged_after(total_difficulty);
+            total_difficulty += block.header.difficulty;
+            !merged
+        });
+        let first_merged = first_merged.count();
+        let empty_blocks = chain.length()?.is_empty_blocks();
+        Ok(Self { spec, blocks, senders, hashes, first_merged, empty_blocks })
+    }
+
+    /// What a block counts for.
+    fn operations(&self, index: usize) -> u64 {
+        match self.empty_blocks {
+            true => 1,
+            false => self.blocks[index].body.transactions.len() as u64,
+        }
     }
 }
 
@@ -148,6 +167,7 @@ impl ChainBench {
         mut senders: impl FnMut(usize) -> Result<Vec<Address>, BenchError>,
     ) -> Result<Measured, BenchError> {
         let mut recorder = None;
+        let mut operations = 0;
         for index in 0..run.chain.blocks.len() {
             let number = index as u64 + 1;
             if number == self.warmup_blocks {
@@ -168,15 +188,20 @@ impl ChainBench {
             run.settle(if is_last { 0 } else { run.open.layer.depth() }, &mut times)?;
             times.recover = if self.recover { recover } else { times.recover };
             if let Some(recorder) = &mut recorder {
-                let block = &run.chain.blocks[index];
-                let gas = Some(block.header.gas_used);
-                recorder.block(block.body.transactions.len() as u64, gas, times, session);
+                let gas = Some(run.chain.blocks[index].header.gas_used);
+                operations += run.chain.operations(index);
+                recorder.block(run.chain.operations(index), gas, times, session);
             }
         }
         match recorder {
+            Some(_) if operations == 0 => Err(BenchError::Usage(format!(
+                "the {} blocks after the warm-up of {} hold no transactions; choose another --warmup or --to",
+                run.chain.blocks.len() as u64 - self.warmup_blocks,
+                self.warmup_blocks
+            ))),
             Some(recorder) => Ok(recorder.finish(run.open)?),
             None => Err(BenchError::Usage(format!(
-                "the chain has {} blocks, all of them in the warm-up of {}; choose a smaller --warmup or more --txs",
+                "the chain has {} blocks, all of them in the warm-up of {}; choose a smaller --warmup or a longer chain",
                 run.chain.blocks.len(),
                 self.warmup_blocks
             ))),
@@ -248,8 +273,12 @@ impl Run<'_> {
         if !*counters {
             session = session.without_counters();
         }
-        let rules = chain.spec.rules(number, block.header.timestamp, true);
-        let hash = |number: u64| chain.hashes.get(usize::try_from(number).ok()?).copied();
+        let merged = index >= chain.first_merged;
+        let rules = chain.spec.rules(number, block.header.timestamp, merged);
+        let genesis = chain.spec.genesis_header().number;
+        let hash = |number: u64| {
+            chain.hashes.get(usize::try_from(number.checked_sub(genesis)?).ok()?).copied()
+        };
         let executed = executor
             .execute_block(
                 &mut session,

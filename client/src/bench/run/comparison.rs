@@ -8,12 +8,14 @@ use super::{
 };
 use crate::{
     bench::{
-        Base, BaseSpec, Cache, PreparedChain, Report, Settings, Subject, Trace, WorkloadSpec,
+        Base, BaseSpec, Cache, GivenChain, PreparedChain, Report, Settings, Subject, Trace,
+        WorkloadSpec,
         fixture::{
             copy::{copy_tree, forget_tree},
             store::prepared,
         },
         measure::{BlockFigures, Measured},
+        report::EMPTY_BLOCKS,
     },
     process::ProcessorTime,
 };
@@ -118,17 +120,52 @@ impl Comparison {
     pub fn chain(&self, spec: &WorkloadSpec, bench: ChainBench) -> Result<Report, BenchError> {
         let base = Base::of_workload(spec, Arc::clone(&self.cache));
         let chain = PreparedChain::of(spec, &self.cache, &base, &self.interrupt)?;
-        let measured = chain.figures()?.blocks.saturating_sub(bench.warmup_blocks);
+        self.prepared_chain(&base, &chain, bench, spec.seed, serde_json::json!(spec))
+    }
+
+    /// A chain that was given through executor and layers.
+    ///
+    /// # Errors
+    ///
+    /// If there is no result.
+    pub fn given_chain(&self, given: &GivenChain, bench: ChainBench) -> Result<Report, BenchError> {
+        let base = Base::new(given.base(), Arc::clone(&self.cache));
+        let chain = given.prepare(&self.cache)?;
+        let report = self.prepared_chain(&base, &chain, bench, 0, given.parameters());
+        report.map_err(|error| match error {
+            // Nobody has looked at the blocks before.
+            BenchError::Child { code: Some(1), run, subject, text } => BenchError::Child {
+                code: Some(1),
+                run,
+                subject,
+                text: format!(
+                    "{text}; whether the blocks are valid, `polytrie import` of the same files tells"
+                ),
+            },
+            error => error,
+        })
+    }
+
+    fn prepared_chain(
+        &self,
+        base: &Base,
+        chain: &PreparedChain,
+        bench: ChainBench,
+        seed: u64,
+        mut parameters: Value,
+    ) -> Result<Report, BenchError> {
+        let length = chain.length()?;
+        let measured = length.blocks.saturating_sub(bench.warmup_blocks);
         let merging = self.merging(bench.warmup_blocks, measured);
         let work = Work::Chain { bench, chain: chain.dir().to_owned() };
-        let results = merging.run(&base, &work)?;
-        let mut parameters = serde_json::json!(spec);
+        let results = merging.run(base, &work)?;
         if let (Value::Object(all), Value::Object(more)) =
             (&mut parameters, serde_json::json!(bench))
         {
             all.extend(more);
         }
-        Ok(Report::new("chain", "tx/s", spec.seed, parameters, &merging, results))
+        let unit = if length.is_empty_blocks() { EMPTY_BLOCKS } else { "tx/s" };
+        Ok(Report::new("chain", unit, seed, parameters, &merging, results))
     }
 
     fn run(&self, base: &Base, work: &Work) -> Result<Vec<RunResult>, BenchError> {

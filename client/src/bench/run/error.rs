@@ -1,6 +1,6 @@
 //! Why there is no result.
 
-use super::super::{CacheError, FixtureError, GenerateError};
+use super::super::{CacheError, FixtureError, GenerateError, GivenError};
 use crate::blocks::BlockFileError;
 use polytrie_kv::KvError;
 use polytrie_state::StateError;
@@ -19,6 +19,9 @@ pub enum BenchError {
     /// The chain could not be made.
     #[error(transparent)]
     Generate(#[from] GenerateError),
+    /// The chain that was given cannot be measured.
+    #[error(transparent)]
+    Given(#[from] GivenError),
     /// The chain could not be read.
     #[error(transparent)]
     Blocks(#[from] BlockFileError),

@@ -1,16 +1,34 @@
 //! `polytrie bench chain`.
 
 use super::{Failure, measure::MeasureArgs, output::OutputArgs, workload::WorkloadArgs};
-use crate::{bench::ChainBench, executor::Prefetch};
+use crate::{
+    bench::{ChainBench, GivenChain},
+    executor::Prefetch,
+};
 use clap::Args;
 use polytrie_kv::StoreOptions;
+use std::path::PathBuf;
 
-/// Measure state layers under a workload: its blocks through executor and layer, senders known.
+/// Options that say what a workload is like.
+const OF_WORKLOADS: [&str; 8] =
+    ["workload", "accounts", "txs", "block_txs", "popularity", "new_recipients", "senders", "seed"];
+
+/// Measure state layers under a workload, or on blocks of your own, through executor and layer, senders known.
 ///
 /// Every layer executes the same blocks from the same genesis. Canonical layers must come to the state root in every
-/// header. Prints transactions a second, and where the time went.
+/// header. Prints transactions a second (blocks, if all are empty), and where the time went.
 #[derive(Debug, Args)]
 pub(super) struct ChainArgs {
+    /// Block files to measure in place of a workload, as `import` takes them: from block 1 of --chain on (or block 0),
+    /// without a gap. Their blocks are kept in memory.
+    #[arg(value_name = "FILE", requires = "chain", conflicts_with_all = OF_WORKLOADS)]
+    files: Vec<PathBuf>,
+    /// The chain of the files: mainnet, sepolia, holesky, hoodi, dev, or the path of a genesis.json as geth writes it.
+    #[arg(long, value_name = "CHAIN", requires = "files")]
+    chain: Option<String>,
+    /// The last block of the files that is measured.
+    #[arg(long, value_name = "N", requires = "files")]
+    to: Option<u64>,
     /// Blocks at the start that are not measured [default: a tenth; of 3,000 or more, 1,000]
     #[arg(long, value_name = "B")]
     warmup: Option<u64>,
@@ -35,12 +53,25 @@ pub(super) struct ChainArgs {
 }
 
 pub(super) fn run(args: &ChainArgs) -> Result<(), Failure> {
-    let spec = args.workload.spec()?;
-    let bench = ChainBench {
-        warmup_blocks: args.warmup.unwrap_or_else(|| ChainBench::default_warmup(spec.blocks())),
+    let bench = |blocks| ChainBench {
+        warmup_blocks: args.warmup.unwrap_or_else(|| ChainBench::default_warmup(blocks)),
         recover: args.recover,
         prefetch: args.prefetch,
         flush_every: args.flush_every,
     };
-    args.measure.run(&args.output, |comparison| comparison.chain(&spec, bench))
+    let Some(chain) = &args.chain else {
+        let spec = args.workload.spec()?;
+        let bench = bench(spec.blocks());
+        return args.measure.run(&args.output, |comparison| comparison.chain(&spec, bench));
+    };
+    if args.files.iter().any(|file| file.as_os_str() == "-") {
+        return Err(Failure::Usage(
+            "blocks are read more than once here, which standard input does not allow: write them to a file and name it"
+                .into(),
+        ));
+    }
+    args.measure.run(&args.output, |comparison| {
+        let given = GivenChain::open(&args.files, chain, args.to, &comparison.cache)?;
+        comparison.given_chain(&given, bench(given.blocks()))
+    })
 }

@@ -12,7 +12,7 @@ mod store;
 mod workload;
 
 use super::exit::Failure;
-use crate::bench::{BenchError, CacheError, FixtureError, GenerateError, ProduceError};
+use crate::bench::{BenchError, CacheError, FixtureError, GenerateError, GivenError, ProduceError};
 use clap::{Args, Subcommand};
 
 /// Make workloads, and measure state layers with them.
@@ -81,12 +81,26 @@ impl From<GenerateError> for Failure {
     }
 }
 
+impl From<GivenError> for Failure {
+    fn from(error: GivenError) -> Self {
+        match error {
+            GivenError::Chain(error) => error.into(),
+            GivenError::Blocks(error) => error.into(),
+            GivenError::Cache(error) => error.into(),
+            GivenError::Write(error) => error.into(),
+            GivenError::Nothing => Self::Usage(error.to_string()),
+            GivenError::Gap { .. } | GivenError::Sender { .. } => Self::Invalid(error.to_string()),
+        }
+    }
+}
+
 impl From<BenchError> for Failure {
     fn from(error: BenchError) -> Self {
         match error {
             BenchError::Disk(error) => error.into(),
             BenchError::Fixture(error) => error.into(),
             BenchError::Generate(error) => error.into(),
+            BenchError::Given(error) => error.into(),
             BenchError::Blocks(error) => error.into(),
             BenchError::Store(error) => error.into(),
             BenchError::State(error) => error.into(),

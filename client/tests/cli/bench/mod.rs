@@ -1,6 +1,7 @@
 //! `bench`: what it reports, how two reports compare, and that nothing is left of one that fails.
 
 mod compare;
+mod given;
 mod measured;
 mod merges;
 mod page;

@@ -126,7 +126,7 @@ fn section(report: &Report, titled: bool) -> String {
 }
 
 fn summary(report: &Report) -> Vec<Vec<String>> {
-    let operation = if report.bench == "chain" { "tx" } else { "op" };
+    let operation = report.operation_unit();
     let heads = [
         "layer".to_owned(),
         report.unit.clone(),

@@ -17,12 +17,9 @@ pub(super) fn headline(report: &Report) -> String {
     let mut layers: Vec<_> = report.layers.iter().collect();
     layers.sort_by(|a, b| b.throughput.spread.median.total_cmp(&a.throughput.spread.median));
     let Some(best) = layers.first() else { return String::new() };
-    let what = match report.bench.as_str() {
-        "chain" => "transactions",
-        _ => "operations",
-    };
+    let what = report.operation();
     let speed = |layer: &super::LayerSummary| {
-        format!("{} {what} a second", grouped(layer.throughput.spread.median))
+        format!("{} {what}s a second", grouped(layer.throughput.spread.median))
     };
     let mut text = format!("`{}` came to {}", best.name(), speed(best));
     if let Some(ratio) = best.ratio_to_mpt.filter(|_| best.subject.state != report.reference) {
@@ -75,10 +72,23 @@ pub(super) fn differ_in_size_only(reports: &[Report]) -> bool {
         && others.iter().any(|report| size(report) != size(first))
 }
 
+/// Whether the chain is one that the user gave.
+fn is_given(report: &Report) -> bool {
+    report.parameters.get("chain").is_some()
+}
+
+/// The number of the last block of a chain that was given.
+fn head(report: &Report) -> String {
+    grouped(number(report, "head").unwrap_or_default() as f64)
+}
+
 /// What distinguishes a report from others on the page.
 pub(super) fn title(report: &Report) -> String {
     let size = size(report).map_or_else(String::new, |size| format!(", {}", short(size as f64)));
     match report.bench.as_str() {
+        "chain" if is_given(report) => {
+            format!("{}, to block {}", text(report, "chain"), head(report))
+        }
         "chain" => format!("{}{size} accounts", text(report, "workload")),
         _ => format!("bench {}{size} keys", report.bench),
     }
@@ -88,6 +98,11 @@ pub(super) fn title(report: &Report) -> String {
 pub(super) fn workload(report: &Report) -> String {
     let of = |name: &str| grouped(number(report, name).unwrap_or_default() as f64);
     match report.bench.as_str() {
+        "chain" if is_given(report) => format!(
+            "Every layer executed the same blocks, 1 to {} of {}, from its genesis state. The blocks were in memory and the senders known; what is measured is executing the blocks and keeping the state.",
+            head(report),
+            text(report, "chain")
+        ),
         "chain" => {
             let what = match text(report, "workload") {
                 "transfer" => "plain payments of ether",
@@ -137,7 +152,7 @@ pub(super) fn workload(report: &Report) -> String {
 pub(super) fn split(report: &Report) -> &'static str {
     match report.bench.as_str() {
         "chain" => {
-            "Microseconds of one transaction; shorter is better. Execution is running the contracts, the same for all layers. Authenticated structure is the layer's own work: finding values, building its trees, hashing. Engine is waiting for the key-value store below it, and for the disk."
+            "Microseconds of one transaction (of one block, where all are empty); shorter is better. Execution is running the contracts, the same for all layers. Authenticated structure is the layer's own work: finding values, building its trees, hashing. Engine is waiting for the key-value store below it, and for the disk."
         }
         _ => {
             "Microseconds of one operation; shorter is better. Execution is handing over keys and values, as there are no contracts here. Authenticated structure is the layer's own work: finding values, building its trees, hashing. Engine is waiting for the key-value store below it, and for the disk."

@@ -1,0 +1,150 @@
+//! `bench chain FILE`: blocks of one's own.
+
+use super::{bench, number, parts, states};
+use crate::{
+    run::Run,
+    support::{CONDENSE, Chain, Data, FRONTIER, RPC_COMPAT, assert_fails, sample},
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// The chain that is in the repository.
+fn the_sample() -> Chain {
+    let file = sample("chain.rlp.gz");
+    let hash = "0x87cf7c3a03d682e6c8da2a6974f4747a1e64d127d64819a62d110d0153270e7e";
+    Chain { file, chain: sample("genesis.json"), head: 1000, hash }
+}
+
+fn measure(cache: &Path, chain: &Chain, more: &str) -> Run {
+    let (file, name) = (chain.file.display(), chain.chain.display());
+    bench(cache, &format!("chain {file} --chain {name} --runs 1 {more}"))
+}
+
+#[test]
+fn every_layer_measures_it() {
+    let data = Data::new();
+    let cache = data.file("cache");
+    for kv in ["mdbx", "memory"] {
+        let args = format!("--states {} --kv {kv} --to 90 --json -", states());
+        let report = measure(&cache, &the_sample(), &args).ok().json();
+        assert_eq!((&report["bench"], &report["unit"]), (&"chain".into(), &"tx/s".into()));
+        let parameters = &report["parameters"];
+        assert_eq!(parameters["files"], serde_json::json!(["chain.rlp.gz"]));
+        assert_eq!(
+            (&parameters["chain"], &parameters["head"]),
+            (&"genesis.json".into(), &90.into())
+        );
+        let (_, results) = parts(&report);
+        // The warm-up is a tenth.
+        assert!(results.iter().all(|r| r["blocks"] == 81 && number(&r["operations"]) > 81.0));
+    }
+    let entries = fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().file_name());
+    let chains = entries.filter(|name| name.to_string_lossy().starts_with("chain-"));
+    assert_eq!(chains.count(), 1, "the senders are recovered once");
+}
+
+#[test]
+fn proof_of_work_and_the_merge() {
+    let data = Data::new();
+    let (cache, html) = (data.file("cache"), data.file("html"));
+    for (chain, more) in
+        [(RPC_COMPAT, "--recover"), (CONDENSE, "--to 100 --prefetch"), (FRONTIER, "--warmup 900")]
+    {
+        let Some(chain) = chain.open() else { return };
+        let args = format!("--states mpt,replica,raw {more} --json - --html {}", html.display());
+        let report = measure(&cache, &chain, &args).ok().json();
+        let head = report["parameters"]["head"].as_u64().unwrap();
+        if head == chain.head {
+            assert_eq!(report["parameters"]["head_hash"], chain.hash);
+        }
+        let (_, results) = parts(&report);
+        let roots: Vec<_> = results.iter().map(|r| &r["commitment"]["digest"]).collect();
+        assert_eq!(roots[0], roots[1]);
+        let page = fs::read_to_string(html.join("index.html")).unwrap();
+        let empty = head == FRONTIER.head;
+        let (unit, words) =
+            if empty { ("blk/s", "blocks a second") } else { ("tx/s", "transactions a second") };
+        assert_eq!(report["unit"], unit);
+        assert!(
+            page.contains(words) && page.contains("Every layer executed the same blocks, 1 to")
+        );
+        if empty {
+            assert_eq!(results[0]["operations"], 99);
+            let table = measure(&cache, &chain, "--states mpt --to 20").ok();
+            assert!(table.text().contains("microseconds a block"), "{}", table.text());
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_measured_is_told() {
+    let data = Data::new();
+    let cache = data.file("cache");
+    let sample = the_sample();
+    let refused = |args: &str, code, words: &[&str]| {
+        assert_fails(&bench(&cache, &format!("chain --states mpt {args}")), code, words);
+    };
+    let (file, chain) = (sample.file.display(), sample.chain.display());
+    for (args, word) in [
+        (format!("{file}"), "--chain"),
+        (format!("--chain {chain}"), "FILE"),
+        (format!("{file} --chain {chain} --txs 5"), "--txs"),
+    ] {
+        let run = bench(&cache, &format!("chain {args}"));
+        assert!(run.code == Some(2) && run.stderr.contains(word), "{}", run.stderr);
+    }
+    refused(&format!("- --chain {chain}"), 2, &["standard input", "write them to a file"]);
+    refused(&format!("{file} --chain {chain} --to 0"), 2, &["no block after the genesis block"]);
+    refused(
+        &format!("{file} --chain {chain} --to 9 --warmup 9"),
+        2,
+        &["all of them in the warm-up"],
+    );
+    refused(&format!("{file} --chain mainnet"), 1, &["block 1 on top of", "of mainnet", "--chain"]);
+    refused(
+        &format!("{file} {file} --chain {chain}"),
+        1,
+        &["expected block 1001", "without a gap"],
+    );
+    refused(&format!("{} --chain {chain}", data.file("none").display()), 3, &["no such file"]);
+
+    // A block whose transactions are not those of its header.
+    let mut blocks = sample.blocks();
+    blocks.truncate(40);
+    let empty = blocks.iter().rposition(|block| block.len() < blocks[39].len()).unwrap();
+    let tampered = with_body_of(&blocks[39], &blocks[empty]);
+    blocks[39] = tampered.into();
+    let wrong: PathBuf = data.write("wrong.rlp", blocks.concat());
+    let words = ["block 40", "`polytrie import` of the same files"];
+    refused(&format!("{} --chain {chain}", wrong.display()), 1, &words);
+    // A file that breaks off.
+    let cut = data.write("cut.rlp", &blocks.concat()[..2_000]);
+    refused(
+        &format!("{} --chain {chain}", cut.display()),
+        1,
+        &["cut.rlp", "the file ends inside the block"],
+    );
+    assert!(
+        !fs::read_dir(&cache)
+            .unwrap()
+            .any(|entry| { entry.unwrap().file_name().to_string_lossy().starts_with(".part-") })
+    );
+}
+
+/// The header of one block before the rest of another one.
+fn with_body_of(header: &[u8], body: &[u8]) -> Vec<u8> {
+    let header_of = |block: &[u8]| {
+        let mut rest = block;
+        alloy_rlp::Header::decode(&mut rest).unwrap();
+        let start = rest;
+        let inner = alloy_rlp::Header::decode(&mut rest).unwrap();
+        let length = start.len() - rest.len() + inner.payload_length;
+        (start[..length].to_vec(), start[length..].to_vec())
+    };
+    let content = [header_of(header).0, header_of(body).1].concat();
+    let mut block = Vec::new();
+    alloy_rlp::Header { list: true, payload_length: content.len() }.encode(&mut block);
+    [block, content].concat()
+}
