@@ -33,7 +33,7 @@ pub enum Failure {
     Usage(String),
     /// The machine failed us: exit code 3.
     Machine(String),
-    /// What is kept in the data directory fails us: exit code 3. [`Self::within`] adds which directory.
+    /// What is kept in the data directory fails us: exit code 3. `Self::within` adds which directory.
     Stored(String),
     /// The user asked to stop: exit code 130.
     Interrupted(String),

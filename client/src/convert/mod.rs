@@ -1,6 +1,6 @@
 //! One layer's state into another's: the same chain, the same head, another data directory.
 //!
-//! Both are walked in hash order, slots in portions ([`Walk`]), and every layer takes slots one after the other and writes
+//! Both are walked in hash order, slots in portions (`Walk`), and every layer takes slots one after the other and writes
 //! as it goes: memory does not depend on how many accounts there are or slots of one of them, only the hashes of all code
 //! are remembered. Undo records are not carried over: they are the layer's own. What follows the head can be taken back
 //! again.
