@@ -287,32 +287,33 @@ impl Shared {
         }
         let last = work.underway.back().map_or(0, |last| last.due);
         let due = last.max(head.seq + lag(std::mem::take(&mut work.written[shard])));
-        let underway = self.start_checkpoint(work, head, shard, due);
+        let lost = Arc::new(std::mem::take(&mut work.lost[shard]));
+        let whole = (head.parts[shard].clone(), head.seq);
+        let underway = self.start_checkpoint(shard, whole, work.saved[shard], due, lost);
         work.underway.push_back(underway);
     }
 
+    /// Has a shard write what `part`, which is after the change `seq`, has that its rows of the change `since` have not.
     fn start_checkpoint(
         &self,
-        work: &mut Work,
-        head: &Version,
         shard: usize,
+        (part, seq): (Part, u64),
+        since: u64,
         due: u64,
+        lost: Arc<Lost>,
     ) -> Underway {
-        let seq = head.seq;
-        let (part, store, since) =
-            (head.parts[shard].clone(), self.source.store.clone(), work.saved[shard]);
-        let lost = Arc::new(std::mem::take(&mut work.lost[shard]));
-        let taken = lost.clone();
+        let store = self.source.store.clone();
+        let (whole, taken) = (part.clone(), lost.clone());
         let is_measured = self.source.touches.may_be_full();
         if is_measured {
             self.source.touches.begin_measuring(shard);
         }
         let finished = self.shards.ask(shard, move || {
             // The rows of a shard stay as they are until this checkpoint is written.
-            let rows = checkpoint(shard, &part, (since, seq), &taken, &store)?;
-            Ok(Finished { rows, bytes: is_measured.then(|| part.bytes()) })
+            let rows = checkpoint(shard, &whole, (since, seq), &taken, &store)?;
+            Ok(Finished { rows, bytes: is_measured.then(|| whole.bytes()) })
         });
-        Underway { shard, seq, due, lost, finished }
+        Underway { shard, seq, due, part, lost, finished }
     }
 
     /// What is finished is in the store.
@@ -332,15 +333,14 @@ impl Shared {
         if work.pending.is_none() {
             return Ok(());
         }
-        let head = self.head(&work).map_err(|error| self.lifecycle.poison(error))?;
+        self.head(&work).map_err(|error| self.lifecycle.poison(error))?;
         let void = work.pending.take().and_then(|pending| pending.checkpoint);
-        if let Some((Underway { shard, due, lost, .. }, bytes)) = void {
-            // It went with the block; what it covered is covered by another one. What was measured is so still.
+        if let Some((Underway { shard, seq, due, part, lost, .. }, bytes)) = void {
+            // Its rows went with the block, so they are made once more. What was measured is so still.
             if let Some(bytes) = bytes {
                 self.source.touches.set_measured(shard, bytes);
             }
-            work.lost[shard].absorb((*lost).clone());
-            let again = self.start_checkpoint(&mut work, &head, shard, due);
+            let again = self.start_checkpoint(shard, (part, seq), work.saved[shard], due, lost);
             work.underway.push_front(again);
         }
         Ok(())
