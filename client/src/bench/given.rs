@@ -6,19 +6,18 @@
 
 use super::{
     BaseSpec, Cache, CacheError, PreparedChain,
-    fixture::chain::{BUILT_IN, ChainFiles, ChainFilesError, FIGURES, OUTLINE},
+    fixture::chain::{BUILT_IN, ChainFiles, FIGURES, OUTLINE, write},
 };
 use crate::{
     blocks::{BlockFileError, BlockReader, ExportError, RawBlock},
     executor::{SenderError, recover_senders},
 };
 use alloy_consensus::{Header, Sealed};
-use alloy_primitives::{Address, B256, Keccak256};
+use alloy_primitives::{Address, B256, Keccak256, keccak256};
 use polytrie_chainspec::{ChainSpec, ChainSpecError};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use std::{
-    fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -79,15 +78,6 @@ pub enum GivenError {
     /// The blocks cannot be kept.
     #[error(transparent)]
     Write(#[from] ExportError),
-}
-
-impl From<ChainFilesError> for GivenError {
-    fn from(error: ChainFilesError) -> Self {
-        match error {
-            ChainFilesError::Senders(error) => error.into(),
-            ChainFilesError::Blocks(error) => error.into(),
-        }
-    }
 }
 
 impl GivenChain {
@@ -162,23 +152,26 @@ impl GivenChain {
     ///
     /// If a block cannot be decoded, a sender not recovered, or the cache fails.
     pub(super) fn prepare(&self, cache: &Cache) -> Result<PreparedChain, GivenError> {
-        let parameters = json!({
-            "genesis": self.spec.genesis_hash(),
-            "head": self.head.hash(),
-            "content": self.content,
-        });
+        // Chains that differ in their forks only begin with the same block.
+        let (kind, rules) = self.rules();
+        let parameters = json!({ kind: keccak256(rules), "content": self.content });
         let dir = cache.entry("chain-given", &parameters, |dir| self.write(dir, cache))?;
         Ok(PreparedChain::at(dir))
     }
 
-    fn write(&self, dir: &Path, cache: &Cache) -> Result<(), GivenError> {
-        let (name, text) = match self.spec.outline() {
+    /// What the chain follows, its genesis block included, and the name of the file that holds it in the cache.
+    fn rules(&self) -> (&'static str, &str) {
+        match self.spec.outline() {
             Some(outline) => (OUTLINE, outline),
-            None => (BUILT_IN, self.name.as_str()),
-        };
+            None => (BUILT_IN, &self.name),
+        }
+    }
+
+    fn write(&self, dir: &Path, cache: &Cache) -> Result<(), GivenError> {
+        let (name, text) = self.rules();
         write(&dir.join(name), text)?;
         tracing::info!("recovering the senders of {} blocks", self.blocks());
-        let mut out = ChainFiles::create(dir)?;
+        let mut out = ChainFiles::create::<GivenError>(dir)?;
         let mut transactions = 0;
         let mut all = blocks(&self.files).take(self.taken);
         loop {
@@ -191,18 +184,18 @@ impl GivenChain {
             for (raw, (number, senders)) in portion.iter().zip(recovered) {
                 if number > self.spec.genesis_header().number {
                     transactions += senders.len() as u64;
-                    out.push(&raw.rlp, &senders)?;
+                    out.push::<GivenError>(&raw.rlp, &senders)?;
                 }
             }
         }
-        out.finish()?;
+        out.finish::<GivenError>()?;
         let figures = json!({
             "genesis_hash": self.spec.genesis_hash(),
             "blocks": self.blocks(),
             "transactions": transactions,
             "head": self.head.hash(),
         });
-        write(&dir.join(FIGURES), &format!("{figures:#}\n"))
+        Ok(write(&dir.join(FIGURES), format!("{figures:#}\n"))?)
     }
 }
 
@@ -253,8 +246,4 @@ fn senders(raw: &RawBlock) -> Result<(u64, Vec<Address>), GivenError> {
 
 fn absolute(path: &Path) -> Result<PathBuf, CacheError> {
     std::path::absolute(path).map_err(CacheError::at("find", path))
-}
-
-fn write(path: &Path, text: &str) -> Result<(), GivenError> {
-    Ok(fs::write(path, text).map_err(CacheError::at("write", path))?)
 }

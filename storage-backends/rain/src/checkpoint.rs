@@ -10,7 +10,6 @@ use alloy_primitives::map::{B256Map, B256Set};
 use polytrie_kv::{Batch, Read};
 use polytrie_state::StateError;
 use polytrie_trie::{Nibbles, RowSink, cow::CowTrie, state_error};
-use std::sync::Arc;
 
 /// A checkpoint is begun every so many changes, of one shard after the other.
 pub(crate) const EVERY: u64 = 4;
@@ -39,10 +38,6 @@ pub(crate) struct Underway {
     pub(crate) seq: u64,
     /// The change that it is written with, or a later one.
     pub(crate) due: u64,
-    /// The shard then, to do it again if the block that it is written with is void.
-    pub(crate) part: Part,
-    /// What the rows of the shard lose.
-    pub(crate) lost: Arc<Lost>,
     pub(crate) finished: Awaited<Finished>,
 }
 
@@ -50,7 +45,20 @@ pub(crate) struct Underway {
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) rows: Batch,
+    /// The same once more: the first go with a block that may be void. A shard's thread copies them sooner than the block's.
+    pub(crate) spare: Batch,
     /// Bytes of nodes that the shard has in memory, if somebody wanted to know.
+    pub(crate) bytes: Option<usize>,
+}
+
+/// A checkpoint whose rows are in the batch of a block that is finished.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) shard: usize,
+    pub(crate) seq: u64,
+    pub(crate) due: u64,
+    /// Its rows, for another block if that one is void.
+    pub(crate) spare: Batch,
     pub(crate) bytes: Option<usize>,
 }
 

@@ -31,6 +31,14 @@ type Worker = (Option<Sender<Job>>, Option<JoinHandle<()>>);
 pub(crate) struct Awaited<T>(Receiver<Result<T, StateError>>);
 
 impl<T> Awaited<T> {
+    /// One that is there.
+    pub(crate) fn ready(result: T) -> Self {
+        let (sender, receiver) = channel();
+        // The receiver is held here.
+        let _ = sender.send(Ok(result));
+        Self(receiver)
+    }
+
     /// Waits for it.
     pub(crate) fn wait(&self) -> Result<T, StateError> {
         self.0.recv().unwrap_or(Err(StateError::Protocol("a shard's thread has ended")))

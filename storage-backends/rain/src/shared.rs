@@ -3,12 +3,12 @@
 use crate::{
     RainOptions, SHARD_COUNT,
     change::{change, key_count},
-    checkpoint::{Finished, Underway, checkpoint, due_after, lag},
+    checkpoint::{Finished, Underway, Written, checkpoint, due_after, lag},
     load,
     log::{self, LogRow},
     meta::Meta,
     reader::RainReader,
-    shard::{Lost, Shards},
+    shard::{Awaited, Lost, Shards},
     state::{Shardwise, State, read_state},
     touches::Source,
     version::{Part, Version},
@@ -97,8 +97,7 @@ struct Pending {
     back: Option<Vec<u8>>,
     /// The shards that it changed, how many keys in each, and what their rows lose.
     logged: Vec<(usize, u64, Lost)>,
-    /// The checkpoint that is written with it, and the bytes of nodes that its shard had in memory.
-    checkpoint: Option<(Underway, Option<usize>)>,
+    checkpoint: Option<Written>,
 }
 
 /// A change, computed.
@@ -206,11 +205,12 @@ impl Shared {
         write_codes(&mut batch, writes.codes());
         let mut checkpoint = None;
         if let Some(underway) = work.underway.pop_front_if(|next| next.due <= version.seq) {
-            let Finished { mut rows, bytes } = underway.finished.wait().map_err(poison)?;
+            let Underway { shard, seq, due, finished } = underway;
+            let Finished { mut rows, spare, bytes } = finished.wait().map_err(poison)?;
             // Most of what is written is in it.
             rows.append(&batch);
             batch = rows;
-            checkpoint = Some((underway, bytes));
+            checkpoint = Some(Written { shard, seq, due, spare, bytes });
         }
         let commitment = Commitment::state_root(version.root);
         work.pending = Some(Pending { version, back, logged, checkpoint });
@@ -287,33 +287,20 @@ impl Shared {
         }
         let last = work.underway.back().map_or(0, |last| last.due);
         let due = last.max(head.seq + lag(std::mem::take(&mut work.written[shard])));
-        let lost = Arc::new(std::mem::take(&mut work.lost[shard]));
-        let whole = (head.parts[shard].clone(), head.seq);
-        let underway = self.start_checkpoint(shard, whole, work.saved[shard], due, lost);
-        work.underway.push_back(underway);
-    }
-
-    /// Has a shard write what `part`, which is after the change `seq`, has that its rows of the change `since` have not.
-    fn start_checkpoint(
-        &self,
-        shard: usize,
-        (part, seq): (Part, u64),
-        since: u64,
-        due: u64,
-        lost: Arc<Lost>,
-    ) -> Underway {
-        let store = self.source.store.clone();
-        let (whole, taken) = (part.clone(), lost.clone());
+        let (part, seq) = (head.parts[shard].clone(), head.seq);
+        let (store, since) = (self.source.store.clone(), work.saved[shard]);
+        let lost = std::mem::take(&mut work.lost[shard]);
         let is_measured = self.source.touches.may_be_full();
         if is_measured {
             self.source.touches.begin_measuring(shard);
         }
         let finished = self.shards.ask(shard, move || {
             // The rows of a shard stay as they are until this checkpoint is written.
-            let rows = checkpoint(shard, &whole, (since, seq), &taken, &store)?;
-            Ok(Finished { rows, bytes: is_measured.then(|| whole.bytes()) })
+            let rows = checkpoint(shard, &part, (since, seq), &lost, &store)?;
+            let bytes = is_measured.then(|| part.bytes());
+            Ok(Finished { spare: rows.clone(), rows, bytes })
         });
-        Underway { shard, seq, due, part, lost, finished }
+        work.underway.push_back(Underway { shard, seq, due, finished });
     }
 
     /// What is finished is in the store.
@@ -335,13 +322,14 @@ impl Shared {
         }
         self.head(&work).map_err(|error| self.lifecycle.poison(error))?;
         let void = work.pending.take().and_then(|pending| pending.checkpoint);
-        if let Some((Underway { shard, seq, due, part, lost, .. }, bytes)) = void {
-            // Its rows went with the block, so they are made once more. What was measured is so still.
+        if let Some(Written { shard, seq, due, spare, bytes }) = void {
+            // It goes with another block, and what was measured is so still.
             if let Some(bytes) = bytes {
                 self.source.touches.set_measured(shard, bytes);
             }
-            let again = self.start_checkpoint(shard, (part, seq), work.saved[shard], due, lost);
-            work.underway.push_front(again);
+            let finished = Finished { rows: spare.clone(), spare, bytes };
+            let finished = Awaited::ready(finished);
+            work.underway.push_front(Underway { shard, seq, due, finished });
         }
         Ok(())
     }
@@ -355,7 +343,7 @@ impl Shared {
             work.lost[shard].absorb(lost);
             self.source.touches.wrote(shard, keys);
         }
-        if let Some((Underway { shard, seq, .. }, bytes)) = checkpoint {
+        if let Some(Written { shard, seq, bytes, .. }) = checkpoint {
             work.saved[shard] = seq;
             if let Some(bytes) = bytes {
                 let at = (seq, version.seq);

@@ -7,7 +7,7 @@ use crate::{
         fixture::{
             Base, Cache, CacheError, OpenStore, PreparedChain, Settings, Subject,
             base::wallet,
-            chain::{ChainFiles, FIGURES, OUTLINE},
+            chain::{ChainFiles, FIGURES, OUTLINE, write},
             copy::copy_tree,
             store::prepared,
         },
@@ -19,7 +19,6 @@ use alloy_primitives::B256;
 use polytrie_kv::StoreOptions;
 use serde::{Deserialize, Serialize};
 use std::{
-    fs,
     path::Path,
     sync::{
         Arc,
@@ -92,10 +91,6 @@ impl PreparedChain {
     }
 }
 
-fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), CacheError> {
-    fs::write(path, bytes).map_err(CacheError::at("write", path))
-}
-
 /// Makes the chain in `dir`.
 fn make(
     spec: &WorkloadSpec,
@@ -149,14 +144,14 @@ fn write_blocks(
     interrupt: &AtomicBool,
 ) -> Result<(), GenerateError> {
     let start = Instant::now();
-    let mut files = ChainFiles::create(dir)?;
+    let mut files = ChainFiles::create::<GenerateError>(dir)?;
     let mut reported = start;
     while let Some(plan) = workload.next_block(producer.parent()) {
         if interrupt.load(Ordering::Relaxed) {
             return Err(GenerateError::Interrupted { blocks: figures.blocks });
         }
         let produced = producer.produce(plan, workload.wallet())?;
-        files.push(&produced.rlp, &produced.senders)?;
+        files.push::<GenerateError>(&produced.rlp, &produced.senders)?;
         let receipts = &produced.executed.receipts;
         figures.blocks += 1;
         figures.transactions += receipts.len() as u64;
@@ -169,7 +164,7 @@ fn write_blocks(
             tracing::info!("{} blocks, {} transactions", figures.blocks, figures.transactions);
         }
     }
-    files.finish()?;
+    files.finish::<GenerateError>()?;
     tracing::info!(
         "made {} blocks with {} transactions in {:.1} s",
         figures.blocks,

@@ -13,10 +13,7 @@ pub use producer::{ProduceError, Produced, Producer};
 
 use super::{
     WorkloadSpec,
-    fixture::{
-        Base, CHAIN_FILE, Cache, CacheError, FixtureError, PreparedChain, base::wallet,
-        chain::ChainFilesError,
-    },
+    fixture::{Base, CHAIN_FILE, Cache, CacheError, FixtureError, PreparedChain, base::wallet},
 };
 use crate::blocks::{ExportError, OutputFile};
 use polytrie_chainspec::ChainSpecError;
@@ -67,15 +64,6 @@ pub enum GenerateError {
         /// Blocks made by then.
         blocks: u64,
     },
-}
-
-impl From<ChainFilesError> for GenerateError {
-    fn from(error: ChainFilesError) -> Self {
-        match error {
-            ChainFilesError::Senders(error) => error.into(),
-            ChainFilesError::Blocks(error) => error.into(),
-        }
-    }
 }
 
 /// Writes the chain of a workload to `dir`, which is made if it is not there; files of an earlier chain are replaced when

@@ -99,7 +99,7 @@ impl LoadedChain {
             !merged
         });
         let first_merged = first_merged.count();
-        let empty_blocks = chain.length()?.is_empty_blocks();
+        let empty_blocks = senders.iter().all(Vec::is_empty);
         Ok(Self { spec, blocks, senders, hashes, first_merged, empty_blocks })
     }
 
@@ -201,7 +201,7 @@ impl ChainBench {
             ))),
             Some(recorder) => Ok(recorder.finish(run.open)?),
             None => Err(BenchError::Usage(format!(
-                "the chain has {} blocks, all of them in the warm-up of {}; choose a smaller --warmup or a longer chain",
+                "the chain has {} blocks, all of them in the warm-up of {}; choose a smaller --warmup, or more blocks (--txs, or a later --to)",
                 run.chain.blocks.len(),
                 self.warmup_blocks
             ))),

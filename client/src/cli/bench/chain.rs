@@ -9,10 +9,6 @@ use clap::Args;
 use polytrie_kv::StoreOptions;
 use std::path::PathBuf;
 
-/// Options that say what a workload is like.
-const OF_WORKLOADS: [&str; 8] =
-    ["workload", "accounts", "txs", "block_txs", "popularity", "new_recipients", "senders", "seed"];
-
 /// Measure state layers under a workload, or on blocks of your own, through executor and layer, senders known.
 ///
 /// Every layer executes the same blocks from the same genesis. Canonical layers must come to the state root in every
@@ -21,7 +17,7 @@ const OF_WORKLOADS: [&str; 8] =
 pub(super) struct ChainArgs {
     /// Block files to measure in place of a workload, as `import` takes them: from block 1 of --chain on (or block 0),
     /// without a gap. Their blocks are kept in memory.
-    #[arg(value_name = "FILE", requires = "chain", conflicts_with_all = OF_WORKLOADS)]
+    #[arg(value_name = "FILE", requires = "chain", conflicts_with = "WorkloadArgs")]
     files: Vec<PathBuf>,
     /// The chain of the files: mainnet, sepolia, holesky, hoodi, dev, or the path of a genesis.json as geth writes it.
     #[arg(long, value_name = "CHAIN", requires = "files")]

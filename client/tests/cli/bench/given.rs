@@ -45,6 +45,22 @@ fn every_layer_measures_it() {
     assert_eq!(chains.count(), 1, "the senders are recovered once");
 }
 
+/// What is in the cache is not taken for a chain that begins with the same block and follows other rules.
+#[test]
+fn the_rules_are_part_of_the_chain() {
+    let data = Data::new();
+    let cache = data.file("cache");
+    let right = the_sample();
+    let text = fs::read_to_string(&right.chain).unwrap();
+    let mut genesis: serde_json::Value = serde_json::from_str(&text).unwrap();
+    genesis["config"]["chainId"] = 1.into();
+    let wrong = Chain { chain: data.write("wrong.json", genesis.to_string()), ..the_sample() };
+    let args = "--states mpt --kv memory --to 20";
+    measure(&cache, &right, args).ok();
+    assert_fails(&measure(&cache, &wrong, args), 1, &["does not execute", "polytrie import"]);
+    measure(&cache, &right, args).ok();
+}
+
 #[test]
 fn proof_of_work_and_the_merge() {
     let data = Data::new();
