@@ -1,15 +1,14 @@
 //! Options that several commands share.
 
-#[cfg(feature = "lvmt")]
-use crate::layers::lvmt::LvmtSettings;
 use crate::{
     chain::ChainOptions,
     datadir::OpenOptions,
-    layers::{ENGINES, EngineOptions, LAYERS, LayerOptions},
+    layers::{ENGINES, EngineOptions, LAYERS, LayerNeeds, LayerOptions},
+    values::parse_bytes,
 };
 use clap::{
     Arg, Args, Command,
-    builder::{PossibleValue, RangedU64ValueParser, StringValueParser, TypedValueParser},
+    builder::{PossibleValue, StringValueParser, TypedValueParser},
 };
 use std::{ffi::OsStr, path::PathBuf};
 
@@ -35,7 +34,7 @@ pub(super) struct DataArgs {
     #[command(flatten)]
     engine: EngineArgs,
     #[command(flatten)]
-    layer: LayerArgs,
+    layer: LayerOptions,
 }
 
 impl DataArgs {
@@ -46,7 +45,7 @@ impl DataArgs {
             chain: None,
             state: self.state.clone(),
             kv: self.kv.clone(),
-            layer: LayerOptions { replica_path: self.replica_path.clone(), ..self.layer.options() },
+            layer: LayerOptions { replica_path: self.replica_path.clone(), ..self.layer.clone() },
             engine: self.engine.options(),
             store: self.engine.options().store(),
             chain_options: ChainOptions::default(),
@@ -82,99 +81,6 @@ impl EngineArgs {
     }
 }
 
-/// Settings of the layers; each reads its own.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "State layers")]
-pub(super) struct LayerArgs {
-    /// Bytes of trie nodes kept in memory between blocks (k, M, G may follow).
-    #[arg(long = "trie.cache", value_name = "BYTES", value_parser = parse_bytes, default_value = "1G")]
-    trie_cache: usize,
-    /// Blocks after which the delta of `lmpt` becomes its intermediate. Belongs to the data: a new directory gets
-    /// 1000, one that holds something keeps its own.
-    #[arg(long = "lmpt.interval", value_name = "BLOCKS", value_parser = clap::value_parser!(u64).range(1..))]
-    lmpt_interval: Option<u64>,
-    /// Bytes of delta and intermediate of `lmpt` kept in memory (k, M, G may follow); what is above goes to a
-    /// scratch directory.
-    #[arg(long = "lmpt.memory", value_name = "BYTES", value_parser = parse_bytes, default_value = "1G")]
-    lmpt_memory: usize,
-    /// Levels of the account trie that `rain` always keeps in memory; those below share --trie.cache.
-    #[arg(long = "rain.retain", value_name = "LEVELS", default_value_t = 4)]
-    rain_retain: usize,
-    #[command(flatten)]
-    replica: ReplicaArgs,
-    #[cfg(feature = "lvmt")]
-    #[command(flatten)]
-    lvmt: LvmtArgs,
-}
-
-/// Settings of the layer `replica`.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "State layer replica")]
-struct ReplicaArgs {
-    /// Threads that keep the tries; with 0 the trie is built when the block ends [default: one a core but one]
-    #[arg(long = "replica.workers", value_name = "N", value_parser = at_most(MOST_THREADS))]
-    workers: Option<usize>,
-    /// Threads that read rows ahead of the workers where the store is slow [default: 8]
-    #[arg(long = "replica.readers", value_name = "N", value_parser = at_most(MOST_THREADS))]
-    readers: Option<usize>,
-    /// Hints that may wait for each worker; what comes while the queue is full is dropped [default: 4096]
-    #[arg(long = "replica.queue", value_name = "N", value_parser = at_most(1 << 20))]
-    queue: Option<usize>,
-    /// Blocks that may be executed on top of one whose root is still being computed; nothing is written before its
-    /// root is verified; 0 waits for each root, as in the paper [default: 4]
-    #[arg(long = "replica.depth", value_name = "N", value_parser = at_most(1024))]
-    depth: Option<usize>,
-}
-
-/// Settings of `lvmt`.
-#[cfg(feature = "lvmt")]
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "LVMT")]
-pub(super) struct LvmtArgs {
-    /// What the layer can prove: `none`; `full`, every key; or I/N, the keys of shard I of N (a power of two).
-    #[arg(long = "lvmt.proofs", value_name = "WHAT", default_value = "none")]
-    proofs: polytrie_lvmt::Proofs,
-    #[command(flatten)]
-    setup: LvmtSetupArg,
-}
-
-/// Where the setup of `lvmt` is.
-#[cfg(feature = "lvmt")]
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "LVMT")]
-pub(super) struct LvmtSetupArg {
-    /// Directory of the setup, as `polytrie setup lvmt` makes it [default: polytrie/lvmt in the user's cache]
-    #[arg(long = "lvmt.setup", value_name = "DIR", env = "POLYTRIE_LVMT_SETUP")]
-    setup: Option<PathBuf>,
-}
-
-#[cfg(feature = "lvmt")]
-impl LvmtSetupArg {
-    /// The settings, with as many proofs as are asked for.
-    pub(super) fn settings(&self, proofs: polytrie_lvmt::Proofs) -> LvmtSettings {
-        LvmtSettings { setup: self.setup.clone(), proofs }
-    }
-}
-
-impl LayerArgs {
-    /// What to ask of the layer.
-    pub(super) fn options(&self) -> LayerOptions {
-        LayerOptions {
-            trie_cache: self.trie_cache,
-            lmpt_interval: self.lmpt_interval,
-            lmpt_memory: self.lmpt_memory,
-            rain_retain: self.rain_retain,
-            replica_workers: self.replica.workers,
-            replica_readers: self.replica.readers,
-            replica_queue: self.replica.queue,
-            replica_depth: self.replica.depth,
-            #[cfg(feature = "lvmt")]
-            lvmt: self.lvmt.setup.settings(self.lvmt.proofs),
-            ..LayerOptions::default()
-        }
-    }
-}
-
 /// A data directory that exists.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Data directory")]
@@ -185,9 +91,8 @@ pub(super) struct StoredArgs {
     /// The state layer that is expected in it [default: whatever it holds]
     #[arg(long, value_name = "LAYER", value_parser = LAYER_NAME)]
     state: Option<String>,
-    #[cfg(feature = "lvmt")]
     #[command(flatten)]
-    lvmt: LvmtSetupArg,
+    needs: LayerNeeds,
 }
 
 impl StoredArgs {
@@ -196,11 +101,7 @@ impl StoredArgs {
         OpenOptions {
             datadir: Some(self.datadir.clone()),
             state: self.state.clone(),
-            #[cfg(feature = "lvmt")]
-            layer: LayerOptions {
-                lvmt: self.lvmt.settings(polytrie_lvmt::Proofs::None),
-                ..LayerOptions::default()
-            },
+            layer: self.needs.clone().into(),
             engine: EngineOptions { read_only, ..EngineOptions::default() },
             ..OpenOptions::default()
         }
@@ -245,58 +146,5 @@ impl TypedValueParser for Name {
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
         Some(Box::new((self.0)().into_iter()))
-    }
-}
-
-/// Most threads that may be asked for.
-pub(super) const MOST_THREADS: u64 = 1024;
-
-/// A number with an upper bound: more takes the machine's memory or its threads, and gains nothing.
-pub(super) fn at_most(most: u64) -> impl TypedValueParser<Value = usize> {
-    RangedU64ValueParser::<usize>::new().range(..=most)
-}
-
-/// A number of at least 1 with an upper bound.
-pub(super) fn some_at_most(most: u64) -> impl TypedValueParser<Value = usize> {
-    RangedU64ValueParser::<usize>::new().range(1..=most)
-}
-
-/// The same as [`parse_bytes`], where nothing at all makes no sense.
-pub(super) fn parse_some_bytes(text: &str) -> Result<usize, String> {
-    match parse_bytes(text)? {
-        0 => Err("nothing fits into 0 bytes; choose more".to_owned()),
-        bytes => Ok(bytes),
-    }
-}
-
-/// A number of bytes: digits, then k, M or G (powers of 1024) if wanted.
-pub(super) fn parse_bytes(text: &str) -> Result<usize, String> {
-    let wrong = || format!("`{text}` is not a number of bytes; write for example 512M or 2G");
-    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
-        "" | "b" => 0,
-        "k" | "kb" | "kib" => 10,
-        "m" | "mb" | "mib" => 20,
-        "g" | "gb" | "gib" => 30,
-        _ => return Err(wrong()),
-    };
-    let number: usize = digits.parse().map_err(|_| wrong())?;
-    number.checked_mul(1 << shift).ok_or_else(wrong)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::parse_bytes;
-
-    #[test]
-    fn bytes_are_written_as_people_write_them() {
-        assert_eq!(parse_bytes("0"), Ok(0));
-        assert_eq!(parse_bytes("512"), Ok(512));
-        assert_eq!(parse_bytes("64k"), Ok(64 << 10));
-        assert_eq!(parse_bytes("512M"), Ok(512 << 20));
-        assert_eq!(parse_bytes("2GiB"), Ok(2 << 30));
-        for wrong in ["", "M", "12x", "-1", "1.5G", "99999999999G", "5ib", "5ibib", "5mibib"] {
-            assert!(parse_bytes(wrong).is_err(), "{wrong}");
-        }
     }
 }

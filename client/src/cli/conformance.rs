@@ -7,7 +7,7 @@ use crate::{
         self, ConformanceError, ConformanceOptions, ConformanceReport, FileReport, Outcome,
         Summary, TestReport,
     },
-    layers::{self, DEFAULT_LAYER, LayerOptions},
+    layers::{self, DEFAULT_LAYER, LayerNeeds, LayerOptions},
 };
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -45,20 +45,15 @@ pub(super) struct ConformanceArgs {
     /// Write every test and its result as JSON to this file; `-` for standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    #[cfg(feature = "lvmt")]
     #[command(flatten)]
-    lvmt: super::args::LvmtSetupArg,
+    needs: LayerNeeds,
 }
 
 pub(super) fn run(args: ConformanceArgs, logging: &LogArgs) -> Result<(), Failure> {
     let places: Vec<&Path> = args.places.iter().map(PathBuf::as_path).collect();
     output::expect_apart(&[("--json", args.json.as_deref())], &places)?;
     let layer = layers::layer(&args.state)?;
-    let mut layer_options = LayerOptions {
-        #[cfg(feature = "lvmt")]
-        lvmt: args.lvmt.settings(polytrie_lvmt::Proofs::None),
-        ..LayerOptions::default()
-    };
+    let mut layer_options = LayerOptions::from(args.needs);
     // What a layer cannot do without is missed once, not by every test.
     layer.settle_parameters(&mut layer_options, None)?;
     let options = ConformanceOptions {

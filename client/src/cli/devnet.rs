@@ -1,7 +1,7 @@
 //! `polytrie devnet`: a node with a chain of its own.
 
 use super::{
-    args::{ChainArg, DataArgs, parse_bytes, parse_some_bytes},
+    args::{ChainArg, DataArgs},
     exit::Failure,
     logging::LogArgs,
     output,
@@ -14,8 +14,9 @@ use crate::{
         DEFAULT_MNEMONIC, DevAccounts, Miner, MiningMode, Node, NodeOptions, PoolLimits,
         dev_genesis,
     },
-    layers::LayerOptions,
+    layers::LayerNeeds,
     rpc::{self, RpcLimits, RunningServer, ServeError, ServerOptions},
+    values::{parse_bytes, parse_some_bytes},
 };
 use alloy_primitives::{Address, U256, utils::parse_units};
 use clap::Args;
@@ -166,7 +167,7 @@ pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
     let accounts = DevAccounts::new(&args.mnemonic, args.accounts)
         .map_err(|error| Failure::Usage(error.to_string()))?;
     let mining = mining(&args)?;
-    let server_options = server_options(&args.http, args.data.options().layer)?;
+    let server_options = server_options(&args.http, args.data.options().layer.needs())?;
     let (chain, dir) = open(&args, &accounts)?.into_chain()?;
     let options = NodeOptions {
         accounts,
@@ -270,7 +271,7 @@ fn expect_chain_id(asked: u64, options: &OpenOptions) -> Result<(), Failure> {
     )))
 }
 
-fn server_options(args: &HttpArgs, layer: LayerOptions) -> Result<ServerOptions, Failure> {
+fn server_options(args: &HttpArgs, needs: LayerNeeds) -> Result<ServerOptions, Failure> {
     let limit = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
     let call_time = Duration::try_from_secs_f64(args.evm_timeout).map_err(|_| {
         Failure::Usage(format!("--rpc.evmtimeout {} is not a number of seconds", args.evm_timeout))
@@ -289,7 +290,7 @@ fn server_options(args: &HttpArgs, layer: LayerOptions) -> Result<ServerOptions,
             log_blocks: args.log_blocks,
             logs: args.logs,
         },
-        layer,
+        needs,
     })
 }
 

@@ -1,7 +1,7 @@
 //! `polytrie import`.
 
 use super::{
-    args::{ChainArg, DataArgs, LAYER_NAME, MOST_THREADS, some_at_most},
+    args::{ChainArg, DataArgs, LAYER_NAME},
     exit::Failure,
     logging::LogArgs,
     output::{self, ResultArgs},
@@ -12,6 +12,7 @@ use crate::{
     executor::Prefetch,
     import::{self, CsvLog, Display, ImportEnd, ImportOptions, Shadow, ShadowError, not_verified},
     layers::{self, DEFAULT_LAYER, LayerOptions},
+    values::{MOST_THREADS, some_at_most},
     witness::WitnessDir,
 };
 use clap::{Args, ValueEnum};

@@ -4,7 +4,7 @@ use super::{args::StoredArgs, exit::Failure, input, output};
 use crate::{
     chain::layer_at,
     datadir::DataDir,
-    layers::{self, LAYERS, LayerKind, LayerOptions, UnknownKind, VerifyError},
+    layers::{self, LAYERS, LayerKind, LayerNeeds, UnknownKind, VerifyError},
 };
 use alloy_consensus::EMPTY_ROOT_HASH;
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256};
@@ -58,9 +58,8 @@ pub(super) struct VerifyArgs {
     /// A slot that was asked for: a proof that says nothing of it is refused; may be repeated.
     #[arg(long = "slot", value_name = "SLOT")]
     slots: Vec<U256>,
-    #[cfg(feature = "lvmt")]
     #[command(flatten)]
-    lvmt: super::args::LvmtSetupArg,
+    needs: LayerNeeds,
 }
 
 impl ProofCommand {
@@ -112,12 +111,7 @@ pub(super) fn run(command: ProofCommand) -> Result<(), Failure> {
 
 fn get(args: GetArgs) -> Result<(), Failure> {
     let mut options = args.data.options(true);
-    #[cfg(feature = "lvmt")]
-    {
-        options.layer.lvmt.proofs = polytrie_lvmt::Proofs::Full;
-    }
-    #[cfg(not(feature = "lvmt"))]
-    let _ = &mut options;
+    options.layer = options.layer.proving();
     let dir = DataDir::open(&options, false)?;
     let db = dir.chain_db();
     let head = db.head()?.ok_or_else(|| {
@@ -164,12 +158,7 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
             kind.name
         ))
     })?;
-    let options = LayerOptions {
-        #[cfg(feature = "lvmt")]
-        lvmt: args.lvmt.settings(polytrie_lvmt::Proofs::None),
-        ..LayerOptions::default()
-    };
-    let proven = check(&options, &commitment, &proof).map_err(|error| match error {
+    let proven = check(&args.needs, &commitment, &proof).map_err(|error| match error {
         VerifyError::Unable(error) => error.into(),
         VerifyError::Proof(ProofError::Malformed(reason)) => malformed(reason),
         VerifyError::Proof(ProofError::Invalid(reason)) => Failure::Invalid(format!(

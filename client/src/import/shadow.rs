@@ -167,8 +167,7 @@ impl Shadow {
         own.chain_options.keep_writes = true;
         own.chain_options.witness_levels = None;
         // What only one data directory can have stays with the first one.
-        own.layer.replica_path = None;
-        own.layer.replica_depth = Some(0);
+        own.layer = own.layer.beside();
         let open = |error| ShadowError::Open(Box::new(error));
         let place = own.datadir.as_ref().map_or("memory".to_owned(), |d| d.display().to_string());
         let (shadow, own) =

@@ -1,18 +1,19 @@
 //! What is said of a layer so that everything else can do without knowing which one it is.
 
-use super::LayerOptions;
+use super::{LayerNeeds, LayerOptions};
 use polytrie_kv::{Store, Table};
 use polytrie_state::{Commitment, Proof, ProofError, StateError, StateLayer};
 use serde::Serialize;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
 use thiserror::Error;
 
 /// Settings that the data of a layer depends on, as the stamp of a data directory keeps them.
 pub type Parameters = BTreeMap<String, String>;
 
+type SuitRun = fn(&mut LayerOptions, u64, u64) -> Option<String>;
+type MakeProvision = Box<dyn FnOnce(&Path) -> Result<(), StateError>>;
 type OpenLayer = fn(Store, &LayerOptions) -> Result<Arc<dyn StateLayer>, StateError>;
-type VerifyProof = fn(&LayerOptions, &Commitment, &Proof) -> Result<serde_json::Value, VerifyError>;
-type Settle = fn(&mut LayerOptions, Option<&Parameters>) -> Result<Parameters, StateError>;
+type VerifyProof = fn(&LayerNeeds, &Commitment, &Proof) -> Result<serde_json::Value, VerifyError>;
 
 /// A state layer that is compiled in.
 #[derive(Debug, Clone, Copy)]
@@ -29,10 +30,51 @@ pub struct LayerKind {
     pub open: OpenLayer,
     /// Checks one of its proofs and returns what it proves; `None` if it makes none.
     pub verify: Option<VerifyProof>,
+    /// What only some layers have.
+    pub(super) hooks: Hooks,
+}
+
+/// What only some layers have, and others do without.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hooks {
     /// Whether it can keep a flat state in a directory of its own, which `--replica.path` names.
     pub(super) keeps_flat: bool,
-    /// Settles the options that its data depends on, see [`Self::settle_parameters`]; `None` if there are none.
+    /// Settles the options that its data depends on, see [`LayerKind::settle_parameters`].
     pub(super) settle: Option<Settle>,
+    /// See [`LayerKind::suit_run`].
+    pub(super) suit_run: Option<SuitRun>,
+    /// See [`LayerKind::put_off`].
+    pub(super) put_off: Option<fn(&LayerOptions, u64) -> Option<String>>,
+    /// See [`LayerKind::provision`].
+    pub(super) provision: Option<fn(&LayerOptions) -> Option<Provision>>,
+}
+
+type Settle = fn(&mut LayerOptions, Option<&Parameters>) -> Result<Parameters, StateError>;
+
+impl Hooks {
+    /// Those of a layer that has nothing of the kind.
+    pub(super) const NONE: Self =
+        Self { keeps_flat: false, settle: None, suit_run: None, put_off: None, provision: None };
+}
+
+/// Something that a layer cannot be opened without and that may be made up where nobody relies on it: for benchmarks.
+pub struct Provision {
+    /// Name of the directory for it.
+    pub name: &'static str,
+    /// All that it depends on.
+    pub parameters: serde_json::Value,
+    /// Makes it in a directory of its own.
+    pub make: MakeProvision,
+    /// Has the layer use what is in the directory.
+    pub take: fn(&mut LayerOptions, &Path),
+    /// What readers of the figures should know of it.
+    pub note: &'static str,
+}
+
+impl fmt::Debug for Provision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Provision").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 impl LayerKind {
@@ -47,11 +89,32 @@ impl LayerKind {
         options: &mut LayerOptions,
         stamped: Option<&Parameters>,
     ) -> Result<Parameters, StateError> {
-        if stamped.is_none() && !self.keeps_flat && options.replica_path.is_some() {
+        if stamped.is_none() && !self.hooks.keeps_flat && options.replica_path.is_some() {
             let reason = "keeps no flat state in a directory of its own; leave out --replica.path, or use --state replica";
             return Err(StateError::Unsupported { layer: self.name, reason: reason.to_owned() });
         }
-        self.settle.map_or_else(|| Ok(Parameters::new()), |settle| settle(options, stamped))
+        self.hooks.settle.map_or_else(|| Ok(Parameters::new()), |settle| settle(options, stamped))
+    }
+
+    /// Has the layer do in a measured run, of so many blocks after a warm-up of so many, what it does in a node that has
+    /// run for days, unless the user said otherwise. Returns what readers of the figures should know of it.
+    pub fn suit_run(
+        &self,
+        options: &mut LayerOptions,
+        warmup: u64,
+        measured: u64,
+    ) -> Option<String> {
+        self.hooks.suit_run?(options, warmup, measured)
+    }
+
+    /// Which of its work the layer had put off when a run ended with this block, if that is a good part of it.
+    pub fn put_off(&self, options: &LayerOptions, last_block: u64) -> Option<String> {
+        self.hooks.put_off?(options, last_block)
+    }
+
+    /// What the layer lacks, if it cannot be opened and benchmarks may make that up.
+    pub fn provision(&self, options: &LayerOptions) -> Option<Provision> {
+        self.hooks.provision?(options)
     }
 
     /// What a proof proves, in the form in which [`Self::verify`] gives it.

@@ -1,22 +1,23 @@
-//! The one place that names every state layer and every engine. A new layer is a file here with its entry, a line in
-//! [`LAYERS`] and in `NAMES`, a feature in `Cargo.toml` and a crate; a new engine is an entry in [`ENGINES`].
+//! The one place that names every state layer and every engine. A new layer is a file here with its entry and its options,
+//! a line in [`LAYERS`] and in `NAMES` (and in [`LayerOptions`] if it has options), a feature in `Cargo.toml` and a crate;
+//! a new engine is an entry in [`ENGINES`].
 
 mod engines;
 mod flat_path;
 mod kind;
 #[cfg(feature = "lmpt")]
-mod lmpt;
+pub mod lmpt;
 #[cfg(feature = "lvmt")]
 pub mod lvmt;
 #[cfg(feature = "mpt")]
 mod mpt;
 mod options;
 #[cfg(feature = "rain")]
-mod rain;
+pub mod rain;
 #[cfg(feature = "raw")]
 mod raw;
 #[cfg(feature = "replica")]
-mod replica;
+pub mod replica;
 mod unknown;
 
 pub use engines::{
@@ -24,8 +25,8 @@ pub use engines::{
 };
 pub(crate) use flat_path::normal;
 pub use flat_path::{adopt_replica_path, replica_path};
-pub use kind::{LayerKind, Parameters, VerifyError};
-pub use options::{DEFAULT_LMPT_INTERVAL, LayerOptions};
+pub use kind::{LayerKind, Parameters, Provision, VerifyError};
+pub use options::{LayerNeeds, LayerOptions};
 pub use unknown::UnknownKind;
 
 /// Every name that `--state` may have in some build, with its Cargo feature.

@@ -1,10 +1,10 @@
 //! `mpt`.
 
-use super::kind::LayerKind;
+use super::kind::{Hooks, LayerKind};
 use polytrie_mpt::{MptLayer, MptOptions, verify};
 
 pub(super) const KIND: LayerKind = LayerKind {
-    name: "mpt",
+    name: MptLayer::NAME,
     about: "the Merkle Patricia trie as Ethereum specifies it, read and written through the trie",
     canonical: true,
     tables: MptLayer::TABLES,
@@ -13,6 +13,5 @@ pub(super) const KIND: LayerKind = LayerKind {
         Ok(MptLayer::open(store, options)?)
     },
     verify: Some(|_, commitment, proof| LayerKind::proven(verify(commitment.digest(), proof)?)),
-    keeps_flat: false,
-    settle: None,
+    hooks: Hooks::NONE,
 };

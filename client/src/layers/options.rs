@@ -1,72 +1,144 @@
-//! What a user can set about layers.
+//! What a user can set about layers: the options of the command line, and what is told to the processes of a benchmark.
 
+#[cfg(feature = "lmpt")]
+use super::lmpt::LmptSettings;
 #[cfg(feature = "lvmt")]
-use super::lvmt::LvmtSettings;
+use super::lvmt::{LvmtNeeds, LvmtSettings};
+#[cfg(feature = "rain")]
+use super::rain::RainSettings;
+#[cfg(feature = "replica")]
+use super::replica::ReplicaSettings;
+use crate::values::parse_bytes;
+use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Blocks between two rotations of `lmpt` unless told otherwise, as in the paper.
-pub const DEFAULT_LMPT_INTERVAL: u64 = 1_000;
+/// Bytes of trie nodes kept in memory unless told otherwise: suits 8 GiB.
+const TRIE_CACHE: usize = 1 << 30;
 
-/// What a user can set about layers; each layer reads its own part.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Settings of the layers; each reads its own, which its file here describes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Args)]
+#[command(next_help_heading = "State layers")]
 pub struct LayerOptions {
-    /// `--trie.cache`: bytes of trie nodes kept in memory between blocks.
+    /// Bytes of trie nodes kept in memory between blocks (k, M, G may follow).
+    #[arg(id = "trie.cache", long = "trie.cache", value_name = "BYTES", value_parser = parse_bytes, default_value = "1G")]
     pub trie_cache: usize,
-    /// `--lmpt.interval`: blocks between two rotations; `None` for what the data was made with, or the default.
-    pub lmpt_interval: Option<u64>,
-    /// `--lmpt.memory`: bytes of delta and intermediate kept in memory.
-    pub lmpt_memory: usize,
-    /// `--rain.retain`: levels of the account trie that always stay in memory.
-    pub rain_retain: usize,
-    /// `--replica.workers`: threads that keep the tries; `None` for one a core but one.
-    pub replica_workers: Option<usize>,
-    /// `--replica.readers`: threads that read rows ahead where the store is slow; `None` for the default.
-    pub replica_readers: Option<usize>,
-    /// `--replica.queue`: hints that may wait for each worker; `None` for the default.
-    pub replica_queue: Option<usize>,
-    /// `--replica.depth`: blocks that may be executed on top of one whose root is not known; `None` for the default.
-    pub replica_depth: Option<usize>,
-    /// `--replica.path`: a directory of its own for the flat state.
+    /// Of `lmpt`.
+    #[cfg(feature = "lmpt")]
+    #[command(flatten)]
+    pub lmpt: LmptSettings,
+    /// Of `rain`.
+    #[cfg(feature = "rain")]
+    #[command(flatten)]
+    pub rain: RainSettings,
+    /// Of `replica`.
+    #[cfg(feature = "replica")]
+    #[command(flatten)]
+    pub replica: ReplicaSettings,
+    /// Of `lvmt`.
+    #[cfg(feature = "lvmt")]
+    #[command(flatten)]
+    pub lvmt: LvmtSettings,
+    /// `--replica.path`: a directory of its own for the flat state. Every build knows where it is.
+    #[arg(skip)]
     pub replica_path: Option<PathBuf>,
     /// Whether the data directory is opened for reading only.
+    #[arg(skip)]
     pub read_only: bool,
-    /// `--lvmt.setup` and `--lvmt.proofs`.
-    #[cfg(feature = "lvmt")]
-    pub lvmt: LvmtSettings,
 }
 
 impl Default for LayerOptions {
-    /// Suits 2 cores and 8 GiB.
     fn default() -> Self {
         Self {
-            trie_cache: 1 << 30,
-            lmpt_interval: None,
-            lmpt_memory: 1 << 30,
-            rain_retain: 4,
-            replica_workers: None,
-            replica_readers: None,
-            replica_queue: None,
-            replica_depth: None,
-            replica_path: None,
-            read_only: false,
+            trie_cache: TRIE_CACHE,
+            #[cfg(feature = "lmpt")]
+            lmpt: LmptSettings::default(),
+            #[cfg(feature = "rain")]
+            rain: RainSettings::default(),
+            #[cfg(feature = "replica")]
+            replica: ReplicaSettings::default(),
             #[cfg(feature = "lvmt")]
             lvmt: LvmtSettings::default(),
+            replica_path: None,
+            read_only: false,
+        }
+    }
+}
+
+/// What layers cannot do without, and no data directory holds: it takes these to open what is stored, or to verify a
+/// proof.
+#[derive(Debug, Clone, Default, Args)]
+pub struct LayerNeeds {
+    /// Of `lvmt`.
+    #[cfg(feature = "lvmt")]
+    #[command(flatten)]
+    pub lvmt: LvmtNeeds,
+}
+
+impl From<LayerNeeds> for LayerOptions {
+    #[cfg_attr(not(feature = "lvmt"), expect(unused_variables, reason = "nothing is needed"))]
+    fn from(needs: LayerNeeds) -> Self {
+        Self {
+            #[cfg(feature = "lvmt")]
+            lvmt: LvmtSettings { needs: needs.lvmt, ..LvmtSettings::default() },
+            ..Self::default()
         }
     }
 }
 
 impl LayerOptions {
+    /// Only what no layer can do without.
+    pub fn needs(&self) -> LayerNeeds {
+        LayerNeeds {
+            #[cfg(feature = "lvmt")]
+            lvmt: self.lvmt.needs.clone(),
+        }
+    }
+
     /// The same with caches that leave room for everything else in so many bytes of memory: none is larger than a
     /// quarter of them.
     #[must_use]
-    pub fn within(self, bytes: usize) -> Self {
+    pub fn within(mut self, bytes: usize) -> Self {
         let quarter = bytes / 4;
-        Self {
-            trie_cache: self.trie_cache.min(quarter),
-            lmpt_memory: self.lmpt_memory.min(quarter),
-            ..self
+        self.trie_cache = self.trie_cache.min(quarter);
+        #[cfg(feature = "lmpt")]
+        {
+            self.lmpt.memory = self.lmpt.memory.min(quarter);
         }
+        self
+    }
+
+    /// The same for a layer that can prove everything.
+    #[must_use]
+    #[cfg_attr(not(feature = "lvmt"), expect(unused_mut, reason = "every layer can"))]
+    pub fn proving(mut self) -> Self {
+        #[cfg(feature = "lvmt")]
+        {
+            self.lvmt.proofs = polytrie_lvmt::Proofs::Full;
+        }
+        self
+    }
+
+    /// The same for a layer that runs beside another one, block by block: without what only one data directory can have.
+    #[must_use]
+    pub fn beside(mut self) -> Self {
+        self.replica_path = None;
+        #[cfg(feature = "replica")]
+        {
+            self.replica.depth = Some(0);
+        }
+        self
+    }
+
+    /// The same for a store that holds no block: nothing in it depends on how blocks are counted.
+    #[must_use]
+    #[cfg_attr(not(feature = "lmpt"), expect(unused_mut, reason = "no layer counts blocks"))]
+    pub fn before_blocks(mut self) -> Self {
+        #[cfg(feature = "lmpt")]
+        {
+            self.lmpt.interval = None;
+        }
+        self
     }
 }
 
@@ -76,10 +148,30 @@ impl LayerOptions {
     /// end within short chains.
     pub(crate) fn for_tests() -> Self {
         Self {
-            lmpt_interval: Some(5),
+            #[cfg(feature = "lmpt")]
+            lmpt: LmptSettings { interval: Some(5), ..LmptSettings::default() },
             #[cfg(feature = "lvmt")]
-            lvmt: LvmtSettings { setup: Some(crate::testsetup::dir()), ..Default::default() },
+            lvmt: LvmtSettings {
+                needs: LvmtNeeds { setup: Some(crate::testsetup::dir()) },
+                ..LvmtSettings::default()
+            },
             ..Self::default()
         }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use clap::{Command, FromArgMatches};
+
+    /// What the help promises is what those get who set nothing.
+    #[test]
+    fn defaults_are_those_of_the_command_line() {
+        let command = LayerOptions::augment_args(Command::new("test"));
+        let command = command.mut_args(|arg| arg.env(clap::builder::Resettable::Reset));
+        let matches = command.try_get_matches_from(["test"]).unwrap();
+        assert_eq!(LayerOptions::from_arg_matches(&matches).unwrap(), LayerOptions::default());
     }
 }

@@ -1,6 +1,6 @@
 //! `raw`.
 
-use super::kind::LayerKind;
+use super::kind::{Hooks, LayerKind};
 use polytrie_raw::RawLayer;
 
 pub(super) const KIND: LayerKind = LayerKind {
@@ -10,6 +10,5 @@ pub(super) const KIND: LayerKind = LayerKind {
     tables: RawLayer::TABLES,
     open: |store, _| Ok(RawLayer::open(store)?),
     verify: None,
-    keeps_flat: false,
-    settle: None,
+    hooks: Hooks::NONE,
 };

@@ -33,7 +33,7 @@ mod witness;
 pub use error::{RpcError, RpcResult};
 pub use server::{RunningServer, ServeError, ServerOptions, serve};
 
-use crate::{devnet::Node, layers::LayerOptions};
+use crate::{devnet::Node, layers::LayerNeeds};
 use args::Args;
 use filters::Filters;
 use jsonrpsee::{RpcModule, core::RegisterMethodError, types::ErrorObjectOwned};
@@ -56,7 +56,8 @@ pub struct Rpc {
     limits: RpcLimits,
     /// Bytes of an answer.
     max_response: usize,
-    layer: LayerOptions,
+    /// What verifying proofs takes.
+    needs: LayerNeeds,
     /// Who may work on something large.
     heavy: Arc<Semaphore>,
     /// Held from the choice of a nonce until the transaction with it is in the pool.

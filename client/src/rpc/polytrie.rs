@@ -77,7 +77,7 @@ fn verify_proof(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
         true => Commitment::state_root(digest),
         false => Commitment::own(digest, commitment.body),
     };
-    match verify(&rpc.layer, &commitment, &proof) {
+    match verify(&rpc.needs, &commitment, &proof) {
         Ok(proven) => Ok(json!({ "valid": true, "proven": proven })),
         Err(VerifyError::Proof(ProofError::Invalid(reason))) => {
             Ok(json!({ "valid": false, "reason": reason }))

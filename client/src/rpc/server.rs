@@ -4,7 +4,7 @@ use super::{
     HEAVY, Rpc, RpcLimits, batch::Batches, filters::Filters, http::HttpLayer, metrics::Metrics,
     middleware::Watch, module,
 };
-use crate::{devnet::Node, layers::LayerOptions};
+use crate::{devnet::Node, layers::LayerNeeds};
 use jsonrpsee::{
     core::{RegisterMethodError, traits::IdProvider},
     server::{
@@ -42,8 +42,8 @@ pub struct ServerOptions {
     pub max_connections: u32,
     /// What one request may ask for.
     pub limits: RpcLimits,
-    /// Settings of layers, for verifying their proofs.
-    pub layer: LayerOptions,
+    /// What verifying proofs takes.
+    pub needs: LayerNeeds,
 }
 
 /// The server cannot run.
@@ -136,7 +136,7 @@ async fn start(
         metrics: Arc::clone(&metrics),
         limits: options.limits,
         max_response: options.max_response as usize,
-        layer: options.layer.clone(),
+        needs: options.needs.clone(),
         heavy: Arc::clone(&heavy),
         nonces: Mutex::default(),
     };

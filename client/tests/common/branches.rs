@@ -64,7 +64,11 @@ pub(crate) fn in_memory_under(
 ) -> Chain {
     let tables = [kind.tables, TABLES].concat();
     let store = Store::memory(&tables).unwrap();
-    let layer = LayerOptions { lmpt_interval: Some(2), ..LayerOptions::default() };
+    let layer = LayerOptions {
+        #[cfg(feature = "lmpt")]
+        lmpt: polytrie::layers::lmpt::LmptSettings { interval: Some(2), ..Default::default() },
+        ..LayerOptions::default()
+    };
     let layer = (kind.open)(store.clone(), &layer).unwrap();
     Chain::open(Arc::clone(spec), store, layer, options).unwrap()
 }

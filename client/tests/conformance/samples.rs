@@ -15,7 +15,7 @@ pub(crate) fn layer_options() -> LayerOptions {
     LayerOptions {
         #[cfg(feature = "lvmt")]
         lvmt: polytrie::layers::lvmt::LvmtSettings {
-            setup: Some(crate::testsetup::dir()),
+            needs: polytrie::layers::lvmt::LvmtNeeds { setup: Some(crate::testsetup::dir()) },
             ..Default::default()
         },
         ..LayerOptions::default()

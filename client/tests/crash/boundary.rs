@@ -24,10 +24,11 @@ use std::{
 /// Settings under which every layer opens, with intervals that end within the chains.
 fn layer_options() -> LayerOptions {
     LayerOptions {
-        lmpt_interval: Some(5),
+        #[cfg(feature = "lmpt")]
+        lmpt: polytrie::layers::lmpt::LmptSettings { interval: Some(5), ..Default::default() },
         #[cfg(feature = "lvmt")]
         lvmt: polytrie::layers::lvmt::LvmtSettings {
-            setup: Some(crate::testsetup::dir()),
+            needs: polytrie::layers::lvmt::LvmtNeeds { setup: Some(crate::testsetup::dir()) },
             ..Default::default()
         },
         ..LayerOptions::default()

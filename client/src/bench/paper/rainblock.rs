@@ -95,7 +95,7 @@ const SINGLE_NODE: Experiment = Experiment {
     ],
 };
 
-const RETAIN: &str = "/layer/rain_retain";
+const RETAIN: &str = "/layer/rain/retain";
 
 /// How many levels stay in memory.
 fn retentions(work: PointWork, levels: &[(f64, &'static [Setting])]) -> Vec<Point> {

@@ -262,17 +262,20 @@ impl PointWork {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::bench::{paper::PAPERS, run::lmpt_interval};
+    use crate::bench::paper::PAPERS;
+    #[cfg(feature = "lmpt")]
+    use crate::layers::lmpt::interval_of_run;
 
     /// The figures of `lmpt` are of intervals of 1,000 blocks.
     #[test]
+    #[cfg(feature = "lmpt")]
     fn lmpt_merges_as_in_its_paper() {
         let lmpt = PAPERS.iter().find(|paper| paper.name == "lmpt").unwrap();
         let interval = |point: &Point| {
             let PointWork::Chain { txs, block_txs, .. } = point.work else { return 0 };
             let blocks = txs.div_ceil(block_txs);
             let warmup = ChainBench::default_warmup(blocks);
-            lmpt_interval(warmup, blocks - warmup)
+            interval_of_run(warmup, blocks - warmup)
         };
         for experiment in lmpt.experiments {
             for part in experiment.parts {

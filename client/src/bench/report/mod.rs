@@ -154,8 +154,11 @@ impl Report {
             parameters,
         };
         report.notes.extend(report.disturbed());
-        let interval = comparison.settings.layer.lmpt_interval;
-        report.notes.extend(interval.and_then(|interval| report.unmerged(interval)));
+        for kind in comparison.kinds() {
+            let ended = report.last_block(kind.name);
+            let put_off = ended.and_then(|last| kind.put_off(&comparison.settings.layer, last));
+            report.notes.extend(put_off);
+        }
         report
     }
 
@@ -178,16 +181,11 @@ impl Report {
         })
     }
 
-    /// That `lmpt` ended before its first merge, if it did: what it puts off is a good part of its work.
-    fn unmerged(&self, interval: u64) -> Option<String> {
+    /// The last block of a layer's runs.
+    fn last_block(&self, layer: &str) -> Option<u64> {
         let runs = self.results.iter().map(|entry| &entry.result);
-        let blocks = runs.filter(|run| run.subject.state == "lmpt").flat_map(|run| &run.blocks);
-        let last = blocks.map(|block| block.number).max()?;
-        (last <= interval.saturating_add(interval / 4)).then(|| {
-            format!(
-                "lmpt has merged nothing: its intervals have {interval} blocks, and the run ends with block {last}; with a smaller --lmpt.interval, or more blocks, merges are part of its figures"
-            )
-        })
+        let blocks = runs.filter(|run| run.subject.state == layer).flat_map(|run| &run.blocks);
+        blocks.map(|block| block.number).max()
     }
 
     /// `transaction`, `block` or `operation`.

@@ -9,7 +9,6 @@ use crate::{
     },
     blocks::BlockReader,
     executor::{BlockToExecute, Executor, Prefetch, Prefetcher, recover_senders},
-    layers::DEFAULT_LMPT_INTERVAL,
 };
 use alloy_consensus::{Block, TxEnvelope};
 use alloy_primitives::{Address, B256};
@@ -24,6 +23,9 @@ use std::{collections::VecDeque, io, sync::Arc, thread, time::Instant};
 const CODE_CACHE: usize = 16 << 20;
 /// Blocks whose senders may be known ahead of execution.
 const BLOCKS_AHEAD: usize = 64;
+/// Blocks of warm-up that are enough for any chain: an interval of `lmpt` as a node has it, which gets one that is no longer
+/// than the warm-up.
+const ENOUGH_WARMUP: u64 = 1_000;
 /// Transactions that one thread recovers at a time.
 const RECOVER_PORTION: usize = 16;
 
@@ -113,11 +115,11 @@ impl LoadedChain {
 }
 
 impl ChainBench {
-    /// The warm-up of a chain of so many blocks, unless told otherwise: a tenth. If it holds three intervals of a node, one
-    /// of these, so that `lmpt` runs as there: it gets an interval that is no longer than the warm-up.
+    /// The warm-up of a chain of so many blocks, unless told otherwise: a tenth, or what is enough if the chain holds it
+    /// three times.
     pub const fn default_warmup(blocks: u64) -> u64 {
-        if blocks >= 3 * DEFAULT_LMPT_INTERVAL {
-            DEFAULT_LMPT_INTERVAL
+        if blocks >= 3 * ENOUGH_WARMUP {
+            ENOUGH_WARMUP
         } else if blocks > 1 {
             blocks.div_ceil(10)
         } else {

@@ -12,11 +12,13 @@ use crate::{
         WorkloadSpec,
         fixture::{
             copy::{copy_tree, forget_tree},
+            kinds,
             store::prepared,
         },
         measure::{BlockFigures, Measured},
         report::EMPTY_BLOCKS,
     },
+    layers::LayerKind,
     process::ProcessorTime,
 };
 use serde::{Deserialize, Serialize};
@@ -79,13 +81,28 @@ pub struct RunResult {
 }
 
 impl Comparison {
+    /// The same, with settings that suit a run of so many blocks after a warm-up of so many.
+    fn suited(&self, warmup: u64, measured: u64) -> Self {
+        let mut comparison = self.clone();
+        for kind in self.kinds() {
+            let note = kind.suit_run(&mut comparison.settings.layer, warmup, measured);
+            comparison.notes.extend(note);
+        }
+        comparison
+    }
+
+    /// The layers that are compared, each once.
+    pub fn kinds(&self) -> impl Iterator<Item = &'static LayerKind> {
+        kinds(&self.subjects)
+    }
+
     /// The state layers alone.
     ///
     /// # Errors
     ///
     /// If there is no result.
     pub fn store(&self, bench: StoreBench) -> Result<Report, BenchError> {
-        let merging = self.merging(bench.warmup_blocks, bench.blocks);
+        let merging = self.suited(bench.warmup_blocks, bench.blocks);
         let base = Base::new(BaseSpec::Slots(bench.slot_keys()), Arc::clone(&self.cache));
         let results = merging.run(&base, &Work::Store(bench))?;
         Ok(Report::new("store", "ops/s", bench.seed, serde_json::json!(bench), &merging, results))
@@ -101,7 +118,7 @@ impl Comparison {
         let spec = BaseSpec::Trace { file: bench.file.clone(), hash: trace.hash };
         let bench = TraceBench { hash: trace.hash, ..bench };
         let measured = bench.blocks(&trace).saturating_sub(bench.warmup_blocks);
-        let merging = self.merging(bench.warmup_blocks, measured);
+        let merging = self.suited(bench.warmup_blocks, measured);
         let mut parameters = serde_json::json!(bench);
         // The same trace may be elsewhere on another machine.
         parameters["file"] = bench.file.file_name().map(|name| name.to_string_lossy()).into();
@@ -156,7 +173,7 @@ impl Comparison {
     ) -> Result<Report, BenchError> {
         let length = chain.length()?;
         let measured = length.blocks.saturating_sub(bench.warmup_blocks);
-        let merging = self.merging(bench.warmup_blocks, measured);
+        let merging = self.suited(bench.warmup_blocks, measured);
         let work = Work::Chain { bench, chain: chain.dir().to_owned() };
         let results = merging.run(base, &work)?;
         if let (Value::Object(all), Value::Object(more)) =

@@ -11,7 +11,6 @@ mod durable;
 mod error;
 mod job;
 mod limit;
-mod merges;
 mod store;
 mod trace;
 mod warm;
@@ -22,7 +21,5 @@ pub use comparison::{Comparison, RunResult};
 pub use error::BenchError;
 pub use job::{Job, Work};
 pub use limit::{Keeper, MemoryLimit};
-#[cfg(test)]
-pub(super) use merges::lmpt_interval;
 pub use store::{Mode, StoreBench};
 pub use trace::TraceBench;

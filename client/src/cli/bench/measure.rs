@@ -8,10 +8,11 @@ use super::{
 use crate::{
     bench::{BenchError, Comparison, MemoryLimit, Report, Settings, Subject, equip},
     cli::{
-        args::{ENGINE_NAME, EngineArgs, LAYER_NAME, LayerArgs, parse_bytes},
+        args::{ENGINE_NAME, EngineArgs, LAYER_NAME},
         signals::on_interrupt,
     },
-    layers::{DEFAULT_ENGINE, LAYERS},
+    layers::{DEFAULT_ENGINE, LAYERS, LayerOptions},
+    values::parse_bytes,
 };
 use clap::Args;
 use std::{fs, sync::Arc, thread};
@@ -29,7 +30,7 @@ const LMPT_INTERVAL: &str = "Blocks after which the delta of `lmpt` becomes its 
 
 /// What is compared, and how.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Comparison", mut_arg("lmpt_interval", |arg| arg.help(LMPT_INTERVAL)))]
+#[command(next_help_heading = "Comparison", mut_arg("lmpt.interval", |arg| arg.help(LMPT_INTERVAL)))]
 pub(super) struct MeasureArgs {
     /// State layers to compare, in the order of their first turn; every second turn is in reverse [default: all of this
     /// build]
@@ -69,7 +70,7 @@ pub(super) struct MeasureArgs {
     #[command(flatten)]
     engine: EngineArgs,
     #[command(flatten)]
-    layer: LayerArgs,
+    layer: LayerOptions,
 }
 
 impl MeasureArgs {
@@ -99,7 +100,7 @@ impl MeasureArgs {
         let notes = self.slow_down.as_ref().map(|slowed| note_slowed(slowed, &subjects));
         let interrupt = on_interrupt();
         let cache = self.cache.open()?.with_interrupt(Arc::clone(&interrupt));
-        let mut settings = Settings { layer: self.layer.options(), engine: self.engine.options() };
+        let mut settings = Settings { layer: self.layer.clone(), engine: self.engine.options() };
         if self.cold {
             settings.engine.direct_io = true;
             settings.engine.cache.get_or_insert(COLD_CACHE);

@@ -2,7 +2,7 @@
 
 use crate::{
     cli::{
-        args::{ENGINE_NAME, LAYER_NAME, LayerArgs},
+        args::{ENGINE_NAME, LAYER_NAME},
         exit::Failure,
         output::{ResultArgs, Ticker},
         signals::on_interrupt,
@@ -42,7 +42,7 @@ pub(in crate::cli) struct ConvertArgs {
     #[command(flatten)]
     result: ResultArgs,
     #[command(flatten)]
-    layer: LayerArgs,
+    layer: LayerOptions,
 }
 
 /// The result; serialises to the JSON of `--json`.
@@ -62,16 +62,11 @@ pub(super) fn run(args: ConvertArgs) -> Result<(), Failure> {
         let text = "a directory in memory cannot be written; use --kv mdbx or --kv rocksdb";
         return Err(Failure::Usage(text.to_owned()));
     }
-    let layer = args.layer.options();
     let stored = OpenOptions {
         datadir: Some(args.datadir.clone()),
         state: args.state,
         // The other settings are those of the new directory.
-        layer: LayerOptions {
-            #[cfg(feature = "lvmt")]
-            lvmt: layer.lvmt.clone(),
-            ..LayerOptions::default()
-        },
+        layer: args.layer.needs().into(),
         engine: EngineOptions { read_only: true, ..EngineOptions::default() },
         ..OpenOptions::default()
     };
@@ -81,7 +76,7 @@ pub(super) fn run(args: ConvertArgs) -> Result<(), Failure> {
         datadir: Some(args.out.clone()),
         state: Some(args.to),
         kv: Some(args.kv),
-        layer,
+        layer: args.layer,
         ..OpenOptions::default()
     };
     let target = DataDir::create_beside(&source, &args.datadir, &options)?;

@@ -1,15 +1,31 @@
 //! `lvmt`, and the setup that it needs.
 
+mod provision;
 mod setup;
 
-pub use setup::{LvmtSettings, default_dir, find};
+pub use setup::{LvmtNeeds, default_dir, find};
 
 use super::{
-    kind::{LayerKind, Parameters},
+    kind::{Hooks, LayerKind, Parameters},
     options::LayerOptions,
 };
-use polytrie_lvmt::{LvmtLayer, LvmtOptions, stored_setup, verify};
+use clap::Args;
+use polytrie_lvmt::{LvmtLayer, LvmtOptions, Proofs, stored_setup, verify};
 use polytrie_state::StateError;
+use serde::{Deserialize, Serialize};
+
+/// What a user can set about `lvmt`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Args)]
+#[command(next_help_heading = "LVMT")]
+pub struct LvmtSettings {
+    /// What the layer can prove: `none`; `full`, every key; or I/N, the keys of shard I of N (a power of two).
+    #[arg(id = "lvmt.proofs", long = "lvmt.proofs", value_name = "WHAT", default_value_t)]
+    pub proofs: Proofs,
+    /// Where the setup is.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub needs: LvmtNeeds,
+}
 
 pub(super) const KIND: LayerKind = LayerKind {
     name: LvmtLayer::NAME,
@@ -21,14 +37,13 @@ pub(super) const KIND: LayerKind = LayerKind {
         let options = LvmtOptions { proofs: options.lvmt.proofs };
         Ok(LvmtLayer::open(store, setup, options)?)
     },
-    verify: Some(|options, commitment, proof| {
+    verify: Some(|needs, commitment, proof| {
         let wanted = proof.proof.get("setup").and_then(|id| id.as_str()?.parse().ok());
-        let (dir, key) = setup::find(&options.lvmt, wanted)?;
+        let (dir, key) = setup::find(&needs.lvmt, wanted)?;
         setup::warn_if_insecure(key.is_insecure(), &dir);
         LayerKind::proven(verify(&key, commitment, proof)?)
     }),
-    keeps_flat: false,
-    settle: Some(settle),
+    hooks: Hooks { settle: Some(settle), provision: Some(provision::lacking), ..Hooks::NONE },
 };
 
 fn settle(
@@ -36,7 +51,8 @@ fn settle(
     stamped: Option<&Parameters>,
 ) -> Result<Parameters, StateError> {
     let wanted = stamped.and_then(|parameters| parameters.get(setup::SETUP)?.parse().ok());
-    let (dir, key) = setup::find(&options.lvmt, wanted)?;
-    options.lvmt.setup = Some(dir);
+    let needs = &mut options.lvmt.needs;
+    let (dir, key) = setup::find(needs, wanted)?;
+    needs.setup = Some(dir);
     Ok(setup::parameters(&key))
 }

@@ -4,7 +4,9 @@
 //! places in the user's cache: one for a setup from a ceremony, which new data directories get, and one for an
 //! insecure setup for development, which is only ever used for data directories that were made with it.
 
+use super::LvmtSettings;
 use alloy_primitives::B256;
+use clap::Args;
 use parking_lot::Mutex;
 use polytrie_amt::{Setup, SetupError, VerifyingKey};
 use polytrie_kv::KvError;
@@ -18,13 +20,13 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-/// What a user can set about `lvmt`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LvmtSettings {
-    /// `--lvmt.setup`: the directory of the setup.
+/// Where the setup is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Args)]
+#[command(next_help_heading = "LVMT")]
+pub struct LvmtNeeds {
+    /// Directory of the setup, as `polytrie setup lvmt` makes it [default: polytrie/lvmt in the user's cache]
+    #[arg(id = "lvmt.setup", long = "lvmt.setup", value_name = "DIR", env = "POLYTRIE_LVMT_SETUP")]
     pub setup: Option<PathBuf>,
-    /// `--lvmt.proofs`: how much can be proven.
-    pub proofs: Proofs,
 }
 
 /// Where a setup is kept that was made without saying where.
@@ -53,10 +55,10 @@ pub fn default_dir(insecure: bool) -> Result<PathBuf, StateError> {
 ///
 /// If it is not there, or damaged. An insecure setup is never taken without being named or wanted.
 pub fn find(
-    settings: &LvmtSettings,
+    needs: &LvmtNeeds,
     wanted: Option<B256>,
 ) -> Result<(PathBuf, VerifyingKey), StateError> {
-    if let Some(dir) = &settings.setup {
+    if let Some(dir) = &needs.setup {
         return Ok((dir.clone(), VerifyingKey::open(dir).map_err(refused)?));
     }
     let (secure, insecure) = (default_dir(false)?, default_dir(true)?);
@@ -122,9 +124,9 @@ pub(super) fn open(
 ) -> Result<Arc<Setup>, StateError> {
     type Opened = BTreeMap<(PathBuf, bool), Arc<Setup>>;
     static OPENED: LazyLock<Mutex<Opened>> = LazyLock::new(Mutex::default);
-    let dir = match &settings.setup {
+    let dir = match &settings.needs.setup {
         Some(dir) => dir.clone(),
-        None => find(settings, wanted)?.0,
+        None => find(&settings.needs, wanted)?.0,
     };
     let proofs = settings.proofs != Proofs::None;
     let mut opened = OPENED.lock();

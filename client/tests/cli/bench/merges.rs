@@ -14,7 +14,7 @@ fn merged(args: &str) -> Value {
 
 /// The interval of a report, as it is in the settings.
 fn interval(report: &Value) -> &Value {
-    &report["settings"]["layer"]["lmpt_interval"]
+    &report["settings"]["layer"]["lmpt"]["interval"]
 }
 
 /// Whatever a run is, `lmpt` merges while it is measured, and the report says with which interval.
