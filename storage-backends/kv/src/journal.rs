@@ -192,10 +192,11 @@ impl Journal {
     /// Ends the file in use. What is appended later goes to another one. Returns the number that the engine notes
     /// when it has everything so far.
     pub(crate) fn rotate(&mut self) -> u64 {
-        let ended = self.number;
-        self.file = None;
-        self.number += 1;
-        ended
+        // One that was not begun does not end: a number without a file would be taken for a file that was lost.
+        if self.file.take().is_some() {
+            self.number += 1;
+        }
+        self.number - 1
     }
 }
 

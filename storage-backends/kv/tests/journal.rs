@@ -3,7 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use polytrie_kv::{
-    Batch, Engine, Entry, KeyRange, KvError, MemoryEngine, Read, Store, StoreOptions, Table, View,
+    Batch, Changes, Engine, Entry, KeyRange, KvError, MemoryEngine, Read, Store, StoreOptions,
+    Table, View,
     testing::{Random, Wrapped, entries},
 };
 use std::{
@@ -11,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
 };
 
@@ -151,6 +152,56 @@ fn a_file_that_was_only_begun_is_begun_again() {
         fs::write(dir.path().join(format!("journal.{number:016x}")), "poly").unwrap();
     }
     assert_eq!(content(&open(&engine, dir.path()).unwrap())[0].len(), 3);
+}
+
+/// An engine with a journal whose writes wait while `closed` says so.
+#[derive(Debug)]
+struct Gated {
+    inner: Journaled,
+    closed: Arc<AtomicBool>,
+}
+
+impl Wrapped for Gated {
+    fn inner(&self) -> &dyn Engine {
+        &self.inner
+    }
+    fn on_write(&self, changes: &dyn Changes) -> Result<(), KvError> {
+        while self.closed.load(Relaxed) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        self.inner.write(changes)
+    }
+    fn journal(&self) -> Option<PathBuf> {
+        self.inner.journal()
+    }
+}
+
+/// What is recovered may be full at once. It is on its way to the engine then while the journal goes on, and a crash
+/// before it has arrived must not find a file missing.
+#[test]
+fn a_crash_while_what_was_recovered_is_flushed_loses_nothing() {
+    let (engine, dir) = (Arc::new(MemoryEngine::new()), tempfile::tempdir().unwrap());
+    for file in 0..2 {
+        let store = open(&engine, dir.path()).unwrap();
+        for i in 0..3 {
+            store.write_durable(put(A, &format!("{file}{i}"), "value")).unwrap();
+        }
+    }
+    let closed = Arc::new(AtomicBool::new(true));
+    let inner = Journaled { inner: engine.clone(), dir: dir.path().to_owned() };
+    let gated = Gated { inner, closed: closed.clone() };
+    let options = StoreOptions { flush_every: 6, ..StoreOptions::default() };
+    let store = Store::open(Arc::new(gated), &[A, B], options).unwrap();
+    store.write(put(A, "last", "value")).unwrap();
+    store.flush().unwrap();
+    let crashed = tempfile::tempdir().unwrap();
+    for file in files(dir.path()) {
+        fs::copy(&file, crashed.path().join(file.file_name().unwrap())).unwrap();
+    }
+    let found = open(&engine, crashed.path()).map(|store| content(&store));
+    closed.store(false, Relaxed);
+    assert_eq!(found.unwrap(), content(&store));
+    assert_eq!(content(&store)[0].len(), 7);
 }
 
 /// Reads what another store writes, which does something each time when a view of the engine was taken.
