@@ -16,8 +16,8 @@ impl<V: LeafValue> Trie<V> {
         self.arena.add_ages(self.root, self.now, ages);
     }
 
-    /// Drops from memory what was not touched in the last `keep` blocks. Rows must be up to date, that is,
-    /// the last commit written; nodes that changed since then stay.
+    /// Drops from memory what was not touched in the last `keep` blocks. All commits but the last `keep` must be
+    /// written; nodes that changed since the last commit stay.
     pub fn evict(&mut self, keep: u32) {
         self.evict_from(Height::ROOT, keep);
     }

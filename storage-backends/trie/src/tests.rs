@@ -229,6 +229,41 @@ proptest! {
         run(steps);
     }
 
+    /// Rows may be written blocks later: what lies in no row yet stays in memory, and the rest need not.
+    #[test]
+    fn rows_may_be_written_blocks_later(
+        blocks in prop::collection::vec(
+            prop::collection::btree_map(key(), prop_oneof![3 => value().prop_map(Some), 1 => Just(None)], 0..4),
+            1..40,
+        ),
+        lag in 1usize..4,
+    ) {
+        let mut model = Model::new();
+        let mut rows = MapRows::default();
+        let mut trie = Trie::<SlotValue>::empty();
+        let mut unwritten = std::collections::VecDeque::new();
+        for (now, changes) in (1..).zip(blocks) {
+            trie.set_block(now);
+            let changed: Vec<_> = changes.iter().map(|(key, value)| (*key, value.map(SlotValue))).collect();
+            trie.update(&changed, &rows).unwrap();
+            for (key, value) in changes {
+                match value {
+                    Some(value) => model.insert(key, value),
+                    None => model.remove(&key),
+                };
+            }
+            let (root, changes) = trie.commit(Changes::default());
+            prop_assert_eq!(root, oracle_root(&model));
+            unwritten.push_back(changes);
+            if unwritten.len() > lag {
+                rows.apply(unwritten.pop_front().unwrap());
+            }
+            trie.evict(unwritten.len() as u32);
+        }
+        unwritten.into_iter().for_each(|changes| rows.apply(changes));
+        prop_assert_eq!(rows, built(&model).1);
+    }
+
     #[test]
     fn absent_keys_are_proven_absent(keys in prop::collection::btree_set(key(), 1..20), absent in key()) {
         let model: Model = keys.into_iter().filter(|k| *k != absent).map(|k| (k, U256::from(7))).collect();

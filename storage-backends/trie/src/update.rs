@@ -268,9 +268,11 @@ impl<V: LeafValue> Trie<V> {
         // What follows the branch: the extension's child itself, or a shorter extension to it.
         let mut branch = Branch::new(Status::fresh(self.now, at == 0 && status.has_row));
         if at + 1 == prefix.len() {
-            // It was part of the extension's row, and needs one of its own now.
+            // It was part of the extension's row, and needs one of its own now, which may be written blocks later.
+            let now = self.now;
             if let Some(status) = self.arena.status_mut(child) {
                 status.changed();
+                status.touched = now;
             }
             branch.set_child(n, child);
         } else {
