@@ -52,6 +52,18 @@ impl Failure {
         }
     }
 
+    /// The same failure in other words.
+    fn map(self, words: impl FnOnce(String) -> String) -> Self {
+        match self {
+            Self::Invalid(text) => Self::Invalid(words(text)),
+            Self::Usage(text) => Self::Usage(words(text)),
+            Self::Machine(text) => Self::Machine(words(text)),
+            Self::Stored(text) => Self::Stored(words(text)),
+            Self::Interrupted(text) => Self::Interrupted(words(text)),
+            Self::BrokenPipe => Self::BrokenPipe,
+        }
+    }
+
     /// The same failure, in which the data directory is named where it matters.
     pub(super) fn within(self, datadir: Option<&Path>) -> Self {
         match (self, datadir.map(|dir| dir.display().to_string())) {
@@ -190,6 +202,9 @@ impl From<ChainError> for Failure {
     fn from(error: ChainError) -> Self {
         match error {
             ChainError::Genesis { .. }
+            | ChainError::NoGenesisAccounts { .. }
+            | ChainError::Interrupted { .. }
+            | ChainError::TooDeep { .. }
             | ChainError::NoUndo { .. }
             | ChainError::AboveHead { .. } => Self::Usage(error.to_string()),
             ChainError::GenesisState { .. } => Self::Invalid(error.to_string()),
@@ -257,7 +272,10 @@ impl From<ImportError> for Failure {
             | ImportError::OtherGenesis { .. } => Self::Invalid(error.to_string()),
             ImportError::Shadow(error) => error.into(),
             ImportError::File(error) => error.into(),
-            ImportError::Broken { .. } => Self::Stored(error.to_string()),
+            ImportError::Broken { place, error } => {
+                let of = place.map(|place| format!("{place}: ")).unwrap_or_default();
+                Self::from(*error).map(|text| of + &text)
+            }
             ImportError::OtherContent { .. } => Self::Usage(error.to_string()),
             ImportError::Output { .. } | ImportError::Thread { .. } | ImportError::Worker => {
                 Self::Machine(error.to_string())

@@ -65,6 +65,7 @@ pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
         Some(Format::Rlp) | None => {}
     }
     let dir = DataDir::open_rows(&args.data.options(true))?;
+    dir.chain_db().check_settled()?;
     let head = dir
         .chain_db()
         .head()?

@@ -8,9 +8,13 @@ use super::{
     signals::on_interrupt,
 };
 use crate::{
+    chain::Chain,
     datadir::{DataDir, OpenOptions},
     executor::Prefetch,
-    import::{self, CsvLog, Display, ImportEnd, ImportOptions, Shadow, ShadowError, not_verified},
+    import::{
+        self, CsvLog, Display, ImportEnd, ImportError, ImportOptions, ImportReport, Shadow,
+        ShadowError, not_verified,
+    },
     layers::{self, DEFAULT_LAYER, LayerOptions},
     values::{MOST_THREADS, some_at_most},
     witness::WitnessDir,
@@ -124,42 +128,18 @@ enum OnInvalid {
 }
 
 pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
-    let figures_take_stdout = output::takes_stdout(args.csv.as_deref());
-    if figures_take_stdout && args.result.takes_stdout() {
-        let text = "--json and --csv both want standard output; name a file for one of them";
-        return Err(Failure::Usage(text.to_owned()));
-    }
-    let genesis = args.chain.chain.as_deref().map(Path::new);
-    let inputs: Vec<&Path> = args.files.iter().map(PathBuf::as_path).chain(genesis).collect();
-    let outputs = [("--json", args.result.file()), ("--csv", args.csv.as_deref())];
-    output::expect_apart(&outputs, &inputs)?;
-    let mut options = args.data.options();
-    options.chain.clone_from(&args.chain.chain);
-    let verify_every = match (args.verify, &args.shadow, &args.witness) {
-        (Verify::Every(every), None, None) => every,
-        // A shadow compares every block's root, and a witness is that of a block.
-        _ => 1,
-    };
-    options.store.flush_every = args.flush_every;
-    options.chain_options.verify_roots = args.verify != Verify::None;
-    options.chain_options.verify_every = verify_every;
+    args.expect_apart()?;
+    let mut options = args.open_options();
     let result = args.result.open()?;
-    let create_csv = || args.csv.as_deref().map(CsvLog::create).transpose();
     import::expect_files(&args.files)?;
     // The figures of an earlier import are not lost to a mistake about the directory they are of.
     let mut csv = None;
     if options.is_new() {
         check_first(&args, &mut options)?;
-        csv = create_csv()?;
+        csv = args.create_csv()?;
     }
-    let witnesses = args.witness.as_deref().map(|dir| {
-        WitnessDir::create(dir)
-            .map_err(|e| Failure::Machine(format!("cannot create {}: {e}", dir.display())))
-    });
-    let witnesses = witnesses.transpose()?;
+    let witnesses = args.witness_dir()?;
     let interrupt = on_interrupt();
-    options.chain_options.keep_writes = args.shadow.is_some();
-    options.chain_options.witness_levels = args.witness.as_ref().map(|_| args.witness_levels);
     let (mut chain, dir) = DataDir::open(&options, true)?.into_chain()?;
     let began_at_genesis = chain.head().number() == chain.spec().genesis_header().number;
     let shadow = args
@@ -167,10 +147,9 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
         .as_deref()
         .map(|layer| Shadow::open(layer, &options, &dir, &chain))
         .transpose()?;
-    let csv = match csv {
-        None => create_csv()?,
-        csv => csv,
-    };
+    if csv.is_none() {
+        csv = args.create_csv()?;
+    }
     let display = match (logging.is_quiet(), logging.can_draw()) {
         (true, _) => Display::Quiet,
         (false, true) => Display::Bar,
@@ -181,7 +160,7 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     let ImportEnd { report, error } = import::import(
         &mut chain,
         ImportOptions {
-            files: args.files,
+            files: args.files.clone(),
             to: args.to,
             threads,
             prefetch: args.prefetch,
@@ -192,8 +171,88 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
             witnesses,
         },
     );
-    tracing::info!("{}", report.summary(error.is_none()));
-    for note in not_verified(&chain, &report) {
+    tell(&chain, &report, error.is_none());
+    let line = args.verdict(&report, dir.kind.canonical, began_at_genesis);
+    let written = if output::takes_stdout(args.csv.as_deref()) {
+        tracing::info!("{line}");
+        result.write_json(&report)
+    } else {
+        result.write(&report, || line)
+    };
+    let ended = match error {
+        Some(error) if error.is_invalid_block() && args.on_invalid == OnInvalid::Stop => {
+            tracing::warn!("stopped: {error}");
+            Ok(())
+        }
+        Some(error) => Err(error.into()),
+        None => Ok(()),
+    };
+    Failure::decide(ended, written)
+}
+
+impl ImportArgs {
+    /// Refuses outputs that would get in each other's way, or in that of what is read.
+    fn expect_apart(&self) -> Result<(), Failure> {
+        if output::takes_stdout(self.csv.as_deref()) && self.result.takes_stdout() {
+            let text = "--json and --csv both want standard output; name a file for one of them";
+            return Err(Failure::Usage(text.to_owned()));
+        }
+        let genesis = self.chain.chain.as_deref().map(Path::new);
+        let inputs: Vec<&Path> = self.files.iter().map(PathBuf::as_path).chain(genesis).collect();
+        let outputs = [("--json", self.result.file()), ("--csv", self.csv.as_deref())];
+        output::expect_apart(&outputs, &inputs)
+    }
+
+    /// What to ask of the data directory.
+    fn open_options(&self) -> OpenOptions {
+        let mut options = self.data.options();
+        options.chain.clone_from(&self.chain.chain);
+        options.store.flush_every = self.flush_every;
+        options.chain_options.verify_roots = self.verify != Verify::None;
+        options.chain_options.verify_every = self.verify_every();
+        options.chain_options.keep_writes = self.shadow.is_some();
+        options.chain_options.witness_levels = self.witness.as_ref().map(|_| self.witness_levels);
+        options
+    }
+
+    /// Blocks that share a state root.
+    const fn verify_every(&self) -> u64 {
+        match (self.verify, &self.shadow, &self.witness) {
+            (Verify::Every(every), None, None) => every,
+            // A shadow compares every block's root, and a witness is that of a block.
+            _ => 1,
+        }
+    }
+
+    fn create_csv(&self) -> Result<Option<CsvLog>, ImportError> {
+        self.csv.as_deref().map(CsvLog::create).transpose()
+    }
+
+    fn witness_dir(&self) -> Result<Option<WitnessDir>, Failure> {
+        let create = |dir: &Path| {
+            WitnessDir::create(dir)
+                .map_err(|e| Failure::Machine(format!("cannot create {}: {e}", dir.display())))
+        };
+        self.witness.as_deref().map(create).transpose()
+    }
+
+    /// The result in a line: the head, and what of it was verified.
+    fn verdict(&self, report: &ImportReport, is_canonical: bool, began_at_genesis: bool) -> String {
+        let verified = match (report.lost, self.verify, is_canonical) {
+            (1.., ..) => format!("{} blocks after it were executed and are lost", report.lost),
+            (_, Verify::None, _) => "roots not verified".to_owned(),
+            (_, _, false) => "state root not comparable".to_owned(),
+            _ => verified(began_at_genesis, report.blocks, self.verify_every()),
+        };
+        let head = &report.head;
+        format!("head {} {} state root {} ({verified})", head.number, head.hash, head.state_root)
+    }
+}
+
+/// What else there is to say of an import.
+fn tell(chain: &Chain, report: &ImportReport, is_done: bool) {
+    tracing::info!("{}", report.summary(is_done));
+    for note in not_verified(chain, report) {
         tracing::warn!("{note}");
     }
     if report.witnesses.as_ref().is_some_and(|written| written.blocks == 0) && report.skipped > 0 {
@@ -210,30 +269,6 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
             shadow.state
         );
     }
-    let verified = match (report.lost, args.verify, dir.kind.canonical) {
-        (1.., ..) => format!("{} blocks after it were executed and are lost", report.lost),
-        (_, Verify::None, _) => "roots not verified".to_owned(),
-        (_, _, false) => "state root not comparable".to_owned(),
-        _ => verified(began_at_genesis, report.blocks, verify_every),
-    };
-    let head = &report.head;
-    let line =
-        format!("head {} {} state root {} ({verified})", head.number, head.hash, head.state_root);
-    let written = if figures_take_stdout {
-        tracing::info!("{line}");
-        result.write_json(&report)
-    } else {
-        result.write(&report, || line)
-    };
-    let ended = match error {
-        Some(error) if error.is_invalid_block() && args.on_invalid == OnInvalid::Stop => {
-            tracing::warn!("stopped: {error}");
-            Ok(())
-        }
-        Some(error) => Err(error.into()),
-        None => Ok(()),
-    };
-    Failure::decide(ended, written)
 }
 
 /// Finds out what can be known before there is a data directory: one that was made for an import that cannot be carried

@@ -114,6 +114,7 @@ fn get(args: GetArgs) -> Result<(), Failure> {
     options.layer = options.layer.proving();
     let dir = DataDir::open(&options, false)?;
     let db = dir.chain_db();
+    db.check_settled()?;
     let head = db.head()?.ok_or_else(|| {
         Failure::Usage("there is no block in the data directory yet; import some first".into())
     })?;

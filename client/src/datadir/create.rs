@@ -9,7 +9,7 @@ use crate::{
 };
 use alloy_consensus::{Header, Sealed};
 use polytrie_chainspec::ChainSpec;
-use polytrie_kv::{DirLock, Store, StoreOptions};
+use polytrie_kv::{DirLock, Store, StoreOptions, write_whole};
 use polytrie_state::Stamp;
 use std::{ffi::OsString, fs, io, path::Path, sync::Arc};
 
@@ -38,7 +38,7 @@ impl DataDir {
         let dir = options.datadir.as_deref().ok_or(OpenError::NoDirectory)?;
         let lock = Self::claim(dir)?;
         let path = dir.join(GENESIS_FILE);
-        fs::write(&path, genesis).map_err(|source| OpenError::Io {
+        write_whole(&path, genesis).map_err(|source| OpenError::Io {
             action: "write the genesis into",
             path: dir.to_owned(),
             source,
@@ -107,7 +107,9 @@ impl DataDir {
     /// Takes the genesis that a directory keeps itself into another one, and returns where it is then.
     fn copy_genesis(from: &Path, to: &Path) -> Result<Option<String>, OpenError> {
         let path = to.join(GENESIS_FILE);
-        let copied = fs::copy(from.join(GENESIS_FILE), &path).and_then(|_| fs::canonicalize(&path));
+        let copied = fs::read(from.join(GENESIS_FILE))
+            .and_then(|genesis| write_whole(&path, &genesis))
+            .and_then(|()| fs::canonicalize(&path));
         match copied {
             Ok(path) => Ok(Some(path.display().to_string())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -235,11 +237,13 @@ fn is_left_over(dir: &Path) -> io::Result<bool> {
     }
     let has_lock = names.iter().any(|name| name == "LOCK");
     let temporary = format!("{}.tmp", polytrie_state::STAMP_FILE);
+    let genesis = [GENESIS_FILE.to_owned(), format!("{GENESIS_FILE}.tmp")];
     let is_ours = |name: &OsString| {
         name == "LOCK"
             || flat::is_left_over(name)
             || name == temporary.as_str()
-            || ((name == "db" || name == GENESIS_FILE) && has_lock)
+            || ((name == "db" || genesis.iter().any(|genesis| name == genesis.as_str()))
+                && has_lock)
     };
     Ok(names.iter().all(is_ours))
 }

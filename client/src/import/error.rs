@@ -126,6 +126,20 @@ impl From<ChainError> for ImportError {
 }
 
 impl ImportError {
+    /// Whether the machine or we failed (as opposed to a block, a file, or what was asked for).
+    pub fn is_ours(&self) -> bool {
+        match self {
+            Self::Shadow(error) => matches!(error, ShadowError::Broken { .. }),
+            Self::Broken { .. } | Self::Output { .. } | Self::Thread { .. } | Self::Worker => true,
+            Self::File(error) => error.is_io(),
+            Self::Invalid { .. }
+            | Self::Stored { .. }
+            | Self::OtherGenesis { .. }
+            | Self::OtherContent { .. }
+            | Self::Interrupted { .. } => false,
+        }
+    }
+
     /// Whether a block is to blame (as opposed to a file that cannot be read, or ourselves).
     pub fn is_invalid_block(&self) -> bool {
         match self {

@@ -79,9 +79,8 @@ impl<'c> Run<'c> {
         store.hold_back(false);
         self.progress.finish();
         let report = self.reported(flushed.is_ok());
-        // The first thing that went wrong is the one to tell.
-        let error = settled.and(told).and(ended).and(flushed).and(shadowed).and(written).err();
-        ImportEnd { report, error }
+        let all = [settled, told, ended, flushed, shadowed, written];
+        ImportEnd { report, error: decisive(all.into_iter().filter_map(Result::err)) }
     }
 
     /// The figures, once all is done.
@@ -304,5 +303,36 @@ impl<'c> Run<'c> {
     /// Whether this is the last block that was asked for.
     fn is_last(&self, number: u64) -> bool {
         self.options.to == Some(number)
+    }
+}
+/// Which error an import ends with: the first, unless that is a block's, a file's or the user's and what was said to be
+/// kept then is not, because the machine failed afterwards.
+fn decisive(errors: impl Iterator<Item = ImportError>) -> Option<ImportError> {
+    errors.reduce(|first, later| {
+        let (decisive, other) =
+            if later.is_ours() && !first.is_ours() { (later, first) } else { (first, later) };
+        // Most errors after the first one of ours follow from that.
+        match other.is_ours() {
+            true => tracing::debug!("{other}"),
+            false => tracing::warn!("{other}"),
+        }
+        decisive
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_fails_counts_more_than_what_ended_the_import() {
+        let interrupted = || ImportError::Interrupted { head: 7 };
+        let failed = |text: &str| ImportError::from(ChainError::Corrupt(text.to_owned()));
+        let text = |errors: Vec<ImportError>| decisive(errors.into_iter()).map(|e| e.to_string());
+        assert_eq!(text(vec![]), None);
+        assert_eq!(text(vec![interrupted()]), Some(interrupted().to_string()));
+        assert_eq!(text(vec![interrupted(), failed("a")]), Some(failed("a").to_string()));
+        assert_eq!(text(vec![failed("a"), failed("b")]), Some(failed("a").to_string()));
+        assert_eq!(text(vec![failed("a"), interrupted()]), Some(failed("a").to_string()));
     }
 }

@@ -90,6 +90,10 @@ pub(super) fn run(args: CheckArgs) -> Result<(), Failure> {
         }
     }
     let checked = Checked::new(&dir, &chain, &state, problems, start.elapsed());
+    if let Err(unsettled @ ChainError::Interrupted { .. }) = db.check_settled() {
+        // Nothing is lost: whatever writes next goes back to that head by itself.
+        tracing::warn!("{unsettled}");
+    }
     let written = result.write(&checked, || checked.text());
     let found = match checked.problems.len() {
         0 => return written,

@@ -41,6 +41,7 @@ pub(in crate::cli) struct DumpArgs {
 
 pub(super) fn run(args: DumpArgs) -> Result<(), Failure> {
     let dir = DataDir::open(&args.data.options(true), false)?;
+    dir.chain_db().check_settled()?;
     let out = OutputFile::create(&args.file)?;
     let mut dump = Dump {
         layer: &*dir.layer,
