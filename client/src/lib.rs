@@ -15,6 +15,7 @@ pub mod import;
 pub mod layers;
 pub mod process;
 pub mod rpc;
+mod state_root;
 mod values;
 pub mod witness;
 

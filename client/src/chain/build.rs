@@ -7,6 +7,7 @@ use super::{
     error::{ChainError, executed},
     head::Head,
     preimages::put_preimages,
+    recent::AncestorHashes,
 };
 use crate::{
     consensus::{Ancestor, next_base_fee, next_difficulty, next_excess_blob_gas},
@@ -127,14 +128,8 @@ impl Chain {
             session = session.with_intermediate_roots();
         }
         session.apply(before).map_err(broken)?;
-        let (head, hashes, db) = (self.head.number(), &self.hashes, &self.db);
-        let ancestor_hash = |number: u64| -> Option<B256> {
-            let back = usize::try_from(head.checked_sub(number)?).ok()?;
-            match hashes.get(back) {
-                Some(hash) => Some(*hash),
-                None => db.canonical(number).ok().flatten().map(|(hash, _)| hash),
-            }
-        };
+        let ancestors = AncestorHashes::new(&self.head, &self.hashes, &self.db);
+        let ancestor_hash = |number| ancestors.hash(number);
         let mut run = self
             .executor
             .begin(&mut session, rules, &ancestor_hash, &header, &[], withdrawals.as_deref())

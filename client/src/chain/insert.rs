@@ -6,6 +6,7 @@ use super::{
     db::put_side_block,
     error::{ChainError, InsertError, InvalidReason, executed},
     head::Head,
+    recent::AncestorHashes,
     reorg::Way,
     switch::Switch,
     waiting::WaitingBlock,
@@ -201,15 +202,11 @@ impl Chain {
         let block = BlockToExecute::new(&candidate.block, senders)
             .with_authorities(&candidate.authorities)
             .with_accesses(&candidate.accesses);
-        let (head, hashes, db) = (self.head.number(), &self.hashes, &self.db);
+        let ancestors = AncestorHashes::new(&self.head, &self.hashes, &self.db);
         let oldest = Cell::new(None);
-        let ancestor_hash = |number: u64| -> Option<B256> {
+        let ancestor_hash = |number: u64| {
             oldest.set(Some(oldest.get().map_or(number, |oldest: u64| oldest.min(number))));
-            let back = usize::try_from(head.checked_sub(number)?).ok()?;
-            match hashes.get(back) {
-                Some(hash) => Some(*hash),
-                None => db.canonical(number).ok().flatten().map(|(hash, _)| hash),
-            }
+            ancestors.hash(number)
         };
         let executed = self
             .executor
@@ -221,24 +218,16 @@ impl Chain {
         stats.execute = start.elapsed().saturating_sub(reading);
 
         let start = Instant::now();
-        let Executed { receipts, gas_used, blob_gas_used, requests, receipts_comparable, .. } =
-            executed;
-        let comparable = receipts_comparable && self.options.verify_roots;
+        let comparable = executed.receipts_comparable && self.options.verify_roots;
         stats.receipts_checked = comparable;
-        let result = ExecutedResult {
-            gas_used,
-            receipts: &receipts,
-            requests: requests.as_ref(),
-            blob_gas_used,
-            block_access_list_hash: None,
-        };
+        let result = ExecutedResult::from(&executed);
         let mode = if comparable { ReceiptsRoot::Compare } else { ReceiptsRoot::Skip };
         check_result(rules, &candidate.header, &result, mode).map_err(|e| candidate.invalid(e))?;
-        if let Some(index) = different_receipt(candidate, &receipts, comparable)? {
+        if let Some(index) = different_receipt(candidate, &executed.receipts, comparable)? {
             return Err(candidate.invalid(InvalidReason::FileReceipts { index }));
         }
         stats.check += start.elapsed();
-        Ok(receipts)
+        Ok(executed.receipts)
     }
 
     /// Keeps a block of another branch, and goes over to that branch if it is better.
@@ -270,6 +259,18 @@ impl Chain {
         let Some(Way { fork, mut branch }) = way else { return Ok(Inserted::Side) };
         branch.push((hash, candidate.rlp));
         self.reorganise(hash, Way { fork, branch })
+    }
+}
+
+impl<'a> From<&'a Executed> for ExecutedResult<'a> {
+    fn from(executed: &'a Executed) -> Self {
+        Self {
+            gas_used: executed.gas_used,
+            receipts: &executed.receipts,
+            requests: executed.requests.as_ref(),
+            blob_gas_used: executed.blob_gas_used,
+            block_access_list_hash: None,
+        }
     }
 }
 

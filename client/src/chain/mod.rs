@@ -23,6 +23,7 @@ mod insert;
 mod past;
 mod preimages;
 mod receipts;
+mod recent;
 mod reorg;
 mod switch;
 mod tables;

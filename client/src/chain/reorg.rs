@@ -8,16 +8,9 @@ use super::{
     switch::{Switch, remove_switch},
     transactions::remove_transactions,
 };
-use crate::{
-    blocks::decode_block,
-    consensus::{Ancestor, OMMER_GENERATIONS, RecentAncestors},
-};
 use alloy_consensus::{Header, Sealed};
 use alloy_primitives::{B256, Bytes, map::HashSet};
 use polytrie_kv::Batch;
-
-/// How far back BLOCKHASH reaches.
-const BLOCK_HASHES: usize = 256;
 
 /// From the head to the end of another branch.
 #[derive(Debug)]
@@ -225,50 +218,5 @@ impl Chain {
         };
         branch.reverse();
         Ok(Way { fork, branch })
-    }
-
-    /// The last blocks up to `hash`, on whatever branch it is.
-    pub(super) fn ancestors_of(&self, hash: B256) -> Result<RecentAncestors, ChainError> {
-        let mut blocks = Vec::new();
-        let mut next = hash;
-        while blocks.len() < OMMER_GENERATIONS {
-            let rlp = match self.db.number_of(&next)? {
-                Some(number) => self.db.block_rlp(number)?,
-                None => self.db.side_block(&next)?.map(|(_, rlp)| rlp),
-            };
-            let Some(rlp) = rlp else { break };
-            let block = decode_block(&rlp)
-                .map_err(|e| ChainError::Corrupt(format!("block {next} does not decode: {e}")))?;
-            let header = alloy_consensus::Sealed::new_unchecked(block.header, next);
-            let parent = header.parent_hash;
-            let number = header.number;
-            blocks.push(Ancestor::new(header, &block.body.ommers));
-            if number == 0 {
-                break;
-            }
-            next = parent;
-        }
-        Ok(blocks.into_iter().rev().collect())
-    }
-
-    /// Reads again what is remembered of the last blocks.
-    pub(super) fn reload_recent(&mut self) -> Result<(), ChainError> {
-        self.ancestors = self.ancestors_of(self.head.hash())?;
-        self.hashes.clear();
-        let mut number = self.head.number();
-        while self.hashes.len() < BLOCK_HASHES {
-            let Some((hash, _)) = self.db.canonical(number)? else { break };
-            self.hashes.push_back(hash);
-            let Some(before) = number.checked_sub(1) else { break };
-            number = before;
-        }
-        Ok(())
-    }
-
-    /// Remembers the new head.
-    pub(super) fn remember(&mut self, block: Ancestor) {
-        self.hashes.truncate(BLOCK_HASHES - 1);
-        self.hashes.push_front(block.header.hash());
-        self.ancestors.push(block);
     }
 }

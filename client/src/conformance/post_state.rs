@@ -1,8 +1,8 @@
 //! What a layer holds, against what a test says it must hold.
 
+use crate::state_root::RootBuilder;
 use alloy_genesis::GenesisAccount;
 use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256, keccak256};
-use alloy_trie::{EMPTY_ROOT_HASH, HashBuilder, Nibbles, TrieAccount};
 use polytrie_state::{Account, StateError, StateLayer, hash_address};
 use std::{collections::BTreeMap, fmt, ops::ControlFlow};
 
@@ -117,26 +117,14 @@ fn compare_slots(
 
 /// The state root of what the layer holds, made with another trie than the layer's own.
 pub(super) fn state_root(layer: &dyn StateLayer) -> Result<B256, StateError> {
-    let mut trie = HashBuilder::default();
+    let mut root = RootBuilder::default();
     layer.accounts(B256::ZERO, &mut |hash, account| {
-        let leaf = TrieAccount {
-            nonce: account.nonce,
-            balance: account.balance,
-            storage_root: storage_root(layer, hash)?,
-            code_hash: account.code_hash,
-        };
-        trie.add_leaf(Nibbles::unpack(hash), &alloy_rlp::encode(leaf));
+        layer.slots(hash, B256::ZERO, &mut |slot, value| {
+            root.slot(slot, &value)?;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        root.account(hash, &account)?;
         Ok(ControlFlow::Continue(()))
     })?;
-    Ok(trie.root())
-}
-
-fn storage_root(layer: &dyn StateLayer, account: B256) -> Result<B256, StateError> {
-    let mut trie: Option<HashBuilder> = None;
-    layer.slots(account, B256::ZERO, &mut |hash, value| {
-        let leaf = alloy_rlp::encode_fixed_size(&value);
-        trie.get_or_insert_default().add_leaf(Nibbles::unpack(hash), &leaf);
-        Ok(ControlFlow::Continue(()))
-    })?;
-    Ok(trie.map_or(EMPTY_ROOT_HASH, |mut trie| trie.root()))
+    Ok(root.root())
 }

@@ -8,10 +8,10 @@
 use crate::{
     chain::{ChainDb, ChainError},
     datadir::{DataDir, OpenError},
+    state_root::RootBuilder,
 };
 use alloy_primitives::{B256, keccak256};
 use polytrie_state::{Commitment, GenesisAccount, GenesisSlots, StateError, StateLayer};
-use root::RootBuilder;
 use std::{
     cell::Cell,
     collections::HashSet,
@@ -22,7 +22,6 @@ use std::{
 use thiserror::Error;
 use walk::Walk;
 
-mod root;
 mod walk;
 
 const CONVERTING: &str = "converting the state";

@@ -152,13 +152,7 @@ pub fn verify(
             ExecuteError::Internal(error) => WitnessError::Broken(error),
         })?;
     let receipts = executed.receipts_comparable && witness.root == root;
-    let result = ExecutedResult {
-        gas_used: executed.gas_used,
-        receipts: &executed.receipts,
-        requests: executed.requests.as_ref(),
-        blob_gas_used: executed.blob_gas_used,
-        block_access_list_hash: None,
-    };
+    let result = ExecutedResult::from(&executed);
     let mode = if receipts { ReceiptsRoot::Compare } else { ReceiptsRoot::Skip };
     check_result(&rules, header, &result, mode).map_err(|error| invalid(error.to_string()))?;
     let finished = session.finish().map_err(|error| lacking(number, error))?;

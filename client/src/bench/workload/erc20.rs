@@ -1,7 +1,7 @@
 //! Transfers of a token.
 
 use super::{
-    BLOCK_TIME, Shape, Workload,
+    Shape, Workload,
     transfer::{genesis, senders, transaction},
 };
 use crate::bench::{BlockPlan, Planned, Random, Wallet};
@@ -124,18 +124,11 @@ impl Workload for Erc20 {
     }
 
     fn next_block(&mut self, parent: &Sealed<Header>) -> Option<BlockPlan> {
-        let txs = self.left.min(self.shape.block_txs);
-        if txs == 0 {
-            return None;
-        }
-        self.left -= txs;
-        let mut plan = BlockPlan::after(parent, parent.hash(), BLOCK_TIME);
-        for _ in 0..txs {
-            let (from, to) = self.shape.parties(&self.wallet, &mut self.random);
-            let tx = Self::transfer(&mut self.wallet, from, to, &mut self.random);
-            plan.transactions.push(Planned { from, tx: tx.into() });
-        }
-        Some(plan)
+        let Self { shape, wallet, random, left, .. } = self;
+        shape.block(left, parent, || {
+            let (from, to) = shape.parties(wallet, random);
+            Planned { from, tx: Self::transfer(wallet, from, to, random).into() }
+        })
     }
 }
 

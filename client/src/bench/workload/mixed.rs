@@ -1,6 +1,6 @@
 //! Payments and calls, in the proportion and with the popularity that mainnet was seen to have.
 
-use super::{BLOCK_TIME, Erc20, Shape, Workload, erc20::CALL_GAS, transfer::payment};
+use super::{Erc20, Shape, Workload, erc20::CALL_GAS, transfer::payment};
 use crate::bench::{BlockPlan, Planned, Random, Wallet};
 use alloy_consensus::{Header, Sealed};
 use polytrie_chainspec::{GenesisPlan, InitialAccount};
@@ -41,22 +41,16 @@ impl Workload for Mixed {
     }
 
     fn next_block(&mut self, parent: &Sealed<Header>) -> Option<BlockPlan> {
-        let txs = self.left.min(self.shape.block_txs);
-        if txs == 0 {
-            return None;
-        }
-        self.left -= txs;
-        let mut plan = BlockPlan::after(parent, parent.hash(), BLOCK_TIME);
-        let (random, wallet) = (&mut self.random, &mut self.token.wallet);
-        for _ in 0..txs {
+        let Self { shape, random, left, token } = self;
+        let wallet = &mut token.wallet;
+        shape.block(left, parent, || {
             let call = random.percent(CALLS);
-            let (from, to) = self.shape.parties(wallet, random);
+            let (from, to) = shape.parties(wallet, random);
             let tx = match call {
                 true => Erc20::transfer(wallet, from, to, random),
                 false => payment(wallet, from, to, random),
             };
-            plan.transactions.push(Planned { from, tx: tx.into() });
-        }
-        Some(plan)
+            Planned { from, tx: tx.into() }
+        })
     }
 }

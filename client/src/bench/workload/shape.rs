@@ -1,6 +1,10 @@
 //! The size and shape that the synthetic workloads have in common.
 
-use super::super::{Random, Wallet};
+use super::{
+    super::{BlockPlan, Planned, Random, Wallet},
+    BLOCK_TIME,
+};
+use alloy_consensus::{Header, Sealed};
 use alloy_primitives::Address;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -69,6 +73,23 @@ impl Shape {
     pub(super) fn sender(&self, random: &mut Random) -> usize {
         let senders = if self.senders == 0 { self.accounts } else { self.senders };
         self.popularity.pick(senders.min(self.accounts), random)
+    }
+
+    /// The next block: as many transactions as it may hold of those that are `left`; `None` if none is.
+    pub(super) fn block(
+        &self,
+        left: &mut u64,
+        parent: &Sealed<Header>,
+        mut next: impl FnMut() -> Planned,
+    ) -> Option<BlockPlan> {
+        let txs = self.block_txs.min(*left);
+        if txs == 0 {
+            return None;
+        }
+        *left -= txs;
+        let mut plan = BlockPlan::after(parent, parent.hash(), BLOCK_TIME);
+        plan.transactions.extend((0..txs).map(|_| next()));
+        Some(plan)
     }
 
     /// Who pays whom: the number of the sender, and the address of the recipient.

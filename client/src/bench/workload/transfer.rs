@@ -1,6 +1,6 @@
 //! Plain transfers of ether.
 
-use super::{BLOCK_TIME, CHAIN_ID, GENESIS_TIME, GWEI, Shape, Workload};
+use super::{CHAIN_ID, GENESIS_TIME, GWEI, Shape, Workload};
 use crate::bench::{BlockPlan, Planned, Random, Wallet};
 use alloy_consensus::{Header, Sealed, TxEip1559};
 use alloy_primitives::{Address, Bytes, U256, uint};
@@ -42,18 +42,11 @@ impl Workload for Transfer {
     }
 
     fn next_block(&mut self, parent: &Sealed<Header>) -> Option<BlockPlan> {
-        let txs = self.left.min(self.shape.block_txs);
-        if txs == 0 {
-            return None;
-        }
-        self.left -= txs;
-        let mut plan = BlockPlan::after(parent, parent.hash(), BLOCK_TIME);
-        for _ in 0..txs {
-            let (from, to) = self.shape.parties(&self.wallet, &mut self.random);
-            let tx = payment(&mut self.wallet, from, to, &mut self.random);
-            plan.transactions.push(Planned { from, tx: tx.into() });
-        }
-        Some(plan)
+        let Self { shape, wallet, random, left } = self;
+        shape.block(left, parent, || {
+            let (from, to) = shape.parties(wallet, random);
+            Planned { from, tx: payment(wallet, from, to, random).into() }
+        })
     }
 }
 

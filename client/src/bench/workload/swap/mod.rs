@@ -3,7 +3,7 @@
 mod uniswap;
 
 use super::{
-    BLOCK_TIME, GENESIS_TIME, Shape, Workload,
+    GENESIS_TIME, Shape, Workload,
     erc20::{Compiled, mapping_slot},
     transfer::{genesis, senders, transaction},
 };
@@ -269,17 +269,12 @@ impl Workload for Swap {
     }
 
     fn next_block(&mut self, parent: &Sealed<Header>) -> Option<BlockPlan> {
-        let txs = self.left.min(self.shape.block_txs);
-        if txs == 0 {
-            return None;
-        }
-        self.left -= txs;
-        let mut plan = BlockPlan::after(parent, parent.hash(), BLOCK_TIME);
-        for _ in 0..txs {
-            let from = self.shape.sender(&mut self.random);
-            let tx = self.swap(from);
-            plan.transactions.push(Planned { from, tx: tx.into() });
-        }
-        Some(plan)
+        let (shape, mut left) = (self.shape, self.left);
+        let plan = shape.block(&mut left, parent, || {
+            let from = shape.sender(&mut self.random);
+            Planned { from, tx: self.swap(from).into() }
+        });
+        self.left = left;
+        plan
     }
 }

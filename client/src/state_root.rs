@@ -6,17 +6,17 @@ use polytrie_state::{Account, StateError};
 
 /// Takes the slots of each account, in order of their hashes, and then the account, these in order of theirs.
 #[derive(Debug, Default)]
-pub(super) struct RootBuilder {
+pub(crate) struct RootBuilder {
     accounts: Ordered,
     slots: Option<Ordered>,
 }
 
 impl RootBuilder {
-    pub(super) fn slot(&mut self, hash: B256, value: &U256) -> Result<(), StateError> {
+    pub(crate) fn slot(&mut self, hash: B256, value: &U256) -> Result<(), StateError> {
         self.slots.get_or_insert_default().add(hash, &alloy_rlp::encode_fixed_size(value))
     }
 
-    pub(super) fn account(&mut self, hash: B256, account: &Account) -> Result<(), StateError> {
+    pub(crate) fn account(&mut self, hash: B256, account: &Account) -> Result<(), StateError> {
         let storage_root =
             self.slots.take().map_or(EMPTY_ROOT_HASH, |mut slots| slots.builder.root());
         let Account { nonce, balance, code_hash } = *account;
@@ -24,7 +24,7 @@ impl RootBuilder {
         self.accounts.add(hash, &alloy_rlp::encode(leaf))
     }
 
-    pub(super) fn root(mut self) -> B256 {
+    pub(crate) fn root(mut self) -> B256 {
         self.accounts.builder.root()
     }
 }
