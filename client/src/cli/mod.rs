@@ -16,7 +16,6 @@ mod proof;
 #[cfg(feature = "lvmt")]
 mod setup;
 mod signals;
-#[cfg(feature = "rain")]
 mod witness;
 
 pub use exit::Failure;
@@ -53,7 +52,6 @@ enum Command {
     Setup(setup::SetupCommand),
     #[command(subcommand)]
     Proof(proof::ProofCommand),
-    #[cfg(feature = "rain")]
     #[command(subcommand)]
     Witness(witness::WitnessCommand),
     #[command(subcommand)]
@@ -84,7 +82,6 @@ pub fn main() -> ExitCode {
         #[cfg(feature = "lvmt")]
         Command::Setup(command) => setup::run(command),
         Command::Proof(command) => proof::run(command),
-        #[cfg(feature = "rain")]
         Command::Witness(command) => witness::run(command),
         Command::Db(command) => db::run(command),
     });

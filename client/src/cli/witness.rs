@@ -3,13 +3,12 @@
 use super::{exit::Failure, input, output};
 use crate::{
     datadir::{DataDir, OpenOptions},
-    layers::EngineOptions,
+    layers::{self, EngineOptions},
     witness::{Verified, WitnessError, WitnessFile, verify},
 };
 use clap::{Args, Subcommand};
 use polytrie_chainspec::ChainSpec;
-use polytrie_rain::RainLayer;
-use std::{any::Any, path::PathBuf};
+use std::path::PathBuf;
 
 /// Blocks that bring what they need of the state (`import --witness` makes them).
 #[derive(Debug, Subcommand)]
@@ -37,19 +36,17 @@ pub(super) struct VerifyArgs {
 
 pub(super) fn run(command: WitnessCommand) -> Result<(), Failure> {
     let WitnessCommand::Verify(VerifyArgs { files, chain, datadir }) = command;
+    let stateless = layers::stateless()?;
     let held = datadir
         .map(|datadir| {
             let engine = EngineOptions { read_only: true, ..EngineOptions::default() };
-            let state = Some(RainLayer::NAME.to_owned());
+            let state = Some(stateless.name.to_owned());
             let options =
                 OpenOptions { datadir: Some(datadir), state, engine, ..OpenOptions::default() };
             DataDir::open(&options, false)
         })
         .transpose()?;
-    let holder = held.as_ref().and_then(|dir| {
-        let layer: &dyn Any = &*dir.layer;
-        layer.downcast_ref::<RainLayer>()
-    });
+    let holder = held.as_ref().map(|dir| &*dir.layer);
     // Whoever reads the lines may go away; the exit code is still that of all files.
     let mut written = Ok(());
     for path in files {
@@ -69,7 +66,7 @@ pub(super) fn run(command: WitnessCommand) -> Result<(), Failure> {
                 )));
             }
         };
-        let verified = verify(&spec, &file, holder).map_err(|error| match error {
+        let verified = verify(&spec, &file, &stateless, holder).map_err(|error| match error {
             WitnessError::Broken(error) => Failure::Machine(format!("{name}: {error}")),
             error => Failure::Invalid(format!("{name}: {error}")),
         })?;

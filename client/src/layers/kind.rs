@@ -2,7 +2,7 @@
 
 use super::{LayerNeeds, LayerOptions};
 use polytrie_kv::{Store, Table};
-use polytrie_state::{Commitment, Proof, ProofError, StateError, StateLayer};
+use polytrie_state::{Commitment, Proof, ProofError, StateError, StateLayer, Witness};
 use serde::Serialize;
 use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
 use thiserror::Error;
@@ -45,6 +45,8 @@ pub(super) struct Hooks {
     pub(super) suit_run: Option<SuitRun>,
     /// See [`LayerKind::put_off`].
     pub(super) put_off: Option<fn(&LayerOptions, u64) -> Option<String>>,
+    /// How it executes blocks from witnesses.
+    pub(super) stateless: Option<Stateless>,
     /// See [`LayerKind::provision`].
     pub(super) provision: Option<fn(&LayerOptions) -> Option<Provision>>,
 }
@@ -53,9 +55,32 @@ type Settle = fn(&mut LayerOptions, Option<&Parameters>) -> Result<Parameters, S
 
 impl Hooks {
     /// Those of a layer that has nothing of the kind.
-    pub(super) const NONE: Self =
-        Self { keeps_flat: false, settle: None, suit_run: None, put_off: None, provision: None };
+    pub(super) const NONE: Self = Self {
+        keeps_flat: false,
+        settle: None,
+        suit_run: None,
+        put_off: None,
+        stateless: None,
+        provision: None,
+    };
 }
+
+/// How a layer executes blocks from witnesses, without their state.
+#[derive(Debug, Clone, Copy)]
+pub struct Stateless {
+    /// The layer's name.
+    pub name: &'static str,
+    /// A layer in memory that knows nothing but what the witness holds. The levels that this leaves out come from `holder`,
+    /// a layer of the same kind at the same state root.
+    pub on_witness: OnWitness,
+    /// A witness of an older state, carried over to that of `holder`, with so many levels left out; `None` if a change since
+    /// touches what it holds.
+    pub revise: Revise,
+}
+
+type OnWitness =
+    fn(&Witness, holder: Option<&dyn StateLayer>) -> Result<Arc<dyn StateLayer>, StateError>;
+type Revise = fn(holder: &dyn StateLayer, &Witness, u8) -> Result<Option<Witness>, StateError>;
 
 /// Something that a layer cannot be opened without and that may be made up where nobody relies on it: for benchmarks.
 pub struct Provision {
@@ -110,6 +135,11 @@ impl LayerKind {
     /// Which of its work the layer had put off when a run ended with this block, if that is a good part of it.
     pub fn put_off(&self, options: &LayerOptions, last_block: u64) -> Option<String> {
         self.hooks.put_off?(options, last_block)
+    }
+
+    /// How it executes blocks from witnesses, if it does.
+    pub fn stateless(&self) -> Option<Stateless> {
+        self.hooks.stateless
     }
 
     /// What the layer lacks, if it cannot be opened and benchmarks may make that up.

@@ -25,7 +25,7 @@ pub use engines::{
 };
 pub(crate) use flat_path::normal;
 pub use flat_path::{adopt_replica_path, replica_path};
-pub use kind::{LayerKind, Parameters, Provision, VerifyError};
+pub use kind::{LayerKind, Parameters, Provision, Stateless, VerifyError};
 pub use options::{LayerNeeds, LayerOptions};
 pub use unknown::UnknownKind;
 
@@ -66,4 +66,16 @@ pub fn layer(name: &str) -> Result<&'static LayerKind, UnknownKind> {
     }
     let available: Vec<_> = LAYERS.iter().map(|kind| kind.name).collect();
     Err(UnknownKind::Layer { name, available: available.join(", ") })
+}
+
+/// The layer that executes blocks from witnesses.
+///
+/// # Errors
+///
+/// If it is not in this build.
+pub fn stateless() -> Result<Stateless, UnknownKind> {
+    LAYERS.iter().find_map(LayerKind::stateless).ok_or_else(|| UnknownKind::NotCompiledIn {
+        what: "the state layer",
+        name: "rain".to_owned(),
+    })
 }

@@ -1,9 +1,11 @@
 //! `rain`.
 
-use super::kind::{Hooks, LayerKind};
+use super::kind::{Hooks, LayerKind, Stateless};
 use clap::Args;
 use polytrie_rain::{RainLayer, RainOptions, verify};
+use polytrie_state::{StateError, StateLayer};
 use serde::{Deserialize, Serialize};
+use std::any::Any;
 
 /// What a user can set about `rain`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Args)]
@@ -34,5 +36,23 @@ pub(super) const KIND: LayerKind = LayerKind {
         Ok(RainLayer::open(store, options)?)
     },
     verify: Some(|_, commitment, proof| LayerKind::proven(verify(commitment.digest(), proof)?)),
-    hooks: Hooks::NONE,
+    hooks: Hooks {
+        stateless: Some(Stateless {
+            name: RainLayer::NAME,
+            on_witness: |witness, holder| {
+                Ok(RainLayer::on_witness(witness, holder.map(rain).transpose()?)?)
+            },
+            revise: |holder, witness, levels| rain(holder)?.revise(witness, levels),
+        }),
+        ..Hooks::NONE
+    },
 };
+
+/// The layer itself.
+fn rain(layer: &dyn StateLayer) -> Result<&RainLayer, StateError> {
+    let layer_itself: &dyn Any = layer;
+    layer_itself.downcast_ref().ok_or_else(|| {
+        let reason = "does not hold what a witness leaves out; use one of the layer `rain`";
+        StateError::Unsupported { layer: layer.name(), reason: reason.to_owned() }
+    })
+}

@@ -3,10 +3,8 @@
 //! A file is JSON: the block and the headers before it as RLP, the trie nodes that the block needs, and the code it
 //! runs. Everything is found by its hash, from the hash of the block's parent on.
 
-#[cfg(feature = "rain")]
 mod verify;
 
-#[cfg(feature = "rain")]
 pub use verify::{Verified, WitnessError, verify};
 
 use crate::chain::BlockWitness;

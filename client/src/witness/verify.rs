@@ -8,6 +8,7 @@ use crate::{
         check_state_root,
     },
     executor::{BlockToExecute, ExecuteError, Executor, InternalError},
+    layers::Stateless,
 };
 use alloy_consensus::{Header, Sealed};
 use alloy_hardforks::EthereumHardfork;
@@ -17,7 +18,6 @@ use alloy_primitives::{
 };
 use alloy_rlp::Decodable;
 use polytrie_chainspec::ChainSpec;
-use polytrie_rain::RainLayer;
 use polytrie_state::{BlockRef, Session, StateError, StateLayer, Witness};
 use thiserror::Error;
 
@@ -78,7 +78,7 @@ pub enum WitnessError {
     Broken(InternalError),
 }
 
-/// Executes the block of a witness file and compares everything its header says: the header itself against its parent,
+/// Executes the block of a witness file on the layer `stateless` and compares everything its header says: the header itself against its parent,
 /// the body, the receipts root and the state root. What the witness leaves out comes from `holder`. Where the holder
 /// is at another state than the block's parent, the witness must not hold anything that differs between the two; the
 /// block is executed on the holder's state then, and its state root is not compared but returned.
@@ -91,7 +91,8 @@ pub enum WitnessError {
 pub fn verify(
     spec: &ChainSpec,
     file: &WitnessFile,
-    holder: Option<&RainLayer>,
+    stateless: &Stateless,
+    holder: Option<&dyn StateLayer>,
 ) -> Result<Verified, WitnessError> {
     let candidate = Candidate::prepare(spec, file.block.clone())
         .map_err(|error| WitnessError::Malformed(format!("the block: {error}")))?;
@@ -121,15 +122,14 @@ pub fn verify(
         && holder.commitment().digest() != root
     {
         let found = holder.commitment().digest();
-        witness = holder
-            .revise(&witness, HELD_LEVELS)
+        witness = (stateless.revise)(holder, &witness, HELD_LEVELS)
             .map_err(|error| lacking(number, error))?
             .ok_or(WitnessError::Outdated { number, expected: root, found })?;
     }
-    let layer = RainLayer::on_witness(&witness, holder).map_err(|error| match holder {
+    let layer = (stateless.on_witness)(&witness, holder).map_err(|error| match holder {
         None if file.levels > 0 => insufficient(format!(
-            "it leaves out the top {} levels of the trie; name a data directory of the layer `rain` that holds them with --datadir",
-            file.levels
+            "it leaves out the top {} levels of the trie; name a data directory of the layer `{}` that holds them with --datadir",
+            file.levels, stateless.name
         )),
         _ => lacking(number, error),
     })?;

@@ -2,7 +2,10 @@
 //! root.
 
 use crate::{archive, mainnet};
-use polytrie::witness::{WitnessFile, verify};
+use polytrie::{
+    layers,
+    witness::{WitnessFile, verify},
+};
 
 #[test]
 fn every_block_executes_to_its_state_root() {
@@ -13,9 +16,10 @@ fn every_block_executes_to_its_state_root() {
         return;
     }
     assert_eq!(files.len(), 29);
-    let spec = mainnet();
+    let (spec, stateless) = (mainnet(), layers::stateless().expect("the layer is in this build"));
     for file in files {
-        let verified = verify(&spec, &file, None).unwrap_or_else(|error| panic!("{error}"));
+        let verified =
+            verify(&spec, &file, &stateless, None).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(verified.hash, file.hash);
         assert!(verified.receipts, "block {}: the receipts were not compared", verified.number);
     }
