@@ -1,11 +1,15 @@
 //! The state at earlier blocks, from the state at the head and the undo records in between.
 
 use super::{Chain, ChainDb, ChainError, Head, db::undo_row};
-use alloy_primitives::{Address, B256, Bytes, U256, map::B256Map};
+use alloy_primitives::{
+    Address, B256, Bytes, U256,
+    map::{B256HashSet, B256Map},
+};
 use parking_lot::Mutex;
 use polytrie_kv::Snapshot;
 use polytrie_state::{
-    Account, AccountWrite, StateError, StateLayer, StateReader, WriteSet, hash_address, hash_slot,
+    Account, AccountWrite, SlotWrite, StateError, StateLayer, StateReader, WriteSet, hash_address,
+    hash_slot,
 };
 use std::{
     collections::VecDeque,
@@ -157,7 +161,7 @@ impl PastReader {
     fn first<T>(
         &self,
         account: &B256,
-        find: impl Fn(&AccountWrite) -> Option<T>,
+        mut find: impl FnMut(&AccountWrite) -> Option<T>,
     ) -> Result<Option<T>, StateError> {
         for (number, known) in (self.number + 1..).zip(&self.records) {
             let record = match known.get() {
@@ -208,8 +212,25 @@ impl StateReader for PastReader {
     }
 
     fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
-        // Asked before a contract is created where neither code nor nonce is: such an account has no slots at any
-        // block after EIP-161 but by a genesis, and then it has them still.
-        self.head.has_storage(address)
+        let Some(account) = self.account(address)? else { return Ok(false) };
+        // Slots that came later were zero.
+        let mut later = B256HashSet::default();
+        let found = self.first(&hash_address(address), |write| {
+            let there = |slot: &SlotWrite| !slot.after.is_zero() && !later.contains(&slot.hash);
+            if write.slots.iter().any(there) {
+                return Some(true);
+            }
+            later.extend(write.slots.iter().map(|slot| slot.hash));
+            // All that were there are listed.
+            (write.wipe || write.after.is_none()).then_some(false)
+        })?;
+        if let Some(found) = found {
+            return Ok(found);
+        }
+        // The head does not tell whether it has others than those that came later. Where code or nonce was, nothing can
+        // be created anyway. Where neither was, what came later is that of a contract, which is created only where
+        // there are no slots, or was set by hand.
+        let taken = account.nonce > 0 || account.has_code();
+        Ok((later.is_empty() || taken) && self.head.has_storage(address)?)
     }
 }

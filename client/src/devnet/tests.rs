@@ -182,6 +182,43 @@ fn a_change_by_hand_is_seen_at_once_and_stays() {
 }
 
 #[test]
+fn slots_of_earlier_blocks_are_told_from_those_of_today() {
+    let [changing, late, early, gone] = [1, 2, 3, 4].map(Address::repeat_byte);
+    for layer in LAYERS {
+        let node = node(layer.name);
+        let mine = |changes: &[(Address, u64, u64)]| {
+            node.cheat(|cheats, state| {
+                for (address, slot, value) in changes {
+                    let mut account = state.account(address)?.unwrap_or_default();
+                    account.balance = U256::from(u8::from(*address != gone || *value > 0));
+                    cheats.set_slot(*address, account, U256::from(*slot), U256::from(*value));
+                }
+                Ok(())
+            })
+            .unwrap();
+            node.mine(MineOptions { allow_empty: true, timestamp: None }).unwrap().unwrap();
+        };
+        mine(&[(changing, 1, 1), (late, 1, 0), (early, 1, 1), (gone, 1, 1)]);
+        mine(&[(changing, 2, 2), (gone, 1, 0)]);
+        mine(&[(changing, 1, 0), (late, 1, 1)]);
+        mine(&[(changing, 2, 0), (gone, 2, 1)]);
+        mine(&[(changing, 3, 3)]);
+        let (yes, no) = (true, false);
+        let view = node.view();
+        for (address, expected) in [
+            (changing, [no, yes, yes, yes, no, yes]),
+            (late, [no, no, no, yes, yes, yes]),
+            (early, [no, yes, yes, yes, yes, yes]),
+            (gone, [no, yes, no, no, yes, yes]),
+        ] {
+            let found = [0, 1, 2, 3, 4, 5]
+                .map(|number| view.state_at(number).unwrap().unwrap().has_storage(&address));
+            assert_eq!(found.map(Result::unwrap), expected, "{} {address}", layer.name);
+        }
+    }
+}
+
+#[test]
 fn anybody_can_be_impersonated() {
     let node = node(LAYERS[0].name);
     node.cheat(|cheats, state| {

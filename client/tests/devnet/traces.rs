@@ -1,6 +1,6 @@
 //! Traces in the forms of Parity.
 
-use crate::support::{ALICE, BOB, Devnet, args};
+use crate::support::{ALICE, BOB, Devnet, args, layers};
 use serde_json::{Value, json};
 
 /// Creates an empty contract, which sends a wei to Bob on its way.
@@ -112,5 +112,42 @@ fn gas_is_counted_from_the_same_point_in_one_form() {
     ] {
         let answer = node.call(method, params);
         assert_eq!(gas(answer.pointer(place).unwrap()), geth, "{method}: {answer}");
+    }
+}
+
+/// Creation collides with storage (EIP-7610), but with that of its own block.
+#[test]
+fn the_creation_of_a_contract_that_has_slots_today_is_run_again() {
+    // 1 0 SSTORE, and code of one byte: STOP
+    let create = json!({ "from": ALICE, "data": "0x60015f5560015ff3" });
+    for layer in layers() {
+        let node = Devnet::start(layer, args![]);
+        let first = node.call("eth_sendTransaction", json!([create]));
+        // Another one where there is ether already.
+        node.send(ALICE, ALICE.create(2), 1);
+        let second = node.call("eth_sendTransaction", json!([create]));
+        for (hash, nonce, block) in [(first, 0, "0x1"), (second, 2, "0x3")] {
+            let contract = json!(ALICE.create(nonce));
+            assert_eq!(node.call("eth_getCode", json!([contract, "latest"])), "0x00", "{layer}");
+            let calls = json!({ "tracer": "callTracer" });
+            let trace = node.call("debug_traceTransaction", json!([hash, calls]));
+            assert_eq!((&trace["error"], &trace["to"]), (&Value::Null, &contract), "{layer}");
+            let traces = node.call("debug_traceBlockByNumber", json!([block, calls]));
+            assert_eq!(traces[0]["result"], trace, "{layer}");
+            for (method, params) in
+                [("trace_transaction", json!([hash])), ("trace_block", json!([block]))]
+            {
+                let traces = node.call(method, params);
+                assert_eq!(traces[0]["result"]["address"], contract, "{layer} {method}: {traces}");
+            }
+            let creator = node.call("ots_getContractCreator", json!([contract]));
+            assert_eq!(creator["hash"], hash, "{layer}: {creator}");
+            // And what was never done, at the block before.
+            let parent = if nonce == 0 { "0x0" } else { "0x2" };
+            assert_eq!(node.call("eth_call", json!([create, parent])), "0x00", "{layer}");
+            let simulated = json!({ "blockStateCalls": [{ "calls": [create] }] });
+            let blocks = node.call("eth_simulateV1", json!([simulated, parent]));
+            assert_eq!(blocks[0]["calls"][0]["status"], "0x1", "{layer}: {blocks}");
+        }
     }
 }
