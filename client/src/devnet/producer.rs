@@ -10,6 +10,7 @@ use alloy_consensus::{Header, Sealed, Transaction, TxEnvelope};
 use alloy_eips::{Encodable2718, eip4844::DATA_GAS_PER_BLOB};
 use alloy_primitives::{Address, B256};
 use polytrie_chainspec::Rules;
+use polytrie_state::{Account, WriteSet};
 use std::sync::Arc;
 
 /// Bytes of a block that are left for everything but its transactions.
@@ -64,6 +65,7 @@ impl Node {
             tracing::debug!("block {} holds changes made by hand", built.header.number);
         }
         let header = built.header.clone();
+        let nonces = changed_nonces(built.writes());
         let (_, stats) = chain.adopt(built)?;
         self.miner().count(&stats);
         self.clock.lock().made(header.timestamp);
@@ -79,6 +81,10 @@ impl Node {
                 pool.set_nonce(sender, nonce + 1);
             }
             self.publish(&chain, Arc::default())?;
+            // Authorizations (EIP-7702) and creations raise nonces too, and who is gone has none.
+            for (address, nonce) in &nonces {
+                pool.set_nonce(address, *nonce);
+            }
         }
         drop(chain);
         self.announce(header.clone());
@@ -217,4 +223,11 @@ impl Node {
             pool.discard(hash);
         }
     }
+}
+
+/// The accounts that have another nonce after a block than before, and which.
+fn changed_nonces(writes: &WriteSet) -> Vec<(Address, u64)> {
+    let nonce = |account: Option<Account>| account.unwrap_or_default().nonce;
+    let changed = writes.accounts().iter().filter(|w| nonce(w.before) != nonce(w.after));
+    changed.filter_map(|write| Some((write.address?, nonce(write.after)))).collect()
 }

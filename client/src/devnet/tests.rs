@@ -8,8 +8,9 @@ use crate::{
     layers::{LAYERS, LayerOptions},
 };
 use alloy_consensus::{
-    SignableTransaction, TxEip1559, TxEip4844, TxEip4844Variant, TypedTransaction,
+    SignableTransaction, TxEip1559, TxEip4844, TxEip4844Variant, TxEip7702, TypedTransaction,
 };
+use alloy_eips::eip7702::Authorization;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address};
 use std::{sync::Arc, time::Duration};
 
@@ -242,6 +243,71 @@ fn anybody_can_be_impersonated() {
     assert_eq!(node.balance(&Address::repeat_byte(5)).unwrap(), U256::from(3));
     let block = node.db().block(header.number).unwrap().unwrap();
     assert_eq!(sender_of(&block.body.transactions[0]).unwrap(), SOMEBODY);
+}
+
+/// Nonces do not only rise by one for each transaction of a sender.
+#[test]
+fn what_follows_nonces_that_others_have_raised_is_mined() {
+    let node = node(LAYERS[0].name);
+    let [alice, bob] = [0, 1].map(|index| node.accounts().addresses()[index]);
+    let authorize = |authority: &Address, nonce: u64| {
+        let authorization = Authorization { chain_id: U256::from(1337), address: SOMEBODY, nonce };
+        let hash = authorization.signature_hash();
+        authorization.into_signed(node.accounts().sign(authority, &hash).unwrap())
+    };
+    // Its sender's own authorization, and that of somebody else.
+    let tx: TypedTransaction = TxEip7702 {
+        chain_id: 1337,
+        gas_limit: 200_000,
+        max_fee_per_gas: 2_000_000_000,
+        max_priority_fee_per_gas: 1,
+        to: SOMEBODY,
+        authorization_list: vec![authorize(&alice, 1), authorize(&bob, 0)],
+        ..Default::default()
+    }
+    .into();
+    let signature = node.accounts().sign(&alice, &tx.signature_hash()).unwrap();
+    let tx = PoolTransaction::signed(tx.into_envelope(signature)).unwrap();
+    assert!(node.submit(tx).unwrap().pending);
+    assert!(!node.submit(transfer(&node, 0, 2, 5)).unwrap().pending);
+    assert!(!node.submit(transfer(&node, 1, 1, 6)).unwrap().pending);
+    node.mine(MineOptions::default()).unwrap().unwrap();
+    assert_eq!([alice, bob].map(|address| node.account(&address).unwrap().nonce), [2, 1]);
+    assert_eq!(node.pool().status(), (2, 0));
+    node.mine(MineOptions::default()).unwrap().unwrap();
+    assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::from(11));
+}
+
+#[test]
+fn what_follows_the_creations_of_an_impersonated_contract_is_mined() {
+    let node = node(LAYERS[0].name);
+    node.cheat(|cheats, state| {
+        let mut account = state.account(&SOMEBODY)?.unwrap_or_default();
+        account.balance = U256::from(ETHER);
+        // 0 0 0 CREATE, of an empty contract
+        cheats.set_code(SOMEBODY, account, Bytes::from_static(&[0x5f, 0x5f, 0x5f, 0xf0]));
+        Ok(())
+    })
+    .unwrap();
+    let call = |nonce: u64, to: Address| {
+        let tx = TxEip1559 {
+            chain_id: 1337,
+            nonce,
+            gas_limit: 200_000,
+            max_fee_per_gas: 2_000_000_000,
+            to: TxKind::Call(to),
+            value: U256::from(nonce),
+            ..Default::default()
+        };
+        PoolTransaction::local(impersonate(tx.into(), SOMEBODY)).unwrap()
+    };
+    node.submit(call(0, SOMEBODY)).unwrap();
+    assert!(!node.submit(call(2, Address::repeat_byte(5))).unwrap().pending);
+    node.mine(MineOptions::default()).unwrap().unwrap();
+    assert_eq!(node.account(&SOMEBODY).unwrap().nonce, 2);
+    node.mine(MineOptions::default()).unwrap().unwrap();
+    assert_eq!(node.balance(&Address::repeat_byte(5)).unwrap(), U256::from(2));
+    assert!(node.pool().is_empty());
 }
 
 fn wait(node: &Node, hash: &B256) {
