@@ -13,11 +13,17 @@ use polytrie_state::{
 };
 use std::{
     collections::VecDeque,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 /// Decoded undo records that are kept, in changed accounts and slots.
-const CACHE: usize = 1 << 19;
+const RECORDS: usize = 1 << 19;
+
+/// Outlines that are kept, in words: 32 MiB. A reader keeps no more either.
+const OUTLINES: usize = 1 << 22;
 
 impl Chain {
     /// What taking back a block of the chain changes, as long as it is kept.
@@ -26,9 +32,7 @@ impl Chain {
     ///
     /// If it is not there, the store fails or is damaged.
     pub fn undo_writes(&self, number: u64) -> Result<WriteSet, ChainError> {
-        let missing =
-            || StateError::Corrupt(format!("the undo record of block {number} is missing"));
-        let row = self.db.undo(number)?.ok_or_else(missing)?;
+        let row = self.db.undo(number)?.ok_or_else(|| missing(number))?;
         Ok(self.layer.undo_writes(&row, self.db.store())?)
     }
 }
@@ -38,22 +42,32 @@ impl Chain {
 #[derive(Debug)]
 pub struct StateHistory {
     layer: Arc<dyn StateLayer>,
-    cache: Mutex<Cache>,
+    records: Mutex<Cache<WriteSet>>,
+    outlines: Mutex<Cache<Outline>>,
 }
 
-#[derive(Debug, Default)]
-struct Cache {
-    /// By block hash.
-    records: B256Map<Arc<WriteSet>>,
+/// What was made of undo records last.
+#[derive(Debug)]
+struct Cache<T> {
+    /// By block hash, with their sizes.
+    values: B256Map<(Arc<T>, usize)>,
     /// The keys, in the order in which they came.
     order: VecDeque<B256>,
-    entries: usize,
+    /// The sum of the sizes, and the most that it may be.
+    size: usize,
+    most: usize,
 }
+
+/// Which accounts and slots an undo record names, in a few hundredths of its size: a reader can keep those of all blocks on
+/// its way, and needs few of the records.
+#[derive(Debug)]
+struct Outline(Box<[u64]>);
 
 impl StateHistory {
     /// The history of the chain whose state `layer` keeps.
     pub fn new(layer: Arc<dyn StateLayer>) -> Arc<Self> {
-        Arc::new(Self { layer, cache: Mutex::default() })
+        let (records, outlines) = (Cache::new(RECORDS), Cache::new(OUTLINES));
+        Arc::new(Self { layer, records: Mutex::new(records), outlines: Mutex::new(outlines) })
     }
 
     /// Reads at block `number`, which is `head` or one of its ancestors. `reader` reads at `head`, and `snapshot` is the
@@ -81,7 +95,8 @@ impl StateHistory {
             head: reader,
             snapshot: snapshot.clone(),
             number,
-            records: (number..head.number()).map(|_| OnceLock::new()).collect(),
+            outlines: (number..head.number()).map(|_| OnceLock::new()).collect(),
+            kept: AtomicUsize::new(0),
         })))
     }
 
@@ -106,41 +121,112 @@ impl StateHistory {
 
     /// What taking back block `number` changes.
     fn record(&self, snapshot: &Snapshot, number: u64) -> Result<Arc<WriteSet>, StateError> {
-        let missing =
-            || StateError::Corrupt(format!("the undo record of block {number} is missing"));
-        let (hash, _) = ChainDb::new(snapshot.clone())
-            .canonical(number)
-            .map_err(|error| StateError::Corrupt(error.to_string()))?
-            .ok_or_else(missing)?;
-        if let Some(found) = self.cache.lock().records.get(&hash) {
-            return Ok(Arc::clone(found));
+        let hash = hash_of(snapshot, number)?;
+        if let Some(found) = self.records.lock().get(&hash) {
+            return Ok(found);
         }
-        let row = undo_row(snapshot, number)?.ok_or_else(missing)?;
+        let row = undo_row(snapshot, number)?.ok_or_else(|| missing(number))?;
         let record = Arc::new(self.layer.undo_writes(&row, snapshot)?);
-        self.cache.lock().put(hash, Arc::clone(&record));
+        let size = 1 + record.accounts().len() + record.slot_count();
+        self.records.lock().put(hash, Arc::clone(&record), size);
         Ok(record)
+    }
+
+    /// Which accounts and slots taking back block `number` changes.
+    fn outline(&self, snapshot: &Snapshot, number: u64) -> Result<Arc<Outline>, StateError> {
+        let hash = hash_of(snapshot, number)?;
+        if let Some(found) = self.outlines.lock().get(&hash) {
+            return Ok(found);
+        }
+        let outline = Arc::new(Outline::of(&*self.record(snapshot, number)?));
+        self.outlines.lock().put(hash, Arc::clone(&outline), outline.size());
+        Ok(outline)
     }
 }
 
-impl Cache {
-    fn put(&mut self, hash: B256, record: Arc<WriteSet>) {
-        self.entries += size(&record);
-        if let Some(same) = self.records.insert(hash, record) {
-            self.entries -= size(&same);
+fn hash_of(snapshot: &Snapshot, number: u64) -> Result<B256, StateError> {
+    let row = ChainDb::new(snapshot.clone())
+        .canonical(number)
+        .map_err(|error| StateError::Corrupt(error.to_string()))?;
+    row.map(|(hash, _)| hash).ok_or_else(|| missing(number))
+}
+
+fn missing(number: u64) -> StateError {
+    StateError::Corrupt(format!("the undo record of block {number} is missing"))
+}
+
+impl<T> Cache<T> {
+    fn new(most: usize) -> Self {
+        Self { values: B256Map::default(), order: VecDeque::new(), size: 0, most }
+    }
+
+    fn get(&self, hash: &B256) -> Option<Arc<T>> {
+        self.values.get(hash).map(|(value, _)| Arc::clone(value))
+    }
+
+    fn put(&mut self, hash: B256, value: Arc<T>, size: usize) {
+        self.size += size;
+        if let Some((_, same)) = self.values.insert(hash, (value, size)) {
+            self.size -= same;
             return;
         }
         self.order.push_back(hash);
-        while self.entries > CACHE && self.order.len() > 1 {
+        while self.size > self.most && self.order.len() > 1 {
             let Some(oldest) = self.order.pop_front() else { return };
-            if let Some(dropped) = self.records.remove(&oldest) {
-                self.entries -= size(&dropped);
+            if let Some((_, dropped)) = self.values.remove(&oldest) {
+                self.size -= dropped;
             }
         }
     }
 }
 
-fn size(record: &WriteSet) -> usize {
-    record.accounts().len() + record.slot_count()
+impl Outline {
+    fn of(record: &WriteSet) -> Self {
+        let mut words = Vec::with_capacity(record.accounts().len() + record.slot_count());
+        for write in record.accounts() {
+            words.push(word_of_account(&write.hash));
+            if empties(write) {
+                words.push(word_of_all_slots(&write.hash));
+            }
+            words.extend(write.slots.iter().map(|slot| word_of_slot(&write.hash, &slot.hash)));
+        }
+        words.sort_unstable();
+        Self(words.into())
+    }
+
+    /// In words, with about what it takes to keep it.
+    const fn size(&self) -> usize {
+        16 + self.0.len()
+    }
+
+    /// Whether one of them is there, or something else that has the same word.
+    fn names(&self, words: &[u64]) -> bool {
+        words.iter().any(|word| self.0.binary_search(word).is_ok())
+    }
+}
+
+// Parts of hashes: that two things have the same word is as good as impossible, and then costs a look at the record.
+
+fn word_of_account(account: &B256) -> u64 {
+    word(account, 0)
+}
+
+/// For an account of which slots that are not listed were not there.
+fn word_of_all_slots(account: &B256) -> u64 {
+    word(account, 1)
+}
+
+fn word_of_slot(account: &B256, slot: &B256) -> u64 {
+    word(account, 2) ^ word(slot, 0)
+}
+
+fn word(hash: &B256, index: usize) -> u64 {
+    hash.as_chunks().0.get(index).map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+/// Whether slots that are not listed were not there: taking the block back empties the account first, or there was none.
+const fn empties(write: &AccountWrite) -> bool {
+    write.wipe || write.after.is_none()
 }
 
 /// Reads at a block before the head.
@@ -151,26 +237,34 @@ struct PastReader {
     snapshot: Snapshot,
     /// The block.
     number: u64,
-    /// The undo records of the blocks after it, as far as they were needed.
-    records: Vec<OnceLock<Arc<WriteSet>>>,
+    /// The outlines of the blocks after it, as far as they were needed and are not too many.
+    outlines: Vec<OnceLock<Arc<Outline>>>,
+    /// Words of them.
+    kept: AtomicUsize,
 }
 
 impl PastReader {
     /// The first answer that the blocks after this one give, from the earliest on: what they overwrote is what was
-    /// there before.
+    /// there before. Those are asked that changed the account and have one of the words.
     fn first<T>(
         &self,
         account: &B256,
+        words: &[u64],
         mut find: impl FnMut(&AccountWrite) -> Option<T>,
     ) -> Result<Option<T>, StateError> {
-        for (number, known) in (self.number + 1..).zip(&self.records) {
-            let record = match known.get() {
-                Some(record) => record,
+        for (number, known) in (self.number + 1..).zip(&self.outlines) {
+            let fresh;
+            let outline = match known.get() {
+                Some(outline) => outline,
                 None => {
-                    let record = self.history.record(&self.snapshot, number)?;
-                    known.get_or_init(|| record)
+                    fresh = self.outline(number, known)?;
+                    &fresh
                 }
             };
+            if !outline.names(words) {
+                continue;
+            }
+            let record = self.history.record(&self.snapshot, number)?;
             let accounts = record.accounts();
             if let Ok(at) = accounts.binary_search_by_key(account, |write| write.hash)
                 && let Some(found) = find(&accounts[at])
@@ -180,24 +274,37 @@ impl PastReader {
         }
         Ok(None)
     }
+
+    fn outline(
+        &self,
+        number: u64,
+        known: &OnceLock<Arc<Outline>>,
+    ) -> Result<Arc<Outline>, StateError> {
+        let outline = self.history.outline(&self.snapshot, number)?;
+        let words = outline.size();
+        if self.kept.fetch_add(words, Ordering::Relaxed) + words <= OUTLINES {
+            known.get_or_init(|| Arc::clone(&outline));
+        }
+        Ok(outline)
+    }
 }
 
 impl StateReader for PastReader {
     fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
-        match self.first(&hash_address(address), |write| Some(write.after))? {
+        let hash = hash_address(address);
+        match self.first(&hash, &[word_of_account(&hash)], |write| Some(write.after))? {
             Some(account) => Ok(account),
             None => self.head.account(address),
         }
     }
 
     fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
-        let hash = hash_slot(slot);
-        let found = self.first(&hash_address(address), |write| {
+        let (account, hash) = (hash_address(address), hash_slot(slot));
+        let words = [word_of_slot(&account, &hash), word_of_all_slots(&account)];
+        let found = self.first(&account, &words, |write| {
             match write.slots.binary_search_by_key(&hash, |slot| slot.hash) {
                 Ok(at) => Some(write.slots[at].after),
-                // Taking the block back empties the account first: what is not listed was not there. Neither was
-                // anything where there was no account.
-                Err(_) => (write.wipe || write.after.is_none()).then_some(U256::ZERO),
+                Err(_) => empties(write).then_some(U256::ZERO),
             }
         })?;
         match found {
@@ -215,14 +322,15 @@ impl StateReader for PastReader {
         let Some(account) = self.account(address)? else { return Ok(false) };
         // Slots that came later were zero.
         let mut later = B256HashSet::default();
-        let found = self.first(&hash_address(address), |write| {
+        let hash = hash_address(address);
+        let found = self.first(&hash, &[word_of_account(&hash)], |write| {
             let there = |slot: &SlotWrite| !slot.after.is_zero() && !later.contains(&slot.hash);
             if write.slots.iter().any(there) {
                 return Some(true);
             }
             later.extend(write.slots.iter().map(|slot| slot.hash));
             // All that were there are listed.
-            (write.wipe || write.after.is_none()).then_some(false)
+            empties(write).then_some(false)
         })?;
         if let Some(found) = found {
             return Ok(found);
@@ -232,5 +340,81 @@ impl StateReader for PastReader {
         // there are no slots, or was set by hand.
         let taken = account.nonce > 0 || account.has_code();
         Ok((later.is_empty() || taken) && self.head.has_storage(address)?)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::{
+        chain::NextBlock,
+        datadir::{DataDir, OpenOptions},
+        layers::{LAYERS, LayerOptions},
+    };
+    use polytrie_state::{AccountChange, TxWrites};
+
+    const SOMEBODY: Address = Address::repeat_byte(1);
+
+    /// 20 blocks. Each gives an account as much as its number, sets the slot of its number, and slot 0.
+    fn chain(layer: &str) -> Chain {
+        let options = OpenOptions {
+            chain: Some("dev".into()),
+            state: Some(layer.into()),
+            kv: Some("memory".into()),
+            layer: LayerOptions::for_tests(),
+            ..OpenOptions::default()
+        };
+        let (mut chain, _) = DataDir::open(&options, true).unwrap().into_chain().unwrap();
+        for number in 1..=20 {
+            let value = U256::from(number);
+            let change = AccountChange {
+                address: SOMEBODY,
+                account: Some(Account { balance: value, ..Account::default() }),
+                wiped: false,
+                code: None,
+                slots: vec![(value, value), (U256::ZERO, value)],
+            };
+            let parent = &chain.head().header;
+            let (timestamp, gas_limit) = (parent.timestamp + 1, parent.gas_limit);
+            let next = NextBlock { timestamp, gas_limit, ..NextBlock::default() };
+            let writes = TxWrites { accounts: vec![change] };
+            let built = chain.build(next, &writes, &mut |_, _, _| Ok(Vec::new())).unwrap();
+            chain.adopt(built).unwrap();
+        }
+        chain
+    }
+
+    #[test]
+    fn a_reader_keeps_no_records_and_does_without_the_cache() {
+        for layer in LAYERS {
+            let chain = chain(layer.name);
+            let small = StateHistory {
+                layer: Arc::clone(chain.layer()),
+                records: Mutex::new(Cache::new(1)),
+                outlines: Mutex::new(Cache::new(1)),
+            };
+            for history in [StateHistory::new(Arc::clone(chain.layer())), Arc::new(small)] {
+                let head = chain.layer().reader().unwrap();
+                let snapshot = chain.db().store().snapshot();
+                for number in 0..=20u64 {
+                    let reader = history.at(chain.head(), Arc::clone(&head), &snapshot, number);
+                    let reader = reader.unwrap().unwrap();
+                    let balance = reader.account(&SOMEBODY).unwrap().unwrap_or_default().balance;
+                    assert_eq!(balance, U256::from(number), "{}", layer.name);
+                    for slot in 1..=20u64 {
+                        let expected = U256::from(if slot <= number { slot } else { 0 });
+                        let found = reader.slot(&SOMEBODY, &U256::from(slot)).unwrap();
+                        assert_eq!(found, expected, "{} {number} {slot}", layer.name);
+                    }
+                    let found = reader.slot(&SOMEBODY, &U256::ZERO).unwrap();
+                    assert_eq!(found, U256::from(number), "{}", layer.name);
+                    assert_eq!(reader.has_storage(&SOMEBODY).unwrap(), number > 0);
+                    let records = history.records.lock();
+                    assert!(records.values.values().all(|(kept, _)| Arc::strong_count(kept) == 1));
+                    assert!(records.values.len() == 1 || records.size <= records.most);
+                }
+            }
+        }
     }
 }

@@ -64,7 +64,8 @@ pub struct Rpc {
     nonces: Mutex<()>,
 }
 
-/// Methods at the same time whose answers are gathered in memory at several times their size.
+/// Methods at the same time that may take much memory: their answers are gathered at several times their size, or they go
+/// back through many blocks.
 const HEAVY: usize = 2;
 
 /// How much one request may ask for.

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     methods.add("polytrie_getStateLayer", state_layer)?;
-    methods.add("polytrie_getProof", proof)?;
+    methods.add_heavy("polytrie_getProof", proof)?;
     methods.add("polytrie_verifyProof", verify_proof)?;
     methods.add("polytrie_metrics", metrics)
 }

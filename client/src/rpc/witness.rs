@@ -17,7 +17,7 @@ use std::sync::{
 };
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
-    methods.add("debug_executionWitness", execution_witness)
+    methods.add_heavy("debug_executionWitness", execution_witness)
 }
 
 fn execution_witness(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {

@@ -28,8 +28,8 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.add("eth_getCode", code)?;
     methods.add("eth_getStorageAt", storage_at)?;
     methods.add("eth_getStorageValues", storage_values)?;
-    methods.add("eth_getProof", proof)?;
-    methods.add("eth_getAccount", account)?;
+    methods.add_heavy("eth_getProof", proof)?;
+    methods.add_heavy("eth_getAccount", account)?;
     methods.add("eth_getAccountInfo", account_info)
 }
 
