@@ -164,6 +164,7 @@ impl Miner {
     }
 }
 
+/// Ends when it is told to, or when nothing can be stored any more.
 fn mine(node: &Node) {
     let miner = node.miner();
     let mut last = Instant::now();
@@ -175,7 +176,7 @@ fn mine(node: &Node) {
             Ok(_) => {}
             Err(error) => {
                 tracing::error!("no block could be made: {error}");
-                if !miner.pause(PAUSE) {
+                if node.failure().is_some() || !miner.pause(PAUSE) {
                     return;
                 }
             }
@@ -183,7 +184,7 @@ fn mine(node: &Node) {
     }
 }
 
-/// What the store gathers becomes durable soon also if nothing more comes.
+/// What the store gathers becomes durable soon also if nothing more comes. Ends as [`mine`] does.
 fn keep_durable(node: &Node) {
     let mut go_on = true;
     while go_on {
@@ -192,6 +193,7 @@ fn keep_durable(node: &Node) {
             && let Err(error) = node.flush()
         {
             tracing::error!("blocks could not be made durable: {error}");
+            go_on &= node.failure().is_none();
         }
     }
 }

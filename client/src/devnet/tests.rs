@@ -4,6 +4,7 @@
 
 use super::*;
 use crate::{
+    chain::{Chain, ChainOptions, TABLES},
     datadir::{DataDir, OpenOptions},
     layers::{LAYERS, LayerOptions},
 };
@@ -12,7 +13,15 @@ use alloy_consensus::{
 };
 use alloy_eips::eip7702::Authorization;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address};
-use std::{sync::Arc, time::Duration};
+use polytrie_kv::{
+    MemoryEngine, Store, StoreOptions,
+    testing::{Fault, FaultEngine},
+};
+use std::{
+    sync::Arc,
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
 
 const SOMEBODY: Address = address!("00000000000000000000000000000000000000aa");
 const ETHER: u128 = 1_000_000_000_000_000_000;
@@ -37,6 +46,10 @@ fn node(layer: &str) -> Arc<Node> {
 
 fn node_in(dir: DataDir) -> Arc<Node> {
     let (chain, dir) = dir.into_chain().unwrap();
+    node_on(chain, dir)
+}
+
+fn node_on(chain: Chain, dir: DataDir) -> Arc<Node> {
     let options = NodeOptions {
         accounts: accounts(),
         mining: MiningMode::Manual,
@@ -327,6 +340,33 @@ fn blocks_come_by_themselves() {
     for thread in threads {
         thread.join().unwrap();
     }
+}
+
+#[test]
+fn who_makes_blocks_gives_up_where_nothing_can_be_stored() {
+    let dir = DataDir::open(&in_memory("raw"), true).unwrap();
+    let tables: Vec<_> = TABLES.iter().chain(dir.kind.tables).copied().collect();
+    let engine = Arc::new(MemoryEngine::new());
+    let engine = Arc::new(FaultEngine::new(engine, Fault::Before, 8));
+    let store = Store::open(engine, &tables, StoreOptions::default()).unwrap();
+    let layer = (dir.kind.open)(store.clone(), &LayerOptions::for_tests()).unwrap();
+    let spec = dir.spec().unwrap();
+    let chain = Chain::open(spec, store, layer, ChainOptions::default()).unwrap();
+    let node = node_on(chain, dir);
+    let threads = Miner::start(&node).unwrap();
+    node.miner().set_mode(MiningMode::OnArrival);
+    node.submit(transfer(&node, 0, 0, 5)).unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    while !threads.iter().all(JoinHandle::is_finished) {
+        assert!(Instant::now() < until, "{:?}", node.db().store().poisoned());
+        std::thread::sleep(Duration::from_millis(20));
+        if node.pool().is_empty() {
+            // It was taken, and could not be written behind it.
+            let nonce = node.account(&node.accounts().addresses()[0]).unwrap().nonce;
+            let _ = node.submit(transfer(&node, 0, nonce, 5));
+        }
+    }
+    assert!(node.db().store().poisoned().is_some());
 }
 
 #[test]

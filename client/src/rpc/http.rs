@@ -15,6 +15,8 @@ use jsonrpsee::{
         http::{content_type_is_json, response},
     },
 };
+use polytrie_kv::KvError;
+use serde_json::json;
 use std::{
     future::Future,
     net::IpAddr,
@@ -141,15 +143,24 @@ fn get(rpc: &Rpc, path: &str) -> HttpResponse {
     match path {
         "/" => respond(StatusCode::OK, "text/html; charset=utf-8", PAGE.to_owned()),
         "/health" => {
-            let head = rpc.node.view().head.number();
-            let text = format!("{{\"status\":\"ok\",\"head\":{head}}}\n");
-            respond(StatusCode::OK, "application/json", text)
+            let (status, text) = health(rpc.node.view().head.number(), rpc.node.failure());
+            respond(status, "application/json", text)
         }
         "/metrics" => {
             respond(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", rpc.metrics_text())
         }
         _ => respond(StatusCode::NOT_FOUND, "text/plain", "there is nothing here\n".to_owned()),
     }
+}
+
+/// What a node says of itself whose store may have failed.
+fn health(head: u64, failure: Option<KvError>) -> (StatusCode, String) {
+    let Some(failure) = failure else {
+        return (StatusCode::OK, format!("{{\"status\":\"ok\",\"head\":{head}}}\n"));
+    };
+    let reason = json!(failure.to_string());
+    let text = format!("{{\"status\":\"failed\",\"reason\":{reason},\"head\":{head}}}\n");
+    (StatusCode::SERVICE_UNAVAILABLE, text)
 }
 
 fn respond(status: StatusCode, content_type: &'static str, body: String) -> HttpResponse {
@@ -175,7 +186,18 @@ fn is_allowed(host: &str, allowed: &[String]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_allowed;
+    use super::*;
+
+    #[test]
+    fn a_node_that_can_store_nothing_is_not_well() {
+        assert_eq!(
+            health(7, None),
+            (StatusCode::OK, "{\"status\":\"ok\",\"head\":7}\n".to_owned())
+        );
+        let (status, text) = health(7, Some(KvError::Corrupt("half a row".to_owned())));
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        assert!(text.contains("\"status\":\"failed\"") && text.contains("half a row"), "{text}");
+    }
 
     #[test]
     fn names_must_be_known_and_addresses_need_not() {

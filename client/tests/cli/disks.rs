@@ -1,49 +1,13 @@
 //! Disks that take no more, or nothing at all. Needs the right to mount file systems; skipped without.
 
+pub(crate) use crate::mount::Mount;
 use crate::{
     run::polytrie,
     support::{CONDENSE, Data, RPC_COMPAT, assert_fails, check, for_each_layer, head},
 };
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::fs;
 
 for_each_layer!(a_full_disk, a_read_only_disk);
-
-/// A file system in memory, unmounted when dropped.
-pub(crate) struct Mount(pub(crate) PathBuf);
-
-impl Mount {
-    /// Mounts one of this size; `None`, and says so, where that is not allowed.
-    #[expect(clippy::print_stderr, reason = "a skipped test must not look like a passed one")]
-    pub(crate) fn new(path: PathBuf, size: &str) -> Option<Self> {
-        fs::create_dir(&path).unwrap();
-        let options = format!("size={size}");
-        if mount(&["-t", "tmpfs", "-o", &options, "tmpfs"], &path) {
-            return Some(Self(path));
-        }
-        eprintln!("skipped: no file system can be mounted here");
-        None
-    }
-
-    fn remount(&self, options: &str) {
-        assert!(mount(&["-o", &format!("remount,{options}")], &self.0));
-    }
-}
-
-fn mount(args: &[&str], path: &Path) -> bool {
-    let output = Command::new("mount").args(args).arg(path).output();
-    output.is_ok_and(|output| output.status.success())
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        let output = Command::new("umount").arg(&self.0).output();
-        assert!(output.is_ok_and(|output| output.status.success()));
-    }
-}
 
 fn a_full_disk(layer: &str) {
     let Some(chain) = CONDENSE.open() else { return };

@@ -7,6 +7,8 @@
 mod branches;
 #[path = "../common/fixtures.rs"]
 mod fixtures;
+#[path = "../common/mount.rs"]
+mod mount;
 #[path = "../common/run.rs"]
 mod run;
 mod support;

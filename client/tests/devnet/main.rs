@@ -4,6 +4,8 @@
 
 #[path = "../common/fixtures.rs"]
 mod fixtures;
+#[path = "../common/mount.rs"]
+mod mount;
 #[path = "../common/run.rs"]
 mod run;
 #[path = "../../src/testsetup.rs"]

@@ -1,11 +1,15 @@
 //! What was made is there after a restart, however the node ended.
 
 use crate::{
+    mount::Mount,
     run::polytrie,
     support::{ALICE, BOB, Devnet, args, layers, quantity},
 };
 use serde_json::json;
-use std::{fs, thread, time::Duration};
+use std::{
+    fs, thread,
+    time::{Duration, Instant},
+};
 
 #[test]
 fn a_restart_goes_on_where_it_stopped() {
@@ -105,4 +109,35 @@ fn what_is_served_read_only_takes_nothing_in() {
     assert!(body.contains("--read-only"), "{body}");
     let pending = node.number("eth_getBalance", json!([BOB, "pending"]));
     assert_eq!(pending, node.balance(BOB));
+}
+
+#[test]
+fn a_node_whose_disk_is_full_says_so_to_whoever_restarts_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(disk) = Mount::new(dir.path().join("disk"), "10m") else { return };
+    let data = disk.0.join("data");
+    let node = Devnet::open(&data, args!["--state", "raw", "--no-mining"]);
+    assert_eq!(node.get("/health").0, 200);
+    let large = format!("0x{}", "11".repeat(100_000));
+    let large = json!([{ "from": ALICE, "to": BOB, "data": large, "gas": "0x7a1200" }]);
+    let until = Instant::now() + Duration::from_secs(120);
+    let (status, health) = loop {
+        node.answer("eth_sendTransaction", large.clone());
+        node.answer("evm_mine", json!([]));
+        let (status, health) = node.get("/health");
+        if status != 200 {
+            break (status, health);
+        }
+        assert!(Instant::now() < until, "at block {}", node.head());
+    };
+    assert!(status == 503 && health.contains("the disk is full"), "{status}: {health}");
+    // What is there can still be read.
+    let head = node.head();
+    assert_eq!(node.stop(), Some(3));
+    disk.remount("size=100m");
+    let node = Devnet::open(&data, args![]);
+    assert!((1..=head).contains(&node.head()), "{} after {head}", node.head());
+    let before = node.head();
+    node.send(ALICE, BOB, 1);
+    assert_eq!((node.head(), node.get("/health").0), (before + 1, 200));
 }

@@ -21,6 +21,7 @@ use alloy_consensus::{Header, Sealed};
 use alloy_primitives::{Address, B256, U256, map::B256Map};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use polytrie_chainspec::ChainSpec;
+use polytrie_kv::KvError;
 use polytrie_state::{Account, StateLayer};
 use std::{collections::BTreeMap, sync::Arc};
 use tokio::sync::{broadcast, watch};
@@ -250,6 +251,11 @@ impl Node {
             *durable = number.max(*durable);
         }
         Ok(())
+    }
+
+    /// Why nothing can be stored any more, if it is so: what was taken in last will be gone after a restart.
+    pub fn failure(&self) -> Option<KvError> {
+        self.db.store().poisoned()
     }
 
     /// The last block that no failure of the machine takes away any more.
