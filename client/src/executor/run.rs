@@ -12,7 +12,7 @@ use alloy_evm::{
     block::BlockExecutor as _,
     eth::{EthBlockExecutionCtx, EthBlockExecutor, receipt_builder::AlloyReceiptBuilder},
 };
-use alloy_hardforks::{EthereumHardfork, EthereumHardforks};
+use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::Address;
 use polytrie_chainspec::Rules;
 use polytrie_state::Session;
@@ -131,10 +131,10 @@ impl Executor {
     ) -> Result<BlockRun<'a>, ExecuteError> {
         check_header(header, &rules)?;
         check_ommers(header, ommers)?;
-        if rules.ethereum_fork_activation(EthereumHardfork::Dao).transitions_at_block(header.number)
-        {
-            let no_empty = rules.is(EthereumHardfork::SpuriousDragon);
-            dao::drain(session, no_empty).map_err(InternalError::from)?;
+        let drained = dao::drain(&rules, |address| session.account(address));
+        let drained = drained.map_err(InternalError::from)?;
+        if !drained.accounts.is_empty() {
+            session.apply(&drained).map_err(InternalError::from)?;
         }
         let failure = Arc::new(OnceLock::new());
         let prague = rules.is(EthereumHardfork::Prague);

@@ -1,6 +1,9 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use super::*;
+use super::{
+    sandbox::{NoObserver, Replay, Sandbox},
+    *,
+};
 use alloy_consensus::{
     Eip658Value, Header, Signed, TxEip1559, TxEip7702, TxEnvelope, TxLegacy, TxReceipt,
 };
@@ -239,6 +242,27 @@ fn the_dao_is_drained_before_the_first_transaction() {
     for address in DAO_HARDFORK_ACCOUNTS {
         assert_eq!(state.account(&address), Some(Account::default()), "{address}");
     }
+}
+
+#[test]
+fn a_replay_drains_the_dao_and_pays_for_ommers_as_the_block_did() {
+    let [first, second, ..] = DAO_HARDFORK_ACCOUNTS;
+    let forks = Forks::up_to(Fork::Homestead).with(Fork::Dao, ForkCondition::Block(1));
+    let world = World::new(forks, vec![rich(), account(first, 3 * ETHER)]);
+    let ommers = [Header { beneficiary: NOBODY, ..Header::default() }];
+    let transactions = [send(0, DAO_HARDFORK_BENEFICIARY, 7)];
+    let reader = world.layer.reader().unwrap();
+    let mut sandbox = Sandbox::new(reader, Arc::new(|_: u64| None));
+    let mut replay = Replay::begin(&mut sandbox, &world.header, world.rules()).unwrap();
+    replay.next(&transactions[0], SENDER, NoObserver {}).unwrap();
+    let (executed, state) = world.run_with(&transactions, &ommers, None).unwrap();
+    replay.finish(executed.receipts, &ommers, None).unwrap();
+    for address in [first, second, DAO_HARDFORK_BENEFICIARY, SENDER, MINER, NOBODY] {
+        assert_eq!(sandbox.account(&address).unwrap(), state.account(&address), "{address}");
+    }
+    let heir = state.account(&DAO_HARDFORK_BENEFICIARY).unwrap();
+    assert_eq!(heir.balance, U256::from(3 * ETHER + 7));
+    assert!(state.account(&NOBODY).is_some());
 }
 
 #[test]

@@ -53,8 +53,9 @@ fn execution_witness(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
     pass(&mut replay, &found.block.body.transactions)?;
     let receipts = view.db().receipts(number)?.unwrap_or_default();
-    let withdrawals = found.block.body.withdrawals.as_ref().map(|list| list.as_slice());
-    replay.finish(receipts, withdrawals)?;
+    let body = &found.block.body;
+    let withdrawals = body.withdrawals.as_ref().map(|list| list.as_slice());
+    replay.finish(receipts, &body.ommers, withdrawals)?;
     let seen = reader.seen();
     let (root, nodes) = node.witness(number, &seen)?;
     let expected = view.db().block_head(parent)?.header.state_root;

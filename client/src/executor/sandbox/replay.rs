@@ -4,7 +4,9 @@ use super::{
     CallError, CallOutcome, Observer, Sandbox, SandboxEvm,
     call::{outcome, run},
 };
-use crate::executor::{ExecuteError, InternalError, environment::environment, schedule::Schedule};
+use crate::executor::{
+    ExecuteError, InternalError, dao, environment::environment, schedule::Schedule,
+};
 use alloy_consensus::{Header, ReceiptEnvelope, TxEnvelope};
 use alloy_eips::{eip4895::Withdrawal, eip7685::Requests};
 use alloy_evm::{
@@ -41,6 +43,9 @@ impl<'a> Replay<'a> {
         rules: Rules<'a>,
     ) -> Result<Self, InternalError> {
         sandbox.set_delegations(rules.is(EthereumHardfork::Prague));
+        for change in dao::drain(&rules, |address| sandbox.account(address))?.accounts {
+            sandbox.apply(change);
+        }
         prepare(sandbox, header, rules)?;
         Ok(Self { sandbox, header, rules })
     }
@@ -94,9 +99,10 @@ impl<'a> Replay<'a> {
     pub fn finish(
         self,
         receipts: Vec<ReceiptEnvelope>,
+        ommers: &[Header],
         withdrawals: Option<&[Withdrawal]>,
     ) -> Result<(), InternalError> {
-        complete(self.sandbox, self.header, self.rules, receipts, withdrawals).map(drop)
+        complete(self.sandbox, self.header, self.rules, receipts, ommers, withdrawals).map(drop)
     }
 
     /// The state as it is between transactions.
@@ -111,7 +117,7 @@ pub(super) fn prepare(
     header: &Header,
     rules: Rules<'_>,
 ) -> Result<(), InternalError> {
-    executor(sandbox, header, rules, None).apply_pre_execution_changes().map_err(internal)
+    executor(sandbox, header, rules, &[], None).apply_pre_execution_changes().map_err(internal)
 }
 
 /// System calls, rewards and withdrawals after the transactions. Returns the requests to the consensus layer.
@@ -120,9 +126,10 @@ pub(super) fn complete(
     header: &Header,
     rules: Rules<'_>,
     receipts: Vec<ReceiptEnvelope>,
+    ommers: &[Header],
     withdrawals: Option<&[Withdrawal]>,
 ) -> Result<Option<Requests>, InternalError> {
-    let mut block = executor(sandbox, header, rules, withdrawals);
+    let mut block = executor(sandbox, header, rules, ommers, withdrawals);
     block.receipts = receipts;
     let (_, result) = block.finish().map_err(internal)?;
     Ok(rules.is(EthereumHardfork::Prague).then_some(result.requests))
@@ -135,6 +142,7 @@ fn executor<'a>(
     sandbox: &'a mut Sandbox,
     header: &'a Header,
     rules: Rules<'a>,
+    ommers: &'a [Header],
     withdrawals: Option<&'a [Withdrawal]>,
 ) -> SandboxExecutor<'a> {
     let precompiles = sandbox.precompiles(rules.spec_id());
@@ -144,7 +152,7 @@ fn executor<'a>(
     let context = EthBlockExecutionCtx {
         parent_hash: header.parent_hash,
         parent_beacon_block_root: header.parent_beacon_block_root,
-        ommers: &[],
+        ommers,
         withdrawals: withdrawals.map(Into::into),
         extra_data: header.extra_data.clone(),
         tx_count_hint: None,

@@ -130,6 +130,6 @@ impl<'a> SimulatedRun<'a> {
         receipts: Vec<ReceiptEnvelope>,
         withdrawals: Option<&[Withdrawal]>,
     ) -> Result<Option<Requests>, InternalError> {
-        complete(self.sandbox, self.header, self.rules, receipts, withdrawals)
+        complete(self.sandbox, self.header, self.rules, receipts, &[], withdrawals)
     }
 }
