@@ -99,7 +99,7 @@ struct HttpArgs {
     /// Port to listen on; 0 takes any that is free.
     #[arg(long = "http.port", value_name = "PORT", default_value_t = 8545)]
     port: u16,
-    /// Origins whose pages may call the node, separated by commas; `*` for any.
+    /// Origins whose pages may call the node or open a WebSocket to it, separated by commas; `*` for any.
     #[arg(
         long = "http.corsdomain",
         value_name = "ORIGINS",

@@ -42,6 +42,8 @@ pub(super) struct HttpLayer {
     pub(super) rpc: Arc<Rpc>,
     /// Names by which the node may be called; `*` for any.
     pub(super) hosts: Arc<Vec<String>>,
+    /// Origins whose pages may call the node; `*` for any.
+    pub(super) cors: Arc<Vec<String>>,
     /// Bytes of a request.
     pub(super) max_request: u32,
 }
@@ -89,6 +91,17 @@ where
         // Some clients offer HTTP/2 this way (`h2c`), and go on without.
         let upgrade = request.headers().get(header::UPGRADE);
         let is_upgrade = upgrade.is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
+        // Browsers ask nobody whether a page may open a WebSocket, and let it read what comes.
+        let origin = request.headers().get(header::ORIGIN);
+        let origin = origin.map(|origin| origin.to_str().unwrap_or("null"));
+        if is_upgrade
+            && let Some(origin) = origin
+            && !may_connect(origin, host.unwrap_or_default(), &self.layer.cors)
+        {
+            let text = "this origin is not allowed; name it with --http.corsdomain";
+            let answer = respond(StatusCode::FORBIDDEN, "text/plain", text.to_owned());
+            return Box::pin(std::future::ready(Ok(answer)));
+        }
         if request.method() == Method::GET && !is_upgrade {
             let (rpc, path) = (Arc::clone(&self.layer.rpc), request.uri().path().to_owned());
             return Box::pin(async move { Ok(get(&rpc, &path)) });
@@ -184,6 +197,14 @@ fn is_allowed(host: &str, allowed: &[String]) -> bool {
         || allowed.iter().any(|host| host == "*" || host.eq_ignore_ascii_case(name))
 }
 
+/// Whether pages of this origin may open a WebSocket to the node, which the request calls `host`: those that are allowed,
+/// and its own.
+fn may_connect(origin: &str, host: &str, allowed: &[String]) -> bool {
+    let own = origin.split_once("://").map(|(_, host)| host);
+    own.is_some_and(|own| own.eq_ignore_ascii_case(host))
+        || allowed.iter().any(|allowed| allowed == "*" || allowed == origin)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,5 +232,22 @@ mod tests {
         }
         assert!(is_allowed("Node.example:1", &["node.example".to_owned()]));
         assert!(is_allowed("any.example", &["*".to_owned()]));
+    }
+
+    #[test]
+    fn pages_of_others_open_websockets_where_they_are_allowed() {
+        let wallet = "https://wallet.example";
+        let allowed = |origin, cors: &[&str]| {
+            let cors: Vec<_> = cors.iter().map(|&origin| origin.to_owned()).collect();
+            may_connect(origin, "localhost:8545", &cors)
+        };
+        assert!(allowed(wallet, &["*"]) && allowed("null", &["*"]));
+        assert!(allowed(wallet, &["https://other.example", wallet]));
+        assert!(allowed("http://LOCALHOST:8545", &[]));
+        for origin in
+            [wallet, "null", "", "localhost:8545", "http://localhost", "http://localhost:8545.evil"]
+        {
+            assert!(!allowed(origin, &["https://other.example"]), "{origin}");
+        }
     }
 }

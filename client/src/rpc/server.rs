@@ -145,7 +145,8 @@ async fn start(
     let rpc = Arc::new(new_rpc());
     let batches = Batches::new(Arc::clone(&rpc), options.max_response);
     let hosts = Arc::new(options.hosts.clone());
-    let http = HttpLayer { rpc, hosts, max_request: options.max_request };
+    let origins = Arc::new(options.cors.clone());
+    let http = HttpLayer { rpc, hosts, cors: origins, max_request: options.max_request };
     let config = ServerConfig::builder()
         .max_request_body_size(options.max_request)
         .max_response_body_size(options.max_response)

@@ -79,6 +79,20 @@ fn other_hosts_are_refused_and_pages_may_call() {
 }
 
 #[test]
+fn pages_that_may_not_call_open_no_websocket_either() {
+    let node = Devnet::start("raw", args!["--http.corsdomain", "https://wallet.example"]);
+    let upgrade = |origin: &str| {
+        node.status(&format!(
+            "GET / HTTP/1.1\r\nHost: localhost\r\n{origin}Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        ))
+    };
+    assert_eq!(upgrade("Origin: https://evil.example\r\n"), 403);
+    for origin in ["", "Origin: https://wallet.example\r\n", "Origin: http://localhost\r\n"] {
+        assert_eq!(upgrade(origin), 101, "{origin}");
+    }
+}
+
+#[test]
 fn settings_of_a_new_chain() {
     let node = Devnet::start(
         "mpt",

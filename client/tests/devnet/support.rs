@@ -68,15 +68,28 @@ impl Devnet {
 
     /// Sends bytes as they are, and returns the status and the body of the answer.
     pub(crate) fn http(&self, request: &str) -> (u16, String) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
+        let mut stream = self.request(request);
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).unwrap();
         let answer = String::from_utf8(answer).unwrap();
         let status = answer.split(' ').nth(1).unwrap_or("0").parse().unwrap_or(0);
         let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
         (status, body.to_owned())
+    }
+
+    /// The same of an answer behind which the connection stays open, and only its status.
+    pub(crate) fn status(&self, request: &str) -> u16 {
+        let mut line = String::new();
+        BufReader::new(self.request(request)).read_line(&mut line).unwrap();
+        line.split(' ').nth(1).unwrap_or("0").parse().unwrap_or(0)
+    }
+
+    /// Sends bytes as they are.
+    fn request(&self, request: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        stream
     }
 
     pub(crate) fn get(&self, path: &str) -> (u16, String) {
