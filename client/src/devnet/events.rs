@@ -6,7 +6,7 @@ use parking_lot::RwLock;
 use std::{fmt, sync::Arc};
 use tokio::sync::broadcast;
 
-/// Events that a slow receiver may be behind.
+/// Blocks, and beside them transactions, that a slow receiver may be behind.
 const BEHIND: usize = 4096;
 
 /// Something happened.
@@ -31,12 +31,15 @@ pub trait Listener: fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub(super) struct Events {
     listeners: RwLock<Vec<Arc<dyn Listener>>>,
-    receivers: broadcast::Sender<Event>,
+    blocks: broadcast::Sender<Event>,
+    /// By themselves: however many come, they push out no blocks.
+    pending: broadcast::Sender<Event>,
 }
 
 impl Default for Events {
     fn default() -> Self {
-        Self { listeners: RwLock::default(), receivers: broadcast::Sender::new(BEHIND) }
+        let [blocks, pending] = [(); 2].map(|()| broadcast::Sender::new(BEHIND));
+        Self { listeners: RwLock::default(), blocks, pending }
     }
 }
 
@@ -46,9 +49,14 @@ impl Events {
         self.listeners.write().push(listener);
     }
 
-    /// What happens from now on, for one who may miss something if it does not keep up.
-    pub(super) fn receive(&self) -> broadcast::Receiver<Event> {
-        self.receivers.subscribe()
+    /// Blocks that are made or taken back from now on, for one who may miss something if it does not keep up.
+    pub(super) fn blocks(&self) -> broadcast::Receiver<Event> {
+        self.blocks.subscribe()
+    }
+
+    /// The same of transactions that wait for a block.
+    pub(super) fn pending(&self) -> broadcast::Receiver<Event> {
+        self.pending.subscribe()
     }
 
     /// Tells everybody.
@@ -56,7 +64,35 @@ impl Events {
         for listener in &*self.listeners.read() {
             listener.hear(&event);
         }
-        // There need not be a receiver.
-        let _ = self.receivers.send(event);
+        let receivers = match event {
+            Event::Block(_) | Event::Reverted(_) => &self.blocks,
+            Event::Pending(_) => &self.pending,
+        };
+        // There need not be one.
+        let _ = receivers.send(event);
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::devnet::impersonate;
+    use alloy_consensus::{Sealable, TxLegacy, TypedTransaction};
+    use alloy_primitives::Address;
+
+    #[test]
+    fn transactions_push_out_no_blocks() {
+        let events = Events::default();
+        let (mut blocks, mut pending) = (events.blocks(), events.pending());
+        events.tell(Event::Block(Header::default().seal_slow()));
+        let tx = impersonate(TypedTransaction::from(TxLegacy::default()), Address::ZERO);
+        let tx = Arc::new(PoolTransaction::local(tx).unwrap());
+        for _ in 0..=BEHIND {
+            events.tell(Event::Pending(Arc::clone(&tx)));
+        }
+        assert!(matches!(blocks.try_recv(), Ok(Event::Block(_))));
+        assert!(pending.try_recv().is_err());
+        assert!(matches!(pending.try_recv(), Ok(Event::Pending(_))));
     }
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::devnet::Event;
 use jsonrpsee::{
-    PendingSubscriptionSink,
+    PendingSubscriptionSink, SubscriptionSink,
     core::{RegisterMethodError, SubscriptionError, server::SubscriptionMessage},
     types::{ErrorObjectOwned, Params},
 };
@@ -48,7 +48,12 @@ async fn subscribe(
             return Ok(());
         }
     };
-    let mut events = rpc.node.events();
+    let mut events = match topic {
+        Topic::Pending { .. } => rpc.node.pending_events(),
+        Topic::Heads | Topic::Logs(_) | Topic::Syncing => rpc.node.block_events(),
+    };
+    // What comes after it is an event.
+    let mut last = rpc.node.view().head.number();
     let sink = pending.accept().await?;
     if matches!(topic, Topic::Syncing) {
         let message = message(&json!(false))?;
@@ -61,14 +66,34 @@ async fn subscribe(
         };
         let event = match event {
             Ok(event) => event,
-            // Who cannot keep up misses something, as on any other node.
+            // Who cannot keep up misses transactions, as on any other node, and finds the blocks in the chain.
             Err(RecvError::Lagged(_)) => continue,
             Err(RecvError::Closed) => return Ok(()),
         };
-        for news in news(&rpc, &topic, event).unwrap_or_default() {
-            sink.send(message(&news)?).await?;
+        let (next, now) = match &event {
+            Event::Block(header) => (header.number, header.number),
+            Event::Reverted(header) => (header.number.saturating_add(1), header.number),
+            Event::Pending(_) => (0, last),
+        };
+        for missed in last.saturating_add(1)..next {
+            let Ok(missed) = rpc.node.view().db().block_head(missed) else { continue };
+            tell(&rpc, &topic, Event::Block(missed.header), &sink).await?;
         }
+        last = now;
+        tell(&rpc, &topic, event, &sink).await?;
     }
+}
+
+async fn tell(
+    rpc: &Rpc,
+    topic: &Topic,
+    event: Event,
+    sink: &SubscriptionSink,
+) -> Result<(), SubscriptionError> {
+    for news in news(rpc, topic, event).unwrap_or_default() {
+        sink.send(message(&news)?).await?;
+    }
+    Ok(())
 }
 
 fn message(value: &Value) -> Result<SubscriptionMessage, SubscriptionError> {

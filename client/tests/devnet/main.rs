@@ -25,6 +25,7 @@ mod node;
 mod otterscan;
 mod restart;
 mod sending;
+mod subscriptions;
 mod support;
 mod traces;
 mod transactions;

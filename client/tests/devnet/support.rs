@@ -85,7 +85,7 @@ impl Devnet {
     }
 
     /// Sends bytes as they are.
-    fn request(&self, request: &str) -> TcpStream {
+    pub(crate) fn request(&self, request: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
         stream.write_all(request.as_bytes()).unwrap();

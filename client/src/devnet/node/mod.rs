@@ -196,9 +196,14 @@ impl Node {
         self.settings.lock()
     }
 
-    /// What happens from now on; a receiver that does not keep up misses something.
-    pub fn events(&self) -> broadcast::Receiver<Event> {
-        self.events.receive()
+    /// Blocks that are made or taken back from now on; a receiver that does not keep up misses some.
+    pub fn block_events(&self) -> broadcast::Receiver<Event> {
+        self.events.blocks()
+    }
+
+    /// Transactions that begin to wait for a block from now on; a receiver that does not keep up misses some.
+    pub fn pending_events(&self) -> broadcast::Receiver<Event> {
+        self.events.pending()
     }
 
     /// Tells `listener` everything that happens from now on.

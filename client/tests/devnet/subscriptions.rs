@@ -1,0 +1,104 @@
+//! Subscriptions over a WebSocket.
+
+use crate::support::{ALICE, BOB, Devnet, args, quantity};
+use serde_json::{Value, json};
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+};
+
+/// One end of a WebSocket, for messages of one frame.
+#[derive(Debug)]
+struct Socket(BufReader<TcpStream>);
+
+impl Socket {
+    fn open(node: &Devnet) -> Self {
+        let mut stream = BufReader::new(node.request(
+            "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        ));
+        let mut line = String::new();
+        while line != "\r\n" {
+            line.clear();
+            stream.read_line(&mut line).unwrap();
+        }
+        Self(stream)
+    }
+
+    fn send(&mut self, message: &Value) {
+        let text = message.to_string();
+        let length = u16::try_from(text.len()).unwrap();
+        // A whole text, two bytes of length, and a mask that changes nothing.
+        let mut frame = vec![0x81, 0x80 | 126];
+        frame.extend(length.to_be_bytes());
+        frame.extend([0; 4]);
+        frame.extend(text.as_bytes());
+        self.0.get_mut().write_all(&frame).unwrap();
+    }
+
+    fn bytes<const N: usize>(&mut self) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.0.read_exact(&mut bytes).unwrap();
+        bytes
+    }
+
+    /// The next message; others that the protocol has are passed over.
+    fn receive(&mut self) -> Value {
+        loop {
+            let [kind, length] = self.bytes();
+            let length = match length {
+                126 => u64::from(u16::from_be_bytes(self.bytes())),
+                127 => u64::from_be_bytes(self.bytes()),
+                length => length.into(),
+            };
+            let mut text = vec![0; usize::try_from(length).unwrap()];
+            self.0.read_exact(&mut text).unwrap();
+            if kind == 0x81 {
+                return serde_json::from_slice(&text).unwrap();
+            }
+        }
+    }
+
+    fn subscribe(node: &Devnet, topic: &str) -> Self {
+        let mut socket = Self::open(node);
+        let params = json!([topic]);
+        let method = "eth_subscribe";
+        socket.send(&json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }));
+        assert!(socket.receive()["result"].is_string());
+        socket
+    }
+
+    /// What a subscription tells next.
+    fn news(&mut self) -> Value {
+        self.receive()["params"]["result"].take()
+    }
+}
+
+#[test]
+fn who_reads_late_misses_no_block() {
+    let node = Devnet::start("raw", args!["--no-mining"]);
+    let mut heads = Socket::subscribe(&node, "newHeads");
+    // More than are kept for it, in the node and on the way.
+    let blocks = 15_000;
+    node.call("anvil_mine", json!([blocks]));
+    for number in 1..=blocks {
+        assert_eq!(quantity(&heads.news()["number"]).to::<u64>(), number);
+    }
+    // One that is in the place of another is told too.
+    let point = node.call("evm_snapshot", json!([]));
+    for _ in 0..2 {
+        node.call("anvil_mine", json!([2]));
+        for number in [blocks + 1, blocks + 2] {
+            assert_eq!(quantity(&heads.news()["number"]).to::<u64>(), number);
+        }
+        node.call("evm_revert", json!([point]));
+    }
+}
+
+#[test]
+fn transactions_are_told_as_they_come() {
+    let node = Devnet::start("raw", args!["--no-mining"]);
+    let mut pending = Socket::subscribe(&node, "newPendingTransactions");
+    let sent: Vec<_> = (1..=3).map(|value| node.send(ALICE, BOB, value)).collect();
+    node.call("evm_mine", json!([]));
+    assert_eq!([(); 3].map(|()| pending.news()).as_slice(), sent);
+}
