@@ -86,8 +86,9 @@ impl Node {
                 pool.set_nonce(address, *nonce);
             }
         }
-        drop(chain);
+        // Before anybody makes the next block.
         self.announce(header.clone());
+        drop(chain);
         self.notify();
         Ok(Some(header))
     }

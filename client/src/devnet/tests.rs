@@ -13,6 +13,7 @@ use alloy_consensus::{
 };
 use alloy_eips::eip7702::Authorization;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address};
+use parking_lot::Mutex;
 use polytrie_kv::{
     MemoryEngine, Store, StoreOptions,
     testing::{Fault, FaultEngine},
@@ -321,6 +322,35 @@ fn what_follows_the_creations_of_an_impersonated_contract_is_mined() {
     node.mine(MineOptions::default()).unwrap().unwrap();
     assert_eq!(node.balance(&Address::repeat_byte(5)).unwrap(), U256::from(2));
     assert!(node.pool().is_empty());
+}
+
+/// Hears of blocks.
+#[derive(Debug, Default)]
+struct Heads(Mutex<Vec<u64>>);
+
+impl Listener for Heads {
+    fn hear(&self, event: &Event) {
+        if let Event::Block(header) = event {
+            self.0.lock().push(header.number);
+        }
+    }
+}
+
+#[test]
+fn blocks_are_told_in_their_order_whoever_makes_them() {
+    let node = node("raw");
+    let heads = Arc::new(Heads::default());
+    node.listen(Arc::clone(&heads) as _);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..500 {
+                    node.mine(MineOptions { allow_empty: true, timestamp: None }).unwrap();
+                }
+            });
+        }
+    });
+    assert!(heads.0.lock().iter().copied().eq(1..=2000));
 }
 
 fn wait(node: &Node, hash: &B256) {
