@@ -168,17 +168,29 @@ impl Miner {
 fn mine(node: &Node) {
     let miner = node.miner();
     let mut last = Instant::now();
+    let mut said = String::new();
     while let Turn::Mine(options) = miner.turn(last) {
         last = Instant::now();
         match node.mine(options) {
-            // More may wait than went into one block.
-            Ok(Some(_)) if !options.allow_empty => miner.wake(),
-            Ok(_) => {}
+            Ok(made) => {
+                said.clear();
+                // More may wait than went into one block.
+                if made.is_some() && !options.allow_empty {
+                    miner.wake();
+                }
+            }
             Err(error) => {
-                tracing::error!("no block could be made: {error}");
+                let error = error.to_string();
+                // What lasts is said once.
+                if error != said {
+                    tracing::error!("no block could be made: {error}");
+                }
+                said = error;
                 if node.failure().is_some() || !miner.pause(PAUSE) {
                     return;
                 }
+                // What waits still does, and need not wait for something else to arrive.
+                miner.wake();
             }
         }
     }

@@ -373,6 +373,26 @@ fn blocks_come_by_themselves() {
 }
 
 #[test]
+fn what_could_not_be_mined_is_tried_again() {
+    let node = node(LAYERS[0].name);
+    let threads = Miner::start(&node).unwrap();
+    node.miner().set_mode(MiningMode::OnArrival);
+    // No block can have this time: none could follow.
+    node.clock().set_next(u64::MAX);
+    let added = node.submit(transfer(&node, 1, 0, 5)).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(node.view().head.number(), 0);
+    let now = node.clock().now();
+    node.clock().set_next(now);
+    wait(&node, &added.tx.hash());
+    assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::from(5));
+    node.miner().stop();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
+#[test]
 fn who_makes_blocks_gives_up_where_nothing_can_be_stored() {
     let dir = DataDir::open(&in_memory("raw"), true).unwrap();
     let tables: Vec<_> = TABLES.iter().chain(dir.kind.tables).copied().collect();
