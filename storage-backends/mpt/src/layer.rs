@@ -12,9 +12,7 @@ use polytrie_state::{
     LayerSession, Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader,
     Touched, UndoRecord, WriteSet,
 };
-use polytrie_trie::{
-    AccountLeaf, AccountProof, Detour, SlotValue, cow::StateTries, state_error, stored_root,
-};
+use polytrie_trie::{AccountLeaf, Detour, SlotValue, state_error, stored_root};
 use std::sync::Arc;
 
 /// What the layer lets a user set.
@@ -136,11 +134,7 @@ impl StateLayer for MptLayer {
 
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
         self.lifecycle.ready()?;
-        let snapshot = self.store.snapshot();
-        let storage = |account| TRIE.storage_rows(&snapshot, account);
-        AccountProof::from_rows(address, slots, &TRIE.account_rows(&snapshot), storage)
-            .map_err(state_error)?
-            .into_proof(Self::NAME)
+        TRIE.prove(Self::NAME, &self.store.snapshot(), address, slots)
     }
 
     fn witness(
@@ -149,10 +143,7 @@ impl StateLayer for MptLayer {
         touched: &Touched,
     ) -> Result<(B256, Vec<Bytes>), StateError> {
         self.lifecycle.ready()?;
-        let snapshot = self.store.snapshot();
-        let rows = |owner: Option<B256>| TRIE.rows_of(&snapshot, owner);
-        let tries = StateTries::stored(rows).map_err(state_error)?;
-        tries.past_witness(back, touched).map_err(state_error)
+        TRIE.past_witness(&self.store.snapshot(), back, touched)
     }
 
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {

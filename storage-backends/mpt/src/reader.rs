@@ -4,7 +4,7 @@ use crate::TRIE;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Snapshot;
 use polytrie_state::{Account, StateError, StateReader, hash_address, hash_slot, read_code};
-use polytrie_trie::{AccountLeaf, EMPTY_ROOT, SlotValue, leaf_on_path, state_error};
+use polytrie_trie::{AccountLeaf, EMPTY_ROOT};
 
 #[derive(Debug)]
 pub(crate) struct MptReader {
@@ -17,10 +17,7 @@ impl MptReader {
     }
 
     fn leaf(&self, address: &Address) -> Result<Option<AccountLeaf>, StateError> {
-        let hash = hash_address(address);
-        let found = leaf_on_path::<AccountLeaf>(&hash, &TRIE.account_rows(&self.snapshot))
-            .map_err(state_error)?;
-        Ok(found.filter(|(key, _)| *key == hash).map(|(_, leaf)| leaf))
+        TRIE.account(&self.snapshot, &hash_address(address))
     }
 }
 
@@ -30,10 +27,7 @@ impl StateReader for MptReader {
     }
 
     fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
-        let hash = hash_slot(slot);
-        let rows = TRIE.storage_rows(&self.snapshot, hash_address(address));
-        let found = leaf_on_path::<SlotValue>(&hash, &rows).map_err(state_error)?;
-        Ok(found.filter(|(key, _)| *key == hash).map_or(U256::ZERO, |(_, value)| value.0))
+        TRIE.slot(&self.snapshot, &hash_address(address), &hash_slot(slot))
     }
 
     fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {

@@ -18,7 +18,6 @@ use polytrie_state::{
     LayerSession, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, Touched,
     UndoRecord, WriteSet,
 };
-use polytrie_trie::{AccountProof, cow::StateTries, state_error};
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 /// Storage Replica as a state layer.
@@ -170,11 +169,7 @@ impl StateLayer for ReplicaLayer {
 
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
         self.core.lifecycle.ready()?;
-        let store = self.core.store.snapshot();
-        let storage = |account| TRIE.storage_rows(&store, account);
-        AccountProof::from_rows(address, slots, &TRIE.account_rows(&store), storage)
-            .map_err(state_error)?
-            .into_proof(Self::NAME)
+        TRIE.prove(Self::NAME, &self.core.store.snapshot(), address, slots)
     }
 
     fn witness(
@@ -183,10 +178,7 @@ impl StateLayer for ReplicaLayer {
         touched: &Touched,
     ) -> Result<(B256, Vec<Bytes>), StateError> {
         self.core.lifecycle.ready()?;
-        let snapshot = self.core.store.snapshot();
-        let rows = |owner: Option<B256>| TRIE.rows_of(&snapshot, owner);
-        let tries = StateTries::stored(rows).map_err(state_error)?;
-        tries.past_witness(back, touched).map_err(state_error)
+        TRIE.past_witness(&self.core.store.snapshot(), back, touched)
     }
 
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {

@@ -4,7 +4,6 @@ use crate::{flat::FLAT, side::TRIE};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Snapshot;
 use polytrie_state::{Account, StateError, StateReader, hash_address, hash_slot, read_code};
-use polytrie_trie::{AccountLeaf, SlotValue, leaf_on_path, state_error};
 
 #[derive(Debug)]
 pub(crate) struct ReplicaReader {
@@ -41,18 +40,14 @@ pub(crate) struct AheadReader {
 impl StateReader for AheadReader {
     fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
         let hash = hash_address(address);
-        let leaf = leaf_on_path::<AccountLeaf>(&hash, &TRIE.account_rows(&self.snapshot))
-            .map_err(state_error)?;
-        let account = leaf.filter(|(key, _)| *key == hash).map(|(_, leaf)| leaf.account());
+        let account = TRIE.account(&self.snapshot, &hash)?.map(|leaf| leaf.account());
         FLAT.expect_account(&self.snapshot, &hash, account.as_ref())?;
         Ok(account)
     }
 
     fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
         let (account, hash) = (hash_address(address), hash_slot(slot));
-        let leaf = leaf_on_path::<SlotValue>(&hash, &TRIE.storage_rows(&self.snapshot, account))
-            .map_err(state_error)?;
-        let value = leaf.filter(|(key, _)| *key == hash).map_or(U256::ZERO, |(_, value)| value.0);
+        let value = TRIE.slot(&self.snapshot, &account, &hash)?;
         FLAT.expect_slot(&self.snapshot, &account, &hash, &value)?;
         Ok(value)
     }

@@ -2,6 +2,7 @@
 
 mod check;
 mod load;
+mod read;
 
 pub use check::LeafCheck;
 pub use load::LoadSink;

@@ -1,0 +1,75 @@
+//! Reading the tables at one block, straight from the rows: leaves, proofs and witnesses.
+
+use super::TrieTables;
+use crate::{
+    AccountLeaf, AccountProof, LeafValue, Rows, SlotValue, cow::StateTries, leaf_on_path,
+    state_error,
+};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use polytrie_kv::Read;
+use polytrie_state::{Proof, StateError, Touched, WriteSet};
+
+impl TrieTables {
+    /// The leaf of the account with this hash.
+    ///
+    /// # Errors
+    ///
+    /// If rows are missing or damaged, or the store fails.
+    pub fn account(
+        &self,
+        store: &dyn Read,
+        account: &B256,
+    ) -> Result<Option<AccountLeaf>, StateError> {
+        leaf(account, &self.account_rows(store))
+    }
+
+    /// A slot by the hashes of its account and of itself; zero where there is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::account`].
+    pub fn slot(&self, store: &dyn Read, account: &B256, slot: &B256) -> Result<U256, StateError> {
+        let value = leaf::<SlotValue>(slot, &self.storage_rows(store, *account))?;
+        Ok(value.map_or(U256::ZERO, |value| value.0))
+    }
+
+    /// A proof of an account and some of its slots, as this layer names it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::account`].
+    pub fn prove(
+        &self,
+        layer: &str,
+        store: &dyn Read,
+        address: &Address,
+        slots: &[U256],
+    ) -> Result<Proof, StateError> {
+        let storage = |account| self.storage_rows(store, account);
+        AccountProof::from_rows(address, slots, &self.account_rows(store), storage)
+            .map_err(state_error)?
+            .into_proof(layer)
+    }
+
+    /// What a block in the past needs of the state before it: see [`StateTries::past_witness`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::account`].
+    pub fn past_witness(
+        &self,
+        store: &dyn Read,
+        back: &[WriteSet],
+        touched: &Touched,
+    ) -> Result<(B256, Vec<Bytes>), StateError> {
+        StateTries::stored(|owner| self.rows_of(store, owner))
+            .and_then(|tries| tries.past_witness(back, touched))
+            .map_err(state_error)
+    }
+}
+
+/// The value of a key, if the leaf on its way is its own.
+fn leaf<V: LeafValue>(key: &B256, rows: &Rows<&dyn Read>) -> Result<Option<V>, StateError> {
+    let found = leaf_on_path::<V>(key, rows).map_err(state_error)?;
+    Ok(found.filter(|(found, _)| found == key).map(|(_, value)| value))
+}
