@@ -62,7 +62,7 @@ impl StateLayer for LmptLayer {
     }
 
     fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
-        self.shared.ready()?;
+        self.shared.lifecycle.ready()?;
         Ok(Arc::new(self.shared.reader()))
     }
 
@@ -72,19 +72,18 @@ impl StateLayer for LmptLayer {
     ) -> Result<Commitment, StateError> {
         let shared = &*self.shared;
         let mut work = shared.work.lock();
-        shared.lifecycle.ready()?;
+        shared.lifecycle.fillable()?;
         *work = Work::default();
         let meta = load::load(&shared.store, shared.options.interval, accounts)?;
         let (delta, intermediate) = journal::generations(&shared.store, &meta, &shared.live)?;
         let mut head = shared.head.write();
         *head = Head { meta, delta, intermediate, seq: head.seq + 1 };
-        *shared.damage.write() = None;
+        shared.lifecycle.filled();
         Ok(meta.roots.commitment())
     }
 
     fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
         let shared = &self.shared;
-        shared.ready()?;
         let turn = shared.lifecycle.begin()?;
         let mut work = shared.work.lock();
         let (state, number) = {
@@ -132,7 +131,6 @@ impl StateLayer for LmptLayer {
 
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
         let shared = &*self.shared;
-        shared.ready()?;
         let turn = shared.lifecycle.begin()?;
         match shared.undo(record) {
             Ok((outcome, work)) => {
@@ -164,7 +162,7 @@ impl StateLayer for LmptLayer {
 
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
         let shared = &*self.shared;
-        shared.ready()?;
+        shared.lifecycle.ready()?;
         // Nothing moves meanwhile.
         let work = shared.work.lock();
         let head = shared.head.read();
@@ -181,7 +179,7 @@ impl StateLayer for LmptLayer {
     }
 
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
-        self.shared.ready()?;
+        self.shared.lifecycle.ready()?;
         let reader = self.shared.reader();
         reader.view().accounts(&from, &mut |hash, record| visit(hash, record.account))
     }
@@ -192,7 +190,7 @@ impl StateLayer for LmptLayer {
         from: B256,
         visit: &mut SlotVisit<'_>,
     ) -> Result<(), StateError> {
-        self.shared.ready()?;
+        self.shared.lifecycle.ready()?;
         let reader = self.shared.reader();
         let view = reader.view();
         match view.account(&account)? {
@@ -202,11 +200,8 @@ impl StateLayer for LmptLayer {
     }
 
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
-        self.shared.lifecycle.ready()?;
-        if let Some(damage) = &*self.shared.damage.read() {
-            let mut report = CheckReport::default();
-            report.problem(damage.to_string());
-            return Ok(report);
+        if let Some(damage) = self.shared.lifecycle.damage()? {
+            return Ok(damage);
         }
         let reader = self.shared.reader();
         let meta = self.shared.head.read().meta;

@@ -40,8 +40,6 @@ pub(crate) struct Shared {
     pub(crate) work: Mutex<Work>,
     /// The first block that may be taken back.
     pub(crate) undo_from: AtomicU64,
-    /// Why the state cannot be used, if what was found is damaged.
-    pub(crate) damage: RwLock<Option<StateError>>,
 }
 
 /// The state at the head.
@@ -121,33 +119,21 @@ impl Shared {
             }
             Ok((meta, journal::generations(&store, &meta, &live)?))
         });
-        // What is damaged can still be checked, and loaded anew.
-        let (damage, (meta, (delta, intermediate))) = match read {
-            Ok(read) => (None, read),
-            Err(damage @ StateError::Corrupt(_)) => {
-                (Some(damage), (empty, journal::generations(&store, &empty, &live)?))
-            }
-            Err(error) => return Err(error),
-        };
+        let (lifecycle, (meta, (delta, intermediate))) =
+            Lifecycle::opened(store.clone(), read, || {
+                Ok((empty, journal::generations(&store, &empty, &live)?))
+            })?;
         if meta.interval != options.interval {
             return Err(unsupported(format!(
                 "holds a state of intervals of {} blocks, {} were asked for; leave --lmpt.interval out",
                 meta.interval, options.interval
             )));
         }
-        let lifecycle = Lifecycle::new(store.clone());
         let head = RwLock::new(Head { meta, delta, intermediate, seq: 0 });
         let work = Mutex::default();
-        let damage = RwLock::new(damage);
         let readers = Arc::new(Readers::new(options.read_ahead));
         let undo_from = AtomicU64::new(0);
-        Ok(Self { store, lifecycle, options, readers, live, head, work, undo_from, damage })
-    }
-
-    /// Fails if the layer or the store failed before, or what was found is damaged.
-    pub(crate) fn ready(&self) -> Result<(), StateError> {
-        self.lifecycle.ready()?;
-        self.damage.read().clone().map_or(Ok(()), Err)
+        Ok(Self { store, lifecycle, options, readers, live, head, work, undo_from })
     }
 
     /// The merge that the next block takes its slice from.

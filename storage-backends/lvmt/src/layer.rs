@@ -43,7 +43,8 @@ impl LvmtLayer {
     /// # Errors
     ///
     /// If the store holds a state of another setup, or the setup cannot do what the options ask for. A head that
-    /// is damaged is no error yet: [`check`](StateLayer::check) reports it, every other call fails.
+    /// is damaged is no error yet: [`check`](StateLayer::check) reports it, [`load`](StateLayer::load) puts another in its
+    /// place, every other call fails.
     pub fn open(
         store: Store,
         setup: Arc<Setup>,
@@ -79,11 +80,12 @@ impl StateLayer for LvmtLayer {
         accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
     ) -> Result<Commitment, StateError> {
         let shared = &*self.shared;
-        shared.lifecycle.ready()?;
+        shared.lifecycle.fillable()?;
         // What is in memory must not outlive the rows, should the load fail half-way.
         *shared.head.write() = Arc::new(Head::empty(shared.setup.height()));
         let head = load::load(&shared.store, &shared.setup, accounts)?;
         *shared.head.write() = Arc::new(head);
+        shared.lifecycle.filled();
         Ok(self.commitment())
     }
 
@@ -188,12 +190,9 @@ impl StateLayer for LvmtLayer {
     }
 
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
-        if let Some(damage) = &self.shared.damage {
-            let mut report = CheckReport::default();
-            report.problem(damage.to_string());
-            return Ok(report);
+        if let Some(damage) = self.shared.lifecycle.damage()? {
+            return Ok(damage);
         }
-        self.shared.lifecycle.ready()?;
         let (head, snapshot) = self.shared.at_head()?;
         check::check(&snapshot, &self.shared.setup, &head, progress)
     }

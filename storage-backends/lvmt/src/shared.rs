@@ -25,8 +25,6 @@ pub(crate) struct Shared {
     pub(crate) pending: Mutex<Option<HeadUpdate>>,
     /// The proofs of the root tree, as far as they were asked for.
     pub(crate) root_proofs: Mutex<Option<ProofTree>>,
-    /// Why the head could not be read when the layer was opened.
-    pub(crate) damage: Option<StateError>,
     pub(crate) lifecycle: Lifecycle,
 }
 
@@ -37,15 +35,10 @@ impl Shared {
         setup: Arc<Setup>,
         options: LvmtOptions,
     ) -> Result<Self, StateError> {
-        let lifecycle = Lifecycle::new(store.clone());
-        let (head, damage) = match stored_head(&store, &setup) {
-            Ok(head) => (head, None),
-            // Still to be looked at by `check`, and good for nothing else.
-            Err(damage @ StateError::Corrupt(_)) => {
-                (Head::empty(setup.height()), Some(lifecycle.poison(damage)))
-            }
-            Err(error) => return Err(error),
-        };
+        let (lifecycle, head) =
+            Lifecycle::opened(store.clone(), stored_head(&store, &setup), || {
+                Ok(Head::empty(setup.height()))
+            })?;
         Ok(Self {
             store,
             setup,
@@ -53,7 +46,6 @@ impl Shared {
             head: RwLock::new(Arc::new(head)),
             pending: Mutex::new(None),
             root_proofs: Mutex::new(None),
-            damage,
             lifecycle,
         })
     }

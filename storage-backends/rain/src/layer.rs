@@ -59,12 +59,12 @@ impl StateLayer for RainLayer {
     }
 
     fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
-        self.shared.ready()?;
+        self.shared.lifecycle.ready()?;
         Ok(Arc::new(self.shared.reader()?))
     }
 
     fn reader_ahead(&self) -> Result<Arc<dyn StateReader>, StateError> {
-        self.shared.ready()?;
+        self.shared.lifecycle.ready()?;
         Ok(Arc::new(RainReader { is_ahead: true, ..self.shared.reader()? }))
     }
 
@@ -102,7 +102,7 @@ impl StateLayer for RainLayer {
         back: &[WriteSet],
         touched: &Touched,
     ) -> Result<(B256, Vec<Bytes>), StateError> {
-        self.shared.ready()?;
+        self.shared.lifecycle.ready()?;
         let reader = self.shared.reader()?;
         let (version, rows) = (&reader.version, &reader.noted());
         let rows_of = |owner| TRIE.rows_of(rows, owner);
@@ -122,12 +122,12 @@ impl StateLayer for RainLayer {
     }
 
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
-        self.shared.ready()?;
+        self.shared.lifecycle.ready()?;
         proof::prove(&self.shared.reader()?, address, slots)
     }
 
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
-        self.shared.ready()?;
+        self.shared.lifecycle.ready()?;
         let RainReader { version, rows, .. } = self.shared.reader()?;
         for part in &version.parts[shard_of(&from)..] {
             let mut ended = false;
@@ -151,7 +151,7 @@ impl StateLayer for RainLayer {
         from: B256,
         visit: &mut SlotVisit<'_>,
     ) -> Result<(), StateError> {
-        self.shared.ready()?;
+        self.shared.lifecycle.ready()?;
         let RainReader { version, rows, .. } = self.shared.reader()?;
         // The nodes on the way to the account are not worth keeping when the whole state is listed.
         let storage = version.look(&rows, &account, |entry| CowTrie::clone(&entry.storage))?;
@@ -165,11 +165,8 @@ impl StateLayer for RainLayer {
     }
 
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
-        self.shared.lifecycle.ready()?;
-        if let Some(damage) = &*self.shared.damage.read() {
-            let mut report = CheckReport::default();
-            report.problem(damage.to_string());
-            return Ok(report);
+        if let Some(damage) = self.shared.lifecycle.damage()? {
+            return Ok(damage);
         }
         check::check(&self.shared.reader()?, progress)
     }

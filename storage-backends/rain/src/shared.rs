@@ -33,8 +33,6 @@ pub(crate) struct Shared {
     shards: Shards,
     pub(crate) head: RwLock<Head>,
     work: Mutex<Work>,
-    /// Why the state cannot be used, if what was found is damaged.
-    pub(crate) damage: RwLock<Option<StateError>>,
     pub(crate) witnesses: Mutex<Witnesses>,
 }
 
@@ -112,29 +110,17 @@ struct Changed {
 impl Shared {
     /// What the store holds; an empty store is the empty state.
     pub(crate) fn open(store: Store, options: RainOptions) -> Result<Self, StateError> {
-        let (damage, state) = match read_state(&store) {
-            Ok(state) => (None, state),
-            // What is damaged can still be checked, and loaded anew.
-            Err(damage @ StateError::Corrupt(_)) => (Some(damage), State::empty()),
-            Err(error) => return Err(error),
-        };
-        let State { version, shards } = state;
+        let (lifecycle, State { version, shards }) =
+            Lifecycle::opened(store.clone(), read_state(&store), || Ok(State::empty()))?;
         Ok(Self {
-            lifecycle: Lifecycle::new(store.clone()),
+            lifecycle,
             source: Source::new(store, options.cache_bytes),
             options,
             shards: Shards::start()?,
             head: RwLock::new(version.into()),
             work: Mutex::new(Work::of(shards)),
-            damage: RwLock::new(damage),
             witnesses: Mutex::default(),
         })
-    }
-
-    /// Fails if the layer or the store failed before, or what was found is damaged.
-    pub(crate) fn ready(&self) -> Result<(), StateError> {
-        self.lifecycle.ready()?;
-        self.damage.read().clone().map_or(Ok(()), Err)
     }
 
     /// Fills the store; what it holds then is the head.
@@ -143,19 +129,18 @@ impl Shared {
         accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
     ) -> Result<Commitment, StateError> {
         let mut work = self.work.lock();
-        self.lifecycle.ready()?;
+        self.lifecycle.fillable()?;
         load::load(&self.source.store, accounts)?;
         let State { version, shards } = read_state(&self.source.store)?;
         let commitment = Commitment::state_root(version.root);
         *work = Work::of(shards);
         *self.head.write() = version.into();
-        *self.damage.write() = None;
+        self.lifecycle.filled();
         Ok(commitment)
     }
 
     /// Begins a block on the head, and a checkpoint of it if one is due.
     pub(crate) fn begin(&self) -> Result<(Turn, Arc<Version>), StateError> {
-        self.ready()?;
         let turn = self.lifecycle.begin()?;
         let mut work = self.work.lock();
         let head = self.head(&work)?;
@@ -220,7 +205,6 @@ impl Shared {
 
     /// Computes the way back from the head.
     pub(crate) fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
-        self.ready()?;
         let turn = self.lifecycle.begin()?;
         let mut work = self.work.lock();
         let computed = UndoRecord::decode(record).and_then(|record| {

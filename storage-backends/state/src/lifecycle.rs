@@ -1,6 +1,6 @@
 //! Keeping a layer in order: one block under way at a time, and none after a failure.
 
-use crate::StateError;
+use crate::{CheckReport, StateError};
 use parking_lot::Mutex;
 use polytrie_kv::Store;
 
@@ -16,6 +16,9 @@ use polytrie_kv::Store;
 ///
 /// A layer that computes commitments behind the blocks says so with [`Self::with_depth`]; a block of it may
 /// also end with [`Self::finish_later`], after which the next one begins.
+///
+/// A layer that finds its state damaged opens nevertheless ([`Self::opened`]): it can be checked, which says what is
+/// damaged, and filled anew; everything else fails.
 #[derive(Debug)]
 pub struct Lifecycle {
     store: Store,
@@ -31,6 +34,8 @@ struct State {
     /// Number of the current or last turn; a session of an earlier turn has nothing to say any more.
     turn: u64,
     failure: Option<StateError>,
+    /// Why the state cannot be used, if what was found is damaged.
+    damage: Option<StateError>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +56,28 @@ impl Lifecycle {
         Self { store, depth: 0, state: Mutex::default() }
     }
 
+    /// The life of a layer, and what it `read` of its store; if that is damaged, what it holds instead until it is filled
+    /// anew.
+    ///
+    /// # Errors
+    ///
+    /// If reading failed for another reason than damage, or as `empty`.
+    pub fn opened<T>(
+        store: Store,
+        read: Result<T, StateError>,
+        empty: impl FnOnce() -> Result<T, StateError>,
+    ) -> Result<(Self, T), StateError> {
+        let mut life = Self::new(store);
+        let found = match read {
+            Err(damage @ StateError::Corrupt(_)) => {
+                life.state.get_mut().damage = Some(damage);
+                empty()?
+            }
+            read => read?,
+        };
+        Ok((life, found))
+    }
+
     /// The same for a layer with this many blocks that may be begun on top of one that waits.
     #[must_use]
     pub const fn with_depth(mut self, depth: usize) -> Self {
@@ -62,13 +89,41 @@ impl Lifecycle {
     ///
     /// # Errors
     ///
-    /// [`StateError::Poisoned`] if the store or the layer failed before.
+    /// [`StateError::Poisoned`] if the store or the layer failed before, or what was found is damaged.
     pub fn ready(&self) -> Result<(), StateError> {
+        self.fillable()?;
+        self.state.lock().damage.clone().map_or(Ok(()), |damage| Err(poisoned(damage)))
+    }
+
+    /// Whether the layer may be filled: damage goes with what was there before.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Poisoned`] if the store or the layer failed before.
+    pub fn fillable(&self) -> Result<(), StateError> {
         let failure = self.state.lock().failure.clone();
-        match failure.or_else(|| self.store.poisoned().map(StateError::Store)) {
-            Some(failure) => Err(StateError::Poisoned(Box::new(failure))),
-            None => Ok(()),
-        }
+        let failure = failure.or_else(|| self.store.poisoned().map(StateError::Store));
+        failure.map_or(Ok(()), |failure| Err(poisoned(failure)))
+    }
+
+    /// The layer was filled: what was damaged is gone.
+    pub fn filled(&self) {
+        self.state.lock().damage = None;
+    }
+
+    /// All that a check can say of a state that was found damaged; `None` if it was not.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::fillable`].
+    pub fn damage(&self) -> Result<Option<CheckReport>, StateError> {
+        self.fillable()?;
+        let damage = self.state.lock().damage.clone();
+        Ok(damage.map(|damage| {
+            let mut report = CheckReport::default();
+            report.problem(damage.to_string());
+            report
+        }))
     }
 
     /// A session or an undo starts.
@@ -168,9 +223,9 @@ impl Lifecycle {
     ///
     /// # Errors
     ///
-    /// As [`Self::ready`].
+    /// As [`Self::fillable`].
     pub fn discard(&self) -> Result<(), StateError> {
-        self.ready()?;
+        self.fillable()?;
         let mut state = self.state.lock();
         state.phase = Phase::Idle;
         state.waiting = 0;
@@ -183,6 +238,10 @@ impl Lifecycle {
         self.state.lock().failure.get_or_insert_with(|| failure.clone());
         failure
     }
+}
+
+fn poisoned(failure: StateError) -> StateError {
+    StateError::Poisoned(Box::new(failure))
 }
 
 #[cfg(test)]
@@ -237,6 +296,32 @@ mod tests {
         life.settled().unwrap();
         assert!(matches!(life.accept(), Err(StateError::Protocol(_))));
         assert!(matches!(life.check(&turn), Err(StateError::Protocol(_))));
+    }
+
+    #[test]
+    fn a_damaged_state_is_checked_and_filled_and_nothing_else() {
+        let store = Store::memory(&[CODE_TABLE]).unwrap();
+        let damage = StateError::Corrupt("a row".into());
+        let (life, found) =
+            Lifecycle::opened(store.clone(), Err(damage.clone()), || Ok("empty")).unwrap();
+        assert_eq!(found, "empty");
+        for found in [life.ready(), life.begin().map(drop), life.accept()] {
+            let error = found.unwrap_err();
+            assert!(matches!(&error, StateError::Poisoned(_)));
+            assert!(error.to_string().contains("a row"), "{error}");
+        }
+        life.discard().unwrap();
+        assert_eq!(life.damage().unwrap().unwrap().problems, [damage.to_string()]);
+        life.fillable().unwrap();
+        life.filled();
+        assert_eq!(life.damage().unwrap(), None);
+        life.begin().unwrap();
+
+        let (life, found) = Lifecycle::opened(store.clone(), Ok(7), || Ok(0)).unwrap();
+        assert_eq!((found, life.damage().unwrap()), (7, None));
+        life.ready().unwrap();
+        let failed = Err(StateError::Protocol("another failure"));
+        assert!(Lifecycle::opened(store, failed, || Ok(0)).is_err());
     }
 
     #[test]
