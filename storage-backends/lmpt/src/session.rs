@@ -5,7 +5,7 @@ use alloy_primitives::{Address, B256, Bytes, U256, map::B256Map};
 use parking_lot::Mutex;
 use polytrie_kv::Store;
 use polytrie_state::{
-    Access, Account, Announced, LayerSession, Outcome, ReadAhead, StateError, Turn, WipedSlots,
+    Access, Account, Announced, LayerSession, Outcome, ReadAhead, StateError, Turn, UndoRecord,
     WriteSet, hash_address, hash_slot, read_code,
 };
 use std::{mem, ops::ControlFlow, sync::Arc};
@@ -118,21 +118,17 @@ impl LayerSession for LmptSession {
             None => self.view().account(hash),
         };
         // The tries let go of a wiped storage at once; only reads at earlier blocks need its slots one by one.
-        let mut wiped = WipedSlots::new();
-        for write in writes.accounts().iter().filter(|write| write.wipe) {
-            let Some(before) = record(&write.hash)? else { continue };
+        let state = UndoRecord::of(writes, |account| {
             let mut slots = Vec::new();
-            self.view().slots(
-                (write.hash, before.incarnation),
-                &B256::ZERO,
-                &mut |slot, value| {
-                    slots.push((slot, value));
-                    Ok(ControlFlow::Continue(()))
-                },
-            )?;
-            wiped.push((write.hash, slots));
-        }
-        let (outcome, work) = shared.finish(&self.turn, self.parent, (writes, wiped), record)?;
+            let Some(before) = record(account)? else { return Ok(slots) };
+            let storage = (*account, before.incarnation);
+            self.view().slots(storage, &B256::ZERO, &mut |slot, value| {
+                slots.push((slot, value));
+                Ok(ControlFlow::Continue(()))
+            })?;
+            Ok(slots)
+        })?;
+        let (outcome, work) = shared.finish(&self.turn, self.parent, (writes, &state), record)?;
         shared.lifecycle.finish(self.turn)?;
         drop(work);
         Ok(outcome)

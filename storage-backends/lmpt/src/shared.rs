@@ -15,9 +15,7 @@ use crate::{
 use alloy_primitives::B256;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use polytrie_kv::{Snapshot, Store};
-use polytrie_state::{
-    Lifecycle, Outcome, StateError, Turn, UndoRecord, WipedSlots, WriteSet, write_codes,
-};
+use polytrie_state::{Lifecycle, Outcome, StateError, Turn, UndoRecord, WriteSet, write_codes};
 use polytrie_trie::{EMPTY_ROOT, Trie};
 use std::{
     mem,
@@ -166,7 +164,7 @@ impl Shared {
         &self,
         turn: &Turn,
         parent: u64,
-        (writes, wiped): (&WriteSet, WipedSlots),
+        (writes, state): (&WriteSet, &UndoRecord),
         mut record: impl FnMut(&B256) -> Result<Option<Record>, StateError>,
     ) -> Result<(Outcome, MutexGuard<'_, Work>), StateError> {
         let mut work = self.work.lock();
@@ -203,8 +201,7 @@ impl Shared {
             }
             None => &mut no_slice,
         };
-        let undo =
-            undo::encode(number, &meta, &changes, slice_undo, &UndoRecord::new(writes, wiped));
+        let undo = undo::encode(number, &meta, &changes, slice_undo, state);
         let rotate = meta.is_boundary(number);
         let first = if meta.number.is_some() { meta.first } else { number };
         let oldest = if meta.number.is_some() { meta.oldest } else { number };

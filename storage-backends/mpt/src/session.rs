@@ -1,11 +1,11 @@
 //! One block under way.
 
-use crate::tries::Tries;
+use crate::{TRIE, tries::Tries};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use parking_lot::Mutex;
 use polytrie_state::{
-    Account, Commitment, LayerSession, Lifecycle, Outcome, StateError, Turn, UndoRecord,
-    WipedSlots, WriteSet, read_code, write_codes,
+    Account, Commitment, LayerSession, Lifecycle, Outcome, StateError, Turn, UndoRecord, WriteSet,
+    read_code, write_codes,
 };
 use polytrie_trie::EMPTY_ROOT;
 use std::{
@@ -63,7 +63,7 @@ impl LayerSession for MptSession {
         self.lifecycle.check(&self.turn)?;
         for write in since_last.accounts().iter().filter(|w| w.wipe) {
             let Entry::Vacant(unseen) = self.wiped.entry(write.hash) else { continue };
-            let slots = tries.stored_slots(write.hash)?;
+            let slots = TRIE.all_slots(&tries.store, &write.hash)?;
             if !slots.is_empty() {
                 unseen.insert(slots);
             }
@@ -75,25 +75,22 @@ impl LayerSession for MptSession {
     fn finish(mut self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
         let mut tries = self.tries.lock();
         self.lifecycle.check(&self.turn)?;
-        let mut wiped = WipedSlots::new();
-        for write in writes.accounts().iter().filter(|w| w.wipe) {
-            let slots = match self.wiped.remove(&write.hash) {
-                Some(slots) => slots,
-                None => tries.stored_slots(write.hash)?,
-            };
-            wiped.push((write.hash, slots));
-        }
-        let mut batch = tries.store.batch();
+        let store = tries.store.clone();
+        let mut batch = store.batch();
         write_codes(&mut batch, writes.codes());
         let tries: &mut Tries = &mut tries;
         let mut apply = || tries.apply(writes, Some(&mut batch));
-        let undo = || UndoRecord::new(writes, wiped).encode();
+        let wiped = |account: &B256| match self.wiped.remove(account) {
+            Some(slots) => Ok(slots),
+            None => TRIE.all_slots(&store, account),
+        };
+        let undo = || UndoRecord::of(writes, wiped).map(|record| record.encode());
         let (root, undo) = if writes.slot_count() < PARALLEL_UNDO {
             (apply(), undo())
         } else {
             rayon::join(apply, undo)
         };
-        let root = root.map_err(|error| self.lifecycle.poison(error))?;
+        let (root, undo) = (root.map_err(|error| self.lifecycle.poison(error))?, undo?);
         tries.remember_way_back(&undo);
         self.lifecycle.finish(self.turn)?;
         Ok(Outcome { commitment: Commitment::state_root(root), batch, undo })

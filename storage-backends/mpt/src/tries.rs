@@ -6,7 +6,7 @@ use polytrie_kv::{Batch, Store};
 use polytrie_state::{AccountWrite, StateError, UndoRecord, WriteSet};
 use polytrie_trie::{AccountLeaf, Ages, EMPTY_ROOT, SlotValue, Trie, state_error};
 use rayon::prelude::*;
-use std::{mem, ops::ControlFlow};
+use std::mem;
 
 /// Fewer changed slots than this are not worth a second thread (measured: a task costs about as much as
 /// twenty slots).
@@ -239,18 +239,6 @@ impl Tries {
             self.storage_bytes -= storage.bytes();
             self.storages.remove(account);
         }
-    }
-
-    /// All slots of an account as the store has them.
-    pub(crate) fn stored_slots(&self, account: B256) -> Result<Vec<(B256, U256)>, StateError> {
-        let mut slots = Vec::new();
-        TRIE.storage_rows(&self.store, account)
-            .leaves::<SlotValue>(&B256::ZERO, &mut |hash, value| {
-                slots.push((hash, value.0));
-                Ok(ControlFlow::Continue(()))
-            })
-            .map_err(state_error)?;
-        Ok(slots)
     }
 
     /// If more than `budget` bytes are in memory, lets go of the nodes longest untouched, down to three quarters of

@@ -18,8 +18,8 @@ use alloy_primitives::B256;
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{
-    Commitment, GenesisAccount, Lifecycle, Outcome, StateError, Turn, UndoRecord, WipedSlots,
-    Witness, WriteSet, write_codes,
+    Commitment, GenesisAccount, Lifecycle, Outcome, StateError, Turn, UndoRecord, Witness,
+    WriteSet, write_codes,
 };
 use polytrie_trie::cow::Keep;
 use std::{collections::VecDeque, sync::Arc};
@@ -169,11 +169,8 @@ impl Shared {
         }
         let mut undo = Vec::new();
         if self.options.undo {
-            let mut wiped = WipedSlots::new();
-            for write in writes.accounts().iter().filter(|write| write.wipe) {
-                wiped.push((write.hash, parent.slots(&self.source.store, &write.hash)?));
-            }
-            undo = UndoRecord::new(writes, wiped).encode();
+            let slots = |account: &B256| parent.slots(&self.source.store, account);
+            undo = UndoRecord::of(writes, slots)?.encode();
         }
         // Whoever wants to read the head waits until the block can be taken back.
         let mut work = self.work.lock();

@@ -71,7 +71,7 @@ impl LayerSession for RawSession {
     }
 
     fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
-        let undo = UndoRecord::new(writes, FLAT.wiped_slots(&self.store, writes)?).encode();
+        let undo = UndoRecord::of(writes, |account| FLAT.all_slots(&self.store, account))?.encode();
         let outcome =
             Outcome { commitment: Commitment::none(), batch: batch_of(writes, &self.store), undo };
         self.lifecycle.finish(self.turn)?;

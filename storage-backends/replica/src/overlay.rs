@@ -30,7 +30,7 @@ impl Overlay {
         self.writes(account).find_map(|write| {
             match write.slots.binary_search_by(|s| s.hash.cmp(slot)) {
                 Ok(at) => Some(write.slots[at].after),
-                Err(_) => (write.wipe || write.after.is_none()).then_some(U256::ZERO),
+                Err(_) => write.clears_slots().then_some(U256::ZERO),
             }
         })
     }
@@ -51,7 +51,7 @@ impl Overlay {
             for slot in &write.slots {
                 known.entry(slot.hash).or_insert(!slot.after.is_zero());
             }
-            if write.wipe || write.after.is_none() {
+            if write.clears_slots() {
                 all = true;
                 break;
             }

@@ -206,10 +206,8 @@ impl Core {
         writes: &WriteSet,
         sealing: Sealing,
     ) -> Result<Outcome, StateError> {
-        let undo = FLAT
-            .wiped_slots(self.flat.store(), writes)
-            .map(|wiped| UndoRecord::new(writes, wiped).encode());
-        let outcome = undo.and_then(|undo| self.complete(writes, sealing, undo));
+        let undo = UndoRecord::of(writes, |account| FLAT.all_slots(self.flat.store(), account));
+        let outcome = undo.and_then(|undo| self.complete(writes, sealing, undo.encode()));
         outcome.map_err(|error| self.lifecycle.poison(error))
     }
 

@@ -7,7 +7,7 @@
 
 use crate::{
     Access, Account, AccountWrite, LayerSession, Outcome, Session, SlotWrite, StateError,
-    StateLayer, UndoRecord, WipedSlots, WriteSet, layer::BlockRef,
+    StateLayer, UndoRecord, WriteSet, layer::BlockRef,
 };
 use alloy_primitives::{
     Address, B256, Bytes, U256,
@@ -66,11 +66,7 @@ impl Group {
     pub fn add(&mut self, block: Session) -> Result<GroupedBlock, StateError> {
         let writes = block.into_writes()?;
         let mut merged = self.merged.lock();
-        let mut wiped = WipedSlots::new();
-        for write in writes.accounts().iter().filter(|write| write.wipe) {
-            wiped.push((write.hash, merged.slots(&write.hash)?));
-        }
-        let undo = UndoRecord::new(&writes, wiped).encode();
+        let undo = UndoRecord::of(&writes, |account| merged.slots(account))?.encode();
         merged.add(&writes);
         Ok(GroupedBlock { writes: Arc::new(writes), undo })
     }
@@ -205,7 +201,7 @@ impl Merged {
                 }
             };
             account.now = write.after;
-            if write.wipe || write.after.is_none() {
+            if write.clears_slots() {
                 account.wiped = true;
                 self.bytes -= account.slots.len() * SLOT_BYTES;
                 account.slots.clear();

@@ -65,6 +65,6 @@ pub use proof::{Proof, ProofError, Proven};
 pub use scan::scan;
 pub use session::{Finished, FinishedLater, Session};
 pub use stamp::{STAMP_FILE, Stamp, StampError};
-pub use undo::{UndoRecord, WipedSlots};
+pub use undo::UndoRecord;
 pub use witness::{Touched, Witness};
 pub use writes::{AccountChange, AccountWrite, SlotWrite, TxWrites, WriteSet};

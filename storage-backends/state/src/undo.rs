@@ -36,42 +36,42 @@ struct SlotUndo {
     after: U256,
 }
 
-/// The slots a wiped account had before the block: `(account hash, [(slot hash, value)])`.
-pub type WipedSlots = Vec<(B256, Vec<(B256, U256)>)>;
-
 impl UndoRecord {
-    /// The record of a block. `wiped` lists the slots of each account the block wiped, in the order of the
-    /// write set.
-    pub fn new(writes: &WriteSet, wiped: WipedSlots) -> Self {
-        let mut wiped = wiped.into_iter().peekable();
-        let accounts = writes
-            .accounts()
-            .iter()
-            .map(|write| {
-                let slots = if write.wipe {
-                    let old = wiped.next_if(|(hash, _)| *hash == write.hash);
-                    old.map_or_else(Vec::new, |(_, slots)| slots)
-                        .into_iter()
-                        .map(|(hash, before)| SlotUndo { hash, before, after: U256::ZERO })
-                        .collect()
-                } else {
-                    write
-                        .slots
-                        .iter()
-                        .map(|s| SlotUndo { hash: s.hash, before: s.before, after: s.after })
-                        .collect()
-                };
-                AccountUndo {
-                    hash: write.hash,
-                    before: write.before.iter().map(AccountRlp::from).collect(),
-                    after: write.after.iter().map(AccountRlp::from).collect(),
-                    // What stands there now is what was set after the wipe, if anything was.
-                    wipe: write.wipe && !write.slots.is_empty(),
-                    slots,
-                }
+    /// The record of a block. `wiped` is asked, by hash, for the slots that each account had before the block that it
+    /// wiped, in the order of their hashes.
+    ///
+    /// # Errors
+    ///
+    /// As `wiped`.
+    pub fn of(
+        writes: &WriteSet,
+        mut wiped: impl FnMut(&B256) -> Result<Vec<(B256, U256)>, StateError>,
+    ) -> Result<Self, StateError> {
+        let undo = |write: &AccountWrite| {
+            let slots = if write.wipe {
+                wiped(&write.hash)?
+                    .into_iter()
+                    .map(|(hash, before)| SlotUndo { hash, before, after: U256::ZERO })
+                    .collect()
+            } else {
+                write
+                    .slots
+                    .iter()
+                    .map(|s| SlotUndo { hash: s.hash, before: s.before, after: s.after })
+                    .collect()
+            };
+            Ok(AccountUndo {
+                hash: write.hash,
+                before: write.before.iter().map(AccountRlp::from).collect(),
+                after: write.after.iter().map(AccountRlp::from).collect(),
+                // What stands there now is what was set after the wipe, if anything was.
+                wipe: write.wipe && !write.slots.is_empty(),
+                slots,
             })
-            .collect();
-        Self { accounts }
+        };
+        Ok(Self {
+            accounts: writes.accounts().iter().map(undo).collect::<Result<_, StateError>>()?,
+        })
     }
 
     /// The record's bytes: RLP of `[[hash, [before?], [after?], wipe, [[slot hash, before, after]…]]…]`.

@@ -57,6 +57,13 @@ pub struct AccountWrite {
     pub slots: Vec<SlotWrite>,
 }
 
+impl AccountWrite {
+    /// Whether no slot from before stays: the account was wiped, or is gone and its storage with it.
+    pub const fn clears_slots(&self) -> bool {
+        self.wipe || self.after.is_none()
+    }
+}
+
 /// A slot a block changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlotWrite {

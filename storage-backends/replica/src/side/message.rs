@@ -59,14 +59,9 @@ pub(crate) struct LeafWrite {
 
 impl LeafWrite {
     pub(crate) fn of(write: &AccountWrite) -> Self {
-        let storage = is_wiped(write) || !write.slots.is_empty();
+        let storage = write.clears_slots() || !write.slots.is_empty();
         Self { account: write.hash, after: write.after, storage }
     }
-}
-
-/// Whether all slots from before are gone.
-pub(crate) const fn is_wiped(write: &AccountWrite) -> bool {
-    write.wipe || write.after.is_none()
 }
 
 /// The trie after a block.

@@ -2,7 +2,7 @@
 
 use super::{
     TrieSide,
-    message::{LeafWrite, StorageWrite, Writes, is_wiped},
+    message::{LeafWrite, StorageWrite, Writes},
 };
 use polytrie_state::{AccountWrite, StateError};
 
@@ -25,7 +25,7 @@ impl Outbox {
         }
         let leaf = LeafWrite::of(&write);
         if leaf.storage {
-            let (account, wipe) = (write.hash, is_wiped(&write));
+            let (account, wipe) = (write.hash, write.clears_slots());
             let write = StorageWrite { account, wipe, slots: write.slots };
             self.parts[side.part_of(&account)].storage.push(write);
         }

@@ -2,7 +2,7 @@
 
 use super::{
     accounts::Accounts,
-    message::{Answer, Hints, Job, LeafWrite, Owner, Part, Sealed, Work, Writes, is_wiped},
+    message::{Answer, Hints, Job, LeafWrite, Owner, Part, Sealed, Work, Writes},
     readers::Readers,
     storage::Storages,
 };
@@ -268,7 +268,7 @@ impl Worker {
                 let leaf = LeafWrite::of(write);
                 if leaf.storage && is_own(&write.hash) {
                     let Self { storages, accounts, store, pace, .. } = worker;
-                    let change = (write.hash, is_wiped(write), &write.slots[..]);
+                    let change = (write.hash, write.clears_slots(), &write.slots[..]);
                     let root = || accounts.as_mut()?.known_storage_root(&write.hash);
                     storages.write(change, root, store, pace)?;
                 }

@@ -1,7 +1,7 @@
 //! Two tables of flat rows: how they are read, listed and written.
 
 use super::{decode_account, decode_value, encode_account, encode_value};
-use crate::{Account, StateError, WipedSlots, WriteSet, scan};
+use crate::{Account, StateError, WriteSet, scan};
 use alloy_primitives::{B256, U256};
 use polytrie_kv::{Batch, KeyRange, Read, Snapshot, Table, prefix_end};
 use std::ops::ControlFlow;
@@ -249,26 +249,22 @@ impl FlatTables {
         }
     }
 
-    /// The slots that the wipes of a write set remove, for its undo record; `store` is at the parent.
+    /// All slots of an account, in order of their hash.
     ///
     /// # Errors
     ///
     /// As [`Self::account`].
-    pub fn wiped_slots(
+    pub fn all_slots(
         &self,
         store: &dyn Read,
-        writes: &WriteSet,
-    ) -> Result<WipedSlots, StateError> {
-        let mut wiped = WipedSlots::new();
-        for account in writes.accounts().iter().filter(|account| account.wipe) {
-            let mut slots = Vec::new();
-            self.visit_slots(store, &account.hash, &B256::ZERO, |slot, value| {
-                slots.push((slot, value));
-                Ok(ControlFlow::Continue(()))
-            })?;
-            wiped.push((account.hash, slots));
-        }
-        Ok(wiped)
+        account: &B256,
+    ) -> Result<Vec<(B256, U256)>, StateError> {
+        let mut slots = Vec::new();
+        self.visit_slots(store, account, &B256::ZERO, |slot, value| {
+            slots.push((slot, value));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(slots)
     }
 }
 

@@ -12,7 +12,7 @@ use polytrie_state::{
     LayerSession, Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, Turn,
     UndoRecord, WriteSet,
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 /// The oracle as a state layer: it holds the whole state in memory, computes every state root from all of
 /// it, and copies it for every block.
@@ -271,12 +271,11 @@ impl LayerSession for OracleSession {
     }
 
     fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
-        let wiped = writes.accounts().iter().filter(|account| account.wipe).map(|account| {
-            let slots = self.head.accounts.get(&account.hash).map(|entry| &entry.slots);
-            let slots: BTreeMap<B256, U256> = slots.cloned().unwrap_or_default();
-            (account.hash, slots.into_iter().collect())
-        });
-        let undo = UndoRecord::new(writes, wiped.collect()).encode();
+        let slots = |account: &B256| {
+            let slots = self.head.accounts.get(account).map(|entry| entry.slots.clone());
+            Ok(slots.unwrap_or_default().into_iter().collect())
+        };
+        let undo = UndoRecord::of(writes, slots)?.encode();
         self.shared.finish(self.turn, (*self.head).clone(), writes, undo)
     }
 }

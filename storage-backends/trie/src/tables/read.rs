@@ -8,6 +8,7 @@ use crate::{
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Read;
 use polytrie_state::{Proof, StateError, Touched, WriteSet};
+use std::ops::ControlFlow;
 
 impl TrieTables {
     /// The leaf of the account with this hash.
@@ -31,6 +32,26 @@ impl TrieTables {
     pub fn slot(&self, store: &dyn Read, account: &B256, slot: &B256) -> Result<U256, StateError> {
         let value = leaf::<SlotValue>(slot, &self.storage_rows(store, *account))?;
         Ok(value.map_or(U256::ZERO, |value| value.0))
+    }
+
+    /// All slots of an account, in order of their hash.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::account`].
+    pub fn all_slots(
+        &self,
+        store: &dyn Read,
+        account: &B256,
+    ) -> Result<Vec<(B256, U256)>, StateError> {
+        let mut slots = Vec::new();
+        self.storage_rows(store, *account)
+            .leaves::<SlotValue>(&B256::ZERO, &mut |hash, value| {
+                slots.push((hash, value.0));
+                Ok(ControlFlow::Continue(()))
+            })
+            .map_err(state_error)?;
+        Ok(slots)
     }
 
     /// A proof of an account and some of its slots, as this layer names it.
