@@ -94,17 +94,14 @@ impl StateLayer for LmptLayer {
             (None, Some(next)) => next,
             (Some(number), Some(next)) if number == parent.number => next,
             _ => {
-                shared.lifecycle.discard()?;
-                return Err(StateError::Protocol("a block was begun on another one than the head"));
+                let error = StateError::Protocol("a block was begun on another one than the head");
+                return Err(shared.lifecycle.give_up(error));
             }
         };
         // The keys of a block that somebody still reads before could not go when it was accepted.
         let prepared =
             shared.shrink().and_then(|()| shared.ensure_merge(&mut work, next).map(drop));
-        if let Err(error) = prepared {
-            shared.lifecycle.discard()?;
-            return Err(error);
-        }
+        prepared.map_err(|error| shared.lifecycle.give_up(error))?;
         Ok(Box::new(LmptSession::new(shared.clone(), turn, parent.number, state)))
     }
 
@@ -132,18 +129,11 @@ impl StateLayer for LmptLayer {
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
         let shared = &*self.shared;
         let turn = shared.lifecycle.begin()?;
-        match shared.undo(record) {
-            Ok((outcome, work)) => {
-                shared.lifecycle.finish(turn)?;
-                drop(work);
-                Ok(outcome)
-            }
-            Err(error) => {
-                // A failure that poisoned the layer is reported as it is.
-                let _ = shared.lifecycle.discard();
-                Err(error)
-            }
-        }
+        let (outcome, work) =
+            shared.undo(record).map_err(|error| shared.lifecycle.give_up(error))?;
+        shared.lifecycle.finish(turn)?;
+        drop(work);
+        Ok(outcome)
     }
 
     fn undo_writes(&self, record: &[u8], _: &dyn Read) -> Result<WriteSet, StateError> {

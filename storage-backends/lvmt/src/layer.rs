@@ -114,13 +114,8 @@ impl StateLayer for LvmtLayer {
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
         let shared = &*self.shared;
         let turn = shared.lifecycle.begin()?;
-        let (batch, update) = match shared.undone(record) {
-            Ok(undone) => undone,
-            Err(error) => {
-                shared.lifecycle.discard()?;
-                return Err(error);
-            }
-        };
+        let undone = shared.undone(record).map_err(|error| shared.lifecycle.give_up(error));
+        let (batch, update) = undone?;
         let body = update.as_ref().map_or_else(
             || Body::of(shared.setup.id(), &shared.head()),
             |update| Body::after(shared.setup.id(), update),

@@ -10,7 +10,7 @@ use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
     LayerSession, Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader,
-    Touched, UndoRecord, WriteSet,
+    Touched, WriteSet,
 };
 use polytrie_trie::{AccountLeaf, Detour, SlotValue, state_error, stored_root};
 use std::sync::Arc;
@@ -110,15 +110,8 @@ impl StateLayer for MptLayer {
     }
 
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
-        let turn = self.lifecycle.begin()?;
+        let (turn, writes) = self.lifecycle.begin_undo(record)?;
         let mut tries = self.tries.lock();
-        let writes = match UndoRecord::decode(record) {
-            Ok(record) => record.into_writes(),
-            Err(error) => {
-                self.lifecycle.discard()?;
-                return Err(error);
-            }
-        };
         let mut batch = Batch::new();
         let root =
             tries.apply(&writes, Some(&mut batch)).map_err(|error| self.lifecycle.poison(error))?;

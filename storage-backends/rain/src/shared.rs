@@ -202,19 +202,12 @@ impl Shared {
 
     /// Computes the way back from the head.
     pub(crate) fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
-        let turn = self.lifecycle.begin()?;
+        let (turn, writes) = self.lifecycle.begin_undo(record)?;
         let mut work = self.work.lock();
-        let computed = UndoRecord::decode(record).and_then(|record| {
-            let head = self.head(&work)?;
-            self.change(&work, (*head).clone(), &record.into_writes())
-        });
-        let Changed { version, batch, logged } = match computed {
-            Ok(computed) => computed,
-            Err(error) => {
-                self.lifecycle.discard()?;
-                return Err(error);
-            }
-        };
+        let head = self.head(&work);
+        let Changed { version, batch, logged } = head
+            .and_then(|head| self.change(&work, (*head).clone(), &writes))
+            .map_err(|error| self.lifecycle.give_up(error))?;
         let commitment = Commitment::state_root(version.root);
         work.pending = Some(Pending { version, back: None, logged, checkpoint: None });
         self.lifecycle.finish(turn)?;

@@ -11,7 +11,6 @@ use polytrie_kv::{Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
     LayerSession, Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader,
-    UndoRecord,
 };
 use std::sync::Arc;
 
@@ -77,8 +76,7 @@ impl StateLayer for RawLayer {
     }
 
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
-        let writes = UndoRecord::decode(record)?.into_writes();
-        let turn = self.lifecycle.begin()?;
+        let (turn, writes) = self.lifecycle.begin_undo(record)?;
         let batch = batch_of(&writes, &self.store);
         let outcome = Outcome { commitment: Commitment::none(), batch, undo: Vec::new() };
         self.lifecycle.finish(turn)?;

@@ -16,7 +16,7 @@ use polytrie_kv::{Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
     LayerSession, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, Touched,
-    UndoRecord, WriteSet,
+    WriteSet,
 };
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
@@ -136,14 +136,7 @@ impl StateLayer for ReplicaLayer {
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
         let core = &self.core;
         core.lifecycle.settled()?;
-        let turn = core.lifecycle.begin()?;
-        let writes = match UndoRecord::decode(record) {
-            Ok(record) => record.into_writes(),
-            Err(error) => {
-                core.lifecycle.discard()?;
-                return Err(error);
-            }
-        };
+        let (turn, writes) = core.lifecycle.begin_undo(record)?;
         let run = || {
             core.side.send_all(|| Work::Begin)?;
             core.side.take(&writes)?;

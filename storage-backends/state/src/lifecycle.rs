@@ -1,6 +1,6 @@
 //! Keeping a layer in order: one block under way at a time, and none after a failure.
 
-use crate::{CheckReport, StateError};
+use crate::{CheckReport, StateError, UndoRecord, WriteSet};
 use parking_lot::Mutex;
 use polytrie_kv::Store;
 
@@ -145,6 +145,17 @@ impl Lifecycle {
         Ok(Turn(state.turn))
     }
 
+    /// An undo starts, in a layer whose records are plain [`UndoRecord`]s: what it changes, too.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::begin`]; [`StateError::Corrupt`] if `record` is damaged, and then nothing has started.
+    pub fn begin_undo(&self, record: &[u8]) -> Result<(Turn, WriteSet), StateError> {
+        let turn = self.begin()?;
+        let record = UndoRecord::decode(record).map_err(|error| self.give_up(error))?;
+        Ok((turn, record.into_writes()))
+    }
+
     /// Whether the turn is still under way.
     ///
     /// # Errors
@@ -232,6 +243,13 @@ impl Lifecycle {
         Ok(())
     }
 
+    /// Ends a turn that came to nothing, and changed nothing, with this error, and hands it back.
+    pub fn give_up(&self, error: StateError) -> StateError {
+        // If the layer failed meanwhile, the error says why.
+        let _ = self.discard();
+        error
+    }
+
     /// Notes a failure after which the layer must not go on (a worker that died, memory and store that
     /// disagree) and hands it back. The first one is kept.
     pub fn poison(&self, failure: StateError) -> StateError {
@@ -277,6 +295,11 @@ mod tests {
         life.finish(turn).unwrap();
         life.discard().unwrap();
         life.begin().unwrap();
+        let error = life.give_up(StateError::Corrupt("a record".into()));
+        assert!(matches!(error, StateError::Corrupt(_)));
+        assert!(matches!(life.begin_undo(&[]), Err(StateError::Corrupt(_))));
+        life.begin().unwrap();
+        assert!(matches!(life.begin_undo(&[]), Err(StateError::Protocol(_))));
     }
 
     #[test]

@@ -134,8 +134,7 @@ impl StateLayer for OracleLayer {
     }
 
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
-        let writes = UndoRecord::decode(record)?.into_writes();
-        let turn = self.shared.lifecycle.begin()?;
+        let (turn, writes) = self.shared.lifecycle.begin_undo(record)?;
         self.shared.finish(turn, (*self.state()).clone(), &writes, Vec::new())
     }
 
