@@ -17,10 +17,10 @@ use crate::{
     record::{Record, read_slot_value},
     trees::{Head, Tree},
 };
-use alloy_primitives::{B256, hex, keccak256};
+use alloy_primitives::B256;
 use polytrie_amt::{Entry, G1Affine, SLOTS as AMT_SLOTS, Setup, Versions, commit, sum_groups};
 use polytrie_kv::{KeyRange, Read, Table};
-use polytrie_state::{CODE_TABLE, CheckReport, StateError, scan};
+use polytrie_state::{CheckReport, StateError, count_rows, scan};
 use std::{
     collections::{BTreeMap, HashMap},
     ops::ControlFlow,
@@ -64,23 +64,12 @@ struct Scrub<'a> {
 
 impl Scrub<'_> {
     fn run(&mut self, epochs: u64, progress: &mut dyn FnMut(u64)) -> Result<(), StateError> {
-        self.codes()?;
+        self.report.check_codes(self.store)?;
         self.history(epochs)?;
         self.accounts(progress)?;
         self.slots()?;
         self.entries()?;
         self.trees()
-    }
-
-    fn codes(&mut self) -> Result<(), StateError> {
-        scan(self.store, CODE_TABLE, KeyRange::ALL, |key, code| {
-            let found = keccak256(code);
-            if key != found.as_slice() {
-                let expected = hex::encode_prefixed(key);
-                self.report.problem(format!("the code kept under {expected} has the hash {found}"));
-            }
-            Ok(ControlFlow::Continue(()))
-        })
     }
 
     /// Tuples lead to epochs, epochs to the root; and there are no rows beyond.
@@ -124,11 +113,7 @@ impl Scrub<'_> {
 
     /// No row too many.
     fn count(&mut self, table: Table, expected: u64) -> Result<(), StateError> {
-        let mut found = 0u64;
-        scan(self.store, table, KeyRange::ALL, |_, _| {
-            found += 1;
-            Ok(ControlFlow::Continue(()))
-        })?;
+        let found = count_rows(self.store, table)?;
         if found != expected {
             let name = table.name;
             self.report.problem(format!("{name} holds {found} rows, expected {expected}"));
@@ -138,7 +123,6 @@ impl Scrub<'_> {
 
     fn accounts(&mut self, progress: &mut dyn FnMut(u64)) -> Result<(), StateError> {
         let store = self.store;
-        let mut code = Vec::new();
         scan(store, ACCOUNTS, KeyRange::ALL, |key, row| {
             let (key, record) = (Key::from_row(ACCOUNTS, key)?, Record::read(row)?);
             self.record(&key, &record)?;
@@ -146,12 +130,7 @@ impl Scrub<'_> {
                 return Ok(ControlFlow::Continue(()));
             };
             self.report.count_account(progress);
-            code.clear();
-            let code_hash = account.code_hash;
-            if account.has_code() && !store.get_into(CODE_TABLE, code_hash.as_slice(), &mut code)? {
-                self.report
-                    .problem(format!("{key:?} has the code {code_hash}, which is not there"));
-            }
+            self.report.check_code_is_there(store, format_args!("{key:?}"), &account)?;
             Ok(ControlFlow::Continue(()))
         })?;
         progress(self.report.accounts);

@@ -1,10 +1,10 @@
 //! Looking for damage.
 
 use crate::flat::{ACCOUNTS, FLAT, SLOTS};
-use alloy_primitives::{B256, keccak256};
+use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, Read};
 use polytrie_state::{
-    CODE_TABLE, CheckReport, StateError,
+    CheckReport, StateError,
     flat::{decode_account, decode_value},
     scan,
 };
@@ -16,21 +16,10 @@ pub(crate) fn check(
     progress: &mut dyn FnMut(u64),
 ) -> Result<CheckReport, StateError> {
     let mut report = CheckReport::default();
-    check_codes(store, &mut report)?;
+    report.check_codes(store)?;
     check_accounts(store, &mut report, progress)?;
     check_slots(store, &mut report)?;
     Ok(report)
-}
-
-fn check_codes(store: &dyn Read, report: &mut CheckReport) -> Result<(), StateError> {
-    scan(store, CODE_TABLE, KeyRange::ALL, |key, code| {
-        let found = keccak256(code);
-        if key != found.as_slice() {
-            let expected = alloy_primitives::hex::encode_prefixed(key);
-            report.problem(format!("the code kept under {expected} has the hash {found}"));
-        }
-        Ok(ControlFlow::Continue(()))
-    })
 }
 
 fn check_accounts(
@@ -38,20 +27,12 @@ fn check_accounts(
     report: &mut CheckReport,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(), StateError> {
-    let mut code = Vec::new();
     scan(store, ACCOUNTS, KeyRange::ALL, |key, value| {
         report.count_account(progress);
         match account_key(key).and_then(|hash| Ok((hash, decode_account(&hash, value)?))) {
-            Ok((hash, account)) if account.has_code() => {
-                code.clear();
-                if !store.get_into(CODE_TABLE, account.code_hash.as_slice(), &mut code)? {
-                    report.problem(format!(
-                        "account {hash} has the code {}, which is not there",
-                        account.code_hash
-                    ));
-                }
+            Ok((hash, account)) => {
+                report.check_code_is_there(store, format_args!("account {hash}"), &account)?;
             }
-            Ok(_) => {}
             Err(damage) => report.problem(damage.to_string()),
         }
         Ok(ControlFlow::Continue(()))

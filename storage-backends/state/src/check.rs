@@ -1,11 +1,11 @@
 //! What `db check` finds, and what the checks of layers have in common.
 
-use crate::{Account, StateError, read_code, scan};
-use alloy_primitives::{B256, keccak256};
+use crate::{Account, CODE_TABLE, StateError, read_code, scan};
+use alloy_primitives::{B256, hex, keccak256};
 use polytrie_kv::{KeyRange, Read, Table};
 use std::{
     collections::HashSet,
-    fmt::{self, Debug},
+    fmt::{self, Debug, Display},
     ops::ControlFlow,
 };
 
@@ -54,6 +54,40 @@ impl CheckReport {
             }
             part => part,
         }
+    }
+
+    /// Every code is what its key says.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    pub fn check_codes(&mut self, store: &dyn Read) -> Result<(), StateError> {
+        scan(store, CODE_TABLE, KeyRange::ALL, |key, code| {
+            let found = keccak256(code);
+            if key != found.as_slice() {
+                let expected = hex::encode_prefixed(key);
+                self.problem(format!("the code kept under {expected} has the hash {found}"));
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+
+    /// The code of an account, if it has any, is there; for whoever looks at all codes beside ([`Self::check_codes`]).
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    pub fn check_code_is_there(
+        &mut self,
+        store: &dyn Read,
+        name: impl Display,
+        account: &Account,
+    ) -> Result<(), StateError> {
+        let code_hash = &account.code_hash;
+        if account.has_code() && store.get(CODE_TABLE, code_hash.as_slice())?.is_none() {
+            self.problem(format!("{name} has the code {code_hash}, which is not there"));
+        }
+        Ok(())
     }
 
     /// The code of an account is there, and is what its hash says.
