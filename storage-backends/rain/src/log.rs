@@ -17,17 +17,10 @@ use std::ops::ControlFlow;
 pub(crate) struct ShardWrite {
     pub(crate) hash: B256,
     /// Nothing if the account is gone, else one entry.
-    after: Vec<AccountRlp>,
+    after: Vec<Account>,
     /// Whether the slots it had are removed first.
     pub(crate) wipe: bool,
     slots: Vec<SlotRlp>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, RlpEncodable, RlpDecodable)]
-struct AccountRlp {
-    nonce: u64,
-    balance: U256,
-    code_hash: B256,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, RlpEncodable, RlpDecodable)]
@@ -44,19 +37,13 @@ impl ShardWrite {
         wipe: bool,
         slots: impl Iterator<Item = (B256, U256)>,
     ) -> Self {
-        let after = after.map(|Account { nonce, balance, code_hash }| AccountRlp {
-            nonce,
-            balance,
-            code_hash,
-        });
         let slots = slots.map(|(hash, value)| SlotRlp { hash, value }).collect();
         Self { hash, after: after.into_iter().collect(), wipe, slots }
     }
 
     /// The account afterwards.
     pub(crate) fn after(&self) -> Option<Account> {
-        let AccountRlp { nonce, balance, code_hash } = self.after.first()?;
-        Some(Account { nonce: *nonce, balance: *balance, code_hash: *code_hash })
+        self.after.first().copied()
     }
 
     /// How many slots it sets.

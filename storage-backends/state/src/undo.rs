@@ -15,18 +15,11 @@ pub struct UndoRecord {
 struct AccountUndo {
     hash: B256,
     /// Nothing, or one entry.
-    before: Vec<AccountRlp>,
-    after: Vec<AccountRlp>,
+    before: Vec<Account>,
+    after: Vec<Account>,
     /// Whether the storage after the block is to be dropped as a whole before `slots` are set.
     wipe: bool,
     slots: Vec<SlotUndo>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, RlpEncodable, RlpDecodable)]
-struct AccountRlp {
-    nonce: u64,
-    balance: U256,
-    code_hash: B256,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, RlpEncodable, RlpDecodable)]
@@ -62,8 +55,8 @@ impl UndoRecord {
             };
             Ok(AccountUndo {
                 hash: write.hash,
-                before: write.before.iter().map(AccountRlp::from).collect(),
-                after: write.after.iter().map(AccountRlp::from).collect(),
+                before: write.before.into_iter().collect(),
+                after: write.after.into_iter().collect(),
                 // What stands there now is what was set after the wipe, if anything was.
                 wipe: write.wipe && !write.slots.is_empty(),
                 slots,
@@ -112,8 +105,8 @@ impl UndoRecord {
             .map(|a| AccountWrite {
                 hash: a.hash,
                 address: None,
-                before: a.after.first().map(Account::from),
-                after: a.before.first().map(Account::from),
+                before: a.after.first().copied(),
+                after: a.before.first().copied(),
                 wipe: a.wipe,
                 slots: a
                     .slots
@@ -128,17 +121,5 @@ impl UndoRecord {
             })
             .collect();
         WriteSet { accounts, codes: Vec::new() }
-    }
-}
-
-impl From<&Account> for AccountRlp {
-    fn from(a: &Account) -> Self {
-        Self { nonce: a.nonce, balance: a.balance, code_hash: a.code_hash }
-    }
-}
-
-impl From<&AccountRlp> for Account {
-    fn from(a: &AccountRlp) -> Self {
-        Self { nonce: a.nonce, balance: a.balance, code_hash: a.code_hash }
     }
 }
