@@ -112,7 +112,7 @@ impl Generation {
         if let Some(found) = self.index.read().account(hash, seq) {
             return Ok(found);
         }
-        Ok(self.spilled(&Key::Account(*hash))?.map(record_of))
+        Ok(self.spilled(&Key::Account(*hash))?.map(Value::record))
     }
 
     /// What the trie holds of a slot after change `seq`; zero is a tombstone.
@@ -120,7 +120,7 @@ impl Generation {
         if let Some(found) = self.index.read().slot(key, seq) {
             return Ok(found);
         }
-        Ok(self.spilled(&Key::Slot(*key))?.map(number_of))
+        Ok(self.spilled(&Key::Slot(*key))?.map(Value::number))
     }
 
     /// What the trie holds of a key after change `seq`.
@@ -142,8 +142,7 @@ impl Generation {
         known.sort_unstable_by_key(|(hash, _)| *hash);
         let spilled = self.spilled_keys().map(|spill| spill.accounts_from(from));
         let spilled = spilled.into_iter().flatten();
-        let spilled =
-            spilled.map(|entry| entry.map(|(hash, value)| (hash, Some(record_of(value)))));
+        let spilled = spilled.map(|entry| entry.map(|(hash, value)| (hash, Some(value.record()))));
         held(over(known.into_iter().map(Ok), spilled))
     }
 
@@ -161,7 +160,7 @@ impl Generation {
         let spilled = self.spilled_keys().map(|spill| spill.slots_from(storage, from));
         let spilled = spilled.into_iter().flatten();
         let spilled = spilled
-            .map(move |entry| entry.map(|(slot, value)| (slot, Some(present(number_of(value))))));
+            .map(move |entry| entry.map(|(slot, value)| (slot, Some(present(value.number())))));
         held(over(known, spilled))
     }
 
@@ -261,18 +260,4 @@ fn held<T>(
         Ok((key, found)) => found.map(|found| Ok((key, found))),
         Err(error) => Some(Err(error)),
     })
-}
-
-const fn record_of(value: Value) -> Option<Record> {
-    match value {
-        Value::Account(record) => Some(record),
-        Value::Slot(_) | Value::Tombstone => None,
-    }
-}
-
-const fn number_of(value: Value) -> U256 {
-    match value {
-        Value::Slot(value) => value,
-        Value::Account(_) | Value::Tombstone => U256::ZERO,
-    }
 }

@@ -145,18 +145,12 @@ impl Index {
     pub(crate) fn set(&mut self, key: &Key, value: Option<Value>, seq: u64, live: &Live) {
         match key {
             Key::Account(hash) => {
-                let value = value.map(|value| match value {
-                    Value::Account(record) => Some(record),
-                    Value::Slot(_) | Value::Tombstone => None,
-                });
+                let value = value.map(Value::record);
                 let first = || Versions { seq, now: value, older: Vec::new() };
                 self.accounts.entry(*hash, first).set(value, seq, live);
             }
             Key::Slot(key) => {
-                let value = value.map(|value| match value {
-                    Value::Slot(value) => value,
-                    Value::Account(_) | Value::Tombstone => U256::ZERO,
-                });
+                let value = value.map(Value::number);
                 let storage = self.storages.entry((key.account, key.incarnation)).or_default();
                 let before = storage.len();
                 let first = || Versions { seq, now: value, older: Vec::new() };

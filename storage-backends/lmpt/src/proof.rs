@@ -69,10 +69,7 @@ pub(crate) fn prove(
 ) -> Result<Proof, StateError> {
     let account = hash_address(address);
     let (value, account_proof) = prove_layers(reader, &Key::Account(account))?;
-    let record = match value {
-        Some(Value::Account(record)) => Some(record),
-        _ => None,
-    };
+    let record = value.and_then(Value::record);
     let storage_proof = slots
         .iter()
         .map(|slot| {
@@ -81,10 +78,7 @@ pub(crate) fn prove(
             };
             let key = SlotKey { account, incarnation, slot: hash_slot(slot) };
             let (value, proof) = prove_layers(reader, &Key::Slot(key))?;
-            let value = match value {
-                Some(Value::Slot(value)) => value,
-                _ => U256::ZERO,
-            };
+            let value = value.map_or(U256::ZERO, Value::number);
             Ok(Slot { key: *slot, value, proof })
         })
         .collect::<Result<_, StateError>>()?;

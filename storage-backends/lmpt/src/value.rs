@@ -43,6 +43,22 @@ impl Value {
         if value.is_zero() { Self::Tombstone } else { Self::Slot(value) }
     }
 
+    /// The account; `None` where it is gone.
+    pub(crate) const fn record(self) -> Option<Record> {
+        match self {
+            Self::Account(record) => Some(record),
+            Self::Slot(_) | Self::Tombstone => None,
+        }
+    }
+
+    /// The number in a slot; zero where it is gone.
+    pub(crate) const fn number(self) -> U256 {
+        match self {
+            Self::Slot(value) => value,
+            Self::Account(_) | Self::Tombstone => U256::ZERO,
+        }
+    }
+
     /// The bytes.
     pub(crate) fn to_vec(self) -> Vec<u8> {
         let mut out = Vec::new();
