@@ -127,13 +127,7 @@ impl StateLayer for LmptLayer {
     }
 
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
-        let shared = &*self.shared;
-        let turn = shared.lifecycle.begin()?;
-        let (outcome, work) =
-            shared.undo(record).map_err(|error| shared.lifecycle.give_up(error))?;
-        shared.lifecycle.finish(turn)?;
-        drop(work);
-        Ok(outcome)
+        self.shared.undo(record)
     }
 
     fn undo_writes(&self, record: &[u8], _: &dyn Read) -> Result<WriteSet, StateError> {

@@ -109,29 +109,27 @@ impl LayerSession for LmptSession {
         }
     }
 
-    fn finish(mut self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
-        mem::take(&mut self.announced).end();
-        let shared = self.shared.clone();
-        let known = mem::take(&mut *self.known.lock());
+    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
+        let Self { shared, turn, parent, delta, intermediate, seq, known, announced } = *self;
+        announced.end();
+        let view = View { delta: &delta, intermediate: &intermediate, flat: &shared.store, seq };
+        let known = mem::take(&mut *known.lock());
         let record = |hash: &B256| match known.get(hash) {
             Some(record) => Ok(*record),
-            None => self.view().account(hash),
+            None => view.account(hash),
         };
         // The tries let go of a wiped storage at once; only reads at earlier blocks need its slots one by one.
         let state = UndoRecord::of(writes, |account| {
             let mut slots = Vec::new();
             let Some(before) = record(account)? else { return Ok(slots) };
             let storage = (*account, before.incarnation);
-            self.view().slots(storage, &B256::ZERO, &mut |slot, value| {
+            view.slots(storage, &B256::ZERO, &mut |slot, value| {
                 slots.push((slot, value));
                 Ok(ControlFlow::Continue(()))
             })?;
             Ok(slots)
         })?;
-        let (outcome, work) = shared.finish(&self.turn, self.parent, (writes, &state), record)?;
-        shared.lifecycle.finish(self.turn)?;
-        drop(work);
-        Ok(outcome)
+        shared.finish(turn, parent, (writes, &state), record)
     }
 }
 

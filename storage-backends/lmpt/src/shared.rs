@@ -13,7 +13,7 @@ use crate::{
     value::{Record, Value},
 };
 use alloy_primitives::B256;
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Snapshot, Store};
 use polytrie_state::{Lifecycle, Outcome, StateError, Turn, UndoRecord, WriteSet, write_codes};
 use polytrie_trie::{EMPTY_ROOT, Trie};
@@ -159,16 +159,16 @@ impl Shared {
         Ok(work.merge.insert(merge))
     }
 
-    /// Computes a block on top of the head. The lock that comes back is to be held until the turn is finished.
+    /// Computes a block on top of the head.
     pub(crate) fn finish(
         &self,
-        turn: &Turn,
+        turn: Turn,
         parent: u64,
         (writes, state): (&WriteSet, &UndoRecord),
         mut record: impl FnMut(&B256) -> Result<Option<Record>, StateError>,
-    ) -> Result<(Outcome, MutexGuard<'_, Work>), StateError> {
+    ) -> Result<Outcome, StateError> {
         let mut work = self.work.lock();
-        self.lifecycle.check(turn)?;
+        self.lifecycle.check(&turn)?;
         let (meta, delta, seq) = {
             let head = self.head.read();
             (head.meta, head.delta.clone(), head.seq)
@@ -224,16 +224,23 @@ impl Shared {
         let commitment = next.roots.commitment();
         let step = Step::Forward { slice: slice.is_some(), rotate };
         work.pending = Some(Pending { ahead: delta, changes, meta: next, step });
-        Ok((Outcome { commitment, batch, undo }, work))
+        self.lifecycle.finish(turn)?;
+        Ok(Outcome { commitment, batch, undo })
     }
 
-    /// Computes the way back from the head. Nothing has changed if it fails without poisoning.
-    pub(crate) fn undo(
-        &self,
-        record: &[u8],
-    ) -> Result<(Outcome, MutexGuard<'_, Work>), StateError> {
+    /// Computes the way back from the head.
+    pub(crate) fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
+        let turn = self.lifecycle.begin()?;
         let mut work = self.work.lock();
-        let record = undo::decode(record)?;
+        let outcome = undo::decode(record)
+            .and_then(|record| self.way_back(&mut work, record))
+            .map_err(|error| self.lifecycle.give_up(error))?;
+        self.lifecycle.finish(turn)?;
+        Ok(outcome)
+    }
+
+    /// The same within a turn. Nothing has changed if it fails without poisoning.
+    fn way_back(&self, work: &mut Work, record: undo::Record) -> Result<Outcome, StateError> {
         let (meta, delta, intermediate) = {
             let head = self.head.read();
             (head.meta, head.delta.clone(), head.intermediate.clone())
@@ -279,7 +286,7 @@ impl Shared {
         let commitment = previous.roots.commitment();
         let step = Step::Back { across };
         work.pending = Some(Pending { ahead, changes, meta: previous, step });
-        Ok((Outcome { commitment, batch, undo: Vec::new() }, work))
+        Ok(Outcome { commitment, batch, undo: Vec::new() })
     }
 
     /// What is pending is the head now.
