@@ -1,11 +1,7 @@
 //! `db check`: every row of the trie against the trie that its leaves make, and the flat state against those
 //! leaves.
 
-use crate::{
-    flat::{ACCOUNTS, FLAT, SLOTS},
-    journal,
-    side::TRIE,
-};
+use crate::{ACCOUNTS, FLAT, SLOTS, TRIE, journal};
 use alloy_primitives::{B256, U256};
 use polytrie_kv::Snapshot;
 use polytrie_state::{Account, CheckReport, StateError, count_rows};

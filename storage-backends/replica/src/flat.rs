@@ -1,11 +1,195 @@
-//! The flat state: what the EVM reads.
+//! Where the flat state is: beside the trie, or in a store of its own.
+//!
+//! Beside the trie its rows are part of the block's one atomic write, and there is nothing to say. In a store
+//! of its own (the paper's arrangement: another disk) there are two writes, and a crash may come between:
+//!
+//! ```text
+//! main store   … trie rows ‖ block ‖ head ‖ journal row n: the flat rows of change n ‖ seq = n     first
+//! flat store   flat rows of change n ‖ seq = n                                                     second
+//! ```
+//!
+//! The flat store is made durable only after the main one, so it is never ahead. On opening it is brought up
+//! to date from the journal. Journal rows go once the flat store has their changes durably.
 
-use polytrie_kv::Table;
-use polytrie_state::flat::FlatTables;
+use crate::{ACCOUNTS, FLAT, JOURNAL, META, SLOTS, journal, options::FlatStore};
+use parking_lot::Mutex;
+use polytrie_kv::{Batch, Read, Store, StoreOptions};
+use polytrie_state::{StateError, WriteSet};
+use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// `keccak256(address)` → account.
-pub(crate) const ACCOUNTS: Table = Table::new(50, "ReplicaAccounts", 32);
-/// First 20 bytes of `keccak256(address)` ‖ `keccak256(slot)` → value.
-pub(crate) const SLOTS: Table = Table::new(51, "ReplicaSlots", 52);
-/// Both.
-pub(crate) const FLAT: FlatTables = FlatTables::short(ACCOUNTS, SLOTS);
+const SEQ: &[u8] = b"seq";
+const ID: &[u8] = b"id";
+
+/// The flat state.
+#[derive(Debug)]
+pub(crate) struct Flat {
+    main: Store,
+    own: Option<Own>,
+}
+
+#[derive(Debug)]
+struct Own {
+    store: Store,
+    progress: Mutex<Progress>,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Progress {
+    /// The last change in the flat store.
+    written: u64,
+    /// The last change that is durable there.
+    durable: u64,
+    /// Changes that were prepared and not accepted yet.
+    prepared: u64,
+}
+
+impl Flat {
+    /// The flat state of a main store; one with a store of its own is brought up to date.
+    pub(crate) fn open(main: Store, own: Option<FlatStore>) -> Result<Self, StateError> {
+        let own = match own {
+            None => None,
+            Some(FlatStore(store)) => {
+                let durable = catch_up(&main, &store)?;
+                let written = sequence(&main)?;
+                let progress = Mutex::new(Progress { written, durable, prepared: 0 });
+                Some(Own { store, progress })
+            }
+        };
+        Ok(Self { main, own })
+    }
+
+    /// What the flat rows are read from.
+    pub(crate) fn store(&self) -> &Store {
+        self.own.as_ref().map_or(&self.main, |own| &own.store)
+    }
+
+    /// Adds to the main store's batch what a change needs there; returns what
+    /// [`Self::accept`] is to write when that was written.
+    pub(crate) fn prepare(&self, writes: &WriteSet, batch: &mut Batch) -> Option<Batch> {
+        let Some(own) = &self.own else {
+            FLAT.write(batch, writes);
+            return None;
+        };
+        let mut rows = Batch::new();
+        FLAT.write(&mut rows, writes);
+        let mut progress = own.progress.lock();
+        progress.prepared += 1;
+        let seq = (progress.written + progress.prepared).to_be_bytes();
+        batch.put(JOURNAL, &seq, &journal::encode(&rows));
+        batch.put(META, SEQ, &seq);
+        if let Some(gone) = progress.durable.checked_add(1) {
+            batch.delete_range(JOURNAL, &[], Some(&gone.to_be_bytes()));
+        }
+        rows.put(META, SEQ, &seq);
+        Some(rows)
+    }
+
+    /// The main store has the change.
+    pub(crate) fn accept(&self, rows: Option<Batch>) -> Result<(), StateError> {
+        let (Some(own), Some(rows)) = (&self.own, rows) else { return Ok(()) };
+        own.store.write(rows)?;
+        let mut progress = own.progress.lock();
+        progress.written += 1;
+        progress.prepared = progress.prepared.saturating_sub(1);
+        let pending = own.store.pending();
+        // As a store does by itself; but not before the main one.
+        if pending.batches >= StoreOptions::FLUSH_EVERY
+            || pending.bytes >= StoreOptions::OVERLAY_BYTES
+        {
+            self.main.flush()?;
+            own.store.checkpoint()?;
+            progress.durable = progress.written;
+        }
+        Ok(())
+    }
+
+    /// What was prepared and not accepted is void.
+    pub(crate) fn discard(&self) {
+        if let Some(own) = &self.own {
+            own.progress.lock().prepared = 0;
+        }
+    }
+
+    /// Empties the flat store, for a genesis.
+    pub(crate) fn clear(&self) -> Result<(), StateError> {
+        let mut batch = Batch::new();
+        for table in [ACCOUNTS, SLOTS] {
+            batch.delete_range(table, &[], None);
+        }
+        if let Some(own) = &self.own {
+            let mut main = Batch::new();
+            main.delete_range(JOURNAL, &[], None);
+            main.delete_range(META, &[], None);
+            self.main.engine_write(&main)?;
+            batch.delete_range(META, &[], None);
+            *own.progress.lock() = Progress::default();
+        }
+        Ok(self.store().engine_write(&batch)?)
+    }
+
+    /// The genesis is complete: from now on the two stores belong together.
+    pub(crate) fn loaded(&self) -> Result<(), StateError> {
+        let Some(own) = &self.own else { return Ok(()) };
+        let mut batch = Batch::new();
+        let state = RandomState::new();
+        let [a, b] = [0, 1].map(|n: u8| {
+            let mut hasher = state.build_hasher();
+            hasher.write_u8(n);
+            hasher.finish().to_be_bytes()
+        });
+        batch.put(META, ID, &[a, b].concat());
+        batch.put(META, SEQ, &[0; 8]);
+        own.store.engine_write(&batch)?;
+        Ok(self.main.engine_write(&batch)?)
+    }
+
+    /// Whether the flat state has a store of its own.
+    pub(crate) const fn is_apart(&self) -> bool {
+        self.own.is_some()
+    }
+}
+
+/// Whether the flat state of this store is kept elsewhere.
+pub(crate) fn is_elsewhere(main: &Store) -> Result<bool, StateError> {
+    Ok(main.get(META, ID)?.is_some())
+}
+
+/// Brings the flat store up to the main one; returns the last change that it has durably.
+fn catch_up(main: &Store, flat: &Store) -> Result<u64, StateError> {
+    let expected = main.get(META, ID)?;
+    if expected.is_none() {
+        // Nothing was loaded yet, or loading was interrupted: it will be done again.
+        return Ok(0);
+    }
+    if flat.get(META, ID)? != expected {
+        return Err(StateError::Corrupt(
+            "the flat state in --replica.path does not belong to this data directory".into(),
+        ));
+    }
+    let (durable, last) = (sequence(flat)?, sequence(main)?);
+    if durable > last {
+        return Err(StateError::Corrupt(format!(
+            "the flat state in --replica.path has {durable} changes, the data directory only {last}"
+        )));
+    }
+    for seq in durable + 1..=last {
+        let row = main.get(JOURNAL, &seq.to_be_bytes())?.ok_or_else(|| {
+            StateError::Corrupt(format!(
+                "the flat state in --replica.path has {durable} changes, the data directory {last}, and change {seq} is not in the journal"
+            ))
+        })?;
+        let mut batch = journal::decode(&row)
+            .ok_or_else(|| StateError::Corrupt(format!("journal row {seq} does not decode")))?;
+        batch.put(META, SEQ, &seq.to_be_bytes());
+        flat.write(batch)?;
+    }
+    Ok(durable)
+}
+
+fn sequence(store: &dyn Read) -> Result<u64, StateError> {
+    let Some(row) = store.get(META, SEQ)? else { return Ok(0) };
+    let bytes = row
+        .try_into()
+        .map_err(|_| StateError::Corrupt("the number of the last change is damaged".into()))?;
+    Ok(u64::from_be_bytes(bytes))
+}

@@ -1,15 +1,12 @@
 //! The seam.
 
 use crate::{
-    check,
-    flat::{ACCOUNTS, FLAT, SLOTS},
-    journal::{self, JOURNAL, META},
-    load,
+    ACCOUNT_TRIE, ACCOUNTS, FLAT, JOURNAL, META, SLOTS, STORAGE_TRIE, TRIE, check, flat, load,
     options::{FlatStore, ReplicaOptions},
     reader::{AheadReader, ReplicaReader},
     session::ReplicaSession,
     shared::Core,
-    side::{ACCOUNT_TRIE, STORAGE_TRIE, TRIE, Work},
+    side::Work,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{Store, Table};
@@ -43,7 +40,7 @@ impl ReplicaLayer {
     ///
     /// If the store fails or is damaged, or the flat state is not where `options` say.
     pub fn open(store: Store, options: ReplicaOptions) -> Result<Arc<Self>, StateError> {
-        if options.flat.is_none() && journal::is_elsewhere(&store)? {
+        if options.flat.is_none() && flat::is_elsewhere(&store)? {
             return Err(StateError::Unsupported {
                 layer: Self::NAME,
                 reason: "keeps the flat state of this data directory elsewhere; name the directory with --replica.path".into(),

@@ -1,6 +1,6 @@
 //! Filling an empty store from sorted accounts, in one pass.
 
-use crate::{flat::FLAT, journal::Flat, side::TRIE};
+use crate::{FLAT, TRIE, flat::Flat};
 use alloy_primitives::{B256, U256};
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{Account, GenesisAccount, StateError};

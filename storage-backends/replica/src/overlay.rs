@@ -1,6 +1,6 @@
 //! What the store does not hold yet: blocks that ended and wait for their root.
 
-use crate::flat::FLAT;
+use crate::FLAT;
 use alloy_primitives::{B256, Bytes, U256, map::HashMap};
 use polytrie_kv::Read;
 use polytrie_state::{Account, AccountWrite, StateError, WriteSet};

@@ -1,6 +1,6 @@
 //! Reads at the block at which the reader was made.
 
-use crate::{flat::FLAT, side::TRIE};
+use crate::{FLAT, TRIE};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Snapshot;
 use polytrie_state::{Account, StateError, StateReader, hash_address, hash_slot, read_code};

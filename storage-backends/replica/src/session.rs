@@ -1,18 +1,16 @@
 //! One block under way, and one that waits for its root.
 
 use crate::{
-    error::gone,
-    flat::FLAT,
+    FLAT,
     hints::Filter,
     overlay::Overlay,
     shared::Core,
-    side::{Outbox, Sealed, Sealing, TrieSide},
+    side::{Outbox, Sealing, TrieSide},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
-use polytrie_kv::Batch;
 use polytrie_state::{
-    Access, Account, AccountWrite, Commitment, LayerSession, Outcome, PendingOutcome, StateError,
-    Turn, UndoRecord, WriteSet, read_code, write_codes,
+    Access, Account, AccountWrite, LayerSession, Outcome, PendingOutcome, StateError, Turn,
+    WriteSet, read_code,
 };
 use std::sync::Arc;
 
@@ -196,47 +194,5 @@ impl PendingOutcome for Waiting {
     fn resolve(self: Box<Self>) -> Result<Outcome, StateError> {
         self.core.lifecycle.ready()?;
         self.core.outcome(&self.writes, self.sealing)
-    }
-}
-
-impl Core {
-    /// Everything about a block but its root while workers compute that, and then all of it.
-    pub(crate) fn outcome(
-        &self,
-        writes: &WriteSet,
-        sealing: Sealing,
-    ) -> Result<Outcome, StateError> {
-        let undo = UndoRecord::of(writes, |account| FLAT.all_slots(self.flat.store(), account));
-        let outcome = undo.and_then(|undo| self.complete(writes, sealing, undo.encode()));
-        outcome.map_err(|error| self.lifecycle.poison(error))
-    }
-
-    /// The same with the record for undoing given.
-    pub(crate) fn complete(
-        &self,
-        writes: &WriteSet,
-        sealing: Sealing,
-        undo: Vec<u8>,
-    ) -> Result<Outcome, StateError> {
-        let add_own = |batch: &mut Batch| {
-            write_codes(batch, writes.codes());
-            self.flat.prepare(writes, batch)
-        };
-        let (root, batch, apart) = match sealing {
-            Sealing::Done(sealed) => {
-                let Sealed { root, mut rows } = sealed?;
-                let apart = add_own(&mut rows);
-                (root, rows, apart)
-            }
-            Sealing::UnderWay(sealed) => {
-                let mut own = Batch::new();
-                let apart = add_own(&mut own);
-                let Sealed { root, mut rows } = sealed.recv().map_err(|_| gone())??;
-                rows.append(&own);
-                (root, rows, apart)
-            }
-        };
-        self.resolved.lock().push_back((root, apart));
-        Ok(Outcome { commitment: Commitment::state_root(root), batch, undo })
     }
 }

@@ -1,16 +1,19 @@
 //! What the layer and its sessions work on.
 
 use crate::{
-    ReplicaOptions,
+    FLAT, ReplicaOptions, TRIE,
+    error::gone,
+    flat::Flat,
     hints::HintCounters,
-    journal::Flat,
     overlay::Overlay,
-    side::{TRIE, TrieSide},
+    side::{Sealed, Sealing, TrieSide},
 };
 use alloy_primitives::B256;
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, Store};
-use polytrie_state::{Lifecycle, StateError};
+use polytrie_state::{
+    Commitment, Lifecycle, Outcome, StateError, UndoRecord, WriteSet, write_codes,
+};
 use polytrie_trie::{AccountLeaf, state_error, stored_root};
 use std::collections::VecDeque;
 
@@ -49,5 +52,45 @@ impl Core {
             hints: HintCounters::default(),
             options,
         })
+    }
+
+    /// Everything about a block but its root while workers compute that, and then all of it.
+    pub(crate) fn outcome(
+        &self,
+        writes: &WriteSet,
+        sealing: Sealing,
+    ) -> Result<Outcome, StateError> {
+        let undo = UndoRecord::of(writes, |account| FLAT.all_slots(self.flat.store(), account));
+        let outcome = undo.and_then(|undo| self.complete(writes, sealing, undo.encode()));
+        outcome.map_err(|error| self.lifecycle.poison(error))
+    }
+
+    /// The same with the record for undoing given.
+    pub(crate) fn complete(
+        &self,
+        writes: &WriteSet,
+        sealing: Sealing,
+        undo: Vec<u8>,
+    ) -> Result<Outcome, StateError> {
+        let add_own = |batch: &mut Batch| {
+            write_codes(batch, writes.codes());
+            self.flat.prepare(writes, batch)
+        };
+        let (root, batch, apart) = match sealing {
+            Sealing::Done(sealed) => {
+                let Sealed { root, mut rows } = sealed?;
+                let apart = add_own(&mut rows);
+                (root, rows, apart)
+            }
+            Sealing::UnderWay(sealed) => {
+                let mut own = Batch::new();
+                let apart = add_own(&mut own);
+                let Sealed { root, mut rows } = sealed.recv().map_err(|_| gone())??;
+                rows.append(&own);
+                (root, rows, apart)
+            }
+        };
+        self.resolved.lock().push_back((root, apart));
+        Ok(Outcome { commitment: Commitment::state_root(root), batch, undo })
     }
 }

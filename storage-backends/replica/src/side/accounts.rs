@@ -124,7 +124,7 @@ impl Accounts {
         let source = self.ahead.over(store, None, pace);
         self.trie.update(&changes, &source).map_err(state_error)?;
         if let Some(depth) = self.effort.depth() {
-            let rows = super::TRIE.account_sink(std::mem::take(&mut self.rows));
+            let rows = crate::TRIE.account_sink(std::mem::take(&mut self.rows));
             self.rows = self.trie.commit_below(depth, rows).into_inner();
         }
         Ok(applied > 0)
@@ -189,7 +189,7 @@ impl Accounts {
         if !self.rows.is_empty() {
             rows.absorb(std::mem::take(&mut self.rows));
         }
-        let all = super::TRIE.account_sink(std::mem::take(rows));
+        let all = crate::TRIE.account_sink(std::mem::take(rows));
         let (root, all) = self.trie.commit(all);
         *rows = all.into_inner();
         self.effort.end();

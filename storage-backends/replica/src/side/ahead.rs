@@ -29,7 +29,7 @@ impl Ahead {
         owner: Owner,
         pace: &'a ReadPace,
     ) -> impl RowSource + 'a {
-        self.rows.over(pace.timed(super::TRIE.rows_of(store, owner)))
+        self.rows.over(pace.timed(crate::TRIE.rows_of(store, owner)))
     }
 }
 

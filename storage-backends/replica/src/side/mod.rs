@@ -33,9 +33,8 @@ use alloy_primitives::B256;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use message::Writes;
 use parking_lot::{Mutex, MutexGuard};
-use polytrie_kv::{Store, Table};
+use polytrie_kv::Store;
 use polytrie_state::{StateError, WriteSet};
-use polytrie_trie::TrieTables;
 use readers::{ReaderThreads, Readers};
 use std::{
     io,
@@ -43,13 +42,6 @@ use std::{
     thread::{self, JoinHandle},
 };
 use worker::{Peers, Setup, Worker};
-
-/// Nodes of the account trie by path.
-pub(crate) const ACCOUNT_TRIE: Table = Table::new(52, "ReplicaAccountTrie", 64);
-/// Nodes of all storage tries by account hash and path.
-pub(crate) const STORAGE_TRIE: Table = Table::new(53, "ReplicaStorageTrie", 96);
-/// Both.
-pub(crate) const TRIE: TrieTables = TrieTables::new(ACCOUNT_TRIE, STORAGE_TRIE);
 
 /// Hints that travel together: waking a thread costs more than all of them.
 pub(crate) const HINTS_AT_ONCE: usize = 32;

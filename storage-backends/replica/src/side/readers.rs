@@ -1,7 +1,7 @@
 //! Threads that read paths ahead, where the store is slow.
 
 use super::message::{Answer, Job};
-use crate::{error::panicked, flat::FLAT};
+use crate::{FLAT, error::panicked};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, select, unbounded};
 use parking_lot::Mutex;
 use polytrie_kv::Store;
@@ -126,7 +126,7 @@ fn answer(store: &Store, flat: &Store, job: Job) {
 }
 
 fn read(store: &Store, flat: &Store, job: &Job) -> Result<RowsAhead, TrieError> {
-    let source = super::TRIE.rows_of(store, job.owner);
+    let source = crate::TRIE.rows_of(store, job.owner);
     match job.owner {
         Some(_) => RowsAhead::of_path::<SlotValue>(&job.key, job.from, &source),
         None => {

@@ -158,7 +158,7 @@ impl Storage {
         if !self.rows.is_empty() {
             rows.absorb(std::mem::take(&mut self.rows));
         }
-        let all = super::TRIE.storage_sink(std::mem::take(rows), account);
+        let all = crate::TRIE.storage_sink(std::mem::take(rows), account);
         let (root, all) = trie.commit(all);
         *rows = all.into_inner();
         self.effort.end();
@@ -302,7 +302,7 @@ impl Storages {
         if let Storage { trie: Some(trie), rows, effort, .. } = storage
             && let Some(depth) = effort.depth()
         {
-            let taken = super::TRIE.storage_sink(std::mem::take(rows), account);
+            let taken = crate::TRIE.storage_sink(std::mem::take(rows), account);
             *rows = trie.commit_below(depth, taken).into_inner();
         }
         storage.count(&mut self.bytes);
