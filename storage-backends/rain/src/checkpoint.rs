@@ -3,8 +3,9 @@
 use crate::{
     TRIE, log,
     meta::{read_shard, write_shard},
-    shard::{Awaited, Lost, apply},
+    shard::{Lost, apply},
     version::{Part, empty_part},
+    workers::Awaited,
 };
 use alloy_primitives::map::{B256Map, B256Set};
 use polytrie_kv::{Batch, Read};

@@ -7,10 +7,12 @@
 //!
 //! - `layer.rs`, `session.rs`, `reader.rs`: the seam,
 //! - `shared.rs`, `version.rs`: the head and how it moves, and the state after one block,
-//! - `shard.rs`, `touches.rs`: what a change does to a shard, the threads, and what comes into memory,
-//! - `log.rs`, `checkpoint.rs`, `meta.rs`: what is written, and how it comes back,
+//! - `change.rs`, `shard.rs`: what a change does to the state, and to one shard of it,
+//! - `workers.rs`, `touches.rs`: the threads, and what comes into memory,
+//! - `log.rs`, `checkpoint.rs`, `meta.rs`: what is written; `state.rs`: how it comes back,
 //! - `witness.rs`, `stateless.rs`: what a block needs of the state before it, made and used,
-//! - `load.rs`, `check.rs`, `proof.rs`: filling, scrubbing, proofs.
+//! - `load.rs`, `check.rs`, `proof.rs`: filling, scrubbing, proofs,
+//! - `options.rs`: what can be set.
 
 mod change;
 mod check;
@@ -30,6 +32,7 @@ mod stateless;
 mod touches;
 mod version;
 mod witness;
+mod workers;
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]

@@ -8,11 +8,12 @@ use crate::{
     log::{self, LogRow},
     meta::Meta,
     reader::RainReader,
-    shard::{Awaited, Lost, Shards},
+    shard::Lost,
     state::{Shardwise, State, read_state},
     touches::Source,
     version::{Part, Version},
     witness::{self, Asked},
+    workers::{Awaited, Workers},
 };
 use alloy_primitives::B256;
 use parking_lot::{Mutex, RwLock};
@@ -30,7 +31,7 @@ pub(crate) struct Shared {
     pub(crate) source: Source,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) options: RainOptions,
-    shards: Shards,
+    workers: Workers,
     pub(crate) head: RwLock<Head>,
     work: Mutex<Work>,
     pub(crate) witnesses: Mutex<Witnesses>,
@@ -116,7 +117,7 @@ impl Shared {
             lifecycle,
             source: Source::new(store, options.cache_bytes),
             options,
-            shards: Shards::start()?,
+            workers: Workers::start()?,
             head: RwLock::new(version.into()),
             work: Mutex::new(Work::of(shards)),
             witnesses: Mutex::default(),
@@ -268,7 +269,7 @@ impl Shared {
         if is_measured {
             self.source.touches.begin_measuring(shard);
         }
-        let finished = self.shards.ask(shard, move || {
+        let finished = self.workers.ask(shard, move || {
             // The rows of a shard stay as they are until this checkpoint is written.
             let rows = checkpoint(shard, &part, (since, seq), &lost, &store)?;
             let bytes = is_measured.then(|| part.bytes());
