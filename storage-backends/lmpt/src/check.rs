@@ -1,11 +1,10 @@
 //! `db check`: everything stored against everything else that says the same.
 
 use crate::{
-    JOURNAL, SNAPSHOT_TRIE, SWEEP, flat,
-    index::Live,
-    journal,
+    JOURNAL, SNAPSHOT_TRIE, SWEEP, flat, journal,
     journal::generations,
     keys::{Key, Places, SlotKey},
+    live::Live,
     merge::storage_of,
     meta::Meta,
     reader::LmptReader,

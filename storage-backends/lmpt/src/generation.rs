@@ -1,8 +1,9 @@
 //! One trie in memory with its hash index: the delta, and later the same one, frozen, the intermediate.
 
 use crate::{
-    index::{Index, Live},
+    index::Index,
     keys::{Key, Places, SlotKey},
+    live::Live,
     spill::{Spill, SpilledNodes},
     value::{Record, Value},
 };

@@ -6,8 +6,8 @@
 use crate::{
     JOURNAL,
     generation::{Change, Generation},
-    index::Live,
     keys::Key,
+    live::Live,
     meta::{Meta, Salted, checksum},
     value::Value,
 };

@@ -1,6 +1,6 @@
 //! Reads at one block, beside whatever the layer does next.
 
-use crate::{generation::Generation, index::Ticket, keys::SlotKey, value::Record, view::View};
+use crate::{generation::Generation, keys::SlotKey, live::Ticket, value::Record, view::View};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Snapshot;
 use polytrie_state::{Account, StateError, StateReader, hash_address, hash_slot, read_code};
