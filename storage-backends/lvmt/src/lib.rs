@@ -8,10 +8,12 @@
 //! - `layer.rs`, `session.rs`, `read.rs`: the seam; `shared.rs`: the head and how it moves,
 //! - `key.rs`, `path.rs`: where a key lies; `record.rs`, `account.rs`: what is kept of it,
 //! - `allocation.rs`: which slot of which entry a new key gets,
-//! - `trees.rs`: the commitments; `merkle.rs`, `log.rs`, `history.rs`: the tuples of each block, and of all,
-//! - `commit.rs`: one block; `undo.rs`: and back,
-//! - `prove/`: proofs; `verify.rs`: checking them without a layer,
-//! - `collect.rs`: forgetting tuples nobody will ask for; `check.rs`: looking for damage.
+//! - `trees.rs`: the commitments of the trees; `merkle.rs`, `log.rs`, `history.rs`: the tuples of each block, and of all,
+//! - `meta.rs`, `commitment.rs`: the row about everything, and the commitment to it, to the byte,
+//! - `commit.rs`, `hashing.rs`: one block, and many hashes at once; `undo.rs`: and back,
+//! - `prove/`, `witness.rs`: proofs, and their bytes; `verify.rs`: checking them without a layer,
+//! - `load.rs`: filling; `collect.rs`: forgetting tuples nobody will ask for; `check.rs`: looking for damage,
+//! - `options.rs`: what can be set.
 
 mod account;
 mod allocation;
@@ -26,6 +28,7 @@ mod layer;
 mod load;
 mod log;
 mod merkle;
+mod meta;
 mod options;
 mod path;
 mod prove;

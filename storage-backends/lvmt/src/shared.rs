@@ -2,7 +2,8 @@
 
 use crate::{
     LvmtOptions, META, NAME, TREES,
-    history::{History, parse_meta, read_meta},
+    history::History,
+    meta::{parse_meta, read_meta},
     path::{Path, entry_index},
     trees::{Head, HeadUpdate, Tree},
     undo::Undo,
