@@ -1,6 +1,6 @@
 //! Looking for damage.
 
-use crate::flat::{ACCOUNTS, FLAT, SLOTS};
+use crate::{ACCOUNTS, FLAT, SLOTS};
 use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, Read};
 use polytrie_state::{

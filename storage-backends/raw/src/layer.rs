@@ -1,10 +1,9 @@
 //! The layer: the seam implemented.
 
 use crate::{
-    check,
-    flat::{ACCOUNTS, FLAT, SLOTS, batch_of},
-    load,
-    session::{RawReader, RawSession},
+    ACCOUNTS, FLAT, SLOTS, check, load,
+    reader::RawReader,
+    session::{RawSession, batch_of},
 };
 use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{Store, Table};

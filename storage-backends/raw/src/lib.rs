@@ -5,14 +5,24 @@
 //! the smallest complete [`StateLayer`](polytrie_state::StateLayer) it is the one to copy for a new layer.
 //!
 //! - `layer.rs`: the layer, which implements the seam,
-//! - `session.rs`: one block under way,
-//! - `flat.rs`: the tables, and a write set turned into a batch,
+//! - `session.rs`: one block under way, and a write set turned into a batch,
+//! - `reader.rs`: reads at one block,
 //! - `load.rs`, `check.rs`: filling an empty layer, and looking for damage.
 
 mod check;
-mod flat;
 mod layer;
 mod load;
+mod reader;
 mod session;
 
 pub use layer::RawLayer;
+
+use polytrie_kv::Table;
+use polytrie_state::flat::FlatTables;
+
+/// `keccak256(address)` → account.
+pub(crate) const ACCOUNTS: Table = Table::new(10, "RawAccounts", 32);
+/// `keccak256(address) ‖ keccak256(slot)` → value.
+pub(crate) const SLOTS: Table = Table::new(11, "RawSlots", 64);
+/// Both; the bytes of their rows are those of [`polytrie_state::flat`].
+pub(crate) const FLAT: FlatTables = FlatTables::new(ACCOUNTS, SLOTS);

@@ -1,6 +1,6 @@
 //! Filling an empty layer from sorted accounts.
 
-use crate::flat::{ACCOUNTS, FLAT, SLOTS};
+use crate::{ACCOUNTS, FLAT, SLOTS};
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{GenesisAccount, StateError, in_order_of_hash, write_codes};
 

@@ -1,35 +1,13 @@
-//! Reading, and one block under way.
+//! One block under way.
 
-use crate::flat::{FLAT, batch_of};
+use crate::FLAT;
 use alloy_primitives::{Address, B256, Bytes, U256};
-use polytrie_kv::{Snapshot, Store};
+use polytrie_kv::{Batch, Store};
 use polytrie_state::{
-    Account, Commitment, LayerSession, Lifecycle, Outcome, StateError, StateReader, Turn,
-    UndoRecord, WriteSet, hash_address, hash_slot, read_code,
+    Account, Commitment, LayerSession, Lifecycle, Outcome, StateError, Turn, UndoRecord, WriteSet,
+    read_code, write_codes,
 };
 use std::sync::Arc;
-
-/// Reads at the block at which it was made.
-#[derive(Debug)]
-pub(crate) struct RawReader(pub(crate) Snapshot);
-
-impl StateReader for RawReader {
-    fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
-        FLAT.account(&self.0, &hash_address(address), &mut Vec::new())
-    }
-
-    fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
-        FLAT.slot(&self.0, &hash_address(address), &hash_slot(slot), &mut Vec::new())
-    }
-
-    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
-        read_code(&self.0, code_hash)
-    }
-
-    fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
-        FLAT.has_slots(&self.0, &hash_address(address))
-    }
-}
 
 /// One block under way. It reads straight from the store, whose head is the parent until the block is
 /// written; `value` is the buffer all reads share.
@@ -77,4 +55,12 @@ impl LayerSession for RawSession {
         self.lifecycle.finish(self.turn)?;
         Ok(outcome)
     }
+}
+
+/// The rows that a write set changes, code included, for this store.
+pub(crate) fn batch_of(writes: &WriteSet, store: &Store) -> Batch {
+    let mut batch = store.batch();
+    FLAT.write(&mut batch, writes);
+    write_codes(&mut batch, writes.codes());
+    batch
 }
