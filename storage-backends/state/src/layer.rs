@@ -1,11 +1,11 @@
-//! The two traits a layer implements.
+//! A layer at its head.
 
 use crate::{
-    Access, Account, AccountWrite, CheckReport, Commitment, Fork, GenesisAccount, PendingOutcome,
-    Proof, StateError, Touched, UndoRecord, Witness, WriteSet, pending::Ready,
+    Account, CheckReport, Commitment, Fork, GenesisAccount, LayerSession, Outcome, Proof,
+    StateError, StateReader, Touched, UndoRecord, Witness, WriteSet,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
-use polytrie_kv::{Batch, Read};
+use polytrie_kv::Read;
 use std::{any::Any, fmt::Debug, ops::ControlFlow, sync::Arc};
 
 /// A block, by number and hash.
@@ -220,151 +220,6 @@ pub type AccountVisit<'a> = dyn FnMut(B256, Account) -> Result<ControlFlow<()>, 
 
 /// Receives slots by hash; values are never zero.
 pub type SlotVisit<'a> = dyn FnMut(B256, U256) -> Result<ControlFlow<()>, StateError> + 'a;
-
-/// Reads at one block, shared between threads.
-pub trait StateReader: Debug + Send + Sync {
-    /// The account.
-    ///
-    /// # Errors
-    ///
-    /// If the store fails or is damaged.
-    fn account(&self, address: &Address) -> Result<Option<Account>, StateError>;
-    /// The value of a slot; zero where there is none.
-    ///
-    /// # Errors
-    ///
-    /// If the store fails or is damaged.
-    fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError>;
-    /// Code by its hash.
-    ///
-    /// # Errors
-    ///
-    /// If the store fails.
-    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError>;
-    /// Whether the account has any slot (creation collides with it, EIP-7610).
-    ///
-    /// # Errors
-    ///
-    /// If the store fails or is damaged.
-    fn has_storage(&self, address: &Address) -> Result<bool, StateError>;
-}
-
-/// One block under way in a layer.
-///
-/// Reads answer with the state *before the block*; a block's own writes are remembered by
-/// [`Session`](crate::Session). The caller passes each key with its hash so that it is hashed once.
-pub trait LayerSession: Debug + Send {
-    /// The account before the block.
-    ///
-    /// # Errors
-    ///
-    /// If the store fails or is damaged, or the layer failed before.
-    fn account(&mut self, address: &Address, hash: &B256) -> Result<Option<Account>, StateError>;
-
-    /// The value of a slot before the block.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::account`].
-    fn slot(
-        &mut self,
-        address: &Address,
-        account: &B256,
-        slot: &U256,
-        hash: &B256,
-    ) -> Result<U256, StateError>;
-
-    /// Code by its hash.
-    ///
-    /// # Errors
-    ///
-    /// If the store fails.
-    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError>;
-
-    /// Whether the account had any slot before the block.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::account`].
-    fn has_storage(&mut self, address: &Address, hash: &B256) -> Result<bool, StateError>;
-
-    /// Whether [`Self::hint`] does anything; asked once a block.
-    fn wants_hints(&self) -> bool {
-        false
-    }
-
-    /// Something will be touched soon. Must return at once and must not fail.
-    fn hint(&mut self, access: Access) {
-        let _ = access;
-    }
-
-    /// From how many changes of accounts on a block is told to [`Self::stream_hashed`]; `None` for never. Asked once a
-    /// block.
-    fn streams_from(&self) -> Option<usize> {
-        None
-    }
-
-    /// The finalised writes of one transaction, in order. A layer may work on them at once; they come again, merged, in
-    /// [`Self::finish`]. Keys come with the hashes that reading them has cost already. `before` values are not set, a
-    /// value may be what it was before, and a `wipe` may concern an account without slots.
-    ///
-    /// The first call comes when the block has made [`Self::streams_from`] changes, or an intermediate root is asked
-    /// for; it brings all of them, and each later one those of a transaction. A block may end before it.
-    ///
-    /// # Errors
-    ///
-    /// If the layer fails at them.
-    fn stream_hashed(&mut self, writes: Vec<AccountWrite>) -> Result<(), StateError> {
-        drop(writes);
-        Ok(())
-    }
-
-    /// The state root after everything applied so far, for receipts before Byzantium (EIP-658): `None` if
-    /// the layer cannot give it cheaply. `since_last` holds what changed since the last call (or the start of
-    /// the block); its `before` values are not set, and a `wipe` may concern an account without slots. A layer that
-    /// was told by [`Self::stream_hashed`] is not told again: for it there is nothing in `since_last`.
-    ///
-    /// # Errors
-    ///
-    /// If the store fails or is damaged, or the block was discarded ([`StateError::Protocol`]).
-    fn state_root_so_far(&mut self, since_last: &WriteSet) -> Result<Option<B256>, StateError> {
-        let _ = since_last;
-        Ok(None)
-    }
-
-    /// Computes the commitment and what to write. Nothing is durable yet, and the layer stays at the parent
-    /// until [`StateLayer::accept`].
-    ///
-    /// # Errors
-    ///
-    /// If the store fails or is damaged, or the block was discarded ([`StateError::Protocol`]).
-    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError>;
-
-    /// The same for a layer whose [`StateLayer::depth`] is not 0: returns while the commitment is still being
-    /// computed. The next block may begin at once and reads the values after this one. Outcomes are resolved,
-    /// written and accepted in the order of their blocks.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::finish`], as far as it is known by then; the rest comes with the outcome.
-    fn finish_later(
-        self: Box<Self>,
-        writes: Arc<WriteSet>,
-    ) -> Result<Box<dyn PendingOutcome>, StateError> {
-        Ok(Box::new(Ready(self.finish(&writes)?)))
-    }
-}
-
-/// What a block (or undoing one) amounts to in a layer.
-#[derive(Debug)]
-pub struct Outcome {
-    /// The commitment after the block.
-    pub commitment: Commitment,
-    /// What the layer wants written, to be merged with the chain's own rows into one atomic write.
-    pub batch: Batch,
-    /// What [`StateLayer::undo`] needs to take the block back; empty in the outcome of an undo.
-    pub undo: Vec<u8>,
-}
 
 /// What [`StateLayer::prune`] did.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]

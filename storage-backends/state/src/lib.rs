@@ -15,7 +15,8 @@
 //!
 //! [`Session`] is the same for every layer: it merges the writes of the block's transactions into one
 //! [`WriteSet`] (deduplicated, sorted by hashed key, free of no-ops, "wipe, then set"), so that no layer can
-//! get that wrong. A new layer implements [`StateLayer`] and [`LayerSession`] and nothing else.
+//! get that wrong. A new layer implements three traits: [`StateLayer`], [`LayerSession`] for a block under way, and
+//! [`StateReader`] for reads beside it.
 
 mod access;
 mod account;
@@ -33,9 +34,11 @@ mod genesis;
 mod group;
 mod keys;
 mod layer;
+mod layer_session;
 mod lifecycle;
 mod pending;
 mod proof;
+mod reader;
 mod scan;
 mod session;
 mod stamp;
@@ -56,12 +59,12 @@ pub use fork::Fork;
 pub use genesis::{GenesisAccount, GenesisSlots, in_order_of_hash};
 pub use group::{Group, GroupedBlock};
 pub use keys::{hash_address, hash_slot};
-pub use layer::{
-    AccountVisit, BlockRef, LayerSession, Outcome, Pruned, SlotVisit, StateLayer, StateReader,
-};
+pub use layer::{AccountVisit, BlockRef, Pruned, SlotVisit, StateLayer};
+pub use layer_session::{LayerSession, Outcome};
 pub use lifecycle::{Lifecycle, Turn};
 pub use pending::PendingOutcome;
 pub use proof::{Proof, ProofError, Proven};
+pub use reader::StateReader;
 pub use scan::scan;
 pub use session::{Finished, FinishedLater, Session};
 pub use stamp::{STAMP_FILE, Stamp, StampError};
