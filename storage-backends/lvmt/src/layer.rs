@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// The multi-layer versioned multipoint trie as a state layer.
 #[derive(Debug)]
 pub struct LvmtLayer {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl LvmtLayer {

@@ -68,8 +68,7 @@ impl Shared {
         for _ in 0..200 {
             let head = self.head();
             let snapshot = self.store.snapshot();
-            let epochs = read_meta(&snapshot)?.map_or(0, |(_, epochs)| epochs);
-            if epochs == head.history.size() {
+            if is_of(&snapshot, &head)? {
                 return Ok((head, snapshot));
             }
             thread::sleep(Duration::from_millis(1));
@@ -114,6 +113,12 @@ impl Shared {
         update.history = History::load(&self.store, epochs)?;
         Ok((batch, Some(update)))
     }
+}
+
+/// Whether a store is at the block of this head. As many blocks may lie before another one: what tells is the history.
+pub(crate) fn is_of(store: &dyn Read, head: &Head) -> Result<bool, StateError> {
+    let epochs = read_meta(store)?.map_or(0, |(_, epochs)| epochs);
+    Ok(epochs == head.history.size() && History::load(store, epochs)? == head.history)
 }
 
 /// The name of the setup that the state in a store was made with; `None` if there is no state, or none that can

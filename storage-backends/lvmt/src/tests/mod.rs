@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod attacks;
+mod branches;
 mod collecting;
 mod heights;
 mod setups;
