@@ -85,7 +85,8 @@ pub(super) fn run(args: CheckArgs) -> Result<(), Failure> {
         problems.append(&mut state.problems);
         match check_state(&db, &*dir.layer) {
             // A layer that finds its head damaged does nothing more than say so, which it has.
-            Err(ChainError::State(StateError::Poisoned(_))) if !problems.is_empty() => {}
+            Err(ChainError::State(StateError::Poisoned(_) | StateError::Corrupt(_)))
+                if !problems.is_empty() => {}
             found => problems.append(&mut found?),
         }
     }
