@@ -121,6 +121,11 @@ fn a_node_whose_disk_is_full_says_so_to_whoever_restarts_it() {
     let large = format!("0x{}", "11".repeat(100_000));
     let large = json!([{ "from": ALICE, "to": BOB, "data": large, "gas": "0x7a1200" }]);
     let until = Instant::now() + Duration::from_secs(120);
+    node.answer("evm_mine", json!([]));
+    // Else the disk may be full before anything is on it.
+    while node.call("eth_getBlockByNumber", json!(["finalized", false]))["number"] != "0x1" {
+        assert!(Instant::now() < until, "block 1 is not durable");
+    }
     let (status, health) = loop {
         node.answer("eth_sendTransaction", large.clone());
         node.answer("evm_mine", json!([]));
