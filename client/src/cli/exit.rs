@@ -284,3 +284,21 @@ impl From<ImportError> for Failure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_user_can_mend_is_no_failure_of_the_machine() {
+        let code = |error| Failure::from(ImportError::from(error)).code();
+        for error in [
+            ChainError::TooDeep { fork: 1, head: 9, lowest: 3 },
+            ChainError::Interrupted { head: 9 },
+            ChainError::NoGenesisAccounts { name: "dev".to_owned() },
+        ] {
+            assert_eq!(code(error), USAGE);
+        }
+        assert_eq!(code(ChainError::Corrupt("a row".to_owned())), MACHINE);
+    }
+}

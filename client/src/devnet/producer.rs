@@ -77,6 +77,7 @@ impl Node {
         {
             // Both at once: who adds a transaction compares the view while holding the pool.
             let mut pool = self.pool.lock();
+            // Takes out what was included, also of a sender that the block has left without a nonce.
             for (sender, nonce) in &picked.included {
                 pool.set_nonce(sender, nonce + 1);
             }

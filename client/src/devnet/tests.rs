@@ -353,6 +353,14 @@ fn blocks_are_told_in_their_order_whoever_makes_them() {
     assert!(heads.0.lock().iter().copied().eq(1..=2000));
 }
 
+/// Ends the threads of [`Miner::start`].
+fn stop(node: &Node, threads: Vec<JoinHandle<()>>) {
+    node.miner().stop();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
 fn wait(node: &Node, hash: &B256) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(node.wait_for(hash, Duration::from_secs(60)));
@@ -366,10 +374,7 @@ fn blocks_come_by_themselves() {
     let added = node.submit(transfer(&node, 1, 0, 5)).unwrap();
     wait(&node, &added.tx.hash());
     assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::from(5));
-    node.miner().stop();
-    for thread in threads {
-        thread.join().unwrap();
-    }
+    stop(&node, threads);
 }
 
 #[test]
@@ -386,10 +391,7 @@ fn what_could_not_be_mined_is_tried_again() {
     node.clock().set_next(now);
     wait(&node, &added.tx.hash());
     assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::from(5));
-    node.miner().stop();
-    for thread in threads {
-        thread.join().unwrap();
-    }
+    stop(&node, threads);
 }
 
 #[test]
@@ -527,8 +529,5 @@ fn a_clock_that_never_strikes() {
     let added = node.submit(transfer(&node, 1, 0, 5)).unwrap();
     wait(&node, &added.tx.hash());
     assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::from(5));
-    node.miner().stop();
-    for thread in threads {
-        thread.join().unwrap();
-    }
+    stop(&node, threads);
 }

@@ -4,6 +4,7 @@ use crate::{
     run::polytrie,
     support::{CONDENSE, Data, RPC_COMPAT, assert_fails, for_each_layer, sample},
 };
+use alloy_primitives::B256;
 use polytrie::{
     chain::TABLES,
     layers::{self, EngineOptions},
@@ -19,7 +20,52 @@ for_each_layer!(
     unwinding_and_importing_again,
     pruning_changes_nothing_that_can_be_asked_for,
     a_dump_leaves_out_what_is_asked,
+    an_interrupted_change_of_branch_is_told,
 );
+
+/// As a crash leaves it: what only reads must not take the head for that of the chain.
+fn an_interrupted_change_of_branch_is_told(layer: &str) {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let data = chain.imported(layer, chain.head);
+    let kind = layers::layer(layer).unwrap();
+    let tables = [kind.tables, TABLES].concat();
+    let meta = tables.iter().find(|table| table.name == "ChainMeta").unwrap();
+    let put = |row: &[u8]| {
+        let mut batch = Batch::new();
+        batch.put(*meta, b"switch", row);
+        store(&data, &tables).write_durable(batch).unwrap();
+    };
+    let head: B256 = chain.hash.parse().unwrap();
+    put(&[head.as_slice(), &chain.head.to_be_bytes(), &[7; 32]].concat());
+    let (out, other) = (data.file("out"), data.file("other"));
+    let account = "0x0000000000000000000000000000000000000001";
+    let read = || {
+        [
+            polytrie!["export", out, "--datadir", data.path()],
+            polytrie!["db", "dump", out, "--datadir", data.path()],
+            polytrie!["proof", "get", "--address", account, "--datadir", data.path()],
+            polytrie!["db", "convert", "--to", "raw", "--out", other, "--datadir", data.path()],
+        ]
+    };
+    let unwind = format!("polytrie db unwind --to {}", chain.head);
+    for run in read() {
+        assert_fails(&run, 2, &["a change of branch was interrupted", &unwind]);
+    }
+    assert!(!out.exists());
+    let checked = polytrie!["db", "check", "--datadir", data.path()].ok();
+    assert!(checked.stderr.contains(&unwind), "{}", checked.stderr);
+    put(b"half a row");
+    assert_fails(
+        &polytrie!["db", "check", "--datadir", data.path()],
+        3,
+        &["one problem was found"],
+    );
+    put(&[head.as_slice(), &chain.head.to_be_bytes(), &[7; 32]].concat());
+    polytrie!["db", "unwind", "--to", chain.head, "--datadir", data.path()].ok();
+    for run in &read()[..2] {
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+    }
+}
 
 fn stats_say_what_is_there(layer: &str) {
     let Some(chain) = RPC_COMPAT.open() else { return };

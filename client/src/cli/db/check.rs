@@ -90,11 +90,13 @@ pub(super) fn run(args: CheckArgs) -> Result<(), Failure> {
             found => problems.append(&mut found?),
         }
     }
-    let checked = Checked::new(&dir, &chain, &state, problems, start.elapsed());
-    if let Err(unsettled @ ChainError::Interrupted { .. }) = db.check_settled() {
+    match db.check_settled() {
+        Ok(()) => {}
         // Nothing is lost: whatever writes next goes back to that head by itself.
-        tracing::warn!("{unsettled}");
+        Err(unsettled @ ChainError::Interrupted { .. }) => tracing::warn!("{unsettled}"),
+        Err(damage) => problems.push(damage.to_string()),
     }
+    let checked = Checked::new(&dir, &chain, &state, problems, start.elapsed());
     let written = result.write(&checked, || checked.text());
     let found = match checked.problems.len() {
         0 => return written,
