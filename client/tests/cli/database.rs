@@ -61,7 +61,7 @@ fn an_interrupted_change_of_branch_is_told(layer: &str) {
         &["one problem was found"],
     );
     put(&[head.as_slice(), &chain.head.to_be_bytes(), &[7; 32]].concat());
-    polytrie!["db", "unwind", "--to", chain.head, "--datadir", data.path()].ok();
+    polytrie!["db", "unwind", "--to", chain.head.to_string(), "--datadir", data.path()].ok();
     for run in &read()[..2] {
         assert_eq!(run.code, Some(0), "{}", run.stderr);
     }
