@@ -1,43 +1,18 @@
-//! The workload of `polytrie bench store` on other authenticated stores: the same keys, the same draws, the
+//! The workload of `polytrie bench store` on NOMT: the same keys, the same draws, the
 //! same durable commit a block. `scripts/compare-stores` runs it in turns with polytrie.
 
-mod firewood_store;
 mod nomt_store;
 mod workload;
 
 use anyhow::{Context, Result};
-use clap::{Parser, ValueEnum};
+use clap::Parser;
+use nomt_store::Nomt;
 use std::{path::PathBuf, time::Instant};
 use workload::{Draw, Key, Value, Workload};
 
-/// A store that keeps key-value pairs and authenticates them.
-trait AuthenticatedStore {
-    /// The value now; `None` if the key is not there.
-    fn read(&mut self, key: &Key) -> Result<Option<Value>>;
-
-    /// Sets values, each key once and in order, and computes the root. Durable when it returns, where the
-    /// store can do that.
-    fn commit(&mut self, writes: Vec<(Key, Value)>) -> Result<()>;
-
-    /// Makes everything durable that was committed, and ends.
-    fn close(self: Box<Self>) -> Result<()> {
-        Ok(())
-    }
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Name {
-    /// NOMT: a binary trie with BLAKE3.
-    Nomt,
-    /// Firewood with the hashing of Ethereum.
-    Firewood,
-}
-
-/// One run on one store; prints one line of JSON.
+/// One run on NOMT; prints one line of JSON.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// The store.
-    store: Name,
     /// Directory of the store; filled if it is empty.
     #[arg(long)]
     dir: PathBuf,
@@ -69,24 +44,20 @@ struct Arguments {
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    let mut store: Box<dyn AuthenticatedStore> = match arguments.store {
-        Name::Nomt => Box::new(nomt_store::Nomt::open(&arguments)?),
-        Name::Firewood => Box::new(firewood_store::Firewood::open(&arguments)?),
-    };
+    let mut store = Nomt::open(&arguments)?;
     let workload = Workload { seed: arguments.seed, keys: arguments.keys };
     if arguments.fill {
-        fill(&mut *store, workload)?;
-        return store.close();
+        return fill(&mut store, workload);
     }
     let mut draw = Draw::new(workload, arguments.ops);
     for _ in 0..arguments.warmup_blocks {
-        block(&mut *store, &draw.block())?;
+        block(&mut store, &draw.block())?;
     }
     let mut seconds = Vec::new();
     for _ in 0..arguments.blocks {
         let operations = draw.block();
         let start = Instant::now();
-        block(&mut *store, &operations)?;
+        block(&mut store, &operations)?;
         seconds.push(start.elapsed().as_secs_f64());
     }
     let total: f64 = seconds.iter().sum();
@@ -94,7 +65,7 @@ fn main() -> Result<()> {
     println!(
         "{}",
         serde_json::json!({
-            "store": format!("{:?}", arguments.store).to_lowercase(),
+            "store": "nomt",
             "keys": arguments.keys,
             "ops": arguments.ops,
             "seed": arguments.seed,
@@ -109,7 +80,7 @@ fn main() -> Result<()> {
 
 /// Sets every key to its first value, in batches that follow each other in the order of the keys, as polytrie fills its
 /// own stores: at random, each batch would rewrite nearly every page of a store of ten million keys.
-fn fill(store: &mut dyn AuthenticatedStore, workload: Workload) -> Result<()> {
+fn fill(store: &mut Nomt, workload: Workload) -> Result<()> {
     const BATCH: usize = 250_000;
     let pair = |n| (workload.key(n), workload.first_value(n));
     let mut writes: Vec<(Key, Value)> = (0..workload.keys).map(pair).collect();
@@ -121,7 +92,7 @@ fn fill(store: &mut dyn AuthenticatedStore, workload: Workload) -> Result<()> {
 }
 
 /// Each operation reads its key and then writes it; the last write of a key counts.
-fn block(store: &mut dyn AuthenticatedStore, operations: &[(Key, Value)]) -> Result<()> {
+fn block(store: &mut Nomt, operations: &[(Key, Value)]) -> Result<()> {
     let mut writes = Vec::with_capacity(operations.len());
     for (position, (key, value)) in operations.iter().enumerate() {
         store.read(key)?.context("a key that was filled in is missing")?;

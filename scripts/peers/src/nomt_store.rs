@@ -1,6 +1,6 @@
 //! NOMT: keys go into its trie as they are, which saves it the hash that a key costs in Ethereum's trie.
 
-use crate::{Arguments, AuthenticatedStore, Key, Value};
+use crate::{Arguments, Key, Value};
 use anyhow::{Context, Result};
 use nomt::{KeyReadWrite, Options, Session, SessionParams, hasher::Blake3Hasher};
 
@@ -26,10 +26,9 @@ impl Nomt {
         let store = nomt::Nomt::open(options).context("cannot open NOMT")?;
         Ok(Self { store, session: None })
     }
-}
 
-impl AuthenticatedStore for Nomt {
-    fn read(&mut self, key: &Key) -> Result<Option<Value>> {
+    /// The value now; `None` if the key is not there.
+    pub(crate) fn read(&mut self, key: &Key) -> Result<Option<Value>> {
         let store = &self.store;
         let session =
             self.session.get_or_insert_with(|| store.begin_session(SessionParams::default()));
@@ -38,7 +37,8 @@ impl AuthenticatedStore for Nomt {
         found.map(|bytes| Value::try_from(bytes).ok().context("a value is 32 bytes")).transpose()
     }
 
-    fn commit(&mut self, writes: Vec<(Key, Value)>) -> Result<()> {
+    /// Sets values, each key once and in order, and computes the root. Durable when it returns.
+    pub(crate) fn commit(&mut self, writes: Vec<(Key, Value)>) -> Result<()> {
         let session = match self.session.take() {
             Some(session) => session,
             None => self.store.begin_session(SessionParams::default()),
