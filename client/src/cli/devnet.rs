@@ -224,6 +224,7 @@ fn open(args: &DevnetArgs, accounts: &DevAccounts) -> Result<DataDir, Failure> {
     options.chain.clone_from(&args.chain.chain);
     options.chain_options.undo_blocks = args.history;
     options.engine.read_only = args.read_only;
+    options.layer.executes = !args.read_only;
     if options.datadir.is_none() {
         if args.read_only {
             return Err(Failure::Usage(

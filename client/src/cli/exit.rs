@@ -130,7 +130,7 @@ impl From<OpenError> for Failure {
             | OpenError::Taken { .. }
             | OpenError::Rules { .. } => Self::Usage(error.to_string()),
             OpenError::OtherChain { .. } => Self::Invalid(error.to_string()),
-            OpenError::Io { .. } => Self::Machine(error.to_string()),
+            OpenError::RulesLost { .. } | OpenError::Io { .. } => Self::Machine(error.to_string()),
             OpenError::Unknown(error) => error.into(),
             OpenError::Stamp(error) => error.into(),
             OpenError::Spec(error) => error.into(),

@@ -208,6 +208,7 @@ impl DataDir {
             chain,
             chain_id: spec.chain_id(),
             genesis_hash: spec.genesis_hash(),
+            rules: outline::rules(spec),
             created_by: CREATED_BY.to_owned(),
         })
     }

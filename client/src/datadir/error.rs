@@ -1,6 +1,6 @@
 //! Why a data directory cannot be opened.
 
-use super::FlatError;
+use super::{FlatError, OUTLINE_FILE};
 use crate::{
     chain::ChainError,
     layers::{EngineError, UnknownKind},
@@ -67,6 +67,17 @@ pub enum OpenError {
         number: u64,
         /// The first rule that differs: the directory's, and the one asked for.
         difference: Box<Difference>,
+    },
+    /// The rules of its chain are lost.
+    #[error(
+        "{OUTLINE_FILE}, in which the data directory {} keeps the rules of its chain, is missing or damaged, and so is the genesis that it was made from ({reason}): put back a copy of either file, or name a genesis with the same rules with --chain",
+        path.display()
+    )]
+    RulesLost {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with the genesis.
+        reason: String,
     },
     /// The directory cannot be created or read.
     #[error("cannot {action} {}: {source}; check the path, its permissions and the disk", path.display())]

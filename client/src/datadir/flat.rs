@@ -14,6 +14,7 @@
 
 use crate::layers::normal;
 use polytrie_kv::{DirLock, KvError, write_whole};
+use polytrie_state::{seal, unseal};
 use serde::{Deserialize, Serialize};
 use std::{
     ffi::{OsStr, OsString},
@@ -114,18 +115,13 @@ impl Owner {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(io_error("read", &path)(error)),
         };
-        let read = serde_json::from_slice(&text);
-        read.map(Some).map_err(|error| FlatError::Damaged { path, reason: error.to_string() })
+        unseal(&text).map(Some).map_err(|reason| FlatError::Damaged { path, reason })
     }
 
     /// Writes it, whole or not at all.
     fn write(&self, dir: &Path) -> Result<(), FlatError> {
-        let write = || {
-            let mut text = serde_json::to_vec_pretty(self)?;
-            text.push(b'\n');
-            // Two disks keep no order between them by themselves, so it must be durable.
-            write_whole(&dir.join(OWNER_FILE), &text)
-        };
+        // Two disks keep no order between them by themselves, so it must be durable.
+        let write = || write_whole(&dir.join(OWNER_FILE), &seal(self)?);
         write().map_err(io_error("write", &dir.join(OWNER_FILE)))
     }
 }

@@ -1,8 +1,8 @@
 //! The data directory: whose it is, and opening what is in it.
 //!
 //! ```text
-//! D/polytrie.json   the stamp: layer, engine, chain, format; written before anything else
-//! D/chain.json      the genesis without its accounts, if it came from a file
+//! D/polytrie.json   the stamp: layer, engine, chain, format, with a checksum; written before anything else
+//! D/chain.json      the genesis without its accounts, if it came from a file; the stamp holds its hash
 //! D/genesis.json    the genesis of a chain that `polytrie devnet` made
 //! D/flat.json       which directory of --replica.path is this one's
 //! D/LOCK            held while a process works here
@@ -26,16 +26,20 @@ pub use outline::OUTLINE_FILE;
 
 use crate::{
     chain::{Chain, ChainDb, ChainOptions, TABLES},
-    layers::{self, EngineOptions, LayerKind},
+    layers::{self, EngineOptions, LayerKind, Parameters},
 };
 use polytrie_chainspec::ChainSpec;
 use polytrie_kv::{DirLock, Store};
 use polytrie_state::{Stamp, StateLayer};
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// An open data directory.
 #[derive(Debug)]
 pub struct DataDir {
+    dir: PathBuf,
     /// Its stamp.
     pub stamp: Stamp,
     /// Its state layer's kind.
@@ -58,6 +62,7 @@ pub struct DataDir {
 /// A data directory that is open without its state layer.
 #[derive(Debug)]
 pub struct Rows {
+    dir: PathBuf,
     /// Its stamp.
     pub stamp: Stamp,
     /// The store.
@@ -77,7 +82,7 @@ impl Rows {
     ///
     /// If they cannot be loaded.
     pub fn spec(&self) -> Result<Arc<ChainSpec>, OpenError> {
-        remembered(self.outline.as_ref(), &self.stamp, &self.chain_db())
+        remembered(&self.dir, self.outline.as_ref(), &self.stamp, &self.chain_db())
     }
 }
 
@@ -116,7 +121,7 @@ impl DataDir {
         let engine = layers::open_engine(&stamp.kv, &dir.join("db"), &tables, access)?;
         let store = Store::open(engine, &tables, options.store.clone())?;
         let outline = outline::read(dir, &stamp).map(|(_, outline)| outline);
-        Ok(Rows { stamp, store, outline })
+        Ok(Rows { dir: dir.to_owned(), stamp, store, outline })
     }
 
     /// The chain in it; begins with the genesis block where there is none.
@@ -140,7 +145,19 @@ impl DataDir {
         if let Some(spec) = &self.spec {
             return Ok(Arc::clone(spec));
         }
-        remembered(self.outline.as_ref(), &self.stamp, &self.chain_db())
+        remembered(&self.dir, self.outline.as_ref(), &self.stamp, &self.chain_db())
+    }
+
+    /// The chain's rules with the accounts of its genesis.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be loaded.
+    pub fn genesis(&self) -> Result<Arc<ChainSpec>, OpenError> {
+        match &self.spec {
+            Some(spec) if spec.has_accounts() => Ok(Arc::clone(spec)),
+            _ => outline::reread(&self.dir, &self.stamp),
+        }
     }
 
     /// What is kept of the chain, without its rules.
@@ -173,6 +190,9 @@ impl DataDir {
         let mut options = options.clone();
         let found = kind.settle_parameters(&mut options.layer, Some(&stamp.parameters))?;
         for (name, value) in &stamp.parameters {
+            if kind.is_place(name) {
+                continue;
+            }
             stamp.expect(
                 dir,
                 &format!("the parameter {name}"),
@@ -180,35 +200,49 @@ impl DataDir {
                 found.get(name).map(String::as_str),
             )?;
         }
-        let opened = Self::assemble(&options, dir, stamp, kind, Specs { spec, outline }, lock)?;
-        opened.expect_rules(dir)?;
-        if let (Some(Some(file)), Some(spec), false) =
-            (file, &opened.spec, options.engine.read_only)
-        {
-            outline::write(dir, file, spec)?;
+        let mut opened = Self::assemble(&options, dir, stamp, kind, Specs { spec, outline }, lock)?;
+        opened.expect_rules()?;
+        if !options.engine.read_only {
+            opened.remember(file.flatten(), found)?;
         }
         Ok(opened)
     }
 
+    /// Keeps the rules that the directory was opened with, if they were read from `file`, and where things were found.
+    fn remember(&mut self, file: Option<FileState>, found: Parameters) -> Result<(), OpenError> {
+        let mut stamp = self.stamp.clone();
+        stamp.parameters.extend(found.into_iter().filter(|(name, _)| self.kind.is_place(name)));
+        let read = file.zip(self.spec.as_ref());
+        if let Some((_, spec)) = &read {
+            stamp.rules = outline::rules(spec);
+        }
+        // Stopped between the two writes, the outline that is there is not that of the stamp, so it is not believed and
+        // the command that named the file names it again.
+        if stamp != self.stamp {
+            stamp.write(&self.dir)?;
+        }
+        if let Some((file, spec)) = read {
+            outline::write(&self.dir, file, spec)?;
+        }
+        self.stamp = stamp;
+        Ok(())
+    }
+
     /// What `--chain` names must have the rules by which the blocks came in that are there.
-    fn expect_rules(&self, dir: &Path) -> Result<(), OpenError> {
+    fn expect_rules(&self) -> Result<(), OpenError> {
         let Some(asked) = &self.spec else { return Ok(()) };
-        let known = match &self.outline {
-            Some(outline) => Arc::clone(outline),
-            None if asked.name() == self.stamp.chain => return Ok(()),
-            // Where its file is gone, nobody knows any more.
-            None => match ChainSpec::load(&self.stamp.chain) {
-                Ok(spec) => spec,
-                Err(_) => return Ok(()),
-            },
-        };
         // A head that is damaged is for others to report.
         let Ok(Some(head)) = self.chain_db().head() else { return Ok(()) };
+        let known = match &self.outline {
+            _ if outline::rules(asked) == self.stamp.rules => return Ok(()),
+            Some(outline) => Arc::clone(outline),
+            None => outline::reread(&self.dir, &self.stamp)?,
+        };
         let parent_total_difficulty = head.total_difficulty.saturating_sub(head.header.difficulty);
         let (number, time) = (head.number(), head.header.timestamp);
         match known.difference(asked, number, time, parent_total_difficulty) {
             Some(difference) => Err(OpenError::Rules {
-                path: dir.to_owned(),
+                path: self.dir.clone(),
                 number,
                 difference: difference.into(),
             }),
@@ -259,6 +293,7 @@ impl DataDir {
         }
         let Specs { spec, outline } = specs;
         Ok(Self {
+            dir: dir.to_owned(),
             stamp,
             kind,
             store,
@@ -289,6 +324,7 @@ impl Specs {
 
 /// The rules that a directory remembers, else those that its stamp names.
 fn remembered(
+    dir: &Path,
     outline: Option<&Arc<ChainSpec>>,
     stamp: &Stamp,
     db: &ChainDb,
@@ -296,7 +332,7 @@ fn remembered(
     match outline {
         // Without a genesis block its accounts are still needed. A head that is damaged is for others to report.
         Some(spec) if !matches!(db.head(), Ok(None)) => Ok(Arc::clone(spec)),
-        _ => Ok(ChainSpec::load(&stamp.chain)?),
+        _ => outline::reread(dir, stamp),
     }
 }
 

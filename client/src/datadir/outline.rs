@@ -5,6 +5,7 @@
 //! at once.
 
 use super::OpenError;
+use alloy_primitives::{B256, keccak256};
 use polytrie_chainspec::{ChainSpec, ChainSpecError};
 use polytrie_kv::write_whole;
 use polytrie_state::Stamp;
@@ -49,8 +50,13 @@ struct Outline<'a> {
     genesis: &'a RawValue,
 }
 
+/// The hash of a chain's rules that the stamp holds; `None` for a chain that did not come from a file.
+pub(super) fn rules(spec: &ChainSpec) -> Option<B256> {
+    spec.outline().map(keccak256)
+}
+
 /// The chain of the data directory as its outline describes it, and which file that came from. `None` if there is no
-/// usable outline of the chain that the stamp names.
+/// outline with the rules that the stamp holds.
 pub(super) fn read(dir: &Path, stamp: &Stamp) -> Option<(FileState, Arc<ChainSpec>)> {
     let path = dir.join(OUTLINE_FILE);
     let text = match fs::read_to_string(&path) {
@@ -63,13 +69,8 @@ pub(super) fn read(dir: &Path, stamp: &Stamp) -> Option<(FileState, Arc<ChainSpe
         Err(e) => return unusable(&path, &e.to_string()),
     };
     match ChainSpec::from_outline(&stamp.chain, outline.genesis.get().as_bytes()) {
-        Ok(spec) if spec.genesis_hash() == stamp.genesis_hash => {
-            Some((outline.file, Arc::new(spec)))
-        }
-        Ok(spec) => {
-            let (found, expected) = (spec.genesis_hash(), stamp.genesis_hash);
-            unusable(&path, &format!("it has the genesis hash {found}, expected {expected}"))
-        }
+        Ok(spec) if rules(&spec) == stamp.rules => Some((outline.file, Arc::new(spec))),
+        Ok(_) => unusable(&path, "it was changed, or another file was put in its place"),
         Err(e) => unusable(&path, &e.to_string()),
     }
 }
@@ -78,6 +79,21 @@ pub(super) fn read(dir: &Path, stamp: &Stamp) -> Option<(FileState, Arc<ChainSpe
 fn unusable<T>(path: &Path, reason: &str) -> Option<T> {
     tracing::warn!("{} is of no use ({reason}); reading the genesis itself", path.display());
     None
+}
+
+/// The chain that the stamp names, read anew.
+///
+/// # Errors
+///
+/// If it cannot be read, or has other rules than the stamp holds.
+pub(super) fn reread(dir: &Path, stamp: &Stamp) -> Result<Arc<ChainSpec>, OpenError> {
+    let reason = match ChainSpec::load(&stamp.chain) {
+        Ok(spec) if stamp.rules.is_none() || rules(&spec) == stamp.rules => return Ok(spec),
+        Ok(_) => format!("{} has other rules now", stamp.chain),
+        Err(error) if stamp.rules.is_none() => return Err(error.into()),
+        Err(error) => error.to_string(),
+    };
+    Err(OpenError::RulesLost { path: dir.to_owned(), reason })
 }
 
 /// Writes the outline of a chain that was read from `file`, whole or not at all.

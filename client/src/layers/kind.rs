@@ -41,6 +41,8 @@ pub(super) struct Hooks {
     pub(super) keeps_flat: bool,
     /// Settles the options that its data depends on, see [`LayerKind::settle_parameters`].
     pub(super) settle: Option<Settle>,
+    /// The parameters that only say where something is, see [`LayerKind::is_place`].
+    pub(super) places: &'static [&'static str],
     /// See [`LayerKind::suit_run`].
     pub(super) suit_run: Option<SuitRun>,
     /// See [`LayerKind::put_off`].
@@ -58,6 +60,7 @@ impl Hooks {
     pub(super) const NONE: Self = Self {
         keeps_flat: false,
         settle: None,
+        places: &[],
         suit_run: None,
         put_off: None,
         stateless: None,
@@ -119,6 +122,11 @@ impl LayerKind {
             return Err(StateError::Unsupported { layer: self.name, reason: reason.to_owned() });
         }
         self.hooks.settle.map_or_else(|| Ok(Parameters::new()), |settle| settle(options, stamped))
+    }
+
+    /// Whether a parameter says where something is, which may be moved: the stamp remembers it and does not insist.
+    pub fn is_place(&self, parameter: &str) -> bool {
+        self.hooks.places.contains(&parameter)
     }
 
     /// Has the layer do in a measured run, of so many blocks after a warm-up of so many, what it does in a node that has

@@ -45,6 +45,9 @@ pub struct LayerOptions {
     /// Whether the data directory is opened for reading only.
     #[arg(skip)]
     pub read_only: bool,
+    /// Whether blocks are to be executed. What only a commitment takes need not be there otherwise.
+    #[arg(skip = true)]
+    pub executes: bool,
 }
 
 impl Default for LayerOptions {
@@ -61,12 +64,13 @@ impl Default for LayerOptions {
             lvmt: LvmtSettings::default(),
             replica_path: None,
             read_only: false,
+            executes: true,
         }
     }
 }
 
-/// What layers cannot do without, and no data directory holds: it takes these to open what is stored, or to verify a
-/// proof.
+/// What layers cannot do without, and no data directory holds: it takes these to execute blocks on what is stored, or to
+/// verify a proof.
 #[derive(Debug, Clone, Default, Args)]
 pub struct LayerNeeds {
     /// Of `lvmt`.
@@ -76,11 +80,13 @@ pub struct LayerNeeds {
 }
 
 impl From<LayerNeeds> for LayerOptions {
+    /// For what is stored, where no block will be executed.
     #[cfg_attr(not(feature = "lvmt"), expect(unused_variables, reason = "nothing is needed"))]
     fn from(needs: LayerNeeds) -> Self {
         Self {
             #[cfg(feature = "lvmt")]
             lvmt: LvmtSettings { needs: needs.lvmt, ..LvmtSettings::default() },
+            executes: false,
             ..Self::default()
         }
     }

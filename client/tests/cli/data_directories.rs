@@ -3,7 +3,7 @@
 
 use crate::{
     fixtures::fixture,
-    run::{Run, binary, polytrie},
+    run::{Run, binary, polytrie, run},
     support::{
         CONDENSE, Chain, Data, RPC_COMPAT, assert_fails, for_each_layer, head, sample, stream,
     },
@@ -159,13 +159,62 @@ fn other_forks(layer: &str) {
     data.check();
 }
 
+/// One digit of the deposit contract's address makes blocks with deposits invalid.
+#[test]
+fn rules_that_were_changed_in_the_directory_are_not_believed() {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let data = Data::new();
+    let genesis = data.file("genesis.json");
+    fs::copy(&chain.chain, &genesis).unwrap();
+    let import = |more: &[&str]| {
+        let mut args: Vec<_> = ["import", chain.file.to_str().unwrap(), "--datadir"].into();
+        let path = data.path();
+        args.push(path.to_str().unwrap());
+        args.extend(more);
+        let args: Vec<_> = args.iter().map(std::ffi::OsStr::new).collect();
+        run(&args, &[])
+    };
+    import(&["--chain", genesis.to_str().unwrap(), "--to", "10"]).ok();
+    let outline = data.path().join("chain.json");
+    let text = fs::read_to_string(&outline).unwrap();
+    let at = text.find("depositContractAddress").unwrap() + 30;
+    let change = |file: &Path, at: usize| {
+        let mut bytes = fs::read(file).unwrap();
+        bytes[at] = if bytes[at] == b'0' { b'1' } else { b'0' };
+        fs::write(file, bytes).unwrap();
+    };
+    change(&outline, at);
+    // The genesis is there, and read again.
+    for more in [&["--to", "20"][..], &["--to", "21", "--chain", genesis.to_str().unwrap()]] {
+        let run = import(more).ok();
+        assert!(run.stderr.contains("chain.json is of no use (it was changed"), "{}", run.stderr);
+    }
+    assert_eq!(fs::read_to_string(&outline).unwrap(), text);
+    let name = data.path().display().to_string();
+    let words = [&*name, "chain.json", "is missing or damaged", "put back a copy of either file"];
+    // Neither of the two is as it was.
+    change(&outline, at);
+    let original = fs::read_to_string(&genesis).unwrap();
+    change(&genesis, original.find("depositContractAddress").unwrap() + 30);
+    let has = "genesis.json has other rules now";
+    assert_fails(&import(&[]), 3, &[&words[..], &[has]].concat());
+    assert_fails(&import(&["--chain", genesis.to_str().unwrap()]), 3, &words);
+    assert_fails(&polytrie!["db", "check", "--datadir", data.path()], 3, &words);
+    fs::remove_file(&genesis).unwrap();
+    assert_fails(&import(&[]), 3, &[&words[..], &["No such file"]].concat());
+    // The rules are what counts, wherever they come from.
+    import(&["--chain", chain.chain.to_str().unwrap()]).ok();
+    assert_eq!(data.head(), (chain.head, chain.hash.to_owned()));
+    data.check();
+}
+
 fn another_format(layer: &str) {
     let Some((chain, data)) = prepared(layer) else { return };
     let stamp = data.path().join("polytrie.json");
     let original = fs::read_to_string(&stamp).unwrap();
-    fs::write(&stamp, original.replace("\"format\": 2", "\"format\": 99")).unwrap();
+    fs::write(&stamp, original.replace("\"format\": 3", "\"format\": 99")).unwrap();
     let name = data.path().display().to_string();
-    let words = [&*name, "has format 99", "reads format 2", "import again into another --datadir"];
+    let words = [&*name, "has format 99", "reads format 3", "import again into another --datadir"];
     for run in [
         polytrie!["import", chain.file, "--datadir", data.path()],
         polytrie!["db", "stats", "--datadir", data.path()],
@@ -173,7 +222,9 @@ fn another_format(layer: &str) {
     ] {
         assert_fails(&run, 2, &words);
     }
-    for damaged in ["", "{}", "not JSON"] {
+    let changed = original.replace("\"kv\": \"mdbx\"", "\"kv\": \"memory\"");
+    assert_ne!(changed, original);
+    for damaged in ["", "{}", "not JSON", &changed] {
         fs::write(&stamp, damaged).unwrap();
         let run = polytrie!["import", chain.file, "--datadir", data.path()];
         assert_fails(

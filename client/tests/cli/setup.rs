@@ -146,13 +146,16 @@ fn an_insecure_setup_is_used_only_where_it_is_wanted() {
     user.fails(2, "setup", &check);
 }
 
-/// What a data directory rests on is named by its id, since only whoever made it knows where it is; what is not of the
-/// state can be had without it.
+/// A data directory remembers where its setup is. Without it, everything can be had that takes no computing with it.
 #[test]
-fn a_setup_that_is_elsewhere_is_named() {
+fn a_setup_that_is_elsewhere_is_remembered() {
     let user = User::new();
-    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sample/genesis.json");
-    let own = user.dir("own");
+    let file = |name: &str| {
+        let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sample");
+        data.join(name)
+    };
+    let (genesis, blocks) = (file("genesis.json"), file("chain.rlp.gz"));
+    let (own, moved) = (user.dir("own"), user.dir("moved"));
     let made = |more: &[&dyn AsRef<OsStr>]| {
         let make: [&dyn AsRef<OsStr>; 7] =
             [&"setup", &"lvmt", &"--insecure-dev", &"--height", &"4", &"--json", &"-"];
@@ -162,37 +165,62 @@ fn a_setup_that_is_elsewhere_is_named() {
     };
     let id = made(&[&"--seed", &"own", &"--out", &own]);
     let data = user.dir("data");
-    let init: [&dyn AsRef<OsStr>; 9] = [
-        &"init",
-        &"--state",
-        &"lvmt",
-        &"--datadir",
-        &data,
-        &"--chain",
-        &sample,
-        &"--lvmt.setup",
-        &own,
-    ];
-    user.works(&init);
+    let import = |to: &str, more: &[&dyn AsRef<OsStr>]| {
+        let args: [&dyn AsRef<OsStr>; 6] = [&"import", &blocks, &"--datadir", &data, &"--to", &to];
+        user.run(&[&args[..], more].concat())
+    };
+    let new: [&dyn AsRef<OsStr>; 6] =
+        [&"--state", &"lvmt", &"--chain", &genesis, &"--lvmt.setup", &own];
+    let (code, _, stderr) = import("5", &new);
+    assert_eq!(code, 0, "{stderr}");
+    let db = |command: &'static str, more: &[&dyn AsRef<OsStr>]| {
+        let args: [&dyn AsRef<OsStr>; 4] = [&"db", &command, &"--datadir", &data];
+        user.run(&[&args[..], more].concat())
+    };
+    // It need not be named again.
+    let (code, _, stderr) = import("10", &[]);
+    assert_eq!(code, 0, "{stderr}");
+    assert_eq!(db("check", &[]).0, 0);
+    let (_, stats, _) = db("stats", &[&"--json", &"-"]);
+    let (_, dump, _) = db("dump", &[]);
+
+    fs::rename(&own, &moved).unwrap();
     // There is none in the cache at first, then another one.
     for round in 0..2 {
         if round == 1 {
             assert_ne!(made(&[]), id);
         }
-        let check: [&dyn AsRef<OsStr>; 4] = [&"db", &"check", &"--datadir", &data];
-        user.fails(2, &id, &check);
-        user.fails(2, "--lvmt.setup", &check);
-        user.works(&[&check[..], &[&"--lvmt.setup", &own]].concat());
-        let stats: [&dyn AsRef<OsStr>; 6] = [&"db", &"stats", &"--datadir", &data, &"--json", &"-"];
-        let (code, stats, stderr) = user.run(&stats);
-        assert_eq!(code, 0, "{stderr}");
-        assert!(stderr.contains("the commitment is left out") && stderr.contains(&id), "{stderr}");
-        let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
-        assert!(stats["commitment"].is_null() && stats["head"]["number"] == 0, "{stats}");
-        let file = user.dir("genesis.rlp");
-        user.works(&[&"export", &file, &"--datadir", &data]);
-        assert!(fs::metadata(&file).unwrap().len() > 0);
+        // Whoever reads commits to nothing.
+        assert_eq!(db("stats", &[&"--json", &"-"]), (0, stats.clone(), String::new()));
+        assert_eq!(db("dump", &[]).1, dump);
+        let exported = user.dir("blocks.rlp");
+        user.works(&[&"export", &exported, &"--datadir", &data]);
+        assert!(fs::metadata(&exported).unwrap().len() > 0);
+        let out = user.dir(if round == 0 { "converted" } else { "again" });
+        user.works(&[&"db", &"convert", &"--datadir", &data, &"--to", &"raw", &"--out", &out]);
+        // The rest says where it was looked for.
+        for (code, _, stderr) in [import("20", &[]), db("check", &[])] {
+            assert_eq!(code, 2, "{stderr}");
+            let message = stderr.lines().last().unwrap();
+            let cache = user.dir("polytrie");
+            let words = [&*id, &own.display().to_string(), &cache.display().to_string()];
+            for word in words.iter().chain(&["--lvmt.setup"]) {
+                assert!(message.contains(word), "{word} is missing in {message}");
+            }
+        }
     }
+    // Taking blocks back brings the old commitments, and what nobody needs is forgotten without any.
+    let (code, _, stderr) = db("unwind", &[&"--to", &"8"]);
+    assert_eq!(code, 0, "{stderr}");
+    assert_eq!(db("prune", &[]).0, 0);
+    let named: [&dyn AsRef<OsStr>; 2] = [&"--lvmt.setup", &moved];
+    assert_eq!(db("check", &named).0, 0);
+    let (code, _, stderr) = import("10", &named);
+    assert_eq!(code, 0, "{stderr}");
+    // From now on it is looked for there.
+    let (code, _, stderr) = import("20", &[]);
+    assert_eq!(code, 0, "{stderr}");
+    assert_eq!(db("check", &[]).0, 0);
 }
 
 /// Deriving takes a while, so what would fail after it fails before.

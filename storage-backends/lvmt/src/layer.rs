@@ -1,7 +1,8 @@
 //! The seam.
 
 use crate::{
-    ACCOUNTS, ENTRIES, EPOCHS, HISTORY, LEAVES, LvmtOptions, META, NAME, Proofs, SLOTS, TREES,
+    ACCOUNTS, ENTRIES, EPOCHS, HISTORY, KnownSetup, LEAVES, LvmtOptions, META, NAME, Proofs, SLOTS,
+    TREES,
     account::AccountState,
     check, collect,
     commitment::Body,
@@ -15,7 +16,6 @@ use crate::{
     undo::Undo,
 };
 use alloy_primitives::{Address, B256, U256};
-use polytrie_amt::Setup;
 use polytrie_kv::{KeyRange, Read, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
@@ -47,10 +47,11 @@ impl LvmtLayer {
     /// place, every other call fails.
     pub fn open(
         store: Store,
-        setup: Arc<Setup>,
+        setup: impl Into<KnownSetup>,
         options: LvmtOptions,
     ) -> Result<Arc<Self>, StateError> {
-        if options.proofs != Proofs::None && !setup.can_prove() {
+        let setup = setup.into();
+        if options.proofs != Proofs::None && !setup.tables()?.can_prove() {
             let reason = format!(
                 "has no tables for proofs, but was asked for proofs `{}`; open it with the tables",
                 options.proofs
@@ -83,7 +84,7 @@ impl StateLayer for LvmtLayer {
         shared.lifecycle.fillable()?;
         // What is in memory must not outlive the rows, should the load fail half-way.
         *shared.head.write() = Arc::new(Head::empty(shared.setup.height()));
-        let head = load::load(&shared.store, &shared.setup, accounts)?;
+        let head = load::load(&shared.store, shared.setup.tables()?, accounts)?;
         *shared.head.write() = Arc::new(head);
         shared.lifecycle.filled();
         Ok(self.commitment())
@@ -132,7 +133,7 @@ impl StateLayer for LvmtLayer {
         let Shared { store, setup, options, lifecycle, .. } = &*self.shared;
         lifecycle.ready()?;
         let store = store.fork()?;
-        Ok(Fork { layer: Self::open(store.clone(), Arc::clone(setup), *options)?, store })
+        Ok(Fork { layer: Self::open(store.clone(), setup.clone(), *options)?, store })
     }
 
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
@@ -141,7 +142,7 @@ impl StateLayer for LvmtLayer {
         let (head, snapshot) = self.shared.at_head()?;
         let source = prove::Source {
             store: &snapshot,
-            setup: &shared.setup,
+            setup: shared.setup.tables()?,
             head: &head,
             root_proofs: &shared.root_proofs,
             proofs: shared.options.proofs,
@@ -189,6 +190,6 @@ impl StateLayer for LvmtLayer {
             return Ok(damage);
         }
         let (head, snapshot) = self.shared.at_head()?;
-        check::check(&snapshot, &self.shared.setup, &head, progress)
+        check::check(&snapshot, self.shared.setup.tables()?, &head, progress)
     }
 }

@@ -13,7 +13,7 @@
 //! - `commit.rs`, `hashing.rs`: one block, and many hashes at once; `undo.rs`: and back,
 //! - `prove/`, `witness.rs`: proofs, and their bytes; `verify.rs`: checking them without a layer,
 //! - `load.rs`: filling; `collect.rs`: forgetting tuples nobody will ask for; `check.rs`: looking for damage,
-//! - `options.rs`: what can be set.
+//! - `options.rs`: what can be set; `setup.rs`: the setup, as far as it is at hand.
 
 mod account;
 mod allocation;
@@ -35,6 +35,7 @@ mod prove;
 mod read;
 mod record;
 mod session;
+mod setup;
 mod shared;
 mod trees;
 mod undo;
@@ -43,6 +44,7 @@ mod witness;
 
 pub use layer::LvmtLayer;
 pub use options::{LvmtOptions, Proofs};
+pub use setup::KnownSetup;
 pub use shared::stored_setup;
 pub use verify::{Proven, verify};
 

@@ -196,7 +196,7 @@ impl LayerSession for LvmtSession {
             (Batch::new(), OldRows::new(0, &remarks).finish(), None)
         } else {
             let Committed { batch, undo, update } =
-                commit(&shared.store, &shared.setup, &head, keys, rows, Some(&remarks))?;
+                commit(&shared.store, shared.setup.tables()?, &head, keys, rows, Some(&remarks))?;
             (batch, undo, Some(update))
         };
         write_codes(&mut batch, writes.codes());

@@ -1,16 +1,17 @@
 //! The head, and how it moves.
 
 use crate::{
-    LvmtOptions, META, NAME, TREES,
+    KnownSetup, LvmtOptions, META, TREES,
     history::History,
     meta::{parse_meta, read_meta},
     path::{Path, entry_index},
+    setup::expect_same,
     trees::{Head, HeadUpdate, Tree},
     undo::Undo,
 };
 use alloy_primitives::B256;
 use parking_lot::{Mutex, RwLock};
-use polytrie_amt::{ProofTree, Setup};
+use polytrie_amt::ProofTree;
 use polytrie_kv::{Batch, Read, Snapshot, Store};
 use polytrie_state::{Lifecycle, StateError, Turn};
 use std::{sync::Arc, thread, time::Duration};
@@ -19,7 +20,7 @@ use std::{sync::Arc, thread, time::Duration};
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) store: Store,
-    pub(crate) setup: Arc<Setup>,
+    pub(crate) setup: KnownSetup,
     pub(crate) options: LvmtOptions,
     pub(crate) head: RwLock<Arc<Head>>,
     /// What the finished block, or the undone one, changes of the head.
@@ -33,7 +34,7 @@ impl Shared {
     /// What the store holds; an empty store is the empty state.
     pub(crate) fn open(
         store: Store,
-        setup: Arc<Setup>,
+        setup: KnownSetup,
         options: LvmtOptions,
     ) -> Result<Self, StateError> {
         let (lifecycle, head) =
@@ -136,18 +137,12 @@ pub fn stored_setup(store: &dyn Read) -> Result<Option<B256>, StateError> {
 }
 
 /// The head of what is stored, if it was made with this setup.
-fn stored_head(store: &Store, setup: &Setup) -> Result<Head, StateError> {
+fn stored_head(store: &Store, setup: &KnownSetup) -> Result<Head, StateError> {
     let epochs = match read_meta(store)? {
-        Some((found, _)) if found != setup.id() => {
-            return Err(StateError::Unsupported {
-                layer: NAME,
-                reason: format!(
-                    "was given the setup {}, but the state was made with {found}; name the directory of that one with --lvmt.setup, or import again into another --datadir",
-                    setup.id()
-                ),
-            });
+        Some((found, epochs)) => {
+            expect_same(setup.id(), found)?;
+            epochs
         }
-        Some((_, epochs)) => epochs,
         None => 0,
     };
     Head::load(store, setup.height(), History::load(store, epochs)?)

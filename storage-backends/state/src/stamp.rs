@@ -1,5 +1,6 @@
 //! Which layer a data directory belongs to.
 
+use crate::{seal, unseal};
 use alloy_primitives::B256;
 use polytrie_kv::write_whole;
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,7 @@ use std::{
 /// Name of the stamp's file within the data directory.
 pub const STAMP_FILE: &str = "polytrie.json";
 
-/// What a data directory holds; written once, before anything else, and checked on every open.
+/// What a data directory holds; written before anything else, with a checksum, and checked on every open.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
     /// Version of the layout on disk; a change of any format changes it.
@@ -31,6 +32,9 @@ pub struct Stamp {
     pub chain_id: u64,
     /// Hash of the genesis block.
     pub genesis_hash: B256,
+    /// Hash of the rules of a chain that came from a file: of its genesis without the accounts, as the client keeps it
+    /// beside the stamp. They can change as long as the blocks that are there are valid by them.
+    pub rules: Option<B256>,
     /// The program version that created the directory.
     pub created_by: String,
 }
@@ -51,7 +55,7 @@ pub enum StampError {
         expected: String,
     },
     /// It was written by another version.
-    #[error("the data directory {} has format {found}, this program reads format {expected}: use the version that wrote it ({created_by}), or import again into another --datadir", path.display())]
+    #[error("the data directory {} has format {found}, this program reads format {expected}: use the version that wrote it ({created_by}), or import again into another --datadir; if that is this version, {STAMP_FILE} is damaged: put back a copy of it", path.display())]
     Format {
         /// The data directory.
         path: PathBuf,
@@ -63,7 +67,7 @@ pub enum StampError {
         created_by: String,
     },
     /// The stamp is there but does not read as one.
-    #[error("{} is not a stamp this program understands ({reason}): {} is no data directory of polytrie, or damaged; choose another --datadir", file.display(), file.parent().unwrap_or(file).display())]
+    #[error("{} is not a stamp this program understands ({reason}): put back a copy of the file if {} is a data directory of polytrie, what else is in it is not touched; or choose another --datadir", file.display(), file.parent().unwrap_or(file).display())]
     Unreadable {
         /// The stamp's file.
         file: PathBuf,
@@ -84,7 +88,7 @@ pub enum StampError {
 
 impl Stamp {
     /// The format this version reads and writes.
-    pub const FORMAT: u32 = 2;
+    pub const FORMAT: u32 = 3;
 
     /// Reads the stamp of a data directory; `None` if it has none yet.
     ///
@@ -116,9 +120,7 @@ impl Stamp {
                     .to_owned(),
             });
         }
-        serde_json::from_value(value)
-            .map(Some)
-            .map_err(|e| StampError::Unreadable { file, reason: e.to_string() })
+        unseal(&bytes).map(Some).map_err(|reason| StampError::Unreadable { file, reason })
     }
 
     /// Writes the stamp, whole or not at all.
@@ -128,11 +130,7 @@ impl Stamp {
     /// [`StampError::Io`] if it cannot be written.
     pub fn write(&self, dir: &Path) -> Result<(), StampError> {
         let file = dir.join(STAMP_FILE);
-        let write = || -> io::Result<()> {
-            let mut text = serde_json::to_vec_pretty(self)?;
-            text.push(b'\n');
-            write_whole(&file, &text)
-        };
+        let write = || write_whole(&file, &seal(self)?);
         write().map_err(|e| StampError::Io {
             action: "write",
             path: file.clone(),

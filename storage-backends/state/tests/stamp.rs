@@ -14,6 +14,7 @@ fn stamp() -> Stamp {
         chain: "mainnet".into(),
         chain_id: 1,
         genesis_hash: B256::repeat_byte(7),
+        rules: Some(B256::repeat_byte(8)),
         created_by: "polytrie 0.1.0".into(),
     }
 }
@@ -63,9 +64,26 @@ fn another_format_is_told_apart_from_damage() {
 }
 
 #[test]
+fn a_flipped_bit_is_found_or_harmless() {
+    let dir = tempfile::tempdir().unwrap();
+    stamp().write(dir.path()).unwrap();
+    let file = dir.path().join(STAMP_FILE);
+    let whole = fs::read(&file).unwrap();
+    for bit in 0..8 * whole.len() {
+        let mut damaged = whole.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        fs::write(&file, &damaged).unwrap();
+        if let Ok(read) = Stamp::read(dir.path()) {
+            assert_eq!(read, Some(stamp()), "{}", String::from_utf8_lossy(&damaged));
+        }
+    }
+}
+
+#[test]
 fn what_is_no_stamp_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let whole = serde_json::to_vec(&stamp()).unwrap();
+    stamp().write(dir.path()).unwrap();
+    let whole = fs::read(dir.path().join(STAMP_FILE)).unwrap();
     let cut = &whole[..whole.len() / 2];
     for bytes in [&b""[..], b"{}", b"[]", b"null", b"\xff\xfe", br#"{"format": "1"}"#, cut] {
         fs::write(dir.path().join(STAMP_FILE), bytes).unwrap();

@@ -7,12 +7,12 @@ use crate::{
         exit::Failure,
         output::{self, ResultArgs},
     },
-    datadir::{DataDir, OpenError, Rows},
+    datadir::DataDir,
 };
 use alloy_primitives::{B256, U256};
 use clap::Args;
 use polytrie_kv::Store;
-use polytrie_state::{Stamp, StateError};
+use polytrie_state::Stamp;
 use serde::Serialize;
 use std::{fmt::Write as _, path::PathBuf};
 
@@ -35,8 +35,7 @@ struct Stats {
     stamp: Stamp,
     /// `None` until the genesis block is written.
     head: Option<HeadStats>,
-    /// `None` if what the layer needs is not there.
-    commitment: Option<B256>,
+    commitment: B256,
     /// Bytes the engine takes on disk, free pages in its file included.
     disk_bytes: u64,
     tables: Vec<TableRow>,
@@ -59,28 +58,15 @@ struct TableRow {
 }
 
 pub(super) fn run(args: StatsArgs) -> Result<(), Failure> {
-    let options = args.data.options(true);
-    let (stamp, store, commitment) = match DataDir::open(&options, false) {
-        Ok(dir) => (dir.stamp, dir.store, Some(dir.layer.commitment().digest())),
-        // All the rest can be told without what the layer needs.
-        Err(OpenError::State(error @ StateError::Unsupported { .. })) => {
-            tracing::warn!("the commitment is left out: {error}");
-            let Rows { stamp, store, .. } = DataDir::open_rows(&options)?;
-            (stamp, store, None)
-        }
-        Err(error) => return Err(error.into()),
-    };
-    let stats = Stats::of(args.data.datadir, stamp, store, commitment)?;
-    args.result.write(&stats, || stats.table())
+    let result = args.result.open()?;
+    let dir = DataDir::open(&args.data.options(true), false)?;
+    let commitment = dir.layer.commitment().digest();
+    let stats = Stats::of(args.data.datadir, dir.stamp, dir.store, commitment)?;
+    result.write(&stats, || stats.table())
 }
 
 impl Stats {
-    fn of(
-        datadir: PathBuf,
-        stamp: Stamp,
-        store: Store,
-        commitment: Option<B256>,
-    ) -> Result<Self, Failure> {
+    fn of(datadir: PathBuf, stamp: Stamp, store: Store, commitment: B256) -> Result<Self, Failure> {
         let tables = store
             .tables()
             .iter()
@@ -123,8 +109,8 @@ impl Stats {
             }
             None => row("head", "none yet".to_owned()),
         }
-        if let Some(commitment) = self.commitment.filter(|commitment| !commitment.is_zero()) {
-            row("commitment", commitment.to_string());
+        if !self.commitment.is_zero() {
+            row("commitment", self.commitment.to_string());
         }
         row("on disk", output::bytes(self.disk_bytes));
         let _ = write!(text, "\n{:<18}{:>14}{:>14}", "table", "entries", "size");

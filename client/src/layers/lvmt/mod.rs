@@ -3,14 +3,14 @@
 mod provision;
 mod setup;
 
-pub use setup::{LvmtNeeds, default_dir, find};
+pub use setup::{LvmtNeeds, Remembered, default_dir, find};
 
 use super::{
     kind::{Hooks, LayerKind, Parameters},
     options::LayerOptions,
 };
 use clap::Args;
-use polytrie_lvmt::{LvmtLayer, LvmtOptions, Proofs, stored_setup, verify};
+use polytrie_lvmt::{KnownSetup, LvmtLayer, LvmtOptions, Proofs, stored_setup, verify};
 use polytrie_state::StateError;
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +25,10 @@ pub struct LvmtSettings {
     #[command(flatten)]
     #[serde(flatten)]
     pub needs: LvmtNeeds,
+    /// What a data directory remembers of its setup.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub remembered: Option<Remembered>,
 }
 
 pub(super) const KIND: LayerKind = LayerKind {
@@ -33,26 +37,47 @@ pub(super) const KIND: LayerKind = LayerKind {
     canonical: false,
     tables: LvmtLayer::TABLES,
     open: |store, options| {
-        let setup = setup::open(&options.lvmt, stored_setup(&store)?)?;
+        let settings = options.lvmt.clone();
+        let setup = match (stored_setup(&store)?, &settings.remembered) {
+            (Some(id), Some(remembered)) if !options.executes => {
+                let height = remembered.height;
+                KnownSetup::named(id, height, move || setup::open(&settings, Some(id)))
+            }
+            (id, _) => setup::open(&settings, id)?.into(),
+        };
         let options = LvmtOptions { proofs: options.lvmt.proofs };
         Ok(LvmtLayer::open(store, setup, options)?)
     },
     verify: Some(|needs, commitment, proof| {
         let wanted = proof.proof.get("setup").and_then(|id| id.as_str()?.parse().ok());
-        let (dir, key) = setup::find(&needs.lvmt, wanted)?;
+        let (dir, key) = setup::find(&needs.lvmt, wanted, None)?;
         setup::warn_if_insecure(key.is_insecure(), &dir);
         LayerKind::proven(verify(&key, commitment, proof)?)
     }),
-    hooks: Hooks { settle: Some(settle), provision: Some(provision::lacking), ..Hooks::NONE },
+    hooks: Hooks {
+        settle: Some(settle),
+        places: &[setup::PLACE],
+        provision: Some(provision::lacking),
+        ..Hooks::NONE
+    },
 };
 
 fn settle(
     options: &mut LayerOptions,
     stamped: Option<&Parameters>,
 ) -> Result<Parameters, StateError> {
-    let wanted = stamped.and_then(|parameters| parameters.get(setup::SETUP)?.parse().ok());
-    let needs = &mut options.lvmt.needs;
-    let (dir, key) = setup::find(needs, wanted)?;
-    needs.setup = Some(dir);
-    Ok(setup::parameters(&key))
+    let settings = &mut options.lvmt;
+    settings.remembered = stamped.and_then(Remembered::of);
+    let remembered = settings.remembered.as_ref();
+    let wanted = remembered.map(|remembered| remembered.id);
+    match (setup::find(&settings.needs, wanted, remembered), stamped) {
+        (Ok((dir, key)), _) => {
+            let parameters = setup::parameters(&key, &dir);
+            settings.needs.setup = Some(dir);
+            Ok(parameters)
+        }
+        // It is looked for again should it be needed after all.
+        (Err(_), Some(stamped)) if wanted.is_some() && !options.executes => Ok(stamped.clone()),
+        (Err(error), _) => Err(error),
+    }
 }

@@ -13,7 +13,7 @@ const HEIGHT: u8 = 16;
 /// What the layer lacks where no setup is named and none is in the user's cache.
 pub(super) fn lacking(options: &LayerOptions) -> Option<Provision> {
     let settings = &options.lvmt;
-    if settings.needs.setup.is_some() || find(&settings.needs, None).is_ok() {
+    if settings.needs.setup.is_some() || find(&settings.needs, None, None).is_ok() {
         return None;
     }
     let proofs = settings.proofs != Proofs::None;

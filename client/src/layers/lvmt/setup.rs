@@ -1,10 +1,11 @@
 //! Finding and opening the setup of `lvmt`.
 //!
-//! Setups are files in a directory. `--lvmt.setup` (or `POLYTRIE_LVMT_SETUP`) names it; otherwise there are two
-//! places in the user's cache: one for a setup from a ceremony, which new data directories get, and one for an
+//! Setups are files in a directory. `--lvmt.setup` (or `POLYTRIE_LVMT_SETUP`) names it; otherwise a data directory
+//! remembers where its own was, and there are two places in the user's cache: one for a setup from a ceremony, which new data directories get, and one for an
 //! insecure setup for development, which is only ever used for data directories that were made with it.
 
 use super::LvmtSettings;
+use crate::layers::{Parameters, normal};
 use alloy_primitives::B256;
 use clap::Args;
 use parking_lot::Mutex;
@@ -29,6 +30,27 @@ pub struct LvmtNeeds {
     pub setup: Option<PathBuf>,
 }
 
+/// What the stamp of a data directory says of its setup.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remembered {
+    /// Its name.
+    pub(super) id: B256,
+    /// The height of its trees.
+    pub(super) height: u8,
+    /// The directory in which it was found last.
+    dir: Option<PathBuf>,
+}
+
+impl Remembered {
+    pub(super) fn of(parameters: &Parameters) -> Option<Self> {
+        Some(Self {
+            id: parameters.get(SETUP)?.parse().ok()?,
+            height: parameters.get(HEIGHT)?.parse().ok()?,
+            dir: parameters.get(PLACE).map(PathBuf::from),
+        })
+    }
+}
+
 /// Where a setup is kept that was made without saying where.
 ///
 /// # Errors
@@ -48,8 +70,8 @@ pub fn default_dir(insecure: bool) -> Result<PathBuf, StateError> {
     Ok(cache.join("polytrie").join(name))
 }
 
-/// The verifying key of the setup to use: that of the directory that was named; else, of those in the cache,
-/// the one that is `wanted`, or, if none is, the one from a ceremony.
+/// The verifying key of the setup to use: that of the directory that was named; else the one that is `wanted`, where a data
+/// directory remembers it or in the cache; or, if none is wanted, the one from a ceremony in the cache.
 ///
 /// # Errors
 ///
@@ -57,23 +79,32 @@ pub fn default_dir(insecure: bool) -> Result<PathBuf, StateError> {
 pub fn find(
     needs: &LvmtNeeds,
     wanted: Option<B256>,
+    remembered: Option<&Remembered>,
 ) -> Result<(PathBuf, VerifyingKey), StateError> {
     if let Some(dir) = &needs.setup {
         return Ok((dir.clone(), VerifyingKey::open(dir).map_err(refused)?));
     }
-    let (secure, insecure) = (default_dir(false)?, default_dir(true)?);
-    let development = VerifyingKey::open(&insecure);
-    let ceremony = VerifyingKey::open(&secure);
     let Some(wanted) = wanted else {
-        return match ceremony {
+        let (secure, insecure) = (default_dir(false)?, default_dir(true)?);
+        return match VerifyingKey::open(&secure) {
             Ok(key) => Ok((secure, key)),
-            Err(SetupError::Missing { .. }) => Err(none_for_new(&secure, &insecure, &development)),
+            Err(SetupError::Missing { .. }) => {
+                Err(none_for_new(&secure, &insecure, &VerifyingKey::open(&insecure)))
+            }
             Err(error) => Err(refused(error)),
         };
     };
+    // Where there is no cache, there is none in it.
+    let cache = [default_dir(true), default_dir(false)].into_iter().flatten();
+    let mut places: Vec<_> = remembered.and_then(|known| known.dir.clone()).into_iter().collect();
+    for dir in cache {
+        if !places.contains(&dir) {
+            places.push(dir);
+        }
+    }
     let mut damaged = None;
-    for (dir, found) in [(&insecure, development), (&secure, ceremony)] {
-        match found {
+    for dir in &places {
+        match VerifyingKey::open(dir) {
             Ok(key) if key.id() == wanted => return Ok((dir.clone(), key)),
             // It is the one that is wanted, most likely.
             Err(error @ (SetupError::Damaged { .. } | SetupError::Io { .. })) => {
@@ -84,10 +115,10 @@ pub fn find(
     }
     Err(damaged.map_or_else(
         || {
+            let looked: Vec<_> = places.iter().map(|dir| dir.display().to_string()).collect();
             unsupported(format!(
-                "needs the setup {wanted}, which is neither in {} nor in {}; name the directory where it is with `--lvmt.setup`",
-                secure.display(),
-                insecure.display()
+                "needs the setup {wanted}, which was looked for in {} and is not there; name the directory where it is with `--lvmt.setup`",
+                looked.join(", ")
             ))
         },
         refused,
@@ -126,7 +157,7 @@ pub(super) fn open(
     static OPENED: LazyLock<Mutex<Opened>> = LazyLock::new(Mutex::default);
     let dir = match &settings.needs.setup {
         Some(dir) => dir.clone(),
-        None => find(&settings.needs, wanted)?.0,
+        None => find(&settings.needs, wanted, settings.remembered.as_ref())?.0,
     };
     let proofs = settings.proofs != Proofs::None;
     let mut opened = OPENED.lock();
@@ -150,17 +181,21 @@ pub(super) fn warn_if_insecure(is_insecure: bool, dir: &Path) {
 }
 
 /// What of a setup is baked into a data directory.
-pub(super) fn parameters(key: &VerifyingKey) -> BTreeMap<String, String> {
+pub(super) fn parameters(key: &VerifyingKey, dir: &Path) -> Parameters {
     let kind = if key.is_insecure() { "insecure-dev" } else { "ceremony" };
     BTreeMap::from([
         (SETUP.to_owned(), key.id().to_string()),
         ("lvmt.security".to_owned(), kind.to_owned()),
-        ("lvmt.height".to_owned(), key.height().to_string()),
+        (HEIGHT.to_owned(), key.height().to_string()),
+        (PLACE.to_owned(), normal(dir).display().to_string()),
     ])
 }
 
 /// The parameter of the stamp that names the setup.
-pub(super) const SETUP: &str = "lvmt.setup";
+const SETUP: &str = "lvmt.setup";
+const HEIGHT: &str = "lvmt.height";
+/// The parameter that says where it was found.
+pub(super) const PLACE: &str = "lvmt.setup.path";
 
 fn refused(error: SetupError) -> StateError {
     match error {
