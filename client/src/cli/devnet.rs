@@ -21,6 +21,7 @@ use crate::{
 use alloy_primitives::{Address, U256, utils::parse_units};
 use clap::Args;
 use polytrie_chainspec::ChainSpec;
+use polytrie_kv::expect_threads;
 use polytrie_state::Stamp;
 use std::{
     net::{IpAddr, SocketAddr},
@@ -183,6 +184,8 @@ pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
     };
     let node = Node::new(chain, dir, options).map_err(machine)?;
     let threads = Miner::start(&node).map_err(|error| Failure::Machine(error.to_string()))?;
+    // Its runtime starts a thread a core, and panics where it cannot.
+    expect_threads(thread::available_parallelism().map_or(1, usize::from) + 2)?;
     let server = rpc::serve(Arc::clone(&node), server_options)?;
     if !logging.is_quiet() {
         greet(&args, &node, &server)?;

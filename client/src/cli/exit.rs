@@ -12,10 +12,13 @@ use polytrie_chainspec::ChainSpecError;
 use polytrie_kv::KvError;
 use polytrie_state::{StampError, StateError};
 use std::{
+    backtrace::{Backtrace, BacktraceStatus},
     fmt,
     io::{self, Write},
+    panic::PanicHookInfo,
     path::Path,
     process::ExitCode,
+    thread,
 };
 
 pub(super) const DONE: u8 = 0;
@@ -121,6 +124,25 @@ pub(super) fn code(result: Result<(), Failure>) -> ExitCode {
     ExitCode::from(failure.code())
 }
 
+/// Says that the program is at fault, in place of the words of a panic, which no user can do anything about. The
+/// `catch_unwind` in [`super::main`] gives the exit code.
+pub(super) fn tell_panic(info: &PanicHookInfo<'_>) {
+    let thread = thread::current();
+    let place = info.location().map_or_else(String::new, |place| format!(" at {place}"));
+    let reason = info.payload_as_str().unwrap_or("no reason given");
+    let mut stderr = io::stderr().lock();
+    // Nothing is left to report to if this cannot be printed.
+    let _ = writeln!(
+        stderr,
+        "error: polytrie panicked{place}, in the thread {}: {reason}; unless the machine gives it no more threads or memory this is a fault of the program, please report it",
+        thread.name().unwrap_or("without a name"),
+    );
+    let trace = Backtrace::capture();
+    if trace.status() == BacktraceStatus::Captured {
+        let _ = writeln!(stderr, "{trace}");
+    }
+}
+
 impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
         match error {
@@ -185,7 +207,10 @@ impl From<ChainSpecError> for Failure {
 
 impl From<KvError> for Failure {
     fn from(error: KvError) -> Self {
-        Self::Stored(error.to_string())
+        match error {
+            KvError::Thread { .. } => Self::Machine(error.to_string()),
+            _ => Self::Stored(error.to_string()),
+        }
     }
 }
 
@@ -193,6 +218,7 @@ impl From<StateError> for Failure {
     fn from(error: StateError) -> Self {
         match error {
             StateError::Unsupported { .. } => Self::Usage(error.to_string()),
+            StateError::Store(error) => error.into(),
             _ => Self::Stored(error.to_string()),
         }
     }

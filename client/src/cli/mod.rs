@@ -21,7 +21,8 @@ mod witness;
 pub use exit::Failure;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, builder::Resettable};
-use std::{env, path::Path, process::ExitCode};
+use polytrie_kv::KvError;
+use std::{env, io, panic, path::Path, process::ExitCode};
 
 /// An Ethereum execution client whose state layer is a part you can swap.
 ///
@@ -60,6 +61,13 @@ enum Command {
 
 /// Runs the program with the arguments of the process.
 pub fn main() -> ExitCode {
+    // First of all, so that a signal that comes early ends it as the contract says.
+    let watched = signals::watch();
+    panic::set_hook(Box::new(exit::tell_panic));
+    panic::catch_unwind(|| run(watched)).unwrap_or(ExitCode::from(exit::MACHINE))
+}
+
+fn run(watched: Result<(), Failure>) -> ExitCode {
     let cli = match parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -72,7 +80,7 @@ pub fn main() -> ExitCode {
     };
     cli.logging.start();
     let datadir = cli.command.datadir().map(Path::to_owned);
-    let result = signals::watch().and_then(|()| match cli.command {
+    let result = watched.and_then(|()| start_threads()).and_then(|()| match cli.command {
         Command::Init(args) => init::run(args),
         Command::Import(args) => import::run(args, &cli.logging),
         Command::Export(args) => export::run(args),
@@ -86,6 +94,13 @@ pub fn main() -> ExitCode {
         Command::Db(command) => db::run(command),
     });
     exit::code(result.map_err(|failure| failure.within(datadir.as_deref())))
+}
+
+/// Starts the threads that all commands share. Done by itself when they are first needed, this would panic where the
+/// system gives none.
+fn start_threads() -> Result<(), Failure> {
+    let threads = rayon::ThreadPoolBuilder::new().build_global();
+    threads.map_err(|error| KvError::thread(io::Error::other(error)).into())
 }
 
 /// Reads the command line. A setting of the environment that is empty is none.

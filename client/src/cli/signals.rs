@@ -8,7 +8,7 @@
 
 use super::exit::{Failure, INTERRUPTED, MACHINE};
 use signal_hook::{
-    consts::{SIGBUS, SIGHUP, SIGINT, SIGTERM},
+    consts::{SIGBUS, SIGHUP, SIGINT, SIGTERM, SIGXFSZ},
     flag, low_level,
 };
 use std::{
@@ -33,6 +33,9 @@ pub(super) fn watch() -> Result<(), Failure> {
             .and_then(|_| flag::register(signal, Arc::clone(&AT_ONCE)))
             .map_err(|e| Failure::Machine(format!("cannot watch for signals: {e}")))?;
     }
+    // A file that reaches the size the process may write then fails with an error, which is reported like a full disk.
+    flag::register(SIGXFSZ, Arc::default())
+        .map_err(|e| Failure::Machine(format!("cannot watch for signals: {e}")))?;
     // SAFETY: the action makes two system calls, both of which a handler may make, and takes no lock.
     unsafe { low_level::register(SIGBUS, explain_fault) }
         .map(drop)

@@ -146,7 +146,7 @@ fn fill(
     let mut accounts = 0;
     let slots = Cell::new(0);
     let commitment = thread::scope(|scope| {
-        let walk = Walk::start(scope, source, interrupt);
+        let walk = Walk::start(scope, source, interrupt)?;
         let mut next = || -> Result<Option<GenesisAccount<'_>>, StateError> {
             let Some((hash, account)) = walk.account()? else { return Ok(None) };
             let code = match account.has_code() && codes.insert(account.code_hash) {
@@ -183,7 +183,7 @@ fn compare(
     let mut codes = HashSet::new();
     thread::scope(|scope| {
         let (left, right) =
-            (Walk::start(scope, source, interrupt), Walk::start(scope, target, interrupt));
+            (Walk::start(scope, source, interrupt)?, Walk::start(scope, target, interrupt)?);
         for done in 1.. {
             let (expected, found) = (left.account()?, right.account()?);
             if expected != found {

@@ -132,7 +132,7 @@ fn every_difference_is_found() {
 fn slots_come_in_portions_and_may_be_passed_over() {
     let layer = filled(&LAYERS[0], &state());
     thread::scope(|scope| {
-        let walk = Walk::start(scope, &*layer, &NEVER);
+        let walk = Walk::start(scope, &*layer, &NEVER).unwrap();
         for (n, (byte, count)) in STATE.into_iter().enumerate() {
             let (hash, _) = walk.account().unwrap().unwrap();
             assert_eq!(hash, B256::repeat_byte(byte));
@@ -148,7 +148,7 @@ fn slots_come_in_portions_and_may_be_passed_over() {
         }
         assert_eq!(walk.account().unwrap(), None);
         // One that is given up in the middle ends.
-        assert!(Walk::start(scope, &*layer, &NEVER).account().unwrap().is_some());
+        assert!(Walk::start(scope, &*layer, &NEVER).unwrap().account().unwrap().is_some());
     });
 }
 

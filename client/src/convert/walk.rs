@@ -2,13 +2,14 @@
 
 use alloy_primitives::{B256, U256};
 use crossbeam_channel::{Receiver, Sender, bounded};
+use polytrie_kv::KvError;
 use polytrie_state::{Account, StateError, StateLayer};
 use std::{
     cell::RefCell,
     iter,
     ops::ControlFlow,
     sync::atomic::{AtomicBool, Ordering},
-    thread::Scope,
+    thread::{self, Scope},
 };
 
 /// Slots that are handed over at once: 64 KiB.
@@ -38,19 +39,24 @@ enum Found {
 
 impl<'a> Walk<'a> {
     /// Starts reading. The thread ends with the walk, and the walk with an error soon after `interrupt` was set.
+    ///
+    /// # Errors
+    ///
+    /// If the system gives no thread.
     pub(super) fn start<'scope>(
         scope: &'scope Scope<'scope, '_>,
         layer: &'scope dyn StateLayer,
         interrupt: &'a AtomicBool,
-    ) -> Self {
+    ) -> Result<Self, StateError> {
         let (sender, found) = bounded(AHEAD);
-        scope.spawn(move || {
+        let work = move || {
             if let Err(error) = read(layer, &sender) {
                 // Whoever asked may have gone away.
                 let _ = sender.send(Err(error));
             }
-        });
-        Self { found, next: RefCell::default(), interrupt }
+        };
+        thread::Builder::new().spawn_scoped(scope, work).map_err(KvError::thread)?;
+        Ok(Self { found, next: RefCell::default(), interrupt })
     }
 
     /// The next account. What is left of the slots of the one before is passed over.

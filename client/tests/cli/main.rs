@@ -29,6 +29,7 @@ mod formats;
 mod generate;
 mod groups;
 mod interrupt;
+mod limits;
 mod options;
 mod prefetch;
 mod proofs;

@@ -29,6 +29,24 @@ pub enum KvError {
         /// The engine's words.
         reason: String,
     },
+    /// A file may not grow.
+    #[error("a file has reached the size that it may have: {action} {} failed ({reason}); raise the limit of this process (`ulimit -f`), or move the directory to a file system that takes larger files, and run the same command again, nothing already stored is lost", path.display())]
+    FileLimit {
+        /// What was being done.
+        action: &'static str,
+        /// The store's directory.
+        path: PathBuf,
+        /// The engine's words.
+        reason: String,
+    },
+    /// A thread could not be started.
+    #[error(
+        "cannot start a thread: {source}; raise the limit of processes and threads (`ulimit -u`, or that of the container) and run the same command again, nothing already stored is lost"
+    )]
+    Thread {
+        /// The operating system's words.
+        source: Arc<std::io::Error>,
+    },
     /// A file of the store could not be read, written or created.
     #[error("cannot {action} {}: {source}; check the path, its permissions and the disk", path.display())]
     Io {
@@ -72,22 +90,34 @@ pub enum KvError {
 }
 
 impl KvError {
-    /// What the operating system reported when something was done to a file: [`DiskFull`](Self::DiskFull)
-    /// where that is the reason, else [`Io`](Self::Io).
+    /// What the operating system reported when something was done to a file: [`DiskFull`](Self::DiskFull) or
+    /// [`FileLimit`](Self::FileLimit) where that is the reason, else [`Io`](Self::Io).
     pub fn io(action: &'static str, path: &Path, source: std::io::Error) -> Self {
-        let path = path.to_path_buf();
-        if is_full(&source) {
-            Self::DiskFull { action, path, reason: source.to_string() }
-        } else {
-            Self::Io { action, path, source: Arc::new(source) }
+        Self::no_room(action, path, &source).unwrap_or_else(|| Self::Io {
+            action,
+            path: path.to_path_buf(),
+            source: Arc::new(source),
+        })
+    }
+
+    /// What the operating system reported when a thread was to be started.
+    pub fn thread(source: std::io::Error) -> Self {
+        Self::Thread { source: Arc::new(source) }
+    }
+
+    /// The error of a file or a disk that takes no more, if the operating system's error means that.
+    pub(crate) fn no_room(
+        action: &'static str,
+        path: &Path,
+        source: &std::io::Error,
+    ) -> Option<Self> {
+        let (path, reason) = (path.to_path_buf(), source.to_string());
+        match source.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                Some(Self::DiskFull { action, path, reason })
+            }
+            ErrorKind::FileTooLarge => Some(Self::FileLimit { action, path, reason }),
+            _ => None,
         }
     }
-}
-
-/// Whether an error means that the disk takes no more.
-pub(crate) fn is_full(error: &std::io::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
-    )
 }

@@ -28,6 +28,7 @@ mod snapshot;
 mod store;
 mod table;
 pub mod testing;
+mod threads;
 
 pub use batch::{Batch, Changes, Op};
 pub use counters::CountersSnapshot;
@@ -41,3 +42,4 @@ pub use read::{Entry, KeyRange, Pick, Read, Visit, prefix_end};
 pub use snapshot::Snapshot;
 pub use store::{Pending, Store, StoreOptions};
 pub use table::Table;
+pub use threads::expect_threads;

@@ -146,11 +146,7 @@ impl Store {
             let shared = shared.clone();
             let builder = std::thread::Builder::new().name("kv-flush".into());
             let thread = builder.spawn(move || shared.run());
-            Some(thread.map_err(|e| KvError::Engine {
-                engine: "store",
-                action: "starting the flush thread",
-                reason: e.to_string(),
-            })?)
+            Some(thread.map_err(KvError::thread)?)
         } else {
             None
         };
@@ -429,7 +425,10 @@ impl Handle {
             (self.apply(batch)?, appended)
         } else {
             std::thread::scope(|scope| {
-                let append = scope.spawn(|| shared.guarded(|| shared.append(journal, batch)));
+                let append = || shared.guarded(|| shared.append(journal, batch));
+                let append = std::thread::Builder::new()
+                    .spawn_scoped(scope, append)
+                    .map_err(KvError::thread)?;
                 let full = self.apply(batch);
                 let panicked = || KvError::Corrupt("the journal's thread panicked".into());
                 full.map(|full| (full, append.join().unwrap_or_else(|_| Err(panicked()))))

@@ -1,6 +1,7 @@
 //! The threads that work for shards beside the blocks.
 
 use crate::SHARD_COUNT;
+use polytrie_kv::KvError;
 use polytrie_state::StateError;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -48,7 +49,7 @@ impl Workers {
                 let thread = std::thread::Builder::new()
                     .name(format!("rain-{n:x}"))
                     .spawn(work)
-                    .map_err(|_| StateError::Protocol("a shard's thread does not start"))?;
+                    .map_err(KvError::thread)?;
                 Ok((Some(sender), Some(thread)))
             })
             .collect::<Result<_, StateError>>()?;

@@ -14,6 +14,7 @@ use alloy_consensus::{Block, TxEnvelope};
 use alloy_primitives::{Address, B256};
 use crossbeam_channel::{Receiver, bounded};
 use polytrie_chainspec::ChainSpec;
+use polytrie_kv::KvError;
 use polytrie_state::{BlockRef, FinishedLater, PendingOutcome, Session, SessionCounters};
 use rayon::prelude::*;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -149,7 +150,7 @@ impl ChainBench {
                 .num_threads(threads.max(1))
                 .build()
                 .map_err(|e| process("start threads", io::Error::other(e)))?;
-            scope.spawn(move || {
+            let work = move || {
                 for block in &chain.blocks {
                     let senders = pool.install(|| recover(&block.body.transactions));
                     if send.send(senders).is_err() {
@@ -157,7 +158,8 @@ impl ChainBench {
                         return;
                     }
                 }
-            });
+            };
+            thread::Builder::new().spawn_scoped(scope, work).map_err(KvError::thread)?;
             self.blocks(&mut run, rss_before, |index| received(&receive, index))
         })
     }

@@ -2,6 +2,7 @@
 
 use super::{BenchError, Job, MemoryLimit};
 use crate::bench::measure::Measured;
+use polytrie_kv::KvError;
 use std::{
     env,
     io::{self, Read, Write},
@@ -74,8 +75,8 @@ pub(super) fn run(
         // If it has ended already, what it said tells why.
         let _ = stdin.write_all(&line).and_then(|()| stdin.flush());
     }
-    let stdout = gather(child.stdout.take());
-    let stderr = gather(child.stderr.take());
+    let stdout = gather(child.stdout.take())?;
+    let stderr = gather(child.stderr.take())?;
     let status = wait(&mut child, interrupt).map_err(process("wait for a run"))?;
     drop(stdin);
     let (stdout, stderr) = (stdout.join().unwrap_or_default(), stderr.join().unwrap_or_default());
@@ -95,15 +96,18 @@ pub(super) fn run(
 }
 
 /// Reads everything a process says.
-fn gather(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
-    thread::spawn(move || {
+fn gather(
+    pipe: Option<impl Read + Send + 'static>,
+) -> Result<thread::JoinHandle<String>, BenchError> {
+    let work = move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
             // What came before a failure is what there is.
             let _ = pipe.read_to_end(&mut bytes);
         }
         String::from_utf8_lossy(&bytes).into_owned()
-    })
+    };
+    Ok(thread::Builder::new().spawn(work).map_err(KvError::thread)?)
 }
 
 /// Waits for the process; `None` if it was ended because of an interrupt.

@@ -2,6 +2,7 @@
 
 use super::Failure;
 use crate::{bench::run::Job, cli::output};
+use polytrie_kv::KvError;
 use std::{
     io::{self, BufRead, Read},
     process, thread,
@@ -17,11 +18,12 @@ pub(super) fn run() -> Result<(), Failure> {
         ))
     })?;
     // Whoever waits for the figures holds the other end. When they are gone, nobody does.
-    thread::spawn(|| {
+    let watch = || {
         let mut rest = [0; 16];
         while !matches!(io::stdin().read(&mut rest), Ok(0) | Err(_)) {}
         process::exit(130);
-    });
+    };
+    thread::Builder::new().spawn(watch).map_err(KvError::thread)?;
     let measured = job.run()?;
     let text = serde_json::to_string(&measured)
         .map_err(|e| Failure::Machine(format!("the figures do not serialise: {e}")))?;

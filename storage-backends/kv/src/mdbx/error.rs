@@ -1,7 +1,7 @@
 //! What MDBX reports, in the words of [`KvError`].
 
 use super::NAME;
-use crate::{KvError, error::is_full};
+use crate::KvError;
 use signet_libmdbx::{
     MdbxError, ReadError,
     ffi::{MDBX_EIO, MDBX_ENODATA},
@@ -36,11 +36,10 @@ impl Context {
         if code > 0 {
             // Positive codes are those of the operating system.
             let source = std::io::Error::from_raw_os_error(code);
+            if let Some(no_room) = KvError::no_room(action, &self.path, &source) {
+                return no_room;
+            }
             return match source.kind() {
-                _ if is_full(&source) => {
-                    let reason = source.to_string();
-                    KvError::DiskFull { action, path: self.path.clone(), reason }
-                }
                 ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
                     KvError::io("write to", &self.path, source)
                 }
@@ -50,10 +49,9 @@ impl Context {
                     KvError::Corrupt(format!("{NAME} in {} holds no data", self.path.display()))
                 }
                 // MDBX calls a write that the disk took only in part an I/O error.
-                _ if code == MDBX_EIO => match self.probe_space() {
-                    Some(full) => KvError::io(action, &self.path, full),
-                    None => engine(source.to_string()),
-                },
+                _ if code == MDBX_EIO => {
+                    self.probe_space(action).unwrap_or_else(|| engine(source.to_string()))
+                }
                 _ => engine(source.to_string()),
             };
         }
@@ -76,13 +74,13 @@ impl Context {
     }
 
     /// Why the disk takes no more, if it does not: tries to write a file.
-    fn probe_space(&self) -> Option<std::io::Error> {
+    fn probe_space(&self, action: &'static str) -> Option<KvError> {
         const BYTES: usize = 1 << 20;
         let path = self.path.join("space-probe");
         let written = std::fs::write(&path, vec![0; BYTES]);
         let removed = std::fs::remove_file(&path);
         let error = written.and(removed).err()?;
-        is_full(&error).then_some(error)
+        KvError::no_room(action, &self.path, &error)
     }
 
     /// An error of a read.

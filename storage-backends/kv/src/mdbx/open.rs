@@ -1,7 +1,7 @@
 //! Opening an environment.
 
 use super::{DATA_FILE, Databases, LOCK_FILE, MdbxEngine, error};
-use crate::{KvError, Table, journal::JOURNAL_TABLE, table::TableSet};
+use crate::{KvError, Table, expect_threads, journal::JOURNAL_TABLE, table::TableSet};
 use error::Context;
 use parking_lot::Mutex;
 use signet_libmdbx::{
@@ -93,6 +93,9 @@ impl MdbxEngine {
                 length = meta.len();
             }
         }
+        // The binding starts a thread and panics where it cannot. The more are asked for, the less it matters that others
+        // take theirs meanwhile.
+        expect_threads(4)?;
         let opened = open_environment(&options, length);
         let (env, max_bytes) = match (opened, refused) {
             (Err(KvError::Io { .. }), Some(refused)) => return Err(refused),

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{generation::Generation, value::Value};
 use parking_lot::{Condvar, Mutex};
-use polytrie_kv::Store;
+use polytrie_kv::{KvError, Store};
 use polytrie_state::StateError;
 use polytrie_trie::Trie;
 use std::{
@@ -94,7 +94,7 @@ impl Merge {
         let thread = std::thread::Builder::new()
             .name("lmpt-merge".into())
             .spawn(work)
-            .map_err(|_| StateError::Protocol("the merge thread does not start"))?;
+            .map_err(KvError::thread)?;
         let start = next - (next - 1) % interval;
         Ok(Self { shared, thread: Some(thread), start, slack: None })
     }

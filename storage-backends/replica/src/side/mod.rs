@@ -105,12 +105,7 @@ impl Sealing {
 }
 
 fn no_thread(error: io::Error) -> StateError {
-    polytrie_kv::KvError::Engine {
-        engine: "replica",
-        action: "starting a worker",
-        reason: error.to_string(),
-    }
-    .into()
+    polytrie_kv::KvError::thread(error).into()
 }
 
 impl TrieSide {

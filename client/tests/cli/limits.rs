@@ -1,0 +1,177 @@
+//! Limits of the process: threads, and the size of files. Each ends in a sentence, and nothing is lost.
+
+use crate::{
+    run::{Run, binary},
+    support::{Data, assert_fails, for_each_layer, head, sample},
+};
+use std::{
+    fs,
+    os::unix::{
+        fs::PermissionsExt,
+        process::{CommandExt, ExitStatusExt},
+    },
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+for_each_layer!(threads_that_cannot_be_started, a_file_that_may_not_grow);
+
+/// The program under limits that `ulimit` sets.
+fn limited(limits: &str, args: &[&str]) -> Command {
+    let mut command = Command::new("bash");
+    command.arg("-c").arg(format!("ulimit {limits}; exec \"$0\" \"$@\"")).arg(binary());
+    command.env("POLYTRIE_LVMT_SETUP", crate::testsetup::dir()).env_remove("RUST_LOG").args(args);
+    command
+}
+
+#[track_caller]
+fn run(command: &mut Command) -> Run {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(!stderr.contains("panicked"), "{stderr}");
+    assert_eq!(output.status.signal(), None, "{stderr}");
+    Run { code: output.status.code(), stdout: output.stdout, stderr }
+}
+
+/// A user with no other process, for whom a limit of processes counts the threads of this one. `None` without the right
+/// to become one, or where that user cannot run the program.
+struct Nobody;
+
+impl Nobody {
+    const ID: u32 = 54_321;
+
+    fn new(dir: &Path) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root can run a program as somebody else");
+            return None;
+        }
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o777)).unwrap();
+        let ran = Command::new(binary()).arg("--version").uid(Self::ID).gid(Self::ID).output();
+        if !ran.is_ok_and(|output| output.status.success()) {
+            eprintln!("skipped: the program is where other users may not read");
+            return None;
+        }
+        Some(Self)
+    }
+
+    #[track_caller]
+    fn run(&self, threads: u32, args: &[&str]) -> Run {
+        run(limited(&format!("-u {threads}"), args).uid(Self::ID).gid(Self::ID))
+    }
+}
+
+fn threads_that_cannot_be_started(layer: &str) {
+    let data = Data::new();
+    let Some(nobody) = Nobody::new(data.path().parent().unwrap()) else { return };
+    let (blocks, genesis) = (sample("chain.rlp.gz"), sample("genesis.json"));
+    let (blocks, genesis) = (blocks.to_str().unwrap(), genesis.to_str().unwrap());
+    let dir = data.path().display().to_string();
+    let mut refused = 0;
+    let mut reached = 0;
+    for threads in (1..).take_while(|threads| *threads < 64) {
+        let to = (reached + 5).to_string();
+        let run = nobody.run(
+            threads,
+            &[
+                "import",
+                blocks,
+                "--datadir",
+                &dir,
+                "--chain",
+                genesis,
+                "--state",
+                layer,
+                "--to",
+                &to,
+                "--prefetch",
+                "--threads",
+                "2",
+            ],
+        );
+        if run.code == Some(0) {
+            reached += 5;
+            // As many as it wanted, or it did without some.
+            if reached == 20 {
+                break;
+            }
+            continue;
+        }
+        refused += 1;
+        assert_fails(&run, 3, &["cannot start a thread", "ulimit -u"]);
+    }
+    assert!(refused > 2 && reached == 20, "{refused} times refused, {reached} blocks");
+    let run = nobody.run(1, &["db", "check", "--datadir", &dir]);
+    assert_fails(&run, 3, &["cannot start a thread", "ulimit -u"]);
+    let run = nobody.run(8, &["devnet", "--datadir", &dir, "--http.port", "0"]);
+    assert_fails(&run, 3, &["cannot start"]);
+    assert_eq!(data.head().0, 20);
+    data.check();
+}
+
+fn a_file_that_may_not_grow(layer: &str) {
+    let data = Data::new();
+    let (blocks, genesis) = (sample("chain.rlp.gz"), sample("genesis.json"));
+    let dir = data.path().display().to_string();
+    let import = [
+        "import",
+        blocks.to_str().unwrap(),
+        "--datadir",
+        &dir,
+        "--chain",
+        genesis.to_str().unwrap(),
+        "--state",
+        layer,
+        "--flush-every",
+        "20",
+    ];
+    let words = ["File too large", "ulimit -f", "nothing already stored is lost"];
+    let mut reached = 0;
+    // KiB: not even the smallest file, the first pages, and some blocks.
+    for limit in [0, 16, 256, 5 << 10, 9 << 10] {
+        let failed = run(&mut limited(&format!("-f {limit}"), &import));
+        assert_eq!(failed.code, Some(3), "{limit}: {}", failed.stderr);
+        assert!(failed.stderr.contains("File too large"), "{limit}: {}", failed.stderr);
+        if data.path().join("polytrie.json").exists() {
+            assert_fails(&failed, 3, &words);
+            data.check();
+            let (head, _) = head(&data.path());
+            assert!(head >= reached);
+            reached = head;
+        }
+    }
+    assert!(reached > 0 && reached < 1000, "{reached}");
+    let mut dump = limited("-f 8", &["db", "dump", "--datadir", &dir]);
+    dump.args([data.file("state.json")]);
+    assert_fails(&run(&mut dump), 3, &["File too large", "state.json"]);
+    run(&mut limited("-f unlimited", &import)).ok();
+    assert_eq!(data.head().0, 1000);
+    data.check();
+}
+
+/// What the program does first is to make sure that a signal ends it as is said. `--help` does little else: here it waits
+/// for somebody to read what it says.
+#[test]
+fn a_signal_at_the_start_is_an_interruption() {
+    for signal in ["-INT", "-TERM"] {
+        let (_reader, mut pipe) = std::io::pipe().unwrap();
+        // As much as a pipe holds.
+        std::io::Write::write_all(&mut pipe, &vec![b' '; 64 << 10]).unwrap();
+        let mut child = Command::new(binary()).arg("--help").stdout(pipe).spawn().unwrap();
+        let status = format!("/proc/{}/status", child.id());
+        // Until it waits, or says that it does.
+        for _ in 0..500 {
+            thread::sleep(Duration::from_millis(10));
+            let status = fs::read_to_string(&status).unwrap();
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+            // SIGINT is the second signal.
+            if u64::from_str_radix(caught.trim(), 16).unwrap() & 2 != 0 {
+                break;
+            }
+        }
+        let kill = Command::new("kill").arg(signal).arg(child.id().to_string()).status().unwrap();
+        assert!(kill.success());
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{signal}");
+    }
+}
