@@ -1,10 +1,12 @@
 //! Blocks on their way out. What leaves is what was imported: whoever gets a file has nothing but that to go by.
 
-use super::{candidate::Candidate, db::ChainDb, error::ChainError};
-use crate::blocks::decode_sealed_block;
+use super::{db::ChainDb, error::ChainError};
+use crate::{
+    blocks::decode_sealed_block,
+    consensus::{check_body_roots, impersonated},
+};
 use alloy_consensus::Header;
 use alloy_primitives::{Bytes, U256};
-use polytrie_chainspec::ChainSpec;
 use rayon::prelude::*;
 
 /// Blocks read and checked side by side.
@@ -19,6 +21,8 @@ pub struct ExportBlock {
     pub rlp: Bytes,
     /// The total difficulty with it.
     pub total_difficulty: U256,
+    /// Whether accounts were impersonated in it: nobody signed their transactions, so no client takes the block.
+    pub is_impersonated: bool,
 }
 
 impl ChainDb {
@@ -30,17 +34,14 @@ impl ChainDb {
     /// If the store fails or a block is damaged, and whatever `visit` returns.
     pub fn export<E: From<ChainError>>(
         &self,
-        spec: &ChainSpec,
         (from, to): (u64, u64),
         mut visit: impl FnMut(ExportBlock) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut next = Some(from);
         while let Some(first) = next.filter(|first| *first <= to) {
             let last = to.min(first.saturating_add(PORTION - 1));
-            let blocks: Vec<_> = (first..=last)
-                .into_par_iter()
-                .map(|number| self.export_block(spec, number))
-                .collect();
+            let blocks: Vec<_> =
+                (first..=last).into_par_iter().map(|number| self.export_block(number)).collect();
             for block in blocks {
                 visit(block?)?;
             }
@@ -49,7 +50,7 @@ impl ChainDb {
         Ok(())
     }
 
-    fn export_block(&self, spec: &ChainSpec, number: u64) -> Result<ExportBlock, ChainError> {
+    fn export_block(&self, number: u64) -> Result<ExportBlock, ChainError> {
         let missing = || ChainError::Corrupt(format!("block {number} is missing"));
         let (expected, total_difficulty) = self.canonical(number)?.ok_or_else(missing)?;
         let rlp = self.block_rlp(number)?.ok_or_else(missing)?;
@@ -60,10 +61,8 @@ impl ChainDb {
         if hash != expected {
             return Err(corrupt(format!("has hash {hash}, the index says {expected}")));
         }
-        // A genesis block is made, not received: the rules for bodies need not hold for it.
-        if number > spec.genesis_header().number {
-            Candidate::check_body(spec, &block).map_err(|e| corrupt(format!("is damaged: {e}")))?;
-        }
-        Ok(ExportBlock { header: block.header, rlp, total_difficulty })
+        check_body_roots(&block).map_err(|e| corrupt(format!("is damaged: {e}")))?;
+        let is_impersonated = block.body.transactions.iter().any(|tx| impersonated(tx).is_some());
+        Ok(ExportBlock { header: block.header, rlp, total_difficulty, is_impersonated })
     }
 }

@@ -4,14 +4,47 @@ use super::{
     db::{BlockRow, ChainDb, put_block},
     error::ChainError,
     head::Head,
+    tables::{self, HEAD_KEY, META},
 };
 use alloy_consensus::{Block, BlockBody, Header, TxEnvelope};
 use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256, keccak256};
 use polytrie_chainspec::ChainSpec;
-use polytrie_kv::Batch;
+use polytrie_kv::{Batch, KeyRange, Read};
 use polytrie_state::{Account, GenesisAccount, StateError, StateLayer, hash_address};
+use std::ops::ControlFlow;
 
-/// Fills an empty store with the genesis state and block.
+/// Rows that are removed at once.
+const PORTION: usize = 10_000;
+
+/// Takes the head away, so that there is no chain: what is left of it goes when the next one begins.
+pub(super) fn end(db: &ChainDb) -> Result<(), ChainError> {
+    let mut batch = Batch::new();
+    batch.delete(META, HEAD_KEY);
+    db.store().write(batch)?;
+    Ok(db.store().flush()?)
+}
+
+/// Removes what a chain left that was ended.
+fn clear(db: &ChainDb) -> Result<(), ChainError> {
+    for table in tables::of_blocks() {
+        loop {
+            let mut batch = Batch::new();
+            let mut rows = 0;
+            db.store().scan(table, KeyRange::ALL, &mut |key, _| {
+                batch.delete(table, key);
+                rows += 1;
+                Ok(if rows < PORTION { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+            })?;
+            if rows == 0 {
+                break;
+            }
+            db.store().write(batch)?;
+        }
+    }
+    Ok(())
+}
+
+/// Fills a store without a head with the genesis state and block.
 pub(super) fn write(
     spec: &ChainSpec,
     db: &ChainDb,
@@ -20,6 +53,7 @@ pub(super) fn write(
     if !spec.has_accounts() {
         return Err(ChainError::NoGenesisAccounts { name: spec.name().to_owned() });
     }
+    clear(db)?;
     let mut accounts: Vec<GenesisAccount<'_>> = spec
         .genesis_accounts()
         .map(|(address, account)| state_account(&address, account))

@@ -182,6 +182,25 @@ impl Chain {
         Ok(chain)
     }
 
+    /// Goes back to the genesis block by loading its state anew, however far back that is. Stopped in the middle, the
+    /// directory begins with the genesis block when it is opened again. `spec` is this chain's, with its accounts.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`].
+    pub fn begin_anew(&mut self, spec: Arc<ChainSpec>) -> Result<(), ChainError> {
+        if !spec.has_accounts() {
+            return Err(ChainError::NoGenesisAccounts { name: spec.name().to_owned() });
+        }
+        genesis::end(&self.db)?;
+        let store = self.db.store().clone();
+        *self = Self::open(spec, store, Arc::clone(&self.layer), self.options)?;
+        if self.options.index_transactions {
+            self.index_transactions()?;
+        }
+        Ok(())
+    }
+
     /// The same for a chain whose system contracts do not stand where the EIPs put them.
     #[must_use]
     pub fn with_system_contracts(mut self, contracts: SystemContracts) -> Self {

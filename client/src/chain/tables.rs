@@ -48,5 +48,10 @@ pub const TABLES: &[Table] = &[
     BY_HAND,
 ];
 
+/// The tables of a chain that begins anew: preimages stay true.
+pub(super) fn of_blocks() -> impl Iterator<Item = Table> {
+    TABLES.iter().copied().filter(|table| *table != PREIMAGES)
+}
+
 /// For how many blocks undo records are kept unless told otherwise.
 pub const UNDO_BLOCKS: u64 = 1_024;

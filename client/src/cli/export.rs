@@ -80,10 +80,16 @@ pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
         )));
     }
     let changed = dir.chain_db().changed_by_hand((args.from, to))?;
+    let mut impersonated = Vec::new();
     let line = match format {
-        Format::Rlp => rlp(&dir, &args.file, (args.from, to))?,
-        Format::Era1 => era1(&dir, &args.file, (args.from, to))?,
+        Format::Rlp => rlp(&dir, &args.file, (args.from, to), &mut impersonated)?,
+        Format::Era1 => era1(&dir, &args.file, (args.from, to), &mut impersonated)?,
     };
+    if let Some(blocks) = in_words(&impersonated) {
+        tracing::warn!(
+            "accounts were impersonated in {blocks}: nobody signed their transactions, so an import refuses the first of these blocks, as any client does"
+        );
+    }
     if let Some(blocks) = in_words(&changed) {
         tracing::warn!(
             "the state was changed by hand ahead of {blocks}: the file does not hold these changes, so importing it gives another state, and a layer with state roots refuses the first of these blocks"
@@ -109,17 +115,28 @@ fn in_words(blocks: &[u64]) -> Option<String> {
     }
 }
 
-fn rlp(dir: &Rows, file: &Path, (from, to): (u64, u64)) -> Result<String, Failure> {
+fn rlp(
+    dir: &Rows,
+    file: &Path,
+    (from, to): (u64, u64),
+    impersonated: &mut Vec<u64>,
+) -> Result<String, Failure> {
     let mut out = RlpWriter::create(file)?;
-    dir.chain_db().export(&*dir.spec()?, (from, to), |block| {
+    dir.chain_db().export((from, to), |block| {
         out.push(&block.rlp)?;
+        impersonated.extend(block.is_impersonated.then_some(block.header.number));
         Ok::<_, Failure>(())
     })?;
     let blocks = out.finish()?;
     Ok(format!("exported {blocks} blocks, {from} to {to}, to {}", file.display()))
 }
 
-fn era1(dir: &Rows, directory: &Path, (from, to): (u64, u64)) -> Result<String, Failure> {
+fn era1(
+    dir: &Rows,
+    directory: &Path,
+    (from, to): (u64, u64),
+    impersonated: &mut Vec<u64>,
+) -> Result<String, Failure> {
     let (db, spec, chain) = (dir.chain_db(), dir.spec()?, &*dir.stamp.chain);
     let network =
         Path::new(chain).file_stem().map_or_else(|| chain.into(), |s| s.to_string_lossy());
@@ -127,7 +144,9 @@ fn era1(dir: &Rows, directory: &Path, (from, to): (u64, u64)) -> Result<String, 
     // Not before the range is known to do: what is refused leaves nothing behind.
     fs::create_dir_all(directory)
         .map_err(|e| Failure::Machine(format!("cannot create {}: {e}", directory.display())))?;
-    db.export(&spec, (from, to), |ExportBlock { header, rlp, total_difficulty }| {
+    db.export((from, to), |block| {
+        let ExportBlock { header, rlp, total_difficulty, is_impersonated } = block;
+        impersonated.extend(is_impersonated.then_some(header.number));
         let receipts = db.receipts(header.number)?.ok_or_else(|| {
             let number = header.number;
             ChainError::Corrupt(format!("the receipts of block {number} are missing"))

@@ -27,15 +27,8 @@ pub fn check_body(rules: &Rules<'_>, block: &Block<TxEnvelope>) -> Result<(), Co
         }
     }
 
-    let expected = proofs::calculate_ommers_root(&body.ommers);
-    if header.ommers_hash != expected {
-        return Err(ConsensusError::OmmersHash { found: header.ommers_hash, expected });
-    }
     check_withdrawals(rules, block)?;
-    let expected = proofs::calculate_transaction_root(&body.transactions);
-    if header.transactions_root != expected {
-        return Err(ConsensusError::TransactionsRoot { found: header.transactions_root, expected });
-    }
+    check_body_roots(block)?;
 
     let mut blob_gas = 0u64;
     for (index, tx) in body.transactions.iter().enumerate() {
@@ -52,26 +45,49 @@ pub fn check_body(rules: &Rules<'_>, block: &Block<TxEnvelope>) -> Result<(), Co
     }
 }
 
+/// Checks that the body is the one the header names, whether or not it follows the rules: a stored block that is whole is
+/// not damaged.
+///
+/// # Errors
+///
+/// The first part of the body that is another one.
+pub fn check_body_roots(block: &Block<TxEnvelope>) -> Result<(), ConsensusError> {
+    let Block { header, body } = block;
+    let expected = proofs::calculate_ommers_root(&body.ommers);
+    if header.ommers_hash != expected {
+        return Err(ConsensusError::OmmersHash { found: header.ommers_hash, expected });
+    }
+    match (&body.withdrawals, header.withdrawals_root) {
+        (None, None) => {}
+        (None, Some(_)) => return Err(ConsensusError::WithdrawalsMissing),
+        (Some(withdrawals), None) => {
+            return Err(ConsensusError::WithdrawalsUnexpected { found: withdrawals.len() });
+        }
+        (Some(withdrawals), Some(found)) => {
+            let expected = proofs::calculate_withdrawals_root(withdrawals);
+            if found != expected {
+                return Err(ConsensusError::WithdrawalsRoot { found, expected });
+            }
+        }
+    }
+    let expected = proofs::calculate_transaction_root(&body.transactions);
+    if header.transactions_root == expected {
+        return Ok(());
+    }
+    Err(ConsensusError::TransactionsRoot { found: header.transactions_root, expected })
+}
+
+/// Whether the fork has withdrawals.
 fn check_withdrawals(rules: &Rules<'_>, block: &Block<TxEnvelope>) -> Result<(), ConsensusError> {
     let fork = EthereumHardfork::Shanghai;
     match (&block.body.withdrawals, rules.is(fork)) {
-        (None, false) => Ok(()),
         (None, true) => Err(ConsensusError::WithdrawalsMissing),
         (Some(withdrawals), false) => {
             Err(ConsensusError::WithdrawalsUnexpected { found: withdrawals.len() })
         }
-        (Some(withdrawals), true) => {
-            let field = "withdrawals root";
-            let found = block
-                .header
-                .withdrawals_root
-                .ok_or(ConsensusError::MissingField { field, fork })?;
-            let expected = proofs::calculate_withdrawals_root(withdrawals);
-            if found == expected {
-                Ok(())
-            } else {
-                Err(ConsensusError::WithdrawalsRoot { found, expected })
-            }
+        (Some(_), true) if block.header.withdrawals_root.is_none() => {
+            Err(ConsensusError::MissingField { field: "withdrawals root", fork })
         }
+        (None, false) | (Some(_), true) => Ok(()),
     }
 }

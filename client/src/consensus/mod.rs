@@ -35,15 +35,17 @@ mod difficulty;
 mod error;
 mod gas;
 mod header;
+mod impersonation;
 mod ommers;
 mod result;
 mod transactions;
 
-pub use body::{MAX_RLP_BLOCK_SIZE, check_body};
+pub use body::{MAX_RLP_BLOCK_SIZE, check_body, check_body_roots};
 pub use difficulty::{MIN_DIFFICULTY, next_difficulty};
 pub use error::{ConsensusError, OmmerError, TransactionError};
 pub use gas::{MAX_GAS_LIMIT, MIN_GAS_LIMIT, next_base_fee, next_blob_fee, next_excess_blob_gas};
 pub use header::check_header;
+pub use impersonation::{impersonate, impersonated, sender_of};
 pub use ommers::{
     Ancestor, MAX_OMMERS, OMMER_GENERATIONS, RecentAncestors, check_ommer_list, check_ommers,
 };

@@ -4,6 +4,7 @@ use super::PoolError;
 use crate::{
     chain::{BuildError, ChainError},
     consensus::TransactionError,
+    datadir::OpenError,
 };
 use polytrie_state::StateError;
 use thiserror::Error;
@@ -23,6 +24,9 @@ pub enum NodeError {
     /// The chain failed.
     #[error(transparent)]
     Chain(#[from] ChainError),
+    /// The genesis that the chain was to begin anew with cannot be read.
+    #[error(transparent)]
+    Genesis(OpenError),
     /// A stored transaction has no sender.
     #[error(transparent)]
     Sender(#[from] TransactionError),

@@ -1,9 +1,9 @@
 //! Blocks from the pool.
 
-use super::{BlockFees, Node, NodeError, View, impersonation::impersonated};
+use super::{BlockFees, Node, NodeError, View};
 use crate::{
     chain::{BuiltBlock, Chain, NextBlock},
-    consensus::{MAX_RLP_BLOCK_SIZE, next_base_fee, next_blob_fee},
+    consensus::{MAX_RLP_BLOCK_SIZE, impersonated, next_base_fee, next_blob_fee},
     executor::{BlockInvalid, BlockRun, ExecuteError},
 };
 use alloy_consensus::{Header, Sealed, Transaction, TxEnvelope};

@@ -70,10 +70,15 @@ impl<'c> Run<'c> {
         };
         let told = self.tell();
         // Before the blocks are durable: what is there already is not imported again, and would be told of by nobody.
+        let witnessed = self.make_witnesses_durable();
         let written = self.flush_csv();
         let flush_start = Instant::now();
         // The chain first: a shadow that is behind catches up, one that is far ahead cannot come back.
-        let flushed = self.chain.flush().map_err(ImportError::from);
+        let flushed = match witnessed {
+            Ok(()) => self.chain.flush().map_err(ImportError::from),
+            // They are executed again, for their witnesses.
+            Err(error) => Err(error),
+        };
         let shadowed = self.flush_shadow();
         self.report.time.flush_wait = flush_start.elapsed();
         store.hold_back(false);
@@ -241,6 +246,7 @@ impl<'c> Run<'c> {
             return Ok(());
         }
         self.tell()?;
+        self.make_witnesses_durable()?;
         self.flush_csv()?;
         Ok(self.chain.db().store().hand_on().map_err(ChainError::from)?)
     }
@@ -253,6 +259,7 @@ impl<'c> Run<'c> {
             if !is_durable && start.elapsed() >= IDLE {
                 self.settle()?;
                 self.tell()?;
+                self.make_witnesses_durable()?;
                 self.flush_csv()?;
                 self.chain.flush()?;
                 self.flush_shadow()?;
@@ -286,6 +293,12 @@ impl<'c> Run<'c> {
         self.report.add(stats);
         self.progress.block(number, stats);
         self.options.csv.as_mut().map_or(Ok(()), |csv| csv.block(number, stats))
+    }
+
+    fn make_witnesses_durable(&mut self) -> Result<(), ImportError> {
+        let Some(dir) = &mut self.options.witnesses else { return Ok(()) };
+        let file = dir.path().display().to_string();
+        dir.make_durable().map_err(|source| ImportError::Output { file, source })
     }
 
     fn flush_csv(&mut self) -> Result<(), ImportError> {

@@ -142,6 +142,7 @@ impl From<NodeError> for RpcError {
             NodeError::ReadOnly | NodeError::Refused(_) => Self::server(error.to_string()),
             NodeError::Build(BuildError::Refused(_)) => Self::server(error.to_string()),
             NodeError::Build(BuildError::Broken(error)) | NodeError::Chain(error) => error.into(),
+            NodeError::Genesis(error) => Self::internal(&error),
             NodeError::Sender(error) => Self::internal(&error),
         }
     }

@@ -13,7 +13,9 @@ use polytrie_chainspec::ChainSpec;
 use polytrie_state::Witness;
 use serde::{Deserialize, Serialize};
 use std::{
-    fs, io,
+    collections::BTreeSet,
+    fs::{self, File},
+    io,
     path::{Path, PathBuf},
 };
 
@@ -58,9 +60,15 @@ impl WitnessFile {
 }
 
 /// A directory that gets a file for each block, named by its number.
+///
+/// A file gets its name when it is [durable](Self::make_durable): what stands there is whole.
 #[derive(Debug)]
 pub struct WitnessDir {
     dir: PathBuf,
+    /// The blocks of files without their name.
+    unnamed: BTreeSet<u64>,
+    /// Whether a file could not be written.
+    failed: bool,
     /// Files written.
     pub blocks: u64,
     /// Bytes of nodes and code in them.
@@ -75,7 +83,13 @@ impl WitnessDir {
     /// If it cannot be made.
     pub fn create(dir: &Path) -> io::Result<Self> {
         fs::create_dir_all(dir)?;
-        Ok(Self { dir: dir.to_owned(), blocks: 0, bytes: 0 })
+        Ok(Self {
+            dir: dir.to_owned(),
+            unnamed: BTreeSet::new(),
+            failed: false,
+            blocks: 0,
+            bytes: 0,
+        })
     }
 
     /// The directory.
@@ -83,15 +97,47 @@ impl WitnessDir {
         &self.dir
     }
 
-    /// Writes the file of a block. A block of the same number on a branch that was left is overwritten.
+    /// Writes the file of a block, which [`Self::make_durable`] names. A block of the same number on a branch that was
+    /// left is overwritten.
     ///
     /// # Errors
     ///
     /// If it cannot be written.
     pub fn write(&mut self, spec: &ChainSpec, block: BlockWitness) -> io::Result<()> {
-        let path = self.dir.join(format!("{}.json", block.number));
+        let number = block.number;
         self.blocks += 1;
         self.bytes += block.witness.byte_len() as u64;
-        fs::write(path, serde_json::to_vec(&WitnessFile::new(spec, block))?)
+        self.unnamed.insert(number);
+        let text = serde_json::to_vec(&WitnessFile::new(spec, block))?;
+        let written = fs::write(self.temporary(number), text);
+        self.failed |= written.is_err();
+        written
+    }
+
+    /// Has the disk take all files, and names them. The blocks may be durable after that and not before: one that is stored
+    /// is not executed again, so it would never get its file.
+    ///
+    /// # Errors
+    ///
+    /// If the disk does not take them, or one could not be written before.
+    pub fn make_durable(&mut self) -> io::Result<()> {
+        if self.failed {
+            return Err(io::Error::other("the witness of a block is missing"));
+        }
+        if self.unnamed.is_empty() {
+            return Ok(());
+        }
+        for number in &self.unnamed {
+            let temporary = self.temporary(*number);
+            File::open(&temporary)?.sync_all()?;
+            fs::rename(temporary, self.dir.join(format!("{number}.json")))?;
+        }
+        File::open(&self.dir)?.sync_all()?;
+        self.unnamed.clear();
+        Ok(())
+    }
+
+    fn temporary(&self, number: u64) -> PathBuf {
+        self.dir.join(format!("{number}.json.tmp"))
     }
 }

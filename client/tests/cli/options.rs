@@ -50,6 +50,35 @@ fn numbers_that_make_no_sense_are_refused() {
     assert!(!engine.stderr.contains("the feature"), "{}", engine.stderr);
 }
 
+/// A result that cannot be written is noticed before the work, not after it.
+#[test]
+fn where_a_result_goes_is_looked_at_first() {
+    let data = Data::new();
+    let (blocks, genesis) = (sample("chain.rlp.gz"), sample("genesis.json"));
+    polytrie!["import", blocks, "--datadir", data.path(), "--chain", genesis, "--to", "9"].ok();
+    let (file, out) = (data.file("none/report.json"), data.file("out"));
+    for run in [
+        polytrie!["db", "unwind", "--to", "3", "--datadir", data.path(), "--json", file],
+        polytrie!["db", "prune", "--datadir", data.path(), "--json", file],
+        polytrie![
+            "db",
+            "convert",
+            "--to",
+            "raw",
+            "--out",
+            out,
+            "--datadir",
+            data.path(),
+            "--json",
+            file
+        ],
+    ] {
+        assert_fails(&run, 3, &["none/report.json", "cannot be written"]);
+    }
+    assert_eq!(data.head().0, 9);
+    assert!(!out.exists());
+}
+
 /// A chain has one id; asking for another one is a mistake that nobody should notice from signatures that fail.
 #[test]
 fn a_chain_keeps_its_id() {

@@ -48,6 +48,32 @@ fn every_block_is_verified_from_its_witness_alone() {
     }
 }
 
+/// What stands under a block's name is whole, and stands there before the block is durable.
+#[test]
+fn a_witness_is_there_before_its_block() {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let data = Data::new();
+    let dir = data.file("witnesses");
+    let out = dir.to_str().unwrap();
+    // Something is in the way of one of the files.
+    fs::create_dir_all(dir.join("9.json")).unwrap();
+    let extra = ["--state", "rain", "--witness", out, "--flush-every", "4"];
+    let run = import(&chain, &data, 20, &extra);
+    assert_fails(&run, 3, &[out]);
+    let (head, _) = data.head();
+    assert!(head < 9, "{head}");
+    data.check();
+    fs::remove_dir(dir.join("9.json")).unwrap();
+    let report = import(&chain, &data, 20, &[&extra[..], &["--json", "-"]].concat()).ok().json();
+    assert_eq!(report["witnesses"]["blocks"], 20 - head);
+    for number in 1..=20 {
+        let file = dir.join(format!("{number}.json"));
+        polytrie!["witness", "verify", &file].ok();
+    }
+    let files = fs::read_dir(&dir).unwrap();
+    assert_eq!(files.count(), 20, "something unfinished is left");
+}
+
 fn change(file: &Path, change: impl FnOnce(&mut Value)) {
     let mut value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
     change(&mut value);

@@ -1,7 +1,10 @@
 //! What development nodes let their users do.
 
-use crate::support::{ALICE, BOB, Devnet, args, layers, quantity};
 use crate::transactions::{deploy, word};
+use crate::{
+    run::polytrie,
+    support::{ALICE, BOB, Devnet, args, layers, quantity},
+};
 use alloy_primitives::{Address, U256, address};
 use serde_json::{Value, json};
 use std::{
@@ -99,6 +102,39 @@ fn acting_as_somebody_else() {
     node.call("eth_sendTransaction", json!([{ "from": BOB.create(0), "to": BOB }]));
     node.call("anvil_stopImpersonatingAccount", json!([SOMEBODY]));
     assert!(node.error("eth_sendTransaction", transfer).1.contains("unknown account"));
+}
+
+/// Nothing that the node made itself is damage, whatever other clients say of it.
+#[test]
+fn blocks_of_somebody_else_are_kept_and_exported() {
+    for layer in layers() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        let node = Devnet::open(&data, args!["--state", layer]);
+        node.send(ALICE, BOB, 1);
+        node.call("anvil_impersonateAccount", json!([SOMEBODY]));
+        node.call("anvil_setBalance", json!([SOMEBODY, "0xde0b6b3a7640000"]));
+        node.call("eth_sendTransaction", json!([{ "from": SOMEBODY, "to": BOB, "value": "0x1" }]));
+        node.send(ALICE, BOB, 2);
+        node.call("eth_sendTransaction", json!([{ "from": SOMEBODY, "to": BOB, "value": "0x1" }]));
+        assert_eq!(node.stop(), Some(0));
+        let check = polytrie!["db", "check", "--datadir", &data].ok();
+        assert!(check.text().starts_with("clean: "), "{layer}: {}", check.text());
+        let file = dir.path().join("blocks.rlp");
+        let export = polytrie!["export", &file, "--datadir", &data].ok();
+        let warning = "accounts were impersonated in the blocks 2, 4";
+        assert!(export.stderr.contains(warning), "{layer}: {}", export.stderr);
+        assert!(export.stderr.contains("changed by hand ahead of block 2"), "{}", export.stderr);
+        let era1 = dir.path().join("era1");
+        let export = polytrie!["export", &era1, "--format", "era1", "--datadir", &data].ok();
+        assert!(export.stderr.contains(warning), "{layer}: {}", export.stderr);
+        // An import says which block it is.
+        let (copy, genesis) = (dir.path().join("copy"), data.join("genesis.json"));
+        let import =
+            polytrie!["import", &file, "--datadir", copy, "--chain", genesis, "--state", layer];
+        assert_eq!(import.code, Some(1), "{layer}: {}", import.stderr);
+        assert!(import.message().contains("block 2"), "{layer}: {}", import.message());
+    }
 }
 
 #[test]

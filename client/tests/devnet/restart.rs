@@ -50,6 +50,40 @@ fn a_data_directory_goes_with_the_genesis_that_was_made_for_it() {
     assert_eq!(fs::read_dir(&copy).unwrap().count(), 1);
 }
 
+/// Whoever resets wants the beginning back, however far it is.
+#[test]
+fn a_reset_needs_no_way_back() {
+    for layer in layers() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        let options = || args!["--state", layer, "--history", "3"];
+        let node = Devnet::open(&data, options());
+        let before = node.balance(BOB);
+        let hash = node.send(ALICE, BOB, 5);
+        for value in 1..=20 {
+            node.send(ALICE, BOB, value);
+        }
+        node.call("anvil_reset", json!([]));
+        assert_eq!((node.head(), node.balance(BOB)), (0, before), "{layer}");
+        assert!(node.call("eth_getTransactionByHash", json!([hash])).is_null(), "{layer}");
+        // The same again, and what is opened after a restart is the new chain.
+        assert_eq!(node.send(ALICE, BOB, 5), hash, "{layer}");
+        for value in 1..=5 {
+            node.send(ALICE, BOB, value);
+        }
+        assert_eq!(node.stop(), Some(0));
+        polytrie!["db", "check", "--datadir", &data].ok();
+        let node = Devnet::open(&data, options());
+        assert_eq!(node.head(), 6, "{layer}");
+        // The genesis is read again by then.
+        assert_eq!(node.call("anvil_reset", json!([])), serde_json::Value::Null, "{layer}");
+        assert_eq!((node.head(), node.balance(BOB)), (0, before), "{layer}");
+        assert_eq!(node.stop(), Some(0));
+        let check = polytrie!["db", "check", "--datadir", &data].ok();
+        assert!(check.text().starts_with("clean: "), "{layer}: {}", check.text());
+    }
+}
+
 #[test]
 fn kill_9_loses_nothing_that_was_durable() {
     for layer in layers() {

@@ -70,6 +70,7 @@ pub(super) fn run(args: ConvertArgs) -> Result<(), Failure> {
         engine: EngineOptions { read_only: true, ..EngineOptions::default() },
         ..OpenOptions::default()
     };
+    let result = args.result.open()?;
     let interrupt = on_interrupt();
     let source = DataDir::open(&stored, false)?;
     let options = OpenOptions {
@@ -100,7 +101,7 @@ pub(super) fn run(args: ConvertArgs) -> Result<(), Failure> {
     target.seal(&args.out, &args.datadir)?;
     let (from, to) = (source.stamp.state, target.stamp.state);
     let report = Report { from, to, number, hash, commitment, accounts, slots };
-    args.result.write(&report, || {
+    result.write(&report, || {
         format!(
             "converted {} into {}: head {number} {hash}, {accounts} accounts, {slots} slots, equal; commitment {commitment}",
             report.from, report.to

@@ -40,6 +40,7 @@ struct Report {
 pub(super) fn run(args: PruneArgs) -> Result<(), Failure> {
     let mut options = args.data.options(false);
     options.chain = args.chain.chain;
+    let result = args.result.open()?;
     let dir = DataDir::open(&options, false)?;
     let pruned = dir.layer.prune(&dir.chain_db().undo_records()?)?;
     let nothing = pruned.is_none();
@@ -51,7 +52,7 @@ pub(super) fn run(args: PruneArgs) -> Result<(), Failure> {
         bytes_before: pruned.bytes_before,
         bytes_after: pruned.bytes_after,
     };
-    args.result.write(&report, || report.text(nothing))
+    result.write(&report, || report.text(nothing))
 }
 
 impl Report {

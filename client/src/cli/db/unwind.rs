@@ -46,6 +46,7 @@ struct HeadReport {
 pub(super) fn run(args: UnwindArgs) -> Result<(), Failure> {
     let mut options = args.data.options(false);
     options.chain = args.chain.chain;
+    let result = args.result.open()?;
     let (mut chain, _dir) = DataDir::open(&options, false)?.into_chain()?;
     let blocks = chain.unwind_to(args.to)?;
     chain.flush()?;
@@ -59,7 +60,7 @@ pub(super) fn run(args: UnwindArgs) -> Result<(), Failure> {
             commitment: chain.layer().commitment().digest(),
         },
     };
-    args.result.write(&report, || {
+    result.write(&report, || {
         let HeadReport { number, hash, state_root, .. } = report.head;
         format!("took back {blocks} blocks: head {number} {hash} state root {state_root}")
     })

@@ -2,7 +2,7 @@
 
 use super::Node;
 use crate::{
-    chain::Chain,
+    chain::{Chain, ChainError},
     devnet::{
         Cheats, Clock, Event, NodeError, Settings,
         snapshots::{Point, Snapshots},
@@ -122,7 +122,15 @@ impl Node {
     }
 
     fn unwind(&self, chain: &mut Chain, number: u64) -> Result<(), NodeError> {
-        if let Err(error) = chain.unwind_to(number) {
+        let unwound = match chain.unwind_to(number) {
+            // The genesis block needs no way back.
+            Err(ChainError::NoUndo { .. }) if number == self.spec.genesis_header().number => {
+                let genesis = self.dir.genesis().map_err(NodeError::Genesis)?;
+                chain.begin_anew(genesis).map(|()| self.keep_ways_back(chain))
+            }
+            unwound => unwound.map(drop),
+        };
+        if let Err(error) = unwound {
             // It may have gone some way.
             self.publish(chain, Arc::default())?;
             return Err(error.into());

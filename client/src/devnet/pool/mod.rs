@@ -212,7 +212,7 @@ impl Pool {
         if self.by_hash.contains_key(&tx.hash()) {
             return Err(PoolError::Known);
         }
-        if state.has_code && super::impersonation::impersonated(&tx.tx).is_none() {
+        if state.has_code && super::impersonated(&tx.tx).is_none() {
             return Err(PoolError::SenderHasCode(tx.sender));
         }
         let (found, expected) = (tx.nonce(), state.nonce);

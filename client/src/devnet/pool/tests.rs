@@ -1,5 +1,5 @@
 use super::*;
-use crate::devnet::impersonation::impersonate;
+use crate::devnet::impersonate;
 use alloy_consensus::{TxEip1559, TxEip4844, TxEip4844Variant, TypedTransaction};
 use alloy_primitives::{Bytes, TxKind};
 

@@ -2,8 +2,7 @@
 
 use super::PoolError;
 use crate::{
-    consensus::{check_transaction, recover_sender},
-    devnet::impersonation::{impersonated, sender_of},
+    consensus::{check_transaction, impersonated, recover_sender, sender_of},
     executor::intrinsic_gas,
 };
 use alloy_consensus::{

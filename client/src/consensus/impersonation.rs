@@ -4,30 +4,22 @@
 //! the sender, `s` zero. So the sender can be told from the block alone, also after a restart, and any client that is
 //! given the block refuses it, while libraries that only want a low `s` show it.
 
-use crate::consensus::{TransactionError, recover_sender};
+use super::{TransactionError, recover_sender};
 use alloy_consensus::{TxEnvelope, TypedTransaction};
 use alloy_primitives::{Address, Signature, U256};
 
 /// No signature has this `s`.
 const MARK: U256 = U256::ZERO;
 
-/// Nor this one, which the blocks of older data directories have.
-const OLD_MARK: U256 = U256::MAX;
-
 /// The transaction as if `sender` had signed it.
 pub fn impersonate(tx: TypedTransaction, sender: Address) -> TxEnvelope {
-    marked(tx, sender, MARK)
-}
-
-fn marked(tx: TypedTransaction, sender: Address, mark: U256) -> TxEnvelope {
-    tx.into_envelope(Signature::new(U256::from_be_bytes(sender.into_word().0), mark, false))
+    tx.into_envelope(Signature::new(U256::from_be_bytes(sender.into_word().0), MARK, false))
 }
 
 /// The sender that an unsigned transaction pretends to have; `None` for a signed one.
 pub fn impersonated(tx: &TxEnvelope) -> Option<Address> {
     let signature = tx.signature();
-    let marked = [MARK, OLD_MARK].contains(&signature.s());
-    marked.then(|| Address::from_word(signature.r().into()))
+    (signature.s() == MARK).then(|| Address::from_word(signature.r().into()))
 }
 
 /// The sender of a transaction of this chain, signed or not.
@@ -61,10 +53,8 @@ mod tests {
     #[test]
     fn nobody_else_takes_it_for_signed() {
         let sender = Address::repeat_byte(1);
-        for mark in [MARK, OLD_MARK] {
-            let tx = marked(TxEip1559::default().into(), sender, mark);
-            assert_eq!(impersonated(&tx), Some(sender));
-            assert!(recover_sender(&tx).is_err());
-        }
+        let tx = impersonate(TxEip1559::default().into(), sender);
+        assert_eq!(impersonated(&tx), Some(sender));
+        assert!(recover_sender(&tx).is_err());
     }
 }
