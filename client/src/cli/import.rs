@@ -3,6 +3,7 @@
 use super::{
     args::{ChainArg, DataArgs, LAYER_NAME},
     exit::Failure,
+    input,
     logging::LogArgs,
     output::{self, ResultArgs},
     signals::on_interrupt,
@@ -12,7 +13,7 @@ use crate::{
     datadir::{DataDir, OpenOptions},
     executor::Prefetch,
     import::{
-        self, CsvLog, Display, ImportEnd, ImportError, ImportOptions, ImportReport, Shadow,
+        self, Begun, CsvLog, Display, ImportEnd, ImportError, ImportOptions, ImportReport, Shadow,
         ShadowError, not_verified,
     },
     layers::{self, DEFAULT_LAYER, LayerOptions},
@@ -133,9 +134,9 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     let result = args.result.open()?;
     import::expect_files(&args.files)?;
     // The figures of an earlier import are not lost to a mistake about the directory they are of.
-    let mut csv = None;
+    let (mut csv, mut begun) = (None, None);
     if options.is_new() {
-        check_first(&args, &mut options)?;
+        begun = check_first(&args, &mut options)?;
         csv = args.create_csv()?;
     }
     let witnesses = args.witness_dir()?;
@@ -161,6 +162,7 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
         &mut chain,
         ImportOptions {
             files: args.files.clone(),
+            begun,
             to: args.to,
             threads,
             prefetch: args.prefetch,
@@ -272,8 +274,9 @@ fn tell(chain: &Chain, report: &ImportReport, is_done: bool) {
 }
 
 /// Finds out what can be known before there is a data directory: one that was made for an import that cannot be carried
-/// out would stand in the way of the next one, which may be under another layer or of another chain.
-fn check_first(args: &ImportArgs, options: &mut OpenOptions) -> Result<(), Failure> {
+/// out would stand in the way of the next one, which may be under another layer or of another chain. Returns the first file,
+/// if something was read of it.
+fn check_first(args: &ImportArgs, options: &mut OpenOptions) -> Result<Option<Begun>, Failure> {
     let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
     if let Some(layer) = &args.shadow
         && layers::layer(layer)?.name == kind.name
@@ -286,11 +289,12 @@ fn check_first(args: &ImportArgs, options: &mut OpenOptions) -> Result<(), Failu
         layer.make_witnesses(Some(args.witness_levels))?;
     }
     // Whoever wants to stop at an invalid block wants the genesis block even if the first one is invalid.
-    if let (Some(file), OnInvalid::Fail) = (args.files.first(), args.on_invalid) {
-        let first = import::first_header(file)?;
-        options.first_block = first.map(|header| (file.clone(), header));
-    }
-    Ok(())
+    let (Some(file), OnInvalid::Fail) = (args.files.first(), args.on_invalid) else {
+        return Ok(None);
+    };
+    let begun = Begun::open(file)?;
+    options.first_block = begun.header().map(|header| (PathBuf::from(input::name(file)), header));
+    Ok(Some(begun))
 }
 
 /// Which state roots this import compared. What was stored before may have been imported without.

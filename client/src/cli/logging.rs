@@ -1,7 +1,10 @@
 //! Logs: to standard error, as loud as asked for.
 
 use clap::{ArgAction, Args, ValueEnum};
-use std::io::{self, IsTerminal};
+use std::{
+    env,
+    io::{self, IsTerminal},
+};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 
@@ -34,6 +37,11 @@ enum LogFormat {
     Json,
 }
 
+/// Whether log lines have colours: on a terminal, unless `NO_COLOR` is set to something.
+fn has_colors() -> bool {
+    io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
 impl LogArgs {
     pub(super) fn start(&self) {
         let level = match (self.quiet, self.verbose) {
@@ -46,9 +54,7 @@ impl LogArgs {
         let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
         // A second subscriber in one process (tests) is refused; the first one stays.
         let _ = match self.format {
-            LogFormat::Terminal => {
-                builder.with_ansi(io::stderr().is_terminal()).with_target(false).try_init()
-            }
+            LogFormat::Terminal => builder.with_ansi(has_colors()).with_target(false).try_init(),
             LogFormat::Json => builder.json().try_init(),
         };
     }

@@ -2,6 +2,7 @@
 
 mod args;
 mod bench;
+mod completions;
 mod conformance;
 mod db;
 mod devnet;
@@ -57,6 +58,7 @@ enum Command {
     Witness(witness::WitnessCommand),
     #[command(subcommand)]
     Db(db::DbCommand),
+    Completions(completions::CompletionsArgs),
 }
 
 /// Runs the program with the arguments of the process.
@@ -92,6 +94,7 @@ fn run(watched: Result<(), Failure>) -> ExitCode {
         Command::Proof(command) => proof::run(command),
         Command::Witness(command) => witness::run(command),
         Command::Db(command) => db::run(command),
+        Command::Completions(args) => completions::run(&args),
     });
     exit::code(result.map_err(|failure| failure.within(datadir.as_deref())))
 }

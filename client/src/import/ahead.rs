@@ -21,10 +21,16 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    pub(super) fn start(chain: &Chain, options: &ImportOptions) -> Result<Self, ImportError> {
+    pub(super) fn start(chain: &Chain, options: &mut ImportOptions) -> Result<Self, ImportError> {
         let spec = Arc::clone(chain.spec());
         let head = chain.head().number();
-        let pipeline = Pipeline::start(spec, options.files.clone(), options.threads, head)?;
+        let pipeline = Pipeline::start(
+            spec,
+            options.files.clone(),
+            options.begun.take(),
+            options.threads,
+            head,
+        )?;
         let prefetcher = Prefetcher::new(options.prefetch, chain.spec());
         Ok(Self { prefetcher, pipeline })
     }

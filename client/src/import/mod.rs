@@ -17,7 +17,7 @@ mod waiting;
 
 pub use csv::CsvLog;
 pub use error::ImportError;
-pub use pipeline::{expect_files, first_header};
+pub use pipeline::{Begun, expect_files};
 pub use progress::{Display, Progress};
 pub use report::{ImportReport, ShadowReport, TimeSplit, WitnessReport};
 pub use shadow::{Difference, Key, SHADOW_PREFIX, Shadow, ShadowError, What};
@@ -35,6 +35,8 @@ use std::{
 pub struct ImportOptions {
     /// Files in their order; `-` is standard input.
     pub files: Vec<PathBuf>,
+    /// The first of them, if it was begun already.
+    pub begun: Option<Begun>,
     /// The last block to import.
     pub to: Option<u64>,
     /// Threads that decode blocks and recover senders.
@@ -59,6 +61,7 @@ impl ImportOptions {
     pub fn plain(files: Vec<PathBuf>) -> Self {
         Self {
             files,
+            begun: None,
             to: None,
             threads: 1,
             prefetch: Prefetch::Off,

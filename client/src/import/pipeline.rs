@@ -2,7 +2,7 @@
 
 use super::error::{ImportError, Origin};
 use crate::{
-    blocks::{BlockFileError, BlockReader, RawBlock, ReadProgress, decode_header},
+    blocks::{BlockFileError, BlockReader, RawBlock, decode_header},
     chain::Candidate,
     executor::{recover_authorities, recover_senders},
 };
@@ -31,6 +31,8 @@ pub(super) struct Prepared {
     pub(super) place: Origin,
     pub(super) decode: Duration,
     pub(super) recover: Duration,
+    /// Bytes of its file, as it is on disk, that had been read when it was there.
+    pub(super) read: u64,
     /// Given back when the block is on its way into the chain: it takes memory until then.
     pub(super) permit: Permit,
 }
@@ -65,8 +67,42 @@ type Answer = Result<Prepared, BlockFileError>;
 /// One block on its way to a worker, and the way back.
 struct Job {
     raw: RawBlock,
+    /// Bytes of its file that were read by then.
+    read: u64,
     answer: Sender<Answer>,
     permit: Permit,
+}
+
+/// A file of blocks of which the first block may have been read already.
+#[derive(Debug)]
+pub struct Begun {
+    first: Option<RawBlock>,
+    reader: BlockReader,
+}
+
+impl Begun {
+    /// Opens a file and reads its first block, from a pipe too: nothing is lost of it.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read or is no file of blocks.
+    pub fn open(file: &Path) -> Result<Self, BlockFileError> {
+        let mut reader = BlockReader::open(file)?;
+        Ok(Self { first: reader.next().transpose()?, reader })
+    }
+
+    /// The header of that block, if it decodes.
+    pub fn header(&self) -> Option<Sealed<Header>> {
+        decode_header(&self.first.as_ref()?.rlp).ok()
+    }
+}
+
+impl Iterator for Begun {
+    type Item = Result<RawBlock, BlockFileError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.first.take().map(Ok).or_else(|| self.reader.next())
+    }
 }
 
 /// The blocks of some files, prepared ahead, in order.
@@ -75,34 +111,31 @@ pub(super) struct Pipeline {
     ordered: Receiver<Receiver<Answer>>,
     /// Blocks that were asked for ahead of their turn, or the promises of them.
     next: VecDeque<Next>,
-    progress: Arc<Mutex<ReadProgress>>,
 }
 
 impl Pipeline {
-    /// Starts reading. Blocks up to number `known` are probably stored already: they are only identified.
+    /// Starts reading; the first file may have been begun. Blocks up to number `known` are probably stored already: they are only identified.
     pub(super) fn start(
         spec: Arc<ChainSpec>,
         files: Vec<PathBuf>,
+        begun: Option<Begun>,
         threads: usize,
         known: u64,
     ) -> Result<Self, ImportError> {
         expect_files(&files)?;
         let (to_workers, work) = bounded::<Job>(BLOCKS_AHEAD);
         let (to_main, ordered) = bounded(BLOCKS_AHEAD);
-        let progress = Arc::new(Mutex::new(ReadProgress::default()));
-        let current = Arc::clone(&progress);
-        spawn("reader", move || read(files, &current, &to_workers, &to_main))?;
+        spawn("reader", move || read(files, begun, &to_workers, &to_main))?;
         for _ in 0..threads.max(1) {
             let (work, spec) = (work.clone(), Arc::clone(&spec));
             spawn("prepare", move || {
                 for job in work {
-                    let Job { raw, answer, permit } = job;
                     // Main may have stopped in the meantime; then nobody wants the answer.
-                    let _ = answer.send(prepare(&spec, raw, permit, known));
+                    let _ = job.answer.send(prepare(&spec, job.raw, (job.read, job.permit), known));
                 }
             })?;
         }
-        Ok(Self { ordered, next: VecDeque::new(), progress })
+        Ok(Self { ordered, next: VecDeque::new() })
     }
 
     /// The block that comes after the next `ahead` ones, if it is ready by now.
@@ -145,11 +178,6 @@ impl Pipeline {
         }
         false
     }
-
-    /// How far reading has come, in bytes of the current file.
-    pub(super) fn read_progress(&self) -> Arc<Mutex<ReadProgress>> {
-        Arc::clone(&self.progress)
-    }
 }
 
 impl Iterator for Pipeline {
@@ -180,20 +208,6 @@ pub fn expect_files(files: &[PathBuf]) -> Result<(), BlockFileError> {
     Ok(())
 }
 
-/// The header of the first block of a file. `None` if it does not decode, and of a pipe, from which it could not be read
-/// again.
-///
-/// # Errors
-///
-/// If the file cannot be read or is no file of blocks.
-pub fn first_header(file: &Path) -> Result<Option<Sealed<Header>>, BlockFileError> {
-    if !file.is_file() && !file.is_dir() {
-        return Ok(None);
-    }
-    let first = BlockReader::open(file)?.next().transpose()?;
-    Ok(first.and_then(|block| decode_header(&block.rlp).ok()))
-}
-
 pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), ImportError> {
     let spawned = thread::Builder::new().name(name.to_owned()).spawn(work);
     spawned.map(drop).map_err(no_thread)
@@ -205,20 +219,21 @@ pub(super) fn no_thread(source: io::Error) -> ImportError {
 
 fn read(
     files: Vec<PathBuf>,
-    progress: &Mutex<ReadProgress>,
+    mut begun: Option<Begun>,
     to_workers: &Sender<Job>,
     to_main: &Sender<Receiver<Answer>>,
 ) {
     let budget = Arc::new(Budget::default());
     for file in files {
-        let blocks: Box<dyn Iterator<Item = Result<RawBlock, BlockFileError>>> =
-            match BlockReader::open(&file) {
-                Ok(reader) => {
-                    *progress.lock() = reader.progress();
-                    Box::new(reader)
-                }
-                Err(error) => Box::new(std::iter::once(Err(error))),
-            };
+        let opened = match begun.take() {
+            Some(begun) => Ok(begun),
+            None => BlockReader::open(&file).map(|reader| Begun { first: None, reader }),
+        };
+        let progress = opened.as_ref().map(|begun| begun.reader.progress()).unwrap_or_default();
+        let blocks: Box<dyn Iterator<Item = Result<RawBlock, BlockFileError>>> = match opened {
+            Ok(begun) => Box::new(begun),
+            Err(error) => Box::new(std::iter::once(Err(error))),
+        };
         for block in blocks {
             let (answer, receive) = bounded(1);
             let failed = block.is_err();
@@ -228,7 +243,7 @@ fn read(
             let sent = match block {
                 Ok(raw) => {
                     let permit = Budget::take(&budget, raw.rlp.len());
-                    to_workers.send(Job { raw, answer, permit }).is_ok()
+                    to_workers.send(Job { raw, read: progress.read(), answer, permit }).is_ok()
                 }
                 Err(error) => answer.send(Err(error)).is_ok(),
             };
@@ -239,7 +254,7 @@ fn read(
     }
 }
 
-fn prepare(spec: &ChainSpec, raw: RawBlock, permit: Permit, known: u64) -> Answer {
+fn prepare(spec: &ChainSpec, raw: RawBlock, (read, permit): (u64, Permit), known: u64) -> Answer {
     let start = Instant::now();
     let place = Origin { file: Arc::clone(&raw.file), index: raw.index, offset: raw.offset };
     if let Ok(header) = decode_header(&raw.rlp)
@@ -247,10 +262,11 @@ fn prepare(spec: &ChainSpec, raw: RawBlock, permit: Permit, known: u64) -> Answe
     {
         let content = Content::Identified(Box::new(header), raw);
         let (decode, recover) = (start.elapsed(), Duration::ZERO);
-        return Ok(Prepared { content, place, decode, recover, permit });
+        return Ok(Prepared { content, place, decode, recover, read, permit });
     }
     let (candidate, decode, recover) = make_ready(spec, raw)?;
-    Ok(Prepared { content: Content::Ready(Box::new(candidate)), place, decode, recover, permit })
+    let content = Content::Ready(Box::new(candidate));
+    Ok(Prepared { content, place, decode, recover, read, permit })
 }
 
 /// Decodes a block, checks its body and recovers its senders; tells the time of the first two and of the

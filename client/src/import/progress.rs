@@ -1,11 +1,9 @@
 //! Progress: a bar on a terminal, a line every eight seconds elsewhere.
 
-use crate::{blocks::ReadProgress, chain::BlockStats};
+use crate::chain::BlockStats;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use parking_lot::Mutex;
 use std::{
     path::PathBuf,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -30,9 +28,10 @@ pub enum Display {
 pub struct Progress {
     display: Display,
     bar: ProgressBar,
-    /// Bytes of the files that are complete, and of all, where known.
+    /// Bytes of the file, where known.
     total_bytes: Option<u64>,
-    reading: Arc<Mutex<ReadProgress>>,
+    /// Bytes of the file up to the last block that was taken in: what is read ahead may be the whole file.
+    reached: u64,
     start: Instant,
     shown: Instant,
     interval: Counts,
@@ -71,7 +70,7 @@ impl Progress {
             display,
             bar,
             total_bytes,
-            reading: Arc::default(),
+            reached: 0,
             start: now,
             shown: now,
             interval: Counts::default(),
@@ -79,8 +78,9 @@ impl Progress {
         }
     }
 
-    pub(super) fn follow(&mut self, reading: Arc<Mutex<ReadProgress>>) {
-        self.reading = reading;
+    /// A block was taken in, up to which so many bytes of its file had been read.
+    pub(super) fn reached(&mut self, bytes: u64) {
+        self.reached = bytes;
     }
 
     pub(super) fn block(&mut self, number: u64, stats: &BlockStats) {
@@ -111,7 +111,7 @@ impl Progress {
         let tps = self.interval.txs as f64 / seconds;
         let mgas = self.interval.gas as f64 / 1e6 / seconds;
         if self.display == Display::Bar {
-            self.bar.set_position(self.reading.lock().read());
+            self.bar.set_position(self.reached);
             self.bar.set_message(format!(
                 "block {number}  {} txs  {tps:.0} tx/s  {mgas:.0} Mgas/s",
                 self.all.txs
@@ -136,9 +136,10 @@ impl Progress {
 
     fn seconds_left(&self) -> Option<f64> {
         let total = self.total_bytes?;
-        let read = self.reading.lock().read();
-        (read > 0).then(|| {
-            self.start.elapsed().as_secs_f64() * total.saturating_sub(read) as f64 / read as f64
+        let reached = self.reached;
+        (reached > 0).then(|| {
+            self.start.elapsed().as_secs_f64() * total.saturating_sub(reached) as f64
+                / reached as f64
         })
     }
 }

@@ -103,8 +103,7 @@ impl<'c> Run<'c> {
         if let Some(csv) = &mut self.options.csv {
             csv.begin(self.chain.head().number())?;
         }
-        let mut ahead = Ahead::start(self.chain, &self.options)?;
-        self.progress.follow(ahead.pipeline.read_progress());
+        let mut ahead = Ahead::start(self.chain, &mut self.options)?;
         // Whether the last block that was asked for is there: a pipe may have nothing more to say for long.
         let mut is_there = false;
         while !is_there {
@@ -113,7 +112,7 @@ impl<'c> Run<'c> {
                 return Ok(Ended::Interrupted);
             }
             let Some(prepared) = ahead.pipeline.next() else { break };
-            let Prepared { content, place, decode, recover, permit: _permit } = prepared?;
+            let Prepared { content, place, decode, recover, read, permit: _permit } = prepared?;
             self.report.time.decode += decode;
             self.report.time.recover += recover;
             let number = content.header().number;
@@ -121,6 +120,7 @@ impl<'c> Run<'c> {
                 break;
             }
             is_there = self.take(content, place, &mut ahead)?;
+            self.progress.reached(read);
         }
         Ok(Ended::Completed)
     }

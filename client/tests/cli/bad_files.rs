@@ -4,7 +4,9 @@
 use crate::{
     fixtures::fixture,
     run::{polytrie, run},
-    support::{CONDENSE, Chain, Data, FRONTIER, RPC_COMPAT, assert_fails, for_each_layer, stream},
+    support::{
+        CONDENSE, Chain, Data, FRONTIER, RPC_COMPAT, assert_fails, for_each_layer, sample, stream,
+    },
 };
 use alloy_primitives::Bytes;
 use polytrie::blocks::decode_block;
@@ -146,6 +148,34 @@ fn blocks_of_another_chain(layer: &str) {
         &["block 10 ", "its parent 0x", "is not known", "another chain"],
     );
     case.goes_on();
+}
+
+/// A pipe cannot be read again: its first block says what it is before there is a directory for it.
+#[test]
+fn a_pipe_of_another_chain_leaves_no_directory() {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let data = Data::new();
+    let (path, genesis) = (data.path(), sample("genesis.json"));
+    let import = |chain: &Path, stdin: &[u8]| {
+        let args: [&OsStr; 6] = [
+            "import".as_ref(),
+            "-".as_ref(),
+            "--datadir".as_ref(),
+            path.as_ref(),
+            "--chain".as_ref(),
+            chain.as_ref(),
+        ];
+        run(&args, stdin)
+    };
+    let words = ["begins with blocks on genesis block", "name the right one with --chain"];
+    for (bytes, words) in [(&chain.bytes()[..], &words[..]), (b"no blocks", &[])] {
+        assert_fails(&import(&genesis, bytes), 1, words);
+        assert_fails(&import(&genesis, bytes), 1, &["standard input"]);
+        assert!(!path.exists());
+    }
+    // What was read of the right one counts.
+    import(&chain.chain, &chain.bytes()).ok();
+    assert_eq!(data.head(), (chain.head, chain.hash.to_owned()));
 }
 
 fn blocks_that_do_not_follow(layer: &str) {

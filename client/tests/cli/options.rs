@@ -79,6 +79,21 @@ fn where_a_result_goes_is_looked_at_first() {
     assert!(!out.exists());
 }
 
+/// Each shell that there is a script for, with every command and the layers of the build.
+#[test]
+fn shells_complete_what_there_is() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let run = polytrie!["completions", shell].ok();
+        for word in ["import", "conformance", "lvmt.proofs", "completions"] {
+            assert!(run.text().contains(word), "{shell}: {word} is missing");
+        }
+        assert!(shell == "elvish" || shell == "powershell" || run.text().contains("replica"));
+    }
+    let run = polytrie!["completions", "tcsh"];
+    assert_eq!(run.code, Some(2), "{}", run.stderr);
+    assert!(run.stderr.contains("bash"), "{}", run.stderr);
+}
+
 /// A chain has one id; asking for another one is a mistake that nobody should notice from signatures that fail.
 #[test]
 fn a_chain_keeps_its_id() {
