@@ -1,7 +1,7 @@
 //! Why a block could not be executed.
 
 use alloy_evm::block::{BlockExecutionError, BlockValidationError};
-use alloy_primitives::B256;
+use alloy_primitives::{Address, B256};
 use polytrie_state::StateError;
 use revm::context_interface::DBErrorMarker;
 use thiserror::Error;
@@ -70,6 +70,20 @@ pub enum BlockInvalid {
     SystemCall {
         /// What went wrong.
         reason: String,
+    },
+    /// A contract that every block of Prague must call is not there.
+    #[error(
+        "there is no contract at {address}, which every block from Prague on must call for {purpose} (EIP-{eip}); put its \
+         code into `alloc` of the chain's genesis file, as `polytrie bench generate` does, or deploy it in the first block of \
+         Prague at the latest"
+    )]
+    NoSystemContract {
+        /// Where it was looked for.
+        address: Address,
+        /// What it is called for.
+        purpose: &'static str,
+        /// Number of the EIP that asks for it.
+        eip: u16,
     },
     /// A log of the deposit contract is not a deposit (EIP-6110).
     #[error("the deposit contract logged something that is not a deposit: {reason}")]

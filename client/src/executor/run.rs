@@ -67,6 +67,7 @@ type Inner<'a> =
 pub struct BlockRun<'a> {
     inner: Inner<'a>,
     rules: Rules<'a>,
+    system_contracts: SystemContracts,
     failure: Arc<OnceLock<InternalError>>,
     /// Before Byzantium, as long as the layer gives state roots.
     receipts_comparable: bool,
@@ -136,6 +137,40 @@ impl Executor {
         if !drained.accounts.is_empty() {
             session.apply(&drained).map_err(InternalError::from)?;
         }
+        let mut run = self.run(session, rules, hashes, header, ommers, withdrawals);
+        run.inner
+            .apply_pre_execution_changes()
+            .map_err(|error| ExecuteError::new(error, run.failure.get(), None))?;
+        run.check_failure()?;
+        Ok(run)
+    }
+
+    /// Begins with the transactions, as if nothing had to be done before them: for transactions that are no block's, as
+    /// the official state tests have them. Nor has such a run an end: what its transactions did is in the session.
+    ///
+    /// # Errors
+    ///
+    /// If the header has not what the EVM needs.
+    pub fn begin_without_block<'a>(
+        &'a mut self,
+        session: &'a mut Session,
+        rules: Rules<'a>,
+        hashes: &'a dyn BlockHashes,
+        header: &'a Header,
+    ) -> Result<BlockRun<'a>, BlockInvalid> {
+        check_header(header, &rules)?;
+        Ok(self.run(session, rules, hashes, header, &[], None))
+    }
+
+    fn run<'a>(
+        &'a mut self,
+        session: &'a mut Session,
+        rules: Rules<'a>,
+        hashes: &'a dyn BlockHashes,
+        header: &'a Header,
+        ommers: &'a [Header],
+        withdrawals: Option<&'a [Withdrawal]>,
+    ) -> BlockRun<'a> {
         let failure = Arc::new(OnceLock::new());
         let prague = rules.is(EthereumHardfork::Prague);
         let database =
@@ -156,12 +191,8 @@ impl Executor {
         };
         let inner =
             EthBlockExecutor::new(evm, context, Schedule(rules), AlloyReceiptBuilder::default());
-        let mut run = BlockRun { inner, rules, failure, receipts_comparable: true };
-        run.inner
-            .apply_pre_execution_changes()
-            .map_err(|error| ExecuteError::new(error, run.failure.get(), None))?;
-        run.check_failure()?;
-        Ok(run)
+        let system_contracts = self.system_contracts;
+        BlockRun { inner, rules, system_contracts, failure, receipts_comparable: true }
     }
 }
 
@@ -222,10 +253,13 @@ impl BlockRun<'_> {
     ///
     /// As [`Executor::execute_block`].
     pub fn finish(self) -> Result<Executed, ExecuteError> {
-        let Self { inner, rules, failure, receipts_comparable } = self;
+        let Self { mut inner, rules, system_contracts, failure, receipts_comparable } = self;
         let prague = rules.is(EthereumHardfork::Prague);
         if let Some(contract) = rules.spec.deposit_contract().filter(|_| prague) {
             deposits::check(&inner.receipts, contract)?;
+        }
+        if prague {
+            system_contracts.check(inner.evm.db_mut().session)?;
         }
         let (_, result) =
             inner.finish().map_err(|error| ExecuteError::new(error, failure.get(), None))?;

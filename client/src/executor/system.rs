@@ -5,8 +5,11 @@ use alloy_eips::{
     eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS,
 };
 use alloy_evm::Database;
-use alloy_primitives::Address;
+use alloy_primitives::{Address, KECCAK256_EMPTY};
+use polytrie_state::Session;
 use revm_state_hooks::HookedEvm;
+
+use super::{BlockInvalid, ExecuteError, InternalError};
 
 /// The addresses of the contracts that blocks call from Prague on; by default those of mainnet.
 ///
@@ -33,6 +36,21 @@ impl Default for SystemContracts {
 }
 
 impl SystemContracts {
+    /// Checks that the contracts are there without which a block of Prague is invalid. The EIPs want them at the end of
+    /// the block, so it may have deployed them itself. The EVM does not object: a call of no code succeeds.
+    pub(super) fn check(&self, session: &mut Session) -> Result<(), ExecuteError> {
+        for (address, purpose, eip) in [
+            (self.withdrawals, "withdrawal requests", 7002),
+            (self.consolidations, "consolidation requests", 7251),
+        ] {
+            let account = session.account(&address).map_err(InternalError::from)?;
+            if account.is_none_or(|account| account.code_hash == KECCAK256_EMPTY) {
+                return Err(BlockInvalid::NoSystemContract { address, purpose, eip }.into());
+            }
+        }
+        Ok(())
+    }
+
     /// Tells the EVM which of them are not where alloy-evm will call them.
     pub(super) fn announce<DB: Database>(&self, mut evm: HookedEvm<DB>) -> HookedEvm<DB> {
         let usual = Self::default();

@@ -62,7 +62,15 @@ impl World {
         Self { spec, layer, header, roots: false }
     }
 
-    fn at(fork: Fork, accounts: Vec<GenesisAccount<'_>>) -> Self {
+    /// Every fork up to this one, with the contracts that a block of Prague cannot do without.
+    fn at(fork: Fork, mut accounts: Vec<GenesisAccount<'_>>) -> Self {
+        let SystemContracts { withdrawals, consolidations, .. } = SystemContracts::default();
+        for address in [withdrawals, consolidations] {
+            let hash = keccak256(address);
+            if fork >= Fork::Prague && accounts.iter().all(|account| account.hash != hash) {
+                accounts.push(contract(address, bytes!("00"), &[]));
+            }
+        }
         Self::new(Forks::up_to(fork), accounts)
     }
 
@@ -451,6 +459,65 @@ fn a_system_contract_that_fails_makes_the_block_invalid() {
 }
 
 #[test]
+fn a_block_of_prague_without_the_contracts_of_requests_is_invalid() {
+    let contracts = SystemContracts::default();
+    let there = |address| contract(address, bytes!("00"), &[]);
+    let forks = || Forks::up_to(Fork::Prague);
+    for (accounts, missing, words) in [
+        (vec![], contracts.withdrawals, "withdrawal requests (EIP-7002)"),
+        // Ether and a nonce are no code.
+        (
+            vec![account(contracts.withdrawals, 1), there(contracts.consolidations)],
+            contracts.withdrawals,
+            "withdrawal requests (EIP-7002)",
+        ),
+        (
+            vec![there(contracts.withdrawals)],
+            contracts.consolidations,
+            "consolidation requests (EIP-7251)",
+        ),
+    ] {
+        let error = World::new(forks(), accounts).invalid(&[]);
+        assert!(
+            matches!(error, BlockInvalid::NoSystemContract { address, .. } if address == missing)
+        );
+        let text = error.to_string();
+        assert!(text.contains(&missing.to_string()) && text.contains(words), "{text}");
+    }
+    World::new(Forks::up_to(Fork::Cancun), vec![]).run(&[]).unwrap();
+}
+
+#[test]
+fn the_contracts_of_requests_may_be_deployed_in_the_first_block_of_prague() {
+    let mut moved = SystemContracts { withdrawals: CONTRACT, ..SystemContracts::default() };
+    moved.consolidations = SENDER.create(0);
+    let there = contract(CONTRACT, bytes!("00"), &[]);
+    let world = World::new(Forks::up_to(Fork::Prague), vec![rich(), there]);
+    // Deploys one byte, STOP.
+    let deploy = legacy(0, TxKind::Create, 0, bytes!("60015ff3"));
+    let run = |transactions: &[TxEnvelope]| {
+        let mut session = world.session();
+        let mut executor = Executor::new(0).with_system_contracts(moved);
+        let senders = vec![SENDER; transactions.len()];
+        let block = BlockToExecute {
+            header: &world.header,
+            transactions,
+            senders: &senders,
+            authorities: &[],
+            accesses: &[],
+            ommers: &[],
+            withdrawals: None,
+        };
+        executor.execute_block(&mut session, world.rules(), &|_| None, block)
+    };
+    assert!(matches!(
+        run(&[]),
+        Err(ExecuteError::Invalid(BlockInvalid::NoSystemContract { eip: 7251, .. }))
+    ));
+    run(&[deploy]).unwrap();
+}
+
+#[test]
 fn system_contracts_are_called_where_they_stand() {
     // Stores the caller's input at slot 0.
     let code = bytes!("60003560005500");
@@ -534,7 +601,7 @@ fn code_that_is_missing_is_our_failure() {
     let error = world.run(&[send(0, CONTRACT, 0)]).unwrap_err();
     assert!(matches!(error, ExecuteError::Internal(InternalError::State(StateError::Corrupt(_)))));
     // Also where alloy-evm takes a failed read for a failed system call.
-    let mut broken = contract(SystemContracts::default().withdrawals, bytes!("00"), &[]);
+    let mut broken = contract(SystemContracts::default().withdrawals, bytes!("0000"), &[]);
     broken.code = None;
     let error = World::at(Fork::Prague, vec![broken]).run(&[]).unwrap_err();
     assert!(matches!(error, ExecuteError::Internal(InternalError::State(_))));
