@@ -9,12 +9,8 @@ use super::{
 use alloy_consensus::{Block, BlockBody, Header, TxEnvelope};
 use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256, keccak256};
 use polytrie_chainspec::ChainSpec;
-use polytrie_kv::{Batch, KeyRange, Read};
-use polytrie_state::{Account, GenesisAccount, StateError, StateLayer, hash_address};
-use std::ops::ControlFlow;
-
-/// Rows that are removed at once.
-const PORTION: usize = 10_000;
+use polytrie_kv::Batch;
+use polytrie_state::{Account, Commitment, GenesisAccount, StateError, StateLayer, hash_address};
 
 /// Takes the head away, so that there is no chain: what is left of it goes when the next one begins.
 pub(super) fn end(db: &ChainDb) -> Result<(), ChainError> {
@@ -26,22 +22,11 @@ pub(super) fn end(db: &ChainDb) -> Result<(), ChainError> {
 
 /// Removes what a chain left that was ended.
 fn clear(db: &ChainDb) -> Result<(), ChainError> {
+    let mut batch = Batch::new();
     for table in tables::of_blocks() {
-        loop {
-            let mut batch = Batch::new();
-            let mut rows = 0;
-            db.store().scan(table, KeyRange::ALL, &mut |key, _| {
-                batch.delete(table, key);
-                rows += 1;
-                Ok(if rows < PORTION { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
-            })?;
-            if rows == 0 {
-                break;
-            }
-            db.store().write(batch)?;
-        }
+        batch.delete_range(table, &[], None);
     }
-    Ok(())
+    Ok(db.store().write(batch)?)
 }
 
 /// Fills a store without a head with the genesis state and block.
@@ -50,16 +35,8 @@ pub(super) fn write(
     db: &ChainDb,
     layer: &dyn StateLayer,
 ) -> Result<Head, ChainError> {
-    if !spec.has_accounts() {
-        return Err(ChainError::NoGenesisAccounts { name: spec.name().to_owned() });
-    }
     clear(db)?;
-    let mut accounts: Vec<GenesisAccount<'_>> = spec
-        .genesis_accounts()
-        .map(|(address, account)| state_account(&address, account))
-        .collect();
-    accounts.sort_unstable_by_key(|account| account.hash);
-    let commitment = layer.load(&mut accounts.into_iter().map(Ok::<_, StateError>))?;
+    let commitment = load_genesis_state(spec, layer)?;
     let header = spec.genesis_header();
     if let Some(found) = commitment.as_state_root()
         && found != header.state_root
@@ -91,6 +68,22 @@ pub(super) fn write(
     db.store().write(batch)?;
     db.store().flush()?;
     Ok(Head { header: header.clone(), total_difficulty: header.difficulty })
+}
+
+/// Fills an empty layer with the genesis accounts.
+pub(crate) fn load_genesis_state(
+    spec: &ChainSpec,
+    layer: &dyn StateLayer,
+) -> Result<Commitment, ChainError> {
+    if !spec.has_accounts() {
+        return Err(ChainError::NoGenesisAccounts { name: spec.name().to_owned() });
+    }
+    let mut accounts: Vec<GenesisAccount<'_>> = spec
+        .genesis_accounts()
+        .map(|(address, account)| state_account(&address, account))
+        .collect();
+    accounts.sort_unstable_by_key(|account| account.hash);
+    Ok(layer.load(&mut accounts.into_iter().map(Ok::<_, StateError>))?)
 }
 
 /// Whether the store's first block is this chain's.

@@ -39,6 +39,7 @@ pub use check::{ChainReport, check_state};
 pub use db::ChainDb;
 pub use error::{ChainError, InsertError, InvalidBlock, InvalidReason};
 pub use export::ExportBlock;
+pub(crate) use genesis::load_genesis_state;
 pub use head::Head;
 pub use history::StateHistory;
 pub use past::layer_at;

@@ -1,4 +1,4 @@
-//! `polytrie conformance`: the official blockchain tests.
+//! `polytrie conformance`: the official tests of execution.
 
 use super::{args::LAYER_NAME, exit::Failure, logging::LogArgs, output};
 use crate::{
@@ -23,11 +23,12 @@ use std::{
 /// How often a line is written where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(8);
 
-/// Run the official blockchain tests.
+/// Run the official tests of execution.
 ///
-/// Takes the BlockchainTests of ethereum/tests and its legacy tests, and the blockchain_tests of
-/// execution-spec-tests. Every test runs as an import would, on a store in memory. What is not a blockchain test is
-/// skipped. Exits with 1 if a test fails.
+/// Takes the BlockchainTests of ethereum/tests and its legacy tests, and the blockchain_tests, blockchain_tests_engine
+/// and state_tests of execution-spec-tests, mixed as they come: what a file holds, its content tells. Blocks and payloads
+/// run as an import would, on a store in memory; the transaction of a state test runs by itself, and each counts as a
+/// test. What is none of these is skipped. Exits with 1 if a test fails.
 #[derive(Debug, Args)]
 pub(super) struct ConformanceArgs {
     /// Directories of tests (every .json file at any depth), or single files.

@@ -17,7 +17,7 @@ pub enum ConformanceError {
     },
     /// There is nothing to run.
     #[error(
-        "there is no blockchain test in {places}{filter}; name a directory of the official tests, such as BlockchainTests or blockchain_tests"
+        "there is no test in {places}{filter}; name a directory of the official tests, such as BlockchainTests, blockchain_tests, blockchain_tests_engine or state_tests"
     )]
     NoTests {
         /// Where they were looked for.

@@ -1,16 +1,17 @@
-//! The JSON of a blockchain test.
+//! The JSON of the tests that are chains: their blocks come as RLP or as payloads of the Engine API.
 
 use alloy_consensus::Header;
 use alloy_eips::eip7840::BlobParams;
 use alloy_genesis::GenesisAccount;
 use alloy_primitives::{Address, B64, B256, Bloom, Bytes, U64, U256};
 use serde::{Deserialize, de::IgnoredAny};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// One test: an entry of a file.
+/// A chain: an entry of a file.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct BlockchainTest {
+pub(super) struct ChainTest {
     /// The fork, or the transition from one to another.
     pub(super) network: String,
     pub(super) genesis_block_header: TestHeader,
@@ -18,7 +19,11 @@ pub(super) struct BlockchainTest {
     #[serde(rename = "genesisRLP")]
     pub(super) genesis_rlp: Option<Bytes>,
     pub(super) pre: BTreeMap<Address, GenesisAccount>,
+    #[serde(default)]
     pub(super) blocks: Vec<TestBlock>,
+    /// Instead of blocks.
+    #[serde(default)]
+    pub(super) engine_new_payloads: Vec<TestPayload>,
     #[serde(rename = "lastblockhash")]
     pub(super) last_block_hash: B256,
     pub(super) post_state: Option<BTreeMap<Address, GenesisAccount>>,
@@ -93,6 +98,62 @@ impl TestBlock {
     }
 }
 
+/// A call of `engine_newPayload`, which a call of `engine_forkchoiceUpdated` with its block follows if that is valid.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct TestPayload {
+    /// The parameters of the call; the first is the payload.
+    pub(super) params: Vec<Value>,
+    /// Which version of the method is called.
+    #[serde(alias = "version")]
+    pub(super) new_payload_version: TestNumber,
+    validation_error: Option<String>,
+    error_code: Option<TestNumber>,
+}
+
+/// A number that some tests write as text, in decimal.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum TestNumber {
+    Number(i64),
+    Text(String),
+}
+
+impl TestNumber {
+    /// `None` if the text is no number.
+    pub(super) fn value(&self) -> Option<i64> {
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::Text(text) => text.parse().ok(),
+        }
+    }
+}
+
+/// What a test expects of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ExpectedCall<'a> {
+    /// It is answered, and says this of the block.
+    Answered(Expected<'a>),
+    /// It is refused with an error of this code.
+    Refused(i64),
+}
+
+impl TestPayload {
+    /// `None` if the test does not say it in a way that is understood.
+    pub(super) fn expected(&self) -> Option<ExpectedCall<'_>> {
+        if let Some(code) = &self.error_code {
+            return code.value().map(ExpectedCall::Refused);
+        }
+        Some(ExpectedCall::Answered(match &self.validation_error {
+            Some(reason) => Expected::Invalid(Some(reason)),
+            None => {
+                let hash = self.params.first()?.get("blockHash")?;
+                Expected::Valid(hash.as_str()?.parse().ok()?)
+            }
+        }))
+    }
+}
+
 /// A header with the names that the tests use.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -154,25 +215,44 @@ impl TestHeader {
     }
 }
 
+/// What an entry of a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A [`ChainTest`].
+    Chain,
+    /// A [`StateTest`](super::state_test::StateTest).
+    State,
+    /// Nothing to run, for this reason.
+    Other(&'static str),
+}
+
 /// As much of an entry as tells what it is.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Kind {
+pub(super) struct Outline {
     pub(super) network: Option<String>,
     genesis_block_header: Option<IgnoredAny>,
+    pre: Option<IgnoredAny>,
     blocks: Option<IgnoredAny>,
     engine_new_payloads: Option<IgnoredAny>,
+    transaction: Option<IgnoredAny>,
+    post: Option<IgnoredAny>,
 }
 
-impl Kind {
-    /// Why an entry like this is not a blockchain test; `None` if it is one.
-    pub(super) const fn other_than_blockchain_test(&self) -> Option<&'static str> {
+impl Outline {
+    pub(super) const fn kind(&self) -> Kind {
         match self {
-            Self { blocks: Some(_), genesis_block_header: Some(_), .. } => None,
-            Self { engine_new_payloads: Some(_), .. } => {
-                Some("not a blockchain test: it holds payloads of the engine API instead of blocks")
+            Self { pre: None, engine_new_payloads: Some(_), .. } => {
+                Kind::Other("not a test by itself: the state it begins with is in another file")
             }
-            _ => Some("not a blockchain test: it has no blocks and no genesis header"),
+            Self { genesis_block_header: Some(_), blocks: Some(_), .. }
+            | Self { genesis_block_header: Some(_), engine_new_payloads: Some(_), .. } => {
+                Kind::Chain
+            }
+            Self { pre: Some(_), transaction: Some(_), post: Some(_), .. } => Kind::State,
+            _ => Kind::Other(
+                "not a test that is known: it has neither blocks nor payloads, and no transaction with a post-state",
+            ),
         }
     }
 }

@@ -10,7 +10,7 @@ pub enum Outcome {
     Passed,
     /// Something was not; one line.
     Failed(String),
-    /// It is not a blockchain test, or needs what the layer cannot give; one line.
+    /// It is not a test, is superseded, or needs what the layer cannot give; one line.
     Skipped(String),
 }
 

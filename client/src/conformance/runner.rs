@@ -1,11 +1,14 @@
 //! Running many tests, on several threads.
 
 use super::{
+    chain_test,
     error::ConformanceError,
     files,
-    format::{BlockchainTest, Kind},
+    format::{ChainTest, Kind, Outline},
+    mismatch::Mismatch,
     report::{FileReport, Outcome, Summary, TestReport},
-    test::{self, Mismatch},
+    state_test::StateTest,
+    superseded,
 };
 use crate::layers::{LayerKind, LayerOptions};
 use crossbeam_channel::{Sender, bounded};
@@ -128,42 +131,86 @@ fn run_file(options: &ConformanceOptions, file: &Path) -> FileResult {
         let reason = "not a file of tests: it is not an object with one entry a test";
         return whole_file(Outcome::Skipped(reason.to_owned()));
     };
-    let wanted = entries.into_iter().filter(|(name, _)| is_wanted(options, file, name));
-    Ok(wanted.map(|(name, json)| run_entry(options, file, name, json.get())).collect())
+    let entries = entries.into_iter();
+    Ok(entries.flat_map(|(name, json)| run_entry(options, file, &name, json.get())).collect())
 }
 
 fn is_wanted(options: &ConformanceOptions, file: &Path, name: &str) -> bool {
     options.filter.as_ref().is_none_or(|filter| filter.is_match(&TestReport::id(file, name)))
 }
 
-fn run_entry(options: &ConformanceOptions, file: &Path, name: String, json: &str) -> TestReport {
-    let start = Instant::now();
-    let kind = serde_json::from_str::<Kind>(json);
-    let (network, outcome) = match kind {
-        Err(_) => (None, Outcome::Skipped("not a blockchain test: it is not an object".to_owned())),
-        Ok(kind) => match kind.other_than_blockchain_test() {
-            Some(reason) => (kind.network, Outcome::Skipped(reason.to_owned())),
-            None => (kind.network, outcome(run_test(options, &name, json))),
-        },
+fn run_entry(options: &ConformanceOptions, file: &Path, name: &str, json: &str) -> Vec<TestReport> {
+    let outline = serde_json::from_str::<Outline>(json);
+    let (network, kind) = match outline {
+        Ok(outline) => (outline.network.clone(), outline.kind()),
+        Err(_) => (None, Kind::Other("not a test: it is not an object")),
     };
-    TestReport { file: file.to_owned(), name, network, outcome, time: start.elapsed() }
-}
-
-fn outcome(result: Result<(), Mismatch>) -> Outcome {
-    match result {
-        Ok(()) => Outcome::Passed,
-        Err(undecidable @ Mismatch::Undecidable { .. }) => {
-            Outcome::Skipped(one_line(&undecidable.to_string()))
+    match kind {
+        Kind::State => run_state_test(options, file, name, json),
+        Kind::Chain => run_one(options, file, name, network, || {
+            let test: ChainTest = serde_json::from_str(json).map_err(Mismatch::Format)?;
+            if let Some(reason) = superseded::reason(name, test.last_block_hash) {
+                return Err(Mismatch::Superseded(reason));
+            }
+            chain_test::run(name, &test, options.layer, &options.layer_options)
+        })
+        .into_iter()
+        .collect(),
+        Kind::Other(reason) if is_wanted(options, file, name) => {
+            let outcome = Outcome::Skipped(reason.to_owned());
+            let (file, name, time) = (file.to_owned(), name.to_owned(), Duration::ZERO);
+            vec![TestReport { file, name, network, outcome, time }]
         }
-        Err(mismatch) => Outcome::Failed(one_line(&mismatch.to_string())),
+        Kind::Other(_) => Vec::new(),
     }
 }
 
-/// A panic fails its own test and no other.
-fn run_test(options: &ConformanceOptions, name: &str, json: &str) -> Result<(), Mismatch> {
-    let test: BlockchainTest = serde_json::from_str(json).map_err(Mismatch::Format)?;
-    catch_unwind(AssertUnwindSafe(|| test::run(name, &test, options.layer, &options.layer_options)))
-        .unwrap_or_else(|payload| Err(Mismatch::Panic(panic_message(&*payload))))
+/// Every transaction of a state test counts as a test of its own. If there is but one, it has the name of the whole.
+fn run_state_test(
+    options: &ConformanceOptions,
+    file: &Path,
+    name: &str,
+    json: &str,
+) -> Vec<TestReport> {
+    let test: StateTest = match serde_json::from_str(json) {
+        Ok(test) => test,
+        Err(error) => {
+            let failed = || Err(Mismatch::Format(error));
+            return run_one(options, file, name, None, failed).into_iter().collect();
+        }
+    };
+    let several = test.subtests().nth(1).is_some();
+    test.subtests()
+        .filter_map(|subtest| {
+            let name = if several { subtest.name(name) } else { name.to_owned() };
+            run_one(options, file, &name, Some(subtest.network.to_owned()), || {
+                subtest.run(&name, options.layer, &options.layer_options)
+            })
+        })
+        .collect()
+}
+
+/// Runs a test if it is wanted. A panic fails this one and no other.
+fn run_one(
+    options: &ConformanceOptions,
+    file: &Path,
+    name: &str,
+    network: Option<String>,
+    test: impl FnOnce() -> Result<(), Mismatch>,
+) -> Option<TestReport> {
+    if !is_wanted(options, file, name) {
+        return None;
+    }
+    let start = Instant::now();
+    let result = catch_unwind(AssertUnwindSafe(test))
+        .unwrap_or_else(|payload| Err(Mismatch::Panic(panic_message(&*payload))));
+    let outcome = match result {
+        Ok(()) => Outcome::Passed,
+        Err(mismatch) if mismatch.is_skipped() => Outcome::Skipped(one_line(&mismatch.to_string())),
+        Err(mismatch) => Outcome::Failed(one_line(&mismatch.to_string())),
+    };
+    let (file, name, time) = (file.to_owned(), name.to_owned(), start.elapsed());
+    Some(TestReport { file, name, network, outcome, time })
 }
 
 fn panic_message(payload: &(dyn Any + Send)) -> String {

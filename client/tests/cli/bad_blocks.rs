@@ -6,9 +6,15 @@ use crate::{
     run::polytrie,
     support::{Chain, Data, FRONTIER, RPC_COMPAT, assert_fails, for_each_layer, stream},
 };
-use alloy_consensus::{Block, TxEnvelope};
-use alloy_primitives::{B256, Bloom, Bytes, keccak256};
-use polytrie::blocks::decode_block;
+use alloy_consensus::{Block, BlockBody, EMPTY_ROOT_HASH, Header, TxEnvelope};
+use alloy_eips::{
+    eip4895::Withdrawals, eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS,
+    eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS, eip7685::EMPTY_REQUESTS_HASH,
+};
+use alloy_primitives::{Address, B256, Bloom, Bytes, U256, keccak256};
+use polytrie::{blocks::decode_block, devnet::dev_genesis};
+use polytrie_chainspec::ChainSpec;
+use serde_json::Value;
 
 for_each_layer!(
     a_wrong_last_block,
@@ -17,6 +23,48 @@ for_each_layer!(
     stopping_at_an_invalid_block,
     the_seal_is_not_checked,
 );
+
+/// The first block of a chain that has Prague from genesis on, and not the contract of this address.
+fn without_contract(genesis: &Value, address: &Address) -> (String, Block<TxEnvelope>) {
+    let mut genesis = genesis.clone();
+    let alloc = genesis["alloc"].as_object_mut().unwrap();
+    assert!(alloc.remove(&format!("{address:x}")).is_some());
+    let genesis = genesis.to_string();
+    let spec = ChainSpec::parse("test", genesis.as_bytes()).unwrap();
+    let parent = spec.genesis_header();
+    let header = Header {
+        parent_hash: parent.hash(),
+        number: 1,
+        timestamp: parent.timestamp + 1,
+        gas_limit: parent.gas_limit,
+        base_fee_per_gas: parent.base_fee_per_gas.map(|fee| fee - fee / 8),
+        withdrawals_root: Some(EMPTY_ROOT_HASH),
+        blob_gas_used: Some(0),
+        excess_blob_gas: Some(0),
+        parent_beacon_block_root: Some(B256::ZERO),
+        requests_hash: Some(EMPTY_REQUESTS_HASH),
+        ..Header::default()
+    };
+    let body = BlockBody { withdrawals: Some(Withdrawals::default()), ..BlockBody::default() };
+    (genesis, Block { header, body })
+}
+
+#[test]
+fn prague_without_the_contracts_of_requests() {
+    let genesis = serde_json::from_slice(&dev_genesis(1337, &[], U256::ZERO)).unwrap();
+    for (address, eip) in [
+        (WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS, "EIP-7002"),
+        (CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS, "EIP-7251"),
+    ] {
+        let (genesis, block) = without_contract(&genesis, &address);
+        let data = Data::new();
+        let genesis = data.write("genesis.json", genesis);
+        let file = data.write("chain.rlp", alloy_rlp::encode(block));
+        let run = polytrie!["import", file, "--datadir", data.path(), "--chain", genesis];
+        let found = format!("there is no contract at {address}, ");
+        assert_fails(&run, 1, &["block 1 (", &found, eip, "genesis file"]);
+    }
+}
 
 /// Imports the chain's blocks with another last one; returns the message.
 fn fails(data: &Data, chain: &Chain, last: &Bytes, words: &[&str]) {
@@ -103,7 +151,7 @@ fn an_invalid_ommer(layer: &str) {
     let blocks = chain.blocks();
     let header = |number: usize| decode_block(&blocks[number]).unwrap().header;
     let head = chain.head as usize;
-    let with = |ommer: alloy_consensus::Header| {
+    let with = |ommer: Header| {
         rewritten(&blocks[head], |block| {
             block.body.ommers = vec![ommer];
             block.header.ommers_hash = keccak256(alloy_rlp::encode(&block.body.ommers));

@@ -1,4 +1,4 @@
-//! The official blockchain tests: a sample of each suite passes, and a test that is wrong fails.
+//! The official official tests: a sample of each suite passes, and a test that is wrong fails.
 //!
 //! `scripts/conformance` runs all of them.
 
@@ -9,6 +9,8 @@ mod testdata;
 mod testsetup;
 
 mod command;
+mod engine;
 mod mistakes;
 mod samples;
+mod state;
 mod trie;

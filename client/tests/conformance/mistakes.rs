@@ -8,13 +8,19 @@ use polytrie::{
 use serde_json::{Value, json};
 use std::fs;
 
-const FOLDER: &str = "blockchain_tests/cancun/eip1153_tstore/basic_tload";
+/// Where a real test is: the suite, the folder in it and the file in that.
+pub(crate) type Place = [&'static str; 3];
 
-/// A test with code, storage and one valid block, with the name it has in its file.
-fn real_test() -> Option<(String, Value)> {
+/// A test with code, storage and one valid block.
+const BLOCKS: Place =
+    ["eest-prague", "blockchain_tests/cancun/eip1153_tstore/basic_tload", "basic_tload_works.json"];
+
+/// The first test of a file, with the name it has there.
+fn real_test(place: Place) -> Option<(String, Value)> {
+    let [suite, folder, file] = place;
     let mut found = None;
-    for_each_in_suite("eest-prague", FOLDER, |path, bytes| {
-        if path.ends_with("basic_tload_works.json") {
+    for_each_in_suite(suite, folder, |path, bytes| {
+        if path.ends_with(file) {
             let tests: serde_json::Map<String, Value> =
                 serde_json::from_slice(bytes).expect("a fixture is JSON");
             found = tests.into_iter().next();
@@ -23,7 +29,7 @@ fn real_test() -> Option<(String, Value)> {
     Some(found.expect("the test is in the suite"))
 }
 
-fn run(content: &str, layer: &str) -> Vec<TestReport> {
+pub(crate) fn run(content: &str, layer: &str) -> Vec<TestReport> {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let file = dir.path().join("test.json");
     fs::write(&file, content).expect("a file can be written");
@@ -42,18 +48,36 @@ fn run(content: &str, layer: &str) -> Vec<TestReport> {
     }
 }
 
-/// What becomes of the real test after `change`, under `layer`; `None` if the suite is absent.
-fn outcome(layer: &str, change: impl FnOnce(&mut Value)) -> Option<Outcome> {
-    let (name, mut test) = real_test()?;
+/// What becomes of a real test after `change`, under `layer`; `None` if the suite is absent.
+pub(crate) fn reports(
+    place: Place,
+    layer: &str,
+    change: impl FnOnce(&mut Value),
+) -> Option<Vec<TestReport>> {
+    let (name, mut test) = real_test(place)?;
     change(&mut test);
-    let reports = run(&json!({ name: test }).to_string(), layer);
+    Some(run(&json!({ name: test }).to_string(), layer))
+}
+
+/// The same for a test that counts as one.
+pub(crate) fn outcome(
+    place: Place,
+    layer: &str,
+    change: impl FnOnce(&mut Value),
+) -> Option<Outcome> {
+    let reports = reports(place, layer, change)?;
     assert_eq!(reports.len(), 1);
     Some(reports.into_iter().next().expect("there is one").outcome)
 }
 
 #[track_caller]
-fn assert_fails(layer: &str, reason: &str, change: impl FnOnce(&mut Value)) {
-    match outcome(layer, change) {
+pub(crate) fn assert_fails(
+    place: Place,
+    layer: &str,
+    reason: &str,
+    change: impl FnOnce(&mut Value),
+) {
+    match outcome(place, layer, change) {
         None => {}
         Some(Outcome::Failed(found)) => {
             assert!(found.contains(reason), "{layer}: {found}; expected {reason}");
@@ -75,7 +99,7 @@ fn account_with_storage(test: &mut Value) -> &mut Value {
 #[test]
 fn unchanged_it_passes() {
     for layer in layers::LAYERS {
-        if let Some(outcome) = outcome(layer.name, |_| {}) {
+        if let Some(outcome) = outcome(BLOCKS, layer.name, |_| {}) {
             assert_eq!(outcome, Outcome::Passed, "{}", layer.name);
         }
     }
@@ -85,7 +109,7 @@ fn unchanged_it_passes() {
 fn every_expectation_is_looked_at() {
     for layer in layers::LAYERS {
         let fails = |reason: &str, change: &dyn Fn(&mut Value)| {
-            assert_fails(layer.name, reason, change);
+            assert_fails(BLOCKS, layer.name, reason, change);
         };
         let other_hash = json!(format!("0x{}", "77".repeat(32)));
         fails("the head is block 1", &|test| test["lastblockhash"] = other_hash.clone());
@@ -127,7 +151,7 @@ fn every_expectation_is_looked_at() {
 fn a_wrong_pre_state_is_noticed() {
     for layer in layers::LAYERS {
         let reason = if layer.canonical { "state root" } else { "block 0 was refused" };
-        assert_fails(layer.name, reason, |test| {
+        assert_fails(BLOCKS, layer.name, reason, |test| {
             let accounts = test["pre"].as_object_mut().expect("there is a pre-state");
             let address = format!("0x{}", "99".repeat(20));
             accounts.insert(
@@ -139,10 +163,10 @@ fn a_wrong_pre_state_is_noticed() {
 }
 
 #[test]
-fn what_is_not_a_blockchain_test_is_skipped() {
+fn what_is_not_a_test_is_skipped() {
     for content in [
-        r#"{"a state test": {"env": {}, "pre": {}, "transaction": {}, "post": {}}}"#,
-        r#"{"an engine test": {"network": "Cancun", "genesisBlockHeader": {}, "engineNewPayloads": []}}"#,
+        r#"{"a filler": {"env": {}, "pre": {}, "transaction": {}, "expect": []}}"#,
+        r#"{"of a shared state": {"network": "Cancun", "preHash": "0x00", "engineNewPayloads": []}}"#,
         r#"{"text": "of no use"}"#,
         "[1, 2, 3]",
     ] {

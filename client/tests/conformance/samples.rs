@@ -5,10 +5,12 @@ use polytrie::{
     conformance::{self, ConformanceError, ConformanceOptions, Outcome, Summary},
     layers::{self, LayerOptions},
 };
+use regex::Regex;
 use std::{fs, path::Path};
 
-/// Larger files hold hundreds of tests; they would make this test slow.
+/// Larger files hold hundreds of tests; they would make this test slow. Those of a benchmark have few and large ones.
 const LARGEST: usize = 400_000;
+const LARGEST_BENCHMARK: usize = 4_000_000;
 
 /// Settings under which every layer opens.
 pub(crate) fn layer_options() -> LayerOptions {
@@ -23,10 +25,10 @@ pub(crate) fn layer_options() -> LayerOptions {
 }
 
 /// Every `nth` file of a suite goes into `dir`.
-fn unpack_sample(suite: &str, folder: &str, nth: usize, dir: &Path) -> bool {
+fn unpack_sample(suite: &str, folder: &str, nth: usize, largest: usize, dir: &Path) -> bool {
     let mut index = 0;
     let files = for_each_in_suite(suite, folder, |_, bytes| {
-        if index % nth == 0 && bytes.len() <= LARGEST {
+        if index % nth == 0 && bytes.len() <= largest {
             fs::write(dir.join(format!("{index}.json")), bytes).expect("a file can be written");
         }
         index += 1;
@@ -34,13 +36,13 @@ fn unpack_sample(suite: &str, folder: &str, nth: usize, dir: &Path) -> bool {
     files.is_some()
 }
 
-fn run(layer: &str, dir: &Path) -> (Summary, Vec<String>) {
+fn run(layer: &str, dir: &Path, filter: Option<&str>) -> (Summary, Vec<String>) {
     let options = ConformanceOptions {
         places: vec![dir.to_owned()],
         layer: layers::layer(layer).expect("the layer is compiled in"),
         layer_options: layer_options(),
         jobs: 2,
-        filter: None,
+        filter: filter.map(|filter| Regex::new(filter).expect("a regular expression")),
     };
     let mut failures = Vec::new();
     let summary = conformance::run(&options, |file| {
@@ -52,12 +54,23 @@ fn run(layer: &str, dir: &Path) -> (Summary, Vec<String>) {
 }
 
 fn sample(suite: &str, folder: &str, nth: usize, least: u64) {
+    sample_of([suite, folder], nth, LARGEST, None, least);
+}
+
+/// Only files up to this size, and only the tests that match.
+fn sample_of(
+    [suite, folder]: [&str; 2],
+    nth: usize,
+    largest: usize,
+    filter: Option<&str>,
+    least: u64,
+) {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    if !unpack_sample(suite, folder, nth, dir.path()) {
+    if !unpack_sample(suite, folder, nth, largest, dir.path()) {
         return;
     }
     for layer in layers::LAYERS {
-        let (summary, failures) = run(layer.name, dir.path());
+        let (summary, failures) = run(layer.name, dir.path(), filter);
         assert!(failures.is_empty(), "{}: {}", layer.name, failures.join("\n"));
         assert!(!layer.canonical || summary.skipped == 0, "{}: {summary}", layer.name);
         assert!(summary.passed >= least, "{}: {summary}", layer.name);
@@ -77,4 +90,21 @@ fn legacy_tests() {
 #[test]
 fn execution_spec_tests() {
     sample("eest-prague", "blockchain_tests", 3, 40);
+}
+
+#[test]
+fn newest_execution_spec_tests() {
+    sample("eest-5.4.0-prague-osaka", "eest540", 7, 40);
+}
+
+#[test]
+fn state_tests() {
+    sample("eest-5.4.0-state-tests", "st", 5, 40);
+}
+
+/// With as little gas as there is: each burns all of it.
+#[test]
+fn engine_tests() {
+    let place = ["eest-benchmark-engine", "benchmark"];
+    sample_of(place, 3, LARGEST_BENCHMARK, Some("gas-value_1M"), 20);
 }

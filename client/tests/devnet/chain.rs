@@ -5,7 +5,10 @@ use crate::{
     support::{ALICE, BOB, Devnet, args, layers},
     transactions::{deploy, word},
 };
-use serde_json::json;
+use alloy_eips::eip7002::WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS;
+use alloy_primitives::U256;
+use polytrie::devnet::dev_genesis;
+use serde_json::{Value, json};
 
 /// Some blocks of different kinds.
 fn make_blocks(node: &Devnet) {
@@ -116,4 +119,22 @@ fn an_export_tells_of_changes_by_hand() {
         assert!(said.contains("changed by hand ahead of") && said.contains(blocks), "{said}");
     }
     assert!(!export("0", "1").contains("by hand"));
+}
+
+#[test]
+fn a_genesis_of_prague_without_its_contracts_makes_no_block_and_says_why() {
+    let genesis = dev_genesis(1337, &[], U256::ZERO);
+    let mut genesis: Value = serde_json::from_slice(&genesis).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("genesis.json");
+    let start = |genesis: &Value| {
+        std::fs::write(&file, genesis.to_string()).unwrap();
+        Devnet::start("mpt", args!["--chain", &file])
+    };
+    start(&genesis).call("evm_mine", json!([]));
+    let address = WITHDRAWAL_REQUEST_PREDEPLOY_ADDRESS;
+    assert!(genesis["alloc"].as_object_mut().unwrap().remove(&format!("{address:x}")).is_some());
+    let (_, message) = start(&genesis).error("evm_mine", json!([]));
+    let words = format!("there is no contract at {address}, ");
+    assert!(message.contains(&words) && message.contains("EIP-7002"), "{message}");
 }

@@ -1,8 +1,10 @@
-//! Running one test.
+//! Running one test that is a chain.
 
 use super::{
-    format::{BlockchainTest, Expected, TestBlock},
-    post_state::{self, Difference},
+    format::{ChainTest, Expected, ExpectedCall, TestBlock, TestConfig, TestPayload},
+    mismatch::Mismatch,
+    payload::{self, PayloadError},
+    post_state,
 };
 use crate::{
     blocks::decode_header,
@@ -10,12 +12,13 @@ use crate::{
     executor::SystemContracts,
     layers::{LayerKind, LayerOptions},
 };
+use alloy_consensus::Header;
+use alloy_genesis::GenesisAccount;
 use alloy_primitives::{Address, B256, Bytes, address, hex};
 use polytrie_chainspec::{ChainSpec, Forks};
 use polytrie_kv::{KvError, MemoryEngine, Store, StoreOptions};
-use polytrie_state::StateError;
-use std::sync::Arc;
-use thiserror::Error;
+use polytrie_state::StateLayer;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// The chain id that transactions of a test carry unless it says otherwise.
 const CHAIN_ID: u64 = 1;
@@ -31,50 +34,10 @@ const DEVNET_CONTRACTS: SystemContracts = SystemContracts {
     consolidations: address!("0x00431f263ce400f4455c2dcf564e53007ca4bbbb"),
 };
 
-/// Why a test fails.
-#[derive(Debug, Error)]
-pub(super) enum Mismatch {
-    #[error("the test does not parse: {0}")]
-    Format(serde_json::Error),
-    #[error("the network `{0}` is not known")]
-    Network(String),
-    #[error("the blob schedule names the fork `{0}`, which is not known")]
-    BlobFork(String),
-    #[error("the genesis header has the hash {found}, expected {expected}")]
-    GenesisHash { found: B256, expected: B256 },
-    #[error("the genesis block does not decode: {0}")]
-    GenesisDecode(String),
-    #[error("the chain cannot be opened: {0}")]
-    Open(ChainError),
-    #[error("block {index} has the hash {found}, expected {expected}")]
-    BlockHash { index: usize, found: B256, expected: B256 },
-    #[error("block {index} was refused, expected it to be valid: {reason}")]
-    Refused { index: usize, reason: String },
-    #[error("block {index} was {what}, expected it to be refused{because}")]
-    Accepted { index: usize, what: &'static str, because: String },
-    #[error(
-        "block {index} is invalid for its receipts root alone; before Byzantium receipts hold state roots, which `{layer}` \
-         does not have"
-    )]
-    Undecidable { index: usize, layer: &'static str },
-    #[error("the client failed at block {index}: {source}")]
-    Broken { index: usize, source: ChainError },
-    #[error("the head is block {number} {found}, expected {expected}")]
-    Head { number: u64, found: B256, expected: B256 },
-    #[error("the state cannot be read: {0}")]
-    State(#[from] StateError),
-    #[error("after the last block, {0}")]
-    PostState(Box<Difference>),
-    #[error("the accounts and slots at the end make the state root {found}, expected {expected}")]
-    PostStateRoot { found: B256, expected: B256 },
-    #[error("the client panicked: {0}")]
-    Panic(String),
-}
-
 /// Runs a test on a new chain in memory.
 pub(super) fn run(
     name: &str,
-    test: &BlockchainTest,
+    test: &ChainTest,
     layer: &LayerKind,
     options: &LayerOptions,
 ) -> Result<(), Mismatch> {
@@ -82,6 +45,9 @@ pub(super) fn run(
     let mut chain = chain.with_system_contracts(system_contracts(test));
     for (index, block) in test.blocks.iter().enumerate() {
         insert(&mut chain, index, block)?;
+    }
+    for (index, payload) in test.engine_new_payloads.iter().enumerate() {
+        deliver(&mut chain, index, payload)?;
     }
     let head = chain.head();
     let (found, expected) = (head.hash(), test.last_block_hash);
@@ -105,13 +71,7 @@ pub(super) fn run(
 
 /// The chain that the test describes. Its genesis header is taken as it is; that the pre-state has the root in it is
 /// checked when a chain with a canonical layer is opened.
-fn spec(name: &str, test: &BlockchainTest) -> Result<ChainSpec, Mismatch> {
-    let mut forks = Forks::test_network(&test.network)
-        .ok_or_else(|| Mismatch::Network(test.network.clone()))?;
-    for (fork, params) in &test.config.blob_schedule {
-        let fork = fork.parse().map_err(|_| Mismatch::BlobFork(fork.clone()))?;
-        forks = forks.with_blob_params(fork, (*params).into());
-    }
+fn spec(name: &str, test: &ChainTest) -> Result<ChainSpec, Mismatch> {
     let header = test.genesis_block_header.header();
     let expected = test.genesis_block_header.hash;
     let decoded = test.genesis_rlp.as_ref().map(|rlp| decode_header(rlp)).transpose();
@@ -123,13 +83,30 @@ fn spec(name: &str, test: &BlockchainTest) -> Result<ChainSpec, Mismatch> {
             return Err(Mismatch::GenesisHash { found, expected });
         }
     }
-    let chain_id = test.config.chainid.map_or(CHAIN_ID, |id| id.to());
-    let accounts = test.pre.iter().map(|(address, account)| (*address, account.clone()));
-    Ok(ChainSpec::with_forks(name, chain_id, forks, header, accounts)
+    spec_of(name, &test.network, &test.config, header, &test.pre)
+}
+
+/// The chain of these forks that begins with this block and these accounts.
+pub(super) fn spec_of(
+    name: &str,
+    network: &str,
+    config: &TestConfig,
+    genesis_header: Header,
+    pre: &BTreeMap<Address, GenesisAccount>,
+) -> Result<ChainSpec, Mismatch> {
+    let mut forks =
+        Forks::test_network(network).ok_or_else(|| Mismatch::Network(network.to_owned()))?;
+    for (fork, params) in &config.blob_schedule {
+        let fork = fork.parse().map_err(|_| Mismatch::BlobFork(fork.clone()))?;
+        forks = forks.with_blob_params(fork, (*params).into());
+    }
+    let chain_id = config.chainid.map_or(CHAIN_ID, |id| id.to());
+    let accounts = pre.iter().map(|(address, account)| (*address, account.clone()));
+    Ok(ChainSpec::with_forks(name, chain_id, forks, genesis_header, accounts)
         .with_deposit_contract(Some(DEPOSIT_CONTRACT)))
 }
 
-fn system_contracts(test: &BlockchainTest) -> SystemContracts {
+fn system_contracts(test: &ChainTest) -> SystemContracts {
     let SystemContracts { history, withdrawals, consolidations } = DEVNET_CONTRACTS;
     if [history, withdrawals, consolidations].iter().any(|address| test.pre.contains_key(address)) {
         DEVNET_CONTRACTS
@@ -143,6 +120,15 @@ fn open(
     layer: &LayerKind,
     layer_options: &LayerOptions,
 ) -> Result<Chain, ChainError> {
+    let (store, layer) = open_layer(layer, layer_options)?;
+    Chain::open(Arc::new(spec), store, layer, ChainOptions::default())
+}
+
+/// A store in memory, and the layer on it.
+pub(super) fn open_layer(
+    layer: &LayerKind,
+    layer_options: &LayerOptions,
+) -> Result<(Store, Arc<dyn StateLayer>), ChainError> {
     let tables = [layer.tables, TABLES].concat();
     // Thousands of stores are opened, each for a few blocks: none starts a thread.
     let options = StoreOptions { background: false, counters: false, ..StoreOptions::default() };
@@ -150,14 +136,64 @@ fn open(
         Store::open(Arc::new(MemoryEngine::new()), &tables, options);
     let store = store?;
     let layer = (layer.open)(store.clone(), layer_options)?;
-    Chain::open(Arc::new(spec), store, layer, ChainOptions::default())
+    Ok((store, layer))
 }
 
 fn insert(chain: &mut Chain, index: usize, block: &TestBlock) -> Result<(), Mismatch> {
     let result = hex::decode(&block.rlp)
         .map_err(|error| Refusal::Block(format!("it is not hexadecimal: {error}")))
         .and_then(|rlp| offer(chain, Bytes::from(rlp)));
-    match (block.expected(), result) {
+    judge(chain, index, block.expected(), result)
+}
+
+/// As the Engine API would: a valid payload is the head after the call of `engine_forkchoiceUpdated` that follows.
+fn deliver(chain: &mut Chain, index: usize, call: &TestPayload) -> Result<(), Mismatch> {
+    let expected = call.expected().ok_or(Mismatch::Call { index })?;
+    let block = payload::block(chain.spec(), call);
+    let (expected, result) = match (expected, block) {
+        (ExpectedCall::Refused(code), Err(PayloadError::Call { code: found, .. }))
+            if found == code =>
+        {
+            return Ok(());
+        }
+        (ExpectedCall::Refused(code), block) => {
+            let found = match block {
+                Err(PayloadError::Call { code, reason }) => {
+                    format!("refused with the code {code} ({reason})")
+                }
+                Ok(_) | Err(PayloadError::Invalid(_)) => "answered".to_owned(),
+            };
+            let expected = format!("refused with the code {code}");
+            return Err(Mismatch::CallAnswer { index, found, expected });
+        }
+        (ExpectedCall::Answered(_), Err(PayloadError::Call { code, reason })) => {
+            let found = format!("refused with the code {code} ({reason})");
+            return Err(Mismatch::CallAnswer { index, found, expected: "answered".to_owned() });
+        }
+        (ExpectedCall::Answered(expected), Err(PayloadError::Invalid(reason))) => {
+            (expected, Err(Refusal::Block(reason)))
+        }
+        (ExpectedCall::Answered(expected), Ok(rlp)) => (expected, offer(chain, rlp)),
+    };
+    judge(chain, index, expected, result)?;
+    let head = chain.head();
+    match expected {
+        Expected::Valid(expected) if head.hash() != expected => {
+            let (number, found) = (head.number(), head.hash());
+            Err(Mismatch::Forkchoice { index, number, found, expected })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What became of a block, against what the test expects.
+fn judge(
+    chain: &Chain,
+    index: usize,
+    expected: Expected<'_>,
+    result: Result<(B256, Inserted), Refusal>,
+) -> Result<(), Mismatch> {
+    match (expected, result) {
         (_, Err(Refusal::Broken(source))) => Err(Mismatch::Broken { index, source }),
         (Expected::Valid(expected), Ok((found, _))) if found != expected => {
             Err(Mismatch::BlockHash { index, found, expected })
