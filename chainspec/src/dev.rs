@@ -67,6 +67,7 @@ pub(crate) fn with_accounts(
         allocation,
         deposit_contract: None,
         fixed_difficulty: None,
+        clique: None,
         contract_size_limit: None,
         outline: None,
     }

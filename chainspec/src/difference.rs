@@ -69,6 +69,13 @@ impl ChainSpec {
                     .filter(|_| is_active(EthereumHardfork::Prague))
             })
             .or_else(|| {
+                let clique = |spec: &Self| {
+                    spec.clique()
+                        .map(|clique| format!("period {}, epoch {}", clique.period, clique.epoch()))
+                };
+                different("Clique", [shown(clique(self)), shown(clique(other))])
+            })
+            .or_else(|| {
                 different("the fixed difficulty", each(|spec| shown(spec.fixed_difficulty())))
             })
             .or_else(|| {

@@ -5,6 +5,7 @@
 
 mod allocation;
 mod blobs;
+mod clique;
 mod dev;
 mod difference;
 mod error;
@@ -17,6 +18,7 @@ mod spec;
 
 pub use allocation::GenesisAccounts;
 pub use alloy_genesis::GenesisAccount;
+pub use clique::Clique;
 pub use dev::{DEV_BASE_FEE, DEV_GAS_LIMIT};
 pub use difference::Difference;
 pub use error::ChainSpecError;

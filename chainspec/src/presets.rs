@@ -123,6 +123,7 @@ fn public_network(network: PublicNetwork) -> ChainSpec {
         allocation: Allocation::BuiltIn(network.accounts),
         deposit_contract: Some(network.deposit_contract),
         fixed_difficulty: None,
+        clique: None,
         contract_size_limit: None,
         outline: None,
     }

@@ -8,7 +8,7 @@ use alloy_evm::{
 use alloy_hardforks::{EthereumHardfork, EthereumHardforks, ForkCondition};
 use alloy_primitives::Address;
 
-use crate::ChainSpec;
+use crate::{ChainSpec, Clique};
 
 /// The rules of one block: a chain seen from one number, one timestamp and one side of the merge.
 ///
@@ -35,6 +35,11 @@ impl Rules<'_> {
             ForkCondition::Timestamp(time) => self.timestamp >= time,
             ForkCondition::TTD { .. } | ForkCondition::Never => false,
         }
+    }
+
+    /// Clique, if this block is sealed by a signer (EIP-225): not past the merge.
+    pub const fn clique(&self) -> Option<Clique> {
+        if self.merged { None } else { self.spec.clique() }
     }
 
     /// The EVM revision of this block.

@@ -10,8 +10,8 @@ use alloy_hardforks::{EthereumHardfork, EthereumHardforks, ForkCondition};
 use alloy_primitives::{Address, B256, U256};
 
 use crate::{
-    ChainSpecError, DaoFork, Forks, GenesisAccounts, Rules, allocation::Allocation, dev, genesis,
-    presets,
+    ChainSpecError, Clique, DaoFork, Forks, GenesisAccounts, Rules, allocation::Allocation, dev,
+    genesis, presets,
 };
 
 /// Everything that distinguishes one chain from another.
@@ -23,6 +23,7 @@ pub struct ChainSpec {
     pub(crate) genesis_header: Sealed<Header>,
     pub(crate) allocation: Allocation,
     pub(crate) deposit_contract: Option<Address>,
+    pub(crate) clique: Option<Clique>,
     pub(crate) fixed_difficulty: Option<U256>,
     pub(crate) contract_size_limit: Option<usize>,
     pub(crate) outline: Option<String>,
@@ -98,6 +99,7 @@ impl ChainSpec {
             genesis_header: genesis_header.seal_slow(),
             allocation: Allocation::from_accounts(accounts),
             deposit_contract: None,
+            clique: None,
             fixed_difficulty: None,
             contract_size_limit: None,
             outline: None,
@@ -112,6 +114,13 @@ impl ChainSpec {
     /// The same chain with another deposit contract (EIP-6110).
     pub fn with_deposit_contract(mut self, address: Option<Address>) -> Self {
         self.deposit_contract = address;
+        self
+    }
+
+    /// The same chain with its blocks sealed by signers until it merges. The genesis header must list the signers
+    /// ([`Clique::listed_signers`]).
+    pub fn with_clique(mut self, clique: Clique) -> Self {
+        self.clique = Some(clique);
         self
     }
 
@@ -157,7 +166,7 @@ impl ChainSpec {
         self.outline.as_deref()
     }
 
-    /// The total difficulty that ends proof of work: a block is merged if the total difficulty of its parent has reached
+    /// The total difficulty that ends proof of work or authority: a block is merged if the total difficulty of its parent has reached
     /// it. Zero if the chain is merged from genesis, `None` if it never merges.
     pub fn terminal_total_difficulty(&self) -> Option<U256> {
         self.forks.terminal_total_difficulty()
@@ -186,6 +195,12 @@ impl ChainSpec {
     /// The contract whose logs are deposits to the beacon chain (EIP-6110); `None` if the chain has none.
     pub const fn deposit_contract(&self) -> Option<Address> {
         self.deposit_contract
+    }
+
+    /// Clique, if that is what seals the blocks before the merge; `None` for proof of work, and for a chain that starts
+    /// merged.
+    pub const fn clique(&self) -> Option<Clique> {
+        self.clique
     }
 
     /// The difficulty of every block, where the genesis fixes it (besu's `ethash.fixeddifficulty`); `None` if it is

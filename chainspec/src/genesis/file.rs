@@ -10,11 +10,11 @@ use super::{
     config::{BLOCK_FORKS, TIME_FORKS},
     json::{Object, Value, word},
 };
-use crate::{ChainSpecError, allocation::Builder};
+use crate::{ChainSpecError, Clique, allocation::Builder};
 
-/// Consensus engines by the name of their section in `config`.
-const OTHER_ENGINES: [&str; 9] =
-    ["clique", "ibft", "ibft2", "qbft", "aura", "authorityRound", "bor", "parlia", "istanbul"];
+/// Consensus engines that are not supported, by the name of their section in `config`.
+const OTHER_ENGINES: [&str; 8] =
+    ["ibft", "ibft2", "qbft", "aura", "authorityRound", "bor", "parlia", "istanbul"];
 
 /// Refuses a file that begins like something else than a JSON object.
 pub(super) fn check_start(file: &str, start: &[u8]) -> Result<(), ChainSpecError> {
@@ -121,6 +121,7 @@ fn draft(object: &Object<'_, '_>) -> Result<Draft, Flaw> {
         allocation,
         gas_used: object.get("gasUsed").map_or(Ok(0), |value| value.u64())?,
         state_root: object.get("stateRoot").map(|value| value.hash()).transpose()?,
+        clique: config.get("clique").map(|section| clique(&section.object()?)).transpose()?,
         fixed_difficulty: fixed_difficulty.map(|value| value.number()).transpose()?,
         contract_size_limit: contract_size_limit
             .map(|limit| usize::try_from(limit).unwrap_or(usize::MAX)),
@@ -130,6 +131,15 @@ fn draft(object: &Object<'_, '_>) -> Result<Draft, Flaw> {
             .find(|name| config.get(name).is_some())
             .map(str::to_owned),
     })
+}
+
+/// The section of Clique, with the names that geth has for its fields, or those of besu.
+fn clique(section: &Object<'_, '_>) -> Result<Clique, Flaw> {
+    let either = |geth, besu| {
+        let value = section.get(geth).or_else(|| section.get(besu));
+        value.map_or(Ok(0), |value| value.u64())
+    };
+    Ok(Clique::new(either("period", "blockperiodseconds")?, either("epoch", "epochlength")?))
 }
 
 /// Everything but the accounts.

@@ -15,7 +15,7 @@ use alloy_primitives::{B256, U256};
 pub(crate) use header::header;
 pub use write::GenesisPlan;
 
-use crate::{ChainSpec, ChainSpecError, allocation::Allocation};
+use crate::{ChainSpec, ChainSpecError, Clique, allocation::Allocation};
 
 /// So many bytes are read before it is decided whether the rest is worth it.
 const START: u64 = 4096;
@@ -30,11 +30,12 @@ struct Draft {
     gas_used: u64,
     /// State root that the file claims. geth writes none, others do.
     state_root: Option<B256>,
+    clique: Option<Clique>,
     fixed_difficulty: Option<U256>,
     contract_size_limit: Option<usize>,
     /// The file's text without its accounts and state root, open at the end; `None` if there was no file.
     outline: Option<String>,
-    /// Consensus engine other than proof of work and proof of stake that the configuration asks for.
+    /// Consensus engine other than proof of work, Clique and proof of stake that the configuration asks for.
     engine: Option<String>,
 }
 
@@ -88,10 +89,12 @@ pub(crate) fn parse(name: &str, bytes: &[u8]) -> Result<ChainSpec, ChainSpecErro
 /// The chain that `genesis` describes.
 pub(crate) fn from_genesis(name: &str, mut genesis: Genesis) -> Result<ChainSpec, ChainSpecError> {
     let allocation = Allocation::from_accounts(std::mem::take(&mut genesis.alloc));
-    let engine =
-        genesis.config.clique.map(|_| "clique").or(genesis.config.parlia.map(|_| "parlia"));
+    let clique = genesis.config.clique.map(|clique| {
+        Clique::new(clique.period.unwrap_or_default(), clique.epoch.unwrap_or_default())
+    });
     let draft = Draft {
-        engine: engine.map(str::to_owned),
+        engine: genesis.config.parlia.map(|_| "parlia".to_owned()),
+        clique,
         genesis,
         allocation,
         gas_used: 0,
@@ -130,13 +133,18 @@ fn build(name: &str, draft: Draft) -> Result<ChainSpec, Flaw> {
 fn assemble(name: &str, draft: Draft, state_root: B256) -> Result<ChainSpec, Flaw> {
     let genesis = &draft.genesis;
     let forks = config::forks(&genesis.config)?;
-    let merged_from_genesis = forks.terminal_total_difficulty() == Some(U256::ZERO);
-    if let Some(engine) = draft.engine.filter(|_| !merged_from_genesis) {
+    let terminal = forks.terminal_total_difficulty();
+    let starts_merged = terminal.is_some_and(|terminal| genesis.difficulty >= terminal);
+    if let Some(engine) = draft.engine.filter(|_| !starts_merged) {
         return Err(Flaw::field(
             format!("config.{engine}"),
             "set",
-            "proof of work (ethash) or a terminalTotalDifficulty of 0: proof of authority is not supported",
+            "proof of work (ethash), Clique (clique) or a terminalTotalDifficulty of 0: no other proof of authority is supported",
         ));
+    }
+    let clique = draft.clique.filter(|_| !starts_merged);
+    if clique.is_some() {
+        expect_signers(genesis)?;
     }
     let header = header(genesis, draft.gas_used, state_root, &forks)?;
     Ok(ChainSpec {
@@ -146,10 +154,23 @@ fn assemble(name: &str, draft: Draft, state_root: B256) -> Result<ChainSpec, Fla
         genesis_header: header.seal_slow(),
         allocation: draft.allocation,
         deposit_contract: genesis.config.deposit_contract_address,
+        clique,
         fixed_difficulty: draft.fixed_difficulty,
         contract_size_limit: draft.contract_size_limit,
         outline: draft.outline.map(|text| file::close_outline(&text, state_root)),
     })
+}
+
+/// The genesis block of Clique names the first signers.
+fn expect_signers(genesis: &Genesis) -> Result<(), Flaw> {
+    match Clique::listed_signers(&genesis.extra_data) {
+        Some(signers) if !signers.is_empty() => Ok(()),
+        _ => Err(Flaw::field(
+            "extraData",
+            format!("{} bytes long", genesis.extra_data.len()),
+            "32 bytes, the address of each signer, and 65 bytes, because config.clique is set",
+        )),
+    }
 }
 
 #[cfg(test)]

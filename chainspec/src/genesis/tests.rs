@@ -220,8 +220,24 @@ fn wrong_fields_are_named() {
             "the field config.verkleTime is 0, expected no fork of this name",
         ),
         (
-            json!({ "config": { "clique": { "period": 5 } } }),
-            "the field config.clique is set, expected proof of work",
+            json!({ "config": { "qbft": { "blockperiodseconds": 5 } } }),
+            "the field config.qbft is set, expected proof of work (ethash), Clique (clique) or",
+        ),
+        (
+            json!({ "config": { "aura": {} , "terminalTotalDifficulty": 9 } }),
+            "the field config.aura is set, expected proof of work",
+        ),
+        (
+            json!({ "config": { "clique": { "period": "soon" } } }),
+            "the field config.clique.period is \"soon\", expected a number",
+        ),
+        (
+            json!({ "config": { "clique": { "period": 5 } }, "extraData": "0x01" }),
+            "the field extraData is 1 bytes long, expected 32 bytes, the address of each signer, and 65 bytes",
+        ),
+        (
+            json!({ "config": { "clique": { "period": 5 } }, "extraData": "0x".to_owned() + &"00".repeat(97) }),
+            "the field extraData is 97 bytes long, expected 32 bytes, the address of each signer",
         ),
         (
             json!({ "config": { "eip155Block": 1, "eip158Block": 2 } }),
@@ -394,6 +410,31 @@ fn an_outline_is_the_chain_without_its_accounts() {
         br#"{"config":{"chainId":1},"gasLimit":1,"difficulty":1,"alloc":{}}"#,
     ));
     assert!(missing.contains("stateRoot"), "{missing}");
+}
+
+#[test]
+fn clique_by_the_names_of_geth_and_of_besu() {
+    let extra = format!("0x{}", "11".repeat(Clique::VANITY + 20 + Clique::SEAL));
+    let clique = |section: serde_json::Value, terminal: Option<u64>| {
+        let config = json!({ "clique": section, "terminalTotalDifficulty": terminal });
+        genesis(&json!({ "config": config, "extraData": extra, "difficulty": 1 })).unwrap()
+    };
+    let geth = clique(json!({ "period": 15, "epoch": 100 }), None);
+    assert_eq!(geth.clique(), Some(Clique::new(15, 100)));
+    let besu = clique(json!({ "blockperiodseconds": 5, "epochlength": 40 }), Some(9));
+    assert_eq!(besu.clique(), Some(Clique::new(5, 40)));
+    assert_eq!(besu.rules(1, 1, false).clique(), besu.clique());
+    assert_eq!(besu.rules(1, 1, true).clique(), None);
+    assert_eq!(clique(json!({}), None).clique(), Some(Clique::new(0, 30_000)));
+    // What says nothing about any block is no setting of the chain.
+    for terminal in [0, 1] {
+        assert_eq!(clique(json!({ "period": 15 }), Some(terminal)).clique(), None);
+    }
+    let slim = ChainSpec::from_outline("g.json", geth.outline().unwrap().as_bytes()).unwrap();
+    assert_eq!(slim.clique(), geth.clique());
+    let difference = geth.difference(&clique(json!({ "period": 15 }), None), 1, 1, U256::ZERO);
+    let values = ["period 15, epoch 100", "period 15, epoch 30000"].map(str::to_owned);
+    assert_eq!(difference, Some(crate::Difference { rule: "Clique".into(), values }));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     consensus::{Ancestor, next_base_fee, next_difficulty, next_excess_blob_gas},
-    executor::{BlockRun, ExecuteError, Executed},
+    executor::{BlockRun, BlockToExecute, ExecuteError, Executed},
 };
 use alloy_consensus::{
     Block, BlockBody, EMPTY_OMMER_ROOT_HASH, Header, Sealable, Sealed, TxEnvelope, TxReceipt,
@@ -132,7 +132,12 @@ impl Chain {
         let ancestor_hash = |number| ancestors.hash(number);
         let mut run = self
             .executor
-            .begin(&mut session, rules, &ancestor_hash, &header, &[], withdrawals.as_deref())
+            .begin(
+                &mut session,
+                rules,
+                &ancestor_hash,
+                BlockToExecute::to_fill(&header, withdrawals.as_deref()),
+            )
             .map_err(failed)?;
         let transactions = fill(&mut run, &header, &rules).map_err(failed)?;
         let executed = run.finish().map_err(failed)?;
@@ -177,6 +182,8 @@ impl Chain {
             header,
             block,
             rlp,
+            coinbase: Ok(Address::ZERO),
+            signers: None,
             senders: Ok(Vec::new()),
             authorities: Vec::new(),
             accesses: Vec::new(),
@@ -217,6 +224,11 @@ pub(crate) fn next_header(
     parent: &Sealed<Header>,
     next: &NextBlock,
 ) -> Result<Header, BuildError> {
+    if rules.clique().is_some() {
+        return Err(BuildError::Refused(
+            "a block before the merge is sealed by a signer of Clique, and this program seals none; import the blocks, and serve them with --read-only".into(),
+        ));
+    }
     if next.timestamp <= parent.timestamp {
         let (found, parent) = (next.timestamp, parent.timestamp);
         return Err(BuildError::Refused(format!(

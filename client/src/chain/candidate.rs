@@ -3,7 +3,10 @@
 use super::error::{InsertError, InvalidBlock, InvalidReason};
 use crate::{
     blocks::{DecodeError, decode_block},
-    consensus::{ConsensusError, check_body},
+    consensus::{
+        ConsensusError, check_body,
+        clique::{self, CliqueError},
+    },
     executor::{SenderError, recover_authorities, recover_senders},
 };
 use alloy_consensus::{Block, Header, Sealed, TxEnvelope};
@@ -21,6 +24,10 @@ pub struct Candidate {
     pub block: Block<TxEnvelope>,
     /// Its RLP, byte for byte as it will be stored and exported.
     pub rlp: Bytes,
+    /// Who is paid its fees: under Clique, who sealed it.
+    pub coinbase: Result<Address, CliqueError>,
+    /// The signers of Clique after it, if the chain is to keep them with it (see `signers.rs`).
+    pub(crate) signers: Option<Vec<u8>>,
     /// The senders of its transactions.
     pub senders: Result<Vec<Address>, SenderError>,
     /// Accounts that its transactions let set their code (EIP-7702), as a hint.
@@ -48,6 +55,8 @@ impl Candidate {
         let authorities = recover_authorities(&block.body.transactions);
         let header = Sealed::new(block.header.clone());
         Ok(Self {
+            coinbase: Self::coinbase(spec, &header),
+            signers: None,
             header,
             block,
             rlp,
@@ -71,6 +80,16 @@ impl Candidate {
         let header = &block.header;
         let rules = spec.rules(header.number, header.timestamp, header.difficulty.is_zero());
         check_body(&rules, block)
+    }
+
+    /// Who is paid the fees of a block, as far as that can be said without the chain: as for [`Self::check_body`].
+    ///
+    /// # Errors
+    ///
+    /// If it does not have the seal of a signer, although it is to have one.
+    pub fn coinbase(spec: &ChainSpec, header: &Header) -> Result<Address, CliqueError> {
+        let rules = spec.rules(header.number, header.timestamp, header.difficulty.is_zero());
+        clique::coinbase(&rules, header)
     }
 
     pub(super) fn number(&self) -> u64 {

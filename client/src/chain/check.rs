@@ -3,7 +3,7 @@
 use super::{
     db::ChainDb,
     error::ChainError,
-    tables::{BLOCKS, CANONICAL, NUMBERS, RECEIPTS, SIDE_BLOCKS, UNDO},
+    tables::{BLOCKS, CANONICAL, NUMBERS, RECEIPTS, SIDE_BLOCKS, SIGNERS, UNDO},
 };
 use crate::{
     blocks::{decode_header, decode_sealed_block},
@@ -51,7 +51,10 @@ impl ChainReport {
     }
 
     /// Turns damage into a problem; a store that fails stays an error.
-    fn note<T>(&mut self, result: Result<T, ChainError>) -> Result<Option<T>, ChainError> {
+    pub(super) fn note<T>(
+        &mut self,
+        result: Result<T, ChainError>,
+    ) -> Result<Option<T>, ChainError> {
         match result {
             Ok(value) => Ok(Some(value)),
             Err(ChainError::Corrupt(text)) => {
@@ -109,6 +112,7 @@ impl ChainDb {
         }
         self.check_numbers(&mut report)?;
         self.check_undo_rows(number, &mut report)?;
+        self.check_signers(spec, number, &mut report)?;
         self.check_side_blocks(&mut report)?;
         Ok(report)
     }
@@ -227,7 +231,7 @@ impl ChainDb {
         because: &str,
         report: &mut ChainReport,
     ) -> Result<(), ChainError> {
-        for table in [BLOCKS, CANONICAL, RECEIPTS, UNDO] {
+        for table in [BLOCKS, CANONICAL, RECEIPTS, UNDO, SIGNERS] {
             let key = number.to_be_bytes();
             if let Some((key, _)) = self.store().first(table, KeyRange::from(&key))? {
                 report.problem(format!(

@@ -4,6 +4,7 @@ use super::{
     error::ChainError,
     head::Head,
     receipts::{decode_stored_receipts, encode_stored_receipts},
+    signers::remove_signers,
     tables::{BLOCKS, CANONICAL, HEAD_KEY, META, NUMBERS, RECEIPTS, SIDE_BLOCKS, UNDO},
 };
 use crate::blocks::{decode_block, decode_header};
@@ -262,6 +263,7 @@ pub(super) fn remove_block(batch: &mut Batch, number: u64, hash: &B256, parent: 
     for table in [BLOCKS, CANONICAL, RECEIPTS, UNDO] {
         batch.delete(table, &key);
     }
+    remove_signers(batch, number);
     batch.delete(NUMBERS, hash.as_slice());
     put_head(batch, number - 1, parent);
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     blocks::DecodeError,
-    consensus::ConsensusError,
+    consensus::{ConsensusError, clique::CliqueError},
     executor::{BlockInvalid, ExecuteError, InternalError, SenderError},
 };
 use alloy_primitives::{B256, U256};
@@ -210,6 +210,12 @@ pub enum InvalidReason {
         /// Computed.
         expected: U256,
     },
+}
+
+impl From<CliqueError> for InvalidReason {
+    fn from(error: CliqueError) -> Self {
+        ConsensusError::from(error).into()
+    }
 }
 
 /// What running a block says of it, sorted into the two kinds.

@@ -95,9 +95,9 @@ impl Chain {
     }
 
     /// Takes in a block on top of the head, by itself or together with others.
-    fn extend_head(&mut self, candidate: Candidate) -> Result<BlockStats, InsertError> {
+    fn extend_head(&mut self, mut candidate: Candidate) -> Result<BlockStats, InsertError> {
         let spec = self.spec.clone();
-        let (rules, mut stats) = self.examine(&spec, &candidate)?;
+        let (rules, mut stats) = self.examine(&spec, &mut candidate)?;
         if self.goes_into_group(&rules, &candidate) {
             self.extend_group(&rules, candidate, &mut stats)?;
         } else {
@@ -108,18 +108,18 @@ impl Chain {
     }
 
     /// Takes in a block on top of the head by itself.
-    pub(super) fn extend(&mut self, candidate: Candidate) -> Result<BlockStats, InsertError> {
+    pub(super) fn extend(&mut self, mut candidate: Candidate) -> Result<BlockStats, InsertError> {
         let spec = self.spec.clone();
-        let (rules, mut stats) = self.examine(&spec, &candidate)?;
+        let (rules, mut stats) = self.examine(&spec, &mut candidate)?;
         self.extend_alone(&rules, candidate, &mut stats)?;
         Ok(stats)
     }
 
     /// The rules about header and body of a block on top of the head.
     fn examine<'s>(
-        &self,
+        &mut self,
         spec: &'s ChainSpec,
-        candidate: &Candidate,
+        candidate: &mut Candidate,
     ) -> Result<(Rules<'s>, BlockStats), InsertError> {
         let start = Instant::now();
         let merged = spec.is_merged_after(self.head.total_difficulty);
@@ -127,6 +127,7 @@ impl Chain {
         check_candidate(&rules, &self.head, candidate)?;
         check_ommers(&rules, &candidate.header, &candidate.block.body.ommers, &self.ancestors)
             .map_err(|e| candidate.invalid(e))?;
+        self.follow_signers(&rules, candidate)?;
         let stats = BlockStats {
             txs: candidate.block.body.transactions.len() as u64,
             gas: candidate.block.header.gas_used,
@@ -199,7 +200,9 @@ impl Chain {
     ) -> Result<Vec<ReceiptEnvelope>, InsertError> {
         let start = Instant::now();
         let senders = candidate.senders.as_ref().map_err(|e| candidate.invalid(e.clone()))?;
+        let coinbase = candidate.coinbase.as_ref().map_err(|e| candidate.invalid(e.clone()))?;
         let block = BlockToExecute::new(&candidate.block, senders)
+            .with_coinbase(*coinbase)
             .with_authorities(&candidate.authorities)
             .with_accesses(&candidate.accesses);
         let ancestors = AncestorHashes::new(&self.head, &self.hashes, &self.db);
@@ -231,7 +234,11 @@ impl Chain {
     }
 
     /// Keeps a block of another branch, and goes over to that branch if it is better.
-    fn insert_side(&mut self, parent: Head, candidate: Candidate) -> Result<Inserted, InsertError> {
+    fn insert_side(
+        &mut self,
+        parent: Head,
+        mut candidate: Candidate,
+    ) -> Result<Inserted, InsertError> {
         let merged = self.spec.is_merged_after(parent.total_difficulty);
         let spec = self.spec.clone();
         let rules = spec.rules(candidate.number(), candidate.header.timestamp, merged);
@@ -241,6 +248,7 @@ impl Chain {
             check_ommers(&rules, &candidate.header, &candidate.block.body.ommers, &ancestors)
                 .map_err(|e| candidate.invalid(e))?;
         }
+        self.follow_signers(&rules, &mut candidate)?;
         if let Err(error) = &candidate.senders {
             return Err(candidate.invalid(error.clone()));
         }

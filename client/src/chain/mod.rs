@@ -25,6 +25,7 @@ mod preimages;
 mod receipts;
 mod recent;
 mod reorg;
+mod signers;
 mod switch;
 mod tables;
 mod transactions;
@@ -57,6 +58,7 @@ use group::OpenGroup;
 use polytrie_chainspec::ChainSpec;
 use polytrie_kv::Store;
 use polytrie_state::{StateLayer, WriteSet};
+use signers::RecentSigners;
 use std::{collections::VecDeque, sync::Arc};
 use switch::Switch;
 use undo::UndoReach;
@@ -124,6 +126,8 @@ pub struct Chain {
     witnesses: Vec<BlockWitness>,
     /// The last blocks up to the head, for the rules about ommers.
     ancestors: RecentAncestors,
+    /// The signers after the last blocks, on a chain of Clique.
+    signers: RecentSigners,
     /// Hashes of the last 256 blocks up to the head, newest first, for BLOCKHASH.
     hashes: VecDeque<B256>,
 }
@@ -174,6 +178,7 @@ impl Chain {
             written: Vec::new(),
             witnesses: Vec::new(),
             ancestors: RecentAncestors::new(),
+            signers: RecentSigners::default(),
             hashes: VecDeque::new(),
             head,
         };

@@ -26,6 +26,9 @@ pub(super) const PREIMAGES: Table = Table::new(48, "Preimages", 32);
 /// Block hash → what a user changed by hand ahead of the block (see `by_hand.rs`).
 pub(super) const BY_HAND: Table = Table::new(49, "StateByHand", 32);
 
+/// Block number → the signers of Clique after the block, for some blocks of the chain (see `signers.rs`).
+pub(super) const SIGNERS: Table = Table::new(50, "CliqueSigners", 8);
+
 /// Key in [`META`] of the hash of the last block whose transactions are indexed.
 pub(super) const INDEXED_KEY: &[u8] = b"indexed";
 /// Key of the head's row.
@@ -46,6 +49,7 @@ pub const TABLES: &[Table] = &[
     TRANSACTIONS,
     PREIMAGES,
     BY_HAND,
+    SIGNERS,
 ];
 
 /// The tables of a chain that begins anew: preimages stay true.

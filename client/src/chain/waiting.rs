@@ -11,6 +11,7 @@ use super::{
     error::{ChainError, InsertError},
     head::Head,
     switch::remove_switch,
+    tables::SIGNERS,
     transactions::put_transactions,
 };
 use crate::consensus::check_state_root;
@@ -157,6 +158,9 @@ impl Chain {
             remove_switch(batch);
         }
         remove_side_block(batch, &hash);
+        if let Some(row) = &candidate.signers {
+            batch.put(SIGNERS, &number.to_be_bytes(), row);
+        }
         if self.options.index_transactions {
             put_transactions(batch, &candidate.block, &hash);
         }

@@ -8,6 +8,7 @@ use super::{
     signals::on_interrupt,
 };
 use crate::{
+    chain::Chain,
     consensus::{MAX_GAS_LIMIT, MIN_GAS_LIMIT},
     datadir::{DataDir, OpenOptions},
     devnet::{
@@ -170,6 +171,9 @@ pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
     let mining = mining(&args)?;
     let server_options = server_options(&args.http, args.data.options().layer.needs())?;
     let (chain, dir) = open(&args, &accounts)?.into_chain()?;
+    if !args.read_only {
+        expect_no_signers(&chain)?;
+    }
     let options = NodeOptions {
         accounts,
         mining,
@@ -202,6 +206,19 @@ pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
     node.flush().map_err(machine)?;
     tracing::info!("stopped at block {}", node.view().head.number());
     Ok(())
+}
+
+/// The next block of a chain of Clique is its signers' to make.
+fn expect_no_signers(chain: &Chain) -> Result<(), Failure> {
+    let (spec, head) = (chain.spec(), chain.head());
+    let merged = spec.is_merged_after(head.total_difficulty);
+    match spec.rules(head.number(), head.header.timestamp, merged).clique() {
+        None => Ok(()),
+        Some(_) => Err(Failure::Usage(format!(
+            "the blocks of {} are sealed by the signers of Clique, and this program seals none: add --read-only to serve those that were imported",
+            spec.name()
+        ))),
+    }
 }
 
 fn machine(error: crate::devnet::NodeError) -> Failure {

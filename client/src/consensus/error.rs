@@ -2,6 +2,7 @@
 //!
 //! Throughout, `found` is what the block says and `expected` is what the rules or the execution give.
 
+use super::clique::CliqueError;
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{B64, B256, Bloom, Bytes, U256};
 use thiserror::Error;
@@ -103,6 +104,9 @@ pub enum ConsensusError {
         /// Difficulty that follows from the parent.
         expected: U256,
     },
+    /// A rule of Clique, under which the block is to be sealed by an authorized signer (EIP-225).
+    #[error(transparent)]
+    Clique(#[from] CliqueError),
     /// A header without proof of work, before the terminal total difficulty was reached.
     #[error(
         "the header's difficulty is 0 as after the merge, expected {expected}: its parent has not reached the terminal \

@@ -1,6 +1,7 @@
 //! A header against its parent.
 
 use super::{
+    clique,
     difficulty::next_difficulty,
     error::ConsensusError,
     gas::{check_blob_gas, check_gas_limit, next_base_fee},
@@ -22,7 +23,7 @@ const DAO_EXTRA_DATA_RANGE: u64 = 10;
 /// are both found here. The parent must itself be valid (or the genesis block, of which nothing is
 /// assumed).
 ///
-/// Not checked: the proof-of-work seal (nonce and mix hash), and whether the timestamp lies in the
+/// Not checked: the proof-of-work seal (nonce and mix hash), who sealed a block of Clique, and whether the timestamp lies in the
 /// future.
 ///
 /// # Errors
@@ -44,18 +45,23 @@ pub fn check_header(
     if header.number != expected || expected == 0 {
         return Err(ConsensusError::Number { found: header.number, expected });
     }
-    if header.timestamp <= parent.timestamp {
-        return Err(ConsensusError::Timestamp {
-            found: header.timestamp,
-            parent: parent.timestamp,
-        });
+    if let Some(clique) = rules.clique() {
+        clique::check_header(clique, parent, header)?;
+        check_gas_limit(rules, parent, header)?;
+    } else {
+        check_timestamp(parent, header)?;
+        check_extra_data(rules, header)?;
+        check_gas_limit(rules, parent, header)?;
+        check_seal_fields(rules, parent, header)?;
     }
-    check_extra_data(rules, header)?;
-    check_gas_limit(rules, parent, header)?;
-    check_seal_fields(rules, parent, header)?;
     check_base_fee(rules, parent, header)?;
     check_blob_gas(rules, parent, header)?;
     check_presence(rules, header)
+}
+
+fn check_timestamp(parent: &Header, header: &Header) -> Result<(), ConsensusError> {
+    let (found, parent) = (header.timestamp, parent.timestamp);
+    if found > parent { Ok(()) } else { Err(ConsensusError::Timestamp { found, parent }) }
 }
 
 fn check_extra_data(rules: &Rules<'_>, header: &Header) -> Result<(), ConsensusError> {

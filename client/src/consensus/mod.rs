@@ -2,7 +2,8 @@
 //!
 //! The checks come in three groups, in the order an importer needs them:
 //!
-//! 1. [`check_header`]: the header against its parent;
+//! 1. [`check_header`]: the header against its parent; under Clique also [`clique::Snapshot::check`], which needs the
+//!    blocks before;
 //! 2. [`check_body`] and [`check_ommers`]: the body against its header, and the ommers against the
 //!    last generations of the chain;
 //! 3. [`check_result`] and [`check_state_root`]: what running the block gave against its header.
@@ -31,6 +32,7 @@
 //! | each authorization of an EIP-7702 list | revm; an invalid one is skipped, it does not invalidate the block |
 
 mod body;
+pub mod clique;
 mod difficulty;
 mod error;
 mod gas;

@@ -92,7 +92,7 @@ impl FromIterator<Ancestor> for RecentAncestors {
     }
 }
 
-/// Checks the ommers of a block: none after the merge, at most two before it; each a valid header on
+/// Checks the ommers of a block: none after the merge or under Clique, at most two before it; each a valid header on
 /// top of one of the blocks before the parent (yellow paper, section 11.1), not itself part of the
 /// chain, and not included before.
 ///
@@ -136,7 +136,7 @@ pub fn check_ommers(
 ///
 /// The first rule that the list breaks.
 pub fn check_ommer_list(rules: &Rules<'_>, ommers: &[Header]) -> Result<Vec<B256>, ConsensusError> {
-    let max = if rules.merged { 0 } else { MAX_OMMERS };
+    let max = if rules.merged || rules.clique().is_some() { 0 } else { MAX_OMMERS };
     if ommers.len() > max {
         return Err(ConsensusError::TooManyOmmers { found: ommers.len(), max });
     }

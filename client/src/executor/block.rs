@@ -10,6 +10,8 @@ use polytrie_state::Access;
 pub struct BlockToExecute<'a> {
     /// The header. Its gas used, roots and bloom are not read.
     pub header: &'a Header,
+    /// Who is paid the fees, if that was found out ahead: what [`coinbase`](crate::consensus::clique::coinbase) says.
+    pub coinbase: Option<Address>,
     /// The transactions.
     pub transactions: &'a [TxEnvelope],
     /// The sender of each transaction, in the same order.
@@ -29,6 +31,7 @@ impl<'a> BlockToExecute<'a> {
     pub fn new(block: &'a Block<TxEnvelope>, senders: &'a [Address]) -> Self {
         Self {
             header: &block.header,
+            coinbase: None,
             transactions: &block.body.transactions,
             senders,
             authorities: &[],
@@ -36,6 +39,27 @@ impl<'a> BlockToExecute<'a> {
             ommers: &block.body.ommers,
             withdrawals: block.body.withdrawals.as_ref().map(|withdrawals| withdrawals.as_slice()),
         }
+    }
+
+    /// A block to be filled with transactions one by one. The fees go to the header's beneficiary.
+    pub const fn to_fill(header: &'a Header, withdrawals: Option<&'a [Withdrawal]>) -> Self {
+        Self {
+            header,
+            coinbase: Some(header.beneficiary),
+            transactions: &[],
+            senders: &[],
+            authorities: &[],
+            accesses: &[],
+            ommers: &[],
+            withdrawals,
+        }
+    }
+
+    /// The same for a block of which is known who is paid the fees.
+    #[must_use]
+    pub const fn with_coinbase(mut self, coinbase: Address) -> Self {
+        self.coinbase = Some(coinbase);
+        self
     }
 
     /// The same with accounts that are about to set their code.

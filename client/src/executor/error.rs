@@ -1,5 +1,6 @@
 //! Why a block could not be executed.
 
+use crate::consensus::clique::CliqueError;
 use alloy_evm::block::{BlockExecutionError, BlockValidationError};
 use alloy_primitives::{Address, B256};
 use polytrie_state::StateError;
@@ -65,6 +66,9 @@ pub enum BlockInvalid {
         /// Number of the block.
         number: u64,
     },
+    /// It does not tell who sealed it, who is paid the fees.
+    #[error(transparent)]
+    Seal(#[from] CliqueError),
     /// A contract that the block must call failed.
     #[error("a system call failed: {reason}")]
     SystemCall {

@@ -6,7 +6,7 @@ use polytrie_state::{Access, Session};
 
 use super::BlockToExecute;
 
-/// Tells the layer what `block` will touch as far as its bytes show: beneficiary, senders,
+/// Tells the layer what `block` will touch as far as its bytes show: who is paid the fees, senders,
 /// recipients, access lists, accounts that set their code (EIP-7702), withdrawals, ommers; and what was found out by
 /// running it ahead of its turn. Does nothing if the layer does not care.
 pub(super) fn announce(session: &mut Session, block: &BlockToExecute<'_>) {
@@ -23,7 +23,7 @@ pub(super) fn announce(session: &mut Session, block: &BlockToExecute<'_>) {
     for authority in block.authorities {
         session.hint(Access::Account(*authority));
     }
-    session.hint(Access::Account(block.header.beneficiary));
+    session.hint(Access::Account(block.coinbase.unwrap_or(block.header.beneficiary)));
     for ommer in block.ommers {
         session.hint(Access::Account(ommer.beneficiary));
     }

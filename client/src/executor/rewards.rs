@@ -7,7 +7,7 @@ use alloy_primitives::{Address, U256};
 use polytrie_chainspec::Rules;
 
 /// What proof of work pays for a block: its beneficiary first, with what it gets for the ommers, and then theirs. Empty
-/// after the merge.
+/// after the merge, and under Clique.
 pub fn block_rewards(rules: Rules<'_>, header: &Header, ommers: &[Header]) -> Vec<(Address, U256)> {
     let Some(base) = calc::base_block_reward(Schedule(rules), header.number) else {
         return Vec::new();

@@ -6,7 +6,7 @@ use std::{
 };
 
 use alloy_consensus::{Eip658Value, Header, ReceiptEnvelope, TxEnvelope, transaction::Recovered};
-use alloy_eips::{eip4895::Withdrawal, eip7685::Requests};
+use alloy_eips::eip7685::Requests;
 use alloy_evm::{
     Evm,
     block::BlockExecutor as _,
@@ -17,6 +17,8 @@ use alloy_primitives::Address;
 use polytrie_chainspec::Rules;
 use polytrie_state::Session;
 use revm_state_hooks::HookedEvm;
+
+use crate::consensus::clique::coinbase;
 
 use super::{
     BlockHashes, BlockInvalid, BlockToExecute, CodeCache, ExecuteError, InternalError,
@@ -106,9 +108,9 @@ impl Executor {
         if found != expected {
             return Err(InternalError::SenderCount { found, expected }.into());
         }
+        let block = block.with_coinbase(block_coinbase(&rules, &block)?);
         hints::announce(session, &block);
-        let mut run =
-            self.begin(session, rules, hashes, block.header, block.ommers, block.withdrawals)?;
+        let mut run = self.begin(session, rules, hashes, block)?;
         run.inner.reserve(block.transactions.len());
         for (tx, sender) in block.transactions.iter().zip(block.senders) {
             run.transact(tx, *sender)?;
@@ -116,7 +118,7 @@ impl Executor {
         run.finish()
     }
 
-    /// Begins a block: everything that comes before its transactions.
+    /// Begins a block: everything that comes before its transactions. Those that `block` has are not run.
     ///
     /// # Errors
     ///
@@ -126,10 +128,10 @@ impl Executor {
         session: &'a mut Session,
         rules: Rules<'a>,
         hashes: &'a dyn BlockHashes,
-        header: &'a Header,
-        ommers: &'a [Header],
-        withdrawals: Option<&'a [Withdrawal]>,
+        block: BlockToExecute<'a>,
     ) -> Result<BlockRun<'a>, ExecuteError> {
+        let BlockToExecute { header, ommers, withdrawals, .. } = block;
+        let coinbase = block_coinbase(&rules, &block)?;
         check_header(header, &rules)?;
         check_ommers(header, ommers)?;
         let drained = dao::drain(&rules, |address| session.account(address));
@@ -175,7 +177,7 @@ impl Executor {
         let prague = rules.is(EthereumHardfork::Prague);
         let database =
             SessionDatabase::new(session, &mut self.codes, hashes, prague, Arc::clone(&failure));
-        let mut evm = HookedEvm::new(database, environment(header, &rules));
+        let mut evm = HookedEvm::new(database, environment(header, coinbase, &rules));
         evm = self.system_contracts.announce(evm);
         if rules.is_eip1283() {
             evm = evm.with_eip1283();
@@ -306,6 +308,11 @@ impl fmt::Debug for BlockRun<'_> {
             .field("gas_used", &self.gas_used())
             .finish_non_exhaustive()
     }
+}
+
+/// Who is paid the fees of a block.
+fn block_coinbase(rules: &Rules<'_>, block: &BlockToExecute<'_>) -> Result<Address, BlockInvalid> {
+    block.coinbase.map_or_else(|| Ok(coinbase(rules, block.header)?), Ok)
 }
 
 /// The fields that the EVM cannot do without.

@@ -101,6 +101,7 @@ impl World {
         let senders = vec![SENDER; transactions.len()];
         let block = BlockToExecute {
             header: &self.header,
+            coinbase: None,
             transactions,
             senders: &senders,
             authorities: &[],
@@ -526,6 +527,7 @@ fn system_contracts_are_called_where_they_stand() {
     world.header.parent_hash = B256::repeat_byte(7);
     let block = BlockToExecute {
         header: &world.header,
+        coinbase: None,
         transactions: &[],
         senders: &[],
         authorities: &[],
@@ -551,6 +553,7 @@ fn blockhash_asks_for_the_last_256_ancestors_only() {
         let transactions = [legacy(0, TxKind::Call(CONTRACT), 0, input)];
         let block = BlockToExecute {
             header: &world.header,
+            coinbase: None,
             transactions: &transactions,
             senders: &[SENDER],
             authorities: &[],
@@ -579,6 +582,7 @@ fn senders_must_match_transactions() {
     let world = World::at(Fork::Byzantium, vec![]);
     let block = BlockToExecute {
         header: &world.header,
+        coinbase: None,
         transactions: &[],
         senders: &[SENDER],
         authorities: &[],
@@ -633,8 +637,8 @@ fn a_block_can_be_built_around_a_transaction_that_does_not_fit() {
     let mut session = world.session();
     let mut executor = Executor::new(0);
     let hashes = |_| None;
-    let mut run =
-        executor.begin(&mut session, world.rules(), &hashes, &world.header, &[], None).unwrap();
+    let block = BlockToExecute::to_fill(&world.header, None);
+    let mut run = executor.begin(&mut session, world.rules(), &hashes, block).unwrap();
     let first = run.transact(&send(0, NOBODY, 1), SENDER).unwrap();
     assert_eq!(first, Included { gas_used: 21_000, success: true });
     let refused = run.transact(&send(9, NOBODY, 1), SENDER).unwrap_err();

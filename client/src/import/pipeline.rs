@@ -281,11 +281,14 @@ pub(super) fn make_ready(
     let body = Candidate::check_body(spec, &block);
     let decode = start.elapsed();
     let start = Instant::now();
+    let coinbase = Candidate::coinbase(spec, &header);
     let senders = recover_senders(&block.body.transactions);
     let authorities = recover_authorities(&block.body.transactions);
     let recover = start.elapsed();
     let candidate = Candidate {
         header,
+        coinbase,
+        signers: None,
         block,
         rlp: raw.rlp,
         senders,

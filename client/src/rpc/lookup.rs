@@ -92,14 +92,20 @@ impl Rpc {
 
     /// The block that an id names; for the pending one, what would be made now.
     pub(super) fn find(&self, id: BlockId) -> RpcResult<Option<Found>> {
-        if id.is_pending() {
+        let view = self.node.view();
+        if id.is_pending() && self.has_pending(&view) {
             return Ok(Some(self.pending(&*self.node.pending()?)));
         }
-        let view = self.node.view();
         match self.number(&view, id)? {
             Some(number) => self.block(&view, number),
             None => Ok(None),
         }
+    }
+
+    /// Whether there is a block that would be made now. Where a signer of Clique makes the next one there is none, and the
+    /// head takes its place.
+    pub(super) fn has_pending(&self, view: &View) -> bool {
+        view.next_rules(self.node.spec(), view.head.header.timestamp).clique().is_none()
     }
 
     /// The block that would be made now.
@@ -112,7 +118,7 @@ impl Rpc {
     /// The state after a block, the head unless another one is asked for, with the block's environment. The pending
     /// block is the one that would be made now.
     pub(super) fn at(&self, view: &View, id: Option<BlockId>) -> RpcResult<At> {
-        if id.is_some_and(|id| id.is_pending()) {
+        if id.is_some_and(|id| id.is_pending()) && self.has_pending(view) {
             let pending = self.node.pending()?;
             let merged = self.node.spec().is_merged_after(view.head.total_difficulty);
             let (header, state) = (pending.header.clone(), Arc::clone(&pending.state));

@@ -83,7 +83,8 @@ pub enum WitnessError {
 /// is at another state than the block's parent, the witness must not hold anything that differs between the two; the
 /// block is executed on the holder's state then, and its state root is not compared but returned.
 ///
-/// Ommers are counted, and not compared with the chain, which is not there.
+/// Ommers are counted, and not compared with the chain, which is not there. Nor is it known who may seal a block of
+/// Clique: its fees go to the address that did.
 ///
 /// # Errors
 ///

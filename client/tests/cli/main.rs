@@ -5,6 +5,8 @@
 
 #[path = "../common/branches.rs"]
 mod branches;
+#[path = "../common/clique.rs"]
+mod clique_maker;
 #[path = "../common/fixtures.rs"]
 mod fixtures;
 #[path = "../common/mount.rs"]
@@ -19,6 +21,7 @@ mod bad_blocks;
 mod bad_files;
 mod bench;
 mod chains;
+mod clique;
 mod closed_pipe;
 mod convert;
 mod data_directories;

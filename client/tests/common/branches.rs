@@ -104,7 +104,19 @@ fn mine(chain: &mut Chain, original: &Bytes, branch: Branch) -> Bytes {
     header.timestamp = parent.timestamp + branch.seconds;
     let rules = spec.rules(header.number, header.timestamp, false);
     header.difficulty = next_difficulty(&rules, &parent, header.timestamp);
+    complete(chain, block, &|_| {})
+}
+
+/// A block on top of the head with what its header must say of the result, which is taken from what the chain says is
+/// wrong with it. `seal` is called whenever the header has changed. The block becomes the head.
+pub(crate) fn complete(
+    chain: &mut Chain,
+    mut block: Block<TxEnvelope>,
+    seal: &dyn Fn(&mut Header),
+) -> Bytes {
+    let spec = Arc::clone(chain.spec());
     loop {
+        seal(&mut block.header);
         let rlp: Bytes = alloy_rlp::encode(&block).into();
         let candidate = Candidate::prepare(&spec, rlp.clone()).unwrap();
         let invalid = match chain.insert(candidate) {

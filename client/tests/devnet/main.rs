@@ -2,6 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+#[path = "../common/branches.rs"]
+#[expect(dead_code, reason = "of what makes branches, one function is needed here")]
+mod branches;
+#[path = "../common/clique.rs"]
+#[expect(dead_code, reason = "shared with the tests of the command line, which need all of it")]
+mod clique_maker;
 #[path = "../common/fixtures.rs"]
 mod fixtures;
 #[path = "../common/mount.rs"]
@@ -15,6 +21,7 @@ mod blobs;
 mod calls;
 mod chain;
 mod cheats;
+mod clique;
 mod compat;
 mod dump;
 mod filters;

@@ -5,7 +5,7 @@ use crate::{
     bench::Wallet,
     chain::{NextBlock, complete_header, next_header},
     consensus::{ConsensusError, check_body, check_header},
-    executor::{ExecuteError, Executed, Executor, InternalError},
+    executor::{BlockToExecute, ExecuteError, Executed, Executor, InternalError},
 };
 use alloy_consensus::{Block, BlockBody, Header, Sealable, Sealed, TxEnvelope};
 use alloy_hardforks::EthereumHardfork;
@@ -132,7 +132,12 @@ impl Producer {
         let hash = |number: u64| hashes.get(usize::try_from(number).ok()?).copied();
         let mut run = self
             .executor
-            .begin(&mut session, rules, &hash, &header, &[], withdrawals.as_deref())
+            .begin(
+                &mut session,
+                rules,
+                &hash,
+                BlockToExecute::to_fill(&header, withdrawals.as_deref()),
+            )
             .map_err(|e| failed(e, number))?;
         for (tx, sender) in transactions.iter().zip(&senders) {
             run.transact(tx, *sender).map_err(|e| failed(e, number))?;

@@ -2,6 +2,7 @@
 
 mod body;
 mod chains;
+mod clique;
 mod difficulty;
 mod gas;
 mod header;

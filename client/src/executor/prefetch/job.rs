@@ -1,7 +1,10 @@
 //! A block that is run ahead of its turn, and where threads find such blocks.
 
 use super::scout::Scout;
-use crate::executor::{CodeCache, environment::environment};
+use crate::{
+    consensus::clique::coinbase,
+    executor::{CodeCache, environment::environment},
+};
 use alloy_consensus::{Block, TxEnvelope};
 use alloy_evm::{Evm, FromRecoveredTx};
 use alloy_hardforks::EthereumHardfork;
@@ -76,7 +79,9 @@ impl Job {
         }
         let header = &self.block.header;
         let rules = spec.rules(header.number, header.timestamp, header.difficulty.is_zero());
-        let mut env = environment(header, &rules);
+        // A wrong one makes the guess a little worse, and comes up in the block's turn.
+        let coinbase = coinbase(&rules, header).unwrap_or(header.beneficiary);
+        let mut env = environment(header, coinbase, &rules);
         // Whatever is wrong with a transaction comes up in its turn.
         let cfg = &mut env.cfg_env;
         cfg.disable_nonce_check = true;

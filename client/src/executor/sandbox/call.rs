@@ -1,7 +1,10 @@
 //! One call.
 
 use super::{Observer, Refusal, Sandbox, SandboxEvm, deadline::Deadline, refusal::refused};
-use crate::executor::{InternalError, environment::environment};
+use crate::{
+    consensus::clique::coinbase,
+    executor::{InternalError, environment::environment},
+};
 use alloy_consensus::Header;
 use alloy_evm::{Evm, EvmEnv, rpc::TryIntoTxEnv};
 use alloy_hardforks::EthereumHardfork;
@@ -115,7 +118,8 @@ pub(super) fn prepare_call(
     call: CallRequest<'_>,
 ) -> Result<Prepared, Refusal> {
     let CallRequest { header, rules, mut request, block, gas_cap, .. } = call;
-    let mut env = environment(header, &rules);
+    let coinbase = coinbase(&rules, header).map_err(|error| Refusal::new(error.to_string()))?;
+    let mut env = environment(header, coinbase, &rules);
     override_block(&mut env, block);
     relax(&mut env);
     sandbox.set_delegations(rules.is(EthereumHardfork::Prague));

@@ -4,8 +4,9 @@ use super::{
     CallError, CallOutcome, Observer, Sandbox, SandboxEvm,
     call::{outcome, run},
 };
-use crate::executor::{
-    ExecuteError, InternalError, dao, environment::environment, schedule::Schedule,
+use crate::{
+    consensus::clique::coinbase,
+    executor::{ExecuteError, InternalError, dao, environment::environment, schedule::Schedule},
 };
 use alloy_consensus::{Header, ReceiptEnvelope, TxEnvelope};
 use alloy_eips::{eip4895::Withdrawal, eip7685::Requests};
@@ -28,6 +29,7 @@ use revm_state_hooks::HookedEvm;
 pub struct Replay<'a> {
     sandbox: &'a mut Sandbox,
     header: &'a Header,
+    coinbase: Address,
     rules: Rules<'a>,
 }
 
@@ -42,12 +44,14 @@ impl<'a> Replay<'a> {
         header: &'a Header,
         rules: Rules<'a>,
     ) -> Result<Self, InternalError> {
+        let coinbase = coinbase(&rules, header)
+            .map_err(|error| InternalError::Evm(format!("block {}: {error}", header.number)))?;
         sandbox.set_delegations(rules.is(EthereumHardfork::Prague));
         for change in dao::drain(&rules, |address| sandbox.account(address))?.accounts {
             sandbox.apply(change);
         }
-        prepare(sandbox, header, rules)?;
-        Ok(Self { sandbox, header, rules })
+        prepare(sandbox, header, coinbase, rules)?;
+        Ok(Self { sandbox, header, coinbase, rules })
     }
 
     /// Runs the next transaction.
@@ -85,7 +89,7 @@ impl<'a> Replay<'a> {
 
     /// The environment of its transactions.
     pub(super) fn environment(&self) -> EvmEnv {
-        let mut env = environment(self.header, &self.rules);
+        let mut env = environment(self.header, self.coinbase, &self.rules);
         // Senders that only pretend may have code.
         env.cfg_env.disable_eip3607 = true;
         env
@@ -102,7 +106,8 @@ impl<'a> Replay<'a> {
         ommers: &[Header],
         withdrawals: Option<&[Withdrawal]>,
     ) -> Result<(), InternalError> {
-        complete(self.sandbox, self.header, self.rules, receipts, ommers, withdrawals).map(drop)
+        let Self { sandbox, header, coinbase, rules } = self;
+        complete(sandbox, header, coinbase, rules, receipts, ommers, withdrawals).map(drop)
     }
 
     /// The state as it is between transactions.
@@ -115,21 +120,25 @@ impl<'a> Replay<'a> {
 pub(super) fn prepare(
     sandbox: &mut Sandbox,
     header: &Header,
+    coinbase: Address,
     rules: Rules<'_>,
 ) -> Result<(), InternalError> {
-    executor(sandbox, header, rules, &[], None).apply_pre_execution_changes().map_err(internal)
+    executor(sandbox, header, coinbase, rules, &[], None)
+        .apply_pre_execution_changes()
+        .map_err(internal)
 }
 
 /// System calls, rewards and withdrawals after the transactions. Returns the requests to the consensus layer.
 pub(super) fn complete(
     sandbox: &mut Sandbox,
     header: &Header,
+    coinbase: Address,
     rules: Rules<'_>,
     receipts: Vec<ReceiptEnvelope>,
     ommers: &[Header],
     withdrawals: Option<&[Withdrawal]>,
 ) -> Result<Option<Requests>, InternalError> {
-    let mut block = executor(sandbox, header, rules, ommers, withdrawals);
+    let mut block = executor(sandbox, header, coinbase, rules, ommers, withdrawals);
     block.receipts = receipts;
     let (_, result) = block.finish().map_err(internal)?;
     Ok(rules.is(EthereumHardfork::Prague).then_some(result.requests))
@@ -141,13 +150,14 @@ type SandboxExecutor<'a> =
 fn executor<'a>(
     sandbox: &'a mut Sandbox,
     header: &'a Header,
+    coinbase: Address,
     rules: Rules<'a>,
     ommers: &'a [Header],
     withdrawals: Option<&'a [Withdrawal]>,
 ) -> SandboxExecutor<'a> {
     let precompiles = sandbox.precompiles(rules.spec_id());
     let evm: SandboxEvm<'_, NoOpInspector> =
-        HookedEvm::with_inspector(sandbox, environment(header, &rules), NoOpInspector {})
+        HookedEvm::with_inspector(sandbox, environment(header, coinbase, &rules), NoOpInspector {})
             .with_precompiles(precompiles);
     let context = EthBlockExecutionCtx {
         parent_hash: header.parent_hash,

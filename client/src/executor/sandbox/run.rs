@@ -26,7 +26,7 @@ pub struct RunOptions {
     pub trace_transfers: bool,
 }
 
-/// A block under way that is never added to the chain.
+/// A block under way that is never added to the chain. Nobody seals it: the fees go to the header's beneficiary.
 #[derive(Debug)]
 pub struct SimulatedRun<'a> {
     sandbox: &'a mut Sandbox,
@@ -52,7 +52,7 @@ impl<'a> SimulatedRun<'a> {
         options: RunOptions,
     ) -> Result<Self, InternalError> {
         sandbox.set_delegations(rules.is(EthereumHardfork::Prague));
-        prepare(sandbox, header, rules)?;
+        prepare(sandbox, header, header.beneficiary, rules)?;
         Ok(Self { sandbox, header, rules, overrides, options, logs_seen: 0 })
     }
 
@@ -71,7 +71,7 @@ impl<'a> SimulatedRun<'a> {
         &mut self,
         request: TransactionRequest,
     ) -> Result<(CallOutcome, Vec<NumberedLog>), CallError> {
-        let mut env = environment(self.header, &self.rules);
+        let mut env = environment(self.header, self.header.beneficiary, &self.rules);
         override_block(&mut env, self.overrides);
         env.cfg_env.disable_eip3607 = true;
         env.cfg_env.disable_block_gas_limit = true;
@@ -130,6 +130,7 @@ impl<'a> SimulatedRun<'a> {
         receipts: Vec<ReceiptEnvelope>,
         withdrawals: Option<&[Withdrawal]>,
     ) -> Result<Option<Requests>, InternalError> {
-        complete(self.sandbox, self.header, self.rules, receipts, &[], withdrawals)
+        let Self { sandbox, header, rules, .. } = self;
+        complete(sandbox, header, header.beneficiary, rules, receipts, &[], withdrawals)
     }
 }

@@ -101,10 +101,10 @@ fn uncle(found: Option<Found>, args: &mut Args) -> RpcResult<Option<Value>> {
 
 fn receipts(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Vec<Value>>> {
     let id: BlockId = args.next()?;
-    if id.is_pending() {
+    let view = rpc.node.view();
+    if id.is_pending() && rpc.has_pending(&view) {
         return pending_receipts(rpc).map(Some);
     }
-    let view = rpc.node.view();
     let Some(number) = rpc.number(&view, id)? else { return Ok(None) };
     let Some(found) = rpc.block(&view, number)? else { return Ok(None) };
     let receipts = view.db().receipts(number)?.unwrap_or_default();

@@ -12,11 +12,13 @@ use super::{
 };
 use crate::{
     devnet::View,
-    executor::sandbox::{Frame, FrameKind},
+    executor::{
+        block_rewards,
+        sandbox::{Frame, FrameKind},
+    },
 };
 use alloy_consensus::{ReceiptEnvelope, Transaction};
 use alloy_eips::BlockId;
-use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, Bytes, U256};
 use jsonrpsee::core::RegisterMethodError;
 use serde_json::{Value, json};
@@ -96,22 +98,11 @@ fn details(rpc: &Rpc, id: BlockId) -> RpcResult<Option<Value>> {
 
 /// New ether that came with a block.
 fn issuance(rpc: &Rpc, found: &Found) -> Value {
-    let merged = is_merged(rpc, found);
-    let rules = rpc.rules(&found.header, merged);
-    let ether: u64 = match () {
-        () if merged => 0,
-        () if rules.is(EthereumHardfork::Constantinople) => 2,
-        () if rules.is(EthereumHardfork::Byzantium) => 3,
-        () => 5,
-    };
-    let base = U256::from(ether) * U256::from(1_000_000_000_000_000_000u64);
-    let ommers = &found.block.body.ommers;
-    let mut for_ommers = U256::ZERO;
-    for ommer in ommers {
-        let age = found.header.number.saturating_sub(ommer.number);
-        for_ommers += base * U256::from(8u64.saturating_sub(age)) / U256::from(8);
-    }
-    let for_block = base + base / U256::from(32) * U256::from(ommers.len());
+    let rules = rpc.rules(&found.header, is_merged(rpc, found));
+    let rewards = block_rewards(rules, &found.header, &found.block.body.ommers);
+    let mut paid = rewards.into_iter().map(|(_, wei)| wei);
+    let for_block = paid.next().unwrap_or_default();
+    let for_ommers: U256 = paid.sum();
     json!({
         "blockReward": for_block,
         "uncleReward": for_ommers,

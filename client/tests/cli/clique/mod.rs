@@ -1,0 +1,284 @@
+//! Chains of Clique: blocks that authorized signers seal, until the merge.
+
+#[path = "../../common/eip225.rs"]
+mod eip225;
+mod geth;
+mod wrong;
+
+use crate::{
+    clique_maker::{COINBASE_KEEPER, Maker, address, seal},
+    database::store,
+    run::{Run, polytrie},
+    support::{ChainFixture, Data, assert_fails, for_each_layer, stream},
+};
+use alloy_primitives::Bytes;
+use eip225::End;
+use polytrie::{bench::Random, blocks::decode_header, chain::TABLES, layers};
+use polytrie_chainspec::Clique;
+use polytrie_kv::{Batch, KeyRange, testing::entries};
+use polytrie_testing::Seed;
+use std::{ffi::OsStr, path::PathBuf};
+
+for_each_layer!(the_chain_of_hive, a_chain_with_votes_and_checkpoints);
+
+/// 2,000 blocks with 321 transactions: one signer, and proof of stake from block 120 on.
+const HIVE: ChainFixture = ChainFixture {
+    file: "chains/clique/chain.rlp",
+    chain: "chains/clique/genesis.json",
+    head: 2_000,
+    hash: "0xaf2316",
+};
+
+/// A chain made here, in files.
+struct Files {
+    data: Data,
+    genesis: PathBuf,
+}
+
+impl Files {
+    fn new(genesis: &str) -> Self {
+        let data = Data::new();
+        let genesis = data.write("genesis.json", genesis);
+        Self { data, genesis }
+    }
+
+    fn import(&self, layer: &str, blocks: &[Bytes], more: &[&str]) -> Run {
+        let file = self.data.write("blocks.rlp", stream(blocks));
+        let path = self.data.path();
+        let given = ["import".as_ref(), file.as_os_str(), "--datadir".as_ref(), path.as_os_str()];
+        let chain =
+            ["--chain".as_ref(), self.genesis.as_os_str(), "--state".as_ref(), layer.as_ref()];
+        let more: Vec<&OsStr> = more.iter().map(OsStr::new).collect();
+        let args: Vec<&OsStr> = [&given[..], &chain[..], &more[..]].concat();
+        crate::run::run(&args, &[])
+    }
+}
+
+/// Number and hash of a block.
+fn place(rlp: &Bytes) -> (u64, String) {
+    let header = decode_header(rlp).unwrap();
+    (header.number, header.hash().to_string())
+}
+
+fn the_chain_of_hive(layer: &str) {
+    let Some(chain) = HIVE.open() else { return };
+    // The border lies within the second part.
+    let data = chain.imported(layer, 119);
+    polytrie!["import", chain.file, "--datadir", data.path(), "--to", "121"].ok();
+    polytrie!["import", chain.file, "--datadir", data.path()].ok();
+    let (head, hash) = data.head();
+    assert_eq!(head, chain.head);
+    assert!(hash.starts_with(chain.hash) && hash.ends_with("e36009"), "{hash}");
+    data.check();
+}
+
+/// The blocks that a chain with votes has, and how it began.
+fn with_votes(clique: Clique, count: usize, seed: &Seed) -> Option<Maker> {
+    let mut maker = Maker::new("ABC", clique)?;
+    maker.push_random("ABCDE", count, &mut Random::new(seed.value(), 0));
+    Some(maker)
+}
+
+/// Imported in pieces, taken back and imported again: who may seal a block is known at every place.
+fn a_chain_with_votes_and_checkpoints(layer: &str) {
+    let seed = Seed::or(225);
+    let Some(maker) = with_votes(Clique::new(5, 50), 300, &seed) else { return };
+    let files = Files::new(&maker.genesis);
+    files.import(layer, &maker.blocks, &["--to", "127"]).ok();
+    files.import(layer, &maker.blocks, &["--to", "200", "--verify", "every=30"]).ok();
+    let datadir = files.data.path();
+    files.data.check();
+    polytrie!["db", "unwind", "--datadir", datadir, "--to", "126"].ok();
+    files.import(layer, &maker.blocks, &["--to", "260"]).ok();
+    polytrie!["db", "unwind", "--datadir", datadir, "--to", "258"].ok();
+    files.import(layer, &maker.blocks, &[]).ok();
+    assert_eq!(files.data.head(), place(maker.blocks.last().unwrap()));
+    files.data.check();
+    let out = files.data.file("out.rlp");
+    polytrie!["export", out, "--datadir", datadir, "--from", "1"].ok();
+    assert!(std::fs::read(out).unwrap() == stream(&maker.blocks));
+}
+
+/// Without `mpt` in the build another layer takes its place.
+const LAYER: &str = if cfg!(feature = "mpt") { "mpt" } else { "raw" };
+
+#[test]
+fn the_cases_of_eip_225() {
+    for case in eip225::cases() {
+        let Some(mut maker) = Maker::new(&case.signers, Clique::new(1, case.epoch)) else { return };
+        let (last, before) = case.blocks.split_last().unwrap();
+        for block in before {
+            let listed = maker.clique.is_checkpoint(maker.number());
+            assert_eq!(block.list.is_some(), listed, "{case:?}");
+            maker.push(block.by, block.vote, Vec::new());
+        }
+        let blocks = maker.and(maker.sealed(last.by, last.vote));
+        let files = Files::new(&maker.genesis);
+        let run = files.import(LAYER, &blocks, &[]);
+        let kept = match case.end {
+            End::Signers(_) => {
+                assert_eq!(run.code, Some(0), "{case:?}: {}", run.stderr);
+                blocks.last()
+            }
+            End::Unauthorized => {
+                assert_fails(&run, 1, &["is not one of the 1 authorized signers"]);
+                maker.blocks.last()
+            }
+            End::RecentlySigned => {
+                let last = format!("which sealed block {} as well", before.len());
+                assert_fails(&run, 1, &[&last]);
+                maker.blocks.last()
+            }
+        };
+        if let Some(kept) = kept {
+            assert_eq!(files.data.head(), place(kept));
+        }
+    }
+}
+
+#[test]
+fn wrong_blocks_are_refused_with_a_sentence() {
+    let Some((genesis, all)) = wrong::all() else { return };
+    for wrong::Wrong { name, blocks, ours, .. } in all {
+        let files = Files::new(&genesis);
+        let run = files.import(LAYER, &blocks, &[]);
+        let (number, hash) = place(blocks.last().unwrap());
+        let place = format!("block {number} ({hash}) is invalid: ");
+        assert_eq!(run.code, Some(1), "{name}: {}", run.stderr);
+        assert_fails(&run, 1, &[&place, &ours, "blocks.rlp"]);
+        assert_eq!(files.data.head().0, number - 1, "{name}");
+        files.data.check();
+        // And again after a while, when the signers before it are no longer in memory.
+        let side = files.data.write("side.rlp", stream(&blocks));
+        polytrie!["db", "unwind", "--datadir", files.data.path(), "--to", "1"].ok();
+        let run = polytrie!["import", side, "--datadir", files.data.path()];
+        assert_fails(&run, 1, &[&place, &ours]);
+    }
+}
+
+/// The sum of difficulties decides, and a branch is checked wherever it leaves the chain.
+#[test]
+fn the_branch_with_more_turns_wins() {
+    const NAMES: &str = "ABCDE";
+    let start = |count| {
+        let mut maker = Maker::new(NAMES, Clique::new(5, 10))?;
+        maker.push_in_turn(NAMES, count);
+        Some(maker)
+    };
+    let (Some(mut slow), Some(mut quick)) = (start(135), start(125)) else { return };
+    // Beyond the last row of signers, and before it.
+    for _ in 0..6 {
+        let turn = slow.in_turn(NAMES);
+        let other = slow.allowed(NAMES).into_iter().find(|name| *name != turn).unwrap();
+        slow.push(other, None, Vec::new());
+    }
+    quick.push(quick.in_turn(NAMES), Some((true, 'F')), Vec::new());
+    quick.push_in_turn(NAMES, 15);
+    assert_eq!((slow.number(), quick.number()), (142, 142));
+    for (first, second) in [(&slow, &quick), (&quick, &slow)] {
+        let files = Files::new(&slow.genesis);
+        files.import(LAYER, &first.blocks, &[]).ok();
+        files.import(LAYER, &second.blocks, &[]).ok();
+        assert_eq!(files.data.head(), place(quick.blocks.last().unwrap()));
+        files.data.check();
+        // It goes on from there.
+        let mut more = start(125).unwrap();
+        more.push(more.in_turn(NAMES), Some((true, 'F')), Vec::new());
+        more.push_in_turn(NAMES, 20);
+        files.import(LAYER, &more.blocks, &[]).ok();
+        assert_eq!(files.data.head(), place(more.blocks.last().unwrap()));
+        files.data.check();
+    }
+
+    // A branch that would be the better one, but for its signer.
+    let files = Files::new(&slow.genesis);
+    files.import(LAYER, &slow.blocks, &[]).ok();
+    let mut stranger = quick.sealed(quick.in_turn(NAMES), None);
+    seal(&mut stranger, 'F');
+    let run = files.import(LAYER, &quick.and(stranger)[..], &[]);
+    assert_fails(&run, 1, &["is not one of the 5 authorized signers"]);
+    assert_eq!(files.data.head(), place(quick.blocks.last().unwrap()));
+}
+
+/// Two blocks in one second, and then the merge.
+#[test]
+fn a_period_of_zero_and_the_merge() {
+    let Some(mut maker) = Maker::with_terminal("A", Clique::new(0, 0), "7") else { return };
+    for _ in 0..3 {
+        let transactions = vec![maker.transaction(address('B'))];
+        maker.push('A', None, transactions);
+    }
+    let late = maker.and(maker.sealed('A', None));
+    maker.push_merged(address('C'), Vec::new());
+    let transactions = vec![maker.transaction(COINBASE_KEEPER)];
+    maker.push_merged(address('C'), transactions);
+    let files = Files::new(&maker.genesis);
+    files.import(LAYER, &maker.blocks, &[]).ok();
+    assert_eq!(files.data.head(), place(&maker.blocks[4]));
+    files.data.check();
+    // No block of Clique after it.
+    let files = Files::new(&maker.genesis);
+    let run = files.import(LAYER, &late, &[]);
+    assert_fails(&run, 1, &["block 4", "difficulty is 2, expected 0", "past the merge"]);
+}
+
+/// A row of signers that is changed, lost or too many is found, and an import that needs it says so too.
+#[test]
+fn damaged_signers_are_found() {
+    let Some(maker) = with_votes(Clique::new(5, 50), 300, &Seed::or(1)) else { return };
+    let files = Files::new(&maker.genesis);
+    files.import(LAYER, &maker.blocks, &["--to", "260"]).ok();
+    let data = &files.data;
+    let tables = [layers::layer(LAYER).unwrap().tables, TABLES].concat();
+    let table = *tables.iter().find(|table| table.name == "CliqueSigners").unwrap();
+    let rows = entries(&store(data, &tables), table, KeyRange::ALL);
+    let numbers: Vec<_> = rows.iter().map(|(key, _)| key.clone()).collect();
+    assert_eq!(numbers, [128u64, 256].map(|number| number.to_be_bytes().to_vec()));
+    let write = |change: &dyn Fn(&mut Batch)| {
+        let mut batch = Batch::new();
+        change(&mut batch);
+        store(data, &tables).write_durable(batch).unwrap();
+    };
+    let finds = |number: u64| {
+        let run = polytrie!["db", "check", "--datadir", data.path()];
+        assert_fails(&run, 3, &["is damaged"]);
+        let row = format!("the row of the signers after block {number} is damaged");
+        assert!(run.text().contains(&row), "{}", run.text());
+    };
+    let (key, value) = &rows[1];
+    write(&|batch| batch.delete(table, key));
+    finds(256);
+    // One that is gone costs a longer way and nothing else.
+    files.import(LAYER, &maker.blocks, &["--to", "270"]).ok();
+    let mut changed = value.clone();
+    let middle = changed.len() / 2;
+    changed[middle] ^= 4;
+    write(&|batch| batch.put(table, key, &changed));
+    finds(256);
+    write(&|batch| batch.put(table, key, b"short"));
+    finds(256);
+    let run = files.import(LAYER, &maker.blocks, &[]);
+    assert_fails(&run, 3, &["the row of the signers after block 256 is damaged"]);
+    write(&|batch| batch.put(table, key, value));
+    data.check();
+    write(&|batch| batch.put(table, &384u64.to_be_bytes(), value));
+    let run = polytrie!["db", "check", "--datadir", data.path()];
+    assert_fails(&run, 3, &["is damaged"]);
+    write(&|batch| batch.delete(table, &384u64.to_be_bytes()));
+    files.import(LAYER, &maker.blocks, &[]).ok();
+    data.check();
+}
+
+/// A witness of a block executes to its root: the fees go to the signer, which the block itself tells.
+#[cfg(feature = "rain")]
+#[test]
+fn witnesses_of_sealed_blocks() {
+    let Some(maker) = with_votes(Clique::new(5, 50), 20, &Seed::or(2)) else { return };
+    let files = Files::new(&maker.genesis);
+    let dir = files.data.file("witnesses");
+    files.import("rain", &maker.blocks, &["--witness", dir.to_str().unwrap()]).ok();
+    for number in 1..=20 {
+        let file = dir.join(format!("{number}.json"));
+        polytrie!["witness", "verify", file, "--chain", files.genesis].ok();
+    }
+}
