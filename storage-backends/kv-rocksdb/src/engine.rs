@@ -10,7 +10,7 @@ use rocksdb::{
     ColumnFamily, DB, WriteBatch, WriteOptions,
     properties::{CUR_SIZE_ALL_MEM_TABLES, ESTIMATE_NUM_KEYS, TOTAL_SST_FILES_SIZE},
 };
-use std::{io, sync::Arc};
+use std::{io, path::PathBuf, sync::Arc};
 
 /// A key behind every key that a table may hold.
 const END: [u8; Table::KEY_LIMIT as usize + 1] = [0xff; Table::KEY_LIMIT as usize + 1];
@@ -86,6 +86,11 @@ impl Engine for RocksEngine {
         let mut how = WriteOptions::default();
         how.set_sync(options.durable);
         db.write_opt(writes, &how).map_err(|e| self.db.error("writing", e))
+    }
+
+    fn scratch_dir(&self) -> Option<PathBuf> {
+        let options = &self.db.options;
+        (!options.read_only).then(|| options.path.clone())
     }
 
     fn row_cache_bytes(&self) -> usize {

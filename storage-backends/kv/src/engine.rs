@@ -39,6 +39,12 @@ pub trait Engine: Debug + Send + Sync + 'static {
         None
     }
 
+    /// Directory beside its files for what does not fit into memory, see [`Scratch`](crate::Scratch); `None` if nothing is
+    /// to be written there, or there is no such place.
+    fn scratch_dir(&self) -> Option<PathBuf> {
+        None
+    }
+
     /// Bytes of rows that the store keeps of those it read lately: worth it where reading a row that is in the engine's
     /// memory still takes long.
     fn row_cache_bytes(&self) -> usize {

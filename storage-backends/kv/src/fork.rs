@@ -1,8 +1,8 @@
 //! A store that begins with what another one holds, and goes its own way in memory.
 
 use crate::{
-    Batch, Changes, Engine, KeyRange, KvError, Op, Read, Snapshot, Store, StoreOptions, Table,
-    TableStats, View, Visit,
+    Batch, Changes, Engine, KeyRange, KvError, Op, Read, Scratch, Snapshot, Store, StoreOptions,
+    Table, TableStats, View, Visit,
 };
 use parking_lot::Mutex;
 use std::{ops::ControlFlow, sync::Arc};
@@ -17,12 +17,17 @@ impl Store {
     ///
     /// None that is known of: nothing is read or written yet.
     pub fn fork(&self) -> Result<Self, KvError> {
-        on(self.snapshot(), self.engine_name(), self.tables())
+        on(self.snapshot(), self.engine_name(), self.tables(), self.scratch())
     }
 }
 
 /// A store that begins with what a snapshot sees.
-fn on(snapshot: Snapshot, name: &'static str, tables: &[Table]) -> Result<Store, KvError> {
+fn on(
+    snapshot: Snapshot,
+    name: &'static str,
+    tables: &[Table],
+    scratch: &Scratch,
+) -> Result<Store, KvError> {
     let options = StoreOptions {
         flush_every: u64::MAX,
         overlay_bytes: usize::MAX,
@@ -30,7 +35,7 @@ fn on(snapshot: Snapshot, name: &'static str, tables: &[Table]) -> Result<Store,
         counters: false,
     };
     let engine = ForkEngine { head: Mutex::new(snapshot), name, tables: tables.into() };
-    Store::open(Arc::new(engine), tables, options)
+    Store::with_scratch(Arc::new(engine), tables, options, scratch.clone())
 }
 
 /// What a fork began with, and what was flushed to it since.
@@ -61,7 +66,7 @@ impl Engine for ForkEngine {
         }
         let mut head = self.head.lock();
         // Unflushed changes above what there was: the overlay of a store is all that it takes.
-        let next = on(head.clone(), self.name, &self.tables)?;
+        let next = on(head.clone(), self.name, &self.tables, &Scratch::default())?;
         next.write(batch)?;
         *head = next.snapshot();
         Ok(())

@@ -1,8 +1,8 @@
 //! The store: an engine with an overlay of unflushed blocks.
 
 use crate::{
-    Batch, CountersSnapshot, Engine, KeyRange, KvError, MemoryEngine, Op, Pick, Read, Snapshot,
-    Table, TableStats, Visit,
+    Batch, CountersSnapshot, Engine, KeyRange, KvError, MemoryEngine, Op, Pick, Read, Scratch,
+    Snapshot, Table, TableStats, Visit,
     counters::Counters,
     flush::{Control, Head, Shared},
     journal::{self, Journal, Recovered},
@@ -83,6 +83,7 @@ struct Handle {
     /// Held by the one write at a time.
     writing: Mutex<Writing>,
     options: StoreOptions,
+    scratch: Scratch,
     /// The flush thread, if there is one.
     thread: Option<JoinHandle<()>>,
 }
@@ -114,6 +115,17 @@ impl Store {
         engine: Arc<dyn Engine>,
         tables: &[Table],
         options: StoreOptions,
+    ) -> Result<Self, KvError> {
+        let scratch = Scratch::new(engine.scratch_dir())?;
+        Self::with_scratch(engine, tables, options, scratch)
+    }
+
+    /// The same with what does not fit into memory where another store has it.
+    pub(crate) fn with_scratch(
+        engine: Arc<dyn Engine>,
+        tables: &[Table],
+        options: StoreOptions,
+        scratch: Scratch,
     ) -> Result<Self, KvError> {
         let Recovered { view, batches, journal } = journal::recover(&*engine, tables)?;
         let tables = TableSet::new(tables)?;
@@ -151,7 +163,13 @@ impl Store {
             None
         };
         Ok(Self {
-            handle: Arc::new(Handle { shared, writing: Mutex::new(writing), options, thread }),
+            handle: Arc::new(Handle {
+                shared,
+                writing: Mutex::new(writing),
+                options,
+                scratch,
+                thread,
+            }),
         })
     }
 
@@ -285,6 +303,11 @@ impl Store {
     /// What was counted since the store was opened; zeros if it was opened without counters.
     pub fn counters(&self) -> CountersSnapshot {
         self.handle.shared.counters.as_ref().map(Counters::snapshot).unwrap_or_default()
+    }
+
+    /// Where those who work on this store put what does not fit into memory and need not be kept.
+    pub fn scratch(&self) -> &Scratch {
+        &self.handle.scratch
     }
 
     /// The engine's name, as on the command line.

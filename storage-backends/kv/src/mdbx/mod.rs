@@ -74,6 +74,12 @@ impl Engine for MdbxEngine {
         self.durable.then(|| self.tables.context.path().to_owned())
     }
 
+    fn scratch_dir(&self) -> Option<PathBuf> {
+        // What is not durable is for scratch itself.
+        let is_kept = self.durable && !self.read_only;
+        is_kept.then(|| self.tables.context.path().to_owned())
+    }
+
     fn disk_bytes(&self) -> Result<u64, KvError> {
         dir_bytes(self.tables.context.path())
     }

@@ -67,6 +67,10 @@ impl<T: Wrapped> Engine for T {
         self.journal()
     }
 
+    fn scratch_dir(&self) -> Option<PathBuf> {
+        self.inner().scratch_dir()
+    }
+
     fn disk_bytes(&self) -> Result<u64, KvError> {
         self.inner().disk_bytes()
     }

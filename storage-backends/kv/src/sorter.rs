@@ -1,0 +1,182 @@
+//! Anything brought into order, however much it is.
+//!
+//! What does not fit into memory goes to a scratch store in sorted runs, which are merged in the end: each thing is written
+//! and read once more, in order.
+
+use crate::{
+    Batch, KvError, Table, prefix_end,
+    scratch::{Part, Scratch},
+};
+use std::{cmp::Reverse, collections::BinaryHeap, iter, mem};
+
+/// Number of a run ‖ key → value.
+const RUNS: Table = Table::new(0, "Runs", Table::KEY_LIMIT);
+
+/// What can be sorted.
+pub trait Sortable: Sized + 'static {
+    /// What it is sorted by: keys compare as their bytes do.
+    type Key: Ord + AsRef<[u8]>;
+
+    /// Its key.
+    fn key(&self) -> Self::Key;
+
+    /// All else that there is to it, as bytes.
+    fn value(&self) -> Vec<u8>;
+
+    /// The same again; `None` if these are no bytes of it.
+    fn from_row(key: &[u8], value: &[u8]) -> Option<Self>;
+}
+
+/// Takes things in any order and gives them away sorted.
+#[derive(Debug)]
+pub struct Sorter<T> {
+    scratch: Scratch,
+    /// How many are held in memory at most.
+    most: usize,
+    held: Vec<T>,
+    /// Where full runs are, and how many.
+    spilled: Option<(Part, u32)>,
+}
+
+impl<T: Sortable> Sorter<T> {
+    /// An empty one that holds so many in memory at most.
+    pub const fn new(scratch: Scratch, most: usize) -> Self {
+        Self { scratch, most, held: Vec::new(), spilled: None }
+    }
+
+    /// Adds one. Of those that have the same key, one at least is given away.
+    ///
+    /// # Errors
+    ///
+    /// If the scratch store fails.
+    pub fn add(&mut self, one: T) -> Result<(), KvError> {
+        self.held.push(one);
+        if self.held.len() < self.most {
+            return Ok(());
+        }
+        self.held.sort_unstable_by_key(T::key);
+        let (part, runs) = match &mut self.spilled {
+            Some(spilled) => spilled,
+            none => none.insert((self.scratch.part()?, 0)),
+        };
+        let mut batch = Batch::new();
+        for one in &self.held {
+            let key = [&runs.to_be_bytes()[..], one.key().as_ref()].concat();
+            batch.put(RUNS, &key, &one.value());
+        }
+        part.write(&batch)?;
+        *runs += 1;
+        self.held.clear();
+        Ok(())
+    }
+
+    /// Gives everything away in order; what is added next begins anew.
+    ///
+    /// # Errors
+    ///
+    /// If the scratch store fails.
+    pub fn drain(&mut self) -> Result<Run<'_, T>, KvError> {
+        self.held.sort_unstable_by_key(T::key);
+        let Some((part, runs)) = self.spilled.take() else {
+            return Ok(Box::new(self.held.drain(..).map(Ok)));
+        };
+        let spilled = (0..runs).map(|number| -> Run<'_, T> {
+            let number = number.to_be_bytes();
+            Box::new(part.rows(RUNS, number.to_vec(), prefix_end(&number)).map(|row| {
+                let (key, value) = row?;
+                let one = key.get(4..).and_then(|key| T::from_row(key, &value));
+                one.ok_or_else(|| Part::unreadable("a row that was to be sorted"))
+            }))
+        });
+        let last: Run<'_, T> = Box::new(mem::take(&mut self.held).into_iter().map(Ok));
+        let mut runs: Vec<_> = spilled.chain([last]).collect();
+        // The first of each run, and the order of these.
+        let mut heads: Vec<Option<T>> = Vec::with_capacity(runs.len());
+        let mut order = BinaryHeap::with_capacity(runs.len());
+        for (number, run) in runs.iter_mut().enumerate() {
+            let head = run.next().transpose()?;
+            order.extend(head.as_ref().map(|one| Reverse((one.key(), number))));
+            heads.push(head);
+        }
+        Ok(Box::new(iter::from_fn(move || {
+            let Reverse((_, number)) = order.pop()?;
+            let next = match runs[number].next().transpose() {
+                Ok(next) => next,
+                Err(error) => {
+                    // Nothing after that would be in order.
+                    order.clear();
+                    return Some(Err(error));
+                }
+            };
+            order.extend(next.as_ref().map(|one| Reverse((one.key(), number))));
+            mem::replace(&mut heads[number], next).map(Ok)
+        })))
+    }
+}
+
+/// Things in order; after an error there are no more.
+pub type Run<'a, T> = Box<dyn Iterator<Item = Result<T, KvError>> + 'a>;
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    /// A number, and its square.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    struct Number(u32, u64);
+
+    impl Number {
+        fn new(n: u32) -> Self {
+            Self(n, u64::from(n) * u64::from(n))
+        }
+    }
+
+    impl Sortable for Number {
+        type Key = [u8; 4];
+
+        fn key(&self) -> Self::Key {
+            self.0.to_be_bytes()
+        }
+
+        fn value(&self) -> Vec<u8> {
+            self.1.to_be_bytes().to_vec()
+        }
+
+        fn from_row(key: &[u8], value: &[u8]) -> Option<Self> {
+            let number = u32::from_be_bytes(key.try_into().ok()?);
+            Some(Self(number, u64::from_be_bytes(value.try_into().ok()?)))
+        }
+    }
+
+    #[test]
+    fn everything_comes_out_once_and_sorted() {
+        const MOST: usize = 100;
+        let mut sorter = Sorter::new(Scratch::default(), MOST);
+        // The second time after the runs of the first one.
+        for count in [0, 1, MOST as u32 - 1, MOST as u32, 20 * MOST as u32 + 7, 5] {
+            for n in 0..count {
+                // In an order of its own: the factor is a unit.
+                sorter.add(Number::new(n.wrapping_mul(2_654_435_761))).unwrap();
+                assert!(sorter.held.len() < MOST);
+            }
+            let mut expected: Vec<_> =
+                (0..count).map(|n| Number::new(n.wrapping_mul(2_654_435_761))).collect();
+            expected.sort_unstable_by_key(|number| number.0);
+            let found: Vec<_> = sorter.drain().unwrap().map(Result::unwrap).collect();
+            assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn what_comes_twice_may_come_out_twice() {
+        let mut sorter = Sorter::new(Scratch::default(), 10);
+        for n in (0..50).chain(20..70).rev() {
+            sorter.add(Number::new(n)).unwrap();
+        }
+        let mut found: Vec<_> = sorter.drain().unwrap().map(|one| one.unwrap().0).collect();
+        assert!(found.is_sorted());
+        found.dedup();
+        assert_eq!(found, Vec::from_iter(0..70));
+    }
+}
