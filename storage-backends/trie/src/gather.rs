@@ -12,11 +12,19 @@ use alloy_primitives::B256;
 use parking_lot::Mutex;
 use std::{cmp::Ordering, ops::ControlFlow};
 
-/// Rows passed for each key from which on it would have been better to ask for them one by one: so many take about as long
-/// as one of them by itself. In tests so few that both happen.
-const PASSED: usize = if cfg!(test) { 2 } else { 32 };
-/// Rows that may be passed before that is looked at.
-const GRACE: usize = if cfg!(test) { 3 } else { 256 };
+/// How many rows may be passed until it would have been better to ask for them one by one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    /// Rows for each key.
+    pub(crate) a_key: usize,
+    /// Rows before that is looked at.
+    pub(crate) at_first: usize,
+}
+
+impl Patience {
+    /// So many rows take about as long to pass as one of them takes by itself.
+    const MEASURED: Self = Self { a_key: 32, at_first: 256 };
+}
 
 impl<V: LeafValue> MissingPaths<'_, V> {
     /// Reads the rows by going through all that lie between them. Returns what was found, and what is missing still: next to
@@ -27,7 +35,15 @@ impl<V: LeafValue> MissingPaths<'_, V> {
     /// # Errors
     ///
     /// As [`MissingPaths::read`].
-    pub fn gather(mut self, rows: &impl RowSource) -> Result<(RowsAhead, Self), TrieError> {
+    pub fn gather(self, rows: &impl RowSource) -> Result<(RowsAhead, Self), TrieError> {
+        self.gather_with(Patience::MEASURED, rows)
+    }
+
+    pub(crate) fn gather_with(
+        mut self,
+        patience: Patience,
+        rows: &impl RowSource,
+    ) -> Result<(RowsAhead, Self), TrieError> {
         let (Some(&(depth, part)), Some(last)) = (self.below.first(), self.last()) else {
             return Ok((RowsAhead::default(), self));
         };
@@ -44,7 +60,7 @@ impl<V: LeafValue> MissingPaths<'_, V> {
             }
             let Some((depth, key)) = keys.get(done) else { return ControlFlow::Break(()) };
             passed += 1;
-            given_up = passed > GRACE + PASSED * done;
+            given_up = passed > patience.at_first + patience.a_key * done;
             if given_up {
                 return ControlFlow::Break(());
             }

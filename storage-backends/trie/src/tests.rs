@@ -4,7 +4,9 @@
 
 use crate::{
     EMPTY_ROOT, LeafValue, Nibbles, RowSink, RowSource, RowsAhead, SlotValue, SortedBuilder, Trie,
-    TrieError, prove_key,
+    TrieError,
+    gather::Patience,
+    prove_key,
     rows::{PickPath, VisitRow},
     verify_key,
 };
@@ -357,7 +359,9 @@ proptest! {
         }
         let changes: Vec<_> = changes.into_iter().map(|(k, v)| (k, Some(SlotValue(v)))).collect();
         let paths = trie.missing_paths(&changes);
-        let (mut ahead, rest) = paths.gather(&rows).unwrap();
+        // So little of it that both happen: rows are passed, and given up.
+        let patience = Patience { a_key: 2, at_first: 3 };
+        let (mut ahead, rest) = paths.gather_with(patience, &rows).unwrap();
         // Rows that lie far apart are left to be read one by one.
         ahead.extend(rest.read(2, &rows).unwrap());
         trie.update(&changes, &ahead.over(&MapRows::default())).unwrap();
