@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 /// Blocks between two rotations unless told otherwise, as in the paper.
 pub(crate) const DEFAULT_INTERVAL: u64 = 1_000;
 
+/// Slots of dead storage that one slice of a merge removes unless told otherwise.
+const DEFAULT_SWEEP: u64 = 4_096;
+
 /// What a user can set about `lmpt`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Args)]
 #[command(next_help_heading = "State layers")]
@@ -21,6 +24,10 @@ pub struct LmptSettings {
     /// 1000, one that holds something keeps its own.
     #[arg(id = "lmpt.interval", long = "lmpt.interval", value_name = "BLOCKS", value_parser = value_parser!(u64).range(1..))]
     pub interval: Option<u64>,
+    /// Slots of destroyed contracts that `lmpt` removes a block at most. Belongs to the data, as the interval: a new
+    /// directory gets 4096.
+    #[arg(id = "lmpt.sweep", long = "lmpt.sweep", value_name = "SLOTS", value_parser = value_parser!(u64).range(1..))]
+    pub sweep: Option<u64>,
     /// Bytes of delta and intermediate of `lmpt` kept in memory (k, M, G may follow); what is above goes to a
     /// scratch directory.
     #[arg(id = "lmpt.memory", long = "lmpt.memory", value_name = "BYTES", value_parser = parse_bytes, default_value = "1G")]
@@ -29,7 +36,7 @@ pub struct LmptSettings {
 
 impl Default for LmptSettings {
     fn default() -> Self {
-        Self { interval: None, memory: LmptOptions::default().memory_bytes }
+        Self { interval: None, sweep: None, memory: LmptOptions::default().memory_bytes }
     }
 }
 
@@ -41,6 +48,7 @@ pub(super) const KIND: LayerKind = LayerKind {
     open: |store, options| {
         let options = LmptOptions {
             interval: options.lmpt.interval.unwrap_or(DEFAULT_INTERVAL),
+            sweep: options.lmpt.sweep.unwrap_or(DEFAULT_SWEEP),
             memory_bytes: options.lmpt.memory,
             cache_bytes: options.trie_cache,
             ..LmptOptions::default()
@@ -56,18 +64,24 @@ pub(super) const KIND: LayerKind = LayerKind {
     },
 };
 
-/// The parameter of the stamp that says which interval the state is built with.
+/// The parameters of the stamp: what the commitment depends on beside the blocks.
 const INTERVAL: &str = "lmpt.interval";
+const SWEEP: &str = "lmpt.sweep";
 
 #[expect(clippy::unnecessary_wraps, reason = "as the table wants it")]
 fn settle(
     options: &mut LayerOptions,
     stamped: Option<&Parameters>,
 ) -> Result<Parameters, StateError> {
-    let made_with = stamped.and_then(|parameters| parameters.get(INTERVAL)?.parse().ok());
-    let interval = options.lmpt.interval.or(made_with).unwrap_or(DEFAULT_INTERVAL);
-    options.lmpt.interval = Some(interval);
-    Ok(Parameters::from([(INTERVAL.to_owned(), interval.to_string())]))
+    let LmptSettings { interval, sweep, .. } = &mut options.lmpt;
+    let settled = [(INTERVAL, interval, DEFAULT_INTERVAL), (SWEEP, sweep, DEFAULT_SWEEP)].map(
+        |(name, asked, default)| {
+            let made_with = stamped.and_then(|parameters| parameters.get(name)?.parse().ok());
+            let value = *asked.get_or_insert(made_with.unwrap_or(default));
+            (name.to_owned(), value.to_string())
+        },
+    );
+    Ok(Parameters::from(settled))
 }
 
 /// The interval for a run that measures so many blocks after its warm-up.

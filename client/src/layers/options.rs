@@ -142,7 +142,7 @@ impl LayerOptions {
     pub fn before_blocks(mut self) -> Self {
         #[cfg(feature = "lmpt")]
         {
-            self.lmpt.interval = None;
+            (self.lmpt.interval, self.lmpt.sweep) = (None, None);
         }
         self
     }

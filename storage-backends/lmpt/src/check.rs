@@ -11,7 +11,7 @@ use crate::{
     value::{Record, Value},
 };
 use alloy_primitives::B256;
-use polytrie_kv::{KeyRange, Read, Snapshot};
+use polytrie_kv::{KeyRange, Read, Scratch, Snapshot};
 use polytrie_state::{AccountWalk, CheckReport, StateError, count_rows, scan};
 use polytrie_trie::{Rows, check_rows, leaf_on_path, state_error};
 use std::{collections::BTreeSet, ops::ControlFlow};
@@ -81,7 +81,7 @@ fn check_journal(
         report.problem(format!("the journal has {rows} rows, expected {expected}"));
     }
     journal::scan_blocks(store, blocks, |_| {})?;
-    generations(store, meta, &Live::default())?;
+    generations((store, &Scratch::default()), meta, &Live::default())?;
     Ok(())
 }
 

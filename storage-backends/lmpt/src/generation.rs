@@ -9,7 +9,7 @@ use crate::{
 };
 use alloy_primitives::{B256, Bytes, U256};
 use parking_lot::{Mutex, RwLock};
-use polytrie_kv::Batch;
+use polytrie_kv::{Batch, Scratch};
 use polytrie_state::StateError;
 use polytrie_trie::{Trie, state_error};
 use std::{
@@ -42,26 +42,28 @@ pub(crate) struct Generation {
     salt: B256,
     trie: Mutex<Trie<Value>>,
     index: RwLock<Index>,
+    scratch: Scratch,
     spill: OnceLock<Spill>,
     /// Whether keys were spilled, so that the index is not all there is.
     keys_spilled: AtomicBool,
 }
 
 impl Generation {
-    /// Without any write.
-    pub(crate) fn new(salt: B256) -> Self {
-        Self::in_place_of(None, salt)
+    /// Without any write. What is to leave memory goes to `scratch`.
+    pub(crate) fn new(salt: B256, scratch: &Scratch) -> Self {
+        Self::in_place_of(None, salt, scratch)
     }
 
     /// The same in the memory of one that nobody needs any more: an interval holds about as much as another one, and an
     /// index that grows is moved time and again.
-    pub(crate) fn in_place_of(spent: Option<Self>, salt: B256) -> Self {
+    pub(crate) fn in_place_of(spent: Option<Self>, salt: B256, scratch: &Scratch) -> Self {
         let mut index = spent.map(|spent| spent.index.into_inner()).unwrap_or_default();
         index.clear();
         Self {
             salt,
             trie: Mutex::new(Trie::empty()),
             index: RwLock::new(index),
+            scratch: scratch.clone(),
             spill: OnceLock::new(),
             keys_spilled: AtomicBool::new(false),
         }
@@ -228,7 +230,7 @@ impl Generation {
         if let Some(spill) = self.spill.get() {
             return Ok(spill);
         }
-        let spill = Spill::new()?;
+        let spill = Spill::new(&self.scratch)?;
         Ok(self.spill.get_or_init(|| spill))
     }
 }

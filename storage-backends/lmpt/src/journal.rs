@@ -13,7 +13,7 @@ use crate::{
 };
 use alloy_primitives::{Bytes, map::HashMap};
 use alloy_rlp::{Decodable, RlpDecodable, RlpEncodable};
-use polytrie_kv::{Batch, KeyRange, Read};
+use polytrie_kv::{Batch, KeyRange, Read, Scratch};
 use polytrie_state::{StateError, scan};
 use polytrie_trie::{EMPTY_ROOT, LeafValue};
 use std::{ops::ControlFlow, ops::Range, sync::Arc};
@@ -68,7 +68,7 @@ pub(crate) fn scan_blocks(
 
 /// The trie of the writes of a range of blocks, which must have this root.
 pub(crate) fn rebuild(
-    store: &dyn Read,
+    (store, scratch): (&dyn Read, &Scratch),
     blocks: Range<u64>,
     expected: &Salted,
     live: &Live,
@@ -80,7 +80,7 @@ pub(crate) fn rebuild(
         .into_iter()
         .map(|(key, value)| Change { key, before: None, after: Some(value) })
         .collect();
-    let generation = Generation::new(expected.salt);
+    let generation = Generation::new(expected.salt, scratch);
     let root = if changes.is_empty() { EMPTY_ROOT } else { generation.update(&changes, last)? };
     if root != expected.root {
         return Err(StateError::Corrupt(format!(
@@ -104,14 +104,14 @@ pub(crate) fn blocks_in_memory(meta: &Meta) -> (Range<u64>, Range<u64>) {
 
 /// Delta and intermediate as the journal has them.
 pub(crate) fn generations(
-    store: &dyn Read,
+    (store, scratch): (&dyn Read, &Scratch),
     meta: &Meta,
     live: &Live,
 ) -> Result<(Arc<Generation>, Arc<Generation>), StateError> {
     let (delta, intermediate) = blocks_in_memory(meta);
     Ok((
-        rebuild(store, delta, &meta.roots.delta, live)?,
-        rebuild(store, intermediate, &meta.roots.intermediate, live)?,
+        rebuild((store, scratch), delta, &meta.roots.delta, live)?,
+        rebuild((store, scratch), intermediate, &meta.roots.intermediate, live)?,
     ))
 }
 

@@ -35,7 +35,7 @@ impl LmptLayer {
     ///
     /// # Errors
     ///
-    /// If the store fails or is damaged, or holds a state of another interval.
+    /// If the store fails or is damaged, or holds a state of another interval or sweep.
     pub fn open(store: Store, options: LmptOptions) -> Result<Arc<Self>, StateError> {
         Ok(Arc::new(Self { shared: Arc::new(Shared::open(store, options)?) }))
     }
@@ -74,8 +74,9 @@ impl StateLayer for LmptLayer {
         let mut work = shared.work.lock();
         shared.lifecycle.fillable()?;
         *work = Work::default();
-        let meta = load::load(&shared.store, shared.options.interval, accounts)?;
-        let (delta, intermediate) = journal::generations(&shared.store, &meta, &shared.live)?;
+        let meta = load::load(&shared.store, &shared.options, accounts)?;
+        let rows = (&shared.store as &dyn Read, shared.store.scratch());
+        let (delta, intermediate) = journal::generations(rows, &meta, &shared.live)?;
         let mut head = shared.head.write();
         *head = Head { meta, delta, intermediate, seq: head.seq + 1 };
         shared.lifecycle.filled();

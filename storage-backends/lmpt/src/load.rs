@@ -1,10 +1,10 @@
 //! Filling an empty store from sorted accounts, in one pass: all of it is snapshot.
 
 use crate::{
-    FLAT_ACCOUNTS, FLAT_SLOTS, SNAPSHOT_TRIE, SWEEP, flat,
+    FLAT_ACCOUNTS, FLAT_SLOTS, LmptOptions, SNAPSHOT_TRIE, SWEEP, flat,
     keys::{Key, Places, SHARED, SlotKey},
     meta::{Meta, clear},
-    sorter::Sorter,
+    sorter::{Leaf, Sorter, sorter},
     value::{Record, Value},
 };
 use alloy_primitives::B256;
@@ -22,7 +22,7 @@ const PORTION: usize = 32 << 20;
 /// belong. The flat rows are written as they come.
 pub(crate) fn load(
     store: &Store,
-    interval: u64,
+    options: &LmptOptions,
     accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
 ) -> Result<Meta, StateError> {
     let mut batch = Batch::new();
@@ -39,7 +39,7 @@ pub(crate) fn load(
             others: Batch::new(),
         },
         places: Places::snapshot(),
-        neighbours: Sorter::default(),
+        neighbours: sorter(store.scratch().clone()),
         last: B256::ZERO,
     };
     for account in in_order_of_hash(accounts) {
@@ -61,7 +61,7 @@ pub(crate) fn load(
     let (root, rows) = builder.finish();
     let mut rest = rows.into_inner();
     rest.append(&others);
-    let meta = Meta::loaded(interval, root);
+    let meta = Meta::loaded(options, root);
     meta.write(&mut rest);
     store.engine_write(&rest)?;
     Ok(meta)
@@ -93,16 +93,18 @@ impl Loader<'_> {
 
     fn add(&mut self, key: Key, value: Value) -> Result<(), StateError> {
         flat::set(&mut self.rows.others, &key, Some(value));
-        self.neighbours.add(self.places.of(&key), value)?;
+        self.neighbours.add(Leaf { place: self.places.of(&key), value })?;
         self.rows.write_some(self.store)
     }
 
     fn flush(&mut self) -> Result<(), StateError> {
         let Self { store, rows, neighbours, .. } = self;
-        neighbours.drain(|place, value| {
+        for leaf in neighbours.drain()? {
+            let Leaf { place, value } = leaf?;
             rows.builder.add(place, value);
-            rows.write_some(store)
-        })
+            rows.write_some(store)?;
+        }
+        Ok(())
     }
 }
 

@@ -7,7 +7,7 @@
 //! delta salt    H(snapshot root ‖ I), as both are when the delta is empty and its interval begins
 //! ```
 
-use crate::{JOURNAL, META};
+use crate::{JOURNAL, LmptOptions, META, options::unsupported};
 use alloy_primitives::{B256, Bytes, keccak256};
 use polytrie_kv::{Batch, Read};
 use polytrie_state::{Commitment, StateError};
@@ -16,7 +16,7 @@ use polytrie_trie::EMPTY_ROOT;
 const KEY: &[u8] = b"head";
 
 /// Bytes of a row without and with its checksum.
-const BODY: usize = 8 + 1 + 3 * 8 + 5 * 32;
+const BODY: usize = 2 * 8 + 1 + 3 * 8 + 5 * 32;
 const ROW: usize = BODY + 8;
 
 /// A trie in memory, as the commitment has it.
@@ -82,6 +82,8 @@ impl Roots {
 pub(crate) struct Meta {
     /// Blocks of an interval.
     pub(crate) interval: u64,
+    /// Dead slots that one slice removes at most.
+    pub(crate) sweep: u64,
     /// Number of the last block; none if the state was loaded and no block followed.
     pub(crate) number: Option<u64>,
     /// The first block after the load.
@@ -93,9 +95,32 @@ pub(crate) struct Meta {
 
 impl Meta {
     /// A state that was loaded.
-    pub(crate) fn loaded(interval: u64, snapshot: B256) -> Self {
+    pub(crate) fn loaded(options: &LmptOptions, snapshot: B256) -> Self {
+        let LmptOptions { interval, sweep, .. } = *options;
         let roots = Roots::of_snapshot(snapshot);
-        Self { interval, number: None, first: 0, oldest: 0, roots }
+        Self { interval, sweep, number: None, first: 0, oldest: 0, roots }
+    }
+
+    /// The same as blocks that go on with `options` see it: as long as none has come, all is snapshot, whatever they are.
+    ///
+    /// # Errors
+    ///
+    /// If the commitment of the blocks that are there depends on others.
+    pub(crate) fn under(self, options: &LmptOptions) -> Result<Self, StateError> {
+        let LmptOptions { interval, sweep, .. } = *options;
+        if self.number.is_none() {
+            return Ok(Self { interval, sweep, ..self });
+        }
+        for (option, found, asked) in
+            [("interval", self.interval, interval), ("sweep", self.sweep, sweep)]
+        {
+            if found != asked {
+                return Err(unsupported(format!(
+                    "holds a state of --lmpt.{option} {found}, {asked} was asked for; leave --lmpt.{option} out"
+                )));
+            }
+        }
+        Ok(self)
     }
 
     /// Whether the interval ends with block `number`.
@@ -119,10 +144,11 @@ impl Meta {
         batch.put(META, KEY, &self.encode());
     }
 
-    /// `interval ‖ has number ‖ number ‖ first ‖ oldest ‖ roots and salts ‖ checksum`, numbers big-endian.
+    /// `interval ‖ sweep ‖ has number ‖ number ‖ first ‖ oldest ‖ roots and salts ‖ checksum`, numbers big-endian.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut row = Vec::with_capacity(ROW);
         row.extend_from_slice(&self.interval.to_be_bytes());
+        row.extend_from_slice(&self.sweep.to_be_bytes());
         row.push(u8::from(self.number.is_some()));
         for number in [self.number.unwrap_or_default(), self.first, self.oldest] {
             row.extend_from_slice(&number.to_be_bytes());
@@ -138,21 +164,22 @@ impl Meta {
     pub(crate) fn decode(row: &[u8]) -> Result<Self, StateError> {
         let damaged = || StateError::Corrupt("the row of where the layer stands is damaged".into());
         let (body, sum) = row.split_at_checked(BODY).ok_or_else(damaged)?;
-        if sum != checksum(body) || body[8] > 1 {
+        if sum != checksum(body) || body[16] > 1 {
             return Err(damaged());
         }
         let number =
             |at: usize| body[at..at + 8].iter().fold(0, |n: u64, byte| n << 8 | u64::from(*byte));
-        let hash = |n: usize| B256::from_slice(&body[33 + 32 * n..][..32]);
-        let interval = number(0);
-        if interval == 0 {
+        let hash = |n: usize| B256::from_slice(&body[41 + 32 * n..][..32]);
+        let (interval, sweep) = (number(0), number(8));
+        if interval == 0 || sweep == 0 {
             return Err(damaged());
         }
         Ok(Self {
             interval,
-            number: (body[8] == 1).then(|| number(9)),
-            first: number(17),
-            oldest: number(25),
+            sweep,
+            number: (body[16] == 1).then(|| number(17)),
+            first: number(25),
+            oldest: number(33),
             roots: Roots {
                 snapshot: hash(0),
                 intermediate: Salted { salt: hash(1), root: hash(2) },
@@ -183,7 +210,7 @@ mod tests {
 
     #[test]
     fn rows_come_back_and_no_byte_may_change() {
-        let mut meta = Meta::loaded(1_000, B256::repeat_byte(3));
+        let mut meta = Meta::loaded(&LmptOptions::default(), B256::repeat_byte(3));
         for number in [None, Some(7)] {
             meta.number = number;
             let row = meta.encode();

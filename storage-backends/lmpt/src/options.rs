@@ -1,5 +1,7 @@
 //! What can be set.
 
+use crate::NAME;
+use polytrie_state::StateError;
 use std::time::Duration;
 
 /// What the layer lets a user set.
@@ -7,6 +9,8 @@ use std::time::Duration;
 pub struct LmptOptions {
     /// Blocks of an interval, at least 1. The commitment depends on it, so it belongs to the data.
     pub interval: u64,
+    /// Slots of dead storage that one slice of a merge removes at most, at least 1. As the interval, it belongs to the data.
+    pub sweep: u64,
     /// Bytes of delta and intermediate to keep in memory; what is above goes to a scratch store.
     pub memory_bytes: usize,
     /// Bytes of merged rows that may wait in memory for the blocks that take them.
@@ -20,10 +24,11 @@ pub struct LmptOptions {
 }
 
 impl Default for LmptOptions {
-    /// The paper's interval of 1,000 blocks, 1 GiB, twice 64 MiB.
+    /// The paper's interval of 1,000 blocks, 4,096 slots, 1 GiB, twice 64 MiB.
     fn default() -> Self {
         Self {
             interval: 1_000,
+            sweep: 4_096,
             memory_bytes: 1 << 30,
             ahead_bytes: 64 << 20,
             cache_bytes: 64 << 20,
@@ -31,4 +36,24 @@ impl Default for LmptOptions {
             read_ahead: false,
         }
     }
+}
+
+impl LmptOptions {
+    /// Whether a state can be kept like this.
+    ///
+    /// # Errors
+    ///
+    /// If what has to be at least 1 is 0.
+    pub(crate) fn check(&self) -> Result<(), StateError> {
+        for (option, value) in [("interval", self.interval), ("sweep", self.sweep)] {
+            if value == 0 {
+                return Err(unsupported(format!("takes no --lmpt.{option} 0; use 1 or more")));
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn unsupported(reason: String) -> StateError {
+    StateError::Unsupported { layer: NAME, reason }
 }

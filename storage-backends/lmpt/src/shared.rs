@@ -1,7 +1,7 @@
 //! The head, and how it moves: blocks, ways back, merges, and what has to leave memory.
 
 use crate::{
-    LmptOptions, NAME,
+    LmptOptions,
     block::changes_of,
     generation::{Change, Generation},
     journal::{self, blocks_in_memory},
@@ -104,29 +104,17 @@ impl Pending {
 impl Shared {
     /// What the store holds; an empty store is the empty state.
     pub(crate) fn open(store: Store, options: LmptOptions) -> Result<Self, StateError> {
-        if options.interval == 0 {
-            return Err(unsupported("takes no interval of 0 blocks; use 1 or more".into()));
-        }
+        options.check()?;
         let live = Arc::new(Live::default());
-        let empty = Meta::loaded(options.interval, EMPTY_ROOT);
+        let empty = Meta::loaded(&options, EMPTY_ROOT);
         let read = Meta::read(&store).and_then(|meta| {
-            let mut meta = meta.unwrap_or(empty);
-            if meta.number.is_none() {
-                // What was loaded is all snapshot, whatever the interval.
-                meta.interval = options.interval;
-            }
-            Ok((meta, journal::generations(&store, &meta, &live)?))
+            let meta = meta.unwrap_or(empty).under(&options)?;
+            Ok((meta, journal::generations((&store, store.scratch()), &meta, &live)?))
         });
         let (lifecycle, (meta, (delta, intermediate))) =
             Lifecycle::opened(store.clone(), read, || {
-                Ok((empty, journal::generations(&store, &empty, &live)?))
+                Ok((empty, journal::generations((&store, store.scratch()), &empty, &live)?))
             })?;
-        if meta.interval != options.interval {
-            return Err(unsupported(format!(
-                "holds a state of intervals of {} blocks, {} were asked for; leave --lmpt.interval out",
-                meta.interval, options.interval
-            )));
-        }
         let head = RwLock::new(Head { meta, delta, intermediate, seq: 0 });
         let work = Mutex::default();
         let readers = Arc::new(Readers::new(options.read_ahead));
@@ -141,7 +129,7 @@ impl Shared {
         next: u64,
     ) -> Result<&'w mut Merge, StateError> {
         let head = self.head.read();
-        let interval = head.meta.interval;
+        let Meta { interval, sweep, .. } = head.meta;
         let start = next - (next - 1) % interval;
         let merge = match work.merge.take() {
             Some(merge) if merge.first_block() == start => merge,
@@ -153,7 +141,7 @@ impl Shared {
                 let snapshot = work.snapshot.take().filter(|trie| trie.last_root() == root);
                 let snapshot = snapshot.unwrap_or_else(|| Trie::stored(root));
                 let store = (self.store.clone(), self.readers.clone());
-                Merge::start(store, intermediate, snapshot, (next, interval), pace)?
+                Merge::start(store, intermediate, snapshot, next, (interval, sweep), pace)?
             }
         };
         Ok(work.merge.insert(merge))
@@ -206,11 +194,11 @@ impl Shared {
         let first = if meta.number.is_some() { meta.first } else { number };
         let oldest = if meta.number.is_some() { meta.oldest } else { number };
         let mut next = Meta {
-            interval: meta.interval,
             number: Some(number),
             first,
             oldest,
             roots: if rotate { roots.rotated() } else { roots },
+            ..meta
         };
         journal::write(&mut batch, number, &changes);
         // Taking back the first block of those that may be taken back needs the two intervals before it.
@@ -247,7 +235,7 @@ impl Shared {
         };
         let number = record.number;
         if meta.number != Some(number)
-            || record.meta.interval != meta.interval
+            || (record.meta.interval, record.meta.sweep) != (meta.interval, meta.sweep)
             || record.meta.number.is_some_and(|before| before + 1 != number)
         {
             return Err(StateError::Corrupt(format!(
@@ -262,7 +250,8 @@ impl Shared {
         let across = if meta.is_boundary(number) {
             let (_, blocks) = blocks_in_memory(&previous);
             let before = &previous.roots.intermediate;
-            let generation = journal::rebuild(&self.store, blocks, before, &self.live)?;
+            let generation =
+                journal::rebuild((&self.store, self.store.scratch()), blocks, before, &self.live)?;
             Some((generation, self.store.snapshot()))
         } else {
             None
@@ -310,7 +299,8 @@ impl Shared {
             Step::Forward { rotate: true, .. } => {
                 let frozen = head.delta.clone();
                 let spent = Arc::into_inner(mem::replace(&mut head.intermediate, frozen));
-                let delta = Generation::in_place_of(spent, meta.roots.delta.salt);
+                let delta =
+                    Generation::in_place_of(spent, meta.roots.delta.salt, self.store.scratch());
                 head.delta = Arc::new(delta);
             }
             Step::Back { across: Some((intermediate, _)) } => {
@@ -375,8 +365,4 @@ impl Shared {
 
 fn not_before(number: u64) -> StateError {
     StateError::Corrupt(format!("an undo record does not lead to the state before block {number}"))
-}
-
-fn unsupported(reason: String) -> StateError {
-    StateError::Unsupported { layer: NAME, reason }
 }

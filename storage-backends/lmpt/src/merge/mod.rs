@@ -12,8 +12,6 @@ mod worker;
 
 pub(crate) use readers::Readers;
 pub(crate) use schedule::slice_of;
-#[cfg(test)]
-pub(crate) use slice::SWEPT_A_SLICE;
 pub(crate) use slice::{Slice, SliceUndo, storage_of, take_back};
 pub use stats::MergeStats;
 pub(crate) use worker::{Merge, Pace};

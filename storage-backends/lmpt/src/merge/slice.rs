@@ -21,9 +21,6 @@ use std::{
     sync::Arc,
 };
 
-/// Dead slots that one slice removes at most. In tests so few that contracts are large.
-pub(crate) const SWEPT_A_SLICE: usize = if cfg!(test) { 16 } else { 4_096 };
-
 /// Account hash ‖ incarnation of storage that is dead.
 pub(crate) type DeadStorage = [u8; 40];
 
@@ -133,6 +130,8 @@ pub(super) struct Merger {
     store: Store,
     readers: Arc<Readers>,
     plan: Plan,
+    /// Dead slots that one slice removes at most.
+    most_swept: u64,
     trie: Trie<Value>,
     /// Slices that are perhaps not written, and about how many bytes of nodes each brought into memory.
     unsettled: VecDeque<(SliceNumber, usize)>,
@@ -154,7 +153,7 @@ impl Merger {
     pub(super) fn new(
         store: Store,
         readers: Arc<Readers>,
-        plan: Plan,
+        (plan, most_swept): (Plan, u64),
         trie: Trie<Value>,
     ) -> Result<Self, StateError> {
         let queue = read_queue(&store)?;
@@ -162,6 +161,7 @@ impl Merger {
             store,
             readers,
             plan,
+            most_swept,
             trie,
             unsettled: VecDeque::new(),
             cut: None,
@@ -303,7 +303,7 @@ impl Merger {
         changes: &mut Vec<(B256, Option<Value>)>,
     ) -> Result<(), StateError> {
         let mut places = Places::snapshot();
-        let mut left = SWEPT_A_SLICE;
+        let mut left = self.most_swept;
         while left > 0
             && let Some(dead) = self.queue.first().copied()
         {

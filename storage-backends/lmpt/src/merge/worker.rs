@@ -67,13 +67,14 @@ struct Queue {
 }
 
 impl Merge {
-    /// Starts to merge what the blocks of an interval take, from block `next` on. `snapshot` is what the store
-    /// holds.
+    /// Starts to merge what the blocks of an interval take, from block `next` on, with so many dead slots a slice at most.
+    /// `snapshot` is what the store holds.
     pub(crate) fn start(
         (store, readers): (Store, Arc<Readers>),
         intermediate: Arc<Generation>,
         snapshot: Trie<Value>,
-        (next, interval): (u64, u64),
+        next: u64,
+        (interval, sweep): (u64, u64),
         pace: Pace,
     ) -> Result<Self, StateError> {
         let shared =
@@ -81,7 +82,7 @@ impl Merge {
         let mine = shared.clone();
         let work = move || {
             let result = catch_unwind(AssertUnwindSafe(|| {
-                mine.run((store, readers), &intermediate, snapshot, (next, interval), pace)
+                mine.run((store, readers), &intermediate, snapshot, next, (interval, sweep), pace)
             }));
             let failure = match result {
                 Ok(Ok(())) => return,
@@ -179,10 +180,12 @@ impl Shared {
         (store, readers): (Store, Arc<Readers>),
         intermediate: &Generation,
         snapshot: Trie<Value>,
-        (next, interval): (u64, u64),
+        next: u64,
+        (interval, sweep): (u64, u64),
         pace: Pace,
     ) -> Result<(), StateError> {
-        let mut merger = Merger::new(store, readers, Plan::new(intermediate)?, snapshot)?;
+        let plan = (Plan::new(intermediate)?, sweep);
+        let mut merger = Merger::new(store, readers, plan, snapshot)?;
         let mut done = 0;
         for block in first_with_slice(next, interval).. {
             let Some(number) = slice_of(block, interval) else { return Ok(()) };
