@@ -2,119 +2,222 @@
 //!
 //! A tuple is obsolete when its key, or tree, has a newer version. Where all tuples of a subtree are obsolete,
 //! only its root is kept. Roots do not change, so neither do commitments, and what is live keeps its path.
+//!
+//! The tables of keys and trees are gone through once. The positions that they name are sorted, on disk if they are many,
+//! and meet the tuples in the order of these.
 
 use crate::{
-    ACCOUNTS, EPOCHS, LEAVES, SLOTS, TREES,
+    ACCOUNTS, LEAVES, SLOTS, TREES,
     log::{CHUNK, Chunk, Epoch, chunk_key},
+    meta::read_meta,
     record::{Position, Record, WIDE},
     undo::Undo,
 };
-use polytrie_kv::{Batch, KeyRange, Read, Store, Table};
+use polytrie_kv::{Batch, KeyRange, Read, Run, Sorter, Store, Table};
 use polytrie_state::{Pruned, StateError, scan};
-use std::ops::ControlFlow;
+use std::{mem, ops::ControlFlow};
 
-/// Tuples looked at in one go; the marks of so many take half a megabyte.
-const WINDOW: u64 = 4 << 20;
+/// Positions that are held in memory while the tables are gone through: 16 MiB.
+const HELD: usize = 1 << 20;
 /// Bytes of rows written at once.
 const PORTION: usize = 8 << 20;
 
-/// Epochs that are looked at together.
-struct Window {
-    /// The first.
-    from: u64,
-    epochs: Vec<Epoch>,
-    /// Of each epoch, whether each tuple is live.
-    live: Vec<Vec<bool>>,
-}
-
 pub(crate) fn collect(store: &Store, undo_records: &[Vec<u8>]) -> Result<Pruned, StateError> {
-    let mut report = Pruned::default();
-    let mut from = 0;
-    loop {
-        let mut window = Window { from, epochs: Vec::new(), live: Vec::new() };
-        let mut tuples = 0;
-        scan(store, EPOCHS, KeyRange::from(&from.to_be_bytes()), |_, row| {
-            let epoch = Epoch::parse(row)
-                .ok_or_else(|| StateError::Corrupt("the row of an epoch is damaged".into()))?;
-            tuples += u64::from(epoch.count);
-            window.live.push(vec![false; epoch.count as usize]);
-            window.epochs.push(epoch);
-            Ok(if tuples < WINDOW { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+    let mut positions = Sorter::new(store.scratch().clone(), HELD);
+    find_live(store, undo_records, &mut positions)?;
+    let live = Live::new(positions.drain()?)?;
+    let mut sweep = Sweep { store, live, report: Pruned::default(), batch: Batch::new() };
+    let epochs = read_meta(store)?.map_or(0, |(_, epochs)| epochs);
+    for number in 0..epochs {
+        sweep.epoch(number)?;
+    }
+    sweep.end()
+}
+
+/// Finds the tuples that some row points at, now or after the last blocks are undone.
+fn find_live(
+    store: &Store,
+    undo_records: &[Vec<u8>],
+    found: &mut Sorter<Position>,
+) -> Result<(), StateError> {
+    for table in [ACCOUNTS, SLOTS, TREES] {
+        scan(store, table, KeyRange::ALL, |_, row| {
+            position(table, row)?.map_or(Ok(()), |at| found.add(at))?;
+            Ok(ControlFlow::Continue(()))
         })?;
-        if window.epochs.is_empty() {
-            return Ok(report);
+    }
+    for record in undo_records {
+        for row in Undo::read(record)?.rows {
+            if let Some(value) = row.value
+                && [ACCOUNTS, SLOTS, TREES].contains(&row.table)
+            {
+                position(row.table, value)?.map_or(Ok(()), |at| found.add(at))?;
+            }
         }
-        report.entries += tuples;
-        window.mark(store, undo_records)?;
-        window.sweep(store, &mut report)?;
-        from += window.epochs.len() as u64;
+    }
+    Ok(())
+}
+
+/// The tuple that a row points at.
+fn position(table: Table, row: &[u8]) -> Result<Option<Position>, StateError> {
+    if table != TREES {
+        return Ok(Some(Record::read(row)?.at));
+    }
+    // The root has no tuple, and its row no position.
+    let at = row.get(WIDE..).and_then(|rest| rest.split_first_chunk());
+    Ok(at
+        .filter(|(_, rest)| rest.len() == polytrie_amt::POINT_BYTES)
+        .map(|(at, _)| Position::read(at)))
+}
+
+/// The tuples that are live, in order.
+struct Live<'a> {
+    positions: Run<'a, Position>,
+    next: Option<Position>,
+}
+
+impl<'a> Live<'a> {
+    fn new(mut positions: Run<'a, Position>) -> Result<Self, StateError> {
+        let next = positions.next().transpose()?;
+        Ok(Self { positions, next })
+    }
+
+    /// Which of the `len` tuples from `first` on are live. These are asked for in order and without a gap.
+    fn of(&mut self, first: Position, len: usize) -> Result<Vec<bool>, StateError> {
+        let mut live = vec![false; len];
+        // A chunk has fewer than 2^32 tuples, and so has an epoch.
+        let end = Position { leaf: first.leaf + len as u32, ..first };
+        while let Some(at) = self.next.filter(|at| *at < end) {
+            if at < first {
+                return Err(points_nowhere(at));
+            }
+            live[(at.leaf - first.leaf) as usize] = true;
+            self.next = self.positions.next().transpose()?;
+        }
+        Ok(live)
     }
 }
 
-impl Window {
-    /// Marks the tuples that some row points at, now or after the last blocks are undone.
-    fn mark(&mut self, store: &Store, undo_records: &[Vec<u8>]) -> Result<(), StateError> {
-        for table in [ACCOUNTS, SLOTS, TREES] {
-            scan(store, table, KeyRange::ALL, |_, row| {
-                self.mark_row(table, row)?;
-                Ok(ControlFlow::Continue(()))
-            })?;
-        }
-        for record in undo_records {
-            for row in Undo::read(record)?.rows {
-                if let Some(value) = row.value
-                    && [ACCOUNTS, SLOTS, TREES].contains(&row.table)
-                {
-                    self.mark_row(row.table, value)?;
-                }
-            }
+fn points_nowhere(Position { epoch, leaf }: Position) -> StateError {
+    StateError::Corrupt(format!(
+        "a row points at tuple {leaf} of epoch {epoch}, which is not there"
+    ))
+}
+
+/// Rewrites the chunks from which something can go.
+struct Sweep<'a> {
+    store: &'a Store,
+    live: Live<'a>,
+    report: Pruned,
+    batch: Batch,
+}
+
+impl Sweep<'_> {
+    fn epoch(&mut self, number: u64) -> Result<(), StateError> {
+        let epoch = Epoch::read(self.store, number)?;
+        self.report.entries += u64::from(epoch.count);
+        for chunk in 0..epoch.chunks.len() {
+            // An epoch has fewer than 2^32 tuples.
+            let first = Position { epoch: number, leaf: (chunk * CHUNK) as u32 };
+            self.chunk(first, chunk as u32, epoch.chunk_len(chunk))?;
         }
         Ok(())
     }
 
-    fn mark_row(&mut self, table: Table, row: &[u8]) -> Result<(), StateError> {
-        let at = if table == TREES {
-            // The root has no tuple, and its row no position.
-            match row.get(WIDE..).and_then(|rest| rest.split_first_chunk()) {
-                Some((at, rest)) if rest.len() == polytrie_amt::POINT_BYTES => Position::read(at),
-                _ => return Ok(()),
-            }
-        } else {
-            Record::read(row)?.at
-        };
-        let epoch = at.epoch.checked_sub(self.from).and_then(|n| self.live.get_mut(n as usize));
-        if let Some(live) = epoch.and_then(|epoch| epoch.get_mut(at.leaf as usize)) {
-            *live = true;
+    fn chunk(&mut self, first: Position, chunk: u32, len: usize) -> Result<(), StateError> {
+        let Self { store, live, report, batch } = self;
+        let live = live.of(first, len)?;
+        report.needed += live.iter().filter(|live| **live).count() as u64;
+        let key = chunk_key(first.epoch, chunk);
+        let damaged = || StateError::Corrupt("a chunk of tuples is missing or damaged".into());
+        let row = store.get(LEAVES, &key)?.ok_or_else(damaged)?;
+        let parsed = Chunk::parse(&row, len).ok_or_else(damaged)?;
+        let kept = parsed.collected(&live).ok_or_else(|| {
+            StateError::Corrupt("a tuple that is live was collected before".into())
+        })?;
+        report.bytes_before += row.len() as u64;
+        report.bytes_after += kept.len().min(row.len()) as u64;
+        if kept.len() < row.len() {
+            batch.put(LEAVES, &key, &kept);
+        }
+        if batch.byte_len() >= PORTION {
+            store.engine_write(&mem::take(batch))?;
         }
         Ok(())
     }
 
-    /// Rewrites the chunks from which something can go.
-    fn sweep(&self, store: &Store, report: &mut Pruned) -> Result<(), StateError> {
+    fn end(self) -> Result<Pruned, StateError> {
+        if let Some(at) = self.live.next {
+            return Err(points_nowhere(at));
+        }
+        self.store.engine_write(&self.batch)?;
+        Ok(self.report)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::{
+        EPOCHS, LvmtLayer, META,
+        meta::meta_row,
+        record::{Place, Value},
+    };
+    use alloy_primitives::B256;
+
+    /// Tuples of an epoch, its last chunk not a full one.
+    const TUPLES: u32 = 4_000_000;
+
+    fn record(epoch: u64, leaf: u32) -> Vec<u8> {
+        let (place, at) = (Place { level: 1, slot: 1 }, Position { epoch, leaf });
+        let mut row = Vec::new();
+        Record { place, version: 1, at, value: Value::new() }.write(&mut row);
+        row
+    }
+
+    /// Epochs of which everything was collected before, and records.
+    fn store(epochs: u64, records: &[Vec<u8>]) -> Store {
         let mut batch = Batch::new();
-        for (n, (epoch, live)) in self.epochs.iter().zip(&self.live).enumerate() {
-            for (chunk, live) in live.chunks(CHUNK).enumerate() {
-                report.needed += live.iter().filter(|live| **live).count() as u64;
-                let key = chunk_key(self.from + n as u64, chunk as u32);
-                let damaged =
-                    || StateError::Corrupt("a chunk of tuples is missing or damaged".into());
-                let row = store.get(LEAVES, &key)?.ok_or_else(damaged)?;
-                report.bytes_before += row.len() as u64;
-                let parsed = Chunk::parse(&row, epoch.chunk_len(chunk)).ok_or_else(damaged)?;
-                let kept = parsed.collected(live).ok_or_else(|| {
-                    StateError::Corrupt("a tuple that is live was collected before".into())
-                })?;
-                if kept.len() < row.len() {
-                    batch.put(LEAVES, &key, &kept);
-                    report.bytes_after += kept.len() as u64;
-                } else {
-                    report.bytes_after += row.len() as u64;
-                }
-            }
-            if batch.byte_len() >= PORTION {
-                store.engine_write(&std::mem::take(&mut batch))?;
+        for number in 0..epochs {
+            let chunks = vec![B256::ZERO; (TUPLES as usize).div_ceil(CHUNK)];
+            let epoch = Epoch { count: TUPLES, chunks };
+            batch.put(EPOCHS, &number.to_be_bytes(), &epoch.row());
+            for chunk in 0..epoch.chunks.len() {
+                let level = epoch.chunk_len(chunk).next_power_of_two().trailing_zeros() as u8;
+                let row = [&[1, level][..], &[0; 32]].concat();
+                batch.put(LEAVES, &chunk_key(number, chunk as u32), &row);
             }
         }
-        Ok(store.engine_write(&batch)?)
+        for (n, record) in (0u64..).zip(records) {
+            batch.put(ACCOUNTS, B256::left_padding_from(&n.to_be_bytes()).as_slice(), record);
+        }
+        batch.put(META, &[], &meta_row(&B256::ZERO, epochs));
+        let store = Store::memory(LvmtLayer::TABLES).unwrap();
+        store.write(batch).unwrap();
+        store
+    }
+
+    /// The rows of keys are gone through once, however many tuples there are.
+    #[test]
+    fn tables_are_scanned_once() {
+        for epochs in [1, 3] {
+            let store = store(epochs, &[]);
+            let before = store.counters();
+            let report = collect(&store, &[]).unwrap();
+            assert_eq!((report.entries, report.needed), (epochs * u64::from(TUPLES), 0));
+            assert_eq!((store.counters() - before).scans, 3, "{epochs} epochs");
+        }
+    }
+
+    #[test]
+    fn rows_that_point_nowhere_are_damage() {
+        for row in [record(0, TUPLES), record(1, 0)] {
+            let error = collect(&store(1, &[row]), &[]).unwrap_err();
+            assert!(error.to_string().contains("which is not there"), "{error}");
+        }
+        // What was collected before cannot come back.
+        let error = collect(&store(1, &[record(0, 5)]), &[]).unwrap_err();
+        assert!(error.to_string().contains("was collected before"), "{error}");
     }
 }

@@ -98,7 +98,7 @@ impl StateLayer for LvmtLayer {
     fn accept(&self) -> Result<(), StateError> {
         let mut pending = self.shared.pending.lock();
         self.shared.lifecycle.accept()?;
-        if let Some(update) = pending.take() {
+        if let Some(update) = pending.take().and_then(|pending| pending.update) {
             // A proof under way keeps the head it began with.
             Arc::make_mut(&mut self.shared.head.write()).apply(update);
         }
@@ -139,7 +139,7 @@ impl StateLayer for LvmtLayer {
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
         let shared = &*self.shared;
         shared.lifecycle.ready()?;
-        let (head, snapshot) = self.shared.at_head()?;
+        let (head, snapshot) = self.shared.at_head();
         let source = prove::Source {
             store: &snapshot,
             setup: shared.setup.tables()?,
@@ -189,7 +189,7 @@ impl StateLayer for LvmtLayer {
         if let Some(damage) = self.shared.lifecycle.damage()? {
             return Ok(damage);
         }
-        let (head, snapshot) = self.shared.at_head()?;
+        let (head, snapshot) = self.shared.at_head();
         check::check(&snapshot, self.shared.setup.tables()?, &head, progress)
     }
 }

@@ -10,6 +10,7 @@
 use alloy_primitives::{B256, U256, keccak256};
 use arrayvec::ArrayVec;
 use polytrie_amt::{SLOTS, VERSION_LIMIT};
+use polytrie_kv::Sortable;
 use polytrie_state::StateError;
 
 /// The value of a key: at most the 77 bytes of an account.
@@ -51,8 +52,7 @@ impl Position {
     pub(crate) const MAX_EPOCHS: u64 = 1 << 40;
 
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&wide(self.epoch));
-        out.extend_from_slice(&self.leaf.to_be_bytes());
+        out.extend_from_slice(&self.key());
     }
 
     pub(crate) fn read(bytes: &[u8; Self::BYTES]) -> Self {
@@ -60,6 +60,25 @@ impl Position {
         let mut leaf_bytes = [0; 4];
         leaf_bytes.copy_from_slice(leaf);
         Self { epoch: from_wide(epoch), leaf: u32::from_be_bytes(leaf_bytes) }
+    }
+}
+
+impl Sortable for Position {
+    type Key = [u8; Self::BYTES];
+
+    fn key(&self) -> Self::Key {
+        let mut key = [0; Self::BYTES];
+        key[..WIDE].copy_from_slice(&wide(self.epoch));
+        key[WIDE..].copy_from_slice(&self.leaf.to_be_bytes());
+        key
+    }
+
+    fn value(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn from_row(key: &[u8], _: &[u8]) -> Option<Self> {
+        Some(Self::read(key.try_into().ok()?))
     }
 }
 

@@ -14,7 +14,7 @@ use parking_lot::{Mutex, RwLock};
 use polytrie_amt::ProofTree;
 use polytrie_kv::{Batch, Read, Snapshot, Store};
 use polytrie_state::{Lifecycle, StateError, Turn};
-use std::{sync::Arc, thread, time::Duration};
+use std::sync::Arc;
 
 /// What the layer and its sessions share.
 #[derive(Debug)]
@@ -23,11 +23,20 @@ pub(crate) struct Shared {
     pub(crate) setup: KnownSetup,
     pub(crate) options: LvmtOptions,
     pub(crate) head: RwLock<Arc<Head>>,
-    /// What the finished block, or the undone one, changes of the head.
-    pub(crate) pending: Mutex<Option<HeadUpdate>>,
+    /// The finished block, or the undone one, until it is accepted or discarded. Held while the head moves.
+    pub(crate) pending: Mutex<Option<Pending>>,
     /// The proofs of the root tree, as far as they were asked for.
     pub(crate) root_proofs: Mutex<Option<ProofTree>>,
     pub(crate) lifecycle: Lifecycle,
+}
+
+/// A block that is finished, or undone.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    /// What it changes of the head; `None` if that is nothing.
+    pub(crate) update: Option<HeadUpdate>,
+    /// The store as it is at the head; the block may be written at any moment until it is accepted.
+    before: Snapshot,
 }
 
 impl Shared {
@@ -58,23 +67,18 @@ impl Shared {
 
     /// A block is finished and waits to be accepted.
     pub(crate) fn finish(&self, turn: Turn, update: Option<HeadUpdate>) -> Result<(), StateError> {
+        let mut pending = self.pending.lock();
         self.lifecycle.finish(turn)?;
-        *self.pending.lock() = update;
+        *pending = Some(Pending { update, before: self.store.snapshot() });
         Ok(())
     }
 
-    /// The head, and a snapshot of the store at the same block. Between the writing of a block and its
-    /// acceptance the two differ for a moment.
-    pub(crate) fn at_head(&self) -> Result<(Arc<Head>, Snapshot), StateError> {
-        for _ in 0..200 {
-            let head = self.head();
-            let snapshot = self.store.snapshot();
-            if is_of(&snapshot, &head)? {
-                return Ok((head, snapshot));
-            }
-            thread::sleep(Duration::from_millis(1));
-        }
-        Err(StateError::Protocol("a block was written and neither accepted nor discarded"))
+    /// The head, and a snapshot of the store at the same block: while a block is finished, and perhaps written, the one
+    /// from before it.
+    pub(crate) fn at_head(&self) -> (Arc<Head>, Snapshot) {
+        let pending = self.pending.lock();
+        let before = pending.as_ref().map(|pending| pending.before.clone());
+        (self.head(), before.unwrap_or_else(|| self.store.snapshot()))
     }
 
     /// What undoing the last block changes, from its record.
@@ -114,12 +118,6 @@ impl Shared {
         update.history = History::load(&self.store, epochs)?;
         Ok((batch, Some(update)))
     }
-}
-
-/// Whether a store is at the block of this head. As many blocks may lie before another one: what tells is the history.
-pub(crate) fn is_of(store: &dyn Read, head: &Head) -> Result<bool, StateError> {
-    let epochs = read_meta(store)?.map_or(0, |(_, epochs)| epochs);
-    Ok(epochs == head.history.size() && History::load(store, epochs)? == head.history)
 }
 
 /// The name of the setup that the state in a store was made with; `None` if there is no state, or none that can
