@@ -116,9 +116,9 @@ impl StateLayer for RainLayer {
     }
 
     fn fork(&self) -> Result<Fork, StateError> {
-        self.shared.lifecycle.ready()?;
-        let store = self.shared.source.store.fork()?;
-        Ok(Fork { layer: Self::open(store.clone(), self.shared.options)?, store })
+        let shared = self.shared.fork()?;
+        let store = shared.source.store.clone();
+        Ok(Fork { layer: Arc::new(Self { shared: Arc::new(shared) }), store })
     }
 
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {

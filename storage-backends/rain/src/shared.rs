@@ -29,9 +29,12 @@ use std::{collections::VecDeque, sync::Arc};
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) source: Source,
+    /// The same for changes. Those of a fork bring nodes into memory that are its own, while it shares what it reads.
+    changes: Source,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) options: RainOptions,
-    workers: Workers,
+    /// Those who write checkpoints. A fork has none, as it does not live long.
+    workers: Option<Workers>,
     pub(crate) head: RwLock<Head>,
     work: Mutex<Work>,
     pub(crate) witnesses: Mutex<Witnesses>,
@@ -59,7 +62,7 @@ impl From<Version> for Head {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Work {
     /// The change up to which the rows of each shard go.
     saved: [u64; SHARD_COUNT],
@@ -77,14 +80,7 @@ struct Work {
 impl Work {
     fn of(shards: Shardwise) -> Self {
         let Shardwise { saved, lost, logged } = shards;
-        Self {
-            saved: saved.map(|saved| saved.seq),
-            lost,
-            logged,
-            written: [0; SHARD_COUNT],
-            underway: VecDeque::new(),
-            pending: None,
-        }
+        Self { saved: saved.map(|saved| saved.seq), lost, logged, ..Self::default() }
     }
 }
 
@@ -113,13 +109,39 @@ impl Shared {
     pub(crate) fn open(store: Store, options: RainOptions) -> Result<Self, StateError> {
         let (lifecycle, State { version, shards }) =
             Lifecycle::opened(store.clone(), read_state(&store), || Ok(State::empty()))?;
+        let source = Source::new(store, options.cache_bytes);
         Ok(Self {
             lifecycle,
-            source: Source::new(store, options.cache_bytes),
+            changes: source.clone(),
+            source,
             options,
-            workers: Workers::start()?,
+            workers: Some(Workers::start()?),
             head: RwLock::new(version.into()),
             work: Mutex::new(Work::of(shards)),
+            witnesses: Mutex::default(),
+        })
+    }
+
+    /// A layer that begins with the head and goes its own way on a fork of the store. What is in memory it shares, and keeps
+    /// what it changes.
+    pub(crate) fn fork(&self) -> Result<Self, StateError> {
+        self.lifecycle.ready()?;
+        let work = self.work.lock();
+        if work.pending.is_some() {
+            return Err(StateError::Protocol("a layer was forked while a block of it was pending"));
+        }
+        let version = self.head(&work)?;
+        let Source { store, touches } = &self.source;
+        let store = store.fork()?;
+        let (saved, logged) = (work.saved, work.logged);
+        Ok(Self {
+            lifecycle: Lifecycle::new(store.clone()),
+            source: Source { store: store.clone(), touches: touches.clone() },
+            changes: Source::new(store, self.options.cache_bytes),
+            options: self.options,
+            workers: None,
+            head: RwLock::new(Head { root: version.root, version: Some(version) }),
+            work: Mutex::new(Work { saved, logged, ..Work::default() }),
             witnesses: Mutex::default(),
         })
     }
@@ -218,7 +240,7 @@ impl Shared {
     /// The version after a change, and what is logged of it.
     fn change(&self, work: &Work, from: Version, writes: &WriteSet) -> Result<Changed, StateError> {
         let seq = from.seq + 1;
-        let (version, logs) = change(&self.source, from, writes, seq)?;
+        let (version, logs) = change(&self.changes, from, writes, seq)?;
         let mut batch = self.source.store.batch();
         let mut logged = Vec::with_capacity(logs.len());
         for (shard, writes, lost) in logs {
@@ -244,7 +266,7 @@ impl Shared {
             return Err(StateError::Protocol("the head was changed by a block that is not there"));
         };
         let writes = UndoRecord::decode(back)?.into_writes();
-        let (mut version, _) = change(&self.source, after.clone(), &writes, after.seq)?;
+        let (mut version, _) = change(&self.changes, after.clone(), &writes, after.seq)?;
         version.seq = after.seq - 1;
         if version.root != head.root {
             let reason = "the way back from a block does not lead to the state before it";
@@ -255,7 +277,7 @@ impl Shared {
 
     /// Begins a checkpoint of the head, if one is due.
     fn begin_checkpoint(&self, work: &mut Work, head: &Version) {
-        let Some(shard) = due_after(head.seq) else { return };
+        let (Some(shard), Some(workers)) = (due_after(head.seq), &self.workers) else { return };
         // The block may be begun once more, after one that was void.
         if work.underway.iter().any(|underway| underway.shard == shard) {
             return;
@@ -269,7 +291,7 @@ impl Shared {
         if is_measured {
             self.source.touches.begin_measuring(shard);
         }
-        let finished = self.workers.ask(shard, move || {
+        let finished = workers.ask(shard, move || {
             // The rows of a shard stay as they are until this checkpoint is written.
             let rows = checkpoint(shard, &part, (since, seq), &lost, &store)?;
             let bytes = is_measured.then(|| part.bytes());
@@ -316,7 +338,7 @@ impl Shared {
             work.logged[shard] = version.seq;
             work.written[shard] += keys;
             work.lost[shard].absorb(lost);
-            self.source.touches.wrote(shard, keys);
+            self.changes.touches.wrote(shard, keys);
         }
         if let Some(Written { shard, seq, bytes, .. }) = checkpoint {
             work.saved[shard] = seq;
@@ -355,6 +377,7 @@ impl Shared {
                 levels: self.options.retain,
                 saved,
                 used_since: now.saturating_sub(age).saturating_add(1),
+                now,
             };
             if let Some(pruned) = part.pruned(&keep) {
                 *part = pruned;

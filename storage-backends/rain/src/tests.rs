@@ -67,6 +67,53 @@ fn reads_without_blocks_stay_within_the_cache() {
     assert!(bytes(&layer.head_reader().unwrap().version) > 4 << 20);
 }
 
+/// A layer that has run blocks which changed one account each.
+fn after_blocks(
+    (store, layer): (&Store, &RainLayer),
+    from: u64,
+    count: u64,
+) -> Vec<polytrie_state::Outcome> {
+    (from..from + count)
+        .map(|number| {
+            let parent = BlockRef { number, hash: B256::ZERO };
+            let mut session = Session::begin(layer, parent).unwrap();
+            let (address, slots) = (address(number % ACCOUNTS), Vec::new());
+            let account = Some(account(2 * ACCOUNTS + number));
+            let change = AccountChange { address, account, wiped: false, code: None, slots };
+            session.apply(&TxWrites { accounts: vec![change] }).unwrap();
+            let outcome = session.finish().unwrap().outcome;
+            store.write(outcome.batch.clone()).unwrap();
+            layer.accept().unwrap();
+            outcome
+        })
+        .collect()
+}
+
+/// A fork begins with what is in memory: it reads no row, and goes back from there. What it brings into memory counts, and
+/// goes again with the next blocks.
+#[test]
+fn a_fork_shares_what_is_in_memory() {
+    const CACHE: usize = 1 << 18;
+    let (store, layer) = loaded(CACHE);
+    let outcomes = after_blocks((&store, &layer), 0, 300);
+    let before = store.counters();
+    let fork = layer.fork().unwrap();
+    let read = store.counters() - before;
+    assert_eq!((read.gets, read.scans), (0, 0));
+    for outcome in outcomes[200..].iter().rev() {
+        fork.undo(&outcome.undo).unwrap();
+    }
+    assert_eq!(fork.layer.commitment(), outcomes[199].commitment);
+    // Far more than there is room for, at a change that the layer itself is far from.
+    for n in 0..ACCOUNTS / 4 {
+        fork.layer.prove(&address(n), &[]).unwrap();
+    }
+    drop(fork);
+    after_blocks((&store, &layer), 300, 80);
+    let kept = bytes(&layer.head_reader().unwrap().version);
+    assert!(kept < 2 * CACHE, "{kept}");
+}
+
 /// What was measured of a block that is void counts, though it is all in one shard.
 #[test]
 fn void_blocks_do_not_fill_memory() {

@@ -13,8 +13,10 @@ pub struct Keep {
     pub levels: usize,
     /// The last change whose nodes have rows; younger ones stay.
     pub saved: u64,
-    /// Nodes touched by this change or later stay.
+    /// Nodes touched by this change or later stay,
     pub used_since: u64,
+    /// up to this one, the last: a fork that shares nodes counts changes of its own.
+    pub now: u64,
 }
 
 impl<V: CowValue> CowTrie<V> {
@@ -36,7 +38,7 @@ fn prune<V: CowValue>(link: &Link<V>, depth: usize, keep: &Keep) -> Option<Link<
     let node = link.in_memory()?;
     let may_go = node.born <= keep.saved
         && depth >= keep.levels
-        && node.used.load(Ordering::Relaxed) < keep.used_since;
+        && !(keep.used_since..=keep.now).contains(&node.used.load(Ordering::Relaxed));
     if may_go {
         return Some(Link::stored(*link.reference(depth)));
     }

@@ -114,7 +114,7 @@ proptest! {
                 head.write_since(saved_at, &std::mem::take(&mut gone), &mut rows);
                 saved_at = now;
                 let used_since = now.saturating_sub(1);
-                head = head.pruned(&Keep { levels, saved: now, used_since }).unwrap_or(head);
+                head = head.pruned(&Keep { levels, saved: now, used_since, now }).unwrap_or(head);
                 let saved = CowTrie::<SlotValue>::stored(head.root());
                 let mut found = Vec::new();
                 let walked = saved.walk_stored(&rows, &mut |key, value| {
