@@ -100,6 +100,16 @@ pub enum ChainError {
         /// The lowest block that can be reached.
         lowest: u64,
     },
+    /// A crash interrupted taking back a block that wiped a large contract.
+    #[error(
+        "taking back block {number} was interrupted; first end that, with `polytrie db unwind --to {parent}`"
+    )]
+    HalfBack {
+        /// Number of the block.
+        number: u64,
+        /// Number of its parent, which is the head then.
+        parent: u64,
+    },
     /// A crash interrupted a change of branch.
     #[error(
         "a change of branch was interrupted; first go back to the head there was, with `polytrie db unwind --to {head}`"

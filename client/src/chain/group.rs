@@ -79,7 +79,8 @@ impl Chain {
             None => {
                 self.settle()?;
                 let parent = self.head.clone();
-                let group = Group::begin(Arc::clone(&self.layer), parent.block_ref())?;
+                let store = self.db.store().clone();
+                let group = Group::begin(Arc::clone(&self.layer), store, parent.block_ref())?;
                 OpenGroup { parent, group, blocks: Vec::new(), rows: Batch::new() }
             }
         };
@@ -144,7 +145,7 @@ impl Chain {
         let mut batch = outcome.batch;
         batch.absorb(rows);
         let (number, hash) = (self.head.number(), self.head.hash());
-        self.drop_old_undo(&mut batch, number, &hash);
+        self.drop_old_undo(&mut batch, number, &hash)?;
         self.db.store().write(batch)?;
         self.layer.accept()?;
         self.tell_undo_reach();

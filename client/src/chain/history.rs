@@ -9,10 +9,11 @@ use parking_lot::Mutex;
 use polytrie_kv::Snapshot;
 use polytrie_state::{
     Account, AccountWrite, SlotWrite, StateError, StateLayer, StateReader, WriteSet, hash_address,
-    hash_slot,
+    hash_slot, undo_writes_in_full,
 };
 use std::{
     collections::VecDeque,
+    ops::ControlFlow,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
@@ -33,7 +34,7 @@ impl Chain {
     /// If it is not there, the store fails or is damaged.
     pub fn undo_writes(&self, number: u64) -> Result<WriteSet, ChainError> {
         let row = self.db.undo(number)?.ok_or_else(|| missing(number))?;
-        Ok(self.layer.undo_writes(&row, self.db.store())?)
+        Ok(undo_writes_in_full(&*self.layer, &row, self.db.store())?)
     }
 }
 
@@ -185,7 +186,7 @@ impl Outline {
         let mut words = Vec::with_capacity(record.accounts().len() + record.slot_count());
         for write in record.accounts() {
             words.push(word_of_account(&write.hash));
-            if empties(write) {
+            if empties(write) || record.apart(&write.hash).is_some() {
                 words.push(word_of_all_slots(&write.hash));
             }
             words.extend(write.slots.iter().map(|slot| word_of_slot(&write.hash, &slot.hash)));
@@ -211,7 +212,7 @@ fn word_of_account(account: &B256) -> u64 {
     word(account, 0)
 }
 
-/// For an account of which slots that are not listed were not there.
+/// For an account of which slots that are not listed were not there, or are to be found elsewhere.
 fn word_of_all_slots(account: &B256) -> u64 {
     word(account, 1)
 }
@@ -245,12 +246,13 @@ struct PastReader {
 
 impl PastReader {
     /// The first answer that the blocks after this one give, from the earliest on: what they overwrote is what was
-    /// there before. Those are asked that changed the account and have one of the words.
+    /// there before. Those are asked that changed the account and have one of the words; `find` is also given where slots are
+    /// that are not listed ([`WriteSet::apart`]).
     fn first<T>(
         &self,
         account: &B256,
         words: &[u64],
-        mut find: impl FnMut(&AccountWrite) -> Option<T>,
+        mut find: impl FnMut(&AccountWrite, Option<u64>) -> Result<Option<T>, StateError>,
     ) -> Result<Option<T>, StateError> {
         for (number, known) in (self.number + 1..).zip(&self.outlines) {
             let fresh;
@@ -267,12 +269,27 @@ impl PastReader {
             let record = self.history.record(&self.snapshot, number)?;
             let accounts = record.accounts();
             if let Ok(at) = accounts.binary_search_by_key(account, |write| write.hash)
-                && let Some(found) = find(&accounts[at])
+                && let Some(found) = find(&accounts[at], record.apart(account))?
             {
                 return Ok(Some(found));
             }
         }
         Ok(None)
+    }
+
+    /// The first slot from `from` on, of those that no record lists, that is wanted.
+    fn first_apart(
+        &self,
+        wiped: (u64, &B256),
+        from: &B256,
+        is_wanted: impl Fn(&B256) -> bool,
+    ) -> Result<Option<(B256, U256)>, StateError> {
+        let mut found = None;
+        self.history.layer.slots_apart(&self.snapshot, wiped, from, &mut |slot, value| {
+            found = is_wanted(&slot).then_some((slot, value));
+            Ok(if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        Ok(found)
     }
 
     fn outline(
@@ -292,7 +309,7 @@ impl PastReader {
 impl StateReader for PastReader {
     fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
         let hash = hash_address(address);
-        match self.first(&hash, &[word_of_account(&hash)], |write| Some(write.after))? {
+        match self.first(&hash, &[word_of_account(&hash)], |write, _| Ok(Some(write.after)))? {
             Some(account) => Ok(account),
             None => self.head.account(address),
         }
@@ -301,11 +318,16 @@ impl StateReader for PastReader {
     fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
         let (account, hash) = (hash_address(address), hash_slot(slot));
         let words = [word_of_slot(&account, &hash), word_of_all_slots(&account)];
-        let found = self.first(&account, &words, |write| {
-            match write.slots.binary_search_by_key(&hash, |slot| slot.hash) {
-                Ok(at) => Some(write.slots[at].after),
-                Err(_) => empties(write).then_some(U256::ZERO),
-            }
+        let found = self.first(&account, &words, |write, apart| {
+            let at = write.slots.binary_search_by_key(&hash, |slot| slot.hash);
+            Ok(match (at, apart) {
+                (Ok(at), _) => Some(write.slots[at].after),
+                (Err(_), Some(number)) => {
+                    let first = self.first_apart((number, &account), &hash, |_| true)?;
+                    Some(first.filter(|(slot, _)| *slot == hash).map_or(U256::ZERO, |(_, v)| v))
+                }
+                (Err(_), None) => empties(write).then_some(U256::ZERO),
+            })
         })?;
         match found {
             Some(value) => Ok(value),
@@ -323,14 +345,19 @@ impl StateReader for PastReader {
         // Slots that came later were zero.
         let mut later = B256HashSet::default();
         let hash = hash_address(address);
-        let found = self.first(&hash, &[word_of_account(&hash)], |write| {
+        let found = self.first(&hash, &[word_of_account(&hash)], |write, apart| {
             let there = |slot: &SlotWrite| !slot.after.is_zero() && !later.contains(&slot.hash);
             if write.slots.iter().any(there) {
-                return Some(true);
+                return Ok(Some(true));
+            }
+            if let Some(number) = apart {
+                let not_later = |slot: &B256| !later.contains(slot);
+                let first = self.first_apart((number, &hash), &B256::ZERO, not_later)?;
+                return Ok(Some(first.is_some()));
             }
             later.extend(write.slots.iter().map(|slot| slot.hash));
             // All that were there are listed.
-            empties(write).then_some(false)
+            Ok(empties(write).then_some(false))
         })?;
         if let Some(found) = found {
             return Ok(found);

@@ -7,6 +7,7 @@
 //! undo record, head) goes to the store in one atomic batch, so the store is always that of some head. A change of
 //! branch is many of them, and is taken back if a crash interrupts it.
 
+mod back;
 mod build;
 mod by_hand;
 mod candidate;
@@ -134,7 +135,7 @@ pub struct Chain {
 
 impl Chain {
     /// Opens the chain in `store`, beginning with the genesis block if there is none yet. If a crash interrupted a
-    /// change of branch, the head is the one there was before it.
+    /// change of branch, the head is the one there was before it; if it interrupted taking a block back, that is ended.
     ///
     /// # Errors
     ///
@@ -151,7 +152,9 @@ impl Chain {
             None => genesis::write(&spec, &db, &*layer)?,
         };
         genesis::check(&spec, &db)?;
-        if let Some(found) = layer.commitment().as_state_root()
+        // Between the steps of a way back the state is that of no block.
+        if db.way_back()?.is_none()
+            && let Some(found) = layer.commitment().as_state_root()
             && found != head.header.state_root
             && options.verify_roots
         {
@@ -183,6 +186,8 @@ impl Chain {
             head,
         };
         chain.tell_undo_reach();
+        chain.end_way_back()?;
+        chain.remove_void_wiped()?;
         chain.reload_recent()?;
         chain.undo_switch()?;
         Ok(chain)

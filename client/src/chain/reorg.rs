@@ -2,6 +2,7 @@
 
 use super::{
     Chain, Inserted,
+    back::{WayBack, remove_way_back},
     candidate::{BlockStats, Candidate},
     db::{put_side_block, remove_block, remove_side_block},
     error::{ChainError, InsertError},
@@ -11,6 +12,7 @@ use super::{
 use alloy_consensus::{Header, Sealed};
 use alloy_primitives::{B256, Bytes, map::HashSet};
 use polytrie_kv::Batch;
+use polytrie_state::{remove_wiped, undo_in_steps};
 
 /// From the head to the end of another branch.
 #[derive(Debug)]
@@ -69,7 +71,7 @@ impl Chain {
     }
 
     /// Takes the block at the head back, keeping it as a block of another branch if asked to.
-    fn unwind_one(&mut self, keep: bool) -> Result<(), ChainError> {
+    pub(super) fn unwind_one(&mut self, keep: bool) -> Result<(), ChainError> {
         let number = self.head.number();
         let hash = self.head.hash();
         let parent = self.db.block_head(number - 1)?;
@@ -77,7 +79,9 @@ impl Chain {
             .db
             .undo(number)?
             .ok_or(ChainError::NoUndo { asked: number - 1, lowest: number })?;
-        let outcome = self.layer.undo(&record)?;
+        let done = self.db.way_back()?.map_or(0, |back| back.done);
+        let note = &mut |batch: &mut Batch, done: u64| WayBack { number, done, keep }.put(batch);
+        let outcome = undo_in_steps(&*self.layer, self.db.store(), &record, done, note)?;
         if let Some(found) = outcome.commitment.as_state_root()
             && found != parent.header.state_root
             && self.options.verify_roots
@@ -87,6 +91,10 @@ impl Chain {
             return Err(ChainError::OtherState { number: number - 1, found, expected });
         }
         let mut batch = outcome.batch;
+        remove_way_back(&mut batch);
+        if self.has_wiped(number, None)? {
+            remove_wiped(&mut batch, number, None);
+        }
         if keep && let Some(rlp) = self.db.block_rlp(number)? {
             put_side_block(&mut batch, &hash, self.head.total_difficulty, &rlp);
         }

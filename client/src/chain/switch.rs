@@ -8,6 +8,7 @@
 
 use super::{
     Chain, ChainDb, Head,
+    back::WayBack,
     db::remove_side_block,
     error::ChainError,
     tables::{META, SWITCH_KEY},
@@ -55,15 +56,20 @@ pub(super) fn remove_switch(batch: &mut Batch) {
 }
 
 impl ChainDb {
-    /// Refuses a chain in which a crash interrupted a change of branch: only opening it as a [`Chain`] leads to its
-    /// head.
+    /// Refuses a chain in which a crash interrupted a change of branch, or taking back a block: only opening it as a
+    /// [`Chain`] leads to its head.
     ///
     /// # Errors
     ///
-    /// [`ChainError::Interrupted`] if so, or if the store fails or is damaged.
+    /// [`ChainError::Interrupted`] or [`ChainError::HalfBack`] if so, or if the store fails or is damaged.
     pub fn check_settled(&self) -> Result<(), ChainError> {
-        match self.switch()? {
-            Some(switch) => Err(ChainError::Interrupted { head: switch.from_number }),
+        if let Some(switch) = self.switch()? {
+            return Err(ChainError::Interrupted { head: switch.from_number });
+        }
+        match self.way_back()? {
+            Some(WayBack { number, .. }) => {
+                Err(ChainError::HalfBack { number, parent: number.saturating_sub(1) })
+            }
             None => Ok(()),
         }
     }

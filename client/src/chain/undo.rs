@@ -3,6 +3,7 @@
 use super::{Chain, ChainDb, ChainError, db::remove_undo, tables::UNDO};
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, KeyRange, Read};
+use polytrie_state::remove_wiped;
 use std::ops::ControlFlow;
 
 /// The undo records there are, and those that there have to be.
@@ -50,16 +51,28 @@ impl Chain {
     }
 
     /// Removes the records that are not needed once this block is the head, in the batch that makes it the head.
-    pub(super) fn drop_old_undo(&mut self, batch: &mut Batch, number: u64, hash: &B256) {
+    pub(super) fn drop_old_undo(
+        &mut self,
+        batch: &mut Batch,
+        number: u64,
+        hash: &B256,
+    ) -> Result<(), ChainError> {
         // Until a new branch stands, every record may be needed on the way back.
         if self.switch.is_some_and(|switch| switch.to != *hash) {
-            return;
+            return Ok(());
         }
-        let reach = &mut self.undo_reach;
-        let needed = reach.needed(number, self.options.undo_blocks);
-        for old in reach.first..needed {
+        let first = self.undo_reach.first;
+        let needed = self.undo_reach.needed(number, self.options.undo_blocks);
+        if first >= needed {
+            return Ok(());
+        }
+        for old in first..needed {
             remove_undo(batch, old);
         }
-        reach.first = reach.first.max(needed);
+        if self.has_wiped(0, Some(needed))? {
+            remove_wiped(batch, 0, Some(needed));
+        }
+        self.undo_reach.first = needed;
+        Ok(())
     }
 }

@@ -134,7 +134,7 @@ impl Chain {
         let mut batch = outcome.batch;
         self.put_valid(&mut batch, candidate, total_difficulty, receipts, &outcome.undo);
         let header = &candidate.header;
-        self.drop_old_undo(&mut batch, header.number, &header.hash());
+        self.drop_old_undo(&mut batch, header.number, &header.hash())?;
         self.db.store().write(batch)?;
         self.layer.accept()?;
         self.tell_undo_reach();

@@ -230,6 +230,7 @@ impl From<ChainError> for Failure {
             ChainError::Genesis { .. }
             | ChainError::NoGenesisAccounts { .. }
             | ChainError::Interrupted { .. }
+            | ChainError::HalfBack { .. }
             | ChainError::TooDeep { .. }
             | ChainError::NoUndo { .. }
             | ChainError::AboveHead { .. } => Self::Usage(error.to_string()),

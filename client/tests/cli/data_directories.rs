@@ -8,6 +8,7 @@ use crate::{
         CONDENSE, Chain, Data, RPC_COMPAT, assert_fails, for_each_layer, head, sample, stream,
     },
 };
+use polytrie_state::Stamp;
 use std::{
     fs,
     io::Write,
@@ -212,9 +213,12 @@ fn another_format(layer: &str) {
     let Some((chain, data)) = prepared(layer) else { return };
     let stamp = data.path().join("polytrie.json");
     let original = fs::read_to_string(&stamp).unwrap();
-    fs::write(&stamp, original.replace("\"format\": 3", "\"format\": 99")).unwrap();
+    let format = Stamp::FORMAT;
+    let known = format!("\"format\": {format}");
+    fs::write(&stamp, original.replace(&known, "\"format\": 99")).unwrap();
     let name = data.path().display().to_string();
-    let words = [&*name, "has format 99", "reads format 3", "import again into another --datadir"];
+    let reads = format!("reads format {format}");
+    let words = [&*name, "has format 99", &reads, "import again into another --datadir"];
     for run in [
         polytrie!["import", chain.file, "--datadir", data.path()],
         polytrie!["db", "stats", "--datadir", data.path()],

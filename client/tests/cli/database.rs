@@ -10,6 +10,7 @@ use polytrie::{
     layers::{self, EngineOptions},
 };
 use polytrie_kv::{Batch, KeyRange, Store, StoreOptions, Table, testing::entries};
+use polytrie_state::Stamp;
 use std::fs;
 
 for_each_layer!(
@@ -75,7 +76,7 @@ fn stats_say_what_is_there(layer: &str) {
     let stats: serde_json::Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
     assert_eq!(stats["state"], layer);
     assert_eq!(stats["kv"], "mdbx");
-    assert_eq!(stats["format"], 3);
+    assert_eq!(stats["format"], Stamp::FORMAT);
     assert_eq!(stats["head"]["number"], chain.head);
     assert_eq!(stats["head"]["hash"], chain.hash);
     assert!(stats["disk_bytes"].as_u64().unwrap() > 0);

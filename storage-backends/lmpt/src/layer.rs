@@ -13,7 +13,8 @@ use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{Read, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
-    LayerSession, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, WriteSet,
+    LayerSession, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, UndoSteps,
+    WIPED_TABLE, WriteSet,
 };
 use std::sync::{Arc, atomic::Ordering};
 
@@ -29,7 +30,7 @@ impl LmptLayer {
 
     /// The tables it needs in its store.
     pub const TABLES: &'static [Table] =
-        &[FLAT_ACCOUNTS, FLAT_SLOTS, SNAPSHOT_TRIE, JOURNAL, SWEEP, META, CODE_TABLE];
+        &[FLAT_ACCOUNTS, FLAT_SLOTS, SNAPSHOT_TRIE, JOURNAL, SWEEP, META, CODE_TABLE, WIPED_TABLE];
 
     /// Opens the layer on what the store holds; an empty store is the empty state.
     ///
@@ -129,6 +130,11 @@ impl StateLayer for LmptLayer {
 
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
         self.shared.undo(record)
+    }
+
+    fn undo_steps(&self, record: &[u8], _: &dyn Read) -> Result<UndoSteps, StateError> {
+        // The tries have a wiped storage again as soon as its account is there again.
+        Ok(UndoSteps::one(record))
     }
 
     fn undo_writes(&self, record: &[u8], _: &dyn Read) -> Result<WriteSet, StateError> {

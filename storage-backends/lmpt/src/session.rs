@@ -5,10 +5,10 @@ use alloy_primitives::{Address, B256, Bytes, U256, map::B256Map};
 use parking_lot::Mutex;
 use polytrie_kv::Store;
 use polytrie_state::{
-    Access, Account, Announced, LayerSession, Outcome, ReadAhead, StateError, Turn, UndoRecord,
-    WriteSet, hash_address, hash_slot, read_code,
+    Access, Account, Announced, LayerSession, Outcome, ReadAhead, SlotVisit, StateError, Turn,
+    UndoRecord, WriteSet, hash_address, hash_slot, read_code,
 };
-use std::{mem, ops::ControlFlow, sync::Arc};
+use std::{mem, sync::Arc};
 
 #[derive(Debug)]
 pub(crate) struct LmptSession {
@@ -119,16 +119,11 @@ impl LayerSession for LmptSession {
             None => view.account(hash),
         };
         // The tries let go of a wiped storage at once; only reads at earlier blocks need its slots one by one.
-        let state = UndoRecord::of(writes, |account| {
-            let mut slots = Vec::new();
-            let Some(before) = record(account)? else { return Ok(slots) };
-            let storage = (*account, before.incarnation);
-            view.slots(storage, &B256::ZERO, &mut |slot, value| {
-                slots.push((slot, value));
-                Ok(ControlFlow::Continue(()))
-            })?;
-            Ok(slots)
-        })?;
+        let slots = |account: &B256, visit: &mut SlotVisit<'_>| match record(account)? {
+            Some(before) => view.slots((*account, before.incarnation), &B256::ZERO, visit),
+            None => Ok(()),
+        };
+        let state = UndoRecord::of(writes, (&shared.store, parent.wrapping_add(1)), slots)?;
         shared.finish(turn, parent, (writes, &state), record)
     }
 }

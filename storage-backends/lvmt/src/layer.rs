@@ -19,8 +19,8 @@ use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{KeyRange, Read, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
-    LayerSession, Outcome, Proof, Pruned, SlotVisit, StateError, StateLayer, StateReader, WriteSet,
-    scan,
+    LayerSession, Outcome, Proof, Pruned, SlotVisit, StateError, StateLayer, StateReader,
+    UndoSteps, WriteSet, scan,
 };
 use std::sync::Arc;
 
@@ -125,8 +125,25 @@ impl StateLayer for LvmtLayer {
         Ok(Outcome { commitment: body.commitment(), batch, undo: Vec::new() })
     }
 
-    fn undo_writes(&self, record: &[u8], rows: &dyn Read) -> Result<WriteSet, StateError> {
-        Undo::read(record)?.writes(rows)
+    fn undo_steps(&self, record: &[u8], _: &dyn Read) -> Result<UndoSteps, StateError> {
+        // What was wiped is there again as soon as its account has the incarnation that it had.
+        Ok(UndoSteps::one(record))
+    }
+
+    fn undo_writes(&self, record: &[u8], _: &dyn Read) -> Result<WriteSet, StateError> {
+        Undo::read(record)?.writes()
+    }
+
+    fn slots_apart(
+        &self,
+        rows: &dyn Read,
+        (incarnation, account): (u64, &B256),
+        from: &B256,
+        visit: &mut SlotVisit<'_>,
+    ) -> Result<(), StateError> {
+        let incarnation = u32::try_from(incarnation)
+            .map_err(|_| StateError::Protocol("an account has no incarnation of this number"))?;
+        visit_slots(rows, account, incarnation, from, visit)
     }
 
     fn fork(&self) -> Result<Fork, StateError> {

@@ -12,14 +12,13 @@ use crate::{
     ACCOUNTS, ENTRIES, EPOCHS, HISTORY, LEAVES, META, SLOTS, TREES,
     account::AccountState,
     key::Key,
-    read::visit_slots,
     record::{Record, read_slot_value},
 };
 use alloy_primitives::{B256, U256};
-use polytrie_kv::{Batch, Read, Table};
+use polytrie_kv::{Batch, Table};
 use polytrie_state::{AccountWrite, SlotWrite, StateError, WriteSet};
 use sha2::{Digest, Sha256};
-use std::{collections::BTreeMap, ops::ControlFlow};
+use std::collections::BTreeMap;
 
 const CHECKSUM: usize = 32;
 
@@ -180,9 +179,9 @@ impl<'a> Undo<'a> {
         rest.is_empty().then_some(undo)
     }
 
-    /// What taking the block back changes. The slots of a wiped account come from the store as it is at some block from
-    /// this one on: those of an old incarnation stay as they are.
-    pub(crate) fn writes(&self, store: &dyn Read) -> Result<WriteSet, StateError> {
+    /// What taking the block back changes. The slots of a wiped account are not listed, but named by the incarnation that
+    /// the account had: those of an old one stay in the store as they are.
+    pub(crate) fn writes(&self) -> Result<WriteSet, StateError> {
         let mut accounts: BTreeMap<B256, (AccountWrite, u32)> = BTreeMap::new();
         let changed = self.rows.iter().filter(|row| row.table == ACCOUNTS);
         let changed = changed.map(|row| (row.key, row.value));
@@ -216,17 +215,16 @@ impl<'a> Undo<'a> {
                 write.slots.push(old_slot(slot, after));
             }
         }
+        let mut apart = Vec::with_capacity(self.wiped.len());
         for key in &self.wiped {
             let hash = hash(key)?;
             let (write, incarnation) = accounts.get_mut(&hash).ok_or_else(missing)?;
             write.wipe = true;
             write.slots.clear();
-            visit_slots(store, &hash, *incarnation, &B256::ZERO, |slot, value| {
-                write.slots.push(old_slot(slot, value));
-                Ok(ControlFlow::Continue(()))
-            })?;
+            apart.push((hash, u64::from(*incarnation)));
         }
-        WriteSet::of_undo(accounts.into_values().map(|(write, _)| write).collect())
+        apart.sort_unstable();
+        WriteSet::of_undo(accounts.into_values().map(|(write, _)| write).collect(), apart)
     }
 }
 

@@ -10,9 +10,9 @@ use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
     LayerSession, Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader,
-    Touched, WriteSet,
+    Touched, WIPED_TABLE, WriteSet,
 };
-use polytrie_trie::{AccountLeaf, Detour, SlotValue, state_error, stored_root};
+use polytrie_trie::{AccountLeaf, Detour, state_error, stored_root};
 use std::sync::Arc;
 
 /// What the layer lets a user set.
@@ -45,7 +45,7 @@ impl MptLayer {
     pub const NAME: &'static str = "mpt";
 
     /// The tables it needs in its store.
-    pub const TABLES: &'static [Table] = &[ACCOUNT_TRIE, STORAGE_TRIE, CODE_TABLE];
+    pub const TABLES: &'static [Table] = &[ACCOUNT_TRIE, STORAGE_TRIE, CODE_TABLE, WIPED_TABLE];
 
     /// Opens the layer on what the store holds; an empty store is the empty state.
     ///
@@ -88,8 +88,9 @@ impl StateLayer for MptLayer {
 
     fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
         let turn = self.lifecycle.begin()?;
-        self.tries.lock().begin_block(parent.number.wrapping_add(1));
-        Ok(Box::new(MptSession::new(self.tries.clone(), self.lifecycle.clone(), turn)))
+        let number = parent.number.wrapping_add(1);
+        self.tries.lock().begin_block(number);
+        Ok(Box::new(MptSession::new(self.tries.clone(), self.lifecycle.clone(), turn, number)))
     }
 
     fn accept(&self) -> Result<(), StateError> {
@@ -157,13 +158,7 @@ impl StateLayer for MptLayer {
         visit: &mut SlotVisit<'_>,
     ) -> Result<(), StateError> {
         self.lifecycle.ready()?;
-        let mut detour = Detour::default();
-        let result = TRIE
-            .storage_rows(&self.store.snapshot(), account)
-            .leaves::<SlotValue>(&from, &mut |hash, value| {
-                visit(hash, value.0).map_err(|error| detour.take(error))
-            });
-        detour.resolve(result)
+        TRIE.visit_slots(&self.store.snapshot(), &account, &from, visit)
     }
 
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {

@@ -1,17 +1,14 @@
 //! One block under way.
 
 use crate::{TRIE, tries::Tries};
-use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_primitives::{Address, B256, Bytes, U256, map::B256Set};
 use parking_lot::Mutex;
 use polytrie_state::{
-    Account, Commitment, LayerSession, Lifecycle, Outcome, StateError, Turn, UndoRecord, WriteSet,
-    read_code, write_codes,
+    Account, Commitment, LayerSession, Lifecycle, Outcome, SlotVisit, StateError, Turn, UndoRecord,
+    WriteSet, read_code, write_codes,
 };
 use polytrie_trie::EMPTY_ROOT;
-use std::{
-    collections::{BTreeMap, btree_map::Entry},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 /// From so many slots on the undo record is made on another thread: it takes a twentieth of the whole.
 const PARALLEL_UNDO: usize = 4_096;
@@ -21,14 +18,20 @@ pub(crate) struct MptSession {
     tries: Arc<Mutex<Tries>>,
     lifecycle: Arc<Lifecycle>,
     turn: Turn,
-    /// Slots from before the block of accounts wiped on the way to an intermediate root: by the time the
-    /// block is finished the trie in memory no longer has them.
-    wiped: BTreeMap<B256, Vec<(B256, U256)>>,
+    /// Number of the block.
+    number: u64,
+    /// Accounts with slots that were wiped on the way to an intermediate root: the trie in memory no longer has those.
+    wiped: B256Set,
 }
 
 impl MptSession {
-    pub(crate) fn new(tries: Arc<Mutex<Tries>>, lifecycle: Arc<Lifecycle>, turn: Turn) -> Self {
-        Self { tries, lifecycle, turn, wiped: BTreeMap::new() }
+    pub(crate) fn new(
+        tries: Arc<Mutex<Tries>>,
+        lifecycle: Arc<Lifecycle>,
+        turn: Turn,
+        number: u64,
+    ) -> Self {
+        Self { tries, lifecycle, turn, number, wiped: B256Set::default() }
     }
 }
 
@@ -52,7 +55,7 @@ impl LayerSession for MptSession {
     }
 
     fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool, StateError> {
-        if self.wiped.contains_key(hash) {
+        if self.wiped.contains(hash) {
             return Ok(true);
         }
         Ok(self.tries.lock().account(hash)?.is_some_and(|leaf| leaf.storage_root != EMPTY_ROOT))
@@ -62,17 +65,17 @@ impl LayerSession for MptSession {
         let mut tries = self.tries.lock();
         self.lifecycle.check(&self.turn)?;
         for write in since_last.accounts().iter().filter(|w| w.wipe) {
-            let Entry::Vacant(unseen) = self.wiped.entry(write.hash) else { continue };
-            let slots = TRIE.all_slots(&tries.store, &write.hash)?;
-            if !slots.is_empty() {
-                unseen.insert(slots);
+            // The store has what there was before the block.
+            let before = TRIE.account(&tries.store, &write.hash)?;
+            if before.is_some_and(|leaf| leaf.storage_root != EMPTY_ROOT) {
+                self.wiped.insert(write.hash);
             }
         }
         // After a failure the tries may be half changed.
         tries.apply(since_last, None).map(Some).map_err(|error| self.lifecycle.poison(error))
     }
 
-    fn finish(mut self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
+    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
         let mut tries = self.tries.lock();
         self.lifecycle.check(&self.turn)?;
         let store = tries.store.clone();
@@ -80,19 +83,22 @@ impl LayerSession for MptSession {
         write_codes(&mut batch, writes.codes());
         let tries: &mut Tries = &mut tries;
         let mut apply = || tries.apply(writes, Some(&mut batch));
-        let wiped = |account: &B256| match self.wiped.remove(account) {
-            Some(slots) => Ok(slots),
-            None => TRIE.all_slots(&store, account),
+        // From the store, which stays as it was before the block.
+        let slots = |account: &B256, visit: &mut SlotVisit<'_>| {
+            TRIE.visit_slots(&store, account, &B256::ZERO, visit)
         };
-        let undo = || UndoRecord::of(writes, wiped).map(|record| record.encode());
+        let undo = || UndoRecord::of(writes, (&store, self.number), slots);
         let (root, undo) = if writes.slot_count() < PARALLEL_UNDO {
             (apply(), undo())
         } else {
             rayon::join(apply, undo)
         };
         let (root, undo) = (root.map_err(|error| self.lifecycle.poison(error))?, undo?);
-        tries.remember_way_back(&undo);
+        let record = undo.encode();
+        if undo.is_whole() {
+            tries.remember_way_back(&record);
+        }
         self.lifecycle.finish(self.turn)?;
-        Ok(Outcome { commitment: Commitment::state_root(root), batch, undo })
+        Ok(Outcome { commitment: Commitment::state_root(root), batch, undo: record })
     }
 }

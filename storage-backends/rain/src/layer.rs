@@ -11,14 +11,10 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
-    LayerSession, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, Touched, Witness,
-    WriteSet,
+    LayerSession, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, Touched,
+    WIPED_TABLE, Witness, WriteSet,
 };
-use polytrie_trie::{
-    Detour,
-    cow::{CowTrie, StateTries},
-    state_error,
-};
+use polytrie_trie::{Detour, cow::StateTries, state_error};
 use std::sync::Arc;
 
 /// The DSM-Tree as a state layer.
@@ -33,7 +29,7 @@ impl RainLayer {
 
     /// The tables it needs in its store.
     pub const TABLES: &'static [Table] =
-        &[ACCOUNT_NODES, STORAGE_NODES, SHARDS, LOG, META, CODE_TABLE];
+        &[ACCOUNT_NODES, STORAGE_NODES, SHARDS, LOG, META, CODE_TABLE, WIPED_TABLE];
 
     /// Opens the layer on what the store holds, replaying the logs of its shards; an empty store is the empty state.
     ///
@@ -75,9 +71,14 @@ impl StateLayer for RainLayer {
         self.shared.load(accounts)
     }
 
-    fn begin(&self, _: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
+    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
         let (turn, head) = self.shared.begin()?;
-        Ok(Box::new(RainSession::new(self.shared.clone(), turn, head)))
+        Ok(Box::new(RainSession::new(
+            self.shared.clone(),
+            turn,
+            head,
+            parent.number.wrapping_add(1),
+        )))
     }
 
     fn accept(&self) -> Result<(), StateError> {
@@ -153,15 +154,7 @@ impl StateLayer for RainLayer {
     ) -> Result<(), StateError> {
         self.shared.lifecycle.ready()?;
         let RainReader { version, rows, .. } = self.shared.reader()?;
-        // The nodes on the way to the account are not worth keeping when the whole state is listed.
-        let storage = version.look(&rows, &account, |entry| CowTrie::clone(&entry.storage))?;
-        let Some(storage) = storage else { return Ok(()) };
-        let mut detour = Detour::default();
-        let result =
-            storage.leaves(&from, &TRIE.storage_rows(&rows, account), &mut |hash, value| {
-                visit(*hash, value.0).map_err(|error| detour.take(error))
-            });
-        detour.resolve(result)
+        version.visit_slots(&rows, &account, &from, visit)
     }
 
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {

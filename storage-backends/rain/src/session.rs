@@ -17,6 +17,8 @@ pub(crate) struct RainSession {
     turn: Turn,
     /// The state before the block.
     parent: Arc<Version>,
+    /// Number of the block.
+    number: u64,
     announced: Announced,
     /// The storage that was read last, with its account: mostly the next slot is one of the same.
     storage: Option<(B256, CowTrie<SlotValue>)>,
@@ -27,12 +29,13 @@ pub(crate) struct RainSession {
 }
 
 impl RainSession {
-    pub(crate) fn new(shared: Arc<Shared>, turn: Turn, parent: Arc<Version>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, turn: Turn, parent: Arc<Version>, number: u64) -> Self {
         let asked = shared.wants_asked().then(Asked::default);
         Self {
             shared,
             turn,
             parent,
+            number,
             announced: Announced::default(),
             storage: None,
             so_far: None,
@@ -114,11 +117,11 @@ impl LayerSession for RainSession {
     }
 
     fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
-        let Self { shared, turn, parent, announced, storage, so_far, asked } = *self;
+        let Self { shared, turn, parent, number, announced, storage, so_far, asked } = *self;
         // What is shared with them would have to be copied.
         announced.end();
         drop((storage, so_far));
-        shared.finish(turn, parent, (writes, asked))
+        shared.finish((turn, number), parent, (writes, asked))
     }
 }
 

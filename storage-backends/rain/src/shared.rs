@@ -19,8 +19,8 @@ use alloy_primitives::B256;
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{
-    Commitment, GenesisAccount, Lifecycle, Outcome, StateError, Turn, UndoRecord, Witness,
-    WriteSet, write_codes,
+    Commitment, GenesisAccount, Lifecycle, Outcome, SlotVisit, StateError, Turn, UndoRecord,
+    Witness, WriteSet, write_codes,
 };
 use polytrie_trie::cow::Keep;
 use std::{collections::VecDeque, sync::Arc};
@@ -179,7 +179,7 @@ impl Shared {
     /// Computes a block.
     pub(crate) fn finish(
         &self,
-        turn: Turn,
+        (turn, number): (Turn, u64),
         parent: Arc<Version>,
         (writes, asked): (&WriteSet, Option<Asked>),
     ) -> Result<Outcome, StateError> {
@@ -190,15 +190,20 @@ impl Shared {
                 .transpose()?;
             self.witnesses.lock().last = witness;
         }
-        let mut undo = Vec::new();
+        let mut undo = None;
         if self.options.undo {
-            let slots = |account: &B256| parent.slots(&self.source.store, account);
-            undo = UndoRecord::of(writes, slots)?.encode();
+            let store = &self.source.store;
+            let slots = |account: &B256, visit: &mut SlotVisit<'_>| {
+                parent.visit_slots(store, account, &B256::ZERO, visit)
+            };
+            undo = Some(UndoRecord::of(writes, (store, number), slots)?);
         }
         // Whoever wants to read the head waits until the block can be taken back.
         let mut work = self.work.lock();
         self.lifecycle.check(&turn)?;
-        let back = self.options.undo.then(|| undo.clone());
+        // A version whose way back is not in the record alone stays as it is.
+        let back = undo.as_ref().filter(|undo| undo.is_whole()).map(UndoRecord::encode);
+        let undo = undo.map(|undo| undo.encode()).unwrap_or_default();
         if back.is_some() {
             self.head.write().version = None;
         }
@@ -208,31 +213,28 @@ impl Shared {
         let Changed { version, mut batch, logged } =
             self.change(&work, version, writes).map_err(poison)?;
         write_codes(&mut batch, writes.codes());
-        let mut checkpoint = None;
-        if let Some(underway) = work.underway.pop_front_if(|next| next.due <= version.seq) {
-            let Underway { shard, seq, due, finished } = underway;
-            let Finished { mut rows, spare, bytes } = finished.wait().map_err(poison)?;
-            // Most of what is written is in it.
-            rows.append(&batch);
-            batch = rows;
-            checkpoint = Some(Written { shard, seq, due, spare, bytes });
-        }
+        let checkpoint =
+            Self::end_checkpoint(&mut work, version.seq, &mut batch).map_err(poison)?;
         let commitment = Commitment::state_root(version.root);
         work.pending = Some(Pending { version, back, logged, checkpoint });
         self.lifecycle.finish(turn)?;
         Ok(Outcome { commitment, batch, undo })
     }
 
-    /// Computes the way back from the head.
+    /// Computes the way back from the head. That is a change like a block: many of them, as where the steps of a way
+    /// back are many, would fill the memory without checkpoints.
     pub(crate) fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
         let (turn, writes) = self.lifecycle.begin_undo(record)?;
         let mut work = self.work.lock();
-        let head = self.head(&work);
-        let Changed { version, batch, logged } = head
-            .and_then(|head| self.change(&work, (*head).clone(), &writes))
-            .map_err(|error| self.lifecycle.give_up(error))?;
+        let head = self.head(&work).map_err(|error| self.lifecycle.give_up(error))?;
+        self.begin_checkpoint(&mut work, &head);
+        let Changed { version, mut batch, logged } =
+            self.change(&work, (*head).clone(), &writes)
+                .map_err(|error| self.lifecycle.give_up(error))?;
+        let checkpoint = Self::end_checkpoint(&mut work, version.seq, &mut batch)
+            .map_err(|error| self.lifecycle.poison(error))?;
         let commitment = Commitment::state_root(version.root);
-        work.pending = Some(Pending { version, back: None, logged, checkpoint: None });
+        work.pending = Some(Pending { version, back: None, logged, checkpoint });
         self.lifecycle.finish(turn)?;
         Ok(Outcome { commitment, batch, undo: Vec::new() })
     }
@@ -298,6 +300,23 @@ impl Shared {
             Ok(Finished { spare: rows.clone(), rows, bytes })
         });
         work.underway.push_back(Underway { shard, seq, due, finished });
+    }
+
+    /// Adds to the batch of a change the checkpoint that is due with it, if one is.
+    fn end_checkpoint(
+        work: &mut Work,
+        now: u64,
+        batch: &mut Batch,
+    ) -> Result<Option<Written>, StateError> {
+        let Some(underway) = work.underway.pop_front_if(|next| next.due <= now) else {
+            return Ok(None);
+        };
+        let Underway { shard, seq, due, finished } = underway;
+        let Finished { mut rows, spare, bytes } = finished.wait()?;
+        // Most of what is written is in it.
+        rows.append(batch);
+        *batch = rows;
+        Ok(Some(Written { shard, seq, due, spare, bytes }))
     }
 
     /// What is finished is in the store.

@@ -3,9 +3,9 @@
 use crate::{SHARD_COUNT, TRIE};
 use alloy_primitives::{B256, U256};
 use polytrie_kv::Read;
-use polytrie_state::StateError;
+use polytrie_state::{SlotVisit, StateError};
 use polytrie_trie::{
-    EMPTY_ROOT,
+    Detour, EMPTY_ROOT,
     cow::{CowTrie, Entry},
     state_error,
 };
@@ -86,24 +86,23 @@ impl Version {
         Ok(value.map_or(U256::ZERO, |value| value.0))
     }
 
-    /// All slots of an account.
-    pub(crate) fn slots(
+    /// Visits the slots of an account in order of their hash, beginning at `from`. Nodes that are not in memory are read,
+    /// and not kept.
+    pub(crate) fn visit_slots(
         &self,
         store: &dyn Read,
         account: &B256,
-    ) -> Result<Vec<(B256, U256)>, StateError> {
-        let mut slots = Vec::new();
-        if let Some(entry) = self.account(store, account)? {
-            let rows = TRIE.storage_rows(store, *account);
-            entry
-                .storage
-                .leaves(&B256::ZERO, &rows, &mut |hash, value| {
-                    slots.push((*hash, value.0));
-                    Ok(ControlFlow::Continue(()))
-                })
-                .map_err(state_error)?;
-        }
-        Ok(slots)
+        from: &B256,
+        visit: &mut SlotVisit<'_>,
+    ) -> Result<(), StateError> {
+        let storage = self.look(store, account, |entry| CowTrie::clone(&entry.storage))?;
+        let Some(storage) = storage else { return Ok(()) };
+        let mut detour = Detour::default();
+        let result =
+            storage.leaves(from, &TRIE.storage_rows(store, *account), &mut |hash, value| {
+                visit(*hash, value.0).map_err(|error| detour.take(error))
+            });
+        detour.resolve(result)
     }
 }
 

@@ -10,6 +10,7 @@ use polytrie_kv::{Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
     LayerSession, Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader,
+    WIPED_TABLE,
 };
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ pub struct RawLayer {
 
 impl RawLayer {
     /// The tables it needs in its store.
-    pub const TABLES: &[Table] = &[ACCOUNTS, SLOTS, CODE_TABLE];
+    pub const TABLES: &[Table] = &[ACCOUNTS, SLOTS, CODE_TABLE, WIPED_TABLE];
 
     /// Opens the layer on a store that has [`Self::TABLES`].
     ///
@@ -61,9 +62,14 @@ impl StateLayer for RawLayer {
         Ok(Commitment::none())
     }
 
-    fn begin(&self, _: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
+    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
         let turn = self.lifecycle.begin()?;
-        Ok(Box::new(RawSession::new(self.store.clone(), self.lifecycle.clone(), turn)))
+        Ok(Box::new(RawSession::new(
+            self.store.clone(),
+            self.lifecycle.clone(),
+            turn,
+            parent.number.wrapping_add(1),
+        )))
     }
 
     fn accept(&self) -> Result<(), StateError> {

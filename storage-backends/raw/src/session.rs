@@ -4,8 +4,8 @@ use crate::FLAT;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{
-    Account, Commitment, LayerSession, Lifecycle, Outcome, StateError, Turn, UndoRecord, WriteSet,
-    read_code, write_codes,
+    Account, Commitment, LayerSession, Lifecycle, Outcome, SlotVisit, StateError, Turn, UndoRecord,
+    WriteSet, read_code, write_codes,
 };
 use std::sync::Arc;
 
@@ -16,12 +16,14 @@ pub(crate) struct RawSession {
     store: Store,
     lifecycle: Arc<Lifecycle>,
     turn: Turn,
+    /// Number of the block.
+    number: u64,
     value: Vec<u8>,
 }
 
 impl RawSession {
-    pub(crate) fn new(store: Store, lifecycle: Arc<Lifecycle>, turn: Turn) -> Self {
-        Self { store, lifecycle, turn, value: Vec::new() }
+    pub(crate) fn new(store: Store, lifecycle: Arc<Lifecycle>, turn: Turn, number: u64) -> Self {
+        Self { store, lifecycle, turn, number, value: Vec::new() }
     }
 }
 
@@ -49,7 +51,10 @@ impl LayerSession for RawSession {
     }
 
     fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
-        let undo = UndoRecord::of(writes, |account| FLAT.all_slots(&self.store, account))?.encode();
+        let slots = |account: &B256, visit: &mut SlotVisit<'_>| {
+            FLAT.visit_slots(&self.store, account, &B256::ZERO, visit)
+        };
+        let undo = UndoRecord::of(writes, (&self.store, self.number), slots)?.encode();
         let outcome =
             Outcome { commitment: Commitment::none(), batch: batch_of(writes, &self.store), undo };
         self.lifecycle.finish(self.turn)?;

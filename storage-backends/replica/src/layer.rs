@@ -13,7 +13,7 @@ use polytrie_kv::{Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
     LayerSession, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, Touched,
-    WriteSet,
+    WIPED_TABLE, WriteSet,
 };
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
@@ -29,7 +29,7 @@ impl ReplicaLayer {
 
     /// The tables it needs in its store.
     pub const TABLES: &'static [Table] =
-        &[ACCOUNTS, SLOTS, ACCOUNT_TRIE, STORAGE_TRIE, JOURNAL, META, CODE_TABLE];
+        &[ACCOUNTS, SLOTS, ACCOUNT_TRIE, STORAGE_TRIE, JOURNAL, META, CODE_TABLE, WIPED_TABLE];
 
     /// The tables of a [`FlatStore`].
     pub const FLAT_TABLES: &'static [Table] = &[ACCOUNTS, SLOTS, META];
@@ -99,10 +99,14 @@ impl StateLayer for ReplicaLayer {
         self.core.options.depth
     }
 
-    fn begin(&self, _: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
+    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
         let turn = self.core.lifecycle.begin()?;
         self.core.side.send_all(|| Work::Begin).map_err(|e| self.core.lifecycle.poison(e))?;
-        Ok(Box::new(ReplicaSession::new(Arc::clone(&self.core), turn)))
+        Ok(Box::new(ReplicaSession::new(
+            Arc::clone(&self.core),
+            turn,
+            parent.number.wrapping_add(1),
+        )))
     }
 
     fn accept(&self) -> Result<(), StateError> {

@@ -23,6 +23,8 @@ const WRITES_AT_ONCE: usize = 64;
 pub(crate) struct ReplicaSession {
     core: Arc<Core>,
     turn: Turn,
+    /// Number of the block.
+    number: u64,
     overlay: Overlay,
     filter: Filter,
     /// Whether hints help this block.
@@ -37,12 +39,13 @@ pub(crate) struct ReplicaSession {
 }
 
 impl ReplicaSession {
-    pub(crate) fn new(core: Arc<Core>, turn: Turn) -> Self {
+    pub(crate) fn new(core: Arc<Core>, turn: Turn, number: u64) -> Self {
         let overlay = core.overlay.lock().clone();
         let hinted = core.side.wants_hints();
         Self {
             core,
             turn,
+            number,
             overlay,
             filter: Filter::default(),
             hinted,
@@ -158,8 +161,8 @@ impl LayerSession for ReplicaSession {
         self.core.lifecycle.check(&self.turn)?;
         self.core.lifecycle.settled()?;
         let sealing = self.end(writes, false)?;
-        let Self { core, turn, .. } = *self;
-        let outcome = core.outcome(writes, sealing)?;
+        let Self { core, turn, number, .. } = *self;
+        let outcome = core.outcome(writes, number, sealing)?;
         core.lifecycle.finish(turn)?;
         Ok(outcome)
     }
@@ -171,10 +174,10 @@ impl LayerSession for ReplicaSession {
         self.core.lifecycle.check(&self.turn)?;
         let go_on = self.shared && self.core.options.depth > 0;
         let sealing = self.end(&writes, go_on)?;
-        let Self { core, turn, .. } = *self;
+        let Self { core, turn, number, .. } = *self;
         core.overlay.lock().0.push(Arc::clone(&writes));
         core.lifecycle.finish_later(turn)?;
-        Ok(Box::new(Waiting { core, writes, sealing }))
+        Ok(Box::new(Waiting { core, writes, number, sealing }))
     }
 }
 
@@ -183,6 +186,7 @@ impl LayerSession for ReplicaSession {
 struct Waiting {
     core: Arc<Core>,
     writes: Arc<WriteSet>,
+    number: u64,
     sealing: Sealing,
 }
 
@@ -193,6 +197,6 @@ impl PendingOutcome for Waiting {
 
     fn resolve(self: Box<Self>) -> Result<Outcome, StateError> {
         self.core.lifecycle.ready()?;
-        self.core.outcome(&self.writes, self.sealing)
+        self.core.outcome(&self.writes, self.number, self.sealing)
     }
 }

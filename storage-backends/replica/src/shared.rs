@@ -12,7 +12,7 @@ use alloy_primitives::B256;
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{
-    Commitment, Lifecycle, Outcome, StateError, UndoRecord, WriteSet, write_codes,
+    Commitment, Lifecycle, Outcome, SlotVisit, StateError, UndoRecord, WriteSet, write_codes,
 };
 use polytrie_trie::{AccountLeaf, state_error, stored_root};
 use std::collections::VecDeque;
@@ -54,13 +54,17 @@ impl Core {
         })
     }
 
-    /// Everything about a block but its root while workers compute that, and then all of it.
+    /// Everything about the block `number` but its root while workers compute that, and then all of it.
     pub(crate) fn outcome(
         &self,
         writes: &WriteSet,
+        number: u64,
         sealing: Sealing,
     ) -> Result<Outcome, StateError> {
-        let undo = UndoRecord::of(writes, |account| FLAT.all_slots(self.flat.store(), account));
+        let slots = |account: &B256, visit: &mut SlotVisit<'_>| {
+            FLAT.visit_slots(self.flat.store(), account, &B256::ZERO, visit)
+        };
+        let undo = UndoRecord::of(writes, (&self.store, number), slots);
         let outcome = undo.and_then(|undo| self.complete(writes, sealing, undo.encode()));
         outcome.map_err(|error| self.lifecycle.poison(error))
     }

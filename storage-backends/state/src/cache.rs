@@ -248,7 +248,7 @@ impl BlockCache {
         accounts.sort_unstable_by_key(|a| a.hash);
         codes.sort_unstable_by_key(|(hash, _)| *hash);
         codes.dedup_by_key(|(hash, _)| *hash);
-        Ok(WriteSet { accounts, codes })
+        Ok(WriteSet { accounts, codes, apart: Vec::new() })
     }
 
     /// What is known of an account, read if it is new to the block; and what counts further reads.

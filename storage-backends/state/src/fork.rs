@@ -1,6 +1,6 @@
 //! A layer that goes its own way, to see what the state was at an earlier block.
 
-use crate::{StateError, StateLayer};
+use crate::{StateError, StateLayer, undo_in_steps};
 use polytrie_kv::Store;
 use std::sync::Arc;
 
@@ -21,7 +21,8 @@ impl Fork {
     ///
     /// As [`StateLayer::undo`].
     pub fn undo(&self, record: &[u8]) -> Result<(), StateError> {
-        let outcome = self.layer.undo(record)?;
+        // If it ends on the way, so does the fork.
+        let outcome = undo_in_steps(&*self.layer, &self.store, record, 0, &mut |_, _| {})?;
         self.store.write(outcome.batch)?;
         self.layer.accept()
     }

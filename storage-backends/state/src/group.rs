@@ -7,13 +7,15 @@
 
 use crate::{
     Access, Account, AccountWrite, LayerSession, Outcome, Session, SlotWrite, StateError,
-    StateLayer, UndoRecord, WriteSet, layer::BlockRef,
+    StateLayer, UndoRecord, WriteSet,
+    layer::{BlockRef, SlotVisit},
 };
 use alloy_primitives::{
     Address, B256, Bytes, U256,
     map::{B256Map, hash_map::Entry},
 };
 use parking_lot::Mutex;
+use polytrie_kv::Store;
 use std::{ops::ControlFlow, sync::Arc};
 
 /// Bytes of an account in memory, with its place in the map; an estimate.
@@ -28,6 +30,9 @@ const SLOT_BYTES: usize = 192;
 #[derive(Debug)]
 pub struct Group {
     merged: Arc<Mutex<Merged>>,
+    store: Store,
+    /// Number of the last block.
+    number: u64,
 }
 
 /// A block of a group.
@@ -40,16 +45,20 @@ pub struct GroupedBlock {
 }
 
 impl Group {
-    /// A group on top of `parent`, which is the layer's head, with no blocks yet.
+    /// A group on top of `parent`, which is the head of a layer on `store`, with no blocks yet.
     ///
     /// # Errors
     ///
     /// As [`StateLayer::begin`].
-    pub fn begin(layer: Arc<dyn StateLayer>, parent: BlockRef) -> Result<Self, StateError> {
+    pub fn begin(
+        layer: Arc<dyn StateLayer>,
+        store: Store,
+        parent: BlockRef,
+    ) -> Result<Self, StateError> {
         let session = layer.begin(parent)?;
         let (accounts, codes) = Default::default();
         let merged = Merged { layer, session, accounts, codes, bytes: 0 };
-        Ok(Self { merged: Arc::new(Mutex::new(merged)) })
+        Ok(Self { merged: Arc::new(Mutex::new(merged)), store, number: parent.number })
     }
 
     /// The next block. One at a time: [`Self::add`] it before there is another. If it is dropped instead, the
@@ -66,7 +75,9 @@ impl Group {
     pub fn add(&mut self, block: Session) -> Result<GroupedBlock, StateError> {
         let writes = block.into_writes()?;
         let mut merged = self.merged.lock();
-        let undo = UndoRecord::of(&writes, |account| merged.slots(account))?.encode();
+        self.number += 1;
+        let slots = |account: &B256, visit: &mut SlotVisit<'_>| merged.slots(account, visit);
+        let undo = UndoRecord::of(&writes, (&self.store, self.number), slots)?.encode();
         merged.add(&writes);
         Ok(GroupedBlock { writes: Arc::new(writes), undo })
     }
@@ -166,22 +177,35 @@ impl Merged {
         Ok(found)
     }
 
-    /// All slots of an account, sorted by hash.
-    fn slots(&self, account: &B256) -> Result<Vec<(B256, U256)>, StateError> {
+    /// Visits all slots of an account in the order of their hashes.
+    fn slots(&self, account: &B256, visit: &mut SlotVisit<'_>) -> Result<(), StateError> {
         let known = self.accounts.get(account);
-        let mut slots = Vec::new();
+        let written = known.into_iter().flat_map(|known| known.slots.values());
+        let written = written.filter(|s| !s.after.is_zero()).map(|s| (s.hash, s.after));
+        let mut written: Vec<_> = written.collect();
+        written.sort_unstable_by_key(|(hash, _)| *hash);
+        let mut written = written.into_iter().peekable();
+        let mut ended = false;
         if known.is_none_or(|known| !known.wiped) {
             self.layer.slots(*account, B256::ZERO, &mut |hash, value| {
-                if known.is_none_or(|known| !known.slots.contains_key(&hash)) {
-                    slots.push((hash, value));
+                while let Some((first, value)) = written.next_if(|(first, _)| *first < hash) {
+                    ended |= visit(first, value)?.is_break();
+                    if ended {
+                        return Ok(ControlFlow::Break(()));
+                    }
                 }
-                Ok(ControlFlow::Continue(()))
+                if known.is_some_and(|known| known.slots.contains_key(&hash)) {
+                    return Ok(ControlFlow::Continue(()));
+                }
+                let flow = visit(hash, value)?;
+                ended |= flow.is_break();
+                Ok(flow)
             })?;
         }
-        let written = known.into_iter().flat_map(|known| known.slots.values());
-        slots.extend(written.filter(|s| !s.after.is_zero()).map(|s| (s.hash, s.after)));
-        slots.sort_unstable_by_key(|(hash, _)| *hash);
-        Ok(slots)
+        while !ended && let Some((hash, value)) = written.next() {
+            ended = visit(hash, value)?.is_break();
+        }
+        Ok(())
     }
 
     /// Adds the writes of the next block.
@@ -251,7 +275,7 @@ fn write_set(
     // Of what was created and is gone again, too: undo leads back to the blocks in between.
     let mut codes: Vec<_> = codes.into_iter().collect();
     codes.sort_unstable_by_key(|(hash, _)| *hash);
-    Ok(WriteSet { accounts: merged, codes })
+    Ok(WriteSet { accounts: merged, codes, apart: Vec::new() })
 }
 
 /// One block of a group under way.

@@ -2,7 +2,7 @@
 
 use crate::{
     Account, CheckReport, Commitment, Fork, GenesisAccount, LayerSession, Outcome, Proof,
-    StateError, StateReader, Touched, UndoRecord, Witness, WriteSet,
+    StateError, StateReader, Touched, UndoRecord, UndoSteps, Witness, WriteSet, visit_wiped,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Read;
@@ -88,13 +88,25 @@ pub trait StateLayer: Any + Debug + Send + Sync {
     fn discard(&self) -> Result<(), StateError>;
 
     /// One block back: what to write so that commitment and reads are exactly as before the block that
-    /// produced `record`, which must be the last one accepted.
+    /// produced `record`, which must be the last one accepted. A record that has several steps
+    /// ([`Self::undo_steps`]) is taken back with one call for each ([`undo_in_steps`](crate::undo_in_steps)).
     ///
     /// # Errors
     ///
     /// [`StateError::Protocol`] if a block is under way or waits, [`StateError::Corrupt`] if `record` or what is stored is
     /// damaged, or if the store fails.
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError>;
+
+    /// The steps in which a block is taken back, given its undo record; `rows` is the store that it is in. More than one
+    /// only if the block wiped a large contract, in a layer whose records are plain [`UndoRecord`]s; a layer
+    /// with others says that there is one.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Corrupt`] if `record` or what belongs to it is damaged, or if the store fails.
+    fn undo_steps(&self, record: &[u8], rows: &dyn Read) -> Result<UndoSteps, StateError> {
+        UndoSteps::of(record, rows)
+    }
 
     /// From now on nobody takes back a block below `number`: what only that would need may go with the next blocks.
     /// Until a layer is told anything it keeps all of it. Does nothing where undo records hold everything.
@@ -105,7 +117,8 @@ pub trait StateLayer: Any + Debug + Send + Sync {
     /// What taking a block back changes in accounts and slots, from the block's undo record: with it, reads at the head
     /// tell the state at earlier blocks. A layer whose records are not plain [`UndoRecord`]s says what they hold:
     /// of each account that changed, or of which a slot did, what it was before the block; of a wiped one all its
-    /// slots. `before` values need not be set. `rows` is the store at that block or a later one of the same branch.
+    /// slots, unless [`WriteSet::apart`] says where they are. `before` values need not be set. `rows` is the store at that
+    /// block or a later one of the same branch.
     ///
     /// # Errors
     ///
@@ -113,6 +126,22 @@ pub trait StateLayer: Any + Debug + Send + Sync {
     fn undo_writes(&self, record: &[u8], rows: &dyn Read) -> Result<WriteSet, StateError> {
         let _ = rows;
         Ok(UndoRecord::decode(record)?.into_writes())
+    }
+
+    /// Visits the slots that [`Self::undo_writes`] does not list, in order of their hash, beginning at `from`: those of
+    /// an account for which [`WriteSet::apart`] gives this number. `rows` is as there.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged, or as `visit`.
+    fn slots_apart(
+        &self,
+        rows: &dyn Read,
+        (number, account): (u64, &B256),
+        from: &B256,
+        visit: &mut SlotVisit<'_>,
+    ) -> Result<(), StateError> {
+        visit_wiped(rows, (number, account), from, visit)
     }
 
     /// A layer of its own with the same settings, that begins with what the store holds now and changes nothing of it:

@@ -153,6 +153,10 @@ impl Lifecycle {
     pub fn begin_undo(&self, record: &[u8]) -> Result<(Turn, WriteSet), StateError> {
         let turn = self.begin()?;
         let record = UndoRecord::decode(record).map_err(|error| self.give_up(error))?;
+        if !record.is_whole() {
+            let error = "a block that is taken back in steps was taken back in one";
+            return Err(self.give_up(StateError::Protocol(error)));
+        }
         Ok((turn, record.into_writes()))
     }
 

@@ -37,6 +37,8 @@ pub struct AccountChange {
 pub struct WriteSet {
     pub(crate) accounts: Vec<AccountWrite>,
     pub(crate) codes: Vec<(B256, Bytes)>,
+    /// Of an undo: accounts, by hash, some slots of which are not listed, and under which number they are found.
+    pub(crate) apart: Vec<(B256, u64)>,
 }
 
 /// What a block did to one account.
@@ -79,16 +81,21 @@ pub struct SlotWrite {
 
 impl WriteSet {
     /// What taking a block back changes, as a layer finds it in an undo record of its own: see
-    /// [`StateLayer::undo_writes`](crate::StateLayer::undo_writes).
+    /// [`StateLayer::undo_writes`](crate::StateLayer::undo_writes). `apart` names accounts, by hash, whose slots are
+    /// not listed, and the number that finds them with [`StateLayer::slots_apart`](crate::StateLayer::slots_apart).
     ///
     /// # Errors
     ///
     /// If accounts, or the slots of one, are not sorted by hash, each once.
-    pub fn of_undo(accounts: Vec<AccountWrite>) -> Result<Self, StateError> {
+    pub fn of_undo(
+        accounts: Vec<AccountWrite>,
+        apart: Vec<(B256, u64)>,
+    ) -> Result<Self, StateError> {
         let sorted = accounts.is_sorted_by(|a, b| a.hash < b.hash)
+            && apart.is_sorted_by(|a, b| a.0 < b.0)
             && accounts.iter().all(|write| write.slots.is_sorted_by(|a, b| a.hash < b.hash));
         if sorted {
-            return Ok(Self { accounts, codes: Vec::new() });
+            return Ok(Self { accounts, codes: Vec::new(), apart });
         }
         Err(StateError::Corrupt("an undo record is not in order".into()))
     }
@@ -106,6 +113,18 @@ impl WriteSet {
     /// Whether the block changed nothing.
     pub fn is_empty(&self) -> bool {
         self.accounts.is_empty() && self.codes.is_empty()
+    }
+
+    /// The number that finds the slots which taking a block back gives to an account beside those that are listed, if
+    /// there are any: see [`StateLayer::slots_apart`](crate::StateLayer::slots_apart).
+    pub fn apart(&self, account: &B256) -> Option<u64> {
+        let at = self.apart.binary_search_by(|(hash, _)| hash.cmp(account)).ok()?;
+        Some(self.apart[at].1)
+    }
+
+    /// Whether every change is listed, as it always is but for some undos.
+    pub const fn is_whole(&self) -> bool {
+        self.apart.is_empty()
     }
 
     /// Number of changed slots.

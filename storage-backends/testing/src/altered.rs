@@ -8,7 +8,7 @@ use polytrie_kv::Read;
 use polytrie_state::{
     Access, Account, AccountVisit, AccountWrite, BlockRef, CheckReport, Commitment, Fork,
     GenesisAccount, LayerSession, Outcome, PendingOutcome, Proof, Pruned, SlotVisit, StateError,
-    StateLayer, StateReader, Touched, Witness, WriteSet,
+    StateLayer, StateReader, Touched, UndoSteps, Witness, WriteSet,
 };
 use std::{fmt::Debug, sync::Arc};
 
@@ -28,8 +28,15 @@ macro_rules! layer_methods {
             fn accept() -> Result<(), StateError>;
             fn discard() -> Result<(), StateError>;
             fn undo(record: &[u8]) -> Result<Outcome, StateError>;
+            fn undo_steps(record: &[u8], rows: &dyn Read) -> Result<UndoSteps, StateError>;
             fn keep_undo_from(number: u64) -> ();
             fn undo_writes(record: &[u8], rows: &dyn Read) -> Result<WriteSet, StateError>;
+            fn slots_apart(
+                rows: &dyn Read,
+                wiped: (u64, &B256),
+                from: &B256,
+                visit: &mut SlotVisit<'_>,
+            ) -> Result<(), StateError>;
             fn fork() -> Result<Fork, StateError>;
             fn prove(address: &Address, slots: &[U256]) -> Result<Proof, StateError>;
             fn witness(

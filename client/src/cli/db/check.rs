@@ -92,8 +92,10 @@ pub(super) fn run(args: CheckArgs) -> Result<(), Failure> {
     }
     match db.check_settled() {
         Ok(()) => {}
-        // Nothing is lost: whatever writes next goes back to that head by itself.
-        Err(unsettled @ ChainError::Interrupted { .. }) => tracing::warn!("{unsettled}"),
+        // Nothing is lost: whatever writes next goes to that head by itself.
+        Err(unsettled @ (ChainError::Interrupted { .. } | ChainError::HalfBack { .. })) => {
+            tracing::warn!("{unsettled}")
+        }
         Err(damage) => problems.push(damage.to_string()),
     }
     let checked = Checked::new(&dir, &chain, &state, problems, start.elapsed());

@@ -248,24 +248,6 @@ impl FlatTables {
             }
         }
     }
-
-    /// All slots of an account, in order of their hash.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::account`].
-    pub fn all_slots(
-        &self,
-        store: &dyn Read,
-        account: &B256,
-    ) -> Result<Vec<(B256, U256)>, StateError> {
-        let mut slots = Vec::new();
-        self.visit_slots(store, account, &B256::ZERO, |slot, value| {
-            slots.push((slot, value));
-            Ok(ControlFlow::Continue(()))
-        })?;
-        Ok(slots)
-    }
 }
 
 fn wrong_key(table: Table, key: &[u8], expected: usize) -> StateError {

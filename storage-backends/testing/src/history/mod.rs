@@ -68,6 +68,13 @@ impl History {
         builder.finish()
     }
 
+    /// A few blocks that wipe contracts with more slots than an undo record lists.
+    pub fn large(seed: u64) -> Self {
+        let mut builder = Builder::new(seed);
+        scenarios::large(&mut builder);
+        builder.finish()
+    }
+
     /// A genesis of `accounts` accounts, some of them with code and slots, and two random blocks.
     pub fn with_genesis_of(seed: u64, accounts: u32) -> Self {
         let mut builder = Builder::new(seed);

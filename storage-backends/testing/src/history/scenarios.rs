@@ -3,7 +3,7 @@
 use super::builder::{Builder, Tx, account, code, delegation, value};
 use crate::keys::{ADDRESSES, SLOTS, address, slot};
 use alloy_primitives::{Address, U256};
-use polytrie_state::Account;
+use polytrie_state::{Account, SLOTS_A_PIECE};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
@@ -425,6 +425,46 @@ pub(super) fn wide(b: &mut Builder) {
         (0..500).for_each(|n| tx.append_slot(contract, slot(2 * n), value(rng)));
         (0..1_000).for_each(|n| tx.destroy(address(10_000 + n)));
     });
+}
+
+/// Contracts with more slots than an undo record lists, wiped in all ways.
+pub(super) fn large(b: &mut Builder) {
+    // More than two pieces, exactly two, one that is full and one slot more.
+    const SIZES: [usize; 3] = [SLOTS_A_PIECE * 5 / 2, SLOTS_A_PIECE * 2, SLOTS_A_PIECE + 1];
+    let [first, second, third] = ADDRESSES.triples[1].map(address);
+    b.genesis(|rng, tx| {
+        for (contract, size) in [first, second, third].into_iter().zip(SIZES) {
+            tx.create(contract, Some(&code(rng)));
+            (0..size as u32).for_each(|n| tx.append_slot(contract, slot(n), value(rng)));
+        }
+        (0..50).for_each(|n| tx.set_account(address(n), account(rng)));
+    });
+    b.block("some slots of large contracts changed", |rng, tx| {
+        (0..20).for_each(|n| tx.set_slot(first, slot(n * 100), value(rng)));
+        tx.set_slot(second, slot(3), U256::ZERO);
+        tx.set_slot(second, slot(1 << 20), value(rng));
+    });
+    let before = b.parent();
+    b.block("two large contracts destroyed, one of them recreated", |rng, tx| {
+        (0..10).for_each(|n| tx.set_account(address(n), account(rng)));
+        tx.destroy(first);
+        tx.create(second, Some(&code(rng)));
+        // One slot as it was, one changed, one new.
+        tx.set_slot(second, slot(0), before.slot(&second, &slot(0)));
+        tx.set_slot(second, slot(1), value(rng));
+        tx.set_slot(second, slot(2 << 20), value(rng));
+    });
+    b.block("changes after the destruction", |rng, tx| {
+        tx.set_slot(second, slot(1), U256::ZERO);
+        (5..15).for_each(|n| tx.set_account(address(n), account(rng)));
+    });
+    b.block("recreated in a later block", |rng, tx| contract_of(rng, tx, first, 40));
+    b.block("destroyed and recreated in one block", |_, tx| tx.destroy(third));
+    b.tx(|rng, tx| contract_of(rng, tx, third, 3));
+    b.block("all of them gone", |_, tx| {
+        [first, second, third].into_iter().for_each(|n| tx.destroy(n))
+    });
+    b.block("something after that", |rng, tx| contract_of(rng, tx, third, 20));
 }
 
 /// Creates a contract anew with that many slots.

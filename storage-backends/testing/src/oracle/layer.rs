@@ -10,7 +10,7 @@ use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
     Account, AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
     LayerSession, Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, Turn,
-    UndoRecord, WriteSet,
+    UndoRecord, WIPED_TABLE, WriteSet,
 };
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ struct States {
 
 impl OracleLayer {
     /// The tables it needs in its store.
-    pub const TABLES: &[Table] = &[ACCOUNTS, SLOTS, ROOT, CODE_TABLE];
+    pub const TABLES: &[Table] = &[ACCOUNTS, SLOTS, ROOT, CODE_TABLE, WIPED_TABLE];
 
     /// Opens the layer on a store that has [`Self::TABLES`], reading all of it.
     ///
@@ -111,10 +111,16 @@ impl StateLayer for OracleLayer {
         Ok(Commitment::state_root(root))
     }
 
-    fn begin(&self, _: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
+    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
         let turn = self.shared.lifecycle.begin()?;
-        let head = self.state();
-        Ok(Box::new(OracleSession { shared: self.shared.clone(), turn, head, so_far: None }))
+        Ok(Box::new(OracleSession {
+            shared: self.shared.clone(),
+            store: self.store.clone(),
+            number: parent.number + 1,
+            turn,
+            head: self.state(),
+            so_far: None,
+        }))
     }
 
     fn accept(&self) -> Result<(), StateError> {
@@ -234,6 +240,9 @@ impl StateReader for OracleReader {
 #[derive(Debug)]
 struct OracleSession {
     shared: Arc<Shared>,
+    store: Store,
+    /// Number of the block.
+    number: u64,
     turn: Turn,
     head: Arc<Oracle>,
     /// The state within the block, for the roots between its transactions.
@@ -270,11 +279,11 @@ impl LayerSession for OracleSession {
     }
 
     fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
-        let slots = |account: &B256| {
-            let slots = self.head.accounts.get(account).map(|entry| entry.slots.clone());
-            Ok(slots.unwrap_or_default().into_iter().collect())
+        let slots = |account: &B256, visit: &mut SlotVisit<'_>| {
+            let slots = self.head.accounts.get(account).map(|entry| &entry.slots);
+            slots.into_iter().flatten().try_for_each(|(slot, value)| visit(*slot, *value).map(drop))
         };
-        let undo = UndoRecord::of(writes, slots)?.encode();
+        let undo = UndoRecord::of(writes, (&self.store, self.number), slots)?.encode();
         self.shared.finish(self.turn, (*self.head).clone(), writes, undo)
     }
 }

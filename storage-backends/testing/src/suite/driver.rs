@@ -9,6 +9,7 @@ use polytrie_kv::{
 };
 use polytrie_state::{
     BlockRef, CODE_TABLE, Commitment, Finished, Fork, Group, Session, StateError, StateLayer,
+    WIPED_TABLE, remove_wiped, undo_in_steps,
 };
 use std::{ops::ControlFlow, sync::Arc};
 use tempfile::TempDir;
@@ -18,6 +19,8 @@ const HEAD: Table = Table::new(250, "SuiteHead", 4);
 /// Number of a block (8 bytes) → its undo record.
 const UNDO: Table = Table::new(251, "SuiteUndo", 8);
 const HEAD_KEY: &[u8] = b"head";
+/// Key of how many steps of the way back from the head are done, while that is under way.
+const STEPS_KEY: &[u8] = b"back";
 
 /// Store options under which everything happens within the call that asks for it.
 pub const STORE_IN_STEP: StoreOptions =
@@ -106,7 +109,11 @@ impl<'f> Driver<'f> {
         let store = Store::open(engine, &tables, options.clone())?;
         let layer = factory.open(store.clone())?;
         let head = read_head(&store)?;
-        Ok(Self { factory, options: options.clone(), store, layer, head })
+        let mut driver = Self { factory, options: options.clone(), store, layer, head };
+        if driver.steps_done()? > 0 {
+            driver.undo()?;
+        }
+        Ok(driver)
     }
 
     /// A layer in memory with this state as its genesis.
@@ -152,7 +159,8 @@ impl<'f> Driver<'f> {
     ///
     /// As [`Self::load`].
     pub fn run_group(&mut self, blocks: &[Block]) -> Result<Commitment, StateError> {
-        let mut group = Group::begin(Arc::clone(&self.layer), self.block_ref())?;
+        let mut group =
+            Group::begin(Arc::clone(&self.layer), self.store.clone(), self.block_ref())?;
         let mut rows = Batch::new();
         let mut number = self.number();
         for block in blocks {
@@ -207,9 +215,16 @@ impl<'f> Driver<'f> {
         let number = self.number();
         let record = self.store.get(UNDO, &number.to_be_bytes())?;
         let record = record.ok_or(StateError::Protocol("there is no block to undo"))?;
-        let outcome = self.layer.undo(&record)?;
+        let note =
+            &mut |batch: &mut Batch, done: u64| batch.put(HEAD, STEPS_KEY, &done.to_be_bytes());
+        let done = self.steps_done()?;
+        let outcome = undo_in_steps(&*self.layer, &self.store, &record, done, note)?;
         let mut batch = outcome.batch;
+        batch.delete(HEAD, STEPS_KEY);
         batch.delete(UNDO, &number.to_be_bytes());
+        if self.factory.tables().contains(&WIPED_TABLE) {
+            remove_wiped(&mut batch, number, None);
+        }
         let head = put_head(&mut batch, number - 1, &outcome.commitment);
         self.store.write(batch)?;
         self.layer.accept()?;
@@ -274,14 +289,23 @@ impl<'f> Driver<'f> {
         self.head.map_or(0, |(number, _)| number)
     }
 
-    /// All rows of the layer, without code (which is never deleted) and without the driver's own.
+    /// Steps of the way back from the head that are done.
+    fn steps_done(&self) -> Result<u64, StateError> {
+        let Some(row) = self.store.get(HEAD, STEPS_KEY)? else { return Ok(0) };
+        let damaged = |_| StateError::Corrupt("the steps row of the suite".into());
+        row.try_into().map(u64::from_be_bytes).map_err(damaged)
+    }
+
+    /// All rows of the layer, without code (which is never deleted), without what belongs to undo records, and without the
+    /// driver's own.
     ///
     /// # Errors
     ///
     /// If the store fails.
     pub fn rows(&self) -> Result<Vec<Row>, StateError> {
         let mut rows = Vec::new();
-        for table in self.factory.tables().into_iter().filter(|table| *table != CODE_TABLE) {
+        let beside = [CODE_TABLE, WIPED_TABLE];
+        for table in self.factory.tables().into_iter().filter(|table| !beside.contains(table)) {
             rows.extend(self.rows_of(table)?);
         }
         Ok(rows)
@@ -294,6 +318,24 @@ impl<'f> Driver<'f> {
     /// If the store fails.
     pub fn undo_rows(&self) -> Result<Vec<Row>, StateError> {
         self.rows_of(UNDO)
+    }
+
+    /// What belongs to undo records: key and value of each piece of a wiped account.
+    pub(super) fn wiped_rows(&self) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StateError> {
+        if !self.factory.tables().contains(&WIPED_TABLE) {
+            return Ok(Vec::new());
+        }
+        Ok(self.rows_of(WIPED_TABLE)?.into_iter().map(|(_, key, value)| (key, value)).collect())
+    }
+
+    /// Changes a piece, or removes it.
+    pub(super) fn set_wiped(&self, key: &[u8], value: Option<&[u8]>) -> Result<(), StateError> {
+        let mut batch = Batch::new();
+        match value {
+            Some(value) => batch.put(WIPED_TABLE, key, value),
+            None => batch.delete(WIPED_TABLE, key),
+        }
+        Ok(self.store.write(batch)?)
     }
 
     /// All rows of a table.

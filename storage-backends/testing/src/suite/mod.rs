@@ -32,6 +32,7 @@ mod readers;
 mod reopen;
 mod sessions;
 mod undo;
+mod wipes;
 
 pub use check::{clean_layers_check_clean, damage_is_found};
 pub use compare::{assert_reads, assert_state, dump};
@@ -55,6 +56,10 @@ pub use sessions::{
 pub use undo::{
     blocks_are_undone, damaged_undo_records_are_refused, other_blocks_follow_an_undo,
     undo_records_tell_the_past,
+};
+pub use wipes::{
+    a_crash_on_the_way_back_is_survived, damaged_pieces_are_refused,
+    large_contracts_are_wiped_and_come_back,
 };
 
 use alloy_primitives::{Address, U256};
@@ -123,6 +128,7 @@ macro_rules! layer_suite {
     ($factory:expr) => {
         $crate::layer_suite! { $factory =>
             a_crash_at_any_write_is_survived,
+            a_crash_on_the_way_back_is_survived,
             a_failed_write_poisons,
             adversarial_history,
             an_interrupted_load_is_repeated,
@@ -130,12 +136,14 @@ macro_rules! layer_suite {
             calls_out_of_order_are_refused,
             clean_layers_check_clean,
             damage_is_found,
+            damaged_pieces_are_refused,
             damaged_undo_records_are_refused,
             discarded_blocks_leave_nothing,
             flushing_changes_nothing,
             forks_go_their_own_way,
             groups_equal_blocks,
             hints_change_nothing,
+            large_contracts_are_wiped_and_come_back,
             loading_equals_building,
             other_blocks_follow_an_undo,
             proofs_hold,

@@ -6,7 +6,7 @@ use super::{
     sessions::finish,
 };
 use crate::{History, Oracle, Seed};
-use polytrie_state::StateError;
+use polytrie_state::{StateError, undo_writes_in_full};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -130,7 +130,7 @@ pub fn undo_records_tell_the_past(factory: &dyn LayerFactory) {
     let mut state = Oracle::clone(&history.states[history.head()]);
     for (at, record) in records.iter().enumerate().rev() {
         let label = &history.blocks[at].label;
-        let writes = driver.layer().undo_writes(record, &rows);
+        let writes = undo_writes_in_full(&**driver.layer(), record, &rows);
         let writes = writes.unwrap_or_else(|e| panic!("{label}: {e}"));
         for write in writes.accounts() {
             let before = history.states[at].accounts().get(&write.hash).map(|entry| entry.account);

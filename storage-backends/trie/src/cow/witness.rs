@@ -225,8 +225,11 @@ mod tests {
         };
         let account = Some(Account { nonce: 1, ..Default::default() });
         let (hash, before, after) = (ACCOUNT, account, account);
-        WriteSet::of_undo(vec![AccountWrite { hash, address: None, before, after, wipe, slots }])
-            .unwrap()
+        WriteSet::of_undo(
+            vec![AccountWrite { hash, address: None, before, after, wipe, slots }],
+            Vec::new(),
+        )
+        .unwrap()
     }
 
     /// On rows of the arena's trie, as other layers have them.

@@ -2,13 +2,12 @@
 
 use super::TrieTables;
 use crate::{
-    AccountLeaf, AccountProof, LeafValue, Rows, SlotValue, cow::StateTries, leaf_on_path,
+    AccountLeaf, AccountProof, Detour, LeafValue, Rows, SlotValue, cow::StateTries, leaf_on_path,
     state_error,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::Read;
-use polytrie_state::{Proof, StateError, Touched, WriteSet};
-use std::ops::ControlFlow;
+use polytrie_state::{Proof, SlotVisit, StateError, Touched, WriteSet};
 
 impl TrieTables {
     /// The leaf of the account with this hash.
@@ -34,24 +33,24 @@ impl TrieTables {
         Ok(value.map_or(U256::ZERO, |value| value.0))
     }
 
-    /// All slots of an account, in order of their hash.
+    /// Visits the slots of an account in order of their hash, beginning at `from`.
     ///
     /// # Errors
     ///
-    /// As [`Self::account`].
-    pub fn all_slots(
+    /// As [`Self::account`], or as `visit`.
+    pub fn visit_slots(
         &self,
         store: &dyn Read,
         account: &B256,
-    ) -> Result<Vec<(B256, U256)>, StateError> {
-        let mut slots = Vec::new();
-        self.storage_rows(store, *account)
-            .leaves::<SlotValue>(&B256::ZERO, &mut |hash, value| {
-                slots.push((hash, value.0));
-                Ok(ControlFlow::Continue(()))
-            })
-            .map_err(state_error)?;
-        Ok(slots)
+        from: &B256,
+        visit: &mut SlotVisit<'_>,
+    ) -> Result<(), StateError> {
+        let mut detour = Detour::default();
+        let rows = self.storage_rows(store, *account);
+        let result = rows.leaves::<SlotValue>(from, &mut |hash, value| {
+            visit(hash, value.0).map_err(|error| detour.take(error))
+        });
+        detour.resolve(result)
     }
 
     /// A proof of an account and some of its slots, as this layer names it.

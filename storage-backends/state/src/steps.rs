@@ -1,0 +1,134 @@
+//! Taking a block back in steps, so that none of them grows with the contracts that the block wiped.
+//!
+//! A step is a change of the state like a block, durable by itself: the first ones give wiped accounts back with their
+//! slots, a piece at a time, and the last one takes back everything else. In between the state is that of no block, so
+//! whoever takes a block back notes in the batch of each step how many are done. After a crash the rest is done before
+//! anything else.
+
+use crate::{
+    Outcome, StateError, StateLayer, UndoRecord,
+    undo::{AccountUndo, SlotUndo},
+    wiped::{damaged, visit_pieces},
+};
+use alloy_primitives::{B256, U256};
+use polytrie_kv::{Batch, Read, Store};
+use std::{collections::VecDeque, ops::ControlFlow};
+
+/// The steps in which a block is taken back, each with an undo record of its own. There is always a last one.
+#[derive(Debug)]
+pub struct UndoSteps {
+    /// Accounts some slots of which are still to come, in pieces.
+    wiped: VecDeque<AccountUndo>,
+    /// From where on slots of the first of them are to come, if some have come already.
+    from: Option<B256>,
+    /// The record of the last step, until it was taken.
+    rest: Option<Vec<u8>>,
+}
+
+impl UndoSteps {
+    /// One step, for a record that holds everything.
+    pub fn one(record: &[u8]) -> Self {
+        Self { wiped: VecDeque::new(), from: None, rest: Some(record.to_vec()) }
+    }
+
+    /// The steps of an [`UndoRecord`]. `rows` is the store in which the record is; what of it is not in the record
+    /// is looked through, so that nothing begins which could not be ended.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError::Corrupt`] if the record or what belongs to it is damaged; or if the store fails.
+    pub fn of(record: &[u8], rows: &dyn Read) -> Result<Self, StateError> {
+        let decoded = UndoRecord::decode(record)?;
+        if decoded.is_whole() {
+            return Ok(Self::one(record));
+        }
+        let (wiped, rest): (Vec<_>, _) =
+            decoded.accounts.into_iter().partition(|account| account.apart.is_some());
+        for account in &wiped {
+            let Some(apart) = account.apart else { continue };
+            let mut found = 0;
+            visit_pieces(rows, (apart.number, &account.hash), &B256::ZERO, |piece| {
+                found += piece.len() as u64;
+                Ok(ControlFlow::Continue(()))
+            })?;
+            if found != apart.slots {
+                return Err(damaged());
+            }
+        }
+        let rest = UndoRecord { accounts: rest }.encode();
+        Ok(Self { wiped: wiped.into(), from: None, rest: Some(rest) })
+    }
+
+    /// The record of the next step; `None` after the last.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::of`].
+    pub fn next(&mut self, rows: &dyn Read) -> Result<Option<Vec<u8>>, StateError> {
+        while let Some(account) = self.wiped.front() {
+            let Some(apart) = account.apart else { break };
+            let from = self.from.unwrap_or_default();
+            let mut slots: Vec<(B256, U256)> = Vec::new();
+            visit_pieces(rows, (apart.number, &account.hash), &from, |piece| {
+                slots.extend(piece.iter().filter(|(slot, _)| *slot >= from));
+                Ok(if slots.is_empty() {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                })
+            })?;
+            let after_last = slots.last().and_then(|(slot, _)| {
+                U256::from_be_bytes(slot.0).checked_add(U256::ONE).map(B256::from)
+            });
+            let is_first = self.from.is_none();
+            let undo = |(hash, before)| SlotUndo { hash, before, after: U256::ZERO };
+            let step = AccountUndo {
+                hash: account.hash,
+                before: account.before.clone(),
+                after: if is_first { account.after.clone() } else { account.before.clone() },
+                wipe: is_first && account.wipe,
+                slots: slots.into_iter().map(undo).collect(),
+                apart: None,
+            };
+            self.from = after_last;
+            if after_last.is_none() {
+                self.wiped.pop_front();
+            }
+            if !step.slots.is_empty() {
+                return Ok(Some(UndoRecord { accounts: vec![step] }.encode()));
+            }
+        }
+        Ok(self.rest.take())
+    }
+}
+
+/// Takes a block back but for the last step, which is returned as [`StateLayer::undo`] does, to be written with
+/// everything else. Of the other steps, which are written here, `done` are done already; `note` adds to the batch of each how
+/// many are done with it.
+///
+/// # Errors
+///
+/// As [`StateLayer::undo`].
+pub fn undo_in_steps(
+    layer: &dyn StateLayer,
+    store: &Store,
+    record: &[u8],
+    done: u64,
+    note: &mut dyn FnMut(&mut Batch, u64),
+) -> Result<Outcome, StateError> {
+    let mut steps = layer.undo_steps(record, store)?;
+    for _ in 0..done {
+        steps.next(store)?;
+    }
+    let mut done = done;
+    let mut step = steps.next(store)?.ok_or_else(damaged)?;
+    while let Some(next) = steps.next(store)? {
+        let Outcome { mut batch, .. } = layer.undo(&step)?;
+        done += 1;
+        note(&mut batch, done);
+        store.write(batch)?;
+        layer.accept()?;
+        step = next;
+    }
+    layer.undo(&step)
+}
