@@ -88,6 +88,18 @@ pub enum ChainError {
         /// The lowest block that can be reached.
         lowest: u64,
     },
+    /// Going back takes longer than it may.
+    #[error(
+        "going back from block {head} to block {asked} takes longer than a request may: block {reached} was reached; ask for a later block, or start the node with a larger --rpc.evmtimeout"
+    )]
+    TooLong {
+        /// Asked for.
+        asked: u64,
+        /// The head.
+        head: u64,
+        /// Where the time was over.
+        reached: u64,
+    },
     /// A better branch begins too far below the head.
     #[error(
         "a better branch leaves the chain at block {fork}, but from the head {head} undo records reach back to block {lowest} only; to go over to it, import it into an empty --datadir"

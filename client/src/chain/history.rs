@@ -1,12 +1,12 @@
 //! The state at earlier blocks, from the state at the head and the undo records in between.
 
-use super::{Chain, ChainDb, ChainError, Head, db::undo_row};
+use super::{ChainDb, ChainError, Head, db::undo_row};
 use alloy_primitives::{
     Address, B256, Bytes, U256,
     map::{B256HashSet, B256Map},
 };
 use parking_lot::Mutex;
-use polytrie_kv::Snapshot;
+use polytrie_kv::{Read, Snapshot};
 use polytrie_state::{
     Account, AccountWrite, SlotWrite, StateError, StateLayer, StateReader, WriteSet, hash_address,
     hash_slot, undo_writes_in_full,
@@ -26,15 +26,15 @@ const RECORDS: usize = 1 << 19;
 /// Outlines that are kept, in words: 32 MiB. A reader keeps no more either.
 const OUTLINES: usize = 1 << 22;
 
-impl Chain {
-    /// What taking back a block of the chain changes, as long as it is kept.
+impl<R: Read> ChainDb<R> {
+    /// What taking back a block of the chain changes, as long as it is kept. `layer` is the one that wrote the record.
     ///
     /// # Errors
     ///
     /// If it is not there, the store fails or is damaged.
-    pub fn undo_writes(&self, number: u64) -> Result<WriteSet, ChainError> {
-        let row = self.db.undo(number)?.ok_or_else(|| missing(number))?;
-        Ok(undo_writes_in_full(&*self.layer, &row, self.db.store())?)
+    pub fn undo_writes(&self, layer: &dyn StateLayer, number: u64) -> Result<WriteSet, ChainError> {
+        let row = self.undo(number)?.ok_or_else(|| missing(number))?;
+        Ok(undo_writes_in_full(layer, &row, self.store())?)
     }
 }
 
@@ -375,7 +375,7 @@ impl StateReader for PastReader {
 mod tests {
     use super::*;
     use crate::{
-        chain::NextBlock,
+        chain::{Chain, NextBlock},
         datadir::{DataDir, OpenOptions},
         layers::{LAYERS, LayerOptions},
     };

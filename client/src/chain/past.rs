@@ -2,16 +2,20 @@
 
 use super::{ChainDb, ChainError};
 use polytrie_state::{Fork, StateLayer};
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 /// A layer as it was after block `number`, for what only a head can tell, such as a proof. `fork` is one of the layer
-/// in whose store the chain is; the way back is written to it alone.
+/// in whose store the chain is; the way back is written to it alone, and must end before `deadline` if there is one.
 ///
 /// # Errors
 ///
-/// If `number` is above the head, an undo record is not kept any more ([`ChainError::NoUndo`]), or the store fails or
-/// is damaged.
-pub fn layer_at(fork: Fork, number: u64) -> Result<Arc<dyn StateLayer>, ChainError> {
+/// If `number` is above the head, an undo record is not kept any more ([`ChainError::NoUndo`]), it takes too long
+/// ([`ChainError::TooLong`]), or the store fails or is damaged.
+pub fn layer_at(
+    fork: Fork,
+    number: u64,
+    deadline: Option<Instant>,
+) -> Result<Arc<dyn StateLayer>, ChainError> {
     let db = ChainDb::new(fork.store.clone());
     let (head, _) = db.head_row()?.ok_or(ChainError::AboveHead { asked: number, head: 0 })?;
     if number > head {
@@ -22,6 +26,9 @@ pub fn layer_at(fork: Fork, number: u64) -> Result<Arc<dyn StateLayer>, ChainErr
         db.check_undo(number, head)?;
     }
     for block in (number + 1..=head).rev() {
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Err(ChainError::TooLong { asked: number, head, reached: block });
+        }
         let record = db.undo(block)?.ok_or(ChainError::NoUndo { asked: number, lowest: block })?;
         fork.undo(&record)?;
     }

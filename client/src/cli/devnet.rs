@@ -12,8 +12,8 @@ use crate::{
     consensus::{MAX_GAS_LIMIT, MIN_GAS_LIMIT},
     datadir::{DataDir, OpenOptions},
     devnet::{
-        DEFAULT_MNEMONIC, DevAccounts, Miner, MiningMode, Node, NodeOptions, PoolLimits,
-        dev_genesis,
+        DEFAULT_MNEMONIC, DevAccounts, Miner, MiningMode, Node, NodeFailure, NodeOptions,
+        PoolLimits, dev_genesis,
     },
     layers::LayerNeeds,
     rpc::{self, RpcLimits, RunningServer, ServeError, ServerOptions},
@@ -101,14 +101,11 @@ struct HttpArgs {
     /// Port to listen on; 0 takes any that is free.
     #[arg(long = "http.port", value_name = "PORT", default_value_t = 8545)]
     port: u16,
-    /// Origins whose pages may call the node or open a WebSocket to it, separated by commas; `*` for any.
-    #[arg(
-        long = "http.corsdomain",
-        value_name = "ORIGINS",
-        default_value = "*",
-        value_delimiter = ','
-    )]
-    cors: Vec<String>,
+    /// Origins whose pages may call the node, beside localhost on any port, separated by commas; `*` for any. Browser
+    /// extensions are named too (`chrome-extension://…`) [default: `*` for a chain in memory that is served to this
+    /// machine alone, none otherwise]
+    #[arg(long = "http.corsdomain", value_name = "ORIGINS", value_delimiter = ',')]
+    cors: Option<Vec<String>>,
     /// Names by which the node may be called beside localhost, separated by commas; `*` for any.
     #[arg(long = "http.vhosts", value_name = "NAMES", value_delimiter = ',')]
     vhosts: Vec<String>,
@@ -169,7 +166,7 @@ pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
     let accounts = DevAccounts::new(&args.mnemonic, args.accounts)
         .map_err(|error| Failure::Usage(error.to_string()))?;
     let mining = mining(&args)?;
-    let server_options = server_options(&args.http, args.data.options().layer.needs())?;
+    let server_options = server_options(&args, args.data.options().layer.needs())?;
     let (chain, dir) = open(&args, &accounts)?.into_chain()?;
     if !args.read_only {
         expect_no_signers(&chain)?;
@@ -195,7 +192,11 @@ pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
         greet(&args, &node, &server)?;
     }
     warn_if_open(&args, &server);
-    wait(&interrupt);
+    let failed = wait(&interrupt, || match node.failure() {
+        // What is there can still be read, and somebody may want to.
+        None | Some(NodeFailure::Store(_)) => None,
+        Some(failure @ NodeFailure::Program(_)) => Some(failure),
+    });
     tracing::info!("stopping");
     server.stop();
     node.miner().stop();
@@ -204,6 +205,9 @@ pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
         let _ = thread.join();
     }
     node.flush().map_err(machine)?;
+    if let Some(failure) = failed {
+        return Err(Failure::Machine(failure.to_string()));
+    }
     tracing::info!("stopped at block {}", node.view().head.number());
     Ok(())
 }
@@ -292,14 +296,40 @@ fn expect_chain_id(asked: u64, options: &OpenOptions) -> Result<(), Failure> {
     )))
 }
 
-fn server_options(args: &HttpArgs, needs: LayerNeeds) -> Result<ServerOptions, Failure> {
+/// The origins of pages that may call the node. Any page may spend from its accounts and reset its chain, so by default
+/// only where nothing is lost by that.
+fn origins(args: &DevnetArgs) -> Vec<String> {
+    let is_kept = args.data.options().datadir.is_some();
+    match &args.http.cors {
+        Some(named) => named.clone(),
+        None if !is_kept && args.http.addr.is_loopback() => vec!["*".to_owned()],
+        None => Vec::new(),
+    }
+}
+
+/// Who may call the node from a page, in words.
+fn who_may_call(args: &DevnetArgs) -> String {
+    let origins = origins(args);
+    let named: Vec<_> = origins.iter().filter(|origin| !origin.is_empty()).cloned().collect();
+    match named.as_slice() {
+        named if named.iter().any(|origin| origin == "*") => {
+            let why = if args.http.cors.is_none() { ": the chain is in memory only" } else { "" };
+            format!("web pages of any origin may call this node{why} (--http.corsdomain)")
+        }
+        [] => "web pages of localhost may call this node, and no others; name more with --http.corsdomain".to_owned(),
+        named => format!("web pages of localhost and of {} may call this node (--http.corsdomain)", named.join(", ")),
+    }
+}
+
+fn server_options(devnet: &DevnetArgs, needs: LayerNeeds) -> Result<ServerOptions, Failure> {
+    let args = &devnet.http;
     let limit = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
     let call_time = Duration::try_from_secs_f64(args.evm_timeout).map_err(|_| {
         Failure::Usage(format!("--rpc.evmtimeout {} is not a number of seconds", args.evm_timeout))
     })?;
     Ok(ServerOptions {
         address: SocketAddr::new(args.addr, args.port),
-        cors: args.cors.clone(),
+        cors: origins(devnet),
         hosts: args.vhosts.clone(),
         max_request: limit(args.max_request),
         max_response: limit(args.max_response),
@@ -343,7 +373,8 @@ fn greet(args: &DevnetArgs, node: &Node, server: &RunningServer) -> Result<(), F
         view.head.number(),
         view.hash()
     ))?;
-    // The last line, for whoever waits for it.
+    output::line(&who_may_call(args))?;
+    // The last line, which scripts wait for.
     let address = server.address();
     output::line(&format!("listening on http://{address} and ws://{address}"))
 }
@@ -358,8 +389,24 @@ fn warn_if_open(args: &DevnetArgs, server: &RunningServer) {
     }
 }
 
-fn wait(interrupt: &AtomicBool) {
+/// Waits until the node is to stop, or cannot go on.
+fn wait<F>(interrupt: &AtomicBool, failure: impl Fn() -> Option<F>) -> Option<F> {
     while !interrupt.load(Ordering::Relaxed) {
+        if let Some(failure) = failure() {
+            return Some(failure);
+        }
         thread::sleep(Duration::from_millis(50));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_ends_the_wait_as_an_interrupt_does() {
+        assert_eq!(wait(&AtomicBool::new(false), || Some("failed")), Some("failed"));
+        assert_eq!(wait(&AtomicBool::new(true), || None::<&str>), None);
     }
 }

@@ -233,6 +233,7 @@ impl From<ChainError> for Failure {
             | ChainError::HalfBack { .. }
             | ChainError::TooDeep { .. }
             | ChainError::NoUndo { .. }
+            | ChainError::TooLong { .. }
             | ChainError::AboveHead { .. } => Self::Usage(error.to_string()),
             ChainError::GenesisState { .. } => Self::Invalid(error.to_string()),
             ChainError::State(error) => error.into(),

@@ -120,7 +120,7 @@ fn get(args: GetArgs) -> Result<(), Failure> {
     })?;
     let (block, layer) = match args.block {
         Some(number) if number != head.number() => {
-            let layer = layer_at(dir.layer.fork()?, number)?;
+            let layer = layer_at(dir.layer.fork()?, number, None)?;
             (db.block_head(number)?, layer)
         }
         _ => (head, dir.layer),

@@ -1,6 +1,6 @@
 //! The whole state by address, to be kept in a file and loaded into another node.
 
-use super::{MineOptions, Node, NodeError, View};
+use super::{BlockTime, MineOptions, Node, NodeError, View};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_state::{Account, StateReader};
 use std::{collections::BTreeMap, ops::ControlFlow, sync::Arc};
@@ -109,8 +109,8 @@ impl Node {
         let last = origin.map_or(0, |origin| origin.timestamp);
         let mine = |left: u64| {
             let parent = self.view().head.header.timestamp;
-            let timestamp = Some(last.saturating_sub(left).max(parent + 1));
-            self.mine(MineOptions { allow_empty: true, timestamp })
+            let time = BlockTime::Exactly(last.saturating_sub(left).max(parent + 1));
+            self.mine(MineOptions { allow_empty: true, time })
         };
         for left in (1..missing).rev() {
             mine(left)?;

@@ -6,8 +6,23 @@ use crate::{
     consensus::TransactionError,
     datadir::OpenError,
 };
+use alloy_primitives::B256;
+use polytrie_kv::KvError;
 use polytrie_state::StateError;
 use thiserror::Error;
+
+/// The node does not work any more.
+#[derive(Debug, Clone, Error)]
+pub enum NodeFailure {
+    /// Nothing can be stored.
+    #[error(transparent)]
+    Store(#[from] KvError),
+    /// A mistake in this program; the log has what it was.
+    #[error(
+        "this program made a mistake, and the node cannot go on: {0}; what was made durable is as it was: start the node again, and please report the mistake with the log"
+    )]
+    Program(String),
+}
 
 /// The node did not do what it was asked for.
 #[derive(Debug, Error)]
@@ -30,6 +45,33 @@ pub enum NodeError {
     /// A stored transaction has no sender.
     #[error(transparent)]
     Sender(#[from] TransactionError),
+    /// The block that a request is about is not in the chain any more.
+    #[error("block {number} with the hash {hash} was taken back while the request ran; ask again")]
+    TakenBack {
+        /// Its number.
+        number: u64,
+        /// Its hash.
+        hash: B256,
+    },
+    /// The chain was not free in time.
+    #[error(
+        "the chain is busy with other requests, and this one takes longer than it may; ask again, or start the node with a larger --rpc.evmtimeout"
+    )]
+    Busy,
+    /// There are not so many blocks to take back.
+    #[error("{depth} blocks were to be taken back, and there are only {there}")]
+    TooFew {
+        /// Blocks that were to be taken back.
+        depth: u64,
+        /// Blocks that are there.
+        there: u64,
+    },
+    /// No block can have the time that was asked for.
+    #[error("{0}")]
+    Time(String),
+    /// The node does not work any more.
+    #[error(transparent)]
+    Failed(#[from] NodeFailure),
     /// What was asked for makes no sense now.
     #[error("{0}")]
     Refused(String),
@@ -41,8 +83,8 @@ impl From<StateError> for NodeError {
     }
 }
 
-impl From<polytrie_kv::KvError> for NodeError {
-    fn from(error: polytrie_kv::KvError) -> Self {
+impl From<KvError> for NodeError {
+    fn from(error: KvError) -> Self {
         Self::Chain(error.into())
     }
 }

@@ -4,7 +4,9 @@ use super::{MineOptions, Node};
 use crate::chain::BlockStats;
 use parking_lot::{Condvar, Mutex};
 use std::{
+    any::Any,
     io,
+    panic::{self, AssertUnwindSafe},
     sync::Arc,
     thread::{self, JoinHandle},
     time::{Duration, Instant},
@@ -121,7 +123,13 @@ impl Miner {
         let mut threads = Vec::new();
         for (name, work) in [("miner", mine as fn(&Node)), ("durable", keep_durable)] {
             let node = Arc::clone(node);
-            threads.push(thread::Builder::new().name(name.into()).spawn(move || work(&node))?);
+            let work = move || {
+                let ended = panic::catch_unwind(AssertUnwindSafe(|| work(&node)));
+                if let Err(panic) = ended {
+                    node.fail(&format!("the thread `{name}` panicked: {}", message_of(&*panic)));
+                }
+            };
+            threads.push(thread::Builder::new().name(name.into()).spawn(work)?);
         }
         Ok(threads)
     }
@@ -145,7 +153,7 @@ impl Miner {
                         continue;
                     };
                     if Instant::now() >= due {
-                        return Turn::Mine(MineOptions { allow_empty: true, timestamp: None });
+                        return Turn::Mine(MineOptions::EVEN_EMPTY);
                     }
                     self.changed.wait_until(&mut state, due);
                 }
@@ -162,6 +170,12 @@ impl Miner {
         }
         !state.stopped
     }
+}
+
+/// What a panic says.
+fn message_of(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
 /// Ends when it is told to, or when nothing can be stored any more.

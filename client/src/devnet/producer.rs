@@ -24,8 +24,54 @@ const LEAST_GAS: u64 = 21_000;
 pub struct MineOptions {
     /// Whether it may be empty.
     pub allow_empty: bool,
-    /// Its time in seconds, if it is not the clock's.
-    pub timestamp: Option<u64>,
+    /// Its time.
+    pub time: BlockTime,
+}
+
+impl MineOptions {
+    /// A block of the clock's time, empty or not.
+    pub const EVEN_EMPTY: Self = Self { allow_empty: true, time: BlockTime::Clock };
+}
+
+/// The time of a block, in seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum BlockTime {
+    /// What the clock says.
+    #[default]
+    Clock,
+    /// This one, whatever the clock says.
+    Exactly(u64),
+    /// This one; the clock goes on from there.
+    Set(u64),
+    /// So long after the parent's; the clock goes on from there.
+    After(u64),
+}
+
+impl BlockTime {
+    /// The time on top of a block of the time `parent`; `None` for the clock's.
+    fn on(self, parent: u64) -> Result<Option<u64>, NodeError> {
+        let time = match self {
+            Self::Clock => return Ok(None),
+            Self::Exactly(time) => return Ok(Some(time)),
+            Self::Set(time) => time,
+            Self::After(seconds) => parent.saturating_add(seconds.max(1)),
+        };
+        check_time(time, parent)?;
+        Ok(Some(time))
+    }
+}
+
+/// Whether a block of the time `parent` can be followed by one of this time, and that by another.
+pub(super) fn check_time(time: u64, parent: u64) -> Result<(), NodeError> {
+    if time <= parent {
+        return Err(NodeError::Time(format!(
+            "timestamp {time} is not later than that of the last block, {parent}"
+        )));
+    }
+    if time == u64::MAX {
+        return Err(NodeError::Time(format!("no block could follow one of timestamp {time}")));
+    }
+    Ok(())
 }
 
 /// What was found out about the pool on the way.
@@ -45,20 +91,30 @@ impl Node {
     /// If nothing may be changed, or we failed.
     pub fn mine(&self, options: MineOptions) -> Result<Option<Sealed<Header>>, NodeError> {
         self.writable()?;
-        let mut chain = self.chain();
-        let next = self.next_block(&chain, options.timestamp);
+        let mined = self.mine_on(&mut self.chain(), options);
+        self.notify();
+        mined
+    }
+
+    /// The same on a chain that is held already.
+    pub(super) fn mine_on(
+        &self,
+        chain: &mut Chain,
+        options: MineOptions,
+    ) -> Result<Option<Sealed<Header>>, NodeError> {
+        let time = options.time.on(chain.head().header.timestamp)?;
+        let next = self.next_block(chain, time);
         let fees = self.fees_at(&self.view(), next.timestamp, next.base_fee);
         // An empty block that is thrown away costs as much as one that is kept.
         if !options.allow_empty && !self.pool.lock().has_next(fees) {
             return Ok(None);
         }
         let mut picked = Picked::default();
-        let built = self.build(&mut chain, next, &mut picked)?;
+        let built = self.build(chain, next, &mut picked)?;
         self.forget(&picked.hopeless);
         let cheats = Arc::clone(&self.view().cheats);
         if built.block.body.transactions.is_empty() && !options.allow_empty {
             chain.abandon()?;
-            self.notify();
             return Ok(None);
         }
         if !cheats.is_empty() {
@@ -68,7 +124,13 @@ impl Node {
         let nonces = changed_nonces(built.writes());
         let (_, stats) = chain.adopt(built)?;
         self.miner().count(&stats);
-        self.clock.lock().made(header.timestamp);
+        {
+            let mut clock = self.clock.lock();
+            clock.made(header.timestamp);
+            if matches!(options.time, BlockTime::Set(_) | BlockTime::After(_)) {
+                clock.set(header.timestamp);
+            }
+        }
         {
             let mut settings = self.settings.lock();
             settings.next_base_fee = None;
@@ -81,7 +143,7 @@ impl Node {
             for (sender, nonce) in &picked.included {
                 pool.set_nonce(sender, nonce + 1);
             }
-            self.publish(&chain, Arc::default())?;
+            self.publish(chain, Arc::default())?;
             // Authorizations (EIP-7702) and creations raise nonces too, and who is gone has none.
             for (address, nonce) in &nonces {
                 pool.set_nonce(address, *nonce);
@@ -89,8 +151,6 @@ impl Node {
         }
         // Before anybody makes the next block.
         self.announce(header.clone());
-        drop(chain);
-        self.notify();
         Ok(Some(header))
     }
 
@@ -119,6 +179,18 @@ impl Node {
         };
         chain.abandon()?;
         Ok(built)
+    }
+
+    /// Sets the time of the next block.
+    ///
+    /// # Errors
+    ///
+    /// If no block on top of the head can have it.
+    pub fn set_next_time(&self, time: u64) -> Result<(), NodeError> {
+        let chain = self.chain();
+        check_time(time, chain.head().header.timestamp)?;
+        self.clock.lock().set_next(time);
+        Ok(())
     }
 
     /// The next block as clock and settings want it.

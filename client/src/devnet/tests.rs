@@ -188,7 +188,7 @@ fn a_change_by_hand_is_seen_at_once_and_stays() {
         for _ in 0..2 {
             assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::from(9));
             assert_eq!(node.view().state().slot(&SOMEBODY, &slot).unwrap(), U256::from(4));
-            node.mine(MineOptions { allow_empty: true, timestamp: None }).unwrap().unwrap();
+            node.mine(MineOptions::EVEN_EMPTY).unwrap().unwrap();
         }
         let genesis = node.view().state_at(0).unwrap().unwrap();
         assert_eq!(genesis.account(&SOMEBODY).unwrap(), None);
@@ -211,7 +211,7 @@ fn slots_of_earlier_blocks_are_told_from_those_of_today() {
                 Ok(())
             })
             .unwrap();
-            node.mine(MineOptions { allow_empty: true, timestamp: None }).unwrap().unwrap();
+            node.mine(MineOptions::EVEN_EMPTY).unwrap().unwrap();
         };
         mine(&[(changing, 1, 1), (late, 1, 0), (early, 1, 1), (gone, 1, 1)]);
         mine(&[(changing, 2, 2), (gone, 1, 0)]);
@@ -345,7 +345,7 @@ fn blocks_are_told_in_their_order_whoever_makes_them() {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..500 {
-                    node.mine(MineOptions { allow_empty: true, timestamp: None }).unwrap();
+                    node.mine(MineOptions::EVEN_EMPTY).unwrap();
                 }
             });
         }
@@ -486,7 +486,7 @@ fn blobs_wait_until_their_fee_has_fallen() {
     let mut empty = 0;
     while !node.pool().is_empty() {
         assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::ZERO, "after {empty} blocks");
-        node.mine(MineOptions { allow_empty: true, timestamp: None }).unwrap().unwrap();
+        node.mine(MineOptions::EVEN_EMPTY).unwrap().unwrap();
         empty += 1;
     }
     assert!(empty > 1);
@@ -512,11 +512,71 @@ fn fees_are_those_of_a_block_that_is_made_now() {
     node.clock().set(1000);
     let after = node.next_fees(&node.view());
     assert!(after.blob < before.blob);
-    let options = MineOptions { allow_empty: true, timestamp: None };
+    let options = MineOptions::EVEN_EMPTY;
     let header = node.mine(options).unwrap().unwrap();
     let params = node.spec().blob_params(header.timestamp).unwrap();
     assert_eq!(params.calc_blob_fee(header.excess_blob_gas.unwrap()), after.blob);
     assert_eq!(header.base_fee_per_gas, Some(after.base));
+}
+
+/// Somebody who panics when there is a block.
+#[derive(Debug)]
+struct Panics;
+
+impl Listener for Panics {
+    fn hear(&self, event: &Event) {
+        assert!(!matches!(event, Event::Block(_)), "a test of a panic");
+    }
+}
+
+#[test]
+fn a_panic_of_the_miner_is_seen() {
+    let node = node(LAYERS[0].name);
+    node.listen(Arc::new(Panics));
+    let threads = Miner::start(&node).unwrap();
+    node.miner().set_mode(MiningMode::OnArrival);
+    assert!(node.failure().is_none());
+    node.submit(transfer(&node, 1, 0, 5)).unwrap();
+    // The thread ends by itself.
+    let mut threads = threads.into_iter();
+    threads.next().unwrap().join().unwrap();
+    let failure = node.failure().unwrap();
+    assert!(matches!(failure, NodeFailure::Program(_)), "{failure}");
+    let text = failure.to_string();
+    assert!(text.contains("`miner`") && text.contains("a test of a panic"), "{text}");
+    let refused = node.mine(MineOptions::default()).unwrap_err();
+    assert!(refused.to_string().contains("start the node again"), "{refused}");
+    node.miner().stop();
+    threads.next().unwrap().join().unwrap();
+}
+
+#[test]
+fn a_panic_leaves_no_block_half_made() {
+    for layer in LAYERS {
+        let node = node(layer.name);
+        let cut = |adopt: bool| {
+            let cut = || {
+                let mut chain = node.chain();
+                let next = node.next_block(&chain, None);
+                let built = chain.build(next, &Default::default(), &mut |_, _, _| {
+                    assert!(adopt, "a test of a panic while a block is built");
+                    Ok(Vec::new())
+                });
+                chain.adopt(built.unwrap()).unwrap();
+                panic!("a test of a panic before a block is shown");
+            };
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(cut)).unwrap_err();
+        };
+        cut(false);
+        assert!(node.failure().is_none(), "{}", layer.name);
+        node.submit(transfer(&node, 0, 0, 7)).unwrap();
+        node.mine(MineOptions::default()).unwrap().unwrap();
+        assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::from(7), "{}", layer.name);
+        cut(true);
+        let failure = node.failure().unwrap().to_string();
+        assert!(failure.contains("not done whole"), "{}: {failure}", layer.name);
+        assert!(node.mine(MineOptions::default()).is_err(), "{}", layer.name);
+    }
 }
 
 #[test]

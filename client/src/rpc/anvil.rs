@@ -5,9 +5,10 @@ use super::{
     args::{Args, Number, Slot},
     convert::quantity,
     error::{RpcError, RpcResult},
+    evm::{MOST_BLOCKS, expect_at_most},
     web3::CLIENT_VERSION,
 };
-use crate::devnet::{Cheats, MineOptions, MiningMode};
+use crate::devnet::{Cheats, MiningMode};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use jsonrpsee::core::RegisterMethodError;
 use polytrie_state::{Account, StateReader};
@@ -103,11 +104,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     })?;
     methods.add("anvil_rollback", |rpc, args| {
         let blocks = args.optional::<Number>()?.map_or(Ok(1), Number::as_u64)?;
-        let head = rpc.node.view().head.number();
-        let target = head.checked_sub(blocks).ok_or_else(|| {
-            RpcError::params(format!("there are only {head} blocks to take back"))
-        })?;
-        rpc.node.rollback(target)?;
+        rpc.node.rollback(blocks)?;
         Ok(Value::Null)
     })?;
     methods.add("anvil_reorg", reorg)?;
@@ -179,19 +176,8 @@ fn reorg(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
             "transactions for the new blocks are not supported; send them after anvil_reorg",
         ));
     }
-    let view = rpc.node.view();
-    let head = view.head.number();
-    let target = head
-        .checked_sub(depth)
-        .ok_or_else(|| RpcError::params(format!("there are only {head} blocks to take back")))?;
-    let replaced: Vec<_> =
-        (target + 1..=head).map(|number| view.db().canonical(number)).collect::<Result<_, _>>()?;
-    rpc.node.rollback(target)?;
-    for (hash, _) in replaced.into_iter().flatten() {
-        // A block without transactions would come out as the one before it did.
-        rpc.node.settings().next_prev_randao.get_or_insert(hash);
-        rpc.node.mine(MineOptions { allow_empty: true, timestamp: None })?;
-    }
+    expect_at_most(depth, MOST_BLOCKS)?;
+    rpc.node.reorg(depth)?;
     Ok(Value::Null)
 }
 

@@ -4,7 +4,7 @@
 //! in at once: their senders are recovered on all cores, and the block that is made on their arrival finds all of them.
 
 use super::{
-    Rpc,
+    Shared,
     error::{RpcError, RpcResult},
     eth::{SEND_RAW, recovered, submit_all},
     middleware::{InBatch, refused},
@@ -27,7 +27,7 @@ const PIECE: usize = 32;
 /// Answers batches.
 #[derive(Debug, Clone)]
 pub(super) struct Batches {
-    rpc: Arc<Rpc>,
+    shared: Arc<Shared>,
     /// Bytes of an answer.
     max_response: usize,
     /// As many threads recover senders as there are cores, so that other requests do not have to wait long for one.
@@ -35,10 +35,10 @@ pub(super) struct Batches {
 }
 
 impl Batches {
-    pub(super) fn new(rpc: Arc<Rpc>, max_response: u32) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, max_response: u32) -> Self {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let cores = Arc::new(Semaphore::new(cores));
-        Self { rpc, max_response: max_response as usize, cores }
+        Self { shared, max_response: max_response as usize, cores }
     }
 
     /// Answers the requests of a batch, those that are not taken in together with `inner`.
@@ -131,7 +131,7 @@ impl Batches {
                 Err(error) => return failed(error),
             }
         }
-        let rpc = Arc::clone(&self.rpc);
-        task::spawn_blocking(move || submit_all(&rpc, txs)).await.unwrap_or_else(failed)
+        let shared = Arc::clone(&self.shared);
+        task::spawn_blocking(move || submit_all(&shared, txs)).await.unwrap_or_else(failed)
     }
 }

@@ -11,20 +11,28 @@ use crate::devnet::{Origin, View, WholeAccount, impersonated};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use jsonrpsee::core::RegisterMethodError;
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{Error as _, MapAccess, Visitor},
+};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
-    io::{Read, Write},
+    fmt,
+    io::{BufReader, Read, Write},
+    marker::PhantomData,
 };
 
 /// Bytes of JSON that are read at most: a small file may unpack to a very large one.
-const MOST_BYTES: u64 = 1 << 30;
+const MOST_BYTES: u64 = 128 << 20;
+
+/// Accounts and slots that are read at most; each takes several times its JSON in memory.
+const MOST_ENTRIES: usize = 1_000_000;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     methods.add_heavy("anvil_dumpState", dump)?;
     methods.alias("anvil_dumpState", &["hardhat_dumpState"])?;
-    methods.add("anvil_loadState", load)?;
+    methods.add_heavy("anvil_loadState", load)?;
     methods.alias("anvil_loadState", &["hardhat_loadState"])
 }
 
@@ -112,8 +120,12 @@ struct Given {
     block: Option<GivenBlock>,
     #[serde(default)]
     best_block_number: Option<Number>,
-    accounts: BTreeMap<Address, GivenAccount>,
+    accounts: GivenAccounts,
 }
+
+/// No more than [`MOST_ENTRIES`], slots counted.
+#[derive(Debug)]
+struct GivenAccounts(BTreeMap<Address, GivenAccount>);
 
 #[derive(Debug, Deserialize)]
 struct GivenBlock {
@@ -128,15 +140,67 @@ struct GivenAccount {
     #[serde(default)]
     code: Bytes,
     #[serde(default)]
-    storage: BTreeMap<U256, U256>,
+    storage: GivenSlots,
+}
+
+/// No more than [`MOST_ENTRIES`].
+#[derive(Debug, Default)]
+struct GivenSlots(BTreeMap<U256, U256>);
+
+impl<'de> Deserialize<'de> for GivenAccounts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        bounded(deserializer, |account: &GivenAccount| 1 + account.storage.0.len()).map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for GivenSlots {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        bounded(deserializer, |_| 1).map(Self)
+    }
+}
+
+/// Reads a map that ends as soon as there are more than [`MOST_ENTRIES`] in it, each counted as `count` says.
+fn bounded<'de, D, K, V>(
+    deserializer: D,
+    count: fn(&V) -> usize,
+) -> Result<BTreeMap<K, V>, D::Error>
+where
+    D: Deserializer<'de>,
+    K: Deserialize<'de> + Ord,
+    V: Deserialize<'de>,
+{
+    struct Entries<K, V>(fn(&V) -> usize, PhantomData<K>);
+
+    impl<'de, K: Deserialize<'de> + Ord, V: Deserialize<'de>> Visitor<'de> for Entries<K, V> {
+        type Value = BTreeMap<K, V>;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+            let (mut map, mut room) = (BTreeMap::new(), MOST_ENTRIES);
+            while let Some((key, value)) = entries.next_entry()? {
+                room = room.checked_sub((self.0)(&value)).ok_or_else(|| {
+                    A::Error::custom(format!(
+                        "it has more than {MOST_ENTRIES} accounts and slots; write it as a genesis file and start the node with --chain"
+                    ))
+                })?;
+                map.insert(key, value);
+            }
+            Ok(map)
+        }
+    }
+
+    deserializer.deserialize_map(Entries(count, PhantomData))
 }
 
 fn load(rpc: &Rpc, args: &mut Args) -> RpcResult<bool> {
     let given: Bytes = args.next()?;
     let state = parse(&given)?;
     let mut accounts = BTreeMap::new();
-    for (address, account) in state.accounts {
-        let mut slots = account.storage;
+    for (address, account) in state.accounts.0 {
+        let mut slots = account.storage.0;
         slots.retain(|_, value| !value.is_zero());
         let nonce = account.nonce.as_u64()?;
         let (balance, code) = (account.balance, account.code);
@@ -154,20 +218,24 @@ fn load(rpc: &Rpc, args: &mut Args) -> RpcResult<bool> {
     Ok(true)
 }
 
-/// JSON, packed or not.
+/// JSON, packed or not. What is packed is read as it is unpacked.
 fn parse(given: &[u8]) -> RpcResult<Given> {
-    let wrong = |error: &dyn std::fmt::Display| {
+    let wrong = |error: serde_json::Error| {
         RpcError::params(format!(
             "this is no state as anvil_dumpState writes it (JSON, packed with gzip): {error}"
         ))
     };
     if !given.starts_with(&[0x1f, 0x8b]) {
-        return serde_json::from_slice(given).map_err(|error| wrong(&error));
+        return serde_json::from_slice(given).map_err(wrong);
     }
-    let mut unpacked = Vec::new();
-    let mut reader = GzDecoder::new(given).take(MOST_BYTES);
-    reader.read_to_end(&mut unpacked).map_err(|error| wrong(&error))?;
-    serde_json::from_slice(&unpacked).map_err(|error| wrong(&error))
+    let mut unpacked = BufReader::new(GzDecoder::new(given).take(MOST_BYTES));
+    serde_json::from_reader(&mut unpacked).map_err(|error| match unpacked.get_ref().limit() {
+        0 => RpcError::params(format!(
+            "the state unpacks to more than {} MiB of JSON; write it as a genesis file and start the node with --chain",
+            MOST_BYTES >> 20
+        )),
+        _ => wrong(error),
+    })
 }
 
 #[cfg(test)]
@@ -189,11 +257,57 @@ mod tests {
         for given in [json.to_vec(), packed.finish().unwrap()] {
             let state = parse(&given).unwrap();
             assert_eq!(state.best_block_number, Some(Number(U256::from(3))));
-            let account = &state.accounts[&Address::with_last_byte(0xaa)];
+            let account = &state.accounts.0[&Address::with_last_byte(0xaa)];
             assert_eq!(account.nonce, Number(U256::from(1)));
-            assert_eq!(account.storage[&U256::from(1)], U256::from(2));
+            assert_eq!(account.storage.0[&U256::from(1)], U256::from(2));
         }
         let error = parse(b"\x1f\x8bnothing").unwrap_err();
         assert!(error.message().contains("anvil_dumpState"), "{}", error.message());
+    }
+
+    fn packed(write: impl FnOnce(&mut dyn Write)) -> Vec<u8> {
+        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+        write(&mut packed);
+        packed.finish().unwrap()
+    }
+
+    /// A file of some kilobytes that unpacks to as much as it likes is read no further than the limits.
+    #[test]
+    fn a_state_that_unpacks_to_too_much_is_refused() {
+        let spaces = packed(|out| {
+            out.write_all(br#"{"accounts":{"#).unwrap();
+            for _ in 0..130 {
+                out.write_all(&[b' '; 1 << 20]).unwrap();
+            }
+            out.write_all(b"}}").unwrap();
+        });
+        assert!(spaces.len() < 1 << 20);
+        let error = parse(&spaces).unwrap_err();
+        assert!(error.message().contains("128 MiB"), "{}", error.message());
+
+        let slots = |accounts: usize, each: usize| {
+            packed(|out| {
+                write!(out, r#"{{"accounts":{{"#).unwrap();
+                for account in 0..accounts {
+                    let comma = if account > 0 { "," } else { "" };
+                    write!(
+                        out,
+                        r#"{comma}"0x{account:040x}":{{"nonce":0,"balance":"0x0","storage":{{"#
+                    )
+                    .unwrap();
+                    for slot in 0..each {
+                        let comma = if slot > 0 { "," } else { "" };
+                        write!(out, r#"{comma}"0x{slot:x}":"0x1""#).unwrap();
+                    }
+                    write!(out, "}}}}").unwrap();
+                }
+                write!(out, "}}}}").unwrap();
+            })
+        };
+        for (accounts, each) in [(1, MOST_ENTRIES + 1), (11, MOST_ENTRIES / 11)] {
+            let error = parse(&slots(accounts, each)).unwrap_err();
+            assert!(error.message().contains("1000000 accounts and slots"), "{}", error.message());
+        }
+        assert_eq!(parse(&slots(3, 1_000)).unwrap().accounts.0.len(), 3);
     }
 }

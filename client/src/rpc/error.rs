@@ -139,11 +139,16 @@ impl From<NodeError> for RpcError {
                 error @ (PoolError::BelowBaseFee { .. } | PoolError::BelowBlobFee { .. }),
             ) => Self::new(REJECTED, error.to_string()),
             NodeError::Pool(error) => Self::server(error.to_string()),
-            NodeError::ReadOnly | NodeError::Refused(_) => Self::server(error.to_string()),
+            NodeError::ReadOnly | NodeError::Refused(_) | NodeError::Busy => {
+                Self::server(error.to_string())
+            }
+            NodeError::Time(_) | NodeError::TooFew { .. } => Self::params(error.to_string()),
+            NodeError::TakenBack { .. } => Self::not_found(error.to_string()),
             NodeError::Build(BuildError::Refused(_)) => Self::server(error.to_string()),
             NodeError::Build(BuildError::Broken(error)) | NodeError::Chain(error) => error.into(),
             NodeError::Genesis(error) => Self::internal(&error),
             NodeError::Sender(error) => Self::internal(&error),
+            NodeError::Failed(error) => Self::internal(&error),
         }
     }
 }
@@ -151,9 +156,9 @@ impl From<NodeError> for RpcError {
 impl From<ChainError> for RpcError {
     fn from(error: ChainError) -> Self {
         match error {
-            ChainError::NoUndo { .. } | ChainError::AboveHead { .. } => {
-                Self::server(error.to_string())
-            }
+            ChainError::NoUndo { .. }
+            | ChainError::AboveHead { .. }
+            | ChainError::TooLong { .. } => Self::server(error.to_string()),
             ChainError::State(error) => error.into(),
             error => Self::internal(&error),
         }

@@ -6,14 +6,15 @@ use super::{
     convert,
     error::{RpcError, RpcResult},
 };
-use crate::devnet::{MineOptions, MiningMode};
+use crate::devnet::{BlockTime, MineOptions, MiningMode, NodeError};
 use alloy_primitives::{U64, U256};
 use jsonrpsee::core::RegisterMethodError;
+use polytrie_state::BlockRef;
 use serde_json::Value;
 use std::time::Duration;
 
 /// Blocks that can be mined at once.
-const MOST_BLOCKS: u64 = 100_000;
+pub(super) const MOST_BLOCKS: u64 = 100_000;
 
 /// The same where the answer has all of them.
 const MOST_DETAILED: u64 = 1_000;
@@ -72,12 +73,15 @@ fn mine_one(rpc: &Rpc, args: &mut Args) -> RpcResult<&'static str> {
 fn mine_detailed(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Value>> {
     let mined = mine_wanted(rpc, args, MOST_DETAILED)?;
     let view = rpc.node.view();
-    let blocks = mined.into_iter().map(|number| rpc.block(&view, number));
-    blocks.filter_map(Result::transpose).map(|found| convert::block(found?, true)).collect()
+    let block = |BlockRef { number, hash }| {
+        let found = rpc.block(&view, number)?.filter(|found| found.header.hash() == hash);
+        convert::block(found.ok_or(NodeError::TakenBack { number, hash })?, true)
+    };
+    mined.into_iter().map(block).collect()
 }
 
-/// Mines what the parameters ask for; returns the numbers of the blocks.
-fn mine_wanted(rpc: &Rpc, args: &mut Args, most: u64) -> RpcResult<Vec<u64>> {
+/// Mines what the parameters ask for.
+fn mine_wanted(rpc: &Rpc, args: &mut Args, most: u64) -> RpcResult<Vec<BlockRef>> {
     // A time alone, or an object with it and a number of blocks.
     let wanted: Option<Value> = args.optional()?;
     let (timestamp, blocks) = match wanted {
@@ -99,42 +103,34 @@ fn mine_wanted(rpc: &Rpc, args: &mut Args, most: u64) -> RpcResult<Vec<u64>> {
         }
         None => (None, 1),
     };
-    if let Some(time) = timestamp {
-        check_later(rpc, time)?;
-        rpc.node.clock().set_next(time);
-    }
     expect_at_most(blocks, most)?;
-    mine(rpc, blocks, None)
+    mine(rpc, blocks, timestamp.map_or(BlockTime::Clock, BlockTime::Set), BlockTime::Clock)
 }
 
 fn mine_many(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let blocks = args.optional::<Number>()?.map_or(Ok(1), Number::as_u64)?;
     let interval = args.optional::<Number>()?.map(Number::as_u64).transpose()?;
     expect_at_most(blocks, MOST_BLOCKS)?;
-    mine(rpc, blocks, interval)?;
+    mine(rpc, blocks, BlockTime::Clock, interval.map_or(BlockTime::Clock, BlockTime::After))?;
     Ok(Value::Null)
 }
 
-fn expect_at_most(blocks: u64, most: u64) -> RpcResult<()> {
+pub(super) fn expect_at_most(blocks: u64, most: u64) -> RpcResult<()> {
     match blocks > most {
         true => Err(RpcError::params(format!("at most {most} blocks can be mined at once"))),
         false => Ok(()),
     }
 }
 
-fn mine(rpc: &Rpc, blocks: u64, interval: Option<u64>) -> RpcResult<Vec<u64>> {
-    let mut numbers = Vec::new();
+/// Mines blocks; returns their numbers and hashes.
+fn mine(rpc: &Rpc, blocks: u64, first: BlockTime, others: BlockTime) -> RpcResult<Vec<BlockRef>> {
+    let mut mined = Vec::new();
     for index in 0..blocks {
-        if let Some(interval) = interval.filter(|_| index > 0) {
-            let parent = rpc.node.view().head.header.timestamp;
-            let time = parent.saturating_add(interval.max(1));
-            check_later(rpc, time)?;
-            rpc.node.clock().set_next(time);
-        }
-        let mined = rpc.node.mine(MineOptions { allow_empty: true, timestamp: None })?;
-        numbers.extend(mined.map(|header| header.number));
+        let time = if index == 0 { first } else { others };
+        let header = rpc.node.mine(MineOptions { allow_empty: true, time })?;
+        mined.extend(header.map(|header| BlockRef { number: header.number, hash: header.hash() }));
     }
-    Ok(numbers)
+    Ok(mined)
 }
 
 /// Answers, as anvil does, how many seconds the clock is ahead then.
@@ -146,23 +142,8 @@ fn increase_time(rpc: &Rpc, args: &mut Args) -> RpcResult<i64> {
 }
 
 fn set_next_timestamp(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
-    let time = args.next::<Number>()?.as_u64()?;
-    check_later(rpc, time)?;
-    rpc.node.clock().set_next(time);
+    rpc.node.set_next_time(args.next::<Number>()?.as_u64()?)?;
     Ok(Value::Null)
-}
-
-fn check_later(rpc: &Rpc, time: u64) -> RpcResult<()> {
-    let parent = rpc.node.view().head.header.timestamp;
-    if time <= parent {
-        return Err(RpcError::params(format!(
-            "timestamp {time} is not later than that of the last block, {parent}"
-        )));
-    }
-    if time == u64::MAX {
-        return Err(RpcError::params(format!("no block could follow one of timestamp {time}")));
-    }
-    Ok(())
 }
 
 /// Answers, as anvil does, by how many seconds the clock went ahead.

@@ -21,6 +21,9 @@ const MOST: usize = 4096;
 /// not asked for longest loses what it has.
 const PENDING_BYTES: usize = 64 << 20;
 
+/// Bytes of what all filters together wait for. Where it is more, the filter that was not asked for longest goes first.
+const FILTER_BYTES: usize = 64 << 20;
+
 /// What a filter waits for.
 #[derive(Debug, Clone)]
 pub(super) enum FilterKind {
@@ -29,7 +32,16 @@ pub(super) enum FilterKind {
     /// Transactions that wait for a block, with all their fields or only their hashes.
     Pending { full: bool },
     /// Logs.
-    Logs(Box<LogFilter>),
+    Logs(Arc<LogFilter>),
+}
+
+impl FilterKind {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Blocks | Self::Pending { .. } => 0,
+            Self::Logs(filter) => filter.bytes(),
+        }
+    }
 }
 
 /// The filters that clients have made.
@@ -86,7 +98,7 @@ impl Filters {
     /// A filter that begins after the head; returns its number.
     pub(super) fn add(&self, kind: FilterKind, view: impl FnOnce() -> Arc<View>) -> u64 {
         let mut all = self.all.lock();
-        all.make_room();
+        all.make_room(kind.bytes());
         all.last += 1;
         let id = all.last;
         let entry = Entry {
@@ -157,7 +169,8 @@ impl Listener for Filters {
 }
 
 impl All {
-    fn make_room(&mut self) {
+    /// Removes filters until there is room for another one of so many bytes.
+    fn make_room(&mut self, bytes: usize) {
         let now = Instant::now();
         let old = |entry: &Entry| now.duration_since(entry.asked) >= PATIENCE;
         let gone: Vec<_> =
@@ -165,11 +178,11 @@ impl All {
         for id in gone {
             self.remove(id);
         }
-        if self.filters.len() >= MOST {
+        let held = |all: &Self| all.filters.values().map(|entry| entry.kind.bytes()).sum::<usize>();
+        while self.filters.len() >= MOST || held(self) + bytes > FILTER_BYTES {
             let oldest = self.filters.iter().min_by_key(|(_, entry)| entry.asked);
-            if let Some(id) = oldest.map(|(id, _)| *id) {
-                self.remove(id);
-            }
+            let Some(id) = oldest.map(|(id, _)| *id) else { return };
+            self.remove(id);
         }
     }
 
@@ -243,6 +256,21 @@ mod tests {
         assert_eq!(all.bytes, 30_000 * 32);
         assert!(all.remove(2));
         assert_eq!(all.bytes, 0);
+    }
+
+    #[test]
+    fn large_filters_push_out_those_that_were_not_asked_for_longest() {
+        let address = |i: u64| alloy_primitives::Address::from_word(B256::from(U256::from(i)));
+        let addresses: Vec<_> = (0..1_000).map(address).collect();
+        let filter: LogFilter =
+            serde_json::from_value(serde_json::json!({ "address": addresses })).unwrap();
+        let kind = FilterKind::Logs(Arc::new(filter));
+        let fit = FILTER_BYTES / kind.bytes();
+        let mut all = all((0..fit).map(|_| kind.clone()));
+        all.make_room(kind.bytes());
+        assert_eq!(all.filters.len(), fit - 1);
+        all.make_room(0);
+        assert_eq!(all.filters.len(), fit - 1);
     }
 
     #[test]

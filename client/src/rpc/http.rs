@@ -1,7 +1,8 @@
 //! What is answered to a GET: the page, health, metrics; which hosts may be named; and what a POST holds beside what the
 //! server beneath knows of.
 
-use super::{Rpc, ids::Ids};
+use super::{Shared, connection::Connection, ids::Ids, origins::Origins};
+use crate::devnet::NodeFailure;
 use alloy_primitives::bytes::Bytes;
 use http::{Method, StatusCode, header};
 use http_body::Body;
@@ -15,7 +16,6 @@ use jsonrpsee::{
         http::{content_type_is_json, response},
     },
 };
-use polytrie_kv::KvError;
 use serde_json::json;
 use std::{
     future::Future,
@@ -23,11 +23,16 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
+use tokio::time;
 use tower::{Layer, Service};
 
 /// The page for people.
 const PAGE: &str = include_str!("page.html");
+
+/// The time in which the body of a request must have come.
+const BODY_TIME: Duration = Duration::from_secs(60);
 
 /// Bytes of `null`, which the server beneath answers to a notification, and which no answer is.
 const NOTHING: u64 = 4;
@@ -39,11 +44,11 @@ pub(super) struct OneAnswer;
 /// Answers GETs by itself and refuses requests for hosts that are not this one.
 #[derive(Debug, Clone)]
 pub(super) struct HttpLayer {
-    pub(super) rpc: Arc<Rpc>,
+    pub(super) shared: Arc<Shared>,
     /// Names by which the node may be called; `*` for any.
     pub(super) hosts: Arc<Vec<String>>,
-    /// Origins whose pages may call the node; `*` for any.
-    pub(super) cors: Arc<Vec<String>>,
+    /// Origins whose pages may call the node.
+    pub(super) origins: Arc<Origins>,
     /// Bytes of a request.
     pub(super) max_request: u32,
 }
@@ -91,46 +96,70 @@ where
         // Some clients offer HTTP/2 this way (`h2c`), and go on without.
         let upgrade = request.headers().get(header::UPGRADE);
         let is_upgrade = upgrade.is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
-        // Browsers ask nobody whether a page may open a WebSocket, and let it read what comes.
+        // Browsers let any page open a WebSocket and read what comes. Of a POST they only keep the answer from it, and
+        // whether they ask first is for the browser to decide.
         let origin = request.headers().get(header::ORIGIN);
         let origin = origin.map(|origin| origin.to_str().unwrap_or("null"));
-        if is_upgrade
+        if (is_upgrade || request.method() == Method::POST)
             && let Some(origin) = origin
-            && !may_connect(origin, host.unwrap_or_default(), &self.layer.cors)
+            && !self.layer.origins.may_call(origin, host.unwrap_or_default())
         {
             let text = "this origin is not allowed; name it with --http.corsdomain";
             let answer = respond(StatusCode::FORBIDDEN, "text/plain", text.to_owned());
             return Box::pin(std::future::ready(Ok(answer)));
         }
+        let connection = request.extensions().get::<Arc<Connection>>().cloned();
+        let begun = connection.as_ref().map(|connection| connection.begin(0));
         if request.method() == Method::GET && !is_upgrade {
-            let (rpc, path) = (Arc::clone(&self.layer.rpc), request.uri().path().to_owned());
-            return Box::pin(async move { Ok(get(&rpc, &path)) });
+            let (shared, path) = (Arc::clone(&self.layer.shared), request.uri().path().to_owned());
+            return Box::pin(async move { Ok(counted(get(&shared, &path), connection)) });
         }
         let is_json = content_type_is_json(&request);
         let mut request = request.map(HttpBody::new);
         if is_upgrade || request.method() != Method::POST || !is_json {
             return Box::pin(self.inner.call(request));
         }
+        drop(begun);
         request.extensions_mut().insert(OneAnswer);
         // The one that was asked whether it is ready is the one to call.
         let next = self.inner.clone();
         let inner = std::mem::replace(&mut self.inner, next);
-        Box::pin(post(inner, request, self.layer.max_request))
+        let answer = post(inner, request, connection.clone(), self.layer.max_request);
+        Box::pin(async move { Ok(counted(answer.await?, connection)) })
     }
 }
 
+/// An answer, counted as one that its connection is yet to take.
+fn counted(answer: HttpResponse, connection: Option<Arc<Connection>>) -> HttpResponse {
+    if let (Some(connection), Some(bytes)) = (connection, answer.body().size_hint().exact()) {
+        connection.answered(usize::try_from(bytes).unwrap_or(usize::MAX));
+    }
+    answer
+}
+
 /// Passes a request on, and sees to what the server beneath would not do with it.
-async fn post<S>(mut inner: S, request: HttpRequest, max: u32) -> Result<HttpResponse, S::Error>
+async fn post<S>(
+    mut inner: S,
+    request: HttpRequest,
+    connection: Option<Arc<Connection>>,
+    max: u32,
+) -> Result<HttpResponse, S::Error>
 where
     S: Service<HttpRequest, Response = HttpResponse>,
 {
     let (parts, body) = request.into_parts();
-    let (body, single) = match read_body(&parts.headers, body, max).await {
-        Ok(read) => read,
-        Err(HttpError::Malformed) => return Ok(response::malformed()),
+    let read = time::timeout(BODY_TIME, read_body(&parts.headers, body, max)).await;
+    let (body, single) = match read {
+        Ok(Ok(read)) => read,
+        Ok(Err(HttpError::Malformed)) => return Ok(response::malformed()),
         // A stream fails where it becomes too long, or where nobody is left to be answered.
-        Err(HttpError::TooLarge | HttpError::Stream(_)) => return Ok(response::too_large(max)),
+        Ok(Err(HttpError::TooLarge | HttpError::Stream(_))) => return Ok(response::too_large(max)),
+        Err(_) => {
+            let text = format!("the request did not come within {BODY_TIME:?}\n");
+            return Ok(respond(StatusCode::REQUEST_TIMEOUT, "text/plain", text));
+        }
     };
+    let _under_way = connection.map(|connection| connection.begin(body.len()));
     let mut ids = Ids::default();
     let replaced = ids.replace(&body, single);
     let is_replaced = replaced.is_some();
@@ -152,22 +181,24 @@ where
     Ok(HttpResponse::from_parts(parts, HttpBody::from(text)))
 }
 
-fn get(rpc: &Rpc, path: &str) -> HttpResponse {
+fn get(shared: &Shared, path: &str) -> HttpResponse {
     match path {
         "/" => respond(StatusCode::OK, "text/html; charset=utf-8", PAGE.to_owned()),
         "/health" => {
-            let (status, text) = health(rpc.node.view().head.number(), rpc.node.failure());
+            let (status, text) = health(shared.node.view().head.number(), shared.node.failure());
             respond(status, "application/json", text)
         }
-        "/metrics" => {
-            respond(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", rpc.metrics_text())
-        }
+        "/metrics" => respond(
+            StatusCode::OK,
+            "text/plain; version=0.0.4; charset=utf-8",
+            shared.metrics_text(),
+        ),
         _ => respond(StatusCode::NOT_FOUND, "text/plain", "there is nothing here\n".to_owned()),
     }
 }
 
-/// What a node says of itself whose store may have failed.
-fn health(head: u64, failure: Option<KvError>) -> (StatusCode, String) {
+/// What a node says of itself.
+fn health(head: u64, failure: Option<NodeFailure>) -> (StatusCode, String) {
     let Some(failure) = failure else {
         return (StatusCode::OK, format!("{{\"status\":\"ok\",\"head\":{head}}}\n"));
     };
@@ -197,14 +228,6 @@ fn is_allowed(host: &str, allowed: &[String]) -> bool {
         || allowed.iter().any(|host| host == "*" || host.eq_ignore_ascii_case(name))
 }
 
-/// Whether pages of this origin may open a WebSocket to the node, which the request calls `host`: those that are allowed,
-/// and its own.
-fn may_connect(origin: &str, host: &str, allowed: &[String]) -> bool {
-    let own = origin.split_once("://").map(|(_, host)| host);
-    own.is_some_and(|own| own.eq_ignore_ascii_case(host))
-        || allowed.iter().any(|allowed| allowed == "*" || allowed == origin)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,9 +238,9 @@ mod tests {
             health(7, None),
             (StatusCode::OK, "{\"status\":\"ok\",\"head\":7}\n".to_owned())
         );
-        let (status, text) = health(7, Some(KvError::Corrupt("half a row".to_owned())));
+        let (status, text) = health(7, Some(NodeFailure::Program("half a block".to_owned())));
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
-        assert!(text.contains("\"status\":\"failed\"") && text.contains("half a row"), "{text}");
+        assert!(text.contains("\"status\":\"failed\"") && text.contains("half a block"), "{text}");
     }
 
     #[test]
@@ -232,22 +255,5 @@ mod tests {
         }
         assert!(is_allowed("Node.example:1", &["node.example".to_owned()]));
         assert!(is_allowed("any.example", &["*".to_owned()]));
-    }
-
-    #[test]
-    fn pages_of_others_open_websockets_where_they_are_allowed() {
-        let wallet = "https://wallet.example";
-        let allowed = |origin, cors: &[&str]| {
-            let cors: Vec<_> = cors.iter().map(|&origin| origin.to_owned()).collect();
-            may_connect(origin, "localhost:8545", &cors)
-        };
-        assert!(allowed(wallet, &["*"]) && allowed("null", &["*"]));
-        assert!(allowed(wallet, &["https://other.example", wallet]));
-        assert!(allowed("http://LOCALHOST:8545", &[]));
-        for origin in
-            [wallet, "null", "", "localhost:8545", "http://localhost", "http://localhost:8545.evil"]
-        {
-            assert!(!allowed(origin, &["https://other.example"]), "{origin}");
-        }
     }
 }

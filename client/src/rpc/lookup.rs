@@ -14,7 +14,7 @@ use alloy_eips::{BlockId, BlockNumberOrTag};
 use alloy_primitives::{B256, U256};
 use polytrie_chainspec::Rules;
 use polytrie_kv::Snapshot;
-use polytrie_state::StateReader;
+use polytrie_state::{BlockRef, StateReader};
 use std::sync::Arc;
 
 /// A block of the chain.
@@ -77,6 +77,17 @@ impl Rpc {
                 }
             })
         })
+    }
+
+    /// Number and hash of a block that a request makes no sense without. What is read of it afterwards is read of the block
+    /// with this hash, or not at all.
+    pub(super) fn block_ref(&self, view: &View, id: BlockId) -> RpcResult<BlockRef> {
+        let number = self.known(view, id)?;
+        let row = view.db().canonical(number)?;
+        let (hash, _) = row.ok_or_else(|| {
+            RpcError::internal(&format!("block {number} is missing below the head"))
+        })?;
+        Ok(BlockRef { number, hash })
     }
 
     /// A block by its number.

@@ -1,12 +1,19 @@
 //! What happens to every request on its way to its method.
 
-use super::{batch::Batches, http::OneAnswer, metrics::Metrics};
+use super::{
+    batch::Batches,
+    connection::{Connection, UnderWay},
+    eth::WAITING,
+    http::OneAnswer,
+    metrics::Metrics,
+};
 use jsonrpsee::{
-    MethodResponse,
-    core::middleware::{Batch, Notification, RpcServiceT},
-    types::{ErrorObject, Request, error::METHOD_NOT_FOUND_CODE},
+    Extensions, MethodResponse,
+    core::middleware::{Batch, BatchEntry, Notification, RpcServiceT},
+    types::{ErrorObject, Id, Request, error::METHOD_NOT_FOUND_CODE},
 };
 use std::{collections::HashSet, future::Future, sync::Arc, time::Instant};
+use tokio::sync::OwnedSemaphorePermit;
 
 /// Marks the requests of a batch.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +28,46 @@ pub(super) fn refused(request: &Request<'_>) -> Option<MethodResponse> {
     })
 }
 
-/// Counts requests.
+/// The connection of a request, where it may send others meanwhile: over HTTP it waits for the answer.
+fn socket(extensions: &Extensions) -> Option<Arc<Connection>> {
+    match extensions.get::<OneAnswer>() {
+        Some(_) => None,
+        None => extensions.get().cloned(),
+    }
+}
+
+/// A request of a socket, once it may run.
+#[derive(Debug)]
+struct Begun {
+    connection: Arc<Connection>,
+    _under_way: UnderWay,
+    _turn: Option<OwnedSemaphorePermit>,
+}
+
+impl Begun {
+    /// Waits for its turn; `None` if there is nobody any more to be answered.
+    async fn new(connection: Arc<Connection>, bytes: usize, waits: bool) -> Option<Self> {
+        let under_way = connection.begin(bytes);
+        let turn = match waits {
+            // Other requests of the same client may be what it waits for.
+            true => None,
+            false => Some(connection.turn().await?),
+        };
+        Some(Self { connection, _under_way: under_way, _turn: turn })
+    }
+
+    fn answered(&self, response: &MethodResponse) {
+        if response.is_method_call() || response.is_batch() {
+            self.connection.answered(response.as_json().get().len());
+        }
+    }
+}
+
+fn closed(id: Id<'_>) -> MethodResponse {
+    MethodResponse::error(id, ErrorObject::borrowed(-32000, "the connection was closed", None))
+}
+
+/// Counts requests, and lets those of one socket run some at a time.
 #[derive(Debug, Clone)]
 pub(super) struct Watch<S> {
     pub(super) inner: S,
@@ -51,10 +97,23 @@ where
         async move {
             let start = Instant::now();
             let name = names.get(request.method_name()).copied().unwrap_or("other");
+            let begun = match socket(request.extensions()) {
+                None => None,
+                Some(connection) => {
+                    let bytes = request.params.as_ref().map_or(0, |params| params.get().len());
+                    match Begun::new(connection, bytes, WAITING.contains(&name)).await {
+                        None => return closed(request.id.into_owned()),
+                        begun => begun,
+                    }
+                }
+            };
             let response = match refused(&request) {
                 Some(refused) => refused,
                 None => inner.call(request).await,
             };
+            if let Some(begun) = begun {
+                begun.answered(&response);
+            }
             metrics.answered(name, response.is_success(), start.elapsed());
             response
         }
@@ -64,7 +123,20 @@ where
         let Self { inner, metrics, batches, .. } = self.clone();
         async move {
             let start = Instant::now();
+            let entries: Vec<_> = batch.iter().filter_map(|entry| entry.as_ref().ok()).collect();
+            let bytes = entries.iter().map(|entry| size_of_val(*entry) + params_of(entry)).sum();
+            let connection = entries.iter().find_map(|entry| socket(entry.extensions()));
+            let begun = match connection {
+                None => None,
+                Some(connection) => match Begun::new(connection, bytes, false).await {
+                    None => return closed(Id::Null),
+                    begun => begun,
+                },
+            };
             let response = batches.answer(&inner, batch).await;
+            if let Some(begun) = begun {
+                begun.answered(&response);
+            }
             metrics.answered("batch", response.is_success(), start.elapsed());
             response
         }
@@ -76,5 +148,13 @@ where
     ) -> impl Future<Output = MethodResponse> + Send + 'a {
         let inner = self.inner.clone();
         async move { inner.notification(notification).await }
+    }
+}
+
+/// Bytes of the parameters of a request in a batch.
+fn params_of(entry: &BatchEntry<'_>) -> usize {
+    match entry {
+        BatchEntry::Call(request) => request.params.as_ref().map_or(0, |params| params.get().len()),
+        BatchEntry::Notification(_) => 0,
     }
 }

@@ -6,6 +6,7 @@
 mod anvil;
 mod args;
 mod batch;
+mod connection;
 mod convert;
 mod debug;
 mod dump;
@@ -19,6 +20,7 @@ mod lookup;
 mod metrics;
 mod middleware;
 mod net;
+mod origins;
 mod otterscan;
 mod polytrie;
 mod replay;
@@ -33,7 +35,7 @@ mod witness;
 pub use error::{RpcError, RpcResult};
 pub use server::{RunningServer, ServeError, ServerOptions, serve};
 
-use crate::{devnet::Node, layers::LayerNeeds};
+use crate::{devnet::Node, executor::sandbox::CallError, layers::LayerNeeds};
 use args::Args;
 use filters::Filters;
 use jsonrpsee::{RpcModule, core::RegisterMethodError, types::ErrorObjectOwned};
@@ -42,31 +44,94 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::value::to_raw_value;
 use std::{
+    ops::Deref,
     sync::Arc,
     time::{Duration, Instant},
 };
-use tokio::{sync::Semaphore, task};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task, time,
+};
 
-/// Everything that methods work with.
+/// What all requests share.
 #[derive(Debug)]
-pub struct Rpc {
+pub(crate) struct Shared {
     node: Arc<Node>,
     filters: Arc<Filters>,
     metrics: Arc<Metrics>,
     limits: RpcLimits,
+    /// Bytes that all subscriptions may take.
+    subscriptions: Arc<Semaphore>,
     /// Bytes of an answer.
     max_response: usize,
     /// What verifying proofs takes.
     needs: LayerNeeds,
-    /// Who may work on something large.
-    heavy: Arc<Semaphore>,
+    turns: Turns,
     /// Held from the choice of a nonce until the transaction with it is in the pool.
     nonces: Mutex<()>,
 }
 
-/// Methods at the same time that may take much memory: their answers are gathered at several times their size, or they go
-/// back through many blocks.
+/// One request: what it works with, and the time that it has.
+#[derive(Debug)]
+pub(crate) struct Rpc {
+    shared: Arc<Shared>,
+    /// When all of its work must have ended.
+    deadline: Option<Instant>,
+}
+
+impl Deref for Rpc {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+/// Requests at the same time for methods that may take much memory or go back through many blocks.
 const HEAVY: usize = 2;
+
+/// Requests at the same time that search through many blocks. They have turns of their own, since applications ask for logs
+/// all the time, and one that is traced may take as long as it is allowed.
+const SEARCHES: usize = 2;
+
+/// The longest time for which a request waits for its turn.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Who may work on something large.
+#[derive(Debug)]
+struct Turns {
+    heavy: Arc<Semaphore>,
+    searches: Arc<Semaphore>,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        let [heavy, searches] = [HEAVY, SEARCHES].map(|most| Arc::new(Semaphore::new(most)));
+        Self { heavy, searches }
+    }
+}
+
+/// What a request waits for before it begins.
+#[derive(Debug, Clone, Copy)]
+enum Turn {
+    Heavy,
+    Search,
+}
+
+impl Turns {
+    async fn take(&self, turn: Turn) -> RpcResult<OwnedSemaphorePermit> {
+        let turns = match turn {
+            Turn::Heavy => &self.heavy,
+            Turn::Search => &self.searches,
+        };
+        let permit = time::timeout(PATIENCE, Arc::clone(turns).acquire_owned()).await;
+        permit.map_err(drop).and_then(|permit| permit.map_err(drop)).map_err(|()| {
+            RpcError::server(format!(
+                "the node is busy: other requests that take as much were not done within {PATIENCE:?}; ask again"
+            ))
+        })
+    }
+}
 
 /// How much one request may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,14 +155,28 @@ impl Default for RpcLimits {
 }
 
 impl Rpc {
-    /// When a call that begins now must have ended.
-    fn deadline(&self) -> Option<Instant> {
-        self.limits.call_time.and_then(|time| Instant::now().checked_add(time))
+    /// A request that begins now.
+    fn new(shared: Arc<Shared>) -> Self {
+        let deadline = shared.limits.call_time.and_then(|time| Instant::now().checked_add(time));
+        Self { shared, deadline }
+    }
+
+    /// When everything that the request asks for must have ended, waiting for the chain included.
+    const fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// Ends a search that goes on for too long.
+    fn in_time(&self) -> RpcResult<()> {
+        match self.deadline {
+            Some(deadline) if Instant::now() >= deadline => Err(CallError::TooLong.into()),
+            _ => Ok(()),
+        }
     }
 }
 
 /// Methods on their way into the server.
-struct Methods(RpcModule<Rpc>);
+struct Methods(RpcModule<Shared>);
 
 impl Methods {
     /// Adds a method.
@@ -110,6 +189,7 @@ impl Methods {
         R: Serialize + Clone + Send + 'static,
     {
         self.0.register_blocking_method(name, move |params, rpc, _| {
+            let rpc = Rpc::new(rpc);
             let answer = Args::new(&params).and_then(|mut args| method(&rpc, &mut args));
             answer.map_err(ErrorObjectOwned::from)
         })?;
@@ -117,7 +197,7 @@ impl Methods {
     }
 
     /// Adds a method that may take much memory: only [`HEAVY`] requests for such methods run at the same time, and the
-    /// others wait without a thread.
+    /// others wait without a thread. The time of a request begins with its turn.
     fn add_heavy<R>(
         &mut self,
         name: &'static str,
@@ -126,10 +206,34 @@ impl Methods {
     where
         R: Serialize + 'static,
     {
-        self.0.register_async_method(name, move |params, rpc, _| async move {
-            // Nobody closes it.
-            let permit = Arc::clone(&rpc.heavy).acquire_owned().await;
+        self.add_in_turn(name, Turn::Heavy, method)
+    }
+
+    /// Adds a method that searches through many blocks: as [`Self::add_heavy`], with [`SEARCHES`] turns.
+    fn add_search<R>(
+        &mut self,
+        name: &'static str,
+        method: fn(&Rpc, &mut Args) -> RpcResult<R>,
+    ) -> Result<(), RegisterMethodError>
+    where
+        R: Serialize + 'static,
+    {
+        self.add_in_turn(name, Turn::Search, method)
+    }
+
+    fn add_in_turn<R>(
+        &mut self,
+        name: &'static str,
+        turn: Turn,
+        method: fn(&Rpc, &mut Args) -> RpcResult<R>,
+    ) -> Result<(), RegisterMethodError>
+    where
+        R: Serialize + 'static,
+    {
+        self.0.register_async_method(name, move |params, shared, _| async move {
+            let permit = shared.turns.take(turn).await?;
             let answer = on_thread(move || {
+                let rpc = Rpc::new(shared);
                 let answer = method(&rpc, &mut Args::new(&params)?)?;
                 let text = to_raw_value(&answer).map_err(|error| RpcError::internal(&error));
                 drop(permit);
@@ -161,8 +265,8 @@ async fn on_thread<R: Send + 'static>(
 }
 
 /// All methods.
-fn module(rpc: Rpc) -> Result<RpcModule<Rpc>, RegisterMethodError> {
-    let mut methods = Methods(RpcModule::new(rpc));
+fn module(shared: Arc<Shared>) -> Result<RpcModule<Shared>, RegisterMethodError> {
+    let mut methods = Methods(RpcModule::from_arc(shared));
     eth::register(&mut methods)?;
     net::register(&mut methods)?;
     web3::register(&mut methods)?;

@@ -5,6 +5,7 @@ use super::{
     args::{Args, Slot},
     convert::{json_of, quantity},
     error::{RpcError, RpcResult},
+    eth::MAX_SLOTS,
 };
 use crate::layers::{self, VerifyError};
 use alloy_primitives::{Address, B256, Bytes};
@@ -46,6 +47,9 @@ fn state_layer(rpc: &Rpc, _: &mut Args) -> RpcResult<Value> {
 fn proof(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let address: Address = args.next()?;
     let slots: Vec<String> = args.optional()?.unwrap_or_default();
+    if slots.len() > MAX_SLOTS {
+        return Err(RpcError::params(format!("too many slots (max {MAX_SLOTS})")));
+    }
     let slots = slots.iter().map(|slot| Ok(Slot::parse(slot)?.0)).collect::<RpcResult<Vec<_>>>()?;
     let (proof, made_of) = rpc.proof(&address, &slots, args.optional()?)?;
     Ok(json!({ "layer": proof.layer, "proof": proof.proof, "commitment": commitment(&made_of) }))

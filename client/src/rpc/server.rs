@@ -1,34 +1,63 @@
 //! HTTP and WebSocket on one port.
 
 use super::{
-    HEAVY, Rpc, RpcLimits, batch::Batches, filters::Filters, http::HttpLayer, metrics::Metrics,
-    middleware::Watch, module,
+    RpcLimits, Shared, Turns,
+    batch::Batches,
+    connection::{Connection, Connections, Watched},
+    filters::Filters,
+    http::HttpLayer,
+    metrics::Metrics,
+    middleware::Watch,
+    module,
+    origins::Origins,
 };
 use crate::{devnet::Node, layers::LayerNeeds};
+use hyper::{body::Incoming, server::conn::http1};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
 use jsonrpsee::{
-    core::{RegisterMethodError, traits::IdProvider},
+    core::{BoxError, RegisterMethodError, traits::IdProvider},
     server::{
-        BatchRequestConfig, RandomIntegerIdProvider, Server, ServerConfig, ServerHandle,
-        middleware::rpc::RpcServiceBuilder,
+        BatchRequestConfig, HttpRequest, HttpResponse, RandomIntegerIdProvider, Server,
+        ServerConfig, ServerHandle, StopHandle, middleware::rpc::RpcServiceBuilder, stop_channel,
     },
     types::SubscriptionId,
 };
 use parking_lot::Mutex;
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use thiserror::Error;
-use tokio::{runtime::Runtime, sync::Semaphore};
-use tower::ServiceBuilder;
-use tower_http::cors::{Any, CorsLayer};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    runtime::Runtime,
+    sync::Semaphore,
+};
+use tower::{Service, ServiceBuilder, ServiceExt};
+use tower_http::cors::{AllowOrigin, Any, CorsLayer};
 
 /// Threads that run methods, which may wait for each other.
 const METHOD_THREADS: usize = 128;
+
+/// Bytes of the stack of each thread, whatever the system's default: what clients send is read by functions that call
+/// themselves, each within bounds that fit here with room to spare.
+pub(super) const STACK: usize = 8 << 20;
+
+/// Messages on their way to one WebSocket, which others wait behind.
+const MESSAGES: u32 = 64;
+
+/// The time in which the head of a request must have come, and for which a connection may be idle.
+const HEAD_TIME: Duration = Duration::from_secs(120);
+
+/// Bytes that all subscriptions may take.
+const SUBSCRIPTIONS: usize = 64 << 20;
 
 /// How the server is to be.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
     /// Where it listens.
     pub address: SocketAddr,
-    /// Origins whose pages may call it; `*` for any, none for none.
+    /// Origins whose pages may call it beside those of this machine; `*` for any.
     pub cors: Vec<String>,
     /// Names by which it may be called beside `localhost` and addresses; `*` for any.
     pub hosts: Vec<String>,
@@ -58,7 +87,9 @@ pub enum ServeError {
         source: io::Error,
     },
     /// An origin is none.
-    #[error("`{0}` is not an origin; write for example https://example.org, or *")]
+    #[error(
+        "--http.corsdomain: `{0}` is not an origin; write for example https://example.org, or * for any"
+    )]
     Origin(String),
     /// No threads.
     #[error("cannot start the threads of the server: {0}")]
@@ -116,6 +147,7 @@ pub fn serve(node: Arc<Node>, options: ServerOptions) -> Result<RunningServer, S
         .enable_all()
         .max_blocking_threads(METHOD_THREADS)
         .thread_name("rpc")
+        .thread_stack_size(STACK)
         .build()
         .map_err(ServeError::Threads)?;
     let (handle, address) = runtime.block_on(start(node, &options))?;
@@ -127,26 +159,27 @@ async fn start(
     options: &ServerOptions,
 ) -> Result<(ServerHandle, SocketAddr), ServeError> {
     let metrics = Arc::new(Metrics::default());
-    let heavy = Arc::new(Semaphore::new(HEAVY));
     let filters = Arc::new(Filters::default());
     node.listen(Arc::clone(&filters) as _);
-    let new_rpc = || Rpc {
-        node: Arc::clone(&node),
-        filters: Arc::clone(&filters),
+    let connections = Connections::new(options.max_response as usize);
+    let shared = Arc::new(Shared {
+        node,
+        filters,
+        subscriptions: Arc::new(Semaphore::new(SUBSCRIPTIONS)),
         metrics: Arc::clone(&metrics),
         limits: options.limits,
         max_response: options.max_response as usize,
         needs: options.needs.clone(),
-        heavy: Arc::clone(&heavy),
+        turns: Turns::default(),
         nonces: Mutex::default(),
-    };
-    let methods = module(new_rpc())?;
+    });
+    let methods = module(Arc::clone(&shared))?;
     let names = Arc::new(methods.method_names().collect());
-    let rpc = Arc::new(new_rpc());
-    let batches = Batches::new(Arc::clone(&rpc), options.max_response);
+    let batches = Batches::new(Arc::clone(&shared), options.max_response);
     let hosts = Arc::new(options.hosts.clone());
-    let origins = Arc::new(options.cors.clone());
-    let http = HttpLayer { rpc, hosts, cors: origins, max_request: options.max_request };
+    let origins = Arc::new(Origins::new(&options.cors)?);
+    let cors = cors(&origins);
+    let http = HttpLayer { shared, hosts, origins, max_request: options.max_request };
     let config = ServerConfig::builder()
         .max_request_body_size(options.max_request)
         .max_response_body_size(options.max_response)
@@ -154,7 +187,7 @@ async fn start(
         .max_subscriptions_per_connection(1024)
         .set_batch_request_config(BatchRequestConfig::Limit(options.max_batch))
         .set_id_provider(HexIds)
-        .set_tcp_no_delay(true)
+        .set_message_buffer_capacity(MESSAGES)
         .build();
     let watch = RpcServiceBuilder::new().layer_fn(move |inner| Watch {
         inner,
@@ -163,27 +196,96 @@ async fn start(
         batches: batches.clone(),
     });
     let listen = |source| ServeError::Listen { address: options.address, source };
-    let server = Server::builder()
+    let (stop, handle) = stop_channel();
+    let service = Server::builder()
         .set_config(config)
-        .set_http_middleware(ServiceBuilder::new().layer(cors(&options.cors)?).layer(http))
+        .set_http_middleware(ServiceBuilder::new().layer(cors).layer(http))
         .set_rpc_middleware(watch)
-        .build(options.address)
-        .await
-        .map_err(listen)?;
-    let address = server.local_addr().map_err(listen)?;
-    Ok((server.start(methods), address))
+        .to_service_builder()
+        .build(methods, stop.clone());
+    let listener = TcpListener::bind(options.address).await.map_err(listen)?;
+    let address = listener.local_addr().map_err(listen)?;
+    tokio::spawn(Arc::clone(&connections).watch());
+    tokio::spawn(accept(listener, connections, stop, service));
+    Ok((handle, address))
 }
 
-fn cors(origins: &[String]) -> Result<CorsLayer, ServeError> {
+/// Takes in connections until the server stops.
+async fn accept<S>(
+    listener: TcpListener,
+    connections: Arc<Connections>,
+    stop: StopHandle,
+    service: S,
+) where
+    S: Service<HttpRequest<Incoming>, Response = HttpResponse, Error = BoxError>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send,
+{
+    let stopped = stop.clone().shutdown();
+    tokio::pin!(stopped);
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = &mut stopped => return,
+        };
+        let stream =
+            match accepted.and_then(|(stream, _)| stream.set_nodelay(true).map(|()| stream)) {
+                Ok(stream) => stream,
+                Err(error) => {
+                    tracing::debug!("a connection was not taken in: {error}");
+                    // Where the system gives no more files it does not help to ask again at once.
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    continue;
+                }
+            };
+        tokio::spawn(serve_one(stream, connections.open(), stop.clone(), service.clone()));
+    }
+}
+
+/// Answers what comes over one connection.
+async fn serve_one<S>(stream: TcpStream, connection: Arc<Connection>, stop: StopHandle, service: S)
+where
+    S: Service<HttpRequest<Incoming>, Response = HttpResponse, Error = BoxError>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send,
+{
+    let io = TokioIo::new(Watched::new(stream, Arc::clone(&connection)));
+    // A WebSocket outlives this, and keeps the socket.
+    let service = service.map_request(move |mut request: HttpRequest<Incoming>| {
+        request.extensions_mut().insert(Arc::clone(&connection));
+        request
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .serve_connection(io, TowerToHyperService::new(service))
+        .with_upgrades();
+    tokio::pin!(served);
+    let ended = tokio::select! {
+        ended = &mut served => ended,
+        () = stop.shutdown() => {
+            served.as_mut().graceful_shutdown();
+            served.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!("a connection ended: {error}");
+    }
+}
+
+fn cors(origins: &Arc<Origins>) -> CorsLayer {
     let layer = CorsLayer::new().allow_methods(Any).allow_headers(Any);
-    if origins.iter().any(|origin| origin == "*") {
-        return Ok(layer.allow_origin(Any));
+    if origins.are_any() {
+        return layer.allow_origin(Any);
     }
-    let mut allowed: Vec<http::HeaderValue> = Vec::new();
-    for origin in origins {
-        allowed.push(origin.parse().map_err(|_| ServeError::Origin(origin.clone()))?);
-    }
-    Ok(layer.allow_origin(allowed))
+    let origins = Arc::clone(origins);
+    layer.allow_origin(AllowOrigin::predicate(move |origin, _| {
+        origin.to_str().is_ok_and(|origin| origins.has(origin))
+    }))
 }
 
 /// Subscriptions have hexadecimal names, as clients expect.

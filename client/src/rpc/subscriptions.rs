@@ -1,21 +1,25 @@
 //! `eth_subscribe`.
 
 use super::{
-    Methods, Rpc,
+    Methods, Shared,
     args::Args,
+    connection::Connection,
     convert,
     error::{RpcError, RpcResult},
     eth::{LogFilter, logs_of_block},
 };
 use crate::devnet::Event;
 use jsonrpsee::{
-    PendingSubscriptionSink, SubscriptionSink,
+    Extensions, PendingSubscriptionSink, SubscriptionSink,
     core::{RegisterMethodError, SubscriptionError, server::SubscriptionMessage},
     types::{ErrorObjectOwned, Params},
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::broadcast::error::RecvError;
+
+/// Bytes that a subscription takes beside what it is about: a task, and its place in the lists of events.
+const TASK: usize = 4 << 10;
 
 /// What a client wants to hear of.
 #[derive(Debug)]
@@ -26,12 +30,23 @@ enum Topic {
     Syncing,
 }
 
+impl Topic {
+    /// Bytes that a subscription takes, about.
+    fn bytes(&self) -> u32 {
+        let filter = match self {
+            Self::Logs(filter) => filter.bytes(),
+            Self::Heads | Self::Pending { .. } | Self::Syncing => 0,
+        };
+        u32::try_from(TASK + filter).unwrap_or(u32::MAX)
+    }
+}
+
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     methods.0.register_subscription(
         "eth_subscribe",
         "eth_subscription",
         "eth_unsubscribe",
-        |params, pending, rpc, _| subscribe(params, pending, rpc),
+        |params, pending, rpc, extensions| subscribe(params, pending, rpc, extensions),
     )?;
     Ok(())
 }
@@ -39,7 +54,8 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
 async fn subscribe(
     params: Params<'static>,
     pending: PendingSubscriptionSink,
-    rpc: Arc<Rpc>,
+    rpc: Arc<Shared>,
+    extensions: Extensions,
 ) -> Result<(), SubscriptionError> {
     let topic = match topic(&params) {
         Ok(topic) => topic,
@@ -48,6 +64,15 @@ async fn subscribe(
             return Ok(());
         }
     };
+    // Held as long as the subscription.
+    let Ok(_room) = Arc::clone(&rpc.subscriptions).try_acquire_many_owned(topic.bytes()) else {
+        let error = RpcError::server(
+            "all subscriptions together take too much memory; end some, or name fewer addresses and topics",
+        );
+        pending.reject(ErrorObjectOwned::from(error)).await;
+        return Ok(());
+    };
+    let connection: Option<Arc<Connection>> = extensions.get().cloned();
     let mut events = match topic {
         Topic::Pending { .. } => rpc.node.pending_events(),
         Topic::Heads | Topic::Logs(_) | Topic::Syncing => rpc.node.block_events(),
@@ -77,21 +102,32 @@ async fn subscribe(
         };
         for missed in last.saturating_add(1)..next {
             let Ok(missed) = rpc.node.view().db().block_head(missed) else { continue };
-            tell(&rpc, &topic, Event::Block(missed.header), &sink).await?;
+            tell(&rpc, &topic, Event::Block(missed.header), &sink, connection.as_deref()).await?;
         }
         last = now;
-        tell(&rpc, &topic, event, &sink).await?;
+        tell(&rpc, &topic, event, &sink, connection.as_deref()).await?;
     }
 }
 
 async fn tell(
-    rpc: &Rpc,
+    rpc: &Shared,
     topic: &Topic,
     event: Event,
     sink: &SubscriptionSink,
+    connection: Option<&Connection>,
 ) -> Result<(), SubscriptionError> {
+    // Who takes slowly what it is told misses transactions, and finds the blocks in the chain.
+    if let Some(connection) = connection
+        && !connection.room().await
+    {
+        return Ok(());
+    }
     for news in news(rpc, topic, event).unwrap_or_default() {
-        sink.send(message(&news)?).await?;
+        let news = serde_json::value::to_raw_value(&news)?;
+        if let Some(connection) = connection {
+            connection.answered(news.get().len());
+        }
+        sink.send(SubscriptionMessage::from(news)).await?;
     }
     Ok(())
 }
@@ -117,7 +153,7 @@ fn topic(params: &Params<'_>) -> RpcResult<Topic> {
 }
 
 /// What there is to tell about an event.
-fn news(rpc: &Rpc, topic: &Topic, event: Event) -> RpcResult<Vec<Value>> {
+fn news(rpc: &Shared, topic: &Topic, event: Event) -> RpcResult<Vec<Value>> {
     match (topic, event) {
         (Topic::Heads, Event::Block(header)) => Ok(vec![convert::header(&header)?]),
         (Topic::Logs(filter), Event::Block(header)) => {

@@ -10,6 +10,7 @@ use super::{
 use crate::executor::sandbox::{RecordingReader, Replay, Sandbox, Seen};
 use alloy_primitives::{B256, Bytes};
 use jsonrpsee::core::RegisterMethodError;
+use polytrie_state::BlockRef;
 use serde_json::{Value, json};
 use std::sync::{
     Arc,
@@ -57,7 +58,8 @@ fn execution_witness(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let withdrawals = body.withdrawals.as_ref().map(|list| list.as_slice());
     replay.finish(receipts, &body.ommers, withdrawals)?;
     let seen = reader.seen();
-    let (root, nodes) = node.witness(number, &seen)?;
+    let block = BlockRef { number, hash: found.header.hash() };
+    let (root, nodes) = node.witness(block, &seen, rpc.deadline())?;
     let expected = view.db().block_head(parent)?.header.state_root;
     if root != expected {
         return Err(RpcError::internal(&format!(

@@ -68,28 +68,69 @@ fn a_page_health_and_metrics() {
 }
 
 #[test]
-fn other_hosts_are_refused_and_pages_may_call() {
+fn other_hosts_are_refused() {
     let node = Devnet::start("mpt", args![]);
     let request =
         |host: &str| format!("GET /health HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     assert_eq!(node.http(&request("evil.example")).0, 403);
     assert_eq!(node.http(&request("127.0.0.1:8545")).0, 200);
-    let preflight = "OPTIONS / HTTP/1.1\r\nHost: localhost\r\nOrigin: https://wallet.example\r\nAccess-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: content-type\r\nConnection: close\r\n\r\n";
-    assert_eq!(node.http(preflight).0, 200);
+}
+
+/// What a browser would let a page of this origin do: send JSON and read the answer, and open a WebSocket. A request that
+/// comes without asking is to be refused where the page may not have the answer.
+fn may_call(node: &Devnet, origin: &str) -> bool {
+    let preflight = format!(
+        "OPTIONS / HTTP/1.1\r\nHost: localhost\r\nOrigin: {origin}\r\nAccess-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: content-type\r\nConnection: close\r\n\r\n"
+    );
+    let allowed = node.header(&preflight, "access-control-allow-origin");
+    let may_ask = allowed.as_deref().is_some_and(|found| found == "*" || found == origin);
+    let body = r#"{"jsonrpc":"2.0","id":1,"method":"evm_snapshot","params":[]}"#;
+    let length = body.len();
+    let (status, answer) = node.http(&format!(
+        "POST / HTTP/1.1\r\nHost: localhost\r\nOrigin: {origin}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    ));
+    let is_answered = status == 200 && answer.contains("result");
+    let socket = node.status(&format!(
+        "GET / HTTP/1.1\r\nHost: localhost\r\nOrigin: {origin}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    ));
+    assert_eq!((is_answered, socket == 101), (may_ask, may_ask), "{origin} {status} {socket}");
+    if !is_answered {
+        assert!(answer.contains("--http.corsdomain"), "{answer}");
+    }
+    may_ask
 }
 
 #[test]
-fn pages_that_may_not_call_open_no_websocket_either() {
-    let node = Devnet::start("raw", args!["--http.corsdomain", "https://wallet.example"]);
-    let upgrade = |origin: &str| {
-        node.status(&format!(
-            "GET / HTTP/1.1\r\nHost: localhost\r\n{origin}Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-        ))
-    };
-    assert_eq!(upgrade("Origin: https://evil.example\r\n"), 403);
-    for origin in ["", "Origin: https://wallet.example\r\n", "Origin: http://localhost\r\n"] {
-        assert_eq!(upgrade(origin), 101, "{origin}");
+fn pages_call_where_nothing_can_be_lost_or_they_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let wallet = "https://wallet.example";
+    let extension = "chrome-extension://nkbihfbeogaeaoehlefnkodbefgpgknn";
+    let own = ["http://localhost:3000", "https://127.0.0.1:5173", "http://localhost"];
+    let foreign = ["https://evil.example", "http://localhost.evil.example", extension, "null"];
+    {
+        let in_memory = Devnet::start("raw", args![]);
+        assert!(own.iter().chain(&foreign).all(|origin| may_call(&in_memory, origin)));
     }
+    let everywhere = Devnet::start("raw", args!["--http.addr", "0.0.0.0"]);
+    let none = Devnet::start("raw", args!["--http.corsdomain", ""]);
+    let kept = Devnet::open(dir.path(), args!["--state", "raw"]);
+    for node in [&everywhere, &none, &kept] {
+        assert!(own.iter().all(|origin| may_call(node, origin)));
+        for origin in foreign {
+            assert!(!may_call(node, origin), "{origin}");
+        }
+    }
+    assert_eq!(kept.stop(), Some(0));
+    let named = format!("{wallet},{extension}");
+    let named = Devnet::open(dir.path(), args!["--http.corsdomain", named]);
+    assert!(may_call(&named, wallet) && may_call(&named, extension) && may_call(&named, own[0]));
+    assert!(!may_call(&named, "https://evil.example"));
+    assert_eq!(named.stop(), Some(0));
+    let any = Devnet::open(dir.path(), args!["--http.corsdomain", "*"]);
+    assert!(may_call(&any, "https://evil.example"));
+    let wrong = polytrie!["devnet", "--http.corsdomain", "wallet.example"];
+    assert_eq!(wrong.code, Some(2));
+    assert!(wrong.message().contains("is not an origin"), "{}", wrong.stderr);
 }
 
 #[test]

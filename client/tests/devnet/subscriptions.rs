@@ -9,10 +9,10 @@ use std::{
 
 /// One end of a WebSocket, for messages of one frame.
 #[derive(Debug)]
-struct Socket(BufReader<TcpStream>);
+pub(crate) struct Socket(BufReader<TcpStream>);
 
 impl Socket {
-    fn open(node: &Devnet) -> Self {
+    pub(crate) fn open(node: &Devnet) -> Self {
         let mut stream = BufReader::new(node.request(
             "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
         ));
@@ -24,11 +24,11 @@ impl Socket {
         Self(stream)
     }
 
-    fn send(&mut self, message: &Value) {
+    pub(crate) fn send(&mut self, message: &Value) {
         let text = message.to_string();
-        let length = u16::try_from(text.len()).unwrap();
-        // A whole text, two bytes of length, and a mask that changes nothing.
-        let mut frame = vec![0x81, 0x80 | 126];
+        let length = u64::try_from(text.len()).unwrap();
+        // A whole text, eight bytes of length, and a mask that changes nothing.
+        let mut frame = vec![0x81, 0x80 | 127];
         frame.extend(length.to_be_bytes());
         frame.extend([0; 4]);
         frame.extend(text.as_bytes());
@@ -42,7 +42,7 @@ impl Socket {
     }
 
     /// The next message; others that the protocol has are passed over.
-    fn receive(&mut self) -> Value {
+    pub(crate) fn receive(&mut self) -> Value {
         loop {
             let [kind, length] = self.bytes();
             let length = match length {

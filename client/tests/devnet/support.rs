@@ -84,6 +84,18 @@ impl Devnet {
         line.split(' ').nth(1).unwrap_or("0").parse().unwrap_or(0)
     }
 
+    /// The value of one header of the answer.
+    pub(crate) fn header(&self, request: &str, name: &str) -> Option<String> {
+        let mut answer = Vec::new();
+        self.request(request).read_to_end(&mut answer).unwrap();
+        let answer = String::from_utf8(answer).unwrap();
+        let (head, _) = answer.split_once("\r\n\r\n")?;
+        head.lines().find_map(|line| {
+            let (found, value) = line.split_once(": ")?;
+            found.eq_ignore_ascii_case(name).then(|| value.to_owned())
+        })
+    }
+
     /// Sends bytes as they are.
     pub(crate) fn request(&self, request: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
@@ -99,6 +111,16 @@ impl Devnet {
     pub(crate) fn post(&self, body: &str) -> (u16, String) {
         let length = body.len();
         self.http(&format!(
+            "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        ))
+    }
+
+    /// Sends a request and does not wait for the answer.
+    pub(crate) fn request_of(&self, method: &str, params: &Value) -> TcpStream {
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let body = request.to_string();
+        let length = body.len();
+        self.request(&format!(
             "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
         ))
     }
@@ -143,6 +165,13 @@ impl Devnet {
     pub(crate) fn send(&self, from: Address, to: Address, value: u64) -> Value {
         let value = U256::from(value);
         self.call("eth_sendTransaction", json!([{ "from": from, "to": to, "value": value }]))
+    }
+
+    /// The most memory that the process held so far, in bytes.
+    pub(crate) fn peak_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
     }
 
     /// Asks the node to stop, and waits until it has.

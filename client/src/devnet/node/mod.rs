@@ -1,12 +1,18 @@
 //! The node: chain, pool, and what everybody sees of them.
 
+mod held;
 mod proofs;
 mod revert;
+mod roots;
 mod submit;
 
+pub use roots::Roots;
+
+use held::Held;
+
 use super::{
-    Cheats, Clock, DevAccounts, Event, Listener, NodeError, PendingBlock, Pool, PoolLimits,
-    Settings, View,
+    Cheats, Clock, DevAccounts, Event, Listener, NodeError, NodeFailure, PendingBlock, Pool,
+    PoolLimits, Settings, View,
     events::Events,
     miner::{Miner, MiningMode},
     settings::GAS_LIMIT,
@@ -21,7 +27,6 @@ use alloy_consensus::{Header, Sealed};
 use alloy_primitives::{Address, B256, U256, map::B256Map};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use polytrie_chainspec::ChainSpec;
-use polytrie_kv::KvError;
 use polytrie_state::{Account, StateLayer};
 use std::{collections::BTreeMap, sync::Arc};
 use tokio::sync::{broadcast, watch};
@@ -66,6 +71,8 @@ pub struct Node {
     pub(super) pending: Mutex<Option<Arc<PendingBlock>>>,
     /// The last block that is known to be durable.
     durable: Mutex<u64>,
+    /// Why the node cannot go on, if a mistake in this program is to blame.
+    failed: Mutex<Option<String>>,
     /// The settings at the start.
     initial: Settings,
     snapshots: Mutex<Snapshots>,
@@ -123,6 +130,7 @@ impl Node {
             settings: Mutex::new(settings.clone()),
             pending: Mutex::default(),
             durable: Mutex::new(durable),
+            failed: Mutex::default(),
             initial: settings,
             snapshots: Mutex::default(),
             instance: Mutex::new(revert::new_instance()),
@@ -132,7 +140,7 @@ impl Node {
             unindexed,
             dir,
         });
-        node.keep_ways_back(&mut node.chain.lock());
+        node.keep_ways_back(&mut node.chain());
         Ok(node)
     }
 
@@ -258,9 +266,19 @@ impl Node {
         Ok(())
     }
 
-    /// Why nothing can be stored any more, if it is so: what was taken in last will be gone after a restart.
-    pub fn failure(&self) -> Option<KvError> {
-        self.db.store().poisoned()
+    /// Why the node does not work any more, if it is so: what was taken in last may be gone after a restart.
+    pub fn failure(&self) -> Option<NodeFailure> {
+        let failed = self.failed.lock().clone().map(NodeFailure::Program);
+        failed.or_else(|| self.db.store().poisoned().map(NodeFailure::Store))
+    }
+
+    /// Nothing more is changed, because a mistake in this program was found.
+    pub(super) fn fail(&self, reason: &str) {
+        let mut failed = self.failed.lock();
+        if failed.is_none() {
+            tracing::error!("{}", NodeFailure::Program(reason.to_owned()));
+            *failed = Some(reason.to_owned());
+        }
     }
 
     /// The last block that no failure of the machine takes away any more.
@@ -273,12 +291,18 @@ impl Node {
     }
 
     /// The chain, to be changed. Whoever does must publish what came of it.
-    pub(super) fn chain(&self) -> MutexGuard<'_, Chain> {
-        self.chain.lock()
+    pub(super) fn chain(&self) -> Held<'_> {
+        Held::new(self, self.chain.lock())
     }
 
     pub(super) fn writable(&self) -> Result<(), NodeError> {
-        if self.read_only { Err(NodeError::ReadOnly) } else { Ok(()) }
+        if self.read_only {
+            return Err(NodeError::ReadOnly);
+        }
+        match self.failed.lock().clone() {
+            None => Ok(()),
+            Some(reason) => Err(NodeFailure::Program(reason).into()),
+        }
     }
 
     /// Shows the chain as it is now.

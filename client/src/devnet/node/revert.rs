@@ -4,7 +4,7 @@ use super::Node;
 use crate::{
     chain::{Chain, ChainError},
     devnet::{
-        Cheats, Clock, Event, NodeError, Settings,
+        Cheats, Clock, Event, MineOptions, NodeError, Settings,
         snapshots::{Point, Snapshots},
     },
 };
@@ -24,7 +24,7 @@ impl Node {
         change: impl FnOnce(&mut Cheats, &dyn StateReader) -> Result<(), NodeError>,
     ) -> Result<(), NodeError> {
         self.writable()?;
-        let chain = self.chain.lock();
+        let chain = self.chain();
         let view = self.view();
         let mut cheats = Cheats::clone(&view.cheats);
         change(&mut cheats, &*view.state())?;
@@ -41,14 +41,17 @@ impl Node {
     /// If nothing may be changed.
     pub fn snapshot(&self) -> Result<u64, NodeError> {
         self.writable()?;
-        let mut chain = self.chain.lock();
+        let mut chain = self.chain();
         let view = self.view();
+        // One after the other: whoever holds both takes the settings first.
+        let settings = self.settings.lock().clone();
+        let clock = *self.clock.lock();
         let point = Point {
             number: view.head.number(),
             hash: view.hash(),
             cheats: Arc::clone(&view.cheats),
-            clock: *self.clock.lock(),
-            settings: self.settings.lock().clone(),
+            clock,
+            settings,
         };
         let id = self.snapshots.lock().add(point);
         self.keep_ways_back(&mut chain);
@@ -63,7 +66,7 @@ impl Node {
     /// If the way back is not kept any more, or the store fails.
     pub fn revert(&self, id: u64) -> Result<bool, NodeError> {
         self.writable()?;
-        let mut chain = self.chain.lock();
+        let mut chain = self.chain();
         let Some(point) = self.snapshots.lock().take(id) else { return Ok(false) };
         self.keep_ways_back(&mut chain);
         let same = self.db.canonical(point.number)?.is_some_and(|(hash, _)| hash == point.hash);
@@ -89,19 +92,52 @@ impl Node {
         Ok(true)
     }
 
-    /// Takes the last blocks back.
+    /// Takes the last `depth` blocks back.
     ///
     /// # Errors
     ///
-    /// If the way back is not kept any more, or the store fails.
-    pub fn rollback(&self, number: u64) -> Result<(), NodeError> {
+    /// If there are not so many, the way back is not kept any more, or the store fails.
+    pub fn rollback(&self, depth: u64) -> Result<(), NodeError> {
         self.writable()?;
-        let mut chain = self.chain.lock();
-        self.unwind(&mut chain, number)?;
-        self.publish(&chain, Arc::default())?;
+        let mut chain = self.chain();
+        self.take_back(&mut chain, depth)?;
+        drop(chain);
+        self.notify();
+        Ok(())
+    }
+
+    /// Puts as many other blocks in the place of the last `depth` ones, of what waits by then.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::rollback`] and [`Self::mine`]; some of the blocks may be there then.
+    pub fn reorg(&self, depth: u64) -> Result<(), NodeError> {
+        self.writable()?;
+        let mut chain = self.chain();
+        let head = chain.head().number();
+        let replaced = (head.saturating_sub(depth) + 1..=head)
+            .map(|number| self.db.canonical(number))
+            .collect::<Result<Vec<_>, _>>()?;
+        self.take_back(&mut chain, depth)?;
+        for (hash, _) in replaced.into_iter().flatten() {
+            // A block without transactions would come out as the one before it did.
+            self.settings.lock().next_prev_randao.get_or_insert(hash);
+            self.mine_on(&mut chain, MineOptions::EVEN_EMPTY)?;
+        }
+        drop(chain);
+        self.notify();
+        Ok(())
+    }
+
+    fn take_back(&self, chain: &mut Chain, depth: u64) -> Result<(), NodeError> {
+        let head = chain.head().number();
+        let first = self.spec.genesis_header().number;
+        let target = head.checked_sub(depth).filter(|target| *target >= first);
+        let target = target.ok_or(NodeError::TooFew { depth, there: head - first })?;
+        self.unwind(chain, target)?;
+        self.publish(chain, Arc::default())?;
         self.refresh_pool()?;
         self.events.tell(Event::Reverted(chain.head().header.clone()));
-        self.notify();
         Ok(())
     }
 
@@ -111,13 +147,23 @@ impl Node {
     ///
     /// As [`Self::rollback`].
     pub fn reset(&self) -> Result<(), NodeError> {
-        self.rollback(self.spec.genesis_header().number)?;
-        self.pool.lock().clear();
+        self.writable()?;
+        let mut chain = self.chain();
+        self.unwind(&mut chain, self.spec.genesis_header().number)?;
         *self.snapshots.lock() = Snapshots::default();
-        self.keep_ways_back(&mut self.chain.lock());
+        self.keep_ways_back(&mut chain);
         *self.settings.lock() = self.initial.clone();
         *self.clock.lock() = Clock::default();
         *self.instance.lock() = new_instance();
+        {
+            // Both at once, as in `revert`.
+            let mut pool = self.pool.lock();
+            pool.clear();
+            self.publish(&chain, Arc::default())?;
+        }
+        self.events.tell(Event::Reverted(chain.head().header.clone()));
+        drop(chain);
+        self.notify();
         Ok(())
     }
 

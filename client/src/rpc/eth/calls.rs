@@ -19,7 +19,6 @@ use alloy_primitives::{Bytes, TxKind, U256};
 use alloy_rpc_types_eth::{BlockOverrides, TransactionRequest, state::StateOverride};
 use jsonrpsee::core::RegisterMethodError;
 use serde_json::{Value, json};
-use std::time::Instant;
 
 /// What a plain transfer costs.
 const TRANSFER_GAS: u64 = 21_000;
@@ -180,12 +179,9 @@ pub(super) fn estimate(rpc: &Rpc, view: &View, args: CallArgs) -> RpcResult<u64>
 fn create_access_list(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let mut args = CallArgs::new(args)?;
     let view = rpc.node.view();
-    let deadline = rpc.deadline();
     // With the list the call may take another way, so it is repeated until the list stays.
     for _ in 0..16 {
-        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            return Err(CallError::TooLong.into());
-        }
+        rpc.in_time()?;
         let before = args.request.access_list.clone().unwrap_or_default();
         let observer = AccessListInspector::new(before.clone());
         let again = CallArgs {

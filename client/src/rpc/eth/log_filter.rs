@@ -1,9 +1,15 @@
 //! Which logs a client wants.
 
-use alloy_primitives::Log;
+use alloy_primitives::{Address, B256, Log};
 use alloy_rpc_types_eth::Filter;
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value;
+
+/// Topics that a log has at most.
+const MAX_POSITIONS: usize = 4;
+
+/// Addresses, or topics in one position (as geth has it).
+const MAX_ALTERNATIVES: usize = 1000;
 
 /// A filter for logs that knows how many topics it is about.
 ///
@@ -18,6 +24,14 @@ pub(in crate::rpc) struct LogFilter {
 }
 
 impl LogFilter {
+    /// Bytes that it takes.
+    pub(in crate::rpc) fn bytes(&self) -> usize {
+        // What a set takes for an entry is about twice what the entry takes.
+        let topics: usize = self.filter.topics.iter().map(|topics| topics.iter().count()).sum();
+        let addresses = self.filter.address.iter().count();
+        size_of::<Self>() + 2 * (topics * size_of::<B256>() + addresses * size_of::<Address>())
+    }
+
     /// Whether a log has its address and topics.
     pub(in crate::rpc) fn matches(&self, log: &Log) -> bool {
         log.topics().len() >= self.positions && self.filter.matches(log)
@@ -27,7 +41,20 @@ impl LogFilter {
 impl<'de> Deserialize<'de> for LogFilter {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
-        let positions = value.get("topics").and_then(Value::as_array).map_or(0, Vec::len);
+        let list = |value: Option<&Value>| value.and_then(Value::as_array).map_or(0, Vec::len);
+        let topics = value.get("topics").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let positions = topics.len();
+        if positions > MAX_POSITIONS {
+            return Err(D::Error::custom(format!(
+                "exceed max topics: {positions} positions, at most {MAX_POSITIONS}"
+            )));
+        }
+        let alternatives = topics.iter().map(|topic| list(Some(topic))).max().unwrap_or(0);
+        if list(value.get("address")).max(alternatives) > MAX_ALTERNATIVES {
+            return Err(D::Error::custom(format!(
+                "exceed max addresses or topics per search position: at most {MAX_ALTERNATIVES}"
+            )));
+        }
         let filter = Filter::deserialize(value).map_err(D::Error::custom)?;
         Ok(Self { filter, positions })
     }
@@ -37,8 +64,35 @@ impl<'de> Deserialize<'de> for LogFilter {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use alloy_primitives::{Address, B256, Bytes};
+    use alloy_primitives::Bytes;
     use serde_json::json;
+
+    #[test]
+    fn a_filter_is_bounded_as_by_geth() {
+        let read = |filter: Value| serde_json::from_value::<LogFilter>(filter);
+        let addresses = |count: u64| -> Vec<_> {
+            (0..count)
+                .map(|i| Address::from_word(B256::from(alloy_primitives::U256::from(i))))
+                .collect()
+        };
+        let topics = |count: u64| -> Vec<_> {
+            (0..count).map(|i| B256::from(alloy_primitives::U256::from(i))).collect()
+        };
+        let full = json!({ "address": addresses(1_000), "topics": [topics(1_000), null, topics(1_000), topics(1_000)] });
+        let bytes = read(full).unwrap().bytes();
+        assert!((100_000..400_000).contains(&bytes), "{bytes}");
+        for (filter, expected) in [
+            (json!({ "address": addresses(1_001) }), "max addresses"),
+            (
+                json!({ "topics": [null, topics(1_001)] }),
+                "max addresses or topics per search position",
+            ),
+            (json!({ "topics": [null, null, null, null, null] }), "max topics"),
+        ] {
+            let error = read(filter).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
 
     /// geth: `filterLogs` leaves out a log with fewer topics than the filter has positions.
     #[test]

@@ -15,30 +15,31 @@ use alloy_primitives::{U64, U256};
 use alloy_rpc_types_eth::{Filter, FilterBlockOption, Log};
 use jsonrpsee::core::RegisterMethodError;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// The code of what would be too much.
 const LIMIT: i32 = -32005;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
-    methods.add("eth_getLogs", |rpc, args| {
+    methods.add_search("eth_getLogs", |rpc, args| {
         let filter: LogFilter = args.next()?;
         rpc.find_logs(&filter)
     })?;
     methods.add("eth_newFilter", |rpc, args| {
         let filter: LogFilter = args.next()?;
         check_future(&filter.filter)?;
-        Ok(rpc.new_filter(FilterKind::Logs(Box::new(filter))))
+        Ok(rpc.new_filter(FilterKind::Logs(Arc::new(filter))))
     })?;
     methods.add("eth_newBlockFilter", |rpc, _| Ok(rpc.new_filter(FilterKind::Blocks)))?;
     methods.add("eth_newPendingTransactionFilter", |rpc, args| {
         let full = args.optional()?.unwrap_or(false);
         Ok(rpc.new_filter(FilterKind::Pending { full }))
     })?;
-    methods.add("eth_getFilterChanges", |rpc, args| {
+    methods.add_search("eth_getFilterChanges", |rpc, args| {
         let id: U256 = args.next()?;
         rpc.filter_changes(id)
     })?;
-    methods.add("eth_getFilterLogs", |rpc, args| {
+    methods.add_search("eth_getFilterLogs", |rpc, args| {
         let id: U256 = args.next()?;
         rpc.filter_logs(id)
     })?;
@@ -187,9 +188,9 @@ impl Rpc {
         U64::from(self.filters.add(kind, || self.node.view()))
     }
 
-    fn filter_of(&self, id: U256) -> RpcResult<LogFilter> {
+    fn filter_of(&self, id: U256) -> RpcResult<Arc<LogFilter>> {
         match self.filters.kind(id) {
-            Some(FilterKind::Logs(filter)) => Ok(*filter),
+            Some(FilterKind::Logs(filter)) => Ok(filter),
             Some(_) => Err(RpcError::server("the filter is not one for logs")),
             None => Err(RpcError::server("filter not found")),
         }

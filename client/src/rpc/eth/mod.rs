@@ -12,11 +12,13 @@ mod send;
 mod simulate;
 mod state;
 mod transactions;
+mod typed_data;
 
 pub(super) use fees::next_base_fee;
 pub(super) use log_filter::LogFilter;
 pub(super) use logs::logs_of_block;
-pub(super) use send::{SEND_RAW, decode, recovered, submit_all};
+pub(super) use send::{SEND_RAW, WAITING, decode, recovered, submit_all};
+pub(super) use state::MAX_SLOTS;
 pub(super) use transactions::raw as raw_transaction;
 
 use super::Methods;

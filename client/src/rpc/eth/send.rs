@@ -3,11 +3,12 @@
 use super::{
     blobs,
     calls::{CallArgs, estimate},
+    typed_data,
 };
 use crate::{
     devnet::{Added, MiningMode, PoolError, PoolTransaction, impersonate},
     rpc::{
-        Methods, Rpc,
+        Methods, Rpc, Shared,
         args::{Args, Number},
         convert,
         error::{RpcError, RpcResult},
@@ -16,7 +17,6 @@ use crate::{
     },
 };
 use alloy_consensus::{SignableTransaction, TxEnvelope, TypedTransaction};
-use alloy_dyn_abi::TypedData;
 use alloy_eips::{Decodable2718, Encodable2718};
 use alloy_primitives::{Address, B256, Bytes, Signature, eip191_hash_message};
 use alloy_rpc_types_eth::TransactionRequest;
@@ -29,6 +29,15 @@ use std::{sync::Arc, time::Duration};
 
 /// The method that takes in a signed transaction.
 pub(in crate::rpc) const SEND_RAW: &str = "eth_sendRawTransaction";
+
+/// Methods that wait for a block, which another request of the same client may have to ask for.
+pub(in crate::rpc) const WAITING: &[&str] = &[
+    SEND_RAW,
+    "eth_sendTransaction",
+    "eth_sendUnsignedTransaction",
+    "eth_sendRawTransactionSync",
+    "eth_sendTransactionSync",
+];
 
 /// The tip of a transaction that names none, in wei.
 const TIP: u128 = 1_000_000_000;
@@ -83,7 +92,7 @@ fn add(
     methods.0.register_async_method(name, move |params, rpc, extensions| async move {
         let in_batch = extensions.get::<InBatch>().is_some();
         let taker = Arc::clone(&rpc);
-        let added = on_thread(move || take_in(&taker, &mut Args::new(&params)?)).await?;
+        let added = on_thread(move || take_in(&Rpc::new(taker), &mut Args::new(&params)?)).await?;
         let hash = added.tx.hash();
         if added.pending && !in_batch && rpc.node.miner().mode() == MiningMode::OnArrival {
             rpc.node.wait_for(&hash, PATIENCE).await;
@@ -104,13 +113,13 @@ fn add_sync(
         let taker = Arc::clone(&rpc);
         let (hash, patience) = on_thread(move || {
             let patience = patience(&params)?;
-            let added = take_in(&taker, &mut Args::new(&params)?)?;
+            let added = take_in(&Rpc::new(taker), &mut Args::new(&params)?)?;
             let hash = added.tx.hash();
             if added.pending { Ok((hash, patience)) } else { Err(gap(&hash)) }
         })
         .await?;
         rpc.node.wait_for(&hash, patience).await;
-        let receipt = on_thread(move || receipt_of(&rpc, &hash, patience)).await;
+        let receipt = on_thread(move || receipt_of(&Rpc::new(rpc), &hash, patience)).await;
         receipt.map_err(ErrorObjectOwned::from)
     })?;
     Ok(())
@@ -174,7 +183,7 @@ pub(in crate::rpc) fn recovered(params: &Params<'_>) -> RpcResult<PoolTransactio
 
 /// Takes in transactions that came together, as far as they are some. Nobody waits until they are mined.
 pub(in crate::rpc) fn submit_all(
-    rpc: &Rpc,
+    rpc: &Shared,
     found: Vec<RpcResult<PoolTransaction>>,
 ) -> Vec<RpcResult<B256>> {
     let mut txs = Vec::with_capacity(found.len());
@@ -272,16 +281,11 @@ fn answer(tx: TxEnvelope) -> RpcResult<Value> {
 fn sign_typed(rpc: &Rpc, args: &mut Args) -> RpcResult<Bytes> {
     let address: Address = args.next()?;
     let data: Value = args.next()?;
-    // Some clients send it as text.
-    let data: TypedData = match data {
-        Value::String(text) => serde_json::from_str(&text),
-        other => serde_json::from_value(other),
+    // Before anything is done for an account that the node does not have.
+    if !rpc.node.accounts().addresses().contains(&address) {
+        return Err(unknown_account(&address));
     }
-    .map_err(|error| RpcError::params(format!("the typed data is not valid: {error}")))?;
-    let hash = data
-        .eip712_signing_hash()
-        .map_err(|error| RpcError::params(format!("the typed data is not valid: {error}")))?;
-    sign(rpc, &address, &hash).map(encoded)
+    sign(rpc, &address, &typed_data::signing_hash(data)?).map(encoded)
 }
 
 fn sign(rpc: &Rpc, address: &Address, hash: &B256) -> RpcResult<Signature> {

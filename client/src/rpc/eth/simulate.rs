@@ -25,6 +25,7 @@ use alloy_rpc_types_eth::{
 };
 use jsonrpsee::core::RegisterMethodError;
 use polytrie_chainspec::Rules;
+use polytrie_state::BlockRef;
 use serde_json::{Value, json};
 
 /// Blocks that may be simulated at once, those in gaps counted.
@@ -34,7 +35,7 @@ const MAX_BLOCKS: u64 = 256;
 const BLOCK_TIME: u64 = 12;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
-    methods.add("eth_simulateV1", simulate)
+    methods.add_heavy("eth_simulateV1", simulate)
 }
 
 fn simulate(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Value>> {
@@ -56,10 +57,9 @@ fn simulate(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Value>> {
         full: payload.return_full_transactions,
         merged,
     };
-    let mut roots = rpc.node.roots(&view, &at.header)?;
-    let simulated = run_all(rpc, &at, blocks, options, &mut roots);
-    roots.end()?;
-    simulated
+    let parent = BlockRef { number: at.header.number, hash: at.header.hash() };
+    let mut roots = rpc.node.roots(&view, parent, rpc.deadline())?;
+    run_all(rpc, &at, blocks, options, &mut roots)
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -119,7 +119,7 @@ fn run_all(
     at: &At,
     blocks: Vec<SimBlock>,
     options: Options,
-    roots: &mut Roots<'_>,
+    roots: &mut Roots,
 ) -> RpcResult<Vec<Value>> {
     let mut sandbox = Sandbox::new(at.state.clone(), at.hashes()).until(rpc.deadline());
     sandbox.record();
@@ -127,6 +127,7 @@ fn run_all(
     let mut gas_left = rpc.limits.gas_cap;
     let mut answers = Vec::with_capacity(blocks.len());
     for block in blocks {
+        rpc.in_time()?;
         let overrides = block.block_overrides.clone().unwrap_or_default();
         let number = overrides.number.unwrap_or_default().saturating_to();
         let rules = rpc.node.spec().rules(number, overrides.time.unwrap_or(0), options.merged);
@@ -202,7 +203,7 @@ impl One<'_> {
         &mut self,
         sandbox: &mut Sandbox,
         calls: Vec<TransactionRequest>,
-        roots: &mut Roots<'_>,
+        roots: &mut Roots,
     ) -> RpcResult<(Sealed<Header>, Value)> {
         let before = self.header.clone();
         let mut run = SimulatedRun::begin(

@@ -1,23 +1,26 @@
 //! Accounts and slots.
 
-use crate::rpc::{
-    Methods, Rpc,
-    args::{Args, Slot},
-    convert::quantity,
-    error::{RpcError, RpcResult},
-    lookup::At,
+use crate::{
+    devnet::NodeError,
+    rpc::{
+        Methods, Rpc,
+        args::{Args, Slot},
+        convert::quantity,
+        error::{RpcError, RpcResult},
+        lookup::At,
+    },
 };
 use alloy_consensus::TrieAccount;
 use alloy_eips::BlockId;
 use alloy_primitives::{Address, B256, Bytes, U256};
-use alloy_rpc_types_eth::AccountInfo;
+use alloy_rpc_types_eth::{AccountInfo, EIP1186AccountProofResponse};
 use jsonrpsee::core::RegisterMethodError;
 use polytrie_state::{Account, Commitment, Proof};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Slots that one request may ask for.
-const MAX_SLOTS: usize = 1024;
+pub(in crate::rpc) const MAX_SLOTS: usize = 1024;
 
 /// Characters that a key has at most, 0x included, if it is shorter than 32 bytes.
 const WORD_KEY: usize = 2 + 2 * 31;
@@ -136,13 +139,13 @@ fn account(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<TrieAccount>> {
             node.kind().name
         )));
     }
-    let at = rpc.at_made(&node.view(), id)?;
-    let Some(account) = at.state.account(&address)? else { return Ok(None) };
+    // All of it stands in the proof, which is one of one block.
     let proof = rpc.proof(&address, &[], id)?.0.proof;
-    let root = proof.get("storageHash").cloned().unwrap_or_default();
-    let storage_root = serde_json::from_value(root).map_err(|error| RpcError::internal(&error))?;
-    let Account { nonce, balance, code_hash } = account;
-    Ok(Some(TrieAccount { nonce, balance, storage_root, code_hash }))
+    let proof = serde_json::from_value::<EIP1186AccountProofResponse>(proof)
+        .map_err(|error| RpcError::internal(&error))?;
+    let EIP1186AccountProofResponse { nonce, balance, storage_hash, code_hash, .. } = proof;
+    let account = TrieAccount { nonce, balance, storage_root: storage_hash, code_hash };
+    Ok((account != TrieAccount::default()).then_some(account))
 }
 
 impl Rpc {
@@ -153,7 +156,14 @@ impl Rpc {
         slots: &[U256],
         id: Option<BlockId>,
     ) -> RpcResult<(Proof, Commitment)> {
-        let number = self.known(&self.node.view(), id.unwrap_or_default())?;
-        Ok(self.node.prove(number, address, slots)?)
+        let id = id.unwrap_or_default();
+        loop {
+            let block = self.block_ref(&self.node.view(), id)?;
+            match self.node.prove(block, address, slots, self.deadline()) {
+                // What a number or a tag means now may be another block.
+                Err(NodeError::TakenBack { .. }) if !id.is_hash() => self.in_time()?,
+                proven => return Ok(proven?),
+            }
+        }
     }
 }

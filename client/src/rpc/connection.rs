@@ -1,0 +1,463 @@
+//! Connections, and how much the node holds for each.
+//!
+//! A client may send without reading, read without sending, or do either one byte a minute, and each time the node holds
+//! what the client is yet to take or to complete. So the socket beneath HTTP and WebSocket is watched: bytes that came and
+//! are no whole request yet, bytes of requests that run, and bytes of answers that were not taken. A client that takes its
+//! answers slowly waits for the next ones, one that takes none is left, and where all connections together hold too much
+//! it is the one with most that goes.
+
+use parking_lot::Mutex;
+use std::{
+    io,
+    pin::Pin,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Waker},
+    time::{Duration, Instant},
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+    sync::{Notify, OwnedSemaphorePermit, Semaphore},
+    time,
+};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+/// Requests of one WebSocket that run at the same time, but for those that wait for a block.
+const TURNS: usize = 8;
+
+/// Requests of one connection that run or wait; then nothing more is read of it.
+const MOST_REQUESTS: usize = 1024;
+/// Bytes of them.
+const MOST_ASKED: usize = 32 << 20;
+
+/// Bytes of answers that were not taken, above which the next request waits.
+const PAUSE: usize = 8 << 20;
+/// Bytes that may lie in answers that were not taken, beside the largest one there can be.
+const MOST_UNREAD: usize = 64 << 20;
+/// The time in which at least something of an answer must be taken.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// An answer of less is not worth a look at the clock: the system's own buffers hold more.
+const LITTLE: usize = 64 << 10;
+
+/// Bytes that all connections may hold together.
+const MOST_HELD: usize = 512 << 20;
+
+/// All connections.
+#[derive(Debug)]
+pub(super) struct Connections {
+    open: Mutex<Vec<Weak<Connection>>>,
+    held: AtomicUsize,
+    /// Bytes of an answer.
+    max_response: usize,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    state: Mutex<State>,
+    turns: Arc<Semaphore>,
+    /// Told when some of an answer was taken.
+    taken: Notify,
+    closed: CancellationToken,
+    all: Arc<Connections>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Bytes that came and are no whole request yet.
+    incoming: usize,
+    /// Requests that run or wait, and their bytes.
+    requests: usize,
+    asked: usize,
+    /// Bytes of answers that were not taken.
+    unread: usize,
+    /// When something was taken last, or the first of what is there came.
+    progress: Instant,
+    /// Who reads, if it has to wait.
+    reader: Option<Waker>,
+}
+
+impl State {
+    const fn held(&self) -> usize {
+        self.incoming + self.asked + self.unread
+    }
+
+    /// Whether a client takes none of what it asked for.
+    fn is_stuck(&self) -> bool {
+        self.unread > LITTLE && self.progress.elapsed() > PATIENCE
+    }
+}
+
+impl Connections {
+    pub(super) fn new(max_response: usize) -> Arc<Self> {
+        Arc::new(Self { open: Mutex::default(), held: AtomicUsize::new(0), max_response })
+    }
+
+    /// A new connection.
+    pub(super) fn open(self: &Arc<Self>) -> Arc<Connection> {
+        let state = State {
+            incoming: 0,
+            requests: 0,
+            asked: 0,
+            unread: 0,
+            progress: Instant::now(),
+            reader: None,
+        };
+        let connection = Arc::new(Connection {
+            state: Mutex::new(state),
+            turns: Arc::new(Semaphore::new(TURNS)),
+            taken: Notify::new(),
+            closed: CancellationToken::new(),
+            all: Arc::clone(self),
+        });
+        self.open.lock().push(Arc::downgrade(&connection));
+        connection
+    }
+
+    /// Bytes that all of them hold.
+    pub(super) fn held(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Leaves clients that take nothing. Ends with the last of the connections' owners.
+    pub(super) async fn watch(self: Arc<Self>) {
+        loop {
+            time::sleep(PATIENCE / 12).await;
+            for connection in self.all_open() {
+                if connection.state.lock().is_stuck() {
+                    connection.close("it takes none of its answers");
+                }
+            }
+        }
+    }
+
+    fn all_open(&self) -> Vec<Arc<Connection>> {
+        let mut open = self.open.lock();
+        open.retain(|connection| connection.strong_count() > 0);
+        open.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Closes connections, those that hold most first, until all together hold little enough.
+    fn make_room(&self) {
+        while self.held() > MOST_HELD {
+            let open = self.all_open().into_iter();
+            let open = open.filter(|connection| !connection.closed.is_cancelled());
+            let most = open.max_by_key(|connection| connection.state.lock().held());
+            let Some(most) = most else { return };
+            most.close("all connections together hold too much, and it holds most");
+        }
+    }
+}
+
+impl Connection {
+    /// Changes what is held.
+    fn change<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.state.lock();
+        let before = state.held();
+        let result = change(&mut state);
+        // What a connection that was closed holds is on its way out, and counts no more.
+        if !self.closed.is_cancelled() {
+            self.all.held.fetch_add(state.held(), Ordering::Relaxed);
+            self.all.held.fetch_sub(before, Ordering::Relaxed);
+        }
+        let is_more = state.held() > before;
+        drop(state);
+        if is_more {
+            self.all.make_room();
+        }
+        result
+    }
+
+    /// A request of so many bytes came; it is done when what is returned is dropped.
+    pub(super) fn begin(self: &Arc<Self>, bytes: usize) -> UnderWay {
+        self.change(|state| {
+            state.incoming = 0;
+            state.requests += 1;
+            state.asked += bytes;
+        });
+        UnderWay { connection: Arc::clone(self), bytes }
+    }
+
+    /// Waits until another request may run; `None` if the connection was closed meanwhile.
+    pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        let turn = Arc::clone(&self.turns).acquire_owned();
+        let turn = tokio::select! {
+            turn = turn => turn.ok()?,
+            () = self.closed.cancelled() => return None,
+        };
+        self.room().await.then_some(turn)
+    }
+
+    /// Waits until the client has taken so much that it may be told more; `false` if the connection was closed meanwhile.
+    pub(super) async fn room(&self) -> bool {
+        loop {
+            let taken = self.taken.notified();
+            if self.state.lock().unread <= PAUSE {
+                return !self.closed.is_cancelled();
+            }
+            tokio::select! {
+                () = taken => {}
+                () = self.closed.cancelled() => return false,
+            }
+        }
+    }
+
+    /// So many bytes are on their way to the client.
+    pub(super) fn answered(&self, bytes: usize) {
+        let unread = self.change(|state| {
+            if state.unread == 0 {
+                state.progress = Instant::now();
+            }
+            state.unread += bytes;
+            state.unread
+        });
+        if unread > self.all.max_response.saturating_add(MOST_UNREAD) {
+            self.close("it asks for more than it takes");
+        }
+    }
+
+    /// So many bytes were handed to the system.
+    fn wrote(&self, bytes: usize) {
+        self.change(|state| {
+            state.unread = state.unread.saturating_sub(bytes);
+            state.progress = Instant::now();
+        });
+        self.taken.notify_waiters();
+    }
+
+    fn close(&self, why: &str) {
+        let mut state = self.state.lock();
+        if self.closed.is_cancelled() {
+            return;
+        }
+        self.closed.cancel();
+        let held = state.held();
+        if let Some(reader) = state.reader.take() {
+            reader.wake();
+        }
+        self.all.held.fetch_sub(held, Ordering::Relaxed);
+        drop(state);
+        tracing::debug!("a connection for which {held} bytes were held was closed: {why}");
+    }
+
+    /// Whether more may be read; who reads is woken when it may again.
+    fn may_read(&self, context: &Context<'_>) -> bool {
+        let mut state = self.state.lock();
+        let may = state.requests < MOST_REQUESTS && state.asked < MOST_ASKED;
+        state.reader = (!may).then(|| context.waker().clone());
+        may
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.close("it is over");
+    }
+}
+
+/// A request that runs or waits.
+#[derive(Debug)]
+pub(super) struct UnderWay {
+    connection: Arc<Connection>,
+    bytes: usize,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let reader = self.connection.change(|state| {
+            state.requests -= 1;
+            state.asked -= self.bytes;
+            state.reader.take()
+        });
+        if let Some(reader) = reader {
+            reader.wake();
+        }
+    }
+}
+
+/// The socket of a connection.
+#[derive(Debug)]
+pub(super) struct Watched {
+    stream: TcpStream,
+    connection: Arc<Connection>,
+    /// One for each direction: different tasks wait for them.
+    closed: [Pin<Box<WaitForCancellationFutureOwned>>; 2],
+}
+
+impl Watched {
+    pub(super) fn new(stream: TcpStream, connection: Arc<Connection>) -> Self {
+        let closed = [(); 2].map(|()| Box::pin(connection.closed.clone().cancelled_owned()));
+        Self { stream, connection, closed }
+    }
+
+    fn check(&mut self, direction: usize, context: &mut Context<'_>) -> io::Result<()> {
+        match self.closed[direction].as_mut().poll(context) {
+            Poll::Ready(()) => Err(io::ErrorKind::ConnectionAborted.into()),
+            Poll::Pending => Ok(()),
+        }
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        // Requests that wait for their turn need not be answered any more.
+        self.connection.close("it is over");
+    }
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.check(0, context)?;
+        if !self.connection.may_read(context) {
+            return Poll::Pending;
+        }
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let bytes = buffer.filled().len() - before;
+        if bytes > 0 {
+            self.connection.change(|state| state.incoming += bytes);
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.check(1, context)?;
+        let wrote = Pin::new(&mut self.stream).poll_write(context, bytes);
+        if let Poll::Ready(Ok(bytes)) = &wrote {
+            self.connection.wrote(*bytes);
+        }
+        wrote
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.check(1, context)?;
+        let wrote = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
+        if let Poll::Ready(Ok(bytes)) = &wrote {
+            self.connection.wrote(*bytes);
+        }
+        wrote
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_is_counted_and_given_back() {
+        let all = Connections::new(1 << 20);
+        let one = all.open();
+        one.change(|state| state.incoming += 100);
+        let request = one.begin(100);
+        assert_eq!(all.held(), 100);
+        one.answered(1_000);
+        assert_eq!(all.held(), 1_100);
+        drop(request);
+        assert_eq!(all.held(), 1_000);
+        // Heads and frames are written too, and are no part of what was counted.
+        one.wrote(600);
+        one.wrote(600);
+        assert_eq!(all.held(), 0);
+        one.answered(500);
+        drop(one);
+        assert_eq!(all.held(), 0);
+    }
+
+    #[test]
+    fn who_asks_for_more_than_it_takes_is_left() {
+        let all = Connections::new(1 << 20);
+        let one = all.open();
+        one.answered(MOST_UNREAD);
+        assert!(!one.closed.is_cancelled());
+        one.answered((1 << 20) + 1);
+        assert!(one.closed.is_cancelled());
+        assert_eq!(all.held(), 0);
+        // What comes after it counts no more.
+        let request = one.begin(10);
+        one.answered(10);
+        drop(request);
+        assert_eq!(all.held(), 0);
+    }
+
+    #[test]
+    fn who_holds_most_makes_room_for_all() {
+        let all = Connections::new(MOST_HELD);
+        let connections: Vec<_> = (0..8).map(|_| all.open()).collect();
+        for (index, connection) in connections.iter().enumerate() {
+            connection.answered(MOST_HELD / 8 - 100 + index);
+        }
+        assert!(connections.iter().all(|one| !one.closed.is_cancelled()));
+        connections[0].answered(1_000);
+        let closed: Vec<_> = connections.iter().map(|one| one.closed.is_cancelled()).collect();
+        assert_eq!(closed, [true, false, false, false, false, false, false, false]);
+        assert!(all.held() <= MOST_HELD);
+    }
+
+    #[test]
+    fn a_client_that_takes_nothing_is_stuck() {
+        let all = Connections::new(1 << 20);
+        let one = all.open();
+        one.answered(LITTLE + 1);
+        let Some(long_ago) = Instant::now().checked_sub(PATIENCE + Duration::from_secs(1)) else {
+            return;
+        };
+        assert!(!one.state.lock().is_stuck());
+        one.state.lock().progress = long_ago;
+        assert!(one.state.lock().is_stuck());
+        one.wrote(1);
+        assert!(!one.state.lock().is_stuck());
+    }
+
+    #[tokio::test]
+    async fn a_request_waits_until_answers_are_taken() {
+        let all = Connections::new(1 << 20);
+        let one = all.open();
+        one.answered(PAUSE + 1);
+        let waiting = tokio::spawn({
+            let one = Arc::clone(&one);
+            async move { one.turn().await.is_some() }
+        });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        one.wrote(1);
+        assert!(waiting.await.unwrap());
+        one.answered(PAUSE);
+        let waiting = tokio::spawn({
+            let one = Arc::clone(&one);
+            async move { one.turn().await.is_some() }
+        });
+        tokio::task::yield_now().await;
+        one.close("test");
+        assert!(!waiting.await.unwrap());
+    }
+}
