@@ -174,7 +174,7 @@ mod tests {
                 }
                 assert_eq!(reader.has_storage(&CONTRACT).unwrap(), there > 0, "{}", layer.name);
             }
-            let in_full = chain.undo_writes(3).unwrap();
+            let in_full = chain.db().undo_writes(&**chain.layer(), 3).unwrap();
             assert_eq!(in_full.slot_count() as u64, SLOTS + 10, "{}", layer.name);
 
             let has = |chain: &Chain| chain.has_wiped(0, None).unwrap();

@@ -130,8 +130,8 @@ impl Executor {
         hashes: &'a dyn BlockHashes,
         block: BlockToExecute<'a>,
     ) -> Result<BlockRun<'a>, ExecuteError> {
-        let BlockToExecute { header, ommers, withdrawals, .. } = block;
-        let coinbase = block_coinbase(&rules, &block)?;
+        let BlockToExecute { header, ommers, .. } = block;
+        let block = block.with_coinbase(block_coinbase(&rules, &block)?);
         check_header(header, &rules)?;
         check_ommers(header, ommers)?;
         let drained = dao::drain(&rules, |address| session.account(address));
@@ -139,7 +139,7 @@ impl Executor {
         if !drained.accounts.is_empty() {
             session.apply(&drained).map_err(InternalError::from)?;
         }
-        let mut run = self.run(session, rules, hashes, header, ommers, withdrawals);
+        let mut run = self.run(session, rules, hashes, block);
         run.inner
             .apply_pre_execution_changes()
             .map_err(|error| ExecuteError::new(error, run.failure.get(), None))?;
@@ -161,7 +161,7 @@ impl Executor {
         header: &'a Header,
     ) -> Result<BlockRun<'a>, BlockInvalid> {
         check_header(header, &rules)?;
-        Ok(self.run(session, rules, hashes, header, &[], None))
+        Ok(self.run(session, rules, hashes, BlockToExecute::to_fill(header, None)))
     }
 
     fn run<'a>(
@@ -169,10 +169,10 @@ impl Executor {
         session: &'a mut Session,
         rules: Rules<'a>,
         hashes: &'a dyn BlockHashes,
-        header: &'a Header,
-        ommers: &'a [Header],
-        withdrawals: Option<&'a [Withdrawal]>,
+        block: BlockToExecute<'a>,
     ) -> BlockRun<'a> {
+        let BlockToExecute { header, coinbase, ommers, withdrawals, .. } = block;
+        let coinbase = coinbase.unwrap_or(header.beneficiary);
         let failure = Arc::new(OnceLock::new());
         let prague = rules.is(EthereumHardfork::Prague);
         let database =

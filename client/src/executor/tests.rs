@@ -502,6 +502,7 @@ fn the_contracts_of_requests_may_be_deployed_in_the_first_block_of_prague() {
         let senders = vec![SENDER; transactions.len()];
         let block = BlockToExecute {
             header: &world.header,
+            coinbase: None,
             transactions,
             senders: &senders,
             authorities: &[],
