@@ -320,12 +320,12 @@ impl<'f> Driver<'f> {
         self.rows_of(UNDO)
     }
 
-    /// What belongs to undo records: key and value of each piece of a wiped account.
-    pub(super) fn wiped_rows(&self) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StateError> {
+    /// What belongs to undo records: the pieces of wiped accounts.
+    pub(super) fn wiped_rows(&self) -> Result<Vec<Row>, StateError> {
         if !self.factory.tables().contains(&WIPED_TABLE) {
             return Ok(Vec::new());
         }
-        Ok(self.rows_of(WIPED_TABLE)?.into_iter().map(|(_, key, value)| (key, value)).collect())
+        self.rows_of(WIPED_TABLE)
     }
 
     /// Changes a piece, or removes it.

@@ -129,7 +129,7 @@ pub fn damaged_pieces_are_refused(factory: &dyn LayerFactory) {
         driver.run(block).unwrap_or_else(|e| panic!("{}: {e}", block.label));
     }
     let pieces = driver.wiped_rows().unwrap_or_else(|e| panic!("{e}"));
-    for (key, value) in &pieces {
+    for (_, key, value) in &pieces {
         for damaged in [None, Some([&value[..40], &[value[40] ^ 1], &value[41..]].concat())] {
             driver.set_wiped(key, damaged.as_deref()).unwrap_or_else(|e| panic!("{e}"));
             let record = &driver.undo_rows().unwrap_or_else(|e| panic!("{e}"))[1].2;
