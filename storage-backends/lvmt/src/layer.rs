@@ -11,7 +11,7 @@ use crate::{
     read::{LvmtReader, read_record, state_of, visit_slots},
     record::Record,
     session::LvmtSession,
-    shared::Shared,
+    shared::{Before, Shared},
     trees::Head,
     undo::Undo,
 };
@@ -121,7 +121,7 @@ impl StateLayer for LvmtLayer {
             || Body::of(shared.setup.id(), &shared.head()),
             |update| Body::after(shared.setup.id(), update),
         );
-        shared.finish(turn, update)?;
+        shared.finish(turn, update, Before::Snapshot(shared.store.snapshot()))?;
         Ok(Outcome { commitment: body.commitment(), batch, undo: Vec::new() })
     }
 
@@ -156,7 +156,7 @@ impl StateLayer for LvmtLayer {
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
         let shared = &*self.shared;
         shared.lifecycle.ready()?;
-        let (head, snapshot) = self.shared.at_head();
+        let (head, snapshot) = self.shared.at_head()?;
         let source = prove::Source {
             store: &snapshot,
             setup: shared.setup.tables()?,
@@ -206,7 +206,7 @@ impl StateLayer for LvmtLayer {
         if let Some(damage) = self.shared.lifecycle.damage()? {
             return Ok(damage);
         }
-        let (head, snapshot) = self.shared.at_head();
+        let (head, snapshot) = self.shared.at_head()?;
         check::check(&snapshot, self.shared.setup.tables()?, &head, progress)
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     key::{Key, slot_row},
     read::has_slots,
     record::{RecordRef, read_slot_value, slot_value},
-    shared::Shared,
+    shared::{Before, Shared},
     undo::{OldRows, Remarks},
 };
 use alloy_primitives::{
@@ -204,7 +204,7 @@ impl LayerSession for LvmtSession {
             || Body::of(shared.setup.id(), &head),
             |update| Body::after(shared.setup.id(), update),
         );
-        self.shared.finish(self.turn, update)?;
+        self.shared.finish(self.turn, update, Before::Record(undo.clone()))?;
         Ok(Outcome { commitment: body.commitment(), batch, undo })
     }
 }

@@ -35,8 +35,17 @@ pub(crate) struct Shared {
 pub(crate) struct Pending {
     /// What it changes of the head; `None` if that is nothing.
     pub(crate) update: Option<HeadUpdate>,
-    /// The store as it is at the head; the block may be written at any moment until it is accepted.
-    before: Snapshot,
+    /// How to read at the head: the block may be written at any moment until it is accepted.
+    before: Before,
+}
+
+/// The store before a block, or before the way back from one.
+#[derive(Debug)]
+pub(crate) enum Before {
+    /// What the block's undo record says. A snapshot would cost every block: the store keeps a second version of each row that
+    /// is overwritten under one.
+    Record(Vec<u8>),
+    Snapshot(Snapshot),
 }
 
 impl Shared {
@@ -66,35 +75,44 @@ impl Shared {
     }
 
     /// A block is finished and waits to be accepted.
-    pub(crate) fn finish(&self, turn: Turn, update: Option<HeadUpdate>) -> Result<(), StateError> {
+    pub(crate) fn finish(
+        &self,
+        turn: Turn,
+        update: Option<HeadUpdate>,
+        before: Before,
+    ) -> Result<(), StateError> {
         let mut pending = self.pending.lock();
         self.lifecycle.finish(turn)?;
-        *pending = Some(Pending { update, before: self.store.snapshot() });
+        *pending = Some(Pending { update, before });
         Ok(())
     }
 
     /// The head, and a snapshot of the store at the same block: while a block is finished, and perhaps written, the one
     /// from before it.
-    pub(crate) fn at_head(&self) -> (Arc<Head>, Snapshot) {
+    pub(crate) fn at_head(&self) -> Result<(Arc<Head>, Snapshot), StateError> {
         let pending = self.pending.lock();
-        let before = pending.as_ref().map(|pending| pending.before.clone());
-        (self.head(), before.unwrap_or_else(|| self.store.snapshot()))
+        let snapshot = match pending.as_ref().map(|pending| &pending.before) {
+            None => self.store.snapshot(),
+            Some(Before::Snapshot(snapshot)) => snapshot.clone(),
+            Some(Before::Record(record)) => {
+                let before = self.store.fork()?;
+                before.write(old_rows(&Undo::read(record)?))?;
+                before.snapshot()
+            }
+        };
+        Ok((self.head(), snapshot))
     }
 
     /// What undoing the last block changes, from its record.
     pub(crate) fn undone(&self, record: &[u8]) -> Result<(Batch, Option<HeadUpdate>), StateError> {
         let head = self.head();
         let height = self.setup.height();
-        let rows = Undo::read(record)?.rows;
-        let mut batch = Batch::new();
+        let undo = Undo::read(record)?;
+        let (rows, batch) = (&undo.rows, old_rows(&undo));
         let mut update =
             HeadUpdate { root: head.root, first: Vec::new(), history: History::default() };
         let mut epochs = None;
-        for row in &rows {
-            match row.value {
-                Some(value) => batch.put(row.table, row.key, value),
-                None => batch.delete(row.table, row.key),
-            }
+        for row in rows {
             if row.table == META {
                 epochs = row.value.map_or(Some(0), |old| Some(parse_meta(old)?.1));
             } else if row.table == TREES {
@@ -118,6 +136,18 @@ impl Shared {
         update.history = History::load(&self.store, epochs)?;
         Ok((batch, Some(update)))
     }
+}
+
+/// What makes the rows of a block what they were.
+fn old_rows(undo: &Undo<'_>) -> Batch {
+    let mut batch = Batch::new();
+    for row in &undo.rows {
+        match row.value {
+            Some(value) => batch.put(row.table, row.key, value),
+            None => batch.delete(row.table, row.key),
+        }
+    }
+    batch
 }
 
 /// The name of the setup that the state in a store was made with; `None` if there is no state, or none that can
