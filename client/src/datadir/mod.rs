@@ -6,7 +6,7 @@
 //! D/genesis.json    the genesis of a chain that `polytrie devnet` made
 //! D/flat.json       which directory of --replica.path is this one's
 //! D/LOCK            held while a process works here
-//! D/db/             the engine's files
+//! D/db/             the engine's files; scratch-… in it: what does not fit into memory, gone with the process
 //! D/shadow-LAYER/   a data directory of its own: what `import --shadow LAYER` compares with
 //! ```
 

@@ -29,7 +29,7 @@ pub struct LmptSettings {
     #[arg(id = "lmpt.sweep", long = "lmpt.sweep", value_name = "SLOTS", value_parser = value_parser!(u64).range(1..))]
     pub sweep: Option<u64>,
     /// Bytes of delta and intermediate of `lmpt` kept in memory (k, M, G may follow); what is above goes to a
-    /// scratch directory.
+    /// scratch store in the data directory.
     #[arg(id = "lmpt.memory", long = "lmpt.memory", value_name = "BYTES", value_parser = parse_bytes, default_value = "1G")]
     pub memory: usize,
 }
