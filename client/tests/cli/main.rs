@@ -32,6 +32,8 @@ mod formats;
 mod generate;
 mod groups;
 mod interrupt;
+#[cfg(feature = "lmpt")]
+mod layered;
 mod limits;
 mod options;
 mod prefetch;
