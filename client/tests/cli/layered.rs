@@ -7,7 +7,11 @@ use crate::{
 use polytrie_testing::Seed;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use std::{collections::BTreeMap, ffi::OsStr, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsStr,
+    path::Path,
+};
 
 /// Configurations that are drawn. `POLYTRIE_TEST_RUNS` says another number.
 const RUNS: usize = 8;
@@ -55,6 +59,7 @@ fn tries_leave_memory_by_the_dozen() {
 /// Memory, threads, caches, reading ahead and restarts in any combination: none ends with an error, and those with the same
 /// stamp come to the same head.
 #[test]
+#[expect(clippy::print_stderr, reason = "how much was compared, and the seed that repeats it")]
 fn commitments_depend_on_what_is_stamped_alone() {
     let seed = Seed::or(26);
     let mut rng = ChaCha8Rng::seed_from_u64(seed.value());
@@ -86,6 +91,6 @@ fn commitments_depend_on_what_is_stamped_alone() {
         assert_eq!(*heads.entry(stamped).or_insert_with(|| head.clone()), head, "{context}");
     }
     let commitments = heads.values().map(|head| head["commitment"].to_string());
-    let distinct = commitments.collect::<std::collections::BTreeSet<_>>().len();
+    let distinct = commitments.collect::<BTreeSet<_>>().len();
     eprintln!("{} stamps, {distinct} commitments, seed {}", heads.len(), seed.value());
 }
