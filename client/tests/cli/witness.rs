@@ -68,7 +68,7 @@ fn a_witness_is_there_before_its_block() {
     assert_eq!(report["witnesses"]["blocks"], 20 - head);
     for number in 1..=20 {
         let file = dir.join(format!("{number}.json"));
-        polytrie!["witness", "verify", &file].ok();
+        polytrie!["witness", "verify", &file, "--chain", chain.chain].ok();
     }
     let files = fs::read_dir(&dir).unwrap();
     assert_eq!(files.count(), 20, "something unfinished is left");
