@@ -106,5 +106,5 @@ fn state_tests() {
 #[test]
 fn engine_tests() {
     let place = ["eest-benchmark-engine", "benchmark"];
-    sample_of(place, 3, LARGEST_BENCHMARK, Some("gas-value_1M"), 20);
+    sample_of(place, 3, LARGEST_BENCHMARK, Some("gas-value_1M"), 15);
 }
