@@ -142,7 +142,10 @@ fn is_wanted(options: &ConformanceOptions, file: &Path, name: &str) -> bool {
 fn run_entry(options: &ConformanceOptions, file: &Path, name: &str, json: &str) -> Vec<TestReport> {
     let outline = serde_json::from_str::<Outline>(json);
     let (network, kind) = match outline {
-        Ok(outline) => (outline.network.clone(), outline.kind()),
+        Ok(outline) => {
+            let kind = outline.kind();
+            (outline.network, kind)
+        }
         Err(_) => (None, Kind::Other("not a test: it is not an object")),
     };
     match kind {
