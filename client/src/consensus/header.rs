@@ -50,9 +50,10 @@ pub fn check_header(
         check_gas_limit(rules, parent, header)?;
     } else {
         check_timestamp(parent, header)?;
+        // A block of before the merge has longer extra data under Clique: what is wrong with it is that it is one.
+        check_seal_fields(rules, parent, header)?;
         check_extra_data(rules, header)?;
         check_gas_limit(rules, parent, header)?;
-        check_seal_fields(rules, parent, header)?;
     }
     check_base_fee(rules, parent, header)?;
     check_blob_gas(rules, parent, header)?;

@@ -232,10 +232,12 @@ impl Maker {
         let all: Vec<char> = names.chars().collect();
         for _ in 0..count {
             let by = any(random, &self.allowed(names));
-            // Never so few that the next one has to wait for ever.
-            let for_it = self.signers.signers().len() < 3 || random.below(2) == 0;
-            let votes = !self.clique.is_checkpoint(self.number()) && random.below(3) > 0;
-            let vote = votes.then(|| (for_it, any(random, &all)));
+            let signers = self.signers.signers();
+            let (about, for_it) = (any(random, &all), random.below(2) == 0);
+            let mut votes = !self.clique.is_checkpoint(self.number()) && random.below(3) > 0;
+            // So few signers that one less could be none.
+            votes &= signers.len() > 2 || (for_it && !signers.contains(&address(about)));
+            let vote = votes.then_some((for_it, about));
             let transactions = match random.below(8) {
                 0 => vec![self.transaction(COINBASE_KEEPER)],
                 1 => vec![self.transaction(address('Z')), self.transaction(COINBASE_KEEPER)],

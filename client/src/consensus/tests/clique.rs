@@ -359,7 +359,7 @@ fn a_seal_of_a_public_network() {
     };
     let hash = b256!("a7684ac44d48494670b2e0d9085b7750e7341620f0a271db146ed5e70c1db854");
     assert_eq!(header.hash_slow(), hash);
-    let signer = "0x42eb768f2244c8811c63729a21a3569731535f06".parse::<Address>().unwrap();
+    let signer = "0x7ffc57839b00206d1ad20c69a1981b489f772031".parse::<Address>().unwrap();
     assert_eq!(recover_signer(&header), Ok(signer));
 }
 

@@ -208,7 +208,10 @@ fn a_period_of_zero_and_the_merge() {
         let transactions = vec![maker.transaction(address('B'))];
         maker.push('A', None, transactions);
     }
-    let late = maker.and(maker.sealed('A', None));
+    let mut late = maker.header('A', None);
+    late.timestamp += 1;
+    seal(&mut late, 'A');
+    let late = maker.and(late);
     maker.push_merged(address('C'), Vec::new());
     let transactions = vec![maker.transaction(COINBASE_KEEPER)];
     maker.push_merged(address('C'), transactions);
