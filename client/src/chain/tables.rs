@@ -27,7 +27,7 @@ pub(super) const PREIMAGES: Table = Table::new(48, "Preimages", 32);
 pub(super) const BY_HAND: Table = Table::new(49, "StateByHand", 32);
 
 /// Block number → the signers of Clique after the block, for some blocks of the chain (see `signers.rs`).
-pub(super) const SIGNERS: Table = Table::new(50, "CliqueSigners", 8);
+pub(super) const SIGNERS: Table = Table::new(90, "CliqueSigners", 8);
 
 /// Key in [`META`] of the hash of the last block whose transactions are indexed.
 pub(super) const INDEXED_KEY: &[u8] = b"indexed";
