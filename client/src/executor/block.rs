@@ -55,7 +55,7 @@ impl<'a> BlockToExecute<'a> {
         }
     }
 
-    /// The same for a block of which is known who is paid the fees.
+    /// The block, with the account that is paid its fees.
     #[must_use]
     pub const fn with_coinbase(mut self, coinbase: Address) -> Self {
         self.coinbase = Some(coinbase);

@@ -1,4 +1,4 @@
-//! What a header of Clique must look like, whoever sealed it.
+//! What a header of Clique must look like, apart from who sealed it.
 
 use super::{CliqueError, DIFF_INTURN, DIFF_NOTURN, NONCE_AUTH, NONCE_DROP};
 use alloy_consensus::Header;

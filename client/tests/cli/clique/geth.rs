@@ -40,6 +40,7 @@ fn import(genesis: &str, blocks: &[Bytes]) -> Result<(), String> {
 
 #[test]
 #[ignore = "needs geth: scripts/compare-clique"]
+#[expect(clippy::print_stdout, reason = "the script shows what was compared")]
 fn geth_takes_and_refuses_the_same_files() {
     let mut taken = 0;
     let mut take = |name: &str, genesis: &str, blocks: &[Bytes]| {
