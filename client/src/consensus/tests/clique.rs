@@ -224,6 +224,9 @@ fn random_votes_against_the_words_of_the_eip() {
     }
 }
 
+/// What makes a header wrong.
+type Change<'a> = &'a dyn Fn(&mut Header);
+
 /// Every rule about a header by itself, with its sentence.
 #[test]
 fn headers_that_break_a_rule() {
@@ -250,7 +253,7 @@ fn headers_that_break_a_rule() {
         check(parent, &header).unwrap_err().to_string()
     };
     let extra_of = |length: usize| Bytes::from(vec![0; length]);
-    let wrong: [(&dyn Fn(&mut Header), &str); 9] = [
+    let wrong: [(Change<'_>, &str); 9] = [
         (
             &|h| h.extra_data = extra_of(96),
             "the header's extra data has 96 bytes, expected at least 97: 32 that",

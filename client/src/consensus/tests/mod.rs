@@ -2,6 +2,7 @@
 
 mod body;
 mod chains;
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod clique;
 mod difficulty;
 mod gas;
