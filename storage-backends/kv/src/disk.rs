@@ -45,6 +45,25 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_dir(dir.unwrap_or(Path::new(".")))
 }
 
+/// Creates a directory with its parents where they are missing, and makes their names durable.
+///
+/// # Errors
+///
+/// If it cannot be created.
+pub fn create_dir(dir: &Path) -> io::Result<()> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    create_dir(parent)?;
+    match fs::create_dir(dir) {
+        // By somebody else meanwhile.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
+        created => created.and_then(|()| sync_dir(parent)),
+    }
+}
+
 /// Makes the names in a directory durable.
 pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()

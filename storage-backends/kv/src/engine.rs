@@ -1,6 +1,6 @@
 //! What a key-value engine is.
 
-use crate::{Changes, KeyRange, KvError, Table, Visit};
+use crate::{Changes, KeyRange, KvError, Table, Visit, confirmed::Durable};
 use std::{fmt::Debug, path::PathBuf};
 
 /// A key-value engine: ordered tables, consistent views, atomic durable writes.
@@ -43,6 +43,16 @@ pub trait Engine: Debug + Send + Sync + 'static {
     /// to be written there, or there is no such place.
     fn scratch_dir(&self) -> Option<PathBuf> {
         None
+    }
+
+    /// The last write that is there, where the engine can tell it from any other: the store remembers elsewhere that it was
+    /// confirmed. Opening an engine with a journal checks that nothing confirmed is missing.
+    ///
+    /// # Errors
+    ///
+    /// If the engine's files cannot be read.
+    fn last_commit(&self) -> Result<Option<Durable>, KvError> {
+        Ok(None)
     }
 
     /// Bytes of rows that the store keeps of those it read lately: worth it where reading a row that is in the engine's

@@ -82,8 +82,20 @@ pub enum KvError {
     #[error("table {0} was not declared when the store was opened")]
     UnknownTable(&'static str),
     /// What is stored does not decode.
-    #[error("the store is damaged: {0}; import again into an empty --datadir")]
+    #[error(
+        "the store is damaged: {0}; restore a copy of the whole data directory, or import again into an empty --datadir"
+    )]
     Corrupt(String),
+    /// Something is missing that was confirmed to be durable, or what bears it is damaged. What is left is an older state.
+    #[error(
+        "blocks that were confirmed are missing or damaged: {what}; restore a copy of the whole data directory, or go on from the last state that is whole with `polytrie db repair` and import again what came after it"
+    )]
+    Lost {
+        /// The engine's directory.
+        path: PathBuf,
+        /// Which file, what was found in it and what was expected.
+        what: String,
+    },
     /// An earlier write failed; the store takes no more until it is opened again.
     #[error("the store takes no more writes after an earlier failure: {0}")]
     Poisoned(Box<Self>),

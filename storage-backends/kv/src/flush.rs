@@ -2,8 +2,9 @@
 
 use crate::{
     Batch, Changes, Engine, KvError,
+    confirmed::ConfirmedFile,
     counters::Counters,
-    journal::{self, Journal},
+    journal::{self, Applied, Journal},
     live::LiveSet,
     overlay::{Generation, Layers},
     recent::EngineView,
@@ -36,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) head: Sharded<Head>,
     /// Directory of the journal, if there is one.
     pub(crate) journal: Option<PathBuf>,
+    /// What says what was confirmed, if there is a journal.
+    pub(crate) confirmed: Mutex<Option<ConfirmedFile>>,
     /// The memory of a generation that the engine has.
     pub(crate) spare: Mutex<Option<Generation>>,
     /// The memory of batches that the overlay has.
@@ -68,8 +71,8 @@ pub(crate) struct Head {
 pub(crate) struct Control {
     /// A frozen generation waits for the flush thread.
     pub(crate) waiting: bool,
-    /// Number of the journal's file up to which the frozen generation has all batches.
-    pub(crate) journaled: Option<u64>,
+    /// What the engine has of the journal once it has the frozen generation.
+    pub(crate) journaled: Option<Applied>,
     /// Number of the last write that is durable.
     pub(crate) durable: u64,
     /// The first failure.
@@ -89,9 +92,8 @@ impl Shared {
         }
     }
 
-    /// Freezes the active generation, with which the journal's file `journaled` ends. There must be one, and no
-    /// frozen one.
-    pub(crate) fn freeze(&self, journaled: Option<u64>) {
+    /// Freezes the active generation, with which a file of the journal ends. There must be one, and no frozen one.
+    pub(crate) fn freeze(&self, journaled: Option<Applied>) {
         self.control.lock().journaled = journaled;
         let mut head = self.head.write();
         head.layers.frozen = head.layers.active.take();
@@ -109,17 +111,17 @@ impl Shared {
             let started = Instant::now();
             self.write_engine(&frozen.sorted(&self.tables, journaled), started)
         });
-        if let (Ok(_), Some(dir), Some(file)) = (&written, &self.journal, journaled) {
-            journal::remove_up_to(dir, file);
+        if let (Ok(_), Some(dir), Some(journaled)) = (&written, &self.journal, journaled) {
+            journal::remove_up_to(dir, journaled.file);
         }
-        self.end_flush(written.map(|view| {
-            self.set_view(view);
+        let last = frozen.last_seq();
+        self.end_flush(written, |head| {
             // The memory is not freed under the lock: `frozen` still holds it.
-            self.head.write().layers.frozen = None;
-            let last = frozen.last_seq();
-            *self.spare.lock() = Generation::recycle(frozen);
+            head.layers.frozen = None;
             last
-        }))
+        })?;
+        *self.spare.lock() = Generation::recycle(frozen);
+        Ok(())
     }
 
     /// An empty generation.
@@ -148,6 +150,9 @@ impl Shared {
         started: Instant,
     ) -> Result<Arc<EngineView>, KvError> {
         self.engine.write(changes)?;
+        if let Some(confirmed) = &mut *self.confirmed.lock() {
+            confirmed.commit(self.engine.last_commit()?)?;
+        }
         if let Some(counters) = &self.counters {
             counters.flush(changes, started.elapsed());
         }
@@ -157,7 +162,10 @@ impl Shared {
     /// Appends a batch to the journal, counting.
     pub(crate) fn append(&self, journal: &mut Journal, batch: &Batch) -> Result<(), KvError> {
         let started = Instant::now();
-        journal.append(batch)?;
+        let record = journal.append(batch)?;
+        if let Some(confirmed) = &mut *self.confirmed.lock() {
+            confirmed.record(record)?;
+        }
         if let Some(counters) = &self.counters {
             counters.journal(batch, started.elapsed());
         }
@@ -186,20 +194,27 @@ impl Shared {
         })
     }
 
-    /// Records how a flush ended: with everything up to a write durable, or with a failure.
-    pub(crate) fn end_flush(&self, outcome: Result<u64, KvError>) -> Result<(), KvError> {
+    /// Records how a flush ended: with a view that has it, or with a failure. `settle` says to the head that it is in the
+    /// engine, and returns up to which write everything is.
+    ///
+    /// # Errors
+    ///
+    /// That failure.
+    pub(crate) fn end_flush(
+        &self,
+        outcome: Result<Arc<EngineView>, KvError>,
+        settle: impl FnOnce(&mut Head) -> u64,
+    ) -> Result<(), KvError> {
+        let outcome = outcome.map(|view| self.set_view(view));
         let mut control = self.control.lock();
-        let outcome = match outcome {
-            Ok(durable) => {
-                control.durable = durable;
-                Ok(())
-            }
+        match &outcome {
+            // Both at once for whoever holds the lock, and never back: another flush may have ended that began later.
+            Ok(()) => control.durable = control.durable.max(settle(&mut self.head.write())),
             Err(error) => {
                 tracing::error!(%error, "the store could not be written to and takes no more writes");
                 control.poison.get_or_insert(error.clone());
-                Err(error)
             }
-        };
+        }
         self.ended.notify_all();
         outcome
     }

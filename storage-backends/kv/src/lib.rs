@@ -9,6 +9,7 @@
 
 mod batch;
 mod chunk;
+mod confirmed;
 mod counters;
 mod disk;
 mod engine;
@@ -33,8 +34,9 @@ pub mod testing;
 mod threads;
 
 pub use batch::{Batch, Changes, Op};
+pub use confirmed::{Durable, is_confirmed};
 pub use counters::CountersSnapshot;
-pub use disk::{dir_bytes, write_whole};
+pub use disk::{create_dir, dir_bytes, write_whole};
 pub use engine::{Engine, TableStats, View};
 pub use error::KvError;
 pub use lock::DirLock;

@@ -5,7 +5,7 @@ use crate::{
     Snapshot, Table, TableStats, Visit,
     counters::Counters,
     flush::{Control, Head, Shared},
-    journal::{self, Journal, Recovered},
+    journal::{self, Damage, Journal, Recovered},
     live::LiveSet,
     overlay::{Found, Generation, hash},
     shard::Sharded,
@@ -110,14 +110,15 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`KvError::DuplicateTable`]; whatever the engine reports; [`KvError::Corrupt`] if the journal is damaged.
+    /// [`KvError::DuplicateTable`]; whatever the engine reports; [`KvError::Lost`] if something is damaged or missing that was
+    /// confirmed.
     pub fn open(
         engine: Arc<dyn Engine>,
         tables: &[Table],
         options: StoreOptions,
     ) -> Result<Self, KvError> {
         let scratch = Scratch::new(engine.scratch_dir())?;
-        Self::with_scratch(engine, tables, options, scratch)
+        Self::recover(engine, tables, options, scratch, Damage::Refuse)
     }
 
     /// The same with what does not fit into memory where another store has it.
@@ -127,17 +128,44 @@ impl Store {
         options: StoreOptions,
         scratch: Scratch,
     ) -> Result<Self, KvError> {
-        let Recovered { view, batches, journal } = journal::recover(&*engine, tables)?;
-        let tables = TableSet::new(tables)?;
+        Self::recover(engine, tables, options, scratch, Damage::Refuse)
+    }
+
+    /// Opens a store of which something is missing that was confirmed, at the last state that is whole. What the journal
+    /// has behind that is removed for ever.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn repair(
+        engine: Arc<dyn Engine>,
+        tables: &[Table],
+        options: StoreOptions,
+    ) -> Result<Self, KvError> {
+        let scratch = Scratch::new(engine.scratch_dir())?;
+        Self::recover(engine, tables, options, scratch, Damage::GiveUp)
+    }
+
+    fn recover(
+        engine: Arc<dyn Engine>,
+        declared: &[Table],
+        options: StoreOptions,
+        scratch: Scratch,
+        damage: Damage,
+    ) -> Result<Self, KvError> {
+        let tables = TableSet::new(declared)?;
         let (hasher, live) = (DefaultHashBuilder::default(), Arc::new(LiveSet::default()));
-        let mut head = Head::default();
-        for batch in &batches {
+        let replay = |head: &mut Head, batch: &Batch| {
             let active =
                 head.layers.active.get_or_insert_with(|| Arc::new(Generation::new(&tables)));
             active.apply(batch, head.seq + 1, &tables, &hasher, &live.lock())?;
             head.seq += 1;
-        }
+            Ok(())
+        };
+        let Recovered { view, batches: head, journal } =
+            journal::recover(&*engine, declared, damage, replay)?;
         let journal_dir = engine.journal_dir().filter(|_| journal.is_some());
+        let (journal, confirmed) = journal.unzip();
         let writing = Writing { journal, covered: head.seq, last: None, held_back: false };
         let shared = Arc::new(Shared {
             tables,
@@ -146,6 +174,7 @@ impl Store {
             live,
             head: Sharded::new(head),
             journal: journal_dir,
+            confirmed: Mutex::new(confirmed),
             spare: Mutex::default(),
             batches: Mutex::default(),
             view: Sharded::new(Arc::new(view)),
@@ -162,15 +191,8 @@ impl Store {
         } else {
             None
         };
-        Ok(Self {
-            handle: Arc::new(Handle {
-                shared,
-                writing: Mutex::new(writing),
-                options,
-                scratch,
-                thread,
-            }),
-        })
+        let handle = Handle { shared, writing: Mutex::new(writing), options, scratch, thread };
+        Ok(Self { handle: Arc::new(handle) })
     }
 
     /// A store in memory with default options.
@@ -437,7 +459,7 @@ impl Handle {
     fn write_journaled(&self, batch: &Batch, writing: &mut Writing) -> Result<bool, KvError> {
         let shared = &*self.shared;
         shared.check_poison()?;
-        if !self.is_covered(writing) || writing.journal.is_none() {
+        if !self.is_covered(writing) || writing.journal.is_none() || !self.is_for_journal(batch) {
             return Ok(false);
         }
         // Before the record, which belongs to the generation that takes the batch.
@@ -458,10 +480,22 @@ impl Handle {
             })?
         };
         self.appended(appended, writing)?;
-        if full {
+        if full || (self.has_long_journal(writing) && shared.head.read().layers.frozen.is_none()) {
             self.start_flush(writing)?;
         }
         Ok(true)
+    }
+
+    /// Whether the journal has as much of the active generation as that may take. Batches that overwrite each other take
+    /// little memory, and are appended in full.
+    fn has_long_journal(&self, writing: &Writing) -> bool {
+        let bytes = writing.journal.as_ref().map_or(0, Journal::bytes);
+        bytes >= self.options.overlay_bytes as u64
+    }
+
+    /// Whether a batch is for the journal rather than for the engine.
+    fn is_for_journal(&self, batch: &Batch) -> bool {
+        Journal::takes(batch) && batch.byte_len() <= self.options.overlay_bytes
     }
 
     /// Adds the last batch to the journal, if that makes everything durable; else does nothing. Returns whether
@@ -474,7 +508,8 @@ impl Handle {
         // A batch whose generation is frozen is about to reach the engine; its file has ended.
         let frozen = self.shared.head.read().layers.active.is_none();
         let Writing { journal: Some(journal), last, .. } = writing else { return Ok(false) };
-        let Some(batch) = last.take().filter(|_| !frozen) else { return Ok(false) };
+        let fits = |batch: &Batch| !frozen && self.is_for_journal(batch);
+        let Some(batch) = last.take().filter(fits) else { return Ok(false) };
         let appended = self.shared.append(journal, &batch);
         self.appended(appended, writing)?;
         Ok(true)
@@ -523,7 +558,7 @@ impl Handle {
     /// waits for that and freezes it.
     fn make_room(&self, writing: &mut Writing) -> Result<(), KvError> {
         let shared = &*self.shared;
-        if !self.has_full() {
+        if !self.has_full() && !self.has_long_journal(writing) {
             return Ok(());
         }
         let flushed = || shared.head.read().layers.frozen.is_none();
@@ -592,12 +627,10 @@ impl Handle {
         };
         let started = Instant::now();
         let written = shared.guarded(|| shared.write_engine(&batch.to_sorted(), started));
-        shared.end_flush(written.map(|view| {
-            shared.set_view(view);
-            let mut head = shared.head.write();
+        shared.end_flush(written, |head| {
             head.seq += 1;
             head.seq
-        }))?;
+        })?;
         if let Some(counters) = &shared.counters {
             counters.batch(batch);
         }

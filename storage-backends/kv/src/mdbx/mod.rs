@@ -1,13 +1,16 @@
 //! MDBX, a memory-mapped B+tree with one writer and any number of readers.
 
 mod error;
+mod meta;
 mod open;
 mod view;
 mod write;
 
 pub use open::MdbxOptions;
 
-use crate::{Changes, Engine, KvError, Table, TableStats, View, disk::dir_bytes, table::TableSet};
+use crate::{
+    Changes, Durable, Engine, KvError, Table, TableStats, View, disk::dir_bytes, table::TableSet,
+};
 use error::Context;
 use parking_lot::Mutex;
 use signet_libmdbx::{Database, Environment};
@@ -18,6 +21,8 @@ use view::MdbxView;
 const NAME: &str = "mdbx";
 /// Name of the data file within the environment's directory; MDBX chooses it.
 const DATA_FILE: &str = "mdbx.dat";
+/// Bytes of a page. The length of the longest key depends on it.
+const PAGE_BYTES: usize = 4 << 10;
 /// Name of the file with the reader table; MDBX chooses it.
 const LOCK_FILE: &str = "mdbx.lck";
 
@@ -78,6 +83,11 @@ impl Engine for MdbxEngine {
         // What is not durable is for scratch itself.
         let is_kept = self.durable && !self.read_only;
         is_kept.then(|| self.tables.context.path().to_owned())
+    }
+
+    fn last_commit(&self) -> Result<Option<Durable>, KvError> {
+        let pages = meta::MetaPages::read(self.tables.context.path())?;
+        Ok(pages.and_then(|pages| pages.last_commit()))
     }
 
     fn disk_bytes(&self) -> Result<u64, KvError> {

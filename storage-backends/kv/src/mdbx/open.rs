@@ -1,7 +1,14 @@
 //! Opening an environment.
 
-use super::{DATA_FILE, Databases, LOCK_FILE, MdbxEngine, error};
-use crate::{KvError, Table, expect_threads, journal::JOURNAL_TABLE, table::TableSet};
+use super::{DATA_FILE, Databases, LOCK_FILE, MdbxEngine, PAGE_BYTES, error, meta::MetaPages};
+use crate::{
+    KvError, Table,
+    confirmed::Confirmed,
+    disk::{create_dir, sync_dir},
+    expect_threads,
+    journal::JOURNAL_TABLE,
+    table::TableSet,
+};
 use error::Context;
 use parking_lot::Mutex;
 use signet_libmdbx::{
@@ -9,14 +16,12 @@ use signet_libmdbx::{
     MdbxError, Mode, SyncMode, sys::PageSize,
 };
 use std::{
-    fs::OpenOptions,
+    fs::{File, OpenOptions},
     io::{self, Write as _},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-/// Bytes of a page. The length of the longest key depends on it.
-const PAGE_BYTES: usize = 4 << 10;
 /// The most MDBX can address with pages of this size (2^31 of them).
 const MOST_BYTES: u64 = 8 << 40;
 /// The least that opening still tries to reserve where address space is limited.
@@ -43,6 +48,8 @@ pub struct MdbxOptions {
     /// Whether a write is on disk when it returns. `false` is for throw-away data only: a crash of the
     /// machine (not of the process) may then destroy everything.
     pub durable: bool,
+    /// Open it even if a commit is missing or damaged that was confirmed, at the one before.
+    pub repair: bool,
     /// Largest size of the data file in bytes; `None` for the most that MDBX and the machine allow.
     pub max_bytes: Option<u64>,
 }
@@ -55,6 +62,7 @@ impl MdbxOptions {
             tables: tables.to_vec(),
             read_only: false,
             durable: true,
+            repair: false,
             max_bytes: None,
         }
     }
@@ -87,11 +95,14 @@ impl MdbxEngine {
                 Err(full) => return Err(full),
             }
         } else {
-            std::fs::create_dir_all(path).map_err(|e| KvError::io("create", path, e))?;
+            create_dir(path).map_err(|e| KvError::io("create", path, e))?;
             allocate_reader_table(&path.join(LOCK_FILE))?;
             if let Ok(meta) = std::fs::metadata(&data) {
                 length = meta.len();
             }
+        }
+        if options.durable {
+            check_meta_pages(&options)?;
         }
         // The binding starts a thread and panics where it cannot. The more are asked for, the less it matters that others
         // take theirs meanwhile.
@@ -104,6 +115,11 @@ impl MdbxEngine {
         let context = Context::new(path, max_bytes);
         let handles =
             open_tables(&env, &options).map_err(|(action, error)| context.error(action, error))?;
+        if options.durable && !options.read_only {
+            // Whatever is built on it, a stamp to begin with, must not be durable before it is.
+            let synced = File::open(&data).and_then(|file| file.sync_all());
+            synced.and_then(|()| sync_dir(path)).map_err(|e| KvError::io("sync", path, e))?;
+        }
         Ok(Self {
             env,
             tables: Arc::new(Databases { set, handles, context }),
@@ -112,6 +128,28 @@ impl MdbxEngine {
             durable: options.durable,
         })
     }
+}
+
+/// Checks that what was confirmed is there, before MDBX opens the file and changes it.
+fn check_meta_pages(options: &MdbxOptions) -> Result<(), KvError> {
+    let path = &options.path;
+    // First, as another process may commit meanwhile.
+    let confirmed = Confirmed::read(path)?.and_then(|confirmed| confirmed.commit);
+    let Some(mut pages) = MetaPages::read(path)? else {
+        let missing = || format!("{} is missing", path.join(DATA_FILE).display());
+        return match confirmed {
+            Some(_) => Err(KvError::Corrupt(missing())),
+            None => Ok(()),
+        };
+    };
+    match (pages.expect(confirmed), confirmed) {
+        (Err(KvError::Lost { .. }), Some(confirmed)) if options.repair => {
+            pages.give_up(confirmed);
+            pages.expect(None)?;
+        }
+        (found, _) => found?,
+    }
+    if options.read_only { Ok(()) } else { pages.mend() }
 }
 
 /// Why a store cannot be read without a right to write: to the file in which readers say what they read, so that no
@@ -128,9 +166,22 @@ fn no_reader(path: &Path, source: &io::Error) -> Option<KvError> {
 /// Opens the environment with as large a map as the machine allows; returns it and that size.
 fn open_environment(options: &MdbxOptions, length: u64) -> Result<(Environment, u64), KvError> {
     let mut max_bytes = options.max_bytes.unwrap_or(MOST_BYTES).min(MOST_BYTES);
+    let mut recovered = false;
     loop {
         match builder(options, length, max_bytes).open(&options.path) {
             Ok(env) => return Ok((env, max_bytes)),
+            // A power failure has left the file shorter than it was made, without anything that was in use. MDBX gives
+            // it its length again, but only where it may write.
+            Err(MdbxError::WannaRecovery) if options.read_only && !recovered => {
+                recovered = true;
+                let mode = Mode::ReadWrite { sync_mode: SyncMode::Durable };
+                let mut writable = Environment::builder();
+                writable.set_flags(EnvironmentFlags { mode, ..EnvironmentFlags::default() });
+                writable.open(&options.path).map_err(|e| {
+                    let context = Context::new(&options.path, max_bytes);
+                    context.error("giving its file the length that it had", e)
+                })?;
+            }
             // Under a limit of address space (`ulimit -v`, small containers) a smaller map may do.
             Err(e) if is_map_too_large(e) && max_bytes / 2 >= LEAST_BYTES.max(length) => {
                 max_bytes /= 2;

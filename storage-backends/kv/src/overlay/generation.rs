@@ -6,7 +6,9 @@ use super::{
     sorted::Sorted,
     tombstones::{Span, Tombstones},
 };
-use crate::{Batch, KeyRange, KvError, Op, live::Live, shard::Sharded, table::TableSet};
+use crate::{
+    Batch, KeyRange, KvError, Op, journal::Applied, live::Live, shard::Sharded, table::TableSet,
+};
 use hashbrown::DefaultHashBuilder;
 use std::{hash::BuildHasher as _, sync::Arc};
 
@@ -165,9 +167,8 @@ impl Generation {
         self.data.read().tables[table].tombstones.within(range, seq).collect()
     }
 
-    /// Everything as an engine takes it, with a note that it has the journal's file of that number. The generation
-    /// must be frozen.
-    pub(crate) fn sorted(&self, tables: &TableSet, journaled: Option<u64>) -> Sorted<'_> {
+    /// Everything as an engine takes it, with a note of what it then has of the journal. The generation must be frozen.
+    pub(crate) fn sorted(&self, tables: &TableSet, journaled: Option<Applied>) -> Sorted<'_> {
         Sorted::new(self.data.read(), tables, journaled)
     }
 }

@@ -3,7 +3,7 @@
 use super::{generation::Data, tombstones::Span};
 use crate::{
     Changes, KeyRange, Op, Table,
-    journal::{APPLIED, JOURNAL_TABLE},
+    journal::{APPLIED, Applied, JOURNAL_TABLE},
     table::TableSet,
 };
 use crossbeam_utils::sync::ShardedLockReadGuard;
@@ -15,8 +15,8 @@ pub(crate) struct Sorted<'a> {
     data: ShardedLockReadGuard<'a, Data>,
     /// In the order of their numbers.
     tables: Vec<SortedTable>,
-    /// Number of the file with which the generation's journal ends, if it has one.
-    journaled: Option<[u8; 8]>,
+    /// The row of what the engine then has of the journal, if there is one.
+    journaled: Option<[u8; 20]>,
 }
 
 struct SortedTable {
@@ -31,7 +31,7 @@ impl<'a> Sorted<'a> {
     pub(super) fn new(
         data: ShardedLockReadGuard<'a, Data>,
         tables: &TableSet,
-        journaled: Option<u64>,
+        journaled: Option<Applied>,
     ) -> Self {
         let sorted =
             |(position, (&table, changes)): (usize, (&Table, &super::generation::Changes))| {
@@ -45,7 +45,7 @@ impl<'a> Sorted<'a> {
         let mut tables: Vec<_> =
             tables.as_slice().iter().zip(&data.tables).enumerate().map(sorted).collect();
         tables.sort_by_key(|sorted| sorted.table.id);
-        Self { data, tables, journaled: journaled.map(u64::to_be_bytes) }
+        Self { data, tables, journaled: journaled.map(Applied::encode) }
     }
 
     /// What becomes of a row; `None` if it goes with a range that was deleted.
@@ -79,9 +79,9 @@ impl Changes for Sorted<'_> {
             sorted.rows.iter().filter_map(op)
         });
         // Its table has the last number, so this is in order.
-        let file = self.journaled.as_ref();
-        let file = file.map(|file| (JOURNAL_TABLE, Op::Put { key: APPLIED, value: file }));
-        Box::new(deleted.chain(rows).chain(file))
+        let row = self.journaled.as_ref();
+        let row = row.map(|row| (JOURNAL_TABLE, Op::Put { key: APPLIED, value: row }));
+        Box::new(deleted.chain(rows).chain(row))
     }
 
     fn size_hint(&self) -> (usize, usize) {

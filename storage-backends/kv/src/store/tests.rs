@@ -5,6 +5,7 @@
 use super::*;
 use crate::{
     Changes,
+    recent::EngineView,
     testing::{Fault, FaultEngine, KeepsRows, SlowReads, Wrapped, entries},
 };
 use std::{
@@ -518,5 +519,43 @@ fn what_is_held_back_waits_until_it_is_handed_on() {
         (6..=8).for_each(|key| store.write(batch(&[key], b"free")).unwrap());
         store.checkpoint().unwrap();
         assert_eq!(durable(&engine).len(), 8);
+    }
+}
+
+/// The flush of a write may end after that of a later one: which of two threads is first to say so is chance.
+#[test]
+fn what_is_durable_never_goes_back() {
+    let store = open(&Arc::new(MemoryEngine::new()), by_hand());
+    let shared = &store.handle.shared;
+    for last in [2, 1] {
+        let view = Arc::new(EngineView::of(&*shared.engine).unwrap());
+        shared.end_flush(Ok(view), |_| last).unwrap();
+        assert_eq!(shared.control.lock().durable, 2);
+    }
+}
+
+/// Writes that flush on the store's thread, and writes to the engine by others. However their ends fall together, what is
+/// durable never goes back.
+#[test]
+fn flushes_of_several_threads_end_in_any_order() {
+    let options = StoreOptions { flush_every: 1, ..StoreOptions::default() };
+    let store = open(&Arc::new(MemoryEngine::new()), options);
+    let (done, ended) = std::sync::mpsc::channel();
+    for thread in 0..8_u8 {
+        let (store, done) = (store.clone(), done.clone());
+        std::thread::spawn(move || {
+            for i in 0..4_000_u32 {
+                let batch = batch(&[thread, i as u8], &i.to_be_bytes());
+                match thread % 2 {
+                    0 => store.write(batch).unwrap(),
+                    _ => store.engine_write(&batch).unwrap(),
+                }
+            }
+            store.checkpoint().unwrap();
+            done.send(()).unwrap();
+        });
+    }
+    for _ in 0..8 {
+        ended.recv_timeout(Duration::from_secs(60)).expect("a checkpoint waits for ever");
     }
 }

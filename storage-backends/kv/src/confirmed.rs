@@ -1,0 +1,216 @@
+//! What was confirmed to be durable, in a small file of its own beside the engine's.
+//!
+//! Neither an engine nor a journal can tell by itself that its end is missing: MDBX falls back to an older state when the
+//! page that names the newest is damaged, and the last record of a journal looks the same whether a crash or a bad disk
+//! cut it. So each time something has become durable, this file says what it was, and every opening compares.
+//!
+//! ```text
+//! confirmed   two slots of 512 bytes, written in turn, so that one is whole at any moment
+//!   slot      magic (8), sequence (8), record + 1 (8), its CRC-32 (4), commit (8), its CRC-32 (4), CRC-32 of all that (4)
+//! ```
+//!
+//! The file is written after what it speaks of was synced, and is not synced itself: a power failure may leave an older
+//! one, never one that knows of more than there is. Without it nothing is lost but the comparison.
+
+use crate::{KvError, write_whole};
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Seek as _, SeekFrom, Write as _},
+    path::{Path, PathBuf},
+};
+
+/// Name of the file within the engine's directory.
+pub(crate) const CONFIRMED_FILE: &str = "confirmed";
+
+const MAGIC: &[u8; 8] = b"ptconf 1";
+/// A slot has a sector for itself, so that writing one cannot tear the other.
+const SLOT: usize = 512;
+/// Bytes of a slot that mean something.
+const USED: usize = 44;
+
+/// Something that was made durable: its number, and a checksum of what bears it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Durable {
+    /// Grows with each.
+    pub number: u64,
+    /// CRC-32.
+    pub checksum: u32,
+}
+
+/// Whether anything was ever confirmed of the engine in `dir`: at least that its own files are durable.
+pub fn is_confirmed(dir: &Path) -> bool {
+    dir.join(CONFIRMED_FILE).exists()
+}
+
+/// The last of each kind that was confirmed.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Confirmed {
+    /// The record of the journal; `None` if the engine had them all.
+    pub(crate) record: Option<Durable>,
+    /// The engine's commit, where it tells.
+    pub(crate) commit: Option<Durable>,
+}
+
+impl Confirmed {
+    /// What the file in `dir` says; `None` if there is no file, or none that reads.
+    pub(crate) fn read(dir: &Path) -> Result<Option<Self>, KvError> {
+        let path = dir.join(CONFIRMED_FILE);
+        match fs::read(&path) {
+            Ok(bytes) => Ok(newest(&bytes).map(|(_, confirmed)| confirmed)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(KvError::io("read", &path, e)),
+        }
+    }
+
+    fn encode(&self, sequence: u64) -> [u8; SLOT] {
+        let number = |durable: Option<Durable>| durable.map_or(0, |durable| durable.number + 1);
+        let checksum = |durable: Option<Durable>| durable.map_or(0, |durable| durable.checksum);
+        let mut bytes = Vec::with_capacity(SLOT);
+        bytes.extend_from_slice(MAGIC);
+        bytes.extend_from_slice(&sequence.to_be_bytes());
+        for durable in [self.record, self.commit] {
+            bytes.extend_from_slice(&number(durable).to_be_bytes());
+            bytes.extend_from_slice(&checksum(durable).to_be_bytes());
+        }
+        let all = crc32fast::hash(&bytes);
+        bytes.extend_from_slice(&all.to_be_bytes());
+        let mut slot = [0; SLOT];
+        slot[..bytes.len()].copy_from_slice(&bytes);
+        slot
+    }
+
+    fn decode(slot: &[u8]) -> Option<(u64, Self)> {
+        let (content, checksum) = slot.get(..USED)?.split_last_chunk::<4>()?;
+        if crc32fast::hash(content) != u32::from_be_bytes(*checksum) {
+            return None;
+        }
+        let mut rest = content.strip_prefix(MAGIC)?;
+        let sequence = take(&mut rest)?;
+        let mut durable = || {
+            let number = u64::from_be_bytes(take(&mut rest)?);
+            let checksum = u32::from_be_bytes(take(&mut rest)?);
+            Some(number.checked_sub(1).map(|number| Durable { number, checksum }))
+        };
+        let (record, commit) = (durable()?, durable()?);
+        Some((u64::from_be_bytes(sequence), Self { record, commit }))
+    }
+}
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, after) = rest.split_first_chunk()?;
+    *rest = after;
+    Some(*taken)
+}
+
+fn newest(bytes: &[u8]) -> Option<(u64, Confirmed)> {
+    bytes.chunks(SLOT).take(2).filter_map(Confirmed::decode).max_by_key(|(sequence, _)| *sequence)
+}
+
+/// The file of the one process that writes.
+#[derive(Debug)]
+pub(crate) struct ConfirmedFile {
+    path: PathBuf,
+    file: File,
+    sequence: u64,
+    confirmed: Confirmed,
+}
+
+impl ConfirmedFile {
+    /// Opens the file in `dir`, or makes it, and has it say `confirmed`, all of which must be durable.
+    pub(crate) fn open(dir: &Path, confirmed: Confirmed) -> Result<Self, KvError> {
+        let path = dir.join(CONFIRMED_FILE);
+        let failed = |action| {
+            let path = path.clone();
+            move |error| KvError::io(action, &path, error)
+        };
+        let sequence = match fs::read(&path) {
+            Ok(bytes) => newest(&bytes).map(|(sequence, _)| sequence),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+            Err(e) => return Err(failed("read")(e)),
+        };
+        if sequence.is_none() {
+            let slots = [confirmed.encode(1), confirmed.encode(0)].concat();
+            write_whole(&path, &slots).map_err(failed("write"))?;
+        }
+        let file = OpenOptions::new().write(true).open(&path).map_err(failed("open"))?;
+        let mut opened = Self { path, file, sequence: sequence.unwrap_or(1), confirmed };
+        opened.write()?;
+        Ok(opened)
+    }
+
+    /// A record of the journal has become durable.
+    pub(crate) fn record(&mut self, record: Durable) -> Result<(), KvError> {
+        self.confirmed.record = Some(record);
+        self.write()
+    }
+
+    /// A commit of the engine has become durable.
+    pub(crate) fn commit(&mut self, commit: Option<Durable>) -> Result<(), KvError> {
+        self.confirmed.commit = commit;
+        self.write()
+    }
+
+    fn write(&mut self) -> Result<(), KvError> {
+        self.sequence += 1;
+        let slot = self.confirmed.encode(self.sequence);
+        let place = SeekFrom::Start(self.sequence % 2 * SLOT as u64);
+        let written = self.file.seek(place).and_then(|_| self.file.write_all(&slot));
+        written.map_err(|e| KvError::io("write to", &self.path, e))
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn durable(number: u64) -> Option<Durable> {
+        Some(Durable { number, checksum: number as u32 ^ 7 })
+    }
+
+    #[test]
+    fn says_what_was_confirmed_last() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(Confirmed::read(dir.path()).unwrap(), None);
+        let mut file = ConfirmedFile::open(dir.path(), Confirmed::default()).unwrap();
+        assert_eq!(Confirmed::read(dir.path()).unwrap(), Some(Confirmed::default()));
+        for number in 0..5 {
+            file.record(durable(number).unwrap()).unwrap();
+            file.commit(durable(number * 2)).unwrap();
+            let expected = Confirmed { record: durable(number), commit: durable(number * 2) };
+            assert_eq!(Confirmed::read(dir.path()).unwrap(), Some(expected));
+        }
+        let again = Confirmed { record: None, commit: durable(9) };
+        ConfirmedFile::open(dir.path(), again).unwrap();
+        assert_eq!(Confirmed::read(dir.path()).unwrap(), Some(again));
+    }
+
+    #[test]
+    fn a_damaged_slot_leaves_the_one_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut file = ConfirmedFile::open(dir.path(), Confirmed::default()).unwrap();
+        for number in 0..4 {
+            file.record(durable(number).unwrap()).unwrap();
+        }
+        let path = dir.path().join(CONFIRMED_FILE);
+        let whole = fs::read(&path).unwrap();
+        assert_eq!(whole.len(), 2 * SLOT);
+        let read = || Confirmed::read(dir.path()).unwrap().map(|confirmed| confirmed.record);
+        for position in (0..USED).chain(SLOT..SLOT + USED) {
+            let mut bytes = whole.clone();
+            bytes[position] ^= 4;
+            fs::write(&path, bytes).unwrap();
+            let found = read().unwrap().unwrap().number;
+            assert!(found == 2 || found == 3, "{position}: {found}");
+        }
+        for cut in 0..SLOT {
+            fs::write(&path, &whole[..cut]).unwrap();
+            assert!(read().is_none_or(|record| record == durable(2) || record == durable(3)));
+        }
+        fs::write(&path, [0; 2 * SLOT]).unwrap();
+        assert_eq!(read(), None);
+        // It is made again.
+        ConfirmedFile::open(dir.path(), Confirmed::default()).unwrap();
+        assert_eq!(read(), Some(None));
+    }
+}

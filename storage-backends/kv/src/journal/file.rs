@@ -1,0 +1,212 @@
+//! One file of a journal: its head, and its records one after the other.
+
+use crate::{Batch, KvError, Table, confirmed::Durable};
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, BufReader, Read as _, Seek as _, SeekFrom, Write as _},
+    path::{Path, PathBuf},
+};
+
+const MAGIC: &[u8] = b"polytrie journal 2\n";
+/// Bytes of a record before what its checksum is of.
+pub(super) const LENGTH_AND_CHECKSUM: usize = 8;
+/// Bytes of a record before its changes: length, checksum and number.
+pub(super) const RECORD_HEAD: usize = LENGTH_AND_CHECKSUM + 8;
+/// Bytes of a change before its key.
+pub(super) const CHANGE_HEAD: usize = 8;
+/// So many records behind a damaged one are known for its successors: what happens to look like a record elsewhere in a
+/// file has any number.
+const SUCCESSORS: u64 = 1 << 24;
+
+/// Begins a file.
+pub(super) fn create(path: &Path, number: u64, tables: &[Table]) -> io::Result<File> {
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+    let mut head = MAGIC.to_vec();
+    head.extend_from_slice(&number.to_be_bytes());
+    head.push(tables.len() as u8);
+    for table in tables {
+        head.push(table.name.len() as u8);
+        head.extend_from_slice(table.name.as_bytes());
+    }
+    file.write_all(&head)?;
+    Ok(file)
+}
+
+/// Number of a file and names of its tables.
+type Head = (u64, Vec<Vec<u8>>);
+
+/// The records of a file, of which no more than one is in memory.
+pub(super) struct Reader {
+    path: PathBuf,
+    file: BufReader<File>,
+    /// Length of the file when it was opened.
+    length: u64,
+    /// How far it was read.
+    position: u64,
+    /// In the order by which records refer to them.
+    tables: Vec<Table>,
+    buffer: Vec<u8>,
+}
+
+impl Reader {
+    /// Opens a file that has the head of number `number`; `None` if it has none, and no record from `next` on either: a
+    /// crash has come while it was begun.
+    pub(super) fn open(
+        path: &Path,
+        number: u64,
+        tables: &[Table],
+        next: u64,
+    ) -> Result<Option<Self>, KvError> {
+        let io = |e| KvError::io("read", path, e);
+        let file = File::open(path).map_err(io)?;
+        let length = file.metadata().map_err(io)?.len();
+        let (path, buffer) = (path.to_owned(), Vec::new());
+        let file = BufReader::new(file);
+        let mut reader = Self { path, file, length, position: 0, tables: Vec::new(), buffer };
+        let Some((found, names)) = reader.head()? else {
+            return match reader.later_record(0, next)? {
+                Some(record) => {
+                    Err(reader.lost(&format!("its head is damaged, and it has record {record}")))
+                }
+                None => Ok(None),
+            };
+        };
+        if found != number {
+            return Err(reader.lost(&format!("it is that of number {found}")));
+        }
+        let known = |name: &Vec<u8>| tables.iter().find(|t| t.name.as_bytes() == *name).copied();
+        let tables = names.iter().map(known).collect::<Option<Vec<Table>>>();
+        reader.tables =
+            tables.ok_or_else(|| reader.lost("it is of tables that this store does not have"))?;
+        Ok(Some(reader))
+    }
+
+    /// Length of the file when it was opened.
+    pub(super) const fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Where the next record begins.
+    pub(super) const fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The next record, the number of which must be `expected`; `None` at the end, or where a crash has cut it off.
+    pub(super) fn next(&mut self, expected: u64) -> Result<Option<(Durable, Batch)>, KvError> {
+        let start = self.position;
+        let Some(checksum) = self.read_record()? else {
+            self.position = start;
+            return match self.later_record(start + 1, expected + 1)? {
+                Some(later) => Err(self.lost(&format!(
+                    "record {expected} is damaged, and record {later} behind it is whole"
+                ))),
+                None => Ok(None),
+            };
+        };
+        let mut rest = self.buffer.as_slice();
+        let number = take_array(&mut rest).map(u64::from_be_bytes);
+        if number != Some(expected) {
+            let found = number.unwrap_or_default();
+            return Err(self.lost(&format!("record {found} stands where {expected} belongs")));
+        }
+        let mut batch = Batch::with_capacity(rest.len() / 64, rest.len());
+        while !rest.is_empty() {
+            read_change(&mut rest, &self.tables, &mut batch)
+                .ok_or_else(|| self.lost(&format!("record {expected} does not decode")))?;
+        }
+        Ok(Some((Durable { number: expected, checksum }, batch)))
+    }
+
+    fn lost(&self, what: &str) -> KvError {
+        let path = self.path.parent().unwrap_or(&self.path).to_owned();
+        KvError::Lost { path, what: format!("{}: {what}", self.path.display()) }
+    }
+
+    /// The head; `None` if there is no whole one.
+    fn head(&mut self) -> Result<Option<Head>, KvError> {
+        if self.bytes(MAGIC.len() as u64 + 9)?.is_none() {
+            return Ok(None);
+        }
+        let mut rest = self.buffer.as_slice();
+        let Some((number, count)) = (|| {
+            rest = rest.strip_prefix(MAGIC)?;
+            Some((u64::from_be_bytes(take_array(&mut rest)?), take_array::<1>(&mut rest)?[0]))
+        })() else {
+            return Ok(None);
+        };
+        let mut names = Vec::new();
+        for _ in 0..count {
+            let Some(len) = self.bytes(1)?.map(|bytes| bytes[0]) else { return Ok(None) };
+            let Some(name) = self.bytes(u64::from(len))? else { return Ok(None) };
+            names.push(name.to_vec());
+        }
+        Ok(Some((number, names)))
+    }
+
+    /// Reads what the checksum of the next record is of into the buffer; returns the checksum if it is right.
+    fn read_record(&mut self) -> Result<Option<u32>, KvError> {
+        let Some(mut head) = self.bytes(LENGTH_AND_CHECKSUM as u64)? else { return Ok(None) };
+        let [length, checksum] = [(); 2].map(|()| take_array(&mut head).map(u32::from_be_bytes));
+        let (Some(length @ 8..), Some(checksum)) = (length, checksum) else { return Ok(None) };
+        let content = self.bytes(length.into())?;
+        Ok(content.filter(|content| crc32fast::hash(content) == checksum).map(|_| checksum))
+    }
+
+    /// The next bytes of the file; `None` if it has no so many.
+    fn bytes(&mut self, count: u64) -> Result<Option<&[u8]>, KvError> {
+        if self.position.saturating_add(count) > self.length {
+            return Ok(None);
+        }
+        self.buffer.clear();
+        let read = (&mut self.file).take(count).read_to_end(&mut self.buffer);
+        let read = read.map_err(|e| KvError::io("read", &self.path, e))?;
+        self.position += count;
+        // It may have been cut off since.
+        Ok((read as u64 == count).then_some(&self.buffer))
+    }
+
+    /// Number of a whole record from `start` on that is `first` or one of its successors.
+    fn later_record(&mut self, start: u64, first: u64) -> Result<Option<u64>, KvError> {
+        let mut bytes = Vec::new();
+        let read = self.file.seek(SeekFrom::Start(start));
+        read.and_then(|_| self.file.read_to_end(&mut bytes))
+            .map_err(|e| KvError::io("read", &self.path, e))?;
+        let found = (0..bytes.len().saturating_sub(RECORD_HEAD - 1)).find_map(|at| {
+            let mut rest = &bytes[at..];
+            let length = u32::from_be_bytes(take_array(&mut rest)?) as usize;
+            let checksum = u32::from_be_bytes(take_array(&mut rest)?);
+            let number = u64::from_be_bytes(*rest.first_chunk()?);
+            let is_next = (first..first.saturating_add(SUCCESSORS)).contains(&number);
+            let content = rest.get(..length).filter(|_| is_next && length >= 8)?;
+            (crc32fast::hash(content) == checksum).then_some(number)
+        });
+        Ok(found)
+    }
+}
+
+fn read_change(rest: &mut &[u8], tables: &[Table], batch: &mut Batch) -> Option<()> {
+    let [kind, table] = take_array(rest)?;
+    let key_len = u16::from_be_bytes(take_array(rest)?);
+    let value_len = u32::from_be_bytes(take_array(rest)?);
+    let key = take(rest, usize::from(key_len))?;
+    let value = take(rest, value_len as usize)?;
+    let table = *tables.get(usize::from(table))?;
+    match kind {
+        0 => batch.put(table, key, value),
+        1 => batch.delete(table, key),
+        2 => batch.delete_range(table, key, Some(value)),
+        3 => batch.delete_range(table, key, None),
+        _ => return None,
+    }
+    Some(())
+}
+
+fn take<'a>(rest: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
+    let (taken, after) = rest.split_at_checked(len)?;
+    *rest = after;
+    Some(taken)
+}
+
+fn take_array<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    take(rest, N)?.try_into().ok()
+}

@@ -1,0 +1,412 @@
+//! The journal: batches appended to a file, so that one becomes durable without the engine.
+//!
+//! An engine that keeps sorted pages rewrites a page for every few keys that a batch touches at random. Appending
+//! the batch costs its own bytes and one sync; the engine then takes many batches together, in the background,
+//! and every page is rewritten once for all of them.
+//!
+//! ```text
+//! file      journal.<number>: one for each generation that has durable batches
+//!   header  magic, number of the file (8), names of the tables in the order by which records refer to them
+//!   records length (4), CRC-32 of what follows (4), number (8), changes
+//!   change  kind (1), table (1), key length (2), value length (4), key, value      integers big-endian
+//! engine    JOURNAL_TABLE "applied" ──► number of the last file whose batches the engine has (8), number of the record
+//!           after them (8), CRC-32 of both (4)
+//! ```
+//!
+//! The engine writes a generation and that row at once, so no batch is ever applied twice or to a state that
+//! is newer. Files are numbered without gaps, and so are records over all files.
+//!
+//! A crash may leave half a record at the end of a file, which nobody was told is durable: reading stops there. Anything
+//! else is damage, and says so: a record before the end or before another one that is whole, and whatever
+//! [`Confirmed`] knows of that is not there.
+//!
+//! Whoever only reads may do so while another process writes. What it read belongs together if the engine had no more
+//! files afterwards than before.
+
+mod file;
+
+use crate::{
+    Batch, Engine, KvError, Op, Table,
+    confirmed::{CONFIRMED_FILE, Confirmed, ConfirmedFile, Durable},
+    disk::sync_dir,
+    recent::EngineView,
+};
+use file::Reader;
+use std::{
+    fs::{self, File, OpenOptions},
+    io::Write as _,
+    path::{Path, PathBuf},
+};
+
+/// Where the store notes which files the engine has; an engine with a journal has this table besides those it is
+/// opened with.
+pub(crate) const JOURNAL_TABLE: Table = Table::new(255, "Journal", 8);
+
+/// The one key of [`JOURNAL_TABLE`].
+pub(crate) const APPLIED: &[u8] = b"applied";
+
+/// How often whoever only reads tries again if a writer has changed the files meanwhile.
+const ATTEMPTS: usize = 8;
+
+/// What the engine has of the journal.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Applied {
+    /// Number of the last file.
+    pub(crate) file: u64,
+    /// Number of the record after the last one.
+    pub(crate) next: u64,
+}
+
+impl Applied {
+    /// The row.
+    pub(crate) fn encode(self) -> [u8; 20] {
+        let mut row = [0; 20];
+        row[..8].copy_from_slice(&self.file.to_be_bytes());
+        row[8..16].copy_from_slice(&self.next.to_be_bytes());
+        let checksum = crc32fast::hash(&row[..16]);
+        row[16..].copy_from_slice(&checksum.to_be_bytes());
+        row
+    }
+
+    /// What a view has; `None` if nothing was ever flushed.
+    fn read(view: &EngineView) -> Result<Option<Self>, KvError> {
+        let mut row = Vec::new();
+        if !view.view.get_into(JOURNAL_TABLE, APPLIED, &mut row)? {
+            return Ok(None);
+        }
+        let long = |at: usize| row.get(at..)?.first_chunk().map(|b| u64::from_be_bytes(*b));
+        let found = long(0).zip(long(8)).map(|(file, next)| Self { file, next });
+        let found = found.filter(|found| row == found.encode());
+        found.map(Some).ok_or_else(|| {
+            KvError::Corrupt("the row of what the engine has of the journal is damaged".into())
+        })
+    }
+}
+
+/// The end of a journal, to which batches are appended.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    dir: PathBuf,
+    tables: Vec<Table>,
+    /// Number of the file in use, or of the next one.
+    number: u64,
+    file: Option<File>,
+    /// Bytes that were appended since the engine was last handed something.
+    bytes: u64,
+    /// Number of the next record.
+    next: u64,
+    buffer: Vec<u8>,
+}
+
+/// What a journal holds that a view of the engine does not have.
+#[derive(Debug)]
+pub(crate) struct Recovered<T> {
+    pub(crate) view: EngineView,
+    /// What its batches were put into.
+    pub(crate) batches: T,
+    /// Where it goes on, and where that is confirmed; not for whoever only reads.
+    pub(crate) journal: Option<(Journal, ConfirmedFile)>,
+}
+
+/// What is done where a journal is damaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Damage {
+    /// It is an error.
+    Refuse,
+    /// The damaged record and all behind it are removed.
+    GiveUp,
+}
+
+/// Reads the journal of an engine, if it has one. `replay` puts each batch, in their order, into what the caller makes of
+/// them.
+pub(crate) fn recover<T: Default>(
+    engine: &dyn Engine,
+    tables: &[Table],
+    damage: Damage,
+    replay: impl Fn(&mut T, &Batch) -> Result<(), KvError>,
+) -> Result<Recovered<T>, KvError> {
+    let Some(dir) = engine.journal_dir() else {
+        let view = EngineView::of(engine)?;
+        return Ok(Recovered { view, batches: T::default(), journal: None });
+    };
+    if engine.is_read_only() {
+        return read_beside_a_writer(engine, &dir, tables, replay);
+    }
+    let confirmed = Confirmed::read(&dir)?;
+    let view = EngineView::of(engine)?;
+    let applied = Applied::read(&view)?;
+    if confirmed.is_none() && applied.is_some() {
+        warn_unconfirmed(&dir);
+    }
+    let applied = applied.unwrap_or_default();
+    let mut batches = T::default();
+    let mut found = Found::default();
+    let mut apply = |batch: &Batch| replay(&mut batches, batch);
+    let read = found.read(&dir, tables, applied, confirmed.and_then(|c| c.record), &mut apply);
+    match (read, damage) {
+        (Err(KvError::Lost { .. }), Damage::GiveUp) => found.give_up(&dir)?,
+        (read, _) => read?,
+    }
+    // What a crash left unsynced was read, and what comes now builds on it.
+    for number in &found.files {
+        let path = path_of(&dir, *number);
+        let synced = File::open(&path).and_then(|file| file.sync_all());
+        synced.map_err(|e| KvError::io("sync", &path, e))?;
+    }
+    remove_up_to(&dir, applied.file);
+    let journal = Journal {
+        dir: dir.clone(),
+        tables: tables.to_vec(),
+        number: found.number,
+        file: None,
+        bytes: found.bytes,
+        next: found.next,
+        buffer: Vec::new(),
+    };
+    let confirmed = Confirmed { record: found.last, commit: engine.last_commit()? };
+    let confirmed = ConfirmedFile::open(&dir, confirmed)?;
+    Ok(Recovered { view, batches, journal: Some((journal, confirmed)) })
+}
+
+fn warn_unconfirmed(dir: &Path) {
+    tracing::warn!(
+        "{} is missing or damaged: whether blocks that were confirmed are missing cannot be told this time",
+        dir.join(CONFIRMED_FILE).display()
+    );
+}
+
+fn read_beside_a_writer<T: Default>(
+    engine: &dyn Engine,
+    dir: &Path,
+    tables: &[Table],
+    replay: impl Fn(&mut T, &Batch) -> Result<(), KvError>,
+) -> Result<Recovered<T>, KvError> {
+    for _ in 0..ATTEMPTS {
+        // Before the view, which then has whatever was confirmed.
+        let confirmed = Confirmed::read(dir)?;
+        let view = EngineView::of(engine)?;
+        let applied = Applied::read(&view)?;
+        let mut batches = T::default();
+        let mut apply = |batch: &Batch| replay(&mut batches, batch);
+        let record = confirmed.and_then(|confirmed| confirmed.record);
+        let had = applied.unwrap_or_default();
+        let read = Found::default().read(dir, tables, had, record, &mut apply);
+        if Applied::read(&EngineView::of(engine)?)? == applied {
+            read?;
+            if confirmed.is_none() && applied.is_some() {
+                warn_unconfirmed(dir);
+            }
+            return Ok(Recovered { view, batches, journal: None });
+        }
+    }
+    // The writer flushes faster than that. What the engine has is whole by itself.
+    let view = EngineView::of(engine)?;
+    Ok(Recovered { view, batches: T::default(), journal: None })
+}
+
+/// What was found of the files that the engine does not have.
+#[derive(Debug, Default)]
+struct Found {
+    /// Numbers of those that were read.
+    files: Vec<u64>,
+    /// Bytes of them.
+    bytes: u64,
+    /// Number of the file that comes next.
+    number: u64,
+    /// Number of the record that comes next.
+    next: u64,
+    /// The last record.
+    last: Option<Durable>,
+    /// Where the record that comes next would be in the last file.
+    end: u64,
+}
+
+impl Found {
+    /// Reads them.
+    fn read(
+        &mut self,
+        dir: &Path,
+        tables: &[Table],
+        applied: Applied,
+        confirmed: Option<Durable>,
+        apply: &mut dyn FnMut(&Batch) -> Result<(), KvError>,
+    ) -> Result<(), KvError> {
+        self.number = applied.file + 1;
+        self.next = applied.next;
+        let lost = |what: String| KvError::Lost { path: dir.to_owned(), what };
+        let missing = |next: u64, path: &Path, what: &str| {
+            confirmed.filter(|confirmed| confirmed.number >= next).map(|confirmed| {
+                let (number, path) = (confirmed.number, path.display());
+                lost(format!("{path} {what}, and record {number} of the journal was confirmed"))
+            })
+        };
+        let files = numbers(dir)?.into_iter().filter(|number| *number > applied.file);
+        for (expected, number) in (applied.file + 1..).zip(files) {
+            let path = path_of(dir, expected);
+            if number != expected {
+                return Err(lost(format!("{} is missing", path.display())));
+            }
+            let Some(mut reader) = Reader::open(&path, expected, tables, self.next)? else {
+                // A crash while it was begun. It is begun again.
+                self.number = expected;
+                if let Some(lost) = missing(self.next, &path, "has a damaged head") {
+                    return Err(lost);
+                }
+                continue;
+            };
+            self.files.push(expected);
+            self.number = expected + 1;
+            self.bytes += reader.length();
+            self.end = reader.position();
+            while let Some((record, batch)) = reader.next(self.next)? {
+                let is_another =
+                    |confirmed: &Durable| confirmed.number == record.number && *confirmed != record;
+                if confirmed.as_ref().is_some_and(is_another) {
+                    let (number, path) = (record.number, path.display());
+                    return Err(lost(format!(
+                        "record {number} in {path} is not the one that was confirmed: the file is an older copy"
+                    )));
+                }
+                apply(&batch)?;
+                self.next = record.number + 1;
+                self.last = Some(record);
+                self.end = reader.position();
+            }
+        }
+        let last = path_of(dir, self.files.last().copied().unwrap_or(self.number));
+        let what = match self.files.is_empty() && !last.exists() {
+            true => "is missing".to_owned(),
+            false => format!("ends before record {}", self.next),
+        };
+        missing(self.next, &last, &what).map_or(Ok(()), Err)
+    }
+
+    /// Removes everything behind what was read.
+    fn give_up(&mut self, dir: &Path) -> Result<(), KvError> {
+        let kept = self.files.last().copied().unwrap_or(self.number - 1);
+        for number in numbers(dir)?.into_iter().filter(|number| *number > kept) {
+            let path = path_of(dir, number);
+            fs::remove_file(&path).map_err(|e| KvError::io("remove", &path, e))?;
+        }
+        if let Some(number) = self.files.last() {
+            let path = path_of(dir, *number);
+            let file = OpenOptions::new().write(true).open(&path);
+            let cut = file.and_then(|file| file.set_len(self.end));
+            cut.map_err(|e| KvError::io("cut", &path, e))?;
+        }
+        self.number = kept + 1;
+        Ok(())
+    }
+}
+
+impl Journal {
+    /// Whether a batch is small enough to be a record.
+    pub(crate) fn takes(batch: &Batch) -> bool {
+        u32::try_from(Self::record_bytes(batch)).is_ok()
+    }
+
+    fn record_bytes(batch: &Batch) -> usize {
+        file::RECORD_HEAD + batch.byte_len() + file::CHANGE_HEAD * batch.len()
+    }
+
+    /// Bytes of records that the engine was not handed yet.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Appends a batch; it is on disk when this returns.
+    pub(crate) fn append(&mut self, batch: &Batch) -> Result<Durable, KvError> {
+        let path = path_of(&self.dir, self.number);
+        let record = self.encode(batch)?;
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => {
+                let file = file::create(&path, self.number, &self.tables)
+                    .map_err(|e| KvError::io("create", &path, e))?;
+                sync_dir(&self.dir).map_err(|e| KvError::io("write to", &self.dir, e))?;
+                file
+            }
+        };
+        file.write_all(&self.buffer)
+            .and_then(|()| file.sync_data())
+            .map_err(|e| KvError::io("write to", &path, e))?;
+        // After an error the file stays closed: what came of the record is not known, and nothing may follow it.
+        self.file = Some(file);
+        self.bytes += self.buffer.len() as u64;
+        self.next += 1;
+        Ok(record)
+    }
+
+    fn encode(&mut self, batch: &Batch) -> Result<Durable, KvError> {
+        let bytes = Self::record_bytes(batch);
+        let length = u32::try_from(bytes - file::LENGTH_AND_CHECKSUM).map_err(|_| {
+            let reason = format!("a record of {bytes} bytes, expected less than 4 GiB");
+            KvError::Engine { engine: "journal", action: "appending", reason }
+        })?;
+        let out = &mut self.buffer;
+        out.clear();
+        out.reserve(bytes);
+        out.extend_from_slice(&[0; file::LENGTH_AND_CHECKSUM]);
+        out.extend_from_slice(&self.next.to_be_bytes());
+        for (table, op) in batch.ops() {
+            let (kind, key, value) = match op {
+                Op::Put { key, value } => (0, key, value),
+                Op::Delete { key } => (1, key, &[][..]),
+                Op::DeleteRange { from, to: Some(to) } => (2, from, to),
+                Op::DeleteRange { from, to: None } => (3, from, &[][..]),
+            };
+            // The store has checked that the table is one of its own, and that the key is short.
+            let table =
+                self.tables.iter().position(|other| other.id == table.id).unwrap_or(usize::MAX);
+            out.extend_from_slice(&[kind, table as u8]);
+            out.extend_from_slice(&(key.len() as u16).to_be_bytes());
+            // Shorter than the record.
+            out.extend_from_slice(&(value.len() as u32).to_be_bytes());
+            out.extend_from_slice(key);
+            out.extend_from_slice(value);
+        }
+        let checksum = crc32fast::hash(&out[file::LENGTH_AND_CHECKSUM..]);
+        out[..4].copy_from_slice(&length.to_be_bytes());
+        out[4..8].copy_from_slice(&checksum.to_be_bytes());
+        Ok(Durable { number: self.next, checksum })
+    }
+
+    /// Ends the file in use. What is appended later goes to another one. Returns what the engine notes when it has
+    /// everything so far.
+    pub(crate) fn rotate(&mut self) -> Applied {
+        // One that was not begun does not end: a number without a file would be taken for a file that was lost.
+        if self.file.take().is_some() {
+            self.number += 1;
+        }
+        self.bytes = 0;
+        Applied { file: self.number - 1, next: self.next }
+    }
+}
+
+/// Removes files that the engine has. One that cannot be removed is skipped by its number and removed another time.
+pub(crate) fn remove_up_to(dir: &Path, applied: u64) {
+    for number in numbers(dir).unwrap_or_default() {
+        if number <= applied
+            && let Err(error) = fs::remove_file(path_of(dir, number))
+        {
+            tracing::debug!(%error, number, "an old file of the journal could not be removed");
+        }
+    }
+}
+
+fn path_of(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("journal.{number:016x}"))
+}
+
+/// Numbers of the files in a directory, ascending.
+fn numbers(dir: &Path) -> Result<Vec<u64>, KvError> {
+    let failed = |e| KvError::io("read", dir, e);
+    let mut numbers = Vec::new();
+    for entry in fs::read_dir(dir).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix("journal."));
+        numbers.extend(number.and_then(|digits| u64::from_str_radix(digits, 16).ok()));
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}

@@ -1,0 +1,208 @@
+//! The meta pages of a data file: which commit is the newest, and whether it is whole.
+//!
+//! MDBX writes the three pages in turn, and opens the newest that looks right: what it calls a checksum is a constant. A
+//! page that was damaged may therefore be taken as it is, or passed over for an older state, without a word; and where the
+//! end of the file is gone, opening fills it up with zeros. So the pages are looked at before MDBX opens the file.
+//!
+//! MDBX never writes the header of such a page again. One that is damaged would make a later commit in that page
+//! unreadable, so it is written anew.
+//!
+//! ```text
+//! page   header (20): .. flags (2) at 10, .. number (4) at 16     then the meta, integers as the processor has them
+//! meta   magic and version (8), txnid (8), .., geometry, trees, canary, sign (8), txnid again (8), ..
+//! ```
+
+use super::{DATA_FILE, NAME, PAGE_BYTES};
+use crate::{KvError, confirmed::Durable};
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read as _, Seek as _, SeekFrom, Write as _},
+    ops::Range,
+    path::{Path, PathBuf},
+};
+
+/// Number of meta pages.
+const PAGES: usize = 3;
+/// Bytes of header and meta.
+const BYTES: usize = 244;
+/// What the flags of a meta page are.
+const FLAGS: u16 = 8;
+/// "MDBX" as MDBX has it; the byte below it is the version.
+const MAGIC: u64 = 0x59_65_9D_BD_EF_4C_11;
+/// How often pages are read anew that another process writes meanwhile.
+const ATTEMPTS: usize = 16;
+
+const PAGE_FLAGS: usize = 10;
+const PAGE_NUMBER: Range<usize> = 16..20;
+const META_MAGIC: usize = 20;
+const TXNID: Range<usize> = 28..36;
+const USED_PAGES: usize = 56;
+const PAGE_SIZE: usize = 64;
+const TXNID_AGAIN: Range<usize> = 196..204;
+/// What a commit depends on. The canary, the count of retired pages and the numbers of boot and file do not matter.
+const ESSENTIAL: [Range<usize>; 2] = [0..156, 188..204];
+
+type Page = [u8; BYTES];
+
+/// What a meta page says of a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Meta {
+    commit: Durable,
+    /// Bytes of the file that are in use.
+    used_bytes: u64,
+    /// Number of the page.
+    page: usize,
+}
+
+impl Meta {
+    #[expect(
+        clippy::host_endian_bytes,
+        reason = "MDBX writes its file as the processor has numbers"
+    )]
+    fn parse(bytes: &Page, page: usize) -> Option<Self> {
+        let word = |at: usize| bytes[at..].first_chunk::<4>().map(|b| u32::from_ne_bytes(*b));
+        let long = |at: usize| bytes[at..].first_chunk::<8>().map(|b| u64::from_ne_bytes(*b));
+        let flags = bytes[PAGE_FLAGS..].first_chunk::<2>().map(|b| u16::from_ne_bytes(*b))?;
+        let txnid = long(TXNID.start)?;
+        let is_meta = flags == FLAGS
+            && word(PAGE_NUMBER.start)? as usize == page
+            && long(META_MAGIC)? >> 8 == MAGIC
+            && long(TXNID_AGAIN.start)? == txnid;
+        is_meta.then_some(())?;
+        let mut checksum = crc32fast::Hasher::new();
+        ESSENTIAL.into_iter().for_each(|range| checksum.update(&bytes[range]));
+        Some(Self {
+            commit: Durable { number: txnid, checksum: checksum.finalize() },
+            used_bytes: u64::from(word(USED_PAGES)?) * u64::from(word(PAGE_SIZE)?),
+            page,
+        })
+    }
+}
+
+/// The meta pages of a data file.
+#[derive(Debug)]
+pub(super) struct MetaPages {
+    dir: PathBuf,
+    path: PathBuf,
+    pages: [Page; PAGES],
+    /// Of the file.
+    length: u64,
+}
+
+impl MetaPages {
+    /// Reads those of the environment in `dir`; `None` if there is none.
+    pub(super) fn read(dir: &Path) -> Result<Option<Self>, KvError> {
+        let path = dir.join(DATA_FILE);
+        let failed = |e| KvError::io("read", &path, e);
+        let mut file = match File::open(&path) {
+            Ok(file) => file,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(failed(e)),
+        };
+        let mut pages = read_pages(&mut file).map_err(failed)?;
+        for _ in 0..ATTEMPTS {
+            let again = read_pages(&mut file).map_err(failed)?;
+            if std::mem::replace(&mut pages, again) == again {
+                break;
+            }
+        }
+        // After the pages: a file that grows is grown before one of them says so.
+        let length = file.metadata().map_err(failed)?.len();
+        Ok(Some(Self { dir: dir.to_owned(), path, pages, length }))
+    }
+
+    /// The last commit; `None` if no page has one.
+    pub(super) fn last_commit(&self) -> Option<Durable> {
+        self.newest().map(|meta| meta.commit)
+    }
+
+    fn newest(&self) -> Option<Meta> {
+        let metas = self.pages.iter().enumerate().filter_map(|(n, page)| Meta::parse(page, n));
+        metas.max_by_key(|meta| meta.commit.number)
+    }
+
+    /// Checks that the last commit is there and whole, if one was confirmed, with all pages that are in use.
+    ///
+    /// # Errors
+    ///
+    /// [`KvError::Lost`] if the commit is not, [`KvError::Corrupt`] if pages are missing.
+    pub(super) fn expect(&self, confirmed: Option<Durable>) -> Result<(), KvError> {
+        let path = self.path.display();
+        let lost = |what: String| {
+            Err(KvError::Lost { path: self.dir.clone(), what: format!("{path} {what}") })
+        };
+        let newest = self.newest();
+        if let Some(confirmed) = confirmed {
+            let found = newest.map_or(0, |meta| meta.commit.number);
+            if found < confirmed.number {
+                return lost(format!(
+                    "ends with commit {found} of {NAME}, and commit {} was confirmed: a page of it is damaged, or the file is an older copy",
+                    confirmed.number
+                ));
+            }
+            if newest.is_some_and(|meta| is_damaged(&meta, confirmed)) {
+                return lost(format!("has a damaged page: that of commit {found} of {NAME}"));
+            }
+        }
+        match newest {
+            Some(meta) if self.length < meta.used_bytes => Err(KvError::Corrupt(format!(
+                "{path} has {} bytes, and {} are in use: it was cut off",
+                self.length, meta.used_bytes
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives up a commit that is damaged, so that MDBX opens the one before.
+    pub(super) fn give_up(&mut self, confirmed: Durable) {
+        if let Some(meta) = self.newest().filter(|meta| is_damaged(meta, confirmed)) {
+            // What is no meta page is written anew.
+            self.pages[meta.page].fill(0);
+        }
+    }
+
+    /// Writes pages anew that are none, as those of no commit.
+    pub(super) fn mend(&self) -> Result<(), KvError> {
+        let Some(whole) = self.newest().map(|meta| &self.pages[meta.page]) else { return Ok(()) };
+        for (number, page) in self.pages.iter().enumerate() {
+            if Meta::parse(page, number).is_none() {
+                tracing::warn!(
+                    "{} had a damaged page {number}, which no commit needs",
+                    self.path.display()
+                );
+                self.clear(number, whole).map_err(|e| KvError::io("write to", &self.path, e))?;
+            }
+        }
+        Ok(())
+    }
+
+    #[expect(
+        clippy::host_endian_bytes,
+        reason = "MDBX writes its file as the processor has numbers"
+    )]
+    fn clear(&self, number: usize, whole: &Page) -> io::Result<()> {
+        let mut page = *whole;
+        page[PAGE_NUMBER].copy_from_slice(&(number as u32).to_ne_bytes());
+        page[TXNID].fill(0);
+        page[TXNID_AGAIN].fill(0);
+        let mut file = OpenOptions::new().write(true).open(&self.path)?;
+        file.seek(SeekFrom::Start((number * PAGE_BYTES) as u64))?;
+        file.write_all(&page)?;
+        file.sync_all()
+    }
+}
+
+fn is_damaged(meta: &Meta, confirmed: Durable) -> bool {
+    meta.commit.number == confirmed.number && meta.commit != confirmed
+}
+
+fn read_pages(file: &mut File) -> io::Result<[Page; PAGES]> {
+    let mut pages = [[0; BYTES]; PAGES];
+    for (number, page) in pages.iter_mut().enumerate() {
+        file.seek(SeekFrom::Start((number * PAGE_BYTES) as u64))?;
+        let mut bytes = Vec::with_capacity(BYTES);
+        (&mut *file).take(BYTES as u64).read_to_end(&mut bytes)?;
+        page[..bytes.len()].copy_from_slice(&bytes);
+    }
+    Ok(pages)
+}
