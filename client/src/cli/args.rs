@@ -74,6 +74,7 @@ impl EngineArgs {
     pub(super) fn options(&self) -> EngineOptions {
         EngineOptions {
             read_only: false,
+            repair: false,
             direct_io: self.direct_io,
             cache: self.kv_cache,
             buffer: self.kv_buffer,

@@ -149,10 +149,13 @@ impl From<OpenError> for Failure {
             OpenError::NoDirectory | OpenError::NoChain => Self::Usage(error.to_string()),
             OpenError::Empty(_)
             | OpenError::Foreign { .. }
+            | OpenError::Unstamped { .. }
             | OpenError::Taken { .. }
             | OpenError::Rules { .. } => Self::Usage(error.to_string()),
             OpenError::OtherChain { .. } => Self::Invalid(error.to_string()),
-            OpenError::RulesLost { .. } | OpenError::Io { .. } => Self::Machine(error.to_string()),
+            OpenError::RulesLost { .. } | OpenError::Io { .. } | OpenError::NoStore { .. } => {
+                Self::Machine(error.to_string())
+            }
             OpenError::Unknown(error) => error.into(),
             OpenError::Stamp(error) => error.into(),
             OpenError::Spec(error) => error.into(),

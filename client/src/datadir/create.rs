@@ -5,11 +5,13 @@ use super::{
 };
 use crate::{
     chain::ChainDb,
-    layers::{self, DEFAULT_ENGINE, DEFAULT_LAYER, LayerKind},
+    layers::{self, DEFAULT_ENGINE, DEFAULT_LAYER, EngineError, LayerKind},
 };
 use alloy_consensus::{Header, Sealed};
 use polytrie_chainspec::ChainSpec;
-use polytrie_kv::{DirLock, Store, StoreOptions, write_whole};
+use polytrie_kv::{
+    DirLock, Engine, KvError, Store, StoreOptions, create_dir, is_confirmed, write_whole,
+};
 use polytrie_state::Stamp;
 use std::{ffi::OsString, fs, io, path::Path, sync::Arc};
 
@@ -123,7 +125,7 @@ impl DataDir {
         if dir.exists() && !is_left_over(dir).map_err(io("read"))? {
             return Err(OpenError::Foreign { path: dir.to_owned() });
         }
-        fs::create_dir_all(dir).map_err(io("create the data directory"))?;
+        create_dir(dir).map_err(io("create the data directory"))?;
         Ok(DirLock::acquire(dir)?)
     }
 
@@ -157,11 +159,10 @@ impl DataDir {
         let stamp = Self::stamp(&mut options, kind, kv, &spec)?;
         let options = &options;
         // The engine first: a stamp must not stand beside an engine that cannot be opened at all.
-        let engine = layers::open_engine(kv, &dir.join("db"), &tables(kind), options.engine)?;
+        let engine = Self::new_engine(options, kv, kind, &dir.join("db"))?;
         let store = Store::open(engine, &tables(kind), StoreOptions::default())?;
         if ChainDb::new(store).head()?.is_some() {
-            // A chain whose stamp somebody removed: nobody knows any more under which layer.
-            return Err(OpenError::Foreign { path: dir.to_owned() });
+            return Err(OpenError::Unstamped { path: dir.to_owned() });
         }
         Self::claim_flat(&stamp, dir)?;
         stamp.write(dir)?;
@@ -169,6 +170,24 @@ impl DataDir {
             outline::write(dir, file, &spec)?;
         }
         Self::assemble(options, dir, stamp, kind, Specs::loaded(spec), Some(lock))
+    }
+
+    /// Opens the engine of a directory without a stamp. An engine says what was confirmed as soon as its own files are
+    /// durable; what an attempt left before that, which a power failure may have torn, is made anew.
+    fn new_engine(
+        options: &OpenOptions,
+        kv: &str,
+        kind: &LayerKind,
+        dir: &Path,
+    ) -> Result<Arc<dyn Engine>, OpenError> {
+        let open = || layers::open_engine(kv, dir, &tables(kind), options.engine);
+        match open() {
+            Err(EngineError::Store(KvError::Corrupt(_))) if !is_confirmed(dir) => {
+                fs::remove_dir_all(dir).map_err(|e| KvError::io("remove", dir, e))?;
+                Ok(open()?)
+            }
+            opened => Ok(opened?),
+        }
     }
 
     /// What is kept in memory takes nothing from a directory that is named all the same, so there must be nothing in it:

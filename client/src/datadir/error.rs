@@ -34,6 +34,18 @@ pub enum OpenError {
         /// The directory.
         path: PathBuf,
     },
+    /// There are blocks in the directory, and nothing says of which chain and layer.
+    #[error("{} is not empty and holds no {stamp}, though there are blocks of a chain in it: restore that file from a copy, or choose an empty directory", path.display(), stamp = polytrie_state::STAMP_FILE)]
+    Unstamped {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The engine's files are gone.
+    #[error("the blocks of the data directory {} are missing: there is no store in {}; restore it from a copy, or remove what is left with `polytrie db drop` and import again", path.display(), path.join("db").display())]
+    NoStore {
+        /// The directory.
+        path: PathBuf,
+    },
     /// The directory for something new holds data already.
     #[error("{} holds data of polytrie already; choose an empty directory", path.display())]
     Taken {

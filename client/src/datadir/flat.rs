@@ -191,7 +191,7 @@ fn is_nothing(name: &OsStr) -> bool {
 }
 
 /// Whether the engine's files are in the directory itself.
-fn holds_store(dir: &Path) -> bool {
+pub(super) fn holds_store(dir: &Path) -> bool {
     ["mdbx.dat", "CURRENT"].iter().any(|file| dir.join(file).exists())
 }
 
@@ -357,8 +357,9 @@ pub fn forget_flat(datadir: &Path) -> io::Result<()> {
 
 /// Whether a file in a directory that an engine has for itself is the engine's.
 fn is_engine_file(name: &OsStr) -> bool {
-    const NAMES: [&str; 6] = ["mdbx.dat", "mdbx.lck", "CURRENT", "IDENTITY", "LOG", LOCK];
-    const STARTS: [&str; 3] = ["LOG.old.", "MANIFEST-", "OPTIONS-"];
+    const NAMES: [&str; 7] =
+        ["mdbx.dat", "mdbx.lck", "confirmed", "CURRENT", "IDENTITY", "LOG", LOCK];
+    const STARTS: [&str; 4] = ["journal.", "LOG.old.", "MANIFEST-", "OPTIONS-"];
     const ENDS: [&str; 4] = [".sst", ".log", ".blob", ".dbtmp"];
     let name = name.to_string_lossy();
     NAMES.contains(&&*name)

@@ -1,7 +1,8 @@
 //! The data directory: whose it is, and opening what is in it.
 //!
 //! ```text
-//! D/polytrie.json   the stamp: layer, engine, chain, format, with a checksum; written before anything else
+//! D/polytrie.json   the stamp: layer, engine, chain, format, with a checksum; written when the empty store is durable,
+//!                   before any block
 //! D/chain.json      the genesis without its accounts, if it came from a file; the stamp holds its hash
 //! D/genesis.json    the genesis of a chain that `polytrie devnet` made
 //! D/flat.json       which directory of --replica.path is this one's
@@ -15,6 +16,7 @@ mod error;
 mod flat;
 mod options;
 mod outline;
+mod repair;
 
 pub use create::GENESIS_FILE;
 pub use error::OpenError;
@@ -116,6 +118,7 @@ impl DataDir {
         let dir = options.datadir.as_deref().ok_or(OpenError::NoDirectory)?;
         let stamp = Stamp::read(dir)?.ok_or_else(|| OpenError::Empty(dir.to_owned()))?;
         stamp.expect(dir, "the state layer", &stamp.state, options.state.as_deref())?;
+        expect_store(dir, &stamp)?;
         let tables = tables(layers::layer(&stamp.state)?);
         let access = EngineOptions { read_only: true, ..options.engine };
         let engine = layers::open_engine(&stamp.kv, &dir.join("db"), &tables, access)?;
@@ -185,6 +188,7 @@ impl DataDir {
             let asked = format!("{} (genesis {})", spec.name(), spec.genesis_hash());
             stamp.expect(dir, "the chain", &found, Some(&asked))?;
         }
+        expect_store(dir, &stamp)?;
         let lock = if options.engine.read_only { None } else { Some(DirLock::acquire(dir)?) };
         let (file, spec) = loaded.unzip();
         let mut options = options.clone();
@@ -304,6 +308,14 @@ impl DataDir {
             _lock: lock,
             _flat: flat,
         })
+    }
+}
+
+/// A directory with a stamp has a store, which was durable before: an engine that finds nothing must not begin anew.
+fn expect_store(dir: &Path, stamp: &Stamp) -> Result<(), OpenError> {
+    match stamp.kv == "memory" || flat::holds_store(&dir.join("db")) {
+        true => Ok(()),
+        false => Err(OpenError::NoStore { path: dir.to_owned() }),
     }
 }
 

@@ -96,3 +96,41 @@ fn without_a_genesis_block_the_accounts_are_read() {
     assert_ne!(chain.layer().commitment().digest(), B256::ZERO);
     assert_eq!(chain.layer().commitment().digest(), chain.head().header.state_root);
 }
+
+/// A power failure may leave anything of files that were never synced. Where nothing was confirmed the directory is made
+/// anew.
+#[test]
+fn what_a_power_failure_left_of_a_new_directory_is_made_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = genesis(dir.path(), 5);
+    drop(open(dir.path(), Some(&file)).unwrap());
+    let data = dir.path().join("data");
+    let whole = fs::read(data.join("db/mdbx.dat")).unwrap();
+    let mut torn = whole.clone();
+    torn[3 * 4096..].fill(0);
+    let mut no_metas = whole.clone();
+    no_metas[..3 * 4096].fill(0);
+    for left in [None, Some(&[][..]), Some(&[0; 65_536]), Some(&torn[..5 * 4096]), Some(&no_metas)]
+    {
+        fs::remove_dir_all(&data).unwrap();
+        fs::create_dir_all(data.join("db")).unwrap();
+        fs::write(data.join("LOCK"), "1\n").unwrap();
+        if let Some(left) = left {
+            fs::write(data.join("db/mdbx.dat"), left).unwrap();
+        }
+        let (chain, _data) = open(dir.path(), Some(&file)).unwrap();
+        assert_eq!(chain.head().number(), 0, "{:?}", left.map(<[u8]>::len));
+    }
+    // Once it has a stamp, it has a store.
+    fs::remove_dir_all(data.join("db")).unwrap();
+    let error = open(dir.path(), Some(&file)).map(drop).unwrap_err();
+    assert!(matches!(error, OpenError::NoStore { .. }), "{error}");
+    assert!(!data.join("db").exists());
+    // A store that has blocks is not made anew for want of a stamp.
+    fs::remove_dir_all(&data).unwrap();
+    drop(open(dir.path(), Some(&file)).unwrap());
+    fs::remove_file(data.join("chain.json")).unwrap();
+    fs::remove_file(data.join("polytrie.json")).unwrap();
+    let error = open(dir.path(), Some(&file)).map(drop).unwrap_err();
+    assert!(matches!(error, OpenError::Unstamped { .. }), "{error}");
+}

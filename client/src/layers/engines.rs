@@ -81,6 +81,9 @@ fn available() -> String {
 pub struct EngineOptions {
     /// Open for reading only.
     pub read_only: bool,
+    /// Open it even if something is missing that was confirmed: for `polytrie db repair`.
+    #[serde(skip)]
+    pub repair: bool,
     /// `--kv.direct-io`: RocksDB reads and writes past the page cache.
     pub direct_io: bool,
     /// `--kv.cache`: bytes of RocksDB's caches; `None` for its default.
@@ -112,7 +115,8 @@ pub fn open_engine(
 }
 
 fn mdbx(dir: &Path, tables: &[Table], options: EngineOptions) -> Result<Arc<dyn Engine>, KvError> {
-    let options = MdbxOptions { read_only: options.read_only, ..MdbxOptions::new(dir, tables) };
+    let EngineOptions { read_only, repair, .. } = options;
+    let options = MdbxOptions { read_only, repair, ..MdbxOptions::new(dir, tables) };
     Ok(Arc::new(MdbxEngine::open(options)?))
 }
 

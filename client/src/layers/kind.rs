@@ -37,8 +37,8 @@ pub struct LayerKind {
 /// What only some layers have, and others do without.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hooks {
-    /// Whether it can keep a flat state in a directory of its own, which `--replica.path` names.
-    pub(super) keeps_flat: bool,
+    /// The tables of the flat state that it can keep in a directory of its own, which `--replica.path` names.
+    pub(super) flat: Option<&'static [Table]>,
     /// Settles the options that its data depends on, see [`LayerKind::settle_parameters`].
     pub(super) settle: Option<Settle>,
     /// The parameters that only say where something is, see [`LayerKind::is_place`].
@@ -58,7 +58,7 @@ type Settle = fn(&mut LayerOptions, Option<&Parameters>) -> Result<Parameters, S
 impl Hooks {
     /// Those of a layer that has nothing of the kind.
     pub(super) const NONE: Self = Self {
-        keeps_flat: false,
+        flat: None,
         settle: None,
         places: &[],
         suit_run: None,
@@ -106,6 +106,11 @@ impl fmt::Debug for Provision {
 }
 
 impl LayerKind {
+    /// The tables of the flat state that it can keep in a directory of its own.
+    pub const fn flat_tables(&self) -> Option<&'static [Table]> {
+        self.hooks.flat
+    }
+
     /// Settles the settings of a layer that its data depends on, and returns them for the stamp. A directory that
     /// has a stamp already (`stamped`) gets the settings it was made with, where they can be found.
     ///
@@ -117,7 +122,7 @@ impl LayerKind {
         options: &mut LayerOptions,
         stamped: Option<&Parameters>,
     ) -> Result<Parameters, StateError> {
-        if stamped.is_none() && !self.hooks.keeps_flat && options.replica_path.is_some() {
+        if stamped.is_none() && self.hooks.flat.is_none() && options.replica_path.is_some() {
             let reason = "keeps no flat state in a directory of its own; leave out --replica.path, or use --state replica";
             return Err(StateError::Unsupported { layer: self.name, reason: reason.to_owned() });
         }

@@ -42,7 +42,7 @@ pub(super) const KIND: LayerKind = LayerKind {
     open,
     verify: Some(|_, commitment, proof| LayerKind::proven(verify(commitment.digest(), proof)?)),
     hooks: Hooks {
-        keeps_flat: true,
+        flat: Some(ReplicaLayer::FLAT_TABLES),
         settle: Some(|options, stamped| {
             // What was asked for is compared where the directory is opened.
             Ok(stamped.map_or_else(|| flat_path::parameters(options), Parameters::clone))

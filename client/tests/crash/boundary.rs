@@ -22,7 +22,7 @@ use std::{
 };
 
 /// Settings under which every layer opens, with intervals that end within the chains.
-fn layer_options() -> LayerOptions {
+pub(crate) fn layer_options() -> LayerOptions {
     LayerOptions {
         #[cfg(feature = "lmpt")]
         lmpt: polytrie::layers::lmpt::LmptSettings { interval: Some(5), ..Default::default() },

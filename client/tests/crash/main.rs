@@ -6,6 +6,7 @@
 mod boundary;
 #[path = "../common/branches.rs"]
 mod branches;
+mod damage;
 #[path = "../common/fixtures.rs"]
 mod fixtures;
 mod kill;

@@ -29,6 +29,9 @@ pub(in crate::cli) struct CheckArgs {
     pub(super) data: StoredArgs,
 }
 
+/// What is said of a layer without a commitment.
+const UNSEEN: &str = "this layer commits to nothing: a balance, a nonce or a slot that the disk has changed into another looks like any other";
+
 /// The result; serialises to the JSON of `--json`.
 #[derive(Debug, Serialize)]
 struct Checked {
@@ -50,6 +53,8 @@ struct Checked {
     /// Rows of the authenticated structure.
     nodes: u64,
     seconds: f64,
+    /// Damage that cannot be seen here.
+    unseen: Option<&'static str>,
     problems: Vec<String>,
 }
 
@@ -134,6 +139,8 @@ impl Checked {
             slots: state.slots,
             nodes: state.nodes,
             seconds: time.as_secs_f64(),
+            unseen: (chain.head.is_some() && dir.layer.commitment().digest().is_zero())
+                .then_some(UNSEEN),
             problems,
         }
     }
@@ -158,6 +165,9 @@ impl Checked {
                 " (receipts roots of {} blocks before Byzantium are not comparable: the receipts were stored without the state roots that they hold)",
                 self.receipts_not_comparable
             ));
+        }
+        if let Some(unseen) = self.unseen {
+            text.push_str(&format!(" ({unseen})"));
         }
         text
     }

@@ -5,6 +5,7 @@ mod convert;
 mod drop;
 mod dump;
 mod prune;
+mod repair;
 mod stats;
 mod unwind;
 
@@ -12,7 +13,7 @@ use super::exit::Failure;
 use clap::Subcommand;
 use std::path::Path;
 
-/// Look at a data directory, check it, take blocks back, convert it, or remove it.
+/// Look at a data directory, check it, take blocks back, repair it, convert it, or remove it.
 #[derive(Debug, Subcommand)]
 pub(super) enum DbCommand {
     Stats(stats::StatsArgs),
@@ -20,6 +21,7 @@ pub(super) enum DbCommand {
     Dump(dump::DumpArgs),
     Unwind(unwind::UnwindArgs),
     Prune(prune::PruneArgs),
+    Repair(repair::RepairArgs),
     Convert(convert::ConvertArgs),
     Drop(drop::DropArgs),
 }
@@ -33,6 +35,7 @@ impl DbCommand {
             Self::Dump(args) => &args.data.datadir,
             Self::Unwind(args) => &args.data.datadir,
             Self::Prune(args) => &args.data.datadir,
+            Self::Repair(args) => &args.data.datadir,
             Self::Convert(args) => &args.datadir,
             Self::Drop(args) => &args.datadir,
         }
@@ -46,6 +49,7 @@ pub(super) fn run(command: DbCommand) -> Result<(), Failure> {
         DbCommand::Dump(args) => dump::run(args),
         DbCommand::Unwind(args) => unwind::run(args),
         DbCommand::Prune(args) => prune::run(args),
+        DbCommand::Repair(args) => repair::run(args),
         DbCommand::Convert(args) => convert::run(args),
         DbCommand::Drop(args) => drop::run(args),
     }

@@ -1,0 +1,65 @@
+//! `polytrie db repair`.
+
+use crate::{
+    cli::{args::StoredArgs, exit::Failure, output::ResultArgs},
+    datadir::DataDir,
+};
+use alloy_primitives::B256;
+use clap::Args;
+use polytrie_kv::KvError;
+use serde::Serialize;
+
+/// Go on from the last state that is whole, where blocks are missing or damaged that were confirmed to be stored.
+///
+/// What the journal has behind that state is removed for good, so copy the directory first if what is missing may still be
+/// found. The blocks after it are imported again as any others. Where nothing is missing nothing is changed.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct RepairArgs {
+    #[command(flatten)]
+    result: ResultArgs,
+    #[command(flatten)]
+    pub(super) data: StoredArgs,
+}
+
+/// The result; serialises to the JSON of `--json`.
+#[derive(Debug, Serialize)]
+struct Repaired {
+    /// What was missing or damaged.
+    lost: Vec<String>,
+    head: Option<HeadReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct HeadReport {
+    number: u64,
+    hash: B256,
+}
+
+pub(super) fn run(args: RepairArgs) -> Result<(), Failure> {
+    let lost = DataDir::repair(&args.data.options(false))?;
+    let rows = DataDir::open_rows(&args.data.options(true))?;
+    let head = rows.chain_db().head()?;
+    let words = |lost: KvError| match lost {
+        KvError::Lost { what, .. } => what,
+        other => other.to_string(),
+    };
+    let report = Repaired {
+        lost: lost.into_iter().map(words).collect(),
+        head: head.map(|head| HeadReport { number: head.number(), hash: head.hash() }),
+    };
+    args.result.write(&report, || report.text())
+}
+
+impl Repaired {
+    /// The result for people.
+    fn text(&self) -> String {
+        let head = match &self.head {
+            Some(HeadReport { number, hash }) => format!("head {number} {hash}"),
+            None => "there is no block yet".to_owned(),
+        };
+        match self.lost.is_empty() {
+            true => format!("nothing was missing: {head}"),
+            false => format!("{}\nback to the last whole state: {head}", self.lost.join("\n")),
+        }
+    }
+}

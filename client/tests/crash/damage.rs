@@ -1,0 +1,332 @@
+//! Random damage to the files of a data directory, as bad disks, power failures and mistaken copies do it: flipped bits,
+//! zeros, files that are cut off, deleted, or swapped for older ones.
+//!
+//! Whatever comes of it is reported, or harmless: the same head and the same rows. Nothing that was confirmed is missing
+//! without a word, and what is whole is not called damaged. After a loss `polytrie db repair` finds an earlier block from
+//! which the import leads to the same end.
+//!
+//! `POLYTRIE_TEST_DAMAGES` names another number of damages a layer, `POLYTRIE_TEST_SEED` repeats a run. Pages of rows are
+//! left alone: a layer sees there what its commitment sees.
+
+use crate::{boundary::layer_options, fixtures::read};
+use alloy_primitives::{B256, Bytes, keccak256};
+use alloy_rlp::Header;
+use polytrie::{
+    chain::{Candidate, Chain, TABLES, check_state},
+    datadir::{DataDir, OpenError, OpenOptions},
+    layers::{EngineOptions, LAYERS, LayerKind},
+};
+use polytrie_kv::{
+    KeyRange, KvError, StoreOptions,
+    testing::{Random, entries},
+};
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Damages a layer.
+const DAMAGES: usize = 40;
+/// Blocks that are imported, those of them that the engine has, and those that it had when the older copy was made.
+const BLOCKS: usize = 60;
+const FLUSHED: usize = 45;
+const OLDER: usize = 30;
+/// Bytes of a meta page of MDBX, of what is used of it, and of all three.
+const META: usize = 4096;
+const META_USED: usize = 244;
+const METAS: usize = 3 * META;
+
+fn sample(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sample").join(name)
+}
+
+/// The first blocks of the sample.
+fn blocks() -> Vec<Bytes> {
+    let bytes = read(&sample("chain.rlp.gz"));
+    let mut rest = &bytes[..];
+    let mut blocks = Vec::new();
+    while blocks.len() < BLOCKS {
+        let mut payload = rest;
+        let header = Header::decode(&mut payload).unwrap();
+        let length = rest.len() - payload.len() + header.payload_length;
+        blocks.push(Bytes::copy_from_slice(&rest[..length]));
+        rest = &rest[length..];
+    }
+    blocks
+}
+
+fn open(dir: &Path, kind: &LayerKind, read_only: bool) -> Result<(Chain, DataDir), OpenError> {
+    let options = OpenOptions {
+        datadir: Some(dir.to_owned()),
+        chain: (!read_only).then(|| sample("genesis.json").display().to_string()),
+        state: Some(kind.name.to_owned()),
+        layer: layer_options(),
+        engine: EngineOptions { read_only, ..EngineOptions::default() },
+        store: StoreOptions { background: false, counters: false, ..StoreOptions::default() },
+        ..OpenOptions::default()
+    };
+    DataDir::open(&options, true)?.into_chain()
+}
+
+fn insert(chain: &mut Chain, blocks: &[Bytes]) {
+    for block in blocks {
+        let candidate = Candidate::prepare(&Arc::clone(chain.spec()), block.clone()).unwrap();
+        chain.insert(candidate).unwrap();
+        // One after the other durable, as a devnet has them: the last ones are in the journal.
+        chain.db().store().flush().unwrap();
+    }
+}
+
+/// Copies a directory, as it is while a process works in it.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy(&entry.path(), &to),
+            false => drop(fs::copy(entry.path(), to).unwrap()),
+        }
+    }
+}
+
+/// Files of a directory by their names within it.
+fn files(dir: &Path) -> BTreeMap<String, PathBuf> {
+    let list = |dir: &Path, prefix: &str| -> Vec<(String, PathBuf)> {
+        let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
+        let files = entries.filter(|entry| entry.file_type().unwrap().is_file());
+        files.map(|e| (format!("{prefix}{}", e.file_name().display()), e.path())).collect()
+    };
+    list(dir, "").into_iter().chain(list(&dir.join("db"), "db/")).collect()
+}
+
+/// What is found in a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Content {
+    head: u64,
+    /// Of all rows.
+    digest: B256,
+}
+
+fn content(dir: &Path, kind: &LayerKind, read_only: bool) -> Result<Content, OpenError> {
+    let (chain, _data) = open(dir, kind, read_only)?;
+    let mut bytes = chain.head().hash().to_vec();
+    for table in kind.tables.iter().chain(TABLES) {
+        for (key, value) in entries(chain.db().store(), *table, KeyRange::ALL) {
+            bytes.extend_from_slice(&key);
+            bytes.extend_from_slice(&value);
+        }
+    }
+    Ok(Content { head: chain.head().number(), digest: keccak256(bytes) })
+}
+
+/// A directory of a layer as a killed process leaves it, and an older copy of it.
+struct Directory {
+    kind: &'static LayerKind,
+    temp: tempfile::TempDir,
+    expected: Content,
+    blocks: Vec<Bytes>,
+}
+
+impl Directory {
+    fn new(kind: &'static LayerKind) -> Self {
+        let (temp, blocks) = (tempfile::tempdir().unwrap(), blocks());
+        let work = temp.path().join("work");
+        let (mut chain, data) = open(&work, kind, false).unwrap();
+        for range in [0..OLDER, OLDER..FLUSHED] {
+            insert(&mut chain, &blocks[range.clone()]);
+            if range.start == 0 {
+                // Some of it in the journal, the rest in the engine.
+                copy(&work, &temp.path().join("older"));
+            }
+            chain.flush().unwrap();
+        }
+        drop((chain, data));
+        for range in [FLUSHED..FLUSHED + 7, FLUSHED + 7..BLOCKS] {
+            let (mut chain, _data) = open(&work, kind, false).unwrap();
+            insert(&mut chain, &blocks[range]);
+        }
+        copy(&work, &temp.path().join("whole"));
+        let expected = content(&work, kind, true).unwrap();
+        assert_eq!(expected.head, BLOCKS as u64);
+        let journals = files(&work).keys().filter(|name| name.contains("journal.")).count();
+        assert_eq!(journals, 2, "each process has begun a file");
+        Self { kind, temp, expected, blocks }
+    }
+
+    /// What is found once something was done to a fresh copy, for reading and for writing.
+    fn after(&self, harm: impl FnOnce(&Path)) -> (PathBuf, [Result<Content, OpenError>; 2]) {
+        let dir = self.temp.path().join("work");
+        fs::remove_dir_all(&dir).unwrap();
+        copy(&self.temp.path().join("whole"), &dir);
+        harm(&dir);
+        let found = [true, false].map(|read_only| content(&dir, self.kind, read_only));
+        (dir, found)
+    }
+}
+
+/// What was done, in words, and whether it must be harmless.
+struct Damage {
+    words: String,
+    harmless: bool,
+}
+
+fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = fs::read(path).unwrap();
+    change(&mut bytes);
+    fs::write(path, bytes).unwrap();
+}
+
+/// Damages one file of a directory.
+fn damage(random: &mut Random, dir: &Path, older: &Path) -> Damage {
+    let files = files(dir);
+    let names: Vec<&String> = files.keys().collect();
+    // Those that matter most often.
+    let name = match random.below(3) {
+        0 => names[random.below(names.len())].clone(),
+        1 => "db/mdbx.dat".to_owned(),
+        _ => {
+            let journals: Vec<_> = names.iter().filter(|n| n.contains("journal.")).collect();
+            journals[random.below(journals.len())].to_string()
+        }
+    };
+    let path = &files[&name];
+    let length = usize::try_from(fs::metadata(path).unwrap().len()).unwrap();
+    // They only save time, or say what is compared.
+    let is_aside = ["db/confirmed", "db/mdbx.lck", "LOCK"].contains(&name.as_str());
+    let is_data = name == "db/mdbx.dat";
+    // The rules of a chain are for others to check.
+    let is_rules = name == "chain.json";
+    let (words, harmless) = match random.below(5) {
+        0 | 1 if is_data => {
+            let (page, width) = (random.below(3), [META_USED, META][random.below(2)]);
+            let at = random.below(width);
+            match random.below(3) {
+                0 => {
+                    let end = METAS.min(page * META + at + 16);
+                    change(path, |bytes| bytes[page * META + at..end].fill(0));
+                    (format!("zeros from {at} on in meta page {page}"), false)
+                }
+                _ => {
+                    let bit = random.below(8);
+                    change(path, |bytes| bytes[page * META + at] ^= 1 << bit);
+                    (format!("bit {bit} of byte {at} in meta page {page}"), at >= META_USED)
+                }
+            }
+        }
+        0 | 1 if length > 0 && !is_rules => {
+            let (at, bit) = (random.below(length), random.below(8));
+            change(path, |bytes| bytes[at] ^= 1 << bit);
+            (format!("bit {bit} of byte {at} flipped"), is_aside)
+        }
+        2 => {
+            let left = match is_data && random.below(2) == 0 {
+                true => length - random.below(5) * 4096,
+                false => random.below(length + 1),
+            };
+            change(path, |bytes| bytes.truncate(left));
+            (format!("cut from {length} to {left}"), is_aside || left == length)
+        }
+        3 if older.join(&name).exists() => {
+            fs::copy(older.join(&name), path).unwrap();
+            let same = ["chain.json", "polytrie.json"].contains(&name.as_str());
+            ("swapped for an older copy".to_owned(), is_aside || same)
+        }
+        _ => {
+            fs::remove_file(path).unwrap();
+            ("deleted".to_owned(), is_aside || is_rules)
+        }
+    };
+    Damage { words: format!("{name}: {words}"), harmless }
+}
+
+#[test]
+fn damage_is_reported_or_harmless() {
+    let count = env::var("POLYTRIE_TEST_DAMAGES")
+        .map_or(DAMAGES, |count| count.parse().expect("POLYTRIE_TEST_DAMAGES is a number"));
+    let seed = Random::seed();
+    for kind in LAYERS {
+        let mut random = Random::new(seed);
+        let directory = Directory::new(kind);
+        let (mut harmless, mut reported, mut repaired) = (0, 0, 0);
+        for number in 0..count {
+            let mut done = None;
+            let (dir, found) = directory.after(|dir| {
+                done = Some(damage(&mut random, dir, &directory.temp.path().join("older")));
+            });
+            let Damage { words, harmless: must } = done.unwrap();
+            let context = format!("{}, damage {number}, seed {seed}: {words}", kind.name);
+            match &found {
+                [Ok(read), Ok(written)] => {
+                    let expected = &directory.expected;
+                    assert!(read == expected && written == expected, "{context}: {found:?}");
+                    harmless += 1;
+                }
+                [Err(read), Err(_)] => {
+                    assert!(!must, "{context}: {read}");
+                    reported += 1;
+                }
+                _ => panic!("{context}: reading and writing do not agree: {found:?}"),
+            }
+            if matches!(found, [_, Err(OpenError::Store(KvError::Lost { .. }))]) {
+                repaired += usize::from(repair(&directory, &dir, &context));
+            }
+        }
+        say(&format!(
+            "{}: of {count} damages {harmless} were harmless and {reported} reported, {repaired} of them repaired",
+            kind.name
+        ));
+    }
+}
+
+/// Goes back to what is whole and on to the end; whether that can be done.
+fn repair(directory: &Directory, dir: &Path, context: &str) -> bool {
+    let options = OpenOptions { datadir: Some(dir.to_owned()), ..OpenOptions::default() };
+    let lost = match DataDir::repair(&options) {
+        Ok(lost) => lost,
+        // Too much is gone.
+        Err(OpenError::Store(KvError::Lost { .. } | KvError::Corrupt(_))) => return false,
+        Err(error) => panic!("{context}: {error}"),
+    };
+    assert_eq!(lost.len(), 1, "{context}");
+    assert!(DataDir::repair(&options).unwrap().is_empty(), "{context}");
+    let (mut chain, data) = open(dir, directory.kind, false).unwrap();
+    let report = chain.db().check(chain.spec(), &mut |_| {}).unwrap();
+    assert_eq!(report.problems, Vec::<String>::new(), "{context}");
+    assert_eq!(
+        check_state(chain.db(), &**chain.layer()).unwrap(),
+        Vec::<String>::new(),
+        "{context}"
+    );
+    let head = usize::try_from(chain.head().number()).unwrap();
+    assert!(head < BLOCKS, "{context}");
+    insert(&mut chain, &directory.blocks[head..]);
+    drop((chain, data));
+    let found = content(dir, directory.kind, true).unwrap();
+    assert_eq!(found.head, directory.expected.head, "{context}");
+    true
+}
+
+/// A copy of the whole directory is as good as the directory was, an older one too.
+#[test]
+fn a_copy_of_all_is_a_restore() {
+    for kind in LAYERS {
+        let directory = Directory::new(kind);
+        let older = directory.temp.path().join("older");
+        let (_, found) = directory.after(|dir| {
+            fs::remove_dir_all(dir).unwrap();
+            copy(&older, dir);
+        });
+        let [Ok(read), Ok(written)] = found else { panic!("{}: {found:?}", kind.name) };
+        assert_eq!((read, read.head), (written, OLDER as u64), "{}", kind.name);
+        let (_, found) = directory.after(|_| {});
+        assert!(found.iter().all(|found| found.as_ref().is_ok_and(|c| *c == directory.expected)));
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "what was found, and a failure is repeated with the seed")]
+fn say(line: &str) {
+    eprintln!("{line}");
+}
