@@ -22,7 +22,47 @@ for_each_layer!(
     pruning_changes_nothing_that_can_be_asked_for,
     a_dump_leaves_out_what_is_asked,
     an_interrupted_change_of_branch_is_told,
+    what_is_lost_is_told_and_repaired,
 );
+
+/// What a bad sector in the wrong place does, and what a power failure does that takes nothing.
+fn what_is_lost_is_told_and_repaired(layer: &str) {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let data = chain.imported(layer, chain.head);
+    let (file, dump) = (data.path().join("db/mdbx.dat"), data.dump());
+    let original = fs::read(&file).unwrap();
+    // The end of the file is not in use.
+    fs::write(&file, &original[..original.len() - 8192]).unwrap();
+    data.check();
+    assert!(data.dump() == dump);
+    polytrie!["export", data.file("out"), "--datadir", data.path()].ok();
+    polytrie!["db", "repair", "--datadir", data.path()].ok();
+    let original = fs::read(&file).unwrap();
+    let lost = (0..3).any(|page| {
+        let mut bytes = original.clone();
+        bytes[page * 4096 + 193..][..16].fill(0);
+        fs::write(&file, bytes).unwrap();
+        polytrie!["db", "check", "--datadir", data.path()].code != Some(0)
+    });
+    assert!(lost);
+    let words = ["mdbx.dat ends with commit ", " was confirmed", "polytrie db repair"];
+    for run in [
+        polytrie!["db", "check", "--datadir", data.path()],
+        polytrie!["db", "dump", "--datadir", data.path()],
+        polytrie!["import", chain.file, "--datadir", data.path()],
+    ] {
+        assert_fails(&run, 3, &words);
+    }
+    let run = polytrie!["db", "repair", "--datadir", data.path()].ok();
+    assert!(run.text().contains("\nback to the last whole state: "), "{}", run.text());
+    polytrie!["import", chain.file, "--datadir", data.path()].ok();
+    assert_eq!(data.head().0, chain.head);
+    assert!(data.dump() == dump);
+    let run = polytrie!["db", "repair", "--datadir", data.path(), "--json", "-"].ok();
+    assert_eq!(run.json()["lost"], serde_json::json!([]));
+    let run = polytrie!["db", "check", "--datadir", data.path()].ok();
+    assert_eq!(run.text().contains("commits to nothing"), layer == "raw", "{}", run.text());
+}
 
 /// As a crash leaves it: what only reads must not take the head for that of the chain.
 fn an_interrupted_change_of_branch_is_told(layer: &str) {

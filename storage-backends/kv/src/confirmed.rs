@@ -135,6 +135,8 @@ impl ConfirmedFile {
         let file = OpenOptions::new().write(true).open(&path).map_err(failed("open"))?;
         let mut opened = Self { path, file, sequence: sequence.unwrap_or(1), confirmed };
         opened.write()?;
+        // Numbers that were given up may come again, for something else.
+        opened.file.sync_data().map_err(|e| KvError::io("sync", &opened.path, e))?;
         Ok(opened)
     }
 

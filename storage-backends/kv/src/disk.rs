@@ -60,7 +60,11 @@ pub fn create_dir(dir: &Path) -> io::Result<()> {
     match fs::create_dir(dir) {
         // By somebody else meanwhile.
         Err(error) if error.kind() == ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
-        created => created.and_then(|()| sync_dir(parent)),
+        created => created.and_then(|()| match sync_dir(parent) {
+            // Whoever may write into a directory need not be allowed to read it.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(()),
+            synced => synced,
+        }),
     }
 }
 

@@ -88,7 +88,7 @@ pub enum KvError {
     Corrupt(String),
     /// Something is missing that was confirmed to be durable, or what bears it is damaged. What is left is an older state.
     #[error(
-        "blocks that were confirmed are missing or damaged: {what}; restore a copy of the whole data directory, or go on from the last state that is whole with `polytrie db repair` and import again what came after it"
+        "the store is damaged, and blocks that were confirmed may be missing: {what}; restore a copy of the whole data directory, or go back to the last state that is whole with `polytrie db repair` and import again what came after it"
     )]
     Lost {
         /// The engine's directory.

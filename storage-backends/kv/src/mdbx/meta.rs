@@ -133,14 +133,17 @@ impl MetaPages {
         };
         let newest = self.newest();
         if let Some(confirmed) = confirmed {
-            let found = newest.map_or(0, |meta| meta.commit.number);
+            let Some(newest) = newest else {
+                return Err(KvError::Corrupt(format!("{path} holds no commit of {NAME}")));
+            };
+            let found = newest.commit.number;
             if found < confirmed.number {
                 return lost(format!(
                     "ends with commit {found} of {NAME}, and commit {} was confirmed: a page of it is damaged, or the file is an older copy",
                     confirmed.number
                 ));
             }
-            if newest.is_some_and(|meta| is_damaged(&meta, confirmed)) {
+            if is_damaged(&newest, confirmed) {
                 return lost(format!("has a damaged page: that of commit {found} of {NAME}"));
             }
         }
