@@ -108,7 +108,7 @@ fn what_a_power_failure_left_of_a_new_directory_is_made_anew() {
     let whole = fs::read(data.join("db/mdbx.dat")).unwrap();
     let mut torn = whole.clone();
     torn[3 * 4096..].fill(0);
-    let mut no_metas = whole.clone();
+    let mut no_metas = whole;
     no_metas[..3 * 4096].fill(0);
     for left in [None, Some(&[][..]), Some(&[0; 65_536]), Some(&torn[..5 * 4096]), Some(&no_metas)]
     {

@@ -247,8 +247,8 @@ fn damage_is_reported_or_harmless() {
     let count = env::var("POLYTRIE_TEST_DAMAGES")
         .map_or(DAMAGES, |count| count.parse().expect("POLYTRIE_TEST_DAMAGES is a number"));
     let seed = Random::seed();
+    let mut random = Random::new(seed);
     for kind in LAYERS {
-        let mut random = Random::new(seed);
         let directory = Directory::new(kind);
         let (mut harmless, mut reported, mut repaired) = (0, 0, 0);
         for number in 0..count {
