@@ -229,11 +229,15 @@ pub fn decode_sealed_block(rlp: &[u8]) -> Result<Sealed<Block<TxEnvelope>>, Deco
 /// If the bytes are not a list that starts with a header.
 pub fn decode_header(rlp: &[u8]) -> Result<Sealed<Header>, DecodeError> {
     let items = BlockItems::split(rlp)?;
-    decode_bare_header(items.header)
+    decode_lone_header(items.header)
 }
 
 /// Decodes a header that stands by itself.
-pub(super) fn decode_bare_header(rlp: &[u8]) -> Result<Sealed<Header>, DecodeError> {
+///
+/// # Errors
+///
+/// Names the field that is malformed and what is wrong with it.
+pub fn decode_lone_header(rlp: &[u8]) -> Result<Sealed<Header>, DecodeError> {
     let item = Item::whole_list(rlp, BlockPart::Header)?;
     let header = header_of(item, BlockPart::Header, &mut Vec::with_capacity(rlp.len()))?;
     Ok(Sealed::new_unchecked(header, keccak256(rlp)))

@@ -38,8 +38,8 @@ mod stream;
 mod tests;
 
 pub use decode::{
-    BlockPart, DecodeError, DecodeProblem, decode_block, decode_header, decode_receipts,
-    decode_sealed_block,
+    BlockPart, DecodeError, DecodeProblem, decode_block, decode_header, decode_lone_header,
+    decode_receipts, decode_sealed_block,
 };
 pub use detect::Format;
 pub use era1::{Era1Exporter, Era1Summary, Era1Writer};

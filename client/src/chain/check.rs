@@ -191,6 +191,14 @@ impl ChainDb {
                 .problems
                 .push(format!("block {number} has hash {hash}, the index says {expected}"));
         }
+        match self.block_head(number) {
+            Ok(head) if head.header.inner() == &block.header => {}
+            Ok(_) => check
+                .problems
+                .push(format!("the index has another header of block {number} than the block")),
+            Err(ChainError::Corrupt(text)) => check.problems.push(text),
+            Err(error) => return Err(error),
+        }
         if block.header.number != number {
             let found = block.header.number;
             check.problems.push(format!("the row of block {number} holds block {found}"));

@@ -7,9 +7,10 @@ use super::{
     signers::remove_signers,
     tables::{BLOCKS, CANONICAL, HEAD_KEY, META, NUMBERS, RECEIPTS, SIDE_BLOCKS, UNDO},
 };
-use crate::blocks::{decode_block, decode_header};
+use crate::blocks::{decode_block, decode_header, decode_lone_header};
 use alloy_consensus::{Block, Header, ReceiptEnvelope, Sealed, TxEnvelope};
 use alloy_primitives::{B256, Bytes, U256, hex};
+use alloy_rlp::Encodable;
 use polytrie_kv::{Batch, KeyRange, KvError, Read, Store};
 use std::ops::ControlFlow;
 
@@ -19,12 +20,21 @@ pub struct ChainDb<R = Store> {
     store: R,
 }
 
+/// Bytes of an index row ahead of the header.
+const INDEX_START: usize = 64;
+
+/// Hash and total difficulty in an index row.
+fn hash_and_difficulty(row: &[u8]) -> (B256, U256) {
+    (B256::from_slice(&row[..32]), U256::from_be_slice(&row[32..INDEX_START]))
+}
+
 /// A block of the chain, on its way into a batch.
 #[derive(Debug)]
 pub(super) struct BlockRow<'a> {
     pub(super) number: u64,
     pub(super) hash: B256,
     pub(super) total_difficulty: U256,
+    pub(super) header: &'a Header,
     pub(super) rlp: &'a [u8],
     pub(super) receipts: &'a [ReceiptEnvelope],
     pub(super) undo: &'a [u8],
@@ -85,11 +95,12 @@ impl<R: Read> ChainDb<R> {
     ///
     /// If it is not there, the store fails or is damaged.
     pub fn block_head(&self, number: u64) -> Result<Head, ChainError> {
-        let missing = || ChainError::Corrupt(format!("block {number} is missing"));
-        let (hash, total_difficulty) = self.canonical(number)?.ok_or_else(missing)?;
-        let rlp = self.block_rlp(number)?.ok_or_else(missing)?;
-        let header = decode_header(&rlp)
-            .map_err(|e| ChainError::Corrupt(format!("block {number} does not decode: {e}")))?;
+        let row = self.index_row(number)?;
+        let row = row.ok_or_else(|| ChainError::Corrupt(format!("block {number} is missing")))?;
+        let (hash, total_difficulty) = hash_and_difficulty(&row);
+        let header = decode_lone_header(&row[INDEX_START..]).map_err(|e| {
+            ChainError::Corrupt(format!("the header of block {number} does not decode: {e}"))
+        })?;
         if header.hash() != hash {
             return Err(ChainError::Corrupt(format!(
                 "block {number} does not have the hash {hash}"
@@ -98,17 +109,21 @@ impl<R: Read> ChainDb<R> {
         Ok(Head { header, total_difficulty })
     }
 
+    fn index_row(&self, number: u64) -> Result<Option<Vec<u8>>, ChainError> {
+        let row = self.store.get(CANONICAL, &number.to_be_bytes())?;
+        if row.as_ref().is_some_and(|row| row.len() < INDEX_START) {
+            return Err(ChainError::Corrupt(format!("the index row of block {number} is damaged")));
+        }
+        Ok(row)
+    }
+
     /// Hash and total difficulty of the chain's block of this number.
     ///
     /// # Errors
     ///
     /// If the store fails or is damaged.
     pub fn canonical(&self, number: u64) -> Result<Option<(B256, U256)>, ChainError> {
-        let Some(row) = self.store.get(CANONICAL, &number.to_be_bytes())? else { return Ok(None) };
-        if row.len() != 64 {
-            return Err(ChainError::Corrupt(format!("the index row of block {number} is damaged")));
-        }
-        Ok(Some((B256::from_slice(&row[..32]), U256::from_be_slice(&row[32..]))))
+        Ok(self.index_row(number)?.map(|row| hash_and_difficulty(&row)))
     }
 
     /// The block's RLP, byte for byte as it was imported.
@@ -244,9 +259,10 @@ pub(super) fn undo_row(store: &dyn Read, number: u64) -> Result<Option<Vec<u8>>,
 /// Adds a block, which becomes the head.
 pub(super) fn put_block(batch: &mut Batch, row: &BlockRow<'_>) {
     let number = row.number.to_be_bytes();
-    let mut index = [0; 64];
-    index[..32].copy_from_slice(row.hash.as_slice());
-    index[32..].copy_from_slice(&row.total_difficulty.to_be_bytes::<32>());
+    let mut index = Vec::with_capacity(INDEX_START + row.header.length());
+    index.extend_from_slice(row.hash.as_slice());
+    index.extend_from_slice(&row.total_difficulty.to_be_bytes::<32>());
+    row.header.encode(&mut index);
     batch.put(BLOCKS, &number, row.rlp);
     batch.put(CANONICAL, &number, &index);
     batch.put(NUMBERS, row.hash.as_slice(), &number);

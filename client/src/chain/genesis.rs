@@ -60,6 +60,7 @@ pub(super) fn write(
             number: header.number,
             hash: header.hash(),
             total_difficulty: header.difficulty,
+            header,
             rlp: &alloy_rlp::encode(&block),
             receipts: &[],
             undo: &[],

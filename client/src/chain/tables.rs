@@ -4,7 +4,7 @@ use polytrie_kv::Table;
 
 /// Block number → the block's RLP, byte for byte as it was imported.
 pub(super) const BLOCKS: Table = Table::new(40, "Blocks", 8);
-/// Block number → hash ‖ total difficulty (32 bytes each).
+/// Block number → hash ‖ total difficulty (32 bytes each) ‖ the header's RLP. Searches read headers alone.
 pub(super) const CANONICAL: Table = Table::new(41, "CanonicalHeaders", 8);
 /// Block hash → number, for blocks of the chain.
 pub(super) const NUMBERS: Table = Table::new(42, "HeaderNumbers", 32);

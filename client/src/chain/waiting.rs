@@ -153,7 +153,8 @@ impl Chain {
         let number = candidate.header.number;
         let hash = candidate.header.hash();
         let rlp = &candidate.rlp;
-        put_block(batch, &BlockRow { number, hash, total_difficulty, rlp, receipts, undo });
+        let header = candidate.header.inner();
+        put_block(batch, &BlockRow { number, hash, total_difficulty, header, rlp, receipts, undo });
         if self.switch.is_some_and(|switch| switch.to == hash) {
             remove_switch(batch);
         }

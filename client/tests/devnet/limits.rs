@@ -1,6 +1,6 @@
 //! Requests that mean no good.
 
-use crate::support::{ALICE, Devnet, args};
+use crate::support::{ALICE, BOB, Devnet, args};
 use serde_json::{Value, json};
 
 #[test]
@@ -234,4 +234,39 @@ fn a_notification_is_answered_with_nothing() {
     let mine = r#"{"jsonrpc":"2.0","method":"evm_mine","params":[]}"#;
     assert_eq!(node.post(mine), (204, String::new()));
     assert_eq!(node.post(&format!("[{mine}]")), (204, String::new()));
+}
+
+/// A request has one deadline, however many blocks it looks through.
+#[test]
+fn searches_end_too() {
+    let node = Devnet::start("raw", args!["--rpc.evmtimeout", "0.001", "--no-mining"]);
+    let filter = node.call("eth_newFilter", json!([{}]));
+    node.call("anvil_mine", json!([10_000]));
+    // Logs without a topic: PUSH0 PUSH0 LOG0
+    node.call(
+        "eth_sendTransaction",
+        json!([{ "from": ALICE, "data": "0x5f5fa0", "gas": "0x186a0" }]),
+    );
+    node.call("evm_mine", json!([]));
+    for (method, params) in [
+        ("eth_getLogs", json!([{ "fromBlock": "0x0", "toBlock": "latest" }])),
+        ("ots_searchTransactionsBefore", json!([BOB, 0, 25])),
+        ("ots_searchTransactionsAfter", json!([BOB, 0, 25])),
+    ] {
+        let (code, message) = node.error(method, params);
+        assert!(code == -32005 && message.contains("--rpc.evmtimeout"), "{method}: {message}");
+    }
+    // Whoever asks again gets on.
+    let mut logs = Vec::new();
+    for _ in 0..10_001 {
+        let news = node.call("eth_getFilterChanges", json!([filter]));
+        logs.extend(news.as_array().unwrap().clone());
+        if !logs.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(logs.len(), 1);
+    assert_eq!(logs[0]["blockNumber"], "0x2711");
+    let known = json!([{ "fromBlock": "0x2711", "toBlock": "latest" }]);
+    assert_eq!(node.call("eth_getLogs", known).as_array().unwrap().len(), 1);
 }

@@ -87,10 +87,10 @@ fn a_socket_that_takes_nothing_fills_no_memory() {
 fn who_waits_for_a_block_may_ask_for_it() {
     let node = Devnet::start("raw", args!["--no-mining"]);
     let mut socket = Socket::open(&node);
-    for nonce in 0..50 {
-        let tx = json!({ "from": ALICE, "to": ALICE, "nonce": U256::from(nonce), "gas": "0x5208" });
+    for id in 0..50 {
+        let tx = json!({ "from": ALICE, "to": ALICE, "gas": "0x5208" });
         let (method, params) = ("eth_sendTransactionSync", json!([tx, 60_000]));
-        let request = json!({ "jsonrpc": "2.0", "id": nonce, "method": method, "params": params });
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         socket.send(&request);
     }
     while node.call("txpool_status", json!([]))["pending"] != "0x32" {

@@ -7,7 +7,7 @@ use alloy_rlp::Header as RlpHeader;
 use super::{
     super::{
         chunk::ChunkReader,
-        decode::{BlockPart, decode_bare_header, list_payload},
+        decode::{BlockPart, decode_lone_header, list_payload},
         error::BlockFileErrorKind,
     },
     BLOCKS_PER_ERA,
@@ -105,7 +105,7 @@ impl Era1Blocks {
         let fail = |problem| head.error(next, problem);
         self.snappy.unframe(data, &mut self.header).map_err(fail)?;
         let header =
-            decode_bare_header(&self.header).map_err(|error| fail(Era1Problem::Decode(error)))?;
+            decode_lone_header(&self.header).map_err(|error| fail(Era1Problem::Decode(error)))?;
         era.check_header(&header).map_err(fail)?;
 
         let number = Some(header.number);

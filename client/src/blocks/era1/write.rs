@@ -11,7 +11,7 @@ use alloy_rlp::Header as RlpHeader;
 
 use super::{
     super::{
-        decode::{BlockItems, BlockPart, DecodeError, decode_bare_header, list_payload},
+        decode::{BlockItems, BlockPart, DecodeError, decode_lone_header, list_payload},
         output::ExportError,
     },
     BLOCKS_PER_ERA,
@@ -115,7 +115,7 @@ impl<W: Write> Era1Writer<W> {
         let (items, header) = BlockItems::split(block)
             .and_then(|items| {
                 list_payload(receipts, BlockPart::Receipts)?;
-                let header = decode_bare_header(items.header)?;
+                let header = decode_lone_header(items.header)?;
                 Ok((items, header))
             })
             .map_err(|error| self.block_error(expected, error))?;

@@ -35,7 +35,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
         let full = args.optional()?.unwrap_or(false);
         Ok(rpc.new_filter(FilterKind::Pending { full }))
     })?;
-    methods.add_search("eth_getFilterChanges", |rpc, args| {
+    methods.add("eth_getFilterChanges", |rpc, args| {
         let id: U256 = args.next()?;
         rpc.filter_changes(id)
     })?;
@@ -104,8 +104,14 @@ pub(in crate::rpc) fn logs_of_block(
 #[derive(Debug, Default)]
 struct Search {
     logs: Vec<Log>,
-    /// The block in which there were too many; its logs are not among them.
-    stopped: Option<u64>,
+    stopped: Option<Stop>,
+}
+
+/// Where a search ended before the last block, and why. The logs of this block are not among those that were found.
+#[derive(Debug, Clone, Copy)]
+enum Stop {
+    TooMany(u64),
+    TooLong(u64),
 }
 
 impl Rpc {
@@ -158,7 +164,13 @@ impl Rpc {
         let search = self.search(view, from, to, filter)?;
         match search.stopped {
             None => Ok(search.logs),
-            Some(_) => Err(self.too_many_logs()),
+            Some(Stop::TooMany(_)) => Err(self.too_many_logs()),
+            Some(Stop::TooLong(number)) => Err(RpcError::new(
+                LIMIT,
+                format!(
+                    "the search took longer than a request may, and had come to block {number}; ask for fewer blocks than {from} to {to}, or start the node with a larger --rpc.evmtimeout"
+                ),
+            )),
         }
     }
 
@@ -173,10 +185,15 @@ impl Rpc {
     fn search(&self, view: &View, from: u64, to: u64, filter: &LogFilter) -> RpcResult<Search> {
         let mut search = Search::default();
         for number in from..=to {
+            // At least one block, so that whoever asks again gets on.
+            if number > from && self.in_time().is_err() {
+                search.stopped = Some(Stop::TooLong(number));
+                break;
+            }
             let header = view.db().block_head(number)?.header;
             let found = logs_of_block(view, &header, filter)?;
             if search.logs.len() + found.len() > self.limits.logs {
-                search.stopped = Some(number);
+                search.stopped = Some(Stop::TooMany(number));
                 break;
             }
             search.logs.extend(found);
@@ -214,11 +231,12 @@ impl Rpc {
                 let to = filter.filter.get_to_block().unwrap_or(head).min(head);
                 let Search { logs, stopped } = self.search(&poll.view, from, to, filter)?;
                 // What is left comes with the next answer.
-                if stopped.is_some() && logs.is_empty() {
-                    return Err(self.too_many_logs());
-                }
-                let news = logs.iter().map(convert::json_of).collect::<RpcResult<_>>()?;
-                (news, stopped.unwrap_or(head + 1))
+                let next = match stopped {
+                    Some(Stop::TooMany(_)) if logs.is_empty() => return Err(self.too_many_logs()),
+                    Some(Stop::TooMany(next) | Stop::TooLong(next)) => next,
+                    None => head + 1,
+                };
+                (logs.iter().map(convert::json_of).collect::<RpcResult<_>>()?, next)
             }
             FilterKind::Pending { .. } => {
                 let Some(pending) = &poll.pending else {

@@ -54,10 +54,10 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.add_heavy("ots_getInternalOperations", internal_operations)?;
     methods.add_heavy("ots_traceTransaction", trace)?;
     methods.add_heavy("ots_getTransactionError", transaction_error)?;
-    methods.add_heavy("ots_searchTransactionsBefore", search::before)?;
-    methods.add_heavy("ots_searchTransactionsAfter", search::after)?;
-    methods.add("ots_getTransactionBySenderAndNonce", search::by_sender_and_nonce)?;
-    methods.add_heavy("ots_getContractCreator", search::contract_creator)
+    methods.add_search("ots_searchTransactionsBefore", search::before)?;
+    methods.add_search("ots_searchTransactionsAfter", search::after)?;
+    methods.add_search("ots_getTransactionBySenderAndNonce", search::by_sender_and_nonce)?;
+    methods.add_search("ots_getContractCreator", search::contract_creator)
 }
 
 /// A block: by number, which may be a plain one, or in any other way.

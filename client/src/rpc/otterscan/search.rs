@@ -74,6 +74,15 @@ struct Seen(u64);
 impl Seen {
     fn another(&mut self, rpc: &Rpc) -> RpcResult<()> {
         self.0 += 1;
+        if rpc.in_time().is_err() {
+            let seen = self.0 - 1;
+            return Err(RpcError::new(
+                -32005,
+                format!(
+                    "the search took longer than a request may, and had looked through {seen} blocks; start the node with a larger --rpc.evmtimeout"
+                ),
+            ));
+        }
         let limit = rpc.limits.log_blocks;
         if self.0 > limit {
             return Err(RpcError::new(
