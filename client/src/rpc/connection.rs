@@ -2,9 +2,9 @@
 //!
 //! A client may send without reading, read without sending, or do either one byte a minute, and each time the node holds
 //! what the client is yet to take or to complete. So the socket beneath HTTP and WebSocket is watched: bytes that came and
-//! are no whole request yet, bytes of requests that run, and bytes of answers that were not taken. A client that takes its
-//! answers slowly waits for the next ones, one that takes none is left, and where all connections together hold too much
-//! it is the one with most that goes.
+//! are no whole request yet, bytes of requests that run, and bytes of answers that were not taken. Nothing is read of a
+//! client that takes nothing, a client that takes its answers slowly waits for the next ones, one that takes none for long
+//! is left, and where all connections together hold too much it is the one with most that goes.
 
 use parking_lot::Mutex;
 use std::{
@@ -42,6 +42,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// An answer of less is not worth a look at the clock: the system's own buffers hold more.
 const LITTLE: usize = 64 << 10;
 
+/// Bytes that may come with a request beside its own: heads, frames, and what is read ahead.
+const ENVELOPE: usize = 1 << 20;
+
 /// Bytes that all connections may hold together.
 const MOST_HELD: usize = 512 << 20;
 
@@ -50,7 +53,8 @@ const MOST_HELD: usize = 512 << 20;
 pub(super) struct Connections {
     open: Mutex<Vec<Weak<Connection>>>,
     held: AtomicUsize,
-    /// Bytes of an answer.
+    /// Bytes of a request, and of an answer.
+    max_request: usize,
     max_response: usize,
 }
 
@@ -76,6 +80,8 @@ struct State {
     unread: usize,
     /// When something was taken last, or the first of what is there came.
     progress: Instant,
+    /// Whether the system takes no more of the answers for now.
+    is_full: bool,
     /// Who reads, if it has to wait.
     reader: Option<Waker>,
 }
@@ -92,8 +98,10 @@ impl State {
 }
 
 impl Connections {
-    pub(super) fn new(max_response: usize) -> Arc<Self> {
-        Arc::new(Self { open: Mutex::default(), held: AtomicUsize::new(0), max_response })
+    /// None yet; requests and answers have so many bytes at most.
+    pub(super) fn new(max_request: usize, max_response: usize) -> Arc<Self> {
+        let (open, held) = (Mutex::default(), AtomicUsize::new(0));
+        Arc::new(Self { open, held, max_request, max_response })
     }
 
     /// A new connection.
@@ -104,6 +112,7 @@ impl Connections {
             asked: 0,
             unread: 0,
             progress: Instant::now(),
+            is_full: false,
             reader: None,
         };
         let connection = Arc::new(Connection {
@@ -219,13 +228,40 @@ impl Connection {
         }
     }
 
-    /// So many bytes were handed to the system.
-    fn wrote(&self, bytes: usize) {
-        self.change(|state| {
+    /// So many bytes that were on their way are not sent after all.
+    pub(super) fn dropped(&self, bytes: usize) {
+        self.change(|state| state.unread = state.unread.saturating_sub(bytes));
+        self.taken.notify_waiters();
+    }
+
+    /// What the system said to an attempt to write.
+    fn wrote(&self, result: &Poll<io::Result<usize>>) {
+        let Poll::Ready(result) = result else {
+            self.state.lock().is_full = true;
+            return;
+        };
+        let bytes = *result.as_ref().unwrap_or(&0);
+        let reader = self.change(|state| {
             state.unread = state.unread.saturating_sub(bytes);
             state.progress = Instant::now();
+            state.is_full = false;
+            state.reader.take()
         });
+        if let Some(reader) = reader {
+            reader.wake();
+        }
         self.taken.notify_waiters();
+    }
+
+    /// So many bytes came.
+    fn came(&self, bytes: usize) {
+        let incoming = self.change(|state| {
+            state.incoming += bytes;
+            state.incoming
+        });
+        if incoming > self.all.max_request.saturating_add(ENVELOPE) {
+            self.close("what it sends is no request");
+        }
     }
 
     fn close(&self, why: &str) {
@@ -246,7 +282,7 @@ impl Connection {
     /// Whether more may be read; who reads is woken when it may again.
     fn may_read(&self, context: &Context<'_>) -> bool {
         let mut state = self.state.lock();
-        let may = state.requests < MOST_REQUESTS && state.asked < MOST_ASKED;
+        let may = !state.is_full && state.requests < MOST_REQUESTS && state.asked < MOST_ASKED;
         state.reader = (!may).then(|| context.waker().clone());
         may
     }
@@ -322,7 +358,7 @@ impl AsyncRead for Watched {
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         let bytes = buffer.filled().len() - before;
         if bytes > 0 {
-            self.connection.change(|state| state.incoming += bytes);
+            self.connection.came(bytes);
         }
         read
     }
@@ -336,9 +372,7 @@ impl AsyncWrite for Watched {
     ) -> Poll<io::Result<usize>> {
         self.check(1, context)?;
         let wrote = Pin::new(&mut self.stream).poll_write(context, bytes);
-        if let Poll::Ready(Ok(bytes)) = &wrote {
-            self.connection.wrote(*bytes);
-        }
+        self.connection.wrote(&wrote);
         wrote
     }
 
@@ -349,9 +383,7 @@ impl AsyncWrite for Watched {
     ) -> Poll<io::Result<usize>> {
         self.check(1, context)?;
         let wrote = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
-        if let Poll::Ready(Ok(bytes)) = &wrote {
-            self.connection.wrote(*bytes);
-        }
+        self.connection.wrote(&wrote);
         wrote
     }
 
@@ -373,11 +405,38 @@ impl AsyncWrite for Watched {
 mod tests {
     use super::*;
 
+    fn wrote(connection: &Connection, bytes: usize) {
+        connection.wrote(&Poll::Ready(Ok(bytes)));
+    }
+
+    #[test]
+    fn nothing_is_read_of_a_client_that_takes_nothing() {
+        let all = Connections::new(1 << 20, 1 << 20);
+        let one = all.open();
+        let context = Context::from_waker(Waker::noop());
+        assert!(one.may_read(&context));
+        one.wrote(&Poll::Pending);
+        assert!(!one.may_read(&context));
+        wrote(&one, 1);
+        assert!(one.may_read(&context));
+        let requests: Vec<_> = (0..MOST_REQUESTS).map(|_| one.begin(1)).collect();
+        assert!(!one.may_read(&context));
+        drop(requests);
+        assert!(one.may_read(&context));
+        let large = one.begin(MOST_ASKED);
+        assert!(!one.may_read(&context));
+        drop(large);
+        one.came((1 << 20) + ENVELOPE);
+        assert!(!one.closed.is_cancelled());
+        one.came(1);
+        assert!(one.closed.is_cancelled());
+    }
+
     #[test]
     fn what_is_held_is_counted_and_given_back() {
-        let all = Connections::new(1 << 20);
+        let all = Connections::new(1 << 20, 1 << 20);
         let one = all.open();
-        one.change(|state| state.incoming += 100);
+        one.came(100);
         let request = one.begin(100);
         assert_eq!(all.held(), 100);
         one.answered(1_000);
@@ -385,8 +444,8 @@ mod tests {
         drop(request);
         assert_eq!(all.held(), 1_000);
         // Heads and frames are written too, and are no part of what was counted.
-        one.wrote(600);
-        one.wrote(600);
+        wrote(&one, 600);
+        wrote(&one, 600);
         assert_eq!(all.held(), 0);
         one.answered(500);
         drop(one);
@@ -395,7 +454,7 @@ mod tests {
 
     #[test]
     fn who_asks_for_more_than_it_takes_is_left() {
-        let all = Connections::new(1 << 20);
+        let all = Connections::new(1 << 20, 1 << 20);
         let one = all.open();
         one.answered(MOST_UNREAD);
         assert!(!one.closed.is_cancelled());
@@ -411,7 +470,7 @@ mod tests {
 
     #[test]
     fn who_holds_most_makes_room_for_all() {
-        let all = Connections::new(MOST_HELD);
+        let all = Connections::new(1 << 20, MOST_HELD);
         let connections: Vec<_> = (0..8).map(|_| all.open()).collect();
         for (index, connection) in connections.iter().enumerate() {
             connection.answered(MOST_HELD / 8 - 100 + index);
@@ -425,7 +484,7 @@ mod tests {
 
     #[test]
     fn a_client_that_takes_nothing_is_stuck() {
-        let all = Connections::new(1 << 20);
+        let all = Connections::new(1 << 20, 1 << 20);
         let one = all.open();
         one.answered(LITTLE + 1);
         let Some(long_ago) = Instant::now().checked_sub(PATIENCE + Duration::from_secs(1)) else {
@@ -434,13 +493,13 @@ mod tests {
         assert!(!one.state.lock().is_stuck());
         one.state.lock().progress = long_ago;
         assert!(one.state.lock().is_stuck());
-        one.wrote(1);
+        wrote(&one, 1);
         assert!(!one.state.lock().is_stuck());
     }
 
     #[tokio::test]
     async fn a_request_waits_until_answers_are_taken() {
-        let all = Connections::new(1 << 20);
+        let all = Connections::new(1 << 20, 1 << 20);
         let one = all.open();
         one.answered(PAUSE + 1);
         let waiting = tokio::spawn({
@@ -449,7 +508,7 @@ mod tests {
         });
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
-        one.wrote(1);
+        wrote(&one, 1);
         assert!(waiting.await.unwrap());
         one.answered(PAUSE);
         let waiting = tokio::spawn({

@@ -147,7 +147,13 @@ where
         notification: Notification<'a>,
     ) -> impl Future<Output = MethodResponse> + Send + 'a {
         let inner = self.inner.clone();
-        async move { inner.notification(notification).await }
+        async move {
+            let _begun = match socket(notification.extensions()) {
+                None => None,
+                Some(connection) => Begun::new(connection, 0, false).await,
+            };
+            inner.notification(notification).await
+        }
     }
 }
 

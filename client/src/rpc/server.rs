@@ -161,7 +161,7 @@ async fn start(
     let metrics = Arc::new(Metrics::default());
     let filters = Arc::new(Filters::default());
     node.listen(Arc::clone(&filters) as _);
-    let connections = Connections::new(options.max_response as usize);
+    let connections = Connections::new(options.max_request as usize, options.max_response as usize);
     let shared = Arc::new(Shared {
         node,
         filters,

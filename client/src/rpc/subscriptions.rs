@@ -14,7 +14,7 @@ use jsonrpsee::{
     core::{RegisterMethodError, SubscriptionError, server::SubscriptionMessage},
     types::{ErrorObjectOwned, Params},
 };
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::to_raw_value};
 use std::sync::Arc;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -46,7 +46,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
         "eth_subscribe",
         "eth_subscription",
         "eth_unsubscribe",
-        |params, pending, rpc, extensions| subscribe(params, pending, rpc, extensions),
+        subscribe,
     )?;
     Ok(())
 }
@@ -122,18 +122,41 @@ async fn tell(
     {
         return Ok(());
     }
-    for news in news(rpc, topic, event).unwrap_or_default() {
-        let news = serde_json::value::to_raw_value(&news)?;
-        if let Some(connection) = connection {
-            connection.answered(news.get().len());
-        }
+    let news: Vec<_> = news(rpc, topic, event)
+        .unwrap_or_default()
+        .iter()
+        .map(to_raw_value)
+        .collect::<Result<_, _>>()?;
+    // All of it at once: other subscriptions of this client wait until it is taken.
+    let mut owed = Owed { connection, bytes: news.iter().map(|news| news.get().len()).sum() };
+    if let Some(connection) = connection {
+        connection.answered(owed.bytes);
+    }
+    for news in news {
+        let bytes = news.get().len();
         sink.send(SubscriptionMessage::from(news)).await?;
+        owed.bytes -= bytes;
     }
     Ok(())
 }
 
+/// News that a connection is yet to be sent; what is not sent in the end is no longer counted.
+#[derive(Debug)]
+struct Owed<'a> {
+    connection: Option<&'a Connection>,
+    bytes: usize,
+}
+
+impl Drop for Owed<'_> {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection {
+            connection.dropped(self.bytes);
+        }
+    }
+}
+
 fn message(value: &Value) -> Result<SubscriptionMessage, SubscriptionError> {
-    Ok(SubscriptionMessage::from(serde_json::value::to_raw_value(value)?))
+    Ok(SubscriptionMessage::from(to_raw_value(value)?))
 }
 
 fn topic(params: &Params<'_>) -> RpcResult<Topic> {

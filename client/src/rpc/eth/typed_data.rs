@@ -240,6 +240,37 @@ mod tests {
         assert!(reason(of_types(types, message)).contains("values of the message"));
     }
 
+    proptest::proptest! {
+        /// Whatever refers to whatever, it ends, and with a reason if it is refused.
+        #[test]
+        fn any_types_come_to_an_end(
+            types in proptest::collection::vec(
+                proptest::collection::vec((0..48_usize, 0..18_usize), 0..5),
+                1..48,
+            ),
+            primary in 0..48_usize,
+            is_text: bool,
+        ) {
+            let member = |(index, (to, brackets)): (usize, &(usize, usize))| {
+                let name = format!("T{to}{}", "[]".repeat(*brackets));
+                json!({ "name": format!("f{index}"), "type": name })
+            };
+            let types: Map<String, Value> = types
+                .iter()
+                .enumerate()
+                .map(|(at, members)| {
+                    (format!("T{at}"), members.iter().enumerate().map(member).collect())
+                })
+                .collect();
+            let mut data = of_types(types.into(), json!({}));
+            data["primaryType"] = json!(format!("T{primary}"));
+            let data = if is_text { json!(data.to_string()) } else { data };
+            if let Err(error) = signing_hash(data) {
+                assert!(!error.message().is_empty());
+            }
+        }
+    }
+
     /// As deep and as wide as is allowed, on a stack of the size that request threads have.
     #[test]
     fn all_that_is_allowed_fits_on_the_stack() {
