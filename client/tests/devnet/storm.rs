@@ -117,7 +117,6 @@ fn no_answer_mixes_two_blocks() {
             done.store(true, Ordering::Relaxed);
         });
         let answered = answered.map(AtomicUsize::into_inner);
-        println!("{layer}: {answered:?}");
         assert!(answered[0] > 0 && answered[5] > 0, "{layer}: {answered:?}");
     }
 }
