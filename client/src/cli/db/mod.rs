@@ -22,7 +22,7 @@ pub(super) enum DbCommand {
     Unwind(unwind::UnwindArgs),
     Prune(prune::PruneArgs),
     Repair(repair::RepairArgs),
-    Convert(convert::ConvertArgs),
+    Convert(Box<convert::ConvertArgs>),
     Drop(drop::DropArgs),
 }
 
@@ -50,7 +50,7 @@ pub(super) fn run(command: DbCommand) -> Result<(), Failure> {
         DbCommand::Unwind(args) => unwind::run(args),
         DbCommand::Prune(args) => prune::run(args),
         DbCommand::Repair(args) => repair::run(args),
-        DbCommand::Convert(args) => convert::run(args),
+        DbCommand::Convert(args) => convert::run(*args),
         DbCommand::Drop(args) => drop::run(args),
     }
 }
