@@ -97,6 +97,21 @@ fn settings_of_tracers_that_say_nothing_are_none() {
     assert_eq!(mux(Value::Null), answer);
 }
 
+/// A contract whose constructor refuses the time of the head.
+#[test]
+fn gas_is_estimated_for_the_next_block() {
+    let node = Devnet::start("mpt", args![]);
+    node.call("evm_mine", json!([]));
+    let head = node.call("eth_getBlockByNumber", json!(["latest", false]));
+    let time = head["timestamp"].as_str().unwrap().trim_start_matches("0x");
+    // PUSH8 time, TIMESTAMP, GT, JUMPI over a revert.
+    let code = format!("0x67{time:0>16}42116011575f5ffd5b00");
+    let call = json!({ "from": ALICE, "data": code });
+    let (code, _) = node.error("eth_estimateGas", json!([call, "latest"]));
+    assert_eq!(code, 3);
+    node.call("eth_estimateGas", json!([call]));
+}
+
 #[test]
 fn a_timeout_of_a_trace_is_a_duration() {
     let node = Devnet::start("mpt", args![]);

@@ -106,7 +106,8 @@ fn estimate_gas(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
 /// The least gas with which a call succeeds, or little more.
 pub(super) fn estimate(rpc: &Rpc, view: &View, args: CallArgs) -> RpcResult<u64> {
     let CallArgs { request, block, state, environment } = args;
-    let at = rpc.at(view, block)?;
+    // What is estimated will be in the next block: its time decides about deadlines.
+    let at = rpc.at(view, Some(block.unwrap_or_else(BlockId::pending)))?;
     let gas_limit = environment.as_ref().and_then(|block| block.gas_limit);
     let wanted = request.gas.filter(|gas| *gas >= TRANSFER_GAS);
     let wanted = wanted.unwrap_or(gas_limit.unwrap_or(at.header.gas_limit));
