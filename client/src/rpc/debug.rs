@@ -15,11 +15,10 @@ use crate::{
 use alloy_eips::{BlockId, BlockNumberOrTag, Encodable2718};
 use alloy_primitives::{B256, Bytes};
 use alloy_rpc_types_eth::TransactionRequest;
-use alloy_rpc_types_trace::geth::{
-    GethDebugTracingCallOptions, GethDebugTracingOptions, GethTrace,
-};
+use alloy_rpc_types_trace::geth::{GethDebugTracingCallOptions, GethDebugTracingOptions};
 use jsonrpsee::core::RegisterMethodError;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::{Value, value::RawValue};
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     methods.add("debug_getRawHeader", |rpc, args| {
@@ -73,7 +72,7 @@ fn raw_receipts(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Bytes>> {
     Ok(receipts.iter().map(|receipt| receipt.encoded_2718().into()).collect())
 }
 
-fn trace_transaction(rpc: &Rpc, args: &mut Args) -> RpcResult<GethTrace> {
+fn trace_transaction(rpc: &Rpc, args: &mut Args) -> RpcResult<Box<RawValue>> {
     let hash = args.hash()?;
     let options: GethDebugTracingOptions = args.optional()?.unwrap_or_default();
     let view = rpc.node.view();
@@ -87,7 +86,15 @@ fn trace_transaction(rpc: &Rpc, args: &mut Args) -> RpcResult<GethTrace> {
     })
 }
 
-fn trace_block(rpc: &Rpc, id: BlockId, options: GethDebugTracingOptions) -> RpcResult<Vec<Value>> {
+/// The trace of one transaction of a block.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Traced {
+    tx_hash: B256,
+    result: Box<RawValue>,
+}
+
+fn trace_block(rpc: &Rpc, id: BlockId, options: GethDebugTracingOptions) -> RpcResult<Vec<Traced>> {
     let view = rpc.node.view();
     let found = named(rpc, &view, id)?;
     if found.header.number == rpc.node.spec().genesis_header().number {
@@ -97,11 +104,11 @@ fn trace_block(rpc: &Rpc, id: BlockId, options: GethDebugTracingOptions) -> RpcR
     let mut bytes = rpc.max_response;
     replay_all(rpc, &view, &found, |replay, index, tx, sender| {
         let trace = replay.trace(tx, sender, (hash, index), options.clone(), &mut bytes);
-        Ok(json!({ "txHash": tx.tx_hash(), "result": trace.map_err(traced)? }))
+        Ok(Traced { tx_hash: *tx.tx_hash(), result: trace.map_err(traced)? })
     })
 }
 
-fn debug_trace_call(rpc: &Rpc, args: &mut Args) -> RpcResult<GethTrace> {
+fn debug_trace_call(rpc: &Rpc, args: &mut Args) -> RpcResult<Box<RawValue>> {
     let request: TransactionRequest = args.next()?;
     let id: Option<BlockId> = args.optional()?;
     let options: GethDebugTracingCallOptions = args.optional()?.unwrap_or_default();

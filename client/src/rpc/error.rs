@@ -5,7 +5,10 @@ use crate::{
     devnet::{NodeError, PoolError},
     executor::{
         InternalError,
-        sandbox::{CallError, CallOutcome, OverrideError, Refusal},
+        sandbox::{
+            CallError, CallOutcome, OverrideError, Refusal, RevertReason, panic_meaning,
+            revert_reason,
+        },
     },
 };
 use alloy_primitives::{B256, Bytes};
@@ -87,43 +90,14 @@ impl RpcError {
 
 /// What a revert says, as far as it is `Error(string)` or `Panic(uint256)`.
 pub(super) fn revert_message(data: &Bytes) -> String {
-    const ERROR: [u8; 4] = [0x08, 0xc3, 0x79, 0xa0];
-    const PANIC: [u8; 4] = [0x4e, 0x48, 0x7b, 0x71];
-    let reverted = REVERT_MESSAGE;
-    let Some((selector, body)) = data.split_first_chunk::<4>() else { return reverted.to_owned() };
-    let word = |at: usize| -> Option<usize> {
-        let word = body.get(at..at.checked_add(32)?)?;
-        let (high, low) = word.split_at(24);
-        let low = u64::from_be_bytes(low.try_into().ok()?);
-        if high.iter().all(|byte| *byte == 0) { usize::try_from(low).ok() } else { None }
-    };
-    let text = || {
-        let at = word(0)?;
-        let length = word(at)?;
-        let from = at.checked_add(32)?;
-        std::str::from_utf8(body.get(from..from.checked_add(length)?)?).ok()
-    };
-    match *selector {
-        ERROR => text().map(|text| format!("{reverted}: {text}")),
-        PANIC => word(0).map(|code| {
-            let meaning = match code {
-                0x00 => "generic panic",
-                0x01 => "assert(false)",
-                0x11 => "arithmetic underflow or overflow",
-                0x12 => "division or modulo by zero",
-                0x21 => "enum overflow",
-                0x22 => "invalid encoded storage byte array accessed",
-                0x31 => "out-of-bounds array access; popping on an empty array",
-                0x32 => "out-of-bounds access of an array or bytesN",
-                0x41 => "out of memory",
-                0x51 => "uninitialized function",
-                _ => return format!("{reverted}: unknown panic code: {code:#x}"),
-            };
-            format!("{reverted}: panic: {meaning} ({code:#04x})")
-        }),
-        _ => None,
+    match revert_reason(data) {
+        None => REVERT_MESSAGE.to_owned(),
+        Some(RevertReason::Panic(code)) if panic_meaning(code).is_some() => {
+            let meaning = panic_meaning(code).unwrap_or_default();
+            format!("{REVERT_MESSAGE}: panic: {meaning} ({code:#04x})")
+        }
+        Some(reason) => format!("{REVERT_MESSAGE}: {}", reason.text()),
     }
-    .unwrap_or_else(|| reverted.to_owned())
 }
 
 impl From<RpcError> for ErrorObjectOwned {

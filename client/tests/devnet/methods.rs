@@ -112,6 +112,40 @@ fn gas_is_estimated_for_the_next_block() {
     node.call("eth_estimateGas", json!([call]));
 }
 
+/// `keccak256PreimageTracer`, `result` that is absent, and logs counted from the beginning of the block.
+#[test]
+fn tracers_answer_as_those_of_geth() {
+    let node = Devnet::start("mpt", args!["--no-mining"]);
+    let trace = |call: &Value, tracer: &str, config: Value| {
+        let options = json!({ "tracer": tracer, "tracerConfig": config });
+        node.call("debug_traceCall", json!([call, "latest", options]))
+    };
+    let hashes = trace(&json!({ "data": "0x5f5f205000" }), "keccak256PreimageTracer", Value::Null);
+    let empty = "0xc5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470";
+    assert_eq!(hashes, json!({ empty: "0x" }));
+    let call = json!({ "data": "0x0c" });
+    assert_eq!(
+        trace(&call, "callTracer", json!({}))["error"],
+        "invalid opcode: opcode 0xc not defined"
+    );
+    let flat = trace(&json!({ "data": "0x01" }), "flatCallTracer", json!({}));
+    assert_eq!(flat[0]["error"], "stack underflow (0 <=> 2)");
+    assert_eq!(flat[0].get("result"), None);
+    let flat = trace(&call, "flatCallTracer", json!({ "convertParityErrors": true }));
+    assert_eq!(flat[0]["error"], "Bad instruction");
+
+    // A constructor that logs nothing, twice.
+    let send = json!([{ "from": ALICE, "data": "0x5f5fa05f5fa000", "gas": "0x30d40" }]);
+    let hashes = [(); 2].map(|()| node.call("eth_sendTransaction", send.clone()));
+    node.call("evm_mine", json!([]));
+    let options = json!({ "tracer": "callTracer", "tracerConfig": { "withLog": true } });
+    let trace = node.call("debug_traceTransaction", json!([hashes[1], options]));
+    assert_eq!(
+        (&trace["logs"][0]["index"], &trace["logs"][1]["index"]),
+        (&json!("0x2"), &json!("0x3"))
+    );
+}
+
 #[test]
 fn a_timeout_of_a_trace_is_a_duration() {
     let node = Devnet::start("mpt", args![]);

@@ -13,8 +13,10 @@ mod parity;
 mod recorder;
 mod refusal;
 mod replay;
+mod revert;
 mod run;
 mod trace;
+mod tracers;
 mod transfers;
 
 pub use call::{CallError, CallOutcome, CallRequest, call};
@@ -25,6 +27,7 @@ pub use parity::{TraceTypes, parity_trace_call};
 pub use recorder::{RecordingReader, Seen};
 pub use refusal::Refusal;
 pub use replay::Replay;
+pub use revert::{RevertReason, panic_meaning, revert_reason};
 pub use revm::inspector::NoOpInspector as NoObserver;
 pub use revm_inspectors::access_list::AccessListInspector;
 pub use run::{RunOptions, SimulatedRun};

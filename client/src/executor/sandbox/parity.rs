@@ -55,7 +55,7 @@ impl Replay<'_> {
         *bytes = budget.left().ok_or(TraceError::TooLarge)?;
         let sandbox = self.sandbox();
         let results = results(inspector, &ran, types, sandbox)?;
-        sandbox.commit(ran.state);
+        self.keep(ran);
         Ok(results)
     }
 }

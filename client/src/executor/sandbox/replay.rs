@@ -20,7 +20,7 @@ use alloy_primitives::Address;
 use polytrie_chainspec::Rules;
 use revm::{
     DatabaseCommit, context::TxEnv, context_interface::result::ResultAndState,
-    inspector::NoOpInspector,
+    inspector::NoOpInspector, primitives::hardfork::SpecId,
 };
 use revm_state_hooks::HookedEvm;
 
@@ -31,6 +31,8 @@ pub struct Replay<'a> {
     header: &'a Header,
     coinbase: Address,
     rules: Rules<'a>,
+    /// Logs of the transactions so far.
+    logs: u64,
 }
 
 impl<'a> Replay<'a> {
@@ -51,7 +53,7 @@ impl<'a> Replay<'a> {
             sandbox.apply(change);
         }
         prepare(sandbox, header, coinbase, rules)?;
-        Ok(Self { sandbox, header, coinbase, rules })
+        Ok(Self { sandbox, header, coinbase, rules, logs: 0 })
     }
 
     /// Runs the next transaction.
@@ -67,8 +69,25 @@ impl<'a> Replay<'a> {
         observer: I,
     ) -> Result<(CallOutcome, I), CallError> {
         let (ran, observer) = self.run(tx, sender, observer)?;
+        let outcome = outcome(ran.result.clone());
+        self.keep(ran);
+        Ok((outcome, observer))
+    }
+
+    /// Keeps what a transaction changed.
+    pub(super) fn keep(&mut self, ran: ResultAndState) {
+        self.logs += ran.result.logs().len() as u64;
         self.sandbox.commit(ran.state);
-        Ok((outcome(ran.result), observer))
+    }
+
+    /// Logs of the transactions so far.
+    pub(super) const fn logs(&self) -> u64 {
+        self.logs
+    }
+
+    /// The revision of the EVM.
+    pub(super) fn spec_id(&self) -> SpecId {
+        self.rules.spec_id()
     }
 
     /// Runs the next transaction without keeping its changes.
@@ -106,7 +125,7 @@ impl<'a> Replay<'a> {
         ommers: &[Header],
         withdrawals: Option<&[Withdrawal]>,
     ) -> Result<(), InternalError> {
-        let Self { sandbox, header, coinbase, rules } = self;
+        let Self { sandbox, header, coinbase, rules, .. } = self;
         complete(sandbox, header, coinbase, rules, receipts, ommers, withdrawals).map(drop)
     }
 

@@ -4,18 +4,15 @@ use super::{
     CallError, CallRequest, Replay, Sandbox,
     budget::Budget,
     call::{prepare_call, run},
+    tracers::{Ending, Place, tracer},
 };
 use crate::executor::InternalError;
 use alloy_consensus::TxEnvelope;
 use alloy_evm::FromRecoveredTx;
 use alloy_primitives::{Address, B256};
-use alloy_rpc_types_trace::{
-    geth::{GethDebugBuiltInTracerType, GethDebugTracingOptions, GethTrace, mux::MuxFrame},
-    parity::TraceOutput,
-};
-use revm::{DatabaseCommit, context::TxEnv};
-use revm_inspectors::tracing::{DebugInspector, DebugInspectorError, TransactionContext};
-use serde_json::{Value, json};
+use alloy_rpc_types_trace::geth::GethDebugTracingOptions;
+use revm::context::TxEnv;
+use serde_json::value::RawValue;
 use thiserror::Error;
 
 /// There is no trace.
@@ -23,7 +20,7 @@ use thiserror::Error;
 pub enum TraceError {
     /// The tracer is not known, or its settings are wrong.
     #[error(
-        "{0}; there are callTracer, prestateTracer, 4byteTracer, flatCallTracer, muxTracer, noopTracer, and the struct logger if no tracer is named"
+        "{0}; there are callTracer, flatCallTracer, prestateTracer, erc7562Tracer, keccak256PreimageTracer, 4byteTracer, muxTracer, noopTracer, and the struct logger if no tracer is named"
     )]
     Tracer(String),
     /// The time it may take is none.
@@ -52,17 +49,24 @@ pub fn trace_call(
     call: CallRequest<'_>,
     options: GethDebugTracingOptions,
     bytes: usize,
-) -> Result<GethTrace, TraceError> {
+) -> Result<Box<RawValue>, TraceError> {
+    check_timeout(&options)?;
     let budget = Budget::new(&options, bytes);
-    let observer = tracer(options)?;
+    let observer = tracer(options, 0)?;
     let rules = call.rules;
     let prepared = prepare_call(sandbox, call).map_err(CallError::from)?;
     let (tx, block) = (prepared.tx.clone(), prepared.env.block_env.clone());
-    let (ran, (budget, mut observer)) =
+    let (ran, (budget, observer)) =
         run(sandbox, &rules, prepared.env, prepared.tx, (budget, observer))?;
     budget.left().ok_or(TraceError::TooLarge)?;
-    let trace = observer.get_result(None, &tx, &block, &ran, sandbox).map_err(sorted)?;
-    Ok(with_gas_used(trace, ran.result.tx_gas_used()))
+    observer.finish(&Ending {
+        tx: &tx,
+        block: &block,
+        spec: rules.spec_id(),
+        place: None,
+        ran: &ran,
+        before: sandbox,
+    })
 }
 
 impl Replay<'_> {
@@ -79,66 +83,36 @@ impl Replay<'_> {
         place: (B256, usize),
         options: GethDebugTracingOptions,
         bytes: &mut usize,
-    ) -> Result<GethTrace, TraceError> {
+    ) -> Result<Box<RawValue>, TraceError> {
+        check_timeout(&options)?;
         let budget = Budget::new(&options, *bytes);
-        let (ran, (budget, mut observer)) = self.run(tx, sender, (budget, tracer(options)?))?;
+        let observer = tracer(options, self.logs())?;
+        let (ran, (budget, observer)) = self.run(tx, sender, (budget, observer))?;
         *bytes = budget.left().ok_or(TraceError::TooLarge)?;
         let block = self.environment().block_env;
-        let context = TransactionContext {
+        let place = Place {
             block_hash: Some(place.0),
-            tx_index: Some(place.1),
-            tx_hash: Some(*tx.tx_hash()),
+            block_number: block.number.saturating_to(),
+            hash: Some(*tx.tx_hash()),
+            index: place.1,
         };
-        let tx = TxEnv::from_recovered_tx(tx, sender);
-        let sandbox = self.sandbox();
-        let trace =
-            observer.get_result(Some(context), &tx, &block, &ran, sandbox).map_err(sorted)?;
-        sandbox.commit(ran.state);
-        Ok(with_gas_used(trace, ran.result.tx_gas_used()))
+        let trace = observer.finish(&Ending {
+            tx: &TxEnv::from_recovered_tx(tx, sender),
+            block: &block,
+            spec: self.spec_id(),
+            place: Some(place),
+            ran: &ran,
+            before: self.sandbox(),
+        })?;
+        self.keep(ran);
+        Ok(trace)
     }
 }
 
-/// A flat trace begins with the transaction, whose gas limit it has: what it used is that of the transaction as well, as
-/// geth has it.
-fn with_gas_used(mut trace: GethTrace, gas_used: u64) -> GethTrace {
-    match &mut trace {
-        GethTrace::FlatCallTracer(traces) => {
-            match traces.first_mut().and_then(|first| first.trace.result.as_mut()) {
-                Some(TraceOutput::Call(output)) => output.gas_used = gas_used,
-                Some(TraceOutput::Create(output)) => output.gas_used = gas_used,
-                None => {}
-            }
-        }
-        GethTrace::MuxTracer(MuxFrame(frames)) => {
-            for frame in frames.values_mut() {
-                *frame = with_gas_used(std::mem::take(frame), gas_used);
-            }
-        }
-        _ => {}
-    }
-    trace
-}
-
-fn tracer(mut options: GethDebugTracingOptions) -> Result<DebugInspector, TraceError> {
-    if let Some(timeout) = options.timeout.as_deref().filter(|timeout| !is_duration(timeout)) {
-        return Err(TraceError::Timeout(timeout.to_owned()));
-    }
-    if options.tracer == Some(GethDebugBuiltInTracerType::MuxTracer.into()) {
-        level(&mut options.tracer_config.0);
-    }
-    DebugInspector::new(options).map_err(|error| TraceError::Tracer(error.to_string()))
-}
-
-/// No settings may be written as `null` or as `{}`; the library wants one for some tracers and the other for the rest.
-fn level(settings: &mut Value) {
-    for (tracer, settings) in settings.as_object_mut().into_iter().flatten() {
-        let has_none = matches!(tracer.as_str(), "4byteTracer" | "noopTracer");
-        let is_empty = settings.as_object().is_some_and(|settings| settings.is_empty());
-        match settings {
-            Value::Null if !has_none => *settings = json!({}),
-            _ if has_none && is_empty => *settings = Value::Null,
-            _ => {}
-        }
+fn check_timeout(options: &GethDebugTracingOptions) -> Result<(), TraceError> {
+    match options.timeout.as_deref().filter(|timeout| !is_duration(timeout)) {
+        Some(timeout) => Err(TraceError::Timeout(timeout.to_owned())),
+        None => Ok(()),
     }
 }
 
@@ -160,13 +134,6 @@ fn is_duration(text: &str) -> bool {
         if rest.is_empty() {
             return true;
         }
-    }
-}
-
-fn sorted(error: DebugInspectorError<InternalError>) -> TraceError {
-    match error {
-        DebugInspectorError::Database(error) => error.into(),
-        other => TraceError::Tracer(other.to_string()),
     }
 }
 

@@ -1,0 +1,77 @@
+//! Why a step or a call failed, in geth's words.
+
+use revm::{bytecode::opcode::OpCode, interpreter::InstructionResult};
+
+/// The step that was last begun.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Step {
+    pub(super) opcode: u8,
+    /// Words on the stack.
+    pub(super) stack: usize,
+}
+
+/// What geth says of a failure; `None` if it is none.
+pub(super) fn words(result: InstructionResult, step: Step) -> Option<String> {
+    use InstructionResult as R;
+    if result.is_ok() {
+        return None;
+    }
+    Some(match result {
+        R::Revert => "execution reverted".to_owned(),
+        R::CallTooDeep => "max call depth exceeded".to_owned(),
+        R::OutOfFunds => "insufficient balance for transfer".to_owned(),
+        R::OutOfGas | R::MemoryOOG | R::PrecompileOOG => "out of gas".to_owned(),
+        R::MemoryLimitOOG | R::InvalidOperandOOG => "gas uint64 overflow".to_owned(),
+        R::ReentrancySentryOOG => "out of gas: not enough gas for reentrancy sentry".to_owned(),
+        R::OpcodeNotFound | R::NotActivated | R::InvalidFEOpcode => {
+            format!("invalid opcode: {}", opcode_name(step.opcode))
+        }
+        R::CallNotAllowedInsideStatic | R::StateChangeDuringStaticCall => {
+            "write protection".to_owned()
+        }
+        R::InvalidJump => "invalid jump destination".to_owned(),
+        R::StackUnderflow => {
+            let needed = OpCode::new_or_unknown(step.opcode).inputs();
+            format!("stack underflow ({} <=> {needed})", step.stack)
+        }
+        R::StackOverflow => format!("stack limit reached {} (1023)", step.stack),
+        R::OutOfOffset => "return data out of bounds".to_owned(),
+        R::CreateCollision => "contract address collision".to_owned(),
+        R::PrecompileError => "precompiled failed".to_owned(),
+        R::NonceOverflow => "nonce uint64 overflow".to_owned(),
+        R::CreateContractSizeLimit => "max code size exceeded".to_owned(),
+        R::CreateInitCodeSizeLimit => "max initcode size exceeded".to_owned(),
+        R::CreateContractStartingWithEF | R::CreateInitCodeStartingEF00 => {
+            "invalid code: must not begin with 0xef".to_owned()
+        }
+        other => format!("{other:?}"),
+    })
+}
+
+/// The name of an instruction, as geth writes those that there are not.
+pub(super) fn opcode_name(opcode: u8) -> String {
+    match OpCode::new(opcode) {
+        Some(known) => known.as_str().to_owned(),
+        None => format!("opcode {opcode:#x} not defined"),
+    }
+}
+
+/// What geth says of a precompile that refuses its input, as far as the length of the input tells.
+pub(super) fn precompile_words(number: u8, input: usize) -> &'static str {
+    const LENGTH: &str = "invalid input length";
+    let fits = |unit: usize| input > 0 && input.is_multiple_of(unit);
+    match number {
+        0x08 if !input.is_multiple_of(192) => "bad elliptic curve pairing size",
+        0x09 if input == 213 => "invalid final flag",
+        0x09 => LENGTH,
+        0x0a if input != 192 => LENGTH,
+        0x0b if input != 256 => LENGTH,
+        0x0c if !fits(160) => LENGTH,
+        0x0d if input != 512 => LENGTH,
+        0x0e if !fits(288) => LENGTH,
+        0x0f if !fits(384) => LENGTH,
+        0x10 if input != 64 => LENGTH,
+        0x11 if input != 128 => LENGTH,
+        _ => "precompiled failed",
+    }
+}
