@@ -217,7 +217,7 @@ impl Inspector<Context<'_>> for Prestate {
         let Some((address, slot)) = self.step.take() else { return };
         let result = interpreter.bytecode.instruction_result();
         if result.is_some_and(|result| {
-            result.is_error() && result != InstructionResult::StateChangeDuringStaticCall
+            result.is_halt() && result != InstructionResult::StateChangeDuringStaticCall
         }) {
             return;
         }
