@@ -7,7 +7,7 @@
 //!
 //! | rule | where |
 //! |---|---|
-//! | layout of the extra data, vote, zero mix hash, no ommers, period, difficulty 1 or 2 | [`check_header`] |
+//! | layout of the extra data, vote, zero mix hash, no ommers, period, difficulty 1 or 2 | `check_header` |
 //! | the seal belongs to a key | [`recover_signer`] |
 //! | list of a checkpoint, signer authorized and not one of the last signers, difficulty by its turn | [`Snapshot::check`] |
 //! | what a vote changes | [`Snapshot::apply`] |
