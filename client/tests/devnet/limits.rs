@@ -120,7 +120,13 @@ fn a_trace_is_bounded_while_it_grows() {
     let calls = json!({ "data": "0x5b5f5f6180005f5f60045af1505f56", "gas": "0x989680" });
     // SLOAD of one slot after the other: each step shows all of them.
     let slots = json!({ "data": "0x5f5b60010180545060015600", "gas": "0x989680" });
+    // KECCAK256 of 32 kB that are never the same.
+    let hashes = json!({ "data": "0x5b5f516001015f526180005f20505f56", "gas": "0x989680" });
+    let mux = json!({ "tracer": "muxTracer", "tracerConfig": { "keccak256PreimageTracer": {} } });
     for (method, params) in [
+        ("debug_traceCall", json!([hashes, "latest", { "tracer": "keccak256PreimageTracer" }])),
+        ("debug_traceCall", json!([hashes, "latest", { "tracer": "erc7562Tracer" }])),
+        ("debug_traceCall", json!([hashes, "latest", mux])),
         ("debug_traceTransaction", json!([hash])),
         ("debug_traceTransaction", json!([hash, { "tracer": "" }])),
         ("debug_traceBlockByNumber", json!(["latest"])),

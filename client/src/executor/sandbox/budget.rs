@@ -4,12 +4,10 @@ use alloy_primitives::{
     U256,
     map::{AddressMap, HashSet},
 };
-use alloy_rpc_types_trace::geth::{
-    GethDebugBuiltInTracerType, GethDebugTracerType, GethDebugTracingOptions,
-};
+use alloy_rpc_types_trace::geth::{GethDebugTracerType, GethDebugTracingOptions};
 use revm::{
     Inspector,
-    bytecode::opcode::{SLOAD, SSTORE},
+    bytecode::opcode::{KECCAK256, SLOAD, SSTORE},
     context_interface::ContextTr,
     interpreter::{
         CallInputs, CallOutcome, CreateInputs, CreateOutcome, InstructionResult, Interpreter,
@@ -33,6 +31,8 @@ pub(super) struct Budget {
     left: usize,
     over: bool,
     steps: Option<Steps>,
+    /// Whether what is hashed is kept.
+    preimages: bool,
 }
 
 /// What is kept of each step.
@@ -51,13 +51,9 @@ impl Budget {
     /// `left` bytes for a trace with these options.
     pub(super) fn new(options: &GethDebugTracingOptions, left: usize) -> Self {
         let config = &options.config;
-        let by_steps = match &options.tracer {
-            None => true,
-            Some(GethDebugTracerType::BuiltInTracer(tracer)) => {
-                *tracer == GethDebugBuiltInTracerType::Erc7562Tracer
-            }
-            Some(tracer) => tracer.as_str().is_empty(),
-        };
+        let name = options.tracer.as_ref().map_or("", GethDebugTracerType::as_str);
+        let by_steps = name.is_empty();
+        let preimages = matches!(name, "keccak256PreimageTracer" | "erc7562Tracer" | "muxTracer");
         let steps = by_steps.then(|| Steps {
             left: config.limit.filter(|limit| *limit > 0).unwrap_or(u64::MAX),
             stack: !config.disable_stack.unwrap_or_default(),
@@ -65,12 +61,12 @@ impl Budget {
             return_data: config.is_return_data_enabled(),
             slots: (!config.disable_storage.unwrap_or_default()).then(AddressMap::default),
         });
-        Self { left, over: false, steps }
+        Self { left, over: false, steps, preimages }
     }
 
     /// `left` bytes for a trace of nothing but calls.
     pub(super) const fn of_calls(left: usize) -> Self {
-        Self { left, over: false, steps: None }
+        Self { left, over: false, steps: None, preimages: false }
     }
 
     /// The bytes that are left; `None` if they did not suffice.
@@ -117,6 +113,11 @@ impl<C: ContextTr> Inspector<C> for Budget {
         if let Some(steps) = &mut self.steps {
             let bytes = steps.size(interpreter);
             self.take(bytes);
+        }
+        if self.preimages && interpreter.bytecode.opcode() == KECCAK256 {
+            let length = interpreter.stack.peek(1).unwrap_or_default();
+            self.take(usize::try_from(length).unwrap_or(usize::MAX).saturating_mul(2));
+            self.take(SLOT);
         }
         if self.over {
             interpreter.halt(InstructionResult::OutOfGas);

@@ -112,8 +112,9 @@ impl Mux {
         logs_before: u64,
     ) -> Result<Self, TraceError> {
         let each = wanted.into_iter().map(|(name, config)| {
-            if name == "muxTracer" {
-                return Err(TraceError::Tracer("a muxTracer cannot hold another one".to_owned()));
+            if matches!(name.as_str(), "" | "muxTracer") {
+                let reason = "a muxTracer holds neither another one nor the struct logger";
+                return Err(TraceError::Tracer(reason.to_owned()));
             }
             let mut options = options.clone();
             options.tracer = Some(parsed(Value::String(name.clone()))?);
