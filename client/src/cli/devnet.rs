@@ -22,7 +22,7 @@ use crate::{
 use alloy_primitives::{Address, U256, utils::parse_units};
 use clap::Args;
 use polytrie_chainspec::ChainSpec;
-use polytrie_kv::expect_threads;
+use polytrie_kv::{KvError, expect_threads};
 use polytrie_state::Stamp;
 use std::{
     net::{IpAddr, SocketAddr},
@@ -184,7 +184,7 @@ pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
         beneficiary: args.coinbase,
     };
     let node = Node::new(chain, dir, options).map_err(machine)?;
-    let threads = Miner::start(&node).map_err(|error| Failure::Machine(error.to_string()))?;
+    let threads = Miner::start(&node).map_err(KvError::thread)?;
     // Its runtime starts a thread a core, and panics where it cannot.
     expect_threads(thread::available_parallelism().map_or(1, usize::from) + 2)?;
     let server = rpc::serve(Arc::clone(&node), server_options)?;

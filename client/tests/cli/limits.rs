@@ -39,35 +39,37 @@ fn run(command: &mut Command) -> Run {
 
 /// A user with no other process, for whom a limit of processes counts the threads of this one. `None` without the right
 /// to become one, or where that user cannot run the program.
-struct Nobody;
+struct Nobody {
+    id: u32,
+}
 
 impl Nobody {
-    const ID: u32 = 54_321;
-
     #[expect(clippy::print_stderr, reason = "a skipped test must not look like a passed one")]
-    fn new(dir: &Path) -> Option<Self> {
+    fn new(layer: &str, dir: &Path) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             eprintln!("skipped: only root can run a program as somebody else");
             return None;
         }
+        // The tests of two layers may run at the same time.
+        let id = 54_321 + layer.bytes().map(u32::from).sum::<u32>();
         fs::set_permissions(dir, fs::Permissions::from_mode(0o777)).unwrap();
-        let ran = Command::new(binary()).arg("--version").uid(Self::ID).gid(Self::ID).output();
+        let ran = Command::new(binary()).arg("--version").uid(id).gid(id).output();
         if !ran.is_ok_and(|output| output.status.success()) {
             eprintln!("skipped: the program is where other users may not read");
             return None;
         }
-        Some(Self)
+        Some(Self { id })
     }
 
     #[track_caller]
     fn run(&self, threads: u32, args: &[&str]) -> Run {
-        run(limited(&format!("-u {threads}"), args).uid(Self::ID).gid(Self::ID))
+        run(limited(&format!("-u {threads}"), args).uid(self.id).gid(self.id))
     }
 }
 
 fn threads_that_cannot_be_started(layer: &str) {
     let data = Data::new();
-    let Some(nobody) = Nobody::new(data.path().parent().unwrap()) else { return };
+    let Some(nobody) = Nobody::new(layer, data.path().parent().unwrap()) else { return };
     let (blocks, genesis) = (sample("chain.rlp.gz"), sample("genesis.json"));
     let (blocks, genesis) = (blocks.to_str().unwrap(), genesis.to_str().unwrap());
     let dir = data.path().display().to_string();
