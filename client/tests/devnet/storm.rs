@@ -125,6 +125,8 @@ fn no_answer_mixes_two_blocks() {
 #[test]
 fn a_time_is_that_of_the_block_it_was_asked_for() {
     let node = Devnet::start("raw", args!["--block-time", "0.001"]);
+    // The genesis block is of the year 1970, the first one after it of today.
+    node.call("evm_mine", json!([]));
     let head = node.call("eth_getBlockByNumber", json!(["latest", false]));
     let mut time = quantity(&head["timestamp"]).to::<u64>();
     for _ in 0..200 {
