@@ -6,6 +6,7 @@ use clap::builder::{RangedU64ValueParser, TypedValueParser};
 pub(crate) const MOST_THREADS: u64 = 1024;
 
 /// A number with an upper bound: more takes the machine's memory or its threads, and gains nothing.
+#[cfg(feature = "replica")]
 pub(crate) fn at_most(most: u64) -> impl TypedValueParser<Value = usize> {
     RangedU64ValueParser::<usize>::new().range(..=most)
 }
