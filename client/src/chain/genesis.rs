@@ -12,7 +12,7 @@ use polytrie_chainspec::ChainSpec;
 use polytrie_kv::Batch;
 use polytrie_state::{Account, Commitment, GenesisAccount, StateError, StateLayer, hash_address};
 
-/// Takes the head away, so that there is no chain: what is left of it goes when the next one begins.
+/// Removes the row of the head, so that the store holds no chain. The other rows go when the next chain begins.
 pub(super) fn end(db: &ChainDb) -> Result<(), ChainError> {
     let mut batch = Batch::new();
     batch.delete(META, HEAD_KEY);
@@ -20,7 +20,7 @@ pub(super) fn end(db: &ChainDb) -> Result<(), ChainError> {
     Ok(db.store().flush()?)
 }
 
-/// Removes what a chain left that was ended.
+/// Removes the blocks of a chain that [`end`] has ended.
 fn clear(db: &ChainDb) -> Result<(), ChainError> {
     let mut batch = Batch::new();
     for table in tables::of_blocks() {

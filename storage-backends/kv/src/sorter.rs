@@ -23,7 +23,7 @@ pub trait Sortable: Sized + 'static {
     /// All else that there is to it, as bytes.
     fn value(&self) -> Vec<u8>;
 
-    /// The same again; `None` if these are no bytes of it.
+    /// Reads a value back from its row; `None` if the bytes are not those of one.
     fn from_row(key: &[u8], value: &[u8]) -> Option<Self>;
 }
 

@@ -121,7 +121,7 @@ impl Store {
         Self::recover(engine, tables, options, scratch, Damage::Refuse)
     }
 
-    /// The same with what does not fit into memory where another store has it.
+    /// Opens a store that puts what does not fit into memory into the scratch store of another one, as a fork does.
     pub(crate) fn with_scratch(
         engine: Arc<dyn Engine>,
         tables: &[Table],
