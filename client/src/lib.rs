@@ -2,11 +2,9 @@
 //! you can swap.
 
 pub mod bench;
-pub mod blocks;
 pub mod chain;
 pub mod cli;
 pub mod conformance;
-pub mod consensus;
 pub mod convert;
 pub mod datadir;
 pub mod devnet;
@@ -19,7 +17,8 @@ mod state_root;
 mod values;
 pub mod witness;
 
-#[cfg(test)]
-mod testdata;
+pub use polytrie_consensus as consensus;
+pub use polytrie_files as blocks;
+
 #[cfg(all(test, feature = "lvmt"))]
 mod testsetup;

@@ -2,7 +2,8 @@
 
 use std::io::Cursor;
 
-use polytrie::blocks::{BlockReader, Format, decode_block, decode_header, decode_receipts};
+use polytrie::blocks::{BlockReader, Format};
+use polytrie::consensus::decode::{decode_block, decode_header, decode_receipts};
 
 /// How many blocks of one file are looked at: enough for every path through the readers, and a file of
 /// thousands of one-byte lists does not slow the search down.

@@ -2,10 +2,10 @@
 
 use super::error::{InsertError, InvalidBlock, InvalidReason};
 use crate::{
-    blocks::{DecodeError, decode_block},
     consensus::{
         ConsensusError, check_body,
         clique::{self, CliqueError},
+        decode::{DecodeError, decode_block},
     },
     executor::{SenderError, recover_authorities, recover_senders},
 };

@@ -6,8 +6,8 @@ use super::{
     tables::{BLOCKS, CANONICAL, NUMBERS, RECEIPTS, SIDE_BLOCKS, SIGNERS, UNDO},
 };
 use crate::{
-    blocks::{decode_header, decode_sealed_block},
     consensus::check_body_roots,
+    consensus::decode::{decode_header, decode_sealed_block},
 };
 use alloy_consensus::{Eip658Value, Header, ReceiptEnvelope, TxReceipt, proofs};
 use alloy_hardforks::EthereumHardfork;

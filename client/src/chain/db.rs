@@ -7,7 +7,7 @@ use super::{
     signers::remove_signers,
     tables::{BLOCKS, CANONICAL, HEAD_KEY, META, NUMBERS, RECEIPTS, SIDE_BLOCKS, UNDO},
 };
-use crate::blocks::{decode_block, decode_header, decode_lone_header};
+use crate::consensus::decode::{decode_block, decode_header, decode_lone_header};
 use alloy_consensus::{Block, Header, ReceiptEnvelope, Sealed, TxEnvelope};
 use alloy_primitives::{B256, Bytes, U256, hex};
 use alloy_rlp::Encodable;

@@ -1,8 +1,7 @@
 //! "The block is bad" and "we are broken", kept apart.
 
 use crate::{
-    blocks::DecodeError,
-    consensus::{ConsensusError, clique::CliqueError},
+    consensus::{ConsensusError, clique::CliqueError, decode::DecodeError},
     executor::{BlockInvalid, ExecuteError, InternalError, SenderError},
 };
 use alloy_primitives::{B256, U256};

@@ -1,10 +1,7 @@
 //! Blocks on their way out. What leaves is what was imported: whoever gets a file has nothing but that to go by.
 
 use super::{db::ChainDb, error::ChainError};
-use crate::{
-    blocks::decode_sealed_block,
-    consensus::{check_body_roots, impersonated},
-};
+use crate::consensus::{check_body_roots, decode::decode_sealed_block, impersonated};
 use alloy_consensus::Header;
 use alloy_primitives::{Bytes, U256};
 use rayon::prelude::*;

@@ -12,8 +12,10 @@ use super::{
     waiting::WaitingBlock,
 };
 use crate::{
-    blocks::decode_receipts,
-    consensus::{Ancestor, ExecutedResult, ReceiptsRoot, check_header, check_ommers, check_result},
+    consensus::{
+        Ancestor, ExecutedResult, ReceiptsRoot, check_header, check_ommers, check_result,
+        decode::decode_receipts,
+    },
     executor::{BlockToExecute, Executed},
 };
 use alloy_consensus::ReceiptEnvelope;

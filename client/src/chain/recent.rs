@@ -1,10 +1,7 @@
 //! What is remembered of the last blocks.
 
 use super::{Chain, ChainDb, error::ChainError, head::Head};
-use crate::{
-    blocks::decode_block,
-    consensus::{Ancestor, OMMER_GENERATIONS, RecentAncestors},
-};
+use crate::consensus::{Ancestor, OMMER_GENERATIONS, RecentAncestors, decode::decode_block};
 use alloy_consensus::Sealed;
 use alloy_primitives::B256;
 use std::collections::VecDeque;

@@ -219,7 +219,7 @@ impl Chain {
                 .db
                 .side_block(&hash)?
                 .ok_or_else(|| ChainError::Corrupt(format!("side block {hash} is missing")))?;
-            let header = crate::blocks::decode_header(&rlp)
+            let header = crate::consensus::decode::decode_header(&rlp)
                 .map_err(|e| ChainError::Corrupt(format!("side block {hash}: {e}")))?;
             branch.push((hash, rlp));
             hash = header.parent_hash;

@@ -7,8 +7,8 @@ use super::{
     post_state,
 };
 use crate::{
-    blocks::decode_header,
     chain::{Candidate, Chain, ChainError, ChainOptions, InsertError, Inserted, TABLES},
+    consensus::decode::decode_header,
     executor::SystemContracts,
     layers::{LayerKind, LayerOptions},
 };

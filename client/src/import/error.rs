@@ -2,8 +2,9 @@
 
 use super::shadow::ShadowError;
 use crate::{
-    blocks::{BlockFileError, BlockFileErrorKind, BlockPart},
+    blocks::{BlockFileError, BlockFileErrorKind},
     chain::{ChainError, InvalidBlock, InvalidReason},
+    consensus::decode::BlockPart,
 };
 use alloy_primitives::B256;
 use std::{fmt, sync::Arc};

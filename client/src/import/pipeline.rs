@@ -2,8 +2,9 @@
 
 use super::error::{ImportError, Origin};
 use crate::{
-    blocks::{BlockFileError, BlockReader, RawBlock, decode_header},
+    blocks::{BlockFileError, BlockReader, RawBlock},
     chain::Candidate,
+    consensus::decode::decode_header,
     executor::{recover_authorities, recover_senders},
 };
 use alloy_consensus::{Header, Sealed};

@@ -43,7 +43,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     })?;
     methods.add_heavy("debug_traceBlock", |rpc, args| {
         let rlp: Bytes = args.next()?;
-        let block = crate::blocks::decode_block(&rlp)
+        let block = crate::consensus::decode::decode_block(&rlp)
             .map_err(|error| RpcError::params(format!("the block does not decode: {error}")))?;
         trace_block(rpc, block.header.hash_slow().into(), args.optional()?.unwrap_or_default())
     })?;

@@ -12,7 +12,7 @@ use alloy_eips::{
     eip7251::CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS, eip7685::EMPTY_REQUESTS_HASH,
 };
 use alloy_primitives::{Address, B256, Bloom, Bytes, U256, keccak256};
-use polytrie::{blocks::decode_block, devnet::dev_genesis};
+use polytrie::{consensus::decode::decode_block, devnet::dev_genesis};
 use polytrie_chainspec::ChainSpec;
 use serde_json::Value;
 

@@ -9,7 +9,7 @@ use crate::{
     },
 };
 use alloy_primitives::Bytes;
-use polytrie::blocks::decode_block;
+use polytrie::consensus::decode::decode_block;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::{

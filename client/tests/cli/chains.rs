@@ -34,10 +34,11 @@ const MAINNET_ERA: ChainFixture = ChainFixture {
 fn through_every_layer(chain: ChainFixture) -> Option<String> {
     let chain = chain.open()?;
     let original = chain.bytes();
-    let first = match chain.blocks().first().map(|rlp| polytrie::blocks::decode_header(rlp)) {
-        Some(Ok(header)) => header.number.to_string(),
-        other => panic!("{other:?}"),
-    };
+    let first =
+        match chain.blocks().first().map(|rlp| polytrie::consensus::decode::decode_header(rlp)) {
+            Some(Ok(header)) => header.number.to_string(),
+            other => panic!("{other:?}"),
+        };
     let mut state: Option<String> = None;
     for layer in LAYERS {
         let data = Data::new();

@@ -7,7 +7,7 @@ use crate::{
 };
 use alloy_primitives::hex;
 use flate2::{Compression, write::GzEncoder};
-use polytrie::{blocks::decode_block, chain::TABLES, layers};
+use polytrie::{chain::TABLES, consensus::decode::decode_block, layers};
 use polytrie_kv::Batch;
 use std::{ffi::OsStr, fs, io::Write, path::Path};
 

@@ -9,8 +9,9 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, Bytes, keccak256};
 use polytrie::{
-    blocks::{BlockReader, decode_block, decode_header},
+    blocks::BlockReader,
     chain::TABLES,
+    consensus::decode::{decode_block, decode_header},
     layers::{self, EngineOptions},
 };
 use polytrie_chainspec::ChainSpec;

@@ -10,8 +10,8 @@ use crate::{
 };
 use alloy_primitives::{Address, Bytes, keccak256};
 use polytrie::{
-    blocks::decode_header,
     chain::{Candidate, Chain as Blockchain, ChainError, ChainOptions, Inserted},
+    consensus::decode::decode_header,
     layers::LAYERS,
 };
 use polytrie_chainspec::ChainSpec;

@@ -7,7 +7,8 @@ use crate::{
     support::{Data, assert_fails, check, stream},
 };
 use alloy_primitives::{B256, Bytes, keccak256};
-use polytrie::blocks::{BlockReader, decode_block};
+use polytrie::blocks::BlockReader;
+use polytrie::consensus::decode::decode_block;
 use std::{
     ffi::OsStr,
     fs,

@@ -2,7 +2,7 @@
 
 use alloy_consensus::{Block, TxEnvelope};
 use alloy_primitives::Bytes;
-use polytrie::blocks::decode_block;
+use polytrie::consensus::decode::decode_block;
 
 /// The block after `change`.
 pub(crate) fn rewritten(rlp: &Bytes, change: impl FnOnce(&mut Block<TxEnvelope>)) -> Bytes {

@@ -3,9 +3,8 @@
 use alloy_consensus::{Block, BlockBody, Header, TxEnvelope};
 use alloy_primitives::{Address, Bytes};
 use polytrie::{
-    blocks::decode_block,
     chain::{Candidate, Chain, ChainOptions, InsertError, InvalidReason, TABLES},
-    consensus::{ConsensusError, next_difficulty},
+    consensus::{ConsensusError, decode::decode_block, next_difficulty},
     layers::{self, LayerKind, LayerOptions},
 };
 use polytrie_chainspec::ChainSpec;

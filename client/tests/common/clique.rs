@@ -10,10 +10,10 @@ use alloy_signer::SignerSync;
 use alloy_signer_local::PrivateKeySigner;
 use polytrie::{
     bench::Random,
-    blocks::decode_header,
     chain::{Chain, ChainOptions},
     consensus::{
         clique::{DIFF_INTURN, DIFF_NOTURN, NONCE_AUTH, Snapshot, recover_signer, seal_hash},
+        decode::decode_header,
         next_base_fee,
     },
 };

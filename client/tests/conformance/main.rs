@@ -2,7 +2,7 @@
 //!
 //! `scripts/conformance` runs all of them.
 
-#[path = "../../src/testdata.rs"]
+#[path = "../../consensus/src/testdata.rs"]
 #[expect(dead_code, reason = "shared with the unit tests, which need all of it")]
 mod testdata;
 #[path = "../../src/testsetup.rs"]

@@ -6,8 +6,8 @@ use crate::{
 };
 use alloy_primitives::{Address, Bytes, U256};
 use polytrie::{
-    blocks::{decode_block, decode_header},
     chain::{Chain, ChainError, ChainOptions, TABLES, check_state},
+    consensus::decode::{decode_block, decode_header},
     import::{ImportOptions, import},
     layers::{LAYERS, LayerKind, LayerOptions},
 };

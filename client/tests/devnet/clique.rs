@@ -6,7 +6,7 @@ use crate::{
     support::{Devnet, args},
 };
 use alloy_primitives::{Address, U256};
-use polytrie::blocks::decode_header;
+use polytrie::consensus::decode::decode_header;
 use polytrie_chainspec::Clique;
 use serde_json::{Value, json};
 

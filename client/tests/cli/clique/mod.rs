@@ -13,7 +13,7 @@ use crate::{
 };
 use alloy_primitives::Bytes;
 use eip225::End;
-use polytrie::{bench::Random, blocks::decode_header, chain::TABLES, layers};
+use polytrie::{bench::Random, chain::TABLES, consensus::decode::decode_header, layers};
 use polytrie_chainspec::Clique;
 use polytrie_kv::{Batch, KeyRange, testing::entries};
 use polytrie_testing::Seed;

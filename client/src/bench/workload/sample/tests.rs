@@ -4,8 +4,8 @@ use crate::{
         CHAIN_FILE, Cache, GENESIS_FILE, Producer, Wallet, Workload, WorkloadKind, WorkloadSpec,
         generate,
     },
-    blocks::decode_block,
     chain::Chain,
+    consensus::decode::decode_block,
     datadir::{DataDir, OpenOptions},
 };
 use alloy_consensus::{EMPTY_ROOT_HASH, Transaction, TxReceipt};

@@ -1,0 +1,309 @@
+//! What is accepted as a block, and what is not.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use alloy_consensus::{
+    Block, Header, SignableTransaction, TxEip4844, TxEip4844WithSidecar, TxEnvelope, TxLegacy,
+};
+use alloy_eips::eip4844::BlobTransactionSidecar;
+use alloy_primitives::{B256, Signature, U256};
+use alloy_rlp::Header as RlpHeader;
+
+use super::made_up::made_up_chain;
+use crate::decode::{BlockPart, DecodeProblem, decode_block, decode_receipts};
+
+/// A list of items that are encoded already.
+fn list(items: &[&[u8]]) -> Vec<u8> {
+    let payload = items.concat();
+    let mut out = Vec::new();
+    RlpHeader { list: true, payload_length: payload.len() }.encode(&mut out);
+    out.extend(payload);
+    out
+}
+
+fn string(payload: &[u8]) -> Vec<u8> {
+    alloy_rlp::encode(payload)
+}
+
+/// The items of a list, each with its prefix.
+fn items(list: &[u8]) -> Vec<Vec<u8>> {
+    let mut payload = RlpHeader::decode_bytes(&mut &*list, true).unwrap();
+    let mut items = Vec::new();
+    while !payload.is_empty() {
+        let start = payload;
+        let head = RlpHeader::decode(&mut payload).unwrap();
+        payload = &payload[head.payload_length..];
+        items.push(start[..start.len() - payload.len()].to_vec());
+    }
+    items
+}
+
+fn join(items: &[Vec<u8>]) -> Vec<u8> {
+    list(&items.iter().map(Vec::as_slice).collect::<Vec<_>>())
+}
+
+/// A block of [header, transactions, ommers, withdrawals] with everything in it.
+fn full_block() -> (Block<TxEnvelope>, Vec<Vec<u8>>) {
+    let block = made_up_chain(2).remove(1);
+    let items = items(&alloy_rlp::encode(&block));
+    assert_eq!(items.len(), 4);
+    (block, items)
+}
+
+/// The part and the problem of what must not decode.
+fn refused(rlp: &[u8]) -> (BlockPart, DecodeProblem) {
+    let error = decode_block(rlp).unwrap_err();
+    (error.part, error.problem)
+}
+
+#[test]
+fn three_four_and_five_items_are_a_block() {
+    let (block, parts) = full_block();
+    assert_eq!(decode_block(&join(&parts)).unwrap(), block);
+
+    let without = decode_block(&join(&parts[..3])).unwrap();
+    assert_eq!(without.body.withdrawals, None);
+    assert_eq!(without.body.transactions, block.body.transactions);
+
+    // The access list of EIP-7928 is looked over and left out. Nobody may add one that the header does not name.
+    let account = list(&[&string(&[1; 20]), &list(&[&list(&[&string(&[2; 32])])])]);
+    let mut with = parts;
+    with.push(list(&[&account]));
+    let (part, problem) = refused(&join(&with));
+    assert_eq!(part, BlockPart::Block);
+    assert!(matches!(problem, DecodeProblem::ItemCount { found: 5, .. }));
+    // Every field before it must be there, too.
+    let header = Header {
+        block_access_list_hash: Some(B256::repeat_byte(1)),
+        withdrawals_root: Some(B256::ZERO),
+        blob_gas_used: Some(0),
+        excess_blob_gas: Some(0),
+        parent_beacon_block_root: Some(B256::ZERO),
+        requests_hash: Some(B256::ZERO),
+        ..block.header
+    };
+    with[0] = alloy_rlp::encode(&header);
+    let block = Block { header, ..block };
+    assert_eq!(decode_block(&join(&with)).unwrap(), block);
+    *with.last_mut().unwrap() = list(&[&[0x81, 0x05]]);
+    assert_eq!(refused(&join(&with)).0, BlockPart::AccessList);
+    *with.last_mut().unwrap() = string(b"not a list");
+    assert_eq!(refused(&join(&with)), (BlockPart::AccessList, DecodeProblem::NotAList));
+    let deep = (0..40).fold(list(&[]), |inner, _| list(&[&inner]));
+    *with.last_mut().unwrap() = deep;
+    assert_eq!(refused(&join(&with)), (BlockPart::AccessList, DecodeProblem::TooDeep));
+}
+
+#[test]
+fn another_number_of_items_is_not() {
+    let (_, parts) = full_block();
+    for count in 0..3 {
+        let (part, problem) = refused(&join(&parts[..count]));
+        assert_eq!(part, BlockPart::Block);
+        assert!(matches!(problem, DecodeProblem::ItemCount { found, .. } if found == count));
+    }
+    let mut six = parts;
+    six.extend([list(&[]), list(&[])]);
+    let (part, problem) = refused(&join(&six));
+    assert_eq!(part, BlockPart::Block);
+    assert!(matches!(problem, DecodeProblem::ItemCount { found: 6, .. }));
+}
+
+#[test]
+fn nothing_may_follow() {
+    let (_, parts) = full_block();
+    let mut rlp = join(&parts);
+    rlp.push(0x80);
+    assert_eq!(refused(&rlp), (BlockPart::Block, DecodeProblem::TrailingBytes(1)));
+
+    // An item more in the header, in a withdrawal, in a transaction.
+    let longer = |item: &[u8]| {
+        let mut fields = items(item);
+        fields.extend(vec![string(&[1]); 10]);
+        join(&fields)
+    };
+    let mut changed = parts.clone();
+    changed[0] = longer(&parts[0]);
+    assert_eq!(refused(&join(&changed)).0, BlockPart::Header);
+
+    let mut changed = parts.clone();
+    changed[1] = list(&[&longer(&items(&parts[1])[0])]);
+    assert_eq!(refused(&join(&changed)).0, BlockPart::Transaction(0));
+
+    let mut changed = parts.clone();
+    changed[2] = join(&[parts[0].clone(), longer(&parts[0])]);
+    assert_eq!(refused(&join(&changed)).0, BlockPart::Ommer(1));
+
+    let mut changed = parts.clone();
+    changed[3] = list(&[&longer(&items(&parts[3])[0])]);
+    assert_eq!(refused(&join(&changed)).0, BlockPart::Withdrawal(0));
+
+    // A typed transaction with a byte behind it, within its string.
+    let mut typed = items(&parts[1]);
+    let mut inner = RlpHeader::decode_bytes(&mut &typed[2][..], false).unwrap().to_vec();
+    inner.push(0x80);
+    typed[2] = string(&inner);
+    let mut changed = parts;
+    changed[1] = join(&typed);
+    assert_eq!(refused(&join(&changed)).0, BlockPart::Transaction(2));
+}
+
+#[test]
+fn header_fields_are_named() {
+    let (_, parts) = full_block();
+    let header = items(&parts[0]);
+    let refused_with = |index: usize, field: Vec<u8>| {
+        let mut fields = header.clone();
+        fields[index] = field;
+        let mut changed = parts.clone();
+        changed[0] = join(&fields);
+        let error = decode_block(&join(&changed)).unwrap_err();
+        assert_eq!(error.part, BlockPart::Header);
+        error.to_string()
+    };
+    let cases = [
+        (0, string(&[1; 31]), "the field parentHash has 31 bytes, 32 were expected"),
+        (6, string(&[1; 255]), "the field logsBloom has 255 bytes, 256 were expected"),
+        (7, string(&[0, 1, 1]), "the number in the field difficulty starts with a zero byte"),
+        (8, string(&[1; 9]), "the field number has 9 bytes, at most 8 were expected"),
+        (9, vec![0x00], "the number in the field gasLimit starts with a zero byte"),
+        (10, vec![0x81, 0x05], "the field gasUsed is malformed"),
+        (11, list(&[]), "the field timestamp is a list"),
+        (14, string(&[1; 7]), "the field nonce has 7 bytes"),
+        (15, string(&[0, 7]), "the number in the field baseFeePerGas starts"),
+    ];
+    for (index, field, expected) in cases {
+        let text = refused_with(index, field);
+        assert!(text.starts_with("the header is malformed: "), "{text}");
+        assert!(text.contains(expected), "{text}");
+    }
+
+    let mut changed = parts.clone();
+    changed[0] = join(&header[..14]);
+    let text = decode_block(&join(&changed)).unwrap_err().to_string();
+    assert_eq!(text, "the header is malformed: the field nonce is missing");
+}
+
+#[test]
+fn integers_and_lengths_have_one_form() {
+    let (_, parts) = full_block();
+    let transactions = items(&parts[1]);
+    let fields = items(&transactions[0]);
+    let refused_tx = |tx: Vec<u8>| {
+        let mut changed = parts.clone();
+        changed[1] = list(&[&tx]);
+        assert_eq!(refused(&join(&changed)).0, BlockPart::Transaction(0), "{tx:02x?}");
+    };
+    let replaced = |index: usize, field: &[u8]| {
+        let mut fields = fields.clone();
+        fields[index] = field.to_vec();
+        join(&fields)
+    };
+    refused_tx(replaced(0, &[0x00])); // nonce 0 as a byte
+    refused_tx(replaced(0, &[0x82, 0x00, 0x05])); // leading zero
+    refused_tx(replaced(0, &[0x81, 0x05])); // one byte with a prefix
+    refused_tx(replaced(3, &string(&[1; 19]))); // recipient of 19 bytes
+    refused_tx(replaced(3, &[0xc0])); // an empty list for no recipient
+    refused_tx(replaced(6, &[0x80])); // v = 0
+    refused_tx(replaced(6, &[0x1d])); // v = 29
+    refused_tx(replaced(7, &string(&[1; 33]))); // r of 33 bytes
+    // A long form where the short one would do.
+    let mut padded = vec![0xf9, 0x00, (transactions[0].len() - 2) as u8];
+    padded.extend(RlpHeader::decode_bytes(&mut &transactions[0][..], true).unwrap());
+    refused_tx(padded);
+}
+
+#[test]
+fn typed_transactions_stand_in_a_string_and_are_known() {
+    let (_, parts) = full_block();
+    let transactions = items(&parts[1]);
+    let refused_tx = |tx: &[u8]| {
+        let mut changed = parts.clone();
+        changed[1] = list(&[tx]);
+        let (part, problem) = refused(&join(&changed));
+        assert!(matches!(part, BlockPart::Transaction(_)), "{part}");
+        problem
+    };
+    let inner = RlpHeader::decode_bytes(&mut &transactions[2][..], false).unwrap();
+    // Without the string: a bare type byte and then a list.
+    refused_tx(inner);
+    // A legacy transaction in a string.
+    assert!(matches!(refused_tx(&string(&transactions[0])), DecodeProblem::UnknownType(_)));
+    // Types that do not exist, zero among them.
+    for unknown in [0x00, 0x05, 0x7f, 0x80] {
+        let mut other = inner.to_vec();
+        other[0] = unknown;
+        assert_eq!(refused_tx(&string(&other)), DecodeProblem::UnknownType(unknown));
+    }
+    refused_tx(&string(&[]));
+    refused_tx(&[0x02]);
+}
+
+#[test]
+fn blobs_do_not_belong_in_a_block() {
+    let (_, parts) = full_block();
+    let with = TxEip4844WithSidecar {
+        tx: TxEip4844 { blob_versioned_hashes: vec![Default::default()], ..Default::default() },
+        sidecar: BlobTransactionSidecar {
+            blobs: vec![Default::default()],
+            commitments: vec![Default::default()],
+            proofs: vec![Default::default()],
+        },
+    };
+    let signed = with.into_signed(Signature::new(U256::from(1), U256::from(1), false));
+    let mut encoded = Vec::new();
+    signed.network_encode(&mut encoded);
+    let mut changed = parts;
+    changed[1] = list(&[&encoded]);
+    let (part, problem) = refused(&join(&changed));
+    assert_eq!(part, BlockPart::Transaction(0));
+    assert_eq!(problem, DecodeProblem::BlobSidecar);
+}
+
+#[test]
+fn a_list_of_millions_of_nothings_takes_no_memory() {
+    let (_, mut parts) = full_block();
+    // Room for that many transactions would be more than most machines have.
+    parts[1] = list(&[&vec![0x80; 60 << 20]]);
+    let (part, _) = refused(&join(&parts));
+    assert_eq!(part, BlockPart::Transaction(0));
+}
+
+#[test]
+fn a_transaction_that_is_fine_decodes_to_itself() {
+    let signature = Signature::new(U256::from(1) << 255, U256::from(1), false);
+    for chain_id in [None, Some(0), Some(1), Some(u64::MAX)] {
+        let tx = TxLegacy { chain_id, gas_price: u128::MAX, ..Default::default() };
+        let mut block = made_up_chain(1).remove(0);
+        block.body.transactions = vec![tx.into_signed(signature).into()];
+        assert_eq!(decode_block(&alloy_rlp::encode(&block)).unwrap(), block);
+    }
+}
+
+#[test]
+fn receipts_decode_by_type() {
+    use alloy_consensus::{Eip658Value, Receipt, ReceiptEnvelope, ReceiptWithBloom};
+    use alloy_primitives::{B256, Bloom, Log};
+
+    let receipt = |status| ReceiptWithBloom {
+        receipt: Receipt { status, cumulative_gas_used: 21_000, logs: vec![Log::default()] },
+        logs_bloom: Bloom::repeat_byte(2),
+    };
+    let receipts = vec![
+        ReceiptEnvelope::Legacy(receipt(Eip658Value::PostState(B256::repeat_byte(5)))),
+        ReceiptEnvelope::Legacy(receipt(Eip658Value::Eip658(true))),
+        ReceiptEnvelope::Eip1559(receipt(Eip658Value::Eip658(false))),
+        ReceiptEnvelope::Eip7702(receipt(Eip658Value::Eip658(true))),
+    ];
+    let rlp = alloy_rlp::encode(&receipts);
+    assert_eq!(decode_receipts(&rlp).unwrap(), receipts);
+    assert_eq!(decode_receipts(&[0xc0]).unwrap(), []);
+
+    let mut parts = items(&rlp);
+    let mut other = RlpHeader::decode_bytes(&mut &parts[2][..], false).unwrap().to_vec();
+    other[0] = 0x2a;
+    parts[2] = string(&other);
+    let error = decode_receipts(&join(&parts)).unwrap_err();
+    assert_eq!(error.part, BlockPart::Receipt(2));
+    assert_eq!(error.problem, DecodeProblem::UnknownType(0x2a));
+}

@@ -1,0 +1,47 @@
+//! Block files in and out.
+//!
+//! A [`BlockReader`] takes a path (or `-`) and yields [`RawBlock`]s: the exact RLP of one block after the
+//! other, cut out of the file but not decoded. What the file holds is told from its content, never from
+//! its name alone:
+//!
+//! | content | recognised by |
+//! |---|---|
+//! | RLP stream: blocks one after the other, nothing between them | a first byte of `0xc0` or more |
+//! | the same (or any other of these) compressed | `1f 8b`, gzip |
+//! | hex lines: one block a line, `0x` optional, blank lines ignored | a first character that is a hex digit |
+//! | era1: blocks with receipts and total difficulty | the e2store version entry |
+//!
+//! A file is never held as a whole: it is read a mebibyte at a time, and a block of an RLP stream is a
+//! slice of what was read. A block that claims to be longer than [`MAX_BLOCK_BYTES`] is refused before
+//! anything is read for it.
+//!
+//! Decoding is a separate pure function, [`decode_block`](polytrie_consensus::decode::decode_block), so that it can run
+//! on another thread than reading. It accepts exactly the canonical encoding: whatever it returns encodes to the bytes it was
+//! given.
+//!
+//! [`RlpWriter`] and [`Era1Writer`] are the other direction.
+
+mod chunk;
+mod detect;
+pub mod era1;
+mod error;
+mod hex;
+mod output;
+mod raw;
+mod reader;
+mod rlp;
+mod stream;
+
+#[cfg(test)]
+mod tests;
+
+pub use detect::Format;
+pub use era1::{Era1Exporter, Era1Summary, Era1Writer};
+pub use error::{BlockFileError, BlockFileErrorKind, Place};
+pub use output::{ExportError, OutputFile, RlpWriter};
+pub use raw::RawBlock;
+pub use reader::{BlockReader, ReadProgress};
+
+/// The longest block, in bytes of RLP, that is read: 64 MiB, several times what any fork allows
+/// (EIP-7934 caps a block at 10 MiB).
+pub const MAX_BLOCK_BYTES: u64 = 64 << 20;

@@ -1,0 +1,380 @@
+//! Writing files so that an unfinished one never stands under its final name.
+
+use std::{
+    ffi::OsString,
+    fmt,
+    fs::{self, File},
+    io::{self, BufWriter, Stdout, Write},
+    path::{Path, PathBuf},
+    process,
+    sync::Arc,
+};
+
+use flate2::{Compression, write::GzEncoder};
+
+use crate::{era1::BLOCKS_PER_ERA, reader::display_name};
+use polytrie_consensus::decode::DecodeError;
+
+const BUFFER: usize = 1 << 20;
+
+/// Why an export did not succeed.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The file cannot be written.
+    #[error(
+        "{file} cannot be written ({error}); check the path, its permissions, and the free space"
+    )]
+    Io {
+        /// The file.
+        file: Arc<str>,
+        /// What the operating system said.
+        error: io::Error,
+    },
+    /// What was to be written is not a block, or not its receipts.
+    #[error("what was to be written to {file} as block {number} is not one: {error}")]
+    Block {
+        /// The file.
+        file: Arc<str>,
+        /// The number it should have.
+        number: u64,
+        /// What is wrong with it.
+        error: DecodeError,
+    },
+    /// An era1 file that would start in the middle.
+    #[error(
+        "an era1 file starts at a multiple of {BLOCKS_PER_ERA}, but the export starts at block {start}; \
+         start it at block {before}", before = start - start % BLOCKS_PER_ERA
+    )]
+    Start {
+        /// The first block asked for.
+        start: u64,
+    },
+    /// Blocks out of order.
+    #[error("block {found} came to be written to {file}, but {expected} was next")]
+    Order {
+        /// The file.
+        file: Arc<str>,
+        /// The block that came.
+        found: u64,
+        /// The block that was next.
+        expected: u64,
+    },
+    /// More than 8192 blocks for one era1 file.
+    #[error("{file} already has the {BLOCKS_PER_ERA} blocks that an era1 file can hold")]
+    Full {
+        /// The file.
+        file: Arc<str>,
+    },
+    /// No block at all, which an era1 file cannot express.
+    #[error("{file} would hold no block, at least one was expected; check the range")]
+    Empty {
+        /// The file.
+        file: Arc<str>,
+    },
+}
+
+impl ExportError {
+    pub(super) fn io(file: &Arc<str>, error: io::Error) -> Self {
+        Self::Io { file: Arc::clone(file), error }
+    }
+
+    /// Whether the machine failed, rather than what was asked being wrong.
+    pub const fn is_io(&self) -> bool {
+        matches!(self, Self::Io { .. })
+    }
+}
+
+/// A file that is being written: under another name beside it until [`finish`](Self::finish), compressed
+/// if its name ends in `.gz`, standard output if it is `-`.
+///
+/// Dropped without `finish`, it leaves nothing behind, and a file that was there before stays.
+/// Devices and pipes are written directly.
+pub struct OutputFile {
+    name: Arc<str>,
+    sink: Sink,
+    temporary: Option<Temporary>,
+}
+
+enum Sink {
+    Plain(BufWriter<Target>),
+    Gzip(GzEncoder<BufWriter<Target>>),
+}
+
+enum Target {
+    File(File),
+    Stdout(Stdout),
+}
+
+/// Removes the file unless it was renamed.
+struct Temporary {
+    path: PathBuf,
+    target: PathBuf,
+}
+
+impl fmt::Debug for OutputFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OutputFile").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl OutputFile {
+    /// Starts writing to `path`.
+    ///
+    /// # Errors
+    ///
+    /// If the file beside it cannot be created.
+    pub fn create(path: impl AsRef<Path>) -> Result<Self, ExportError> {
+        let path = path.as_ref();
+        if path.as_os_str() == "-" {
+            let sink = Sink::new(Target::Stdout(io::stdout()), false);
+            return Ok(Self { name: "standard output".into(), sink, temporary: None });
+        }
+        let name = display_name(path);
+        let (file, temporary) = open(path).map_err(|error| ExportError::io(&name, error))?;
+        let gzip = path.extension().is_some_and(|extension| extension == "gz");
+        Ok(Self { name, sink: Sink::new(Target::File(file), gzip), temporary })
+    }
+
+    /// The file as messages name it.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Writes out everything and gives the file its name.
+    ///
+    /// # Errors
+    ///
+    /// If something could not be written; then the file does not exist, or is what it was before.
+    pub fn finish(self) -> Result<(), ExportError> {
+        self.finish_at(None)
+    }
+
+    /// As [`finish`](Self::finish), under another name in the same directory.
+    pub(super) fn finish_as(self, target: PathBuf) -> Result<(), ExportError> {
+        self.finish_at(Some(target))
+    }
+
+    fn finish_at(self, target: Option<PathBuf>) -> Result<(), ExportError> {
+        let Self { name, sink, temporary } = self;
+        let written = sink.finish().and_then(|file| match (file, temporary) {
+            (Some(file), Some(temporary)) => {
+                file.sync_all()?;
+                temporary.rename(target)
+            }
+            _ => Ok(()),
+        });
+        written.map_err(|error| ExportError::io(&name, error))
+    }
+}
+
+impl Write for OutputFile {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        match &mut self.sink {
+            Sink::Plain(sink) => sink.write(data),
+            Sink::Gzip(sink) => sink.write(data),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.sink {
+            Sink::Plain(sink) => sink.flush(),
+            Sink::Gzip(sink) => sink.flush(),
+        }
+    }
+}
+
+impl Sink {
+    fn new(target: Target, gzip: bool) -> Self {
+        let buffered = BufWriter::with_capacity(BUFFER, target);
+        if gzip {
+            Self::Gzip(GzEncoder::new(buffered, Compression::default()))
+        } else {
+            Self::Plain(buffered)
+        }
+    }
+
+    /// Writes out what is buffered; gives the file back if it is one.
+    fn finish(self) -> io::Result<Option<File>> {
+        let buffered = match self {
+            Self::Plain(sink) => sink,
+            Self::Gzip(sink) => sink.finish()?,
+        };
+        let mut target = buffered.into_inner().map_err(io::IntoInnerError::into_error)?;
+        target.flush()?;
+        Ok(match target {
+            Target::File(file) => Some(file),
+            Target::Stdout(_) => None,
+        })
+    }
+}
+
+impl Write for Target {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.write(data),
+            Self::Stdout(stdout) => stdout.write(data),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::File(file) => file.flush(),
+            Self::Stdout(stdout) => stdout.flush(),
+        }
+    }
+}
+
+impl Temporary {
+    fn rename(mut self, target: Option<PathBuf>) -> io::Result<()> {
+        let target = target.unwrap_or_else(|| std::mem::take(&mut self.target));
+        fs::rename(&self.path, target)?;
+        self.path = PathBuf::new();
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if !self.path.as_os_str().is_empty() {
+            // The error that led here is the one to report; what is left is only a stray file.
+            drop(fs::remove_file(&self.path));
+        }
+    }
+}
+
+fn open(path: &Path) -> io::Result<(File, Option<Temporary>)> {
+    match path.metadata() {
+        Ok(meta) if meta.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        // Renaming over a device or a pipe would replace it.
+        Ok(meta) if !meta.is_file() => Ok((File::options().write(true).open(path)?, None)),
+        // Renaming over a link would replace the link.
+        Ok(_) => beside(path.canonicalize()?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => beside(path.to_owned()),
+        Err(error) => Err(error),
+    }
+}
+
+fn beside(target: PathBuf) -> io::Result<(File, Option<Temporary>)> {
+    let Some(name) = target.file_name() else {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"));
+    };
+    let mut hidden = OsString::from(".");
+    hidden.push(name);
+    hidden.push(format!(".partial-{}", process::id()));
+    let path = target.with_file_name(hidden);
+    let file = File::create(&path)?;
+    Ok((file, Some(Temporary { path, target })))
+}
+
+/// Writes blocks as a stream of RLP, one after the other with nothing between.
+#[derive(Debug)]
+pub struct RlpWriter {
+    out: OutputFile,
+    blocks: u64,
+}
+
+impl RlpWriter {
+    /// Starts writing to `path`; see [`OutputFile`] for `-` and `.gz`.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be created.
+    pub fn create(path: impl AsRef<Path>) -> Result<Self, ExportError> {
+        Ok(Self { out: OutputFile::create(path)?, blocks: 0 })
+    }
+
+    /// Writes the RLP of one block.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    pub fn push(&mut self, block: &[u8]) -> Result<(), ExportError> {
+        self.out.write_all(block).map_err(|error| ExportError::io(&self.out.name, error))?;
+        self.blocks += 1;
+        Ok(())
+    }
+
+    /// Gives the file its name and returns how many blocks it has.
+    ///
+    /// # Errors
+    ///
+    /// If not everything could be written.
+    pub fn finish(self) -> Result<u64, ExportError> {
+        self.out.finish()?;
+        Ok(self.blocks)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn names(directory: &Path) -> Vec<String> {
+        let mut names: Vec<_> = directory
+            .read_dir()
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn an_unfinished_file_leaves_the_old_one_and_nothing_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("blocks.rlp");
+        fs::write(&path, b"old").unwrap();
+        let mut writer = RlpWriter::create(&path).unwrap();
+        writer.push(b"new").unwrap();
+        assert_eq!(names(directory.path()).len(), 2);
+        drop(writer);
+        assert_eq!(names(directory.path()), ["blocks.rlp"]);
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+
+        let mut writer = RlpWriter::create(&path).unwrap();
+        writer.push(b"new").unwrap();
+        assert_eq!(writer.finish().unwrap(), 1);
+        assert_eq!(names(directory.path()), ["blocks.rlp"]);
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_and_devices_stay_what_they_are() {
+        use std::os::unix::fs::{FileTypeExt, symlink};
+
+        let directory = tempfile::tempdir().unwrap();
+        let (target, link) = (directory.path().join("target"), directory.path().join("link"));
+        fs::write(&target, b"old").unwrap();
+        symlink(&target, &link).unwrap();
+        let mut writer = RlpWriter::create(&link).unwrap();
+        writer.push(b"new").unwrap();
+        writer.finish().unwrap();
+        assert!(link.symlink_metadata().unwrap().is_symlink());
+        assert_eq!(fs::read(&target).unwrap(), b"new");
+
+        let mut writer = RlpWriter::create("/dev/null").unwrap();
+        writer.push(b"new").unwrap();
+        writer.finish().unwrap();
+        assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_is_said() {
+        let mut writer = RlpWriter::create("/dev/full").unwrap();
+        writer.push(b"block").unwrap();
+        let error = writer.finish().unwrap_err();
+        assert!(error.is_io());
+        assert!(error.to_string().starts_with("/dev/full cannot be written"), "{error}");
+    }
+
+    #[test]
+    fn what_cannot_be_created_is_an_io_error() {
+        let directory = tempfile::tempdir().unwrap();
+        for path in [directory.path().to_owned(), directory.path().join("missing/blocks.rlp")] {
+            assert!(RlpWriter::create(path).unwrap_err().is_io());
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! One block as it stands in a file.
+
+use std::sync::Arc;
+
+use alloy_consensus::{Block, Header, Sealed, TxEnvelope};
+use alloy_primitives::{Bytes, U256};
+
+use crate::error::{BlockFileError, BlockFileErrorKind, Place};
+use polytrie_consensus::decode::{DecodeError, decode_block, decode_header};
+
+/// One block as it stands in a file: bytes and where they came from, nothing decoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RawBlock {
+    /// The exact RLP of the block: `[header, transactions, ommers, withdrawals?, access list?]`.
+    ///
+    /// In an era1 file header and body are separate records; there this is the block put together from
+    /// them, byte for byte what other clients export.
+    pub rlp: Bytes,
+    /// The file (or `standard input`), as error messages name it.
+    pub file: Arc<str>,
+    /// Where the block starts, in bytes from the start of the file; of the decompressed file for gzip,
+    /// of the line for hex, of the header record for era1.
+    pub offset: u64,
+    /// Its position in this file, counted from 0.
+    pub index: u64,
+    /// The RLP list of its receipts with blooms (see [`decode_receipts`](polytrie_consensus::decode::decode_receipts)), where
+    /// the file has them (era1).
+    pub receipts: Option<Bytes>,
+    /// The total difficulty up to and including this block, where the file has it (era1).
+    pub total_difficulty: Option<U256>,
+}
+
+impl RawBlock {
+    /// Where the block stands in its file.
+    ///
+    /// The number is looked up in the header and left out if the header cannot be decoded; meant for
+    /// messages, not for the fast path.
+    pub fn place(&self) -> Place {
+        let number = decode_header(&self.rlp).ok().map(|header| header.number);
+        Place { index: self.index, offset: self.offset, number }
+    }
+
+    /// Decodes the block.
+    ///
+    /// # Errors
+    ///
+    /// As [`decode_block`], with the file and the place in it added.
+    pub fn decode(&self) -> Result<Block<TxEnvelope>, BlockFileError> {
+        decode_block(&self.rlp).map_err(|error| self.malformed(error))
+    }
+
+    /// Decodes its header and leaves the rest alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`decode_header`], with the file and the place in it added.
+    pub fn decode_header(&self) -> Result<Sealed<Header>, BlockFileError> {
+        decode_header(&self.rlp).map_err(|error| self.malformed(error))
+    }
+
+    fn malformed(&self, error: DecodeError) -> BlockFileError {
+        let kind = BlockFileErrorKind::Decode { place: self.place(), error };
+        BlockFileError::new(&self.file, kind)
+    }
+}
