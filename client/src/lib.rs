@@ -2,23 +2,18 @@
 //! you can swap.
 
 pub mod bench;
-pub mod chain;
 pub mod cli;
 pub mod conformance;
 pub mod convert;
 pub mod datadir;
 pub mod devnet;
-pub mod executor;
 pub mod import;
-pub mod layers;
 pub mod process;
 pub mod rpc;
 mod state_root;
-mod values;
 pub mod witness;
 
+pub use polytrie_chain::{self as chain, executor};
 pub use polytrie_consensus as consensus;
 pub use polytrie_files as blocks;
-
-#[cfg(all(test, feature = "lvmt"))]
-mod testsetup;
+pub use polytrie_layers as layers;

@@ -3,12 +3,13 @@
 use crate::{
     chain::ChainOptions,
     datadir::OpenOptions,
+    executor::Prefetch,
+    layers::values::parse_bytes,
     layers::{ENGINES, EngineOptions, LAYERS, LayerNeeds, LayerOptions},
-    values::parse_bytes,
 };
 use clap::{
     Arg, Args, Command,
-    builder::{PossibleValue, StringValueParser, TypedValueParser},
+    builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser},
 };
 use std::{ffi::OsStr, path::PathBuf};
 
@@ -52,6 +53,21 @@ impl DataArgs {
             first_block: None,
         }
     }
+}
+
+/// Values of `--prefetch`.
+pub(super) fn prefetch() -> impl TypedValueParser<Value = Prefetch> {
+    let value = |name, help| PossibleValue::new(name).help(help);
+    let values = [
+        value("auto", "While the store is slow: while transactions wait for a disk"),
+        value("on", "Always"),
+        value("off", "Never"),
+    ];
+    PossibleValuesParser::new(values).map(|name| match name.as_str() {
+        "auto" => Prefetch::Auto,
+        "on" => Prefetch::On,
+        _ => Prefetch::Off,
+    })
 }
 
 /// Settings of the engines.

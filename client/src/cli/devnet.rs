@@ -16,8 +16,8 @@ use crate::{
         PoolLimits, dev_genesis,
     },
     layers::LayerNeeds,
+    layers::values::{parse_bytes, parse_some_bytes},
     rpc::{self, RpcLimits, RunningServer, ServeError, ServerOptions},
-    values::{parse_bytes, parse_some_bytes},
 };
 use alloy_primitives::{Address, U256, utils::parse_units};
 use clap::Args;

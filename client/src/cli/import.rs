@@ -1,7 +1,7 @@
 //! `polytrie import`.
 
 use super::{
-    args::{ChainArg, DataArgs, LAYER_NAME},
+    args::{ChainArg, DataArgs, LAYER_NAME, prefetch},
     exit::Failure,
     input,
     logging::LogArgs,
@@ -16,8 +16,8 @@ use crate::{
         self, Begun, CsvLog, Display, ImportEnd, ImportError, ImportOptions, ImportReport, Shadow,
         ShadowError, not_verified,
     },
+    layers::values::{MOST_THREADS, some_at_most},
     layers::{self, DEFAULT_LAYER, LayerOptions},
-    values::{MOST_THREADS, some_at_most},
     witness::WitnessDir,
 };
 use clap::{Args, ValueEnum};
@@ -73,7 +73,7 @@ pub(super) struct ImportArgs {
     /// in memory when their turn comes: `auto`, while the store is slow because the state is larger than memory; `on`
     /// (or nothing after --prefetch), always; `off`, never.
     #[arg(long, value_name = "WHEN", default_value = "auto", num_args = 0..=1, require_equals = true,
-        default_missing_value = "on")]
+        default_missing_value = "on", value_parser = prefetch())]
     prefetch: Prefetch,
     /// Run a second layer in lock-step, in a directory of its own within --datadir, and compare every value written
     /// and, where both have one, every state root; the first difference ends the import with exit code 1.

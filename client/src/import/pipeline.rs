@@ -5,7 +5,6 @@ use crate::{
     blocks::{BlockFileError, BlockReader, RawBlock},
     chain::Candidate,
     consensus::decode::decode_header,
-    executor::{recover_authorities, recover_senders},
 };
 use alloy_consensus::{Header, Sealed};
 use crossbeam_channel::{Receiver, Select, Sender, TryRecvError, bounded};
@@ -278,27 +277,9 @@ pub(super) fn make_ready(
 ) -> Result<(Candidate, Duration, Duration), BlockFileError> {
     let start = Instant::now();
     let block = raw.decode()?;
-    let header = Sealed::new(block.header.clone());
-    let body = Candidate::check_body(spec, &block);
-    let decode = start.elapsed();
-    let start = Instant::now();
-    let coinbase = Candidate::coinbase(spec, &header);
-    let senders = recover_senders(&block.body.transactions);
-    let authorities = recover_authorities(&block.body.transactions);
-    let recover = start.elapsed();
-    let candidate = Candidate {
-        header,
-        coinbase,
-        signers: None,
-        block,
-        rlp: raw.rlp,
-        senders,
-        authorities,
-        accesses: Vec::new(),
-        body,
-        receipts: raw.receipts,
-        total_difficulty: raw.total_difficulty,
-    };
+    let (mut candidate, recover) = Candidate::of(spec, block, raw.rlp);
+    (candidate.receipts, candidate.total_difficulty) = (raw.receipts, raw.total_difficulty);
+    let decode = start.elapsed() - recover;
     Ok((candidate, decode, recover))
 }
 

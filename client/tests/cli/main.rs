@@ -14,8 +14,7 @@ mod mount;
 #[path = "../common/run.rs"]
 mod run;
 mod support;
-#[path = "../../src/testsetup.rs"]
-mod testsetup;
+use polytrie_layers::testsetup;
 
 mod bad_blocks;
 mod bad_files;

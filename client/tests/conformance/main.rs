@@ -5,8 +5,7 @@
 #[path = "../../consensus/src/testdata.rs"]
 #[expect(dead_code, reason = "shared with the unit tests, which need all of it")]
 mod testdata;
-#[path = "../../src/testsetup.rs"]
-mod testsetup;
+use polytrie_layers::testsetup;
 
 mod command;
 mod engine;

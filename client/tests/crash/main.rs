@@ -12,5 +12,4 @@ mod fixtures;
 mod kill;
 #[path = "../common/run.rs"]
 mod run;
-#[path = "../../src/testsetup.rs"]
-mod testsetup;
+use polytrie_layers::testsetup;

@@ -14,8 +14,7 @@ mod fixtures;
 mod mount;
 #[path = "../common/run.rs"]
 mod run;
-#[path = "../../src/testsetup.rs"]
-mod testsetup;
+use polytrie_layers::testsetup;
 
 mod blobs;
 mod calls;

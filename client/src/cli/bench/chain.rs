@@ -1,6 +1,9 @@
 //! `polytrie bench chain`.
 
-use super::{Failure, measure::MeasureArgs, output::OutputArgs, workload::WorkloadArgs};
+use super::{
+    super::args::prefetch, Failure, measure::MeasureArgs, output::OutputArgs,
+    workload::WorkloadArgs,
+};
 use crate::{
     bench::{ChainBench, GivenChain},
     executor::Prefetch,
@@ -34,7 +37,7 @@ pub(super) struct ChainArgs {
     /// Run blocks ahead of their turn to read what they will need, as the same option of `import` does: `auto`, `on`
     /// (or nothing after --prefetch), `off`.
     #[arg(long, value_name = "WHEN", default_value = "off", num_args = 0..=1, require_equals = true,
-        default_missing_value = "on")]
+        default_missing_value = "on", value_parser = prefetch())]
     prefetch: Prefetch,
     /// Make blocks durable in groups of this many (or as soon as --kv.buffer bytes have gathered).
     #[arg(long, value_name = "N", default_value_t = StoreOptions::FLUSH_EVERY,

@@ -11,8 +11,8 @@ use crate::{
         args::{ENGINE_NAME, EngineArgs, LAYER_NAME},
         signals::on_interrupt,
     },
+    layers::values::parse_bytes,
     layers::{DEFAULT_ENGINE, LAYERS, LayerOptions},
-    values::parse_bytes,
 };
 use clap::Args;
 use std::{fs, sync::Arc, thread};

@@ -1,0 +1,284 @@
+//! Making the next block instead of taking one in.
+
+use super::{
+    Candidate, Chain,
+    by_hand::put_by_hand,
+    candidate::BlockStats,
+    error::{ChainError, executed},
+    head::Head,
+    preimages::put_preimages,
+    recent::AncestorHashes,
+};
+use crate::executor::{BlockRun, BlockToExecute, ExecuteError, Executed};
+use alloy_consensus::{
+    Block, BlockBody, EMPTY_OMMER_ROOT_HASH, Header, Sealable, Sealed, TxEnvelope, TxReceipt,
+    constants::MAXIMUM_EXTRA_DATA_SIZE, proofs,
+};
+use alloy_eips::eip4895::Withdrawal;
+use alloy_hardforks::EthereumHardfork;
+use alloy_primitives::{Address, B64, B256, Bloom, Bytes, U256};
+use polytrie_chainspec::Rules;
+use polytrie_consensus::{Ancestor, next_base_fee, next_difficulty, next_excess_blob_gas};
+use polytrie_state::{Finished, Session, TxWrites, WriteSet};
+use std::time::Instant;
+use thiserror::Error;
+
+/// What a block producer decides about the next block; the rest follows from its parent and its transactions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NextBlock {
+    /// Seconds since 1970; must be later than the parent's.
+    pub timestamp: u64,
+    /// Who receives the tips.
+    pub beneficiary: Address,
+    /// Gas limit.
+    pub gas_limit: u64,
+    /// PREVRANDAO.
+    pub prev_randao: B256,
+    /// At most 32 bytes.
+    pub extra_data: Bytes,
+    /// Root of the parent beacon block (EIP-4788).
+    pub parent_beacon_block_root: B256,
+    /// Withdrawals (EIP-4895).
+    pub withdrawals: Vec<Withdrawal>,
+    /// Base fee in wei, where it is to differ from what EIP-1559 says; such a block is not valid elsewhere.
+    pub base_fee: Option<u64>,
+}
+
+/// A block that was executed and sealed, and is not part of the chain yet.
+#[derive(Debug)]
+pub struct BuiltBlock {
+    /// Its header and hash.
+    pub header: Sealed<Header>,
+    /// The block.
+    pub block: Block<TxEnvelope>,
+    /// Its RLP.
+    pub rlp: Bytes,
+    /// What came of its transactions.
+    pub executed: Executed,
+    /// Where the time went.
+    pub stats: BlockStats,
+    /// What was applied ahead of everything else.
+    before: TxWrites,
+    finished: Finished,
+}
+
+/// No block came of it; the chain is as before.
+#[derive(Debug, Error)]
+pub enum BuildError {
+    /// A transaction that was asked for cannot be included, or the block breaks a rule.
+    #[error("the block cannot be made: {0}")]
+    Refused(String),
+    /// The chain cannot go on.
+    #[error(transparent)]
+    Broken(#[from] ChainError),
+}
+
+/// Chooses and executes the transactions of a block, and returns those that were included, in order.
+pub type Fill<'a> =
+    dyn FnMut(&mut BlockRun<'_>, &Header, &Rules<'_>) -> Result<Vec<TxEnvelope>, ExecuteError> + 'a;
+
+impl BuiltBlock {
+    /// What it changes in the state.
+    pub const fn writes(&self) -> &WriteSet {
+        &self.finished.writes
+    }
+}
+
+impl Chain {
+    /// Executes and seals a block on top of the head. `before` is applied to the state ahead of everything else (it is
+    /// empty, but for a development node whose user changed the state by hand). The header's state root is the digest
+    /// of the layer's commitment.
+    ///
+    /// The layer waits for [`Self::adopt`] or [`Self::abandon`] afterwards.
+    ///
+    /// # Errors
+    ///
+    /// If the block cannot be made, or we failed.
+    pub fn build(
+        &mut self,
+        next: NextBlock,
+        before: &TxWrites,
+        fill: &mut Fill<'_>,
+    ) -> Result<BuiltBlock, BuildError> {
+        let built = self.try_build(next, before, fill);
+        if built.is_err() {
+            self.abandon()?;
+        }
+        built
+    }
+
+    fn try_build(
+        &mut self,
+        next: NextBlock,
+        before: &TxWrites,
+        fill: &mut Fill<'_>,
+    ) -> Result<BuiltBlock, BuildError> {
+        let start = Instant::now();
+        let spec = self.spec.clone();
+        let merged = spec.is_merged_after(self.head.total_difficulty);
+        let rules = spec.rules(self.head.number() + 1, next.timestamp, merged);
+        let mut header = next_header(&rules, &self.head.header, &next)?;
+        let withdrawals = rules.is(EthereumHardfork::Shanghai).then_some(next.withdrawals);
+
+        let broken = |error| BuildError::Broken(ChainError::from(error));
+        let mut session = Session::begin(&*self.layer, self.head.block_ref()).map_err(broken)?;
+        if !rules.is(EthereumHardfork::Byzantium) {
+            session = session.with_intermediate_roots();
+        }
+        session.apply(before).map_err(broken)?;
+        let ancestors = AncestorHashes::new(&self.head, &self.hashes, &self.db);
+        let ancestor_hash = |number| ancestors.hash(number);
+        let mut run = self
+            .executor
+            .begin(
+                &mut session,
+                rules,
+                &ancestor_hash,
+                BlockToExecute::to_fill(&header, withdrawals.as_deref()),
+            )
+            .map_err(failed)?;
+        let transactions = fill(&mut run, &header, &rules).map_err(failed)?;
+        let executed = run.finish().map_err(failed)?;
+        let state_read = session.read_time();
+        let execute = start.elapsed().saturating_sub(state_read);
+
+        let start = Instant::now();
+        let finished = session.finish().map_err(broken)?;
+        let state_commit = start.elapsed();
+
+        let start = Instant::now();
+        let ommers = Vec::new();
+        let body = BlockBody { transactions, ommers, withdrawals: withdrawals.map(Into::into) };
+        header.state_root = finished.outcome.commitment.digest();
+        complete_header(&mut header, &rules, &body, &executed);
+        let header = header.seal_slow();
+        let block = Block { header: header.inner().clone(), body };
+        let stats = BlockStats {
+            txs: block.body.transactions.len() as u64,
+            gas: executed.gas_used,
+            check: start.elapsed(),
+            execute,
+            state_read,
+            state_commit,
+            receipts_checked: false,
+            ..BlockStats::default()
+        };
+        let rlp = alloy_rlp::encode(&block).into();
+        let before = before.clone();
+        Ok(BuiltBlock { header, block, rlp, executed, stats, before, finished })
+    }
+
+    /// Makes a block that was just built the head, in one atomic write. Returns its receipts and figures.
+    ///
+    /// # Errors
+    ///
+    /// If the store or the layer fails.
+    pub fn adopt(&mut self, built: BuiltBlock) -> Result<(Executed, BlockStats), ChainError> {
+        let start = Instant::now();
+        let BuiltBlock { header, block, rlp, executed, mut stats, before, finished } = built;
+        let candidate = Candidate::built(header, block, rlp);
+        let total_difficulty = self.head.total_difficulty + candidate.header.difficulty;
+        let Finished { mut outcome, writes, .. } = finished;
+        if self.options.keep_preimages {
+            put_preimages(&mut outcome.batch, &writes);
+        }
+        put_by_hand(&mut outcome.batch, &candidate.header.hash(), &before);
+        self.write_valid(&candidate, total_difficulty, &executed.receipts, outcome)?;
+        self.head = Head { header: candidate.header.clone(), total_difficulty };
+        self.remember(Ancestor::new(candidate.header.clone(), &candidate.block.body.ommers));
+        stats.write = start.elapsed();
+        Ok((executed, stats))
+    }
+
+    /// Forgets a block that was just built.
+    ///
+    /// # Errors
+    ///
+    /// If the layer fails.
+    pub fn abandon(&mut self) -> Result<(), ChainError> {
+        Ok(self.layer.discard()?)
+    }
+}
+
+/// Everything in the header of the next block that is known before execution.
+///
+/// # Errors
+///
+/// [`BuildError::Refused`].
+pub fn next_header(
+    rules: &Rules<'_>,
+    parent: &Sealed<Header>,
+    next: &NextBlock,
+) -> Result<Header, BuildError> {
+    if rules.clique().is_some() {
+        return Err(BuildError::Refused(
+            "a block before the merge is sealed by a signer of Clique, and this program seals none; import the blocks, and serve them with --read-only".into(),
+        ));
+    }
+    if next.timestamp <= parent.timestamp {
+        let (found, parent) = (next.timestamp, parent.timestamp);
+        return Err(BuildError::Refused(format!(
+            "its timestamp {found} is not later than its parent's, {parent}"
+        )));
+    }
+    if next.timestamp == u64::MAX {
+        let found = next.timestamp;
+        return Err(BuildError::Refused(format!("no block could follow its timestamp, {found}")));
+    }
+    let (found, most) = (next.extra_data.len(), MAXIMUM_EXTRA_DATA_SIZE);
+    if found > most {
+        let reason = format!("its extra data has {found} bytes, expected at most {most}");
+        return Err(BuildError::Refused(reason));
+    }
+    let narrow = |value: Option<u128>| {
+        let beyond = || BuildError::Refused("its base fee or blob gas is beyond 64 bits".into());
+        value.map(|value| u64::try_from(value).map_err(|_| beyond())).transpose()
+    };
+    let cancun = rules.is(EthereumHardfork::Cancun);
+    let difficulty = match rules.merged {
+        true => U256::ZERO,
+        false => next_difficulty(rules, parent, next.timestamp),
+    };
+    let base_fee = narrow(next_base_fee(rules, parent))?;
+    Ok(Header {
+        parent_hash: parent.hash(),
+        ommers_hash: EMPTY_OMMER_ROOT_HASH,
+        beneficiary: next.beneficiary,
+        difficulty,
+        number: rules.number,
+        gas_limit: next.gas_limit,
+        timestamp: next.timestamp,
+        extra_data: next.extra_data.clone(),
+        mix_hash: next.prev_randao,
+        nonce: B64::ZERO,
+        base_fee_per_gas: base_fee.map(|fee| next.base_fee.unwrap_or(fee)),
+        excess_blob_gas: narrow(next_excess_blob_gas(rules, parent))?,
+        parent_beacon_block_root: cancun.then_some(next.parent_beacon_block_root),
+        ..Header::default()
+    })
+}
+
+/// Adds to a header what follows from body and execution, but for the state root.
+pub fn complete_header(
+    header: &mut Header,
+    rules: &Rules<'_>,
+    body: &BlockBody<TxEnvelope>,
+    executed: &Executed,
+) {
+    header.transactions_root = proofs::calculate_transaction_root(&body.transactions);
+    header.withdrawals_root =
+        body.withdrawals.as_ref().map(|list| proofs::calculate_withdrawals_root(list));
+    header.receipts_root = proofs::calculate_receipt_root(&executed.receipts);
+    header.logs_bloom =
+        executed.receipts.iter().fold(Bloom::ZERO, |bloom, receipt| bloom | receipt.bloom());
+    header.gas_used = executed.gas_used;
+    header.blob_gas_used = rules.is(EthereumHardfork::Cancun).then_some(executed.blob_gas_used);
+    header.requests_hash = executed.requests.as_ref().map(|requests| requests.requests_hash());
+}
+
+fn failed(error: ExecuteError) -> BuildError {
+    match executed(error) {
+        Ok(reason) => BuildError::Refused(reason.to_string()),
+        Err(error) => error.into(),
+    }
+}

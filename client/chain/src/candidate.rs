@@ -1,0 +1,160 @@
+//! A block on its way in, and what became of it.
+
+use super::error::{InsertError, InvalidBlock, InvalidReason};
+use crate::executor::{SenderError, recover_authorities, recover_senders};
+use alloy_consensus::{Block, Header, Sealed, TxEnvelope};
+use alloy_primitives::{Address, Bytes, U256};
+use polytrie_chainspec::ChainSpec;
+use polytrie_consensus::{
+    ConsensusError, check_body,
+    clique::{self, CliqueError},
+    decode::{DecodeError, decode_block},
+};
+use polytrie_state::Access;
+use std::time::{Duration, Instant};
+
+/// A block on its way in, with everything that could be found out without the chain.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    /// Its header and hash.
+    pub header: Sealed<Header>,
+    /// The block.
+    pub block: Block<TxEnvelope>,
+    /// Its RLP, byte for byte as it will be stored and exported.
+    pub rlp: Bytes,
+    /// Who is paid its fees: under Clique, who sealed it.
+    pub coinbase: Result<Address, CliqueError>,
+    /// The signers of Clique after it, if the chain is to keep them with it (see `signers.rs`).
+    pub(super) signers: Option<Vec<u8>>,
+    /// The senders of its transactions.
+    pub senders: Result<Vec<Address>, SenderError>,
+    /// Accounts that its transactions let set their code (EIP-7702), as a hint.
+    pub authorities: Vec<Address>,
+    /// What running it ahead of its turn has touched, as a hint.
+    pub accesses: Vec<Access>,
+    /// What [`check_body`] said.
+    pub body: Result<(), ConsensusError>,
+    /// Receipts that came with it (era1), as RLP with blooms.
+    pub receipts: Option<Bytes>,
+    /// Total difficulty that came with it (era1).
+    pub total_difficulty: Option<U256>,
+}
+
+impl Candidate {
+    /// Decodes a block and does what needs nothing but the block: recovers the senders, checks the body.
+    ///
+    /// # Errors
+    ///
+    /// If it does not decode.
+    pub fn prepare(spec: &ChainSpec, rlp: Bytes) -> Result<Self, DecodeError> {
+        let block = decode_block(&rlp)?;
+        Ok(Self::of(spec, block, rlp).0)
+    }
+
+    /// Checks the body of a decoded block, and recovers its senders; the time that the second took is beside it.
+    pub fn of(spec: &ChainSpec, block: Block<TxEnvelope>, rlp: Bytes) -> (Self, Duration) {
+        let body = Self::check_body(spec, &block);
+        let header = Sealed::new(block.header.clone());
+        let start = Instant::now();
+        let coinbase = Self::coinbase(spec, &header);
+        let senders = recover_senders(&block.body.transactions);
+        let authorities = recover_authorities(&block.body.transactions);
+        let recover = start.elapsed();
+        let checked =
+            Self { coinbase, senders, authorities, body, ..Self::built(header, block, rlp) };
+        (checked, recover)
+    }
+
+    /// A block that was executed as it was built: there is nothing to check.
+    pub(super) fn built(header: Sealed<Header>, block: Block<TxEnvelope>, rlp: Bytes) -> Self {
+        Self {
+            header,
+            block,
+            rlp,
+            coinbase: Ok(Address::ZERO),
+            signers: None,
+            senders: Ok(Vec::new()),
+            authorities: Vec::new(),
+            accesses: Vec::new(),
+            body: Ok(()),
+            receipts: None,
+            total_difficulty: None,
+        }
+    }
+
+    /// What can be said of a block's body without the chain. Its rules depend on number and time alone, but
+    /// for the merge, for which the difficulty stands here; with the true total difficulty the rules for
+    /// headers find a block on the wrong side of it.
+    ///
+    /// # Errors
+    ///
+    /// The first rule that the body breaks.
+    fn check_body(spec: &ChainSpec, block: &Block<TxEnvelope>) -> Result<(), ConsensusError> {
+        let header = &block.header;
+        let rules = spec.rules(header.number, header.timestamp, header.difficulty.is_zero());
+        check_body(&rules, block)
+    }
+
+    /// Who is paid the fees of a block, as far as that can be said without the chain: as for [`Self::check_body`].
+    fn coinbase(spec: &ChainSpec, header: &Header) -> Result<Address, CliqueError> {
+        let rules = spec.rules(header.number, header.timestamp, header.difficulty.is_zero());
+        clique::coinbase(&rules, header)
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.header.number
+    }
+
+    pub(super) fn invalid(&self, reason: impl Into<InvalidReason>) -> InsertError {
+        let reason = reason.into();
+        Box::new(InvalidBlock { number: self.number(), hash: self.header.hash(), reason }).into()
+    }
+}
+
+/// What became of a block.
+#[derive(Debug)]
+pub enum Inserted {
+    /// It extends the head, and is the head as soon as its state root is known.
+    Extended(BlockStats),
+    /// It was there already, on this branch or another.
+    Known,
+    /// It lies on a branch that is not the better one.
+    Side,
+    /// Its branch is the better one now, and it is the head.
+    Reorganised {
+        /// Blocks of the old branch that were taken back.
+        undone: u64,
+        /// The blocks of the new branch, which were executed, up to the head.
+        executed: Vec<BlockStats>,
+    },
+}
+
+/// What one block contained and where the time went.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct BlockStats {
+    /// Transactions.
+    pub txs: u64,
+    /// Gas used.
+    pub gas: u64,
+    /// Rules about header, body and result.
+    pub check: Duration,
+    /// The EVM, without waiting for state.
+    pub execute: Duration,
+    /// Reading state for the EVM.
+    pub state_read: Duration,
+    /// Computing the commitment.
+    pub state_commit: Duration,
+    /// Handing the batch to the store.
+    pub write: Duration,
+    /// Whether the receipts root was compared.
+    pub receipts_checked: bool,
+    /// The oldest block whose hash was asked for, if any was.
+    pub oldest_hash: Option<u64>,
+}
+
+impl BlockStats {
+    /// All time spent on the block by the thread that executes.
+    pub fn total(&self) -> Duration {
+        self.check + self.execute + self.state_read + self.state_commit + self.write
+    }
+}

@@ -1,0 +1,307 @@
+//! What is kept of the chain, row by row.
+
+use super::{
+    error::ChainError,
+    head::Head,
+    receipts::{decode_stored_receipts, encode_stored_receipts},
+    signers::remove_signers,
+    tables::{BLOCKS, CANONICAL, HEAD_KEY, META, NUMBERS, RECEIPTS, SIDE_BLOCKS, UNDO},
+};
+use alloy_consensus::{Block, Header, ReceiptEnvelope, Sealed, TxEnvelope};
+use alloy_primitives::{B256, Bytes, U256, hex};
+use alloy_rlp::Encodable;
+use polytrie_consensus::decode::{decode_block, decode_header, decode_lone_header};
+use polytrie_kv::{Batch, KeyRange, KvError, Read, Store};
+use std::ops::ControlFlow;
+
+/// The chain's rows in the store, or in what the store was at one moment.
+#[derive(Debug, Clone)]
+pub struct ChainDb<R = Store> {
+    store: R,
+}
+
+/// Bytes of an index row ahead of the header.
+const INDEX_START: usize = 64;
+
+/// Hash and total difficulty in an index row.
+fn hash_and_difficulty(row: &[u8]) -> (B256, U256) {
+    (B256::from_slice(&row[..32]), U256::from_be_slice(&row[32..INDEX_START]))
+}
+
+/// A block of the chain, on its way into a batch.
+#[derive(Debug)]
+pub(super) struct BlockRow<'a> {
+    pub(super) number: u64,
+    pub(super) hash: B256,
+    pub(super) total_difficulty: U256,
+    pub(super) header: &'a Header,
+    pub(super) rlp: &'a [u8],
+    pub(super) receipts: &'a [ReceiptEnvelope],
+    pub(super) undo: &'a [u8],
+}
+
+impl ChainDb {
+    /// The head that is still there if the store fails: that of what was flushed into the engine.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::head`].
+    pub fn flushed_head(&self) -> Result<Option<Head>, ChainError> {
+        ChainDb::new(self.store.flushed()).head()
+    }
+}
+
+impl<R: Read> ChainDb<R> {
+    /// The chain in a store.
+    pub const fn new(store: R) -> Self {
+        Self { store }
+    }
+
+    /// The store.
+    pub const fn store(&self) -> &R {
+        &self.store
+    }
+
+    /// The head; `None` in a store without genesis block.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    pub fn head(&self) -> Result<Option<Head>, ChainError> {
+        let Some((number, hash)) = self.head_row()? else { return Ok(None) };
+        let head = self.block_head(number)?;
+        if head.hash() != hash {
+            return Err(ChainError::Corrupt(format!(
+                "the head is not block {number} of the chain"
+            )));
+        }
+        Ok(Some(head))
+    }
+
+    /// Number and hash of the head, as its row says.
+    pub(super) fn head_row(&self) -> Result<Option<(u64, B256)>, ChainError> {
+        let Some(row) = self.store.get(META, HEAD_KEY)? else { return Ok(None) };
+        match row.split_first_chunk::<8>() {
+            Some((number, hash)) if hash.len() == 32 => {
+                Ok(Some((u64::from_be_bytes(*number), B256::from_slice(hash))))
+            }
+            _ => Err(ChainError::Corrupt("the head's row has another length than 40".into())),
+        }
+    }
+
+    /// Header, hash and total difficulty of a block of the chain.
+    ///
+    /// # Errors
+    ///
+    /// If it is not there, the store fails or is damaged.
+    pub fn block_head(&self, number: u64) -> Result<Head, ChainError> {
+        let row = self.index_row(number)?;
+        let row = row.ok_or_else(|| ChainError::Corrupt(format!("block {number} is missing")))?;
+        let (hash, total_difficulty) = hash_and_difficulty(&row);
+        let header = decode_lone_header(&row[INDEX_START..]).map_err(|e| {
+            ChainError::Corrupt(format!("the header of block {number} does not decode: {e}"))
+        })?;
+        if header.hash() != hash {
+            return Err(ChainError::Corrupt(format!(
+                "block {number} does not have the hash {hash}"
+            )));
+        }
+        Ok(Head { header, total_difficulty })
+    }
+
+    fn index_row(&self, number: u64) -> Result<Option<Vec<u8>>, ChainError> {
+        let row = self.store.get(CANONICAL, &number.to_be_bytes())?;
+        if row.as_ref().is_some_and(|row| row.len() < INDEX_START) {
+            return Err(ChainError::Corrupt(format!("the index row of block {number} is damaged")));
+        }
+        Ok(row)
+    }
+
+    /// Hash and total difficulty of the chain's block of this number.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    pub fn canonical(&self, number: u64) -> Result<Option<(B256, U256)>, ChainError> {
+        Ok(self.index_row(number)?.map(|row| hash_and_difficulty(&row)))
+    }
+
+    /// The block's RLP, byte for byte as it was imported.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    pub fn block_rlp(&self, number: u64) -> Result<Option<Bytes>, ChainError> {
+        Ok(self.store.get(BLOCKS, &number.to_be_bytes())?.map(Bytes::from))
+    }
+
+    /// The block, decoded.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    pub fn block(&self, number: u64) -> Result<Option<Block<TxEnvelope>>, ChainError> {
+        Ok(self.block_and_size(number)?.map(|(block, _)| block))
+    }
+
+    /// The block, decoded, and the bytes of its RLP.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    pub fn block_and_size(
+        &self,
+        number: u64,
+    ) -> Result<Option<(Block<TxEnvelope>, usize)>, ChainError> {
+        let Some(rlp) = self.block_rlp(number)? else { return Ok(None) };
+        let block = decode_block(&rlp)
+            .map_err(|e| ChainError::Corrupt(format!("block {number} does not decode: {e}")))?;
+        Ok(Some((block, rlp.len())))
+    }
+
+    /// The number of the chain's block of this hash.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    pub fn number_of(&self, hash: &B256) -> Result<Option<u64>, ChainError> {
+        let Some(row) = self.store.get(NUMBERS, hash.as_slice())? else { return Ok(None) };
+        let bytes = row
+            .try_into()
+            .map_err(|_| ChainError::Corrupt(format!("the number of block {hash} is damaged")))?;
+        Ok(Some(u64::from_be_bytes(bytes)))
+    }
+
+    /// The receipts of a block of the chain.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    pub fn receipts(&self, number: u64) -> Result<Option<Vec<ReceiptEnvelope>>, ChainError> {
+        let Some(row) = self.store.get(RECEIPTS, &number.to_be_bytes())? else { return Ok(None) };
+        decode_stored_receipts(&row).map(Some).map_err(|e| {
+            ChainError::Corrupt(format!("the receipts of block {number} do not decode: {e}"))
+        })
+    }
+
+    pub(super) fn undo(&self, number: u64) -> Result<Option<Vec<u8>>, ChainError> {
+        Ok(undo_row(&self.store, number)?)
+    }
+
+    /// Whether there is an undo record for every block above `number`, up to the head.
+    pub(super) fn check_undo(&self, number: u64, head: u64) -> Result<(), ChainError> {
+        // From the head down: the first one that is missing tells how far back it goes at all.
+        for above in (number + 1..=head).rev() {
+            if self.undo(above)?.is_none() {
+                return Err(ChainError::NoUndo { asked: number, lowest: above });
+            }
+        }
+        Ok(())
+    }
+
+    /// The undo records that are kept, by block.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    pub fn undo_records(&self) -> Result<Vec<Vec<u8>>, ChainError> {
+        let mut records = Vec::new();
+        self.store.scan(UNDO, KeyRange::ALL, &mut |_, record| {
+            records.push(record.to_vec());
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(records)
+    }
+
+    /// A block of another branch: its total difficulty and RLP.
+    pub(super) fn side_block(&self, hash: &B256) -> Result<Option<(U256, Bytes)>, ChainError> {
+        let Some(row) = self.store.get(SIDE_BLOCKS, hash.as_slice())? else { return Ok(None) };
+        if row.len() < 32 {
+            return Err(ChainError::Corrupt(format!("the row of side block {hash} is damaged")));
+        }
+        let total_difficulty = U256::from_be_slice(&row[..32]);
+        Ok(Some((total_difficulty, Bytes::from(row).slice(32..))))
+    }
+
+    /// The headers of all blocks of other branches, in no particular order.
+    pub(super) fn side_headers(&self) -> Result<Vec<Sealed<Header>>, ChainError> {
+        let mut headers = Vec::new();
+        self.store.scan(SIDE_BLOCKS, KeyRange::ALL, &mut |key, row| {
+            headers.push(match row.get(32..).map(decode_header) {
+                Some(Ok(header)) => Ok(header),
+                _ => Err(ChainError::Corrupt(format!(
+                    "the row of side block {} is damaged",
+                    hex::encode_prefixed(key)
+                ))),
+            });
+            Ok(ControlFlow::Continue(()))
+        })?;
+        headers.into_iter().collect()
+    }
+
+    /// Header and total difficulty of a known block, on whatever branch.
+    pub(super) fn known(&self, hash: &B256) -> Result<Option<Head>, ChainError> {
+        if let Some(number) = self.number_of(hash)? {
+            return self.block_head(number).map(Some);
+        }
+        let Some((total_difficulty, rlp)) = self.side_block(hash)? else { return Ok(None) };
+        let header: Sealed<Header> = decode_header(&rlp)
+            .map_err(|e| ChainError::Corrupt(format!("side block {hash} does not decode: {e}")))?;
+        Ok(Some(Head { header, total_difficulty }))
+    }
+}
+
+/// The undo record of a block.
+pub(super) fn undo_row(store: &dyn Read, number: u64) -> Result<Option<Vec<u8>>, KvError> {
+    store.get(UNDO, &number.to_be_bytes())
+}
+
+/// Adds a block, which becomes the head.
+pub(super) fn put_block(batch: &mut Batch, row: &BlockRow<'_>) {
+    let number = row.number.to_be_bytes();
+    let mut index = Vec::with_capacity(INDEX_START + row.header.length());
+    index.extend_from_slice(row.hash.as_slice());
+    index.extend_from_slice(&row.total_difficulty.to_be_bytes::<32>());
+    row.header.encode(&mut index);
+    batch.put(BLOCKS, &number, row.rlp);
+    batch.put(CANONICAL, &number, &index);
+    batch.put(NUMBERS, row.hash.as_slice(), &number);
+    batch.put(RECEIPTS, &number, &encode_stored_receipts(row.receipts));
+    if !row.undo.is_empty() {
+        batch.put(UNDO, &number, row.undo);
+    }
+    put_head(batch, row.number, &row.hash);
+}
+
+/// Removes the block at the head; `parent` becomes the head.
+pub(super) fn remove_block(batch: &mut Batch, number: u64, hash: &B256, parent: &B256) {
+    let key = number.to_be_bytes();
+    for table in [BLOCKS, CANONICAL, RECEIPTS, UNDO] {
+        batch.delete(table, &key);
+    }
+    remove_signers(batch, number);
+    batch.delete(NUMBERS, hash.as_slice());
+    put_head(batch, number - 1, parent);
+}
+
+pub(super) fn remove_undo(batch: &mut Batch, number: u64) {
+    batch.delete(UNDO, &number.to_be_bytes());
+}
+
+pub(super) fn put_side_block(batch: &mut Batch, hash: &B256, total_difficulty: U256, rlp: &[u8]) {
+    let mut row = Vec::with_capacity(32 + rlp.len());
+    row.extend_from_slice(&total_difficulty.to_be_bytes::<32>());
+    row.extend_from_slice(rlp);
+    batch.put(SIDE_BLOCKS, hash.as_slice(), &row);
+}
+
+pub(super) fn remove_side_block(batch: &mut Batch, hash: &B256) {
+    batch.delete(SIDE_BLOCKS, hash.as_slice());
+}
+
+fn put_head(batch: &mut Batch, number: u64, hash: &B256) {
+    let mut row = [0; 40];
+    row[..8].copy_from_slice(&number.to_be_bytes());
+    row[8..].copy_from_slice(hash.as_slice());
+    batch.put(META, HEAD_KEY, &row);
+}

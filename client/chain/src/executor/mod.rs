@@ -1,0 +1,57 @@
+//! One block through the EVM: environment, state, hooks, receipts.
+//!
+//! An [`Executor`] lives as long as the node and keeps analysed code; [`Executor::execute_block`]
+//! runs a block on a [`Session`](polytrie_state::Session) and says what came of it ([`Executed`]).
+//! Every change of state goes through [`Session::apply`](polytrie_state::Session::apply), in this
+//! order:
+//!
+//! 1. the drain of The DAO (EIP-779), in its block only;
+//! 2. the system calls before the transactions (EIP-2935, EIP-4788);
+//! 3. the transactions, one after the other;
+//! 4. the system calls after them (EIP-7002, EIP-7251);
+//! 5. block and ommer rewards, or withdrawals (EIP-4895).
+//!
+//! alloy-evm's `EthBlockExecutor` does all but the first: it would drain The DAO last, the chain
+//! did it first.
+//!
+//! An [`ExecuteError`] is either about the block ([`BlockInvalid`]) or about us
+//! ([`InternalError`]): a store that cannot be read never makes a block invalid.
+//!
+//! # What is not checked here
+//!
+//! The header, the body and what the header says about the result are the business of
+//! [`polytrie_consensus`]. A block whose header or body is invalid does no harm, but what comes of it
+//! means nothing.
+
+mod block;
+mod changes;
+mod codes;
+mod dao;
+mod database;
+mod deposits;
+mod environment;
+mod error;
+mod hashes;
+mod hints;
+mod intrinsic;
+mod prefetch;
+mod rewards;
+mod run;
+pub mod sandbox;
+mod schedule;
+mod senders;
+mod system;
+
+#[cfg(test)]
+mod tests;
+
+pub use block::BlockToExecute;
+pub use codes::CodeCache;
+pub use error::{BlockInvalid, ExecuteError, InternalError};
+pub use hashes::BlockHashes;
+pub use intrinsic::{intrinsic_gas, precompiles};
+pub use prefetch::{Prefetch, Prefetcher};
+pub use rewards::block_rewards;
+pub use run::{BlockRun, Executed, Executor, Included};
+pub use senders::{SenderError, recover_authorities, recover_senders};
+pub use system::SystemContracts;

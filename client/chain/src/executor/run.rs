@@ -1,0 +1,336 @@
+//! Running a block.
+
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+
+use alloy_consensus::{Eip658Value, Header, ReceiptEnvelope, TxEnvelope, transaction::Recovered};
+use alloy_eips::eip7685::Requests;
+use alloy_evm::{
+    Evm,
+    block::BlockExecutor as _,
+    eth::{EthBlockExecutionCtx, EthBlockExecutor, receipt_builder::AlloyReceiptBuilder},
+};
+use alloy_hardforks::EthereumHardfork;
+use alloy_primitives::Address;
+use polytrie_chainspec::Rules;
+use polytrie_state::Session;
+use revm_state_hooks::HookedEvm;
+
+use polytrie_consensus::clique::coinbase;
+
+use super::{
+    BlockHashes, BlockInvalid, BlockToExecute, CodeCache, ExecuteError, InternalError,
+    SystemContracts, dao, database::SessionDatabase, deposits, environment::environment, hints,
+    schedule::Schedule,
+};
+
+/// Executes blocks. Holds what is worth keeping between them: code that is ready to run.
+#[derive(Debug)]
+pub struct Executor {
+    codes: CodeCache,
+    system_contracts: SystemContracts,
+}
+
+/// What came of a block. The state changes are in the session.
+#[derive(Debug, Clone)]
+pub struct Executed {
+    /// One receipt a transaction, each with the bloom of its logs.
+    pub receipts: Vec<ReceiptEnvelope>,
+    /// Gas that all transactions used.
+    pub gas_used: u64,
+    /// Blob gas that all transactions used; 0 before Cancun.
+    pub blob_gas_used: u64,
+    /// Requests to the consensus layer (EIP-7685); `None` before Prague.
+    pub requests: Option<Requests>,
+    /// Whether the root of the receipts can be compared with the header's. Before Byzantium a
+    /// receipt holds the state root after its transaction; this is `false` if the layer could not
+    /// give them, and the receipts then hold the status instead.
+    pub receipts_comparable: bool,
+}
+
+/// What came of one transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Included {
+    /// Gas it used.
+    pub gas_used: u64,
+    /// Whether it succeeded: neither reverted nor halted.
+    pub success: bool,
+}
+
+type Inner<'a> =
+    EthBlockExecutor<'a, HookedEvm<SessionDatabase<'a>>, Schedule<'a>, AlloyReceiptBuilder>;
+
+/// A block under way.
+///
+/// For the whole of a block that exists there is [`Executor::execute_block`]; this is for building
+/// one.
+pub struct BlockRun<'a> {
+    inner: Inner<'a>,
+    rules: Rules<'a>,
+    system_contracts: SystemContracts,
+    failure: Arc<OnceLock<InternalError>>,
+    /// Before Byzantium, as long as the layer gives state roots.
+    receipts_comparable: bool,
+}
+
+impl Executor {
+    /// An executor that keeps about `code_cache` bytes of contract code between blocks.
+    pub fn new(code_cache: usize) -> Self {
+        Self { codes: CodeCache::new(code_cache), system_contracts: SystemContracts::default() }
+    }
+
+    /// The same for a chain whose system contracts stand elsewhere.
+    #[must_use]
+    pub const fn with_system_contracts(mut self, contracts: SystemContracts) -> Self {
+        self.system_contracts = contracts;
+        self
+    }
+
+    /// Executes a block on `session`, which stands at its parent.
+    ///
+    /// To have the receipts of a block before Byzantium compared, begin the session
+    /// [`with_intermediate_roots`](Session::with_intermediate_roots).
+    ///
+    /// # Errors
+    ///
+    /// If the block is invalid, or if we failed. Either way the session holds half a block and must
+    /// be dropped.
+    pub fn execute_block(
+        &mut self,
+        session: &mut Session,
+        rules: Rules<'_>,
+        hashes: &dyn BlockHashes,
+        block: BlockToExecute<'_>,
+    ) -> Result<Executed, ExecuteError> {
+        let (found, expected) = (block.senders.len(), block.transactions.len());
+        if found != expected {
+            return Err(InternalError::SenderCount { found, expected }.into());
+        }
+        let block = block.with_coinbase(block_coinbase(&rules, &block)?);
+        hints::announce(session, &block);
+        let mut run = self.begin(session, rules, hashes, block)?;
+        run.inner.reserve(block.transactions.len());
+        for (tx, sender) in block.transactions.iter().zip(block.senders) {
+            run.transact(tx, *sender)?;
+        }
+        run.finish()
+    }
+
+    /// Begins a block: everything that comes before its transactions. Those that `block` has are not run.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::execute_block`].
+    pub fn begin<'a>(
+        &'a mut self,
+        session: &'a mut Session,
+        rules: Rules<'a>,
+        hashes: &'a dyn BlockHashes,
+        block: BlockToExecute<'a>,
+    ) -> Result<BlockRun<'a>, ExecuteError> {
+        let BlockToExecute { header, ommers, .. } = block;
+        let block = block.with_coinbase(block_coinbase(&rules, &block)?);
+        check_header(header, &rules)?;
+        check_ommers(header, ommers)?;
+        let drained = dao::drain(&rules, |address| session.account(address));
+        let drained = drained.map_err(InternalError::from)?;
+        if !drained.accounts.is_empty() {
+            session.apply(&drained).map_err(InternalError::from)?;
+        }
+        let mut run = self.run(session, rules, hashes, block);
+        run.inner
+            .apply_pre_execution_changes()
+            .map_err(|error| ExecuteError::new(error, run.failure.get(), None))?;
+        run.check_failure()?;
+        Ok(run)
+    }
+
+    /// Begins with the transactions, as if nothing had to be done before them: for transactions that are no block's, as
+    /// the official state tests have them. Nor has such a run an end: what its transactions did is in the session.
+    ///
+    /// # Errors
+    ///
+    /// If the header has not what the EVM needs.
+    pub fn begin_without_block<'a>(
+        &'a mut self,
+        session: &'a mut Session,
+        rules: Rules<'a>,
+        hashes: &'a dyn BlockHashes,
+        header: &'a Header,
+    ) -> Result<BlockRun<'a>, BlockInvalid> {
+        check_header(header, &rules)?;
+        Ok(self.run(session, rules, hashes, BlockToExecute::to_fill(header, None)))
+    }
+
+    fn run<'a>(
+        &'a mut self,
+        session: &'a mut Session,
+        rules: Rules<'a>,
+        hashes: &'a dyn BlockHashes,
+        block: BlockToExecute<'a>,
+    ) -> BlockRun<'a> {
+        let BlockToExecute { header, coinbase, ommers, withdrawals, .. } = block;
+        let coinbase = coinbase.unwrap_or(header.beneficiary);
+        let failure = Arc::new(OnceLock::new());
+        let prague = rules.is(EthereumHardfork::Prague);
+        let database =
+            SessionDatabase::new(session, &mut self.codes, hashes, prague, Arc::clone(&failure));
+        let mut evm = HookedEvm::new(database, environment(header, coinbase, &rules));
+        evm = self.system_contracts.announce(evm);
+        if rules.is_eip1283() {
+            evm = evm.with_eip1283();
+        }
+        let context = EthBlockExecutionCtx {
+            parent_hash: header.parent_hash,
+            parent_beacon_block_root: header.parent_beacon_block_root,
+            ommers,
+            withdrawals: withdrawals.map(Into::into),
+            extra_data: header.extra_data.clone(),
+            tx_count_hint: None,
+            slot_number: header.slot_number,
+        };
+        let inner =
+            EthBlockExecutor::new(evm, context, Schedule(rules), AlloyReceiptBuilder::default());
+        let system_contracts = self.system_contracts;
+        BlockRun { inner, rules, system_contracts, failure, receipts_comparable: true }
+    }
+}
+
+impl BlockRun<'_> {
+    /// Executes the next transaction and applies its changes.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be included, [`ExecuteError::Invalid`]; the block is then as it was before, and
+    /// another transaction may be tried. After [`ExecuteError::Internal`] the block is lost.
+    pub fn transact(&mut self, tx: &TxEnvelope, sender: Address) -> Result<Included, ExecuteError> {
+        let output = self
+            .inner
+            .execute_transaction_without_commit(Recovered::new_unchecked(tx, sender))
+            .map_err(|error| {
+                let place = (self.inner.receipts.len(), *tx.tx_hash());
+                ExecuteError::new(error, self.failure.get(), Some(place))
+            })?;
+        let success = output.result.result.is_success();
+        let gas_used = self.inner.commit_transaction(output).tx_gas_used();
+        self.check_failure()?;
+        if !self.rules.is(EthereumHardfork::Byzantium) {
+            self.put_state_root()?;
+        }
+        Ok(Included { gas_used, success })
+    }
+
+    /// Executes a transaction whose sender only pretends: it may have code, as an account that a user of a
+    /// development node impersonates.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::transact`].
+    pub fn transact_as(
+        &mut self,
+        tx: &TxEnvelope,
+        sender: Address,
+    ) -> Result<Included, ExecuteError> {
+        self.inner.evm.context_mut().cfg.disable_eip3607 = true;
+        let included = self.transact(tx, sender);
+        self.inner.evm.context_mut().cfg.disable_eip3607 = false;
+        included
+    }
+
+    /// Gas that the transactions so far have used.
+    pub const fn gas_used(&self) -> u64 {
+        self.inner.cumulative_tx_gas_used
+    }
+
+    /// The receipts of the transactions so far.
+    pub fn receipts(&self) -> &[ReceiptEnvelope] {
+        &self.inner.receipts
+    }
+
+    /// Ends the block: system calls, rewards, withdrawals.
+    ///
+    /// # Errors
+    ///
+    /// As [`Executor::execute_block`].
+    pub fn finish(self) -> Result<Executed, ExecuteError> {
+        let Self { mut inner, rules, system_contracts, failure, receipts_comparable } = self;
+        let prague = rules.is(EthereumHardfork::Prague);
+        if let Some(contract) = rules.spec.deposit_contract().filter(|_| prague) {
+            deposits::check(&inner.receipts, contract)?;
+        }
+        if prague {
+            system_contracts.check(inner.evm.db_mut().session)?;
+        }
+        let (_, result) =
+            inner.finish().map_err(|error| ExecuteError::new(error, failure.get(), None))?;
+        if let Some(failure) = failure.get() {
+            return Err(failure.clone().into());
+        }
+        Ok(Executed {
+            receipts: result.receipts,
+            gas_used: result.gas_used,
+            blob_gas_used: result.blob_gas_used,
+            requests: prague.then_some(result.requests),
+            receipts_comparable,
+        })
+    }
+
+    /// Before Byzantium: the state root after the transaction instead of its status, if the layer
+    /// knows it (EIP-658).
+    fn put_state_root(&mut self) -> Result<(), ExecuteError> {
+        if !self.receipts_comparable {
+            return Ok(());
+        }
+        let session = &mut *self.inner.evm.db_mut().session;
+        let root = session.state_root_so_far().map_err(InternalError::from)?;
+        match (root, self.inner.receipts.last_mut()) {
+            (Some(root), Some(ReceiptEnvelope::Legacy(receipt))) => {
+                receipt.receipt.status = Eip658Value::PostState(root);
+            }
+            _ => self.receipts_comparable = false,
+        }
+        Ok(())
+    }
+
+    /// A commit cannot return an error, so it is asked for afterwards.
+    fn check_failure(&self) -> Result<(), ExecuteError> {
+        self.failure.get().map_or(Ok(()), |failure| Err(failure.clone().into()))
+    }
+}
+
+impl fmt::Debug for BlockRun<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockRun")
+            .field("rules", &self.rules)
+            .field("transactions", &self.inner.receipts.len())
+            .field("gas_used", &self.gas_used())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Who is paid the fees of a block.
+fn block_coinbase(rules: &Rules<'_>, block: &BlockToExecute<'_>) -> Result<Address, BlockInvalid> {
+    block.coinbase.map_or_else(|| Ok(coinbase(rules, block.header)?), Ok)
+}
+
+/// The fields that the EVM cannot do without.
+fn check_header(header: &Header, rules: &Rules<'_>) -> Result<(), BlockInvalid> {
+    if rules.is(EthereumHardfork::Cancun) && header.excess_blob_gas.is_none() {
+        return Err(BlockInvalid::MissingField { field: "excess blob gas", fork: "Cancun" });
+    }
+    if rules.is(EthereumHardfork::London) && header.base_fee_per_gas.is_none() {
+        return Err(BlockInvalid::MissingField { field: "base fee", fork: "London" });
+    }
+    Ok(())
+}
+
+/// An ommer's reward shrinks with its age; beyond seven blocks there is none to speak of.
+fn check_ommers(header: &Header, ommers: &[Header]) -> Result<(), BlockInvalid> {
+    let number = header.number;
+    match ommers.iter().find(|o| o.number >= number || o.number.saturating_add(7) < number) {
+        Some(ommer) => Err(BlockInvalid::OmmerNumber { found: ommer.number, number }),
+        None => Ok(()),
+    }
+}

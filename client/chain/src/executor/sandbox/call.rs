@@ -1,0 +1,239 @@
+//! One call.
+
+use super::{Observer, Refusal, Sandbox, SandboxEvm, deadline::Deadline, refusal::refused};
+use crate::executor::{InternalError, environment::environment};
+use alloy_consensus::Header;
+use alloy_evm::{Evm, EvmEnv, rpc::TryIntoTxEnv};
+use alloy_hardforks::EthereumHardfork;
+use alloy_primitives::{Address, Bytes, Log, U256};
+use alloy_rpc_types_eth::{BlockOverrides, TransactionRequest};
+use polytrie_chainspec::Rules;
+use polytrie_consensus::clique::coinbase;
+use revm::{
+    DatabaseCommit,
+    context::TxEnv,
+    context_interface::{
+        Block,
+        result::{ExecutionResult, HaltReason, InvalidTransaction, ResultAndState},
+    },
+};
+use revm_state_hooks::HookedEvm;
+use thiserror::Error;
+
+/// Gas a call gets where the caller names none, and the most it can get, unless the node sets another limit.
+const DEFAULT_GAS: u64 = 50_000_000;
+
+/// What to call, where, and under which conditions.
+#[derive(Debug)]
+pub struct CallRequest<'a> {
+    /// The block whose environment the call sees.
+    pub header: &'a Header,
+    /// Its rules.
+    pub rules: Rules<'a>,
+    /// The call.
+    pub request: TransactionRequest,
+    /// Fields of the environment that the caller wants otherwise.
+    pub block: Option<&'a BlockOverrides>,
+    /// The most gas it may use; `None` for 50,000,000.
+    pub gas_cap: Option<u64>,
+    /// Whether its changes stay in the sandbox.
+    pub commit: bool,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallOutcome {
+    /// Whether it succeeded: neither reverted nor halted.
+    pub success: bool,
+    /// What it returned, or the data of a revert.
+    pub output: Bytes,
+    /// Gas used after refunds.
+    pub gas_used: u64,
+    /// Gas used before refunds: the least gas limit that could have sufficed.
+    pub gas_spent: u64,
+    /// Logs; none unless it succeeded.
+    pub logs: Vec<Log>,
+    /// The contract it created.
+    pub created: Option<Address>,
+    /// Why it halted, if it did.
+    pub halt: Option<String>,
+    /// Whether it halted for want of gas.
+    pub out_of_gas: bool,
+}
+
+impl CallOutcome {
+    /// Whether it reverted, so that `output` is what the contract says about it.
+    pub fn reverted(&self) -> bool {
+        !self.success && self.halt.is_none()
+    }
+}
+
+/// A call that did not take place.
+#[derive(Debug, Clone, Error)]
+pub enum CallError {
+    /// The EVM refused it.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// It did not end before the sandbox's deadline.
+    #[error(
+        "execution aborted: it takes longer than a call may; ask for less, or start the node with a larger --rpc.evmtimeout"
+    )]
+    TooLong,
+    /// The node failed.
+    #[error(transparent)]
+    Internal(#[from] InternalError),
+}
+
+/// A call as the EVM takes it.
+pub(super) struct Prepared {
+    pub(super) env: EvmEnv,
+    pub(super) tx: TxEnv,
+}
+
+/// Runs a call on `sandbox`, as `eth_call` does: nonces, the sender's code and the block's gas do not matter, and a call
+/// that offers no gas price pays none.
+///
+/// # Errors
+///
+/// If the EVM refuses it or the state cannot be read. A call that reverts is no error.
+pub fn call<I: Observer>(
+    sandbox: &mut Sandbox,
+    call: CallRequest<'_>,
+    observer: I,
+) -> Result<(CallOutcome, I), CallError> {
+    let (rules, commit) = (call.rules, call.commit);
+    let prepared = prepare_call(sandbox, call)?;
+    let (ran, observer) = run(sandbox, &rules, prepared.env, prepared.tx, observer)?;
+    let outcome = outcome(ran.result);
+    if commit {
+        sandbox.commit(ran.state);
+    }
+    Ok((outcome, observer))
+}
+
+pub(super) fn prepare_call(
+    sandbox: &mut Sandbox,
+    call: CallRequest<'_>,
+) -> Result<Prepared, Refusal> {
+    let CallRequest { header, rules, mut request, block, gas_cap, .. } = call;
+    let coinbase = coinbase(&rules, header).map_err(|error| Refusal::new(error.to_string()))?;
+    let mut env = environment(header, coinbase, &rules);
+    override_block(&mut env, block);
+    relax(&mut env);
+    sandbox.set_delegations(rules.is(EthereumHardfork::Prague));
+    let (found, expected) = (request.chain_id, env.cfg_env.chain_id);
+    if let Some(found) = found.filter(|found| *found != expected) {
+        let reason = format!("chainId does not match node's (have={found}, want={expected})");
+        return Err(Refusal::new(reason));
+    }
+    if request.max_fee_per_gas.or(request.gas_price).unwrap_or_default() == 0 {
+        env.block_env.basefee = 0;
+    }
+    // The other kind of price is compared where the two fees of EIP-1559 are held against each other.
+    if request.gas_price.is_some_and(|price| price < u128::from(env.block_env.basefee)) {
+        return Err(InvalidTransaction::GasPriceLessThanBasefee.into());
+    }
+    // A blob fee says nothing where there are no blobs, and clients send it all the same.
+    let blob_fee = request.max_fee_per_blob_gas;
+    let blob_price = env.block_env.blob_gasprice().unwrap_or(0).max(1);
+    request.max_fee_per_blob_gas =
+        request.blob_versioned_hashes.as_ref().map(|_| blob_fee.unwrap_or(blob_price));
+    let cap = gas_cap.unwrap_or(DEFAULT_GAS);
+    request.gas = Some(request.gas.unwrap_or(cap).min(cap));
+    request.chain_id = Some(expected);
+    let tx = request.try_into_tx_env(&env).map_err(|error| Refusal::new(error.to_string()))?;
+    Ok(Prepared { env, tx })
+}
+
+/// Runs a transaction without keeping its changes.
+pub(super) fn run<I: Observer>(
+    sandbox: &mut Sandbox,
+    rules: &Rules<'_>,
+    env: EvmEnv,
+    tx: TxEnv,
+    observer: I,
+) -> Result<(ResultAndState, I), CallError> {
+    let precompiles = sandbox.precompiles(rules.spec_id());
+    let observers = (Deadline::new(sandbox.deadline()), observer);
+    let mut evm: SandboxEvm<'_, (Deadline, I)> =
+        HookedEvm::with_inspector(sandbox, env, observers).with_precompiles(precompiles);
+    if rules.is_eip1283() {
+        evm = evm.with_eip1283();
+    }
+    let ran = evm
+        .transact_raw(tx)
+        .map_err(|error| refused(error).map_or_else(CallError::Internal, CallError::Refused))?;
+    let (deadline, observer) = evm.into_inspector();
+    if deadline.is_over() {
+        return Err(CallError::TooLong);
+    }
+    Ok((ran, observer))
+}
+
+/// What a run amounts to.
+pub(super) fn outcome(result: ExecutionResult) -> CallOutcome {
+    let gas_used = result.tx_gas_used();
+    let gas_spent = result.gas().total_gas_spent();
+    let created = result.created_address();
+    let (success, output, logs, halt) = match result {
+        ExecutionResult::Success { output, logs, .. } => (true, output.into_data(), logs, None),
+        ExecutionResult::Revert { output, .. } => (false, output, Vec::new(), None),
+        ExecutionResult::Halt { reason, .. } => (false, Bytes::new(), Vec::new(), Some(reason)),
+    };
+    let out_of_gas = matches!(halt, Some(HaltReason::OutOfGas(_)));
+    CallOutcome {
+        success,
+        output,
+        gas_used,
+        gas_spent,
+        logs,
+        created: created.filter(|_| success),
+        halt: halt.map(|reason| halt_message(&reason)),
+        out_of_gas,
+    }
+}
+
+/// The words that clients know from geth.
+fn halt_message(reason: &HaltReason) -> String {
+    match reason {
+        HaltReason::OutOfGas(_) => "out of gas".to_owned(),
+        HaltReason::OpcodeNotFound | HaltReason::InvalidFEOpcode => "invalid opcode".to_owned(),
+        HaltReason::InvalidJump => "invalid jump destination".to_owned(),
+        HaltReason::StackUnderflow => "stack underflow".to_owned(),
+        HaltReason::StackOverflow => "stack limit reached 1024 (1023)".to_owned(),
+        HaltReason::OutOfFunds => "insufficient balance for transfer".to_owned(),
+        HaltReason::CallTooDeep => "max call depth exceeded".to_owned(),
+        HaltReason::CreateCollision => "contract address collision".to_owned(),
+        HaltReason::CreateContractSizeLimit => "max code size exceeded".to_owned(),
+        HaltReason::CreateInitCodeSizeLimit => "max initcode size exceeded".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// Puts what the caller wants otherwise into the environment.
+pub(super) fn override_block(env: &mut EvmEnv, wanted: Option<&BlockOverrides>) {
+    let Some(wanted) = wanted else { return };
+    let block = &mut env.block_env;
+    block.number = wanted.number.unwrap_or(block.number);
+    block.timestamp = wanted.time.map_or(block.timestamp, U256::from);
+    block.gas_limit = wanted.gas_limit.unwrap_or(block.gas_limit);
+    block.beneficiary = wanted.coinbase.unwrap_or(block.beneficiary);
+    block.basefee = wanted.base_fee.map_or(block.basefee, |fee| fee.saturating_to());
+    block.difficulty = wanted.difficulty.unwrap_or(block.difficulty);
+    if let Some(random) = wanted.random {
+        block.prevrandao = Some(random);
+    }
+    if let (Some(fee), Some(blob)) = (wanted.blob_base_fee, &mut block.blob_excess_gas_and_price) {
+        blob.blob_gasprice = fee.saturating_to();
+    }
+}
+
+/// Switches off the checks that only matter for a transaction in a block.
+pub(super) const fn relax(env: &mut EvmEnv) {
+    let cfg = &mut env.cfg_env;
+    cfg.disable_nonce_check = true;
+    cfg.disable_eip3607 = true;
+    cfg.disable_base_fee = true;
+    cfg.disable_block_gas_limit = true;
+    cfg.tx_gas_limit_cap = Some(u64::MAX);
+}

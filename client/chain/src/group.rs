@@ -1,0 +1,171 @@
+//! Blocks that are taken together: one state root for all of them, as clients that execute in stages do.
+//!
+//! Everything else is checked block by block, and each has its undo record. If the root is not that of the last block,
+//! the group never happened, and its blocks are executed again, each with its root: that names the one that is wrong.
+//! A group is one write, so what is in the store is always verified.
+
+use super::{
+    Chain,
+    candidate::{BlockStats, Candidate},
+    error::{ChainError, InsertError},
+    head::Head,
+};
+use alloy_hardforks::EthereumHardfork;
+use alloy_primitives::{B256, Bytes, U256};
+use polytrie_chainspec::Rules;
+use polytrie_consensus::{Ancestor, check_state_root};
+use polytrie_kv::Batch;
+use polytrie_state::{CommitmentKind, Group, WriteSet};
+use std::{sync::Arc, time::Instant};
+
+/// A group ends when its blocks take so many bytes of memory.
+const GROUP_BYTES: usize = 128 << 20;
+
+/// Blocks that were executed and are valid but for their roots.
+#[derive(Debug)]
+pub(super) struct OpenGroup {
+    /// What the first block stands on: the head as long as the group is open.
+    pub(super) parent: Head,
+    group: Group,
+    blocks: Vec<Grouped>,
+    /// What the chain keeps of them.
+    rows: Batch,
+}
+
+/// What it takes to execute a block again.
+#[derive(Debug)]
+struct Grouped {
+    hash: B256,
+    rlp: Bytes,
+    receipts: Option<Bytes>,
+    total_difficulty: Option<U256>,
+    /// If somebody wants to know.
+    writes: Option<Arc<WriteSet>>,
+}
+
+impl OpenGroup {
+    /// Whether the group has this block.
+    pub(super) fn has(&self, number: u64, hash: &B256) -> bool {
+        let position = number.checked_sub(self.parent.number() + 1).map(usize::try_from);
+        let Some(Ok(position)) = position else { return false };
+        self.blocks.get(position).is_some_and(|block| block.hash == *hash)
+    }
+
+    fn is_full(&self, most: u64) -> bool {
+        self.blocks.len() as u64 >= most || self.rows.byte_len() + self.group.bytes() >= GROUP_BYTES
+    }
+}
+
+impl Chain {
+    /// Whether this block can share its root with others. Receipts from before Byzantium hold state roots of their
+    /// own.
+    pub(super) fn goes_into_group(&self, rules: &Rules<'_>, candidate: &Candidate) -> bool {
+        self.options.verify_roots
+            && self.options.verify_every > 1
+            && self.layer.commitment().kind() == CommitmentKind::StateRoot
+            && (rules.is(EthereumHardfork::Byzantium)
+                || candidate.block.body.transactions.is_empty())
+    }
+
+    /// Executes a block, whose header and body are checked, as the next one of the group.
+    pub(super) fn extend_group(
+        &mut self,
+        rules: &Rules<'_>,
+        candidate: Candidate,
+        stats: &mut BlockStats,
+    ) -> Result<(), InsertError> {
+        let mut open = match self.group.take() {
+            Some(open) => open,
+            None => {
+                self.settle()?;
+                let parent = self.head.clone();
+                let store = self.db.store().clone();
+                let group = Group::begin(Arc::clone(&self.layer), store, parent.block_ref())?;
+                OpenGroup { parent, group, blocks: Vec::new(), rows: Batch::new() }
+            }
+        };
+        if let Err(error) = self.execute_in(&mut open, rules, candidate, stats) {
+            // Whatever is wrong with this block, it counts only if those before it stand; and the layer may have
+            // seen a part of it.
+            let OpenGroup { parent, group, blocks, .. } = open;
+            drop(group);
+            self.verify_each(parent, blocks)?;
+            return Err(error);
+        }
+        let full = open.is_full(self.options.verify_every);
+        self.group = Some(open);
+        if full { self.close_group(stats) } else { Ok(()) }
+    }
+
+    fn execute_in(
+        &mut self,
+        open: &mut OpenGroup,
+        rules: &Rules<'_>,
+        candidate: Candidate,
+        stats: &mut BlockStats,
+    ) -> Result<(), InsertError> {
+        let mut session = open.group.session();
+        let receipts = self.execute(rules, &candidate, &mut session, stats)?;
+        let start = Instant::now();
+        let added = open.group.add(session)?;
+        stats.state_commit = start.elapsed();
+
+        let start = Instant::now();
+        let total_difficulty = self.head.total_difficulty + candidate.header.difficulty;
+        self.put_valid(&mut open.rows, &candidate, total_difficulty, &receipts, &added.undo);
+        self.head = Head { header: candidate.header.clone(), total_difficulty };
+        self.remember(Ancestor::new(candidate.header.clone(), &candidate.block.body.ommers));
+        open.blocks.push(Grouped {
+            hash: candidate.header.hash(),
+            rlp: candidate.rlp,
+            receipts: candidate.receipts,
+            total_difficulty: candidate.total_difficulty,
+            writes: self.options.keep_writes.then_some(added.writes),
+        });
+        stats.write = start.elapsed();
+        Ok(())
+    }
+
+    /// Compares the root of the last block with that of the group, and writes the group.
+    pub(super) fn close_group(&mut self, stats: &mut BlockStats) -> Result<(), InsertError> {
+        let Some(OpenGroup { parent, group, blocks, rows }) = self.group.take() else {
+            return Ok(());
+        };
+        let start = Instant::now();
+        let outcome = group.finish()?;
+        stats.state_commit += start.elapsed();
+        let root = outcome.commitment.digest();
+        if check_state_root(&self.head.header, root).is_err() {
+            // One block is to blame, and is named. If none is, it is us.
+            let last = self.head.number();
+            self.verify_each(parent, blocks)?;
+            return Err(ChainError::Group { last, root }.into());
+        }
+        let start = Instant::now();
+        let mut batch = outcome.batch;
+        batch.absorb(rows);
+        let (number, hash) = (self.head.number(), self.head.hash());
+        self.drop_old_undo(&mut batch, number, &hash)?;
+        self.db.store().write(batch)?;
+        self.layer.accept()?;
+        self.tell_undo_reach();
+        let numbers = parent.number() + 1..;
+        self.written.extend(numbers.zip(blocks).filter_map(|(n, block)| Some((n, block.writes?))));
+        stats.write += start.elapsed();
+        Ok(())
+    }
+
+    /// Forgets what these blocks did together, and executes each by itself.
+    fn verify_each(&mut self, parent: Head, blocks: Vec<Grouped>) -> Result<(), InsertError> {
+        self.layer.discard()?;
+        self.head = parent;
+        self.reload_recent()?;
+        for Grouped { rlp, receipts, total_difficulty, .. } in blocks {
+            let candidate = Candidate::prepare(&self.spec, rlp)
+                .map_err(|e| ChainError::Corrupt(format!("a block decodes once only: {e}")))?;
+            self.extend(Candidate { receipts, total_difficulty, ..candidate })?;
+            self.settle()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,313 @@
+//! Taking in one block.
+
+use super::{
+    Chain,
+    candidate::{BlockStats, Candidate, Inserted},
+    db::put_side_block,
+    error::{ChainError, InsertError, InvalidReason, executed},
+    head::Head,
+    recent::AncestorHashes,
+    reorg::Way,
+    switch::Switch,
+    waiting::WaitingBlock,
+};
+use crate::executor::{BlockToExecute, Executed};
+use alloy_consensus::ReceiptEnvelope;
+use alloy_hardforks::EthereumHardfork;
+use alloy_primitives::B256;
+use polytrie_chainspec::{ChainSpec, Rules};
+use polytrie_consensus::{
+    Ancestor, ExecutedResult, ReceiptsRoot, check_header, check_ommers, check_result,
+    decode::decode_receipts,
+};
+use polytrie_kv::Batch;
+use polytrie_state::{FinishedLater, Session};
+use std::{cell::Cell, time::Instant};
+
+impl Chain {
+    /// Takes in one block.
+    ///
+    /// # Errors
+    ///
+    /// [`InsertError::Invalid`] if the block (or, in a reorganisation, one of its ancestors) breaks a rule;
+    /// the chain is as before. It may also be a block from before whose state root was still being computed, see
+    /// [`Self::settle`]; the chain then ends before that one. [`InsertError::Broken`] if the chain cannot go on.
+    pub fn insert(&mut self, candidate: Candidate) -> Result<Inserted, InsertError> {
+        if self.is_known(candidate.number(), &candidate.header.hash())? {
+            return Ok(Inserted::Known);
+        }
+        let parent_hash = candidate.header.parent_hash;
+        if parent_hash == self.head.hash() {
+            return self.extend_head(candidate).map(Inserted::Extended);
+        }
+        self.settle()?;
+        let Some(parent) = self.db.known(&parent_hash)? else {
+            return Err(self.unknown_parent(&candidate));
+        };
+        self.insert_side(parent, candidate)
+    }
+
+    /// Whether the block is there already, on this branch or another.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    pub fn is_known(&self, number: u64, hash: &B256) -> Result<bool, ChainError> {
+        Ok(self.is_canonical(number, hash)? || self.db.side_block(hash)?.is_some())
+    }
+
+    /// Whether the block is on the branch that is the better one, or will be once its root is known.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    pub fn is_canonical(&self, number: u64, hash: &B256) -> Result<bool, ChainError> {
+        let canonical = || self.db.canonical(number);
+        Ok(self.waits(number, hash) || canonical()?.is_some_and(|(found, _)| found == *hash))
+    }
+
+    fn unknown_parent(&self, candidate: &Candidate) -> InsertError {
+        let head = self.head.number();
+        let next = head.saturating_add(1);
+        let hint = match candidate.number() {
+            0 | 1 => {
+                let expected = self.spec.genesis_hash();
+                format!(
+                    ", genesis {expected}: the block belongs to another network than {}; name the right one with --chain",
+                    self.spec.name()
+                )
+            }
+            number if number == next => format!(
+                " ({}): one of the two is damaged or belongs to another chain; get the file again from a source you trust",
+                self.head.hash()
+            ),
+            number if number == next + 1 => format!("; block {next} must be imported before it"),
+            number if number > next => {
+                format!("; blocks {next} to {} must be imported before it", number - 1)
+            }
+            number => format!(
+                ": the block belongs to another chain, or to a branch whose beginning is missing; import the file with block {} of it first, or choose another --datadir",
+                number - 1
+            ),
+        };
+        let parent = candidate.header.parent_hash;
+        candidate.invalid(InvalidReason::UnknownParent { parent, head, hint })
+    }
+
+    /// Takes in a block on top of the head, by itself or together with others.
+    fn extend_head(&mut self, mut candidate: Candidate) -> Result<BlockStats, InsertError> {
+        let spec = self.spec.clone();
+        let (rules, mut stats) = self.examine(&spec, &mut candidate)?;
+        if self.goes_into_group(&rules, &candidate) {
+            self.extend_group(&rules, candidate, &mut stats)?;
+        } else {
+            self.close_group(&mut stats)?;
+            self.extend_alone(&rules, candidate, &mut stats)?;
+        }
+        Ok(stats)
+    }
+
+    /// Takes in a block on top of the head by itself.
+    pub(super) fn extend(&mut self, mut candidate: Candidate) -> Result<BlockStats, InsertError> {
+        let spec = self.spec.clone();
+        let (rules, mut stats) = self.examine(&spec, &mut candidate)?;
+        self.extend_alone(&rules, candidate, &mut stats)?;
+        Ok(stats)
+    }
+
+    /// The rules about header and body of a block on top of the head.
+    fn examine<'s>(
+        &mut self,
+        spec: &'s ChainSpec,
+        candidate: &mut Candidate,
+    ) -> Result<(Rules<'s>, BlockStats), InsertError> {
+        let start = Instant::now();
+        let merged = spec.is_merged_after(self.head.total_difficulty);
+        let rules = spec.rules(candidate.number(), candidate.header.timestamp, merged);
+        check_candidate(&rules, &self.head, candidate)?;
+        check_ommers(&rules, &candidate.header, &candidate.block.body.ommers, &self.ancestors)
+            .map_err(|e| candidate.invalid(e))?;
+        self.follow_signers(&rules, candidate)?;
+        let stats = BlockStats {
+            txs: candidate.block.body.transactions.len() as u64,
+            gas: candidate.block.header.gas_used,
+            check: start.elapsed(),
+            ..BlockStats::default()
+        };
+        Ok((rules, stats))
+    }
+
+    fn extend_alone(
+        &mut self,
+        rules: &Rules<'_>,
+        candidate: Candidate,
+        stats: &mut BlockStats,
+    ) -> Result<(), InsertError> {
+        match self.execute_alone(rules, &candidate, stats) {
+            Ok((receipts, finished)) => {
+                self.keep_witness(&candidate, stats.oldest_hash)?;
+                let total_difficulty = self.head.total_difficulty + candidate.header.difficulty;
+                let head = Head { header: candidate.header.clone(), total_difficulty };
+                let parent = std::mem::replace(&mut self.head, head);
+                let ommers = &candidate.block.body.ommers;
+                self.remember(Ancestor::new(candidate.header.clone(), ommers));
+                self.waiting.push_back(WaitingBlock::new(
+                    parent,
+                    candidate,
+                    total_difficulty,
+                    receipts,
+                    finished,
+                ));
+                let settled = self.settle_some(stats);
+                if settled.is_err() {
+                    self.witnesses.pop();
+                }
+                settled
+            }
+            Err(error) => {
+                // Whatever is wrong with this block, it counts only if those before it stand.
+                self.settle()?;
+                self.layer.discard()?;
+                Err(error)
+            }
+        }
+    }
+
+    fn execute_alone(
+        &mut self,
+        rules: &Rules<'_>,
+        candidate: &Candidate,
+        stats: &mut BlockStats,
+    ) -> Result<(Vec<ReceiptEnvelope>, FinishedLater), InsertError> {
+        let mut session = Session::begin(&*self.layer, self.head.block_ref())?;
+        if !rules.is(EthereumHardfork::Byzantium) && self.options.verify_roots {
+            session = session.with_intermediate_roots();
+        }
+        let receipts = self.execute(rules, candidate, &mut session, stats)?;
+        let start = Instant::now();
+        let finished = session.finish_later()?;
+        stats.state_commit = start.elapsed();
+        Ok((receipts, finished))
+    }
+
+    /// Runs a block on top of the head and checks what comes of it, but for the state root.
+    pub(super) fn execute(
+        &mut self,
+        rules: &Rules<'_>,
+        candidate: &Candidate,
+        session: &mut Session,
+        stats: &mut BlockStats,
+    ) -> Result<Vec<ReceiptEnvelope>, InsertError> {
+        let start = Instant::now();
+        let senders = candidate.senders.as_ref().map_err(|e| candidate.invalid(e.clone()))?;
+        let coinbase = candidate.coinbase.as_ref().map_err(|e| candidate.invalid(e.clone()))?;
+        let block = BlockToExecute::new(&candidate.block, senders)
+            .with_coinbase(*coinbase)
+            .with_authorities(&candidate.authorities)
+            .with_accesses(&candidate.accesses);
+        let ancestors = AncestorHashes::new(&self.head, &self.hashes, &self.db);
+        let oldest = Cell::new(None);
+        let ancestor_hash = |number: u64| {
+            oldest.set(Some(oldest.get().map_or(number, |oldest: u64| oldest.min(number))));
+            ancestors.hash(number)
+        };
+        let executed = self
+            .executor
+            .execute_block(session, *rules, &ancestor_hash, block)
+            .map_err(|e| executed(e).map_or_else(InsertError::Broken, |r| candidate.invalid(r)))?;
+        let reading = session.read_time();
+        stats.state_read = reading;
+        stats.oldest_hash = oldest.get();
+        stats.execute = start.elapsed().saturating_sub(reading);
+
+        let start = Instant::now();
+        let comparable = executed.receipts_comparable && self.options.verify_roots;
+        stats.receipts_checked = comparable;
+        let result = ExecutedResult::from(&executed);
+        let mode = if comparable { ReceiptsRoot::Compare } else { ReceiptsRoot::Skip };
+        check_result(rules, &candidate.header, &result, mode).map_err(|e| candidate.invalid(e))?;
+        if let Some(index) = different_receipt(candidate, &executed.receipts, comparable)? {
+            return Err(candidate.invalid(InvalidReason::FileReceipts { index }));
+        }
+        stats.check += start.elapsed();
+        Ok(executed.receipts)
+    }
+
+    /// Keeps a block of another branch, and goes over to that branch if it is better.
+    fn insert_side(
+        &mut self,
+        parent: Head,
+        mut candidate: Candidate,
+    ) -> Result<Inserted, InsertError> {
+        let merged = self.spec.is_merged_after(parent.total_difficulty);
+        let spec = self.spec.clone();
+        let rules = spec.rules(candidate.number(), candidate.header.timestamp, merged);
+        check_candidate(&rules, &parent, &candidate)?;
+        if !candidate.block.body.ommers.is_empty() {
+            let ancestors = self.ancestors_of(parent.hash())?;
+            check_ommers(&rules, &candidate.header, &candidate.block.body.ommers, &ancestors)
+                .map_err(|e| candidate.invalid(e))?;
+        }
+        self.follow_signers(&rules, &mut candidate)?;
+        if let Err(error) = &candidate.senders {
+            return Err(candidate.invalid(error.clone()));
+        }
+        let hash = candidate.header.hash();
+        let total_difficulty = parent.total_difficulty + candidate.header.difficulty;
+        let mut batch = Batch::new();
+        put_side_block(&mut batch, &hash, total_difficulty, &candidate.rlp);
+        // Before the merge the greater sum of difficulties wins, and of equals the first (EIP-3675 leaves
+        // the choice to the consensus layer afterwards: here, to the order in which blocks come first).
+        let better = merged || total_difficulty > self.head.total_difficulty;
+        let way = better.then(|| self.way_to(parent.hash())).transpose()?;
+        if better {
+            Switch::new(&self.head, hash).put(&mut batch);
+        }
+        self.db.store().write(batch)?;
+        let Some(Way { fork, mut branch }) = way else { return Ok(Inserted::Side) };
+        branch.push((hash, candidate.rlp));
+        self.reorganise(hash, Way { fork, branch })
+    }
+}
+
+impl<'a> From<&'a Executed> for ExecutedResult<'a> {
+    fn from(executed: &'a Executed) -> Self {
+        Self {
+            gas_used: executed.gas_used,
+            receipts: &executed.receipts,
+            requests: executed.requests.as_ref(),
+            blob_gas_used: executed.blob_gas_used,
+            block_access_list_hash: None,
+        }
+    }
+}
+
+/// The rules about header and body.
+fn check_candidate(
+    rules: &Rules<'_>,
+    parent: &Head,
+    candidate: &Candidate,
+) -> Result<(), InsertError> {
+    check_header(rules, &parent.header, &candidate.header).map_err(|e| candidate.invalid(e))?;
+    candidate.body.clone().map_err(|e| candidate.invalid(e))?;
+    let expected = parent.total_difficulty + candidate.header.difficulty;
+    match candidate.total_difficulty {
+        Some(found) if found != expected => {
+            Err(candidate.invalid(InvalidReason::FileTotalDifficulty { found, expected }))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The first receipt that is not the one the file holds.
+fn different_receipt(
+    candidate: &Candidate,
+    receipts: &[ReceiptEnvelope],
+    comparable: bool,
+) -> Result<Option<usize>, InsertError> {
+    let Some(rlp) = candidate.receipts.as_ref().filter(|_| comparable) else { return Ok(None) };
+    let expected = decode_receipts(rlp).map_err(|e| candidate.invalid(e))?;
+    let different = expected.iter().zip(receipts).position(|(a, b)| a != b);
+    let shorter = expected.len().min(receipts.len());
+    Ok(different.or_else(|| (expected.len() != receipts.len()).then_some(shorter)))
+}

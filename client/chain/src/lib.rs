@@ -1,0 +1,263 @@
+//! The chain: which blocks are kept, which is the head, and how the head moves.
+//!
+//! [`Chain::insert`] takes one block: it extends the head, is known already, lies on a side branch, or makes
+//! a side branch the better one. Under a layer that computes commitments behind the blocks ([`StateLayer::depth`])
+//! blocks wait, executed but not written, until their root is known; with [`ChainOptions::verify_every`] some blocks
+//! wait for one root. Whatever happens, everything durable of a block (state, block, receipts,
+//! undo record, head) goes to the store in one atomic batch, so the store is always that of some head. A change of
+//! branch is many of them, and is taken back if a crash interrupts it.
+
+mod back;
+mod build;
+mod by_hand;
+mod candidate;
+mod check;
+mod copy;
+mod db;
+mod error;
+pub mod executor;
+mod export;
+mod genesis;
+mod group;
+mod head;
+mod history;
+mod insert;
+mod past;
+mod preimages;
+mod receipts;
+mod recent;
+mod reorg;
+mod signers;
+mod switch;
+mod tables;
+#[cfg(test)]
+mod testing;
+mod transactions;
+mod undo;
+mod waiting;
+mod witness;
+
+pub use build::{BuildError, BuiltBlock, Fill, NextBlock};
+pub use build::{complete_header, next_header};
+pub use candidate::{BlockStats, Candidate, Inserted};
+pub use check::{ChainReport, check_state};
+pub use db::ChainDb;
+pub use error::{ChainError, InsertError, InvalidBlock, InvalidReason};
+pub use export::ExportBlock;
+pub use genesis::load_genesis_state;
+pub use head::Head;
+pub use history::StateHistory;
+pub use past::layer_at;
+pub use receipts::{decode_stored_receipts, encode_stored_receipts};
+pub use tables::{TABLES, UNDO_BLOCKS};
+pub use transactions::TransactionPlace;
+pub use witness::BlockWitness;
+
+use crate::executor::{Executor, SystemContracts};
+use alloy_primitives::B256;
+use group::OpenGroup;
+use polytrie_chainspec::ChainSpec;
+use polytrie_consensus::RecentAncestors;
+use polytrie_kv::Store;
+use polytrie_state::{StateLayer, WriteSet};
+use signers::RecentSigners;
+use std::{collections::VecDeque, sync::Arc};
+use switch::Switch;
+use undo::UndoReach;
+use waiting::WaitingBlock;
+
+/// Bytes of analysed contract code kept in memory.
+const CODE_CACHE: usize = 64 << 20;
+
+/// What a chain checks and keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChainOptions {
+    /// Whether state and receipts roots are compared with the header's; everything else always is.
+    pub verify_roots: bool,
+    /// How many blocks on top of each other share one state root, which is that of the last of them; with 1 every
+    /// block's is compared. Means nothing under a layer without state roots.
+    pub verify_every: u64,
+    /// For how many blocks undo records are kept: the longest reorganisation, but for what
+    /// [`Chain::keep_way_back_to`] asks for.
+    pub undo_blocks: u64,
+    /// Whether what blocks write is kept for [`Chain::take_written`].
+    pub keep_writes: bool,
+    /// Whether transactions can be found by their hashes ([`ChainDb::transaction_place`]).
+    pub index_transactions: bool,
+    /// Whether blocks leave witnesses for [`Chain::take_witnesses`], without so many levels of the account trie. Not every
+    /// layer makes them.
+    pub witness_levels: Option<u8>,
+    /// Whether addresses and slots can be found by their hashes ([`ChainDb::address_of`]).
+    pub keep_preimages: bool,
+}
+
+impl Default for ChainOptions {
+    fn default() -> Self {
+        Self {
+            verify_roots: true,
+            verify_every: 1,
+            undo_blocks: UNDO_BLOCKS,
+            keep_writes: false,
+            index_transactions: false,
+            witness_levels: None,
+            keep_preimages: false,
+        }
+    }
+}
+
+/// A chain of blocks and the state at its head.
+#[derive(Debug)]
+pub struct Chain {
+    spec: Arc<ChainSpec>,
+    db: ChainDb,
+    layer: Arc<dyn StateLayer>,
+    executor: Executor,
+    options: ChainOptions,
+    /// The last block that was executed.
+    head: Head,
+    /// Blocks up to the head that were executed and not written yet, oldest first.
+    waiting: VecDeque<WaitingBlock>,
+    /// Blocks up to the head that share a state root which is not known yet. If there is a group, nothing waits.
+    group: Option<OpenGroup>,
+    /// The change of branch under way, if one is.
+    switch: Option<Switch>,
+    undo_reach: UndoReach,
+    /// What blocks wrote, with their numbers.
+    written: Vec<(u64, Arc<WriteSet>)>,
+    /// What blocks needed.
+    witnesses: Vec<BlockWitness>,
+    /// The last blocks up to the head, for the rules about ommers.
+    ancestors: RecentAncestors,
+    /// The signers after the last blocks, on a chain of Clique.
+    signers: RecentSigners,
+    /// Hashes of the last 256 blocks up to the head, newest first, for BLOCKHASH.
+    hashes: VecDeque<B256>,
+}
+
+impl Chain {
+    /// Opens the chain in `store`, beginning with the genesis block if there is none yet. If a crash interrupted a
+    /// change of branch, the head is the one there was before it; if it interrupted taking a block back, that is ended.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails, holds another chain, or its state does not fit its head.
+    pub fn open(
+        spec: Arc<ChainSpec>,
+        store: Store,
+        layer: Arc<dyn StateLayer>,
+        options: ChainOptions,
+    ) -> Result<Self, ChainError> {
+        let db = ChainDb::new(store);
+        let head = match db.head()? {
+            Some(head) => head,
+            None => genesis::write(&spec, &db, &*layer)?,
+        };
+        genesis::check(&spec, &db)?;
+        // Between the steps of a way back the state is that of no block.
+        if db.way_back()?.is_none()
+            && let Some(found) = layer.commitment().as_state_root()
+            && found != head.header.state_root
+            && options.verify_roots
+        {
+            return Err(ChainError::HeadState {
+                number: head.number(),
+                found,
+                expected: head.header.state_root,
+            });
+        }
+        layer.make_witnesses(options.witness_levels)?;
+        // A layer sees which code a block needs only if nobody else remembers it.
+        let code_cache = if options.witness_levels.is_some() { 0 } else { CODE_CACHE };
+        let undo_reach = UndoReach::read(&db, head.number())?;
+        let mut chain = Self {
+            spec,
+            db,
+            layer,
+            executor: Executor::new(code_cache),
+            options,
+            waiting: VecDeque::new(),
+            group: None,
+            switch: None,
+            undo_reach,
+            written: Vec::new(),
+            witnesses: Vec::new(),
+            ancestors: RecentAncestors::new(),
+            signers: RecentSigners::default(),
+            hashes: VecDeque::new(),
+            head,
+        };
+        chain.tell_undo_reach();
+        chain.end_way_back()?;
+        chain.remove_void_wiped()?;
+        chain.reload_recent()?;
+        chain.undo_switch()?;
+        Ok(chain)
+    }
+
+    /// Goes back to the genesis block by loading its state anew, however far back that is. Stopped in the middle, the
+    /// directory begins with the genesis block when it is opened again. `spec` is this chain's, with its accounts.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`].
+    pub fn begin_anew(&mut self, spec: Arc<ChainSpec>) -> Result<(), ChainError> {
+        if !spec.has_accounts() {
+            return Err(ChainError::NoGenesisAccounts { name: spec.name().to_owned() });
+        }
+        genesis::end(&self.db)?;
+        let store = self.db.store().clone();
+        *self = Self::open(spec, store, Arc::clone(&self.layer), self.options)?;
+        if self.options.index_transactions {
+            self.index_transactions()?;
+        }
+        Ok(())
+    }
+
+    /// The same for a chain whose system contracts do not stand where the EIPs put them.
+    #[must_use]
+    pub fn with_system_contracts(mut self, contracts: SystemContracts) -> Self {
+        self.executor = self.executor.with_system_contracts(contracts);
+        self
+    }
+
+    /// The rules of this chain.
+    pub const fn spec(&self) -> &Arc<ChainSpec> {
+        &self.spec
+    }
+
+    /// What it checks and keeps.
+    pub const fn options(&self) -> &ChainOptions {
+        &self.options
+    }
+
+    /// What is kept of the chain.
+    pub const fn db(&self) -> &ChainDb {
+        &self.db
+    }
+
+    /// The state layer.
+    pub const fn layer(&self) -> &Arc<dyn StateLayer> {
+        &self.layer
+    }
+
+    /// The head: the last block that was verified and written.
+    pub fn head(&self) -> &Head {
+        let parent = self.waiting.front().map(|block| &block.parent);
+        parent.or(self.group.as_ref().map(|group| &group.parent)).unwrap_or(&self.head)
+    }
+
+    /// What the blocks since the last call wrote, with their numbers; nothing unless
+    /// [`ChainOptions::keep_writes`] says so.
+    pub fn take_written(&mut self) -> Vec<(u64, Arc<WriteSet>)> {
+        std::mem::take(&mut self.written)
+    }
+
+    /// Makes everything written so far durable, and brings it into the engine; blocks that wait are not.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    pub fn flush(&self) -> Result<(), ChainError> {
+        Ok(self.db.store().checkpoint()?)
+    }
+}

@@ -1,0 +1,81 @@
+//! What is remembered of the last blocks.
+
+use super::{Chain, ChainDb, error::ChainError, head::Head};
+use alloy_consensus::Sealed;
+use alloy_primitives::B256;
+use polytrie_consensus::{Ancestor, OMMER_GENERATIONS, RecentAncestors, decode::decode_block};
+use std::collections::VecDeque;
+
+/// How far back BLOCKHASH reaches.
+const BLOCK_HASHES: usize = 256;
+
+/// The hashes of the blocks up to a head, for BLOCKHASH: the last of them from memory.
+#[derive(Debug)]
+pub(super) struct AncestorHashes<'a> {
+    head: u64,
+    recent: &'a VecDeque<B256>,
+    db: &'a ChainDb,
+}
+
+impl<'a> AncestorHashes<'a> {
+    /// Those up to `head`; `recent` has the last, newest first.
+    pub(super) fn new(head: &Head, recent: &'a VecDeque<B256>, db: &'a ChainDb) -> Self {
+        Self { head: head.number(), recent, db }
+    }
+
+    /// The hash of a block; `None` above the head, or if it cannot be read, which ends the block's execution.
+    pub(super) fn hash(&self, number: u64) -> Option<B256> {
+        let back = usize::try_from(self.head.checked_sub(number)?).ok()?;
+        match self.recent.get(back) {
+            Some(hash) => Some(*hash),
+            None => self.db.canonical(number).ok().flatten().map(|(hash, _)| hash),
+        }
+    }
+}
+
+impl Chain {
+    /// The last blocks up to `hash`, on whatever branch it is.
+    pub(super) fn ancestors_of(&self, hash: B256) -> Result<RecentAncestors, ChainError> {
+        let mut blocks = Vec::new();
+        let mut next = hash;
+        while blocks.len() < OMMER_GENERATIONS {
+            let rlp = match self.db.number_of(&next)? {
+                Some(number) => self.db.block_rlp(number)?,
+                None => self.db.side_block(&next)?.map(|(_, rlp)| rlp),
+            };
+            let Some(rlp) = rlp else { break };
+            let block = decode_block(&rlp)
+                .map_err(|e| ChainError::Corrupt(format!("block {next} does not decode: {e}")))?;
+            let header = Sealed::new_unchecked(block.header, next);
+            let parent = header.parent_hash;
+            let number = header.number;
+            blocks.push(Ancestor::new(header, &block.body.ommers));
+            if number == 0 {
+                break;
+            }
+            next = parent;
+        }
+        Ok(blocks.into_iter().rev().collect())
+    }
+
+    /// Reads again what is remembered of the last blocks.
+    pub(super) fn reload_recent(&mut self) -> Result<(), ChainError> {
+        self.ancestors = self.ancestors_of(self.head.hash())?;
+        self.hashes.clear();
+        let mut number = self.head.number();
+        while self.hashes.len() < BLOCK_HASHES {
+            let Some((hash, _)) = self.db.canonical(number)? else { break };
+            self.hashes.push_back(hash);
+            let Some(before) = number.checked_sub(1) else { break };
+            number = before;
+        }
+        Ok(())
+    }
+
+    /// Remembers the new head.
+    pub(super) fn remember(&mut self, block: Ancestor) {
+        self.hashes.truncate(BLOCK_HASHES - 1);
+        self.hashes.push_front(block.header.hash());
+        self.ancestors.push(block);
+    }
+}

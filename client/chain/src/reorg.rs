@@ -1,0 +1,230 @@
+//! Going over to another branch, and going back.
+
+use super::{
+    Chain, Inserted,
+    back::{WayBack, remove_way_back},
+    candidate::{BlockStats, Candidate},
+    db::{put_side_block, remove_block, remove_side_block},
+    error::{ChainError, InsertError},
+    switch::{Switch, remove_switch},
+    transactions::remove_transactions,
+};
+use alloy_consensus::{Header, Sealed};
+use alloy_primitives::{B256, Bytes, map::HashSet};
+use polytrie_kv::Batch;
+use polytrie_state::{remove_wiped, undo_in_steps};
+
+/// From the head to the end of another branch.
+#[derive(Debug)]
+pub(super) struct Way {
+    /// Number of the last block that both share.
+    pub(super) fork: u64,
+    /// The blocks of the other branch, with their hashes, oldest first.
+    pub(super) branch: Vec<(B256, Bytes)>,
+}
+
+impl Chain {
+    /// Takes blocks back until `number` is the head. They are gone afterwards, and with them the blocks of
+    /// other branches above `number`, which may stand on them. Returns how many it took back.
+    ///
+    /// # Errors
+    ///
+    /// If `number` is above the head, an undo record is not kept any more ([`ChainError::NoUndo`]; nothing
+    /// has changed then), or the store fails.
+    pub fn unwind_to(&mut self, number: u64) -> Result<u64, ChainError> {
+        let head = self.head.number();
+        if number > head {
+            return Err(ChainError::AboveHead { asked: number, head });
+        }
+        self.db.check_undo(number, head)?;
+        if number == head {
+            return Ok(0);
+        }
+        // Before any block they may stand on, so that a crash in between leaves none without its parent.
+        self.forget_side_blocks(Batch::new(), &|header, _| header.number > number)?;
+        let unwound = (number..head).try_for_each(|_| self.unwind_one(false));
+        // As far as it went, should it have failed.
+        self.reload_recent()?;
+        unwound.map(|()| head - number)
+    }
+
+    /// Removes the blocks of other branches that `is_void` names, together with what is in `batch`. It is also given
+    /// the hashes of those it has named already, which come in order of their numbers: parents before children.
+    fn forget_side_blocks(
+        &self,
+        mut batch: Batch,
+        is_void: &dyn Fn(&Sealed<Header>, &HashSet<B256>) -> bool,
+    ) -> Result<(), ChainError> {
+        let mut headers = self.db.side_headers()?;
+        headers.sort_unstable_by_key(|header| header.number);
+        let mut void = HashSet::default();
+        for header in headers {
+            if is_void(&header, &void) {
+                remove_side_block(&mut batch, &header.hash());
+                void.insert(header.hash());
+            }
+        }
+        if !batch.is_empty() {
+            self.db.store().write(batch)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the block at the head back, keeping it as a block of another branch if asked to.
+    pub(super) fn unwind_one(&mut self, keep: bool) -> Result<(), ChainError> {
+        let number = self.head.number();
+        let hash = self.head.hash();
+        let parent = self.db.block_head(number - 1)?;
+        let record = self
+            .db
+            .undo(number)?
+            .ok_or(ChainError::NoUndo { asked: number - 1, lowest: number })?;
+        let done = self.db.way_back()?.map_or(0, |back| back.done);
+        let note = &mut |batch: &mut Batch, done: u64| WayBack { number, done, keep }.put(batch);
+        let outcome = undo_in_steps(&*self.layer, self.db.store(), &record, done, note)?;
+        if let Some(found) = outcome.commitment.as_state_root()
+            && found != parent.header.state_root
+            && self.options.verify_roots
+        {
+            self.layer.discard()?;
+            let expected = parent.header.state_root;
+            return Err(ChainError::OtherState { number: number - 1, found, expected });
+        }
+        let mut batch = outcome.batch;
+        remove_way_back(&mut batch);
+        if self.has_wiped(number, None)? {
+            remove_wiped(&mut batch, number, None);
+        }
+        if keep && let Some(rlp) = self.db.block_rlp(number)? {
+            put_side_block(&mut batch, &hash, self.head.total_difficulty, &rlp);
+        }
+        if self.options.index_transactions
+            && let Some(block) = self.db.block(number)?
+        {
+            remove_transactions(&mut batch, &block);
+        }
+        remove_block(&mut batch, number, &hash, &parent.hash());
+        self.db.store().write(batch)?;
+        self.layer.accept()?;
+        self.head = parent;
+        Ok(())
+    }
+
+    /// How the branch that ends in `tip` can become the chain: what is on top of the fork must be taken back.
+    pub(super) fn way_to(&self, tip: B256) -> Result<Way, ChainError> {
+        let head = self.head.number();
+        let way = self.side_branch(tip)?;
+        let fork = way.fork;
+        self.db.check_undo(fork, head).map_err(|error| match error {
+            ChainError::NoUndo { lowest, .. } => ChainError::TooDeep { fork, head, lowest },
+            other => other,
+        })?;
+        Ok(way)
+    }
+
+    /// Makes the branch that ends in the side block `tip` the chain. If one of its blocks turns out to be
+    /// invalid, that block and what follows it are forgotten and the old branch stays.
+    pub(super) fn reorganise(&mut self, tip: B256, way: Way) -> Result<Inserted, InsertError> {
+        let undone = self.head.number() - way.fork;
+        self.switch = Some(Switch::new(&self.head, tip));
+        let executed = self.go_over(&way);
+        self.switch = None;
+        let executed = executed?;
+        tracing::info!(undone, executed = executed.len(), head = self.head.number(), "reorganised");
+        Ok(Inserted::Reorganised { undone, executed })
+    }
+
+    fn go_over(&mut self, Way { fork, branch }: &Way) -> Result<Vec<BlockStats>, InsertError> {
+        let old = self.head.hash();
+        self.unwind_keeping(*fork)?;
+        let mut executed = Vec::with_capacity(branch.len());
+        for (done, (_, rlp)) in branch.iter().enumerate() {
+            match self.replay(rlp.clone()) {
+                Ok(stats) => executed.push(stats),
+                Err(InsertError::Invalid(invalid)) => {
+                    self.restore(old)?;
+                    self.forget_branch(&branch[done..])?;
+                    return Err(invalid.into());
+                }
+                Err(broken) => return Err(broken),
+            }
+        }
+        Ok(executed)
+    }
+
+    /// Forgets invalid blocks, which come one after the other, and what stands on them.
+    fn forget_branch(&self, invalid_blocks: &[(B256, Bytes)]) -> Result<(), ChainError> {
+        let invalid_blocks: HashSet<B256> = invalid_blocks.iter().map(|(hash, _)| *hash).collect();
+        let mut batch = Batch::new();
+        remove_switch(&mut batch);
+        self.forget_side_blocks(batch, &|header, void| {
+            invalid_blocks.contains(&header.hash()) || void.contains(&header.parent_hash)
+        })
+    }
+
+    /// Makes a block that was the head before the head again.
+    pub(super) fn restore(&mut self, old: B256) -> Result<(), ChainError> {
+        let Way { fork, branch } = self.side_branch(old)?;
+        self.unwind_keeping(fork)?;
+        for (_, rlp) in branch {
+            self.replay(rlp).map_err(|error| match error {
+                InsertError::Invalid(was_valid) => ChainError::Corrupt(was_valid.to_string()),
+                InsertError::Broken(error) => error,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Executes the branch that ends in the side block `tip` and goes back to the old one, so that nothing is
+    /// left unknown about it: a block of another branch is otherwise executed only once its branch becomes the
+    /// better one. The head is the same afterwards. Costs as much as a reorganisation there and back.
+    ///
+    /// # Errors
+    ///
+    /// [`InsertError::Invalid`] if one of its blocks breaks a rule; that block and what follows it are
+    /// forgotten. [`InsertError::Broken`] if there is no such side block, or the chain cannot go on.
+    pub fn execute_side(&mut self, tip: B256) -> Result<(), InsertError> {
+        let head = self.head.hash();
+        self.reorganise(tip, self.way_to(tip)?)?;
+        self.reorganise(head, self.way_to(head)?).map(|_| ()).map_err(|error| match error {
+            InsertError::Invalid(was_valid) => ChainError::Corrupt(was_valid.to_string()).into(),
+            broken => broken,
+        })
+    }
+
+    fn unwind_keeping(&mut self, number: u64) -> Result<(), ChainError> {
+        while self.head.number() > number {
+            self.unwind_one(true)?;
+        }
+        self.reload_recent()
+    }
+
+    fn replay(&mut self, rlp: Bytes) -> Result<BlockStats, InsertError> {
+        let candidate = Candidate::prepare(&self.spec, rlp)
+            .map_err(|e| ChainError::Corrupt(format!("a side block does not decode: {e}")))?;
+        let mut stats = self.extend(candidate)?;
+        self.settle_all(&mut stats)?;
+        Ok(stats)
+    }
+
+    /// The side blocks that end in `tip`, and the block of the chain that they stand on.
+    fn side_branch(&self, tip: B256) -> Result<Way, ChainError> {
+        let mut branch = Vec::new();
+        let mut hash = tip;
+        let fork = loop {
+            if let Some(number) = self.db.number_of(&hash)? {
+                break number;
+            }
+            let (_, rlp) = self
+                .db
+                .side_block(&hash)?
+                .ok_or_else(|| ChainError::Corrupt(format!("side block {hash} is missing")))?;
+            let header = polytrie_consensus::decode::decode_header(&rlp)
+                .map_err(|e| ChainError::Corrupt(format!("side block {hash}: {e}")))?;
+            branch.push((hash, rlp));
+            hash = header.parent_hash;
+        };
+        branch.reverse();
+        Ok(Way { fork, branch })
+    }
+}

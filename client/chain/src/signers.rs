@@ -1,0 +1,185 @@
+//! The signers of a chain of Clique: who may seal a block follows from the headers before it.
+//!
+//! The signers after the last block of a branch are in memory, and go along when the next block comes. Those of every
+//! [`INTERVAL`]th block of the chain are a row, which is written with its block and removed with it. So after a restart,
+//! or where a branch begins, they are found by going through the headers since the last row: so many at most, however
+//! long the epochs are.
+
+use super::{
+    Chain, ChainDb,
+    candidate::Candidate,
+    check::ChainReport,
+    error::{ChainError, InsertError},
+    tables::SIGNERS,
+};
+use alloy_consensus::{Header, Sealed};
+use alloy_primitives::B256;
+use polytrie_chainspec::{ChainSpec, Clique, Rules};
+use polytrie_consensus::clique::{Snapshot, recover_signer};
+use polytrie_kv::{Batch, Read};
+use rayon::prelude::*;
+
+/// Every so many blocks the signers are stored.
+const INTERVAL: u64 = 128;
+
+/// So many branches can grow by turns without a walk through headers for each block.
+const BRANCHES: usize = 8;
+
+/// The signers after the blocks that came last, each the last one of its branch.
+#[derive(Debug, Default)]
+pub(super) struct RecentSigners {
+    /// The one that was used last comes last.
+    tips: Vec<Snapshot>,
+}
+
+impl RecentSigners {
+    fn take(&mut self, hash: &B256) -> Option<Snapshot> {
+        let position = self.tips.iter().rposition(|tip| tip.hash() == *hash)?;
+        Some(self.tips.remove(position))
+    }
+
+    fn put(&mut self, tip: Snapshot) {
+        if self.tips.len() == BRANCHES {
+            self.tips.remove(0);
+        }
+        self.tips.push(tip);
+    }
+}
+
+impl Chain {
+    /// Checks who sealed a block whose header is right otherwise, and counts its vote. Does nothing but under Clique.
+    pub(super) fn follow_signers(
+        &mut self,
+        rules: &Rules<'_>,
+        candidate: &mut Candidate,
+    ) -> Result<(), InsertError> {
+        let Some(clique) = rules.clique() else { return Ok(()) };
+        let signer = candidate.coinbase.clone().map_err(|e| candidate.invalid(e))?;
+        let parent = candidate.header.parent_hash;
+        let mut signers = match self.signers.take(&parent) {
+            Some(signers) => signers,
+            None => self.db.signers_after(clique, parent)?,
+        };
+        let checked = signers.check(clique, &candidate.header, signer);
+        if checked.is_ok() {
+            signers.apply(clique, &candidate.header, signer);
+            candidate.signers = is_stored(signers.number()).then(|| signers.encode());
+        }
+        self.signers.put(signers);
+        checked.map_err(|error| candidate.invalid(error))
+    }
+}
+
+/// Whether the signers after the block of this number are stored, unless it is the genesis block.
+const fn is_stored(number: u64) -> bool {
+    number.is_multiple_of(INTERVAL)
+}
+
+/// Removes the signers after the block at the head, together with that block.
+pub(super) fn remove_signers(batch: &mut Batch, number: u64) {
+    if is_stored(number) {
+        batch.delete(SIGNERS, &number.to_be_bytes());
+    }
+}
+
+impl<R: Read> ChainDb<R> {
+    /// The signers after a known block before the merge, on whatever branch.
+    fn signers_after(&self, clique: Clique, hash: B256) -> Result<Snapshot, ChainError> {
+        let mut headers: Vec<Sealed<Header>> = Vec::new();
+        let mut next = hash;
+        let signers = loop {
+            let head = self.known(&next)?;
+            let head = head.ok_or_else(|| missing(&next))?;
+            if let Some(signers) = self.stored_signers(&head.header)? {
+                break signers;
+            }
+            next = head.header.parent_hash;
+            headers.push(head.header);
+        };
+        headers.reverse();
+        replay(clique, signers, &headers)
+    }
+
+    /// What is stored of the signers after a block, or follows from it alone.
+    fn stored_signers(&self, header: &Sealed<Header>) -> Result<Option<Snapshot>, ChainError> {
+        if header.number == 0 {
+            return Ok(Some(Snapshot::genesis(header)));
+        }
+        if !is_stored(header.number) {
+            return Ok(None);
+        }
+        let Some(row) = self.store().get(SIGNERS, &header.number.to_be_bytes())? else {
+            return Ok(None);
+        };
+        let signers = Snapshot::decode(&row).ok_or_else(|| damaged(header.number))?;
+        // On another branch the row of this number is not that of the block.
+        Ok((signers.hash() == header.hash()).then_some(signers))
+    }
+}
+
+/// The signers after the last of these blocks, which are in the store and so have been found right; `signers` are those
+/// before the first.
+fn replay(
+    clique: Clique,
+    mut signers: Snapshot,
+    headers: &[Sealed<Header>],
+) -> Result<Snapshot, ChainError> {
+    let sealed_by: Vec<_> =
+        headers.par_iter().map(|header| recover_signer(header.inner())).collect();
+    for (header, signer) in headers.iter().zip(sealed_by) {
+        let known = signer.and_then(|signer| {
+            signers.check(clique, header, signer)?;
+            Ok(signer)
+        });
+        let signer = known
+            .map_err(|error| ChainError::Corrupt(format!("block {}: {error}", header.number)))?;
+        signers.apply(clique, header, signer);
+    }
+    Ok(signers)
+}
+
+fn missing(hash: &B256) -> ChainError {
+    ChainError::Corrupt(format!("block {hash} is missing"))
+}
+
+fn damaged(number: u64) -> ChainError {
+    ChainError::Corrupt(format!("the row of the signers after block {number} is damaged"))
+}
+
+impl ChainDb {
+    /// Holds each row of signers against the one before it and the headers in between, up to the block `head`.
+    pub(super) fn check_signers(
+        &self,
+        spec: &ChainSpec,
+        head: u64,
+        report: &mut ChainReport,
+    ) -> Result<(), ChainError> {
+        let Some(clique) = spec.clique() else { return Ok(()) };
+        let rows: Vec<u64> = (INTERVAL..=head).step_by(INTERVAL as usize).collect();
+        let checked: Vec<_> =
+            rows.into_par_iter().map(|number| self.check_row(clique, number)).collect();
+        for result in checked {
+            report.note(result)?;
+        }
+        Ok(())
+    }
+
+    fn check_row(&self, clique: Clique, number: u64) -> Result<(), ChainError> {
+        let header = self.block_head(number)?.header;
+        let row = self.store().get(SIGNERS, &number.to_be_bytes())?;
+        // Past the merge nobody seals.
+        if header.difficulty.is_zero() {
+            return row.map_or(Ok(()), |_| Err(damaged(number)));
+        }
+        let before = self.block_head(number - INTERVAL)?.header;
+        let before = match self.stored_signers(&before)? {
+            Some(signers) => signers,
+            None => return Err(damaged(number - INTERVAL)),
+        };
+        let headers = (before.number() + 1..=number)
+            .map(|number| Ok(self.block_head(number)?.header))
+            .collect::<Result<Vec<_>, ChainError>>()?;
+        let expected = replay(clique, before, &headers)?.encode();
+        if row.is_some_and(|row| row == expected) { Ok(()) } else { Err(damaged(number)) }
+    }
+}

@@ -1,0 +1,169 @@
+//! Blocks that were executed and wait for their state root.
+//!
+//! A layer may compute the commitment of a block while the next ones are executed. Such a block is the parent of
+//! what follows, but nothing of it is in the store before its root has been compared with the header. If the two
+//! differ, it and everything on top of it never happened.
+
+use super::{
+    Chain,
+    candidate::{BlockStats, Candidate},
+    db::{BlockRow, put_block, remove_side_block},
+    error::{ChainError, InsertError},
+    head::Head,
+    switch::remove_switch,
+    tables::SIGNERS,
+    transactions::put_transactions,
+};
+use alloy_consensus::ReceiptEnvelope;
+use alloy_primitives::U256;
+use polytrie_consensus::check_state_root;
+use polytrie_kv::Batch;
+use polytrie_state::{FinishedLater, Outcome, PendingOutcome, WriteSet};
+use std::{sync::Arc, time::Instant};
+
+/// A block that was executed and is valid but for its root, which is not known yet.
+#[derive(Debug)]
+pub(super) struct WaitingBlock {
+    /// Its parent: the head if it turns out to be wrong.
+    pub(super) parent: Head,
+    candidate: Candidate,
+    total_difficulty: U256,
+    receipts: Vec<ReceiptEnvelope>,
+    outcome: Box<dyn PendingOutcome>,
+    writes: Arc<WriteSet>,
+}
+
+impl WaitingBlock {
+    pub(super) fn new(
+        parent: Head,
+        candidate: Candidate,
+        total_difficulty: U256,
+        receipts: Vec<ReceiptEnvelope>,
+        finished: FinishedLater,
+    ) -> Self {
+        let FinishedLater { outcome, writes, .. } = finished;
+        Self { parent, candidate, total_difficulty, receipts, outcome, writes }
+    }
+}
+
+impl Chain {
+    /// Waits until every block inserted so far is verified and written.
+    ///
+    /// # Errors
+    ///
+    /// [`InsertError::Invalid`] names the first block whose state root is not that of its header. It and what
+    /// followed it are forgotten; the head is the block before it. [`InsertError::Broken`] if the layer or the store
+    /// failed.
+    pub fn settle(&mut self) -> Result<(), InsertError> {
+        self.settle_all(&mut BlockStats::default())
+    }
+
+    /// The same, with the time it took.
+    pub(super) fn settle_all(&mut self, stats: &mut BlockStats) -> Result<(), InsertError> {
+        self.close_group(stats)?;
+        while !self.waiting.is_empty() {
+            self.settle_one(stats)?;
+        }
+        Ok(())
+    }
+
+    /// Writes blocks whose root is known, and waits for those that are too many to wait on top of.
+    pub(super) fn settle_some(&mut self, stats: &mut BlockStats) -> Result<(), InsertError> {
+        let depth = self.layer.depth();
+        while self.waiting.len() > depth
+            || self.waiting.front().is_some_and(|block| block.outcome.is_ready())
+        {
+            self.settle_one(stats)?;
+        }
+        Ok(())
+    }
+
+    /// Whether this block waits.
+    pub(super) fn waits(&self, number: u64, hash: &alloy_primitives::B256) -> bool {
+        let header = |block: &WaitingBlock| {
+            block.candidate.header.number == number && block.candidate.header.hash() == *hash
+        };
+        self.waiting.iter().any(header)
+            || self.group.as_ref().is_some_and(|group| group.has(number, hash))
+    }
+
+    fn settle_one(&mut self, stats: &mut BlockStats) -> Result<(), InsertError> {
+        let Some(block) = self.waiting.pop_front() else { return Ok(()) };
+        let parent = block.parent.clone();
+        let Err(error) = self.write(block, stats) else { return Ok(()) };
+        self.waiting.clear();
+        self.head = parent;
+        // If the layer failed, it has nothing to go back to, and why it failed is what counts.
+        match self.layer.discard() {
+            Err(discard) if matches!(error, InsertError::Invalid(_)) => return Err(discard.into()),
+            _ => {}
+        }
+        self.reload_recent()?;
+        Err(error)
+    }
+
+    /// Compares the root of a block and writes all of it.
+    fn write(&mut self, block: WaitingBlock, stats: &mut BlockStats) -> Result<(), InsertError> {
+        let start = Instant::now();
+        let WaitingBlock { candidate, total_difficulty, receipts, outcome, writes, .. } = block;
+        let outcome = outcome.resolve()?;
+        stats.state_commit += start.elapsed();
+        if self.options.verify_roots
+            && let Some(root) = outcome.commitment.as_state_root()
+        {
+            check_state_root(&candidate.header, root).map_err(|e| candidate.invalid(e))?;
+        }
+        let start = Instant::now();
+        let number = candidate.header.number;
+        self.write_valid(&candidate, total_difficulty, &receipts, outcome)?;
+        if self.options.keep_writes {
+            self.written.push((number, writes));
+        }
+        stats.write += start.elapsed();
+        Ok(())
+    }
+
+    /// Writes a block that has been found valid, with everything that belongs to it, in one batch.
+    pub(super) fn write_valid(
+        &mut self,
+        candidate: &Candidate,
+        total_difficulty: U256,
+        receipts: &[ReceiptEnvelope],
+        outcome: Outcome,
+    ) -> Result<(), ChainError> {
+        let mut batch = outcome.batch;
+        self.put_valid(&mut batch, candidate, total_difficulty, receipts, &outcome.undo);
+        let header = &candidate.header;
+        self.drop_old_undo(&mut batch, header.number, &header.hash())?;
+        self.db.store().write(batch)?;
+        self.layer.accept()?;
+        self.tell_undo_reach();
+        Ok(())
+    }
+
+    /// Adds what the chain keeps of a block to a batch.
+    pub(super) fn put_valid(
+        &self,
+        batch: &mut Batch,
+        candidate: &Candidate,
+        total_difficulty: U256,
+        receipts: &[ReceiptEnvelope],
+        undo: &[u8],
+    ) {
+        let number = candidate.header.number;
+        let hash = candidate.header.hash();
+        let rlp = &candidate.rlp;
+        let header = candidate.header.inner();
+        put_block(batch, &BlockRow { number, hash, total_difficulty, header, rlp, receipts, undo });
+        if self.switch.is_some_and(|switch| switch.to == hash) {
+            remove_switch(batch);
+        }
+        remove_side_block(batch, &hash);
+        if let Some(row) = &candidate.signers {
+            batch.put(SIGNERS, &number.to_be_bytes(), row);
+        }
+        if self.options.index_transactions {
+            put_transactions(batch, &candidate.block, &hash);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The one place that names every state layer and every engine. A new layer is a file here with its entry and its options,
+//! a line in [`LAYERS`] and in `NAMES` (and in [`LayerOptions`] if it has options), a feature in `Cargo.toml` and a crate;
+//! a new engine is an entry in [`ENGINES`].
+
+mod engines;
+mod flat_path;
+mod kind;
+#[cfg(feature = "lmpt")]
+pub mod lmpt;
+#[cfg(feature = "lvmt")]
+pub mod lvmt;
+#[cfg(feature = "mpt")]
+mod mpt;
+mod options;
+#[cfg(feature = "rain")]
+pub mod rain;
+#[cfg(feature = "raw")]
+mod raw;
+#[cfg(feature = "replica")]
+pub mod replica;
+#[cfg(all(any(test, feature = "testing"), feature = "lvmt"))]
+pub mod testsetup;
+mod unknown;
+pub mod values;
+
+pub use engines::{
+    DEFAULT_ENGINE, ENGINES, EngineError, EngineKind, EngineOptions, expect_engine, open_engine,
+};
+pub use flat_path::normal;
+pub use flat_path::{adopt_replica_path, replica_path};
+pub use kind::{LayerKind, Parameters, Provision, Stateless, VerifyError};
+pub use options::{LayerNeeds, LayerOptions};
+pub use unknown::UnknownKind;
+
+/// Every name that `--state` may have in some build, with its Cargo feature.
+const NAMES: &[&str] = &["raw", "mpt", "replica", "lmpt", "lvmt", "rain"];
+
+/// The layers of this build.
+pub const LAYERS: &[LayerKind] = &[
+    #[cfg(feature = "lmpt")]
+    lmpt::KIND,
+    #[cfg(feature = "mpt")]
+    mpt::KIND,
+    #[cfg(feature = "lvmt")]
+    lvmt::KIND,
+    #[cfg(feature = "replica")]
+    replica::KIND,
+    #[cfg(feature = "rain")]
+    rain::KIND,
+    #[cfg(feature = "raw")]
+    raw::KIND,
+];
+
+/// The layer a new data directory gets unless told otherwise.
+pub const DEFAULT_LAYER: &str = "mpt";
+
+/// The layer of this name.
+///
+/// # Errors
+///
+/// If there is none in this build.
+pub fn layer(name: &str) -> Result<&'static LayerKind, UnknownKind> {
+    if let Some(kind) = LAYERS.iter().find(|kind| kind.name == name) {
+        return Ok(kind);
+    }
+    let name = name.to_owned();
+    if NAMES.contains(&name.as_str()) {
+        return Err(UnknownKind::NotCompiledIn { what: "the state layer", name });
+    }
+    let available: Vec<_> = LAYERS.iter().map(|kind| kind.name).collect();
+    Err(UnknownKind::Layer { name, available: available.join(", ") })
+}
+
+/// The layer that executes blocks from witnesses.
+///
+/// # Errors
+///
+/// If it is not in this build.
+pub fn stateless() -> Result<Stateless, UnknownKind> {
+    LAYERS.iter().find_map(LayerKind::stateless).ok_or_else(|| UnknownKind::NotCompiledIn {
+        what: "the state layer",
+        name: "rain".to_owned(),
+    })
+}

@@ -1,0 +1,153 @@
+//! `lmpt`.
+
+use super::{
+    kind::{Hooks, LayerKind, Parameters},
+    options::LayerOptions,
+};
+use crate::values::parse_bytes;
+use clap::{Args, value_parser};
+use polytrie_lmpt::{LmptLayer, LmptOptions, verify};
+use polytrie_state::StateError;
+use serde::{Deserialize, Serialize};
+
+/// Blocks between two rotations unless told otherwise, as in the paper.
+pub const DEFAULT_INTERVAL: u64 = 1_000;
+
+/// Slots of dead storage that one slice of a merge removes unless told otherwise.
+const DEFAULT_SWEEP: u64 = 4_096;
+
+/// What a user can set about `lmpt`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Args)]
+#[command(next_help_heading = "State layers")]
+pub struct LmptSettings {
+    /// Blocks after which the delta of `lmpt` becomes its intermediate. Belongs to the data: a new directory gets
+    /// 1000, one that holds something keeps its own.
+    #[arg(id = "lmpt.interval", long = "lmpt.interval", value_name = "BLOCKS", value_parser = value_parser!(u64).range(1..))]
+    pub interval: Option<u64>,
+    /// Slots of destroyed contracts that `lmpt` removes a block at most. Belongs to the data, as the interval: a new
+    /// directory gets 4096.
+    #[arg(id = "lmpt.sweep", long = "lmpt.sweep", value_name = "SLOTS", value_parser = value_parser!(u64).range(1..))]
+    pub sweep: Option<u64>,
+    /// Bytes of delta and intermediate of `lmpt` kept in memory (k, M, G may follow); what is above goes to a
+    /// scratch store in the data directory.
+    #[arg(id = "lmpt.memory", long = "lmpt.memory", value_name = "BYTES", value_parser = parse_bytes, default_value = "1G")]
+    pub memory: usize,
+}
+
+impl Default for LmptSettings {
+    fn default() -> Self {
+        Self { interval: None, sweep: None, memory: LmptOptions::default().memory_bytes }
+    }
+}
+
+pub(super) const KIND: LayerKind = LayerKind {
+    name: LmptLayer::NAME,
+    about: "layered tries: new writes in small tries in memory, merged into one on disk in the background",
+    canonical: false,
+    tables: LmptLayer::TABLES,
+    open: |store, options| {
+        let options = LmptOptions {
+            interval: options.lmpt.interval.unwrap_or(DEFAULT_INTERVAL),
+            sweep: options.lmpt.sweep.unwrap_or(DEFAULT_SWEEP),
+            memory_bytes: options.lmpt.memory,
+            cache_bytes: options.trie_cache,
+            ..LmptOptions::default()
+        };
+        Ok(LmptLayer::open(store, options)?)
+    },
+    verify: Some(|_, commitment, proof| LayerKind::proven(verify(commitment.digest(), proof)?)),
+    hooks: Hooks {
+        settle: Some(settle),
+        suit_run: Some(suit_run),
+        put_off: Some(put_off),
+        ..Hooks::NONE
+    },
+};
+
+/// The parameters of the stamp: what the commitment depends on beside the blocks.
+const INTERVAL: &str = "lmpt.interval";
+const SWEEP: &str = "lmpt.sweep";
+
+#[expect(clippy::unnecessary_wraps, reason = "as the table wants it")]
+fn settle(
+    options: &mut LayerOptions,
+    stamped: Option<&Parameters>,
+) -> Result<Parameters, StateError> {
+    let LmptSettings { interval, sweep, .. } = &mut options.lmpt;
+    let settled = [(INTERVAL, interval, DEFAULT_INTERVAL), (SWEEP, sweep, DEFAULT_SWEEP)].map(
+        |(name, asked, default)| {
+            let made_with = stamped.and_then(|parameters| parameters.get(name)?.parse().ok());
+            let value = *asked.get_or_insert(made_with.unwrap_or(default));
+            (name.to_owned(), value.to_string())
+        },
+    );
+    Ok(Parameters::from(settled))
+}
+
+/// The interval for a run that measures so many blocks after its warm-up.
+///
+/// A merge is half of the layer's work and begins when the first interval has ended, while a node that has run for days is
+/// always merging. So that interval is the warm-up, and what is measured has two intervals at least.
+pub fn interval_of_run(warmup: u64, measured: u64) -> u64 {
+    warmup.min(measured / 2).clamp(1, DEFAULT_INTERVAL)
+}
+
+fn suit_run(options: &mut LayerOptions, warmup: u64, measured: u64) -> Option<String> {
+    if options.lmpt.interval.is_some() {
+        return None;
+    }
+    let interval = interval_of_run(warmup, measured);
+    options.lmpt.interval = Some(interval);
+    Some(format!(
+        "lmpt merges in intervals of {interval} blocks, so that merges are measured (--lmpt.interval {interval})"
+    ))
+}
+
+/// That a run ended before the first merge, if it did.
+fn put_off(options: &LayerOptions, last: u64) -> Option<String> {
+    let interval = options.lmpt.interval?;
+    (last <= interval.saturating_add(interval / 4)).then(|| {
+        format!(
+            "lmpt has merged nothing: its intervals have {interval} blocks, and the run ends with block {last}; with a smaller --lmpt.interval, or more blocks, merges are part of its figures"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merges_are_measured() {
+        for warmup in 1..40 {
+            for measured in 2..200 {
+                let interval = interval_of_run(warmup, measured);
+                assert!(
+                    interval <= warmup,
+                    "an interval is there to be merged from the first block on"
+                );
+                assert!(2 * interval <= measured, "two intervals are measured");
+            }
+        }
+        assert_eq!(interval_of_run(30, 270), 30);
+    }
+
+    #[test]
+    fn long_runs_have_the_interval_of_a_node() {
+        assert_eq!(interval_of_run(1_000, 2_000), DEFAULT_INTERVAL);
+        assert_eq!(interval_of_run(u64::MAX, u64::MAX), DEFAULT_INTERVAL);
+    }
+
+    #[test]
+    fn there_is_always_one() {
+        assert_eq!([interval_of_run(0, 0), interval_of_run(7, 1), interval_of_run(0, 9)], [1; 3]);
+    }
+
+    #[test]
+    fn an_interval_that_was_given_stays() {
+        let lmpt = LmptSettings { interval: Some(7), ..LmptSettings::default() };
+        let mut options = LayerOptions { lmpt, ..LayerOptions::default() };
+        assert_eq!(suit_run(&mut options, 30, 270), None);
+        assert_eq!(options.lmpt.interval, Some(7));
+    }
+}

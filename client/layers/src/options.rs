@@ -1,0 +1,183 @@
+//! What a user can set about layers: the options of the command line, and what is told to the processes of a benchmark.
+
+#[cfg(feature = "lmpt")]
+use super::lmpt::LmptSettings;
+#[cfg(feature = "lvmt")]
+use super::lvmt::{LvmtNeeds, LvmtSettings};
+#[cfg(feature = "rain")]
+use super::rain::RainSettings;
+#[cfg(feature = "replica")]
+use super::replica::ReplicaSettings;
+use crate::values::parse_bytes;
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Bytes of trie nodes kept in memory unless told otherwise: suits 8 GiB.
+const TRIE_CACHE: usize = 1 << 30;
+
+/// Settings of the layers; each reads its own, which its file here describes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Args)]
+#[command(next_help_heading = "State layers")]
+pub struct LayerOptions {
+    /// Bytes of trie nodes kept in memory between blocks (k, M, G may follow).
+    #[arg(id = "trie.cache", long = "trie.cache", value_name = "BYTES", value_parser = parse_bytes, default_value = "1G")]
+    pub trie_cache: usize,
+    /// Of `lmpt`.
+    #[cfg(feature = "lmpt")]
+    #[command(flatten)]
+    pub lmpt: LmptSettings,
+    /// Of `rain`.
+    #[cfg(feature = "rain")]
+    #[command(flatten)]
+    pub rain: RainSettings,
+    /// Of `replica`.
+    #[cfg(feature = "replica")]
+    #[command(flatten)]
+    pub replica: ReplicaSettings,
+    /// Of `lvmt`.
+    #[cfg(feature = "lvmt")]
+    #[command(flatten)]
+    pub lvmt: LvmtSettings,
+    /// `--replica.path`: a directory of its own for the flat state. Every build knows where it is.
+    #[arg(skip)]
+    pub replica_path: Option<PathBuf>,
+    /// Whether the data directory is opened for reading only.
+    #[arg(skip)]
+    pub read_only: bool,
+    /// Whether blocks are to be executed. What only a commitment takes need not be there otherwise.
+    #[arg(skip = true)]
+    pub executes: bool,
+}
+
+impl Default for LayerOptions {
+    fn default() -> Self {
+        Self {
+            trie_cache: TRIE_CACHE,
+            #[cfg(feature = "lmpt")]
+            lmpt: LmptSettings::default(),
+            #[cfg(feature = "rain")]
+            rain: RainSettings::default(),
+            #[cfg(feature = "replica")]
+            replica: ReplicaSettings::default(),
+            #[cfg(feature = "lvmt")]
+            lvmt: LvmtSettings::default(),
+            replica_path: None,
+            read_only: false,
+            executes: true,
+        }
+    }
+}
+
+/// What layers cannot do without, and no data directory holds: it takes these to execute blocks on what is stored, or to
+/// verify a proof.
+#[derive(Debug, Clone, Default, Args)]
+pub struct LayerNeeds {
+    /// Of `lvmt`.
+    #[cfg(feature = "lvmt")]
+    #[command(flatten)]
+    pub lvmt: LvmtNeeds,
+}
+
+impl From<LayerNeeds> for LayerOptions {
+    /// For what is stored, where no block will be executed.
+    #[cfg_attr(not(feature = "lvmt"), expect(unused_variables, reason = "nothing is needed"))]
+    fn from(needs: LayerNeeds) -> Self {
+        Self {
+            #[cfg(feature = "lvmt")]
+            lvmt: LvmtSettings { needs: needs.lvmt, ..LvmtSettings::default() },
+            executes: false,
+            ..Self::default()
+        }
+    }
+}
+
+impl LayerOptions {
+    /// Only what no layer can do without.
+    pub fn needs(&self) -> LayerNeeds {
+        LayerNeeds {
+            #[cfg(feature = "lvmt")]
+            lvmt: self.lvmt.needs.clone(),
+        }
+    }
+
+    /// The same with caches that leave room for everything else in so many bytes of memory: none is larger than a
+    /// quarter of them.
+    #[must_use]
+    pub fn within(mut self, bytes: usize) -> Self {
+        let quarter = bytes / 4;
+        self.trie_cache = self.trie_cache.min(quarter);
+        #[cfg(feature = "lmpt")]
+        {
+            self.lmpt.memory = self.lmpt.memory.min(quarter);
+        }
+        self
+    }
+
+    /// The same for a layer that can prove everything.
+    #[must_use]
+    #[cfg_attr(not(feature = "lvmt"), expect(unused_mut, reason = "every layer can"))]
+    pub fn proving(mut self) -> Self {
+        #[cfg(feature = "lvmt")]
+        {
+            self.lvmt.proofs = polytrie_lvmt::Proofs::Full;
+        }
+        self
+    }
+
+    /// The same for a layer that runs beside another one, block by block: without what only one data directory can have.
+    #[must_use]
+    pub fn beside(mut self) -> Self {
+        self.replica_path = None;
+        #[cfg(feature = "replica")]
+        {
+            self.replica.depth = Some(0);
+        }
+        self
+    }
+
+    /// The same for a store that holds no block: nothing in it depends on how blocks are counted.
+    #[must_use]
+    #[cfg_attr(not(feature = "lmpt"), expect(unused_mut, reason = "no layer counts blocks"))]
+    pub fn before_blocks(mut self) -> Self {
+        #[cfg(feature = "lmpt")]
+        {
+            (self.lmpt.interval, self.lmpt.sweep) = (None, None);
+        }
+        self
+    }
+}
+
+#[cfg(any(test, feature = "testing"))]
+impl LayerOptions {
+    /// The defaults, with what a layer needs that no test should take from the user's directories, and intervals that
+    /// end within short chains.
+    pub fn for_tests() -> Self {
+        Self {
+            #[cfg(feature = "lmpt")]
+            lmpt: LmptSettings { interval: Some(5), ..LmptSettings::default() },
+            #[cfg(feature = "lvmt")]
+            lvmt: LvmtSettings {
+                needs: LvmtNeeds { setup: Some(crate::testsetup::dir()) },
+                ..LvmtSettings::default()
+            },
+            ..Self::default()
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use clap::{Command, FromArgMatches};
+
+    /// What the help promises is what those get who set nothing.
+    #[test]
+    fn defaults_are_those_of_the_command_line() {
+        let command = LayerOptions::augment_args(Command::new("test"));
+        let command = command.mut_args(|arg| arg.env(clap::builder::Resettable::Reset));
+        let matches = command.try_get_matches_from(["test"]).unwrap();
+        assert_eq!(LayerOptions::from_arg_matches(&matches).unwrap(), LayerOptions::default());
+    }
+}
