@@ -3,17 +3,11 @@
 
 pub mod bench;
 pub mod cli;
-pub mod conformance;
-pub mod convert;
-pub mod datadir;
 pub mod devnet;
-pub mod import;
-pub mod process;
 pub mod rpc;
-mod state_root;
-pub mod witness;
 
 pub use polytrie_chain::{self as chain, executor};
 pub use polytrie_consensus as consensus;
 pub use polytrie_files as blocks;
 pub use polytrie_layers as layers;
+pub use polytrie_node::{conformance, convert, datadir, import, process, witness};

@@ -1,0 +1,175 @@
+//! Every layer's state into every other's, with a contract of several portions of slots.
+
+use super::{
+    ConvertError, Filled, RootBuilder, compare, fill,
+    walk::{PORTION, Walk},
+};
+use alloy_primitives::{B256, Bytes, U256, keccak256};
+use polytrie_kv::Store;
+use polytrie_layers::{LAYERS, LayerKind, LayerOptions};
+use polytrie_state::{Account, GenesisAccount, StateLayer};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+/// Accounts with their numbers of slots: around the size of a portion, and without any at both ends.
+const STATE: [(u8, usize); 7] = [
+    (0x01, 0),
+    (0x20, PORTION - 1),
+    (0x21, PORTION),
+    (0x22, PORTION + 1),
+    (0x80, 5 * PORTION + 7),
+    (0x81, 1),
+    (0xff, 0),
+];
+
+/// Nobody asks to stop.
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+type State = BTreeMap<B256, (Account, BTreeMap<B256, U256>)>;
+
+fn state() -> State {
+    let account = |(byte, slots): (u8, usize)| {
+        let slots = (1..=slots as u64).map(|n| (keccak256(n.to_be_bytes()), U256::from(n)));
+        let code_hash = keccak256(code(byte));
+        let account = Account { nonce: 1, balance: U256::from(byte), code_hash };
+        (B256::repeat_byte(byte), (account, slots.collect()))
+    };
+    STATE.into_iter().map(account).collect()
+}
+
+/// The accounts share two codes.
+fn code(byte: u8) -> Bytes {
+    vec![byte % 2; 40].into()
+}
+
+fn open(kind: &LayerKind) -> Arc<dyn StateLayer> {
+    let store = Store::memory(kind.tables).unwrap();
+    (kind.open)(store, &LayerOptions::for_tests()).unwrap()
+}
+
+fn filled(kind: &LayerKind, state: &State) -> Arc<dyn StateLayer> {
+    let layer = open(kind);
+    let mut accounts = state.iter().map(|(hash, (account, slots))| {
+        let slots: Vec<_> = slots.iter().map(|(slot, value)| (*slot, *value)).collect();
+        let code = Some(code(hash[0]));
+        Ok(GenesisAccount { hash: *hash, account: *account, code, slots: slots.into() })
+    });
+    layer.load(&mut accounts).unwrap();
+    layer
+}
+
+#[test]
+fn large_contracts_become_those_of_every_layer() {
+    let state = state();
+    let all: usize = STATE.iter().map(|(_, slots)| slots).sum();
+    let canonical = LAYERS.iter().find(|kind| kind.canonical).unwrap();
+    let expected = filled(canonical, &state).commitment().as_state_root();
+    for from in LAYERS {
+        let source = filled(from, &state);
+        for to in LAYERS {
+            let context = format!("{} into {}", from.name, to.name);
+            let target = open(to);
+            let Filled { accounts, slots, commitment } =
+                fill(&*source, &*target, &NEVER, &mut |_, _| {}).unwrap();
+            assert_eq!((accounts, slots), (STATE.len() as u64, all as u64), "{context}");
+            assert_eq!(commitment, filled(to, &state).commitment(), "{context}");
+            let mut root = RootBuilder::default();
+            compare(&*source, &*target, Some(&mut root), &NEVER, &mut |_, _| {})
+                .unwrap_or_else(|e| panic!("{context}: {e}"));
+            assert_eq!(Some(root.root()), expected, "{context}");
+        }
+    }
+}
+
+#[test]
+fn every_difference_is_found() {
+    let kind = &LAYERS[0];
+    let state = state();
+    let source = filled(kind, &state);
+    let large = B256::repeat_byte(0x80);
+    type Change = fn(&mut BTreeMap<B256, U256>);
+    let changes: [Change; 4] = [
+        |slots| {
+            slots.pop_last();
+        },
+        |slots| {
+            slots.pop_first();
+        },
+        |slots| {
+            slots.insert(B256::repeat_byte(0xff), U256::ONE);
+        },
+        |slots| *slots.values_mut().nth(3 * PORTION).unwrap() += U256::ONE,
+    ];
+    let find = |other: &State| {
+        let target = filled(kind, other);
+        match compare(&*source, &*target, None, &NEVER, &mut |_, _| {}) {
+            Err(ConvertError::Different(place)) => place,
+            other => panic!("no difference but {other:?}"),
+        }
+    };
+    for change in changes {
+        let mut other = state.clone();
+        change(&mut other.get_mut(&large).unwrap().1);
+        assert_eq!(find(&other), format!("the slots of account {large}"));
+    }
+    for gone in [0x01, 0x80, 0xff].map(B256::repeat_byte) {
+        let mut other = state.clone();
+        other.remove(&gone);
+        assert_eq!(find(&other), format!("account {gone}"));
+        let mut other = state.clone();
+        other.get_mut(&gone).unwrap().0.balance += U256::ONE;
+        assert_eq!(find(&other), format!("account {gone}"));
+    }
+}
+
+#[test]
+fn slots_come_in_portions_and_may_be_passed_over() {
+    let layer = filled(&LAYERS[0], &state());
+    thread::scope(|scope| {
+        let walk = Walk::start(scope, &*layer, &NEVER).unwrap();
+        for (n, (byte, count)) in STATE.into_iter().enumerate() {
+            let (hash, _) = walk.account().unwrap().unwrap();
+            assert_eq!(hash, B256::repeat_byte(byte));
+            if n % 3 == 2 {
+                continue;
+            }
+            let mut left = count;
+            while let Some(portion) = walk.portion().unwrap() {
+                assert_eq!(portion.len(), left.min(PORTION));
+                left -= portion.len();
+            }
+            assert_eq!(left, 0);
+        }
+        assert_eq!(walk.account().unwrap(), None);
+        // One that is given up in the middle ends.
+        assert!(Walk::start(scope, &*layer, &NEVER).unwrap().account().unwrap().is_some());
+    });
+}
+
+#[test]
+fn an_interrupt_ends_it_in_the_midst_of_an_account() {
+    let state = state();
+    let source = filled(&LAYERS[0], &state);
+    for to in LAYERS {
+        let interrupt = AtomicBool::new(false);
+        let mut reached = 0;
+        // The fifth account has slots enough.
+        let mut progress = |_, accounts| {
+            reached = accounts;
+            interrupt.store(accounts == 5, Ordering::Relaxed);
+        };
+        let ended = fill(&*source, &*open(to), &interrupt, &mut progress);
+        assert!(ended.is_err(), "{}", to.name);
+        assert_eq!(reached, 5, "{}", to.name);
+        interrupt.store(false, Ordering::Relaxed);
+        let mut progress = |_, accounts| interrupt.store(accounts == 2, Ordering::Relaxed);
+        let ended = compare(&*source, &*filled(to, &state), None, &interrupt, &mut progress);
+        assert!(ended.is_err(), "{}", to.name);
+    }
+}

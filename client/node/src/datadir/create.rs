@@ -1,0 +1,267 @@
+//! Making a data directory: from an empty one to one with a stamp, which is all that makes it a data directory.
+
+use super::{
+    DataDir, FileState, OUTLINE_FILE, OpenError, OpenOptions, Specs, flat, outline, tables,
+};
+use alloy_consensus::{Header, Sealed};
+use polytrie_chain::ChainDb;
+use polytrie_chainspec::ChainSpec;
+use polytrie_kv::{
+    DirLock, Engine, KvError, Store, StoreOptions, create_dir, is_confirmed, write_whole,
+};
+use polytrie_layers::{self as layers, DEFAULT_ENGINE, DEFAULT_LAYER, EngineError, LayerKind};
+use polytrie_state::Stamp;
+use std::{ffi::OsString, fs, io, path::Path, sync::Arc};
+
+/// The program that writes a stamp.
+const CREATED_BY: &str = concat!("polytrie ", env!("CARGO_PKG_VERSION"));
+/// Name of the genesis file within a data directory whose chain was put together by `polytrie devnet`.
+pub const GENESIS_FILE: &str = "genesis.json";
+
+impl DataDir {
+    /// Makes a new data directory for the chain of a `genesis.json` that is at hand. The file is kept in the directory,
+    /// so that any later command finds the same chain.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`].
+    pub fn create_with(options: &OpenOptions, genesis: &[u8]) -> Result<Self, OpenError> {
+        let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
+        if options.kv.as_deref() == Some("memory") {
+            Self::expect_unused(options)?;
+            let spec = Arc::new(ChainSpec::parse("dev", genesis)?);
+            let mut options = options.clone();
+            let stamp = Self::stamp(&mut options, kind, "memory", &spec)?;
+            let specs = Specs::loaded(spec);
+            return Self::assemble(&options, Path::new(""), stamp, kind, specs, None);
+        }
+        let dir = options.datadir.as_deref().ok_or(OpenError::NoDirectory)?;
+        let lock = Self::claim(dir)?;
+        let path = dir.join(GENESIS_FILE);
+        write_whole(&path, genesis).map_err(|source| OpenError::Io {
+            action: "write the genesis into",
+            path: dir.to_owned(),
+            source,
+        })?;
+        let loaded = outline::load(&path.display().to_string())?;
+        Self::fill(options, dir, kind, loaded, lock)
+    }
+
+    /// A directory for the chain of `source`, which is in `from`, under the layer and engine that `options` names, without
+    /// a stamp: nothing takes it for a data directory until [`Self::seal`].
+    ///
+    /// # Errors
+    ///
+    /// If it is not empty or cannot be made.
+    pub fn create_beside(
+        source: &Self,
+        from: &Path,
+        options: &OpenOptions,
+    ) -> Result<Self, OpenError> {
+        let dir = options.datadir.as_deref().ok_or(OpenError::NoDirectory)?;
+        let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
+        if Stamp::read(dir)?.is_some() {
+            return Err(OpenError::Taken { path: dir.to_owned() });
+        }
+        let mut options = options.clone();
+        let parameters = kind.settle_parameters(&mut options.layer, None)?;
+        let lock = Self::claim(dir)?;
+        let kv = options.kv.as_deref().unwrap_or(DEFAULT_ENGINE);
+        let chain = Self::copy_genesis(from, dir)?.unwrap_or_else(|| source.stamp.chain.clone());
+        let stamp = Stamp {
+            chain,
+            state: kind.name.to_owned(),
+            kv: kv.to_owned(),
+            parameters,
+            created_by: CREATED_BY.to_owned(),
+            ..source.stamp.clone()
+        };
+        Self::claim_flat(&stamp, dir)?;
+        let specs = Specs { spec: None, outline: None };
+        Self::assemble(&options, dir, stamp, kind, specs, Some(lock))
+    }
+
+    /// Writes the stamp of a directory that was made by [`Self::create_beside`], whose chain must be durable.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    pub fn seal(&self, dir: &Path, source: &Path) -> Result<(), OpenError> {
+        self.stamp.write(dir)?;
+        // It only saves time, so it comes after the stamp: nothing but the stamp makes a data directory.
+        match fs::copy(source.join(OUTLINE_FILE), dir.join(OUTLINE_FILE)) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                let path = dir.join(OUTLINE_FILE);
+                Err(OpenError::Io { action: "write", path, source })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a directory keeps the genesis of its chain itself. It holds nothing else before it has a stamp, so what
+    /// the stamp names there is ours.
+    pub fn keeps_genesis(dir: &Path, stamp: &Stamp) -> bool {
+        fs::canonicalize(dir.join(GENESIS_FILE)).is_ok_and(|path| path == Path::new(&stamp.chain))
+    }
+
+    /// Takes the genesis that a directory keeps itself into another one, and returns where it is then.
+    fn copy_genesis(from: &Path, to: &Path) -> Result<Option<String>, OpenError> {
+        let path = to.join(GENESIS_FILE);
+        let copied = fs::read(from.join(GENESIS_FILE))
+            .and_then(|genesis| write_whole(&path, &genesis))
+            .and_then(|()| fs::canonicalize(&path));
+        match copied {
+            Ok(path) => Ok(Some(path.display().to_string())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(OpenError::Io { action: "write the genesis into", path, source }),
+        }
+    }
+
+    /// Makes a directory, which must not hold anything yet, and keeps others out.
+    fn claim(dir: &Path) -> Result<DirLock, OpenError> {
+        let io = |action| move |source| OpenError::Io { action, path: dir.to_owned(), source };
+        if dir.exists() && !is_left_over(dir).map_err(io("read"))? {
+            return Err(OpenError::Foreign { path: dir.to_owned() });
+        }
+        create_dir(dir).map_err(io("create the data directory"))?;
+        Ok(DirLock::acquire(dir)?)
+    }
+
+    /// The same for the directory of the flat state, if there is one.
+    fn claim_flat(stamp: &Stamp, dir: &Path) -> Result<(), OpenError> {
+        match layers::replica_path(stamp) {
+            Some(path) => Ok(flat::claim(&path, dir)?),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn create(options: &OpenOptions, dir: &Path) -> Result<Self, OpenError> {
+        let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
+        let loaded = outline::load(options.chain.as_deref().ok_or(OpenError::NoChain)?)?;
+        if let Some((file, header)) = &options.first_block {
+            expect_chain(&loaded.1, file, header)?;
+        }
+        Self::fill(options, dir, kind, loaded, Self::claim(dir)?)
+    }
+
+    /// Makes a new data directory of one that was claimed.
+    fn fill(
+        options: &OpenOptions,
+        dir: &Path,
+        kind: &'static LayerKind,
+        (file, spec): (Option<FileState>, Arc<ChainSpec>),
+        lock: DirLock,
+    ) -> Result<Self, OpenError> {
+        let kv = options.kv.as_deref().unwrap_or(DEFAULT_ENGINE);
+        let mut options = options.clone();
+        let stamp = Self::stamp(&mut options, kind, kv, &spec)?;
+        let options = &options;
+        // The engine first: a stamp must not stand beside an engine that cannot be opened at all.
+        let engine = Self::new_engine(options, kv, kind, &dir.join("db"))?;
+        let store = Store::open(engine, &tables(kind), StoreOptions::default())?;
+        if ChainDb::new(store).head()?.is_some() {
+            return Err(OpenError::Unstamped { path: dir.to_owned() });
+        }
+        Self::claim_flat(&stamp, dir)?;
+        stamp.write(dir)?;
+        if let Some(file) = file {
+            outline::write(dir, file, &spec)?;
+        }
+        Self::assemble(options, dir, stamp, kind, Specs::loaded(spec), Some(lock))
+    }
+
+    /// Opens the engine of a directory without a stamp. An engine says what was confirmed as soon as its own files are
+    /// durable; what an attempt left before that, which a power failure may have torn, is made anew.
+    fn new_engine(
+        options: &OpenOptions,
+        kv: &str,
+        kind: &LayerKind,
+        dir: &Path,
+    ) -> Result<Arc<dyn Engine>, OpenError> {
+        let open = || layers::open_engine(kv, dir, &tables(kind), options.engine);
+        match open() {
+            Err(EngineError::Store(KvError::Corrupt(_))) if !is_confirmed(dir) => {
+                fs::remove_dir_all(dir).map_err(|e| KvError::io("remove", dir, e))?;
+                Ok(open()?)
+            }
+            opened => Ok(opened?),
+        }
+    }
+
+    /// What is kept in memory takes nothing from a directory that is named all the same, so there must be nothing in it:
+    /// whoever names one that holds a chain means that chain.
+    pub(super) fn expect_unused(options: &OpenOptions) -> Result<(), OpenError> {
+        let Some(dir) = options.datadir.as_deref() else { return Ok(()) };
+        match Stamp::read(dir)? {
+            Some(stamp) => Ok(stamp.expect(dir, "the engine", &stamp.kv, Some("memory"))?),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn in_memory(options: &OpenOptions) -> Result<Self, OpenError> {
+        let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
+        let spec = ChainSpec::load(options.chain.as_deref().ok_or(OpenError::NoChain)?)?;
+        let mut options = options.clone();
+        let stamp = Self::stamp(&mut options, kind, "memory", &spec)?;
+        Self::assemble(&options, Path::new(""), stamp, kind, Specs::loaded(spec), None)
+    }
+
+    fn stamp(
+        options: &mut OpenOptions,
+        kind: &LayerKind,
+        kv: &str,
+        spec: &ChainSpec,
+    ) -> Result<Stamp, OpenError> {
+        // A relative path would mean another file in another working directory.
+        let chain = match fs::canonicalize(spec.name()) {
+            Ok(path) if Path::new(spec.name()).is_file() => path.display().to_string(),
+            _ => spec.name().to_owned(),
+        };
+        Ok(Stamp {
+            format: Stamp::FORMAT,
+            state: kind.name.to_owned(),
+            kv: kv.to_owned(),
+            parameters: kind.settle_parameters(&mut options.layer, None)?,
+            chain,
+            chain_id: spec.chain_id(),
+            genesis_hash: spec.genesis_hash(),
+            rules: outline::rules(spec),
+            created_by: CREATED_BY.to_owned(),
+        })
+    }
+}
+
+/// The first two blocks say of which chain they are.
+fn expect_chain(spec: &ChainSpec, file: &Path, first: &Sealed<Header>) -> Result<(), OpenError> {
+    let genesis = spec.genesis_header();
+    let found = match first.number.checked_sub(genesis.number) {
+        Some(0) => first.hash(),
+        Some(1) => first.parent_hash,
+        _ => return Ok(()),
+    };
+    let (expected, chain) = (genesis.hash(), spec.name().to_owned());
+    match found == expected {
+        true => Ok(()),
+        false => Err(OpenError::OtherChain { file: file.to_owned(), found, expected, chain }),
+    }
+}
+
+/// Whether there is nothing in a directory without a stamp but what an attempt leaves that ended before the stamp was
+/// written.
+fn is_left_over(dir: &Path) -> io::Result<bool> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        names.push(entry?.file_name());
+    }
+    let has_lock = names.iter().any(|name| name == "LOCK");
+    let temporary = format!("{}.tmp", polytrie_state::STAMP_FILE);
+    let genesis = [GENESIS_FILE.to_owned(), format!("{GENESIS_FILE}.tmp")];
+    let is_ours = |name: &OsString| {
+        name == "LOCK"
+            || flat::is_left_over(name)
+            || name == temporary.as_str()
+            || ((name == "db" || genesis.iter().any(|genesis| name == genesis.as_str()))
+                && has_lock)
+    };
+    Ok(names.iter().all(is_ours))
+}

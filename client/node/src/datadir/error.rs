@@ -1,0 +1,132 @@
+//! Why a data directory cannot be opened.
+
+use super::{FlatError, OUTLINE_FILE};
+use alloy_primitives::B256;
+use polytrie_chain::ChainError;
+use polytrie_chainspec::{ChainSpecError, Difference};
+use polytrie_kv::KvError;
+use polytrie_layers::{EngineError, UnknownKind};
+use polytrie_state::{StampError, StateError};
+use std::{io, path::PathBuf};
+use thiserror::Error;
+
+/// A data directory cannot be opened.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// No directory was named.
+    #[error(
+        "--datadir is needed: the directory where chain and state are kept (or use --kv memory to keep nothing)"
+    )]
+    NoDirectory,
+    /// No chain was named.
+    #[error(
+        "--chain is needed for a new data directory: mainnet, sepolia, holesky, hoodi, dev, or the path of a genesis.json"
+    )]
+    NoChain,
+    /// There is nothing in the directory.
+    #[error("there is no data of polytrie in {}; make some with `polytrie import` or `polytrie init`", .0.display())]
+    Empty(PathBuf),
+    /// There is something in the directory that is not ours.
+    #[error("{} is not empty and holds no {stamp}; choose an empty directory", path.display(), stamp = polytrie_state::STAMP_FILE)]
+    Foreign {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// There are blocks in the directory, and nothing says of which chain and layer.
+    #[error("{} is not empty and holds no {stamp}, though there are blocks of a chain in it: restore that file from a copy, or choose an empty directory", path.display(), stamp = polytrie_state::STAMP_FILE)]
+    Unstamped {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The engine's files are gone.
+    #[error("the blocks of the data directory {} are missing: there is no store in {}; restore it from a copy, or remove what is left with `polytrie db drop` and import again", path.display(), path.join("db").display())]
+    NoStore {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The directory for something new holds data already.
+    #[error("{} holds data of polytrie already; choose an empty directory", path.display())]
+    Taken {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The blocks for something new are not of its chain.
+    #[error(
+        "{} begins with blocks on genesis block {found}, the chain {chain} has {expected}; name the right one with --chain",
+        file.display()
+    )]
+    OtherChain {
+        /// The file of the blocks.
+        file: PathBuf,
+        /// Their genesis hash.
+        found: B256,
+        /// Genesis hash of the chain.
+        expected: B256,
+        /// Name of the chain.
+        chain: String,
+    },
+    /// Its blocks came in by other rules.
+    #[error(
+        "the data directory {} holds {number} blocks of a chain with {} {}, --chain says {}: leave --chain out to use what is there, go back to before that with `polytrie db unwind`, or choose another --datadir",
+        path.display(), difference.rule, difference.values[0], difference.values[1]
+    )]
+    Rules {
+        /// The directory.
+        path: PathBuf,
+        /// Number of its head.
+        number: u64,
+        /// The first rule that differs: the directory's, and the one asked for.
+        difference: Box<Difference>,
+    },
+    /// The rules of its chain are lost.
+    #[error(
+        "{OUTLINE_FILE}, in which the data directory {} keeps the rules of its chain, is missing or damaged, and so is the genesis that it was made from ({reason}): put back a copy of either file, or name a genesis with the same rules with --chain",
+        path.display()
+    )]
+    RulesLost {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with the genesis.
+        reason: String,
+    },
+    /// The directory cannot be created or read.
+    #[error("cannot {action} {}: {source}; check the path, its permissions and the disk", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The directory.
+        path: PathBuf,
+        /// The operating system's words.
+        source: io::Error,
+    },
+    /// No such layer or engine.
+    #[error(transparent)]
+    Unknown(#[from] UnknownKind),
+    /// It holds something else.
+    #[error(transparent)]
+    Stamp(#[from] StampError),
+    /// The chain's rules cannot be loaded.
+    #[error(transparent)]
+    Spec(#[from] ChainSpecError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] KvError),
+    /// The layer failed.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The chain cannot be opened.
+    #[error(transparent)]
+    Chain(#[from] ChainError),
+    /// The flat state's own directory cannot be used.
+    #[error(transparent)]
+    Flat(#[from] FlatError),
+}
+
+impl From<EngineError> for OpenError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Unknown(error) => error.into(),
+            EngineError::Store(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! The data directory: whose it is, and opening what is in it.
+//!
+//! ```text
+//! D/polytrie.json   the stamp: layer, engine, chain, format, with a checksum; written when the empty store is durable,
+//!                   before any block
+//! D/chain.json      the genesis without its accounts, if it came from a file; the stamp holds its hash
+//! D/genesis.json    the genesis of a chain that `polytrie devnet` made
+//! D/flat.json       which directory of --replica.path is this one's
+//! D/LOCK            held while a process works here
+//! D/db/             the engine's files; scratch-… in it: what does not fit into memory, gone with the process
+//! D/shadow-LAYER/   a data directory of its own: what `import --shadow LAYER` compares with
+//! ```
+
+mod create;
+mod error;
+mod flat;
+mod options;
+mod outline;
+mod repair;
+
+pub use create::GENESIS_FILE;
+pub use error::OpenError;
+use flat::FlatDir;
+pub use flat::{FlatError, forget_flat, remove_flat};
+pub use options::OpenOptions;
+use outline::FileState;
+pub use outline::OUTLINE_FILE;
+
+use polytrie_chain::{Chain, ChainDb, ChainOptions, TABLES};
+use polytrie_chainspec::ChainSpec;
+use polytrie_kv::{DirLock, Store};
+use polytrie_layers::{self as layers, EngineOptions, LayerKind, Parameters};
+use polytrie_state::{Stamp, StateLayer};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// An open data directory.
+#[derive(Debug)]
+pub struct DataDir {
+    dir: PathBuf,
+    /// Its stamp.
+    pub stamp: Stamp,
+    /// Its state layer's kind.
+    pub kind: &'static LayerKind,
+    /// The store.
+    pub store: Store,
+    /// The state layer.
+    pub layer: Arc<dyn StateLayer>,
+    chain_options: ChainOptions,
+    /// The rules, if they were needed to open it.
+    spec: Option<Arc<ChainSpec>>,
+    /// The rules without the genesis accounts, if it remembers them.
+    outline: Option<Arc<ChainSpec>>,
+    /// Keeps other processes out until everything else is closed (fields drop in this order).
+    _lock: Option<DirLock>,
+    /// The same for the flat state, if that is elsewhere.
+    _flat: Option<FlatDir>,
+}
+
+/// A data directory that is open without its state layer.
+#[derive(Debug)]
+pub struct Rows {
+    dir: PathBuf,
+    /// Its stamp.
+    pub stamp: Stamp,
+    /// The store.
+    pub store: Store,
+    outline: Option<Arc<ChainSpec>>,
+}
+
+impl Rows {
+    /// What is kept of the chain.
+    pub fn chain_db(&self) -> ChainDb {
+        ChainDb::new(self.store.clone())
+    }
+
+    /// The chain's rules, as [`DataDir::spec`] has them.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be loaded.
+    pub fn spec(&self) -> Result<Arc<ChainSpec>, OpenError> {
+        remembered(&self.dir, self.outline.as_ref(), &self.stamp, &self.chain_db())
+    }
+}
+
+impl DataDir {
+    /// Opens a data directory, making it if `create` says so and it is empty.
+    ///
+    /// # Errors
+    ///
+    /// If it holds something else than what was asked for, is in use, or cannot be read or created.
+    pub fn open(options: &OpenOptions, create: bool) -> Result<Self, OpenError> {
+        if options.kv.as_deref() == Some("memory") {
+            Self::expect_unused(options)?;
+            return Self::in_memory(options);
+        }
+        let dir = options.datadir.as_deref().ok_or(OpenError::NoDirectory)?;
+        let stamp = if dir.exists() { Stamp::read(dir)? } else { None };
+        match stamp {
+            Some(stamp) => Self::reopen(options, dir, stamp),
+            None if create => Self::create(options, dir),
+            None => Err(OpenError::Empty(dir.to_owned())),
+        }
+    }
+
+    /// The rows of a data directory without its state layer, for reading only: whoever asks nothing of the state does without
+    /// what the layer needs (as `lvmt` its setup).
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`].
+    pub fn open_rows(options: &OpenOptions) -> Result<Rows, OpenError> {
+        let dir = options.datadir.as_deref().ok_or(OpenError::NoDirectory)?;
+        let stamp = Stamp::read(dir)?.ok_or_else(|| OpenError::Empty(dir.to_owned()))?;
+        stamp.expect(dir, "the state layer", &stamp.state, options.state.as_deref())?;
+        expect_store(dir, &stamp)?;
+        let tables = tables(layers::layer(&stamp.state)?);
+        let access = EngineOptions { read_only: true, ..options.engine };
+        let engine = layers::open_engine(&stamp.kv, &dir.join("db"), &tables, access)?;
+        let store = Store::open(engine, &tables, options.store.clone())?;
+        let outline = outline::read(dir, &stamp).map(|(_, outline)| outline);
+        Ok(Rows { dir: dir.to_owned(), stamp, store, outline })
+    }
+
+    /// The chain in it; begins with the genesis block where there is none.
+    ///
+    /// # Errors
+    ///
+    /// If the rules cannot be loaded or the store fails.
+    pub fn into_chain(self) -> Result<(Chain, Self), OpenError> {
+        let (spec, options) = (self.spec()?, self.chain_options);
+        let chain = Chain::open(spec, self.store.clone(), Arc::clone(&self.layer), options)?;
+        Ok((chain, self))
+    }
+
+    /// The chain's rules: those the directory was opened with, else those it remembers, else those its stamp names. Once
+    /// the genesis block stands they may come [without accounts](ChainSpec::has_accounts).
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be loaded.
+    pub fn spec(&self) -> Result<Arc<ChainSpec>, OpenError> {
+        if let Some(spec) = &self.spec {
+            return Ok(Arc::clone(spec));
+        }
+        remembered(&self.dir, self.outline.as_ref(), &self.stamp, &self.chain_db())
+    }
+
+    /// The chain's rules with the accounts of its genesis.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be loaded.
+    pub fn genesis(&self) -> Result<Arc<ChainSpec>, OpenError> {
+        match &self.spec {
+            Some(spec) if spec.has_accounts() => Ok(Arc::clone(spec)),
+            _ => outline::reread(&self.dir, &self.stamp),
+        }
+    }
+
+    /// What is kept of the chain, without its rules.
+    pub fn chain_db(&self) -> ChainDb {
+        ChainDb::new(self.store.clone())
+    }
+
+    fn reopen(options: &OpenOptions, dir: &Path, stamp: Stamp) -> Result<Self, OpenError> {
+        let kind = layers::layer(&stamp.state);
+        stamp.expect(dir, "the state layer", &stamp.state, options.state.as_deref())?;
+        stamp.expect(dir, "the engine", &stamp.kv, options.kv.as_deref())?;
+        let kind = kind?;
+        let (known_file, outline) = outline::read(dir, &stamp).unzip();
+        let mut loaded = None;
+        // The file that is remembered need not be read again; any other one is compared.
+        if let Some(chain) = options.chain.as_deref()
+            && (known_file.is_none() || FileState::of(chain) != known_file)
+        {
+            loaded = Some(outline::load(chain)?);
+        }
+        if let Some((_, spec)) = &loaded
+            && spec.genesis_hash() != stamp.genesis_hash
+        {
+            let found = format!("{} (genesis {})", stamp.chain, stamp.genesis_hash);
+            let asked = format!("{} (genesis {})", spec.name(), spec.genesis_hash());
+            stamp.expect(dir, "the chain", &found, Some(&asked))?;
+        }
+        expect_store(dir, &stamp)?;
+        let lock = if options.engine.read_only { None } else { Some(DirLock::acquire(dir)?) };
+        let (file, spec) = loaded.unzip();
+        let mut options = options.clone();
+        let found = kind.settle_parameters(&mut options.layer, Some(&stamp.parameters))?;
+        for (name, value) in &stamp.parameters {
+            if kind.is_place(name) {
+                continue;
+            }
+            stamp.expect(
+                dir,
+                &format!("the parameter {name}"),
+                value,
+                found.get(name).map(String::as_str),
+            )?;
+        }
+        let mut opened = Self::assemble(&options, dir, stamp, kind, Specs { spec, outline }, lock)?;
+        opened.expect_rules()?;
+        if !options.engine.read_only {
+            opened.remember(file.flatten(), found)?;
+        }
+        Ok(opened)
+    }
+
+    /// Keeps the rules that the directory was opened with, if they were read from `file`, and where things were found.
+    fn remember(&mut self, file: Option<FileState>, found: Parameters) -> Result<(), OpenError> {
+        let mut stamp = self.stamp.clone();
+        stamp.parameters.extend(found.into_iter().filter(|(name, _)| self.kind.is_place(name)));
+        let read = file.zip(self.spec.as_ref());
+        if let Some((_, spec)) = &read {
+            stamp.rules = outline::rules(spec);
+        }
+        // Stopped between the two writes, the outline that is there is not that of the stamp, so it is not believed and
+        // the command that named the file names it again.
+        if stamp != self.stamp {
+            stamp.write(&self.dir)?;
+        }
+        if let Some((file, spec)) = read {
+            outline::write(&self.dir, file, spec)?;
+        }
+        self.stamp = stamp;
+        Ok(())
+    }
+
+    /// What `--chain` names must have the rules by which the blocks came in that are there.
+    fn expect_rules(&self) -> Result<(), OpenError> {
+        let Some(asked) = &self.spec else { return Ok(()) };
+        // A head that is damaged is for others to report.
+        let Ok(Some(head)) = self.chain_db().head() else { return Ok(()) };
+        let known = match &self.outline {
+            _ if outline::rules(asked) == self.stamp.rules => return Ok(()),
+            Some(outline) => Arc::clone(outline),
+            None => outline::reread(&self.dir, &self.stamp)?,
+        };
+        let parent_total_difficulty = head.total_difficulty.saturating_sub(head.header.difficulty);
+        let (number, time) = (head.number(), head.header.timestamp);
+        match known.difference(asked, number, time, parent_total_difficulty) {
+            Some(difference) => Err(OpenError::Rules {
+                path: self.dir.clone(),
+                number,
+                difference: difference.into(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    fn assemble(
+        options: &OpenOptions,
+        dir: &Path,
+        stamp: Stamp,
+        kind: &'static LayerKind,
+        specs: Specs,
+        lock: Option<DirLock>,
+    ) -> Result<Self, OpenError> {
+        let mut settings = options.layer.clone();
+        layers::adopt_replica_path(&mut settings, &stamp, dir)?;
+        settings.read_only = options.engine.read_only;
+        let flat = match &settings.replica_path {
+            Some(path) if stamp.kv != "memory" => {
+                Some(FlatDir::open(path, dir, settings.read_only)?)
+            }
+            _ => None,
+        };
+        if let Some(flat) = &flat {
+            settings.replica_path = Some(flat.store());
+        }
+        let tables = tables(kind);
+        let engine = layers::open_engine(&stamp.kv, &dir.join("db"), &tables, options.engine)?;
+        let mut chain_options = options.chain_options;
+        let mut store_options = options.store.clone();
+        if !kind.canonical {
+            chain_options.verify_every = 1;
+        }
+        // Blocks that share a root are one write.
+        let writes = store_options.flush_every / chain_options.verify_every.max(1);
+        store_options.flush_every = writes.max(1);
+        let store = Store::open(engine, &tables, store_options)?;
+        if let Some(flat) = &flat
+            && ChainDb::new(store.clone()).head()?.is_none()
+        {
+            flat.expect_marked()?;
+        }
+        let layer = (kind.open)(store.clone(), &settings)?;
+        if let Some(flat) = &flat {
+            // The layer compared what is in it.
+            flat.belongs()?;
+        }
+        let Specs { spec, outline } = specs;
+        Ok(Self {
+            dir: dir.to_owned(),
+            stamp,
+            kind,
+            store,
+            layer,
+            chain_options,
+            spec,
+            outline,
+            _lock: lock,
+            _flat: flat,
+        })
+    }
+}
+
+/// A directory with a stamp has a store, which was durable before: an engine that finds nothing must not begin anew.
+fn expect_store(dir: &Path, stamp: &Stamp) -> Result<(), OpenError> {
+    match stamp.kv == "memory" || flat::holds_store(&dir.join("db")) {
+        true => Ok(()),
+        false => Err(OpenError::NoStore { path: dir.to_owned() }),
+    }
+}
+
+/// What is at hand of the chain's rules.
+#[derive(Debug)]
+struct Specs {
+    /// Read from where `--chain` says.
+    spec: Option<Arc<ChainSpec>>,
+    /// Remembered, without accounts.
+    outline: Option<Arc<ChainSpec>>,
+}
+
+impl Specs {
+    const fn loaded(spec: Arc<ChainSpec>) -> Self {
+        Self { spec: Some(spec), outline: None }
+    }
+}
+
+/// The rules that a directory remembers, else those that its stamp names.
+fn remembered(
+    dir: &Path,
+    outline: Option<&Arc<ChainSpec>>,
+    stamp: &Stamp,
+    db: &ChainDb,
+) -> Result<Arc<ChainSpec>, OpenError> {
+    match outline {
+        // Without a genesis block its accounts are still needed. A head that is damaged is for others to report.
+        Some(spec) if !matches!(db.head(), Ok(None)) => Ok(Arc::clone(spec)),
+        _ => outline::reread(dir, stamp),
+    }
+}
+
+fn tables(kind: &LayerKind) -> Vec<polytrie_kv::Table> {
+    let mut tables = kind.tables.to_vec();
+    tables.extend_from_slice(TABLES);
+    tables
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests;

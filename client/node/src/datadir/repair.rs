@@ -1,0 +1,47 @@
+//! Going on from a store of which something is missing that was confirmed.
+
+use super::{DataDir, FlatDir, OpenError, OpenOptions, expect_store, tables};
+use polytrie_kv::{DirLock, KvError, Store, StoreOptions, Table};
+use polytrie_layers::{self as layers, EngineOptions};
+use polytrie_state::Stamp;
+use std::path::Path;
+
+impl DataDir {
+    /// Brings the stores of a data directory back to the last state that is whole. Returns what was missing or damaged;
+    /// nothing is changed where nothing was.
+    ///
+    /// # Errors
+    ///
+    /// If the directory holds no store, or one that is damaged in another way.
+    pub fn repair(options: &OpenOptions) -> Result<Vec<KvError>, OpenError> {
+        let dir = options.datadir.as_deref().ok_or(OpenError::NoDirectory)?;
+        let stamp = Stamp::read(dir)?.ok_or_else(|| OpenError::Empty(dir.to_owned()))?;
+        stamp.expect(dir, "the state layer", &stamp.state, options.state.as_deref())?;
+        let kind = layers::layer(&stamp.state)?;
+        expect_store(dir, &stamp)?;
+        let _lock = DirLock::acquire(dir)?;
+        let mut lost = Vec::from_iter(repair(&stamp.kv, &dir.join("db"), &tables(kind))?);
+        if let (Some(path), Some(tables)) = (layers::replica_path(&stamp), kind.flat_tables()) {
+            let flat = FlatDir::open(&path, dir, false)?;
+            lost.extend(repair(&stamp.kv, &flat.store(), tables)?);
+        }
+        Ok(lost)
+    }
+}
+
+fn repair(kv: &str, dir: &Path, tables: &[Table]) -> Result<Option<KvError>, OpenError> {
+    let engine = |repair| {
+        layers::open_engine(kv, dir, tables, EngineOptions { repair, ..EngineOptions::default() })
+    };
+    let open =
+        || Store::open(engine(false)?, tables, StoreOptions::default()).map_err(OpenError::from);
+    match open() {
+        Ok(_) => Ok(None),
+        Err(OpenError::Store(lost @ KvError::Lost { .. })) => {
+            let store = Store::repair(engine(true)?, tables, StoreOptions::default())?;
+            store.checkpoint()?;
+            Ok(Some(lost))
+        }
+        Err(error) => Err(error),
+    }
+}

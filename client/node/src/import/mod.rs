@@ -1,0 +1,121 @@
+//! Import: block files through decoding, sender recovery, execution and commitment into the store.
+//!
+//! ```text
+//! reader ──► workers: decode, hash, recover senders, check body ──► main: rules, EVM, commitment, write ──► flush
+//! (thread)   (threads, ahead of execution, in order again)          (this thread)                        (thread)
+//! ```
+
+mod ahead;
+mod csv;
+mod error;
+mod pipeline;
+mod progress;
+mod report;
+mod run;
+mod shadow;
+mod waiting;
+
+pub use csv::CsvLog;
+pub use error::ImportError;
+pub use pipeline::{Begun, expect_files};
+pub use progress::{Display, Progress};
+pub use report::{ImportReport, ShadowReport, TimeSplit, WitnessReport};
+pub use shadow::{Difference, Key, SHADOW_PREFIX, Shadow, ShadowError, What};
+
+use crate::witness::WitnessDir;
+use polytrie_chain::Chain;
+use polytrie_chain::executor::Prefetch;
+use polytrie_state::CommitmentKind;
+use run::Run;
+use std::{
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicBool},
+};
+
+/// What to import, and how.
+#[derive(Debug)]
+pub struct ImportOptions {
+    /// Files in their order; `-` is standard input.
+    pub files: Vec<PathBuf>,
+    /// The first of them, if it was begun already.
+    pub begun: Option<Begun>,
+    /// The last block to import.
+    pub to: Option<u64>,
+    /// Threads that decode blocks and recover senders.
+    pub threads: usize,
+    /// Whether blocks are run ahead of their turn, to read what they will need.
+    pub prefetch: Prefetch,
+    /// Set from outside to stop after the block under way.
+    pub interrupt: Arc<AtomicBool>,
+    /// How progress is shown.
+    pub display: Display,
+    /// One line of figures a block.
+    pub csv: Option<CsvLog>,
+    /// A second chain under another layer, which every block is compared with.
+    pub shadow: Option<Shadow>,
+    /// Where each block's witness goes, if [`ChainOptions::witness_levels`](polytrie_chain::ChainOptions::witness_levels)
+    /// says that there are any.
+    pub witnesses: Option<WitnessDir>,
+}
+
+impl ImportOptions {
+    /// All of these files and nothing beside: on one thread, in order, without a word.
+    pub fn plain(files: Vec<PathBuf>) -> Self {
+        Self {
+            files,
+            begun: None,
+            to: None,
+            threads: 1,
+            prefetch: Prefetch::Off,
+            interrupt: Arc::default(),
+            display: Display::Quiet,
+            csv: None,
+            shadow: None,
+            witnesses: None,
+        }
+    }
+}
+
+/// How an import ended, with what it had done by then.
+#[derive(Debug)]
+pub struct ImportEnd {
+    /// The figures.
+    pub report: ImportReport,
+    /// Why it ended early, if it did. What came before is durable in every case but a failing store.
+    pub error: Option<ImportError>,
+}
+
+/// Imports files into a chain. Everything imported is durable when this returns.
+pub fn import(chain: &mut Chain, options: ImportOptions) -> ImportEnd {
+    Run::new(chain, options).finish()
+}
+
+/// What a user must be told about what an import under this layer did not compare.
+pub fn not_verified(chain: &Chain, report: &ImportReport) -> Vec<String> {
+    if !chain.options().verify_roots {
+        let note = "neither state roots nor receipts roots were compared (--verify none)";
+        return vec![note.to_owned()];
+    }
+    let mut notes = Vec::new();
+    let layer = chain.layer().name();
+    match chain.layer().commitment().kind() {
+        CommitmentKind::StateRoot => {}
+        CommitmentKind::None => notes.push(format!(
+            "state roots were not compared: the layer `{layer}` does not authenticate the state"
+        )),
+        CommitmentKind::Own => notes.push(format!(
+            "state roots were not compared: the commitment of the layer `{layer}` is its own, no header holds it"
+        )),
+    }
+    if report.receipts_unchecked > 0 {
+        notes.push(format!(
+            "receipts roots of {} blocks before Byzantium were not compared: they hold state roots, which the layer `{layer}` does not give",
+            report.receipts_unchecked
+        ));
+    }
+    notes
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests;

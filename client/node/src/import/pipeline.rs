@@ -1,0 +1,314 @@
+//! Reading, decoding and sender recovery ahead of execution, on other threads, in order.
+
+use super::error::{ImportError, Origin};
+use alloy_consensus::{Header, Sealed};
+use crossbeam_channel::{Receiver, Select, Sender, TryRecvError, bounded};
+use parking_lot::{Condvar, Mutex};
+use polytrie_chain::Candidate;
+use polytrie_chainspec::ChainSpec;
+use polytrie_consensus::decode::decode_header;
+use polytrie_files::{BlockFileError, BlockReader, RawBlock};
+use std::{
+    collections::VecDeque,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Blocks that may be under way between the reader and execution.
+const BLOCKS_AHEAD: usize = 256;
+/// Bytes of RLP that may be under way; one larger block still passes.
+const BYTES_AHEAD: usize = 32 << 20;
+
+/// A block that left the workers.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) content: Content,
+    pub(super) place: Origin,
+    pub(super) decode: Duration,
+    pub(super) recover: Duration,
+    /// Bytes of its file, as it is on disk, that had been read when it was there.
+    pub(super) read: u64,
+    /// Given back when the block is on its way into the chain: it takes memory until then.
+    pub(super) permit: Permit,
+}
+
+/// What the workers did with it.
+#[derive(Debug)]
+pub(super) enum Content {
+    /// Probably stored already: only the header was read.
+    Identified(Box<Sealed<Header>>, RawBlock),
+    /// Ready for execution.
+    Ready(Box<Candidate>),
+}
+
+impl Content {
+    pub(super) const fn header(&self) -> &Sealed<Header> {
+        match self {
+            Self::Identified(header, _) => header,
+            Self::Ready(candidate) => &candidate.header,
+        }
+    }
+}
+
+/// What is known of the next block.
+#[derive(Debug)]
+enum Next {
+    Promised(Receiver<Answer>),
+    Ready(Box<Answer>),
+}
+
+type Answer = Result<Prepared, BlockFileError>;
+
+/// One block on its way to a worker, and the way back.
+struct Job {
+    raw: RawBlock,
+    /// Bytes of its file that were read by then.
+    read: u64,
+    answer: Sender<Answer>,
+    permit: Permit,
+}
+
+/// A file of blocks of which the first block may have been read already.
+#[derive(Debug)]
+pub struct Begun {
+    first: Option<RawBlock>,
+    reader: BlockReader,
+}
+
+impl Begun {
+    /// Opens a file and reads its first block, from a pipe too: nothing is lost of it.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read or is no file of blocks.
+    pub fn open(file: &Path) -> Result<Self, BlockFileError> {
+        let mut reader = BlockReader::open(file)?;
+        Ok(Self { first: reader.next().transpose()?, reader })
+    }
+
+    /// The header of that block, if it decodes.
+    pub fn header(&self) -> Option<Sealed<Header>> {
+        decode_header(&self.first.as_ref()?.rlp).ok()
+    }
+}
+
+impl Iterator for Begun {
+    type Item = Result<RawBlock, BlockFileError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.first.take().map(Ok).or_else(|| self.reader.next())
+    }
+}
+
+/// The blocks of some files, prepared ahead, in order.
+#[derive(Debug)]
+pub(super) struct Pipeline {
+    ordered: Receiver<Receiver<Answer>>,
+    /// Blocks that were asked for ahead of their turn, or the promises of them.
+    next: VecDeque<Next>,
+}
+
+impl Pipeline {
+    /// Starts reading; the first file may have been begun. Blocks up to number `known` are probably stored already: they are only identified.
+    pub(super) fn start(
+        spec: Arc<ChainSpec>,
+        files: Vec<PathBuf>,
+        begun: Option<Begun>,
+        threads: usize,
+        known: u64,
+    ) -> Result<Self, ImportError> {
+        expect_files(&files)?;
+        let (to_workers, work) = bounded::<Job>(BLOCKS_AHEAD);
+        let (to_main, ordered) = bounded(BLOCKS_AHEAD);
+        spawn("reader", move || read(files, begun, &to_workers, &to_main))?;
+        for _ in 0..threads.max(1) {
+            let (work, spec) = (work.clone(), Arc::clone(&spec));
+            spawn("prepare", move || {
+                for job in work {
+                    // Main may have stopped in the meantime; then nobody wants the answer.
+                    let _ = job.answer.send(prepare(&spec, job.raw, (job.read, job.permit), known));
+                }
+            })?;
+        }
+        Ok(Self { ordered, next: VecDeque::new() })
+    }
+
+    /// The block that comes after the next `ahead` ones, if it is ready by now.
+    pub(super) fn peek(&mut self, ahead: usize) -> Option<&Prepared> {
+        while self.next.len() <= ahead {
+            self.next.push_back(Next::Promised(self.ordered.try_recv().ok()?));
+        }
+        let next = &mut self.next[ahead];
+        // Whoever asks in its turn for one that does not come learns why.
+        if let Next::Promised(answer) = next
+            && let Ok(ready) = answer.try_recv()
+        {
+            *next = Next::Ready(Box::new(ready));
+        }
+        match next {
+            Next::Ready(answer) => Result::as_ref(&**answer).ok(),
+            Next::Promised(_) => None,
+        }
+    }
+
+    /// Waits for what comes next, so long at most; says whether it is there: a block (which may still be with the
+    /// workers), an error, or the end.
+    pub(super) fn wait(&self, patience: Duration) -> bool {
+        if !self.next.is_empty() || !self.ordered.is_empty() {
+            return true;
+        }
+        let mut select = Select::new();
+        select.recv(&self.ordered);
+        select.ready_timeout(patience).is_ok()
+    }
+
+    /// Whether it is known by now that nothing more comes.
+    pub(super) fn has_ended(&mut self) -> bool {
+        if self.next.is_empty() {
+            match self.ordered.try_recv() {
+                Ok(answer) => self.next.push_back(Next::Promised(answer)),
+                Err(TryRecvError::Empty) => {}
+                Err(TryRecvError::Disconnected) => return true,
+            }
+        }
+        false
+    }
+}
+
+impl Iterator for Pipeline {
+    type Item = Result<Prepared, ImportError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let answer = match self.next.pop_front() {
+            Some(Next::Ready(ready)) => return Some((*ready).map_err(ImportError::from)),
+            Some(Next::Promised(answer)) => answer,
+            None => self.ordered.recv().ok()?,
+        };
+        Some(match answer.recv() {
+            Ok(answer) => answer.map_err(ImportError::from),
+            Err(_) => Err(ImportError::Worker),
+        })
+    }
+}
+
+/// Whether all files are there: one that is not should not be noticed after an hour of importing another one.
+///
+/// # Errors
+///
+/// About the first that is not.
+pub fn expect_files(files: &[PathBuf]) -> Result<(), BlockFileError> {
+    for file in files.iter().filter(|file| file.as_path() != Path::new("-") && !file.exists()) {
+        BlockReader::open(file)?;
+    }
+    Ok(())
+}
+
+pub(super) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), ImportError> {
+    let spawned = thread::Builder::new().name(name.to_owned()).spawn(work);
+    spawned.map(drop).map_err(no_thread)
+}
+
+pub(super) fn no_thread(source: io::Error) -> ImportError {
+    ImportError::Thread { source }
+}
+
+fn read(
+    files: Vec<PathBuf>,
+    mut begun: Option<Begun>,
+    to_workers: &Sender<Job>,
+    to_main: &Sender<Receiver<Answer>>,
+) {
+    let budget = Arc::new(Budget::default());
+    for file in files {
+        let opened = match begun.take() {
+            Some(begun) => Ok(begun),
+            None => BlockReader::open(&file).map(|reader| Begun { first: None, reader }),
+        };
+        let progress = opened.as_ref().map(|begun| begun.reader.progress()).unwrap_or_default();
+        let blocks: Box<dyn Iterator<Item = Result<RawBlock, BlockFileError>>> = match opened {
+            Ok(begun) => Box::new(begun),
+            Err(error) => Box::new(std::iter::once(Err(error))),
+        };
+        for block in blocks {
+            let (answer, receive) = bounded(1);
+            let failed = block.is_err();
+            if to_main.send(receive).is_err() {
+                return;
+            }
+            let sent = match block {
+                Ok(raw) => {
+                    let permit = Budget::take(&budget, raw.rlp.len());
+                    to_workers.send(Job { raw, read: progress.read(), answer, permit }).is_ok()
+                }
+                Err(error) => answer.send(Err(error)).is_ok(),
+            };
+            if failed || !sent {
+                return;
+            }
+        }
+    }
+}
+
+fn prepare(spec: &ChainSpec, raw: RawBlock, (read, permit): (u64, Permit), known: u64) -> Answer {
+    let start = Instant::now();
+    let place = Origin { file: Arc::clone(&raw.file), index: raw.index, offset: raw.offset };
+    if let Ok(header) = decode_header(&raw.rlp)
+        && header.number <= known
+    {
+        let content = Content::Identified(Box::new(header), raw);
+        let (decode, recover) = (start.elapsed(), Duration::ZERO);
+        return Ok(Prepared { content, place, decode, recover, read, permit });
+    }
+    let (candidate, decode, recover) = make_ready(spec, raw)?;
+    let content = Content::Ready(Box::new(candidate));
+    Ok(Prepared { content, place, decode, recover, read, permit })
+}
+
+/// Decodes a block, checks its body and recovers its senders; tells the time of the first two and of the
+/// last.
+pub(super) fn make_ready(
+    spec: &ChainSpec,
+    raw: RawBlock,
+) -> Result<(Candidate, Duration, Duration), BlockFileError> {
+    let start = Instant::now();
+    let block = raw.decode()?;
+    let (mut candidate, recover) = Candidate::of(spec, block, raw.rlp);
+    (candidate.receipts, candidate.total_difficulty) = (raw.receipts, raw.total_difficulty);
+    let decode = start.elapsed() - recover;
+    Ok((candidate, decode, recover))
+}
+
+/// So many bytes of the budget.
+#[derive(Debug)]
+pub(super) struct Permit {
+    budget: Arc<Budget>,
+    bytes: usize,
+}
+
+/// Limits the bytes under way.
+#[derive(Debug, Default)]
+struct Budget {
+    used: Mutex<usize>,
+    freed: Condvar,
+}
+
+impl Budget {
+    fn take(budget: &Arc<Self>, bytes: usize) -> Permit {
+        let mut used = budget.used.lock();
+        while *used > 0 && *used + bytes > BYTES_AHEAD {
+            budget.freed.wait(&mut used);
+        }
+        *used += bytes;
+        Permit { budget: Arc::clone(budget), bytes }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        *self.budget.used.lock() -= self.bytes;
+        self.budget.freed.notify_one();
+    }
+}

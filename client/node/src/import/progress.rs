@@ -1,0 +1,159 @@
+//! Progress: a bar on a terminal, a line every eight seconds elsewhere.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use polytrie_chain::BlockStats;
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+/// How often a line is written where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(8);
+/// How often the bar is refreshed.
+const BAR_EVERY: Duration = Duration::from_millis(200);
+
+/// How progress is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Display {
+    /// A bar that is redrawn.
+    Bar,
+    /// A line now and then.
+    Lines,
+    /// Nothing.
+    Quiet,
+}
+
+/// Shows how an import comes along.
+#[derive(Debug)]
+pub struct Progress {
+    display: Display,
+    bar: ProgressBar,
+    /// Bytes of the file, where known.
+    total_bytes: Option<u64>,
+    /// Bytes of the file up to the last block that was taken in: what is read ahead may be the whole file.
+    reached: u64,
+    start: Instant,
+    shown: Instant,
+    interval: Counts,
+    all: Counts,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Counts {
+    blocks: u64,
+    txs: u64,
+    gas: u64,
+}
+
+impl Counts {
+    const fn add(&mut self, stats: &BlockStats) {
+        self.blocks += 1;
+        self.txs += stats.txs;
+        self.gas += stats.gas;
+    }
+}
+
+impl Progress {
+    pub(super) fn new(display: Display, files: &[PathBuf]) -> Self {
+        // An estimate of what is left needs the size of everything; with several files or a pipe there is
+        // none.
+        let total_bytes = match files {
+            [file] => std::fs::metadata(file).ok().filter(|m| m.is_file()).map(|m| m.len()),
+            _ => None,
+        };
+        let bar = match display {
+            Display::Bar => bar(total_bytes),
+            Display::Lines | Display::Quiet => ProgressBar::hidden(),
+        };
+        let now = Instant::now();
+        Self {
+            display,
+            bar,
+            total_bytes,
+            reached: 0,
+            start: now,
+            shown: now,
+            interval: Counts::default(),
+            all: Counts::default(),
+        }
+    }
+
+    /// A block was taken in, up to which so many bytes of its file had been read.
+    pub(super) fn reached(&mut self, bytes: u64) {
+        self.reached = bytes;
+    }
+
+    pub(super) fn block(&mut self, number: u64, stats: &BlockStats) {
+        self.interval.add(stats);
+        self.all.add(stats);
+        self.show(number);
+    }
+
+    pub(super) fn skipped(&mut self, number: u64) {
+        self.show(number);
+    }
+
+    pub(super) fn finish(&mut self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn show(&mut self, number: u64) {
+        let every = match self.display {
+            Display::Bar => BAR_EVERY,
+            Display::Lines => LINE_EVERY,
+            Display::Quiet => return,
+        };
+        let since = self.shown.elapsed();
+        if since < every {
+            return;
+        }
+        let seconds = since.as_secs_f64();
+        let tps = self.interval.txs as f64 / seconds;
+        let mgas = self.interval.gas as f64 / 1e6 / seconds;
+        if self.display == Display::Bar {
+            self.bar.set_position(self.reached);
+            self.bar.set_message(format!(
+                "block {number}  {} txs  {tps:.0} tx/s  {mgas:.0} Mgas/s",
+                self.all.txs
+            ));
+        } else {
+            let left = self.seconds_left().map(|s| format!("{s:.0}"));
+            tracing::info!(
+                block = number,
+                blocks = self.all.blocks,
+                txs = self.all.txs,
+                gas = self.all.gas,
+                elapsed = format!("{:.0}", self.start.elapsed().as_secs_f64()),
+                tps = format!("{tps:.0}"),
+                mgas_per_second = format!("{mgas:.0}"),
+                eta = left.as_deref().unwrap_or("unknown"),
+                "importing"
+            );
+        }
+        self.shown = Instant::now();
+        self.interval = Counts::default();
+    }
+
+    fn seconds_left(&self) -> Option<f64> {
+        let total = self.total_bytes?;
+        let reached = self.reached;
+        (reached > 0).then(|| {
+            self.start.elapsed().as_secs_f64() * total.saturating_sub(reached) as f64
+                / reached as f64
+        })
+    }
+}
+
+fn bar(total_bytes: Option<u64>) -> ProgressBar {
+    let (bar, template) = match total_bytes {
+        Some(total) => {
+            (ProgressBar::new(total), "[{elapsed}] {bar:24} {percent:>3}%  {msg}  ETA {eta}")
+        }
+        None => (ProgressBar::new_spinner(), "[{elapsed}] {spinner}  {msg}"),
+    };
+    bar.set_draw_target(ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar
+}

@@ -1,0 +1,258 @@
+//! What an import did, in figures.
+
+use crate::{process::peak_rss_bytes, witness::WitnessDir};
+use polytrie_chain::{BlockStats, Chain, Head};
+use polytrie_kv::CountersSnapshot;
+use polytrie_state::CommitmentKind;
+use serde::{Serialize, Serializer};
+use std::{collections::BTreeMap, time::Duration};
+
+/// The result of an import; serialises to the JSON of `--json`.
+#[derive(Debug, Clone, Serialize)]
+pub struct ImportReport {
+    /// The state layer.
+    pub state: String,
+    /// The engine.
+    pub kv: String,
+    /// Chain name.
+    pub chain: String,
+    /// Blocks executed.
+    pub blocks: u64,
+    /// Transactions in them.
+    pub txs: u64,
+    /// Gas they used.
+    pub gas: u64,
+    /// Wall-clock time.
+    #[serde(serialize_with = "seconds")]
+    pub seconds: Duration,
+    /// Transactions a second.
+    pub tps: f64,
+    /// Millions of gas a second.
+    pub mgas_per_second: f64,
+    /// Transactions that were run ahead of their turn, to read what they need.
+    pub prefetched: u64,
+    /// Blocks in the files that were stored already.
+    pub skipped: u64,
+    /// Blocks of other branches.
+    pub side: u64,
+    /// How often another branch became the better one.
+    pub reorganised: u64,
+    /// Blocks with transactions whose receipts root was not compared: with `--verify none`, and where the receipts of before
+    /// Byzantium hold state roots that the layer does not give.
+    pub receipts_unchecked: u64,
+    /// The head afterwards.
+    pub head: HeadReport,
+    /// Blocks above the head that were executed and are lost, because the store failed.
+    pub lost: u64,
+    /// Where the time went, in seconds. `decode` and `recover` are summed over threads and run beside the
+    /// others.
+    pub time: TimeSplit,
+    /// What was asked of the store, and what reached the engine.
+    pub counters: CountersSnapshot,
+    /// What the state layer counted by itself, if it counts anything.
+    pub layer: BTreeMap<&'static str, u64>,
+    /// The layer that every block was compared with, if there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<ShadowReport>,
+    /// What was written for whoever executes the blocks without state, if anything was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub witnesses: Option<WitnessReport>,
+    /// The most memory the process ever held, in bytes.
+    pub peak_rss_bytes: u64,
+}
+
+/// What a shadow compared.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ShadowReport {
+    /// Its state layer.
+    pub state: String,
+    /// Blocks whose writes were compared.
+    pub blocks: u64,
+    /// Whether state roots could be compared, too.
+    pub roots: bool,
+}
+
+/// What `--witness` wrote.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WitnessReport {
+    /// Files.
+    pub blocks: u64,
+    /// Bytes of trie nodes and code in them.
+    pub bytes: u64,
+}
+
+impl WitnessReport {
+    pub(super) const fn of(dir: &WitnessDir) -> Self {
+        Self { blocks: dir.blocks, bytes: dir.bytes }
+    }
+}
+
+/// The head after an import.
+#[derive(Debug, Clone, Serialize)]
+pub struct HeadReport {
+    /// Block number.
+    pub number: u64,
+    /// Block hash.
+    pub hash: alloy_primitives::B256,
+    /// State root in its header.
+    pub state_root: alloy_primitives::B256,
+    /// The layer's commitment; `None` where the store failed and the layer is not at this head.
+    pub commitment: Option<alloy_primitives::B256>,
+}
+
+/// Where the time went.
+#[derive(Debug, Default, Clone, Serialize)]
+pub struct TimeSplit {
+    /// Decoding and body checks, on the workers.
+    #[serde(serialize_with = "seconds")]
+    pub decode: Duration,
+    /// Sender recovery, on the workers.
+    #[serde(serialize_with = "seconds")]
+    pub recover: Duration,
+    /// Rules about headers and results.
+    #[serde(serialize_with = "seconds")]
+    pub check: Duration,
+    /// The EVM.
+    #[serde(serialize_with = "seconds")]
+    pub execute: Duration,
+    /// Reading state for the EVM.
+    #[serde(serialize_with = "seconds")]
+    pub state_read: Duration,
+    /// Computing commitments.
+    #[serde(serialize_with = "seconds")]
+    pub state_commit: Duration,
+    /// Handing batches to the store.
+    #[serde(serialize_with = "seconds")]
+    pub write: Duration,
+    /// Flushing to the engine, on the flush thread.
+    #[serde(serialize_with = "seconds")]
+    pub flush: Duration,
+    /// Waiting for the last flush.
+    #[serde(serialize_with = "seconds")]
+    pub flush_wait: Duration,
+}
+
+fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(time.as_secs_f64())
+}
+
+impl ImportReport {
+    pub(super) fn begin(chain: &Chain) -> Self {
+        Self {
+            state: chain.layer().name().to_owned(),
+            kv: chain.db().store().engine_name().to_owned(),
+            chain: chain.spec().name().to_owned(),
+            blocks: 0,
+            txs: 0,
+            gas: 0,
+            seconds: Duration::ZERO,
+            tps: 0.0,
+            mgas_per_second: 0.0,
+            prefetched: 0,
+            skipped: 0,
+            side: 0,
+            reorganised: 0,
+            receipts_unchecked: 0,
+            head: HeadReport::of(chain),
+            lost: 0,
+            time: TimeSplit::default(),
+            counters: CountersSnapshot::default(),
+            layer: BTreeMap::new(),
+            shadow: None,
+            witnesses: None,
+            peak_rss_bytes: 0,
+        }
+    }
+
+    pub(super) fn add(&mut self, stats: &BlockStats) {
+        self.blocks += 1;
+        self.txs += stats.txs;
+        self.gas += stats.gas;
+        self.receipts_unchecked += u64::from(!stats.receipts_checked && stats.txs > 0);
+        self.time.check += stats.check;
+        self.time.execute += stats.execute;
+        self.time.state_read += stats.state_read;
+        self.time.state_commit += stats.state_commit;
+        self.time.write += stats.write;
+    }
+
+    pub(super) fn end(&mut self, chain: &Chain, seconds: Duration, before: CountersSnapshot) {
+        self.seconds = seconds;
+        // An import that had nothing to do takes no time that anything could be divided by.
+        let elapsed = seconds.as_secs_f64().max(1e-9);
+        self.tps = self.txs as f64 / elapsed;
+        self.mgas_per_second = self.gas as f64 / 1e6 / elapsed;
+        self.counters = chain.db().store().counters() - before;
+        self.layer = chain.layer().figures().into_iter().collect();
+        self.time.flush = Duration::from_nanos(self.counters.flush_ns);
+        self.peak_rss_bytes = peak_rss_bytes();
+    }
+
+    /// The head that an import leaves: the chain's, or, if it could not be flushed, the one that is still in the store.
+    pub(super) fn leave(&mut self, chain: &Chain, is_flushed: bool) {
+        if is_flushed {
+            self.head = HeadReport::of(chain);
+            return;
+        }
+        match chain.db().flushed_head() {
+            // A layer that gives state roots gave this block the one in its header.
+            Ok(Some(head)) if head.hash() != self.head.hash => {
+                let root = head.header.state_root;
+                let is_root = chain.options().verify_roots
+                    && chain.layer().commitment().kind() == CommitmentKind::StateRoot;
+                self.head =
+                    HeadReport { commitment: is_root.then_some(root), ..HeadReport::at(&head) };
+            }
+            // It is where it was when the import began.
+            Ok(_) => {}
+            Err(error) => {
+                tracing::warn!("the head that is still in the store cannot be read: {error}")
+            }
+        }
+        self.lost = chain.head().number().saturating_sub(self.head.number);
+    }
+
+    /// The summary for people; `completed` says whether the import came to the end of its files.
+    pub fn summary(&self, completed: bool) -> String {
+        let ended = if completed { "completed in" } else { "stopped after" };
+        let seconds = self.seconds.as_secs_f64();
+        let mgas = self.gas as f64 / 1e6;
+        let skipped = match self.skipped {
+            0 => None,
+            skipped => Some(format!("{skipped} skipped: stored already")),
+        };
+        let side = match self.side {
+            0 => None,
+            side => Some(format!("{side} of other branches")),
+        };
+        let beside = match (skipped, side) {
+            (Some(skipped), Some(side)) => format!(" ({skipped}; {side})"),
+            (Some(one), None) | (None, Some(one)) => format!(" ({one})"),
+            (None, None) => String::new(),
+        };
+        format!(
+            "Import {ended} {seconds:.1} seconds, {} blocks{beside}, {:.0} blk/s, {} transactions, {:.0} tx/s, {mgas:.0} Mgas, {:.0} Mgas/s",
+            self.blocks,
+            self.blocks as f64 / seconds.max(1e-9),
+            self.txs,
+            self.tps,
+            self.mgas_per_second,
+        )
+    }
+}
+
+impl HeadReport {
+    fn of(chain: &Chain) -> Self {
+        let commitment = Some(chain.layer().commitment().digest());
+        Self { commitment, ..Self::at(chain.head()) }
+    }
+
+    fn at(head: &Head) -> Self {
+        Self {
+            number: head.number(),
+            hash: head.hash(),
+            state_root: head.header.state_root,
+            commitment: None,
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! An import under way.
+
+use super::{
+    CsvLog, ImportEnd, ImportError, ImportOptions, ImportReport, Progress, Shadow, WitnessReport,
+    ahead::Ahead,
+    error::Origin,
+    pipeline::{self, Content, Prepared},
+    waiting::{Executed, Waiting},
+};
+use alloy_primitives::B256;
+use polytrie_chain::{BlockStats, Candidate, Chain, ChainError, Inserted};
+use polytrie_kv::CountersSnapshot;
+use std::{
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
+
+/// How often whoever waits for blocks looks whether the user asks to stop.
+const LOOK_UP: Duration = Duration::from_millis(100);
+/// How long nothing has come (from a pipe whose writer does something else) when what was executed is made durable.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// Why there are no more blocks.
+#[derive(Debug, Clone, Copy)]
+enum Ended {
+    /// The files end, or what was asked for is there.
+    Completed,
+    /// The user asked to stop.
+    Interrupted,
+}
+
+/// An import under way: blocks of files on their way into a chain, and what is told of them.
+#[derive(Debug)]
+pub(super) struct Run<'c> {
+    chain: &'c mut Chain,
+    options: ImportOptions,
+    report: ImportReport,
+    progress: Progress,
+    waiting: Waiting,
+    start: Instant,
+    /// The store's counters at the start.
+    counters: CountersSnapshot,
+}
+
+impl<'c> Run<'c> {
+    pub(super) fn new(chain: &'c mut Chain, options: ImportOptions) -> Self {
+        Self {
+            start: Instant::now(),
+            report: ImportReport::begin(chain),
+            counters: chain.db().store().counters(),
+            progress: Progress::new(options.display, &options.files),
+            waiting: Waiting::default(),
+            chain,
+            options,
+        }
+    }
+
+    /// Imports all blocks, and makes them durable.
+    pub(super) fn finish(mut self) -> ImportEnd {
+        let store = self.chain.db().store().clone();
+        store.hold_back(self.options.csv.is_some() || self.options.witnesses.is_some());
+        let ended = self.blocks();
+        // What was executed is written if it stands; if not, that is the first thing that went wrong.
+        let settled = self.settle();
+        let ended = match ended {
+            Ok(Ended::Interrupted) => {
+                Err(ImportError::Interrupted { head: self.chain.head().number() })
+            }
+            ended => ended.map(drop),
+        };
+        let told = self.tell();
+        // Before the blocks are durable: what is there already is not imported again, and would be told of by nobody.
+        let witnessed = self.make_witnesses_durable();
+        let written = self.flush_csv();
+        let flush_start = Instant::now();
+        // The chain first: a shadow that is behind catches up, one that is far ahead cannot come back.
+        let flushed = match witnessed {
+            Ok(()) => self.chain.flush().map_err(ImportError::from),
+            // They are executed again, for their witnesses.
+            Err(error) => Err(error),
+        };
+        let shadowed = self.flush_shadow();
+        self.report.time.flush_wait = flush_start.elapsed();
+        store.hold_back(false);
+        self.progress.finish();
+        let report = self.reported(flushed.is_ok());
+        let all = [settled, told, ended, flushed, shadowed, written];
+        ImportEnd { report, error: decisive(all.into_iter().filter_map(Result::err)) }
+    }
+
+    /// The figures, once all is done.
+    fn reported(self, is_flushed: bool) -> ImportReport {
+        let mut report = self.report;
+        report.end(self.chain, self.start.elapsed(), self.counters);
+        report.leave(self.chain, is_flushed);
+        report.shadow = self.options.shadow.as_ref().map(Shadow::report);
+        report.witnesses = self.options.witnesses.as_ref().map(WitnessReport::of);
+        report
+    }
+
+    /// Takes in blocks, until there are no more or no more are wanted.
+    fn blocks(&mut self) -> Result<Ended, ImportError> {
+        if let Some(csv) = &mut self.options.csv {
+            csv.begin(self.chain.head().number())?;
+        }
+        let mut ahead = Ahead::start(self.chain, &mut self.options)?;
+        // Whether the last block that was asked for is there: a pipe may have nothing more to say for long.
+        let mut is_there = false;
+        while !is_there {
+            self.wait(&ahead)?;
+            if self.is_interrupted() && !ahead.pipeline.has_ended() {
+                return Ok(Ended::Interrupted);
+            }
+            let Some(prepared) = ahead.pipeline.next() else { break };
+            let Prepared { content, place, decode, recover, read, permit: _permit } = prepared?;
+            self.report.time.decode += decode;
+            self.report.time.recover += recover;
+            let number = content.header().number;
+            if self.options.to.is_some_and(|to| number > to) {
+                break;
+            }
+            is_there = self.take(content, place, &mut ahead)?;
+            self.progress.reached(read);
+        }
+        Ok(Ended::Completed)
+    }
+
+    /// Takes in a block; returns whether it is the last one that was asked for, and on the chain.
+    fn take(
+        &mut self,
+        content: Content,
+        place: Origin,
+        ahead: &mut Ahead,
+    ) -> Result<bool, ImportError> {
+        let (number, hash) = (content.header().number, content.header().hash());
+        if number == self.chain.spec().genesis_header().number {
+            self.skip_genesis(hash, place)?;
+            return Ok(self.is_last(number));
+        }
+        let candidate = match content {
+            Content::Ready(candidate) => *candidate,
+            Content::Identified(..) if self.chain.is_known(number, &hash)? => {
+                return self.skip(number, hash, place);
+            }
+            Content::Identified(_, raw) => pipeline::make_ready(self.chain.spec(), raw)?.0,
+        };
+        self.insert(candidate, place, ahead)?;
+        let is_there = self.is_last(number) && self.chain.is_canonical(number, &hash)?;
+        self.hand_on()?;
+        Ok(is_there)
+    }
+
+    /// The genesis block is there already, if it is the same.
+    fn skip_genesis(&mut self, found: B256, place: Origin) -> Result<(), ImportError> {
+        let expected = self.chain.spec().genesis_hash();
+        if found != expected {
+            let chain = self.chain.spec().name().to_owned();
+            return Err(ImportError::OtherGenesis { place, found, expected, chain });
+        }
+        self.report.skipped += 1;
+        Ok(())
+    }
+
+    /// Passes over a block that is there already; returns what [`Self::take`] does.
+    fn skip(&mut self, number: u64, hash: B256, place: Origin) -> Result<bool, ImportError> {
+        self.report.skipped += 1;
+        self.progress.skipped(number);
+        let canonical = self.chain.is_canonical(number, &hash)?;
+        if !canonical {
+            self.waiting.aside.insert(hash, place);
+        }
+        Ok(self.is_last(number) && canonical)
+    }
+
+    /// Inserts a block, and tells of it whoever wants to know.
+    fn insert(
+        &mut self,
+        mut candidate: Candidate,
+        place: Origin,
+        ahead: &mut Ahead,
+    ) -> Result<(), ImportError> {
+        let (number, hash) = (candidate.header.number, candidate.header.hash());
+        candidate.accesses = ahead.hints(&hash, self.chain)?;
+        let transactions = candidate.block.body.transactions.len();
+        let again = self.options.shadow.is_some().then(|| candidate.clone());
+        let inserted = match self.chain.insert(candidate) {
+            Ok(inserted) => inserted,
+            Err(error) => return Err(self.waiting.blame(error, Some((hash, place)))),
+        };
+        self.report.prefetched = ahead.executed(transactions, self.chain);
+        self.count(number, hash, place, inserted)?;
+        self.write_witnesses()?;
+        if let (Some(shadow), Some(again)) = (&mut self.options.shadow, again) {
+            shadow.follow(again, self.chain)?;
+        }
+        Ok(())
+    }
+
+    /// Counts what became of a block.
+    fn count(
+        &mut self,
+        number: u64,
+        hash: B256,
+        place: Origin,
+        inserted: Inserted,
+    ) -> Result<(), ImportError> {
+        match inserted {
+            Inserted::Extended(stats) => {
+                self.waiting.blocks.push_back(Executed { number, hash, place, stats });
+                self.tell()?;
+            }
+            Inserted::Known => self.report.skipped += 1,
+            Inserted::Side => {
+                self.report.side += 1;
+                self.waiting.aside.insert(hash, place);
+            }
+            Inserted::Reorganised { executed, .. } => {
+                self.report.side += 1;
+                self.report.reorganised += 1;
+                // What waited was written before the branch changed, however high it stood.
+                self.tell_up_to(u64::MAX)?;
+                let above_fork = number - executed.len() as u64 + 1;
+                for (number, stats) in (above_fork..).zip(&executed) {
+                    self.tell_of(number, stats)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write_witnesses(&mut self) -> Result<(), ImportError> {
+        let Some(dir) = &mut self.options.witnesses else { return Ok(()) };
+        for block in self.chain.take_witnesses() {
+            dir.write(self.chain.spec(), block).map_err(|source| ImportError::Output {
+                file: dir.path().display().to_string(),
+                source,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Lets a group of blocks become durable, once the files that tell of each block have them: an import that goes on
+    /// after a crash does not execute them again.
+    fn hand_on(&mut self) -> Result<(), ImportError> {
+        if !self.chain.db().store().is_full() {
+            return Ok(());
+        }
+        self.tell()?;
+        self.make_witnesses_durable()?;
+        self.flush_csv()?;
+        Ok(self.chain.db().store().hand_on().map_err(ChainError::from)?)
+    }
+
+    /// Waits for the next block, for the end, or until the user asks to stop.
+    fn wait(&mut self, ahead: &Ahead) -> Result<(), ImportError> {
+        let start = Instant::now();
+        let mut is_durable = false;
+        while !ahead.pipeline.wait(LOOK_UP) && !self.is_interrupted() {
+            if !is_durable && start.elapsed() >= IDLE {
+                self.settle()?;
+                self.tell()?;
+                self.make_witnesses_durable()?;
+                self.flush_csv()?;
+                self.chain.flush()?;
+                self.flush_shadow()?;
+                is_durable = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the roots of all blocks so far.
+    fn settle(&mut self) -> Result<(), ImportError> {
+        self.chain.settle().map_err(|error| self.waiting.blame(error, None))
+    }
+
+    /// Reports the blocks that stand by now.
+    fn tell(&mut self) -> Result<(), ImportError> {
+        self.tell_up_to(self.chain.head().number())
+    }
+
+    fn tell_up_to(&mut self, head: u64) -> Result<(), ImportError> {
+        while let Some(Executed { number, stats, .. }) =
+            self.waiting.blocks.pop_front_if(|block| block.number <= head)
+        {
+            self.tell_of(number, &stats)?;
+        }
+        Ok(())
+    }
+
+    /// Reports a block that stands.
+    fn tell_of(&mut self, number: u64, stats: &BlockStats) -> Result<(), ImportError> {
+        self.report.add(stats);
+        self.progress.block(number, stats);
+        self.options.csv.as_mut().map_or(Ok(()), |csv| csv.block(number, stats))
+    }
+
+    fn make_witnesses_durable(&mut self) -> Result<(), ImportError> {
+        let Some(dir) = &mut self.options.witnesses else { return Ok(()) };
+        let file = dir.path().display().to_string();
+        dir.make_durable().map_err(|source| ImportError::Output { file, source })
+    }
+
+    fn flush_csv(&mut self) -> Result<(), ImportError> {
+        self.options.csv.as_mut().map_or(Ok(()), CsvLog::flush)
+    }
+
+    fn flush_shadow(&mut self) -> Result<(), ImportError> {
+        Ok(self.options.shadow.as_mut().map_or(Ok(()), Shadow::flush)?)
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.options.interrupt.load(Ordering::Relaxed)
+    }
+
+    /// Whether this is the last block that was asked for.
+    fn is_last(&self, number: u64) -> bool {
+        self.options.to == Some(number)
+    }
+}
+/// Which error an import ends with: the first, unless that is a block's, a file's or the user's and what was said to be
+/// kept then is not, because the machine failed afterwards.
+fn decisive(errors: impl Iterator<Item = ImportError>) -> Option<ImportError> {
+    errors.reduce(|first, later| {
+        let (decisive, other) =
+            if later.is_ours() && !first.is_ours() { (later, first) } else { (first, later) };
+        // Most errors after the first one of ours follow from that.
+        match other.is_ours() {
+            true => tracing::debug!("{other}"),
+            false => tracing::warn!("{other}"),
+        }
+        decisive
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_fails_counts_more_than_what_ended_the_import() {
+        let interrupted = || ImportError::Interrupted { head: 7 };
+        let failed = |text: &str| ImportError::from(ChainError::Corrupt(text.to_owned()));
+        let text = |errors: Vec<ImportError>| decisive(errors.into_iter()).map(|e| e.to_string());
+        assert_eq!(text(vec![]), None);
+        assert_eq!(text(vec![interrupted()]), Some(interrupted().to_string()));
+        assert_eq!(text(vec![interrupted(), failed("a")]), Some(failed("a").to_string()));
+        assert_eq!(text(vec![failed("a"), failed("b")]), Some(failed("a").to_string()));
+        assert_eq!(text(vec![failed("a"), interrupted()]), Some(failed("a").to_string()));
+    }
+}

@@ -1,0 +1,282 @@
+//! A shadow under a layer that lies: the lie is found at its first block. A store that is slow: blocks run ahead.
+
+use super::{ImportOptions, Key, Shadow, ShadowError, What, import, shadow::Difference};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use polytrie_chain::executor::Prefetch;
+use polytrie_chain::{Candidate, Chain, ChainOptions, TABLES};
+use polytrie_chainspec::ChainSpec;
+use polytrie_files::BlockReader;
+use polytrie_kv::{
+    Changes, Engine, KvError, MemoryEngine, Store, StoreOptions,
+    testing::{SlowReads, Wrapped},
+};
+use polytrie_mpt::{MptLayer, MptOptions};
+use polytrie_state::{Account, BlockRef, LayerSession, StateError, StateLayer, StateReader};
+use polytrie_testing::{AlterLayer, AlterSession, AlteredLayer, AlteredSession};
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+/// About what a layer lies, and where.
+#[derive(Debug, Clone, Copy)]
+enum Lie {
+    /// A slot that is read within a block is one more.
+    SlotRead(Address, U256),
+    /// An account has one wei more.
+    AccountRead(Address),
+    /// A slot that was written reads back as one more.
+    SlotStored(Address, U256),
+}
+
+#[derive(Debug)]
+struct Liar(Lie);
+
+#[derive(Debug)]
+struct LiarReader(Arc<dyn StateReader>, Lie);
+
+impl AlterLayer for Liar {
+    fn name(&self, _: &Arc<dyn StateLayer>) -> &'static str {
+        "liar"
+    }
+    fn reader(&self, inner: &Arc<dyn StateLayer>) -> Result<Arc<dyn StateReader>, StateError> {
+        Ok(Arc::new(LiarReader(inner.reader()?, self.0)))
+    }
+    fn begin(
+        &self,
+        inner: &Arc<dyn StateLayer>,
+        parent: BlockRef,
+    ) -> Result<Box<dyn LayerSession>, StateError> {
+        Ok(AlteredSession::boxed(inner.begin(parent)?, Self(self.0)))
+    }
+}
+
+impl StateReader for LiarReader {
+    fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
+        self.0.account(address)
+    }
+    fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
+        let value = self.0.slot(address, slot)?;
+        let lies = matches!(self.1, Lie::SlotStored(a, s) if (a, s) == (*address, *slot));
+        Ok(value + U256::from(u8::from(lies)))
+    }
+    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+        self.0.code(code_hash)
+    }
+    fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
+        self.0.has_storage(address)
+    }
+}
+
+impl AlterSession for Liar {
+    fn account(
+        &mut self,
+        inner: &mut dyn LayerSession,
+        address: &Address,
+        hash: &B256,
+    ) -> Result<Option<Account>, StateError> {
+        let mut account = inner.account(address, hash)?;
+        if let (Lie::AccountRead(about), Some(account)) = (self.0, &mut account)
+            && about == *address
+        {
+            account.balance += U256::ONE;
+        }
+        Ok(account)
+    }
+    fn slot(
+        &mut self,
+        inner: &mut dyn LayerSession,
+        address: &Address,
+        account: &B256,
+        slot: &U256,
+        hash: &B256,
+    ) -> Result<U256, StateError> {
+        let value = inner.slot(address, account, slot, hash)?;
+        let lies = matches!(self.0, Lie::SlotRead(a, s) if (a, s) == (*address, *slot));
+        Ok(value + U256::from(u8::from(lies)))
+    }
+}
+
+fn sample(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sample").join(file)
+}
+
+fn chain(lie: Option<Lie>) -> Chain {
+    let spec = ChainSpec::load(sample("genesis.json").to_str().unwrap()).unwrap();
+    let store = Store::memory(&[MptLayer::TABLES, TABLES].concat()).unwrap();
+    let layer = MptLayer::open(store.clone(), MptOptions::default()).unwrap();
+    let layer: Arc<dyn StateLayer> = match lie {
+        Some(lie) => Arc::new(AlteredLayer::new(layer, Liar(lie))),
+        None => layer,
+    };
+    // A liar's roots are wrong, too; what is of interest is that values are compared.
+    let options =
+        ChainOptions { verify_roots: lie.is_none(), keep_writes: true, ..ChainOptions::default() };
+    Chain::open(spec, store, layer, options).unwrap()
+}
+
+fn candidates(chain: &Chain, count: usize) -> Vec<Candidate> {
+    let blocks = BlockReader::open(sample("chain.rlp.gz")).unwrap();
+    let prepare = |rlp| Candidate::prepare(chain.spec(), rlp).unwrap();
+    blocks
+        .map(|block| prepare(block.unwrap().rlp))
+        .filter(|c| c.header.number > 0)
+        .take(count)
+        .collect()
+}
+
+/// Follows the sample chain until the lie comes out.
+fn found_out(lie: Lie) -> ShadowError {
+    let mut main = chain(None);
+    let mut shadow = Shadow::of(chain(Some(lie)), true);
+    for candidate in candidates(&main, 200) {
+        main.insert(candidate.clone()).unwrap();
+        match shadow.follow(candidate, &mut main) {
+            Ok(()) => {}
+            Err(super::ImportError::Shadow(error)) => return error,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("the lie was believed: {lie:?}");
+}
+
+/// The first slot that the sample chain changes from one value to another: block, account, slot, value.
+fn first_change() -> (u64, Address, U256, U256) {
+    let mut chain = chain(None);
+    for candidate in candidates(&chain, 200) {
+        chain.insert(candidate).unwrap();
+        for (number, writes) in chain.take_written() {
+            for write in writes.accounts() {
+                let changed = |slot: &&polytrie_state::SlotWrite| {
+                    !slot.before.is_zero() && !slot.after.is_zero()
+                };
+                if let Some(slot) = write.slots.iter().find(changed) {
+                    return (number, write.address.unwrap(), slot.slot.unwrap(), slot.after);
+                }
+            }
+        }
+    }
+    panic!("the sample chain changes no slot");
+}
+
+fn differs(error: ShadowError) -> Difference {
+    match error {
+        ShadowError::Differs(difference) => *difference,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_slot_that_reads_back_wrongly_is_named() {
+    let (_, account, slot, _) = first_change();
+    let difference = differs(found_out(Lie::SlotStored(account, slot)));
+    assert_eq!(difference.what, What::Stored(account, slot));
+    let [right, wrong] = difference.values.clone().map(|v| v.parse::<U256>().unwrap());
+    assert_eq!(right + U256::ONE, wrong);
+    let told = ShadowError::Differs(Box::new(difference.clone())).to_string();
+    for word in [
+        format!("block {}", difference.block),
+        account.to_string(),
+        format!("{slot:#x}"),
+        format!("{right:#x} under `mpt`"),
+        format!("{wrong:#x} under `liar`"),
+    ] {
+        assert!(told.contains(&word), "`{word}` is missing in: {told}");
+    }
+}
+
+#[test]
+fn a_slot_that_is_read_wrongly_is_found() {
+    let (block, account, slot, _) = first_change();
+    // What comes of it depends on the contract: another value written, or another amount of gas.
+    match found_out(Lie::SlotRead(account, slot)) {
+        ShadowError::Differs(difference) => assert!(difference.block <= block, "{difference}"),
+        ShadowError::Refused { block: refused, .. } => assert!(refused.number <= block),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_wrong_balance_is_found() {
+    let mut main = chain(None);
+    let first = candidates(&main, 1).remove(0);
+    let sender = first.senders.clone().unwrap()[0];
+    main.insert(first).unwrap();
+    let difference = differs(found_out(Lie::AccountRead(sender)));
+    assert_eq!((difference.block, difference.what), (1, What::Account(Key::Address(sender))));
+}
+
+/// The sample chain without blocks. Every block is a write of the engine, and every read of the state reaches it.
+fn on(engine: Arc<dyn Engine>) -> Chain {
+    let spec = ChainSpec::load(sample("genesis.json").to_str().unwrap()).unwrap();
+    let options = StoreOptions { flush_every: 1, background: false, ..StoreOptions::default() };
+    let store = Store::open(engine, &[MptLayer::TABLES, TABLES].concat(), options).unwrap();
+    let layer = MptLayer::open(store.clone(), MptOptions { cache_bytes: 0 }).unwrap();
+    Chain::open(spec, store, layer, ChainOptions::default()).unwrap()
+}
+
+/// Imports the sample chain where every read of the state reaches the engine; returns the transactions that were run
+/// ahead of their turn, and all of them.
+fn prefetched(engine: Arc<dyn Engine>, prefetch: Prefetch) -> (u64, u64) {
+    let mut chain = on(engine);
+    let options = ImportOptions { prefetch, ..ImportOptions::plain(vec![sample("chain.rlp.gz")]) };
+    let end = import(&mut chain, options);
+    assert!(end.error.is_none(), "{:?}", end.error);
+    assert_eq!(end.report.blocks, 1000);
+    (end.report.prefetched, end.report.txs)
+}
+
+/// An engine that has the user ask to stop at a write.
+#[derive(Debug)]
+struct Interrupting {
+    inner: MemoryEngine,
+    writes: AtomicU64,
+    at: u64,
+    interrupt: Arc<AtomicBool>,
+}
+
+impl Wrapped for Interrupting {
+    fn inner(&self) -> &dyn Engine {
+        &self.inner
+    }
+
+    fn on_write(&self, changes: &dyn Changes) -> Result<(), KvError> {
+        if self.writes.fetch_add(1, Ordering::Relaxed) + 1 == self.at {
+            self.interrupt.store(true, Ordering::Relaxed);
+        }
+        self.inner.write(changes)
+    }
+}
+
+/// Imports the sample chain, interrupted at a write; returns the writes, and whether it came to its end.
+fn interrupted(at: u64) -> (u64, bool) {
+    let interrupt = Arc::new(AtomicBool::new(false));
+    let (inner, writes) = (MemoryEngine::new(), AtomicU64::new(0));
+    let engine = Arc::new(Interrupting { inner, writes, at, interrupt: Arc::clone(&interrupt) });
+    let mut chain = on(engine.clone());
+    let files = vec![sample("chain.rlp.gz")];
+    let end = import(&mut chain, ImportOptions { interrupt, ..ImportOptions::plain(files) });
+    assert_eq!(end.error.is_none(), chain.head().number() == 1000, "{:?}", end.error);
+    (engine.writes.load(Ordering::Relaxed), end.error.is_none())
+}
+
+/// Where all blocks are in, nothing is left to be interrupted.
+#[test]
+fn an_interruption_after_the_last_block_comes_too_late() {
+    let (writes, _) = interrupted(0);
+    assert_eq!(interrupted(writes / 2), (writes / 2, false));
+    assert_eq!(interrupted(writes), (writes, true));
+}
+
+#[test]
+fn blocks_run_ahead_where_the_store_is_slow() {
+    let slow = || Arc::new(SlowReads(MemoryEngine::new()));
+    assert_eq!(prefetched(slow(), Prefetch::Off).0, 0);
+    let (on, all) = prefetched(Arc::new(MemoryEngine::new()), Prefetch::On);
+    assert!(on > 0 && on <= all, "{on} of {all}");
+    let (auto, all) = prefetched(slow(), Prefetch::Auto);
+    assert!(auto > 0 && auto < all, "{auto} of {all}");
+}

@@ -1,0 +1,238 @@
+//! Executing a block from its witness alone.
+
+use super::WitnessFile;
+use alloy_consensus::{Header, Sealed};
+use alloy_hardforks::EthereumHardfork;
+use alloy_primitives::{
+    B256, U256, keccak256,
+    map::{B256Map, HashMap},
+};
+use alloy_rlp::Decodable;
+use polytrie_chain::Candidate;
+use polytrie_chain::executor::{BlockToExecute, ExecuteError, Executor, InternalError};
+use polytrie_chainspec::ChainSpec;
+use polytrie_consensus::{
+    ExecutedResult, ReceiptsRoot, check_header, check_ommer_list, check_result, check_state_root,
+};
+use polytrie_layers::Stateless;
+use polytrie_state::{BlockRef, Session, StateError, StateLayer, Witness};
+use thiserror::Error;
+
+/// Levels of the account trie that a holder of the state uses its own nodes for.
+const HELD_LEVELS: u8 = 4;
+
+/// What was verified.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verified {
+    /// Number of the block.
+    pub number: u64,
+    /// Hash of the block.
+    pub hash: B256,
+    /// The state root after it.
+    pub state_root: B256,
+    /// Whether the receipts root was compared (before Byzantium receipts hold state roots).
+    pub receipts: bool,
+    /// Bytes of nodes and code.
+    pub bytes: usize,
+}
+
+/// A witness does not lead to what the header of its block says.
+#[derive(Debug, Clone, Error)]
+pub enum WitnessError {
+    /// It is no witness.
+    #[error("it holds no witness: {0}")]
+    Malformed(String),
+    /// The block is invalid.
+    #[error("block {number} is invalid: {reason}")]
+    Invalid {
+        /// Its number.
+        number: u64,
+        /// Which rule, what was found and what was expected.
+        reason: String,
+    },
+    /// Something that the block needs is missing.
+    #[error("the witness of block {number} is not enough: {reason}")]
+    Insufficient {
+        /// Number of the block.
+        number: u64,
+        /// What is missing.
+        reason: String,
+    },
+    /// The state that a holder has is not the one that the witness belongs to.
+    #[error(
+        "block {number} needs the state {expected}, the data directory is at {found}, and what the witness holds has changed between the two; make a new one"
+    )]
+    Outdated {
+        /// Number of the block.
+        number: u64,
+        /// The root of the state before the block.
+        expected: B256,
+        /// The root at the holder's head.
+        found: B256,
+    },
+    /// We failed.
+    #[error(transparent)]
+    Broken(InternalError),
+}
+
+/// Executes the block of a witness file on the layer `stateless` and compares everything its header says: the header itself against its parent,
+/// the body, the receipts root and the state root. What the witness leaves out comes from `holder`. Where the holder
+/// is at another state than the block's parent, the witness must not hold anything that differs between the two; the
+/// block is executed on the holder's state then, and its state root is not compared but returned.
+///
+/// Ommers are counted, and not compared with the chain, which is not there. Nor is it known who may seal a block of
+/// Clique: its fees go to the address that did.
+///
+/// # Errors
+///
+/// If the block is invalid, the witness is none or not enough, or we failed.
+pub fn verify(
+    spec: &ChainSpec,
+    file: &WitnessFile,
+    stateless: &Stateless,
+    holder: Option<&dyn StateLayer>,
+) -> Result<Verified, WitnessError> {
+    let candidate = Candidate::prepare(spec, file.block.clone())
+        .map_err(|error| WitnessError::Malformed(format!("the block: {error}")))?;
+    let header = &candidate.header;
+    let (number, hash) = (header.number, header.hash());
+    if hash != file.hash {
+        let reason = format!("the block has the hash {hash}, the file says {}", file.hash);
+        return Err(WitnessError::Malformed(reason));
+    }
+    let invalid = |reason: String| WitnessError::Invalid { number, reason };
+    let insufficient = |reason: String| WitnessError::Insufficient { number, reason };
+    let (parent, hashes) = ancestors(file, header)?;
+    let parent =
+        parent.ok_or_else(|| insufficient("the header of its parent is missing".into()))?;
+    let rules = spec.rules(number, header.timestamp, is_merged(spec, &parent, header));
+    check_header(&rules, &parent, header).map_err(|error| invalid(error.to_string()))?;
+    candidate.body.clone().map_err(|error| invalid(error.to_string()))?;
+    check_ommer_list(&rules, &candidate.block.body.ommers)
+        .map_err(|error| invalid(error.to_string()))?;
+    let senders = candidate.senders.as_ref().map_err(|error| invalid(error.to_string()))?;
+
+    let nodes = file.state.iter().chain(&file.state_post).cloned().collect();
+    let (root, codes) = (parent.state_root, file.codes.clone());
+    let mut witness = Witness { root, levels: file.levels, nodes, codes };
+    let bytes = witness.byte_len();
+    if let Some(holder) = holder
+        && holder.commitment().digest() != root
+    {
+        let found = holder.commitment().digest();
+        witness = (stateless.revise)(holder, &witness, HELD_LEVELS)
+            .map_err(|error| lacking(number, error))?
+            .ok_or(WitnessError::Outdated { number, expected: root, found })?;
+    }
+    let layer = (stateless.on_witness)(&witness, holder).map_err(|error| match holder {
+        None if file.levels > 0 => insufficient(format!(
+            "it leaves out the top {} levels of the trie; name a data directory of the layer `{}` that holds them with --datadir",
+            file.levels, stateless.name
+        )),
+        _ => lacking(number, error),
+    })?;
+    let parent_ref = BlockRef { number: number - 1, hash: header.parent_hash };
+    let mut session =
+        Session::begin(&*layer, parent_ref).map_err(|error| lacking(number, error))?;
+    if !rules.is(EthereumHardfork::Byzantium) {
+        session = session.with_intermediate_roots();
+    }
+    let ancestor_hash = |number: u64| hashes.get(&number).copied();
+    let block = BlockToExecute::new(&candidate.block, senders);
+    let executed = Executor::new(0)
+        .execute_block(&mut session, rules, &ancestor_hash, block)
+        .map_err(|error| match error {
+            ExecuteError::Invalid(error) => invalid(error.to_string()),
+            ExecuteError::Internal(InternalError::State(error)) => lacking(number, error),
+            ExecuteError::Internal(error @ InternalError::MissingBlockHash { .. }) => {
+                insufficient(error.to_string())
+            }
+            ExecuteError::Internal(error) => WitnessError::Broken(error),
+        })?;
+    let receipts = executed.receipts_comparable && witness.root == root;
+    let result = ExecutedResult::from(&executed);
+    let mode = if receipts { ReceiptsRoot::Compare } else { ReceiptsRoot::Skip };
+    check_result(&rules, header, &result, mode).map_err(|error| invalid(error.to_string()))?;
+    let finished = session.finish().map_err(|error| lacking(number, error))?;
+    let state_root = finished.outcome.commitment.digest();
+    if witness.root == root {
+        check_state_root(header, state_root).map_err(|error| invalid(error.to_string()))?;
+    }
+    Ok(Verified { number, hash, state_root, receipts, bytes })
+}
+
+/// What the layer on a witness reports: damage is something that the witness does not hold.
+fn lacking(number: u64, error: StateError) -> WitnessError {
+    match error {
+        StateError::Corrupt(reason) => WitnessError::Insufficient { number, reason },
+        error => WitnessError::Broken(error.into()),
+    }
+}
+
+/// Hashes of blocks by number.
+type Hashes = HashMap<u64, B256>;
+
+/// The parent's header, and the hashes of the ancestors that lead back from it.
+fn ancestors(
+    file: &WitnessFile,
+    header: &Header,
+) -> Result<(Option<Sealed<Header>>, Hashes), WitnessError> {
+    let mut headers: B256Map<Sealed<Header>> = B256Map::default();
+    for rlp in &file.ancestors {
+        let found = Header::decode(&mut &rlp[..]).map_err(|error| {
+            WitnessError::Malformed(format!("a header before the block: {error}"))
+        })?;
+        let hash = keccak256(rlp);
+        headers.insert(hash, Sealed::new_unchecked(found, hash));
+    }
+    let parent = headers.get(&header.parent_hash).cloned();
+    let mut hashes = Hashes::default();
+    let (mut number, mut hash) = (header.number, header.parent_hash);
+    while let Some(found) = headers.remove(&hash) {
+        if found.number.checked_add(1) != Some(number) {
+            break;
+        }
+        number = found.number;
+        hashes.insert(number, hash);
+        hash = found.parent_hash;
+    }
+    Ok((parent, hashes))
+}
+
+/// Whether a block is past the merge. Its total difficulty is not known; that of a chain that never merges, or was merged
+/// from its beginning, need not be, and after the merge every parent has the difficulty 0.
+fn is_merged(spec: &ChainSpec, parent: &Header, header: &Header) -> bool {
+    let genesis = spec.genesis_header().number;
+    if spec.is_merged_after(U256::ZERO) || !spec.is_merged_after(U256::MAX) {
+        return spec.is_merged_after(U256::ZERO);
+    }
+    (parent.difficulty.is_zero() && parent.number > genesis) || header.difficulty.is_zero()
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use polytrie_chainspec::Forks;
+
+    /// What a block says of its own difficulty decides only where nothing else can.
+    #[test]
+    fn the_merge_is_not_a_matter_of_the_block_alone() {
+        let spec = |forks: Forks| ChainSpec::with_forks("test", 1, forks, Header::default(), []);
+        let header = |number, difficulty: u64| Header {
+            number,
+            difficulty: U256::from(difficulty),
+            ..Header::default()
+        };
+        let merged = spec(Forks::up_to(EthereumHardfork::Paris));
+        let never = spec(Forks::up_to(EthereumHardfork::London));
+        for difficulty in [0, 7] {
+            assert!(is_merged(&merged, &header(4, 7), &header(5, difficulty)));
+            assert!(!is_merged(&never, &header(4, 0), &header(5, difficulty)));
+        }
+        let mainnet = ChainSpec::load("mainnet").unwrap();
+        assert!(is_merged(&mainnet, &header(4, 0), &header(5, 7)));
+        assert!(is_merged(&mainnet, &header(4, 7), &header(5, 0)));
+        assert!(!is_merged(&mainnet, &header(4, 7), &header(5, 7)));
+    }
+}
