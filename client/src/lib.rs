@@ -1,11 +1,11 @@
 //! The library behind the `polytrie` binary: an Ethereum execution client whose state layer is a part
 //! you can swap.
 
-pub mod bench;
 pub mod cli;
 pub mod devnet;
 pub mod rpc;
 
+pub use polytrie_bench as bench;
 pub use polytrie_chain::{self as chain, executor};
 pub use polytrie_consensus as consensus;
 pub use polytrie_files as blocks;

@@ -57,6 +57,4 @@ pub use result::{ExecutedResult, ReceiptsRoot, check_result, check_state_root};
 pub use transactions::{check_transaction, recover_sender};
 
 #[cfg(test)]
-mod testdata;
-#[cfg(test)]
 mod tests;

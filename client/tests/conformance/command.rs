@@ -1,6 +1,6 @@
 //! The command: what it prints, and its exit codes.
 
-use crate::testdata::for_each_in_suite;
+use polytrie_testing::for_each_in_suite;
 use std::{
     fs,
     path::{Path, PathBuf},

@@ -1,10 +1,10 @@
 //! A few dozen files of each suite, through every state layer.
 
-use crate::testdata::for_each_in_suite;
 use polytrie::{
     conformance::{self, ConformanceError, ConformanceOptions, Outcome, Summary},
     layers::{self, LayerOptions},
 };
+use polytrie_testing::for_each_in_suite;
 use regex::Regex;
 use std::{fs, path::Path};
 

@@ -4,8 +4,8 @@
 //! The other vectors (`trietest`, `trieanyorder`, `trietestnextprev`) have keys of one to twenty bytes,
 //! some of them the beginning of another, so that values would stand in branches.
 
-use crate::testdata::for_each_in_suite;
 use alloy_primitives::{B256, Bytes, hex, keccak256};
+use polytrie_testing::for_each_in_suite;
 use polytrie_trie::{LeafValue, Nibbles, RowSource, Trie, TrieError};
 use serde::Deserialize;
 use serde_json::Value;

@@ -6,7 +6,7 @@
 //! - [`suite`]: what every layer must pass. A layer's `tests/suite.rs` implements [`suite::LayerFactory`] and
 //!   calls [`layer_suite!`].
 //! - [`AlteredLayer`]: another layer in all but a few methods, to see what becomes of a mistake.
-//! - [`fixture`]: real data that is too large for the repository.
+//! - [`fixture`]: real data that is too large for the repository; [`for_each_json`]: what is in its archives.
 
 mod altered;
 mod fixtures;
@@ -16,6 +16,6 @@ mod oracle;
 pub mod suite;
 
 pub use altered::{AlterLayer, AlterSession, AlteredLayer, AlteredSession};
-pub use fixtures::fixture;
+pub use fixtures::{fixture, for_each_in_suite, for_each_json};
 pub use history::{Block, History, Seed};
 pub use oracle::{Oracle, OracleAccount, OracleLayer, verify_eip1186};

@@ -2,11 +2,12 @@
 
 use crate::{
     Ancestor, OMMER_GENERATIONS, RecentAncestors, check_body, check_header, check_ommers,
-    testdata::{era1_blocks, fixture, rlp_blocks},
+    tests::chain_files::{era1_blocks, rlp_blocks},
 };
 use alloy_consensus::{Block, Sealable, TxEnvelope};
 use alloy_primitives::{B256, U256, b256, map::HashMap};
 use polytrie_chainspec::ChainSpec;
+use polytrie_testing::fixture;
 
 /// All blocks seen of a chain, on any branch.
 #[derive(Debug)]

@@ -1,10 +1,11 @@
 //! The official vectors of difficulty, and the edges they leave out.
 
 use super::{chain, rules_at};
-use crate::{MIN_DIFFICULTY, next_difficulty, testdata::for_each_in_suite};
+use crate::{MIN_DIFFICULTY, next_difficulty};
 use alloy_consensus::{EMPTY_OMMER_ROOT_HASH, Header};
 use alloy_primitives::{B256, U256};
 use polytrie_chainspec::ChainSpec;
+use polytrie_testing::for_each_in_suite;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 

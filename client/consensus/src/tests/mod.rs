@@ -1,6 +1,7 @@
 //! Each rule with a block that keeps it and one that breaks it, and the published vectors and chains.
 
 mod body;
+mod chain_files;
 mod chains;
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod clique;

@@ -1,8 +1,8 @@
 //! The official vectors of RLP, through the decoder that every block goes through.
 
-use crate::testdata::for_each_in_suite;
 use alloy_primitives::{U512, hex};
 use alloy_rlp::{Decodable, Encodable, Header};
+use polytrie_testing::for_each_in_suite;
 use serde_json::Value;
 use std::collections::BTreeMap;
 

@@ -2,11 +2,11 @@
 //! passes, and every block that is invalid for another reason than its execution is refused.
 
 use super::chains::Tree;
-use crate::testdata::for_each_in_suite;
 use alloy_consensus::{Block, Header, TxEnvelope};
 use alloy_primitives::hex;
 use alloy_rlp::Decodable;
 use polytrie_chainspec::{ChainSpec, Forks};
+use polytrie_testing::for_each_in_suite;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value;
 use std::collections::BTreeMap;

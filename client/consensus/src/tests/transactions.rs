@@ -1,7 +1,7 @@
 //! Transactions that keep and break each rule, and the official vectors.
 
 use super::{chain, rlp::Item, rules_at};
-use crate::{TransactionError, check_transaction, recover_sender, testdata::for_each_in_suite};
+use crate::{TransactionError, check_transaction, recover_sender};
 use alloy_consensus::{
     SignableTransaction, Transaction, TxEip1559, TxEip2930, TxEip4844, TxEip4844Variant,
     TxEip4844WithSidecar, TxEip7702, TxEnvelope, TxLegacy, crypto::SECP256K1N_HALF,
@@ -14,6 +14,7 @@ use alloy_eips::{
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, B256, Bytes, Signature, TxKind, U256, hex};
 use polytrie_chainspec::Rules;
+use polytrie_testing::for_each_in_suite;
 use revm::context_interface::cfg::gas::calculate_initial_tx_gas;
 use serde::Deserialize;
 use std::collections::BTreeMap;

@@ -1,0 +1,173 @@
+//! The chain of a workload: blocks with the roots that every client computes, made once and kept.
+
+use super::{GenerateError, Producer};
+use crate::{
+    BaseSpec, Workload, WorkloadSpec,
+    fixture::{
+        Base, Cache, CacheError, OpenStore, PreparedChain, Settings, Subject,
+        base::wallet,
+        chain::{ChainFiles, FIGURES, OUTLINE, write},
+        copy::copy_tree,
+        store::prepared,
+    },
+};
+use alloy_consensus::TxReceipt;
+use alloy_primitives::B256;
+use polytrie_kv::StoreOptions;
+use polytrie_layers::LayerOptions;
+use serde::{Deserialize, Serialize};
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+/// Bytes of trie nodes kept in memory while blocks are made.
+const TRIE_CACHE: usize = 512 << 20;
+/// Progress is reported after so much time.
+const PROGRESS: Duration = Duration::from_secs(8);
+
+/// What a generated chain amounts to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChainFigures {
+    /// Chain id.
+    pub chain_id: u64,
+    /// Hash of the genesis block.
+    pub genesis_hash: B256,
+    /// Bytes of `chain.rlp`.
+    pub chain_bytes: u64,
+    /// Blocks beside the genesis block.
+    pub blocks: u64,
+    /// Transactions.
+    pub transactions: u64,
+    /// Transactions that did not succeed.
+    pub failed_transactions: u64,
+    /// Gas used by all of them.
+    pub gas: u64,
+    /// The last block.
+    pub head: GeneratedHead,
+}
+
+/// The last block of a generated chain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GeneratedHead {
+    /// Number.
+    pub number: u64,
+    /// Hash.
+    pub hash: B256,
+    /// State root.
+    pub state_root: B256,
+}
+
+impl PreparedChain {
+    /// The chain of a workload: from the cache, or made now on the canonical layer `mpt`.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be made, or `interrupt` was set.
+    pub fn of(
+        spec: &WorkloadSpec,
+        cache: &Arc<Cache>,
+        base: &Base,
+        interrupt: &AtomicBool,
+    ) -> Result<Self, GenerateError> {
+        let what = format!("chain-{}", serde_json::json!(spec.workload).as_str().unwrap_or("any"));
+        let dir = cache.entry(&what, spec, |dir| make(spec, cache, base, dir, interrupt))?;
+        Ok(Self::at(dir))
+    }
+
+    /// What it amounts to.
+    ///
+    /// # Errors
+    ///
+    /// If this cannot be read.
+    pub fn figures(&self) -> Result<ChainFigures, CacheError> {
+        self.read_figures()
+    }
+}
+
+/// Makes the chain in `dir`.
+fn make(
+    spec: &WorkloadSpec,
+    cache: &Cache,
+    base: &Base,
+    dir: &Path,
+    interrupt: &AtomicBool,
+) -> Result<(), GenerateError> {
+    debug_assert!(matches!(base.spec(), BaseSpec::Genesis { .. }));
+    let subject = Subject { state: "mpt".into(), kv: "mdbx".into() };
+    let settings = Settings {
+        layer: LayerOptions { trie_cache: TRIE_CACHE, ..LayerOptions::default() },
+        ..Settings::default()
+    };
+    let prepared = prepared(cache, base, &subject, &settings)?;
+    let mut workload = spec.open(wallet(cache, spec.seed, spec.accounts())?)?;
+    let plan = workload.genesis();
+    write(&dir.join(OUTLINE), plan.outline(prepared.commitment))?;
+    let chain_spec = Arc::new(plan.chain_spec(prepared.commitment)?);
+
+    let scratch = cache.scratch()?;
+    let state = scratch.path().join("state");
+    copy_tree(&prepared.dir, &state)?;
+    let OpenStore { store, layer, .. } =
+        OpenStore::open(&subject, &state, &settings, StoreOptions::default())?;
+    let mut figures = ChainFigures {
+        chain_id: chain_spec.chain_id(),
+        genesis_hash: chain_spec.genesis_hash(),
+        chain_bytes: 0,
+        blocks: 0,
+        transactions: 0,
+        failed_transactions: 0,
+        gas: 0,
+        head: GeneratedHead { number: 0, hash: B256::ZERO, state_root: B256::ZERO },
+    };
+    let mut producer = Producer::new(chain_spec, layer, store);
+    write_blocks(&mut *workload, &mut producer, dir, &mut figures, interrupt)?;
+    let head = producer.parent();
+    figures.head =
+        GeneratedHead { number: head.number, hash: head.hash(), state_root: head.state_root };
+    let text = serde_json::to_string_pretty(&figures)
+        .map_err(|e| CacheError::at("write", dir)(e.into()))?;
+    Ok(write(&dir.join(FIGURES), text)?)
+}
+
+fn write_blocks(
+    workload: &mut dyn Workload,
+    producer: &mut Producer,
+    dir: &Path,
+    figures: &mut ChainFigures,
+    interrupt: &AtomicBool,
+) -> Result<(), GenerateError> {
+    let start = Instant::now();
+    let mut files = ChainFiles::create::<GenerateError>(dir)?;
+    let mut reported = start;
+    while let Some(plan) = workload.next_block(producer.parent()) {
+        if interrupt.load(Ordering::Relaxed) {
+            return Err(GenerateError::Interrupted { blocks: figures.blocks });
+        }
+        let produced = producer.produce(plan, workload.wallet())?;
+        files.push::<GenerateError>(&produced.rlp, &produced.senders)?;
+        let receipts = &produced.executed.receipts;
+        figures.blocks += 1;
+        figures.transactions += receipts.len() as u64;
+        figures.failed_transactions +=
+            receipts.iter().filter(|receipt| !receipt.status()).count() as u64;
+        figures.gas += produced.executed.gas_used;
+        figures.chain_bytes += produced.rlp.len() as u64;
+        if reported.elapsed() >= PROGRESS {
+            reported = Instant::now();
+            tracing::info!("{} blocks, {} transactions", figures.blocks, figures.transactions);
+        }
+    }
+    files.finish::<GenerateError>()?;
+    tracing::info!(
+        "made {} blocks with {} transactions in {:.1} s",
+        figures.blocks,
+        figures.transactions,
+        start.elapsed().as_secs_f64()
+    );
+    Ok(())
+}

@@ -1,0 +1,232 @@
+//! A workload becomes `genesis.json` and `chain.rlp`.
+//!
+//! [`GenesisPlan`](polytrie_chainspec::GenesisPlan) and [`BlockPlan`] are what a workload says before anything is executed; [`Producer`] executes plans
+//! and fills in what follows; [`PreparedChain`] keeps a whole chain; [`generate`] writes it where others find it.
+
+mod chain;
+mod plan;
+mod producer;
+
+pub use chain::{ChainFigures, GeneratedHead};
+pub use plan::{BlockPlan, Planned};
+pub use producer::{ProduceError, Produced, Producer};
+
+use super::{
+    WorkloadSpec,
+    fixture::{Base, CHAIN_FILE, Cache, CacheError, FixtureError, PreparedChain, base::wallet},
+};
+use polytrie_chainspec::ChainSpecError;
+use polytrie_files::{ExportError, OutputFile};
+use serde::Serialize;
+use std::{
+    fs,
+    path::Path,
+    sync::{Arc, atomic::AtomicBool},
+    time::Instant,
+};
+use tempfile::TempDir;
+use thiserror::Error;
+
+/// Name of the genesis file.
+pub const GENESIS_FILE: &str = "genesis.json";
+
+/// What was generated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Generated {
+    /// Bytes of `genesis.json`.
+    pub genesis_bytes: u64,
+    /// The chain.
+    #[serde(flatten)]
+    pub chain: ChainFigures,
+}
+
+/// A chain could not be generated. Nothing is left behind that looks like one.
+#[derive(Debug, Error)]
+pub enum GenerateError {
+    /// A file or directory cannot be written.
+    #[error(transparent)]
+    Disk(#[from] CacheError),
+    /// The genesis or the blocks cannot be written.
+    #[error(transparent)]
+    Write(#[from] ExportError),
+    /// The state in which the blocks are executed cannot be kept.
+    #[error(transparent)]
+    Fixture(#[from] FixtureError),
+    /// The workload's genesis is not that of a chain: a mistake in this program.
+    #[error("the workload's genesis is not valid: {0}")]
+    Genesis(#[from] ChainSpecError),
+    /// A block could not be made.
+    #[error(transparent)]
+    Produce(#[from] ProduceError),
+    /// The user asked to stop.
+    #[error("interrupted after block {blocks}; nothing was written")]
+    Interrupted {
+        /// Blocks made by then.
+        blocks: u64,
+    },
+}
+
+/// Writes the chain of a workload to `dir`, which is made if it is not there; files of an earlier chain are replaced when
+/// the new one is complete.
+///
+/// The genesis state is built in one pass over the accounts sorted by hash and lives on the disk, as does the state in
+/// which the blocks are executed; memory is needed for the addresses (24 bytes an account), and for the slots of one
+/// contract (64 bytes each). What took long stays in `cache`.
+///
+/// # Errors
+///
+/// If the disk or the state fails, `interrupt` was set, or the workload plans a block that is not valid.
+pub fn generate(
+    spec: &WorkloadSpec,
+    dir: &Path,
+    cache: &Arc<Cache>,
+    interrupt: &AtomicBool,
+) -> Result<Generated, GenerateError> {
+    fs::create_dir_all(dir).map_err(CacheError::at("create", dir))?;
+    let work =
+        TempDir::with_prefix_in(".generate-", dir).map_err(CacheError::at("write to", dir))?;
+    let (genesis, chain) = (work.path().join(GENESIS_FILE), work.path().join(CHAIN_FILE));
+    let base = Base::of_workload(spec, Arc::clone(cache));
+    let prepared = PreparedChain::of(spec, cache, &base, interrupt)?;
+    write_genesis(spec, cache, &genesis)?;
+    let blocks = prepared.blocks();
+    fs::copy(&blocks, &chain).map_err(CacheError::at("write", &chain))?;
+    let genesis_bytes = fs::metadata(&genesis).map_or(0, |data| data.len());
+
+    // The old blocks go first: whatever happens in between, the two files never belong to different chains.
+    let (old, new) = (dir.join(CHAIN_FILE), dir.join(GENESIS_FILE));
+    if old.exists() {
+        fs::remove_file(&old).map_err(CacheError::at("replace", &old))?;
+    }
+    fs::rename(&genesis, &new).map_err(CacheError::at("write", &new))?;
+    fs::rename(&chain, &old).map_err(CacheError::at("write", &old))?;
+    work.close().map_err(CacheError::at("remove the temporary directory in", dir))?;
+    Ok(Generated { genesis_bytes, chain: prepared.figures()? })
+}
+
+fn write_genesis(spec: &WorkloadSpec, cache: &Cache, path: &Path) -> Result<(), GenerateError> {
+    let start = Instant::now();
+    let workload = spec.open(wallet(cache, spec.seed, spec.accounts())?)?;
+    let mut out = OutputFile::create(path)?;
+    workload
+        .genesis()
+        .write(workload.accounts(), &mut out)
+        .map_err(CacheError::at("write", path))?;
+    out.finish()?;
+    tracing::info!("wrote the genesis in {:.1} s", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::{Popularity, Shape, WorkloadKind};
+    use polytrie_layers::LayerOptions;
+    use polytrie_node::datadir::{DataDir, OpenOptions};
+    use polytrie_node::import::{ImportOptions, import};
+
+    const SHAPE: Shape = Shape {
+        accounts: 50,
+        txs: 95,
+        block_txs: 10,
+        popularity: Popularity::Hot,
+        new_recipients: 20,
+        senders: 0,
+    };
+
+    fn names(dir: &Path) -> Vec<String> {
+        let entries = dir.read_dir().unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    fn spec(workload: WorkloadKind, seed: u64) -> WorkloadSpec {
+        WorkloadSpec { workload, seed, shape: Some(SHAPE) }
+    }
+
+    fn make(spec: &WorkloadSpec, dir: &Path, stop: bool) -> Result<Generated, GenerateError> {
+        let cache = tempfile::tempdir().unwrap();
+        let cache = Arc::new(Cache::open(cache.path()).unwrap());
+        generate(spec, dir, &cache, &AtomicBool::new(stop))
+    }
+
+    /// Every layer imports the chain from the files alone, and every canonical one finds the roots in its headers.
+    fn imports(workload: WorkloadKind) -> ChainFigures {
+        let dir = tempfile::tempdir().unwrap();
+        let generated = make(&spec(workload, 7), dir.path(), false).unwrap().chain;
+        assert_eq!(names(dir.path()), [CHAIN_FILE, GENESIS_FILE]);
+        assert_eq!((generated.blocks, generated.transactions), (10, 95));
+        assert_eq!(generated.failed_transactions, 0);
+        for state in polytrie_layers::LAYERS {
+            let options = OpenOptions {
+                kv: Some("memory".into()),
+                state: Some(state.name.into()),
+                chain: Some(dir.path().join(GENESIS_FILE).display().to_string()),
+                layer: LayerOptions::for_tests(),
+                ..Default::default()
+            };
+            let (mut chain, _dir) = DataDir::open(&options, true).unwrap().into_chain().unwrap();
+            let options = ImportOptions::plain(vec![dir.path().join(CHAIN_FILE)]);
+            let end = import(&mut chain, options);
+            assert!(end.error.is_none(), "{:?}", end.error);
+            assert_eq!(chain.head().hash(), generated.head.hash);
+        }
+        generated
+    }
+
+    #[test]
+    fn transfers_import() {
+        assert_eq!(imports(WorkloadKind::Transfer).gas, 95 * 21_000);
+    }
+
+    #[test]
+    fn token_transfers_import() {
+        let gas = imports(WorkloadKind::Erc20).gas / 95;
+        assert!((30_000..55_000).contains(&gas), "{gas}");
+    }
+
+    #[test]
+    fn payments_and_calls_import() {
+        let gas = imports(WorkloadKind::Mixed).gas / 95;
+        assert!((21_000..30_000).contains(&gas), "{gas}");
+    }
+
+    /// If the contracts are there.
+    #[test]
+    fn swaps_import() {
+        for workload in [WorkloadKind::Swap, WorkloadKind::SwapEth, WorkloadKind::SwapToken] {
+            let wallet = crate::Wallet::new(7, SHAPE.accounts);
+            if spec(workload, 7).open(wallet).is_err() {
+                return;
+            }
+            let gas = imports(workload).gas / 95;
+            assert!((90_000..160_000).contains(&gas), "{workload:?}: {gas}");
+        }
+    }
+
+    #[test]
+    fn the_same_parameters_give_the_same_bytes() {
+        for workload in [WorkloadKind::Transfer, WorkloadKind::Erc20] {
+            let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+            // The second time over an older chain.
+            make(&spec(workload, 8), other.path(), false).unwrap();
+            let first = make(&spec(workload, 7), one.path(), false).unwrap();
+            assert_eq!(first, make(&spec(workload, 7), other.path(), false).unwrap());
+            for name in [CHAIN_FILE, GENESIS_FILE] {
+                let read = |dir: &Path| fs::read(dir.join(name)).unwrap();
+                assert!(read(one.path()) == read(other.path()), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_interrupt_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = make(&spec(WorkloadKind::Transfer, 7), dir.path(), true).unwrap_err();
+        assert!(matches!(error, GenerateError::Interrupted { blocks: 0 }), "{error}");
+        assert!(names(dir.path()).is_empty());
+    }
+}

@@ -1,0 +1,207 @@
+//! Taking the figures of a run while it runs.
+
+use super::{Amplification, BlockFigures, Commitment, Measured, Percentiles, TimeSplit};
+use crate::fixture::OpenStore;
+use polytrie_kv::{CountersSnapshot, KvError};
+use polytrie_node::process::{DeviceIo, own_rss_bytes, peak_rss_bytes};
+use polytrie_state::SessionCounters;
+use std::time::{Duration, Instant};
+
+/// Parts that the run is shown in over time.
+const PARTS: usize = 50;
+
+/// The phases of one block.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct BlockTimes {
+    /// Waiting for senders.
+    pub recover: Duration,
+    /// From the first read to the last write of a transaction.
+    pub execute: Duration,
+    /// The commitment, and making it the head.
+    pub commit: Duration,
+    /// Handing the batch to the store.
+    pub write: Duration,
+    /// Waiting until it is durable.
+    pub flush: Duration,
+}
+
+impl BlockTimes {
+    fn total(&self) -> Duration {
+        self.recover + self.execute + self.commit + self.write + self.flush
+    }
+}
+
+/// Sums up a run, leaving out its warm-up.
+#[derive(Debug)]
+pub struct Recorder {
+    rss_before: u64,
+    disk_before: u64,
+    counters_before: CountersSnapshot,
+    device_before: Option<DeviceIo>,
+    blocks: Vec<(u64, f64)>,
+    each_block: Vec<BlockFigures>,
+    gas: Option<u64>,
+    slowed: f64,
+    times: BlockTimes,
+    session: SessionCounters,
+}
+
+impl Recorder {
+    /// Begins with the first block that counts. What was written before is made durable, so that nothing of the
+    /// warm-up is left to be done.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    pub fn start(open: &OpenStore, rss_before: u64) -> Result<Self, KvError> {
+        open.store.flush()?;
+        Ok(Self {
+            rss_before,
+            disk_before: open.store.disk_bytes()?,
+            blocks: Vec::new(),
+            each_block: Vec::new(),
+            gas: None,
+            slowed: open.slowed,
+            times: BlockTimes::default(),
+            session: SessionCounters::default(),
+            counters_before: open.store.counters(),
+            device_before: DeviceIo::now(),
+        })
+    }
+
+    /// Adds a block.
+    pub fn block(
+        &mut self,
+        operations: u64,
+        gas: Option<u64>,
+        mut times: BlockTimes,
+        session: SessionCounters,
+    ) {
+        times.commit += waste(times.total().mul_f64(self.slowed));
+        self.blocks.push((operations, times.total().as_secs_f64()));
+        self.each_block.push(BlockFigures {
+            number: 0,
+            operations,
+            gas,
+            nanoseconds: u64::try_from(times.total().as_nanos()).unwrap_or(u64::MAX),
+        });
+        if let Some(gas) = gas {
+            *self.gas.get_or_insert(0) += gas;
+        }
+        let sum = &mut self.times;
+        sum.recover += times.recover;
+        sum.execute += times.execute;
+        sum.commit += times.commit;
+        sum.write += times.write;
+        sum.flush += times.flush;
+        self.session += session;
+    }
+
+    /// Ends the run when everything is durable; that takes part in the time.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    pub fn finish(mut self, open: &OpenStore) -> Result<Measured, KvError> {
+        let start = Instant::now();
+        open.store.flush()?;
+        let last_flush = start.elapsed();
+        self.times.flush += last_flush + waste(last_flush.mul_f64(self.slowed));
+        let device = DeviceIo::now().zip(self.device_before).map(|(now, before)| now - before);
+        let counters = open.store.counters() - self.counters_before;
+        let seconds = self.times.total().as_secs_f64().max(1e-9);
+        let operations = self.blocks.iter().map(|(operations, _)| operations).sum();
+        let block_seconds: Vec<f64> = self.blocks.iter().map(|(_, seconds)| *seconds).collect();
+        let commitment = open.layer.commitment();
+        Ok(Measured {
+            blocks: self.blocks.len() as u64,
+            operations,
+            gas: self.gas,
+            seconds,
+            throughput: operations as f64 / seconds,
+            mgas_per_second: self.gas.map(|gas| gas as f64 / 1e6 / seconds),
+            time: self.split(&counters),
+            block_seconds: Percentiles::of(&block_seconds),
+            over_time: over_time(&self.blocks),
+            session: self.session,
+            counters,
+            device,
+            amplification: Amplification::of(&self.session, &counters),
+            disk_bytes_before: self.disk_before,
+            disk_bytes: open.store.disk_bytes()?,
+            rss_before_bytes: self.rss_before,
+            peak_rss_bytes: peak_rss_bytes(),
+            own_rss_bytes: own_rss_bytes(),
+            layer: open.layer.figures().into_iter().map(|(name, n)| (name.to_owned(), n)).collect(),
+            commitment: Commitment {
+                digest: commitment.digest(),
+                canonical: commitment.as_state_root().is_some(),
+            },
+            checksum: None,
+            each_block: self.each_block,
+        })
+    }
+
+    fn split(&self, counters: &CountersSnapshot) -> TimeSplit {
+        let BlockTimes { recover, execute, commit, write, flush } = self.times;
+        let account_read = self.session.accounts_read.time().as_secs_f64();
+        let sload = self.session.slots_read.time().as_secs_f64();
+        let sstore = self.session.applied.time().as_secs_f64();
+        let commit = commit.as_secs_f64();
+        let in_layer = account_read + sload + sstore + commit;
+        let nanos = |nanos: u64| Duration::from_nanos(nanos).as_secs_f64();
+        // Gets of worker threads run beside; more than the layer took, they cannot have cost.
+        let get = nanos(counters.engine_get_ns);
+        let waited_for_gets = get.min(in_layer);
+        let (write, flush_wait) = (write.as_secs_f64(), flush.as_secs_f64());
+        TimeSplit {
+            execution: (execute.as_secs_f64() - account_read - sload - sstore).max(0.0),
+            structure: in_layer - waited_for_gets,
+            engine: waited_for_gets + write + flush_wait,
+            recover: recover.as_secs_f64(),
+            account_read,
+            sload,
+            sstore,
+            commit,
+            get,
+            write,
+            flush_wait,
+            flush: nanos(counters.flush_ns),
+            stall: nanos(counters.stall_ns),
+        }
+    }
+}
+
+/// Lets so much time pass, and returns it.
+fn waste(time: Duration) -> Duration {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::hint::spin_loop();
+    }
+    time
+}
+
+/// Throughput of up to [`PARTS`] equal parts.
+fn over_time(blocks: &[(u64, f64)]) -> Vec<f64> {
+    let length = blocks.len().div_ceil(PARTS).max(1);
+    let throughput = |part: &[(u64, f64)]| {
+        let operations: u64 = part.iter().map(|(operations, _)| operations).sum();
+        let seconds: f64 = part.iter().map(|(_, seconds)| seconds).sum();
+        operations as f64 / seconds.max(1e-9)
+    };
+    blocks.chunks(length).map(throughput).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slope_shows() {
+        let blocks: Vec<_> = (0..120u32).map(|number| (10, f64::from(number + 1))).collect();
+        let parts = over_time(&blocks);
+        assert_eq!(parts.len(), 40);
+        assert!(parts.is_sorted_by(|a, b| a > b));
+        assert_eq!(over_time(&[]), Vec::<f64>::new());
+    }
+}

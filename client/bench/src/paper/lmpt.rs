@@ -1,0 +1,192 @@
+//! Layered Merkle Patricia Trie.
+
+use super::{
+    Claim, Experiment, LMPT, MPT, Needs, Paper, Part, Point, PointWork, Published, over_accounts,
+    quantity::{HIT_RATE, TPS},
+};
+use crate::{Popularity, WorkloadKind};
+
+pub(super) const PAPER: Paper = Paper {
+    name: "lmpt",
+    reference: "J. A. Choi, S. M. Beillahi, S. F. Singh, P. Michalopoulos, P. Li, A. Veneris, F. Long: LMPT: A Novel Authenticated Data Structure to Eliminate Storage Bottlenecks for High Performance Blockchains",
+    experiments: &[PAYMENTS, TOKEN, SWAPS, CACHES],
+};
+
+const M: usize = 1_000_000;
+const I3: &str = "OpenEthereum 3.1.0 on an i3.xlarge (4 vCPU, 30 GB, SSD); 500,000 transactions from random senders.";
+
+/// The paper's sizes, or small ones.
+fn sizes(quick: bool, workload: WorkloadKind, block_txs: u64) -> Vec<Point> {
+    let (accounts, txs): (&[usize], _) = match quick {
+        true => (&[10_000, 100_000], 20_000),
+        false => (&[M, 3 * M, 10 * M], 500_000),
+    };
+    over_accounts(accounts, |accounts| PointWork::Chain {
+        workload,
+        accounts,
+        senders: 0,
+        txs,
+        block_txs,
+        popularity: Popularity::Uniform,
+    })
+}
+
+const PAYMENTS: Experiment = Experiment {
+    id: "lmpt-10",
+    place: "Figure 10",
+    about: "simple payments: throughput over the number of accounts at genesis",
+    setting: I3,
+    here: "Random senders only. The paper's plots have more points than its text has numbers; those of the text stand here. Our `mpt` keeps path-keyed nodes and a cache of them, OpenEthereum's does not.",
+    needs: Needs { minutes: 60, memory: 8, disk: 30 },
+    quick: Needs { minutes: 2, memory: 1, disk: 1 },
+    parts: &[Part {
+        title: "simple payments, 150 a block",
+        x: "accounts at genesis",
+        points: |quick| sizes(quick, WorkloadKind::Transfer, 150),
+        variants: &[MPT, LMPT],
+        quantities: &[TPS],
+        published: &[
+            Published {
+                quantity: "throughput",
+                name: "OpenEthereum",
+                like: "mpt",
+                values: &[(1e6, "1M", 2000.0), (3e6, "3M", 1000.0)],
+            },
+            Published {
+                quantity: "throughput",
+                name: "LMPT",
+                like: "lmpt",
+                values: &[(1e6, "1M", 3000.0), (1e7, "10M", 2000.0)],
+            },
+        ],
+        claims: &[Claim {
+            quantity: "throughput",
+            over: ("lmpt", "mpt"),
+            published: "1.5 at 1M accounts, up to 6 at 10M",
+        }],
+    }],
+};
+
+const TOKEN: Experiment = Experiment {
+    id: "lmpt-11",
+    place: "Figure 11",
+    about: "ERC-20 transfers: throughput over the number of accounts at genesis",
+    setting: I3,
+    here: "A token of our own instead of Tether; random senders only.",
+    needs: Needs { minutes: 90, memory: 8, disk: 60 },
+    quick: Needs { minutes: 2, memory: 1, disk: 1 },
+    parts: &[Part {
+        title: "ERC-20 transfers, 20 a block",
+        x: "accounts at genesis",
+        points: |quick| sizes(quick, WorkloadKind::Erc20, 20),
+        variants: &[MPT, LMPT],
+        quantities: &[TPS],
+        published: &[
+            Published {
+                quantity: "throughput",
+                name: "OpenEthereum",
+                like: "mpt",
+                values: &[(1e6, "1M", 1600.0)],
+            },
+            Published {
+                quantity: "throughput",
+                name: "LMPT",
+                like: "lmpt",
+                values: &[(1e6, "1M", 2000.0), (3e6, "3M", 2000.0), (5e6, "5M", 2000.0)],
+            },
+        ],
+        claims: &[Claim {
+            quantity: "throughput",
+            over: ("lmpt", "mpt"),
+            published: "1.25 at 1M accounts, 4 at 10M (8 in the summary)",
+        }],
+    }],
+};
+
+const SWAPS: Experiment = Experiment {
+    id: "lmpt-12",
+    place: "Figure 12",
+    about: "Uniswap swaps of tokens for tokens: throughput over the number of accounts at genesis",
+    setting: "OpenEthereum 3.1.0 on a c6a.8xlarge (32 vCPU, 64 GB, SSD); 500,000 transactions from random senders.",
+    here: "The text gives the ratio only. It says nothing of transactions a block; 20 are taken, as for ERC-20.",
+    needs: Needs { minutes: 120, memory: 12, disk: 80 },
+    quick: Needs { minutes: 3, memory: 1, disk: 1 },
+    parts: &[Part {
+        title: "swaps of tokens for tokens, 20 a block",
+        x: "accounts at genesis",
+        points: |quick| sizes(quick, WorkloadKind::SwapToken, 20),
+        variants: &[MPT, LMPT],
+        quantities: &[TPS],
+        published: &[],
+        claims: &[Claim {
+            quantity: "throughput",
+            over: ("lmpt", "mpt"),
+            published: "1.9 at 10M accounts",
+        }],
+    }],
+};
+
+const CACHES: Experiment = Experiment {
+    id: "lmpt-table-1",
+    place: "Table I",
+    about: "a larger cache helps the trie little: hit rate and throughput over the size of the cache",
+    setting: "OpenEthereum's own cache; random payments.",
+    here: "The cache of trie nodes of `mpt` (--trie.cache). OpenEthereum counts hits of nodes, we count reads of the state that no read of the engine followed.",
+    needs: Needs { minutes: 25, memory: 4, disk: 6 },
+    quick: Needs { minutes: 2, memory: 1, disk: 1 },
+    parts: &[Part {
+        title: "simple payments with the Merkle Patricia trie",
+        x: "cache in MB",
+        points: caches,
+        variants: &[MPT],
+        quantities: &[HIT_RATE, TPS],
+        published: &[
+            Published {
+                quantity: "reads that needed no read of the engine",
+                name: "OpenEthereum (hit rate)",
+                like: "mpt",
+                values: &[
+                    (50.0, "50", 0.635),
+                    (100.0, "100", 0.758),
+                    (500.0, "500", 0.862),
+                    (1000.0, "1000", 0.879),
+                ],
+            },
+            Published {
+                quantity: "throughput",
+                name: "OpenEthereum",
+                like: "mpt",
+                values: &[
+                    (50.0, "50", 1238.0),
+                    (100.0, "100", 1256.0),
+                    (500.0, "500", 1278.0),
+                    (1000.0, "1000", 1292.0),
+                ],
+            },
+        ],
+        claims: &[],
+    }],
+};
+
+fn caches(quick: bool) -> Vec<Point> {
+    const CACHE: &str = "/layer/trie_cache";
+    let work = PointWork::Chain {
+        workload: WorkloadKind::Transfer,
+        accounts: if quick { 50_000 } else { 3 * M },
+        senders: 0,
+        txs: if quick { 20_000 } else { 200_000 },
+        block_txs: 150,
+        popularity: Popularity::Uniform,
+    };
+    let point = |x: f64, set| Point { x, name: format!("{x}"), work, set };
+    // The small state has small caches in proportion.
+    match quick {
+        true => vec![point(1.0, &[(CACHE, "1000000")]), point(20.0, &[(CACHE, "20000000")])],
+        false => vec![
+            point(50.0, &[(CACHE, "50000000")]),
+            point(100.0, &[(CACHE, "100000000")]),
+            point(500.0, &[(CACHE, "500000000")]),
+            point(1000.0, &[(CACHE, "1000000000")]),
+        ],
+    }
+}

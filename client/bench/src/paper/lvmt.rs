@@ -1,0 +1,388 @@
+//! Multi-layer Versioned Multipoint Trie.
+
+use super::{
+    Claim, Experiment, LMPT, LVMT, LVMT1, LVMT16, LVMT64, MPT, Needs, Paper, Part, Point,
+    PointWork, Published, RAIN, RAW, Setting, Variant, over_accounts,
+    quantity::{
+        ENGINE, EXECUTION, OPS, Quantity, READ_AMPLIFICATION, READ_SIZE, STRUCTURE, TPS,
+        WRITE_AMPLIFICATION, WRITE_SIZE,
+    },
+};
+use crate::{Mode, Popularity, WorkloadKind};
+
+pub(super) const PAPER: Paper = Paper {
+    name: "lvmt",
+    reference: "C. Li, S. M. Beillahi, G. Yang, M. Wu, W. Xu, F. Long: LVMT: An Efficient Authenticated Storage for Blockchain",
+    experiments: &[
+        THROUGHPUT,
+        BREAKDOWN,
+        ALONE,
+        AMPLIFICATION,
+        SIZES,
+        ETHER_SWAPS,
+        TOKEN_SWAPS,
+        CURVE,
+    ],
+};
+
+const M: usize = 1_000_000;
+const CONFLUX: &str = "Conflux with RocksDB on an i9-10900K, 16 GB by cgroup, 4 GB RocksDB cache; blocks of 20,000 transactions, 10,000 senders, as many transactions as three times the receivers.";
+const ALONE_SETTING: &str = "The authors' benchmark with RocksDB on an i9-10900K, 8 GB by cgroup; 20 million operations, each a read and a write of 256 bits, a commit every 100,000.";
+const CLIENT: &str = "Another client, so other costs of execution: the paper's 16 µs are ours to beat with every layer alike. 400,000 transactions at each point. For the paper's memory: --kv rocksdb --memory-limit 16G.";
+const NO_PROOFS: &str = "LVMT-r is `lvmt` without proofs.";
+const END_TO_END: &[Variant] = &[RAW, LVMT, LVMT64, LVMT16, RAIN, LMPT, MPT];
+const SHARES: &[Claim] = &[
+    Claim { quantity: "throughput", over: ("lvmt", "mpt"), published: "at least 4.53" },
+    Claim { quantity: "throughput", over: ("lvmt", "rain"), published: "at least 1.80" },
+    Claim { quantity: "throughput", over: ("lvmt 1/64", "lvmt"), published: "about 0.8" },
+    Claim { quantity: "throughput", over: ("lvmt 1/16", "lvmt"), published: "about 0.6" },
+];
+
+/// The paper's numbers of receivers, or small ones.
+fn receivers(quick: bool, workload: WorkloadKind) -> Vec<Point> {
+    let (accounts, txs, block_txs): (&[usize], _, _) = match quick {
+        true => (&[20_000, 100_000], 40_000, 5_000),
+        false => (&[M, 3 * M, 5 * M], 400_000, 20_000),
+    };
+    over_accounts(accounts, |accounts| PointWork::Chain {
+        workload,
+        accounts,
+        senders: 10_000,
+        txs,
+        block_txs,
+        popularity: Popularity::Uniform,
+    })
+}
+
+const fn end_to_end(
+    title: &'static str,
+    points: fn(bool) -> Vec<Point>,
+    quantities: &'static [Quantity],
+    published: &'static [Published],
+    claims: &'static [Claim],
+) -> Part {
+    Part { title, x: "accounts", points, variants: END_TO_END, quantities, published, claims }
+}
+
+const THROUGHPUT: Experiment = Experiment {
+    id: "lvmt-2",
+    place: "Figure 2",
+    about: "payments and ERC-20 transfers: throughput over the number of receivers",
+    setting: CONFLUX,
+    here: CLIENT,
+    needs: Needs { minutes: 180, memory: 12, disk: 60 },
+    quick: Needs { minutes: 6, memory: 2, disk: 2 },
+    parts: &[
+        end_to_end(
+            "payments",
+            |quick| receivers(quick, WorkloadKind::Transfer),
+            &[TPS],
+            &[Published {
+                quantity: "throughput",
+                name: "LVMT-r (the most)",
+                like: "lvmt",
+                values: &[(1e6, "1M", 29_669.0)],
+            }],
+            &[
+                Claim { quantity: "throughput", over: ("lvmt", "mpt"), published: "up to 2.7" },
+                Claim { quantity: "throughput", over: ("lvmt", "rain"), published: "up to 1.7" },
+            ],
+        ),
+        end_to_end(
+            "ERC-20 transfers",
+            |quick| receivers(quick, WorkloadKind::Erc20),
+            &[TPS],
+            &[],
+            &[
+                Claim { quantity: "throughput", over: ("lvmt", "mpt"), published: "up to 2.1" },
+                Claim { quantity: "throughput", over: ("lvmt", "lmpt"), published: "up to 1.5" },
+            ],
+        ),
+    ],
+};
+
+const fn largest(quick: bool, workload: WorkloadKind) -> PointWork {
+    PointWork::Chain {
+        workload,
+        accounts: if quick { 100_000 } else { 5 * M },
+        senders: 10_000,
+        txs: if quick { 40_000 } else { 400_000 },
+        block_txs: if quick { 5_000 } else { 20_000 },
+        popularity: Popularity::Uniform,
+    }
+}
+
+const fn five_million(
+    quantity: &'static str,
+    name: &'static str,
+    like: &'static str,
+    values: &'static [(f64, &'static str, f64)],
+) -> Published {
+    Published { quantity, name, like, values }
+}
+
+const BREAKDOWN: Experiment = Experiment {
+    id: "lvmt-3",
+    place: "Figure 3",
+    about: "where the time of a transaction goes, with 5 million receivers",
+    setting: CONFLUX,
+    here: CLIENT,
+    needs: Needs { minutes: 90, memory: 12, disk: 40 },
+    quick: Needs { minutes: 4, memory: 2, disk: 2 },
+    parts: &[
+        end_to_end(
+            "payments",
+            |quick| {
+                over_accounts(&[if quick { 100_000 } else { 5 * M }], |_| {
+                    largest(quick, WorkloadKind::Transfer)
+                })
+            },
+            &[EXECUTION, STRUCTURE, ENGINE],
+            &[
+                five_million("execution", "all", "mpt", &[(5e6, "5M", 16.0)]),
+                five_million("authenticated structure", "MPT", "mpt", &[(5e6, "5M", 42.0)]),
+                five_million("engine", "MPT", "mpt", &[(5e6, "5M", 33.0)]),
+                five_million("engine", "LVMT-r", "lvmt", &[(5e6, "5M", 11.0)]),
+                five_million("engine", "RAW (similar)", "raw", &[(5e6, "5M", 11.0)]),
+            ],
+            &[],
+        ),
+        end_to_end(
+            "ERC-20 transfers",
+            |quick| {
+                over_accounts(&[if quick { 100_000 } else { 5 * M }], |_| {
+                    largest(quick, WorkloadKind::Erc20)
+                })
+            },
+            &[EXECUTION, STRUCTURE, ENGINE],
+            &[],
+            &[],
+        ),
+    ],
+};
+
+const fn store(keys: u64, fresh: bool, quick: bool) -> PointWork {
+    let (blocks, ops) = if quick { (5, 10_000) } else { (40, 100_000) };
+    PointWork::Store { keys, blocks, ops, fresh, mode: Mode::Both }
+}
+
+/// The paper's workloads: fresh, and random keys of so many.
+fn workloads(quick: bool) -> Vec<Point> {
+    let sizes: &[(u64, &str)] = match quick {
+        true => &[(50_000, "50k"), (500_000, "500k")],
+        false => &[(1_000_000, "1m"), (10_000_000, "10m")],
+    };
+    let fresh = Point { x: 1.0, name: "fresh".into(), work: store(1, true, quick), set: &[] };
+    let random = sizes.iter().map(|(keys, name)| Point {
+        x: *keys as f64,
+        name: (*name).to_owned(),
+        work: store(*keys, false, quick),
+        set: &[],
+    });
+    std::iter::once(fresh).chain(random).collect()
+}
+
+/// Sizes that show where throughput falls.
+fn ledger_sizes(quick: bool) -> Vec<Point> {
+    let sizes: &[u64] = match quick {
+        true => &[50_000, 200_000, 500_000],
+        false => &[1_000_000, 4_000_000, 10_000_000, 16_000_000, 25_000_000],
+    };
+    let point = |keys: &u64| Point {
+        x: *keys as f64,
+        name: crate::report::plot::short(*keys as f64),
+        work: store(*keys, false, quick),
+        set: &[],
+    };
+    sizes.iter().map(point).collect()
+}
+
+const STORES: &[Variant] = &[RAW, LVMT, LVMT64, LVMT16, LVMT1, RAIN, MPT];
+const SMALL: &[Variant] = &[RAW, LVMT, LVMT64, LVMT16, RAIN, MPT];
+
+const ALONE: Experiment = Experiment {
+    id: "lvmt-4",
+    place: "Figure 4",
+    about: "the layers alone: throughput by workload and over the size of the ledger",
+    setting: ALONE_SETTING,
+    here: "4 million operations at each point, not 20; the replay of mainnet's blocks is `bench store --trace`. In the paper RAIN and MPT fall from 16 million keys on, LVMT16, LVMT64 and LVMT-r from 25, 63 and 100 million. For the paper's memory: --kv rocksdb --memory-limit 8G.",
+    needs: Needs { minutes: 240, memory: 12, disk: 60 },
+    quick: Needs { minutes: 6, memory: 2, disk: 2 },
+    parts: &[
+        Part {
+            title: "by workload",
+            x: "keys at the start",
+            points: workloads,
+            variants: STORES,
+            quantities: &[OPS],
+            published: &[],
+            claims: SHARES,
+        },
+        Part {
+            title: "over the size of the ledger",
+            x: "keys at the start",
+            points: ledger_sizes,
+            variants: SMALL,
+            quantities: &[OPS],
+            published: &[],
+            claims: SHARES,
+        },
+    ],
+};
+
+const AMPLIFICATION: Experiment = Experiment {
+    id: "lvmt-5",
+    place: "Figure 5",
+    about: "reads and writes of the engine for each read and write of the state",
+    setting: ALONE_SETTING,
+    here: NO_PROOFS,
+    needs: Needs { minutes: 90, memory: 8, disk: 25 },
+    quick: Needs { minutes: 4, memory: 2, disk: 2 },
+    parts: &[Part {
+        title: "amplification",
+        x: "keys at the start",
+        points: workloads,
+        variants: SMALL,
+        quantities: &[READ_AMPLIFICATION, WRITE_AMPLIFICATION],
+        published: &[Published {
+            quantity: "read amplification",
+            name: "MPT",
+            like: "mpt",
+            values: &[(1e6, "1m", 2.4), (1e8, "100m", 4.1)],
+        }],
+        claims: &[
+            Claim { quantity: "read amplification", over: ("mpt", "lvmt"), published: "up to 4.1" },
+            Claim {
+                quantity: "write amplification",
+                over: ("mpt", "lvmt"),
+                published: "up to 8.2",
+            },
+        ],
+    }],
+};
+
+const SIZES: Experiment = Experiment {
+    id: "lvmt-6",
+    place: "Figure 6",
+    about: "how large the reads and writes of the engine are",
+    setting: ALONE_SETTING,
+    here: "Our reads are values, our writes keys and values.",
+    needs: Needs { minutes: 90, memory: 8, disk: 25 },
+    quick: Needs { minutes: 4, memory: 2, disk: 2 },
+    parts: &[Part {
+        title: "bytes of one read and one write",
+        x: "keys at the start",
+        points: workloads,
+        variants: SMALL,
+        quantities: &[READ_SIZE, WRITE_SIZE],
+        published: &[
+            Published {
+                quantity: "size of a read",
+                name: "MPT (a full node)",
+                like: "mpt",
+                values: &[(1e6, "1m", 500.0)],
+            },
+            Published {
+                quantity: "size of a read",
+                name: "RAIN",
+                like: "rain",
+                values: &[(1e8, "100m", 200.0)],
+            },
+            Published {
+                quantity: "size of a read",
+                name: "LVMT-r (a point)",
+                like: "lvmt",
+                values: &[(1e6, "1m", 65.0)],
+            },
+        ],
+        claims: &[],
+    }],
+};
+
+const fn swaps(
+    id: &'static str,
+    place: &'static str,
+    about: &'static str,
+    parts: &'static [Part],
+) -> Experiment {
+    Experiment {
+        id,
+        place,
+        about,
+        setting: CONFLUX,
+        here: CLIENT,
+        needs: Needs { minutes: 240, memory: 16, disk: 80 },
+        quick: Needs { minutes: 8, memory: 2, disk: 2 },
+        parts,
+    }
+}
+
+const ETHER_SWAPS: Experiment = swaps(
+    "lvmt-8",
+    "Figure 8",
+    "Uniswap swaps between ether and a token: throughput over the number of accounts",
+    &[end_to_end(
+        "swaps between ether and a token",
+        |quick| receivers(quick, WorkloadKind::SwapEth),
+        &[TPS],
+        &[Published {
+            quantity: "throughput",
+            name: "LVMT-r (mean of all)",
+            like: "lvmt",
+            values: &[(1e6, "1M", 2760.0), (3e6, "3M", 2760.0), (5e6, "5M", 2760.0)],
+        }],
+        &[Claim { quantity: "throughput", over: ("lvmt", "mpt"), published: "up to 1.7" }],
+    )],
+);
+
+const TOKEN_SWAPS: Experiment = swaps(
+    "lvmt-10",
+    "Figure 10",
+    "Uniswap swaps between two tokens: throughput over the number of accounts",
+    &[end_to_end(
+        "swaps between two tokens",
+        |quick| receivers(quick, WorkloadKind::SwapToken),
+        &[TPS],
+        &[
+            Published {
+                quantity: "throughput",
+                name: "RAW (mean of all)",
+                like: "raw",
+                values: &[(1e6, "1M", 3230.0), (3e6, "3M", 3230.0), (5e6, "5M", 3230.0)],
+            },
+            Published {
+                quantity: "throughput",
+                name: "LVMT-r (mean of all)",
+                like: "lvmt",
+                values: &[(1e6, "1M", 2530.0), (3e6, "3M", 2530.0), (5e6, "5M", 2530.0)],
+            },
+        ],
+        &[Claim { quantity: "throughput", over: ("lvmt", "mpt"), published: "up to 2.6" }],
+    )],
+);
+
+const NO_SETTINGS: &[Setting] = &[];
+
+const CURVE: Experiment = Experiment {
+    id: "lvmt-table-1",
+    place: "Table 1",
+    about: "what operations of the curve cost: the reason why no key of a block may need a multiplication",
+    setting: "BN254 on an i9-10900K.",
+    here: "One core; a mixed addition of the sort that the layer makes, by the library that it uses.",
+    needs: Needs { minutes: 1, memory: 1, disk: 0 },
+    quick: Needs { minutes: 1, memory: 1, disk: 0 },
+    parts: &[Part {
+        title: "operations in G1 of BN254",
+        x: "operation",
+        points: |_| {
+            vec![Point { x: 0.0, name: "BN254".into(), work: PointWork::Curve, set: NO_SETTINGS }]
+        },
+        variants: &[LVMT],
+        quantities: &[super::quantity::ADDITION, super::quantity::MULTIPLICATION],
+        published: &[
+            five_million("addition", "Table 1", "lvmt", &[(0.0, "BN254", 0.34)]),
+            five_million("multiplication", "Table 1", "lvmt", &[(0.0, "BN254", 92.0)]),
+        ],
+        claims: &[],
+    }],
+};

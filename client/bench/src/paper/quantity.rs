@@ -1,0 +1,82 @@
+//! What experiments tell of a measurement.
+
+use crate::report::LayerSummary;
+use std::fmt;
+
+/// A figure of a layer's summary.
+#[derive(Clone, Copy)]
+pub struct Quantity {
+    /// What it is.
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Finds it.
+    pub of: fn(&LayerSummary) -> f64,
+}
+
+impl fmt::Debug for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Quantity").field(&self.name).finish()
+    }
+}
+
+const fn quantity(
+    name: &'static str,
+    unit: &'static str,
+    of: fn(&LayerSummary) -> f64,
+) -> Quantity {
+    Quantity { name, unit, of }
+}
+
+/// Mean of a sum over a count; 0 where there is nothing to divide by.
+fn mean(sum: u64, count: u64) -> f64 {
+    sum as f64 / count.max(1) as f64
+}
+
+pub(super) const TPS: Quantity =
+    quantity("throughput", "transactions a second", |l| l.throughput.spread.median);
+pub(super) const OPS: Quantity =
+    quantity("throughput", "operations a second", |l| l.throughput.spread.median);
+pub(super) const EXECUTION: Quantity =
+    quantity("execution", "µs each", |l| l.micros(l.time.execution));
+pub(super) const STRUCTURE: Quantity =
+    quantity("authenticated structure", "µs each", |l| l.micros(l.time.structure));
+pub(super) const ENGINE: Quantity = quantity("engine", "µs each", |l| l.micros(l.time.engine));
+pub(super) const READ_AMPLIFICATION: Quantity =
+    quantity("read amplification", "engine reads a read", |l| l.amplification.read);
+pub(super) const WRITE_AMPLIFICATION: Quantity =
+    quantity("write amplification", "engine writes a write", |l| l.amplification.write);
+pub(super) const READ_SIZE: Quantity = quantity("size of a read", "bytes", |l| {
+    mean(l.amplification.engine_read_bytes, l.amplification.engine_reads)
+});
+pub(super) const WRITE_SIZE: Quantity = quantity("size of a write", "bytes, key included", |l| {
+    mean(l.amplification.engine_write_bytes, l.amplification.engine_writes)
+});
+pub(super) const READ_BYTES: Quantity =
+    quantity("read from the engine", "bytes each", |l| l.each(l.amplification.engine_read_bytes));
+pub(super) const HIT_RATE: Quantity =
+    quantity("reads that needed no read of the engine", "of 1", |l| {
+        1.0 - mean(l.amplification.engine_reads, l.amplification.layer_reads).min(1.0)
+    });
+pub(super) const MEMORY: Quantity =
+    quantity("memory", "MiB", |l| l.own_rss_bytes as f64 / f64::from(1 << 20));
+pub(super) const DISK: Quantity =
+    quantity("disk", "MiB", |l| l.disk_bytes as f64 / f64::from(1 << 20));
+pub(super) const SLOAD: Quantity = quantity("SLOAD", "s", |l| l.time.sload);
+pub(super) const SSTORE: Quantity = quantity("SSTORE", "s", |l| l.time.sstore);
+pub(super) const COMMIT: Quantity = quantity("commit", "s", |l| l.time.commit);
+pub(super) const FLUSH: Quantity = quantity("flush", "s", |l| l.time.flush);
+pub(super) const GET: Quantity = quantity("engine get", "s", |l| l.time.get);
+/// Everything that executing the transactions waited for the state.
+pub(super) const STATE: Quantity = quantity("state in all", "s", |l| {
+    l.time.account_read
+        + l.time.sload
+        + l.time.sstore
+        + l.time.commit
+        + l.time.write
+        + l.time.flush_wait
+});
+
+/// Of the curve; not of a layer.
+pub(super) const ADDITION: Quantity = quantity("addition", "µs", |_| f64::NAN);
+pub(super) const MULTIPLICATION: Quantity = quantity("multiplication", "µs", |_| f64::NAN);

@@ -1,0 +1,175 @@
+//! RainBlock and its DSM-Tree.
+
+use super::{
+    Claim, Experiment, MPT, Needs, Paper, Part, Point, PointWork, Published, RAIN, Setting,
+    quantity::{MEMORY, OPS, READ_BYTES, TPS},
+};
+use crate::{Mode, Popularity, WorkloadKind, report::plot::short};
+
+pub(super) const PAPER: Paper = Paper {
+    name: "rainblock",
+    reference: "S. Ponnapalli, A. Shah, A. Tai, S. Banerjee, D. Malkhi, V. Chidambaram, M. Wei: RainBlock: Faster Transaction Processing in Public Blockchains",
+    experiments: &[SINGLE_NODE, RETENTION, END_TO_END],
+};
+
+const NODE: &str =
+    "node.js 11 on nodes like an m4.2xlarge (32 GB); mainnet's accounts, up to 1.19 million.";
+
+/// Operations on states of different sizes.
+fn sizes(quick: bool, mode: Mode) -> Vec<Point> {
+    let (sizes, blocks): (&[u64], _) = match quick {
+        true => (&[20_000, 100_000], 20),
+        false => (&[100_000, 500_000, 1_190_000], 500),
+    };
+    let point = |keys: &u64| Point {
+        x: *keys as f64,
+        name: short(*keys as f64),
+        work: PointWork::Store { keys: *keys, blocks, ops: 1_000, fresh: false, mode },
+        set: &[],
+    };
+    sizes.iter().map(point).collect()
+}
+
+const SINGLE_NODE: Experiment = Experiment {
+    id: "rainblock-7",
+    place: "Figure 7",
+    about: "the tree on one node: gets, puts and memory over the number of accounts",
+    setting: "The in-memory tree against Ethereum's in-memory trie (node.js, memdown) on a node with 32 GB; up to 1.19 million accounts of mainnet. Puts without a root; with a root every 1,000 writes it is 4 to 5 times the trie.",
+    here: "Slots of one account instead of accounts, and a root and a durable commit every 1,000 operations, without which nothing here counts as written: compare the ratio of puts with 4 to 5, not with 160. Choose --kv memory for nothing on disk.",
+    needs: Needs { minutes: 15, memory: 4, disk: 3 },
+    quick: Needs { minutes: 2, memory: 1, disk: 1 },
+    parts: &[
+        Part {
+            title: "gets",
+            x: "keys",
+            points: |quick| sizes(quick, Mode::Read),
+            variants: &[RAIN, MPT],
+            quantities: &[OPS],
+            published: &[Published {
+                quantity: "throughput",
+                name: "DSM-Tree",
+                like: "rain",
+                values: &[(1.19e6, "1.19M", 216_000.0)],
+            }],
+            claims: &[Claim {
+                quantity: "throughput",
+                over: ("rain", "mpt"),
+                published: "150 at 1.19M accounts",
+            }],
+        },
+        Part {
+            title: "puts, a root every 1,000",
+            x: "keys",
+            points: |quick| sizes(quick, Mode::Write),
+            variants: &[RAIN, MPT],
+            quantities: &[OPS, MEMORY],
+            published: &[
+                Published {
+                    quantity: "throughput",
+                    name: "DSM-Tree, without roots",
+                    like: "rain",
+                    values: &[(1.19e6, "1.19M", 245_000.0)],
+                },
+                Published {
+                    quantity: "memory",
+                    name: "DSM-Tree",
+                    like: "rain",
+                    values: &[(1.19e6, "1.19M", 775.0)],
+                },
+                Published {
+                    quantity: "memory",
+                    name: "Ethereum MPT",
+                    like: "mpt",
+                    values: &[(1.19e6, "1.19M", 26_021.0)],
+                },
+            ],
+            claims: &[
+                Claim {
+                    quantity: "throughput",
+                    over: ("rain", "mpt"),
+                    published: "4 to 5 with a root every 1,000 writes (160 without roots)",
+                },
+                Claim { quantity: "memory", over: ("mpt", "rain"), published: "34" },
+            ],
+        },
+    ],
+};
+
+const RETAIN: &str = "/layer/rain/retain";
+
+/// How many levels stay in memory.
+fn retentions(work: PointWork, levels: &[(f64, &'static [Setting])]) -> Vec<Point> {
+    let point =
+        |(r, set): &(f64, &'static [Setting])| Point { x: *r, name: format!("r={r}"), work, set };
+    levels.iter().map(point).collect()
+}
+
+const LEVELS: &[(f64, &[Setting])] = &[
+    (0.0, &[(RETAIN, "0"), CACHE]),
+    (2.0, &[(RETAIN, "2"), CACHE]),
+    (4.0, &[(RETAIN, "4"), CACHE]),
+    (5.0, &[(RETAIN, "5"), CACHE]),
+    (6.0, &[(RETAIN, "6"), CACHE]),
+    (7.0, &[(RETAIN, "7"), CACHE]),
+];
+/// What is below the retained levels is not to be hidden by a cache.
+const CACHE: Setting = ("/layer/trie_cache", "1000000");
+
+const fn mixed(quick: bool) -> PointWork {
+    PointWork::Chain {
+        workload: WorkloadKind::Mixed,
+        accounts: if quick { 50_000 } else { 1_000_000 },
+        senders: 0,
+        txs: if quick { 20_000 } else { 200_000 },
+        block_txs: 500,
+        popularity: Popularity::Hot,
+    }
+}
+
+fn levels(quick: bool) -> Vec<Point> {
+    let few = [LEVELS[0], LEVELS[2], LEVELS[4]];
+    retentions(mixed(quick), if quick { &few } else { LEVELS })
+}
+
+const RETENTION: Experiment = Experiment {
+    id: "rainblock-8",
+    place: "Figure 8",
+    about: "what keeping fewer levels in memory saves, and what it makes witnesses larger by",
+    setting: NODE,
+    here: "One machine sends no witnesses; what the layer reads from below the retained levels stands for them. There are no aborts, so (c) is left out. The tree's cache below the retained levels is 1 MB.",
+    needs: Needs { minutes: 20, memory: 4, disk: 3 },
+    quick: Needs { minutes: 2, memory: 1, disk: 1 },
+    parts: &[Part {
+        title: "memory, and bytes read for a transaction",
+        x: "levels in memory (r)",
+        points: levels,
+        variants: &[RAIN],
+        quantities: &[MEMORY, READ_BYTES],
+        published: &[],
+        claims: &[],
+    }],
+};
+
+const END_TO_END: Experiment = Experiment {
+    id: "rainblock-9a",
+    place: "Figure 9a",
+    about: "payments and calls as on mainnet: throughput over the levels in memory",
+    setting: "One miner, four clients and 16 storage nodes, each a machine of its own; 15 % calls, 90 % of the accounts in 10 % of the cases. A shard of the tree went from 1,300 operations a second at r=0 to 9,400 at r=6.",
+    here: "One machine in place of 21, so nothing crosses a network. Blocks of 500 transactions, 1 million accounts.",
+    needs: Needs { minutes: 20, memory: 4, disk: 3 },
+    quick: Needs { minutes: 2, memory: 1, disk: 1 },
+    parts: &[Part {
+        title: "workload mixed",
+        x: "levels in memory (r)",
+        points: levels,
+        variants: &[RAIN, MPT],
+        quantities: &[TPS],
+        published: &[Published {
+            quantity: "throughput",
+            name: "RainBlock",
+            like: "rain",
+            values: &[(7.0, "r=7", 30_000.0)],
+        }],
+        claims: &[],
+    }],
+};

@@ -1,0 +1,217 @@
+//! Storage Replica.
+
+use super::{
+    Claim, Experiment, MPT, Needs, Paper, Part, Point, PointWork, Published, REPLICA,
+    over_accounts,
+    quantity::{COMMIT, DISK, FLUSH, GET, Quantity, SLOAD, SSTORE, STATE},
+};
+use crate::{Popularity, WorkloadKind};
+
+pub(super) const PAPER: Paper = Paper {
+    name: "replica",
+    reference: "Storage Replica: Accelerating the Storage Access of the Ethereum Virtual Machine, Applied Sciences 16(1), 2026",
+    experiments: &[TABLES, SIZE],
+};
+
+/// The paper's segments of mainnet.
+macro_rules! segments {
+    ($($value:expr),*) => {
+        segments!(@ [$($value),*])
+    };
+    (@ [$a:expr, $b:expr, $c:expr, $d:expr, $e:expr, $f:expr, $g:expr, $h:expr, $i:expr]) => {
+        &[
+            (0.0, "0-0.1M", $a), (1.0, "1-1.1M", $b), (2.0, "2-2.1M", $c),
+            (3.0, "3-3.1M", $d), (4.0, "4-4.1M", $e), (5.0, "5-5.1M", $f),
+            (6.0, "6-6.1M", $g), (7.0, "7-7.1M", $h), (8.0, "8-8.1M", $i),
+        ]
+    };
+}
+
+/// A row of Table 3 or 4.
+const fn row(
+    quantity: &'static str,
+    name: &'static str,
+    like: &'static str,
+    values: &'static [(f64, &'static str, f64)],
+) -> Published {
+    Published { quantity, name, like, values }
+}
+
+const QUANTITIES: &[Quantity] = &[SLOAD, GET, SSTORE, COMMIT, FLUSH, STATE];
+const PARITY: &str = "Parity (Table 3)";
+const IMPROVED: &str = "Storage Replica (Table 4)";
+
+/// The state grows in place of the chain.
+fn growing(quick: bool) -> Vec<Point> {
+    let (accounts, txs): (&[usize], _) = match quick {
+        true => (&[10_000, 100_000], 20_000),
+        false => (&[100_000, 1_000_000, 3_000_000], 200_000),
+    };
+    over_accounts(accounts, |accounts| PointWork::Chain {
+        workload: WorkloadKind::Erc20,
+        accounts,
+        senders: 0,
+        txs,
+        block_txs: 200,
+        popularity: Popularity::Uniform,
+    })
+}
+
+const TABLES: Experiment = Experiment {
+    id: "replica-tables-3-5",
+    place: "Tables 3, 4 and 5, Figure 9",
+    about: "seconds in SLOAD, the engine's get, SSTORE, commit and flush, with the trie and with Storage Replica",
+    setting: "Parity 2.4.0 with RocksDB on an i7-7700K with NVMe, importing mainnet; each segment is 100,000 blocks.",
+    here: "ERC-20 transfers on states of growing size in place of mainnet's segments. Our `mpt` reads through a trie whose nodes are keyed by path and kept in memory, Parity's were looked up by hash: so the trie's lookups and the speed-ups are smaller here. `mpt` has no reads apart from the trie, so the engine's get is part of its SLOAD and commit. For a state larger than memory: --kv rocksdb --cold, or --memory-limit.",
+    needs: Needs { minutes: 30, memory: 6, disk: 12 },
+    quick: Needs { minutes: 2, memory: 1, disk: 1 },
+    parts: &[Part {
+        title: "seconds in all",
+        x: "accounts at genesis",
+        points: growing,
+        variants: &[MPT, REPLICA],
+        quantities: QUANTITIES,
+        published: &[
+            row(
+                "SLOAD",
+                PARITY,
+                "mpt",
+                segments!(0.18, 11.05, 14.12, 17.86, 391.71, 2619.06, 4763.72, 6494.15, 9403.07),
+            ),
+            row(
+                "SLOAD",
+                IMPROVED,
+                "replica",
+                segments!(0.19, 3.60, 4.80, 6.53, 102.21, 403.08, 957.79, 1608.59, 2301.54),
+            ),
+            row(
+                "engine get",
+                "Parity (self)",
+                "mpt",
+                segments!(0.00, 8.27, 10.30, 13.50, 334.08, 2429.86, 4508.59, 6223.61, 9048.80),
+            ),
+            row(
+                "engine get",
+                IMPROVED,
+                "replica",
+                segments!(0.04, 2.35, 2.59, 4.30, 79.56, 329.29, 857.96, 1508.62, 2177.54),
+            ),
+            row(
+                "SSTORE",
+                PARITY,
+                "mpt",
+                segments!(0.06, 1.66, 2.82, 2.82, 53.12, 188.13, 315.02, 509.11, 690.01),
+            ),
+            row(
+                "SSTORE",
+                IMPROVED,
+                "replica",
+                segments!(0.06, 1.27, 1.46, 2.00, 25.58, 67.68, 132.34, 302.71, 330.47),
+            ),
+            row(
+                "commit",
+                PARITY,
+                "mpt",
+                segments!(6.83, 44.10, 102.27, 111.72, 847.74, 3326.66, 4785.19, 4573.85, 5707.45),
+            ),
+            row(
+                "commit",
+                IMPROVED,
+                "replica",
+                segments!(4.03, 27.02, 59.99, 66.63, 589.31, 895.20, 1085.77, 1027.98, 1296.14),
+            ),
+            row(
+                "flush",
+                PARITY,
+                "mpt",
+                segments!(7.24, 43.58, 37.88, 55.80, 223.95, 549.81, 524.45, 464.68, 574.54),
+            ),
+            row(
+                "flush",
+                IMPROVED,
+                "replica",
+                segments!(7.10, 92.88, 107.43, 143.05, 673.08, 529.39, 556.94, 512.08, 579.02),
+            ),
+        ],
+        claims: &[
+            Claim {
+                quantity: "SLOAD",
+                over: ("mpt", "replica"),
+                published: "4.04 to 6.50 from 5M on, 0.92 to 3.83 before",
+            },
+            Claim {
+                quantity: "SSTORE",
+                over: ("mpt", "replica"),
+                published: "1.68 to 2.78 from 5M on, 0.99 to 2.08 before",
+            },
+            Claim {
+                quantity: "commit",
+                over: ("mpt", "replica"),
+                published: "3.72 to 4.45 from 5M on, 1.44 to 1.70 before",
+            },
+            Claim {
+                quantity: "flush",
+                over: ("mpt", "replica"),
+                published: "0.91 to 1.04 from 5M on, 0.33 to 1.02 before",
+            },
+            Claim {
+                quantity: "state in all",
+                over: ("mpt", "replica"),
+                published: "3.63 at 8M (sum of the four)",
+            },
+        ],
+    }],
+};
+
+const SIZE: Experiment = Experiment {
+    id: "replica-table-6",
+    place: "Table 6",
+    about: "the size of the flat state beside the trie",
+    setting: "Mainnet up to block 9M; storage only, slots of 32 bytes.",
+    here: "Whole stores, accounts included: what `replica` takes beyond `mpt` is its flat state. The paper's ratio of the flat state to the trie is 0.314 at 9M and at most 0.415.",
+    needs: Needs { minutes: 20, memory: 6, disk: 12 },
+    quick: Needs { minutes: 2, memory: 1, disk: 1 },
+    parts: &[Part {
+        title: "size of the stores",
+        x: "accounts at genesis",
+        points: growing,
+        variants: &[MPT, REPLICA],
+        quantities: &[DISK],
+        published: &[
+            row("disk", "trie (GB in the paper, here MiB)", "mpt", segments_of_size(0)),
+            row("disk", "trie and replica of 32 B", "replica", segments_of_size(1)),
+        ],
+        claims: &[Claim {
+            quantity: "disk",
+            over: ("replica", "mpt"),
+            published: "1.31 to 1.41 from 4M on",
+        }],
+    }],
+};
+
+/// Blocks in millions; the trie, or the trie with the flat state, in MiB of the paper's GB.
+const fn segments_of_size(column: usize) -> &'static [(f64, &'static str, f64)] {
+    const TRIE: &[(f64, &str, f64)] = &[
+        (1.0, "1M", 57.0),
+        (2.0, "2M", 181.0),
+        (3.0, "3M", 277.0),
+        (4.0, "4M", 992.0),
+        (5.0, "5M", 4883.0),
+        (6.0, "6M", 12646.0),
+        (7.0, "7M", 19255.0),
+        (8.0, "8M", 24815.0),
+        (9.0, "9M", 29974.0),
+    ];
+    const BOTH: &[(f64, &str, f64)] = &[
+        (1.0, "1M", 76.0),
+        (2.0, "2M", 238.0),
+        (3.0, "3M", 381.0),
+        (4.0, "4M", 1402.0),
+        (5.0, "5M", 6609.0),
+        (6.0, "6M", 16794.0),
+        (7.0, "7M", 25463.0),
+        (8.0, "8M", 32816.0),
+        (9.0, "9M", 39387.0),
+    ];
+    if column == 0 { TRIE } else { BOTH }
+}

@@ -1,0 +1,311 @@
+//! Measuring what a paper measured.
+
+use super::{
+    Experiment, Part, Point, PointWork, Published, Setting, Variant,
+    result::{Grid, PartResult, Replication, Row, Table},
+};
+use crate::{
+    BenchError, ChainBench, Comparison, Report, Settings, Shape, StoreBench, WorkloadKind,
+    WorkloadSpec, equip,
+};
+use polytrie_chain::executor::Prefetch;
+use polytrie_kv::StoreOptions;
+use serde_json::Value;
+
+/// What everything random follows from.
+const SEED: u64 = 1;
+
+impl Experiment {
+    /// Measures it. `base` says on which engines, how often and within which limits; of its layers, those that the
+    /// experiment knows are measured.
+    ///
+    /// # Errors
+    ///
+    /// If there is no result.
+    pub fn replicate(&self, base: &Comparison, quick: bool) -> Result<Replication, BenchError> {
+        let mut parts = Vec::new();
+        for part in self.parts {
+            tracing::info!("{}: {}", self.id, part.title);
+            parts.push(part.measure(base, quick)?);
+        }
+        Ok(Replication::new(self, base, quick, parts))
+    }
+}
+
+/// A value of a variant on an engine at a point.
+struct Found {
+    series: String,
+    variant: &'static str,
+    point: usize,
+    values: Vec<f64>,
+    /// Of what took turns: the report, and the throughput in each turn.
+    turns: Option<(usize, Vec<f64>)>,
+}
+
+impl Part {
+    fn measure(&self, base: &Comparison, quick: bool) -> Result<PartResult, BenchError> {
+        let points = (self.points)(quick);
+        let mut notes = Vec::new();
+        let mut found = Vec::new();
+        let mut reports = Vec::new();
+        for (index, point) in points.iter().enumerate() {
+            if let PointWork::Curve = point.work {
+                found.extend(self.curve(index, quick, &mut notes));
+                continue;
+            }
+            for group in self.groups(base, &mut notes) {
+                let Some(comparison) = prepare(base, point, &group, &mut notes)? else { continue };
+                let report = point.work.run(&comparison)?;
+                report.notes.iter().for_each(|note| push(&mut notes, note.clone()));
+                for layer in &report.layers {
+                    let of = group.iter().find(|variant| variant.state == layer.subject.state);
+                    let Some(variant) = of else { continue };
+                    let engines = base.subjects.iter().any(|s| s.kv != layer.subject.kv);
+                    found.push(Found {
+                        series: match engines {
+                            true => format!("{}/{}", variant.name, layer.subject.kv),
+                            false => variant.name.to_owned(),
+                        },
+                        variant: variant.name,
+                        point: index,
+                        values: self.quantities.iter().map(|q| (q.of)(layer)).collect(),
+                        turns: Some((reports.len(), layer.throughput.runs.clone())),
+                    });
+                }
+                reports.push(report);
+            }
+        }
+        Ok(self.result(&points, &found, notes, reports))
+    }
+
+    /// Variants that can run side by side: those with the common settings, and each other one alone.
+    fn groups(&self, base: &Comparison, notes: &mut Vec<String>) -> Vec<Vec<&'static Variant>> {
+        let mut common = Vec::new();
+        let mut groups = Vec::new();
+        for variant in self.variants {
+            if let Err(error) = polytrie_layers::layer(variant.state) {
+                push(notes, format!("without {}: {error}", variant.name));
+            } else if !base.subjects.iter().any(|subject| subject.state == variant.state) {
+                // The user left it out.
+            } else if variant.set.is_empty() {
+                common.push(variant);
+            } else {
+                groups.push(vec![variant]);
+            }
+        }
+        if !common.is_empty() {
+            groups.insert(0, common);
+        }
+        groups
+    }
+
+    #[cfg(feature = "lvmt")]
+    fn curve(&self, point: usize, quick: bool, _: &mut Vec<String>) -> Option<Found> {
+        let values = super::curve::microseconds(quick).to_vec();
+        Some(Found { series: "here".into(), variant: "lvmt", point, values, turns: None })
+    }
+
+    #[cfg(not(feature = "lvmt"))]
+    fn curve(&self, _: usize, _: bool, notes: &mut Vec<String>) -> Option<Found> {
+        push(notes, "without the curve: the layer `lvmt` is not compiled in".into());
+        None
+    }
+
+    fn result(
+        &self,
+        points: &[Point],
+        found: &[Found],
+        notes: Vec<String>,
+        reports: Vec<Report>,
+    ) -> PartResult {
+        let mut series: Vec<(&str, &str)> = Vec::new();
+        for one in found {
+            if !series.contains(&(one.series.as_str(), one.variant)) {
+                series.push((&one.series, one.variant));
+            }
+        }
+        let columns: Vec<_> = points.iter().map(|point| (point.x, point.name.clone())).collect();
+        let tables = self.quantities.iter().enumerate().map(|(number, quantity)| {
+            let row = |(name, variant): &(&str, &str)| Row {
+                name: (*name).to_owned(),
+                like: (*variant).to_owned(),
+                values: (0..points.len())
+                    .map(|point| {
+                        let one = found.iter().find(|f| f.series == *name && f.point == point)?;
+                        one.values.get(number).copied().filter(|value| value.is_finite())
+                    })
+                    .collect(),
+            };
+            Table {
+                quantity: quantity.name.to_owned(),
+                unit: quantity.unit.to_owned(),
+                published: self.published_grid(quantity.name),
+                measured: Grid { columns: columns.clone(), rows: series.iter().map(row).collect() },
+            }
+        });
+        let tables: Vec<Table> = tables.collect();
+        let turns = |variant: &str, point: usize| {
+            let one = found.iter().find(|f| f.variant == variant && f.point == point)?;
+            one.turns.as_ref()
+        };
+        let claims = self.claims.iter().map(|claim| claim.check(&tables, turns)).collect();
+        PartResult {
+            title: self.title.to_owned(),
+            x: self.x.to_owned(),
+            tables,
+            claims,
+            notes,
+            reports,
+        }
+    }
+
+    /// The paper's numbers of a quantity.
+    fn published_grid(&self, quantity: &str) -> Grid {
+        let rows = || self.published.iter().filter(|published| published.quantity == quantity);
+        let mut columns: Vec<(f64, String)> = Vec::new();
+        for (x, name, _) in rows().flat_map(|published| published.values) {
+            if !columns.iter().any(|(known, _)| known == x) {
+                columns.push((*x, (*name).to_owned()));
+            }
+        }
+        columns.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let row = |published: &Published| Row {
+            name: published.name.to_owned(),
+            like: published.like.to_owned(),
+            values: columns
+                .iter()
+                .map(|(x, _)| published.values.iter().find(|v| v.0 == *x).map(|v| v.2))
+                .collect(),
+        };
+        let rows = rows().map(row).collect();
+        Grid { columns, rows }
+    }
+}
+
+fn push(notes: &mut Vec<String>, note: String) {
+    if !notes.contains(&note) {
+        notes.push(note);
+    }
+}
+
+/// The comparison of a group at a point; `None` if this build does not have a setting that it needs.
+fn prepare(
+    base: &Comparison,
+    point: &Point,
+    group: &[&'static Variant],
+    notes: &mut Vec<String>,
+) -> Result<Option<Comparison>, BenchError> {
+    let mut comparison = base.clone();
+    comparison
+        .subjects
+        .retain(|subject| group.iter().any(|variant| variant.state == subject.state));
+    let of_group = group.iter().flat_map(|variant| variant.set);
+    let all: Vec<Setting> = point.set.iter().chain(of_group).copied().collect();
+    match with(&comparison.settings, &all) {
+        Ok(settings) => comparison.settings = settings,
+        Err(reason) => {
+            let names: Vec<_> = group.iter().map(|variant| variant.name).collect();
+            push(notes, format!("without {} at {}: {reason}", names.join(", "), point.name));
+            return Ok(None);
+        }
+    }
+    for note in equip(&comparison.subjects, &mut comparison.settings, &comparison.cache)? {
+        push(notes, note);
+    }
+    Ok(Some(comparison))
+}
+
+/// Settings with some changed.
+fn with(settings: &Settings, changes: &[Setting]) -> Result<Settings, String> {
+    let wrong = |path: &str| format!("this build has no setting {path}");
+    let mut value = serde_json::json!(settings);
+    for (path, text) in changes {
+        let new: Value = serde_json::from_str(text).map_err(|_| wrong(path))?;
+        *value.pointer_mut(path).ok_or_else(|| wrong(path))? = new;
+    }
+    serde_json::from_value(value).map_err(|e| e.to_string())
+}
+
+impl PointWork {
+    fn run(self, comparison: &Comparison) -> Result<Report, BenchError> {
+        match self {
+            Self::Chain { workload, accounts, senders, txs, block_txs, popularity } => {
+                let shape =
+                    Shape { accounts, txs, block_txs, popularity, senders, ..Shape::default() };
+                debug_assert!(workload != WorkloadKind::Sample);
+                let spec = WorkloadSpec { workload, seed: SEED, shape: Some(shape) };
+                let bench = ChainBench {
+                    warmup_blocks: ChainBench::default_warmup(spec.blocks()),
+                    recover: false,
+                    prefetch: Prefetch::Off,
+                    flush_every: StoreOptions::FLUSH_EVERY,
+                };
+                comparison.chain(&spec, bench)
+            }
+            Self::Store { keys, blocks, ops, fresh, mode } => comparison.store(StoreBench {
+                keys,
+                blocks,
+                ops,
+                fresh,
+                mode,
+                seed: SEED,
+                warmup_blocks: StoreBench::DEFAULT_WARMUP,
+            }),
+            Self::Curve => Err(BenchError::Usage("the curve is not measured on layers".into())),
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::paper::PAPERS;
+    #[cfg(feature = "lmpt")]
+    use polytrie_layers::lmpt::interval_of_run;
+
+    /// The figures of `lmpt` are of intervals of 1,000 blocks.
+    #[test]
+    #[cfg(feature = "lmpt")]
+    fn lmpt_merges_as_in_its_paper() {
+        let lmpt = PAPERS.iter().find(|paper| paper.name == "lmpt").unwrap();
+        let interval = |point: &Point| {
+            let PointWork::Chain { txs, block_txs, .. } = point.work else { return 0 };
+            let blocks = txs.div_ceil(block_txs);
+            let warmup = ChainBench::default_warmup(blocks);
+            interval_of_run(warmup, blocks - warmup)
+        };
+        for experiment in lmpt.experiments {
+            for part in experiment.parts {
+                if !part.variants.iter().any(|variant| variant.state == "lmpt") {
+                    continue;
+                }
+                assert!((part.points)(false).iter().all(|point| interval(point) == 1_000));
+                let quick = (part.points)(true);
+                assert!(quick.iter().all(|point| [14, 100].contains(&interval(point))));
+            }
+        }
+    }
+
+    #[test]
+    fn settings_are_found() {
+        let settings = with(&Settings::default(), &[("/layer/trie_cache", "7")]).unwrap();
+        assert_eq!(settings.layer.trie_cache, 7);
+        assert!(
+            with(&settings, &[("/layer/nothing", "7")]).unwrap_err().contains("/layer/nothing")
+        );
+    }
+
+    #[test]
+    fn every_setting_of_an_experiment_is_one() {
+        for part in PAPERS.iter().flat_map(|paper| paper.experiments).flat_map(|e| e.parts) {
+            let points = (part.points)(false).into_iter().map(|point| point.set);
+            for set in points.chain(part.variants.iter().map(|variant| variant.set)) {
+                let of_lvmt = set.iter().any(|(path, _)| path.contains("lvmt"));
+                if cfg!(feature = "lvmt") || !of_lvmt {
+                    with(&Settings::default(), set).unwrap();
+                }
+            }
+        }
+    }
+}

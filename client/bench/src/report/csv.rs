@@ -1,0 +1,40 @@
+//! One line a block, in the columns that other clients' statistics use.
+
+use crate::{CacheError, run::RunResult};
+use std::{
+    fmt::Write,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Writes one file for every run to `dir`, which is made if it is not there: `mpt-mdbx-1.csv` for the first run of
+/// `mpt` on `mdbx`. The columns are those of `import --csv`: `block_number,blocks,slot,txs,gas,time`. `slot` is left
+/// empty, `time` is in nanoseconds; in `bench store`, `txs` are operations and there is no gas.
+///
+/// # Errors
+///
+/// If the disk fails.
+pub fn write_csv<'a>(
+    dir: &Path,
+    runs: impl IntoIterator<Item = &'a RunResult>,
+) -> Result<Vec<PathBuf>, CacheError> {
+    fs::create_dir_all(dir).map_err(CacheError::at("create", dir))?;
+    let mut files = Vec::new();
+    for result in runs {
+        let mut text = "block_number,blocks,slot,txs,gas,time\n".to_owned();
+        for block in &result.blocks {
+            let gas = block.gas.map(|gas| gas.to_string()).unwrap_or_default();
+            // A String takes whatever is written to it.
+            let _ = writeln!(
+                text,
+                "{},1,,{},{gas},{}",
+                block.number, block.operations, block.nanoseconds
+            );
+        }
+        let subject = &result.subject;
+        let file = dir.join(format!("{}-{}-{}.csv", subject.state, subject.kv, result.run));
+        fs::write(&file, text).map_err(CacheError::at("write", &file))?;
+        files.push(file);
+    }
+    Ok(files)
+}

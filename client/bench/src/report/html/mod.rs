@@ -1,0 +1,216 @@
+//! A page for a browser: one file, no network, light and dark, wide and narrow.
+
+mod figures;
+mod words;
+
+use super::{
+    LayerSummary, Report,
+    plot::{self, escape, grouped, marked, short},
+};
+use std::fmt::Write;
+
+/// Looks of the page beside those of its plots.
+const STYLE: &str = include_str!("page.css");
+/// Widths that each plot is drawn for.
+const WIDE: f64 = 780.0;
+const NARROW: f64 = 340.0;
+
+/// Begins a page.
+pub fn head(title: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n<style>\n{}{STYLE}</style>\n</head>\n<body>\n<main>\n",
+        escape(title),
+        plot::STYLE
+    )
+}
+
+/// Ends a page.
+pub const FOOT: &str = "</main>\n</body>\n</html>\n";
+
+/// A plot for wide and for narrow screens, with what it means below.
+pub fn figure(draw: impl Fn(f64) -> String, caption: &str) -> String {
+    format!(
+        "<figure>\n<div class=\"wide\">{}</div>\n<div class=\"narrow\">{}</div>\n<figcaption>{}</figcaption>\n</figure>\n",
+        draw(WIDE),
+        draw(NARROW),
+        escape(caption)
+    )
+}
+
+/// A table whose first column stays when the rest is scrolled.
+pub fn table(rows: &[Vec<String>]) -> String {
+    let mut text = String::from("<div class=\"scroll\"><table>\n");
+    for (index, row) in rows.iter().enumerate() {
+        let tag = if index == 0 { "th" } else { "td" };
+        text += "<tr>";
+        for cell in row {
+            // A String takes whatever is written to it.
+            let _ = write!(text, "<{tag}>{}</{tag}>", escape(cell));
+        }
+        text += "</tr>\n";
+    }
+    text + "</table></div>\n"
+}
+
+/// The page of several reports, of which there must be at least one: what they have in common first, then each. If
+/// they differ in the size of the state only, a plot shows what the size does.
+pub fn page(reports: &[Report]) -> String {
+    let Some(first) = reports.first() else { return String::new() };
+    let mut text = head("State layers compared");
+    text += "<h1>State layers compared</h1>\n";
+    let _ = write!(
+        text,
+        "<p class=\"lead\">{}</p>\n<p>{}</p>\n",
+        match reports.len() {
+            1 => marked(&words::headline(first)),
+            _ => marked(&format!("{}: {}", words::title(first), words::headline(first))),
+        },
+        words::WHAT_IS_A_LAYER
+    );
+    text += &layers(reports);
+    if words::differ_in_size_only(reports) {
+        text += &figures::over_size(reports);
+    }
+    for report in reports {
+        text += &section(report, reports.len() > 1);
+    }
+    text += "<h2>How this was measured</h2>\n";
+    for paragraph in words::how(first) {
+        let _ = writeln!(text, "<p>{}</p>", escape(&paragraph));
+    }
+    text += &conditions(first);
+    for report in reports {
+        let _ = writeln!(text, "<pre>{}</pre>", escape(&report.command));
+    }
+    text + FOOT
+}
+
+/// What the layers are.
+fn layers(reports: &[Report]) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for layer in reports.iter().flat_map(|report| &report.layers) {
+        if !names.contains(&layer.subject.state.as_str()) {
+            names.push(&layer.subject.state);
+        }
+    }
+    let mut text = String::from("<dl>\n");
+    for name in names {
+        let about = polytrie_layers::LAYERS.iter().find(|kind| kind.name == name);
+        let about = about.map_or("", |kind| kind.about);
+        let _ = writeln!(text, "<dt>{}</dt><dd>{}</dd>", escape(name), escape(about));
+    }
+    text += "</dl>\n";
+    let mut notes: Vec<&str> = Vec::new();
+    for note in reports.iter().flat_map(|report| &report.notes) {
+        if !notes.contains(&note.as_str()) {
+            notes.push(note);
+            let _ = writeln!(text, "<p class=\"note\">{}</p>", marked(note));
+        }
+    }
+    text
+}
+
+/// Everything of one report.
+fn section(report: &Report, titled: bool) -> String {
+    let mut text = String::new();
+    let title = if titled { words::title(report) } else { "What was run".to_owned() };
+    let _ = writeln!(text, "<h2>{}</h2>", escape(&title));
+    let _ = writeln!(text, "<p>{}</p>", escape(&words::workload(report)));
+    for (title, figure) in figures::all(report) {
+        let _ = write!(text, "<h2>{}</h2>\n{figure}", escape(title));
+    }
+    text += "<h2>All figures</h2>\n";
+    text += &table(&summary(report));
+    let _ = writeln!(text, "<p class=\"note\">{}</p>", escape(words::TABLE));
+    text
+}
+
+fn summary(report: &Report) -> Vec<Vec<String>> {
+    let operation = report.operation_unit();
+    let heads = [
+        "layer".to_owned(),
+        report.unit.clone(),
+        "spread".to_owned(),
+        "× mpt".to_owned(),
+        format!("execution µs/{operation}"),
+        format!("structure µs/{operation}"),
+        format!("engine µs/{operation}"),
+        format!("engine reads/{operation}"),
+        format!("engine writes/{operation}"),
+        format!("bytes written/{operation}"),
+        "block p50 ms".to_owned(),
+        "block p99 ms".to_owned(),
+        "longest ms".to_owned(),
+        "disk MiB".to_owned(),
+        "own MiB".to_owned(),
+        "peak MiB".to_owned(),
+    ];
+    let row = |layer: &LayerSummary| {
+        let spread = &layer.throughput.spread;
+        let mebibytes = |bytes: u64| grouped(bytes as f64 / f64::from(1 << 20));
+        let counted = |number: f64| if report.counted { short(number) } else { "–".to_owned() };
+        vec![
+            name(layer, report),
+            grouped(spread.median),
+            format!("{:.1} %", spread.relative * 100.0),
+            ratio(layer),
+            short(layer.micros(layer.time.execution)),
+            short(layer.micros(layer.time.structure)),
+            short(layer.micros(layer.time.engine)),
+            counted(layer.each(layer.amplification.engine_reads)),
+            counted(layer.each(layer.amplification.engine_writes)),
+            counted(layer.each(layer.amplification.engine_write_bytes)),
+            short(layer.block_seconds.p50 * 1e3),
+            short(layer.block_seconds.p99 * 1e3),
+            short(layer.block_seconds.max * 1e3),
+            mebibytes(layer.disk_bytes),
+            mebibytes(layer.own_rss_bytes),
+            mebibytes(layer.peak_rss_bytes),
+        ]
+    };
+    std::iter::once(heads.to_vec()).chain(report.layers.iter().map(row)).collect()
+}
+
+/// The ratio to `mpt`, and the least and the greatest of all turns.
+fn ratio(layer: &LayerSummary) -> String {
+    let median = layer.ratio_to_mpt.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}"));
+    let range = layer.ratio_range();
+    median + &range.map_or_else(String::new, |(min, max)| format!(" ({min:.2}–{max:.2})"))
+}
+
+/// The layer's name, with the engine where there is more than one.
+fn name(layer: &LayerSummary, report: &Report) -> String {
+    let kv = &layer.subject.kv;
+    match report.layers.iter().all(|other| other.subject.kv == *kv) {
+        true => layer.subject.state.clone(),
+        false => format!("{} on {kv}", layer.subject.state),
+    }
+}
+
+/// Machine, versions and limits.
+fn conditions(report: &Report) -> String {
+    let machine = &report.machine;
+    let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
+    let mut rows = vec![
+        ("Machine", format!("{}, {} cores, {}", machine.cpu, machine.cores, machine.system)),
+        ("Memory", gib(machine.memory_bytes)),
+        ("Version", format!("polytrie {}", report.version)),
+        ("Threads", report.threads.to_string()),
+        ("Seed", report.seed.to_string()),
+        ("Finished", words::date(report.finished_at)),
+    ];
+    if let Some(limit) = machine.memory_limit_bytes {
+        rows.push(("Limit of the machine", gib(limit)));
+    }
+    if let Some(limit) = &report.memory_limit {
+        rows.push(("Memory of each run", limit.to_string()));
+    }
+    if let Some(cores) = &report.pinned {
+        rows.push(("Bound to cores", cores.clone()));
+    }
+    let mut text = String::from("<dl>\n");
+    for (name, value) in rows {
+        let _ = writeln!(text, "<dt>{name}</dt><dd>{}</dd>", escape(&value));
+    }
+    text + "</dl>\n"
+}

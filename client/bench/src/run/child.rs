@@ -1,0 +1,150 @@
+//! A process for each run: this program again, with the job on its standard input.
+
+use super::{BenchError, Job, MemoryLimit};
+use crate::measure::Measured;
+use polytrie_kv::KvError;
+use std::{
+    env,
+    io::{self, Read, Write},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
+
+/// How often it is looked whether the process has ended.
+const POLL: Duration = Duration::from_millis(10);
+/// The hidden command that runs a job.
+const JOB_COMMAND: [&str; 2] = ["bench", "run-job"];
+
+/// What a process is bound by.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds<'a> {
+    /// Its memory.
+    pub(super) memory: Option<MemoryLimit>,
+    /// The cores it may use, as `taskset` reads them.
+    pub(super) cores: Option<&'a str>,
+}
+
+/// Runs a job in a process of its own.
+///
+/// # Errors
+///
+/// If the process fails, or `interrupt` was set: the process is ended then.
+pub(super) fn run(
+    job: &Job,
+    run: usize,
+    bounds: Bounds<'_>,
+    interrupt: &AtomicBool,
+) -> Result<Measured, BenchError> {
+    let process = |action| move |source| BenchError::Process { action, source };
+    let mut line = serde_json::to_vec(job)
+        .map_err(|e| process("write down what to measure")(io::Error::other(e)))?;
+    line.push(b'\n');
+    let program = env::current_exe().map_err(process("find this program"))?;
+    let group = bounds.memory.map_or(Ok(None), |limit| limit.group())?;
+    let mut command = match bounds.cores {
+        None => Command::new(program),
+        Some(cores) => {
+            let mut taskset = Command::new("taskset");
+            taskset.args(["--cpu-list", cores]).arg(program);
+            taskset
+        }
+    };
+    let mut child = command
+        .args(JOB_COMMAND)
+        .env("RAYON_NUM_THREADS", job.threads.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(process(match bounds.cores {
+            None => "start a process for a run",
+            Some(_) => "bind a run to cores with `taskset` (of util-linux)",
+        }))?;
+    // It does nothing before it has its job.
+    if let Some(group) = &group
+        && let Err(error) = group.enter(child.id())
+    {
+        let _ = child.kill().and_then(|()| child.wait());
+        return Err(error);
+    }
+    // Kept open: the process ends when this one is gone.
+    let mut stdin = child.stdin.take();
+    if let Some(stdin) = &mut stdin {
+        // If it has ended already, what it said tells why.
+        let _ = stdin.write_all(&line).and_then(|()| stdin.flush());
+    }
+    let stdout = gather(child.stdout.take())?;
+    let stderr = gather(child.stderr.take())?;
+    let status = wait(&mut child, interrupt).map_err(process("wait for a run"))?;
+    drop(stdin);
+    let (stdout, stderr) = (stdout.join().unwrap_or_default(), stderr.join().unwrap_or_default());
+    let Some(status) = status else {
+        return Err(BenchError::Interrupted(format!("in run {run} of {}", job.subject)));
+    };
+    let failed = |text: String| BenchError::Child {
+        run,
+        subject: job.subject.to_string(),
+        text,
+        code: status.code(),
+    };
+    if !status.success() {
+        return Err(failed(reason(status, &stderr)));
+    }
+    serde_json::from_str(&stdout).map_err(|e| failed(format!("its figures are not JSON: {e}")))
+}
+
+/// Reads everything a process says.
+fn gather(
+    pipe: Option<impl Read + Send + 'static>,
+) -> Result<thread::JoinHandle<String>, BenchError> {
+    let work = move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            // What came before a failure is what there is.
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    Ok(thread::Builder::new().spawn(work).map_err(KvError::thread)?)
+}
+
+/// Waits for the process; `None` if it was ended because of an interrupt.
+fn wait(child: &mut Child, interrupt: &AtomicBool) -> io::Result<Option<ExitStatus>> {
+    loop {
+        if interrupt.load(Ordering::Relaxed) {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        if let Some(status) = child.try_wait()? {
+            // The signal may have reached it first.
+            return Ok((!interrupt.load(Ordering::Relaxed)).then_some(status));
+        }
+        thread::sleep(POLL);
+    }
+}
+
+/// Why a process failed, in one sentence.
+fn reason(status: ExitStatus, stderr: &str) -> String {
+    let last = stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    if let Some(text) = last.strip_prefix("error: ") {
+        return text.to_owned();
+    }
+    match signal(status) {
+        Some(9) => "it was killed; if it ran out of memory, choose fewer --keys or --accounts, a smaller --trie.cache or a larger --memory-limit".to_owned(),
+        Some(signal) => format!("it was ended by signal {signal}: {last}"),
+        None => format!("it ended with {status}: {last}"),
+    }
+}
+
+#[cfg(unix)]
+fn signal(status: ExitStatus) -> Option<i32> {
+    std::os::unix::process::ExitStatusExt::signal(&status)
+}
+
+#[cfg(not(unix))]
+fn signal(_: ExitStatus) -> Option<i32> {
+    None
+}

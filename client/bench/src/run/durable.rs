@@ -1,0 +1,38 @@
+//! One block of state alone, durable at its end.
+
+use super::BenchError;
+use crate::{fixture::OpenStore, measure::BlockTimes};
+use alloy_primitives::{B256, U256};
+use polytrie_state::{BlockRef, Finished, Session, SessionCounters, StateError};
+use std::time::Instant;
+
+/// A block on top of block `number`, in which `work` reads and writes; durable when this returns.
+pub(super) fn durable_block(
+    open: &OpenStore,
+    number: u64,
+    counters: bool,
+    work: impl FnOnce(&mut Session) -> Result<(), StateError>,
+) -> Result<(BlockTimes, SessionCounters), BenchError> {
+    let mut times = BlockTimes::default();
+    let mut start = Instant::now();
+    let mut lap = || {
+        let now = Instant::now();
+        now - std::mem::replace(&mut start, now)
+    };
+    let parent = BlockRef { number, hash: B256::from(U256::from(number)) };
+    let mut session = Session::begin(&*open.layer, parent)?;
+    if !counters {
+        session = session.without_counters();
+    }
+    work(&mut session)?;
+    times.execute = lap();
+    let Finished { outcome, counters, .. } = session.finish()?;
+    times.commit = lap();
+    open.store.write(outcome.batch)?;
+    times.write = lap();
+    open.layer.accept()?;
+    times.commit += lap();
+    open.store.flush()?;
+    times.flush = lap();
+    Ok((times, counters))
+}

@@ -1,0 +1,100 @@
+//! What one process is told to measure.
+
+use super::{BenchError, ChainBench, StoreBench, TraceBench, chain::LoadedChain};
+use crate::{
+    Base, BaseSpec, Cache, PreparedChain, Settings, Subject, fixture::OpenStore, measure::Measured,
+};
+use polytrie_kv::StoreOptions;
+use polytrie_node::process::rss_bytes;
+use serde::{Deserialize, Serialize};
+use std::{path::PathBuf, sync::Arc};
+
+/// One run. Travels as JSON from the process that compares to the one that measures.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Job {
+    /// What is measured.
+    pub subject: Subject,
+    /// How it is opened.
+    pub settings: Settings,
+    /// Whether seams are counted.
+    pub counters: bool,
+    /// Threads that recover senders.
+    pub threads: usize,
+    /// Part of its time that the run is made longer by.
+    pub slowed: f64,
+    /// The copy of the store that this run may spoil; `None` if the engine keeps nothing on a disk.
+    pub store: Option<PathBuf>,
+    /// What is in the store at the start.
+    pub base: BaseSpec,
+    /// Where prepared things are, for an engine that has to be filled first.
+    pub cache: PathBuf,
+    /// What is to be done with it.
+    pub work: Work,
+}
+
+/// What a run does.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Work {
+    /// The state layer alone.
+    Store(StoreBench),
+    /// A trace of writes on the state layer alone.
+    Trace(TraceBench),
+    /// A chain through executor and layer.
+    Chain {
+        /// How.
+        bench: ChainBench,
+        /// The prepared chain.
+        chain: PathBuf,
+    },
+}
+
+impl Work {
+    /// Number of the first block that is measured.
+    pub const fn first_block(&self) -> u64 {
+        match self {
+            Self::Store(bench) => bench.warmup_blocks + 1,
+            Self::Trace(bench) => bench.warmup_blocks + 1,
+            Self::Chain { bench, .. } => bench.warmup_blocks + 1,
+        }
+    }
+}
+
+impl Job {
+    /// Does it, in this process.
+    ///
+    /// # Errors
+    ///
+    /// If anything fails, or the layer's answers are wrong.
+    pub fn run(&self) -> Result<Measured, BenchError> {
+        let options = StoreOptions { counters: self.counters, ..self.settings.engine.store() };
+        match &self.work {
+            Work::Store(bench) => {
+                let rss = rss_bytes();
+                bench.run(&self.open(options)?, self.counters, rss)
+            }
+            Work::Trace(bench) => {
+                let rss = rss_bytes();
+                bench.run(&self.open(options)?, self.counters, rss)
+            }
+            Work::Chain { bench, chain } => {
+                let chain = LoadedChain::load(&PreparedChain::at(chain.clone()))?;
+                let rss = rss_bytes();
+                let open = self.open(StoreOptions { flush_every: bench.flush_every, ..options })?;
+                bench.run(&chain, &open, self.counters, self.threads, rss)
+            }
+        }
+    }
+
+    fn open(&self, options: StoreOptions) -> Result<OpenStore, BenchError> {
+        let in_memory = PathBuf::new();
+        let dir = self.store.as_ref().unwrap_or(&in_memory);
+        let mut open = OpenStore::open(&self.subject, dir, &self.settings, options)?;
+        open.slowed = self.slowed;
+        if self.store.is_none() {
+            let cache = Arc::new(Cache::open(&self.cache)?);
+            open.fill(&Base::new(self.base.clone(), cache))?;
+        }
+        Ok(open)
+    }
+}

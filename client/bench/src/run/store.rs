@@ -1,0 +1,227 @@
+//! The state layer alone: random reads and writes of slots, one durable commit a block.
+
+use super::{BenchError, durable::durable_block};
+use crate::{
+    Random, SlotKeys,
+    fixture::OpenStore,
+    measure::{Measured, Recorder},
+};
+use alloy_primitives::U256;
+use polytrie_state::{Access, AccountChange, Session, StateError, TxWrites};
+use serde::{Deserialize, Serialize};
+
+/// The parameters of `bench store`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreBench {
+    /// Slots before the first block.
+    pub keys: u64,
+    /// Blocks that are measured.
+    pub blocks: u64,
+    /// Operations in a block: each reads one key and then writes it.
+    pub ops: u64,
+    /// Whether the keys are new ones, instead of random ones of those that are there.
+    pub fresh: bool,
+    /// What an operation does.
+    #[serde(default, skip_serializing_if = "Mode::is_both")]
+    pub mode: Mode,
+    /// What keys and values follow from.
+    pub seed: u64,
+    /// Blocks before those that are measured.
+    pub warmup_blocks: u64,
+}
+
+/// What an operation of [`StoreBench`] does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Reads a key, then writes it.
+    #[default]
+    Both,
+    /// Reads a key.
+    Read,
+    /// Writes a key without having read it; what was there, the layer looks up for itself.
+    Write,
+}
+
+impl Mode {
+    const fn is_both(&self) -> bool {
+        matches!(self, Self::Both)
+    }
+}
+
+impl StoreBench {
+    /// The warm-up unless told otherwise. `lmpt` gets an interval of as many blocks; with an interval of one, each commit
+    /// would wait for the merge of the one before, which has no block's time to run ahead.
+    pub const DEFAULT_WARMUP: u64 = 2;
+
+    /// The keys of the store.
+    pub const fn slot_keys(&self) -> SlotKeys {
+        SlotKeys { seed: self.seed, keys: self.keys }
+    }
+
+    /// Runs on a store that is filled with [`Self::slot_keys`].
+    pub(super) fn run(
+        &self,
+        open: &OpenStore,
+        counters: bool,
+        rss_before: u64,
+    ) -> Result<Measured, BenchError> {
+        let mut draw = Draw::new(self);
+        let mut ops = Vec::new();
+        let mut checksum = U256::ZERO;
+        let mut block = |number, ops: &[(U256, U256)]| {
+            durable_block(open, number, counters, |session| {
+                operate(session, ops, self.mode, &mut checksum)
+            })
+        };
+        for number in 0..self.warmup_blocks {
+            draw.block(&mut ops);
+            block(number, &ops)?;
+        }
+        let mut recorder = Recorder::start(open, rss_before)?;
+        for number in self.warmup_blocks..self.warmup_blocks + self.blocks {
+            draw.block(&mut ops);
+            let (times, session) = block(number, &ops)?;
+            recorder.block(self.ops, None, times, session);
+        }
+        Ok(Measured { checksum: Some(checksum.into()), ..recorder.finish(open)? })
+    }
+}
+
+/// Draws the keys and values of a block.
+#[derive(Debug)]
+struct Draw {
+    keys: SlotKeys,
+    ops: u64,
+    /// Number of the next new key, if keys are to be new.
+    fresh: Option<u64>,
+    random: Random,
+}
+
+impl Draw {
+    fn new(bench: &StoreBench) -> Self {
+        Self {
+            keys: bench.slot_keys(),
+            ops: bench.ops,
+            fresh: bench.fresh.then_some(bench.keys),
+            random: Random::new(bench.seed, 5),
+        }
+    }
+
+    /// Draws one block: keys, and the values they get, which are never zero.
+    fn block(&mut self, ops: &mut Vec<(U256, U256)>) {
+        ops.clear();
+        for _ in 0..self.ops {
+            let number = match &mut self.fresh {
+                Some(next) => {
+                    *next += 1;
+                    *next - 1
+                }
+                None => self.random.below(self.keys.keys),
+            };
+            let value = U256::from_be_bytes(self.random.bytes::<32>()) | U256::ONE;
+            ops.push((self.keys.key(number), value));
+        }
+    }
+}
+
+/// The operations of a block.
+fn operate(
+    session: &mut Session,
+    ops: &[(U256, U256)],
+    mode: Mode,
+    checksum: &mut U256,
+) -> Result<(), StateError> {
+    let address = SlotKeys::ADDRESS;
+    let change = AccountChange {
+        address,
+        account: Some(SlotKeys::account()),
+        wiped: false,
+        code: None,
+        slots: Vec::with_capacity(1),
+    };
+    let mut writes = TxWrites { accounts: vec![change] };
+    for (key, value) in ops {
+        // As the hooks would: the EVM reads a slot before it writes it.
+        session.hint(match mode {
+            Mode::Read => Access::SlotRead(address, *key),
+            Mode::Both | Mode::Write => Access::SlotWrite(address, *key),
+        });
+        if mode != Mode::Write {
+            *checksum = checksum.rotate_left(1) ^ session.slot(&address, key)?;
+        }
+        if mode == Mode::Read {
+            continue;
+        }
+        let slots = &mut writes.accounts[0].slots;
+        slots.clear();
+        slots.push((*key, *value));
+        session.apply(&writes)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::{Base, BaseSpec, Cache, Settings, Subject};
+    use polytrie_kv::StoreOptions;
+    use polytrie_layers::LayerOptions;
+    use std::{collections::HashSet, sync::Arc};
+
+    /// Bytes that reading an account counts for: its address, nonce, balance and code hash.
+    const ACCOUNT_BYTES: u64 = 104;
+
+    const BENCH: StoreBench = StoreBench {
+        keys: 300,
+        blocks: 4,
+        ops: 50,
+        fresh: false,
+        mode: Mode::Both,
+        seed: 9,
+        warmup_blocks: 1,
+    };
+
+    fn run(state: &str, bench: StoreBench, counters: bool) -> Measured {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Arc::new(Cache::open(dir.path()).unwrap());
+        let subject = Subject { state: state.into(), kv: "memory".into() };
+        let options = StoreOptions { counters, ..StoreOptions::default() };
+        let settings = Settings { layer: LayerOptions::for_tests(), ..Settings::default() };
+        let open = OpenStore::open(&subject, dir.path(), &settings, options).unwrap();
+        open.fill(&Base::new(BaseSpec::Slots(bench.slot_keys()), cache)).unwrap();
+        bench.run(&open, counters, 0).unwrap()
+    }
+
+    #[test]
+    fn every_layer_reads_the_same_values() {
+        for fresh in [false, true] {
+            let bench = StoreBench { fresh, ..BENCH };
+            let mut checksums = HashSet::new();
+            for layer in polytrie_layers::LAYERS {
+                let measured = run(layer.name, bench, true);
+                assert_eq!((measured.blocks, measured.operations), (4, 200));
+                assert_eq!(measured.commitment.canonical, layer.canonical);
+                let amplification = measured.amplification;
+                // The account is read once a block, and a key that occurs twice in a block once, too.
+                let slots_read = amplification.layer_reads - measured.blocks;
+                let expected = if fresh { 200..=200 } else { 100..=199 };
+                assert!(expected.contains(&slots_read), "{amplification:?}");
+                let account_bytes = amplification.layer_read_bytes - 64 * slots_read;
+                assert_eq!(account_bytes, ACCOUNT_BYTES * measured.blocks);
+                checksums.insert(measured.checksum);
+            }
+            assert_eq!(checksums.len(), 1, "{checksums:?}");
+        }
+    }
+
+    #[test]
+    fn counting_changes_nothing_but_the_counts() {
+        let (with, without) = (run("mpt", BENCH, true), run("mpt", BENCH, false));
+        assert_eq!(with.commitment, without.commitment);
+        assert_eq!(with.checksum, without.checksum);
+        assert_eq!((without.session.reads(), without.counters.gets), (0, 0));
+        assert!(with.session.reads() > 0 && with.counters.batches == 4);
+    }
+}

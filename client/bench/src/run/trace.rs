@@ -1,0 +1,128 @@
+//! A trace of writes, replayed on the layer alone.
+
+use super::{BenchError, durable::durable_block};
+use crate::{
+    fixture::OpenStore,
+    measure::{Measured, Recorder},
+    workload::{Field, Trace, TraceWrite},
+};
+use alloy_primitives::{Address, B256, U256};
+use polytrie_state::{Access, AccountChange, Session, StateError, TxWrites};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// The parameters of `bench store --trace`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceBench {
+    /// The trace.
+    pub file: PathBuf,
+    /// keccak256 of it.
+    pub hash: B256,
+    /// Blocks of the trace that become one.
+    pub merge: usize,
+    /// How often it is replayed: every second time backwards, writing the old values, so that it ends where it began.
+    pub rounds: u64,
+    /// Blocks before those that are measured.
+    pub warmup_blocks: u64,
+}
+
+impl TraceBench {
+    /// Blocks of all rounds.
+    pub(super) fn blocks(&self, trace: &Trace) -> u64 {
+        (trace.blocks.len().div_ceil(self.merge.max(1)) as u64).saturating_mul(self.rounds)
+    }
+
+    /// Runs on a store that holds the trace's accounts.
+    pub(super) fn run(
+        &self,
+        open: &OpenStore,
+        counters: bool,
+        rss_before: u64,
+    ) -> Result<Measured, BenchError> {
+        let trace = Trace::read(&self.file)?;
+        let forwards: Vec<Vec<Vec<TraceWrite>>> =
+            trace.blocks.chunks(self.merge.max(1)).map(|blocks| blocks.concat()).collect();
+        let backwards = backwards(&forwards);
+        let mut recorder = None;
+        let mut checksum = U256::ZERO;
+        let mut number = 0;
+        for round in 0..self.rounds {
+            let blocks = if round % 2 == 0 { &forwards } else { &backwards };
+            for block in blocks {
+                if number == self.warmup_blocks {
+                    recorder = Some(Recorder::start(open, rss_before)?);
+                }
+                let (times, session) = durable_block(open, number, counters, |session| {
+                    block.iter().try_for_each(|writes| transaction(session, writes, &mut checksum))
+                })?;
+                if let Some(recorder) = &mut recorder {
+                    let writes = block.iter().map(|transaction| transaction.len() as u64).sum();
+                    recorder.block(writes, None, times, session);
+                }
+                number += 1;
+            }
+        }
+        match recorder {
+            Some(recorder) => {
+                Ok(Measured { checksum: Some(checksum.into()), ..recorder.finish(open)? })
+            }
+            None => Err(BenchError::Usage(format!(
+                "the trace makes {number} blocks, all of them in the warm-up of {}; choose a smaller --warmup or --merge, or more --rounds",
+                self.warmup_blocks
+            ))),
+        }
+    }
+}
+
+/// The same in the opposite order, with old and new values exchanged.
+fn backwards(blocks: &[Vec<Vec<TraceWrite>>]) -> Vec<Vec<Vec<TraceWrite>>> {
+    let turned = |write: &TraceWrite| TraceWrite { old: write.new, new: write.old, ..*write };
+    let transaction = |writes: &Vec<TraceWrite>| writes.iter().rev().map(turned).collect();
+    let block = |block: &Vec<Vec<TraceWrite>>| block.iter().rev().map(transaction).collect();
+    blocks.iter().rev().map(block).collect()
+}
+
+/// Reads every value right before it is written, and applies the writes at the end.
+fn transaction(
+    session: &mut Session,
+    writes: &[TraceWrite],
+    checksum: &mut U256,
+) -> Result<(), StateError> {
+    let mut changes: Vec<AccountChange> = Vec::new();
+    for write in writes {
+        let index = match changes.iter().position(|change| change.address == write.address) {
+            Some(index) => index,
+            None => {
+                changes.push(unchanged(session, write.address)?);
+                changes.len() - 1
+            }
+        };
+        let change = &mut changes[index];
+        let account = change.account.get_or_insert_default();
+        let read = match write.field {
+            Field::Balance => std::mem::replace(&mut account.balance, write.new),
+            Field::Nonce => {
+                let old = account.nonce;
+                account.nonce = write.new.saturating_to();
+                U256::from(old)
+            }
+            Field::Slot(slot) => {
+                session.hint(Access::SlotWrite(write.address, slot));
+                let old = session.slot(&write.address, &slot)?;
+                change.slots.retain(|(known, _)| *known != slot);
+                change.slots.push((slot, write.new));
+                old
+            }
+        };
+        *checksum = checksum.rotate_left(1) ^ read;
+    }
+    for change in &mut changes {
+        change.account = change.account.filter(|account| !account.is_empty());
+    }
+    session.apply(&TxWrites { accounts: changes })
+}
+
+fn unchanged(session: &mut Session, address: Address) -> Result<AccountChange, StateError> {
+    let account = session.account(&address)?;
+    Ok(AccountChange { address, account, wiped: false, code: None, slots: Vec::new() })
+}

@@ -1,0 +1,146 @@
+//! A block under construction.
+
+use crate::{
+    BlockPlan, Planned,
+    workload::{CHAIN_ID, GWEI},
+};
+use alloy_consensus::{
+    TxEip1559, TxEip2930, TxEip4844, TxEip4844Variant, TxEip7702, TxLegacy, TypedTransaction,
+};
+use alloy_eips::{eip2930::AccessList, eip7702::SignedAuthorization};
+use alloy_hardforks::EthereumHardfork;
+use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
+
+/// What is to be called or created.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Call {
+    pub(super) to: TxKind,
+    pub(super) value: U256,
+    pub(super) input: Bytes,
+    pub(super) gas: u64,
+}
+
+impl Call {
+    pub(super) fn to(to: Address, input: Bytes, gas: u64) -> Self {
+        Self { to: to.into(), value: U256::ZERO, input, gas }
+    }
+
+    pub(super) fn create(input: Bytes, gas: u64) -> Self {
+        Self { to: TxKind::Create, value: U256::ZERO, input, gas }
+    }
+
+    pub(super) fn pay(to: Address, value: u64, gas: u64) -> Self {
+        Self { to: to.into(), value: U256::from(value), input: Bytes::new(), gas }
+    }
+
+    pub(super) fn with_value(mut self, value: u64) -> Self {
+        self.value = U256::from(value);
+        self
+    }
+}
+
+/// The form a call is sent in.
+#[derive(Debug, Clone)]
+pub(super) enum Form {
+    /// As before EIP-155: valid on every chain.
+    Unprotected,
+    Legacy,
+    /// EIP-2930.
+    AccessList(AccessList),
+    /// EIP-1559, with this priority fee in wei.
+    DynamicFee(u64),
+    /// EIP-4844, with the hashes of its blobs.
+    Blobs(Vec<B256>),
+    /// EIP-7702.
+    SetCode(Vec<SignedAuthorization>),
+}
+
+/// A block that takes transactions as long as their gas limits fit.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) plan: BlockPlan,
+    pub(super) number: u64,
+    pub(super) gas_left: u64,
+    pub(super) blobs_left: u64,
+}
+
+impl Draft {
+    pub(super) fn new(plan: BlockPlan, number: u64, fork: EthereumHardfork) -> Self {
+        // The maximum of Cancun, which is below that of all later forks.
+        let blobs_left = if fork >= EthereumHardfork::Cancun { 6 } else { 0 };
+        Self { number, gas_left: plan.gas_limit, blobs_left, plan }
+    }
+
+    /// Whether transactions of so much gas still fit.
+    pub(super) const fn has_room(&self, gas: u64) -> bool {
+        self.gas_left >= gas
+    }
+
+    /// Adds a transaction. There must be room for it.
+    pub(super) fn push(&mut self, from: usize, nonce: u64, call: Call, form: Form) {
+        self.gas_left = self.gas_left.saturating_sub(call.gas);
+        self.plan.transactions.push(Planned { from, tx: transaction(nonce, call, form) });
+    }
+}
+
+/// More than any base fee of the chain.
+const MAX_FEE: u128 = 100 * GWEI;
+
+fn transaction(nonce: u64, call: Call, form: Form) -> TypedTransaction {
+    let Call { to, value, input, gas: gas_limit } = call;
+    let chain_id = CHAIN_ID;
+    let max_priority_fee_per_gas = GWEI;
+    // Blob and set-code transactions cannot create.
+    let recipient = to.to().copied().unwrap_or_default();
+    match form {
+        Form::Unprotected | Form::Legacy => {
+            let chain_id = matches!(form, Form::Legacy).then_some(chain_id);
+            TxLegacy { chain_id, nonce, gas_price: MAX_FEE / 2, gas_limit, to, value, input }.into()
+        }
+        Form::AccessList(access_list) => {
+            let gas_price = MAX_FEE / 4;
+            TxEip2930 { chain_id, nonce, gas_price, gas_limit, to, value, access_list, input }
+                .into()
+        }
+        Form::DynamicFee(priority_fee) => TxEip1559 {
+            chain_id,
+            nonce,
+            gas_limit,
+            max_fee_per_gas: MAX_FEE,
+            max_priority_fee_per_gas: priority_fee.into(),
+            to,
+            value,
+            access_list: AccessList::default(),
+            input,
+        }
+        .into(),
+        Form::Blobs(blob_versioned_hashes) => {
+            TypedTransaction::Eip4844(TxEip4844Variant::TxEip4844(TxEip4844 {
+                chain_id,
+                nonce,
+                gas_limit,
+                max_fee_per_gas: MAX_FEE,
+                max_priority_fee_per_gas,
+                to: recipient,
+                value,
+                access_list: AccessList::default(),
+                blob_versioned_hashes,
+                max_fee_per_blob_gas: MAX_FEE,
+                input,
+            }))
+        }
+        Form::SetCode(authorization_list) => TxEip7702 {
+            chain_id,
+            nonce,
+            gas_limit,
+            max_fee_per_gas: MAX_FEE,
+            max_priority_fee_per_gas,
+            to: recipient,
+            value,
+            access_list: AccessList::default(),
+            authorization_list,
+            input,
+        }
+        .into(),
+    }
+}

@@ -1,0 +1,197 @@
+//! The sample chain: a thousand small blocks with a little of everything.
+//!
+//! It starts past the merge, because no client in use today imports proof of work, and goes through Paris, Shanghai,
+//! Cancun, Prague, Osaka and two forks of blob parameters. What it holds beside transfers: contracts created, called,
+//! destroyed and created again at the same address (in the same block and later), storage written, overwritten and
+//! cleared, failing transactions of several kinds, every transaction type, delegated accounts, withdrawals, requests to
+//! the consensus layer, and blocks that are empty.
+//!
+//! [`block`] is a block under construction, [`actions`] what can happen in one, [`lives`] the contract that dies and
+//! comes back, [`contracts`] the code of all contracts.
+
+mod actions;
+mod assembler;
+mod block;
+mod contracts;
+mod lives;
+
+use super::{BLOCK_TIME, CHAIN_ID, GENESIS_TIME, GWEI, Workload};
+use crate::{BlockPlan, Random, Wallet};
+use alloy_consensus::{Header, Sealed};
+use alloy_eips::eip4895::Withdrawal;
+use alloy_hardforks::EthereumHardfork;
+use alloy_primitives::{Address, Bytes, U256, uint};
+use block::Draft;
+use polytrie_chainspec::{GenesisPlan, InitialAccount};
+use std::collections::BTreeMap;
+
+/// Blocks beside the genesis block.
+pub(super) const BLOCKS: u64 = 1000;
+/// Accounts that send transactions.
+pub(super) const ACCOUNTS: usize = 24;
+/// A million ether.
+const BALANCE: U256 = uint!(1_000_000_000_000_000_000_000_000_U256);
+const GAS_LIMIT: u64 = 1_000_000;
+/// About two hundred blocks, with the slots that are left out now and then.
+const ERA: u64 = 220 * BLOCK_TIME;
+/// Units of the token.
+const SUPPLY: u64 = 1_000_000;
+/// Contract whose logs are deposits.
+const DEPOSIT_CONTRACT: Address = Address::repeat_byte(0xde);
+/// A contract that is there from genesis on, with storage.
+const GENESIS_TABLE: Address = Address::repeat_byte(0x7a);
+
+/// The forks of the chain and their times. The genesis block is of Paris.
+const FORKS: [(EthereumHardfork, u64); 6] = [
+    (EthereumHardfork::Shanghai, GENESIS_TIME + ERA),
+    (EthereumHardfork::Cancun, GENESIS_TIME + 2 * ERA),
+    (EthereumHardfork::Prague, GENESIS_TIME + 3 * ERA),
+    (EthereumHardfork::Osaka, GENESIS_TIME + 4 * ERA),
+    (EthereumHardfork::Bpo1, GENESIS_TIME + 4 * ERA + ERA / 2),
+    (EthereumHardfork::Bpo2, GENESIS_TIME + 4 * ERA + ERA * 3 / 4),
+];
+
+/// The sample chain.
+#[derive(Debug)]
+pub struct Sample {
+    wallet: Wallet,
+    random: Random,
+    fork: EthereumHardfork,
+    contracts: Contracts,
+    /// Units of the token by account.
+    tokens: Vec<u64>,
+    /// Accounts that have code by delegation.
+    delegated: Vec<bool>,
+    /// Whether the contract of each salt is alive.
+    alive: BTreeMap<u64, bool>,
+    withdrawals: u64,
+}
+
+/// Where the contracts are; [`Address::ZERO`] before they are deployed.
+#[derive(Debug, Default)]
+struct Contracts {
+    table: Address,
+    token: Address,
+    factory: Address,
+    relay: Address,
+    burner: Address,
+    observers: Vec<Address>,
+}
+
+impl Sample {
+    /// The sample chain of a wallet's seed; the wallet has 24 accounts.
+    pub fn new(wallet: Wallet) -> Self {
+        Self {
+            random: Random::new(wallet.seed(), 2),
+            wallet,
+            fork: EthereumHardfork::Paris,
+            contracts: Contracts::default(),
+            tokens: vec![0; ACCOUNTS],
+            delegated: vec![false; ACCOUNTS],
+            alive: BTreeMap::new(),
+            withdrawals: 0,
+        }
+    }
+
+    /// Everything of the next block but what happens in it.
+    fn frame(&mut self, parent: &Sealed<Header>) -> BlockPlan {
+        let random = &mut self.random;
+        // Now and then nobody proposes a block.
+        let seconds = if random.percent(10) { 2 * BLOCK_TIME } else { BLOCK_TIME };
+        let bound = parent.gas_limit / 1024 - 1;
+        BlockPlan {
+            gas_limit: parent.gas_limit - bound + random.below(2 * bound + 1),
+            beneficiary: Address::with_last_byte(0xb0 + random.below(4) as u8),
+            extra_data: Bytes::from_static(b"polytrie sample"),
+            ..BlockPlan::after(parent, parent.hash(), seconds)
+        }
+    }
+
+    /// One to four withdrawals in a third of the blocks; some to accounts that do not exist, some of nothing.
+    fn withdraw(&mut self, block: &mut Draft) {
+        if self.fork < EthereumHardfork::Shanghai || !self.random.percent(33) {
+            return;
+        }
+        for _ in 0..=self.random.below(4) {
+            let address = match self.random.below(4) {
+                0 => Address::from(self.random.bytes()),
+                _ => self.wallet.address(self.random.index(ACCOUNTS)),
+            };
+            let amount =
+                if self.random.percent(10) { 0 } else { self.random.below(32_000_000_000) };
+            let validator_index = self.random.below(1_000_000);
+            block.plan.withdrawals.push(Withdrawal {
+                index: self.withdrawals,
+                validator_index,
+                address,
+                amount,
+            });
+            self.withdrawals += 1;
+        }
+    }
+}
+
+impl Workload for Sample {
+    fn genesis(&self) -> GenesisPlan {
+        GenesisPlan {
+            chain_id: CHAIN_ID,
+            fork_times: FORKS.map(|(_, time)| time).to_vec(),
+            timestamp: GENESIS_TIME,
+            gas_limit: GAS_LIMIT,
+            base_fee: GWEI as u64,
+            extra_data: Bytes::from_static(b"polytrie sample"),
+            deposit_contract: Some(DEPOSIT_CONTRACT),
+        }
+    }
+
+    fn accounts(&self) -> Box<dyn Iterator<Item = InitialAccount<'_>> + '_> {
+        let funded = |address: &Address| InitialAccount::funded(*address, BALANCE);
+        let slots = (0..20).map(|slot| (U256::from(slot), U256::from_be_bytes([slot + 1; 32])));
+        let table = InitialAccount {
+            slots: Box::new(slots),
+            ..InitialAccount::contract(GENESIS_TABLE, contracts::table())
+        };
+        let deposits = InitialAccount::contract(DEPOSIT_CONTRACT, contracts::deposit());
+        Box::new(self.wallet.addresses().iter().map(funded).chain([deposits, table]))
+    }
+
+    fn wallet(&self) -> &Wallet {
+        &self.wallet
+    }
+
+    fn next_block(&mut self, parent: &Sealed<Header>) -> Option<BlockPlan> {
+        let number = parent.number + 1;
+        if number > BLOCKS {
+            return None;
+        }
+        let plan = self.frame(parent);
+        let fork = FORKS.iter().rev().find(|(_, time)| plan.timestamp >= *time);
+        let fork = fork.map_or(EthereumHardfork::Paris, |(fork, _)| *fork);
+        let new_rules = fork != self.fork || number == 1;
+        self.fork = fork;
+        let base_fee = u128::from(parent.base_fee_per_gas.unwrap_or_default());
+        let mut block = Draft::new(plan, number, fork);
+        self.withdraw(&mut block);
+        if number == 1 {
+            self.deploy_contracts(&mut block);
+        }
+        if new_rules {
+            self.deploy_observer(&mut block);
+        }
+        self.live(&mut block);
+        if !self.random.percent(12) {
+            for _ in 0..self.random.below(5) {
+                self.act(&mut block);
+            }
+            // Blocks that are nearly empty would let the base fee fall to nothing.
+            if base_fee < GWEI / 2 && self.random.percent(75) {
+                self.burn(&mut block);
+            }
+        }
+        Some(block.plan)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests;

@@ -1,0 +1,113 @@
+//! The contracts of UniswapV2, as `scripts/setup-uniswap` fetched them.
+
+use crate::CacheError;
+use alloy_primitives::{Address, B256, Bytes, U256, b256, keccak256};
+use serde::Deserialize;
+use std::{
+    env, fs, io,
+    path::{Path, PathBuf},
+};
+
+/// Name of the file.
+const FILE: &str = "uniswap.json";
+/// Names the directory of the file.
+const VARIABLE: &str = "POLYTRIE_UNISWAP";
+/// keccak256 of the code of factory, pair, pair before its constructor ran, router and WETH.
+const HASH: B256 = b256!("4a1a601e8014024ba2fd380c2b9234900855f0f0794024749ac4444dd2420569");
+
+/// The code of the contracts.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Uniswap {
+    pub(super) factory: Bytes,
+    pub(super) pair: Bytes,
+    pair_creation: Bytes,
+    router: Bytes,
+    /// Where the router's code holds the address of the factory.
+    router_factory: Vec<usize>,
+    /// Where it holds that of WETH.
+    router_weth: Vec<usize>,
+    pub(super) weth: Bytes,
+}
+
+impl Uniswap {
+    /// Reads them.
+    ///
+    /// # Errors
+    ///
+    /// If they are not there, or are not what they should be; the sentence says how to get them.
+    pub(super) fn open() -> Result<Self, CacheError> {
+        let path = directory()?.join(FILE);
+        let bytes = fs::read(&path).map_err(|error| missing(&path, &error))?;
+        let found: Self =
+            serde_json::from_slice(&bytes).map_err(|e| damaged(&path, &e.to_string()))?;
+        let hash = found.hash();
+        if hash != HASH {
+            return Err(damaged(&path, &format!("its code has the hash {hash}, expected {HASH}")));
+        }
+        Ok(found)
+    }
+
+    fn hash(&self) -> B256 {
+        let parts = [&self.factory, &self.pair, &self.pair_creation, &self.router, &self.weth];
+        keccak256(parts.map(|code| code.to_vec()).concat())
+    }
+
+    /// The router's code, for a factory and WETH at these addresses.
+    pub(super) fn router(&self, factory: Address, weth: Address) -> Bytes {
+        let mut code = self.router.to_vec();
+        for (places, address) in [(&self.router_factory, factory), (&self.router_weth, weth)] {
+            for place in places {
+                if let Some(word) = code.get_mut(*place..*place + 32) {
+                    word.copy_from_slice(address.into_word().as_slice());
+                }
+            }
+        }
+        code.into()
+    }
+
+    /// Where the factory at this address puts the pair of two tokens, given in their order.
+    pub(super) fn pair_address(
+        &self,
+        factory: Address,
+        token0: Address,
+        token1: Address,
+    ) -> Address {
+        let salt = keccak256([token0.as_slice(), token1.as_slice()].concat());
+        factory.create2(salt, keccak256(&self.pair_creation))
+    }
+}
+
+/// A string of less than 32 bytes as Solidity keeps it in a slot.
+pub(super) fn short_string(text: &str) -> U256 {
+    let mut bytes = [0; 32];
+    bytes[..text.len()].copy_from_slice(text.as_bytes());
+    bytes[31] = 2 * text.len() as u8;
+    U256::from_be_bytes(bytes)
+}
+
+fn directory() -> Result<PathBuf, CacheError> {
+    let named = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    named(VARIABLE)
+        .or_else(|| named("XDG_CACHE_HOME").map(|cache| cache.join("polytrie/uniswap")))
+        .or_else(|| named("HOME").map(|home| home.join(".cache/polytrie/uniswap")))
+        .ok_or_else(|| {
+            CacheError::Needs(format!(
+                "the workload needs the contracts of UniswapV2, and neither {VARIABLE} nor HOME says where they are; run `scripts/setup-uniswap DIR` and set {VARIABLE}=DIR"
+            ))
+        })
+}
+
+fn missing(path: &Path, error: &io::Error) -> CacheError {
+    CacheError::Needs(format!(
+        "the workload needs the contracts of UniswapV2, which are not part of this program, and cannot read them from {}: {error}; fetch them with `scripts/setup-uniswap`",
+        path.display()
+    ))
+}
+
+fn damaged(path: &Path, reason: &str) -> CacheError {
+    CacheError::Needs(format!(
+        "{} does not hold the contracts of UniswapV2: {reason}; fetch them anew with `scripts/setup-uniswap`",
+        path.display()
+    ))
+}
