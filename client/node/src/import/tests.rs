@@ -101,7 +101,7 @@ impl AlterSession for Liar {
 }
 
 fn sample(file: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sample").join(file)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/sample").join(file)
 }
 
 fn chain(lie: Option<Lie>) -> Chain {
