@@ -12,6 +12,8 @@ CODES = ["0x", "0x602a5f5260205ff3", "0x5f5ffd", "0x435f5260205ff3", "0x425f5260
 MALFORMED = [None, "", "0x", "0xzz", "0x0", "0x01", "0x00", 1, -1, 1.5, True, {}, [], "latest ", "Latest", "0x" + "f" * 63,
              "0x" + "f" * 65, "0x" + "f" * 40, "f" * 64, "0x1g", "0X1", "1", "0x" + "f" * 16, "0x1" + "0" * 16]
 WEI = [0, 1, 7, 10**9, 10**15, 10**18, 10**24, 2**64, 2**128, 2**256 - 1]
+# A price takes 128 bits with us: more would be more than all ether there is.
+PRICES = [0, 0, 1, 7, 10**9, 10**10, 10**12, 2**64, 2**127]
 GAS = [0, 21000, 20999, 53000, 100000, 1000000, 30000000, 50000000, 2**24, 2**24 + 1, 2**63, 2**64 - 1]
 
 
@@ -130,6 +132,9 @@ class Calls:
     def wei(self):
         return quantity(self.rng.choice(WEI))
 
+    def price(self):
+        return quantity(self.rng.choice(PRICES))
+
     def request(self):
         """A call: one of the chain's transactions with changes, or one made up."""
         request = {}
@@ -155,13 +160,13 @@ class Calls:
             request["gas"] = quantity(self.rng.choice(GAS))
         kind = self.rng.random()
         if kind < 0.1:
-            request["gasPrice"] = self.wei()
+            request["gasPrice"] = self.price()
         elif kind < 0.3:
-            request["maxFeePerGas"] = self.wei()
+            request["maxFeePerGas"] = self.price()
             if self.chance(0.7):
-                request["maxPriorityFeePerGas"] = self.wei()
+                request["maxPriorityFeePerGas"] = self.price()
         elif kind < 0.33:
-            request |= {"gasPrice": self.wei(), "maxFeePerGas": self.wei()}
+            request |= {"gasPrice": self.price(), "maxFeePerGas": self.price()}
         if self.chance(0.1):
             request["nonce"] = quantity(self.rng.choice([0, 1, 5, 2**64 - 2, 2**64 - 1]))
         if self.chance(0.1):
@@ -171,7 +176,7 @@ class Calls:
         if self.chance(0.05):
             request["blobVersionedHashes"] = ["0x01" + "0" * 62] * self.rng.randrange(3)
         if self.chance(0.05):
-            request["maxFeePerBlobGas"] = self.wei()
+            request["maxFeePerBlobGas"] = self.price()
         if self.chance(0.02):
             request["data"], request["input"] = "0x01", "0x02"
         if self.chance(0.02):
@@ -202,7 +207,7 @@ class Calls:
         fields = {"number": quantity(self.rng.choice([1, self.chain.head, self.chain.head + 5, 2**64 - 1])),
                   "time": quantity(self.rng.choice([1, int(self.chain.blocks[-1]["timestamp"], 16) + 99, 2**40])),
                   "gasLimit": quantity(self.rng.choice(GAS)), "feeRecipient": self.address(),
-                  "prevRandao": word(self.rng.randrange(99)), "baseFeePerGas": self.wei(), "blobBaseFee": self.wei(),
+                  "prevRandao": word(self.rng.randrange(99)), "baseFeePerGas": quantity(self.rng.choice([0, 1, 7, 10**9, 2**64 - 1])), "blobBaseFee": self.price(),
                   "difficulty": quantity(5), "beaconRoot": word(7)}
         chosen = self.rng.sample(sorted(fields), self.rng.randrange(1, 4))
         return {name: fields[name] for name in chosen if name != "beaconRoot" or self.chance(0.2)}
@@ -226,8 +231,6 @@ class Calls:
         if not tracer and self.chance(0.5):
             names = ["disableStack", "disableStorage", "enableMemory", "enableReturnData"]
             config |= {name: self.chance(0.5) for name in self.rng.sample(names, 2)}
-        if not tracer:
-            config["limit"] = 50
         if self.chance(0.03):
             config["tracer"] = "nonesuchTracer"
         if self.chance(0.1):
@@ -323,7 +326,11 @@ class Calls:
     def debug_traceBlockByNumber(self): return [self.number(), self.config()]
     def debug_traceBlockByHash(self): return [self.hash(), self.config()]
     def debug_traceBlock(self): return [self.rng.choice(self.chain.raw), self.config()]
-    def debug_traceCall(self): return [self.request(), self.block(), self.config(call=True)]
+
+    def debug_traceCall(self):
+        # The steps of all the gas there is would fill the memory.
+        request = self.request() | {"gas": quantity(self.rng.choice([21000, 60000, 200000]))}
+        return [request, self.block(), self.config(call=True)]
 
     def eth_sendRawTransaction(self):
         # None that could be taken in: those of the chain, and damaged ones.

@@ -1,11 +1,18 @@
 //! Taking the parameters of a request apart.
 
 use super::error::{RpcError, RpcResult};
+use alloy_eips::{BlockId, BlockNumberOrTag};
 use alloy_primitives::{B256, U256};
 use jsonrpsee::types::Params;
 use serde::{Deserialize, Deserializer, de::DeserializeOwned, de::Error as _};
 use serde_json::Value;
 use std::vec;
+
+/// The names that blocks have.
+const TAGS: [&str; 5] = ["earliest", "finalized", "safe", "latest", "pending"];
+
+/// Characters of a hash with its 0x.
+const HASH: usize = 2 + 2 * 32;
 
 /// The parameters of a request, in order.
 #[derive(Debug)]
@@ -53,6 +60,21 @@ impl Args {
         }
     }
 
+    /// The next one, which names a block by its number or with a tag.
+    pub(super) fn tag(&mut self) -> RpcResult<BlockNumberOrTag> {
+        self.next::<Exact<_>>().map(|tag| tag.0)
+    }
+
+    /// The next one, which names a block in any way.
+    pub(super) fn block(&mut self) -> RpcResult<BlockId> {
+        self.next::<Exact<_>>().map(|block| block.0)
+    }
+
+    /// The next one, which names a block in any way, if it is there and not null.
+    pub(super) fn optional_block(&mut self) -> RpcResult<Option<BlockId>> {
+        Ok(self.optional::<Exact<_>>()?.map(|block| block.0))
+    }
+
     /// The next one, a hash with 0x.
     pub(super) fn hash(&mut self) -> RpcResult<B256> {
         self.next::<Prefixed>().map(|hash| hash.0)
@@ -70,6 +92,38 @@ impl<'de> Deserialize<'de> for Prefixed {
             return Err(D::Error::custom("hex string without 0x prefix"));
         }
         text.parse().map(Self).map_err(D::Error::custom)
+    }
+}
+
+/// What names a block, as the specification writes it: a number without leading zeros, a tag in lower case, or a hash.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Exact<T>(pub(super) T);
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Exact<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        check_name(&value).map_err(D::Error::custom)?;
+        T::deserialize(value).map(Self).map_err(D::Error::custom)
+    }
+}
+
+/// Refuses what only a lenient reader takes for the name of a block.
+fn check_name(value: &Value) -> Result<(), String> {
+    match value {
+        Value::Object(fields) => fields.get("blockNumber").map_or(Ok(()), check_name),
+        Value::String(text) if TAGS.contains(&text.as_str()) || text.len() == HASH => Ok(()),
+        Value::String(text) => match text.strip_prefix("0x") {
+            None => Err(format!(
+                "found {text:?}, expected a number in hex with 0x, or one of {}",
+                TAGS.join(", ")
+            )),
+            Some("") => Err("hex string \"0x\"".to_owned()),
+            Some(digits) if digits.len() > 1 && digits.starts_with('0') => {
+                Err(format!("hex number with leading zero digits: {text}"))
+            }
+            Some(_) => Ok(()),
+        },
+        _ => Ok(()),
     }
 }
 
@@ -158,6 +212,26 @@ mod tests {
         assert!(args(bare).hash().is_err());
         let hash = r#"["0x1000000000000000000000000000000000000000000000000000000000000001"]"#;
         assert!(args(hash).hash().is_ok());
+    }
+
+    #[test]
+    fn blocks_are_named_as_the_specification_writes_it() {
+        let hash = format!("0x{}", "11".repeat(32));
+        for good in ["0x0", "0x1", "0x10", "0xABC", "latest", "pending", &hash] {
+            let text = format!(r#"["{good}", {{"blockNumber":"{good}"}}]"#);
+            let mut found = Args::new(&Params::new(Some(&text))).unwrap();
+            assert!(found.block().is_ok(), "{good}");
+            assert_eq!(found.optional_block().is_ok(), good != hash, "{good}");
+        }
+        for bad in ["0x01", "0x0001", "0x00", "0x", "", "1", "Latest", "latest ", "0xzz"] {
+            let text = format!(r#"["{bad}", "{bad}", {{"blockNumber":"{bad}"}}]"#);
+            let mut found = Args::new(&Params::new(Some(&text))).unwrap();
+            assert!(found.tag().is_err(), "{bad}");
+            assert!(found.block().is_err(), "{bad}");
+            assert!(found.optional_block().is_err(), "{bad}");
+        }
+        assert!(args("[null]").optional_block().unwrap().is_none());
+        assert!(args("[null]").block().is_err());
     }
 
     #[test]

@@ -73,7 +73,11 @@ pub(super) fn transaction(
         base_fee: header.base_fee_per_gas,
         block_timestamp: Some(header.timestamp),
     };
-    json_of(&Transaction::from_transaction(Recovered::new_unchecked(tx, sender), info))
+    let price = tx.effective_gas_price(header.base_fee_per_gas);
+    let mut shown = Transaction::from_transaction(Recovered::new_unchecked(tx, sender), info);
+    // The library adds the tip to the base fee, which in a simulated block may be more than the transaction offers.
+    shown.effective_gas_price = Some(price);
+    json_of(&shown)
 }
 
 /// A transaction that waits.

@@ -4,7 +4,7 @@ use super::{
     Methods, Rpc,
     args::Args,
     error::{RpcError, RpcResult},
-    eth::raw_transaction,
+    eth::{check_environment, raw_transaction},
     lookup::Found,
     replay::{before_transaction, is_merged, replay_all, replay_one, traced},
 };
@@ -12,7 +12,8 @@ use crate::{
     devnet::View,
     executor::sandbox::{CallRequest, Sandbox, trace_call},
 };
-use alloy_eips::{BlockId, BlockNumberOrTag, Encodable2718};
+use alloy_eips::{BlockId, Encodable2718};
+use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{B256, Bytes};
 use alloy_rpc_types_eth::TransactionRequest;
 use alloy_rpc_types_trace::geth::{GethDebugTracingCallOptions, GethDebugTracingOptions};
@@ -34,7 +35,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.add("debug_getBadBlocks", |_, _| Ok(Vec::<Value>::new()))?;
     methods.add_heavy("debug_traceTransaction", trace_transaction)?;
     methods.add_heavy("debug_traceBlockByNumber", |rpc, args| {
-        let tag: BlockNumberOrTag = args.next()?;
+        let tag = args.tag()?;
         trace_block(rpc, tag.into(), args.optional()?.unwrap_or_default())
     })?;
     methods.add_heavy("debug_traceBlockByHash", |rpc, args| {
@@ -51,7 +52,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
 }
 
 pub(super) fn block(rpc: &Rpc, view: &View, args: &mut Args) -> RpcResult<Found> {
-    let id: BlockId = args.next()?;
+    let id = args.block()?;
     named(rpc, view, id)
 }
 
@@ -69,6 +70,15 @@ fn raw_receipts(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Bytes>> {
     let view = rpc.node.view();
     let found = block(rpc, &view, args)?;
     let receipts = view.db().receipts(found.header.number)?.unwrap_or_default();
+    let hold_roots =
+        !rpc.rules(&found.header, is_merged(rpc, &found)).is(EthereumHardfork::Byzantium);
+    if hold_roots && !rpc.node.kind().canonical && !receipts.is_empty() {
+        return Err(RpcError::unsupported(format!(
+            "receipts before Byzantium hold the state root after their transaction, and the state layer `{}` has none; eth_getBlockReceipts of block {} has the rest",
+            rpc.node.kind().name,
+            found.header.number
+        )));
+    }
     Ok(receipts.iter().map(|receipt| receipt.encoded_2718().into()).collect())
 }
 
@@ -110,7 +120,8 @@ fn trace_block(rpc: &Rpc, id: BlockId, options: GethDebugTracingOptions) -> RpcR
 
 fn debug_trace_call(rpc: &Rpc, args: &mut Args) -> RpcResult<Box<RawValue>> {
     let request: TransactionRequest = args.next()?;
-    let id: Option<BlockId> = args.optional()?;
+    let id = args.optional_block()?;
+    check_environment(args.peek().and_then(|options| options.get("blockOverrides")))?;
     let options: GethDebugTracingCallOptions = args.optional()?.unwrap_or_default();
     let view = rpc.node.view();
     let (mut sandbox, header, merged) = match options.tx_index {
@@ -125,7 +136,7 @@ fn debug_trace_call(rpc: &Rpc, args: &mut Args) -> RpcResult<Box<RawValue>> {
             (before_transaction(rpc, &view, &found, index)?, found.header, merged)
         }
     };
-    let rules = rpc.rules(&header, merged);
+    let rules = rpc.rules_under(&header, merged, options.block_overrides.as_ref());
     if let Some(overrides) = &options.state_overrides {
         sandbox.override_state(rules.spec_id(), overrides)?;
     }

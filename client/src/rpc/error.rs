@@ -19,8 +19,8 @@ use polytrie_state::StateError;
 const INVALID_PARAMS: i32 = -32602;
 /// The request cannot be carried out.
 const SERVER: i32 = -32000;
-/// What was asked for is not there.
-const NOT_FOUND: i32 = -32001;
+/// A layer, or the node, has nothing to answer a method with.
+const UNSUPPORTED: i32 = -32004;
 /// A transaction that no block can hold as things are.
 const REJECTED: i32 = -32003;
 /// The node failed.
@@ -58,9 +58,15 @@ impl RpcError {
         Self::new(SERVER, message)
     }
 
-    /// What was asked for is not there.
+    /// The block that a request is about is not there. The tests of execution-apis have the code of any other request that
+    /// cannot be carried out.
     pub fn not_found(message: impl Into<String>) -> Self {
-        Self::new(NOT_FOUND, message)
+        Self::server(message)
+    }
+
+    /// The state layer cannot do what a method is about.
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(UNSUPPORTED, message)
     }
 
     /// The node failed; the log says more.
@@ -142,7 +148,7 @@ impl From<ChainError> for RpcError {
 impl From<StateError> for RpcError {
     fn from(error: StateError) -> Self {
         match error {
-            StateError::Unsupported { .. } => Self::server(error.to_string()),
+            StateError::Unsupported { .. } => Self::unsupported(error.to_string()),
             error => Self::internal(&error),
         }
     }
@@ -177,7 +183,9 @@ impl From<OverrideError> for RpcError {
     fn from(error: OverrideError) -> Self {
         match error {
             OverrideError::Internal(error) => error.into(),
-            OverrideError::NoPrecompile(_) => Self::server(error.to_string()),
+            OverrideError::NoPrecompile(_) | OverrideError::Overridden(_) => {
+                Self::server(error.to_string())
+            }
             OverrideError::StateAndDiff(_) => Self::params(error.to_string()),
         }
     }

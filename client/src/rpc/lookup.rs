@@ -12,6 +12,7 @@ use crate::{
 use alloy_consensus::{Block, Header, Sealed, TxEnvelope};
 use alloy_eips::{BlockId, BlockNumberOrTag};
 use alloy_primitives::{B256, U256};
+use alloy_rpc_types_eth::BlockOverrides;
 use polytrie_chainspec::Rules;
 use polytrie_kv::Snapshot;
 use polytrie_state::{BlockRef, StateReader};
@@ -173,6 +174,19 @@ impl Rpc {
     /// The rules of a block.
     pub(super) fn rules<'a>(&'a self, header: &Header, merged: bool) -> Rules<'a> {
         self.node.spec().rules(header.number, header.timestamp, merged)
+    }
+
+    /// The rules of a block whose number or time a caller wants otherwise.
+    pub(super) fn rules_under<'a>(
+        &'a self,
+        header: &Header,
+        merged: bool,
+        overrides: Option<&BlockOverrides>,
+    ) -> Rules<'a> {
+        let number = overrides.and_then(|wanted| wanted.number);
+        let number = number.map_or(header.number, |number| number.saturating_to());
+        let time = overrides.and_then(|wanted| wanted.time).unwrap_or(header.timestamp);
+        self.node.spec().rules(number, time, merged)
     }
 
     /// The block a transaction is in, and its index there.

@@ -51,7 +51,7 @@ fn proof(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
         return Err(RpcError::params(format!("too many slots (max {MAX_SLOTS})")));
     }
     let slots = slots.iter().map(|slot| Ok(Slot::parse(slot)?.0)).collect::<RpcResult<Vec<_>>>()?;
-    let (proof, made_of) = rpc.proof(&address, &slots, args.optional()?)?;
+    let (proof, made_of) = rpc.proof(&address, &slots, args.optional_block()?)?;
     Ok(json!({ "layer": proof.layer, "proof": proof.proof, "commitment": commitment(&made_of) }))
 }
 
@@ -75,7 +75,7 @@ fn verify_proof(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let digest: B256 = args.next()?;
     let kind = layers::layer(&proof.layer).map_err(|error| RpcError::params(error.to_string()))?;
     let verify = kind.verify.ok_or_else(|| {
-        RpcError::server(format!("the state layer `{}` makes no proofs", kind.name))
+        RpcError::unsupported(format!("the state layer `{}` makes no proofs", kind.name))
     })?;
     let commitment = match kind.canonical {
         true => Commitment::state_root(digest),

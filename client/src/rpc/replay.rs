@@ -107,6 +107,7 @@ pub(super) fn is_merged(rpc: &Rpc, found: &Found) -> bool {
 pub(super) fn traced(error: TraceError) -> RpcError {
     match error {
         TraceError::Tracer(_) | TraceError::Timeout(_) => RpcError::params(error.to_string()),
+        TraceError::OutOfTime(_) => RpcError::server(error.to_string()),
         TraceError::TooLarge => RpcError::new(OVERSIZED, error.to_string()),
         TraceError::Call(error) => error.into(),
         TraceError::Internal(error) => error.into(),

@@ -2,7 +2,7 @@
 
 use super::{
     Methods, Rpc,
-    args::Args,
+    args::{Args, Exact},
     error::{RpcError, RpcResult},
     lookup::Found,
     replay::{is_merged, replay_all, replay_one, traced},
@@ -68,7 +68,7 @@ fn trace_get(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<LocalizedTransactio
 
 fn trace_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Traces>> {
     let view = rpc.node.view();
-    let Some(found) = block(rpc, &view, args.next()?)? else { return Ok(None) };
+    let Some(found) = block(rpc, &view, args.block()?)? else { return Ok(None) };
     let mut bytes = rpc.max_response;
     block_traces(rpc, &view, &found, &mut bytes).map(Some)
 }
@@ -77,8 +77,8 @@ fn trace_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Traces>> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct Wanted {
-    from_block: Option<BlockNumberOrTag>,
-    to_block: Option<BlockNumberOrTag>,
+    from_block: Option<Exact<BlockNumberOrTag>>,
+    to_block: Option<Exact<BlockNumberOrTag>>,
     from_address: Option<Vec<Address>>,
     to_address: Option<Vec<Address>>,
     mode: Option<TraceFilterMode>,
@@ -91,9 +91,11 @@ struct Wanted {
 fn trace_filter(rpc: &Rpc, args: &mut Args) -> RpcResult<Traces> {
     let wanted: Wanted = args.next()?;
     let view = rpc.node.view();
-    let number = |tag: BlockNumberOrTag| rpc.known(&view, tag.into());
-    let from = number(wanted.from_block.unwrap_or(BlockNumberOrTag::Earliest))?;
-    let to = number(wanted.to_block.unwrap_or(BlockNumberOrTag::Latest))?;
+    let number = |tag: Option<Exact<BlockNumberOrTag>>, other: BlockNumberOrTag| {
+        rpc.known(&view, tag.map_or(other, |tag| tag.0).into())
+    };
+    let from = number(wanted.from_block, BlockNumberOrTag::Earliest)?;
+    let to = number(wanted.to_block, BlockNumberOrTag::Latest)?;
     if from > to {
         return Err(RpcError::params(format!(
             "invalid block range: it begins at {from} and ends at {to}"
@@ -153,7 +155,7 @@ fn replay_block(
     args: &mut Args,
 ) -> RpcResult<Option<Vec<TraceResultsWithTransactionHash>>> {
     let view = rpc.node.view();
-    let Some(found) = block(rpc, &view, args.next()?)? else { return Ok(None) };
+    let Some(found) = block(rpc, &view, args.block()?)? else { return Ok(None) };
     let types: TraceTypes = args.next()?;
     let mut bytes = rpc.max_response;
     let results = replay_all(rpc, &view, &found, |replay, _, tx, sender| {
@@ -166,7 +168,7 @@ fn replay_block(
 fn trace_call(rpc: &Rpc, args: &mut Args) -> RpcResult<TraceResults> {
     let request: TransactionRequest = args.next()?;
     let types: TraceTypes = args.next()?;
-    let at = rpc.at(&rpc.node.view(), args.optional()?)?;
+    let at = rpc.at(&rpc.node.view(), args.optional_block()?)?;
     let rules = rpc.rules(&at.header, at.merged);
     let mut sandbox = Sandbox::new(at.state.clone(), at.hashes()).until(rpc.deadline());
     let call = CallRequest {

@@ -25,7 +25,7 @@ fn execution_witness(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let (node, view) = (&rpc.node, rpc.node.view());
     let found = block(rpc, &view, args)?;
     if !node.kind().canonical {
-        return Err(RpcError::server(format!(
+        return Err(RpcError::unsupported(format!(
             "the state layer `{}` has no Merkle Patricia trie to take a witness from; start the node with --state mpt, replica or rain",
             node.kind().name
         )));

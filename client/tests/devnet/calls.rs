@@ -1,7 +1,7 @@
 //! Calls that are refused before they run, and how others end.
 
 use crate::{
-    support::{ALICE, BOB, Devnet, args},
+    support::{ALICE, BOB, Devnet, args, layers},
     transactions::{deploy, word},
 };
 use serde_json::{Value, json};
@@ -34,4 +34,107 @@ fn an_access_list_leaves_the_reason_of_a_revert_to_eth_call() {
     assert_eq!(node.call("eth_createAccessList", bad)["error"], "execution reverted");
     let good = json!([{ "from": ALICE, "to": contract, "data": word(1) }]);
     assert_eq!(node.call("eth_createAccessList", good)["error"], Value::Null);
+}
+
+#[test]
+fn a_trace_ends_when_its_caller_wants_it_to() {
+    let node = Devnet::start("mpt", args![]);
+    // Goes round and round.
+    let endless = json!({ "from": ALICE, "to": BOB, "gas": "0x2faf080" });
+    let state = json!({ BOB.to_string(): { "code": "0x5b5f56" } });
+    for tracer in ["callTracer", "prestateTracer", "noopTracer"] {
+        let config = |timeout: &str| json!({ "tracer": tracer, "timeout": timeout, "stateOverrides": state });
+        let trace = |timeout: &str| json!([endless, "latest", config(timeout)]);
+        let (code, message) = node.error("debug_traceCall", trace("1us"));
+        assert_eq!(code, -32000, "{message}");
+        assert!(message.contains("\"1us\"; name a longer one"), "{message}");
+        node.call("debug_traceCall", trace("5m"));
+        let (code, message) = node.error("debug_traceCall", trace("soon"));
+        assert_eq!(code, -32602, "{message}");
+    }
+    // One that is in a block, and the others of the block have their time.
+    let hash = node.send(ALICE, BOB, 1);
+    let at_once = json!({ "tracer": "callTracer", "timeout": "0" });
+    let (code, message) = node.error("debug_traceTransaction", json!([hash, at_once]));
+    assert_eq!(code, -32000, "{message}");
+    for (method, params) in [
+        ("debug_traceTransaction", json!([hash, { "timeout": "1m30s" }])),
+        ("debug_traceBlockByNumber", json!(["latest", { "timeout": "10s" }])),
+    ] {
+        node.call(method, params);
+    }
+}
+
+/// The specification writes a number without leading zeros, and tags in lower case.
+#[test]
+fn a_block_is_named_as_the_specification_writes_it() {
+    let node = Devnet::start("mpt", args![]);
+    for bad in ["0x00", "0x0001", "0x", "", "Latest", "latest ", "1"] {
+        for (method, params) in [
+            ("eth_getBlockByNumber", json!([bad, false])),
+            ("eth_getBalance", json!([ALICE, bad])),
+            ("eth_getBalance", json!([ALICE, { "blockNumber": bad }])),
+            ("eth_call", json!([{ "to": BOB }, bad])),
+            ("eth_getLogs", json!([{ "fromBlock": bad }])),
+            ("eth_newFilter", json!([{ "toBlock": bad }])),
+            ("eth_feeHistory", json!(["0x1", bad, []])),
+            ("eth_getBlockReceipts", json!([bad])),
+            ("eth_getTransactionByBlockNumberAndIndex", json!([bad, "0x0"])),
+            ("debug_traceBlockByNumber", json!([bad])),
+            ("debug_getRawHeader", json!([bad])),
+            ("debug_traceCall", json!([{ "to": BOB }, bad])),
+            ("trace_block", json!([bad])),
+            ("trace_filter", json!([{ "fromBlock": bad }])),
+            ("eth_simulateV1", json!([{ "blockStateCalls": [{}] }, bad])),
+        ] {
+            let (code, message) = node.error(method, params);
+            assert_eq!(code, -32602, "{method} {bad:?}: {message}");
+        }
+    }
+    assert_eq!(node.call("eth_getBlockByNumber", json!(["0x0", false]))["number"], "0x0");
+}
+
+/// The tests of execution-apis have one code for all of them.
+#[test]
+fn a_block_that_is_not_there() {
+    let node = Devnet::start("mpt", args![]);
+    let hash = word(1);
+    for (method, params) in [
+        ("eth_getBalance", json!([ALICE, "0x99"])),
+        ("eth_getBalance", json!([ALICE, hash])),
+        ("eth_call", json!([{ "to": BOB }, "0x99"])),
+        ("eth_getLogs", json!([{ "blockHash": hash }])),
+        ("eth_getProof", json!([ALICE, [], "0x99"])),
+        ("debug_traceBlockByHash", json!([hash])),
+        ("debug_traceBlockByNumber", json!(["0x99"])),
+        ("debug_getRawHeader", json!(["0x99"])),
+        ("eth_feeHistory", json!(["0x1", "0x99", []])),
+    ] {
+        let (code, message) = node.error(method, params);
+        assert_eq!(code, -32000, "{method}: {message}");
+    }
+    let none = json!({ "oldestBlock": "0x0", "baseFeePerGas": [], "gasUsedRatio": [] });
+    assert_eq!(node.call("eth_feeHistory", json!(["0x0", "latest", []])), none);
+}
+
+/// EIP-1474: −32004 is for a method that is not supported; libraries take −32000 for invalid parameters.
+#[test]
+fn what_a_layer_cannot_do_has_a_code_of_its_own() {
+    for layer in polytrie::layers::LAYERS {
+        let node = Devnet::start(layer.name, args![]);
+        for (method, params) in [
+            ("eth_getProof", json!([ALICE, [], "latest"])),
+            ("eth_getAccount", json!([ALICE, "latest"])),
+            ("debug_executionWitness", json!(["latest"])),
+        ] {
+            let answer = node.answer(method, params);
+            let code = &answer["error"]["code"];
+            assert_eq!(*code == -32004, !layer.canonical, "{} {method}: {answer}", layer.name);
+        }
+    }
+    for layer in layers() {
+        let node = Devnet::start(layer, args![]);
+        let answer = node.answer("polytrie_getProof", json!([ALICE, []]));
+        assert!([Value::Null, json!(-32004)].contains(&answer["error"]["code"]), "{answer}");
+    }
 }

@@ -33,6 +33,7 @@ mod pressure;
 mod recursion;
 mod restart;
 mod sending;
+mod simulate;
 mod storm;
 mod subscriptions;
 mod support;

@@ -7,7 +7,6 @@ use crate::rpc::{
     error::RpcResult,
     lookup::Found,
 };
-use alloy_eips::{BlockId, BlockNumberOrTag};
 use alloy_primitives::B256;
 use alloy_rpc_types_eth::{Block, Header};
 use jsonrpsee::core::RegisterMethodError;
@@ -42,7 +41,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
 }
 
 fn by(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Found>> {
-    let tag: BlockNumberOrTag = args.next()?;
+    let tag = args.tag()?;
     rpc.find(tag.into())
 }
 
@@ -52,7 +51,7 @@ fn by_its_hash(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Found>> {
 }
 
 fn by_number(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
-    let tag: BlockNumberOrTag = args.next()?;
+    let tag = args.tag()?;
     let full = args.optional()?.unwrap_or(false);
     let block = rpc.find(tag.into())?.map(|found| convert::block(found, full)).transpose()?;
     Ok(block.map(|block| if tag.is_pending() { unsealed(block) } else { block }))
@@ -77,7 +76,7 @@ fn by_hash(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
 }
 
 fn header_by_number(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
-    let tag: BlockNumberOrTag = args.next()?;
+    let tag = args.tag()?;
     let Some(found) = rpc.find(tag.into())? else { return Ok(None) };
     let header = convert::header(&found.header)?;
     Ok(Some(if tag.is_pending() { unsealed(header) } else { header }))
@@ -100,7 +99,7 @@ fn uncle(found: Option<Found>, args: &mut Args) -> RpcResult<Option<Value>> {
 }
 
 fn receipts(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Vec<Value>>> {
-    let id: BlockId = args.next()?;
+    let id = args.block()?;
     let view = rpc.node.view();
     if id.is_pending() && rpc.has_pending(&view) {
         return pending_receipts(rpc).map(Some);

@@ -45,18 +45,53 @@ impl CallArgs {
     fn new(args: &mut Args) -> RpcResult<Self> {
         Ok(Self {
             request: blobs::to_call(args)?,
-            block: args.optional()?,
+            block: args.optional_block()?,
             state: args.optional()?,
-            environment: args.optional()?,
+            environment: environment(args)?,
         })
     }
 }
 
+/// The next argument, what a call wants otherwise about its block.
+fn environment(args: &mut Args) -> RpcResult<Option<BlockOverrides>> {
+    check_environment(args.peek())?;
+    args.optional()
+}
+
+/// Refuses what a call cannot have otherwise, in the place of an answer that passes over it.
+pub(in crate::rpc) fn check_environment(overrides: Option<&Value>) -> RpcResult<()> {
+    let Some(overrides) = overrides else { return Ok(()) };
+    let is_there = |field: &&&str| overrides.get(field).is_some_and(|value| !value.is_null());
+    if let Some(field) =
+        ["beaconRoot", "parentBeaconBlockRoot", "withdrawals"].iter().find(is_there)
+    {
+        return Err(RpcError::server(format!(
+            "block override {field:?} is not supported for this method: it has no block to come at the beginning or the end of; call eth_simulateV1"
+        )));
+    }
+    check_base_fee(overrides)
+}
+
+/// A base fee is a number of 64 bits, as the EVM has it here: a larger one would become another one.
+pub(super) fn check_base_fee(overrides: &Value) -> RpcResult<()> {
+    let fee = overrides.get("baseFeePerGas").or_else(|| overrides.get("baseFee"));
+    let fee = fee.and_then(|fee| serde_json::from_value::<U256>(fee.clone()).ok());
+    match fee.filter(|fee| *fee > U256::from(u64::MAX)) {
+        Some(fee) => Err(RpcError::params(format!("baseFeePerGas {fee} is beyond 64 bits"))),
+        None => Ok(()),
+    }
+}
+
 /// A sandbox at a block, with overrides applied.
-fn sandbox_at(rpc: &Rpc, at: &At, state: Option<&StateOverride>) -> RpcResult<Sandbox> {
+fn sandbox_at(
+    rpc: &Rpc,
+    at: &At,
+    state: Option<&StateOverride>,
+    block: Option<&BlockOverrides>,
+) -> RpcResult<Sandbox> {
     let mut sandbox = Sandbox::new(at.state.clone(), at.hashes()).until(rpc.deadline());
     if let Some(overrides) = state {
-        let rules = rpc.rules(&at.header, at.merged);
+        let rules = rpc.rules_under(&at.header, at.merged, block);
         sandbox.override_state(rules.spec_id(), overrides)?;
     }
     Ok(sandbox)
@@ -70,7 +105,7 @@ pub(in crate::rpc) fn run_call<I: Observer>(
     observer: I,
 ) -> RpcResult<(CallOutcome, I)> {
     let at = rpc.at(view, args.block)?;
-    let mut sandbox = sandbox_at(rpc, &at, args.state.as_ref())?;
+    let mut sandbox = sandbox_at(rpc, &at, args.state.as_ref(), args.environment.as_ref())?;
     let request = request_at(rpc, &at, args.request, args.environment.as_ref());
     Ok(sandbox::call(&mut sandbox, request, observer)?)
 }
@@ -83,7 +118,7 @@ fn request_at<'a>(
 ) -> CallRequest<'a> {
     CallRequest {
         header: &at.header,
-        rules: rpc.rules(&at.header, at.merged),
+        rules: rpc.rules_under(&at.header, at.merged, block),
         request,
         block,
         gas_cap: Some(rpc.limits.gas_cap),
@@ -117,7 +152,7 @@ pub(super) fn estimate(rpc: &Rpc, view: &View, args: CallArgs) -> RpcResult<u64>
         cap = cap.min(alloy_eips::eip7825::MAX_TX_GAS_LIMIT_OSAKA);
     }
     let mut high = wanted.min(cap);
-    let mut sandbox = sandbox_at(rpc, &at, state.as_ref())?;
+    let mut sandbox = sandbox_at(rpc, &at, state.as_ref(), environment.as_ref())?;
 
     let price = request.max_fee_per_gas.or(request.gas_price).unwrap_or_default();
     if price > 0 {

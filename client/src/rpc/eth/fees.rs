@@ -10,7 +10,6 @@ use crate::{
     },
 };
 use alloy_consensus::{Header, Transaction};
-use alloy_eips::BlockNumberOrTag;
 use alloy_primitives::U256;
 use jsonrpsee::core::RegisterMethodError;
 use serde_json::{Value, json};
@@ -57,7 +56,7 @@ fn blob_fee(rpc: &Rpc, _: &mut Args) -> RpcResult<Value> {
 
 fn fee_history(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let count = args.next::<Number>()?.as_u64()?.min(MAX_BLOCKS);
-    let newest: BlockNumberOrTag = args.next()?;
+    let newest = args.tag()?;
     let percentiles: Option<Vec<f64>> = args.optional()?;
     let sorted = |list: &Vec<f64>| {
         list.len() <= MAX_PERCENTILES
@@ -74,7 +73,10 @@ fn fee_history(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let genesis = rpc.node.spec().genesis_header().number;
     let count = count.min(newest - genesis + 1);
     if count == 0 {
-        return Ok(json!({ "oldestBlock": quantity(0u64), "gasUsedRatio": Vec::<f64>::new() }));
+        let none = Vec::<Value>::new();
+        return Ok(
+            json!({ "oldestBlock": quantity(0u64), "baseFeePerGas": none, "gasUsedRatio": none }),
+        );
     }
     let oldest = newest + 1 - count;
     let mut history = History::default();

@@ -1,5 +1,7 @@
 //! Which logs a client wants.
 
+use crate::rpc::args::Exact;
+use alloy_eips::BlockNumberOrTag;
 use alloy_primitives::{Address, B256, Log};
 use alloy_rpc_types_eth::Filter;
 use serde::{Deserialize, Deserializer, de::Error as _};
@@ -54,6 +56,9 @@ impl<'de> Deserialize<'de> for LogFilter {
             return Err(D::Error::custom(format!(
                 "exceed max addresses or topics per search position: at most {MAX_ALTERNATIVES}"
             )));
+        }
+        for end in ["fromBlock", "toBlock"].iter().filter_map(|end| value.get(end)) {
+            Option::<Exact<BlockNumberOrTag>>::deserialize(end).map_err(D::Error::custom)?;
         }
         let filter = Filter::deserialize(value).map_err(D::Error::custom)?;
         Ok(Self { filter, positions })

@@ -14,6 +14,7 @@ mod state;
 mod transactions;
 mod typed_data;
 
+pub(super) use calls::check_environment;
 pub(super) use fees::next_base_fee;
 pub(super) use log_filter::LogFilter;
 pub(super) use logs::logs_of_block;

@@ -1,5 +1,6 @@
 //! `eth_simulateV1`: blocks that never were.
 
+use super::calls::check_base_fee;
 use crate::{
     consensus::{next_base_fee, next_excess_blob_gas},
     devnet::Roots,
@@ -16,7 +17,7 @@ use alloy_consensus::{
     Block, BlockBody, EMPTY_OMMER_ROOT_HASH, Eip658Value, Header, Receipt, ReceiptEnvelope,
     Sealable, Sealed, Transaction, TxEnvelope, TxReceipt, TxType, proofs,
 };
-use alloy_eips::BlockId;
+use alloy_eips::eip4895::Withdrawal;
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, B256, Bloom, Signature, TxKind, U256};
 use alloy_rpc_types_eth::{
@@ -31,6 +32,9 @@ use serde_json::{Value, json};
 /// Blocks that may be simulated at once, those in gaps counted.
 const MAX_BLOCKS: u64 = 256;
 
+/// The time of a simulated block is not after that of the one before.
+const TIME_ORDER: i32 = -38021;
+
 /// Seconds between blocks that name no time.
 const BLOCK_TIME: u64 = 12;
 
@@ -39,8 +43,11 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
 }
 
 fn simulate(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Value>> {
-    let payload: SimulatePayload = args.next()?;
-    let id: Option<BlockId> = args.optional()?;
+    let mut given: Value = args.next()?;
+    let withdrawals = take_withdrawals(&mut given)?;
+    let payload: SimulatePayload = serde_json::from_value(given)
+        .map_err(|error| RpcError::params(format!("invalid argument 0: {error}")))?;
+    let id = args.optional_block()?;
     if payload.block_state_calls.is_empty() {
         return Err(RpcError::params("empty input"));
     }
@@ -48,7 +55,9 @@ fn simulate(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Value>> {
     let at = rpc.at_made(&view, id)?;
     let total = view.db().block_head(at.header.number)?.total_difficulty;
     let merged = rpc.node.spec().is_merged_after(total);
-    let blocks = fill_gaps(payload.block_state_calls, &at.header)?;
+    let wanted = payload.block_state_calls.into_iter().zip(withdrawals);
+    let wanted = wanted.map(|(block, withdrawals)| Planned { block, withdrawals }).collect();
+    let blocks = fill_gaps(wanted, &at.header)?;
     let options = Options {
         run: RunOptions {
             validation: payload.validation,
@@ -70,12 +79,35 @@ struct Options {
     merged: bool,
 }
 
+/// A block to be simulated.
+#[derive(Debug, Default)]
+struct Planned {
+    block: SimBlock,
+    withdrawals: Vec<Withdrawal>,
+}
+
+/// Takes the withdrawals of each block out of a request, for which the library's type has no room, and refuses what does
+/// not fit into a header.
+fn take_withdrawals(given: &mut Value) -> RpcResult<Vec<Vec<Withdrawal>>> {
+    let blocks = given.get_mut("blockStateCalls").and_then(Value::as_array_mut);
+    let overrides = blocks.into_iter().flatten().map(|block| block.get_mut("blockOverrides"));
+    let take = |overrides: Option<&mut Value>| {
+        let Some(overrides) = overrides else { return Ok(Vec::new()) };
+        check_base_fee(overrides)?;
+        let Some(list) = overrides.get_mut("withdrawals") else { return Ok(Vec::new()) };
+        let list = serde_json::from_value::<Option<Vec<Withdrawal>>>(list.take());
+        list.map(Option::unwrap_or_default)
+            .map_err(|error| RpcError::params(format!("withdrawals of a block override: {error}")))
+    };
+    overrides.map(take).collect()
+}
+
 /// Gives every block its number and time, with empty blocks where numbers are left out.
-fn fill_gaps(wanted: Vec<SimBlock>, base: &Header) -> RpcResult<Vec<SimBlock>> {
+fn fill_gaps(wanted: Vec<Planned>, base: &Header) -> RpcResult<Vec<Planned>> {
     let mut blocks = Vec::with_capacity(wanted.len());
     let (mut number, mut time) = (base.number, base.timestamp);
-    for mut block in wanted {
-        let overrides = block.block_overrides.get_or_insert_default();
+    for mut planned in wanted {
+        let overrides = planned.block.block_overrides.get_or_insert_default();
         let next = overrides.number.unwrap_or_else(|| U256::from(number) + U256::from(1));
         if next <= U256::from(number) {
             return Err(RpcError::new(
@@ -89,35 +121,43 @@ fn fill_gaps(wanted: Vec<SimBlock>, base: &Header) -> RpcResult<Vec<SimBlock>> {
         let next: u64 = next.to();
         while number + 1 < next {
             number += 1;
-            time += BLOCK_TIME;
-            blocks.push(SimBlock {
-                block_overrides: Some(BlockOverrides {
-                    number: Some(U256::from(number)),
-                    time: Some(time),
-                    ..Default::default()
-                }),
+            time = after(time)?;
+            let mut gap = Planned::default();
+            gap.block.block_overrides = Some(BlockOverrides {
+                number: Some(U256::from(number)),
+                time: Some(time),
                 ..Default::default()
             });
+            blocks.push(gap);
         }
-        let next_time = overrides.time.unwrap_or(time.saturating_add(BLOCK_TIME));
+        let next_time = overrides.time.map_or_else(|| after(time), Ok)?;
         if next_time <= time {
             return Err(RpcError::new(
-                -38021,
+                TIME_ORDER,
                 format!("block timestamps must be in order: {next_time} <= {time}"),
             ));
         }
         (number, time) = (next, next_time);
         overrides.number = Some(U256::from(number));
         overrides.time = Some(time);
-        blocks.push(block);
+        blocks.push(planned);
     }
     Ok(blocks)
+}
+
+/// The time of a block that names none.
+fn after(time: u64) -> RpcResult<u64> {
+    time.checked_add(BLOCK_TIME).ok_or_else(|| {
+        let reason =
+            format!("block timestamps must be in order: none comes {BLOCK_TIME} s after {time}");
+        RpcError::new(TIME_ORDER, reason)
+    })
 }
 
 fn run_all(
     rpc: &Rpc,
     at: &At,
-    blocks: Vec<SimBlock>,
+    blocks: Vec<Planned>,
     options: Options,
     roots: &mut Roots,
 ) -> RpcResult<Vec<Value>> {
@@ -126,11 +166,13 @@ fn run_all(
     let mut parent = at.header.clone();
     let mut gas_left = rpc.limits.gas_cap;
     let mut answers = Vec::with_capacity(blocks.len());
-    for block in blocks {
+    for Planned { block, withdrawals } in blocks {
         rpc.in_time()?;
         let overrides = block.block_overrides.clone().unwrap_or_default();
         let number = overrides.number.unwrap_or_default().saturating_to();
-        let rules = rpc.node.spec().rules(number, overrides.time.unwrap_or(0), options.merged);
+        let rules = |merged| rpc.node.spec().rules(number, overrides.time.unwrap_or(0), merged);
+        // A block in the time of Shanghai is past the merge, whatever it is simulated on.
+        let rules = rules(options.merged || rules(true).is(EthereumHardfork::Shanghai));
         // What is moved stays moved for one block.
         sandbox.restore_precompiles();
         if let Some(state) = &block.state_overrides {
@@ -139,7 +181,7 @@ fn run_all(
         let header = header(&rules, &parent, &overrides, options);
         let mut one =
             One { options, overrides: &overrides, header, rules, gas_left: &mut gas_left };
-        let (sealed, answer) = one.run(&mut sandbox, block.calls, roots)?;
+        let (sealed, answer) = one.run(&mut sandbox, block.calls, withdrawals, roots)?;
         sandbox.set_block_hash(sealed.number, sealed.hash());
         parent = sealed;
         answers.push(answer);
@@ -162,13 +204,14 @@ fn header(
         }
         (None, false) => 0,
     };
-    let difficulty = if rules.merged { U256::ZERO } else { parent.difficulty };
+    let difficulty = overrides.difficulty.unwrap_or(parent.difficulty);
     let excess = next_excess_blob_gas(rules, parent);
     Header {
         parent_hash: parent.hash(),
         ommers_hash: EMPTY_OMMER_ROOT_HASH,
         beneficiary: overrides.coinbase.unwrap_or(parent.beneficiary),
-        difficulty: overrides.difficulty.unwrap_or(difficulty),
+        // Past the merge there is none, whatever the caller wants (EIP-3675).
+        difficulty: if rules.merged { U256::ZERO } else { difficulty },
         number: rules.number,
         gas_limit: overrides.gas_limit.unwrap_or(parent.gas_limit),
         timestamp: rules.timestamp,
@@ -203,6 +246,7 @@ impl One<'_> {
         &mut self,
         sandbox: &mut Sandbox,
         calls: Vec<TransactionRequest>,
+        withdrawals: Vec<Withdrawal>,
         roots: &mut Roots,
     ) -> RpcResult<(Sealed<Header>, Value)> {
         let before = self.header.clone();
@@ -217,11 +261,16 @@ impl One<'_> {
         let mut receipts = Vec::with_capacity(calls.len());
         for request in calls {
             let one = self.call(&mut run, request)?;
-            receipts.push(receipt(&one, self.header.gas_used));
+            // Before Byzantium a receipt holds the state root, as far as the layer has one.
+            let root = match self.rules.is(EthereumHardfork::Byzantium) {
+                true => B256::ZERO,
+                false => roots.after(run.take_recorded())?,
+            };
+            receipts.push(receipt(&one, self.header.gas_used, root));
             called.push(one);
         }
         let shanghai = self.rules.is(EthereumHardfork::Shanghai);
-        let withdrawals = shanghai.then(Vec::new);
+        let withdrawals = shanghai.then_some(withdrawals);
         let requests = run.finish(receipts.clone(), withdrawals.as_deref())?;
         let transactions = called.iter().map(|one| one.tx.clone()).collect();
         let body = BlockBody {
@@ -265,36 +314,49 @@ impl One<'_> {
         }
         let gas = gas.min(*self.gas_left);
         request.gas = Some(gas);
-        if request.gas_price.is_none() {
-            request.max_fee_per_gas = Some(request.max_fee_per_gas.unwrap_or(0));
-            let tip = request.max_priority_fee_per_gas.unwrap_or(0);
-            request.max_priority_fee_per_gas = Some(tip);
-        }
-        let blob_fee = request.max_fee_per_blob_gas.unwrap_or(0);
-        request.max_fee_per_blob_gas = request.blob_versioned_hashes.as_ref().map(|_| blob_fee);
-        request.to = Some(request.to.unwrap_or(TxKind::Create));
-        request.chain_id = Some(self.rules.spec.chain_id());
-        request.normalize_input();
-        let typed = request.clone().build_consensus_tx();
-        let typed = typed.map_err(|error| RpcError::params(error.error))?;
-        let nobody = Signature::new(U256::ZERO, U256::ZERO, false);
-        let tx = typed.into_envelope(nobody);
-        let (outcome, logs) = run.call(request).map_err(|error| match error {
+        let (outcome, logs) = run.call(request.clone()).map_err(|error| match error {
             CallError::Refused(refusal) => {
                 let message = format!("err: {} (supplied gas {gas})", refusal.message);
                 RpcError::new(refusal.code, message)
             }
             error => error.into(),
         })?;
+        let tx = self.transaction(request)?;
         self.header.gas_used += outcome.gas_used;
         *self.gas_left -= outcome.gas_used.min(*self.gas_left);
         Ok(Called { tx, sender, outcome, logs })
     }
+
+    /// What a call would be as a transaction, without a signature.
+    fn transaction(&self, mut request: TransactionRequest) -> RpcResult<TxEnvelope> {
+        let london = self.rules.is(EthereumHardfork::London);
+        if !london {
+            request.max_fee_per_gas = None;
+            request.max_priority_fee_per_gas = None;
+        }
+        if request.gas_price.is_none() && london {
+            request.max_fee_per_gas.get_or_insert_default();
+            request.max_priority_fee_per_gas.get_or_insert_default();
+        } else {
+            request.gas_price.get_or_insert_default();
+        }
+        let blob_fee = request.max_fee_per_blob_gas.unwrap_or(0);
+        request.max_fee_per_blob_gas = request.blob_versioned_hashes.as_ref().map(|_| blob_fee);
+        request.to = Some(request.to.unwrap_or(TxKind::Create));
+        request.chain_id = Some(self.rules.spec.chain_id());
+        request.normalize_input();
+        let typed = request.build_consensus_tx().map_err(|error| RpcError::params(error.error))?;
+        let nobody = Signature::new(U256::ZERO, U256::ZERO, false);
+        Ok(typed.into_envelope(nobody))
+    }
 }
 
-fn receipt(called: &Called, cumulative_gas_used: u64) -> ReceiptEnvelope {
+fn receipt(called: &Called, cumulative_gas_used: u64, root: B256) -> ReceiptEnvelope {
     let receipt = Receipt {
-        status: Eip658Value::Eip658(called.outcome.success),
+        status: match root.is_zero() {
+            true => Eip658Value::Eip658(called.outcome.success),
+            false => Eip658Value::PostState(root),
+        },
         cumulative_gas_used,
         logs: called.outcome.logs.clone(),
     }

@@ -38,13 +38,13 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
 
 fn balance(rpc: &Rpc, args: &mut Args) -> RpcResult<U256> {
     let address: Address = args.next()?;
-    let at = rpc.at(&rpc.node.view(), args.optional()?)?;
+    let at = rpc.at(&rpc.node.view(), args.optional_block()?)?;
     Ok(at.state.account(&address)?.unwrap_or_default().balance)
 }
 
 fn transaction_count(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let address: Address = args.next()?;
-    let id: Option<BlockId> = args.optional()?;
+    let id = args.optional_block()?;
     if id.is_some_and(|id| id.is_pending()) {
         return Ok(quantity(rpc.node.next_nonce(&address)?));
     }
@@ -54,7 +54,7 @@ fn transaction_count(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
 
 fn code(rpc: &Rpc, args: &mut Args) -> RpcResult<Bytes> {
     let address: Address = args.next()?;
-    let at = rpc.at(&rpc.node.view(), args.optional()?)?;
+    let at = rpc.at(&rpc.node.view(), args.optional_block()?)?;
     let account = at.state.account(&address)?.unwrap_or_default();
     code_of(&at, &account)
 }
@@ -68,7 +68,7 @@ fn code_of(at: &At, account: &Account) -> RpcResult<Bytes> {
 
 fn account_info(rpc: &Rpc, args: &mut Args) -> RpcResult<AccountInfo> {
     let address: Address = args.next()?;
-    let at = rpc.at(&rpc.node.view(), args.optional()?)?;
+    let at = rpc.at(&rpc.node.view(), args.optional_block()?)?;
     let account = at.state.account(&address)?.unwrap_or_default();
     let code = code_of(&at, &account)?;
     Ok(AccountInfo { balance: account.balance, nonce: account.nonce, code })
@@ -77,7 +77,7 @@ fn account_info(rpc: &Rpc, args: &mut Args) -> RpcResult<AccountInfo> {
 fn storage_at(rpc: &Rpc, args: &mut Args) -> RpcResult<B256> {
     let address: Address = args.next()?;
     let slot = Slot::parse(&args.next::<String>()?)?;
-    let at = rpc.at(&rpc.node.view(), args.optional()?)?;
+    let at = rpc.at(&rpc.node.view(), args.optional_block()?)?;
     Ok(at.state.slot(&address, &slot.0)?.into())
 }
 
@@ -89,7 +89,7 @@ fn storage_values(rpc: &Rpc, args: &mut Args) -> RpcResult<BTreeMap<Address, Vec
     if wanted.values().map(Vec::len).sum::<usize>() > MAX_SLOTS {
         return Err(RpcError::params(format!("too many slots (max {MAX_SLOTS})")));
     }
-    let at = rpc.at(&rpc.node.view(), args.optional()?)?;
+    let at = rpc.at(&rpc.node.view(), args.optional_block()?)?;
     let mut values = BTreeMap::new();
     for (address, slots) in wanted {
         let of_account = slots
@@ -110,10 +110,10 @@ fn proof(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     }
     let keys = slots;
     let slots = keys.iter().map(|slot| Ok(Slot::parse(slot)?.0)).collect::<RpcResult<Vec<_>>>()?;
-    let id: Option<BlockId> = args.optional()?;
+    let id = args.optional_block()?;
     let node = &rpc.node;
     if !node.kind().canonical {
-        return Err(RpcError::server(format!(
+        return Err(RpcError::unsupported(format!(
             "the state layer `{}` has no Merkle Patricia trie, so there are no proofs as EIP-1186 defines them; call polytrie_getProof for the layer's own",
             node.kind().name
         )));
@@ -131,10 +131,10 @@ fn proof(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
 
 fn account(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<TrieAccount>> {
     let address: Address = args.next()?;
-    let id: Option<BlockId> = args.optional()?;
+    let id = args.optional_block()?;
     let node = &rpc.node;
     if !node.kind().canonical {
-        return Err(RpcError::server(format!(
+        return Err(RpcError::unsupported(format!(
             "the state layer `{}` has no Merkle Patricia trie, so an account has no storage root; call eth_getAccountInfo for the rest",
             node.kind().name
         )));

@@ -1,7 +1,7 @@
 //! Transactions that are in a block or wait for one.
 
 use crate::rpc::{Methods, Rpc, args::Args, convert, error::RpcResult, lookup::Found};
-use alloy_eips::{BlockId, BlockNumberOrTag, Encodable2718};
+use alloy_eips::{BlockId, Encodable2718};
 use alloy_primitives::{B256, Bytes, U64};
 use jsonrpsee::core::RegisterMethodError;
 use serde_json::Value;
@@ -14,7 +14,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     })?;
     methods.add("eth_getRawTransactionByHash", raw_by_hash)?;
     methods.add("eth_getTransactionByBlockNumberAndIndex", |rpc, args| {
-        let tag: BlockNumberOrTag = args.next()?;
+        let tag = args.tag()?;
         in_block(rpc, tag.into(), args)
     })?;
     methods.add("eth_getTransactionByBlockHashAndIndex", |rpc, args| {
@@ -22,7 +22,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
         in_block(rpc, hash.into(), args)
     })?;
     methods.add("eth_getRawTransactionByBlockNumberAndIndex", |rpc, args| {
-        let tag: BlockNumberOrTag = args.next()?;
+        let tag = args.tag()?;
         raw_in_block(rpc, tag.into(), args)
     })?;
     methods.add("eth_getRawTransactionByBlockHashAndIndex", |rpc, args| {

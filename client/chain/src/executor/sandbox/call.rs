@@ -1,27 +1,22 @@
 //! One call.
 
-use super::{Observer, Refusal, Sandbox, SandboxEvm, deadline::Deadline, refusal::refused};
-use crate::executor::{InternalError, environment::environment};
+use super::{
+    Observer, Refusal, Sandbox, SandboxEvm, deadline::Deadline, message::prepare_call,
+    refusal::refused,
+};
+use crate::executor::InternalError;
 use alloy_consensus::Header;
-use alloy_evm::{Evm, EvmEnv, rpc::TryIntoTxEnv};
-use alloy_hardforks::EthereumHardfork;
-use alloy_primitives::{Address, Bytes, Log, U256};
+use alloy_evm::{Evm, EvmEnv};
+use alloy_primitives::{Address, Bytes, Log};
 use alloy_rpc_types_eth::{BlockOverrides, TransactionRequest};
 use polytrie_chainspec::Rules;
-use polytrie_consensus::clique::coinbase;
 use revm::{
     DatabaseCommit,
     context::TxEnv,
-    context_interface::{
-        Block,
-        result::{ExecutionResult, HaltReason, InvalidTransaction, ResultAndState},
-    },
+    context_interface::result::{ExecutionResult, HaltReason, ResultAndState},
 };
 use revm_state_hooks::HookedEvm;
 use thiserror::Error;
-
-/// Gas a call gets where the caller names none, and the most it can get, unless the node sets another limit.
-const DEFAULT_GAS: u64 = 50_000_000;
 
 /// What to call, where, and under which conditions.
 #[derive(Debug)]
@@ -84,12 +79,6 @@ pub enum CallError {
     Internal(#[from] InternalError),
 }
 
-/// A call as the EVM takes it.
-pub(super) struct Prepared {
-    pub(super) env: EvmEnv,
-    pub(super) tx: TxEnv,
-}
-
 /// Runs a call on `sandbox`, as `eth_call` does: nonces, the sender's code and the block's gas do not matter, and a call
 /// that offers no gas price pays none.
 ///
@@ -109,40 +98,6 @@ pub fn call<I: Observer>(
         sandbox.commit(ran.state);
     }
     Ok((outcome, observer))
-}
-
-pub(super) fn prepare_call(
-    sandbox: &mut Sandbox,
-    call: CallRequest<'_>,
-) -> Result<Prepared, Refusal> {
-    let CallRequest { header, rules, mut request, block, gas_cap, .. } = call;
-    let coinbase = coinbase(&rules, header).map_err(|error| Refusal::new(error.to_string()))?;
-    let mut env = environment(header, coinbase, &rules);
-    override_block(&mut env, block);
-    relax(&mut env);
-    sandbox.set_delegations(rules.is(EthereumHardfork::Prague));
-    let (found, expected) = (request.chain_id, env.cfg_env.chain_id);
-    if let Some(found) = found.filter(|found| *found != expected) {
-        let reason = format!("chainId does not match node's (have={found}, want={expected})");
-        return Err(Refusal::new(reason));
-    }
-    if request.max_fee_per_gas.or(request.gas_price).unwrap_or_default() == 0 {
-        env.block_env.basefee = 0;
-    }
-    // The other kind of price is compared where the two fees of EIP-1559 are held against each other.
-    if request.gas_price.is_some_and(|price| price < u128::from(env.block_env.basefee)) {
-        return Err(InvalidTransaction::GasPriceLessThanBasefee.into());
-    }
-    // A blob fee says nothing where there are no blobs, and clients send it all the same.
-    let blob_fee = request.max_fee_per_blob_gas;
-    let blob_price = env.block_env.blob_gasprice().unwrap_or(0).max(1);
-    request.max_fee_per_blob_gas =
-        request.blob_versioned_hashes.as_ref().map(|_| blob_fee.unwrap_or(blob_price));
-    let cap = gas_cap.unwrap_or(DEFAULT_GAS);
-    request.gas = Some(request.gas.unwrap_or(cap).min(cap));
-    request.chain_id = Some(expected);
-    let tx = request.try_into_tx_env(&env).map_err(|error| Refusal::new(error.to_string()))?;
-    Ok(Prepared { env, tx })
 }
 
 /// Runs a transaction without keeping its changes.
@@ -208,32 +163,4 @@ fn halt_message(reason: &HaltReason) -> String {
         HaltReason::CreateInitCodeSizeLimit => "max initcode size exceeded".to_owned(),
         other => format!("{other:?}"),
     }
-}
-
-/// Puts what the caller wants otherwise into the environment.
-pub(super) fn override_block(env: &mut EvmEnv, wanted: Option<&BlockOverrides>) {
-    let Some(wanted) = wanted else { return };
-    let block = &mut env.block_env;
-    block.number = wanted.number.unwrap_or(block.number);
-    block.timestamp = wanted.time.map_or(block.timestamp, U256::from);
-    block.gas_limit = wanted.gas_limit.unwrap_or(block.gas_limit);
-    block.beneficiary = wanted.coinbase.unwrap_or(block.beneficiary);
-    block.basefee = wanted.base_fee.map_or(block.basefee, |fee| fee.saturating_to());
-    block.difficulty = wanted.difficulty.unwrap_or(block.difficulty);
-    if let Some(random) = wanted.random {
-        block.prevrandao = Some(random);
-    }
-    if let (Some(fee), Some(blob)) = (wanted.blob_base_fee, &mut block.blob_excess_gas_and_price) {
-        blob.blob_gasprice = fee.saturating_to();
-    }
-}
-
-/// Switches off the checks that only matter for a transaction in a block.
-pub(super) const fn relax(env: &mut EvmEnv) {
-    let cfg = &mut env.cfg_env;
-    cfg.disable_nonce_check = true;
-    cfg.disable_eip3607 = true;
-    cfg.disable_base_fee = true;
-    cfg.disable_block_gas_limit = true;
-    cfg.tx_gas_limit_cap = Some(u64::MAX);
 }

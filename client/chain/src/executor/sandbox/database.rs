@@ -1,7 +1,8 @@
 //! State that reads from some block and keeps its writes in memory.
 
+use super::precompiles::SandboxPrecompiles;
 use crate::executor::{BlockHashes, InternalError, changes::account_change};
-use alloy_evm::precompiles::PrecompilesMap;
+use alloy_evm::overrides::OverrideBlockHashes;
 use alloy_primitives::{
     Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256,
     map::{AddressMap, B256Map, HashMap},
@@ -10,12 +11,11 @@ use polytrie_state::{Account, AccountChange, StateError, StateReader, TxWrites};
 use revm::{
     Database, DatabaseCommit, DatabaseRef,
     bytecode::Bytecode,
-    handler::EthPrecompiles,
     primitives::hardfork::SpecId,
     state::{Account as EvmAccount, AccountInfo},
 };
 use revm_state_hooks::StateHook;
-use std::{fmt, sync::Arc, time::Instant};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Instant};
 
 /// Hashes of earlier blocks that a sandbox can keep.
 pub(super) type SharedHashes = Arc<dyn BlockHashes + Send + Sync>;
@@ -24,14 +24,14 @@ pub(super) type SharedHashes = Arc<dyn BlockHashes + Send + Sync>;
 pub struct Sandbox {
     base: Arc<dyn StateReader>,
     hashes: SharedHashes,
-    /// Hashes of blocks that are only simulated; they come before `hashes`.
+    /// Hashes of blocks that are only simulated, or that the caller wants otherwise; they come before `hashes`.
     own_hashes: HashMap<u64, B256>,
     /// Whether code can be a delegation (EIP-7702).
     delegations: bool,
     accounts: AddressMap<Entry>,
     codes: B256Map<Bytes>,
-    /// Precompiles that stand elsewhere: from, to.
-    pub(super) moved_precompiles: Vec<(Address, Address)>,
+    /// Precompiles that were moved: from where, and where to, or to nowhere where the account was overridden.
+    pub(super) moved_precompiles: Vec<(Address, Option<Address>)>,
     /// What was changed, if it is recorded.
     recorded: Option<TxWrites>,
     /// When runs end.
@@ -71,6 +71,10 @@ impl Sandbox {
 
     pub(super) const fn deadline(&self) -> Option<Instant> {
         self.deadline
+    }
+
+    pub(super) const fn set_deadline(&mut self, deadline: Option<Instant>) {
+        self.deadline = deadline;
     }
 
     /// Says whether code can be a delegation: from Prague on.
@@ -169,20 +173,20 @@ impl Sandbox {
     }
 
     /// The precompiles of a revision, with those that were moved where they stand now.
-    pub(super) fn precompiles(&self, spec: SpecId) -> PrecompilesMap {
-        let mut map = PrecompilesMap::from(EthPrecompiles::new(spec));
-        // Two that were sent to the same place: the last one stands there.
-        for moved in &self.moved_precompiles {
-            // What is no precompile was refused when it was asked for.
-            let _ = map.move_precompiles([*moved]);
-        }
-        map
+    pub(super) fn precompiles(&self, spec: SpecId) -> SandboxPrecompiles {
+        SandboxPrecompiles::new(spec, &self.moved_precompiles)
     }
 
     fn commit_account(&mut self, address: Address, account: &EvmAccount) {
         let Some(change) = account_change(address, account) else { return };
         // Code that is not new is known to the base or to `codes` by its hash.
         self.apply(change);
+    }
+}
+
+impl OverrideBlockHashes for Sandbox {
+    fn override_block_hashes(&mut self, block_hashes: BTreeMap<u64, B256>) {
+        self.own_hashes.extend(block_hashes);
     }
 }
 

@@ -8,8 +8,10 @@ mod call;
 mod database;
 mod deadline;
 mod frames;
+mod message;
 mod overrides;
 mod parity;
+mod precompiles;
 mod recorder;
 mod refusal;
 mod replay;
@@ -34,12 +36,13 @@ pub use run::{RunOptions, SimulatedRun};
 pub use trace::{TraceError, trace_call};
 pub use transfers::NumberedLog;
 
-use alloy_evm::{eth::EthEvmContext, precompiles::PrecompilesMap};
+use alloy_evm::eth::EthEvmContext;
+use precompiles::SandboxPrecompiles;
 use revm::Inspector;
 use revm_state_hooks::HookedEvm;
 
 /// The EVM that works on a sandbox.
-type SandboxEvm<'a, I> = HookedEvm<&'a mut Sandbox, I, PrecompilesMap>;
+type SandboxEvm<'a, I> = HookedEvm<&'a mut Sandbox, I, SandboxPrecompiles>;
 
 /// Whoever looks on while the EVM runs on a sandbox.
 pub trait Observer: for<'a> Inspector<EthEvmContext<&'a mut Sandbox>> {}

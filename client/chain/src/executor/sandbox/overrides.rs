@@ -17,6 +17,9 @@ pub enum OverrideError {
     /// There is no precompile at the address.
     #[error("account {0} is not a precompile")]
     NoPrecompile(Address),
+    /// A precompile is to be moved to an account that is overridden too.
+    #[error("account {0} is already overridden, so no precompile can be moved there")]
+    Overridden(Address),
     /// The state could not be read.
     #[error(transparent)]
     Internal(#[from] InternalError),
@@ -33,6 +36,7 @@ impl Sandbox {
         spec: SpecId,
         overrides: &StateOverride,
     ) -> Result<(), OverrideError> {
+        let precompiles = EthPrecompiles::new(spec).precompiles;
         // Sorted, so that the same request always does the same.
         let mut entries: Vec<_> = overrides.iter().collect();
         entries.sort_unstable_by_key(|(address, _)| **address);
@@ -40,10 +44,16 @@ impl Sandbox {
             if account.state.is_some() && account.state_diff.is_some() {
                 return Err(OverrideError::StateAndDiff(**address));
             }
-            if let Some(to) = account.move_precompile_to {
-                if !EthPrecompiles::new(spec).precompiles.contains(address) {
-                    return Err(OverrideError::NoPrecompile(**address));
-                }
+            let to = account.move_precompile_to;
+            let is_precompile = precompiles.contains(address);
+            if to.is_some() && !is_precompile {
+                return Err(OverrideError::NoPrecompile(**address));
+            }
+            if let Some(to) = to.filter(|to| overrides.contains_key(to)) {
+                return Err(OverrideError::Overridden(to));
+            }
+            // An account that is overridden is no precompile any more, as with geth.
+            if is_precompile {
                 self.moved_precompiles.push((**address, to));
             }
         }

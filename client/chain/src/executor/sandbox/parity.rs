@@ -1,9 +1,7 @@
 //! Traces in the forms of Parity.
 
 use super::{
-    CallError, CallRequest, Replay, Sandbox, TraceError,
-    budget::Budget,
-    call::{prepare_call, run},
+    CallRequest, Replay, Sandbox, TraceError, budget::Budget, call::run, message::prepare_call,
 };
 use alloy_consensus::TxEnvelope;
 use alloy_primitives::{Address, B256, map::HashSet};
@@ -30,7 +28,7 @@ pub fn parity_trace_call(
     bytes: usize,
 ) -> Result<TraceResults, TraceError> {
     let rules = call.rules;
-    let prepared = prepare_call(sandbox, call).map_err(CallError::from)?;
+    let prepared = prepare_call(sandbox, call)?;
     let observers = (budget(types, bytes), inspector(types));
     let (ran, (budget, inspector)) = run(sandbox, &rules, prepared.env, prepared.tx, observers)?;
     budget.left().ok_or(TraceError::TooLarge)?;

@@ -8,14 +8,14 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{message}")]
 pub struct Refusal {
-    /// Error code as `eth_simulateV1` defines it; −32000 where it defines none.
+    /// Error code as `eth_simulateV1` has it.
     pub code: i32,
     /// What was found and expected.
     pub message: String,
 }
 
 impl Refusal {
-    /// A refusal without a code of its own.
+    /// A refusal of the request, before the EVM looks at it.
     pub fn new(message: impl Into<String>) -> Self {
         Self { code: -32000, message: message.into() }
     }
@@ -47,14 +47,20 @@ impl From<InvalidTransaction> for Refusal {
                 -38014,
                 format!("insufficient funds for gas * price + value: have {balance}, want {fee}"),
             ),
+            E::OverflowPaymentInTransaction => (
+                -38014,
+                "insufficient funds for gas * price + value: required balance exceeds 256 bits"
+                    .to_owned(),
+            ),
             E::CallerGasLimitMoreThanBlock => (-38015, "block gas limit reached".to_owned()),
             E::RejectCallerWithCode => (-38024, "sender not an eoa".to_owned()),
             E::CreateInitCodeSizeLimit => (-38025, "max initcode size exceeded".to_owned()),
-            E::NonceOverflowInTransaction => (-32000, "nonce has max value".to_owned()),
+            E::NonceOverflowInTransaction => (-32603, "nonce has max value".to_owned()),
             E::PriorityFeeGreaterThanMaxFee => {
-                (-32000, "max priority fee per gas higher than max fee per gas".to_owned())
+                (-32602, "max priority fee per gas higher than max fee per gas".to_owned())
             }
-            other => (-32000, other.to_string()),
+            // The tests of execution-apis, and geth, have this one for all that has no code of its own.
+            other => (-32603, other.to_string()),
         };
         Self { code, message }
     }

@@ -1,21 +1,21 @@
 //! A block that never was (`eth_simulateV1`).
 
 use super::{
-    CallError, CallOutcome, Refusal, Sandbox,
-    call::{outcome, override_block, run},
+    CallError, CallOutcome, Sandbox,
+    call::{outcome, run},
+    message::{Strictness, message, override_block},
     replay::{complete, prepare},
     transfers::{NumberedLog, TransferLogs},
 };
 use crate::executor::{InternalError, environment::environment};
 use alloy_consensus::{Header, ReceiptEnvelope};
 use alloy_eips::{eip4895::Withdrawal, eip7685::Requests};
-use alloy_evm::rpc::TryIntoTxEnv;
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::Address;
 use alloy_rpc_types_eth::{BlockOverrides, TransactionRequest};
 use polytrie_chainspec::Rules;
 use polytrie_state::{Account, AccountChange};
-use revm::{DatabaseCommit, context::TxEnv};
+use revm::DatabaseCommit;
 
 /// How strictly a simulated block is run.
 #[derive(Debug, Clone, Copy, Default)]
@@ -61,6 +61,11 @@ impl<'a> SimulatedRun<'a> {
         self.sandbox
     }
 
+    /// What was changed since this was last asked, or since the sandbox began to record.
+    pub fn take_recorded(&mut self) -> Vec<AccountChange> {
+        self.sandbox.take_recorded()
+    }
+
     /// Runs the next transaction. Returns its outcome and its logs, those of transfers among them if they are wanted;
     /// the outcome has the true ones. The numbers count what reverted calls logged, as geth does.
     ///
@@ -72,27 +77,17 @@ impl<'a> SimulatedRun<'a> {
         request: TransactionRequest,
     ) -> Result<(CallOutcome, Vec<NumberedLog>), CallError> {
         let mut env = environment(self.header, self.header.beneficiary, &self.rules);
-        override_block(&mut env, self.overrides);
-        env.cfg_env.disable_eip3607 = true;
-        env.cfg_env.disable_block_gas_limit = true;
-        env.cfg_env.tx_gas_limit_cap = Some(u64::MAX);
-        if !self.options.validation {
-            env.cfg_env.disable_nonce_check = true;
-            env.cfg_env.disable_base_fee = true;
-            if request.max_fee_per_gas.or(request.gas_price).unwrap_or_default() == 0 {
-                env.block_env.basefee = 0;
-            }
-        }
-        let mut tx: TxEnv = request
-            .try_into_tx_env(&env)
-            .map_err(|error| CallError::Refused(Refusal::new(error.to_string())))?;
-        tx.chain_id = Some(env.cfg_env.chain_id);
-        // The EVM refuses the last nonce there is. Where nonces do not matter it counts on from zero.
+        override_block(self.sandbox, &mut env, self.overrides);
+        let strictness = match self.options.validation {
+            true => Strictness::Transaction,
+            false => Strictness::Call,
+        };
+        let tx = message(self.sandbox, &mut env, &self.rules, request, strictness)?;
+        // The EVM counts no further than the last nonce there is. Where nonces do not matter it counts on from zero.
         let sender = tx.caller;
-        let wraps = !self.options.validation && tx.nonce == u64::MAX;
-        if wraps {
-            tx.nonce = 0;
-        }
+        let account = self.sandbox.account(&sender).map_err(InternalError::from)?;
+        let wraps = strictness == Strictness::Call
+            && account.is_some_and(|account| account.nonce == u64::MAX);
         let observer = TransferLogs::new(self.options.trace_transfers, self.logs_seen);
         let (ran, observer) = run(self.sandbox, &self.rules, env, tx, observer)?;
         let (logs, logs_seen) = observer.into_logs();

@@ -3,7 +3,8 @@
 use super::{
     CallError, CallRequest, Replay, Sandbox,
     budget::Budget,
-    call::{prepare_call, run},
+    call::run,
+    message::prepare_call,
     tracers::{Ending, Place, tracer},
 };
 use crate::executor::InternalError;
@@ -13,6 +14,7 @@ use alloy_primitives::{Address, B256};
 use alloy_rpc_types_trace::geth::GethDebugTracingOptions;
 use revm::context::TxEnv;
 use serde_json::value::RawValue;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// There is no trace.
@@ -26,6 +28,11 @@ pub enum TraceError {
     /// The time it may take is none.
     #[error("timeout is {0:?}, expected a duration such as \"5s\" or \"300ms\"")]
     Timeout(String),
+    /// It did not end within the time that its caller gave it.
+    #[error(
+        "execution timeout: the trace takes longer than its `timeout`, {0:?}; name a longer one"
+    )]
+    OutOfTime(String),
     /// It takes more bytes than it may.
     #[error(
         "the trace is larger than an answer may be; name a tracer that gathers less (callTracer), set `limit`, `disableStack` or `disableStorage`, or start the node with a larger --rpc.max-response"
@@ -50,14 +57,15 @@ pub fn trace_call(
     options: GethDebugTracingOptions,
     bytes: usize,
 ) -> Result<Box<RawValue>, TraceError> {
-    check_timeout(&options)?;
+    let limit = TimeLimit::new(&options)?;
     let budget = Budget::new(&options, bytes);
     let observer = tracer(options, 0)?;
     let rules = call.rules;
-    let prepared = prepare_call(sandbox, call).map_err(CallError::from)?;
+    let prepared = prepare_call(sandbox, call)?;
     let (tx, block) = (prepared.tx.clone(), prepared.env.block_env.clone());
-    let (ran, (budget, observer)) =
-        run(sandbox, &rules, prepared.env, prepared.tx, (budget, observer))?;
+    let before = limit.begin(sandbox);
+    let ran = run(sandbox, &rules, prepared.env, prepared.tx, (budget, observer));
+    let (ran, (budget, observer)) = limit.end(sandbox, before, ran)?;
     budget.left().ok_or(TraceError::TooLarge)?;
     observer.finish(&Ending {
         tx: &tx,
@@ -84,10 +92,12 @@ impl Replay<'_> {
         options: GethDebugTracingOptions,
         bytes: &mut usize,
     ) -> Result<Box<RawValue>, TraceError> {
-        check_timeout(&options)?;
+        let limit = TimeLimit::new(&options)?;
         let budget = Budget::new(&options, *bytes);
         let observer = tracer(options, self.logs())?;
-        let (ran, (budget, observer)) = self.run(tx, sender, (budget, observer))?;
+        let before = limit.begin(self.sandbox());
+        let ran = self.run(tx, sender, (budget, observer));
+        let (ran, (budget, observer)) = limit.end(self.sandbox(), before, ran)?;
         *bytes = budget.left().ok_or(TraceError::TooLarge)?;
         let block = self.environment().block_env;
         let place = Place {
@@ -109,30 +119,71 @@ impl Replay<'_> {
     }
 }
 
-fn check_timeout(options: &GethDebugTracingOptions) -> Result<(), TraceError> {
-    match options.timeout.as_deref().filter(|timeout| !is_duration(timeout)) {
-        Some(timeout) => Err(TraceError::Timeout(timeout.to_owned())),
-        None => Ok(()),
+/// The time that a trace's caller gives it. It can be less than the sandbox's, and never more.
+#[derive(Debug)]
+struct TimeLimit(Option<(String, Duration)>);
+
+impl TimeLimit {
+    fn new(options: &GethDebugTracingOptions) -> Result<Self, TraceError> {
+        let Some(text) = &options.timeout else { return Ok(Self(None)) };
+        let time = duration(text).ok_or_else(|| TraceError::Timeout(text.clone()))?;
+        Ok(Self(Some((text.clone(), time))))
+    }
+
+    /// The clock starts. Returns the sandbox's own deadline.
+    fn begin(&self, sandbox: &mut Sandbox) -> Option<Instant> {
+        let before = sandbox.deadline();
+        if let Some((_, time)) = &self.0 {
+            let end = Instant::now().checked_add(*time);
+            sandbox.set_deadline(before.into_iter().chain(end).min());
+        }
+        before
+    }
+
+    /// Gives the sandbox its own deadline back, and says which of the two ended the run, if one did.
+    fn end<T>(
+        self,
+        sandbox: &mut Sandbox,
+        before: Option<Instant>,
+        ran: Result<T, CallError>,
+    ) -> Result<T, TraceError> {
+        sandbox.set_deadline(before);
+        ran.map_err(|error| match (error, self.0) {
+            (CallError::TooLong, Some((text, _)))
+                if before.is_none_or(|before| Instant::now() < before) =>
+            {
+                TraceError::OutOfTime(text)
+            }
+            (error, _) => error.into(),
+        })
     }
 }
 
-/// Whether a text is a duration as Go reads it: `5s`, `1m30s`, `1.5h`.
-fn is_duration(text: &str) -> bool {
+/// A duration as Go reads it: `5s`, `1m30s`, `1.5h`. One that is negative is none.
+fn duration(text: &str) -> Option<Duration> {
     let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
     if rest == "0" {
-        return true;
+        return Some(Duration::ZERO);
     }
+    let mut seconds = 0.0;
     loop {
         let unit = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
         let number = &rest[..rest.len() - unit.len()];
         let end = unit.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(unit.len());
-        let is_unit = matches!(&unit[..end], "ns" | "us" | "µs" | "μs" | "ms" | "s" | "m" | "h");
-        if !is_unit || number.parse::<f64>().is_err() {
-            return false;
-        }
+        let factor = match &unit[..end] {
+            "ns" => 1e-9,
+            "us" | "µs" | "μs" => 1e-6,
+            "ms" => 1e-3,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            _ => return None,
+        };
+        seconds += number.parse::<f64>().ok()? * factor;
         rest = &unit[end..];
         if rest.is_empty() {
-            return true;
+            let seconds = if text.starts_with('-') { 0.0 } else { seconds };
+            return Duration::try_from_secs_f64(seconds).ok();
         }
     }
 }
@@ -143,11 +194,20 @@ mod tests {
 
     #[test]
     fn durations_are_those_of_go() {
-        for good in ["0", "5s", "300ms", "1m30s", "1.5h", "-2us", "1h2m3s4ms5us6ns", ".5s"] {
-            assert!(is_duration(good), "{good}");
+        for (good, millis) in [
+            ("0", 0),
+            ("5s", 5_000),
+            ("300ms", 300),
+            ("1m30s", 90_000),
+            ("1.5h", 5_400_000),
+            ("-2us", 0),
+            ("1h2m3s4ms5us6ns", 3_723_004),
+            (".5s", 500),
+        ] {
+            assert_eq!(duration(good).map(|time| time.as_millis()), Some(millis), "{good}");
         }
         for bad in ["", "x", "5", "s", "5 s", "5d", "1.2.3s", "5s1", "-", "1e3s", "5sx"] {
-            assert!(!is_duration(bad), "{bad}");
+            assert_eq!(duration(bad), None, "{bad}");
         }
     }
 }

@@ -1,0 +1,176 @@
+//! A call on its way into the EVM: its environment, its fees, and why it is refused.
+
+use super::{CallError, CallRequest, Refusal, Sandbox};
+use crate::executor::{InternalError, environment::environment};
+use alloy_eips::eip2718::EIP1559_TX_TYPE_ID;
+use alloy_evm::{EvmEnv, overrides::OverrideBlockHashes, rpc::TryIntoTxEnv};
+use alloy_hardforks::EthereumHardfork;
+use alloy_primitives::TxKind;
+use alloy_rpc_types_eth::{BlockOverrides, TransactionRequest};
+use polytrie_chainspec::Rules;
+use polytrie_consensus::clique::coinbase;
+use revm::{
+    context::TxEnv,
+    context_interface::{Block, Transaction, block::BlobExcessGasAndPrice},
+    handler::{
+        pre_execution::validate_account_nonce_and_code, validation::validate_priority_fee_tx,
+    },
+    state::AccountInfo,
+};
+
+/// Gas a call gets where the caller names none, and the most it can get, unless the node sets another limit.
+const DEFAULT_GAS: u64 = 50_000_000;
+
+/// What is asked of a call before it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Strictness {
+    /// The nonce does not matter, and a call that offers no price pays none.
+    Call,
+    /// What is asked of a transaction in a block, but for its signature and the code of its sender.
+    Transaction,
+}
+
+/// A call as the EVM takes it.
+pub(super) struct Prepared {
+    pub(super) env: EvmEnv,
+    pub(super) tx: TxEnv,
+}
+
+pub(super) fn prepare_call(
+    sandbox: &mut Sandbox,
+    call: CallRequest<'_>,
+) -> Result<Prepared, CallError> {
+    let CallRequest { header, rules, mut request, block, gas_cap, .. } = call;
+    let coinbase = coinbase(&rules, header).map_err(|error| Refusal::new(error.to_string()))?;
+    let mut env = environment(header, coinbase, &rules);
+    // The header has none where only the overrides bring the call into the time of blobs.
+    if rules.is(EthereumHardfork::Cancun) {
+        let none = BlobExcessGasAndPrice { excess_blob_gas: 0, blob_gasprice: 1 };
+        env.block_env.blob_excess_gas_and_price.get_or_insert(none);
+    }
+    override_block(sandbox, &mut env, block);
+    sandbox.set_delegations(rules.is(EthereumHardfork::Prague));
+    let cap = gas_cap.unwrap_or(DEFAULT_GAS);
+    request.gas = Some(request.gas.unwrap_or(cap).min(cap));
+    let has_blobs = request.blob_versioned_hashes.is_some();
+    if has_blobs && request.max_fee_per_blob_gas.unwrap_or(0) == 0 {
+        if let Some(blob) = &mut env.block_env.blob_excess_gas_and_price {
+            blob.blob_gasprice = 0;
+        }
+    }
+    let tx = message(sandbox, &mut env, &rules, request, Strictness::Call)?;
+    if tx.gas_price == 0 {
+        env.block_env.basefee = 0;
+    }
+    Ok(Prepared { env, tx })
+}
+
+/// A request as the EVM takes it, checked in the order in which geth checks: nonce, fees, funds. What depends on nothing
+/// but the transaction is left to the EVM.
+///
+/// # Errors
+///
+/// If it is refused, or the state cannot be read.
+pub(super) fn message(
+    sandbox: &Sandbox,
+    env: &mut EvmEnv,
+    rules: &Rules<'_>,
+    request: TransactionRequest,
+    strictness: Strictness,
+) -> Result<TxEnv, CallError> {
+    let fees = Fees::new(&request, rules)?;
+    if !matches!(request.to, Some(TxKind::Call(_)))
+        && (request.blob_versioned_hashes.is_some() || request.authorization_list.is_some())
+    {
+        let reason =
+            "a transaction with blobs or authorizations cannot create a contract; name its `to`";
+        return Err(Refusal::new(reason).into());
+    }
+    let (found, expected) = (request.chain_id, env.cfg_env.chain_id);
+    if let Some(found) = found.filter(|found| *found != expected) {
+        let reason = format!("chainId does not match node's (have={found}, want={expected})");
+        return Err(Refusal::new(reason).into());
+    }
+    let blob_fee = request.max_fee_per_blob_gas.unwrap_or(0);
+    // The library would check funds against the price that is paid, and not against the one that is offered (EIP-1559).
+    let without_fees = TransactionRequest {
+        gas_price: None,
+        max_fee_per_gas: None,
+        max_priority_fee_per_gas: None,
+        max_fee_per_blob_gas: None,
+        ..request
+    };
+    let mut tx: TxEnv =
+        without_fees.try_into_tx_env(env).map_err(|error| Refusal::new(error.to_string()))?;
+    if fees.dynamic {
+        tx.tx_type = tx.tx_type.max(EIP1559_TX_TYPE_ID);
+    }
+    tx.gas_price = fees.cap;
+    tx.gas_priority_fee = (tx.tx_type >= EIP1559_TX_TYPE_ID).then_some(fees.tip);
+    let is_call = strictness == Strictness::Call;
+    if !tx.blob_hashes.is_empty() {
+        let price = env.block_env.blob_gasprice().unwrap_or(0);
+        tx.max_fee_per_blob_gas = if is_call && blob_fee == 0 { price } else { blob_fee };
+    }
+    if is_call {
+        tx.nonce = 0;
+    }
+    let cfg = &mut env.cfg_env;
+    cfg.disable_nonce_check = is_call;
+    cfg.disable_base_fee = is_call;
+    cfg.disable_eip3607 = true;
+    cfg.disable_block_gas_limit = true;
+    cfg.tx_gas_limit_cap = Some(u64::MAX);
+    let sender = sandbox.account(&tx.caller).map_err(InternalError::from)?.unwrap_or_default();
+    let info = AccountInfo { nonce: sender.nonce, ..AccountInfo::default() };
+    validate_account_nonce_and_code(&info, tx.nonce, true, is_call).map_err(Refusal::from)?;
+    let pays = fees.cap > 0 || fees.tip > 0;
+    if rules.is(EthereumHardfork::London) && (pays || !is_call) {
+        let base_fee = Some(u128::from(env.block_env.basefee));
+        validate_priority_fee_tx(fees.cap, fees.tip, base_fee, false).map_err(Refusal::from)?;
+    }
+    tx.ensure_enough_balance(sender.balance).map_err(Refusal::from)?;
+    Ok(tx)
+}
+
+/// What a request offers for its gas.
+#[derive(Debug, Clone, Copy)]
+struct Fees {
+    /// The most it pays for a unit.
+    cap: u128,
+    /// The most of it that goes to the beneficiary.
+    tip: u128,
+    /// Whether these are the two fees of EIP-1559.
+    dynamic: bool,
+}
+
+impl Fees {
+    /// Before London there are no fees of EIP-1559, and what a request says of them is passed over, as geth does.
+    fn new(request: &TransactionRequest, rules: &Rules<'_>) -> Result<Self, Refusal> {
+        let (cap, tip) = (request.max_fee_per_gas, request.max_priority_fee_per_gas);
+        if request.gas_price.is_some() && (cap.is_some() || tip.is_some()) {
+            let reason = "both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified";
+            return Err(Refusal::new(reason));
+        }
+        Ok(match request.gas_price {
+            None if rules.is(EthereumHardfork::London) => {
+                Self { cap: cap.unwrap_or(0), tip: tip.unwrap_or(0), dynamic: true }
+            }
+            price => {
+                let price = price.unwrap_or(0);
+                Self { cap: price, tip: price, dynamic: false }
+            }
+        })
+    }
+}
+
+/// Puts what the caller wants otherwise into the environment, and into the hashes that BLOCKHASH knows.
+pub(super) fn override_block(
+    sandbox: &mut Sandbox,
+    env: &mut EvmEnv,
+    wanted: Option<&BlockOverrides>,
+) {
+    if let Some(wanted) = wanted {
+        sandbox.apply_block_overrides(wanted.clone(), &mut env.block_env);
+    }
+}

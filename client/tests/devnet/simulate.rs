@@ -1,0 +1,236 @@
+//! Blocks that never were, and what calls want otherwise about theirs.
+
+use crate::{
+    run::polytrie,
+    support::{ALICE, BOB, Devnet, args, layers},
+    transactions::word,
+};
+use serde_json::{Value, json};
+
+/// More than any balance here: the last 128-bit price that is accepted.
+const DEAR: &str = "0xffffffffffffffff";
+
+fn simulate(node: &Devnet, blocks: Value, validation: bool) -> Value {
+    let payload = json!({ "blockStateCalls": blocks, "validation": validation });
+    node.answer("eth_simulateV1", json!([payload, "latest"]))
+}
+
+/// EIP-1559: the sender must be able to pay what it offers, and not only what it will pay.
+#[test]
+fn funds_are_held_against_the_fee_that_is_offered() {
+    let node = Devnet::start("mpt", args![]);
+    let poor = "0x00000000000000000000000000000000000000bb";
+    let call = json!({ "from": poor, "to": BOB, "gas": "0x5208", "maxFeePerGas": "0x77359400" });
+    // Enough for the base fee of 0.875 Gwei at most, not for 2 Gwei.
+    let state = json!({ poor: { "balance": "0x12309ce54000" } });
+    for method in ["eth_call", "eth_createAccessList"] {
+        let (code, message) = node.error(method, json!([call, "latest", state]));
+        assert_eq!(code, -32000, "{method}: {message}");
+        assert!(message.contains("insufficient funds for gas * price + value"), "{message}");
+    }
+    let block = json!({ "calls": [call], "stateOverrides": state });
+    for validation in [false, true] {
+        let answer = simulate(&node, json!([block]), validation);
+        assert_eq!(answer["error"]["code"], -38014, "{answer}");
+    }
+    let rich = json!({ poor: { "balance": "0x2632e314a000" } });
+    node.call("eth_call", json!([call, "latest", rich]));
+}
+
+/// The order is that of geth, which the tests of execution-apis have: nonce, fees, funds, gas.
+#[test]
+fn of_several_faults_the_first_is_named() {
+    let node = Devnet::start("mpt", args![]);
+    let code = |call: Value, state: Value, validation: bool| {
+        let answer =
+            simulate(&node, json!([{ "calls": [call], "stateOverrides": state }]), validation);
+        answer["error"]["code"].as_i64().unwrap_or_else(|| panic!("{answer}"))
+    };
+    let last = json!({ ALICE.to_string(): { "nonce": "0xffffffffffffffff" } });
+    let none = json!({});
+    // No price at all, which is below the base fee, and the last nonce.
+    assert_eq!(code(json!({ "from": ALICE, "to": BOB }), last, true), -32603);
+    let low = json!({ "from": ALICE, "to": BOB, "nonce": "0x9", "gas": "0x1" });
+    assert_eq!(code(low, none.clone(), true), -38011);
+    let fees = json!({ "from": ALICE, "to": BOB, "maxFeePerGas": "0x1", "maxPriorityFeePerGas": "0x2", "gas": "0x1" });
+    assert_eq!(code(fees, none.clone(), false), -32602);
+    let cheap = json!({ "from": ALICE, "to": BOB, "maxFeePerGas": "0x1", "gas": "0x1" });
+    assert_eq!(code(cheap, none.clone(), true), -38012);
+    let dear = json!({ "from": ALICE, "to": BOB, "maxFeePerGas": DEAR, "gas": "0x1", "value": word(u64::MAX) });
+    assert_eq!(code(dear, json!({ ALICE.to_string(): { "balance": "0x1" } }), true), -38014);
+    let tight = json!({ "from": ALICE, "to": BOB, "gas": "0x1" });
+    assert_eq!(code(tight, none, false), -38013);
+}
+
+#[test]
+fn nonces_do_not_matter_to_a_call() {
+    let node = Devnet::start("mpt", args![]);
+    for nonce in ["0x0", "0x7", "0xffffffffffffffff"] {
+        node.call("eth_call", json!([{ "from": ALICE, "to": BOB, "nonce": nonce }]));
+    }
+}
+
+#[test]
+fn simulated_time_does_not_wrap() {
+    let node = Devnet::start("mpt", args![]);
+    let last = json!({ "time": "0xffffffffffffffff" });
+    for next in [json!({}), json!({ "number": "0x9" }), json!({ "time": "0x5" })] {
+        let blocks = json!([{ "blockOverrides": last }, { "blockOverrides": next }]);
+        let answer = simulate(&node, blocks, false);
+        assert_eq!(answer["error"]["code"], -38021, "{answer}");
+    }
+    let (code, _) = node.error("eth_simulateV1", json!([{ "blockStateCalls": [{}] }, "0x99"]));
+    assert_eq!(code, -32000);
+}
+
+/// Where nothing is checked the base fee may be more than a transaction offers.
+#[test]
+fn a_simulated_transaction_pays_no_more_than_it_offers() {
+    let node = Devnet::start("mpt", args![]);
+    let block = json!({
+        "blockOverrides": { "baseFeePerGas": "0x64" },
+        "calls": [{ "from": ALICE, "to": BOB }, { "from": ALICE, "to": BOB, "maxFeePerGas": "0x70", "maxPriorityFeePerGas": "0x2" }],
+    });
+    let payload = json!({ "blockStateCalls": [block], "returnFullTransactions": true });
+    let blocks = node.call("eth_simulateV1", json!([payload, "latest"]));
+    let price = |index: usize| blocks[0]["transactions"][index]["gasPrice"].clone();
+    assert_eq!((price(0), price(1)), (json!("0x0"), json!("0x66")), "{blocks}");
+    let (code, message) = node.error(
+        "eth_simulateV1",
+        json!([{ "blockStateCalls": [{ "blockOverrides": { "baseFeePerGas": "0x10000000000000000" } }] }]),
+    );
+    assert_eq!(code, -32602, "{message}");
+}
+
+#[test]
+fn withdrawals_of_a_simulated_block_are_paid() {
+    for layer in layers() {
+        let node = Devnet::start(layer, args![]);
+        let somebody = "0x00000000000000000000000000000000000000cc";
+        let withdrawal = json!({ "index": "0x0", "validatorIndex": "0x1", "address": somebody, "amount": "0x2" });
+        // BALANCE of the one that is paid
+        let code = format!("0x73{}315f5260205ff3", &somebody[2..]);
+        let blocks = json!([
+            { "blockOverrides": { "withdrawals": [withdrawal] } },
+            { "stateOverrides": { BOB.to_string(): { "code": code } }, "calls": [{ "to": BOB }] },
+        ]);
+        let answer = simulate(&node, blocks, false);
+        let blocks = &answer["result"];
+        assert_eq!(blocks[0]["withdrawals"], json!([withdrawal]), "{layer}: {answer}");
+        assert_eq!(blocks[1]["calls"][0]["returnData"], word(2_000_000_000), "{layer}");
+        assert_eq!(blocks[1]["withdrawals"], json!([]), "{layer}");
+    }
+}
+
+#[test]
+fn a_call_is_given_the_hashes_that_it_wants() {
+    let node = Devnet::start("mpt", args![]);
+    let hash = word(77);
+    // BLOCKHASH of the block with the number in the data
+    let code = "0x5f35405f5260205ff3";
+    let state = json!({ BOB.to_string(): { "code": code } });
+    let block = json!({ "number": "0x100", "blockHash": { "255": hash } });
+    let call = json!({ "to": BOB, "input": word(255) });
+    let found = node.call("eth_call", json!([call, "latest", state, block]));
+    assert_eq!(found, hash);
+    let block = json!({ "stateOverrides": state, "blockOverrides": { "number": "0x2", "blockHash": { "1": hash } }, "calls": [{ "to": BOB, "input": word(1) }] });
+    let answer = simulate(&node, json!([block]), false);
+    assert_eq!(answer["result"][1]["calls"][0]["returnData"], hash, "{answer}");
+}
+
+/// As with geth: there is no system call before a call that could store the root, and nothing after it that pays out.
+#[test]
+fn a_call_cannot_have_what_belongs_to_a_whole_block() {
+    let node = Devnet::start("mpt", args![]);
+    for (field, value) in [("beaconRoot", json!(word(7))), ("withdrawals", json!([]))] {
+        let block = json!({ field: value });
+        for params in [
+            ("eth_call", json!([{ "to": BOB }, "latest", {}, block])),
+            ("eth_estimateGas", json!([{ "to": BOB }, "latest", {}, block])),
+            ("debug_traceCall", json!([{ "to": BOB }, "latest", { "blockOverrides": block }])),
+        ] {
+            let (code, message) = node.error(params.0, params.1);
+            assert_eq!(code, -32000, "{message}");
+            assert!(message.contains(field), "{message}");
+        }
+    }
+    // In a simulated block it is there, for the contract of EIP-4788 too.
+    let time = "0x7fffffffffffff00";
+    let beacon = "0x000f3df6d732807ef1319fb7b8bb8522d0beac02";
+    let block = json!({
+        "blockOverrides": { "beaconRoot": word(7), "time": time },
+        "calls": [{ "to": beacon, "input": format!("0x{:0>64}", &time[2..]) }],
+    });
+    let answer = simulate(&node, json!([block]), false);
+    assert_eq!(answer["result"][0]["parentBeaconBlockRoot"], word(7), "{answer}");
+    assert_eq!(answer["result"][0]["calls"][0]["returnData"], word(7), "{answer}");
+}
+
+/// EIP-2929 knows the addresses of precompiles, and no move changes that list.
+#[test]
+fn a_precompile_that_was_moved_is_as_cold_as_any_other_account() {
+    let node = Devnet::start("mpt", args![]);
+    let there = "0x00000000000000000000000000000000000000dd";
+    let identity = "0x0000000000000000000000000000000000000004";
+    // Calls the account in the data with nothing, and returns the gas that it took.
+    let code = "0x5a5f5f5f5f5f5f355af1505a90035f5260205ff3";
+    let gas = |account: &str, moved: bool| {
+        let mut state = json!({ BOB.to_string(): { "code": code } });
+        if moved {
+            state[identity] = json!({ "movePrecompileToAddress": there });
+        }
+        let data = format!("0x{:0>64}", &account[2..]);
+        let found = node.call("eth_call", json!([{ "to": BOB, "input": data }, "latest", state]));
+        u64::from_str_radix(&found.as_str().unwrap()[2..], 16).unwrap()
+    };
+    // The precompile itself takes 15 for no data.
+    assert_eq!(gas(there, false) + 15, gas(there, true));
+    assert_eq!(gas(identity, false), gas(identity, true) + 15);
+    assert_eq!(gas(there, true), gas(identity, false) + 2_500);
+
+    // What is overridden is no precompile any more.
+    let state = json!({ identity: { "code": "0x602a5f5260205ff3" } });
+    let call = json!([{ "to": identity, "input": "0x0102" }, "latest", state]);
+    assert_eq!(node.call("eth_call", call), word(42));
+    let both =
+        json!({ identity: { "movePrecompileToAddress": there }, there: { "balance": "0x1" } });
+    let (code, message) = node.error("eth_call", json!([{ "to": there }, "latest", both]));
+    assert_eq!(code, -32000);
+    assert!(message.contains("already overridden"), "{message}");
+}
+
+/// Before London there are no fees of EIP-1559, and a call that names none, or those, runs all the same.
+#[test]
+fn calls_and_simulations_before_london() {
+    let temp = tempfile::tempdir().unwrap();
+    let genesis = temp.path().join("genesis.json");
+    let forks =
+        ["homestead", "eip150", "eip155", "eip158"].map(|fork| format!("\"{fork}Block\": 0"));
+    let config = format!("{{ \"chainId\": 1337, {}, \"ethash\": {{}} }}", forks.join(", "));
+    let text = format!(
+        r#"{{ "config": {config}, "difficulty": "0x20000", "gasLimit": "0x989680", "alloc": {{ "{ALICE:x}": {{ "balance": "0xde0b6b3a7640000" }} }} }}"#
+    );
+    std::fs::write(&genesis, text).unwrap();
+    for layer in polytrie::layers::LAYERS {
+        let data = temp.path().join(layer.name);
+        polytrie!["init", "--chain", genesis, "--datadir", data, "--state", layer.name].ok();
+        let node = Devnet::open(&data, args!["--read-only"]);
+        for fees in [json!({}), json!({ "maxFeePerGas": "0x7" }), json!({ "gasPrice": "0x0" })] {
+            let mut call = fees.clone();
+            (call["from"], call["to"], call["value"]) = (json!(ALICE), json!(BOB), json!("0x1"));
+            node.call("eth_call", json!([call]));
+            assert_eq!(node.call("eth_estimateGas", json!([call])), "0x5208");
+            node.call("debug_traceCall", json!([call, "latest", { "tracer": "callTracer" }]));
+            let payload =
+                json!({ "blockStateCalls": [{ "calls": [call] }], "returnFullTransactions": true });
+            let blocks = node.call("eth_simulateV1", json!([payload]));
+            assert_eq!(blocks[0]["calls"][0]["status"], "0x1", "{blocks}");
+            assert_eq!(blocks[0]["transactions"][0]["type"], "0x0", "{blocks}");
+            assert_eq!(blocks[0].get("baseFeePerGas"), None);
+        }
+        // Access lists came with Berlin.
+        let call = json!({ "from": ALICE, "to": BOB, "accessList": [] });
+        let (code, message) = node.error("eth_call", json!([call]));
+        assert_eq!(code, -32000, "{message}");
+    }
+}
