@@ -31,8 +31,9 @@ if [ ${#layers[@]} -eq 0 ]; then
 fi
 
 echo "installing the libraries into $work"
-cp -r "$here"/*.mjs "$here/hardhat" "$work"
-(cd "$work" && npm init -y >/dev/null && npm install --silent --no-audit --no-fund ethers@6 viem@2 ws@8)
+cp -r "$here"/*.mjs "$here"/*.cjs "$here/hardhat" "$work"
+(cd "$work" && npm init -y >/dev/null && npm install --silent --no-audit --no-fund ethers@6 viem@2 ws@8 \
+    @uniswap/v2-core@1.0.1 @uniswap/v2-periphery@1.1.0-beta.0)
 (cd "$work/hardhat" && npm init -y >/dev/null && npm install --silent --no-audit --no-fund \
     hardhat@2 @nomicfoundation/hardhat-ethers@3 @nomicfoundation/hardhat-network-helpers@1 ethers@6)
 python3 -m venv "$work/venv"
@@ -48,7 +49,7 @@ for layer in "${layers[@]}"; do
     node_pid=$!
     until grep -q '^listening on' "$work/out"; do sleep 0.1; done
     url=$(sed -n 's/^listening on \(http[^ ]*\).*/\1/p' "$work/out")
-    for client in ethers viem; do
+    for client in ethers viem uniswap-ethers uniswap-viem; do
         (cd "$work" && node "$client.mjs" "$url")
         echo "$layer: $client passes"
     done
