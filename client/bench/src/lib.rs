@@ -42,5 +42,5 @@ pub use run::{
 };
 pub use wallet::Wallet;
 pub use workload::{
-    Erc20, Popularity, Sample, Shape, Trace, Transfer, Workload, WorkloadKind, WorkloadSpec,
+    Erc20, Popularity, Shape, Trace, Transfer, Workload, WorkloadKind, WorkloadSpec,
 };

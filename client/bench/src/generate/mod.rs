@@ -144,7 +144,7 @@ mod tests {
     }
 
     fn spec(workload: WorkloadKind, seed: u64) -> WorkloadSpec {
-        WorkloadSpec { workload, seed, shape: Some(SHAPE) }
+        WorkloadSpec { workload, seed, shape: SHAPE }
     }
 
     fn make(spec: &WorkloadSpec, dir: &Path, stop: bool) -> Result<Generated, GenerateError> {

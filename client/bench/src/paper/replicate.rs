@@ -5,8 +5,7 @@ use super::{
     result::{Grid, PartResult, Replication, Row, Table},
 };
 use crate::{
-    BenchError, ChainBench, Comparison, Report, Settings, Shape, StoreBench, WorkloadKind,
-    WorkloadSpec, equip,
+    BenchError, ChainBench, Comparison, Report, Settings, Shape, StoreBench, WorkloadSpec, equip,
 };
 use polytrie_chain::executor::Prefetch;
 use polytrie_kv::StoreOptions;
@@ -232,8 +231,7 @@ impl PointWork {
             Self::Chain { workload, accounts, senders, txs, block_txs, popularity } => {
                 let shape =
                     Shape { accounts, txs, block_txs, popularity, senders, ..Shape::default() };
-                debug_assert!(workload != WorkloadKind::Sample);
-                let spec = WorkloadSpec { workload, seed: SEED, shape: Some(shape) };
+                let spec = WorkloadSpec { workload, seed: SEED, shape };
                 let bench = ChainBench {
                     warmup_blocks: ChainBench::default_warmup(spec.blocks()),
                     recover: false,

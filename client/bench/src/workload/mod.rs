@@ -4,7 +4,6 @@
 
 mod erc20;
 mod mixed;
-mod sample;
 mod shape;
 mod swap;
 mod trace;
@@ -12,7 +11,6 @@ mod transfer;
 
 pub use erc20::Erc20;
 pub use mixed::Mixed;
-pub use sample::Sample;
 pub use shape::{Popularity, Shape};
 pub use swap::{Swap, Swaps};
 pub use trace::{Field, Trace, TraceWrite};
@@ -26,12 +24,13 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 
 /// Chain id of generated chains; no network is known to use it.
-pub(super) const CHAIN_ID: u64 = 70_717;
+pub const CHAIN_ID: u64 = 70_717;
 /// 2026-01-01. A date in the past keeps every client content.
-pub(super) const GENESIS_TIME: u64 = 1_767_225_600;
+pub const GENESIS_TIME: u64 = 1_767_225_600;
 /// Seconds between blocks, as on mainnet.
-pub(super) const BLOCK_TIME: u64 = 12;
-pub(super) const GWEI: u128 = 1_000_000_000;
+pub const BLOCK_TIME: u64 = 12;
+/// Wei in one.
+pub const GWEI: u128 = 1_000_000_000;
 
 /// A source of blocks: it says what the chain starts from and what each block holds. Executing the blocks and finding
 /// out what follows from them is the business of [`Producer`](super::Producer).
@@ -69,8 +68,6 @@ pub enum WorkloadKind {
     SwapEth,
     /// The two of them between tokens.
     SwapToken,
-    /// A thousand small blocks with a little of everything; its size is fixed.
-    Sample,
 }
 
 /// A workload with its parameters: everything that its chain depends on.
@@ -80,20 +77,20 @@ pub struct WorkloadSpec {
     pub workload: WorkloadKind,
     /// What everything random follows from.
     pub seed: u64,
-    /// Its size; `None` where that is fixed.
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    pub shape: Option<Shape>,
+    /// Its size and shape.
+    #[serde(flatten)]
+    pub shape: Shape,
 }
 
 impl WorkloadSpec {
     /// How many accounts sign.
-    pub fn accounts(&self) -> usize {
-        self.shape().map_or(sample::ACCOUNTS, |shape| shape.accounts)
+    pub const fn accounts(&self) -> usize {
+        self.shape.accounts
     }
 
     /// How many blocks the chain has beside the genesis block.
-    pub fn blocks(&self) -> u64 {
-        self.shape().map_or(sample::BLOCKS, |shape| shape.txs.div_ceil(shape.block_txs))
+    pub const fn blocks(&self) -> u64 {
+        self.shape.txs.div_ceil(self.shape.block_txs)
     }
 
     /// The workload; `wallet` holds its [`accounts`](Self::accounts).
@@ -102,7 +99,7 @@ impl WorkloadSpec {
     ///
     /// If it needs something that is not there.
     pub fn open(&self, wallet: Wallet) -> Result<Box<dyn Workload>, CacheError> {
-        let shape = self.shape().unwrap_or_default();
+        let shape = self.shape;
         Ok(match self.workload {
             WorkloadKind::Transfer => Box::new(Transfer::new(wallet, shape)),
             WorkloadKind::Erc20 => Box::new(Erc20::new(wallet, shape)),
@@ -110,7 +107,6 @@ impl WorkloadSpec {
             WorkloadKind::Swap => Box::new(Swap::new(wallet, shape, Swaps::All)?),
             WorkloadKind::SwapEth => Box::new(Swap::new(wallet, shape, Swaps::Eth)?),
             WorkloadKind::SwapToken => Box::new(Swap::new(wallet, shape, Swaps::Token)?),
-            WorkloadKind::Sample => Box::new(Sample::new(wallet)),
         })
     }
 
@@ -122,9 +118,5 @@ impl WorkloadSpec {
             other => other,
         };
         (workload, self.seed, self.accounts())
-    }
-
-    fn shape(&self) -> Option<Shape> {
-        self.shape.filter(|_| self.workload != WorkloadKind::Sample)
     }
 }

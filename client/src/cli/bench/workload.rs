@@ -43,10 +43,6 @@ impl WorkloadArgs {
     /// The workload with its parameters.
     pub(super) fn spec(&self) -> Result<WorkloadSpec, Failure> {
         let Self { workload, seed, .. } = *self;
-        if workload == WorkloadKind::Sample {
-            self.refuse_shape()?;
-            return Ok(WorkloadSpec { workload, seed, shape: None });
-        }
         let popularity = match workload {
             WorkloadKind::Mixed => Popularity::Hot,
             _ => Popularity::Uniform,
@@ -66,25 +62,7 @@ impl WorkloadArgs {
                 shape.senders, shape.accounts
             )));
         }
-        Ok(WorkloadSpec { workload, seed, shape: Some(shape) })
-    }
-
-    /// The sample has the size it has.
-    fn refuse_shape(&self) -> Result<(), Failure> {
-        let given = [
-            ("--accounts", self.accounts.is_some()),
-            ("--txs", self.txs.is_some()),
-            ("--block-txs", self.block_txs.is_some()),
-            ("--popularity", self.popularity.is_some()),
-            ("--new-recipients", self.new_recipients.is_some()),
-            ("--senders", self.senders.is_some()),
-        ];
-        match given.iter().find(|(_, given)| *given) {
-            Some((option, _)) => Err(Failure::Usage(format!(
-                "{option} does not go with --workload sample, whose size is fixed: leave it out, or choose another workload"
-            ))),
-            None => Ok(()),
-        }
+        Ok(WorkloadSpec { workload, seed, shape })
     }
 }
 

@@ -53,10 +53,11 @@ pub(super) fn prepare_call(
     let cap = gas_cap.unwrap_or(DEFAULT_GAS);
     request.gas = Some(request.gas.unwrap_or(cap).min(cap));
     let has_blobs = request.blob_versioned_hashes.is_some();
-    if has_blobs && request.max_fee_per_blob_gas.unwrap_or(0) == 0 {
-        if let Some(blob) = &mut env.block_env.blob_excess_gas_and_price {
-            blob.blob_gasprice = 0;
-        }
+    if has_blobs
+        && request.max_fee_per_blob_gas.unwrap_or(0) == 0
+        && let Some(blob) = &mut env.block_env.blob_excess_gas_and_price
+    {
+        blob.blob_gasprice = 0;
     }
     let tx = message(sandbox, &mut env, &rules, request, Strictness::Call)?;
     if tx.gas_price == 0 {

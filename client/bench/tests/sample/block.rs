@@ -1,39 +1,39 @@
 //! A block under construction.
 
-use crate::{
-    BlockPlan, Planned,
-    workload::{CHAIN_ID, GWEI},
-};
 use alloy_consensus::{
     TxEip1559, TxEip2930, TxEip4844, TxEip4844Variant, TxEip7702, TxLegacy, TypedTransaction,
 };
 use alloy_eips::{eip2930::AccessList, eip7702::SignedAuthorization};
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256};
+use polytrie_bench::{
+    BlockPlan, Planned,
+    workload::{CHAIN_ID, GWEI},
+};
 
 /// What is to be called or created.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Call {
-    pub(super) to: TxKind,
-    pub(super) value: U256,
-    pub(super) input: Bytes,
-    pub(super) gas: u64,
+pub(crate) struct Call {
+    pub(crate) to: TxKind,
+    pub(crate) value: U256,
+    pub(crate) input: Bytes,
+    pub(crate) gas: u64,
 }
 
 impl Call {
-    pub(super) fn to(to: Address, input: Bytes, gas: u64) -> Self {
+    pub(crate) fn to(to: Address, input: Bytes, gas: u64) -> Self {
         Self { to: to.into(), value: U256::ZERO, input, gas }
     }
 
-    pub(super) fn create(input: Bytes, gas: u64) -> Self {
+    pub(crate) fn create(input: Bytes, gas: u64) -> Self {
         Self { to: TxKind::Create, value: U256::ZERO, input, gas }
     }
 
-    pub(super) fn pay(to: Address, value: u64, gas: u64) -> Self {
+    pub(crate) fn pay(to: Address, value: u64, gas: u64) -> Self {
         Self { to: to.into(), value: U256::from(value), input: Bytes::new(), gas }
     }
 
-    pub(super) fn with_value(mut self, value: u64) -> Self {
+    pub(crate) fn with_value(mut self, value: u64) -> Self {
         self.value = U256::from(value);
         self
     }
@@ -41,7 +41,7 @@ impl Call {
 
 /// The form a call is sent in.
 #[derive(Debug, Clone)]
-pub(super) enum Form {
+pub(crate) enum Form {
     /// As before EIP-155: valid on every chain.
     Unprotected,
     Legacy,
@@ -57,27 +57,27 @@ pub(super) enum Form {
 
 /// A block that takes transactions as long as their gas limits fit.
 #[derive(Debug)]
-pub(super) struct Draft {
-    pub(super) plan: BlockPlan,
-    pub(super) number: u64,
-    pub(super) gas_left: u64,
-    pub(super) blobs_left: u64,
+pub(crate) struct Draft {
+    pub(crate) plan: BlockPlan,
+    pub(crate) number: u64,
+    pub(crate) gas_left: u64,
+    pub(crate) blobs_left: u64,
 }
 
 impl Draft {
-    pub(super) fn new(plan: BlockPlan, number: u64, fork: EthereumHardfork) -> Self {
+    pub(crate) fn new(plan: BlockPlan, number: u64, fork: EthereumHardfork) -> Self {
         // The maximum of Cancun, which is below that of all later forks.
         let blobs_left = if fork >= EthereumHardfork::Cancun { 6 } else { 0 };
         Self { number, gas_left: plan.gas_limit, blobs_left, plan }
     }
 
     /// Whether transactions of so much gas still fit.
-    pub(super) const fn has_room(&self, gas: u64) -> bool {
+    pub(crate) const fn has_room(&self, gas: u64) -> bool {
         self.gas_left >= gas
     }
 
     /// Adds a transaction. There must be room for it.
-    pub(super) fn push(&mut self, from: usize, nonce: u64, call: Call, form: Form) {
+    pub(crate) fn push(&mut self, from: usize, nonce: u64, call: Call, form: Form) {
         self.gas_left = self.gas_left.saturating_sub(call.gas);
         self.plan.transactions.push(Planned { from, tx: transaction(nonce, call, form) });
     }

@@ -1,6 +1,6 @@
 //! The contracts of the sample chain.
 
-use super::assembler::Assembler;
+use crate::assembler::Assembler;
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, Bytes, U256, b256};
 use revm::bytecode::opcode::{
@@ -12,7 +12,7 @@ use revm::bytecode::opcode::{
 };
 
 /// Calldata is pairs of slot and value; each is stored.
-pub(super) fn table() -> Bytes {
+pub(crate) fn table() -> Bytes {
     Assembler::new()
         .push(0)
         .label("next")
@@ -31,7 +31,7 @@ pub(super) fn table() -> Bytes {
 
 /// Calldata is recipient and amount. The balance of an account is in the slot keccak256(account); too small a balance
 /// reverts.
-pub(super) fn token() -> Bytes {
+pub(crate) fn token() -> Bytes {
     let transferred = b256!("ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef");
     Assembler::new()
         .ops(&[CALLER])
@@ -71,7 +71,7 @@ pub(super) fn token() -> Bytes {
 }
 
 /// Init code of the token, which gives the whole supply to whoever deploys it.
-pub(super) fn token_init(supply: u64) -> Bytes {
+pub(crate) fn token_init(supply: u64) -> Bytes {
     Assembler::new()
         .ops(&[CALLER])
         .push(0)
@@ -85,7 +85,7 @@ pub(super) fn token_init(supply: u64) -> Bytes {
 
 /// Calldata is a salt and init code: creates a contract (EIP-1014) with the value of the call. Keeps the address, or zero
 /// where the creation failed, in slot 0.
-pub(super) fn factory() -> Bytes {
+pub(crate) fn factory() -> Bytes {
     Assembler::new()
         .push(32)
         .ops(&[CALLDATASIZE, SUB, DUP1])
@@ -123,7 +123,7 @@ fn mortal() -> Bytes {
 }
 
 /// Init code of the contract that destroys itself on demand. Its storage differs from one life to the next.
-pub(super) fn mortal_init() -> Bytes {
+pub(crate) fn mortal_init() -> Bytes {
     Assembler::new()
         .ops(&[NUMBER])
         .push(1)
@@ -134,22 +134,22 @@ pub(super) fn mortal_init() -> Bytes {
 }
 
 /// Init code that destroys the contract before it exists.
-pub(super) fn stillborn_init() -> Bytes {
+pub(crate) fn stillborn_init() -> Bytes {
     Assembler::new().push(7).push(7).ops(&[SSTORE, CALLER, SELFDESTRUCT]).finish()
 }
 
 /// Init code that reverts.
-pub(super) fn reverting_init() -> Bytes {
+pub(crate) fn reverting_init() -> Bytes {
     Assembler::new().push(1).push(1).ops(&[SSTORE]).push(0).push(0).ops(&[REVERT]).finish()
 }
 
 /// Init code of a contract that may not exist: its code would begin with 0xef (EIP-3541).
-pub(super) fn reserved_init() -> Bytes {
-    super::assembler::deploy(&Bytes::from_static(&[0xef]))
+pub(crate) fn reserved_init() -> Bytes {
+    crate::assembler::deploy(&Bytes::from_static(&[0xef]))
 }
 
 /// Calldata is an address and what to call it with, value included. Logs what comes back.
-pub(super) fn relay() -> Bytes {
+pub(crate) fn relay() -> Bytes {
     Assembler::new()
         .push(32)
         .ops(&[CALLDATASIZE, SUB, DUP1])
@@ -172,12 +172,12 @@ pub(super) fn relay() -> Bytes {
 }
 
 /// Takes all gas it is given.
-pub(super) fn burner() -> Bytes {
+pub(crate) fn burner() -> Bytes {
     Assembler::new().label("again").jump("again").finish()
 }
 
 /// Stores what a contract can find out about its surroundings under the rules of `fork`, one slot for each.
-pub(super) fn observer(fork: EthereumHardfork) -> Bytes {
+pub(crate) fn observer(fork: EthereumHardfork) -> Bytes {
     let plain = [
         ADDRESS,
         ORIGIN,
@@ -221,7 +221,7 @@ pub(super) fn observer(fork: EthereumHardfork) -> Bytes {
 }
 
 /// Logs its calldata as a deposit (EIP-6110).
-pub(super) fn deposit() -> Bytes {
+pub(crate) fn deposit() -> Bytes {
     let deposited = b256!("649bbc62d0e31342afea4e5cd82d4049e7e1ee912fc0889aa790803be39038c5");
     Assembler::new()
         .ops(&[CALLDATASIZE])
@@ -236,16 +236,15 @@ pub(super) fn deposit() -> Bytes {
 }
 
 /// Words one after the other, as calldata.
-pub(super) fn words(words: &[U256]) -> Bytes {
+pub(crate) fn words(words: &[U256]) -> Bytes {
     words.iter().flat_map(U256::to_be_bytes::<32>).collect::<Vec<u8>>().into()
 }
 
 /// An address as a word.
-pub(super) fn word(address: Address) -> U256 {
+pub(crate) fn word(address: Address) -> U256 {
     address.into_word().into()
 }
 
-#[cfg(test)]
 mod tests {
     use super::*;
 

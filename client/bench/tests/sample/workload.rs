@@ -6,40 +6,36 @@
 //! cleared, failing transactions of several kinds, every transaction type, delegated accounts, withdrawals, requests to
 //! the consensus layer, and blocks that are empty.
 //!
-//! [`block`] is a block under construction, [`actions`] what can happen in one, [`lives`] the contract that dies and
-//! comes back, [`contracts`] the code of all contracts.
+//! `block.rs` is a block under construction, `actions.rs` what can happen in one, `lives.rs` the contract that dies and
+//! comes back, `contracts.rs` the code of all contracts.
 
-mod actions;
-mod assembler;
-mod block;
-mod contracts;
-mod lives;
-
-use super::{BLOCK_TIME, CHAIN_ID, GENESIS_TIME, GWEI, Workload};
-use crate::{BlockPlan, Random, Wallet};
+use crate::{block::Draft, contracts};
 use alloy_consensus::{Header, Sealed};
 use alloy_eips::eip4895::Withdrawal;
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, Bytes, U256, uint};
-use block::Draft;
+use polytrie_bench::{
+    BlockPlan, Random, Wallet, Workload,
+    workload::{BLOCK_TIME, CHAIN_ID, GENESIS_TIME, GWEI},
+};
 use polytrie_chainspec::{GenesisPlan, InitialAccount};
 use std::collections::BTreeMap;
 
 /// Blocks beside the genesis block.
-pub(super) const BLOCKS: u64 = 1000;
+pub(crate) const BLOCKS: u64 = 1000;
 /// Accounts that send transactions.
-pub(super) const ACCOUNTS: usize = 24;
+pub(crate) const ACCOUNTS: usize = 24;
 /// A million ether.
 const BALANCE: U256 = uint!(1_000_000_000_000_000_000_000_000_U256);
 const GAS_LIMIT: u64 = 1_000_000;
 /// About two hundred blocks, with the slots that are left out now and then.
-const ERA: u64 = 220 * BLOCK_TIME;
+pub(crate) const ERA: u64 = 220 * BLOCK_TIME;
 /// Units of the token.
-const SUPPLY: u64 = 1_000_000;
+pub(crate) const SUPPLY: u64 = 1_000_000;
 /// Contract whose logs are deposits.
-const DEPOSIT_CONTRACT: Address = Address::repeat_byte(0xde);
+pub(crate) const DEPOSIT_CONTRACT: Address = Address::repeat_byte(0xde);
 /// A contract that is there from genesis on, with storage.
-const GENESIS_TABLE: Address = Address::repeat_byte(0x7a);
+pub(crate) const GENESIS_TABLE: Address = Address::repeat_byte(0x7a);
 
 /// The forks of the chain and their times. The genesis block is of Paris.
 const FORKS: [(EthereumHardfork, u64); 6] = [
@@ -53,34 +49,34 @@ const FORKS: [(EthereumHardfork, u64); 6] = [
 
 /// The sample chain.
 #[derive(Debug)]
-pub struct Sample {
-    wallet: Wallet,
-    random: Random,
-    fork: EthereumHardfork,
-    contracts: Contracts,
+pub(crate) struct Sample {
+    pub(crate) wallet: Wallet,
+    pub(crate) random: Random,
+    pub(crate) fork: EthereumHardfork,
+    pub(crate) contracts: Contracts,
     /// Units of the token by account.
-    tokens: Vec<u64>,
+    pub(crate) tokens: Vec<u64>,
     /// Accounts that have code by delegation.
-    delegated: Vec<bool>,
+    pub(crate) delegated: Vec<bool>,
     /// Whether the contract of each salt is alive.
-    alive: BTreeMap<u64, bool>,
-    withdrawals: u64,
+    pub(crate) alive: BTreeMap<u64, bool>,
+    pub(crate) withdrawals: u64,
 }
 
 /// Where the contracts are; [`Address::ZERO`] before they are deployed.
 #[derive(Debug, Default)]
-struct Contracts {
-    table: Address,
-    token: Address,
-    factory: Address,
-    relay: Address,
-    burner: Address,
-    observers: Vec<Address>,
+pub(crate) struct Contracts {
+    pub(crate) table: Address,
+    pub(crate) token: Address,
+    pub(crate) factory: Address,
+    pub(crate) relay: Address,
+    pub(crate) burner: Address,
+    pub(crate) observers: Vec<Address>,
 }
 
 impl Sample {
     /// The sample chain of a wallet's seed; the wallet has 24 accounts.
-    pub fn new(wallet: Wallet) -> Self {
+    pub(crate) fn new(wallet: Wallet) -> Self {
         Self {
             random: Random::new(wallet.seed(), 2),
             wallet,
@@ -191,7 +187,3 @@ impl Workload for Sample {
         Some(block.plan)
     }
 }
-
-#[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
-mod tests;

@@ -1,9 +1,9 @@
 //! A contract that dies and comes back at the same address (EIP-1014), until Cancun makes it immortal (EIP-6780).
 
-use super::{
-    Sample,
+use crate::{
     block::{Call, Draft},
     contracts::{self, word, words},
+    workload::Sample,
 };
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, U256, keccak256};
@@ -17,7 +17,7 @@ const GAS: u64 = 200_000;
 
 impl Sample {
     /// What the contract does in this block. Comes first in the block, so there is always room.
-    pub(super) fn live(&mut self, block: &mut Draft) {
+    pub(crate) fn live(&mut self, block: &mut Draft) {
         let salt = block.number / CYCLE % SALTS;
         // A salt of its own, used in one block only.
         let once = 1000 + block.number;

@@ -1,52 +1,104 @@
-use super::{ERA, GENESIS_TIME, Sample, contracts};
-use crate::{
-    CHAIN_FILE, Cache, GENESIS_FILE, Producer, Wallet, Workload, WorkloadKind, WorkloadSpec,
-    generate,
-};
+//! The sample chain in the repository: what makes it, and that it is what would be made today.
+//!
+//! `scripts/make-sample` has the ignored test write it anew.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod actions;
+mod assembler;
+mod block;
+mod contracts;
+mod lives;
+mod workload;
+
+use crate::workload::{ACCOUNTS, Sample};
 use alloy_consensus::{EMPTY_ROOT_HASH, Transaction, TxReceipt};
 use alloy_eips::{Typed2718, eip7685::EMPTY_REQUESTS_HASH};
-use alloy_primitives::{U256, b256, keccak256};
-use flate2::read::GzDecoder;
+use alloy_primitives::{B256, U256, b256, keccak256};
+use flate2::{Compression, GzBuilder, read::GzDecoder};
+use polytrie_bench::{GENESIS_FILE, Producer, Wallet, Workload, workload::GENESIS_TIME};
 use polytrie_chain::Chain;
 use polytrie_consensus::decode::decode_block;
 use polytrie_node::datadir::{DataDir, OpenOptions};
 use std::{
     collections::BTreeMap,
     fs,
-    io::Read,
+    io::{Read, Write},
     path::Path,
-    sync::{Arc, atomic::AtomicBool},
+    sync::Arc,
 };
 
-/// The sample in the repository, which `scripts/make-sample` wrote.
+/// Where it is.
 const STORED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/sample");
+const CHAIN_FILE: &str = "chain.rlp.gz";
+const SEED: u64 = 1;
+
+/// The genesis file, and the sample that makes blocks on top of it.
+fn genesis() -> (Vec<u8>, Sample) {
+    let sample = Sample::new(Wallet::new(SEED, ACCOUNTS));
+    let mut json = Vec::new();
+    sample.genesis().write(sample.accounts(), &mut json).unwrap();
+    (json, sample)
+}
+
+/// The chain of a genesis file, with nothing but its first block, in memory.
+fn begin(genesis: &[u8]) -> (Chain, Producer) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(GENESIS_FILE);
+    fs::write(&path, genesis).unwrap();
+    let options = OpenOptions {
+        kv: Some("memory".into()),
+        chain: Some(path.display().to_string()),
+        ..Default::default()
+    };
+    let (chain, _dir): (Chain, _) = DataDir::open(&options, true).unwrap().into_chain().unwrap();
+    let (spec, layer) = (Arc::clone(chain.spec()), Arc::clone(chain.layer()));
+    let producer = Producer::new(spec, layer, chain.db().store().clone());
+    (chain, producer)
+}
+
+/// The bytes of both files, the blocks not compressed, and the hash of the last block.
+fn made() -> (Vec<u8>, Vec<u8>, B256) {
+    let (genesis, mut sample) = genesis();
+    let (_chain, mut producer) = begin(&genesis);
+    let mut blocks = Vec::new();
+    while let Some(plan) = sample.next_block(producer.parent()) {
+        blocks.extend_from_slice(&producer.produce(plan, sample.wallet()).unwrap().rlp);
+    }
+    (genesis, blocks, producer.parent().hash())
+}
+
+fn stored_blocks() -> Vec<u8> {
+    let file = fs::File::open(Path::new(STORED).join(CHAIN_FILE)).unwrap();
+    let mut blocks = Vec::new();
+    GzDecoder::new(file).read_to_end(&mut blocks).unwrap();
+    blocks
+}
 
 #[test]
 fn the_sample_in_the_repository_is_generated_byte_for_byte() {
-    let dir = tempfile::tempdir().unwrap();
-    let spec = WorkloadSpec { workload: WorkloadKind::Sample, seed: 1, shape: None };
-    let cache = tempfile::tempdir().unwrap();
-    let cache = Arc::new(Cache::open(cache.path()).unwrap());
-    let generated = generate(&spec, dir.path(), &cache, &AtomicBool::new(false)).unwrap();
+    let (genesis, blocks, head) = made();
     // geth 1.17.8 imports it to the same hash.
-    assert_eq!(
-        generated.chain.head.hash,
-        b256!("87cf7c3a03d682e6c8da2a6974f4747a1e64d127d64819a62d110d0153270e7e")
-    );
-    assert_eq!((generated.chain.blocks, generated.chain.transactions), (1000, 3430));
-    let read = |dir: &Path, name| fs::read(dir.join(name)).unwrap();
-    let (stored, new) = (Path::new(STORED), dir.path());
-    assert!(read(stored, GENESIS_FILE) == read(new, GENESIS_FILE), "genesis.json differs");
-    let mut chain = Vec::new();
-    GzDecoder::new(&read(stored, "chain.rlp.gz")[..]).read_to_end(&mut chain).unwrap();
-    assert!(chain == read(new, CHAIN_FILE), "chain.rlp differs");
+    assert_eq!(head, b256!("87cf7c3a03d682e6c8da2a6974f4747a1e64d127d64819a62d110d0153270e7e"));
+    assert!(fs::read(Path::new(STORED).join(GENESIS_FILE)).unwrap() == genesis, "genesis.json");
+    assert!(stored_blocks() == blocks, "{CHAIN_FILE} differs");
+}
+
+#[test]
+#[ignore = "writes the files of the repository"]
+fn write() {
+    let (genesis, blocks, _) = made();
+    fs::write(Path::new(STORED).join(GENESIS_FILE), genesis).unwrap();
+    let file = fs::File::create(Path::new(STORED).join(CHAIN_FILE)).unwrap();
+    // Neither name nor time, so that the same chain gives the same file.
+    let mut out = GzBuilder::new().write(file, Compression::best());
+    out.write_all(&blocks).unwrap();
+    out.finish().unwrap();
 }
 
 #[test]
 fn there_is_something_of_everything() {
-    let mut chain = Vec::new();
-    let file = fs::File::open(Path::new(STORED).join("chain.rlp.gz")).unwrap();
-    GzDecoder::new(file).read_to_end(&mut chain).unwrap();
+    let chain = stored_blocks();
     let (mut types, mut rest) = (BTreeMap::<u8, u64>::new(), &chain[..]);
     let (mut empty, mut withdrawals, mut requests, mut blobs, mut created) = (0, 0, 0, 0, 0);
     while !rest.is_empty() {
@@ -74,24 +126,13 @@ fn there_is_something_of_everything() {
 /// What the blocks of one cycle leave of the contract that dies and comes back.
 #[test]
 fn the_contract_dies_and_comes_back() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut sample = Sample::new(Wallet::new(1, super::ACCOUNTS));
-    let genesis = dir.path().join(GENESIS_FILE);
-    let mut file = fs::File::create(&genesis).unwrap();
-    sample.genesis().write(sample.accounts(), &mut file).unwrap();
-    let options = OpenOptions {
-        kv: Some("memory".into()),
-        chain: Some(genesis.display().to_string()),
-        ..Default::default()
-    };
-    let (chain, _dir): (Chain, _) = DataDir::open(&options, true).unwrap().into_chain().unwrap();
-    let (spec, layer) = (Arc::clone(chain.spec()), Arc::clone(chain.layer()));
-    let mut producer = Producer::new(spec, layer, chain.db().store().clone());
+    let (genesis, mut sample) = genesis();
+    let (chain, mut producer) = begin(&genesis);
     let mut failed = BTreeMap::<&str, u64>::new();
-    let shanghai = GENESIS_TIME + ERA;
+    let shanghai = GENESIS_TIME + workload::ERA;
     let mut seen = 0;
     while let Some(plan) = sample.next_block(producer.parent()) {
-        let before_cancun = plan.timestamp < GENESIS_TIME + 2 * ERA;
+        let before_cancun = plan.timestamp < GENESIS_TIME + 2 * workload::ERA;
         let block = producer.produce(plan, sample.wallet()).unwrap();
         let number = block.header.number;
         let fork = if block.header.timestamp < shanghai { "paris" } else { "later" };

@@ -1,12 +1,11 @@
 //! What can happen in a block.
 
-use super::{
-    ACCOUNTS, DEPOSIT_CONTRACT, GENESIS_TABLE, SUPPLY, Sample,
+use crate::{
     assembler::deploy,
     block::{Call, Draft, Form},
     contracts::{self, word, words},
+    workload::{ACCOUNTS, DEPOSIT_CONTRACT, GENESIS_TABLE, SUPPLY, Sample},
 };
-use crate::workload::{CHAIN_ID, GWEI};
 use alloy_eips::{
     eip2930::{AccessList, AccessListItem},
     eip2935::HISTORY_STORAGE_ADDRESS,
@@ -17,6 +16,7 @@ use alloy_eips::{
 };
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use polytrie_bench::workload::{CHAIN_ID, GWEI};
 
 /// Gas of a transfer to an account without code.
 const TRANSFER_GAS: u64 = 21_000;
@@ -29,7 +29,7 @@ const CREATE_GAS: u64 = 250_000;
 
 impl Sample {
     /// Something.
-    pub(super) fn act(&mut self, block: &mut Draft) {
+    pub(crate) fn act(&mut self, block: &mut Draft) {
         if !block.has_room(CREATE_GAS) {
             return;
         }
@@ -52,12 +52,12 @@ impl Sample {
     }
 
     /// One of the accounts.
-    pub(super) fn anyone(&mut self) -> usize {
+    pub(crate) fn anyone(&mut self) -> usize {
         self.random.index(ACCOUNTS)
     }
 
     /// Sends a call in one of the forms that any call can have.
-    pub(super) fn send(&mut self, block: &mut Draft, from: usize, call: Call) {
+    pub(crate) fn send(&mut self, block: &mut Draft, from: usize, call: Call) {
         let form = match self.random.below(12) {
             0 => Form::Unprotected,
             1..4 => Form::Legacy,
@@ -90,7 +90,7 @@ impl Sample {
     }
 
     /// The contracts that everything else uses.
-    pub(super) fn deploy_contracts(&mut self, block: &mut Draft) {
+    pub(crate) fn deploy_contracts(&mut self, block: &mut Draft) {
         self.contracts.table = self.deploy(block, deploy(&contracts::table()));
         self.contracts.token = self.deploy(block, contracts::token_init(SUPPLY));
         self.tokens[0] = SUPPLY;
@@ -100,7 +100,7 @@ impl Sample {
     }
 
     /// A contract that uses what the current fork has brought.
-    pub(super) fn deploy_observer(&mut self, block: &mut Draft) {
+    pub(crate) fn deploy_observer(&mut self, block: &mut Draft) {
         let observer = self.deploy(block, deploy(&contracts::observer(self.fork)));
         self.contracts.observers.push(observer);
     }
@@ -254,7 +254,7 @@ impl Sample {
     }
 
     /// Uses up most of the gas that is left.
-    pub(super) fn burn(&mut self, block: &mut Draft) {
+    pub(crate) fn burn(&mut self, block: &mut Draft) {
         let from = self.anyone();
         let gas = block.gas_left - self.random.below(block.gas_left / 4);
         if gas >= TRANSFER_GAS {

@@ -5,7 +5,7 @@ use revm::bytecode::opcode;
 
 /// Code under construction. Jumps go to labels and reach 255 bytes far, which is enough here.
 #[derive(Debug, Default)]
-pub(super) struct Assembler {
+pub(crate) struct Assembler {
     code: Vec<u8>,
     labels: Vec<(&'static str, u8)>,
     /// Where the address of a label belongs.
@@ -13,23 +13,23 @@ pub(super) struct Assembler {
 }
 
 impl Assembler {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
     /// Instructions without operand.
-    pub(super) fn ops(mut self, ops: &[u8]) -> Self {
+    pub(crate) fn ops(mut self, ops: &[u8]) -> Self {
         self.code.extend_from_slice(ops);
         self
     }
 
     /// Pushes a number with the shortest instruction that every fork knows.
-    pub(super) fn push(self, number: u64) -> Self {
+    pub(crate) fn push(self, number: u64) -> Self {
         self.push_bytes(&U256::from(number).to_be_bytes_trimmed_vec())
     }
 
     /// Pushes up to 32 bytes.
-    pub(super) fn push_bytes(mut self, bytes: &[u8]) -> Self {
+    pub(crate) fn push_bytes(mut self, bytes: &[u8]) -> Self {
         // PUSH0 came with Shanghai only.
         let bytes = if bytes.is_empty() { &[0] } else { bytes };
         self.code.push(opcode::PUSH1 - 1 + bytes.len() as u8);
@@ -38,18 +38,18 @@ impl Assembler {
     }
 
     /// A place to jump to.
-    pub(super) fn label(mut self, name: &'static str) -> Self {
+    pub(crate) fn label(mut self, name: &'static str) -> Self {
         self.labels.push((name, self.code.len() as u8));
         self.code.push(opcode::JUMPDEST);
         self
     }
 
-    pub(super) fn jump(self, label: &'static str) -> Self {
+    pub(crate) fn jump(self, label: &'static str) -> Self {
         self.push_label(label).ops(&[opcode::JUMP])
     }
 
     /// Jumps if the top of the stack is not zero.
-    pub(super) fn jump_if(self, label: &'static str) -> Self {
+    pub(crate) fn jump_if(self, label: &'static str) -> Self {
         self.push_label(label).ops(&[opcode::JUMPI])
     }
 
@@ -61,7 +61,7 @@ impl Assembler {
 
     /// The code. A jump to a label that is not there goes to byte 0, where no contract of ours has a JUMPDEST that it
     /// does not mean.
-    pub(super) fn finish(mut self) -> Bytes {
+    pub(crate) fn finish(mut self) -> Bytes {
         for (label, place) in self.jumps {
             let target = self.labels.iter().find(|(name, _)| *name == label);
             self.code[place] = target.map_or(0, |(_, target)| *target);
@@ -70,7 +70,7 @@ impl Assembler {
     }
 
     /// Init code that runs this and then deploys `runtime`.
-    pub(super) fn deploy(self, runtime: &Bytes) -> Bytes {
+    pub(crate) fn deploy(self, runtime: &Bytes) -> Bytes {
         let mut code = self.finish().to_vec();
         // PUSH2 length, DUP1, PUSH2 offset, PUSH1 0, CODECOPY, PUSH1 0, RETURN
         let offset = code.len() + 13;
@@ -92,11 +92,10 @@ impl Assembler {
 }
 
 /// Init code that deploys `runtime` and does nothing else.
-pub(super) fn deploy(runtime: &Bytes) -> Bytes {
+pub(crate) fn deploy(runtime: &Bytes) -> Bytes {
     Assembler::new().deploy(runtime)
 }
 
-#[cfg(test)]
 mod tests {
     use super::*;
     use alloy_primitives::hex;
