@@ -190,10 +190,9 @@ mod tests {
                 let mut steps = layer_here.undo_steps(&record, store).unwrap();
                 for done in 1..=2 {
                     let step = steps.next(store).unwrap().unwrap();
-                    let mut batch = layer_here.undo(&step).unwrap().batch;
-                    WayBack { number: 3, done, keep: false }.put(&mut batch);
-                    store.write(batch).unwrap();
-                    layer_here.accept().unwrap();
+                    let mut outcome = layer_here.undo(&step).unwrap();
+                    WayBack { number: 3, done, keep: false }.put(&mut outcome.batch);
+                    outcome.write(store).unwrap();
                 }
                 chain.flush().unwrap();
                 let unsettled = chain.db().check_settled().unwrap_err().to_string();
@@ -232,7 +231,6 @@ mod tests {
             };
             let writes = TxWrites { accounts: vec![gone] };
             drop(chain.build(next, &writes, &mut |_, _, _| Ok(Vec::new())).unwrap());
-            chain.abandon().unwrap();
             assert_eq!(chain.has_wiped(3, None).unwrap(), layer.name != "lvmt");
             chain.flush().unwrap();
             drop(chain);

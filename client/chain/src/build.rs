@@ -19,8 +19,8 @@ use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, B64, B256, Bloom, Bytes, U256};
 use polytrie_chainspec::Rules;
 use polytrie_consensus::{Ancestor, next_base_fee, next_difficulty, next_excess_blob_gas};
-use polytrie_state::{Finished, Session, TxWrites, WriteSet};
-use std::time::Instant;
+use polytrie_state::{Finished, Outcome, Session, TxWrites, WriteSet};
+use std::{ops::Deref, time::Instant};
 use thiserror::Error;
 
 /// What a block producer decides about the next block; the rest follows from its parent and its transactions.
@@ -44,7 +44,14 @@ pub struct NextBlock {
     pub base_fee: Option<u64>,
 }
 
-/// A block that was executed and sealed, and is not part of the chain yet.
+/// A block that was executed and sealed, to be added to the chain. Dropped it never happened.
+#[derive(Debug)]
+pub struct NewHead {
+    built: BuiltBlock,
+    outcome: Outcome,
+}
+
+/// A block that was executed and sealed.
 #[derive(Debug)]
 pub struct BuiltBlock {
     /// Its header and hash.
@@ -59,7 +66,7 @@ pub struct BuiltBlock {
     pub stats: BlockStats,
     /// What was applied ahead of everything else.
     before: TxWrites,
-    finished: Finished,
+    writes: WriteSet,
 }
 
 /// No block came of it; the chain is as before.
@@ -80,7 +87,22 @@ pub type Fill<'a> =
 impl BuiltBlock {
     /// What it changes in the state.
     pub const fn writes(&self) -> &WriteSet {
-        &self.finished.writes
+        &self.writes
+    }
+}
+
+impl NewHead {
+    /// Only what the block is: it will not be added to the chain.
+    pub fn into_block(self) -> BuiltBlock {
+        self.built
+    }
+}
+
+impl Deref for NewHead {
+    type Target = BuiltBlock;
+
+    fn deref(&self) -> &BuiltBlock {
+        &self.built
     }
 }
 
@@ -89,7 +111,7 @@ impl Chain {
     /// empty, but for a development node whose user changed the state by hand). The header's state root is the digest
     /// of the layer's commitment.
     ///
-    /// The layer waits for [`Self::adopt`] or [`Self::abandon`] afterwards.
+    /// The next one can be made when this one is given to [`Self::adopt`] or dropped.
     ///
     /// # Errors
     ///
@@ -99,20 +121,7 @@ impl Chain {
         next: NextBlock,
         before: &TxWrites,
         fill: &mut Fill<'_>,
-    ) -> Result<BuiltBlock, BuildError> {
-        let built = self.try_build(next, before, fill);
-        if built.is_err() {
-            self.abandon()?;
-        }
-        built
-    }
-
-    fn try_build(
-        &mut self,
-        next: NextBlock,
-        before: &TxWrites,
-        fill: &mut Fill<'_>,
-    ) -> Result<BuiltBlock, BuildError> {
+    ) -> Result<NewHead, BuildError> {
         let start = Instant::now();
         let spec = self.spec.clone();
         let merged = spec.is_merged_after(self.head.total_difficulty);
@@ -143,13 +152,13 @@ impl Chain {
         let execute = start.elapsed().saturating_sub(state_read);
 
         let start = Instant::now();
-        let finished = session.finish().map_err(broken)?;
+        let Finished { outcome, writes, .. } = session.finish().map_err(broken)?;
         let state_commit = start.elapsed();
 
         let start = Instant::now();
         let ommers = Vec::new();
         let body = BlockBody { transactions, ommers, withdrawals: withdrawals.map(Into::into) };
-        header.state_root = finished.outcome.commitment.digest();
+        header.state_root = outcome.commitment.digest();
         complete_header(&mut header, &rules, &body, &executed);
         let header = header.seal_slow();
         let block = Block { header: header.inner().clone(), body };
@@ -165,7 +174,8 @@ impl Chain {
         };
         let rlp = alloy_rlp::encode(&block).into();
         let before = before.clone();
-        Ok(BuiltBlock { header, block, rlp, executed, stats, before, finished })
+        let built = BuiltBlock { header, block, rlp, executed, stats, before, writes };
+        Ok(NewHead { built, outcome })
     }
 
     /// Makes a block that was just built the head, in one atomic write. Returns its receipts and figures.
@@ -173,12 +183,12 @@ impl Chain {
     /// # Errors
     ///
     /// If the store or the layer fails.
-    pub fn adopt(&mut self, built: BuiltBlock) -> Result<(Executed, BlockStats), ChainError> {
+    pub fn adopt(&mut self, new_head: NewHead) -> Result<(Executed, BlockStats), ChainError> {
         let start = Instant::now();
-        let BuiltBlock { header, block, rlp, executed, mut stats, before, finished } = built;
+        let NewHead { built, mut outcome } = new_head;
+        let BuiltBlock { header, block, rlp, executed, mut stats, before, writes } = built;
         let candidate = Candidate::built(header, block, rlp);
         let total_difficulty = self.head.total_difficulty + candidate.header.difficulty;
-        let Finished { mut outcome, writes, .. } = finished;
         if self.options.keep_preimages {
             put_preimages(&mut outcome.batch, &writes);
         }
@@ -188,15 +198,6 @@ impl Chain {
         self.remember(Ancestor::new(candidate.header.clone(), &candidate.block.body.ommers));
         stats.write = start.elapsed();
         Ok((executed, stats))
-    }
-
-    /// Forgets a block that was just built.
-    ///
-    /// # Errors
-    ///
-    /// If the layer fails.
-    pub fn abandon(&mut self) -> Result<(), ChainError> {
-        Ok(self.layer.discard()?)
     }
 }
 

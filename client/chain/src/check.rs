@@ -446,6 +446,7 @@ pub fn check_state(db: &ChainDb, layer: &dyn StateLayer) -> Result<Vec<String>, 
         Ok(None) => return Ok(problems),
         Ok(Some(outcome)) => {
             let found = outcome.commitment.as_state_root();
+            outcome.discard()?;
             if let Some(found) = found.filter(|found| *found != parent.header.state_root) {
                 let expected = parent.header.state_root;
                 problems.push(format!(
@@ -460,6 +461,5 @@ pub fn check_state(db: &ChainDb, layer: &dyn StateLayer) -> Result<Vec<String>, 
         }
         Err(error) => return Err(error.into()),
     }
-    layer.discard()?;
     Ok(problems)
 }

@@ -132,22 +132,21 @@ impl Chain {
             return Ok(());
         };
         let start = Instant::now();
-        let outcome = group.finish()?;
+        let mut outcome = group.finish()?;
         stats.state_commit += start.elapsed();
         let root = outcome.commitment.digest();
         if check_state_root(&self.head.header, root).is_err() {
             // One block is to blame, and is named. If none is, it is us.
             let last = self.head.number();
+            outcome.discard()?;
             self.verify_each(parent, blocks)?;
             return Err(ChainError::Group { last, root }.into());
         }
         let start = Instant::now();
-        let mut batch = outcome.batch;
-        batch.absorb(rows);
+        outcome.batch.absorb(rows);
         let (number, hash) = (self.head.number(), self.head.hash());
-        self.drop_old_undo(&mut batch, number, &hash)?;
-        self.db.store().write(batch)?;
-        self.layer.accept()?;
+        self.drop_old_undo(&mut outcome.batch, number, &hash)?;
+        outcome.write(self.db.store())?;
         self.tell_undo_reach();
         let numbers = parent.number() + 1..;
         self.written.extend(numbers.zip(blocks).filter_map(|(n, block)| Some((n, block.writes?))));
@@ -155,9 +154,8 @@ impl Chain {
         Ok(())
     }
 
-    /// Forgets what these blocks did together, and executes each by itself.
+    /// Executes each block by itself, as if they had never been together.
     fn verify_each(&mut self, parent: Head, blocks: Vec<Grouped>) -> Result<(), InsertError> {
-        self.layer.discard()?;
         self.head = parent;
         self.reload_recent()?;
         for Grouped { rlp, receipts, total_difficulty, .. } in blocks {

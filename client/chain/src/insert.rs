@@ -167,7 +167,6 @@ impl Chain {
             Err(error) => {
                 // Whatever is wrong with this block, it counts only if those before it stand.
                 self.settle()?;
-                self.layer.discard()?;
                 Err(error)
             }
         }

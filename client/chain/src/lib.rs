@@ -37,8 +37,7 @@ mod undo;
 mod waiting;
 mod witness;
 
-pub use build::{BuildError, BuiltBlock, Fill, NextBlock};
-pub use build::{complete_header, next_header};
+pub use build::{BuildError, BuiltBlock, Fill, NewHead, NextBlock, complete_header, next_header};
 pub use candidate::{BlockStats, Candidate, Inserted};
 pub use check::{ChainReport, check_state};
 pub use db::ChainDb;

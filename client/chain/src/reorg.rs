@@ -81,31 +81,30 @@ impl Chain {
             .ok_or(ChainError::NoUndo { asked: number - 1, lowest: number })?;
         let done = self.db.way_back()?.map_or(0, |back| back.done);
         let note = &mut |batch: &mut Batch, done: u64| WayBack { number, done, keep }.put(batch);
-        let outcome = undo_in_steps(&*self.layer, self.db.store(), &record, done, note)?;
+        let mut outcome = undo_in_steps(&*self.layer, self.db.store(), &record, done, note)?;
         if let Some(found) = outcome.commitment.as_state_root()
             && found != parent.header.state_root
             && self.options.verify_roots
         {
-            self.layer.discard()?;
+            outcome.discard()?;
             let expected = parent.header.state_root;
             return Err(ChainError::OtherState { number: number - 1, found, expected });
         }
-        let mut batch = outcome.batch;
-        remove_way_back(&mut batch);
+        let batch = &mut outcome.batch;
+        remove_way_back(batch);
         if self.has_wiped(number, None)? {
-            remove_wiped(&mut batch, number, None);
+            remove_wiped(batch, number, None);
         }
         if keep && let Some(rlp) = self.db.block_rlp(number)? {
-            put_side_block(&mut batch, &hash, self.head.total_difficulty, &rlp);
+            put_side_block(batch, &hash, self.head.total_difficulty, &rlp);
         }
         if self.options.index_transactions
             && let Some(block) = self.db.block(number)?
         {
-            remove_transactions(&mut batch, &block);
+            remove_transactions(batch, &block);
         }
-        remove_block(&mut batch, number, &hash, &parent.hash());
-        self.db.store().write(batch)?;
-        self.layer.accept()?;
+        remove_block(batch, number, &hash, &parent.hash());
+        outcome.write(self.db.store())?;
         self.head = parent;
         Ok(())
     }

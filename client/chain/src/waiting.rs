@@ -93,11 +93,6 @@ impl Chain {
         let Err(error) = self.write(block, stats) else { return Ok(()) };
         self.waiting.clear();
         self.head = parent;
-        // If the layer failed, it has nothing to go back to, and why it failed is what counts.
-        match self.layer.discard() {
-            Err(discard) if matches!(error, InsertError::Invalid(_)) => return Err(discard.into()),
-            _ => {}
-        }
         self.reload_recent()?;
         Err(error)
     }
@@ -110,8 +105,11 @@ impl Chain {
         stats.state_commit += start.elapsed();
         if self.options.verify_roots
             && let Some(root) = outcome.commitment.as_state_root()
+            && let Err(wrong) = check_state_root(&candidate.header, root)
         {
-            check_state_root(&candidate.header, root).map_err(|e| candidate.invalid(e))?;
+            // If the layer cannot go back, that is what counts.
+            outcome.discard()?;
+            return Err(candidate.invalid(wrong));
         }
         let start = Instant::now();
         let number = candidate.header.number;
@@ -129,14 +127,13 @@ impl Chain {
         candidate: &Candidate,
         total_difficulty: U256,
         receipts: &[ReceiptEnvelope],
-        outcome: Outcome,
+        mut outcome: Outcome,
     ) -> Result<(), ChainError> {
-        let mut batch = outcome.batch;
-        self.put_valid(&mut batch, candidate, total_difficulty, receipts, &outcome.undo);
+        let Outcome { batch, undo, .. } = &mut outcome;
+        self.put_valid(batch, candidate, total_difficulty, receipts, undo);
         let header = &candidate.header;
-        self.drop_old_undo(&mut batch, header.number, &header.hash())?;
-        self.db.store().write(batch)?;
-        self.layer.accept()?;
+        self.drop_old_undo(batch, header.number, &header.hash())?;
+        outcome.write(self.db.store())?;
         self.tell_undo_reach();
         Ok(())
     }

@@ -39,8 +39,7 @@ impl Node {
         if let Some(known) = known.filter(|known| known.next == next && known.pool == pool) {
             return Ok(known);
         }
-        let built = self.build(&mut chain, next.clone(), &mut Picked::default())?;
-        chain.abandon()?;
+        let built = self.build(&mut chain, next.clone(), &mut Picked::default())?.into_block();
         let base = Arc::clone(&self.view().reader);
         let state = Arc::new(Overlay::of_block(base, built.writes()));
         let rlp_length = built.rlp.len();

@@ -2,7 +2,7 @@
 
 use super::{BlockFees, Node, NodeError, View};
 use crate::{
-    chain::{BuiltBlock, Chain, NextBlock},
+    chain::{BuiltBlock, Chain, NewHead, NextBlock},
     consensus::{MAX_RLP_BLOCK_SIZE, impersonated, next_base_fee, next_blob_fee},
     executor::{BlockInvalid, BlockRun, ExecuteError},
 };
@@ -114,7 +114,6 @@ impl Node {
         self.forget(&picked.hopeless);
         let cheats = Arc::clone(&self.view().cheats);
         if built.block.body.transactions.is_empty() && !options.allow_empty {
-            chain.abandon()?;
             return Ok(None);
         }
         if !cheats.is_empty() {
@@ -177,8 +176,7 @@ impl Node {
                 })?
             }
         };
-        chain.abandon()?;
-        Ok(built)
+        Ok(built.into_block())
     }
 
     /// Sets the time of the next block.
@@ -233,7 +231,7 @@ impl Node {
         chain: &mut Chain,
         next: NextBlock,
         picked: &mut Picked,
-    ) -> Result<BuiltBlock, NodeError> {
+    ) -> Result<NewHead, NodeError> {
         let writes = self.view().cheats.writes();
         let built = chain.build(next, &writes, &mut |run, header, rules| {
             self.pick(run, header, rules, picked)

@@ -74,7 +74,6 @@ fn every_block_executes_to_what_its_header_says() {
         let rules = rules(&spec, &block);
         let plain = execute(&mut executor, &mut session, rules, &block, &ancestors(&hashes));
         let plain_writes = session.finish().expect("a block ends").writes;
-        layer.discard().expect("a block is taken back");
 
         // The same with a layer that listens: it is told of every slot before it is asked for it,
         // and all is the same.

@@ -6,7 +6,7 @@ use crate::{
     merge::MergeStats,
     proof,
     session::LmptSession,
-    shared::{Head, Shared, Work},
+    shared::{Head, LmptChange, Shared, Work},
     undo,
 };
 use alloy_primitives::{Address, B256, U256};
@@ -86,7 +86,7 @@ impl StateLayer for LmptLayer {
 
     fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
         let shared = &self.shared;
-        let turn = shared.lifecycle.begin()?;
+        let proposal = shared.lifecycle.begin(LmptChange(shared.clone()))?;
         let mut work = shared.work.lock();
         let (state, number) = {
             let head = shared.head.read();
@@ -96,40 +96,18 @@ impl StateLayer for LmptLayer {
             (None, Some(next)) => next,
             (Some(number), Some(next)) if number == parent.number => next,
             _ => {
-                let error = StateError::Protocol("a block was begun on another one than the head");
-                return Err(shared.lifecycle.give_up(error));
+                return Err(StateError::Protocol("a block was begun on another one than the head"));
             }
         };
         // The keys of a block that somebody still reads before could not go when it was accepted.
-        let prepared =
-            shared.shrink().and_then(|()| shared.ensure_merge(&mut work, next).map(drop));
-        prepared.map_err(|error| shared.lifecycle.give_up(error))?;
-        Ok(Box::new(LmptSession::new(shared.clone(), turn, parent.number, state)))
-    }
-
-    fn accept(&self) -> Result<(), StateError> {
-        let shared = &*self.shared;
-        let mut work = shared.work.lock();
-        shared.lifecycle.accept()?;
-        match work.pending.take() {
-            // The block is written: memory must follow.
-            Some(pending) => {
-                shared.settle(&mut work, pending).map_err(|error| shared.lifecycle.poison(error))
-            }
-            None => Ok(()),
-        }
-    }
-
-    fn discard(&self) -> Result<(), StateError> {
-        let shared = &*self.shared;
-        let mut work = shared.work.lock();
-        shared.lifecycle.discard()?;
-        let Some(pending) = work.pending.take() else { return Ok(()) };
-        pending.take_back().map_err(|error| shared.lifecycle.poison(error))
+        shared.shrink()?;
+        shared.ensure_merge(&mut work, next)?;
+        Ok(Box::new(LmptSession::new(proposal, parent.number, state)))
     }
 
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
-        self.shared.undo(record)
+        let proposal = self.shared.lifecycle.begin(LmptChange(self.shared.clone()))?;
+        self.shared.undo(proposal, record)
     }
 
     fn undo_steps(&self, record: &[u8], _: &dyn Read) -> Result<UndoSteps, StateError> {

@@ -1,19 +1,18 @@
 //! One block under way.
 
-use crate::{generation::Generation, keys::SlotKey, shared::Shared, value::Record, view::View};
+use crate::{generation::Generation, keys::SlotKey, shared::LmptChange, value::Record, view::View};
 use alloy_primitives::{Address, B256, Bytes, U256, map::B256Map};
 use parking_lot::Mutex;
 use polytrie_kv::Store;
 use polytrie_state::{
-    Access, Account, Announced, LayerSession, Outcome, ReadAhead, SlotVisit, StateError, Turn,
+    Access, Account, Announced, LayerSession, Outcome, Proposal, ReadAhead, SlotVisit, StateError,
     UndoRecord, WriteSet, hash_address, hash_slot, read_code,
 };
 use std::{mem, sync::Arc};
 
 #[derive(Debug)]
 pub(crate) struct LmptSession {
-    shared: Arc<Shared>,
-    turn: Turn,
+    proposal: Proposal<LmptChange>,
     parent: u64,
     delta: Arc<Generation>,
     intermediate: Arc<Generation>,
@@ -27,14 +26,12 @@ type Records = B256Map<Option<Record>>;
 
 impl LmptSession {
     pub(crate) fn new(
-        shared: Arc<Shared>,
-        turn: Turn,
+        proposal: Proposal<LmptChange>,
         parent: u64,
         (delta, intermediate, seq): (Arc<Generation>, Arc<Generation>, u64),
     ) -> Self {
         Self {
-            shared,
-            turn,
+            proposal,
             parent,
             delta,
             intermediate,
@@ -44,11 +41,15 @@ impl LmptSession {
         }
     }
 
+    fn store(&self) -> &Store {
+        &self.proposal.change.0.store
+    }
+
     fn view(&self) -> View<'_> {
         View {
             delta: &self.delta,
             intermediate: &self.intermediate,
-            flat: &self.shared.store,
+            flat: self.store(),
             seq: self.seq,
         }
     }
@@ -71,11 +72,11 @@ impl LayerSession for LmptSession {
     }
 
     fn hint(&mut self, access: Access) {
-        let Self { shared, delta, intermediate, seq, known, .. } = self;
+        let Self { proposal, delta, intermediate, seq, known, .. } = self;
         let reader = || Ahead {
             delta: delta.clone(),
             intermediate: intermediate.clone(),
-            flat: shared.store.clone(),
+            flat: proposal.change.0.store.clone(),
             seq: *seq,
             known: known.clone(),
         };
@@ -99,7 +100,7 @@ impl LayerSession for LmptSession {
     }
 
     fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
-        read_code(&self.shared.store, code_hash)
+        read_code(self.store(), code_hash)
     }
 
     fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool, StateError> {
@@ -110,8 +111,9 @@ impl LayerSession for LmptSession {
     }
 
     fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
-        let Self { shared, turn, parent, delta, intermediate, seq, known, announced } = *self;
+        let Self { proposal, parent, delta, intermediate, seq, known, announced } = *self;
         announced.end();
+        let shared = proposal.change.0.clone();
         let view = View { delta: &delta, intermediate: &intermediate, flat: &shared.store, seq };
         let known = mem::take(&mut *known.lock());
         let record = |hash: &B256| match known.get(hash) {
@@ -124,7 +126,7 @@ impl LayerSession for LmptSession {
             None => Ok(()),
         };
         let state = UndoRecord::of(writes, (&shared.store, parent.wrapping_add(1)), slots)?;
-        shared.finish(turn, parent, (writes, &state), record)
+        shared.finish(proposal, parent, (writes, &state), record)
     }
 }
 

@@ -14,8 +14,11 @@ use crate::{
 };
 use alloy_primitives::B256;
 use parking_lot::{Mutex, RwLock};
-use polytrie_kv::{Snapshot, Store};
-use polytrie_state::{Lifecycle, Outcome, StateError, Turn, UndoRecord, WriteSet, write_codes};
+use polytrie_kv::{Batch, Snapshot, Store};
+use polytrie_state::{
+    Commitment, HeadChange, Lifecycle, Outcome, Proposal, StateError, UndoRecord, WriteSet,
+    write_codes,
+};
 use polytrie_trie::{EMPTY_ROOT, Trie};
 use std::{
     mem,
@@ -28,7 +31,7 @@ use std::{
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) store: Store,
-    pub(crate) lifecycle: Lifecycle,
+    pub(crate) lifecycle: Arc<Lifecycle>,
     pub(crate) options: LmptOptions,
     /// Read for the merge.
     readers: Arc<Readers>,
@@ -52,6 +55,7 @@ pub(crate) struct Head {
 
 #[derive(Debug, Default)]
 pub(crate) struct Work {
+    /// What is finished and not accepted: proofs of the head go around it.
     pub(crate) pending: Option<Pending>,
     merge: Option<Merge>,
     /// What the last merge, which is at its end, has left in memory of the snapshot in the store.
@@ -98,6 +102,24 @@ impl Pending {
 
     fn update(&self, changes: &[Change]) -> Result<(), StateError> {
         self.ahead.update(changes, self.meta.number.unwrap_or_default()).map(drop)
+    }
+}
+
+/// What becomes of the trie that is ahead.
+#[derive(Debug)]
+pub(crate) struct LmptChange(pub(crate) Arc<Shared>);
+
+impl HeadChange for LmptChange {
+    fn accept(&mut self) -> Result<(), StateError> {
+        let mut work = self.0.work.lock();
+        let pending = work.pending.take();
+        pending.map_or(Ok(()), |pending| self.0.settle(&mut work, pending))
+    }
+
+    fn discard(&mut self) -> Result<(), StateError> {
+        // A proof must not see that it is ahead.
+        let mut work = self.0.work.lock();
+        work.pending.take().map_or(Ok(()), |pending| pending.take_back())
     }
 }
 
@@ -150,13 +172,13 @@ impl Shared {
     /// Computes a block on top of the head.
     pub(crate) fn finish(
         &self,
-        turn: Turn,
+        proposal: Proposal<LmptChange>,
         parent: u64,
         (writes, state): (&WriteSet, &UndoRecord),
         mut record: impl FnMut(&B256) -> Result<Option<Record>, StateError>,
     ) -> Result<Outcome, StateError> {
+        proposal.check()?;
         let mut work = self.work.lock();
-        self.lifecycle.check(&turn)?;
         let (meta, delta, seq) = {
             let head = self.head.read();
             (head.meta, head.delta.clone(), head.seq)
@@ -212,23 +234,27 @@ impl Shared {
         let commitment = next.roots.commitment();
         let step = Step::Forward { slice: slice.is_some(), rotate };
         work.pending = Some(Pending { ahead: delta, changes, meta: next, step });
-        self.lifecycle.finish(turn)?;
-        Ok(Outcome { commitment, batch, undo })
+        drop(work);
+        proposal.finish(commitment, batch, undo)
     }
 
     /// Computes the way back from the head.
-    pub(crate) fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
-        let turn = self.lifecycle.begin()?;
-        let mut work = self.work.lock();
-        let outcome = undo::decode(record)
-            .and_then(|record| self.way_back(&mut work, record))
-            .map_err(|error| self.lifecycle.give_up(error))?;
-        self.lifecycle.finish(turn)?;
-        Ok(outcome)
+    pub(crate) fn undo(
+        &self,
+        proposal: Proposal<LmptChange>,
+        record: &[u8],
+    ) -> Result<Outcome, StateError> {
+        let record = undo::decode(record)?;
+        let (commitment, batch) = self.way_back(&mut self.work.lock(), record)?;
+        proposal.finish(commitment, batch, Vec::new())
     }
 
-    /// The same within a turn. Nothing has changed if it fails without poisoning.
-    fn way_back(&self, work: &mut Work, record: undo::Record) -> Result<Outcome, StateError> {
+    /// Nothing has changed if it fails without poisoning.
+    fn way_back(
+        &self,
+        work: &mut Work,
+        record: undo::Record,
+    ) -> Result<(Commitment, Batch), StateError> {
         let (meta, delta, intermediate) = {
             let head = self.head.read();
             (head.meta, head.delta.clone(), head.intermediate.clone())
@@ -275,7 +301,7 @@ impl Shared {
         let commitment = previous.roots.commitment();
         let step = Step::Back { across };
         work.pending = Some(Pending { ahead, changes, meta: previous, step });
-        Ok(Outcome { commitment, batch, undo: Vec::new() })
+        Ok((commitment, batch))
     }
 
     /// What is pending is the head now.

@@ -36,17 +36,12 @@ impl Chain {
         let mut session = Session::begin(&*self.layer, parent).unwrap();
         session.apply(&TxWrites { accounts }).unwrap();
         let outcome = session.finish().unwrap().outcome;
-        self.store.write(outcome.batch).unwrap();
-        self.layer.accept().unwrap();
-        self.undo.push(outcome.undo);
-        outcome.commitment
+        self.undo.push(outcome.undo.clone());
+        outcome.write(&self.store).unwrap()
     }
 
     fn undo(&mut self) -> Result<Commitment, StateError> {
-        let outcome = self.layer.undo(&self.undo.pop().unwrap())?;
-        self.store.write(outcome.batch)?;
-        self.layer.accept()?;
-        Ok(outcome.commitment)
+        self.layer.undo(&self.undo.pop().unwrap())?.write(&self.store)
     }
 
     fn reopen(&mut self) {

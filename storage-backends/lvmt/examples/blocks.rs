@@ -81,11 +81,11 @@ fn main() -> Result<(), Failure> {
         };
         session.apply(&TxWrites { accounts: vec![change] })?;
         let finishing = Instant::now();
-        let finished = session.finish()?;
+        let mut outcome = session.finish()?.outcome;
         let finish = finishing.elapsed();
         let writing = Instant::now();
-        store.write_durable(finished.outcome.batch)?;
-        layer.accept()?;
+        store.write_durable(std::mem::take(&mut outcome.batch))?;
+        outcome.accept()?;
         let write = writing.elapsed();
         if number > 0 {
             total += started.elapsed();

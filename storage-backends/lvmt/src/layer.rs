@@ -11,7 +11,7 @@ use crate::{
     read::{LvmtReader, read_record, state_of, visit_slots},
     record::Record,
     session::LvmtSession,
-    shared::{Before, Shared},
+    shared::{Before, LvmtChange, Shared},
     trees::Head,
     undo::Undo,
 };
@@ -91,38 +91,16 @@ impl StateLayer for LvmtLayer {
     }
 
     fn begin(&self, _: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
-        let turn = self.shared.lifecycle.begin()?;
-        Ok(Box::new(LvmtSession::new(Arc::clone(&self.shared), turn)))
-    }
-
-    fn accept(&self) -> Result<(), StateError> {
-        let mut pending = self.shared.pending.lock();
-        self.shared.lifecycle.accept()?;
-        if let Some(update) = pending.take().and_then(|pending| pending.update) {
-            // A proof under way keeps the head it began with.
-            Arc::make_mut(&mut self.shared.head.write()).apply(update);
-        }
-        Ok(())
-    }
-
-    fn discard(&self) -> Result<(), StateError> {
-        let mut pending = self.shared.pending.lock();
-        self.shared.lifecycle.discard()?;
-        *pending = None;
-        Ok(())
+        let proposal = self.shared.lifecycle.begin(LvmtChange::of(&self.shared))?;
+        Ok(Box::new(LvmtSession::new(proposal)))
     }
 
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
         let shared = &*self.shared;
-        let turn = shared.lifecycle.begin()?;
-        let undone = shared.undone(record).map_err(|error| shared.lifecycle.give_up(error));
-        let (batch, update) = undone?;
-        let body = update.as_ref().map_or_else(
-            || Body::of(shared.setup.id(), &shared.head()),
-            |update| Body::after(shared.setup.id(), update),
-        );
-        shared.finish(turn, update, Before::Snapshot(shared.store.snapshot()))?;
-        Ok(Outcome { commitment: body.commitment(), batch, undo: Vec::new() })
+        let proposal = shared.lifecycle.begin(LvmtChange::of(&self.shared))?;
+        let (batch, update) = shared.undone(record)?;
+        let before = Before::Snapshot(shared.store.snapshot());
+        LvmtChange::finish(proposal, update, before, batch, Vec::new())
     }
 
     fn undo_steps(&self, record: &[u8], _: &dyn Read) -> Result<UndoSteps, StateError> {
@@ -196,10 +174,9 @@ impl StateLayer for LvmtLayer {
 
     fn prune(&self, undo_records: &[Vec<u8>]) -> Result<Option<Pruned>, StateError> {
         let shared = &*self.shared;
-        shared.lifecycle.begin()?;
-        let pruned = collect::collect(&shared.store, undo_records);
-        shared.lifecycle.discard()?;
-        pruned.map(Some)
+        // No block begins meanwhile.
+        let _held = shared.lifecycle.begin(())?;
+        collect::collect(&shared.store, undo_records).map(Some)
     }
 
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {

@@ -4,11 +4,10 @@ use crate::{
     SLOTS,
     account::AccountState,
     commit::{Change, Committed, Stored, commit},
-    commitment::Body,
     key::{Key, slot_row},
     read::has_slots,
     record::{RecordRef, read_slot_value, slot_value},
-    shared::{Before, Shared},
+    shared::{Before, LvmtChange, Shared},
     undo::{OldRows, Remarks},
 };
 use alloy_primitives::{
@@ -17,17 +16,15 @@ use alloy_primitives::{
 };
 use polytrie_kv::{Batch, Read, Store};
 use polytrie_state::{
-    Account, AccountWrite, LayerSession, Outcome, StateError, Turn, WriteSet, read_code,
+    Account, AccountWrite, LayerSession, Outcome, Proposal, StateError, WriteSet, read_code,
     write_codes,
 };
-use std::sync::Arc;
 
 /// One block under way. It reads straight from the store, whose head is the parent until the block is written,
 /// and remembers the rows: whatever is written was read before, and needs its version.
 #[derive(Debug)]
 pub(crate) struct LvmtSession {
-    shared: Arc<Shared>,
-    turn: Turn,
+    proposal: Proposal<LvmtChange>,
     accounts: HashMap<B256, Known>,
     rows: Rows,
 }
@@ -97,9 +94,13 @@ impl Rows {
 }
 
 impl LvmtSession {
-    pub(crate) fn new(shared: Arc<Shared>, turn: Turn) -> Self {
-        let rows = Rows { store: shared.store.clone(), bytes: Vec::new() };
-        Self { shared, turn, accounts: HashMap::default(), rows }
+    pub(crate) fn new(proposal: Proposal<LvmtChange>) -> Self {
+        let rows = Rows { store: proposal.change.shared.store.clone(), bytes: Vec::new() };
+        Self { proposal, accounts: HashMap::default(), rows }
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.proposal.change.shared
     }
 
     /// What is known of an account, and the rows.
@@ -177,18 +178,18 @@ impl LayerSession for LvmtSession {
     }
 
     fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
-        read_code(&self.shared.store, code_hash)
+        read_code(&self.shared().store, code_hash)
     }
 
     fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool, StateError> {
         let incarnation = self.known(hash)?.0.state.incarnation;
-        has_slots(&self.shared.store, hash, incarnation)
+        has_slots(&self.shared().store, hash, incarnation)
     }
 
     fn finish(mut self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
         let Changes { keys, kept, wiped } = self.changes(writes)?;
-        let head = self.shared.head();
-        let shared = &self.shared;
+        let shared = self.shared();
+        let head = shared.head();
         let rows = &self.rows.bytes;
         let kept = kept.into_iter().map(|(account, row)| (account, row.row(rows))).collect();
         let remarks = Remarks { kept, wiped };
@@ -200,11 +201,6 @@ impl LayerSession for LvmtSession {
             (batch, undo, Some(update))
         };
         write_codes(&mut batch, writes.codes());
-        let body = update.as_ref().map_or_else(
-            || Body::of(shared.setup.id(), &head),
-            |update| Body::after(shared.setup.id(), update),
-        );
-        self.shared.finish(self.turn, update, Before::Record(undo.clone()))?;
-        Ok(Outcome { commitment: body.commitment(), batch, undo })
+        LvmtChange::finish(self.proposal, update, Before::Record(undo.clone()), batch, undo)
     }
 }

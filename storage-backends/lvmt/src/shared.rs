@@ -2,6 +2,7 @@
 
 use crate::{
     KnownSetup, LvmtOptions, META, TREES,
+    commitment::Body,
     history::History,
     meta::{parse_meta, read_meta},
     path::{Path, entry_index},
@@ -13,7 +14,7 @@ use alloy_primitives::B256;
 use parking_lot::{Mutex, RwLock};
 use polytrie_amt::ProofTree;
 use polytrie_kv::{Batch, Read, Snapshot, Store};
-use polytrie_state::{Lifecycle, StateError, Turn};
+use polytrie_state::{HeadChange, Lifecycle, Outcome, Proposal, StateError};
 use std::sync::Arc;
 
 /// What the layer and its sessions share.
@@ -23,20 +24,61 @@ pub(crate) struct Shared {
     pub(crate) setup: KnownSetup,
     pub(crate) options: LvmtOptions,
     pub(crate) head: RwLock<Arc<Head>>,
-    /// The finished block, or the undone one, until it is accepted or discarded. Held while the head moves.
-    pub(crate) pending: Mutex<Option<Pending>>,
+    /// How to read at the head while a block, or the way back from one, is finished and not accepted: it may be written at
+    /// any moment. Held while the head moves.
+    before: Mutex<Option<Before>>,
     /// The proofs of the root tree, as far as they were asked for.
     pub(crate) root_proofs: Mutex<Option<ProofTree>>,
-    pub(crate) lifecycle: Lifecycle,
+    pub(crate) lifecycle: Arc<Lifecycle>,
 }
 
-/// A block that is finished, or undone.
+/// What a block, or the way back from one, makes of the head.
 #[derive(Debug)]
-pub(crate) struct Pending {
-    /// What it changes of the head; `None` if that is nothing.
-    pub(crate) update: Option<HeadUpdate>,
-    /// How to read at the head: the block may be written at any moment until it is accepted.
-    before: Before,
+pub(crate) struct LvmtChange {
+    pub(crate) shared: Arc<Shared>,
+    /// `None` if that is nothing.
+    update: Option<HeadUpdate>,
+}
+
+impl LvmtChange {
+    pub(crate) fn of(shared: &Arc<Shared>) -> Self {
+        Self { shared: Arc::clone(shared), update: None }
+    }
+
+    /// It is known what changes; `before` is the store as it is now.
+    pub(crate) fn finish(
+        mut proposal: Proposal<Self>,
+        update: Option<HeadUpdate>,
+        before: Before,
+        batch: Batch,
+        undo: Vec<u8>,
+    ) -> Result<Outcome, StateError> {
+        let shared = &proposal.change.shared;
+        let setup = shared.setup.id();
+        let body = update
+            .as_ref()
+            .map_or_else(|| Body::of(setup, &shared.head()), |update| Body::after(setup, update));
+        *shared.before.lock() = Some(before);
+        proposal.change.update = update;
+        proposal.finish(body.commitment(), batch, undo)
+    }
+}
+
+impl HeadChange for LvmtChange {
+    fn accept(&mut self) -> Result<(), StateError> {
+        let mut before = self.shared.before.lock();
+        if let Some(update) = self.update.take() {
+            // A proof under way keeps the head it began with.
+            Arc::make_mut(&mut self.shared.head.write()).apply(update);
+        }
+        *before = None;
+        Ok(())
+    }
+
+    fn discard(&mut self) -> Result<(), StateError> {
+        *self.shared.before.lock() = None;
+        Ok(())
+    }
 }
 
 /// The store before a block, or before the way back from one.
@@ -64,7 +106,7 @@ impl Shared {
             setup,
             options,
             head: RwLock::new(Arc::new(head)),
-            pending: Mutex::new(None),
+            before: Mutex::new(None),
             root_proofs: Mutex::new(None),
             lifecycle,
         })
@@ -74,30 +116,17 @@ impl Shared {
         Arc::clone(&self.head.read())
     }
 
-    /// A block is finished and waits to be accepted.
-    pub(crate) fn finish(
-        &self,
-        turn: Turn,
-        update: Option<HeadUpdate>,
-        before: Before,
-    ) -> Result<(), StateError> {
-        let mut pending = self.pending.lock();
-        self.lifecycle.finish(turn)?;
-        *pending = Some(Pending { update, before });
-        Ok(())
-    }
-
     /// The head, and a snapshot of the store at the same block: while a block is finished, and perhaps written, the one
     /// from before it.
     pub(crate) fn at_head(&self) -> Result<(Arc<Head>, Snapshot), StateError> {
-        let pending = self.pending.lock();
-        let snapshot = match pending.as_ref().map(|pending| &pending.before) {
+        let before = self.before.lock();
+        let snapshot = match &*before {
             None => self.store.snapshot(),
             Some(Before::Snapshot(snapshot)) => snapshot.clone(),
             Some(Before::Record(record)) => {
-                let before = self.store.fork()?;
-                before.write(old_rows(&Undo::read(record)?))?;
-                before.snapshot()
+                let fork = self.store.fork()?;
+                fork.write(old_rows(&Undo::read(record)?))?;
+                fork.snapshot()
             }
         };
         Ok((self.head(), snapshot))

@@ -1,7 +1,9 @@
 //! The layer: its head, and how it moves.
 
 use crate::{
-    ACCOUNT_TRIE, STORAGE_TRIE, TRIE, check, load, reader::MptReader, session::MptSession,
+    ACCOUNT_TRIE, STORAGE_TRIE, TRIE, check, load,
+    reader::MptReader,
+    session::{MptChange, MptSession},
     tries::Tries,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -35,7 +37,7 @@ pub struct MptLayer {
     store: Store,
     options: MptOptions,
     /// The root at the head.
-    root: RwLock<B256>,
+    root: Arc<RwLock<B256>>,
     tries: Arc<Mutex<Tries>>,
     lifecycle: Arc<Lifecycle>,
 }
@@ -55,8 +57,14 @@ impl MptLayer {
     pub fn open(store: Store, options: MptOptions) -> Result<Arc<Self>, StateError> {
         let root = stored_root::<AccountLeaf>(&TRIE.account_rows(&store)).map_err(state_error)?;
         let tries = Arc::new(Mutex::new(Tries::stored(store.clone(), root)));
-        let lifecycle = Arc::new(Lifecycle::new(store.clone()));
-        Ok(Arc::new(Self { store, options, root: RwLock::new(root), tries, lifecycle }))
+        let lifecycle = Lifecycle::new(store.clone());
+        let root = Arc::new(RwLock::new(root));
+        Ok(Arc::new(Self { store, options, root, tries, lifecycle }))
+    }
+
+    fn change(&self) -> MptChange {
+        let (root, tries) = (self.root.clone(), self.tries.clone());
+        MptChange { root, tries, cache_bytes: self.options.cache_bytes }
     }
 }
 
@@ -87,37 +95,18 @@ impl StateLayer for MptLayer {
     }
 
     fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
-        let turn = self.lifecycle.begin()?;
+        let proposal = self.lifecycle.begin(self.change())?;
         let number = parent.number.wrapping_add(1);
         self.tries.lock().begin_block(number);
-        Ok(Box::new(MptSession::new(self.tries.clone(), self.lifecycle.clone(), turn, number)))
-    }
-
-    fn accept(&self) -> Result<(), StateError> {
-        let mut tries = self.tries.lock();
-        self.lifecycle.accept()?;
-        if let Some(root) = tries.settle() {
-            *self.root.write() = root;
-        }
-        tries.shrink_to(self.options.cache_bytes);
-        Ok(())
-    }
-
-    fn discard(&self) -> Result<(), StateError> {
-        let mut tries = self.tries.lock();
-        self.lifecycle.discard()?;
-        tries.go_back(*self.root.read());
-        Ok(())
+        Ok(Box::new(MptSession::new(proposal, number)))
     }
 
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
-        let (turn, writes) = self.lifecycle.begin_undo(record)?;
-        let mut tries = self.tries.lock();
+        let (proposal, writes) = self.lifecycle.begin_undo(record, self.change())?;
         let mut batch = Batch::new();
-        let root =
-            tries.apply(&writes, Some(&mut batch)).map_err(|error| self.lifecycle.poison(error))?;
-        self.lifecycle.finish(turn)?;
-        Ok(Outcome { commitment: Commitment::state_root(root), batch, undo: Vec::new() })
+        let root = self.tries.lock().apply(&writes, Some(&mut batch));
+        let root = root.map_err(|error| proposal.poison(error))?;
+        proposal.finish(Commitment::state_root(root), batch, Vec::new())
     }
 
     fn fork(&self) -> Result<Fork, StateError> {

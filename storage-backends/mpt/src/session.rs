@@ -2,10 +2,10 @@
 
 use crate::{TRIE, tries::Tries};
 use alloy_primitives::{Address, B256, Bytes, U256, map::B256Set};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use polytrie_state::{
-    Account, Commitment, LayerSession, Lifecycle, Outcome, SlotVisit, StateError, Turn, UndoRecord,
-    WriteSet, read_code, write_codes,
+    Account, Commitment, HeadChange, LayerSession, Outcome, Proposal, SlotVisit, StateError,
+    UndoRecord, WriteSet, read_code, write_codes,
 };
 use polytrie_trie::EMPTY_ROOT;
 use std::sync::Arc;
@@ -13,11 +13,34 @@ use std::sync::Arc;
 /// From so many slots on the undo record is made on another thread: it takes a twentieth of the whole.
 const PARALLEL_UNDO: usize = 4_096;
 
+/// The tries move with their head: the nodes that a block changed are changed in place.
+#[derive(Debug)]
+pub(crate) struct MptChange {
+    /// The root at the head.
+    pub(crate) root: Arc<RwLock<B256>>,
+    pub(crate) tries: Arc<Mutex<Tries>>,
+    pub(crate) cache_bytes: usize,
+}
+
+impl HeadChange for MptChange {
+    fn accept(&mut self) -> Result<(), StateError> {
+        let mut tries = self.tries.lock();
+        if let Some(root) = tries.settle() {
+            *self.root.write() = root;
+        }
+        tries.shrink_to(self.cache_bytes);
+        Ok(())
+    }
+
+    fn discard(&mut self) -> Result<(), StateError> {
+        self.tries.lock().go_back(*self.root.read());
+        Ok(())
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct MptSession {
-    tries: Arc<Mutex<Tries>>,
-    lifecycle: Arc<Lifecycle>,
-    turn: Turn,
+    proposal: Proposal<MptChange>,
     /// Number of the block.
     number: u64,
     /// Accounts with slots that were wiped on the way to an intermediate root: the trie in memory no longer has those.
@@ -25,19 +48,18 @@ pub(crate) struct MptSession {
 }
 
 impl MptSession {
-    pub(crate) fn new(
-        tries: Arc<Mutex<Tries>>,
-        lifecycle: Arc<Lifecycle>,
-        turn: Turn,
-        number: u64,
-    ) -> Self {
-        Self { tries, lifecycle, turn, number, wiped: B256Set::default() }
+    pub(crate) fn new(proposal: Proposal<MptChange>, number: u64) -> Self {
+        Self { proposal, number, wiped: B256Set::default() }
+    }
+
+    fn tries(&self) -> MutexGuard<'_, Tries> {
+        self.proposal.change.tries.lock()
     }
 }
 
 impl LayerSession for MptSession {
     fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
-        Ok(self.tries.lock().account(hash)?.map(|leaf| leaf.account()))
+        Ok(self.tries().account(hash)?.map(|leaf| leaf.account()))
     }
 
     fn slot(
@@ -47,23 +69,23 @@ impl LayerSession for MptSession {
         _: &U256,
         hash: &B256,
     ) -> Result<U256, StateError> {
-        self.tries.lock().slot(account, hash)
+        self.tries().slot(account, hash)
     }
 
     fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
-        read_code(&self.tries.lock().store, code_hash)
+        read_code(&self.tries().store, code_hash)
     }
 
     fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool, StateError> {
         if self.wiped.contains(hash) {
             return Ok(true);
         }
-        Ok(self.tries.lock().account(hash)?.is_some_and(|leaf| leaf.storage_root != EMPTY_ROOT))
+        Ok(self.tries().account(hash)?.is_some_and(|leaf| leaf.storage_root != EMPTY_ROOT))
     }
 
     fn state_root_so_far(&mut self, since_last: &WriteSet) -> Result<Option<B256>, StateError> {
-        let mut tries = self.tries.lock();
-        self.lifecycle.check(&self.turn)?;
+        self.proposal.check()?;
+        let mut tries = self.proposal.change.tries.lock();
         for write in since_last.accounts().iter().filter(|w| w.wipe) {
             // The store has what there was before the block.
             let before = TRIE.account(&tries.store, &write.hash)?;
@@ -72,16 +94,16 @@ impl LayerSession for MptSession {
             }
         }
         // After a failure the tries may be half changed.
-        tries.apply(since_last, None).map(Some).map_err(|error| self.lifecycle.poison(error))
+        tries.apply(since_last, None).map(Some).map_err(|error| self.proposal.poison(error))
     }
 
     fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
-        let mut tries = self.tries.lock();
-        self.lifecycle.check(&self.turn)?;
+        self.proposal.check()?;
+        let mut guard = self.tries();
+        let tries: &mut Tries = &mut guard;
         let store = tries.store.clone();
         let mut batch = store.batch();
         write_codes(&mut batch, writes.codes());
-        let tries: &mut Tries = &mut tries;
         let mut apply = || tries.apply(writes, Some(&mut batch));
         // From the store, which stays as it was before the block.
         let slots = |account: &B256, visit: &mut SlotVisit<'_>| {
@@ -93,12 +115,12 @@ impl LayerSession for MptSession {
         } else {
             rayon::join(apply, undo)
         };
-        let (root, undo) = (root.map_err(|error| self.lifecycle.poison(error))?, undo?);
+        let (root, undo) = (root.map_err(|error| self.proposal.poison(error))?, undo?);
         let record = undo.encode();
         if undo.is_whole() {
             tries.remember_way_back(&record);
         }
-        self.lifecycle.finish(self.turn)?;
-        Ok(Outcome { commitment: Commitment::state_root(root), batch, undo: record })
+        drop(guard);
+        self.proposal.finish(Commitment::state_root(root), batch, record)
     }
 }

@@ -67,8 +67,7 @@ fn small_contracts_count_with_all_they_take() {
             slots: vec![(U256::ZERO, value)],
         };
         session.apply(&TxWrites { accounts: (0..CONTRACTS).map(change).collect() }).unwrap();
-        store.write(session.finish().unwrap().outcome.batch).unwrap();
-        layer.accept().unwrap();
+        session.finish().unwrap().outcome.write(&store).unwrap();
         bytes()
     };
     let with_slots = run(0, U256::from(1));

@@ -72,25 +72,12 @@ impl StateLayer for RainLayer {
     }
 
     fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
-        let (turn, head) = self.shared.begin()?;
-        Ok(Box::new(RainSession::new(
-            self.shared.clone(),
-            turn,
-            head,
-            parent.number.wrapping_add(1),
-        )))
-    }
-
-    fn accept(&self) -> Result<(), StateError> {
-        self.shared.accept()
-    }
-
-    fn discard(&self) -> Result<(), StateError> {
-        self.shared.discard()
+        let (proposal, head) = Shared::begin(&self.shared)?;
+        Ok(Box::new(RainSession::new(proposal, head, parent.number.wrapping_add(1))))
     }
 
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
-        self.shared.undo(record)
+        Shared::undo(&self.shared, record)
     }
 
     fn make_witnesses(&self, levels: Option<u8>) -> Result<(), StateError> {

@@ -1,11 +1,16 @@
 //! One block under way.
 
 use crate::{
-    TRIE, change::change, shared::Shared, touches::Source, version::Version, witness::Asked,
+    TRIE,
+    change::change,
+    shared::{RainChange, Shared},
+    touches::Source,
+    version::Version,
+    witness::Asked,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_state::{
-    Access, Account, Announced, LayerSession, Outcome, ReadAhead, StateError, Turn, WriteSet,
+    Access, Account, Announced, LayerSession, Outcome, Proposal, ReadAhead, StateError, WriteSet,
     hash_address, hash_slot, read_code,
 };
 use polytrie_trie::{SlotValue, cow::CowTrie, state_error};
@@ -13,8 +18,7 @@ use std::sync::Arc;
 
 #[derive(Debug)]
 pub(crate) struct RainSession {
-    shared: Arc<Shared>,
-    turn: Turn,
+    proposal: Proposal<RainChange>,
     /// The state before the block.
     parent: Arc<Version>,
     /// Number of the block.
@@ -29,11 +33,10 @@ pub(crate) struct RainSession {
 }
 
 impl RainSession {
-    pub(crate) fn new(shared: Arc<Shared>, turn: Turn, parent: Arc<Version>, number: u64) -> Self {
-        let asked = shared.wants_asked().then(Asked::default);
+    pub(crate) fn new(proposal: Proposal<RainChange>, parent: Arc<Version>, number: u64) -> Self {
+        let asked = proposal.change.shared.wants_asked().then(Asked::default);
         Self {
-            shared,
-            turn,
+            proposal,
             parent,
             number,
             announced: Announced::default(),
@@ -41,6 +44,10 @@ impl RainSession {
             so_far: None,
             asked,
         }
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.proposal.change.shared
     }
 }
 
@@ -50,8 +57,9 @@ impl LayerSession for RainSession {
     }
 
     fn hint(&mut self, access: Access) {
-        let Self { shared, parent, .. } = self;
-        let reader = || Ahead { version: parent.clone(), source: shared.source.clone() };
+        let Self { proposal, parent, .. } = self;
+        let source = &proposal.change.shared.source;
+        let reader = || Ahead { version: parent.clone(), source: source.clone() };
         self.announced.announce(access, reader);
     }
 
@@ -60,7 +68,7 @@ impl LayerSession for RainSession {
         if let Some(asked) = &mut self.asked {
             asked.keys.entry(*hash).or_default();
         }
-        let entry = self.parent.account(&self.shared.source.noted(), hash)?;
+        let entry = self.parent.account(&self.shared().source.noted(), hash)?;
         Ok(entry.map(|entry| entry.account))
     }
 
@@ -75,7 +83,7 @@ impl LayerSession for RainSession {
         if let Some(asked) = &mut self.asked {
             asked.keys.entry(*account).or_default().insert(*hash);
         }
-        let store = &self.shared.source.noted();
+        let store = &self.proposal.change.shared.source.noted();
         let (rows, now) = (TRIE.storage_rows(store, *account), self.parent.seq);
         let known = self.storage.as_ref().filter(|(owner, _)| owner == account);
         let value = if let Some((_, storage)) = known {
@@ -94,7 +102,7 @@ impl LayerSession for RainSession {
         if let Some(asked) = &mut self.asked {
             asked.codes.insert(*code_hash);
         }
-        read_code(&self.shared.source.store, code_hash)
+        read_code(&self.shared().source.store, code_hash)
     }
 
     fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool, StateError> {
@@ -102,26 +110,27 @@ impl LayerSession for RainSession {
         if let Some(asked) = &mut self.asked {
             asked.keys.entry(*hash).or_default();
         }
-        let entry = self.parent.account(&self.shared.source.noted(), hash)?;
+        let entry = self.parent.account(&self.shared().source.noted(), hash)?;
         Ok(entry.is_some_and(|entry| !entry.storage.is_empty()))
     }
 
     fn state_root_so_far(&mut self, since_last: &WriteSet) -> Result<Option<B256>, StateError> {
-        self.shared.lifecycle.check(&self.turn)?;
+        self.proposal.check()?;
         if let Some(asked) = &mut self.asked {
             asked.steps.push(since_last.clone());
         }
         let from = self.so_far.take().unwrap_or_else(|| (*self.parent).clone());
-        let (next, _) = change(&self.shared.source, from, since_last, self.parent.seq + 1)?;
+        let source = &self.shared().source;
+        let (next, _) = change(source, from, since_last, self.parent.seq + 1)?;
         Ok(Some(self.so_far.insert(next).root))
     }
 
     fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
-        let Self { shared, turn, parent, number, announced, storage, so_far, asked } = *self;
+        let Self { proposal, parent, number, announced, storage, so_far, asked } = *self;
         // What is shared with them would have to be copied.
         announced.end();
         drop((storage, so_far));
-        shared.finish((turn, number), parent, (writes, asked))
+        Shared::finish(proposal, (number, parent), (writes, asked))
     }
 }
 

@@ -19,8 +19,8 @@ use alloy_primitives::B256;
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{
-    Commitment, GenesisAccount, Lifecycle, Outcome, SlotVisit, StateError, Turn, UndoRecord,
-    Witness, WriteSet, write_codes,
+    Commitment, GenesisAccount, HeadChange, Lifecycle, Outcome, Proposal, SlotVisit, StateError,
+    UndoRecord, Witness, WriteSet, write_codes,
 };
 use polytrie_trie::cow::Keep;
 use std::{collections::VecDeque, sync::Arc};
@@ -31,7 +31,7 @@ pub(crate) struct Shared {
     pub(crate) source: Source,
     /// The same for changes. Those of a fork bring nodes into memory that are its own, while it shares what it reads.
     changes: Source,
-    pub(crate) lifecycle: Lifecycle,
+    pub(crate) lifecycle: Arc<Lifecycle>,
     pub(crate) options: RainOptions,
     /// Those who write checkpoints. A fork has none, as it does not live long.
     workers: Option<Workers>,
@@ -52,13 +52,20 @@ pub(crate) struct Witnesses {
 #[derive(Debug)]
 pub(crate) struct Head {
     pub(crate) root: B256,
-    /// `None` while a finished block, which took it and changed it, is neither accepted nor discarded.
-    version: Option<Arc<Version>>,
+    state: HeadState,
 }
 
-impl From<Version> for Head {
-    fn from(version: Version) -> Self {
-        Self { root: version.root, version: Some(Arc::new(version)) }
+#[derive(Debug)]
+enum HeadState {
+    Here(Arc<Version>),
+    /// A block that is finished and not accepted took the version and changed it. This is what it is after the block, and
+    /// the block's undo record. `None` while the block is computed.
+    Ahead(Option<(Arc<Version>, Vec<u8>)>),
+}
+
+impl From<Arc<Version>> for Head {
+    fn from(version: Arc<Version>) -> Self {
+        Self { root: version.root, state: HeadState::Here(version) }
     }
 }
 
@@ -74,7 +81,6 @@ struct Work {
     written: [u64; SHARD_COUNT],
     /// Checkpoints that are not in the store yet, in the order in which they were begun and will be written.
     underway: VecDeque<Underway>,
-    pending: Option<Pending>,
 }
 
 impl Work {
@@ -84,24 +90,78 @@ impl Work {
     }
 }
 
+/// What a block, or the way back from one, makes of the head.
+#[derive(Debug)]
+pub(crate) struct RainChange {
+    pub(crate) shared: Arc<Shared>,
+    finished: Option<FinishedChange>,
+}
+
 /// A change that is finished and not accepted.
 #[derive(Debug)]
-struct Pending {
-    version: Version,
-    /// The undo record, if the head before it was changed into it.
-    back: Option<Vec<u8>>,
+struct FinishedChange {
+    version: Arc<Version>,
     /// The shards that it changed, how many keys in each, and what their rows lose.
     logged: Vec<(usize, u64, Lost)>,
     checkpoint: Option<Written>,
 }
 
-/// A change, computed.
-struct Changed {
-    version: Version,
-    /// What it logs, and where it leads to.
-    batch: Batch,
-    /// The shards that it changed, how many keys in each, and what their rows lose.
-    logged: Vec<(usize, u64, Lost)>,
+impl RainChange {
+    fn of(shared: &Arc<Shared>) -> Self {
+        Self { shared: Arc::clone(shared), finished: None }
+    }
+
+    /// Computes what a change makes of `from`: the commitment after it, and what to write.
+    fn compute(
+        &mut self,
+        work: &mut Work,
+        from: Version,
+        writes: &WriteSet,
+    ) -> Result<(Commitment, Batch), StateError> {
+        let shared = &self.shared;
+        let seq = from.seq + 1;
+        let (version, logs) = change(&shared.changes, from, writes, seq)?;
+        let mut batch = shared.source.store.batch();
+        let mut logged = Vec::with_capacity(logs.len());
+        for (shard, writes, lost) in logs {
+            logged.push((shard, key_count(&writes), lost));
+            // What was logged before a checkpoint is gone, and not known after a restart.
+            let before = work.logged[shard].max(work.saved[shard]);
+            log::write(&mut batch, shard, seq, &LogRow { before, writes });
+        }
+        Meta { seq, root: version.root }.write(&mut batch);
+        write_codes(&mut batch, writes.codes());
+        let checkpoint = Shared::end_checkpoint(work, seq, &mut batch)
+            .map_err(|error| shared.lifecycle.poison(error))?;
+        let commitment = Commitment::state_root(version.root);
+        self.finished = Some(FinishedChange { version: Arc::new(version), logged, checkpoint });
+        Ok((commitment, batch))
+    }
+}
+
+impl HeadChange for RainChange {
+    fn accept(&mut self) -> Result<(), StateError> {
+        if let Some(finished) = self.finished.take() {
+            self.shared.settle(finished);
+        }
+        Ok(())
+    }
+
+    fn discard(&mut self) -> Result<(), StateError> {
+        let mut work = self.shared.work.lock();
+        self.shared.head()?;
+        let void = self.finished.take().and_then(|finished| finished.checkpoint);
+        if let Some(Written { shard, seq, due, spare, bytes }) = void {
+            // It goes with another block, and what was measured is so still.
+            if let Some(bytes) = bytes {
+                self.shared.source.touches.set_measured(shard, bytes);
+            }
+            let finished = Finished { rows: spare.clone(), spare, bytes };
+            let finished = Awaited::ready(finished);
+            work.underway.push_front(Underway { shard, seq, due, finished });
+        }
+        Ok(())
+    }
 }
 
 impl Shared {
@@ -116,7 +176,7 @@ impl Shared {
             source,
             options,
             workers: Some(Workers::start()?),
-            head: RwLock::new(version.into()),
+            head: RwLock::new(Arc::new(version).into()),
             work: Mutex::new(Work::of(shards)),
             witnesses: Mutex::default(),
         })
@@ -127,10 +187,8 @@ impl Shared {
     pub(crate) fn fork(&self) -> Result<Self, StateError> {
         self.lifecycle.ready()?;
         let work = self.work.lock();
-        if work.pending.is_some() {
-            return Err(StateError::Protocol("a layer was forked while a block of it was pending"));
-        }
-        let version = self.head(&work)?;
+        self.lifecycle.settled()?;
+        let version = self.head()?;
         let Source { store, touches } = &self.source;
         let store = store.fork()?;
         let (saved, logged) = (work.saved, work.logged);
@@ -140,7 +198,7 @@ impl Shared {
             changes: Source::new(store, self.options.cache_bytes),
             options: self.options,
             workers: None,
-            head: RwLock::new(Head { root: version.root, version: Some(version) }),
+            head: RwLock::new(version.into()),
             work: Mutex::new(Work { saved, logged, ..Work::default() }),
             witnesses: Mutex::default(),
         })
@@ -157,18 +215,20 @@ impl Shared {
         let State { version, shards } = read_state(&self.source.store)?;
         let commitment = Commitment::state_root(version.root);
         *work = Work::of(shards);
-        *self.head.write() = version.into();
+        *self.head.write() = Arc::new(version).into();
         self.lifecycle.filled();
         Ok(commitment)
     }
 
     /// Begins a block on the head, and a checkpoint of it if one is due.
-    pub(crate) fn begin(&self) -> Result<(Turn, Arc<Version>), StateError> {
-        let turn = self.lifecycle.begin()?;
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+    ) -> Result<(Proposal<RainChange>, Arc<Version>), StateError> {
+        let proposal = self.lifecycle.begin(RainChange::of(self))?;
         let mut work = self.work.lock();
-        let head = self.head(&work)?;
+        let head = self.head()?;
         self.begin_checkpoint(&mut work, &head);
-        Ok((turn, head))
+        Ok((proposal, head))
     }
 
     /// Whether what a block asks for is to be noted.
@@ -178,103 +238,83 @@ impl Shared {
 
     /// Computes a block.
     pub(crate) fn finish(
-        &self,
-        (turn, number): (Turn, u64),
-        parent: Arc<Version>,
+        mut proposal: Proposal<RainChange>,
+        (number, parent): (u64, Arc<Version>),
         (writes, asked): (&WriteSet, Option<Asked>),
     ) -> Result<Outcome, StateError> {
+        let shared = proposal.change.shared.clone();
         if let Some(asked) = asked {
-            let levels = self.witnesses.lock().levels;
+            let levels = shared.witnesses.lock().levels;
+            let rows = shared.source.noted();
             let witness = levels
-                .map(|levels| witness::make(&parent, &self.source.noted(), &asked, writes, levels))
+                .map(|levels| witness::make(&parent, &rows, &asked, writes, levels))
                 .transpose()?;
-            self.witnesses.lock().last = witness;
+            shared.witnesses.lock().last = witness;
         }
         let mut undo = None;
-        if self.options.undo {
-            let store = &self.source.store;
+        if shared.options.undo {
+            let store = &shared.source.store;
             let slots = |account: &B256, visit: &mut SlotVisit<'_>| {
                 parent.visit_slots(store, account, &B256::ZERO, visit)
             };
             undo = Some(UndoRecord::of(writes, (store, number), slots)?);
         }
-        // Whoever wants to read the head waits until the block can be taken back.
-        let mut work = self.work.lock();
-        self.lifecycle.check(&turn)?;
+        proposal.check()?;
+        // Who wants to read the head waits until the block can be taken back.
+        let mut work = shared.work.lock();
         // A version whose way back is not in the record alone stays as it is.
         let back = undo.as_ref().filter(|undo| undo.is_whole()).map(UndoRecord::encode);
         let undo = undo.map(|undo| undo.encode()).unwrap_or_default();
         if back.is_some() {
-            self.head.write().version = None;
+            shared.head.write().state = HeadState::Ahead(None);
         }
         let version = Arc::try_unwrap(parent).unwrap_or_else(|shared| (*shared).clone());
         // After a failure the head may be half changed.
-        let poison = |error| self.lifecycle.poison(error);
-        let Changed { version, mut batch, logged } =
-            self.change(&work, version, writes).map_err(poison)?;
-        write_codes(&mut batch, writes.codes());
-        let checkpoint =
-            Self::end_checkpoint(&mut work, version.seq, &mut batch).map_err(poison)?;
-        let commitment = Commitment::state_root(version.root);
-        work.pending = Some(Pending { version, back, logged, checkpoint });
-        self.lifecycle.finish(turn)?;
-        Ok(Outcome { commitment, batch, undo })
+        let (commitment, batch) =
+            proposal.change.compute(&mut work, version, writes).map_err(|e| proposal.poison(e))?;
+        let finished = proposal.change.finished.as_ref();
+        if let (Some(back), Some(FinishedChange { version, .. })) = (back, finished) {
+            shared.head.write().state = HeadState::Ahead(Some((version.clone(), back)));
+        }
+        drop(work);
+        proposal.finish(commitment, batch, undo)
     }
 
     /// Computes the way back from the head. That is a change like a block: many of them, as where the steps of a way
     /// back are many, would fill the memory without checkpoints.
-    pub(crate) fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
-        let (turn, writes) = self.lifecycle.begin_undo(record)?;
+    pub(crate) fn undo(self: &Arc<Self>, record: &[u8]) -> Result<Outcome, StateError> {
+        let (mut proposal, writes) = self.lifecycle.begin_undo(record, RainChange::of(self))?;
         let mut work = self.work.lock();
-        let head = self.head(&work).map_err(|error| self.lifecycle.give_up(error))?;
+        let head = self.head()?;
         self.begin_checkpoint(&mut work, &head);
-        let Changed { version, mut batch, logged } =
-            self.change(&work, (*head).clone(), &writes)
-                .map_err(|error| self.lifecycle.give_up(error))?;
-        let checkpoint = Self::end_checkpoint(&mut work, version.seq, &mut batch)
-            .map_err(|error| self.lifecycle.poison(error))?;
-        let commitment = Commitment::state_root(version.root);
-        work.pending = Some(Pending { version, back: None, logged, checkpoint });
-        self.lifecycle.finish(turn)?;
-        Ok(Outcome { commitment, batch, undo: Vec::new() })
+        let (commitment, batch) = proposal.change.compute(&mut work, (*head).clone(), &writes)?;
+        drop(work);
+        proposal.finish(commitment, batch, Vec::new())
     }
 
-    /// The version after a change, and what is logged of it.
-    fn change(&self, work: &Work, from: Version, writes: &WriteSet) -> Result<Changed, StateError> {
-        let seq = from.seq + 1;
-        let (version, logs) = change(&self.changes, from, writes, seq)?;
-        let mut batch = self.source.store.batch();
-        let mut logged = Vec::with_capacity(logs.len());
-        for (shard, writes, lost) in logs {
-            logged.push((shard, key_count(&writes), lost));
-            // What was logged before a checkpoint is gone, and not known after a restart.
-            let before = work.logged[shard].max(work.saved[shard]);
-            log::write(&mut batch, shard, seq, &LogRow { before, writes });
-        }
-        Meta { seq, root: version.root }.write(&mut batch);
-        Ok(Changed { version, batch, logged })
-    }
-
-    /// The head, made again if a block that is finished has changed it.
-    fn head(&self, work: &Work) -> Result<Arc<Version>, StateError> {
+    /// The head, made again if a block that is finished has changed it. For who has locked `work`: until then such a block
+    /// may still be computed.
+    fn head(&self) -> Result<Arc<Version>, StateError> {
         let mut head = self.head.write();
-        if let Some(version) = &head.version {
-            return Ok(version.clone());
-        }
-        let pending = work.pending.as_ref();
-        let way_back = pending.and_then(|pending| Some((&pending.version, pending.back.as_ref()?)));
-        let Some((after, back)) = way_back else {
-            self.lifecycle.ready()?;
-            return Err(StateError::Protocol("the head was changed by a block that is not there"));
+        let (after, back) = match &head.state {
+            HeadState::Here(version) => return Ok(version.clone()),
+            HeadState::Ahead(Some(way_back)) => way_back,
+            HeadState::Ahead(None) => {
+                self.lifecycle.ready()?;
+                let error = "the head was changed by a block that is not there";
+                return Err(StateError::Protocol(error));
+            }
         };
         let writes = UndoRecord::decode(back)?.into_writes();
-        let (mut version, _) = change(&self.changes, after.clone(), &writes, after.seq)?;
+        let (mut version, _) = change(&self.changes, Version::clone(after), &writes, after.seq)?;
         version.seq = after.seq - 1;
         if version.root != head.root {
             let reason = "the way back from a block does not lead to the state before it";
             return Err(self.lifecycle.poison(StateError::Protocol(reason)));
         }
-        Ok(head.version.insert(Arc::new(version)).clone())
+        let version = Arc::new(version);
+        head.state = HeadState::Here(version.clone());
+        Ok(version)
     }
 
     /// Begins a checkpoint of the head, if one is due.
@@ -319,40 +359,17 @@ impl Shared {
         Ok(Some(Written { shard, seq, due, spare, bytes }))
     }
 
-    /// What is finished is in the store.
-    pub(crate) fn accept(&self) -> Result<(), StateError> {
+    /// What is finished is the head now.
+    fn settle(&self, finished: FinishedChange) {
+        let FinishedChange { mut version, logged, checkpoint } = finished;
         let mut work = self.work.lock();
-        self.lifecycle.accept()?;
-        if let Some(pending) = work.pending.take() {
-            self.settle(&mut work, pending);
-        }
-        Ok(())
-    }
-
-    /// What is finished never will be.
-    pub(crate) fn discard(&self) -> Result<(), StateError> {
-        let mut work = self.work.lock();
-        self.lifecycle.discard()?;
-        if work.pending.is_none() {
-            return Ok(());
-        }
-        self.head(&work).map_err(|error| self.lifecycle.poison(error))?;
-        let void = work.pending.take().and_then(|pending| pending.checkpoint);
-        if let Some(Written { shard, seq, due, spare, bytes }) = void {
-            // It goes with another block, and what was measured is so still.
-            if let Some(bytes) = bytes {
-                self.source.touches.set_measured(shard, bytes);
+        {
+            // Nobody else has the version then.
+            let mut head = self.head.write();
+            if matches!(head.state, HeadState::Ahead(_)) {
+                head.state = HeadState::Ahead(None);
             }
-            let finished = Finished { rows: spare.clone(), spare, bytes };
-            let finished = Awaited::ready(finished);
-            work.underway.push_front(Underway { shard, seq, due, finished });
         }
-        Ok(())
-    }
-
-    /// What is pending is the head now.
-    fn settle(&self, work: &mut Work, pending: Pending) {
-        let Pending { mut version, logged, checkpoint, .. } = pending;
         for (shard, keys, lost) in logged {
             work.logged[shard] = version.seq;
             work.written[shard] += keys;
@@ -363,7 +380,8 @@ impl Shared {
             work.saved[shard] = seq;
             if let Some(bytes) = bytes {
                 let at = (seq, version.seq);
-                let kept = self.shrink(shard, &mut version.parts[shard], bytes, at);
+                let parts = &mut Arc::make_mut(&mut version).parts;
+                let kept = self.shrink(shard, &mut parts[shard], bytes, at);
                 self.source.touches.set_measured(shard, kept);
             }
         }
@@ -414,10 +432,10 @@ impl Shared {
             is_ahead: false,
         };
         // Under the lock: the rows may be those of the next block, whose checkpoint is of this version or an older one.
-        if let Some(version) = &self.head.read().version {
+        if let HeadState::Here(version) = &self.head.read().state {
             return Ok(reader(version));
         }
-        let work = self.work.lock();
-        Ok(reader(&self.head(&work)?))
+        let _work = self.work.lock();
+        Ok(reader(&self.head()?))
     }
 }

@@ -7,8 +7,8 @@ use crate::{
 use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::Store;
 use polytrie_state::{
-    Account, AccountChange, BlockRef, GenesisAccount, GenesisSlots, Session, StateLayer, TxWrites,
-    hash_address, hash_slot,
+    Account, AccountChange, BlockRef, Commitment, GenesisAccount, GenesisSlots, Session,
+    StateLayer, TxWrites, hash_address, hash_slot,
 };
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ fn after_blocks(
     (store, layer): (&Store, &RainLayer),
     from: u64,
     count: u64,
-) -> Vec<polytrie_state::Outcome> {
+) -> Vec<(Commitment, Vec<u8>)> {
     (from..from + count)
         .map(|number| {
             let parent = BlockRef { number, hash: B256::ZERO };
@@ -82,9 +82,8 @@ fn after_blocks(
             let change = AccountChange { address, account, wiped: false, code: None, slots };
             session.apply(&TxWrites { accounts: vec![change] }).unwrap();
             let outcome = session.finish().unwrap().outcome;
-            store.write(outcome.batch.clone()).unwrap();
-            layer.accept().unwrap();
-            outcome
+            let undo = outcome.undo.clone();
+            (outcome.write(store).unwrap(), undo)
         })
         .collect()
 }
@@ -100,10 +99,10 @@ fn a_fork_shares_what_is_in_memory() {
     let fork = layer.fork().unwrap();
     let read = store.counters() - before;
     assert_eq!((read.gets, read.scans), (0, 0));
-    for outcome in outcomes[200..].iter().rev() {
-        fork.undo(&outcome.undo).unwrap();
+    for (_, undo) in outcomes[200..].iter().rev() {
+        fork.undo(undo).unwrap();
     }
-    assert_eq!(fork.layer.commitment(), outcomes[199].commitment);
+    assert_eq!(fork.layer.commitment(), outcomes[199].0);
     // Far more than there is room for, at a change that the layer itself is far from.
     for n in 0..ACCOUNTS / 4 {
         fork.layer.prove(&address(n), &[]).unwrap();
@@ -134,10 +133,9 @@ fn void_blocks_do_not_fill_memory() {
             session.apply(&TxWrites { accounts: vec![change] }).unwrap();
             let outcome = session.finish().unwrap().outcome;
             if is_void {
-                layer.discard().unwrap();
+                outcome.discard().unwrap();
             } else {
-                store.write(outcome.batch).unwrap();
-                layer.accept().unwrap();
+                outcome.write(&store).unwrap();
             }
         }
         // It lets go of nodes once in 64 blocks.

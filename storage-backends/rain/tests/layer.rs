@@ -71,8 +71,7 @@ fn a_lost_row_of_the_log_is_noticed() {
         let (address, slots) = (Address::ZERO, Vec::new());
         let change = AccountChange { address, account, wiped: false, code: None, slots };
         session.apply(&TxWrites { accounts: vec![change] }).unwrap();
-        store.write(session.finish().unwrap().outcome.batch).unwrap();
-        layer.accept().unwrap();
+        session.finish().unwrap().outcome.write(&store).unwrap();
     }
     drop(layer);
     let log = RainLayer::TABLES.iter().find(|table| table.name == "RainLog").unwrap();

@@ -57,8 +57,7 @@ fn witnesses_are_enough() {
                 let found = from_witness(&witness, holder, block);
                 let context = format!("{}, seed {}", block.label, seed.value());
                 assert_eq!(found.unwrap(), finished.outcome.commitment, "{context}");
-                store.write(finished.outcome.batch).unwrap();
-                layer.accept().unwrap();
+                finished.outcome.write(store).unwrap();
             }
             assert!(sizes.is_sorted_by(|a, b| a >= b), "{sizes:?}");
         }
@@ -99,13 +98,12 @@ fn nothing_in_a_witness_is_believed() {
                 }
             }
         }
-        store.write(finished.outcome.batch).unwrap();
-        layer.accept().unwrap();
+        finished.outcome.write(&store).unwrap();
     }
     assert!(refused > 0);
     // It is a list of bytes for whoever carries it.
     layer.make_witnesses(Some(0)).unwrap();
-    finish(&layer, 0, &history.blocks[0]).unwrap();
+    drop(finish(&layer, 0, &history.blocks[0]).unwrap());
     let witness = layer.take_witness().unwrap();
     let bytes = alloy_rlp::encode(&witness);
     assert_eq!(alloy_rlp::decode_exact::<Witness>(&bytes).unwrap(), witness);
@@ -148,15 +146,12 @@ fn an_older_witness_is_carried_over_where_nothing_it_holds_has_changed() {
             let older = [0, 1, 3].map(|levels| {
                 layer.make_witnesses(Some(levels)).unwrap();
                 let ended = finish(&layer, number, block).is_ok();
-                layer.discard().unwrap();
                 layer.take_witness().filter(|_| ended)
             });
             layer.make_witnesses(None).unwrap();
             let finished = finish(&layer, number, between).unwrap();
-            store.write(finished.outcome.batch).unwrap();
-            layer.accept().unwrap();
+            finished.outcome.write(&store).unwrap();
             let expected = finish(&layer, number + 1, block).unwrap().outcome.commitment;
-            layer.discard().unwrap();
             for witness in older.iter().flatten() {
                 match layer.revise(witness, 2).unwrap() {
                     None => refused += 1,

@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 /// Flat state without a commitment.
 ///
-/// All of it is in the store: the layer keeps nothing in memory, so that accepting, discarding and opening
-/// cost nothing.
+/// All of it is in the store: the layer keeps nothing in memory, so that opening costs nothing, and nothing becomes of it
+/// when a block is accepted or dropped.
 #[derive(Debug)]
 pub struct RawLayer {
     store: Store,
@@ -34,7 +34,7 @@ impl RawLayer {
     ///
     /// None: nothing is read.
     pub fn open(store: Store) -> Result<Arc<Self>, StateError> {
-        let lifecycle = Arc::new(Lifecycle::new(store.clone()));
+        let lifecycle = Lifecycle::new(store.clone());
         Ok(Arc::new(Self { store, lifecycle }))
     }
 }
@@ -63,29 +63,14 @@ impl StateLayer for RawLayer {
     }
 
     fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
-        let turn = self.lifecycle.begin()?;
-        Ok(Box::new(RawSession::new(
-            self.store.clone(),
-            self.lifecycle.clone(),
-            turn,
-            parent.number.wrapping_add(1),
-        )))
-    }
-
-    fn accept(&self) -> Result<(), StateError> {
-        self.lifecycle.accept()
-    }
-
-    fn discard(&self) -> Result<(), StateError> {
-        self.lifecycle.discard()
+        let proposal = self.lifecycle.begin(())?;
+        let number = parent.number.wrapping_add(1);
+        Ok(Box::new(RawSession::new(self.store.clone(), proposal, number)))
     }
 
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
-        let (turn, writes) = self.lifecycle.begin_undo(record)?;
-        let batch = batch_of(&writes, &self.store);
-        let outcome = Outcome { commitment: Commitment::none(), batch, undo: Vec::new() };
-        self.lifecycle.finish(turn)?;
-        Ok(outcome)
+        let (proposal, writes) = self.lifecycle.begin_undo(record, ())?;
+        proposal.finish(Commitment::none(), batch_of(&writes, &self.store), Vec::new())
     }
 
     fn fork(&self) -> Result<Fork, StateError> {

@@ -4,26 +4,24 @@ use crate::FLAT;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{
-    Account, Commitment, LayerSession, Lifecycle, Outcome, SlotVisit, StateError, Turn, UndoRecord,
+    Account, Commitment, LayerSession, Outcome, Proposal, SlotVisit, StateError, UndoRecord,
     WriteSet, read_code, write_codes,
 };
-use std::sync::Arc;
 
 /// One block under way. It reads straight from the store, whose head is the parent until the block is
 /// written; `value` is the buffer all reads share.
 #[derive(Debug)]
 pub(crate) struct RawSession {
     store: Store,
-    lifecycle: Arc<Lifecycle>,
-    turn: Turn,
+    proposal: Proposal<()>,
     /// Number of the block.
     number: u64,
     value: Vec<u8>,
 }
 
 impl RawSession {
-    pub(crate) fn new(store: Store, lifecycle: Arc<Lifecycle>, turn: Turn, number: u64) -> Self {
-        Self { store, lifecycle, turn, number, value: Vec::new() }
+    pub(crate) const fn new(store: Store, proposal: Proposal<()>, number: u64) -> Self {
+        Self { store, proposal, number, value: Vec::new() }
     }
 }
 
@@ -55,10 +53,7 @@ impl LayerSession for RawSession {
             FLAT.visit_slots(&self.store, account, &B256::ZERO, visit)
         };
         let undo = UndoRecord::of(writes, (&self.store, self.number), slots)?.encode();
-        let outcome =
-            Outcome { commitment: Commitment::none(), batch: batch_of(writes, &self.store), undo };
-        self.lifecycle.finish(self.turn)?;
-        Ok(outcome)
+        self.proposal.finish(Commitment::none(), batch_of(writes, &self.store), undo)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{
     options::{FlatStore, ReplicaOptions},
     reader::{AheadReader, ReplicaReader},
     session::ReplicaSession,
-    shared::Core,
+    shared::{Core, ReplicaChange},
     side::Work,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
@@ -100,52 +100,22 @@ impl StateLayer for ReplicaLayer {
     }
 
     fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
-        let turn = self.core.lifecycle.begin()?;
-        self.core.side.send_all(|| Work::Begin).map_err(|e| self.core.lifecycle.poison(e))?;
-        Ok(Box::new(ReplicaSession::new(
-            Arc::clone(&self.core),
-            turn,
-            parent.number.wrapping_add(1),
-        )))
-    }
-
-    fn accept(&self) -> Result<(), StateError> {
         let core = &self.core;
-        core.lifecycle.accept()?;
-        let accepted = core.resolved.lock().pop_front();
-        let (root, flat) = accepted
-            .ok_or(StateError::Protocol("a block was accepted before its root was asked for"))?;
-        core.flat.accept(flat).map_err(|error| core.lifecycle.poison(error))?;
-        let mut overlay = core.overlay.lock();
-        if !overlay.0.is_empty() {
-            overlay.0.remove(0);
-        }
-        *core.root.write() = root;
-        core.side.accept().map_err(|error| core.lifecycle.poison(error))
-    }
-
-    fn discard(&self) -> Result<(), StateError> {
-        let core = &self.core;
-        core.lifecycle.discard()?;
-        core.overlay.lock().0.clear();
-        core.resolved.lock().clear();
-        core.flat.discard();
-        let root = *core.root.read();
-        core.side.send_all(|| Work::Reset(root)).map_err(|error| core.lifecycle.poison(error))
+        let proposal = core.lifecycle.begin(ReplicaChange::of(core))?;
+        core.side.send_all(|| Work::Begin).map_err(|error| core.lifecycle.poison(error))?;
+        Ok(Box::new(ReplicaSession::new(proposal, parent.number.wrapping_add(1))))
     }
 
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
         let core = &self.core;
-        core.lifecycle.settled()?;
-        let (turn, writes) = core.lifecycle.begin_undo(record)?;
+        let (proposal, writes) = core.lifecycle.begin_undo(record, ReplicaChange::of(core))?;
         let run = || {
             core.side.send_all(|| Work::Begin)?;
             core.side.take(&writes)?;
-            core.complete(&writes, core.side.finish(false)?, Vec::new())
+            core.side.finish(false)
         };
-        let outcome = run().map_err(|error| core.lifecycle.poison(error))?;
-        core.lifecycle.finish(turn)?;
-        Ok(outcome)
+        let sealing = run().map_err(|error| core.lifecycle.poison(error))?;
+        ReplicaChange::finish(proposal, &writes, sealing, Vec::new())
     }
 
     fn fork(&self) -> Result<Fork, StateError> {

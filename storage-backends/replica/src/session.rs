@@ -4,12 +4,12 @@ use crate::{
     FLAT,
     hints::Filter,
     overlay::Overlay,
-    shared::Core,
+    shared::{Core, ReplicaChange},
     side::{Outbox, Sealing, TrieSide},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_state::{
-    Access, Account, AccountWrite, LayerSession, Outcome, PendingOutcome, StateError, Turn,
+    Access, Account, AccountWrite, LayerSession, Outcome, PendingOutcome, Proposal, StateError,
     WriteSet, read_code,
 };
 use std::sync::Arc;
@@ -21,8 +21,8 @@ const WRITES_AT_ONCE: usize = 64;
 /// One block under way. Reads are answered by blocks that wait, and by the flat rows below them.
 #[derive(Debug)]
 pub(crate) struct ReplicaSession {
+    proposal: Proposal<ReplicaChange>,
     core: Arc<Core>,
-    turn: Turn,
     /// Number of the block.
     number: u64,
     overlay: Overlay,
@@ -39,12 +39,13 @@ pub(crate) struct ReplicaSession {
 }
 
 impl ReplicaSession {
-    pub(crate) fn new(core: Arc<Core>, turn: Turn, number: u64) -> Self {
+    pub(crate) fn new(proposal: Proposal<ReplicaChange>, number: u64) -> Self {
+        let core = proposal.change.core.clone();
         let overlay = core.overlay.lock().clone();
         let hinted = core.side.wants_hints();
         Self {
+            proposal,
             core,
-            turn,
             number,
             overlay,
             filter: Filter::default(),
@@ -151,40 +152,38 @@ impl LayerSession for ReplicaSession {
     }
 
     fn state_root_so_far(&mut self, _: &WriteSet) -> Result<Option<B256>, StateError> {
-        self.core.lifecycle.check(&self.turn)?;
+        self.proposal.check()?;
         let side = &self.core.side;
         let root = self.out.send(side, false).and_then(|()| side.root());
         root.map(Some).map_err(|error| self.core.lifecycle.poison(error))
     }
 
     fn finish(mut self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
-        self.core.lifecycle.check(&self.turn)?;
+        self.proposal.check()?;
         self.core.lifecycle.settled()?;
         let sealing = self.end(writes, false)?;
-        let Self { core, turn, number, .. } = *self;
-        let outcome = core.outcome(writes, number, sealing)?;
-        core.lifecycle.finish(turn)?;
-        Ok(outcome)
+        let Self { proposal, number, .. } = *self;
+        ReplicaChange::finish_block(proposal, writes, number, sealing)
     }
 
     fn finish_later(
         mut self: Box<Self>,
         writes: Arc<WriteSet>,
     ) -> Result<Box<dyn PendingOutcome>, StateError> {
-        self.core.lifecycle.check(&self.turn)?;
+        self.proposal.check()?;
         let go_on = self.shared && self.core.options.depth > 0;
         let sealing = self.end(&writes, go_on)?;
-        let Self { core, turn, number, .. } = *self;
+        let Self { mut proposal, core, number, .. } = *self;
         core.overlay.lock().0.push(Arc::clone(&writes));
-        core.lifecycle.finish_later(turn)?;
-        Ok(Box::new(Waiting { core, writes, number, sealing }))
+        proposal.wait()?;
+        Ok(Box::new(Waiting { proposal, writes, number, sealing }))
     }
 }
 
 /// A block whose root is being computed.
 #[derive(Debug)]
 struct Waiting {
-    core: Arc<Core>,
+    proposal: Proposal<ReplicaChange>,
     writes: Arc<WriteSet>,
     number: u64,
     sealing: Sealing,
@@ -196,7 +195,8 @@ impl PendingOutcome for Waiting {
     }
 
     fn resolve(self: Box<Self>) -> Result<Outcome, StateError> {
-        self.core.lifecycle.ready()?;
-        self.core.outcome(&self.writes, self.number, self.sealing)
+        let Self { proposal, writes, number, sealing } = *self;
+        proposal.change.core.lifecycle.ready()?;
+        ReplicaChange::finish_block(proposal, &writes, number, sealing)
     }
 }

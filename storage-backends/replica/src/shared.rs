@@ -6,16 +6,17 @@ use crate::{
     flat::Flat,
     hints::HintCounters,
     overlay::Overlay,
-    side::{Sealed, Sealing, TrieSide},
+    side::{Sealed, Sealing, TrieSide, Work},
 };
 use alloy_primitives::B256;
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{
-    Commitment, Lifecycle, Outcome, SlotVisit, StateError, UndoRecord, WriteSet, write_codes,
+    Commitment, HeadChange, Lifecycle, Outcome, Proposal, SlotVisit, StateError, UndoRecord,
+    WriteSet, write_codes,
 };
 use polytrie_trie::{AccountLeaf, state_error, stored_root};
-use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// What the layer shares with its sessions.
 #[derive(Debug)]
@@ -24,13 +25,11 @@ pub(crate) struct Core {
     pub(crate) store: Store,
     pub(crate) flat: Flat,
     pub(crate) side: TrieSide,
-    pub(crate) lifecycle: Lifecycle,
+    pub(crate) lifecycle: Arc<Lifecycle>,
     /// The root at the head.
     pub(crate) root: RwLock<B256>,
     /// Blocks that ended and were not accepted yet.
     pub(crate) overlay: Mutex<Overlay>,
-    /// What accepting the next blocks amounts to: the root, and flat rows for a store of their own.
-    pub(crate) resolved: Mutex<VecDeque<(B256, Option<Batch>)>>,
     pub(crate) hints: HintCounters,
     pub(crate) options: ReplicaOptions,
 }
@@ -42,59 +41,105 @@ impl Core {
         let flat = Flat::open(store.clone(), options.flat.clone())?;
         let side = TrieSide::new(&store, flat.store(), root, &options);
         Ok(Self {
-            lifecycle: Lifecycle::new(store.clone()).with_depth(options.depth),
+            lifecycle: Lifecycle::with_depth(store.clone(), options.depth),
             store,
             flat,
             side,
             root: RwLock::new(root),
             overlay: Mutex::default(),
-            resolved: Mutex::default(),
             hints: HintCounters::default(),
             options,
         })
     }
+}
+
+/// What a block, or the way back from one, makes of the head.
+#[derive(Debug)]
+pub(crate) struct ReplicaChange {
+    pub(crate) core: Arc<Core>,
+    /// The root, and flat rows for a store of their own, once they are known.
+    sealed: Option<(B256, Option<Batch>)>,
+}
+
+impl ReplicaChange {
+    pub(crate) fn of(core: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(core), sealed: None }
+    }
 
     /// Everything about the block `number` but its root while workers compute that, and then all of it.
-    pub(crate) fn outcome(
-        &self,
+    pub(crate) fn finish_block(
+        proposal: Proposal<Self>,
         writes: &WriteSet,
         number: u64,
         sealing: Sealing,
     ) -> Result<Outcome, StateError> {
+        let Core { store, flat, .. } = &*proposal.change.core;
         let slots = |account: &B256, visit: &mut SlotVisit<'_>| {
-            FLAT.visit_slots(self.flat.store(), account, &B256::ZERO, visit)
+            FLAT.visit_slots(flat.store(), account, &B256::ZERO, visit)
         };
-        let undo = UndoRecord::of(writes, (&self.store, number), slots);
-        let outcome = undo.and_then(|undo| self.complete(writes, sealing, undo.encode()));
-        outcome.map_err(|error| self.lifecycle.poison(error))
+        let undo = UndoRecord::of(writes, (store, number), slots);
+        let undo = undo.map_err(|error| proposal.poison(error))?.encode();
+        Self::finish(proposal, writes, sealing, undo)
     }
 
-    /// The same with the record for undoing given.
-    pub(crate) fn complete(
-        &self,
+    /// The outcome of what changes the state by `writes`, given the record for undoing it.
+    pub(crate) fn finish(
+        mut proposal: Proposal<Self>,
         writes: &WriteSet,
         sealing: Sealing,
         undo: Vec<u8>,
     ) -> Result<Outcome, StateError> {
+        let (root, flat, batch) =
+            proposal.change.complete(writes, sealing).map_err(|error| proposal.poison(error))?;
+        proposal.change.sealed = Some((root, flat));
+        proposal.finish(Commitment::state_root(root), batch, undo)
+    }
+
+    /// The root, the flat rows for a store of their own, and all other rows.
+    fn complete(
+        &self,
+        writes: &WriteSet,
+        sealing: Sealing,
+    ) -> Result<(B256, Option<Batch>, Batch), StateError> {
         let add_own = |batch: &mut Batch| {
             write_codes(batch, writes.codes());
-            self.flat.prepare(writes, batch)
+            self.core.flat.prepare(writes, batch)
         };
-        let (root, batch, apart) = match sealing {
+        match sealing {
             Sealing::Done(sealed) => {
                 let Sealed { root, mut rows } = sealed?;
-                let apart = add_own(&mut rows);
-                (root, rows, apart)
+                let flat = add_own(&mut rows);
+                Ok((root, flat, rows))
             }
             Sealing::UnderWay(sealed) => {
                 let mut own = Batch::new();
-                let apart = add_own(&mut own);
+                let flat = add_own(&mut own);
                 let Sealed { root, mut rows } = sealed.recv().map_err(|_| gone())??;
                 rows.append(&own);
-                (root, rows, apart)
+                Ok((root, flat, rows))
             }
-        };
-        self.resolved.lock().push_back((root, apart));
-        Ok(Outcome { commitment: Commitment::state_root(root), batch, undo })
+        }
+    }
+}
+
+impl HeadChange for ReplicaChange {
+    fn accept(&mut self) -> Result<(), StateError> {
+        let core = &self.core;
+        let Some((root, flat)) = self.sealed.take() else { return Ok(()) };
+        core.flat.accept(flat)?;
+        let mut overlay = core.overlay.lock();
+        if !overlay.0.is_empty() {
+            overlay.0.remove(0);
+        }
+        *core.root.write() = root;
+        core.side.accept()
+    }
+
+    fn discard(&mut self) -> Result<(), StateError> {
+        let core = &self.core;
+        core.overlay.lock().0.clear();
+        core.flat.discard();
+        let root = *core.root.read();
+        core.side.send_all(|| Work::Reset(root))
     }
 }

@@ -23,7 +23,6 @@ impl Fork {
     pub fn undo(&self, record: &[u8]) -> Result<(), StateError> {
         // If it ends on the way, so does the fork.
         let outcome = undo_in_steps(&*self.layer, &self.store, record, 0, &mut |_, _| {})?;
-        self.store.write(outcome.batch)?;
-        self.layer.accept()
+        outcome.write(&self.store).map(drop)
     }
 }

@@ -71,22 +71,6 @@ pub trait StateLayer: Any + Debug + Send + Sync {
     /// [`StateError::Protocol`] if a block is under way, or more wait than [`Self::depth`] says.
     fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError>;
 
-    /// The outcome of the last `finish` or `undo` (of the oldest one that waits, where several may) has been
-    /// written to the store: go on from it.
-    ///
-    /// # Errors
-    ///
-    /// [`StateError::Protocol`] if nothing was finished.
-    fn accept(&self) -> Result<(), StateError>;
-
-    /// The last session or undo, and every block that waits, is void (an invalid block, an interrupted
-    /// execution): go on from what the store holds. Cheap when nothing was under way.
-    ///
-    /// # Errors
-    ///
-    /// If the layer failed before, or cannot go back.
-    fn discard(&self) -> Result<(), StateError>;
-
     /// One block back: what to write so that commitment and reads are exactly as before the block that
     /// produced `record`, which must be the last one accepted. A record that has several steps
     /// ([`Self::undo_steps`]) is taken back with one call for each ([`undo_in_steps`](crate::undo_in_steps)).

@@ -1,13 +1,12 @@
-//! One block under way in a layer, and what it amounts to.
+//! One block under way in a layer.
 
 use crate::{
-    Access, Account, AccountWrite, Commitment, PendingOutcome, StateError, WriteSet, pending::Ready,
+    Access, Account, AccountWrite, Outcome, PendingOutcome, StateError, WriteSet, pending::Ready,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
-use polytrie_kv::Batch;
 use std::{fmt::Debug, sync::Arc};
 
-/// One block under way in a layer.
+/// One block under way in a layer. Dropped it never happened.
 ///
 /// Reads answer with the state *before the block*; a block's own writes are remembered by
 /// [`Session`](crate::Session). The caller passes each key with its hash so that it is hashed once.
@@ -84,23 +83,23 @@ pub trait LayerSession: Debug + Send {
     ///
     /// # Errors
     ///
-    /// If the store fails or is damaged, or the block was discarded ([`StateError::Protocol`]).
+    /// If the store fails or is damaged, or a block below was discarded ([`StateError::Protocol`]).
     fn state_root_so_far(&mut self, since_last: &WriteSet) -> Result<Option<B256>, StateError> {
         let _ = since_last;
         Ok(None)
     }
 
     /// Computes the commitment and what to write. Nothing is durable yet, and the layer stays at the parent
-    /// until [`StateLayer::accept`](crate::StateLayer::accept).
+    /// until the outcome is accepted.
     ///
     /// # Errors
     ///
-    /// If the store fails or is damaged, or the block was discarded ([`StateError::Protocol`]).
+    /// If the store fails or is damaged, or a block below was discarded ([`StateError::Protocol`]).
     fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError>;
 
-    /// The same for a layer whose [`StateLayer::depth`](crate::StateLayer::depth) is not 0: returns while the commitment is still being
-    /// computed. The next block may begin at once and reads the values after this one. Outcomes are resolved,
-    /// written and accepted in the order of their blocks.
+    /// Ends the block in a layer whose [`StateLayer::depth`](crate::StateLayer::depth) is not 0: returns while the
+    /// commitment is still being computed. The next block may begin at once and reads the values after this one.
+    /// Outcomes are resolved, written and accepted in the order of their blocks.
     ///
     /// # Errors
     ///
@@ -111,15 +110,4 @@ pub trait LayerSession: Debug + Send {
     ) -> Result<Box<dyn PendingOutcome>, StateError> {
         Ok(Box::new(Ready(self.finish(&writes)?)))
     }
-}
-
-/// What a block (or undoing one) amounts to in a layer.
-#[derive(Debug)]
-pub struct Outcome {
-    /// The commitment after the block.
-    pub commitment: Commitment,
-    /// What the layer wants written, to be merged with the chain's own rows into one atomic write.
-    pub batch: Batch,
-    /// What [`StateLayer::undo`](crate::StateLayer::undo) needs to take the block back; empty in the outcome of an undo.
-    pub undo: Vec<u8>,
 }

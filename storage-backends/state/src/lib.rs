@@ -7,11 +7,12 @@
 //! layer.begin(parent) ──► Session          reads see the block's own writes
 //!   session.hint(access)                   from the EVM's hooks; may be dropped, never changes a result
 //!   session.apply(writes of one tx)        in order; the layer may work on them at once
-//!   session.finish() ──► Finished          commitment, write batch, undo record; nothing durable yet
-//! store.write(batch)                       one atomic write: layer, chain, undo record and head together
-//! layer.accept() | layer.discard()         the block stands, or never happened
-//! layer.undo(record)                       one block back, in the same two steps
+//!   session.finish() ──► Outcome           commitment, write batch, undo record; nothing durable yet
+//! outcome.write(store)                     one atomic write: layer, chain, undo record and head together
+//! layer.undo(record) ──► Outcome           one block back
 //! ```
+//!
+//! A session or an outcome that is dropped never happened.
 //!
 //! [`Session`] is the same for every layer: it merges the writes of the block's transactions into one
 //! [`WriteSet`] (deduplicated, sorted by hashed key, free of no-ops, "wipe, then set"), so that no layer can
@@ -36,8 +37,10 @@ mod keys;
 mod layer;
 mod layer_session;
 mod lifecycle;
+mod outcome;
 mod pending;
 mod proof;
+mod proposal;
 mod reader;
 mod scan;
 mod sealed;
@@ -63,10 +66,12 @@ pub use genesis::{GenesisAccount, GenesisSlots, in_order_of_hash};
 pub use group::{Group, GroupedBlock};
 pub use keys::{hash_address, hash_slot};
 pub use layer::{AccountVisit, BlockRef, Pruned, SlotVisit, StateLayer};
-pub use layer_session::{LayerSession, Outcome};
-pub use lifecycle::{Lifecycle, Turn};
+pub use layer_session::LayerSession;
+pub use lifecycle::Lifecycle;
+pub use outcome::Outcome;
 pub use pending::PendingOutcome;
 pub use proof::{Proof, ProofError, Proven};
+pub use proposal::{HeadChange, Proposal, Unaccepted};
 pub use reader::StateReader;
 pub use scan::scan;
 pub use sealed::{seal, unseal};

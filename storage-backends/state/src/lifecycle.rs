@@ -1,21 +1,23 @@
 //! Keeping a layer in order: one block under way at a time, and none after a failure.
 
-use crate::{CheckReport, StateError, UndoRecord, WriteSet};
+use crate::{CheckReport, HeadChange, Proposal, StateError, UndoRecord, WriteSet};
 use parking_lot::Mutex;
 use polytrie_kv::Store;
+use std::{collections::VecDeque, sync::Arc};
 
 /// The order in which a layer may be driven, written once for all of them.
 ///
-/// A layer owns one (shared with its sessions), asks it before every call, and tells it how a block went:
+/// A layer has one and asks it before every call. Whatever is to move the head begins here, and is a [`Proposal`] from
+/// then on:
 ///
 /// ```text
-///         begin            finish             accept
-///   idle ───────► started ───────► finished ─────────► idle
-///                    └────── discard ──┴─────────────► idle
+///         begin            finish                 accept
+///   idle ───────► started ───────► finished ─────────────► idle
+///                    └── dropped ────┴── dropped ────────► idle
 /// ```
 ///
-/// A layer that computes commitments behind the blocks says so with [`Self::with_depth`]; a block of it may
-/// also end with [`Self::finish_later`], after which the next one begins.
+/// A layer that computes commitments behind the blocks says how many may wait ([`Self::with_depth`]); a block of it
+/// may also end with [`Proposal::wait`], after which the next one begins.
 ///
 /// A layer that finds its state damaged opens nevertheless ([`Self::opened`]): it can be checked, which says what is
 /// damaged, and filled anew; everything else fails.
@@ -28,11 +30,14 @@ pub struct Lifecycle {
 
 #[derive(Debug, Default)]
 struct State {
+    /// The proposals that are neither accepted nor void, oldest first, by their numbers.
+    open: VecDeque<u64>,
+    /// How far the newest of them is.
     phase: Phase,
-    /// Blocks that ended and wait to be accepted.
-    waiting: usize,
-    /// Number of the current or last turn; a session of an earlier turn has nothing to say any more.
-    turn: u64,
+    /// Whether proposals on top of those that are open were discarded: memory goes back when the last of these is settled.
+    is_void_above: bool,
+    /// Number of the last proposal.
+    last: u64,
     failure: Option<StateError>,
     /// Why the state cannot be used, if what was found is damaged.
     damage: Option<StateError>,
@@ -40,20 +45,35 @@ struct State {
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Phase {
+    /// There is none.
     #[default]
     Idle,
+    /// Under way.
     Started,
+    /// Ended; the next one may begin.
+    Waiting,
+    /// Ended; nothing begins before it is settled.
     Finished,
 }
 
-/// The right to finish what [`Lifecycle::begin`] started.
-#[derive(Debug)]
-pub struct Turn(u64);
+impl State {
+    /// Forgets this proposal and those on top of it.
+    fn close_from(&mut self, position: usize) {
+        self.open.truncate(position);
+        self.phase = if self.open.is_empty() { Phase::Idle } else { Phase::Waiting };
+        self.is_void_above = !self.open.is_empty();
+    }
+}
 
 impl Lifecycle {
     /// The life of a layer on `store`; idle at first.
-    pub fn new(store: Store) -> Self {
-        Self { store, depth: 0, state: Mutex::default() }
+    pub fn new(store: Store) -> Arc<Self> {
+        Self::with_depth(store, 0)
+    }
+
+    /// The life of a layer with this many blocks that may be begun on top of one that waits.
+    pub fn with_depth(store: Store, depth: usize) -> Arc<Self> {
+        Arc::new(Self { store, depth, state: Mutex::default() })
     }
 
     /// The life of a layer, and what it `read` of its store; if that is damaged, what it holds instead until it is filled
@@ -66,23 +86,16 @@ impl Lifecycle {
         store: Store,
         read: Result<T, StateError>,
         empty: impl FnOnce() -> Result<T, StateError>,
-    ) -> Result<(Self, T), StateError> {
-        let mut life = Self::new(store);
+    ) -> Result<(Arc<Self>, T), StateError> {
+        let life = Self::new(store);
         let found = match read {
             Err(damage @ StateError::Corrupt(_)) => {
-                life.state.get_mut().damage = Some(damage);
+                life.state.lock().damage = Some(damage);
                 empty()?
             }
             read => read?,
         };
         Ok((life, found))
-    }
-
-    /// The same for a layer with this many blocks that may be begun on top of one that waits.
-    #[must_use]
-    pub const fn with_depth(mut self, depth: usize) -> Self {
-        self.depth = depth;
-        self
     }
 
     /// Whether the layer may be driven any further.
@@ -103,7 +116,7 @@ impl Lifecycle {
     pub fn fillable(&self) -> Result<(), StateError> {
         let failure = self.state.lock().failure.clone();
         let failure = failure.or_else(|| self.store.poisoned().map(StateError::Store));
-        failure.map_or(Ok(()), |failure| Err(poisoned(failure)))
+        failure.map_or(Ok(()), |failure| Err(StateError::Poisoned(Box::new(failure))))
     }
 
     /// The layer was filled: what was damaged is gone.
@@ -126,132 +139,61 @@ impl Lifecycle {
         }))
     }
 
-    /// A session or an undo starts.
+    /// A block or an undo begins; `change` is what becomes of the layer when that is accepted, or dropped at any moment.
     ///
     /// # Errors
     ///
-    /// As [`Self::ready`]; [`StateError::Protocol`] if the last turn was neither accepted nor discarded, or too many blocks
-    /// wait.
-    pub fn begin(&self) -> Result<Turn, StateError> {
+    /// As [`Self::ready`]; [`StateError::Protocol`] if the last one is neither accepted nor discarded, or too many
+    /// blocks wait.
+    pub fn begin<C: HeadChange>(self: &Arc<Self>, change: C) -> Result<Proposal<C>, StateError> {
         self.ready()?;
         let mut state = self.state.lock();
-        if state.phase != Phase::Idle || state.waiting > self.depth {
+        let has_ended = matches!(state.phase, Phase::Idle | Phase::Waiting);
+        if !has_ended || state.is_void_above || state.open.len() > self.depth {
             return Err(StateError::Protocol(
                 "a block was begun before the last one was accepted or discarded",
             ));
         }
+        state.last += 1;
+        let number = state.last;
+        state.open.push_back(number);
         state.phase = Phase::Started;
-        state.turn += 1;
-        Ok(Turn(state.turn))
+        drop(state);
+        Ok(Proposal::new(Arc::clone(self), number, change))
     }
 
-    /// An undo starts, in a layer whose records are plain [`UndoRecord`]s: what it changes, too.
+    /// An undo begins, in a layer whose records are plain [`UndoRecord`]s: what it changes, too.
     ///
     /// # Errors
     ///
-    /// As [`Self::begin`]; [`StateError::Corrupt`] if `record` is damaged, and then nothing has started.
-    pub fn begin_undo(&self, record: &[u8]) -> Result<(Turn, WriteSet), StateError> {
-        let turn = self.begin()?;
-        let record = UndoRecord::decode(record).map_err(|error| self.give_up(error))?;
+    /// As [`Self::begin`]; [`StateError::Corrupt`] if `record` is damaged.
+    pub fn begin_undo<C: HeadChange>(
+        self: &Arc<Self>,
+        record: &[u8],
+        change: C,
+    ) -> Result<(Proposal<C>, WriteSet), StateError> {
+        self.ready()?;
+        self.settled()?;
+        let record = UndoRecord::decode(record)?;
         if !record.is_whole() {
             let error = "a block that is taken back in steps was taken back in one";
-            return Err(self.give_up(StateError::Protocol(error)));
+            return Err(StateError::Protocol(error));
         }
-        Ok((turn, record.into_writes()))
+        Ok((self.begin(change)?, record.into_writes()))
     }
 
-    /// Whether the turn is still under way.
+    /// Whether nothing that has ended waits to be accepted, for what must not happen meanwhile.
     ///
     /// # Errors
     ///
-    /// As [`Self::ready`]; [`StateError::Protocol`] if the turn is over: its block was discarded, and another one may be under
-    /// way.
-    pub fn check(&self, turn: &Turn) -> Result<(), StateError> {
-        self.ready()?;
-        let state = self.state.lock();
-        if state.phase == Phase::Started && state.turn == turn.0 {
-            Ok(())
-        } else {
-            Err(StateError::Protocol("a block was continued after it had been discarded"))
-        }
-    }
-
-    /// The outcome of the turn is known and waits to be accepted.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::check`].
-    pub fn finish(&self, turn: Turn) -> Result<(), StateError> {
-        self.ready()?;
-        let mut state = self.state.lock();
-        if state.phase != Phase::Started || state.turn != turn.0 {
-            return Err(StateError::Protocol("a block was finished after it had been discarded"));
-        }
-        state.phase = Phase::Finished;
-        Ok(())
-    }
-
-    /// The turn has ended, its outcome will be known later; the next one may begin.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::check`].
-    pub fn finish_later(&self, turn: Turn) -> Result<(), StateError> {
-        self.finish(turn)?;
-        let mut state = self.state.lock();
-        state.phase = Phase::Idle;
-        state.waiting += 1;
-        Ok(())
-    }
-
-    /// Whether no blocks wait, for what must not happen meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// [`StateError::Protocol`] if blocks wait to be accepted.
+    /// [`StateError::Protocol`] if something does.
     pub fn settled(&self) -> Result<(), StateError> {
-        match self.state.lock().waiting {
-            0 => Ok(()),
-            _ => Err(StateError::Protocol("blocks wait to be accepted")),
-        }
-    }
-
-    /// The outcome was written: that of the oldest block that waits, or of the one that was finished.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::ready`]; [`StateError::Protocol`] if nothing was finished.
-    pub fn accept(&self) -> Result<(), StateError> {
-        self.ready()?;
-        let mut state = self.state.lock();
-        if state.waiting > 0 {
-            state.waiting -= 1;
-        } else if state.phase == Phase::Finished {
-            state.phase = Phase::Idle;
-        } else {
-            return Err(StateError::Protocol("nothing was finished that could be accepted"));
+        let state = self.state.lock();
+        let under_way = usize::from(state.phase == Phase::Started);
+        if state.open.len() > under_way {
+            return Err(StateError::Protocol("blocks wait to be accepted"));
         }
         Ok(())
-    }
-
-    /// What was under way, if anything was, is void.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::fillable`].
-    pub fn discard(&self) -> Result<(), StateError> {
-        self.fillable()?;
-        let mut state = self.state.lock();
-        state.phase = Phase::Idle;
-        state.waiting = 0;
-        Ok(())
-    }
-
-    /// Ends a turn that came to nothing, and changed nothing, with this error, and hands it back.
-    pub fn give_up(&self, error: StateError) -> StateError {
-        // If the layer failed meanwhile, the error says why.
-        let _ = self.discard();
-        error
     }
 
     /// Notes a failure after which the layer must not go on (a worker that died, memory and store that
@@ -260,69 +202,186 @@ impl Lifecycle {
         self.state.lock().failure.get_or_insert_with(|| failure.clone());
         failure
     }
-}
 
-fn poisoned(failure: StateError) -> StateError {
-    StateError::Poisoned(Box::new(failure))
+    /// Whether this proposal is the one under way.
+    pub(crate) fn check(&self, number: u64) -> Result<(), StateError> {
+        self.ready()?;
+        let state = self.state.lock();
+        if state.phase == Phase::Started && state.open.back() == Some(&number) {
+            return Ok(());
+        }
+        Err(StateError::Protocol("a block was continued after it had been discarded"))
+    }
+
+    /// This proposal, which is under way, has ended.
+    pub(crate) fn end(&self, number: u64, may_wait: bool) -> Result<(), StateError> {
+        self.check(number)?;
+        self.state.lock().phase = if may_wait { Phase::Waiting } else { Phase::Finished };
+        Ok(())
+    }
+
+    /// How many proposals this one stands on; `None` if it is void.
+    pub(crate) fn below(&self, number: u64) -> Option<usize> {
+        self.state.lock().open.iter().position(|open| *open == number)
+    }
+
+    /// Whether this proposal, the oldest one, is all that is left below others that were discarded.
+    pub(crate) fn is_last_below_void(&self) -> bool {
+        let state = self.state.lock();
+        state.is_void_above && state.open.len() == 1
+    }
+
+    /// The oldest proposal is accepted.
+    pub(crate) fn accepted(&self) {
+        let mut state = self.state.lock();
+        state.open.pop_front();
+        if state.open.is_empty() {
+            (state.phase, state.is_void_above) = (Phase::Idle, false);
+        }
+    }
+
+    /// This proposal and those on top of it are void.
+    pub(crate) fn discarded(&self, number: u64) {
+        let mut state = self.state.lock();
+        if let Some(position) = state.open.iter().position(|open| *open == number) {
+            state.close_from(position);
+        }
+    }
 }
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::CODE_TABLE;
+    use crate::{CODE_TABLE, Commitment, Outcome};
+    use polytrie_kv::Batch;
 
-    fn lifecycle() -> Lifecycle {
-        Lifecycle::new(Store::memory(&[CODE_TABLE]).unwrap())
+    fn lifecycle(depth: usize) -> Arc<Lifecycle> {
+        Lifecycle::with_depth(Store::memory(&[CODE_TABLE]).unwrap(), depth)
+    }
+
+    /// Notes what becomes of a proposal, and fails at it if asked to.
+    #[derive(Debug, Clone, Default)]
+    struct Notes {
+        name: &'static str,
+        fails: bool,
+        notes: Arc<Mutex<Vec<String>>>,
+    }
+
+    impl Notes {
+        fn named(&self, name: &'static str) -> Self {
+            Self { name, ..self.clone() }
+        }
+
+        fn note(&self, what: &str) -> Result<(), StateError> {
+            self.notes.lock().push(format!("{what} {}", self.name));
+            if self.fails { Err(StateError::Corrupt("on purpose".into())) } else { Ok(()) }
+        }
+
+        fn take(&self) -> Vec<String> {
+            std::mem::take(&mut self.notes.lock())
+        }
+    }
+
+    impl HeadChange for Notes {
+        fn accept(&mut self) -> Result<(), StateError> {
+            self.note("accept")
+        }
+
+        fn discard(&mut self) -> Result<(), StateError> {
+            self.note("discard")
+        }
+    }
+
+    fn finish<C: HeadChange>(proposal: Proposal<C>) -> Outcome {
+        proposal.finish(Commitment::none(), Batch::new(), Vec::new()).unwrap()
+    }
+
+    fn waiting(life: &Arc<Lifecycle>, change: Notes) -> Proposal<Notes> {
+        let mut proposal = life.begin(change).unwrap();
+        proposal.wait().unwrap();
+        proposal
     }
 
     #[test]
-    fn a_turn_ends_once() {
-        let life = lifecycle();
-        assert!(matches!(life.accept(), Err(StateError::Protocol(_))));
-        let turn = life.begin().unwrap();
-        assert!(matches!(life.begin(), Err(StateError::Protocol(_))));
-        assert!(matches!(life.accept(), Err(StateError::Protocol(_))));
-        life.finish(turn).unwrap();
-        assert!(matches!(life.begin(), Err(StateError::Protocol(_))));
-        life.accept().unwrap();
-        assert!(matches!(life.accept(), Err(StateError::Protocol(_))));
-    }
+    fn what_is_finished_is_accepted_or_dropped() {
+        let (life, notes) = (lifecycle(0), Notes::default());
+        let proposal = life.begin(notes.named("a")).unwrap();
+        assert!(matches!(life.begin(()), Err(StateError::Protocol(_))));
+        life.settled().unwrap();
+        let outcome = finish(proposal);
+        assert!(matches!(life.begin(()), Err(StateError::Protocol(_))));
+        assert!(life.settled().is_err());
+        outcome.accept().unwrap();
+        assert_eq!(notes.take(), ["accept a"]);
 
-    #[test]
-    fn a_discarded_turn_cannot_end_another_one() {
-        let life = lifecycle();
-        let stale = life.begin().unwrap();
-        life.discard().unwrap();
-        let turn = life.begin().unwrap();
-        assert!(matches!(life.finish(stale), Err(StateError::Protocol(_))));
-        life.finish(turn).unwrap();
-        life.discard().unwrap();
-        life.begin().unwrap();
-        let error = life.give_up(StateError::Corrupt("a record".into()));
-        assert!(matches!(error, StateError::Corrupt(_)));
-        assert!(matches!(life.begin_undo(&[]), Err(StateError::Corrupt(_))));
-        life.begin().unwrap();
-        assert!(matches!(life.begin_undo(&[]), Err(StateError::Protocol(_))));
+        drop(life.begin(notes.named("b")).unwrap());
+        drop(finish(life.begin(notes.named("c")).unwrap()));
+        finish(life.begin(notes.named("d")).unwrap()).discard().unwrap();
+        assert_eq!(notes.take(), ["discard b", "discard c", "discard d"]);
+        assert!(matches!(life.begin_undo(&[], ()), Err(StateError::Corrupt(_))));
+        life.begin(()).unwrap();
     }
 
     #[test]
     fn as_many_blocks_wait_as_were_announced() {
-        let life = lifecycle().with_depth(2);
-        for _ in 0..3 {
-            let turn = life.begin().unwrap();
-            life.finish_later(turn).unwrap();
-        }
-        assert!(matches!(life.begin(), Err(StateError::Protocol(_))));
+        let (life, notes) = (lifecycle(2), Notes::default());
+        let [first, second, third] = ["a", "b", "c"].map(|name| waiting(&life, notes.named(name)));
+        assert!(matches!(life.begin(()), Err(StateError::Protocol(_))));
         assert!(life.settled().is_err());
-        life.accept().unwrap();
-        let turn = life.begin().unwrap();
-        life.accept().unwrap();
-        life.check(&turn).unwrap();
-        life.discard().unwrap();
+        finish(first).accept().unwrap();
+        let fourth = life.begin(notes.named("d")).unwrap();
+        finish(second).accept().unwrap();
+        fourth.check().unwrap();
+        assert_eq!(notes.take(), ["accept a", "accept b"]);
+        // With the oldest one all are void.
+        drop(third);
+        assert_eq!(notes.take(), ["discard c"]);
+        assert!(matches!(fourth.check(), Err(StateError::Protocol(_))));
         life.settled().unwrap();
-        assert!(matches!(life.accept(), Err(StateError::Protocol(_))));
-        assert!(matches!(life.check(&turn), Err(StateError::Protocol(_))));
+        let fifth = life.begin(notes.named("e")).unwrap();
+        drop(fourth);
+        fifth.check().unwrap();
+        assert_eq!(notes.take(), [""; 0]);
+    }
+
+    #[test]
+    fn outcomes_are_accepted_in_order() {
+        let (life, notes) = (lifecycle(2), Notes::default());
+        let [first, second] = ["a", "b"].map(|name| waiting(&life, notes.named(name)));
+        assert!(matches!(finish(second).accept(), Err(StateError::Protocol(_))));
+        finish(first).accept().unwrap();
+        assert_eq!(notes.take(), ["accept a", "discard a"]);
+    }
+
+    /// A block that is dropped while others wait below it: they stand, and memory goes back to the last of them.
+    #[test]
+    fn what_waits_below_stands() {
+        let (life, notes) = (lifecycle(2), Notes::default());
+        let [first, second] = ["a", "b"].map(|name| waiting(&life, notes.named(name)));
+        drop(life.begin(notes.named("c")).unwrap());
+        assert!(matches!(life.begin(()), Err(StateError::Protocol(_))));
+        finish(first).accept().unwrap();
+        assert_eq!(notes.take(), ["accept a"]);
+        finish(second).accept().unwrap();
+        assert_eq!(notes.take(), ["accept b", "discard b"]);
+        life.begin(()).unwrap();
+    }
+
+    #[test]
+    fn a_change_that_fails_poisons() {
+        for is_accepted in [true, false] {
+            let life = lifecycle(0);
+            let notes = Notes { fails: true, ..Notes::default() };
+            let outcome = finish(life.begin(notes.clone()).unwrap());
+            if is_accepted {
+                assert!(matches!(outcome.accept(), Err(StateError::Corrupt(_))));
+            } else {
+                drop(outcome);
+            }
+            assert_eq!(notes.take().len(), 1);
+            assert!(matches!(life.begin(()), Err(StateError::Poisoned(_))));
+        }
     }
 
     #[test]
@@ -332,15 +391,14 @@ mod tests {
         let (life, found) =
             Lifecycle::opened(store.clone(), Err(damage.clone()), || Ok("empty")).unwrap();
         assert_eq!(found, "empty");
-        for found in [life.ready(), life.begin().map(drop), life.accept()] {
+        for found in [life.ready(), life.begin(()).map(drop)] {
             assert_eq!(found.unwrap_err().to_string(), damage.to_string());
         }
-        life.discard().unwrap();
         assert_eq!(life.damage().unwrap().unwrap().problems, [damage.to_string()]);
         life.fillable().unwrap();
         life.filled();
         assert_eq!(life.damage().unwrap(), None);
-        life.begin().unwrap();
+        life.begin(()).unwrap();
 
         let (life, found) = Lifecycle::opened(store.clone(), Ok(7), || Ok(0)).unwrap();
         assert_eq!((found, life.damage().unwrap()), (7, None));
@@ -351,13 +409,15 @@ mod tests {
 
     #[test]
     fn the_first_failure_is_reported_for_ever() {
-        let life = lifecycle();
+        let (life, notes) = (lifecycle(0), Notes::default());
+        let outcome = finish(life.begin(notes.clone()).unwrap());
         life.poison(StateError::Corrupt("the first".into()));
         life.poison(StateError::Corrupt("the second".into()));
-        for found in [life.ready(), life.begin().map(drop), life.accept(), life.discard()] {
+        for found in [life.ready(), life.begin(()).map(drop), outcome.accept().map(drop)] {
             let error = found.unwrap_err();
             assert!(matches!(error, StateError::Poisoned(_)));
             assert!(error.to_string().contains("the first"), "{error}");
         }
+        assert_eq!(notes.take(), [""; 0]);
     }
 }

@@ -3,7 +3,8 @@
 use crate::{Outcome, StateError};
 use std::fmt::Debug;
 
-/// The outcome of a block that is still under way.
+/// The outcome of a block whose commitment is still being computed. Dropped the block never happened, nor those on top
+/// of it.
 pub trait PendingOutcome: Debug + Send {
     /// Whether [`Self::resolve`] will return without waiting for a worker.
     fn is_ready(&self) -> bool;

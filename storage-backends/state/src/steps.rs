@@ -123,11 +123,10 @@ pub fn undo_in_steps(
     let mut done = done;
     let mut step = steps.next(store)?.ok_or_else(damaged)?;
     while let Some(next) = steps.next(store)? {
-        let Outcome { mut batch, .. } = layer.undo(&step)?;
+        let mut outcome = layer.undo(&step)?;
         done += 1;
-        note(&mut batch, done);
-        store.write(batch)?;
-        layer.accept()?;
+        note(&mut outcome.batch, done);
+        outcome.write(store)?;
         step = next;
     }
     layer.undo(&step)

@@ -22,11 +22,12 @@ fn layer() -> (Arc<OracleLayer>, Store) {
     (layer, store)
 }
 
-fn run(layer: &Arc<OracleLayer>, store: &Store, txs: Vec<TxWrites>) -> Finished {
-    let mut finished = finish(layer, txs);
-    store.write(std::mem::take(&mut finished.outcome.batch)).unwrap();
-    layer.accept().unwrap();
-    finished
+/// What a block wrote, and its undo record.
+fn run(layer: &Arc<OracleLayer>, store: &Store, txs: Vec<TxWrites>) -> (WriteSet, Vec<u8>) {
+    let Finished { outcome, writes, .. } = finish(layer, txs);
+    let undo = outcome.undo.clone();
+    outcome.write(store).unwrap();
+    (writes, undo)
 }
 
 fn finish(layer: &Arc<OracleLayer>, txs: Vec<TxWrites>) -> Finished {
@@ -239,13 +240,12 @@ fn roots_between_transactions() {
     }
     let finished = session.finish().unwrap();
     assert_eq!(finished.outcome.commitment.digest(), roots[3]);
-    layer.discard().unwrap();
+    drop(finished);
 
     // Each of them is the root of a block that ends there.
     for (n, root) in roots.iter().enumerate() {
         let block = finish(&layer, txs[..=n].to_vec());
         assert_eq!(block.outcome.commitment.digest(), *root, "after transaction {n}");
-        layer.discard().unwrap();
     }
     drop(store);
 }
@@ -270,19 +270,19 @@ fn an_undo_record_takes_the_block_back() {
     for txs in txs {
         let (layer, store) = layer();
         let before = layer.state();
-        let finished = run(&layer, &store, txs);
-        let record = UndoRecord::decode(&finished.outcome.undo).unwrap();
-        assert_eq!(record.encode(), finished.outcome.undo);
+        let (writes, undo) = run(&layer, &store, txs);
+        let record = UndoRecord::decode(&undo).unwrap();
+        assert_eq!(record.encode(), undo);
         let back = record.into_writes();
-        assert_eq!(back.accounts().len(), finished.writes.accounts().len());
-        for (back, forth) in back.accounts().iter().zip(finished.writes.accounts()) {
+        assert_eq!(back.accounts().len(), writes.accounts().len());
+        for (back, forth) in back.accounts().iter().zip(writes.accounts()) {
             assert_eq!((back.before, back.after), (forth.after, forth.before));
         }
         let mut state = (*layer.state()).clone();
         state.apply_set(&back);
         assert_eq!(state.accounts(), before.accounts());
 
-        let outcome = layer.undo(&finished.outcome.undo).unwrap();
+        let outcome = layer.undo(&undo).unwrap();
         assert!(outcome.undo.is_empty());
         assert_eq!(outcome.commitment.digest(), before.state_root());
     }

@@ -25,8 +25,6 @@ macro_rules! layer_methods {
             ) -> Result<Commitment, StateError>;
             fn depth() -> usize;
             fn begin(parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError>;
-            fn accept() -> Result<(), StateError>;
-            fn discard() -> Result<(), StateError>;
             fn undo(record: &[u8]) -> Result<Outcome, StateError>;
             fn undo_steps(record: &[u8], rows: &dyn Read) -> Result<UndoSteps, StateError>;
             fn keep_undo_from(number: u64) -> ();

@@ -5,7 +5,8 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{Batch, Op, Store, Table};
 use polytrie_state::{
     Access, Account, BlockRef, CheckReport, Commitment, CommitmentKind, Fork, GenesisAccount,
-    LayerSession, Outcome, Proof, ProofError, StateError, StateLayer, StateReader, WriteSet,
+    LayerSession, Outcome, Proof, ProofError, StateError, StateLayer, StateReader, Unaccepted,
+    WriteSet,
 };
 use polytrie_testing::{
     AlterLayer, AlterSession, AlteredLayer, AlteredSession, OracleLayer,
@@ -119,19 +120,12 @@ impl AlterLayer for Change {
         inner: &Arc<dyn StateLayer>,
         parent: BlockRef,
     ) -> Result<Box<dyn LayerSession>, StateError> {
-        if self.mistake == Mistake::BeginsTwice {
-            inner.discard()?;
-        }
+        let session = inner.begin(parent).or_else(|error| match self.mistake {
+            Mistake::BeginsTwice => inner.fork()?.layer.begin(parent),
+            _ => Err(error),
+        })?;
         let change = SessionChange { mistake: self.mistake, store: self.store.clone(), hints: 0 };
-        Ok(AlteredSession::boxed(inner.begin(parent)?, change))
-    }
-
-    fn accept(&self, inner: &Arc<dyn StateLayer>) -> Result<(), StateError> {
-        match self.mistake {
-            Mistake::AcceptIsForgotten => inner.discard(),
-            Mistake::FailuresAreSwallowed => inner.accept().or(Ok(())),
-            _ => inner.accept(),
-        }
+        Ok(AlteredSession::boxed(session, change))
     }
 
     fn undo(&self, inner: &Arc<dyn StateLayer>, record: &[u8]) -> Result<Outcome, StateError> {
@@ -215,9 +209,33 @@ impl AlterSession for SessionChange {
                 let threads = rayon::current_num_threads().to_string();
                 outcome.batch.put(stray, b"threads", threads.as_bytes());
             }
+            Mistake::AcceptIsForgotten | Mistake::FailuresAreSwallowed => {
+                let mistake = self.mistake;
+                outcome.proposal = Box::new(Unsettled { mistake, inner: outcome.proposal });
+            }
             _ => {}
         }
         Ok(outcome)
+    }
+}
+
+/// An outcome that is not accepted as it should be.
+#[derive(Debug)]
+struct Unsettled {
+    mistake: Mistake,
+    inner: Box<dyn Unaccepted>,
+}
+
+impl Unaccepted for Unsettled {
+    fn accept(self: Box<Self>) -> Result<(), StateError> {
+        match self.mistake {
+            Mistake::AcceptIsForgotten => self.inner.discard(),
+            _ => self.inner.accept().or(Ok(())),
+        }
+    }
+
+    fn discard(self: Box<Self>) -> Result<(), StateError> {
+        self.inner.discard()
     }
 }
 

@@ -141,11 +141,7 @@ impl Producer {
             run.transact(tx, *sender).map_err(|e| failed(e, number))?;
         }
         let executed = run.finish().map_err(|e| failed(e, number))?;
-        let outcome = session.finish()?.outcome;
-        self.store.write(outcome.batch)?;
-        self.layer.accept()?;
-
-        let state_root = outcome.commitment.as_state_root();
+        let state_root = session.finish()?.outcome.write(&self.store)?.as_state_root();
         header.state_root = state_root.ok_or(ProduceError::NoStateRoot(self.layer.name()))?;
         let body = BlockBody {
             transactions,

@@ -318,13 +318,13 @@ impl Run<'_> {
                 return Ok(());
             }
             let start = Instant::now();
-            let outcome = outcome.resolve()?;
+            let mut outcome = outcome.resolve()?;
             times.commit += start.elapsed();
             let start = Instant::now();
-            open.store.write(outcome.batch)?;
+            open.store.write(std::mem::take(&mut outcome.batch))?;
             times.write += start.elapsed();
             let start = Instant::now();
-            open.layer.accept()?;
+            outcome.accept()?;
             times.commit += start.elapsed();
             let header = &chain.blocks[index].header;
             check_root(open, header.state_root, header.number)?;

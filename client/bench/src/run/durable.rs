@@ -26,11 +26,11 @@ pub(super) fn durable_block(
     }
     work(&mut session)?;
     times.execute = lap();
-    let Finished { outcome, counters, .. } = session.finish()?;
+    let Finished { mut outcome, counters, .. } = session.finish()?;
     times.commit = lap();
-    open.store.write(outcome.batch)?;
+    open.store.write(std::mem::take(&mut outcome.batch))?;
     times.write = lap();
-    open.layer.accept()?;
+    outcome.accept()?;
     times.commit += lap();
     open.store.flush()?;
     times.flush = lap();

@@ -76,8 +76,6 @@ impl World {
 
     fn session(&self) -> Session {
         let parent = BlockRef { number: 0, hash: B256::ZERO };
-        // What an earlier run of the same block has left.
-        self.layer.discard().unwrap();
         let session = Session::begin(&*self.layer, parent).unwrap();
         if self.roots { session.with_intermediate_roots() } else { session }
     }

@@ -122,10 +122,7 @@ impl Subtest<'_> {
         if found != expected {
             return Err(Mismatch::Logs { found, expected });
         }
-        let outcome = session.finish()?.outcome;
-        let commitment = outcome.commitment;
-        store.write(outcome.batch).map_err(|error| Mismatch::Transaction(error.into()))?;
-        layer.accept()?;
+        let commitment = session.finish()?.outcome.write(&store)?;
         if let Some(accounts) = &expectation.state
             && let Some(difference) = post_state::compare(layer, accounts)?
         {

@@ -8,8 +8,8 @@ use std::{
     thread,
 };
 
-/// The chain, to be changed. What a panic leaves half made is discarded before anybody else gets the chain; where the chain
-/// cannot be as everybody sees it, the node has failed.
+/// The chain, to be changed. A panic drops what was half made; where the chain is not what everybody sees then, the node
+/// has failed.
 #[derive(Debug)]
 pub(in crate::devnet) struct Held<'a> {
     chain: MutexGuard<'a, Chain>,
@@ -21,9 +21,8 @@ impl<'a> Held<'a> {
         Self { chain, node }
     }
 
-    /// Discards a block that is half made. Whether the chain is what the view shows then.
-    fn mend(&mut self) -> Result<bool, ChainError> {
-        self.chain.abandon()?;
+    /// Whether the chain is what the view shows.
+    fn is_whole(&self) -> Result<bool, ChainError> {
         let (shown, stored) = (self.node.view().hash(), self.chain.db().head()?);
         let is_stored = stored.is_some_and(|stored| stored.hash() == shown);
         Ok(is_stored && self.chain.head().hash() == shown)
@@ -35,10 +34,12 @@ impl Drop for Held<'_> {
         if !thread::panicking() {
             return;
         }
-        match self.mend() {
+        match self.is_whole() {
             Ok(true) => {}
             Ok(false) => self.node.fail("a change of the chain was not done whole"),
-            Err(error) => self.node.fail(&format!("a block that was half made stays: {error}")),
+            Err(error) => {
+                self.node.fail(&format!("the chain cannot be read after a panic: {error}"))
+            }
         }
     }
 }

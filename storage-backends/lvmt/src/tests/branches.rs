@@ -21,21 +21,21 @@ fn a_proof_is_of_the_head_whatever_is_written() {
             let proven = chain.verify(&chain.prove(1, &[1])).unwrap();
             assert_eq!(proven.state.balance.to::<u64>(), 10 + round);
         }
-        chain.layer.accept().unwrap();
+        outcome.accept().unwrap();
 
         let parent = polytrie_state::BlockRef { number: chain.undo.len() as u64, ..BLOCK };
         let mut session = Session::begin(&*chain.layer, parent).unwrap();
         session.apply(&TxWrites { accounts: vec![account(1, 20 + round, &[(1, 7)])] }).unwrap();
-        let outcome = session.finish().unwrap().outcome;
+        let mut outcome = session.finish().unwrap().outcome;
         let before = chain.verify(&chain.prove(1, &[1])).unwrap();
-        chain.store.write(outcome.batch).unwrap();
+        chain.store.write(std::mem::take(&mut outcome.batch)).unwrap();
         assert_eq!(
             chain.verify(&chain.prove(1, &[1])).unwrap().state.balance,
             before.state.balance
         );
         chain.assert_clean();
-        chain.layer.accept().unwrap();
-        chain.undo.push(outcome.undo);
+        chain.undo.push(outcome.undo.clone());
+        outcome.accept().unwrap();
         let proven = chain.verify(&chain.prove(1, &[1])).unwrap();
         assert_eq!(proven.state.balance.to::<u64>(), 20 + round);
         chain.assert_clean();

@@ -51,7 +51,6 @@ fn nothing_is_collected_while_a_block_is_under_way() {
     let session = Session::begin(&*chain.layer, parent).unwrap();
     assert!(matches!(chain.layer.prune(&[]), Err(StateError::Protocol(_))));
     drop(session);
-    chain.layer.discard().unwrap();
     chain.layer.prune(&[]).unwrap();
     assert!(chain.store.get(LEAVES, &crate::log::chunk_key(0, 0)).unwrap().is_some());
     assert_eq!(Proofs::default(), Proofs::None);

@@ -42,15 +42,13 @@ impl Chain {
         let mut session = Session::begin(&*self.layer, parent).unwrap();
         session.apply(&TxWrites { accounts }).unwrap();
         let finished = session.finish().unwrap();
-        self.undo.push(finished.outcome.undo);
-        self.store.write(finished.outcome.batch).unwrap();
-        self.layer.accept().unwrap();
+        self.undo.push(finished.outcome.undo.clone());
+        finished.outcome.write(&self.store).unwrap();
     }
 
     pub(super) fn undo(&mut self) {
         let outcome = self.layer.undo(&self.undo.pop().unwrap()).unwrap();
-        self.store.write(outcome.batch).unwrap();
-        self.layer.accept().unwrap();
+        outcome.write(&self.store).unwrap();
     }
 
     pub(super) fn prove(&self, n: u64, slots: &[u64]) -> Proof {

@@ -33,10 +33,8 @@ impl Run {
 
     fn settle(&mut self) -> Result<Commitment, StateError> {
         let outcome = self.waiting.pop_front().expect("a block waits").resolve()?;
-        self.store.write(outcome.batch)?;
-        self.layer.accept()?;
-        self.undo.push(outcome.undo);
-        Ok(outcome.commitment)
+        self.undo.push(outcome.undo.clone());
+        outcome.write(&self.store)
     }
 
     fn execute(&mut self, block: &Block, parent: &Oracle) -> Result<(), StateError> {
@@ -105,8 +103,7 @@ fn follow(history: &History) {
                 UndoRecord::decode(record).expect("a record");
                 let outcome = run.layer.undo(record).unwrap_or_else(|e| panic!("{e}"));
                 assert_eq!(outcome.commitment.digest(), state.state_root());
-                run.store.write(outcome.batch).expect("a write");
-                run.layer.accept().expect("accepted");
+                outcome.write(&run.store).expect("accepted");
             }
             assert_eq!(dump(&*run.layer).expect("a dump"), *history.genesis().accounts());
         }
@@ -131,7 +128,6 @@ fn blocks_that_wait_are_given_up() {
         at += 1;
         assert_eq!(root.digest(), history.states[at].state_root());
         run.waiting.clear();
-        run.layer.discard().unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(run.layer.commitment().digest(), history.states[at].state_root());
         assert_eq!(dump(&*run.layer).expect("a dump"), *history.states[at].accounts());
     }

@@ -30,8 +30,7 @@ fn a_small_block_does_not_ask_the_store_for_what_the_tries_know() {
         let mut session = Session::begin(&*layer, PARENT).expect("a block begins");
         session.apply(&TxWrites { accounts }).expect("applied");
         let outcome = session.finish().expect("the block ends").outcome;
-        store.write(outcome.batch).expect("a write");
-        layer.accept().expect("accepted");
+        outcome.write(&store).expect("accepted");
         let before = store.counters();
         let mut session = Session::begin(&*layer, PARENT).expect("a block begins");
         for (address, expected) in [(contract, account), (other, account), (nobody, None)] {

@@ -105,7 +105,8 @@ fn a_worker_that_fails_poisons_with_its_reason() {
                 assert!(failed.to_string().contains("trouble at step"), "{context}: {failed}");
                 let layer = driver.layer();
                 let begun = driver.begin().map(drop);
-                for result in [begun, layer.accept(), layer.discard(), layer.undo(&[]).map(drop)] {
+                let read = layer.reader().map(drop);
+                for result in [begun, read, layer.undo(&[]).map(drop)] {
                     let Err(error) = result else { panic!("{context}: it went on") };
                     assert!(matches!(error, StateError::Poisoned(_)), "{context}: {error:?}");
                     assert!(error.to_string().contains("trouble at step"), "{context}: {error}");
@@ -133,7 +134,7 @@ fn a_full_queue_drops_hints_and_counts_them() {
             session.hint(polytrie_state::Access::Account(address));
         }
     }
-    session.finish(&Default::default()).expect("the block ends");
+    drop(session.finish(&Default::default()).expect("the block ends"));
     let [given, queued, dropped] = layer.hint_counts();
     assert_eq!(given, 30_000);
     assert!(dropped > 0, "{queued} queued");

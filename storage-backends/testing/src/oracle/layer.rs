@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
     Account, AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
-    LayerSession, Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, Turn,
-    UndoRecord, WIPED_TABLE, WriteSet,
+    HeadChange, LayerSession, Lifecycle, Outcome, Proof, Proposal, SlotVisit, StateError,
+    StateLayer, StateReader, UndoRecord, WIPED_TABLE, WriteSet,
 };
 use std::sync::Arc;
 
@@ -22,21 +22,34 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct OracleLayer {
     store: Store,
-    shared: Arc<Shared>,
+    lifecycle: Arc<Lifecycle>,
+    head: Arc<Mutex<Head>>,
 }
 
-#[derive(Debug)]
-struct Shared {
-    lifecycle: Lifecycle,
-    states: Mutex<States>,
-}
-
-#[derive(Debug)]
-struct States {
-    head: Arc<Oracle>,
+#[derive(Debug, Clone)]
+struct Head {
+    state: Arc<Oracle>,
     root: B256,
-    /// What `accept` makes the head.
-    next: Option<(Arc<Oracle>, B256)>,
+}
+
+/// What becomes the head.
+#[derive(Debug)]
+struct NextHead {
+    head: Arc<Mutex<Head>>,
+    next: Option<Head>,
+}
+
+impl HeadChange for NextHead {
+    fn accept(&mut self) -> Result<(), StateError> {
+        if let Some(next) = self.next.take() {
+            *self.head.lock() = next;
+        }
+        Ok(())
+    }
+
+    fn discard(&mut self) -> Result<(), StateError> {
+        Ok(())
+    }
 }
 
 impl OracleLayer {
@@ -49,35 +62,35 @@ impl OracleLayer {
     ///
     /// If the store fails, or what it holds is damaged.
     pub fn open(store: Store) -> Result<Arc<Self>, StateError> {
-        let head = Arc::new(rows::read(&store)?);
-        let states = Mutex::new(States { root: head.state_root(), head, next: None });
-        let shared = Arc::new(Shared { lifecycle: Lifecycle::new(store.clone()), states });
-        Ok(Arc::new(Self { store, shared }))
+        let state = Arc::new(rows::read(&store)?);
+        let head = Arc::new(Mutex::new(Head { root: state.state_root(), state }));
+        Ok(Arc::new(Self { lifecycle: Lifecycle::new(store.clone()), store, head }))
     }
 
     /// The state at the head.
     pub fn state(&self) -> Arc<Oracle> {
-        self.shared.states.lock().head.clone()
+        self.head.lock().state.clone()
+    }
+
+    fn next_head(&self) -> NextHead {
+        NextHead { head: self.head.clone(), next: None }
     }
 }
 
-impl Shared {
-    /// The outcome of a block that leads to `next`.
-    fn finish(
-        &self,
-        turn: Turn,
-        mut next: Oracle,
-        writes: &WriteSet,
-        undo: Vec<u8>,
-    ) -> Result<Outcome, StateError> {
-        next.apply_set(writes);
-        let root = next.state_root();
-        let mut batch = Batch::new();
-        rows::write(&mut batch, writes, root);
-        self.lifecycle.finish(turn)?;
-        self.states.lock().next = Some((Arc::new(next), root));
-        Ok(Outcome { commitment: Commitment::state_root(root), batch, undo })
-    }
+/// The outcome of a block that changes `state`.
+fn finish(
+    mut proposal: Proposal<NextHead>,
+    state: &Oracle,
+    writes: &WriteSet,
+    undo: Vec<u8>,
+) -> Result<Outcome, StateError> {
+    let mut next = state.clone();
+    next.apply_set(writes);
+    let root = next.state_root();
+    let mut batch = Batch::new();
+    rows::write(&mut batch, writes, root);
+    proposal.change.next = Some(Head { state: Arc::new(next), root });
+    proposal.finish(Commitment::state_root(root), batch, undo)
 }
 
 impl StateLayer for OracleLayer {
@@ -86,11 +99,11 @@ impl StateLayer for OracleLayer {
     }
 
     fn commitment(&self) -> Commitment {
-        Commitment::state_root(self.shared.states.lock().root)
+        Commitment::state_root(self.head.lock().root)
     }
 
     fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
-        self.shared.lifecycle.ready()?;
+        self.lifecycle.ready()?;
         Ok(Arc::new(OracleReader(self.state())))
     }
 
@@ -98,7 +111,7 @@ impl StateLayer for OracleLayer {
         &self,
         accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
     ) -> Result<Commitment, StateError> {
-        self.shared.lifecycle.ready()?;
+        self.lifecycle.ready()?;
         let mut state = Oracle::default();
         for account in accounts {
             state.insert(account?)?;
@@ -107,41 +120,23 @@ impl StateLayer for OracleLayer {
         let mut batch = Batch::new();
         rows::write_all(&mut batch, &state, root);
         self.store.engine_write(&batch)?;
-        *self.shared.states.lock() = States { head: Arc::new(state), root, next: None };
+        *self.head.lock() = Head { state: Arc::new(state), root };
         Ok(Commitment::state_root(root))
     }
 
     fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
-        let turn = self.shared.lifecycle.begin()?;
         Ok(Box::new(OracleSession {
-            shared: self.shared.clone(),
+            proposal: self.lifecycle.begin(self.next_head())?,
             store: self.store.clone(),
             number: parent.number + 1,
-            turn,
             head: self.state(),
             so_far: None,
         }))
     }
 
-    fn accept(&self) -> Result<(), StateError> {
-        self.shared.lifecycle.accept()?;
-        let mut states = self.shared.states.lock();
-        if let Some((head, root)) = states.next.take() {
-            states.head = head;
-            states.root = root;
-        }
-        Ok(())
-    }
-
-    fn discard(&self) -> Result<(), StateError> {
-        self.shared.lifecycle.discard()?;
-        self.shared.states.lock().next = None;
-        Ok(())
-    }
-
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
-        let (turn, writes) = self.shared.lifecycle.begin_undo(record)?;
-        self.shared.finish(turn, (*self.state()).clone(), &writes, Vec::new())
+        let (proposal, writes) = self.lifecycle.begin_undo(record, self.next_head())?;
+        finish(proposal, &self.state(), &writes, Vec::new())
     }
 
     fn fork(&self) -> Result<Fork, StateError> {
@@ -150,14 +145,14 @@ impl StateLayer for OracleLayer {
     }
 
     fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
-        self.shared.lifecycle.ready()?;
+        self.lifecycle.ready()?;
         self.state()
             .prove(self.name(), address, slots)
             .map_err(|e| StateError::Corrupt(format!("a proof has no JSON form ({e})")))
     }
 
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
-        self.shared.lifecycle.ready()?;
+        self.lifecycle.ready()?;
         for (hash, entry) in self.state().accounts.range(from..) {
             if visit(*hash, entry.account)?.is_break() {
                 break;
@@ -172,7 +167,7 @@ impl StateLayer for OracleLayer {
         from: B256,
         visit: &mut SlotVisit<'_>,
     ) -> Result<(), StateError> {
-        self.shared.lifecycle.ready()?;
+        self.lifecycle.ready()?;
         if let Some(entry) = self.state().accounts.get(&account) {
             for (hash, value) in entry.slots.range(from..) {
                 if visit(*hash, *value)?.is_break() {
@@ -184,7 +179,7 @@ impl StateLayer for OracleLayer {
     }
 
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
-        self.shared.lifecycle.ready()?;
+        self.lifecycle.ready()?;
         let state = rows::read(&self.store)?;
         let mut report = CheckReport {
             accounts: state.accounts.len() as u64,
@@ -239,11 +234,10 @@ impl StateReader for OracleReader {
 
 #[derive(Debug)]
 struct OracleSession {
-    shared: Arc<Shared>,
+    proposal: Proposal<NextHead>,
     store: Store,
     /// Number of the block.
     number: u64,
-    turn: Turn,
     head: Arc<Oracle>,
     /// The state within the block, for the roots between its transactions.
     so_far: Option<Oracle>,
@@ -284,6 +278,6 @@ impl LayerSession for OracleSession {
             slots.into_iter().flatten().try_for_each(|(slot, value)| visit(*slot, *value).map(drop))
         };
         let undo = UndoRecord::of(writes, (&self.store, self.number), slots)?.encode();
-        self.shared.finish(self.turn, (*self.head).clone(), writes, undo)
+        finish(self.proposal, &self.head, writes, undo)
     }
 }

@@ -3,6 +3,7 @@
 use super::{
     Driver, LayerFactory, STORE_IN_STEP,
     compare::{assert_rows, assert_state},
+    sessions::finish,
 };
 use crate::{History, Seed};
 use alloy_primitives::B256;
@@ -109,15 +110,31 @@ pub fn a_failed_write_poisons(factory: &dyn LayerFactory) {
 
         let layer = driver.layer();
         says_why(driver.begin().map(drop), &context);
-        says_why(layer.accept(), &context);
-        says_why(layer.discard(), &context);
-        says_why(driver.begin().map(drop), &context);
+        says_why(layer.reader().map(drop), &context);
         says_why(driver.undo().map(drop), &context);
         let mut genesis = history.genesis().genesis().map(Ok);
         says_why::<Commitment>(driver.layer().load(&mut genesis), &context);
         says_why(driver.layer().check(&mut |_| {}).map(drop), &context);
         says_why(driver.flush(), &context);
+
+        let memory = Arc::new(MemoryEngine::new());
+        let faulty = Arc::new(FaultEngine::new(memory, fault, writes_to_load + 3));
+        let driver =
+            Driver::open_on(factory, faulty, &options).unwrap_or_else(|e| panic!("{context}: {e}"));
+        an_outcome_is_refused(driver, &history, &context);
     }
+}
+
+/// A block that was finished before a write failed is not accepted after it.
+fn an_outcome_is_refused(mut driver: Driver<'_>, history: &History, context: &str) {
+    let outcome = (|| {
+        driver.load(history.genesis())?;
+        Ok::<_, StateError>(finish(driver.begin()?, &history.blocks[0].txs)?.outcome)
+    })();
+    let outcome = outcome.unwrap_or_else(|e| panic!("{context}: {e}"));
+    while driver.touch().is_ok() {}
+    says_why(outcome.accept(), context);
+    says_why(driver.begin().map(drop), context);
 }
 
 fn says_why<T>(result: Result<T, StateError>, context: &str) {

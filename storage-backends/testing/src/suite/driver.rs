@@ -8,8 +8,8 @@ use polytrie_kv::{
     Table,
 };
 use polytrie_state::{
-    BlockRef, CODE_TABLE, Commitment, Finished, Fork, Group, Session, StateError, StateLayer,
-    WIPED_TABLE, remove_wiped, undo_in_steps,
+    BlockRef, CODE_TABLE, Commitment, Finished, Fork, Group, Outcome, Session, StateError,
+    StateLayer, WIPED_TABLE, remove_wiped, undo_in_steps,
 };
 use std::{ops::ControlFlow, sync::Arc};
 use tempfile::TempDir;
@@ -171,14 +171,9 @@ impl<'f> Driver<'f> {
             number += 1;
             rows.put(UNDO, &number.to_be_bytes(), &group.add(session)?.undo);
         }
-        let outcome = group.finish()?;
-        let mut batch = outcome.batch;
-        batch.absorb(rows);
-        let head = put_head(&mut batch, number, &outcome.commitment);
-        self.store.write(batch)?;
-        self.layer.accept()?;
-        self.head = Some(head);
-        Ok(outcome.commitment)
+        let mut outcome = group.finish()?;
+        outcome.batch.absorb(rows);
+        self.write(number, outcome)
     }
 
     /// Starts a block on top of the head.
@@ -197,13 +192,17 @@ impl<'f> Driver<'f> {
     /// As [`Self::load`].
     pub fn commit(&mut self, finished: Finished) -> Result<Commitment, StateError> {
         let number = self.number() + 1;
-        let mut batch = finished.outcome.batch;
-        batch.put(UNDO, &number.to_be_bytes(), &finished.outcome.undo);
-        let head = put_head(&mut batch, number, &finished.outcome.commitment);
-        self.store.write(batch)?;
-        self.layer.accept()?;
+        let mut outcome = finished.outcome;
+        outcome.batch.put(UNDO, &number.to_be_bytes(), &outcome.undo);
+        self.write(number, outcome)
+    }
+
+    /// Makes an outcome the head.
+    fn write(&mut self, number: u64, mut outcome: Outcome) -> Result<Commitment, StateError> {
+        let head = put_head(&mut outcome.batch, number, &outcome.commitment);
+        let commitment = outcome.write(&self.store)?;
         self.head = Some(head);
-        Ok(finished.outcome.commitment)
+        Ok(commitment)
     }
 
     /// One block back.
@@ -218,18 +217,13 @@ impl<'f> Driver<'f> {
         let note =
             &mut |batch: &mut Batch, done: u64| batch.put(HEAD, STEPS_KEY, &done.to_be_bytes());
         let done = self.steps_done()?;
-        let outcome = undo_in_steps(&*self.layer, &self.store, &record, done, note)?;
-        let mut batch = outcome.batch;
-        batch.delete(HEAD, STEPS_KEY);
-        batch.delete(UNDO, &number.to_be_bytes());
+        let mut outcome = undo_in_steps(&*self.layer, &self.store, &record, done, note)?;
+        outcome.batch.delete(HEAD, STEPS_KEY);
+        outcome.batch.delete(UNDO, &number.to_be_bytes());
         if self.factory.tables().contains(&WIPED_TABLE) {
-            remove_wiped(&mut batch, number, None);
+            remove_wiped(&mut outcome.batch, number, None);
         }
-        let head = put_head(&mut batch, number - 1, &outcome.commitment);
-        self.store.write(batch)?;
-        self.layer.accept()?;
-        self.head = Some(head);
-        Ok(outcome.commitment)
+        self.write(number - 1, outcome)
     }
 
     /// A driver of its own, that goes on from here in memory.
@@ -240,6 +234,13 @@ impl<'f> Driver<'f> {
     pub fn fork(&self) -> Result<Self, StateError> {
         let Fork { store, layer } = self.layer.fork()?;
         Ok(Self { store, layer, options: self.options.clone(), ..*self })
+    }
+
+    /// Writes a row that says nothing, durably.
+    pub(super) fn touch(&self) -> Result<(), StateError> {
+        let mut batch = Batch::new();
+        batch.delete(HEAD, STEPS_KEY);
+        Ok(self.store.write_durable(batch)?)
     }
 
     /// Makes everything written so far durable.

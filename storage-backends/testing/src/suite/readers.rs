@@ -40,7 +40,6 @@ pub fn readers_keep_their_block(factory: &dyn LayerFactory) {
             let session = driver.begin().unwrap_or_else(|e| panic!("{e}"));
             let reader = driver.layer().reader().unwrap_or_else(|e| panic!("{e}"));
             drop(session);
-            driver.layer().discard().unwrap_or_else(|e| panic!("{e}"));
             if let Some(last) = readers.last() {
                 look(std::slice::from_ref(last), "ahead of a block");
             }

@@ -100,7 +100,6 @@ pub fn damaged_undo_records_are_refused(factory: &dyn LayerFactory) {
             }
             let found = driver.layer().undo(&damaged);
             assert!(found.is_err(), "a record of {} bytes of no meaning was taken", damaged.len());
-            driver.layer().discard().unwrap_or_else(|e| panic!("{e}"));
             assert_state(&driver, &history.states[at + 1], &block.label);
         }
     }

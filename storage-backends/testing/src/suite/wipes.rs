@@ -25,8 +25,7 @@ pub fn large_contracts_are_wiped_and_come_back(factory: &dyn LayerFactory) {
         let context = format!("{}, seed {}", block.label, history.seed);
         let fail = |e: StateError| -> ! { panic!("{context}: {e}") };
         let session = driver.begin().unwrap_or_else(|e| fail(e));
-        finish(session, &block.txs).unwrap_or_else(|e| fail(e));
-        driver.layer().discard().unwrap_or_else(|e| fail(e));
+        drop(finish(session, &block.txs).unwrap_or_else(|e| fail(e)));
         assert_state(&driver, &history.states[at], &format!("discarded: {context}"));
         let session = driver.begin().unwrap_or_else(|e| fail(e));
         let finished = finish(session, &block.txs).unwrap_or_else(|e| fail(e));
