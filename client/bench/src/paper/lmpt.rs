@@ -1,7 +1,7 @@
 //! Layered Merkle Patricia Trie.
 
 use super::{
-    Claim, Experiment, LMPT, MPT, Needs, Paper, Part, Point, PointWork, Published, over_accounts,
+    Experiment, LMPT, MPT, Needs, Paper, Part, Point, PointWork, claim, over_accounts, published,
     quantity::{HIT_RATE, TPS},
 };
 use crate::{Popularity, WorkloadKind};
@@ -46,24 +46,15 @@ const PAYMENTS: Experiment = Experiment {
         variants: &[MPT, LMPT],
         quantities: &[TPS],
         published: &[
-            Published {
-                quantity: "throughput",
-                name: "OpenEthereum",
-                like: "mpt",
-                values: &[(1e6, "1M", 2000.0), (3e6, "3M", 1000.0)],
-            },
-            Published {
-                quantity: "throughput",
-                name: "LMPT",
-                like: "lmpt",
-                values: &[(1e6, "1M", 3000.0), (1e7, "10M", 2000.0)],
-            },
+            published(
+                "throughput",
+                "OpenEthereum",
+                "mpt",
+                &[(1e6, "1M", 2000.0), (3e6, "3M", 1000.0)],
+            ),
+            published("throughput", "LMPT", "lmpt", &[(1e6, "1M", 3000.0), (1e7, "10M", 2000.0)]),
         ],
-        claims: &[Claim {
-            quantity: "throughput",
-            over: ("lmpt", "mpt"),
-            published: "1.5 at 1M accounts, up to 6 at 10M",
-        }],
+        claims: &[claim("throughput", ("lmpt", "mpt"), "1.5 at 1M accounts, up to 6 at 10M")],
     }],
 };
 
@@ -82,24 +73,19 @@ const TOKEN: Experiment = Experiment {
         variants: &[MPT, LMPT],
         quantities: &[TPS],
         published: &[
-            Published {
-                quantity: "throughput",
-                name: "OpenEthereum",
-                like: "mpt",
-                values: &[(1e6, "1M", 1600.0)],
-            },
-            Published {
-                quantity: "throughput",
-                name: "LMPT",
-                like: "lmpt",
-                values: &[(1e6, "1M", 2000.0), (3e6, "3M", 2000.0), (5e6, "5M", 2000.0)],
-            },
+            published("throughput", "OpenEthereum", "mpt", &[(1e6, "1M", 1600.0)]),
+            published(
+                "throughput",
+                "LMPT",
+                "lmpt",
+                &[(1e6, "1M", 2000.0), (3e6, "3M", 2000.0), (5e6, "5M", 2000.0)],
+            ),
         ],
-        claims: &[Claim {
-            quantity: "throughput",
-            over: ("lmpt", "mpt"),
-            published: "1.25 at 1M accounts, 4 at 10M (8 in the summary)",
-        }],
+        claims: &[claim(
+            "throughput",
+            ("lmpt", "mpt"),
+            "1.25 at 1M accounts, 4 at 10M (8 in the summary)",
+        )],
     }],
 };
 
@@ -118,11 +104,7 @@ const SWAPS: Experiment = Experiment {
         variants: &[MPT, LMPT],
         quantities: &[TPS],
         published: &[],
-        claims: &[Claim {
-            quantity: "throughput",
-            over: ("lmpt", "mpt"),
-            published: "1.9 at 10M accounts",
-        }],
+        claims: &[claim("throughput", ("lmpt", "mpt"), "1.9 at 10M accounts")],
     }],
 };
 
@@ -141,28 +123,28 @@ const CACHES: Experiment = Experiment {
         variants: &[MPT],
         quantities: &[HIT_RATE, TPS],
         published: &[
-            Published {
-                quantity: "reads that needed no read of the engine",
-                name: "OpenEthereum (hit rate)",
-                like: "mpt",
-                values: &[
+            published(
+                "reads that needed no read of the engine",
+                "OpenEthereum (hit rate)",
+                "mpt",
+                &[
                     (50.0, "50", 0.635),
                     (100.0, "100", 0.758),
                     (500.0, "500", 0.862),
                     (1000.0, "1000", 0.879),
                 ],
-            },
-            Published {
-                quantity: "throughput",
-                name: "OpenEthereum",
-                like: "mpt",
-                values: &[
+            ),
+            published(
+                "throughput",
+                "OpenEthereum",
+                "mpt",
+                &[
                     (50.0, "50", 1238.0),
                     (100.0, "100", 1256.0),
                     (500.0, "500", 1278.0),
                     (1000.0, "1000", 1292.0),
                 ],
-            },
+            ),
         ],
         claims: &[],
     }],

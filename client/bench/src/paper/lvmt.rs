@@ -2,7 +2,7 @@
 
 use super::{
     Claim, Experiment, LMPT, LVMT, LVMT1, LVMT16, LVMT64, MPT, Needs, Paper, Part, Point,
-    PointWork, Published, RAIN, RAW, Setting, Variant, over_accounts,
+    PointWork, Published, RAIN, RAW, Setting, Variant, claim, over_accounts, published,
     quantity::{
         ENGINE, EXECUTION, OPS, Quantity, READ_AMPLIFICATION, READ_SIZE, STRUCTURE, TPS,
         WRITE_AMPLIFICATION, WRITE_SIZE,
@@ -32,10 +32,10 @@ const CLIENT: &str = "Another client, so other costs of execution: the paper's 1
 const NO_PROOFS: &str = "LVMT-r is `lvmt` without proofs.";
 const END_TO_END: &[Variant] = &[RAW, LVMT, LVMT64, LVMT16, RAIN, LMPT, MPT];
 const SHARES: &[Claim] = &[
-    Claim { quantity: "throughput", over: ("lvmt", "mpt"), published: "at least 4.53" },
-    Claim { quantity: "throughput", over: ("lvmt", "rain"), published: "at least 1.80" },
-    Claim { quantity: "throughput", over: ("lvmt 1/64", "lvmt"), published: "about 0.8" },
-    Claim { quantity: "throughput", over: ("lvmt 1/16", "lvmt"), published: "about 0.6" },
+    claim("throughput", ("lvmt", "mpt"), "at least 4.53"),
+    claim("throughput", ("lvmt", "rain"), "at least 1.80"),
+    claim("throughput", ("lvmt 1/64", "lvmt"), "about 0.8"),
+    claim("throughput", ("lvmt 1/16", "lvmt"), "about 0.6"),
 ];
 
 /// The paper's numbers of receivers, or small ones.
@@ -77,15 +77,10 @@ const THROUGHPUT: Experiment = Experiment {
             "payments",
             |quick| receivers(quick, WorkloadKind::Transfer),
             &[TPS],
-            &[Published {
-                quantity: "throughput",
-                name: "LVMT-r (the most)",
-                like: "lvmt",
-                values: &[(1e6, "1M", 29_669.0)],
-            }],
+            &[published("throughput", "LVMT-r (the most)", "lvmt", &[(1e6, "1M", 29_669.0)])],
             &[
-                Claim { quantity: "throughput", over: ("lvmt", "mpt"), published: "up to 2.7" },
-                Claim { quantity: "throughput", over: ("lvmt", "rain"), published: "up to 1.7" },
+                claim("throughput", ("lvmt", "mpt"), "up to 2.7"),
+                claim("throughput", ("lvmt", "rain"), "up to 1.7"),
             ],
         ),
         end_to_end(
@@ -94,8 +89,8 @@ const THROUGHPUT: Experiment = Experiment {
             &[TPS],
             &[],
             &[
-                Claim { quantity: "throughput", over: ("lvmt", "mpt"), published: "up to 2.1" },
-                Claim { quantity: "throughput", over: ("lvmt", "lmpt"), published: "up to 1.5" },
+                claim("throughput", ("lvmt", "mpt"), "up to 2.1"),
+                claim("throughput", ("lvmt", "lmpt"), "up to 1.5"),
             ],
         ),
     ],
@@ -110,15 +105,6 @@ const fn largest(quick: bool, workload: WorkloadKind) -> PointWork {
         block_txs: if quick { 5_000 } else { 20_000 },
         popularity: Popularity::Uniform,
     }
-}
-
-const fn five_million(
-    quantity: &'static str,
-    name: &'static str,
-    like: &'static str,
-    values: &'static [(f64, &'static str, f64)],
-) -> Published {
-    Published { quantity, name, like, values }
 }
 
 const BREAKDOWN: Experiment = Experiment {
@@ -139,11 +125,11 @@ const BREAKDOWN: Experiment = Experiment {
             },
             &[EXECUTION, STRUCTURE, ENGINE],
             &[
-                five_million("execution", "all", "mpt", &[(5e6, "5M", 16.0)]),
-                five_million("authenticated structure", "MPT", "mpt", &[(5e6, "5M", 42.0)]),
-                five_million("engine", "MPT", "mpt", &[(5e6, "5M", 33.0)]),
-                five_million("engine", "LVMT-r", "lvmt", &[(5e6, "5M", 11.0)]),
-                five_million("engine", "RAW (similar)", "raw", &[(5e6, "5M", 11.0)]),
+                published("execution", "all", "mpt", &[(5e6, "5M", 16.0)]),
+                published("authenticated structure", "MPT", "mpt", &[(5e6, "5M", 42.0)]),
+                published("engine", "MPT", "mpt", &[(5e6, "5M", 33.0)]),
+                published("engine", "LVMT-r", "lvmt", &[(5e6, "5M", 11.0)]),
+                published("engine", "RAW (similar)", "raw", &[(5e6, "5M", 11.0)]),
             ],
             &[],
         ),
@@ -244,19 +230,15 @@ const AMPLIFICATION: Experiment = Experiment {
         points: workloads,
         variants: SMALL,
         quantities: &[READ_AMPLIFICATION, WRITE_AMPLIFICATION],
-        published: &[Published {
-            quantity: "read amplification",
-            name: "MPT",
-            like: "mpt",
-            values: &[(1e6, "1m", 2.4), (1e8, "100m", 4.1)],
-        }],
+        published: &[published(
+            "read amplification",
+            "MPT",
+            "mpt",
+            &[(1e6, "1m", 2.4), (1e8, "100m", 4.1)],
+        )],
         claims: &[
-            Claim { quantity: "read amplification", over: ("mpt", "lvmt"), published: "up to 4.1" },
-            Claim {
-                quantity: "write amplification",
-                over: ("mpt", "lvmt"),
-                published: "up to 8.2",
-            },
+            claim("read amplification", ("mpt", "lvmt"), "up to 4.1"),
+            claim("write amplification", ("mpt", "lvmt"), "up to 8.2"),
         ],
     }],
 };
@@ -276,24 +258,9 @@ const SIZES: Experiment = Experiment {
         variants: SMALL,
         quantities: &[READ_SIZE, WRITE_SIZE],
         published: &[
-            Published {
-                quantity: "size of a read",
-                name: "MPT (a full node)",
-                like: "mpt",
-                values: &[(1e6, "1m", 500.0)],
-            },
-            Published {
-                quantity: "size of a read",
-                name: "RAIN",
-                like: "rain",
-                values: &[(1e8, "100m", 200.0)],
-            },
-            Published {
-                quantity: "size of a read",
-                name: "LVMT-r (a point)",
-                like: "lvmt",
-                values: &[(1e6, "1m", 65.0)],
-            },
+            published("size of a read", "MPT (a full node)", "mpt", &[(1e6, "1m", 500.0)]),
+            published("size of a read", "RAIN", "rain", &[(1e8, "100m", 200.0)]),
+            published("size of a read", "LVMT-r (a point)", "lvmt", &[(1e6, "1m", 65.0)]),
         ],
         claims: &[],
     }],
@@ -325,13 +292,13 @@ const ETHER_SWAPS: Experiment = swaps(
         "swaps between ether and a token",
         |quick| receivers(quick, WorkloadKind::SwapEth),
         &[TPS],
-        &[Published {
-            quantity: "throughput",
-            name: "LVMT-r (mean of all)",
-            like: "lvmt",
-            values: &[(1e6, "1M", 2760.0), (3e6, "3M", 2760.0), (5e6, "5M", 2760.0)],
-        }],
-        &[Claim { quantity: "throughput", over: ("lvmt", "mpt"), published: "up to 1.7" }],
+        &[published(
+            "throughput",
+            "LVMT-r (mean of all)",
+            "lvmt",
+            &[(1e6, "1M", 2760.0), (3e6, "3M", 2760.0), (5e6, "5M", 2760.0)],
+        )],
+        &[claim("throughput", ("lvmt", "mpt"), "up to 1.7")],
     )],
 );
 
@@ -344,20 +311,20 @@ const TOKEN_SWAPS: Experiment = swaps(
         |quick| receivers(quick, WorkloadKind::SwapToken),
         &[TPS],
         &[
-            Published {
-                quantity: "throughput",
-                name: "RAW (mean of all)",
-                like: "raw",
-                values: &[(1e6, "1M", 3230.0), (3e6, "3M", 3230.0), (5e6, "5M", 3230.0)],
-            },
-            Published {
-                quantity: "throughput",
-                name: "LVMT-r (mean of all)",
-                like: "lvmt",
-                values: &[(1e6, "1M", 2530.0), (3e6, "3M", 2530.0), (5e6, "5M", 2530.0)],
-            },
+            published(
+                "throughput",
+                "RAW (mean of all)",
+                "raw",
+                &[(1e6, "1M", 3230.0), (3e6, "3M", 3230.0), (5e6, "5M", 3230.0)],
+            ),
+            published(
+                "throughput",
+                "LVMT-r (mean of all)",
+                "lvmt",
+                &[(1e6, "1M", 2530.0), (3e6, "3M", 2530.0), (5e6, "5M", 2530.0)],
+            ),
         ],
-        &[Claim { quantity: "throughput", over: ("lvmt", "mpt"), published: "up to 2.6" }],
+        &[claim("throughput", ("lvmt", "mpt"), "up to 2.6")],
     )],
 );
 
@@ -380,8 +347,8 @@ const CURVE: Experiment = Experiment {
         variants: &[LVMT],
         quantities: &[super::quantity::ADDITION, super::quantity::MULTIPLICATION],
         published: &[
-            five_million("addition", "Table 1", "lvmt", &[(0.0, "BN254", 0.34)]),
-            five_million("multiplication", "Table 1", "lvmt", &[(0.0, "BN254", 92.0)]),
+            published("addition", "Table 1", "lvmt", &[(0.0, "BN254", 0.34)]),
+            published("multiplication", "Table 1", "lvmt", &[(0.0, "BN254", 92.0)]),
         ],
         claims: &[],
     }],

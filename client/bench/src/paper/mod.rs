@@ -168,6 +168,23 @@ pub struct Claim {
     pub published: &'static str,
 }
 
+const fn published(
+    quantity: &'static str,
+    name: &'static str,
+    like: &'static str,
+    values: &'static [(f64, &'static str, f64)],
+) -> Published {
+    Published { quantity, name, like, values }
+}
+
+const fn claim(
+    quantity: &'static str,
+    over: (&'static str, &'static str),
+    published: &'static str,
+) -> Claim {
+    Claim { quantity, over, published }
+}
+
 const fn variant(name: &'static str) -> Variant {
     Variant { name, state: name, set: &[] }
 }

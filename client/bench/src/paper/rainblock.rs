@@ -1,7 +1,7 @@
 //! RainBlock and its DSM-Tree.
 
 use super::{
-    Claim, Experiment, MPT, Needs, Paper, Part, Point, PointWork, Published, RAIN, Setting,
+    Experiment, MPT, Needs, Paper, Part, Point, PointWork, RAIN, Setting, claim, published,
     quantity::{MEMORY, OPS, READ_BYTES, TPS},
 };
 use crate::{Mode, Popularity, WorkloadKind, report::plot::short};
@@ -45,17 +45,13 @@ const SINGLE_NODE: Experiment = Experiment {
             points: |quick| sizes(quick, Mode::Read),
             variants: &[RAIN, MPT],
             quantities: &[OPS],
-            published: &[Published {
-                quantity: "throughput",
-                name: "DSM-Tree",
-                like: "rain",
-                values: &[(1.19e6, "1.19M", 216_000.0)],
-            }],
-            claims: &[Claim {
-                quantity: "throughput",
-                over: ("rain", "mpt"),
-                published: "150 at 1.19M accounts",
-            }],
+            published: &[published(
+                "throughput",
+                "DSM-Tree",
+                "rain",
+                &[(1.19e6, "1.19M", 216_000.0)],
+            )],
+            claims: &[claim("throughput", ("rain", "mpt"), "150 at 1.19M accounts")],
         },
         Part {
             title: "puts, a root every 1,000",
@@ -64,32 +60,22 @@ const SINGLE_NODE: Experiment = Experiment {
             variants: &[RAIN, MPT],
             quantities: &[OPS, MEMORY],
             published: &[
-                Published {
-                    quantity: "throughput",
-                    name: "DSM-Tree, without roots",
-                    like: "rain",
-                    values: &[(1.19e6, "1.19M", 245_000.0)],
-                },
-                Published {
-                    quantity: "memory",
-                    name: "DSM-Tree",
-                    like: "rain",
-                    values: &[(1.19e6, "1.19M", 775.0)],
-                },
-                Published {
-                    quantity: "memory",
-                    name: "Ethereum MPT",
-                    like: "mpt",
-                    values: &[(1.19e6, "1.19M", 26_021.0)],
-                },
+                published(
+                    "throughput",
+                    "DSM-Tree, without roots",
+                    "rain",
+                    &[(1.19e6, "1.19M", 245_000.0)],
+                ),
+                published("memory", "DSM-Tree", "rain", &[(1.19e6, "1.19M", 775.0)]),
+                published("memory", "Ethereum MPT", "mpt", &[(1.19e6, "1.19M", 26_021.0)]),
             ],
             claims: &[
-                Claim {
-                    quantity: "throughput",
-                    over: ("rain", "mpt"),
-                    published: "4 to 5 with a root every 1,000 writes (160 without roots)",
-                },
-                Claim { quantity: "memory", over: ("mpt", "rain"), published: "34" },
+                claim(
+                    "throughput",
+                    ("rain", "mpt"),
+                    "4 to 5 with a root every 1,000 writes (160 without roots)",
+                ),
+                claim("memory", ("mpt", "rain"), "34"),
             ],
         },
     ],
@@ -164,12 +150,7 @@ const END_TO_END: Experiment = Experiment {
         points: levels,
         variants: &[RAIN, MPT],
         quantities: &[TPS],
-        published: &[Published {
-            quantity: "throughput",
-            name: "RainBlock",
-            like: "rain",
-            values: &[(7.0, "r=7", 30_000.0)],
-        }],
+        published: &[published("throughput", "RainBlock", "rain", &[(7.0, "r=7", 30_000.0)])],
         claims: &[],
     }],
 };

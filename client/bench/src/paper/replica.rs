@@ -1,8 +1,8 @@
 //! Storage Replica.
 
 use super::{
-    Claim, Experiment, MPT, Needs, Paper, Part, Point, PointWork, Published, REPLICA,
-    over_accounts,
+    Experiment, MPT, Needs, Paper, Part, Point, PointWork, REPLICA, claim, over_accounts,
+    published,
     quantity::{COMMIT, DISK, FLUSH, GET, Quantity, SLOAD, SSTORE, STATE},
 };
 use crate::{Popularity, WorkloadKind};
@@ -25,16 +25,6 @@ macro_rules! segments {
             (6.0, "6-6.1M", $g), (7.0, "7-7.1M", $h), (8.0, "8-8.1M", $i),
         ]
     };
-}
-
-/// A row of Table 3 or 4.
-const fn row(
-    quantity: &'static str,
-    name: &'static str,
-    like: &'static str,
-    values: &'static [(f64, &'static str, f64)],
-) -> Published {
-    Published { quantity, name, like, values }
 }
 
 const QUANTITIES: &[Quantity] = &[SLOAD, GET, SSTORE, COMMIT, FLUSH, STATE];
@@ -72,61 +62,61 @@ const TABLES: Experiment = Experiment {
         variants: &[MPT, REPLICA],
         quantities: QUANTITIES,
         published: &[
-            row(
+            published(
                 "SLOAD",
                 PARITY,
                 "mpt",
                 segments!(0.18, 11.05, 14.12, 17.86, 391.71, 2619.06, 4763.72, 6494.15, 9403.07),
             ),
-            row(
+            published(
                 "SLOAD",
                 IMPROVED,
                 "replica",
                 segments!(0.19, 3.60, 4.80, 6.53, 102.21, 403.08, 957.79, 1608.59, 2301.54),
             ),
-            row(
+            published(
                 "engine get",
                 "Parity (self)",
                 "mpt",
                 segments!(0.00, 8.27, 10.30, 13.50, 334.08, 2429.86, 4508.59, 6223.61, 9048.80),
             ),
-            row(
+            published(
                 "engine get",
                 IMPROVED,
                 "replica",
                 segments!(0.04, 2.35, 2.59, 4.30, 79.56, 329.29, 857.96, 1508.62, 2177.54),
             ),
-            row(
+            published(
                 "SSTORE",
                 PARITY,
                 "mpt",
                 segments!(0.06, 1.66, 2.82, 2.82, 53.12, 188.13, 315.02, 509.11, 690.01),
             ),
-            row(
+            published(
                 "SSTORE",
                 IMPROVED,
                 "replica",
                 segments!(0.06, 1.27, 1.46, 2.00, 25.58, 67.68, 132.34, 302.71, 330.47),
             ),
-            row(
+            published(
                 "commit",
                 PARITY,
                 "mpt",
                 segments!(6.83, 44.10, 102.27, 111.72, 847.74, 3326.66, 4785.19, 4573.85, 5707.45),
             ),
-            row(
+            published(
                 "commit",
                 IMPROVED,
                 "replica",
                 segments!(4.03, 27.02, 59.99, 66.63, 589.31, 895.20, 1085.77, 1027.98, 1296.14),
             ),
-            row(
+            published(
                 "flush",
                 PARITY,
                 "mpt",
                 segments!(7.24, 43.58, 37.88, 55.80, 223.95, 549.81, 524.45, 464.68, 574.54),
             ),
-            row(
+            published(
                 "flush",
                 IMPROVED,
                 "replica",
@@ -134,31 +124,11 @@ const TABLES: Experiment = Experiment {
             ),
         ],
         claims: &[
-            Claim {
-                quantity: "SLOAD",
-                over: ("mpt", "replica"),
-                published: "4.04 to 6.50 from 5M on, 0.92 to 3.83 before",
-            },
-            Claim {
-                quantity: "SSTORE",
-                over: ("mpt", "replica"),
-                published: "1.68 to 2.78 from 5M on, 0.99 to 2.08 before",
-            },
-            Claim {
-                quantity: "commit",
-                over: ("mpt", "replica"),
-                published: "3.72 to 4.45 from 5M on, 1.44 to 1.70 before",
-            },
-            Claim {
-                quantity: "flush",
-                over: ("mpt", "replica"),
-                published: "0.91 to 1.04 from 5M on, 0.33 to 1.02 before",
-            },
-            Claim {
-                quantity: "state in all",
-                over: ("mpt", "replica"),
-                published: "3.63 at 8M (sum of the four)",
-            },
+            claim("SLOAD", ("mpt", "replica"), "4.04 to 6.50 from 5M on, 0.92 to 3.83 before"),
+            claim("SSTORE", ("mpt", "replica"), "1.68 to 2.78 from 5M on, 0.99 to 2.08 before"),
+            claim("commit", ("mpt", "replica"), "3.72 to 4.45 from 5M on, 1.44 to 1.70 before"),
+            claim("flush", ("mpt", "replica"), "0.91 to 1.04 from 5M on, 0.33 to 1.02 before"),
+            claim("state in all", ("mpt", "replica"), "3.63 at 8M (sum of the four)"),
         ],
     }],
 };
@@ -178,14 +148,10 @@ const SIZE: Experiment = Experiment {
         variants: &[MPT, REPLICA],
         quantities: &[DISK],
         published: &[
-            row("disk", "trie (GB in the paper, here MiB)", "mpt", segments_of_size(0)),
-            row("disk", "trie and replica of 32 B", "replica", segments_of_size(1)),
+            published("disk", "trie (GB in the paper, here MiB)", "mpt", segments_of_size(0)),
+            published("disk", "trie and replica of 32 B", "replica", segments_of_size(1)),
         ],
-        claims: &[Claim {
-            quantity: "disk",
-            over: ("replica", "mpt"),
-            published: "1.31 to 1.41 from 4M on",
-        }],
+        claims: &[claim("disk", ("replica", "mpt"), "1.31 to 1.41 from 4M on")],
     }],
 };
 
