@@ -94,7 +94,7 @@ mod tests {
         let rules = spec.rules(1, 1, true);
         assert_eq!(rules.fork_name(), "Osaka");
         assert_eq!(rules.blob_params().map(|params| params.max_blob_count), Some(9));
-        // Whoever has a data directory of this chain relies on its genesis not changing.
+        // Data directories of this chain rely on its genesis not changing.
         assert_eq!(
             spec.genesis_hash(),
             b256!("470ed6a0f30aee94ce45a1d8fa9616eb2edb854f7f10ef52b5732d6e35d5d257")

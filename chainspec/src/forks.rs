@@ -111,7 +111,7 @@ impl Forks {
         }))
     }
 
-    /// The same schedule with `fork` at `condition`. For the DAO fork a block means that it is supported.
+    /// This schedule with `fork` at `condition`. For the DAO fork a block means that it is supported.
     pub fn with(mut self, fork: EthereumHardfork, condition: ForkCondition) -> Self {
         if fork == EthereumHardfork::Dao {
             return self.with_dao(match condition {
@@ -128,7 +128,7 @@ impl Forks {
         }
     }
 
-    /// The same schedule with another DAO fork.
+    /// This schedule with another DAO fork.
     pub fn with_dao(mut self, dao: Option<DaoFork>) -> Self {
         self.conditions[EthereumHardfork::Dao as usize] = match dao {
             Some(DaoFork { block, support: true }) => ForkCondition::Block(block),
@@ -138,7 +138,7 @@ impl Forks {
         self
     }
 
-    /// The same schedule with the merge at this total difficulty; `None` for a chain that never merges.
+    /// This schedule with the merge at this total difficulty; `None` for a chain that never merges.
     pub fn with_terminal_total_difficulty(self, difficulty: Option<U256>) -> Self {
         let condition =
             difficulty.map_or(ForkCondition::Never, |total_difficulty| ForkCondition::TTD {
@@ -150,7 +150,7 @@ impl Forks {
         self.with(EthereumHardfork::Paris, condition)
     }
 
-    /// The same schedule with the block at which nodes part that do not know of the merge. It changes no rule, only the
+    /// This schedule with the block at which nodes part that do not know of the merge. It changes no rule, only the
     /// identifier of the chain's forks (EIP-2124). Nothing happens on a chain that never merges, or if it is the first
     /// block.
     pub fn with_netsplit_block(mut self, block: Option<u64>) -> Self {
@@ -161,7 +161,7 @@ impl Forks {
         self
     }
 
-    /// The same schedule with other blob parameters from `fork` on. Target, maximum, update fraction and minimum fee are
+    /// This schedule with other blob parameters from `fork` on. Target, maximum, update fraction and minimum fee are
     /// taken from `params`; the blob limit of a transaction and the blob base cost follow from the fork.
     pub fn with_blob_params(mut self, fork: EthereumHardfork, params: BlobParams) -> Self {
         self.blobs.retain(|(known, _)| *known != fork);

@@ -98,7 +98,7 @@ fn hoodi() -> ChainSpec {
     })
 }
 
-/// What is known of a public network. State root and hash are stored, so that nobody has to unpack the accounts in order
+/// What is known of a public network. State root and hash are stored, so that the accounts need not be unpacked in order
 /// to know them; the tests compute them anew.
 struct PublicNetwork {
     name: &'static str,

@@ -111,13 +111,13 @@ impl ChainSpec {
         dev::with_accounts(chain_id, accounts)
     }
 
-    /// The same chain with another deposit contract (EIP-6110).
+    /// This chain with another deposit contract (EIP-6110).
     pub fn with_deposit_contract(mut self, address: Option<Address>) -> Self {
         self.deposit_contract = address;
         self
     }
 
-    /// The same chain with its blocks sealed by signers until it merges. The genesis header must list the signers
+    /// This chain with its blocks sealed by signers until it merges. The genesis header must list the signers
     /// ([`Clique::listed_signers`]).
     pub fn with_clique(mut self, clique: Clique) -> Self {
         self.clique = Some(clique);

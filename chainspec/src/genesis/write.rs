@@ -81,7 +81,7 @@ impl GenesisPlan {
         writeln!(out, "\n}}\n}}")
     }
 
-    /// The same without accounts, but with the state root of them, as [`ChainSpec::from_outline`] reads it.
+    /// The genesis without its accounts, but with their state root, as [`ChainSpec::from_outline`] reads it.
     pub fn outline(&self, state_root: B256) -> String {
         let mut fields: Map<String, Value> =
             self.fields().map(|(name, value)| (name.to_owned(), value)).into_iter().collect();

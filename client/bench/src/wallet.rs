@@ -23,7 +23,7 @@ impl Wallet {
         Self::from_addresses(seed, derive_addresses(seed, 0..accounts))
     }
 
-    /// The same from addresses that were derived before, in the order of their numbers.
+    /// The wallet of a seed whose addresses were derived before, in the order of their numbers.
     pub fn from_addresses(seed: u64, addresses: Vec<Address>) -> Self {
         Self { seed, nonces: vec![0; addresses.len()], addresses }
     }
@@ -58,7 +58,7 @@ impl Wallet {
         self.nonces[account].into()
     }
 
-    /// The same, and counts it as used.
+    /// The nonce of the account's next transaction, counted as used.
     pub fn use_nonce(&mut self, account: usize) -> u64 {
         let nonce = self.nonce(account);
         self.nonces[account] += 1;

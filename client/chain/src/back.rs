@@ -2,7 +2,7 @@
 //!
 //! A block that wiped a large contract is taken back in many writes ([`polytrie_state::undo_in_steps`]), and in between
 //! the state is that of no block. A row says so: it comes with the first step and goes with the last one, which makes
-//! the parent the head. Whoever opens a chain with such a row takes the steps that are left, before anything else.
+//! the parent the head. Opening a chain with such a row takes the steps that are left, before anything else.
 
 use super::{
     Chain, ChainDb,

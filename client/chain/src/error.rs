@@ -203,7 +203,7 @@ pub enum InvalidReason {
     /// It does not decode.
     #[error("it does not decode: {0}")]
     Decode(#[from] DecodeError),
-    /// Nobody knows its parent.
+    /// Its parent is not known.
     #[error("its parent {parent} is not known; the head is block {head}{hint}")]
     UnknownParent {
         /// Hash of the parent.

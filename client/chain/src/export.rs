@@ -1,4 +1,4 @@
-//! Blocks on their way out. What leaves is what was imported: whoever gets a file has nothing but that to go by.
+//! Blocks on their way out, byte for byte as they were imported: a file is all that its reader has to go by.
 
 use super::{db::ChainDb, error::ChainError};
 use alloy_consensus::Header;
@@ -18,7 +18,7 @@ pub struct ExportBlock {
     pub rlp: Bytes,
     /// The total difficulty with it.
     pub total_difficulty: U256,
-    /// Whether accounts were impersonated in it: nobody signed their transactions, so no client takes the block.
+    /// Whether accounts were impersonated in it: their transactions are not signed, so no client takes the block.
     pub is_impersonated: bool,
 }
 

@@ -39,7 +39,7 @@ struct Grouped {
     rlp: Bytes,
     receipts: Option<Bytes>,
     total_difficulty: Option<U256>,
-    /// If somebody wants to know.
+    /// Where the caller keeps what blocks write.
     writes: Option<Arc<WriteSet>>,
 }
 

@@ -165,7 +165,7 @@ impl Chain {
             });
         }
         layer.make_witnesses(options.witness_levels)?;
-        // A layer sees which code a block needs only if nobody else remembers it.
+        // A layer sees which code a block needs only where no cache above it answers.
         let code_cache = if options.witness_levels.is_some() { 0 } else { CODE_CACHE };
         let undo_reach = UndoReach::read(&db, head.number())?;
         let mut chain = Self {
@@ -212,7 +212,7 @@ impl Chain {
         Ok(())
     }
 
-    /// The same for a chain whose system contracts do not stand where the EIPs put them.
+    /// This chain, with system contracts that are not where the EIPs put them.
     #[must_use]
     pub fn with_system_contracts(mut self, contracts: SystemContracts) -> Self {
         self.executor = self.executor.with_system_contracts(contracts);

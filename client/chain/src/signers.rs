@@ -167,7 +167,7 @@ impl ChainDb {
     fn check_row(&self, clique: Clique, number: u64) -> Result<(), ChainError> {
         let header = self.block_head(number)?.header;
         let row = self.store().get(SIGNERS, &number.to_be_bytes())?;
-        // Past the merge nobody seals.
+        // Past the merge there are no seals.
         if header.difficulty.is_zero() {
             return row.map_or(Ok(()), |_| Err(damaged(number)));
         }

@@ -3,7 +3,7 @@
 //! Going over to another branch takes many writes: blocks are taken back and executed one by one. So that a crash in
 //! between leaves the chain where it was, a row says what is under way. It is written together with the block that
 //! made the other branch the better one, and goes with the write of that block as the head, or with that block itself
-//! if the branch is invalid. Whoever opens a chain with such a row goes back to the head there was and forgets that
+//! if the branch is invalid. Opening a chain with such a row goes back to the head there was and forgets that
 //! block, which makes its branch the better one again when it comes again.
 
 use super::{
@@ -99,7 +99,7 @@ impl Chain {
         remove_side_block(&mut batch, &switch.to);
         remove_switch(&mut batch);
         self.db.store().write(batch)?;
-        // Nobody has asked for any of these blocks.
+        // These blocks were not asked for.
         self.written.clear();
         self.witnesses.clear();
         Ok(())

@@ -16,7 +16,7 @@ const STEP: u64 = 256;
 pub type TransactionPlace = (u64, u32);
 
 impl<R: Read> ChainDb<R> {
-    /// Where the index says that a transaction is. It may be behind the times: whoever uses the answer must look
+    /// Where the index says that a transaction is. It may be out of date: the caller must look
     /// whether the transaction is there.
     ///
     /// # Errors

@@ -58,7 +58,7 @@ impl Chain {
         self.settle_all(&mut BlockStats::default())
     }
 
-    /// The same, with the time it took.
+    /// As [`Self::settle`]; adds the time that it took to `stats`.
     pub(super) fn settle_all(&mut self, stats: &mut BlockStats) -> Result<(), InsertError> {
         self.close_group(stats)?;
         while !self.waiting.is_empty() {

@@ -4,7 +4,7 @@ use super::{Chain, candidate::Candidate, error::ChainError};
 use alloy_primitives::{B256, Bytes};
 use polytrie_state::Witness;
 
-/// A block of the chain with everything that whoever holds no state needs to execute and verify it.
+/// A block of the chain with everything that it takes to execute and verify it without state.
 #[derive(Debug, Clone)]
 pub struct BlockWitness {
     /// The block's number.

@@ -1,4 +1,4 @@
-//! Transactions of accounts nobody has the key of.
+//! Transactions of impersonated accounts, the keys of which are not known.
 //!
 //! A user of a development node may act as any account. Such a transaction has a signature that no key makes: `r` is
 //! the sender, `s` zero. So the sender can be told from the block alone, also after a restart, and any client that is

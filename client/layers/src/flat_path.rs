@@ -23,7 +23,7 @@ pub fn normal(path: &Path) -> PathBuf {
     absolute.components().collect()
 }
 
-/// The same in words, for the stamp.
+/// A path as the stamp keeps it: [`normal`], as text.
 fn absolute(dir: &Path) -> String {
     normal(dir).display().to_string()
 }

@@ -85,7 +85,7 @@ type OnWitness =
     fn(&Witness, holder: Option<&dyn StateLayer>) -> Result<Arc<dyn StateLayer>, StateError>;
 type Revise = fn(holder: &dyn StateLayer, &Witness, u8) -> Result<Option<Witness>, StateError>;
 
-/// Something that a layer cannot be opened without and that may be made up where nobody relies on it: for benchmarks.
+/// Something that a layer cannot be opened without and that may be made up for benchmarks, where no proof of it is relied on.
 pub struct Provision {
     /// Name of the directory for it.
     pub name: &'static str,

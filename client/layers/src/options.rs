@@ -101,8 +101,8 @@ impl LayerOptions {
         }
     }
 
-    /// The same with caches that leave room for everything else in so many bytes of memory: none is larger than a
-    /// quarter of them.
+    /// These options with caches that fit into `bytes` of memory beside everything else: none is larger than a quarter
+    /// of them.
     #[must_use]
     pub fn within(mut self, bytes: usize) -> Self {
         let quarter = bytes / 4;
@@ -114,7 +114,7 @@ impl LayerOptions {
         self
     }
 
-    /// The same for a layer that can prove everything.
+    /// These options for a layer that can prove everything.
     #[must_use]
     #[cfg_attr(not(feature = "lvmt"), expect(unused_mut, reason = "every layer can"))]
     pub fn proving(mut self) -> Self {
@@ -125,7 +125,8 @@ impl LayerOptions {
         self
     }
 
-    /// The same for a layer that runs beside another one, block by block: without what only one data directory can have.
+    /// These options for a layer that runs beside another one, block by block: without what only one data directory can
+    /// have.
     #[must_use]
     pub fn beside(mut self) -> Self {
         self.replica_path = None;
@@ -136,7 +137,7 @@ impl LayerOptions {
         self
     }
 
-    /// The same for a store that holds no block: nothing in it depends on how blocks are counted.
+    /// These options for a store that holds no block: nothing in it depends on how blocks are counted.
     #[must_use]
     #[cfg_attr(not(feature = "lmpt"), expect(unused_mut, reason = "no layer counts blocks"))]
     pub fn before_blocks(mut self) -> Self {

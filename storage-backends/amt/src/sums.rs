@@ -44,7 +44,7 @@ impl Part {
     }
 }
 
-/// The same for groups whose terms `gather` knows: it appends the points of a part.
+/// Sums up groups of points. `gather` appends the points of a part of them.
 pub(crate) fn sum_parts(
     ends: &[u32],
     gather: impl Fn(&Part, &mut Vec<G1Affine>) + Sync,

@@ -70,7 +70,7 @@ impl RocksEngine {
         }
         let current = path.join(CURRENT_FILE);
         if options.read_only {
-            // RocksDB would report a missing file in words that help nobody.
+            // RocksDB would report a missing file without its name.
             std::fs::metadata(&current).map_err(|e| KvError::io("open", &current, e))?;
         } else {
             std::fs::create_dir_all(path).map_err(|e| KvError::io("create", path, e))?;

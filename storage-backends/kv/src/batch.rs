@@ -165,7 +165,7 @@ impl Batch {
         })
     }
 
-    /// The same changes as an engine wants them: range deletions first, then at most one put or delete a key,
+    /// These changes as an engine wants them: range deletions first, then at most one put or delete a key,
     /// sorted by table number and key.
     pub fn to_sorted(&self) -> Self {
         let is_range = |op: &Op<'_>| matches!(op, Op::DeleteRange { .. });

@@ -58,10 +58,10 @@ pub fn create_dir(dir: &Path) -> io::Result<()> {
     let parent = parent.unwrap_or(Path::new("."));
     create_dir(parent)?;
     match fs::create_dir(dir) {
-        // By somebody else meanwhile.
+        // By another process meanwhile.
         Err(error) if error.kind() == ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
         created => created.and_then(|()| match sync_dir(parent) {
-            // Whoever may write into a directory need not be allowed to read it.
+            // A process that may write into a directory need not be allowed to read it.
             Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(()),
             synced => synced,
         }),

@@ -106,7 +106,7 @@ pub trait View: Debug + Send + Sync {
 
     /// As [`scan`](Self::scan), where going through a range costs much less than getting every few of its rows by their
     /// keys, because the engine fetches many at a time; `false`, and nothing visited, elsewhere. What is visited is not
-    /// kept in caches: most of it nobody asked for.
+    /// kept in caches: most of it was not asked for.
     ///
     /// # Errors
     ///

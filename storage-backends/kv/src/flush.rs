@@ -1,4 +1,4 @@
-//! Writing generations to the engine: in the background, or by whoever fills them.
+//! Writing generations to the engine: in the background, or by the thread that fills them.
 
 use crate::{
     Batch, Changes, Engine, KvError,
@@ -208,7 +208,7 @@ impl Shared {
         let outcome = outcome.map(|view| self.set_view(view));
         let mut control = self.control.lock();
         match &outcome {
-            // Both at once for whoever holds the lock, and never back: another flush may have ended that began later.
+            // Both under one lock, and never back: another flush may have ended that began later.
             Ok(()) => control.durable = control.durable.max(settle(&mut self.head.write())),
             Err(error) => {
                 tracing::error!(%error, "the store could not be written to and takes no more writes");
@@ -233,7 +233,7 @@ impl Shared {
                 control.waiting = false;
             }
             if self.flush_frozen().is_err() {
-                // Recorded; whoever writes or flushes next is told.
+                // Recorded; the next write or flush reports it.
                 return;
             }
         }

@@ -32,7 +32,7 @@ impl Live<'_> {
     /// Whether a version that was visible from write `span.start` until write `span.end` replaced it is
     /// still seen by someone.
     pub(crate) fn sees(&self, span: Range<u64>) -> bool {
-        // Overwritten within one write: nobody ever saw it.
+        // Overwritten within one write: no snapshot ever saw it.
         span.start < span.end && self.0.range(span).next().is_some()
     }
 

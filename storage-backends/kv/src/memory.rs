@@ -45,7 +45,7 @@ struct State {
     tables: BTreeMap<u8, BTreeMap<Box<[u8]>, Versions>>,
     /// Number of the last complete write.
     head: u64,
-    /// Keys with something to remove once nobody looks at what was before the write of this number.
+    /// Keys with something to remove once no view is older than the write of this number.
     stale: VecDeque<(u64, u8, Box<[u8]>)>,
 }
 
@@ -179,7 +179,7 @@ impl State {
         }
     }
 
-    /// Removes some of what nobody sees when the oldest view is number `oldest`; whether there may be more.
+    /// Removes some of what no view sees when the oldest view is number `oldest`; whether there may be more.
     fn collect(&mut self, oldest: u64) -> bool {
         for _ in 0..STEP {
             let Some((_, table, key)) = self.stale.pop_front_if(|(seq, ..)| *seq <= oldest) else {
@@ -259,7 +259,7 @@ impl View for MemoryView {
         })
     }
 
-    /// No faster than its gets; whoever gathers is tested on it.
+    /// No faster than its gets; it is here so that callers that gather are tested on it.
     fn sweep(
         &self,
         table: Table,

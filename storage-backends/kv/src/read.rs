@@ -37,7 +37,7 @@ impl<'a> KeyRange<'a> {
         Self { from, to: Some(to), reverse: false }
     }
 
-    /// The same range, visited from its end.
+    /// This range, visited from its end.
     pub const fn rev(self) -> Self {
         Self { reverse: true, ..self }
     }

@@ -6,7 +6,7 @@
 //!   Scratch0 … Scratch7  number of the part ‖ number of the table ‖ key ► value
 //! ```
 //!
-//! Whoever needs room gets a [`Part`]: rows of its own, which go when it is dropped. Many of them are one store with one
+//! A caller that needs room gets a [`Part`]: rows of its own, which go when it is dropped. Many of them are one store with one
 //! map of memory, because a map takes terabytes of address space, of which there is room for a few dozen.
 
 use crate::{
@@ -318,7 +318,7 @@ mod tests {
         part.write(&batch).unwrap();
     }
 
-    /// Entries in the store of a part, whoever they belong to.
+    /// Entries in the store of a part, those of other parts too.
     fn stored(part: &Part) -> usize {
         let store = &part.0.opened.store;
         TABLES.iter().map(|table| entries(store, *table, KeyRange::ALL).len()).sum()

@@ -43,7 +43,7 @@ impl<T> Sharded<T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The value, when nobody else has the lock.
+    /// The value, when no other thread has the lock.
     pub(crate) fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
@@ -51,7 +51,7 @@ impl<T> Sharded<T> {
 
 impl<T> fmt::Debug for Sharded<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the value: whoever prints it may hold a guard.
+        // Without the value: the caller may hold a guard.
         f.debug_struct("Sharded").finish_non_exhaustive()
     }
 }

@@ -42,7 +42,7 @@ impl Snapshot {
 }
 
 impl Snapshot {
-    /// The same without what is not in the engine.
+    /// A snapshot of what is in the engine, without what was written since.
     pub(crate) fn take_flushed(shared: &Arc<Shared>) -> Self {
         let ticket = shared.live.enter(shared.head.read().seq);
         let (layers, view) = (Layers::default(), shared.view.read().clone());

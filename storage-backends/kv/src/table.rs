@@ -5,7 +5,7 @@ use std::fmt;
 
 /// One ordered table of byte keys and byte values.
 ///
-/// Tables are declared as constants by whoever owns their content (the chain, a state layer) and handed to
+/// Tables are declared as constants by the owner of their content (the chain, a state layer) and handed to
 /// the engine when it is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Table {

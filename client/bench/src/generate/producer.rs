@@ -158,7 +158,7 @@ impl Producer {
     }
 }
 
-/// A plan that breaks a rule is found here, and not when somebody imports the chain.
+/// A plan that breaks a rule is found here, and not when the chain is imported.
 fn check(
     rules: &Rules<'_>,
     parent: &Sealed<Header>,

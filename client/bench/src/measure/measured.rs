@@ -57,7 +57,7 @@ pub struct Measured {
     /// All values read, folded into one: layers that remember the same agree. `None` where not read directly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<B256>,
-    /// Each block; whoever compares runs takes them out.
+    /// Each block; a comparison of runs takes them out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub each_block: Vec<BlockFigures>,
 }

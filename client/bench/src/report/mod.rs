@@ -197,7 +197,7 @@ impl Report {
         }
     }
 
-    /// The same in short, for the heads of columns.
+    /// The unit of an operation, short enough for the head of a column.
     pub fn operation_unit(&self) -> &'static str {
         match self.operation() {
             "block" => "blk",

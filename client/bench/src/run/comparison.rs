@@ -79,7 +79,7 @@ pub struct RunResult {
 }
 
 impl Comparison {
-    /// The same, with settings that suit a run of so many blocks after a warm-up of so many.
+    /// This comparison with settings that suit a run of `measured` blocks after `warmup` others.
     fn suited(&self, warmup: u64, measured: u64) -> Self {
         let mut comparison = self.clone();
         for kind in self.kinds() {
@@ -148,7 +148,7 @@ impl Comparison {
         let chain = given.prepare(&self.cache)?;
         let report = self.prepared_chain(&base, &chain, bench, 0, given.parameters());
         report.map_err(|error| match error {
-            // Nobody has looked at the blocks before.
+            // The blocks were not checked before.
             BenchError::Child { code: Some(1), run, subject, text } => BenchError::Child {
                 code: Some(1),
                 run,
@@ -284,8 +284,8 @@ fn turn(run: usize, subjects: &[Subject]) -> Vec<&Subject> {
     order
 }
 
-/// The same layer comes to the same commitment in every run, all canonical layers to the same one, and all read the same
-/// values.
+/// Checks that a layer comes to one commitment in every run, all canonical layers to the same one, and that all read the
+/// same values.
 fn check_agreement(earlier: &[RunResult], result: &RunResult) -> Result<(), BenchError> {
     for other in earlier {
         let (a, b) = (other.measured.commitment, result.measured.commitment);

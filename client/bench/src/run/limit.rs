@@ -27,7 +27,7 @@ pub struct MemoryLimit {
 pub enum Keeper {
     /// The system: a control group of its own for each run.
     Cgroup,
-    /// Nobody: the caches of layer and engine get a quarter each, and RocksDB reads past the page cache.
+    /// Nothing does: the caches of layer and engine get a quarter each, and RocksDB reads past the page cache.
     Budgets,
 }
 

@@ -74,7 +74,7 @@ impl TraceBench {
     }
 }
 
-/// The same in the opposite order, with old and new values exchanged.
+/// Blocks that take these back: in the opposite order, with old and new values exchanged.
 fn backwards(blocks: &[Vec<Vec<TraceWrite>>]) -> Vec<Vec<Vec<TraceWrite>>> {
     let turned = |write: &TraceWrite| TraceWrite { old: write.new, new: write.old, ..*write };
     let transaction = |writes: &Vec<TraceWrite>| writes.iter().rev().map(turned).collect();

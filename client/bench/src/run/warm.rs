@@ -11,7 +11,7 @@ const MOST: u64 = 4 << 30;
 /// Writes to more memory than a run takes that peaked at `peak` bytes, and gives it back: the next run finds memory that
 /// was in use a moment ago. 0 if no run was measured yet.
 ///
-/// Memory that nobody used for seconds can cost several times more to touch than memory that was just given back; on a
+/// Memory that was not used for seconds can cost several times more to touch than memory that was just given back; on a
 /// virtual machine the host may have taken it. A run would be faster for coming after one that used much memory, and
 /// the order of the layers would show in the result.
 pub(super) fn warm_memory(peak: u64) {

@@ -62,14 +62,14 @@ impl<'a> BlockToExecute<'a> {
         self
     }
 
-    /// The same with accounts that are about to set their code.
+    /// The block, with the accounts that its transactions let set their code (EIP-7702).
     #[must_use]
     pub const fn with_authorities(mut self, authorities: &'a [Address]) -> Self {
         self.authorities = authorities;
         self
     }
 
-    /// The same with a guess at what it touches.
+    /// The block, with a guess at what it touches.
     #[must_use]
     pub const fn with_accesses(mut self, accesses: &'a [Access]) -> Self {
         self.accesses = accesses;

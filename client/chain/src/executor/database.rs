@@ -72,7 +72,7 @@ impl<'a> SessionDatabase<'a> {
     fn apply(&mut self) {
         if !self.writes.accounts.is_empty() && self.failure.get().is_none() {
             let result = self.session.apply(&self.writes);
-            // A commit returns nothing; whoever asked for it looks at `failure`.
+            // A commit returns nothing; the caller looks at `failure`.
             let _ = self.noticed(result);
         }
         self.writes.accounts.clear();

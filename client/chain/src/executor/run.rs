@@ -81,7 +81,7 @@ impl Executor {
         Self { codes: CodeCache::new(code_cache), system_contracts: SystemContracts::default() }
     }
 
-    /// The same for a chain whose system contracts stand elsewhere.
+    /// This executor, for a chain that has its system contracts at other addresses.
     #[must_use]
     pub const fn with_system_contracts(mut self, contracts: SystemContracts) -> Self {
         self.system_contracts = contracts;

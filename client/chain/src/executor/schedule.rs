@@ -6,7 +6,7 @@ use alloy_primitives::Address;
 use polytrie_chainspec::Rules;
 
 /// [`Rules`] without the DAO fork, which is applied before alloy-evm has its turn, and with Paris under Clique: all that
-/// the block executor makes of Paris is that nobody is paid a reward.
+/// the block executor makes of Paris is that no reward is paid.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Schedule<'a>(pub(super) Rules<'a>);
 

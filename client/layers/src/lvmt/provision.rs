@@ -1,4 +1,4 @@
-//! A setup for benchmarks where the user has none: whoever measures need not trust it.
+//! A setup for benchmarks where the user has none: a measurement needs no trust in it.
 
 use super::setup::find;
 use crate::{LayerOptions, kind::Provision};

@@ -59,7 +59,7 @@ pub fn run<E: From<ConformanceError>>(
     let (sender, results) = bounded(64);
     let mut summary = Summary::default();
     thread::scope(|scope| {
-        // Dropped when this closure ends, however it ends: then nobody listens and the workers stop.
+        // Dropped when this closure ends, however it ends: then the workers stop.
         let results = results;
         for _ in 0..options.jobs.max(1) {
             let (sender, files, next) = (sender.clone(), &files, &next);

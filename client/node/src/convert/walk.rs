@@ -51,7 +51,7 @@ impl<'a> Walk<'a> {
         let (sender, found) = bounded(AHEAD);
         let work = move || {
             if let Err(error) = read(layer, &sender) {
-                // Whoever asked may have gone away.
+                // The receiver may be gone.
                 let _ = sender.send(Err(error));
             }
         };
@@ -105,7 +105,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Sends everything, until nobody listens any more.
+/// Sends everything, until the receiver is gone.
 fn read(
     layer: &dyn StateLayer,
     sender: &Sender<Result<Found, StateError>>,

@@ -127,7 +127,7 @@ impl DataDir {
         Ok(DirLock::acquire(dir)?)
     }
 
-    /// The same for the directory of the flat state, if there is one.
+    /// Takes the directory of the flat state for this data directory, if there is one.
     fn claim_flat(stamp: &Stamp, dir: &Path) -> Result<(), OpenError> {
         match layers::replica_path(stamp) {
             Some(path) => Ok(flat::claim(&path, dir)?),
@@ -189,7 +189,7 @@ impl DataDir {
     }
 
     /// What is kept in memory takes nothing from a directory that is named all the same, so there must be nothing in it:
-    /// whoever names one that holds a chain means that chain.
+    /// naming one that holds a chain means that chain.
     pub(super) fn expect_unused(options: &OpenOptions) -> Result<(), OpenError> {
         let Some(dir) = options.datadir.as_deref() else { return Ok(()) };
         match Stamp::read(dir)? {

@@ -1,8 +1,8 @@
-//! The directory of its own that the flat state of `replica` may have (`--replica.path`), and whose it is.
+//! The directory of its own that the flat state of `replica` may have (`--replica.path`), and which data directory owns it.
 //!
 //! ```text
 //! D/flat.json   in the data directory: a number that was drawn for it, and where it was then
-//! F/flat.json   the same, here: F is D's, and nobody else's
+//! F/flat.json   the same, here: F belongs to D alone
 //! F/LOCK        held while a process works here
 //! F/db/         the engine's files
 //! ```
@@ -25,13 +25,13 @@ use thiserror::Error;
 
 /// Name of the file that says, in both directories, which two belong together.
 const OWNER_FILE: &str = "flat.json";
-/// The same while it is being written.
+/// Name of [`OWNER_FILE`] while it is being written.
 const UNFINISHED: &str = "flat.json.tmp";
 const LOCK: &str = "LOCK";
 
 /// What to do about a directory that a new data directory cannot have.
 const CHOOSE: &str = "choose an empty directory for --replica.path";
-/// The same for a data directory whose flat state was there.
+/// What to do where a data directory had its flat state in that directory.
 const RESTORE: &str = "put back what was there; if it is lost, remove the data directory with `polytrie db drop` and import again with an empty directory for --replica.path";
 
 /// The flat state has no directory that it could use.
@@ -65,7 +65,7 @@ pub enum FlatError {
         /// The data directory.
         datadir: PathBuf,
     },
-    /// What says whose the directory is does not read.
+    /// The file that says which data directory owns it does not read.
     #[error("{} is damaged ({reason}), so nobody knows which data directory the flat state belongs to; restore the file from the `{OWNER_FILE}` of the data directory or of --replica.path, which are the same", path.display())]
     Damaged {
         /// The file.
@@ -215,7 +215,7 @@ pub(super) fn claim(path: &Path, datadir: &Path) -> Result<(), FlatError> {
         content if content.is_of(known.as_ref()) => Ok(()),
         content => Err(content.taken(path, datadir, CHOOSE)),
     };
-    // Nothing is written into a directory of somebody else, not even a lock.
+    // Nothing is written into a directory that is not ours, not even a lock.
     free()?;
     fs::create_dir_all(path).map_err(io_error("create", path))?;
     let _lock = DirLock::acquire(path)?;

@@ -1,4 +1,4 @@
-//! The data directory: whose it is, and opening what is in it.
+//! The data directory: which chain, layer and engine it belongs to, and opening what is in it.
 //!
 //! ```text
 //! D/polytrie.json   the stamp: layer, engine, chain, format, with a checksum; written when the empty store is durable,
@@ -55,7 +55,7 @@ pub struct DataDir {
     outline: Option<Arc<ChainSpec>>,
     /// Keeps other processes out until everything else is closed (fields drop in this order).
     _lock: Option<DirLock>,
-    /// The same for the flat state, if that is elsewhere.
+    /// Keeps other processes out of the flat state, if that is elsewhere.
     _flat: Option<FlatDir>,
 }
 

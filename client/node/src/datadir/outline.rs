@@ -1,6 +1,6 @@
 //! What a data directory remembers of the `genesis.json` it was made from.
 //!
-//! A genesis of millions of accounts takes seconds to read, and once its block stands nobody needs the accounts again.
+//! A genesis of millions of accounts takes seconds to read, and once its block stands the accounts are not needed again.
 //! So `D/chain.json` keeps the rest of it, and which file it was: a command that names that file again, or none, starts
 //! at once.
 

@@ -17,7 +17,7 @@ const HEADING: &str = "block_number,blocks,slot,txs,gas,time\n";
 pub struct CsvLog {
     /// A file that may hold figures already, until the import begins.
     found: Option<File>,
-    /// `None` before the import begins, and when nobody reads any more.
+    /// `None` before the import begins, and when the reader of the figures is gone.
     out: Option<BufWriter<Box<dyn Write + Send>>>,
     file: String,
 }
@@ -69,7 +69,7 @@ impl CsvLog {
         self.write(Write::flush)
     }
 
-    /// An import does not end because nobody reads its figures any more.
+    /// An import does not end because the reader of its figures is gone.
     fn write(
         &mut self,
         write: impl FnOnce(&mut BufWriter<Box<dyn Write + Send>>) -> io::Result<()>,

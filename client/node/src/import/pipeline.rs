@@ -128,7 +128,7 @@ impl Pipeline {
             let (work, spec) = (work.clone(), Arc::clone(&spec));
             spawn("prepare", move || {
                 for job in work {
-                    // Main may have stopped in the meantime; then nobody wants the answer.
+                    // The executing thread may have stopped meanwhile; then the answer is not needed.
                     let _ = job.answer.send(prepare(&spec, job.raw, (job.read, job.permit), known));
                 }
             })?;
@@ -142,7 +142,7 @@ impl Pipeline {
             self.next.push_back(Next::Promised(self.ordered.try_recv().ok()?));
         }
         let next = &mut self.next[ahead];
-        // Whoever asks in its turn for one that does not come learns why.
+        // The executing thread, when it asks for that block, learns why it does not come.
         if let Next::Promised(answer) = next
             && let Ok(ready) = answer.try_recv()
         {

@@ -54,7 +54,7 @@ pub struct ImportReport {
     /// The layer that every block was compared with, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shadow: Option<ShadowReport>,
-    /// What was written for whoever executes the blocks without state, if anything was.
+    /// What was written so that the blocks can be executed without state, if anything was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub witnesses: Option<WitnessReport>,
     /// The most memory the process ever held, in bytes.

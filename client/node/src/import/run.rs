@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often whoever waits for blocks looks whether the user asks to stop.
+/// How often the executing thread, while it waits for blocks, looks whether the user asks to stop.
 const LOOK_UP: Duration = Duration::from_millis(100);
 /// How long nothing has come (from a pipe whose writer does something else) when what was executed is made durable.
 const IDLE: Duration = Duration::from_secs(1);
@@ -69,7 +69,7 @@ impl<'c> Run<'c> {
             ended => ended.map(drop),
         };
         let told = self.tell();
-        // Before the blocks are durable: what is there already is not imported again, and would be told of by nobody.
+        // Before the blocks are durable: what is there already is not imported again, so the report would miss it.
         let witnessed = self.make_witnesses_durable();
         let written = self.flush_csv();
         let flush_start = Instant::now();
@@ -172,7 +172,7 @@ impl<'c> Run<'c> {
         Ok(self.is_last(number) && canonical)
     }
 
-    /// Inserts a block, and tells of it whoever wants to know.
+    /// Inserts a block, and reports it to the progress bar, the CSV files and the shadow.
     fn insert(
         &mut self,
         mut candidate: Candidate,

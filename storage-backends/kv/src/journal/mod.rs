@@ -16,11 +16,11 @@
 //! The engine writes a generation and that row at once, so no batch is ever applied twice or to a state that
 //! is newer. Files are numbered without gaps, and so are records over all files.
 //!
-//! A crash may leave half a record at the end of a file, which nobody was told is durable: reading stops there. Anything
+//! A crash may leave half a record at the end of a file, which was not confirmed: reading stops there. Anything
 //! else is damage, and says so: a record before the end or before another one that is whole, and whatever
 //! [`Confirmed`] knows of that is not there.
 //!
-//! Whoever only reads may do so while another process writes. What it read belongs together if the engine had no more
+//! A process that only reads may do so while another one writes. What it read belongs together if the engine had no more
 //! files afterwards than before.
 
 mod file;
@@ -45,7 +45,7 @@ pub(crate) const JOURNAL_TABLE: Table = Table::new(255, "Journal", 8);
 /// The one key of [`JOURNAL_TABLE`].
 pub(crate) const APPLIED: &[u8] = b"applied";
 
-/// How often whoever only reads tries again if a writer has changed the files meanwhile.
+/// How often a process that only reads tries again if a writer has changed the files meanwhile.
 const ATTEMPTS: usize = 8;
 
 /// What the engine has of the journal.
@@ -104,7 +104,7 @@ pub(crate) struct Recovered<T> {
     pub(crate) view: EngineView,
     /// What its batches were put into.
     pub(crate) batches: T,
-    /// Where it goes on, and where that is confirmed; not for whoever only reads.
+    /// Where it goes on, and where that is confirmed; `None` where the store is only read.
     pub(crate) journal: Option<(Journal, ConfirmedFile)>,
 }
 

@@ -86,7 +86,7 @@ impl MdbxEngine {
         let mut length = 0;
         let mut refused = None;
         if options.read_only {
-            // MDBX would report a missing file in words that help nobody.
+            // MDBX would report a missing file without its name.
             length = std::fs::metadata(&data).map_err(|e| KvError::io("open", &data, e))?.len();
             match allocate_reader_table(&path.join(LOCK_FILE)) {
                 Ok(()) => {}

@@ -33,7 +33,7 @@ impl MdbxView {
         Ok(Self { readers, tables: tables.clone() })
     }
 
-    /// A reader nobody else uses now; if there is none, the one that this thread prefers.
+    /// A reader that no thread uses now; if there is none, the one that this thread prefers.
     fn reader(&self) -> MutexGuard<'_, RoTxUnsync> {
         let count = self.readers.len();
         let first = thread_number() % count;

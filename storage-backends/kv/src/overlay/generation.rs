@@ -61,7 +61,7 @@ impl Generation {
         }
     }
 
-    /// An empty generation in the memory of this one, if nobody else holds it. The system would have to clear new
+    /// An empty generation in the memory of this one, if no snapshot holds it. The system would have to clear new
     /// memory, which takes longer than to fill it.
     pub(crate) fn recycle(generation: Arc<Self>) -> Option<Self> {
         let mut generation = Arc::into_inner(generation)?;

@@ -47,7 +47,7 @@ pub(super) struct Rows {
     order: Mutex<Order>,
 }
 
-/// Rows in the order of their keys, made when somebody asks.
+/// Rows in the order of their keys, made for the first scan.
 #[derive(Debug, Default)]
 struct Order {
     /// Positions of the first `sorted.len()` rows.
@@ -128,7 +128,7 @@ impl Rows {
         }
     }
 
-    /// Drops the older versions of a row that nobody sees any more.
+    /// Drops the older versions of a row that no snapshot sees any more.
     fn forget(&mut self, i: u32, live: &Live<'_>) {
         let hashbrown::hash_map::Entry::Occupied(mut older) = self.older.entry(i) else { return };
         let versions = older.get_mut();

@@ -514,7 +514,7 @@ fn what_is_held_back_waits_until_it_is_handed_on() {
         assert!(!store.is_full());
         store.checkpoint().unwrap();
         assert_eq!(durable(&engine).len(), 5);
-        // As before, once nobody holds it back.
+        // As before, once it is not held back.
         store.hold_back(false);
         (6..=8).for_each(|key| store.write(batch(&[key], b"free")).unwrap());
         store.checkpoint().unwrap();

@@ -290,7 +290,7 @@ fn check(reader: &impl Read, model: &Model, random: &mut Random) {
     }
 }
 
-/// The same history again and again, failing at the first, second, … write of the engine.
+/// Runs a history again and again, failing at the first, second, … write of the engine.
 fn crash_at_every_write(
     open: &impl Fn() -> Arc<dyn Engine>,
     fault: Fault,

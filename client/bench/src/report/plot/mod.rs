@@ -118,7 +118,7 @@ pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// The same with what stands between backticks as code.
+/// Text as HTML takes it, with what stands between backticks as code.
 pub fn marked(text: &str) -> String {
     let parts = text.split('`').map(escape).enumerate();
     parts

@@ -20,7 +20,7 @@ use std::{
     },
 };
 
-/// Gas of a transaction above which it waits for its turn. Nobody has checked the block yet: with any more gas it could
+/// Gas of a transaction above which it waits for its turn. The block is not checked yet: with any more gas it could
 /// take any time, and memory that is far from paid for.
 const MOST_GAS: u64 = 1 << 27;
 
@@ -52,7 +52,7 @@ impl Job {
         self.block.body.transactions.len()
     }
 
-    /// The next transaction that nobody runs, with its sender.
+    /// The next transaction that no thread runs, with its sender.
     fn next(&self) -> Option<(&TxEnvelope, Address)> {
         let at = self.next.fetch_add(1, Relaxed);
         Some((self.block.body.transactions.get(at)?, *self.senders.get(at)?))
@@ -94,7 +94,7 @@ impl Job {
         }
         while let Some((tx, sender)) = next {
             let tx = TxEnv::from_recovered_tx(tx, sender);
-            // One that cannot be run on this state is left out, and so is one that nobody could ever pay for.
+            // One that cannot be run on this state is left out, and so is one that no account could pay for.
             if tx.max_balance_spending().is_ok() {
                 let _ = evm.transact_raw(tx);
             }
@@ -122,7 +122,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// The first block with transactions that nobody runs; waits for one. `None` if none will come any more.
+    /// The first block with transactions that no thread runs; waits for one. `None` if none will come any more.
     pub(super) fn next(&self) -> Option<Arc<Job>> {
         let mut waiting = self.waiting.lock();
         loop {

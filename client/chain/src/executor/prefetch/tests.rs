@@ -86,7 +86,7 @@ fn a_block_that_ran_ahead_tells_what_it_read() {
     assert_eq!(scout.database(true).storage(CONTRACT, U256::from(5)).unwrap(), U256::from(7));
 }
 
-/// Nobody has checked a block that is run ahead: neither its gas nor what its transactions cost.
+/// A block that is run ahead was not checked: neither its gas nor what its transactions cost.
 #[test]
 fn what_no_block_could_hold_waits_for_its_turn() {
     let codes = Arc::new(Mutex::new(CodeCache::new(CODE_CACHE)));
