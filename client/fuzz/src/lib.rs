@@ -1,5 +1,8 @@
 //! What the fuzz targets share.
 
+pub mod devnet;
+pub mod requests;
+
 use std::io::Cursor;
 
 use polytrie::blocks::{BlockReader, Format};

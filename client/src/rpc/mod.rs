@@ -16,6 +16,7 @@ mod evm;
 mod filters;
 mod http;
 mod ids;
+mod local;
 mod lookup;
 mod metrics;
 mod middleware;
@@ -33,6 +34,7 @@ mod web3;
 mod witness;
 
 pub use error::{RpcError, RpcResult};
+pub use local::LocalRpc;
 pub use server::{RunningServer, ServeError, ServerOptions, serve};
 
 use crate::{devnet::Node, executor::sandbox::CallError, layers::LayerNeeds};
@@ -71,6 +73,25 @@ pub(crate) struct Shared {
     nonces: Mutex<()>,
 }
 
+impl Shared {
+    /// What the requests to a node share. Its filters hear of what happens from now on.
+    fn new(node: Arc<Node>, limits: RpcLimits, max_response: usize, needs: LayerNeeds) -> Self {
+        let filters = Arc::new(Filters::default());
+        node.listen(Arc::clone(&filters) as _);
+        Self {
+            node,
+            filters,
+            metrics: Arc::default(),
+            limits,
+            subscriptions: Arc::new(Semaphore::new(SUBSCRIPTIONS)),
+            max_response,
+            needs,
+            turns: Turns::default(),
+            nonces: Mutex::default(),
+        }
+    }
+}
+
 /// One request: what it works with, and the time that it has.
 #[derive(Debug)]
 pub(crate) struct Rpc {
@@ -86,6 +107,9 @@ impl Deref for Rpc {
         &self.shared
     }
 }
+
+/// Bytes that all subscriptions may take.
+const SUBSCRIPTIONS: usize = 64 << 20;
 
 /// Requests at the same time for methods that may take much memory or go back through many blocks.
 const HEAVY: usize = 2;

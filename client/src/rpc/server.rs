@@ -1,12 +1,10 @@
 //! HTTP and WebSocket on one port.
 
 use super::{
-    RpcLimits, Shared, Turns,
+    RpcLimits, Shared,
     batch::Batches,
     connection::{Connection, Connections, Watched},
-    filters::Filters,
     http::HttpLayer,
-    metrics::Metrics,
     middleware::Watch,
     module,
     origins::Origins,
@@ -25,13 +23,11 @@ use jsonrpsee::{
     },
     types::SubscriptionId,
 };
-use parking_lot::Mutex;
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use thiserror::Error;
 use tokio::{
     net::{TcpListener, TcpStream},
     runtime::Runtime,
-    sync::Semaphore,
 };
 use tower::{Service, ServiceBuilder, ServiceExt};
 use tower_http::cors::{AllowOrigin, Any, CorsLayer};
@@ -48,9 +44,6 @@ const MESSAGES: u32 = 64;
 
 /// The time in which the head of a request must have come, and for which a connection may be idle.
 const HEAD_TIME: Duration = Duration::from_secs(120);
-
-/// Bytes that all subscriptions may take.
-const SUBSCRIPTIONS: usize = 64 << 20;
 
 /// How the server is to be.
 #[derive(Debug, Clone)]
@@ -158,21 +151,11 @@ async fn start(
     node: Arc<Node>,
     options: &ServerOptions,
 ) -> Result<(ServerHandle, SocketAddr), ServeError> {
-    let metrics = Arc::new(Metrics::default());
-    let filters = Arc::new(Filters::default());
-    node.listen(Arc::clone(&filters) as _);
     let connections = Connections::new(options.max_request as usize, options.max_response as usize);
-    let shared = Arc::new(Shared {
-        node,
-        filters,
-        subscriptions: Arc::new(Semaphore::new(SUBSCRIPTIONS)),
-        metrics: Arc::clone(&metrics),
-        limits: options.limits,
-        max_response: options.max_response as usize,
-        needs: options.needs.clone(),
-        turns: Turns::default(),
-        nonces: Mutex::default(),
-    });
+    let max_response = options.max_response as usize;
+    let shared = Shared::new(node, options.limits, max_response, options.needs.clone());
+    let shared = Arc::new(shared);
+    let metrics = Arc::clone(&shared.metrics);
     let methods = module(Arc::clone(&shared))?;
     let names = Arc::new(methods.method_names().collect());
     let batches = Batches::new(Arc::clone(&shared), options.max_response);
