@@ -187,7 +187,7 @@ mod tests {
             let (layer_here, store) = (chain.layer(), chain.db().store());
             let record = chain.db().undo(3).unwrap().unwrap();
             if UndoRecord::decode(&record).is_ok_and(|record| !record.is_whole()) {
-                let mut steps = layer_here.undo_steps(&record, store).unwrap();
+                let mut steps = layer_here.undo_records().steps(&record, store).unwrap();
                 for done in 1..=2 {
                     let step = steps.next(store).unwrap().unwrap();
                     let mut outcome = layer_here.undo(&step).unwrap();

@@ -435,7 +435,7 @@ pub fn check_state(db: &ChainDb, layer: &dyn StateLayer) -> Result<Vec<String>, 
     };
     // Of a way back in several steps it is only said whether all is there that they need: to take them would change what is
     // stored.
-    let undone = layer.undo_steps(&record, db.store()).and_then(|mut steps| {
+    let undone = layer.undo_records().steps(&record, db.store()).and_then(|mut steps| {
         let first = steps.next(db.store())?.unwrap_or_default();
         match steps.next(db.store())? {
             Some(_) => Ok(None),

@@ -147,7 +147,7 @@ impl Chain {
         let (number, hash) = (self.head.number(), self.head.hash());
         self.drop_old_undo(&mut outcome.batch, number, &hash)?;
         outcome.write(self.db.store())?;
-        self.tell_undo_reach();
+        self.report_horizon(number);
         let numbers = parent.number() + 1..;
         self.written.extend(numbers.zip(blocks).filter_map(|(n, block)| Some((n, block.writes?))));
         stats.write += start.elapsed();

@@ -127,7 +127,7 @@ impl StateHistory {
             return Ok(found);
         }
         let row = undo_row(snapshot, number)?.ok_or_else(|| missing(number))?;
-        let record = Arc::new(self.layer.undo_writes(&row, snapshot)?);
+        let record = Arc::new(self.layer.undo_records().writes(&row, snapshot)?);
         let size = 1 + record.accounts().len() + record.slot_count();
         self.records.lock().put(hash, Arc::clone(&record), size);
         Ok(record)
@@ -285,10 +285,15 @@ impl PastReader {
         is_wanted: impl Fn(&B256) -> bool,
     ) -> Result<Option<(B256, U256)>, StateError> {
         let mut found = None;
-        self.history.layer.slots_apart(&self.snapshot, wiped, from, &mut |slot, value| {
-            found = is_wanted(&slot).then_some((slot, value));
-            Ok(if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-        })?;
+        self.history.layer.undo_records().slots_apart(
+            &self.snapshot,
+            wiped,
+            from,
+            &mut |slot, value| {
+                found = is_wanted(&slot).then_some((slot, value));
+                Ok(if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            },
+        )?;
         Ok(found)
     }
 

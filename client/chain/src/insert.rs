@@ -10,6 +10,7 @@ use super::{
     reorg::Way,
     switch::Switch,
     waiting::WaitingBlock,
+    witness::witness_maker,
 };
 use crate::executor::{BlockToExecute, Executed};
 use alloy_consensus::ReceiptEnvelope;
@@ -145,7 +146,6 @@ impl Chain {
     ) -> Result<(), InsertError> {
         match self.execute_alone(rules, &candidate, stats) {
             Ok((receipts, finished)) => {
-                self.keep_witness(&candidate, stats.oldest_hash)?;
                 let total_difficulty = self.head.total_difficulty + candidate.header.difficulty;
                 let head = Head { header: candidate.header.clone(), total_difficulty };
                 let parent = std::mem::replace(&mut self.head, head);
@@ -157,12 +157,9 @@ impl Chain {
                     total_difficulty,
                     receipts,
                     finished,
+                    stats.oldest_hash,
                 ));
-                let settled = self.settle_some(stats);
-                if settled.is_err() {
-                    self.witnesses.pop();
-                }
-                settled
+                self.settle_some(stats)
             }
             Err(error) => {
                 // Whatever is wrong with this block, it counts only if those before it stand.
@@ -178,7 +175,11 @@ impl Chain {
         candidate: &Candidate,
         stats: &mut BlockStats,
     ) -> Result<(Vec<ReceiptEnvelope>, FinishedLater), InsertError> {
-        let mut session = Session::begin(&*self.layer, self.head.block_ref())?;
+        let parent = self.head.block_ref();
+        let mut session = match self.options.witness_levels {
+            None => Session::begin(&*self.layer, parent)?,
+            Some(levels) => Session::begin_witnessed(witness_maker(&*self.layer)?, parent, levels)?,
+        };
         if !rules.is(EthereumHardfork::Byzantium) && self.options.verify_roots {
             session = session.with_intermediate_roots();
         }

@@ -55,6 +55,7 @@ pub use witness::BlockWitness;
 use crate::executor::{Executor, SystemContracts};
 use alloy_primitives::B256;
 use group::OpenGroup;
+use parking_lot::Mutex;
 use polytrie_chainspec::ChainSpec;
 use polytrie_consensus::RecentAncestors;
 use polytrie_kv::Store;
@@ -62,8 +63,9 @@ use polytrie_state::{StateLayer, WriteSet};
 use signers::RecentSigners;
 use std::{collections::VecDeque, sync::Arc};
 use switch::Switch;
-use undo::UndoReach;
+use undo::{DurableHead, UndoReach};
 use waiting::WaitingBlock;
+use witness::witness_maker;
 
 /// Bytes of analysed contract code kept in memory.
 const CODE_CACHE: usize = 64 << 20;
@@ -121,6 +123,7 @@ pub struct Chain {
     /// The change of branch under way, if one is.
     switch: Option<Switch>,
     undo_reach: UndoReach,
+    durable: Mutex<DurableHead>,
     /// What blocks wrote, with their numbers.
     written: Vec<(u64, Arc<WriteSet>)>,
     /// What blocks needed.
@@ -164,10 +167,13 @@ impl Chain {
                 expected: head.header.state_root,
             });
         }
-        layer.make_witnesses(options.witness_levels)?;
+        if options.witness_levels.is_some() {
+            witness_maker(&*layer)?;
+        }
         // A layer sees which code a block needs only where no cache above it answers.
         let code_cache = if options.witness_levels.is_some() { 0 } else { CODE_CACHE };
         let undo_reach = UndoReach::read(&db, head.number())?;
+        let durable = Mutex::new(DurableHead::read(&db, head.number())?);
         let mut chain = Self {
             spec,
             db,
@@ -178,6 +184,7 @@ impl Chain {
             group: None,
             switch: None,
             undo_reach,
+            durable,
             written: Vec::new(),
             witnesses: Vec::new(),
             ancestors: RecentAncestors::new(),
@@ -185,7 +192,7 @@ impl Chain {
             hashes: VecDeque::new(),
             head,
         };
-        chain.tell_undo_reach();
+        chain.report_horizon(chain.head.number());
         chain.end_way_back()?;
         chain.remove_void_wiped()?;
         chain.reload_recent()?;
@@ -257,6 +264,8 @@ impl Chain {
     ///
     /// If the store fails.
     pub fn flush(&self) -> Result<(), ChainError> {
-        Ok(self.db.store().checkpoint()?)
+        self.db.store().checkpoint()?;
+        self.report_horizon(self.head().number());
+        Ok(())
     }
 }

@@ -105,6 +105,7 @@ impl Chain {
         }
         remove_block(batch, number, &hash, &parent.hash());
         outcome.write(self.db.store())?;
+        self.report_horizon(parent.number());
         self.head = parent;
         Ok(())
     }

@@ -2,9 +2,9 @@
 
 use super::{Chain, ChainDb, ChainError, db::remove_undo, tables::UNDO};
 use alloy_primitives::B256;
-use polytrie_kv::{Batch, KeyRange, Read};
-use polytrie_state::remove_wiped;
-use std::ops::ControlFlow;
+use polytrie_kv::{Batch, KeyRange, Progress, Read};
+use polytrie_state::{Horizon, remove_wiped};
+use std::{collections::VecDeque, ops::ControlFlow};
 
 /// The undo records there are, and those that there have to be.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +36,44 @@ impl UndoReach {
     }
 }
 
+/// Which block is durable, from what the store says of the batches that made blocks the head.
+#[derive(Debug)]
+pub(super) struct DurableHead {
+    /// The last head that is durable.
+    number: u64,
+    /// Later ones: the number of the batch, and that of the block.
+    later: VecDeque<(u64, u64)>,
+}
+
+impl DurableHead {
+    /// When a chain is opened; what it found is durable but for batches that were written since the store was opened.
+    pub(super) fn read(db: &ChainDb, head: u64) -> Result<Self, ChainError> {
+        let Progress { written, durable } = db.store().progress();
+        if written == durable {
+            return Ok(Self { number: head, later: VecDeque::new() });
+        }
+        let flushed = ChainDb::new(db.store().flushed()).head_row()?;
+        let number = flushed.map_or(0, |(number, _)| number);
+        Ok(Self { number, later: VecDeque::from([(written, head)]) })
+    }
+
+    /// `head` is the number of the head after what is written so far. A block that was taken back is not durable, whatever a
+    /// crash would lead to.
+    fn after(&mut self, Progress { written, durable }: Progress, head: u64) -> u64 {
+        if self.later.back().map_or(self.number, |(_, number)| *number) > head {
+            self.number = self.number.min(head);
+            for (_, number) in &mut self.later {
+                *number = head.min(*number);
+            }
+        }
+        self.later.push_back((written, head));
+        while let Some((_, number)) = self.later.pop_front_if(|(batch, _)| *batch <= durable) {
+            self.number = number;
+        }
+        self.number
+    }
+}
+
 impl Chain {
     /// Keeps the way back to a block, even if that is further than [`ChainOptions::undo_blocks`], until this is called
     /// again; `None` for none. What is gone already does not come back.
@@ -45,9 +83,11 @@ impl Chain {
         self.undo_reach.floor = number;
     }
 
-    /// Tells the layer which of its own data for undoing are needed.
-    pub(super) fn tell_undo_reach(&self) {
-        self.layer.keep_undo_from(self.undo_reach.first);
+    /// Reports to the layer, after a write that made `head` the head, what is durable, and which of its own data for undoing are needed.
+    pub(super) fn report_horizon(&self, head: u64) {
+        let progress = self.db.store().progress();
+        let durable = self.durable.lock().after(progress, head);
+        self.layer.advance(Horizon { durable, undo_from: self.undo_reach.first });
     }
 
     /// Removes the records that are not needed once this block is the head, in the batch that makes it the head.
@@ -74,5 +114,77 @@ impl Chain {
         }
         self.undo_reach.first = needed;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::{ChainOptions, NextBlock, TABLES};
+    use parking_lot::Mutex;
+    use polytrie_chainspec::ChainSpec;
+    use polytrie_kv::Store;
+    use polytrie_mpt::{MptLayer, MptOptions};
+    use polytrie_state::{StateLayer, TxWrites};
+    use polytrie_testing::{AlterLayer, AlteredLayer};
+    use std::sync::Arc;
+
+    /// Remembers what it hears of the chain.
+    #[derive(Debug, Default, Clone)]
+    struct Listener(Arc<Mutex<Option<Horizon>>>);
+
+    impl AlterLayer for Listener {
+        fn advance(&self, inner: &Arc<dyn StateLayer>, horizon: Horizon) {
+            *self.0.lock() = Some(horizon);
+            inner.advance(horizon);
+        }
+    }
+
+    #[test]
+    fn a_layer_learns_which_block_is_durable_and_which_can_be_taken_back() {
+        let store = Store::memory(&[MptLayer::TABLES, TABLES].concat()).unwrap();
+        let layer = MptLayer::open(store.clone(), MptOptions::default()).unwrap();
+        let listener = Listener::default();
+        let layer = Arc::new(AlteredLayer::new(layer, listener.clone()));
+        let options = ChainOptions { undo_blocks: 3, ..ChainOptions::default() };
+        let spec = ChainSpec::load("dev").unwrap();
+        let mut chain = Chain::open(spec, store, layer, options).unwrap();
+        let heard = || listener.0.lock().take().map(|heard| (heard.durable, heard.undo_from));
+        assert_eq!(heard(), Some((0, 1)));
+        let block = |chain: &mut Chain| {
+            let parent = &chain.head().header;
+            let (timestamp, gas_limit) = (parent.timestamp + 1, parent.gas_limit);
+            let next = NextBlock { timestamp, gas_limit, ..NextBlock::default() };
+            let built =
+                chain.build(next, &TxWrites::default(), &mut |_, _, _| Ok(Vec::new())).unwrap();
+            chain.adopt(built).unwrap();
+            heard()
+        };
+        assert_eq!(block(&mut chain), Some((0, 1)));
+        for undo_from in [1, 1, 2, 3] {
+            assert_eq!(block(&mut chain), Some((0, undo_from)));
+        }
+        chain.flush().unwrap();
+        assert_eq!(heard(), Some((5, 3)));
+        assert_eq!(block(&mut chain), Some((5, 4)));
+        chain.unwind_to(4).unwrap();
+        assert_eq!(heard(), Some((4, 4)));
+    }
+
+    #[test]
+    fn a_block_is_durable_when_its_batch_is_and_not_after_it_was_taken_back() {
+        let mut head = DurableHead { number: 4, later: VecDeque::new() };
+        let mut after =
+            |written, durable, number| head.after(Progress { written, durable }, number);
+        assert_eq!(after(11, 10, 5), 4);
+        assert_eq!(after(12, 10, 6), 4);
+        assert_eq!(after(13, 12, 7), 6);
+        assert_eq!(after(13, 13, 7), 7);
+        // Back by two blocks: the store still begins with the first of them after a crash.
+        assert_eq!(after(14, 13, 6), 6);
+        assert_eq!(after(15, 13, 5), 5);
+        assert_eq!(after(16, 14, 6), 5);
+        assert_eq!(after(16, 16, 6), 6);
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct WaitingBlock {
     receipts: Vec<ReceiptEnvelope>,
     outcome: Box<dyn PendingOutcome>,
     writes: Arc<WriteSet>,
+    /// The oldest block whose hash it asked for.
+    oldest_hash: Option<u64>,
 }
 
 impl WaitingBlock {
@@ -40,9 +42,10 @@ impl WaitingBlock {
         total_difficulty: U256,
         receipts: Vec<ReceiptEnvelope>,
         finished: FinishedLater,
+        oldest_hash: Option<u64>,
     ) -> Self {
         let FinishedLater { outcome, writes, .. } = finished;
-        Self { parent, candidate, total_difficulty, receipts, outcome, writes }
+        Self { parent, candidate, total_difficulty, receipts, outcome, writes, oldest_hash }
     }
 }
 
@@ -100,8 +103,16 @@ impl Chain {
     /// Compares the root of a block and writes all of it.
     fn write(&mut self, block: WaitingBlock, stats: &mut BlockStats) -> Result<(), InsertError> {
         let start = Instant::now();
-        let WaitingBlock { candidate, total_difficulty, receipts, outcome, writes, .. } = block;
-        let outcome = outcome.resolve()?;
+        let WaitingBlock {
+            candidate,
+            total_difficulty,
+            receipts,
+            outcome,
+            writes,
+            oldest_hash,
+            ..
+        } = block;
+        let mut outcome = outcome.resolve()?;
         stats.state_commit += start.elapsed();
         if self.options.verify_roots
             && let Some(root) = outcome.commitment.as_state_root()
@@ -113,7 +124,11 @@ impl Chain {
         }
         let start = Instant::now();
         let number = candidate.header.number;
+        let witness = outcome.witness.take();
         self.write_valid(&candidate, total_difficulty, &receipts, outcome)?;
+        if let Some(witness) = witness {
+            self.keep_witness(&candidate, oldest_hash, witness)?;
+        }
         if self.options.keep_writes {
             self.written.push((number, writes));
         }
@@ -134,7 +149,7 @@ impl Chain {
         let header = &candidate.header;
         self.drop_old_undo(batch, header.number, &header.hash())?;
         outcome.write(self.db.store())?;
-        self.tell_undo_reach();
+        self.report_horizon(header.number);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Chain, candidate::Candidate, error::ChainError};
 use alloy_primitives::{B256, Bytes};
-use polytrie_state::Witness;
+use polytrie_state::{StateError, StateLayer, Stateless, Witness};
 
 /// A block of the chain with everything that it takes to execute and verify it without state.
 #[derive(Debug, Clone)]
@@ -19,6 +19,14 @@ pub struct BlockWitness {
     pub witness: Witness,
 }
 
+/// What a layer must be able to do where blocks are to leave witnesses.
+pub(super) fn witness_maker(layer: &dyn StateLayer) -> Result<&dyn Stateless, StateError> {
+    layer.stateless().ok_or_else(|| StateError::Unsupported {
+        layer: layer.name(),
+        reason: "makes no witnesses of blocks as they are executed".into(),
+    })
+}
+
 impl Chain {
     /// Witnesses of the blocks that were executed since the last call, oldest first; nothing unless
     /// [`ChainOptions::witness_levels`](super::ChainOptions::witness_levels) says so.
@@ -31,8 +39,8 @@ impl Chain {
         &mut self,
         candidate: &Candidate,
         oldest: Option<u64>,
+        witness: Witness,
     ) -> Result<(), ChainError> {
-        let Some(witness) = self.layer.take_witness() else { return Ok(()) };
         let number = candidate.header.number;
         let mut ancestors = Vec::new();
         for before in (oldest.unwrap_or(number - 1)..number).rev() {

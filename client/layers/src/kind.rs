@@ -73,19 +73,12 @@ impl Hooks {
 pub struct Stateless {
     /// The layer's name.
     pub name: &'static str,
-    /// A layer in memory that knows nothing but what the witness holds. The levels that this leaves out come from `holder`,
-    /// a layer of the same kind at the same state root.
-    pub on_witness: OnWitness,
-    /// A witness of an older state, carried over to that of `holder`, with so many levels left out; `None` if a change since
-    /// touches what it holds.
-    pub revise: Revise,
+    /// A layer in memory that knows nothing but what the witness holds, which leaves out nothing.
+    pub on_witness: fn(&Witness) -> Result<Arc<dyn StateLayer>, StateError>,
 }
 
-type OnWitness =
-    fn(&Witness, holder: Option<&dyn StateLayer>) -> Result<Arc<dyn StateLayer>, StateError>;
-type Revise = fn(holder: &dyn StateLayer, &Witness, u8) -> Result<Option<Witness>, StateError>;
-
-/// Something that a layer cannot be opened without and that may be made up for benchmarks, where no proof of it is relied on.
+/// Something that a layer cannot be opened without and that may be made up for benchmarks, where no proof of it is relied
+/// on.
 pub struct Provision {
     /// Name of the directory for it.
     pub name: &'static str,

@@ -2,6 +2,7 @@
 //! a line in [`LAYERS`] and in `NAMES` (and in [`LayerOptions`] if it has options), a feature in `Cargo.toml` and a crate;
 //! a new engine is an entry in [`ENGINES`].
 
+mod capabilities;
 mod engines;
 mod flat_path;
 mod kind;
@@ -23,6 +24,7 @@ pub mod testsetup;
 mod unknown;
 pub mod values;
 
+pub use capabilities::{past_witnesses, proofs, stateless_on};
 pub use engines::{
     DEFAULT_ENGINE, ENGINES, EngineError, EngineKind, EngineOptions, expect_engine, open_engine,
 };

@@ -3,9 +3,7 @@
 use super::kind::{Hooks, LayerKind, Stateless};
 use clap::Args;
 use polytrie_rain::{RainLayer, RainOptions, verify};
-use polytrie_state::{StateError, StateLayer};
 use serde::{Deserialize, Serialize};
-use std::any::Any;
 
 /// What a user can set about `rain`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Args)]
@@ -39,20 +37,8 @@ pub(super) const KIND: LayerKind = LayerKind {
     hooks: Hooks {
         stateless: Some(Stateless {
             name: RainLayer::NAME,
-            on_witness: |witness, holder| {
-                Ok(RainLayer::on_witness(witness, holder.map(rain).transpose()?)?)
-            },
-            revise: |holder, witness, levels| rain(holder)?.revise(witness, levels),
+            on_witness: |witness| Ok(RainLayer::on_witness(witness, None)?),
         }),
         ..Hooks::NONE
     },
 };
-
-/// The layer itself.
-fn rain(layer: &dyn StateLayer) -> Result<&RainLayer, StateError> {
-    let layer_itself: &dyn Any = layer;
-    layer_itself.downcast_ref().ok_or_else(|| {
-        let reason = "does not hold what a witness leaves out; use one of the layer `rain`";
-        StateError::Unsupported { layer: layer.name(), reason: reason.to_owned() }
-    })
-}

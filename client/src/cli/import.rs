@@ -17,11 +17,12 @@ use crate::{
         ShadowError, not_verified,
     },
     layers::values::{MOST_THREADS, some_at_most},
-    layers::{self, DEFAULT_LAYER, LayerOptions},
+    layers::{self, DEFAULT_LAYER},
     witness::WitnessDir,
 };
 use clap::{Args, ValueEnum};
-use polytrie_kv::{Store, StoreOptions};
+use polytrie_kv::StoreOptions;
+use polytrie_state::StateError;
 use std::{
     path::{Path, PathBuf},
     thread,
@@ -284,9 +285,12 @@ fn check_first(args: &ImportArgs, options: &mut OpenOptions) -> Result<Option<Be
         return Err(ShadowError::Same { layer: layer.clone() }.into());
     }
     if args.witness.is_some() {
-        let settings = LayerOptions { replica_path: None, ..options.layer.clone() };
-        let layer = (kind.open)(Store::memory(kind.tables)?, &settings)?;
-        layer.make_witnesses(Some(args.witness_levels))?;
+        let maker = layers::stateless()?.name;
+        if kind.name != maker {
+            let reason =
+                format!("makes no witnesses of blocks as they are executed; use `{maker}`");
+            return Err(StateError::Unsupported { layer: kind.name, reason }.into());
+        }
     }
     // Whoever wants to stop at an invalid block wants the genesis block even if the first one is invalid.
     let (Some(file), OnInvalid::Fail) = (args.files.first(), args.on_invalid) else {

@@ -125,7 +125,7 @@ fn get(args: GetArgs) -> Result<(), Failure> {
         }
         _ => (head, dir.layer),
     };
-    let proof = layer.prove(&args.address, &args.slots)?;
+    let proof = layers::proofs(&*layer)?.prove(&args.address, &args.slots)?;
     let file = ProofFile {
         block: Some(ProvenBlock {
             number: block.number(),

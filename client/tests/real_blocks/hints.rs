@@ -1,7 +1,7 @@
 //! A layer that listens to hints and insists on them.
 
 use alloy_primitives::{Address, B256, U256};
-use polytrie_state::{Access, BlockRef, LayerSession, StateError, StateLayer};
+use polytrie_state::{Access, BlockRef, LayerSession, StateError, StateLayer, Wants};
 use polytrie_testing::{AlterLayer, AlterSession, AlteredLayer, AlteredSession};
 use std::{collections::HashSet, sync::Arc};
 
@@ -42,8 +42,8 @@ impl AlterSession for Announced {
         assert!(self.0.contains(&(*address, *slot)), "{address} {slot} came unannounced");
         inner.slot(address, account, slot, hash)
     }
-    fn wants_hints(&self, _: &dyn LayerSession) -> bool {
-        true
+    fn wants(&self, inner: &dyn LayerSession) -> Wants {
+        Wants { hints: true, ..inner.wants() }
     }
     fn hint(&mut self, _: &mut dyn LayerSession, access: Access) {
         if let Access::SlotRead(address, slot) | Access::SlotWrite(address, slot) = access {

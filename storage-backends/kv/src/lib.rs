@@ -46,6 +46,6 @@ pub use read::{Entry, KeyRange, Pick, Read, Visit, prefix_end};
 pub use scratch::{Part, Scratch};
 pub use snapshot::Snapshot;
 pub use sorter::{Run, Sortable, Sorter};
-pub use store::{Pending, Store, StoreOptions};
+pub use store::{Pending, Progress, Store, StoreOptions};
 pub use table::Table;
 pub use threads::expect_threads;

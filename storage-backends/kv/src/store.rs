@@ -59,6 +59,15 @@ pub struct Pending {
     pub bytes: usize,
 }
 
+/// How far a store is written, counted in batches, those of engine writes included.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Number of the last batch.
+    pub written: u64,
+    /// Number of the last batch of which it is known that it, and all before it, are durable.
+    pub durable: u64,
+}
+
 /// A key-value store. Handles are cheap to clone and share everything.
 ///
 /// A [`write`](Self::write) is atomic and seen at once by every reader of the store. It becomes durable with
@@ -320,6 +329,13 @@ impl Store {
             pending.bytes += bytes;
         }
         pending
+    }
+
+    /// How far it is written, and how far durably.
+    pub fn progress(&self) -> Progress {
+        let writing = self.handle.writing.lock();
+        let durable = self.handle.shared.control.lock().durable.max(writing.covered);
+        Progress { written: self.handle.shared.head.read().seq, durable }
     }
 
     /// What was counted since the store was opened; zeros if it was opened without counters.

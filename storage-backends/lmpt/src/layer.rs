@@ -7,14 +7,14 @@ use crate::{
     proof,
     session::LmptSession,
     shared::{Head, LmptChange, Shared, Work},
-    undo,
+    undo::LmptRecords,
 };
 use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{Read, Store, Table};
 use polytrie_state::{
-    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
-    LayerSession, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, UndoSteps,
-    WIPED_TABLE, WriteSet,
+    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount, Horizon,
+    LayerSession, Outcome, Proof, Prove, SlotVisit, StateError, StateLayer, StateReader,
+    UndoRecords, WIPED_TABLE,
 };
 use std::sync::{Arc, atomic::Ordering};
 
@@ -110,41 +110,10 @@ impl StateLayer for LmptLayer {
         self.shared.undo(proposal, record)
     }
 
-    fn undo_steps(&self, record: &[u8], _: &dyn Read) -> Result<UndoSteps, StateError> {
-        // The tries have a wiped storage again as soon as its account is there again.
-        Ok(UndoSteps::one(record))
-    }
-
-    fn undo_writes(&self, record: &[u8], _: &dyn Read) -> Result<WriteSet, StateError> {
-        undo::writes(record)
-    }
-
-    fn keep_undo_from(&self, number: u64) {
-        self.shared.undo_from.store(number, Ordering::Relaxed);
-    }
-
     fn fork(&self) -> Result<Fork, StateError> {
         self.shared.lifecycle.ready()?;
         let store = self.shared.store.fork()?;
         Ok(Fork { layer: Self::open(store.clone(), self.shared.options)?, store })
-    }
-
-    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
-        let shared = &*self.shared;
-        shared.lifecycle.ready()?;
-        // Nothing moves meanwhile.
-        let work = shared.work.lock();
-        let head = shared.head.read();
-        let (reader, roots) = (shared.reader_at(&head, shared.store.snapshot()), head.meta.roots);
-        drop(head);
-        let Some(pending) = &work.pending else {
-            return proof::prove(&reader, &roots, address, slots);
-        };
-        let poison = |error| shared.lifecycle.poison(error);
-        pending.take_back().map_err(poison)?;
-        let proof = proof::prove(&reader, &roots, address, slots);
-        pending.make_again().map_err(poison)?;
-        proof
     }
 
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
@@ -187,5 +156,37 @@ impl StateLayer for LmptLayer {
             ("merge_waited_micros", u64::try_from(stats.waited.as_micros()).unwrap_or(u64::MAX)),
             ("memory_bytes", self.memory_bytes() as u64),
         ]
+    }
+
+    fn advance(&self, horizon: Horizon) {
+        self.shared.undo_from.store(horizon.undo_from, Ordering::Relaxed);
+    }
+
+    fn undo_records(&self) -> &dyn UndoRecords {
+        &LmptRecords
+    }
+
+    fn proofs(&self) -> Option<&dyn Prove> {
+        Some(self)
+    }
+}
+
+impl Prove for LmptLayer {
+    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
+        let shared = &*self.shared;
+        shared.lifecycle.ready()?;
+        // Nothing moves meanwhile.
+        let work = shared.work.lock();
+        let head = shared.head.read();
+        let (reader, roots) = (shared.reader_at(&head, shared.store.snapshot()), head.meta.roots);
+        drop(head);
+        let Some(pending) = &work.pending else {
+            return proof::prove(&reader, &roots, address, slots);
+        };
+        let poison = |error| shared.lifecycle.poison(error);
+        pending.take_back().map_err(poison)?;
+        let proof = proof::prove(&reader, &roots, address, slots);
+        pending.make_again().map_err(poison)?;
+        proof
     }
 }

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use polytrie_kv::Store;
 use polytrie_state::{
     Access, Account, Announced, LayerSession, Outcome, Proposal, ReadAhead, SlotVisit, StateError,
-    UndoRecord, WriteSet, hash_address, hash_slot, read_code,
+    UndoRecord, Wants, WriteSet, hash_address, hash_slot, read_code,
 };
 use std::{mem, sync::Arc};
 
@@ -67,8 +67,8 @@ impl LmptSession {
 }
 
 impl LayerSession for LmptSession {
-    fn wants_hints(&self) -> bool {
-        true
+    fn wants(&self) -> Wants {
+        Wants { hints: true, ..Wants::default() }
     }
 
     fn hint(&mut self, access: Access) {

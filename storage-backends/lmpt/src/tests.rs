@@ -4,7 +4,8 @@ use crate::{FLAT_SLOTS, LmptLayer, LmptOptions, SWEEP, merge::slice_of, verify};
 use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{KeyRange, MdbxEngine, MdbxOptions, Read, Store, StoreOptions};
 use polytrie_state::{
-    Account, AccountChange, BlockRef, Commitment, Proof, Session, StateError, StateLayer, TxWrites,
+    Account, AccountChange, BlockRef, Commitment, Horizon, Proof, Prove, Session, StateError,
+    StateLayer, TxWrites,
 };
 use polytrie_testing::Seed;
 use rand::{RngExt, SeedableRng};
@@ -371,7 +372,8 @@ fn the_journal_is_kept_for_as_long_as_undoing_needs_it() {
     let mut chain = Chain::new(every(3));
     let mut commitments = vec![chain.layer.commitment()];
     for n in 0..40_u64 {
-        chain.layer.keep_undo_from((n + 2).saturating_sub(10));
+        let undo_from = (n + 2).saturating_sub(10);
+        chain.layer.advance(Horizon { durable: n, undo_from });
         commitments.push(chain.run(vec![write(n % 4, numbered(n..n + 2, n + 1))]));
     }
     assert_eq!(chain.count(crate::JOURNAL), 16);

@@ -5,7 +5,8 @@
 use crate::{generation::Change, keys::Key, merge::SliceUndo, meta::Meta, value::Value};
 use alloy_primitives::Bytes;
 use alloy_rlp::{Decodable, RlpDecodable, RlpEncodable};
-use polytrie_state::{StateError, UndoRecord, WriteSet};
+use polytrie_kv::Read;
+use polytrie_state::{StateError, UndoRecord, UndoRecords, UndoSteps, WriteSet};
 use polytrie_trie::LeafValue;
 
 /// A record, decoded, without what only reads at earlier blocks need.
@@ -79,9 +80,19 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Record, StateError> {
     })
 }
 
-/// What taking the block back changes in the state.
-pub(crate) fn writes(bytes: &[u8]) -> Result<WriteSet, StateError> {
-    Ok(UndoRecord::decode(&raw(bytes)?.state)?.into_writes())
+/// The layer's undo records.
+#[derive(Debug)]
+pub(crate) struct LmptRecords;
+
+impl UndoRecords for LmptRecords {
+    fn steps(&self, record: &[u8], _: &dyn Read) -> Result<UndoSteps, StateError> {
+        // The tries have a wiped storage again as soon as its account is there again.
+        Ok(UndoSteps::one(record))
+    }
+
+    fn writes(&self, record: &[u8], _: &dyn Read) -> Result<WriteSet, StateError> {
+        Ok(UndoRecord::decode(&raw(record)?.state)?.into_writes())
+    }
 }
 
 fn raw(mut bytes: &[u8]) -> Result<Raw, StateError> {

@@ -11,7 +11,8 @@ use polytrie_amt::{PowersOfTau, Setup};
 use polytrie_kv::{MdbxEngine, MdbxOptions, Store, StoreOptions};
 use polytrie_lvmt::{LvmtLayer, LvmtOptions, Proofs, verify};
 use polytrie_state::{
-    Account, AccountChange, BlockRef, GenesisAccount, Session, StateLayer, TxWrites, hash_slot,
+    Account, AccountChange, BlockRef, GenesisAccount, Prove, Session, StateLayer, TxWrites,
+    hash_slot,
 };
 use std::{
     sync::Arc,

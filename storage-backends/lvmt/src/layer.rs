@@ -13,14 +13,14 @@ use crate::{
     session::LvmtSession,
     shared::{Before, LvmtChange, Shared},
     trees::Head,
-    undo::Undo,
+    undo::LvmtRecords,
 };
 use alloy_primitives::{Address, B256, U256};
-use polytrie_kv::{KeyRange, Read, Store, Table};
+use polytrie_kv::{KeyRange, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
-    LayerSession, Outcome, Proof, Pruned, SlotVisit, StateError, StateLayer, StateReader,
-    UndoSteps, WriteSet, scan,
+    LayerSession, Outcome, Proof, Prove, Prune, Pruned, SlotVisit, StateError, StateLayer,
+    StateReader, UndoRecords, scan,
 };
 use std::sync::Arc;
 
@@ -103,46 +103,11 @@ impl StateLayer for LvmtLayer {
         LvmtChange::finish(proposal, update, before, batch, Vec::new())
     }
 
-    fn undo_steps(&self, record: &[u8], _: &dyn Read) -> Result<UndoSteps, StateError> {
-        // What was wiped is there again as soon as its account has the incarnation that it had.
-        Ok(UndoSteps::one(record))
-    }
-
-    fn undo_writes(&self, record: &[u8], _: &dyn Read) -> Result<WriteSet, StateError> {
-        Undo::read(record)?.writes()
-    }
-
-    fn slots_apart(
-        &self,
-        rows: &dyn Read,
-        (incarnation, account): (u64, &B256),
-        from: &B256,
-        visit: &mut SlotVisit<'_>,
-    ) -> Result<(), StateError> {
-        let incarnation = u32::try_from(incarnation)
-            .map_err(|_| StateError::Protocol("an account has no incarnation of this number"))?;
-        visit_slots(rows, account, incarnation, from, visit)
-    }
-
     fn fork(&self) -> Result<Fork, StateError> {
         let Shared { store, setup, options, lifecycle, .. } = &*self.shared;
         lifecycle.ready()?;
         let store = store.fork()?;
         Ok(Fork { layer: Self::open(store.clone(), setup.clone(), *options)?, store })
-    }
-
-    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
-        let shared = &*self.shared;
-        shared.lifecycle.ready()?;
-        let (head, snapshot) = self.shared.at_head()?;
-        let source = prove::Source {
-            store: &snapshot,
-            setup: shared.setup.tables()?,
-            head: &head,
-            root_proofs: &shared.root_proofs,
-            proofs: shared.options.proofs,
-        };
-        prove::prove(source, address, slots)
     }
 
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
@@ -172,18 +137,47 @@ impl StateLayer for LvmtLayer {
         visit_slots(&snapshot, &account, incarnation, &from, visit)
     }
 
-    fn prune(&self, undo_records: &[Vec<u8>]) -> Result<Option<Pruned>, StateError> {
-        let shared = &*self.shared;
-        // No block begins meanwhile.
-        let _held = shared.lifecycle.begin(())?;
-        collect::collect(&shared.store, undo_records).map(Some)
-    }
-
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
         if let Some(damage) = self.shared.lifecycle.damage()? {
             return Ok(damage);
         }
         let (head, snapshot) = self.shared.at_head()?;
         check::check(&snapshot, self.shared.setup.tables()?, &head, progress)
+    }
+
+    fn undo_records(&self) -> &dyn UndoRecords {
+        &LvmtRecords
+    }
+
+    fn proofs(&self) -> Option<&dyn Prove> {
+        Some(self)
+    }
+
+    fn pruning(&self) -> Option<&dyn Prune> {
+        Some(self)
+    }
+}
+
+impl Prove for LvmtLayer {
+    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
+        let shared = &*self.shared;
+        shared.lifecycle.ready()?;
+        let (head, snapshot) = self.shared.at_head()?;
+        let source = prove::Source {
+            store: &snapshot,
+            setup: shared.setup.tables()?,
+            head: &head,
+            root_proofs: &shared.root_proofs,
+            proofs: shared.options.proofs,
+        };
+        prove::prove(source, address, slots)
+    }
+}
+
+impl Prune for LvmtLayer {
+    fn prune(&self, undo_records: &[Vec<u8>]) -> Result<Pruned, StateError> {
+        // No block begins meanwhile.
+        let _held = self.shared.lifecycle.begin(())?;
+        collect::collect(&self.shared.store, undo_records)
     }
 }

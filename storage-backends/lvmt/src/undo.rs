@@ -12,11 +12,14 @@ use crate::{
     ACCOUNTS, ENTRIES, EPOCHS, HISTORY, LEAVES, META, SLOTS, TREES,
     account::AccountState,
     key::Key,
+    read::visit_slots,
     record::{Record, read_slot_value},
 };
 use alloy_primitives::{B256, U256};
-use polytrie_kv::{Batch, Table};
-use polytrie_state::{AccountWrite, SlotWrite, StateError, WriteSet};
+use polytrie_kv::{Batch, Read, Table};
+use polytrie_state::{
+    AccountWrite, SlotVisit, SlotWrite, StateError, UndoRecords, UndoSteps, WriteSet,
+};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
@@ -225,6 +228,33 @@ impl<'a> Undo<'a> {
         }
         apart.sort_unstable();
         WriteSet::of_undo(accounts.into_values().map(|(write, _)| write).collect(), apart)
+    }
+}
+
+/// The layer's undo records.
+#[derive(Debug)]
+pub(crate) struct LvmtRecords;
+
+impl UndoRecords for LvmtRecords {
+    fn steps(&self, record: &[u8], _: &dyn Read) -> Result<UndoSteps, StateError> {
+        // What was wiped is there again as soon as its account has the incarnation that it had.
+        Ok(UndoSteps::one(record))
+    }
+
+    fn writes(&self, record: &[u8], _: &dyn Read) -> Result<WriteSet, StateError> {
+        Undo::read(record)?.writes()
+    }
+
+    fn slots_apart(
+        &self,
+        rows: &dyn Read,
+        (incarnation, account): (u64, &B256),
+        from: &B256,
+        visit: &mut SlotVisit<'_>,
+    ) -> Result<(), StateError> {
+        let incarnation = u32::try_from(incarnation)
+            .map_err(|_| StateError::Protocol("an account has no incarnation of this number"))?;
+        visit_slots(rows, account, incarnation, from, visit)
     }
 }
 

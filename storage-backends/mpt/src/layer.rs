@@ -11,8 +11,8 @@ use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
-    LayerSession, Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader,
-    Touched, WIPED_TABLE, WriteSet,
+    LayerSession, Lifecycle, Outcome, PastWitnesses, Proof, Prove, SlotVisit, StateError,
+    StateLayer, StateReader, Touched, WIPED_TABLE, WriteSet,
 };
 use polytrie_trie::{AccountLeaf, Detour, state_error, stored_root};
 use std::sync::Arc;
@@ -115,20 +115,6 @@ impl StateLayer for MptLayer {
         Ok(Fork { layer: Self::open(store.clone(), self.options)?, store })
     }
 
-    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
-        self.lifecycle.ready()?;
-        TRIE.prove(Self::NAME, &self.store.snapshot(), address, slots)
-    }
-
-    fn witness(
-        &self,
-        back: &[WriteSet],
-        touched: &Touched,
-    ) -> Result<(B256, Vec<Bytes>), StateError> {
-        self.lifecycle.ready()?;
-        TRIE.past_witness(&self.store.snapshot(), back, touched)
-    }
-
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
         self.lifecycle.ready()?;
         let mut detour = Detour::default();
@@ -157,5 +143,31 @@ impl StateLayer for MptLayer {
 
     fn figures(&self) -> Vec<(&'static str, u64)> {
         vec![("trie_cache_bytes", self.tries.lock().bytes() as u64)]
+    }
+
+    fn proofs(&self) -> Option<&dyn Prove> {
+        Some(self)
+    }
+
+    fn past_witnesses(&self) -> Option<&dyn PastWitnesses> {
+        Some(self)
+    }
+}
+
+impl Prove for MptLayer {
+    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
+        self.lifecycle.ready()?;
+        TRIE.prove(Self::NAME, &self.store.snapshot(), address, slots)
+    }
+}
+
+impl PastWitnesses for MptLayer {
+    fn past_witness(
+        &self,
+        back: &[WriteSet],
+        touched: &Touched,
+    ) -> Result<(B256, Vec<Bytes>), StateError> {
+        self.lifecycle.ready()?;
+        TRIE.past_witness(&self.store.snapshot(), back, touched)
     }
 }

@@ -2,17 +2,14 @@
 
 use crate::{
     ACCOUNT_NODES, LOG, META, RainOptions, SHARDS, STORAGE_NODES, TRIE, check, proof,
-    reader::RainReader,
-    session::RainSession,
-    shared::{Shared, Witnesses},
-    version::shard_of,
+    reader::RainReader, session::RainSession, shared::Shared, version::shard_of,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
-    LayerSession, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, Touched,
-    WIPED_TABLE, Witness, WriteSet,
+    LayerSession, Outcome, PastWitnesses, Proof, Prove, SlotVisit, StateError, StateLayer,
+    StateReader, Stateless, Touched, WIPED_TABLE, WriteSet,
 };
 use polytrie_trie::{Detour, cow::StateTries, state_error};
 use std::sync::Arc;
@@ -38,6 +35,16 @@ impl RainLayer {
     /// If the store fails.
     pub fn open(store: Store, options: RainOptions) -> Result<Arc<Self>, StateError> {
         Ok(Arc::new(Self { shared: Arc::new(Shared::open(store, options)?) }))
+    }
+
+    /// A block, which leaves a witness without so many levels if that is asked for.
+    pub(crate) fn session(
+        &self,
+        parent: BlockRef,
+        witness_levels: Option<u8>,
+    ) -> Result<RainSession, StateError> {
+        let (proposal, head) = Shared::begin(&self.shared)?;
+        Ok(RainSession::new(proposal, head, parent.number.wrapping_add(1), witness_levels))
     }
 
     pub(crate) fn head_reader(&self) -> Result<RainReader, StateError> {
@@ -72,46 +79,17 @@ impl StateLayer for RainLayer {
     }
 
     fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
-        let (proposal, head) = Shared::begin(&self.shared)?;
-        Ok(Box::new(RainSession::new(proposal, head, parent.number.wrapping_add(1))))
+        Ok(Box::new(self.session(parent, None)?))
     }
 
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
         Shared::undo(&self.shared, record)
     }
 
-    fn make_witnesses(&self, levels: Option<u8>) -> Result<(), StateError> {
-        *self.shared.witnesses.lock() = Witnesses { levels, last: None };
-        Ok(())
-    }
-
-    fn witness(
-        &self,
-        back: &[WriteSet],
-        touched: &Touched,
-    ) -> Result<(B256, Vec<Bytes>), StateError> {
-        self.shared.lifecycle.ready()?;
-        let reader = self.shared.reader()?;
-        let (version, rows) = (&reader.version, &reader.noted());
-        let rows_of = |owner| TRIE.rows_of(rows, owner);
-        StateTries::new(version.whole(rows)?, rows_of, version.seq)
-            .past_witness(back, touched)
-            .map_err(state_error)
-    }
-
-    fn take_witness(&self) -> Option<Witness> {
-        self.shared.witnesses.lock().last.take()
-    }
-
     fn fork(&self) -> Result<Fork, StateError> {
         let shared = self.shared.fork()?;
         let store = shared.source.store.clone();
         Ok(Fork { layer: Arc::new(Self { shared: Arc::new(shared) }), store })
-    }
-
-    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
-        self.shared.lifecycle.ready()?;
-        proof::prove(&self.shared.reader()?, address, slots)
     }
 
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
@@ -149,5 +127,40 @@ impl StateLayer for RainLayer {
             return Ok(damage);
         }
         check::check(&self.shared.reader()?, progress)
+    }
+
+    fn proofs(&self) -> Option<&dyn Prove> {
+        Some(self)
+    }
+
+    fn past_witnesses(&self) -> Option<&dyn PastWitnesses> {
+        Some(self)
+    }
+
+    fn stateless(&self) -> Option<&dyn Stateless> {
+        Some(self)
+    }
+}
+
+impl Prove for RainLayer {
+    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
+        self.shared.lifecycle.ready()?;
+        proof::prove(&self.shared.reader()?, address, slots)
+    }
+}
+
+impl PastWitnesses for RainLayer {
+    fn past_witness(
+        &self,
+        back: &[WriteSet],
+        touched: &Touched,
+    ) -> Result<(B256, Vec<Bytes>), StateError> {
+        self.shared.lifecycle.ready()?;
+        let reader = self.shared.reader()?;
+        let (version, rows) = (&reader.version, &reader.noted());
+        let rows_of = |owner| TRIE.rows_of(rows, owner);
+        StateTries::new(version.whole(rows)?, rows_of, version.seq)
+            .past_witness(back, touched)
+            .map_err(state_error)
     }
 }

@@ -6,12 +6,12 @@ use crate::{
     shared::{RainChange, Shared},
     touches::Source,
     version::Version,
-    witness::Asked,
+    witness::{self, Asked},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_state::{
-    Access, Account, Announced, LayerSession, Outcome, Proposal, ReadAhead, StateError, WriteSet,
-    hash_address, hash_slot, read_code,
+    Access, Account, Announced, LayerSession, Outcome, Proposal, ReadAhead, StateError, Wants,
+    WriteSet, hash_address, hash_slot, read_code,
 };
 use polytrie_trie::{SlotValue, cow::CowTrie, state_error};
 use std::sync::Arc;
@@ -30,11 +30,17 @@ pub(crate) struct RainSession {
     so_far: Option<Version>,
     /// What was asked for, if a witness is to be made.
     asked: Option<Asked>,
+    /// Levels of the account trie that the witness leaves out.
+    witness_levels: u8,
 }
 
 impl RainSession {
-    pub(crate) fn new(proposal: Proposal<RainChange>, parent: Arc<Version>, number: u64) -> Self {
-        let asked = proposal.change.shared.wants_asked().then(Asked::default);
+    pub(crate) fn new(
+        proposal: Proposal<RainChange>,
+        parent: Arc<Version>,
+        number: u64,
+        witness_levels: Option<u8>,
+    ) -> Self {
         Self {
             proposal,
             parent,
@@ -42,7 +48,8 @@ impl RainSession {
             announced: Announced::default(),
             storage: None,
             so_far: None,
-            asked,
+            asked: witness_levels.map(|_| Asked::default()),
+            witness_levels: witness_levels.unwrap_or_default(),
         }
     }
 
@@ -52,8 +59,8 @@ impl RainSession {
 }
 
 impl LayerSession for RainSession {
-    fn wants_hints(&self) -> bool {
-        true
+    fn wants(&self) -> Wants {
+        Wants { hints: true, ..Wants::default() }
     }
 
     fn hint(&mut self, access: Access) {
@@ -126,11 +133,17 @@ impl LayerSession for RainSession {
     }
 
     fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
-        let Self { proposal, parent, number, announced, storage, so_far, asked } = *self;
+        let Self { proposal, parent, number, announced, storage, so_far, asked, witness_levels } =
+            *self;
         // What is shared with them would have to be copied.
         announced.end();
         drop((storage, so_far));
-        Shared::finish(proposal, (number, parent), (writes, asked))
+        let source = &proposal.change.shared.source;
+        let witness = asked
+            .map(|asked| witness::make(&parent, &source.noted(), &asked, writes, witness_levels))
+            .transpose()?;
+        let outcome = Shared::finish(proposal, (number, parent), writes)?;
+        Ok(Outcome { witness, ..outcome })
     }
 }
 

@@ -12,7 +12,6 @@ use crate::{
     state::{Shardwise, State, read_state},
     touches::Source,
     version::{Part, Version},
-    witness::{self, Asked},
     workers::{Awaited, Workers},
 };
 use alloy_primitives::B256;
@@ -20,7 +19,7 @@ use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Batch, Store};
 use polytrie_state::{
     Commitment, GenesisAccount, HeadChange, Lifecycle, Outcome, Proposal, SlotVisit, StateError,
-    UndoRecord, Witness, WriteSet, write_codes,
+    UndoRecord, WriteSet, write_codes,
 };
 use polytrie_trie::cow::Keep;
 use std::{collections::VecDeque, sync::Arc};
@@ -37,15 +36,6 @@ pub(crate) struct Shared {
     workers: Option<Workers>,
     pub(crate) head: RwLock<Head>,
     work: Mutex<Work>,
-    pub(crate) witnesses: Mutex<Witnesses>,
-}
-
-/// Whether witnesses are made, and the last one.
-#[derive(Debug, Default)]
-pub(crate) struct Witnesses {
-    /// Levels of the account trie that are left out; none are made without.
-    pub(crate) levels: Option<u8>,
-    pub(crate) last: Option<Witness>,
 }
 
 /// The state at the head. It is locked after [`Work`], where both are.
@@ -178,7 +168,6 @@ impl Shared {
             workers: Some(Workers::start()?),
             head: RwLock::new(Arc::new(version).into()),
             work: Mutex::new(Work::of(shards)),
-            witnesses: Mutex::default(),
         })
     }
 
@@ -200,7 +189,6 @@ impl Shared {
             workers: None,
             head: RwLock::new(version.into()),
             work: Mutex::new(Work { saved, logged, ..Work::default() }),
-            witnesses: Mutex::default(),
         })
     }
 
@@ -231,26 +219,13 @@ impl Shared {
         Ok((proposal, head))
     }
 
-    /// Whether what a block asks for is to be noted.
-    pub(crate) fn wants_asked(&self) -> bool {
-        self.witnesses.lock().levels.is_some()
-    }
-
     /// Computes a block.
     pub(crate) fn finish(
         mut proposal: Proposal<RainChange>,
         (number, parent): (u64, Arc<Version>),
-        (writes, asked): (&WriteSet, Option<Asked>),
+        writes: &WriteSet,
     ) -> Result<Outcome, StateError> {
         let shared = proposal.change.shared.clone();
-        if let Some(asked) = asked {
-            let levels = shared.witnesses.lock().levels;
-            let rows = shared.source.noted();
-            let witness = levels
-                .map(|levels| witness::make(&parent, &rows, &asked, writes, levels))
-                .transpose()?;
-            shared.witnesses.lock().last = witness;
-        }
         let mut undo = None;
         if shared.options.undo {
             let store = &shared.source.store;
@@ -364,7 +339,7 @@ impl Shared {
         let FinishedChange { mut version, logged, checkpoint } = finished;
         let mut work = self.work.lock();
         {
-            // Nobody else has the version then.
+            // The version is shared with nothing else then.
             let mut head = self.head.write();
             if matches!(head.state, HeadState::Ahead(_)) {
                 head.state = HeadState::Ahead(None);

@@ -10,7 +10,9 @@ use alloy_primitives::{
     map::{B256Map, B256Set},
 };
 use polytrie_kv::{Batch, Store};
-use polytrie_state::{StateError, Witness, write_codes};
+use polytrie_state::{
+    BlockRef, LayerSession, StateError, StateLayer, Stateless, Witness, write_codes,
+};
 use polytrie_trie::{
     EMPTY_ROOT, Nibbles, TrieError,
     cow::{CowTrie, Entry},
@@ -43,15 +45,24 @@ impl RainLayer {
         store.write(batch)?;
         Self::open(store, RainOptions { undo: false, ..RainOptions::default() })
     }
+}
 
-    /// A witness that was made against an older state root, carried over to this layer's head: what it holds below the
-    /// first levels must still be part of the state, and these levels are left to this layer. They are those that the
-    /// witness leaves out, or the first `levels` if it leaves out none. `None` if a change since touches it.
-    ///
-    /// # Errors
-    ///
-    /// If a node in it is none, or the store fails.
-    pub fn revise(&self, witness: &Witness, levels: u8) -> Result<Option<Witness>, StateError> {
+impl Stateless for RainLayer {
+    fn begin_witnessed(
+        &self,
+        parent: BlockRef,
+        levels: u8,
+    ) -> Result<Box<dyn LayerSession>, StateError> {
+        Ok(Box::new(self.session(parent, Some(levels))?))
+    }
+
+    fn on_witness(&self, witness: &Witness) -> Result<Arc<dyn StateLayer>, StateError> {
+        Ok(Self::on_witness(witness, Some(self))?)
+    }
+
+    /// What it holds below the first levels must still be part of the state, and these levels are left to this layer. They
+    /// are those that the witness leaves out, or the first `levels` if it leaves out none.
+    fn revise(&self, witness: &Witness, levels: u8) -> Result<Option<Witness>, StateError> {
         let mut tops = B256Set::default();
         let levels = match witness.levels {
             0 => {

@@ -105,7 +105,7 @@ fn a_fork_shares_what_is_in_memory() {
     assert_eq!(fork.layer.commitment(), outcomes[199].0);
     // Far more than there is room for, at a change that the layer itself is far from.
     for n in 0..ACCOUNTS / 4 {
-        fork.layer.prove(&address(n), &[]).unwrap();
+        fork.layer.proofs().unwrap().prove(&address(n), &[]).unwrap();
     }
     drop(fork);
     after_blocks((&store, &layer), 300, 80);

@@ -5,7 +5,9 @@
 use alloy_primitives::{B256, Bytes};
 use polytrie_kv::Store;
 use polytrie_rain::{RainLayer, RainOptions};
-use polytrie_state::{BlockRef, Commitment, Finished, Session, StateError, StateLayer, Witness};
+use polytrie_state::{
+    BlockRef, Commitment, Outcome, Session, StateError, StateLayer, Stateless, Witness,
+};
 use polytrie_testing::{Block, History, Seed};
 use std::sync::Arc;
 
@@ -15,13 +17,22 @@ fn layer() -> (Store, Arc<RainLayer>) {
     (store, layer)
 }
 
-fn finish(layer: &RainLayer, number: u64, block: &Block) -> Result<Finished, StateError> {
+/// A block, which leaves a witness if levels to leave out are given.
+fn finish(
+    layer: &RainLayer,
+    levels: Option<u8>,
+    number: u64,
+    block: &Block,
+) -> Result<Outcome, StateError> {
     let parent = BlockRef { number, hash: B256::ZERO };
-    let mut session = Session::begin(layer, parent)?;
+    let mut session = match levels {
+        None => Session::begin(layer, parent)?,
+        Some(levels) => Session::begin_witnessed(layer, parent, levels)?,
+    };
     for tx in &block.txs {
         session.apply(tx)?;
     }
-    session.finish()
+    Ok(session.finish()?.outcome)
 }
 
 /// Executes a block on a layer that has nothing but a witness.
@@ -31,7 +42,7 @@ fn from_witness(
     block: &Block,
 ) -> Result<Commitment, StateError> {
     let layer = RainLayer::on_witness(witness, holder)?;
-    Ok(finish(&layer, 0, block)?.outcome.commitment)
+    Ok(finish(&layer, None, 0, block)?.commitment)
 }
 
 /// Every block of a history, with all nodes in the bag and with the top levels left to the receiver.
@@ -42,22 +53,21 @@ fn witnesses_are_enough() {
         let layers = [0, 1, 3].map(|levels| {
             let (store, layer) = layer();
             layer.load(&mut history.genesis().genesis().map(Ok)).unwrap();
-            layer.make_witnesses(Some(levels)).unwrap();
-            (store, layer)
+            (levels, store, layer)
         });
         for (number, block) in (0..).zip(&history.blocks) {
             let mut sizes = Vec::new();
-            for (n, (store, layer)) in layers.iter().enumerate() {
-                let finished = finish(layer, number, block).unwrap();
-                let witness = layer.take_witness().unwrap();
+            for (levels, store, layer) in &layers {
+                let mut outcome = finish(layer, Some(*levels), number, block).unwrap();
+                let witness = outcome.witness.take().unwrap();
                 assert!(witness.nodes.is_sorted_by(|a, b| hash(a) < hash(b)), "{}", block.label);
                 assert_eq!(witness.root, layer.commitment().digest());
                 sizes.push(witness.nodes.len());
-                let holder = (n > 0).then_some(&**layer);
+                let holder = (*levels > 0).then_some(&**layer);
                 let found = from_witness(&witness, holder, block);
                 let context = format!("{}, seed {}", block.label, seed.value());
-                assert_eq!(found.unwrap(), finished.outcome.commitment, "{context}");
-                finished.outcome.write(store).unwrap();
+                assert_eq!(found.unwrap(), outcome.commitment, "{context}");
+                outcome.write(store).unwrap();
             }
             assert!(sizes.is_sorted_by(|a, b| a >= b), "{sizes:?}");
         }
@@ -76,12 +86,11 @@ fn nothing_in_a_witness_is_believed() {
     let history = History::random(seed.value(), 12);
     let (store, layer) = layer();
     layer.load(&mut history.genesis().genesis().map(Ok)).unwrap();
-    layer.make_witnesses(Some(0)).unwrap();
     let mut refused = 0;
     for (number, block) in (0..).zip(&history.blocks) {
-        let finished = finish(&layer, number, block).unwrap();
-        let witness = layer.take_witness().unwrap();
-        let right = finished.outcome.commitment.clone();
+        let mut outcome = finish(&layer, Some(0), number, block).unwrap();
+        let witness = outcome.witness.take().unwrap();
+        let right = outcome.commitment.clone();
         for at in 0..witness.nodes.len() {
             let mut without = witness.clone();
             without.nodes.remove(at);
@@ -98,13 +107,11 @@ fn nothing_in_a_witness_is_believed() {
                 }
             }
         }
-        finished.outcome.write(&store).unwrap();
+        outcome.write(&store).unwrap();
     }
     assert!(refused > 0);
     // It is a list of bytes for whoever carries it.
-    layer.make_witnesses(Some(0)).unwrap();
-    drop(finish(&layer, 0, &history.blocks[0]).unwrap());
-    let witness = layer.take_witness().unwrap();
+    let witness = finish(&layer, Some(0), 0, &history.blocks[0]).unwrap().witness.unwrap();
     let bytes = alloy_rlp::encode(&witness);
     assert_eq!(alloy_rlp::decode_exact::<Witness>(&bytes).unwrap(), witness);
 }
@@ -143,15 +150,10 @@ fn an_older_witness_is_carried_over_where_nothing_it_holds_has_changed() {
             let [between, block] = pair else { unreachable!() };
             let context = format!("{}, seed {}", block.label, seed.value());
             // The later block, executed too early to see what it needs.
-            let older = [0, 1, 3].map(|levels| {
-                layer.make_witnesses(Some(levels)).unwrap();
-                let ended = finish(&layer, number, block).is_ok();
-                layer.take_witness().filter(|_| ended)
-            });
-            layer.make_witnesses(None).unwrap();
-            let finished = finish(&layer, number, between).unwrap();
-            finished.outcome.write(&store).unwrap();
-            let expected = finish(&layer, number + 1, block).unwrap().outcome.commitment;
+            let older =
+                [0, 1, 3].map(|levels| finish(&layer, Some(levels), number, block).ok()?.witness);
+            finish(&layer, None, number, between).unwrap().write(&store).unwrap();
+            let expected = finish(&layer, None, number + 1, block).unwrap().commitment;
             for witness in older.iter().flatten() {
                 match layer.revise(witness, 2).unwrap() {
                     None => refused += 1,

@@ -5,12 +5,11 @@ use crate::{
     reader::RawReader,
     session::{RawSession, batch_of},
 };
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::B256;
 use polytrie_kv::{Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
-    LayerSession, Lifecycle, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader,
-    WIPED_TABLE,
+    LayerSession, Lifecycle, Outcome, SlotVisit, StateError, StateLayer, StateReader, WIPED_TABLE,
 };
 use std::sync::Arc;
 
@@ -77,13 +76,6 @@ impl StateLayer for RawLayer {
         self.lifecycle.ready()?;
         let store = self.store.fork()?;
         Ok(Fork { layer: Self::open(store.clone())?, store })
-    }
-
-    fn prove(&self, _: &Address, _: &[U256]) -> Result<Proof, StateError> {
-        Err(StateError::Unsupported {
-            layer: self.name(),
-            reason: "has no commitment that a proof could lead to; use `mpt` for proofs".into(),
-        })
     }
 
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {

@@ -12,8 +12,8 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
-    LayerSession, Outcome, Proof, SlotVisit, StateError, StateLayer, StateReader, Touched,
-    WIPED_TABLE, WriteSet,
+    LayerSession, Outcome, PastWitnesses, Proof, Prove, SlotVisit, StateError, StateLayer,
+    StateReader, Touched, WIPED_TABLE, WriteSet,
 };
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
@@ -131,20 +131,6 @@ impl StateLayer for ReplicaLayer {
         Ok(Fork { layer: Self::open(store.clone(), options)?, store })
     }
 
-    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
-        self.core.lifecycle.ready()?;
-        TRIE.prove(Self::NAME, &self.core.store.snapshot(), address, slots)
-    }
-
-    fn witness(
-        &self,
-        back: &[WriteSet],
-        touched: &Touched,
-    ) -> Result<(B256, Vec<Bytes>), StateError> {
-        self.core.lifecycle.ready()?;
-        TRIE.past_witness(&self.core.store.snapshot(), back, touched)
-    }
-
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
         self.core.lifecycle.ready()?;
         FLAT.visit_accounts(&self.core.flat.store().snapshot(), &from, visit)
@@ -175,5 +161,31 @@ impl StateLayer for ReplicaLayer {
     fn figures(&self) -> Vec<(&'static str, u64)> {
         let [given, queued, dropped] = self.hint_counts();
         vec![("hints_given", given), ("hints_queued", queued), ("hints_dropped", dropped)]
+    }
+
+    fn proofs(&self) -> Option<&dyn Prove> {
+        Some(self)
+    }
+
+    fn past_witnesses(&self) -> Option<&dyn PastWitnesses> {
+        Some(self)
+    }
+}
+
+impl Prove for ReplicaLayer {
+    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
+        self.core.lifecycle.ready()?;
+        TRIE.prove(Self::NAME, &self.core.store.snapshot(), address, slots)
+    }
+}
+
+impl PastWitnesses for ReplicaLayer {
+    fn past_witness(
+        &self,
+        back: &[WriteSet],
+        touched: &Touched,
+    ) -> Result<(B256, Vec<Bytes>), StateError> {
+        self.core.lifecycle.ready()?;
+        TRIE.past_witness(&self.core.store.snapshot(), back, touched)
     }
 }

@@ -10,7 +10,7 @@ use crate::{
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_state::{
     Access, Account, AccountWrite, LayerSession, Outcome, PendingOutcome, Proposal, StateError,
-    WriteSet, read_code,
+    Wants, WriteSet, read_code,
 };
 use std::sync::Arc;
 
@@ -114,10 +114,6 @@ impl LayerSession for ReplicaSession {
         self.overlay.has_storage(self.core.flat.store(), hash)
     }
 
-    fn wants_hints(&self) -> bool {
-        self.hinted
-    }
-
     fn hint(&mut self, access: Access) {
         #[cfg(test)]
         if self.core.options.trouble.as_ref().is_some_and(|trouble| trouble.drops_hint()) {
@@ -127,14 +123,11 @@ impl LayerSession for ReplicaSession {
     }
 
     /// Where hints help, so do writes, which are the better hints.
-    fn streams_from(&self) -> Option<usize> {
+    fn wants(&self) -> Wants {
+        let from = if self.hinted { 0 } else { WRITES_AT_ONCE };
         #[cfg(test)]
-        if let Some(from) =
-            self.core.options.trouble.as_ref().and_then(|trouble| trouble.streams_from)
-        {
-            return Some(from);
-        }
-        Some(if self.hinted { 0 } else { WRITES_AT_ONCE })
+        let from = self.core.options.trouble.as_ref().and_then(|t| t.streams_from).unwrap_or(from);
+        Wants { hints: self.hinted, writes_from: Some(from) }
     }
 
     fn stream_hashed(&mut self, writes: Vec<AccountWrite>) -> Result<(), StateError> {

@@ -7,7 +7,7 @@
 
 use crate::{
     Access, Account, AccountWrite, LayerSession, Outcome, Session, SlotWrite, StateError,
-    StateLayer, UndoRecord, WriteSet,
+    StateLayer, UndoRecord, Wants, WriteSet,
     layer::{BlockRef, SlotVisit},
 };
 use alloy_primitives::{
@@ -307,17 +307,14 @@ impl LayerSession for GroupedSession {
         self.merged.lock().has_storage(address, hash)
     }
 
-    fn wants_hints(&self) -> bool {
-        self.merged.lock().session.wants_hints()
+    /// Writes from the beginning: to the layer all blocks are one, of which it gets all writes or none.
+    fn wants(&self) -> Wants {
+        let Wants { hints, writes_from } = self.merged.lock().session.wants();
+        Wants { hints, writes_from: writes_from.map(|_| 0) }
     }
 
     fn hint(&mut self, access: Access) {
         self.merged.lock().session.hint(access);
-    }
-
-    /// From the beginning: to the layer all blocks are one, of which it is told everything or nothing.
-    fn streams_from(&self) -> Option<usize> {
-        self.merged.lock().session.streams_from().map(|_| 0)
     }
 
     fn stream_hashed(&mut self, writes: Vec<AccountWrite>) -> Result<(), StateError> {

@@ -1,12 +1,11 @@
 //! A layer at its head.
 
 use crate::{
-    Account, CheckReport, Commitment, Fork, GenesisAccount, LayerSession, Outcome, Proof,
-    StateError, StateReader, Touched, UndoRecord, UndoSteps, Witness, WriteSet, visit_wiped,
+    Account, CheckReport, Commitment, Fork, GenesisAccount, LayerSession, Outcome, PastWitnesses,
+    PlainRecords, Prove, Prune, StateError, StateReader, Stateless, UndoRecords,
 };
-use alloy_primitives::{Address, B256, Bytes, U256};
-use polytrie_kv::Read;
-use std::{any::Any, fmt::Debug, ops::ControlFlow, sync::Arc};
+use alloy_primitives::{B256, U256};
+use std::{fmt::Debug, ops::ControlFlow, sync::Arc};
 
 /// A block, by number and hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -17,12 +16,24 @@ pub struct BlockRef {
     pub hash: B256,
 }
 
+/// Where the chain stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Horizon {
+    /// The last block that is durable in the store of the chain, as far as that is known: a crash does not undo it.
+    pub durable: u64,
+    /// The first block that may still be taken back.
+    pub undo_from: u64,
+}
+
 /// A state layer: keeps the state at one block, the head, and authenticates it.
 ///
 /// All methods may be called from any thread; a layer has at most one session (or undo) under way, a second
 /// one is [`StateError::Protocol`]. After a failed write or worker every call returns
 /// [`StateError::Poisoned`] with the reason.
-pub trait StateLayer: Any + Debug + Send + Sync {
+///
+/// What has no body here every layer must do. What has one it may do better, and the capabilities at the end it hands out
+/// if it has them.
+pub trait StateLayer: Debug + Send + Sync {
     /// The layer's name as on the command line: `mpt`, `raw`, …
     fn name(&self) -> &'static str;
 
@@ -36,16 +47,6 @@ pub trait StateLayer: Any + Debug + Send + Sync {
     /// If the store fails; [`StateError::Poisoned`] after an earlier failure, here as in what follows.
     fn reader(&self) -> Result<Arc<dyn StateReader>, StateError>;
 
-    /// The same for blocks that are run ahead of their turn: it may read more than it is asked for, so that what their
-    /// turn will take is in memory then.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::reader`].
-    fn reader_ahead(&self) -> Result<Arc<dyn StateReader>, StateError> {
-        self.reader()
-    }
-
     /// Fills an empty layer from accounts sorted by hash, in one pass and bounded memory, however many accounts there
     /// are and slots of one of them, writing to the store directly. Stopped in the middle it leaves a store that must
     /// be filled again from the start.
@@ -58,12 +59,6 @@ pub trait StateLayer: Any + Debug + Send + Sync {
         accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
     ) -> Result<Commitment, StateError>;
 
-    /// How many blocks may be executed on top of one whose commitment is still being computed; 0 if the
-    /// commitment is known when a block ends. See [`LayerSession::finish_later`].
-    fn depth(&self) -> usize {
-        0
-    }
-
     /// Starts a block on top of `parent`.
     ///
     /// # Errors
@@ -73,7 +68,7 @@ pub trait StateLayer: Any + Debug + Send + Sync {
 
     /// One block back: what to write so that commitment and reads are exactly as before the block that
     /// produced `record`, which must be the last one accepted. A record that has several steps
-    /// ([`Self::undo_steps`]) is taken back with one call for each ([`undo_in_steps`](crate::undo_in_steps)).
+    /// ([`UndoRecords::steps`]) is taken back with one call for each ([`undo_in_steps`](crate::undo_in_steps)).
     ///
     /// # Errors
     ///
@@ -81,89 +76,13 @@ pub trait StateLayer: Any + Debug + Send + Sync {
     /// damaged, or if the store fails.
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError>;
 
-    /// The steps in which a block is taken back, given its undo record; `rows` is the store that it is in. More than one
-    /// only if the block wiped a large contract, in a layer whose records are plain [`UndoRecord`]s; a layer
-    /// with others says that there is one.
-    ///
-    /// # Errors
-    ///
-    /// [`StateError::Corrupt`] if `record` or what belongs to it is damaged, or if the store fails.
-    fn undo_steps(&self, record: &[u8], rows: &dyn Read) -> Result<UndoSteps, StateError> {
-        UndoSteps::of(record, rows)
-    }
-
-    /// From now on nobody takes back a block below `number`: what only that would need may go with the next blocks.
-    /// Until a layer is told anything it keeps all of it. Does nothing where undo records hold everything.
-    fn keep_undo_from(&self, number: u64) {
-        let _ = number;
-    }
-
-    /// What taking a block back changes in accounts and slots, from the block's undo record: with it, reads at the head
-    /// tell the state at earlier blocks. A layer whose records are not plain [`UndoRecord`]s says what they hold:
-    /// of each account that changed, or of which a slot did, what it was before the block; of a wiped one all its
-    /// slots, unless [`WriteSet::apart`] says where they are. `before` values need not be set. `rows` is the store at that
-    /// block or a later one of the same branch.
-    ///
-    /// # Errors
-    ///
-    /// [`StateError::Corrupt`] if `record` is damaged, or if the store fails.
-    fn undo_writes(&self, record: &[u8], rows: &dyn Read) -> Result<WriteSet, StateError> {
-        let _ = rows;
-        Ok(UndoRecord::decode(record)?.into_writes())
-    }
-
-    /// Visits the slots that [`Self::undo_writes`] does not list, in order of their hash, beginning at `from`: those of
-    /// an account for which [`WriteSet::apart`] gives this number. `rows` is as there.
-    ///
-    /// # Errors
-    ///
-    /// If the store fails or is damaged, or as `visit`.
-    fn slots_apart(
-        &self,
-        rows: &dyn Read,
-        (number, account): (u64, &B256),
-        from: &B256,
-        visit: &mut SlotVisit<'_>,
-    ) -> Result<(), StateError> {
-        visit_wiped(rows, (number, account), from, visit)
-    }
-
     /// A layer of its own with the same settings, that begins with what the store holds now and changes nothing of it:
-    /// to go back in, for what only the head can tell, such as [`Self::prove`]. Not while a block is written or waits.
+    /// to go back in, for what only the head can tell, such as a proof. Not while a block is written or waits.
     ///
     /// # Errors
     ///
     /// [`StateError::Protocol`] if blocks wait, or if the store cannot be read.
     fn fork(&self) -> Result<Fork, StateError>;
-
-    /// A proof of an account and some of its slots, present or absent, against [`Self::commitment`].
-    ///
-    /// # Errors
-    ///
-    /// [`StateError::Unsupported`] if the layer has no proofs; or if the store fails or is damaged.
-    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError>;
-
-    /// What it takes, beside code and headers, to execute a block without the state and to compute its root: the state
-    /// root before it and the nodes, as RLP, each once. `back` takes blocks back from the head on
-    /// ([`Self::undo_writes`]), the last of them the block itself; `touched` is what it read, slots by account, all by
-    /// hash.
-    ///
-    /// # Errors
-    ///
-    /// [`StateError::Unsupported`] if the layer makes none; or if the store fails or is damaged.
-    fn witness(
-        &self,
-        back: &[WriteSet],
-        touched: &Touched,
-    ) -> Result<(B256, Vec<Bytes>), StateError> {
-        let _ = (back, touched);
-        Err(StateError::Unsupported {
-            layer: self.name(),
-            reason:
-                "makes no witnesses of blocks; start the node with --state mpt, replica or rain"
-                    .into(),
-        })
-    }
 
     /// Visits the accounts in order of their hash, beginning at `from`.
     ///
@@ -188,43 +107,56 @@ pub trait StateLayer: Any + Debug + Send + Sync {
     /// If the store fails; damage is what the report is for.
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError>;
 
-    /// From now on every block that is finished leaves a [`Witness`], without the first `levels` levels of the account
-    /// trie; `None` ends that. A block under way is not concerned.
+    /// As [`Self::reader`], for blocks that are executed before those below them have ended: it may read more than it is
+    /// asked for, so that what these blocks need is in memory when they are executed again.
     ///
     /// # Errors
     ///
-    /// If the layer makes none.
-    fn make_witnesses(&self, levels: Option<u8>) -> Result<(), StateError> {
-        match levels {
-            None => Ok(()),
-            Some(_) => Err(StateError::Unsupported {
-                layer: self.name(),
-                reason: "makes no witnesses of blocks; use the layer `rain`".into(),
-            }),
-        }
+    /// As [`Self::reader`].
+    fn reader_ahead(&self) -> Result<Arc<dyn StateReader>, StateError> {
+        self.reader()
     }
 
-    /// The witness of the block that was finished last, if one was to be made and it has not been taken yet.
-    fn take_witness(&self) -> Option<Witness> {
-        None
+    /// How many blocks may be executed on top of one whose commitment is still being computed; 0 if the
+    /// commitment is known when a block ends. See [`LayerSession::finish_later`].
+    fn depth(&self) -> usize {
+        0
     }
 
-    /// Forgets what proofs of the state do not need: what newer versions have replaced, except for what undoing the
-    /// blocks of `undo_records` (all whose records are kept) brings back. Reads, commitment and proofs stay as they
-    /// are. Writes to the store directly, in pieces, and may be stopped at any time, by a crash too. `None` if there
-    /// is nothing of the kind in this layer.
-    ///
-    /// # Errors
-    ///
-    /// If the store fails, or a block is under way.
-    fn prune(&self, undo_records: &[Vec<u8>]) -> Result<Option<Pruned>, StateError> {
-        let _ = undo_records;
-        Ok(None)
+    /// The chain has moved on: after every block that is accepted. What only blocks below `undo_from` would need to be
+    /// taken back may go with the next ones; a layer that has not heard of any keeps all of it.
+    fn advance(&self, horizon: Horizon) {
+        let _ = horizon;
+    }
+
+    /// How its undo records are read.
+    fn undo_records(&self) -> &dyn UndoRecords {
+        &PlainRecords
     }
 
     /// What the layer counted since it was opened, by name, for reports; nothing depends on it.
     fn figures(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
+    }
+
+    /// Proofs, if its commitment is one that proofs can lead to.
+    fn proofs(&self) -> Option<&dyn Prove> {
+        None
+    }
+
+    /// Witnesses of past blocks, if it makes them.
+    fn past_witnesses(&self) -> Option<&dyn PastWitnesses> {
+        None
+    }
+
+    /// Witnesses of blocks as they are executed, if it makes them, and what can be done with them.
+    fn stateless(&self) -> Option<&dyn Stateless> {
+        None
+    }
+
+    /// Forgetting what is not needed any more, if it keeps such things.
+    fn pruning(&self) -> Option<&dyn Prune> {
+        None
     }
 }
 
@@ -233,16 +165,3 @@ pub type AccountVisit<'a> = dyn FnMut(B256, Account) -> Result<ControlFlow<()>, 
 
 /// Receives slots by hash; values are never zero.
 pub type SlotVisit<'a> = dyn FnMut(B256, U256) -> Result<ControlFlow<()>, StateError> + 'a;
-
-/// What [`StateLayer::prune`] did.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Pruned {
-    /// Entries there are, those forgotten before included.
-    pub entries: u64,
-    /// Those that are needed.
-    pub needed: u64,
-    /// Bytes of their rows before.
-    pub bytes_before: u64,
-    /// Bytes of their rows after.
-    pub bytes_after: u64,
-}

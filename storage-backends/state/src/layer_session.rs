@@ -6,6 +6,15 @@ use crate::{
 use alloy_primitives::{Address, B256, Bytes, U256};
 use std::{fmt::Debug, sync::Arc};
 
+/// What a layer wants to know of a block before it ends.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Wants {
+    /// Whether [`LayerSession::hint`] does anything.
+    pub hints: bool,
+    /// From how many changes of accounts on it gets writes as they come ([`LayerSession::stream_hashed`]); `None` for never.
+    pub writes_from: Option<usize>,
+}
+
 /// One block under way in a layer. Dropped it never happened.
 ///
 /// Reads answer with the state *before the block*; a block's own writes are remembered by
@@ -45,9 +54,9 @@ pub trait LayerSession: Debug + Send {
     /// As [`Self::account`].
     fn has_storage(&mut self, address: &Address, hash: &B256) -> Result<bool, StateError>;
 
-    /// Whether [`Self::hint`] does anything; asked once a block.
-    fn wants_hints(&self) -> bool {
-        false
+    /// What the layer wants to know before the block ends; asked once a block.
+    fn wants(&self) -> Wants {
+        Wants::default()
     }
 
     /// Something will be touched soon. Must return at once and must not fail.
@@ -55,17 +64,11 @@ pub trait LayerSession: Debug + Send {
         let _ = access;
     }
 
-    /// From how many changes of accounts on a block is told to [`Self::stream_hashed`]; `None` for never. Asked once a
-    /// block.
-    fn streams_from(&self) -> Option<usize> {
-        None
-    }
-
     /// The finalised writes of one transaction, in order. A layer may work on them at once; they come again, merged, in
     /// [`Self::finish`]. Keys come with the hashes that reading them has cost already. `before` values are not set, a
     /// value may be what it was before, and a `wipe` may concern an account without slots.
     ///
-    /// The first call comes when the block has made [`Self::streams_from`] changes, or an intermediate root is asked
+    /// The first call comes when the block has made [`Wants::writes_from`] changes, or an intermediate root is asked
     /// for; it brings all of them, and each later one those of a transaction. A block may end before it.
     ///
     /// # Errors

@@ -1,12 +1,12 @@
 //! What a block amounts to in a layer.
 
-use crate::{Commitment, StateError, Unaccepted};
+use crate::{Commitment, StateError, Unaccepted, Witness};
 use polytrie_kv::{Batch, Store};
 
 /// What a block (or undoing one) amounts to in a layer, which stays at the parent until this is accepted. Dropped it
 /// never happened.
 ///
-/// Whoever drives the layer adds its own rows to `batch`, and ends with [`Self::write`].
+/// The chain adds its own rows to `batch`, and ends with [`Self::write`].
 #[derive(Debug)]
 #[must_use = "dropped, the block never happened"]
 pub struct Outcome {
@@ -16,6 +16,8 @@ pub struct Outcome {
     pub batch: Batch,
     /// What [`StateLayer::undo`](crate::StateLayer::undo) needs to take the block back; empty in the outcome of an undo.
     pub undo: Vec<u8>,
+    /// What the block needs of the state before it, if it was begun with [`Stateless`](crate::Stateless).
+    pub witness: Option<Witness>,
     /// What moves the layer's head.
     pub proposal: Box<dyn Unaccepted>,
 }

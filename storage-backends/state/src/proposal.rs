@@ -85,7 +85,7 @@ impl<C: HeadChange> Proposal<C> {
         if !self.waits {
             self.lifecycle.end(self.number, false)?;
         }
-        Ok(Outcome { commitment, batch, undo, proposal: Box::new(self) })
+        Ok(Outcome { commitment, batch, undo, witness: None, proposal: Box::new(self) })
     }
 
     /// See [`Lifecycle::poison`].

@@ -2,8 +2,8 @@
 
 use crate::{
     Access, Account, AccountWrite, LayerSession, Outcome, PendingOutcome, SessionCounters,
-    SlotWrite, StateError, StateLayer, TxWrites, WriteSet, cache::BlockCache, hash_address,
-    hash_slot, layer::BlockRef,
+    SlotWrite, StateError, StateLayer, Stateless, TxWrites, Wants, WriteSet, cache::BlockCache,
+    hash_address, hash_slot, layer::BlockRef,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use std::{
@@ -57,10 +57,22 @@ impl Session {
         Ok(Self::on(layer.begin(parent)?))
     }
 
+    /// Starts a block whose outcome holds its witness.
+    ///
+    /// # Errors
+    ///
+    /// As [`Stateless::begin_witnessed`].
+    pub fn begin_witnessed(
+        layer: &dyn Stateless,
+        parent: BlockRef,
+        levels: u8,
+    ) -> Result<Self, StateError> {
+        Ok(Self::on(layer.begin_witnessed(parent, levels)?))
+    }
+
     /// A block that has been begun.
     pub(crate) fn on(layer: Box<dyn LayerSession>) -> Self {
-        let wants_hints = layer.wants_hints();
-        let until_streamed = layer.streams_from();
+        let Wants { hints: wants_hints, writes_from: until_streamed } = layer.wants();
         let cache = BlockCache::default();
         Self {
             layer,

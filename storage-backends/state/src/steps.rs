@@ -116,7 +116,7 @@ pub fn undo_in_steps(
     done: u64,
     note: &mut dyn FnMut(&mut Batch, u64),
 ) -> Result<Outcome, StateError> {
-    let mut steps = layer.undo_steps(record, store)?;
+    let mut steps = layer.undo_records().steps(record, store)?;
     for _ in 0..done {
         steps.next(store)?;
     }

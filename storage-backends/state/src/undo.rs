@@ -165,23 +165,24 @@ impl UndoRecord {
     }
 }
 
-/// What [`StateLayer::undo_writes`] says with every slot listed, however many there are: for who needs a wiped
+/// What [`UndoRecords::writes`](crate::UndoRecords::writes) says with every slot listed, however many there are: for who needs a wiped
 /// account's whole storage in memory, as a witness does.
 ///
 /// # Errors
 ///
-/// As [`StateLayer::undo_writes`] and [`StateLayer::slots_apart`].
+/// As there, and as [`UndoRecords::slots_apart`](crate::UndoRecords::slots_apart).
 pub fn undo_writes_in_full(
     layer: &dyn StateLayer,
     record: &[u8],
     rows: &dyn Read,
 ) -> Result<WriteSet, StateError> {
-    let mut writes = layer.undo_writes(record, rows)?;
+    let records = layer.undo_records();
+    let mut writes = records.writes(record, rows)?;
     for (account, number) in std::mem::take(&mut writes.apart) {
         let position = writes.accounts.binary_search_by(|write| write.hash.cmp(&account));
         let Ok(position) = position else { continue };
         let slots = &mut writes.accounts[position].slots;
-        layer.slots_apart(rows, (number, &account), &B256::ZERO, &mut |hash, after| {
+        records.slots_apart(rows, (number, &account), &B256::ZERO, &mut |hash, after| {
             slots.push(SlotWrite { hash, slot: None, before: U256::ZERO, after });
             Ok(ControlFlow::Continue(()))
         })?;

@@ -81,8 +81,8 @@ pub struct SlotWrite {
 
 impl WriteSet {
     /// What taking a block back changes, as a layer finds it in an undo record of its own: see
-    /// [`StateLayer::undo_writes`](crate::StateLayer::undo_writes). `apart` names accounts, by hash, whose slots are
-    /// not listed, and the number that finds them with [`StateLayer::slots_apart`](crate::StateLayer::slots_apart).
+    /// [`UndoRecords::writes`](crate::UndoRecords::writes). `apart` names accounts, by hash, whose slots are
+    /// not listed, and the number that finds them with [`UndoRecords::slots_apart`](crate::UndoRecords::slots_apart).
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl WriteSet {
     }
 
     /// The number that finds the slots which taking a block back gives to an account beside those that are listed, if
-    /// there are any: see [`StateLayer::slots_apart`](crate::StateLayer::slots_apart).
+    /// there are any: see [`UndoRecords::slots_apart`](crate::UndoRecords::slots_apart).
     pub fn apart(&self, account: &B256) -> Option<u64> {
         let at = self.apart.binary_search_by(|(hash, _)| hash.cmp(account)).ok()?;
         Some(self.apart[at].1)

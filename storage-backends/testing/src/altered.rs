@@ -1,14 +1,14 @@
 //! A layer that is another one in all but a few methods.
 //!
 //! A wrapper that passes on by hand what it does not change forgets the methods that have a default, and is then another
-//! layer than the one it wraps. Here every method is passed on, and the lint on the two `impl`s finds a new one.
+//! layer than the one it wraps. Here every method is passed on, and the lint on the two `impl`s finds a new one. What only
+//! some layers can do is that of the layer in it.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
-use polytrie_kv::Read;
 use polytrie_state::{
     Access, Account, AccountVisit, AccountWrite, BlockRef, CheckReport, Commitment, Fork,
-    GenesisAccount, LayerSession, Outcome, PendingOutcome, Proof, Pruned, SlotVisit, StateError,
-    StateLayer, StateReader, Touched, UndoSteps, Witness, WriteSet,
+    GenesisAccount, Horizon, LayerSession, Outcome, PastWitnesses, PendingOutcome, Prove, Prune,
+    SlotVisit, StateError, StateLayer, StateReader, Stateless, UndoRecords, Wants, WriteSet,
 };
 use std::{fmt::Debug, sync::Arc};
 
@@ -26,21 +26,7 @@ macro_rules! layer_methods {
             fn depth() -> usize;
             fn begin(parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError>;
             fn undo(record: &[u8]) -> Result<Outcome, StateError>;
-            fn undo_steps(record: &[u8], rows: &dyn Read) -> Result<UndoSteps, StateError>;
-            fn keep_undo_from(number: u64) -> ();
-            fn undo_writes(record: &[u8], rows: &dyn Read) -> Result<WriteSet, StateError>;
-            fn slots_apart(
-                rows: &dyn Read,
-                wiped: (u64, &B256),
-                from: &B256,
-                visit: &mut SlotVisit<'_>,
-            ) -> Result<(), StateError>;
             fn fork() -> Result<Fork, StateError>;
-            fn prove(address: &Address, slots: &[U256]) -> Result<Proof, StateError>;
-            fn witness(
-                back: &[WriteSet],
-                touched: &Touched,
-            ) -> Result<(B256, Vec<Bytes>), StateError>;
             fn accounts(from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError>;
             fn slots(
                 account: B256,
@@ -48,9 +34,7 @@ macro_rules! layer_methods {
                 visit: &mut SlotVisit<'_>,
             ) -> Result<(), StateError>;
             fn check(progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError>;
-            fn make_witnesses(levels: Option<u8>) -> Result<(), StateError>;
-            fn take_witness() -> Option<Witness>;
-            fn prune(undo_records: &[Vec<u8>]) -> Result<Option<Pruned>, StateError>;
+            fn advance(horizon: Horizon) -> ();
             fn figures() -> Vec<(&'static str, u64)>;
         }
     };
@@ -140,20 +124,35 @@ impl<A: AlterLayer> AlteredLayer<A> {
 #[deny(clippy::missing_trait_methods)]
 impl<A: AlterLayer> StateLayer for AlteredLayer<A> {
     layer_methods!(pass_to_layer);
+
+    fn undo_records(&self) -> &dyn UndoRecords {
+        self.inner.undo_records()
+    }
+
+    fn proofs(&self) -> Option<&dyn Prove> {
+        self.inner.proofs()
+    }
+
+    fn past_witnesses(&self) -> Option<&dyn PastWitnesses> {
+        self.inner.past_witnesses()
+    }
+
+    fn stateless(&self) -> Option<&dyn Stateless> {
+        self.inner.stateless()
+    }
+
+    fn pruning(&self) -> Option<&dyn Prune> {
+        self.inner.pruning()
+    }
 }
 
 /// What an [`AlteredSession`] does otherwise than the session in it.
 pub trait AlterSession: Debug + Send + Sized + 'static {
     session_methods!(ask_session);
 
-    /// Instead of [`LayerSession::wants_hints`] of `inner`.
-    fn wants_hints(&self, inner: &dyn LayerSession) -> bool {
-        inner.wants_hints()
-    }
-
-    /// Instead of [`LayerSession::streams_from`] of `inner`.
-    fn streams_from(&self, inner: &dyn LayerSession) -> Option<usize> {
-        inner.streams_from()
+    /// Instead of [`LayerSession::wants`] of `inner`.
+    fn wants(&self, inner: &dyn LayerSession) -> Wants {
+        inner.wants()
     }
 
     /// Instead of [`LayerSession::finish`] of `inner`.
@@ -201,12 +200,8 @@ impl<A: AlterSession> AlteredSession<A> {
 impl<A: AlterSession> LayerSession for AlteredSession<A> {
     session_methods!(pass_to_session);
 
-    fn wants_hints(&self) -> bool {
-        self.change.wants_hints(&*self.inner)
-    }
-
-    fn streams_from(&self) -> Option<usize> {
-        self.change.streams_from(&*self.inner)
+    fn wants(&self) -> Wants {
+        self.change.wants(&*self.inner)
     }
 
     fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {

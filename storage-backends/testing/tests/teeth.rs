@@ -6,7 +6,7 @@ use polytrie_kv::{Batch, Op, Store, Table};
 use polytrie_state::{
     Access, Account, BlockRef, CheckReport, Commitment, CommitmentKind, Fork, GenesisAccount,
     LayerSession, Outcome, Proof, ProofError, StateError, StateLayer, StateReader, Unaccepted,
-    WriteSet,
+    Wants, WriteSet,
 };
 use polytrie_testing::{
     AlterLayer, AlterSession, AlteredLayer, AlteredSession, OracleLayer,
@@ -179,8 +179,8 @@ impl AlterSession for SessionChange {
         Ok(found && self.mistake != Mistake::StorageIsNeverSeen)
     }
 
-    fn wants_hints(&self, _: &dyn LayerSession) -> bool {
-        true
+    fn wants(&self, inner: &dyn LayerSession) -> Wants {
+        Wants { hints: true, ..inner.wants() }
     }
 
     fn hint(&mut self, _: &mut dyn LayerSession, _: Access) {

@@ -14,7 +14,7 @@ use polytrie_chainspec::ChainSpec;
 use polytrie_consensus::{
     ExecutedResult, ReceiptsRoot, check_header, check_ommer_list, check_result, check_state_root,
 };
-use polytrie_layers::Stateless;
+use polytrie_layers::{self as layers, Stateless};
 use polytrie_state::{BlockRef, Session, StateError, StateLayer, Witness};
 use thiserror::Error;
 
@@ -120,11 +120,16 @@ pub fn verify(
         && holder.commitment().digest() != root
     {
         let found = holder.commitment().digest();
-        witness = (stateless.revise)(holder, &witness, HELD_LEVELS)
+        witness = layers::stateless_on(holder)
+            .and_then(|holder| holder.revise(&witness, HELD_LEVELS))
             .map_err(|error| lacking(number, error))?
             .ok_or(WitnessError::Outdated { number, expected: root, found })?;
     }
-    let layer = (stateless.on_witness)(&witness, holder).map_err(|error| match holder {
+    let layer = match holder {
+        None => (stateless.on_witness)(&witness),
+        Some(holder) => layers::stateless_on(holder).and_then(|holder| holder.on_witness(&witness)),
+    };
+    let layer = layer.map_err(|error| match holder {
         None if file.levels > 0 => insufficient(format!(
             "it leaves out the top {} levels of the trie; name a data directory of the layer `{}` that holds them with --datadir",
             file.levels, stateless.name

@@ -9,6 +9,7 @@ use crate::{
     datadir::DataDir,
 };
 use clap::Args;
+use polytrie_state::Pruned;
 use serde::Serialize;
 
 /// Forget what proofs of the state do not need: what newer versions of keys have replaced.
@@ -42,9 +43,11 @@ pub(super) fn run(args: PruneArgs) -> Result<(), Failure> {
     options.chain = args.chain.chain;
     let result = args.result.open()?;
     let dir = DataDir::open(&options, false)?;
-    let pruned = dir.layer.prune(&dir.chain_db().undo_records()?)?;
-    let nothing = pruned.is_none();
-    let pruned = pruned.unwrap_or_default();
+    let nothing = dir.layer.pruning().is_none();
+    let pruned = match dir.layer.pruning() {
+        Some(pruning) => pruning.prune(&dir.chain_db().undo_records()?)?,
+        None => Pruned::default(),
+    };
     let report = Report {
         state: dir.stamp.state,
         entries: pruned.entries,

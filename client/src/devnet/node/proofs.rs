@@ -8,6 +8,7 @@ use crate::{
     chain::{ChainDb, ChainError, layer_at},
     devnet::NodeError,
     executor::sandbox::Seen,
+    layers,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_state::{BlockRef, Commitment, Fork, Proof, StateLayer, hash_address, hash_slot};
@@ -29,7 +30,7 @@ impl Node {
         deadline: Option<Instant>,
     ) -> Result<(Proof, Commitment), NodeError> {
         let past = self.layer_after(block, deadline)?;
-        Ok((past.prove(address, slots)?, past.commitment()))
+        Ok((layers::proofs(&*past)?.prove(address, slots)?, past.commitment()))
     }
 
     /// State root before a block, and the nodes that it takes to execute it without the state, if it reads what was
@@ -60,7 +61,7 @@ impl Node {
             }
             back.push(db.undo_writes(&*fork.layer, number)?);
         }
-        Ok(fork.layer.witness(&back, &touched)?)
+        Ok(layers::past_witnesses(&*fork.layer)?.past_witness(&back, &touched)?)
     }
 
     /// The layer as it was after a block, by itself: what is done with it changes nothing else.

@@ -74,13 +74,16 @@ fn a_write_is_seen_at_once_and_durable_after_a_flush() {
     store.write(batch(b"2", b"two")).unwrap();
     assert_eq!(store.get(A, b"1").unwrap().as_deref(), Some(&b"one"[..]));
     assert_eq!(store.pending().batches, 2);
+    assert_eq!(store.progress(), Progress { written: 2, durable: 0 });
     assert!(store.pending().bytes > 8);
     assert_eq!(durable(&engine), []);
     store.flush().unwrap();
+    assert_eq!(store.progress(), Progress { written: 2, durable: 2 });
     assert_eq!(store.pending(), Pending::default());
     assert_eq!(durable(&engine).len(), 2);
     assert_eq!(store.table_stats(A).unwrap().entries, 2);
     store.write_durable(batch(b"3", b"three")).unwrap();
+    assert_eq!(store.progress(), Progress { written: 3, durable: 3 });
     assert_eq!(durable(&engine).len(), 3);
     store.flush().unwrap();
     assert_eq!(store.counters().flushes, 2, "nothing to flush is no flush");

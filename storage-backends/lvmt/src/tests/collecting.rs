@@ -3,7 +3,7 @@
 use super::{Chain, account, destroyed, setup};
 use crate::{LEAVES, Proofs};
 use polytrie_kv::{KeyRange, Read, testing::entries};
-use polytrie_state::{Session, StateError, StateLayer};
+use polytrie_state::{Prune, Session, StateError, StateLayer};
 
 #[test]
 fn proofs_hold_after_collecting_and_after_undoing() {
@@ -20,7 +20,7 @@ fn proofs_hold_after_collecting_and_after_undoing() {
     }
     let commitment = chain.layer.commitment();
     let kept: Vec<Vec<u8>> = chain.undo[26..].to_vec();
-    let collected = chain.layer.prune(&kept).unwrap().unwrap();
+    let collected = chain.layer.prune(&kept).unwrap();
     assert!(collected.needed < collected.entries / 3, "{collected:?}");
     assert!(collected.bytes_after < collected.bytes_before / 2, "{collected:?}");
     assert_eq!(chain.layer.commitment(), commitment);
@@ -29,7 +29,7 @@ fn proofs_hold_after_collecting_and_after_undoing() {
 
     // Again, nothing is left to collect.
     let rows = entries(&chain.store, LEAVES, KeyRange::ALL);
-    let again = chain.layer.prune(&kept).unwrap().unwrap();
+    let again = chain.layer.prune(&kept).unwrap();
     assert_eq!((again.needed, again.bytes_before), (collected.needed, collected.bytes_after));
     assert_eq!(entries(&chain.store, LEAVES, KeyRange::ALL), rows);
 

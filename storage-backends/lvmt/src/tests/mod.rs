@@ -12,7 +12,7 @@ use alloy_primitives::{Address, U256};
 use polytrie_amt::{PowersOfTau, Setup};
 use polytrie_kv::Store;
 use polytrie_state::{
-    Account, AccountChange, BlockRef, Proof, ProofError, Session, StateLayer, TxWrites,
+    Account, AccountChange, BlockRef, Proof, ProofError, Prove, Session, StateLayer, TxWrites,
 };
 use std::sync::Arc;
 

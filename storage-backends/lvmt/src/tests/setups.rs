@@ -3,7 +3,7 @@
 use super::{Chain, account, address, setup};
 use crate::{LvmtLayer, LvmtOptions, Proofs, verify};
 use polytrie_amt::{PowersOfTau, Setup};
-use polytrie_state::{StateError, StateLayer};
+use polytrie_state::{Prove, StateError, StateLayer};
 use std::sync::Arc;
 
 #[test]

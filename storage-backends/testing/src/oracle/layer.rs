@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
     Account, AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
-    HeadChange, LayerSession, Lifecycle, Outcome, Proof, Proposal, SlotVisit, StateError,
+    HeadChange, LayerSession, Lifecycle, Outcome, Proof, Proposal, Prove, SlotVisit, StateError,
     StateLayer, StateReader, UndoRecord, WIPED_TABLE, WriteSet,
 };
 use std::sync::Arc;
@@ -93,6 +93,15 @@ fn finish(
     proposal.finish(Commitment::state_root(root), batch, undo)
 }
 
+impl Prove for OracleLayer {
+    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
+        self.lifecycle.ready()?;
+        self.state()
+            .prove(self.name(), address, slots)
+            .map_err(|e| StateError::Corrupt(format!("a proof has no JSON form ({e})")))
+    }
+}
+
 impl StateLayer for OracleLayer {
     fn name(&self) -> &'static str {
         "oracle"
@@ -144,11 +153,8 @@ impl StateLayer for OracleLayer {
         Ok(Fork { layer: Self::open(store.clone())?, store })
     }
 
-    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
-        self.lifecycle.ready()?;
-        self.state()
-            .prove(self.name(), address, slots)
-            .map_err(|e| StateError::Corrupt(format!("a proof has no JSON form ({e})")))
+    fn proofs(&self) -> Option<&dyn Prove> {
+        Some(self)
     }
 
     fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {

@@ -59,7 +59,7 @@ fn walk(mut fork: Driver<'_>, history: &History, seen: &[Commitment], rng: &mut 
 fn prove(fork: &Driver<'_>, history: &History, at: usize) {
     let Some(verify) = fork.factory().verifier() else { return };
     for address in history.addresses().into_iter().take(8) {
-        let proof = fork.layer().prove(&address, &[]).unwrap_or_else(|e| panic!("{address}: {e}"));
+        let proof = super::proofs::prove(fork, &address, &[]);
         let expected = (history.states[at].account(&address), Vec::new());
         let found = verify(&fork.layer().commitment(), &address, &[], &proof);
         assert_eq!(found, Ok(expected), "{address} in a fork at block {at}");

@@ -141,7 +141,7 @@ pub fn undo_records_tell_the_past(factory: &dyn LayerFactory) {
             assert_eq!(found.get(hash), expected.get(hash), "{label}: account {hash}");
         }
     }
-    let nonsense = driver.layer().undo_writes(b"no record", &rows);
+    let nonsense = driver.layer().undo_records().writes(b"no record", &rows);
     assert!(nonsense.is_err(), "nonsense was taken for a record");
 }
 

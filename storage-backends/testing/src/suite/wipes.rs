@@ -42,11 +42,12 @@ pub fn large_contracts_are_wiped_and_come_back(factory: &dyn LayerFactory) {
     }
 
     let layer = driver.layer();
+    let undo_records = layer.undo_records();
     let mut state = Oracle::clone(&history.states[history.head()]);
     for (at, record) in records.iter().enumerate().rev() {
         let label = &history.blocks[at].label;
         let fail = |e: StateError| -> ! { panic!("{label}: {e}") };
-        let named = layer.undo_writes(record, driver.store()).unwrap_or_else(|e| fail(e));
+        let named = undo_records.writes(record, driver.store()).unwrap_or_else(|e| fail(e));
         assert!(named.slot_count() < 2 * SLOTS_A_PIECE, "{label}: all slots are listed");
         let writes = undo_writes_in_full(&**layer, record, driver.store());
         state.apply_set(&writes.unwrap_or_else(|e| fail(e)));
@@ -60,7 +61,7 @@ pub fn large_contracts_are_wiped_and_come_back(factory: &dyn LayerFactory) {
                     found = Some((slot, value));
                     Ok(ControlFlow::Break(()))
                 };
-                layer
+                undo_records
                     .slots_apart(driver.store(), (number, &account), slot, &mut visit)
                     .unwrap_or_else(|e| fail(e));
                 assert_eq!(found, Some((*slot, *value)), "{label}");
@@ -135,7 +136,7 @@ pub fn damaged_pieces_are_refused(factory: &dyn LayerFactory) {
             let read = undo_writes_in_full(&**driver.layer(), record, driver.store());
             assert!(damaged.is_none() || read.is_err(), "a damaged piece was read");
             // A layer that needs none to go back goes back.
-            if driver.layer().undo_steps(record, driver.store()).is_ok() {
+            if driver.layer().undo_records().steps(record, driver.store()).is_ok() {
                 driver.undo().unwrap_or_else(|e| panic!("{e}"));
                 assert_state(&driver, &history.states[1], &"back without pieces");
                 driver.run(&history.blocks[1]).unwrap_or_else(|e| panic!("{e}"));
