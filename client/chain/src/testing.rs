@@ -14,6 +14,6 @@ pub(crate) fn open(kind: &LayerKind, engine: &Arc<MemoryEngine>, options: ChainO
     let store = Store::open(engine.clone(), &tables, StoreOptions::default()).unwrap();
     let mut settings = LayerOptions::for_tests();
     kind.settle_parameters(&mut settings, None).unwrap();
-    let layer = (kind.open)(store.clone(), &settings).unwrap();
+    let layer = (kind.open)(store.clone().into(), &settings).unwrap();
     Chain::open(ChainSpec::load("dev").unwrap(), store, layer, options).unwrap()
 }

@@ -1,7 +1,7 @@
 //! What is said of a layer so that everything else can do without knowing which one it is.
 
-use super::{LayerNeeds, LayerOptions};
-use polytrie_kv::{Store, Table};
+use super::{LayerNeeds, LayerOptions, Place};
+use polytrie_kv::Table;
 use polytrie_state::{Commitment, Proof, ProofError, StateError, StateLayer, Witness};
 use serde::Serialize;
 use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
@@ -12,7 +12,7 @@ pub type Parameters = BTreeMap<String, String>;
 
 type SuitRun = fn(&mut LayerOptions, u64, u64) -> Option<String>;
 type MakeProvision = Box<dyn FnOnce(&Path) -> Result<(), StateError>>;
-type OpenLayer = fn(Store, &LayerOptions) -> Result<Arc<dyn StateLayer>, StateError>;
+type OpenLayer = fn(Place, &LayerOptions) -> Result<Arc<dyn StateLayer>, StateError>;
 type VerifyProof = fn(&LayerNeeds, &Commitment, &Proof) -> Result<serde_json::Value, VerifyError>;
 
 /// A state layer that is compiled in.
@@ -26,7 +26,7 @@ pub struct LayerKind {
     pub canonical: bool,
     /// The tables it needs in its store.
     pub tables: &'static [Table],
-    /// Opens it on a store.
+    /// Opens it.
     pub open: OpenLayer,
     /// Checks one of its proofs and returns what it proves; `None` if it makes none.
     pub verify: Option<VerifyProof>,

@@ -13,6 +13,7 @@ pub mod lvmt;
 #[cfg(feature = "mpt")]
 mod mpt;
 mod options;
+mod place;
 #[cfg(feature = "rain")]
 pub mod rain;
 #[cfg(feature = "raw")]
@@ -32,6 +33,7 @@ pub use flat_path::normal;
 pub use flat_path::{adopt_replica_path, replica_path};
 pub use kind::{LayerKind, Parameters, Provision, Stateless, VerifyError};
 pub use options::{LayerNeeds, LayerOptions};
+pub use place::Place;
 pub use unknown::UnknownKind;
 
 /// Every name that `--state` may have in some build, with its Cargo feature.

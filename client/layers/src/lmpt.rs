@@ -45,7 +45,7 @@ pub(super) const KIND: LayerKind = LayerKind {
     about: "layered tries: new writes in small tries in memory, merged into one on disk in the background",
     canonical: false,
     tables: LmptLayer::TABLES,
-    open: |store, options| {
+    open: |place, options| {
         let options = LmptOptions {
             interval: options.lmpt.interval.unwrap_or(DEFAULT_INTERVAL),
             sweep: options.lmpt.sweep.unwrap_or(DEFAULT_SWEEP),
@@ -53,7 +53,7 @@ pub(super) const KIND: LayerKind = LayerKind {
             cache_bytes: options.trie_cache,
             ..LmptOptions::default()
         };
-        Ok(LmptLayer::open(store, options)?)
+        Ok(LmptLayer::open(place.store, options)?)
     },
     verify: Some(|_, commitment, proof| LayerKind::proven(verify(commitment.digest(), proof)?)),
     hooks: Hooks {

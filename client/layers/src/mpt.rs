@@ -8,9 +8,9 @@ pub(super) const KIND: LayerKind = LayerKind {
     about: "the Merkle Patricia trie as Ethereum specifies it, read and written through the trie",
     canonical: true,
     tables: MptLayer::TABLES,
-    open: |store, options| {
+    open: |place, options| {
         let options = MptOptions { cache_bytes: options.trie_cache };
-        Ok(MptLayer::open(store, options)?)
+        Ok(MptLayer::open(place.store, options)?)
     },
     verify: Some(|_, commitment, proof| LayerKind::proven(verify(commitment.digest(), proof)?)),
     hooks: Hooks::NONE,

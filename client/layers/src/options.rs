@@ -42,9 +42,6 @@ pub struct LayerOptions {
     /// `--replica.path`: a directory of its own for the flat state. Every build knows where it is.
     #[arg(skip)]
     pub replica_path: Option<PathBuf>,
-    /// Whether the data directory is opened for reading only.
-    #[arg(skip)]
-    pub read_only: bool,
     /// Whether blocks are to be executed. What only a commitment takes need not be there otherwise.
     #[arg(skip = true)]
     pub executes: bool,
@@ -63,7 +60,6 @@ impl Default for LayerOptions {
             #[cfg(feature = "lvmt")]
             lvmt: LvmtSettings::default(),
             replica_path: None,
-            read_only: false,
             executes: true,
         }
     }

@@ -25,13 +25,13 @@ pub(super) const KIND: LayerKind = LayerKind {
     about: "the same trie in versions of shared nodes, in shards with a log and checkpoints each",
     canonical: true,
     tables: RainLayer::TABLES,
-    open: |store, options| {
+    open: |place, options| {
         let options = RainOptions {
             retain: options.rain.retain,
             cache_bytes: options.trie_cache,
             ..RainOptions::default()
         };
-        Ok(RainLayer::open(store, options)?)
+        Ok(RainLayer::open(place.store, options)?)
     },
     verify: Some(|_, commitment, proof| LayerKind::proven(verify(commitment.digest(), proof)?)),
     hooks: Hooks {

@@ -8,7 +8,7 @@ pub(super) const KIND: LayerKind = LayerKind {
     about: "flat key-value state without authentication: the ceiling",
     canonical: false,
     tables: RawLayer::TABLES,
-    open: |store, _| Ok(RawLayer::open(store)?),
+    open: |place, _| Ok(RawLayer::open(place.store)?),
     verify: None,
     hooks: Hooks::NONE,
 };

@@ -1,14 +1,13 @@
 //! `replica`.
 
 use super::{
-    engines::{EngineError, EngineOptions, open_engine},
     flat_path,
     kind::{Hooks, LayerKind, Parameters},
     options::LayerOptions,
+    place::Place,
 };
 use crate::values::{MOST_THREADS, at_most};
 use clap::Args;
-use polytrie_kv::{Store, StoreOptions};
 use polytrie_replica::{FlatStore, ReplicaLayer, ReplicaOptions, verify};
 use polytrie_state::{StateError, StateLayer};
 use serde::{Deserialize, Serialize};
@@ -51,27 +50,9 @@ pub(super) const KIND: LayerKind = LayerKind {
     },
 };
 
-/// Opens it; its flat state may have a store of its own, under the same engine.
-fn open(store: Store, options: &LayerOptions) -> Result<Arc<dyn StateLayer>, StateError> {
-    let flat = match &options.replica_path {
-        None => None,
-        Some(dir) => {
-            let tables = ReplicaLayer::FLAT_TABLES;
-            let access = EngineOptions { read_only: options.read_only, ..EngineOptions::default() };
-            let engine = open_engine(store.engine_name(), dir, tables, access);
-            let engine = engine.map_err(|error| match error {
-                EngineError::Store(error) => StateError::Store(error),
-                EngineError::Unknown(error) => StateError::Corrupt(error.to_string()),
-            })?;
-            // The layer says when it is flushed: never before the store of the trie.
-            let flush = StoreOptions {
-                flush_every: u64::MAX,
-                overlay_bytes: usize::MAX,
-                ..StoreOptions::default()
-            };
-            Some(FlatStore(Store::open(engine, tables, flush)?))
-        }
-    };
+/// Opens it; its flat state may have a store of its own.
+fn open(place: Place, options: &LayerOptions) -> Result<Arc<dyn StateLayer>, StateError> {
+    let flat = place.own_store(ReplicaLayer::FLAT_TABLES)?.map(FlatStore);
     let default = ReplicaOptions::default();
     let ReplicaSettings { workers, readers, queue, depth } = options.replica;
     let options = ReplicaOptions {
@@ -82,5 +63,5 @@ fn open(store: Store, options: &LayerOptions) -> Result<Arc<dyn StateLayer>, Sta
         depth: depth.unwrap_or(default.depth),
         flat,
     };
-    Ok(ReplicaLayer::open(store, options)?)
+    Ok(ReplicaLayer::open(place.store, options)?)
 }

@@ -401,7 +401,7 @@ fn who_makes_blocks_gives_up_where_nothing_can_be_stored() {
     let engine = Arc::new(MemoryEngine::new());
     let engine = Arc::new(FaultEngine::new(engine, Fault::Before, 8));
     let store = Store::open(engine, &tables, StoreOptions::default()).unwrap();
-    let layer = (dir.kind.open)(store.clone(), &LayerOptions::for_tests()).unwrap();
+    let layer = (dir.kind.open)(store.clone().into(), &LayerOptions::for_tests()).unwrap();
     let spec = dir.spec().unwrap();
     let chain = Chain::open(spec, store, layer, ChainOptions::default()).unwrap();
     let node = node_on(chain, dir);

@@ -68,7 +68,7 @@ pub(crate) fn in_memory_under(
         lmpt: polytrie::layers::lmpt::LmptSettings { interval: Some(2), ..Default::default() },
         ..LayerOptions::default()
     };
-    let layer = (kind.open)(store.clone(), &layer).unwrap();
+    let layer = (kind.open)(store.clone().into(), &layer).unwrap();
     Chain::open(Arc::clone(spec), store, layer, options).unwrap()
 }
 

@@ -57,7 +57,7 @@ impl Case {
             ..StoreOptions::default()
         };
         let store = Store::open(engine, &self.tables(), options)?;
-        let layer = (self.kind.open)(store.clone(), &layer_options())?;
+        let layer = (self.kind.open)(store.clone().into(), &layer_options())?;
         let options = ChainOptions { verify_every: self.verify_every, ..ChainOptions::default() };
         Chain::open(Arc::clone(&self.spec), store, layer, options)
     }
@@ -79,7 +79,7 @@ impl Case {
     /// What is durable fits together. Without a genesis block there is nothing to look at yet.
     fn check(&self, engine: Arc<dyn Engine>, context: &str) {
         let store = Store::open(engine, &self.tables(), StoreOptions::default()).unwrap();
-        let layer = (self.kind.open)(store.clone(), &layer_options()).unwrap();
+        let layer = (self.kind.open)(store.clone().into(), &layer_options()).unwrap();
         let db = polytrie::chain::ChainDb::new(store);
         let report = db.check(&self.spec, &mut |_| {}).unwrap();
         assert_eq!(report.problems, Vec::<String>::new(), "{context}");

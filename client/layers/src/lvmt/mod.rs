@@ -8,6 +8,7 @@ pub use setup::{LvmtNeeds, Remembered, default_dir, find};
 use super::{
     kind::{Hooks, LayerKind, Parameters},
     options::LayerOptions,
+    place::Place,
 };
 use clap::Args;
 use polytrie_lvmt::{KnownSetup, LvmtLayer, LvmtOptions, Proofs, stored_setup, verify};
@@ -36,7 +37,7 @@ pub(super) const KIND: LayerKind = LayerKind {
     about: "multi-layer versioned multipoint trie: versions in vector commitments over BN254, values in append-only Merkle trees",
     canonical: false,
     tables: LvmtLayer::TABLES,
-    open: |store, options| {
+    open: |Place { store, .. }, options| {
         let settings = options.lvmt.clone();
         let setup = match (stored_setup(&store)?, &settings.remembered) {
             (Some(id), Some(remembered)) if !options.executes => {

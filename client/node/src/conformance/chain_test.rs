@@ -133,7 +133,7 @@ pub(super) fn open_layer(
     let store: Result<Store, KvError> =
         Store::open(Arc::new(MemoryEngine::new()), &tables, options);
     let store = store?;
-    let layer = (layer.open)(store.clone(), layer_options)?;
+    let layer = (layer.open)(store.clone().into(), layer_options)?;
     Ok((store, layer))
 }
 

@@ -50,7 +50,7 @@ fn code(byte: u8) -> Bytes {
 
 fn open(kind: &LayerKind) -> Arc<dyn StateLayer> {
     let store = Store::memory(kind.tables).unwrap();
-    (kind.open)(store, &LayerOptions::for_tests()).unwrap()
+    (kind.open)(store.into(), &LayerOptions::for_tests()).unwrap()
 }
 
 fn filled(kind: &LayerKind, state: &State) -> Arc<dyn StateLayer> {

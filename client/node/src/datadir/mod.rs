@@ -29,7 +29,7 @@ pub use outline::OUTLINE_FILE;
 use polytrie_chain::{Chain, ChainDb, ChainOptions, TABLES};
 use polytrie_chainspec::ChainSpec;
 use polytrie_kv::{DirLock, Store};
-use polytrie_layers::{self as layers, EngineOptions, LayerKind, Parameters};
+use polytrie_layers::{self as layers, EngineOptions, LayerKind, Parameters, Place};
 use polytrie_state::{Stamp, StateLayer};
 use std::{
     path::{Path, PathBuf},
@@ -262,16 +262,12 @@ impl DataDir {
     ) -> Result<Self, OpenError> {
         let mut settings = options.layer.clone();
         layers::adopt_replica_path(&mut settings, &stamp, dir)?;
-        settings.read_only = options.engine.read_only;
+        let read_only = options.engine.read_only;
         let flat = match &settings.replica_path {
-            Some(path) if stamp.kv != "memory" => {
-                Some(FlatDir::open(path, dir, settings.read_only)?)
-            }
+            Some(path) if stamp.kv != "memory" => Some(FlatDir::open(path, dir, read_only)?),
             _ => None,
         };
-        if let Some(flat) = &flat {
-            settings.replica_path = Some(flat.store());
-        }
+        let own_dir = flat.as_ref().map(FlatDir::store).or_else(|| settings.replica_path.clone());
         let tables = tables(kind);
         let engine = layers::open_engine(&stamp.kv, &dir.join("db"), &tables, options.engine)?;
         let mut chain_options = options.chain_options;
@@ -288,7 +284,8 @@ impl DataDir {
         {
             flat.expect_marked()?;
         }
-        let layer = (kind.open)(store.clone(), &settings)?;
+        let place = Place { store: store.clone(), dir: own_dir, read_only };
+        let layer = (kind.open)(place, &settings)?;
         if let Some(flat) = &flat {
             // The layer compared what is in it.
             flat.belongs()?;

@@ -1,0 +1,48 @@
+//! Where a layer keeps its data.
+
+use super::engines::{EngineError, EngineOptions, open_engine};
+use polytrie_kv::{Store, StoreOptions, Table};
+use polytrie_state::StateError;
+use std::path::PathBuf;
+
+/// Where a layer keeps its data. It is given this, and what a user can set about it.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The store that it shares with the chain: what it adds to the batch of a block is written with the block.
+    pub store: Store,
+    /// A directory of its own beside the store, if it was given one. Only the layer writes there.
+    pub dir: Option<PathBuf>,
+    /// Whether nothing may be changed.
+    pub read_only: bool,
+}
+
+impl From<Store> for Place {
+    /// A store, and nothing beside it.
+    fn from(store: Store) -> Self {
+        Self { store, dir: None, read_only: false }
+    }
+}
+
+impl Place {
+    /// A second store, in the directory of its own, under the engine of the first; `None` if there is no directory. The
+    /// layer says when it is flushed.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be opened.
+    pub fn own_store(&self, tables: &[Table]) -> Result<Option<Store>, StateError> {
+        let Some(dir) = &self.dir else { return Ok(None) };
+        let access = EngineOptions { read_only: self.read_only, ..EngineOptions::default() };
+        let engine = open_engine(self.store.engine_name(), dir, tables, access);
+        let engine = engine.map_err(|error| match error {
+            EngineError::Store(error) => StateError::Store(error),
+            EngineError::Unknown(error) => StateError::Corrupt(error.to_string()),
+        })?;
+        let flush = StoreOptions {
+            flush_every: u64::MAX,
+            overlay_bytes: usize::MAX,
+            ..StoreOptions::default()
+        };
+        Ok(Some(Store::open(engine, tables, flush)?))
+    }
+}
