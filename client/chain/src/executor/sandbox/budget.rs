@@ -20,8 +20,6 @@ use revm::{
 const STEP: usize = 200;
 /// Bytes of a word of the stack.
 const STACK_WORD: usize = 32;
-/// Bytes of a word of the memory, which is written out in full.
-const MEMORY_WORD: usize = 96;
 /// Bytes of a slot with its value, which are written out in full.
 const SLOT: usize = 140;
 
@@ -30,38 +28,26 @@ const SLOT: usize = 140;
 pub(super) struct Budget {
     left: usize,
     over: bool,
-    steps: Option<Steps>,
+    /// Set if every step is kept.
+    steps: Option<Slots>,
     /// Whether what is hashed is kept.
     preimages: bool,
 }
 
-/// What is kept of each step.
-#[derive(Debug)]
-struct Steps {
-    /// Steps that are still kept.
-    left: u64,
-    stack: bool,
-    memory: bool,
-    return_data: bool,
-    /// The slots that were touched: every step that touches one shows all of its contract.
-    slots: Option<AddressMap<HashSet<U256>>>,
-}
+/// The slots that were touched: every step that touches one shows all of its contract.
+type Slots = AddressMap<HashSet<U256>>;
 
 impl Budget {
-    /// `left` bytes for a trace with these options.
+    /// `left` bytes for a trace with these options; the struct logger counts its own.
     pub(super) fn new(options: &GethDebugTracingOptions, left: usize) -> Self {
-        let config = &options.config;
         let name = options.tracer.as_ref().map_or("", GethDebugTracerType::as_str);
-        let by_steps = name.is_empty();
         let preimages = matches!(name, "keccak256PreimageTracer" | "erc7562Tracer" | "muxTracer");
-        let steps = by_steps.then(|| Steps {
-            left: config.limit.filter(|limit| *limit > 0).unwrap_or(u64::MAX),
-            stack: !config.disable_stack.unwrap_or_default(),
-            memory: config.is_memory_enabled(),
-            return_data: config.is_return_data_enabled(),
-            slots: (!config.disable_storage.unwrap_or_default()).then(AddressMap::default),
-        });
-        Self { left, over: false, steps, preimages }
+        Self { left, over: false, steps: None, preimages }
+    }
+
+    /// `left` bytes for a trace of every step with its stack and slots.
+    pub(super) fn of_steps(left: usize) -> Self {
+        Self { left, over: false, steps: Some(Slots::default()), preimages: false }
     }
 
     /// `left` bytes for a trace of nothing but calls.
@@ -82,36 +68,22 @@ impl Budget {
     }
 }
 
-impl Steps {
-    fn size(&mut self, interpreter: &Interpreter<EthInterpreter>) -> usize {
-        let Some(left) = self.left.checked_sub(1) else { return 0 };
-        self.left = left;
-        let mut bytes = STEP;
-        if self.stack {
-            bytes += interpreter.stack.len() * STACK_WORD;
-        }
-        if self.memory {
-            bytes += interpreter.memory.len() / 32 * MEMORY_WORD;
-        }
-        if self.return_data {
-            bytes += interpreter.return_data.0.len() * 2;
-        }
-        if let Some(slots) = &mut self.slots
-            && matches!(interpreter.bytecode.opcode(), SLOAD | SSTORE)
-            && let Ok(slot) = interpreter.stack.peek(0)
-        {
-            let slots = slots.entry(interpreter.input.target_address).or_default();
-            slots.insert(slot);
-            bytes += slots.len() * SLOT;
-        }
-        bytes
+fn step_size(slots: &mut Slots, interpreter: &Interpreter<EthInterpreter>) -> usize {
+    let mut bytes = STEP + interpreter.stack.len() * STACK_WORD;
+    if matches!(interpreter.bytecode.opcode(), SLOAD | SSTORE)
+        && let Ok(slot) = interpreter.stack.peek(0)
+    {
+        let slots = slots.entry(interpreter.input.target_address).or_default();
+        slots.insert(slot);
+        bytes += slots.len() * SLOT;
     }
+    bytes
 }
 
 impl<C: ContextTr> Inspector<C> for Budget {
     fn step(&mut self, interpreter: &mut Interpreter<EthInterpreter>, _: &mut C) {
-        if let Some(steps) = &mut self.steps {
-            let bytes = steps.size(interpreter);
+        if let Some(slots) = &mut self.steps {
+            let bytes = step_size(slots, interpreter);
             self.take(bytes);
         }
         if self.preimages && interpreter.bytecode.opcode() == KECCAK256 {

@@ -6,10 +6,7 @@ use super::{
 use alloy_consensus::TxEnvelope;
 use alloy_primitives::{Address, B256, map::HashSet};
 use alloy_rpc_types_eth::TransactionInfo;
-use alloy_rpc_types_trace::{
-    geth::GethDebugTracingOptions,
-    parity::{LocalizedTransactionTrace, TraceResults, TraceType},
-};
+use alloy_rpc_types_trace::parity::{LocalizedTransactionTrace, TraceResults, TraceType};
 use revm::{DatabaseCommit, context_interface::result::ResultAndState};
 use revm_inspectors::tracing::{TracingInspector, TracingInspectorConfig};
 
@@ -93,7 +90,7 @@ impl Replay<'_> {
 /// Steps are kept for a trace of the virtual machine only.
 fn budget(types: &TraceTypes, bytes: usize) -> Budget {
     match types.contains(&TraceType::VmTrace) {
-        true => Budget::new(&GethDebugTracingOptions::default(), bytes),
+        true => Budget::of_steps(bytes),
         false => Budget::of_calls(bytes),
     }
 }

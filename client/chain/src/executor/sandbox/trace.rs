@@ -22,7 +22,7 @@ use thiserror::Error;
 pub enum TraceError {
     /// The tracer is not known, or its settings are wrong.
     #[error(
-        "{0}; there are callTracer, flatCallTracer, prestateTracer, erc7562Tracer, keccak256PreimageTracer, 4byteTracer, muxTracer, noopTracer, and the struct logger if no tracer is named"
+        "{0}; there are callTracer, flatCallTracer, prestateTracer, erc7562Tracer, keccak256PreimageTracer, 4byteTracer, opcountTracer, unigramTracer, bigramTracer, trigramTracer, muxTracer, noopTracer, and the struct logger if no tracer is named"
     )]
     Tracer(String),
     /// The time it may take is none.
@@ -59,7 +59,7 @@ pub fn trace_call(
 ) -> Result<Box<RawValue>, TraceError> {
     let limit = TimeLimit::new(&options)?;
     let budget = Budget::new(&options, bytes);
-    let observer = tracer(options, 0)?;
+    let observer = tracer(options, 0, bytes)?;
     let rules = call.rules;
     let prepared = prepare_call(sandbox, call)?;
     let (tx, block) = (prepared.tx.clone(), prepared.env.block_env.clone());
@@ -94,11 +94,11 @@ impl Replay<'_> {
     ) -> Result<Box<RawValue>, TraceError> {
         let limit = TimeLimit::new(&options)?;
         let budget = Budget::new(&options, *bytes);
-        let observer = tracer(options, self.logs())?;
+        let observer = tracer(options, self.logs(), *bytes)?;
         let before = limit.begin(self.sandbox());
         let ran = self.run(tx, sender, (budget, observer));
         let (ran, (budget, observer)) = limit.end(self.sandbox(), before, ran)?;
-        *bytes = budget.left().ok_or(TraceError::TooLarge)?;
+        let left = budget.left().ok_or(TraceError::TooLarge)?;
         let block = self.environment().block_env;
         let place = Place {
             block_hash: Some(place.0),
@@ -114,6 +114,7 @@ impl Replay<'_> {
             ran: &ran,
             before: self.sandbox(),
         })?;
+        *bytes = left.min(bytes.saturating_sub(trace.get().len()));
         self.keep(ran);
         Ok(trace)
     }

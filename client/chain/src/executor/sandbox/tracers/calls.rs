@@ -2,8 +2,9 @@
 
 use super::{
     Context, Ending, Tracer,
-    fault::{Step, precompile_words, words},
+    fault::{precompile_words, words},
     flat::{FlatConfig, flattened},
+    step::Step,
 };
 use crate::executor::sandbox::{TraceError, revert::revert_reason};
 use alloy_primitives::{Address, Bytes, U256};
@@ -15,7 +16,7 @@ use revm::{
     interpreter::{
         CallInputs, CallOutcome, CallScheme, CreateInputs, CreateOutcome, CreateScheme,
         InstructionResult, Interpreter, InterpreterAction, InterpreterResult,
-        interpreter_types::{Jumps, LoopControl},
+        interpreter_types::LoopControl,
     },
     primitives::{Log, TxKind},
 };
@@ -47,10 +48,12 @@ pub(super) struct Calls {
 }
 
 /// A call under way.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Open {
     frame: CallFrame,
     step: Step,
+    /// Why the last step could not be paid.
+    unpaid: Option<String>,
     /// What its code returned, if it came to an end by itself.
     returned: Option<Bytes>,
     /// The precompile that is called.
@@ -99,7 +102,7 @@ impl Calls {
 
     fn begin(&mut self, frame: CallFrame, callee: Address) {
         if self.is_wanted(self.depth) {
-            self.open.push(Open { frame, step: Step::default(), returned: None, callee });
+            self.open.push(Open { frame, callee, ..Open::default() });
         }
         self.depth += 1;
     }
@@ -124,7 +127,7 @@ impl Calls {
 
 impl Open {
     fn finished(self, ended: &InterpreterResult) -> CallFrame {
-        let Self { mut frame, step, returned, callee } = self;
+        let Self { mut frame, step, unpaid, returned, callee } = self;
         let is_create = frame.typ.starts_with("CREATE");
         let result = ended.result;
         frame.gas_used =
@@ -132,7 +135,7 @@ impl Open {
                 true => U256::from(ended.gas.total_gas_spent()),
                 false => frame.gas,
             };
-        let Some(error) = words(result, step) else {
+        let Some(error) = unpaid.or_else(|| words(result, step)) else {
             // Before Homestead a contract whose code could not be paid for is there, without it.
             let output = if is_create { returned } else { None };
             let output = output.unwrap_or_else(|| ended.output.clone());
@@ -174,7 +177,7 @@ fn clear_failed_logs(root: &mut CallFrame) {
 
 impl Inspector<Context<'_>> for Calls {
     fn step(&mut self, interpreter: &mut Interpreter, context: &mut Context<'_>) {
-        let step = Step { opcode: interpreter.bytecode.opcode(), stack: interpreter.stack.len() };
+        let step = Step::next(interpreter, context);
         let destroyed = (step.opcode == SELFDESTRUCT).then(|| {
             let contract = interpreter.input.target_address;
             let account = context.journal_ref().evm_state().get(&contract);
@@ -199,10 +202,13 @@ impl Inspector<Context<'_>> for Calls {
         }
     }
 
-    fn step_end(&mut self, interpreter: &mut Interpreter, _: &mut Context<'_>) {
+    fn step_end(&mut self, interpreter: &mut Interpreter, context: &mut Context<'_>) {
         let is_top_only = self.config.only_top_call;
         let Some(open) = self.current() else { return };
         let Some(InterpreterAction::Return(result)) = interpreter.bytecode.action() else { return };
+        if result.result.is_halt() {
+            open.unpaid = open.step.price(result.result, context).fault;
+        }
         if result.result.is_ok() {
             open.returned = Some(result.output.clone());
         } else if open.step.opcode == SELFDESTRUCT && !is_top_only {

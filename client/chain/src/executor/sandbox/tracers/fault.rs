@@ -1,14 +1,7 @@
 //! Why a step or a call failed, in geth's words.
 
+use super::step::Step;
 use revm::{bytecode::opcode::OpCode, interpreter::InstructionResult};
-
-/// The step that was last begun.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Step {
-    pub(super) opcode: u8,
-    /// Words on the stack.
-    pub(super) stack: usize,
-}
 
 /// What geth says of a failure; `None` if it is none.
 pub(super) fn words(result: InstructionResult, step: Step) -> Option<String> {
@@ -21,8 +14,6 @@ pub(super) fn words(result: InstructionResult, step: Step) -> Option<String> {
         R::CallTooDeep => "max call depth exceeded".to_owned(),
         R::OutOfFunds => "insufficient balance for transfer".to_owned(),
         R::OutOfGas | R::MemoryOOG | R::PrecompileOOG => "out of gas".to_owned(),
-        R::MemoryLimitOOG | R::InvalidOperandOOG => "gas uint64 overflow".to_owned(),
-        R::ReentrancySentryOOG => "out of gas: not enough gas for reentrancy sentry".to_owned(),
         R::OpcodeNotFound | R::NotActivated | R::InvalidFEOpcode => {
             format!("invalid opcode: {}", opcode_name(step.opcode))
         }
@@ -30,11 +21,6 @@ pub(super) fn words(result: InstructionResult, step: Step) -> Option<String> {
             "write protection".to_owned()
         }
         R::InvalidJump => "invalid jump destination".to_owned(),
-        R::StackUnderflow => {
-            let needed = OpCode::new_or_unknown(step.opcode).inputs();
-            format!("stack underflow ({} <=> {needed})", step.stack)
-        }
-        R::StackOverflow => format!("stack limit reached {} (1023)", step.stack),
         R::OutOfOffset => "return data out of bounds".to_owned(),
         R::CreateCollision => "contract address collision".to_owned(),
         R::PrecompileError => "precompiled failed".to_owned(),

@@ -1,4 +1,4 @@
-//! The tracers of the library: the struct logger, and those that need no more than it.
+//! The tracers of the library, where it answers as geth does.
 
 use super::{Context, Ending, Tracer};
 use crate::executor::{InternalError, sandbox::TraceError};

@@ -8,8 +8,11 @@ mod erc7562;
 mod fault;
 mod flat;
 mod library;
+mod opcodes;
 mod preimages;
 mod prestate;
+mod step;
+mod struct_logs;
 
 use super::{Sandbox, TraceError};
 use crate::executor::InternalError;
@@ -19,6 +22,7 @@ use alloy_rpc_types_trace::geth::GethDebugTracingOptions;
 use calls::Calls;
 use erc7562::Erc7562;
 use library::Library;
+use opcodes::{Counted, Opcodes};
 use preimages::Preimages;
 use prestate::Prestate;
 use revm::{
@@ -34,6 +38,7 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 use std::{collections::BTreeMap, fmt::Debug};
+use struct_logs::StructLogs;
 
 /// What the EVM works on.
 pub(super) type Context<'a> = EthEvmContext<&'a mut Sandbox>;
@@ -66,10 +71,12 @@ pub(super) trait Tracer: for<'a> Inspector<Context<'a>> + Debug {
     fn finish(self: Box<Self>, ending: &Ending<'_>) -> Result<Box<RawValue>, TraceError>;
 }
 
-/// The tracer that is asked for. `logs_before` is how many logs the block has before the transaction.
+/// The tracer that is asked for. `logs_before` is how many logs the block has before the transaction, and `bytes` what
+/// its answer may take.
 pub(super) fn tracer(
     options: GethDebugTracingOptions,
     logs_before: u64,
+    bytes: usize,
 ) -> Result<Box<dyn Tracer>, TraceError> {
     let name = options.tracer.as_ref().map(|tracer| tracer.as_str().to_owned());
     let config = options.tracer_config.0.clone();
@@ -79,7 +86,12 @@ pub(super) fn tracer(
         Some("prestateTracer") => Box::new(Prestate::new(settings(config)?)?),
         Some("erc7562Tracer") => Box::new(Erc7562::new(settings(config)?, logs_before)),
         Some("keccak256PreimageTracer") => Box::new(Preimages::default()),
-        Some("muxTracer") => Box::new(Mux::new(settings(config)?, &options, logs_before)?),
+        Some("muxTracer") => Box::new(Mux::new(settings(config)?, &options, logs_before, bytes)?),
+        Some("opcountTracer") => Box::new(Opcodes::new(Counted::Steps)),
+        Some("unigramTracer") => Box::new(Opcodes::new(Counted::Single)),
+        Some("bigramTracer") => Box::new(Opcodes::new(Counted::Pairs)),
+        Some("trigramTracer") => Box::new(Opcodes::new(Counted::Triples)),
+        None | Some("") => Box::new(StructLogs::new(&options.config, bytes)),
         _ => Box::new(Library::new(options)?),
     })
 }
@@ -98,7 +110,12 @@ fn parsed<T: DeserializeOwned>(config: Value) -> Result<T, TraceError> {
 }
 
 fn json(answer: &impl Serialize) -> Result<Box<RawValue>, TraceError> {
-    to_raw_value(answer).map_err(|error| InternalError::Evm(error.to_string()).into())
+    to_raw_value(answer).map_err(unwritten)
+}
+
+/// An answer that cannot be written.
+fn unwritten(error: serde_json::Error) -> TraceError {
+    InternalError::Evm(error.to_string()).into()
 }
 
 /// Several tracers at once (`muxTracer`).
@@ -110,6 +127,7 @@ impl Mux {
         wanted: BTreeMap<String, Value>,
         options: &GethDebugTracingOptions,
         logs_before: u64,
+        bytes: usize,
     ) -> Result<Self, TraceError> {
         let each = wanted.into_iter().map(|(name, config)| {
             if matches!(name.as_str(), "" | "muxTracer") {
@@ -119,7 +137,7 @@ impl Mux {
             let mut options = options.clone();
             options.tracer = Some(parsed(Value::String(name.clone()))?);
             options.tracer_config.0 = config;
-            Ok((name, tracer(options, logs_before)?))
+            Ok((name, tracer(options, logs_before, bytes)?))
         });
         each.collect::<Result<_, _>>().map(Self)
     }
