@@ -2,12 +2,23 @@
 //! it by address can do without.
 
 use super::{Chain, ChainDb, error::ChainError, tables::PREIMAGES};
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{Batch, Read};
 use polytrie_state::{WriteSet, hash_address, hash_slot};
 
 /// Rows in one write.
 const STEP: usize = 65_536;
+
+impl<R: Read> ChainDb<R> {
+    /// The address or slot that has this hash, if it is kept.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    pub fn preimage(&self, hash: &B256) -> Result<Option<Bytes>, ChainError> {
+        Ok(self.store().get(PREIMAGES, hash.as_slice())?.map(Into::into))
+    }
+}
 
 impl ChainDb {
     /// The address that has this hash, if it is kept.

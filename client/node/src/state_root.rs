@@ -13,12 +13,11 @@ pub(crate) struct RootBuilder {
 
 impl RootBuilder {
     pub(crate) fn slot(&mut self, hash: B256, value: &U256) -> Result<(), StateError> {
-        self.slots.get_or_insert_default().add(hash, &alloy_rlp::encode_fixed_size(value))
+        Ordered::add_slot(&mut self.slots, hash, value)
     }
 
     pub(crate) fn account(&mut self, hash: B256, account: &Account) -> Result<(), StateError> {
-        let storage_root =
-            self.slots.take().map_or(EMPTY_ROOT_HASH, |mut slots| slots.builder.root());
+        let storage_root = Ordered::root(self.slots.take());
         let Account { nonce, balance, code_hash } = *account;
         let leaf = TrieAccount { nonce, balance, storage_root, code_hash };
         self.accounts.add(hash, &alloy_rlp::encode(leaf))
@@ -36,7 +35,25 @@ struct Ordered {
     last: Option<B256>,
 }
 
+/// The root of the slots that `visit` hands over, in order of their hashes.
+pub(crate) fn storage_root(
+    visit: impl FnOnce(&mut dyn FnMut(B256, &U256) -> Result<(), StateError>) -> Result<(), StateError>,
+) -> Result<B256, StateError> {
+    let mut slots = None;
+    visit(&mut |hash, value| Ordered::add_slot(&mut slots, hash, value))?;
+    Ok(Ordered::root(slots))
+}
+
 impl Ordered {
+    fn add_slot(slots: &mut Option<Self>, hash: B256, value: &U256) -> Result<(), StateError> {
+        slots.get_or_insert_default().add(hash, &alloy_rlp::encode_fixed_size(value))
+    }
+
+    /// The root of what may be nothing.
+    fn root(leaves: Option<Self>) -> B256 {
+        leaves.map_or(EMPTY_ROOT_HASH, |mut leaves| leaves.builder.root())
+    }
+
     fn add(&mut self, hash: B256, leaf: &[u8]) -> Result<(), StateError> {
         if self.last.replace(hash).is_some_and(|last| last >= hash) {
             return Err(StateError::Corrupt(format!(

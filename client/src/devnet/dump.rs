@@ -134,22 +134,36 @@ impl Node {
     }
 
     fn address(&self, genesis: &Names, hash: &B256) -> Result<Address, NodeError> {
-        let address = match genesis.addresses.get(hash) {
-            Some(address) => Some(*address),
-            None => self.db().address_of(hash)?,
-        };
-        address.ok_or_else(|| unknown("account", hash))
+        self.known_address(genesis, hash)?.ok_or_else(|| unknown("account", hash))
     }
 
     fn slot(&self, genesis: &Names, hash: &B256) -> Result<U256, NodeError> {
-        let slot = match genesis.slots.get(hash) {
-            Some(slot) => Some(*slot),
-            None => self.db().slot_of(hash)?,
-        };
-        slot.ok_or_else(|| unknown("slot", hash))
+        self.known_slot(genesis, hash)?.ok_or_else(|| unknown("slot", hash))
     }
 
-    fn genesis_names(&self) -> Names {
+    pub(super) fn known_address(
+        &self,
+        genesis: &Names,
+        hash: &B256,
+    ) -> Result<Option<Address>, NodeError> {
+        Ok(match genesis.addresses.get(hash) {
+            Some(address) => Some(*address),
+            None => self.db().address_of(hash)?,
+        })
+    }
+
+    pub(super) fn known_slot(
+        &self,
+        genesis: &Names,
+        hash: &B256,
+    ) -> Result<Option<U256>, NodeError> {
+        Ok(match genesis.slots.get(hash) {
+            Some(slot) => Some(*slot),
+            None => self.db().slot_of(hash)?,
+        })
+    }
+
+    pub(super) fn genesis_names(&self) -> Names {
         let mut names = Names::default();
         for (address, account) in self.spec().genesis_accounts() {
             names.addresses.insert(polytrie_state::hash_address(&address), address);
@@ -164,7 +178,7 @@ impl Node {
 
 /// Addresses and slots by their hashes.
 #[derive(Debug, Default)]
-struct Names {
+pub(super) struct Names {
     addresses: BTreeMap<B256, Address>,
     slots: BTreeMap<B256, U256>,
 }

@@ -38,7 +38,9 @@ pub use error::{NodeError, NodeFailure};
 pub use events::{Event, Listener};
 pub use genesis::dev_genesis;
 pub use miner::{Miner, MiningMode};
-pub use node::{Node, NodeOptions, Roots};
+pub use node::{
+    AccountParts, AccountRange, FoundAccount, Node, NodeOptions, RangeLimits, Roots, SlotRange,
+};
 pub use pending::PendingBlock;
 pub use pool::{Added, BlockFees, Content, Pool, PoolError, PoolLimits, PoolTransaction};
 pub use producer::{BlockTime, MineOptions};

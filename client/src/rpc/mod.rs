@@ -24,6 +24,7 @@ mod net;
 mod origins;
 mod otterscan;
 mod polytrie;
+mod ranges;
 mod replay;
 mod server;
 mod subscriptions;
@@ -296,6 +297,7 @@ fn module(shared: Arc<Shared>) -> Result<RpcModule<Shared>, RegisterMethodError>
     web3::register(&mut methods)?;
     txpool::register(&mut methods)?;
     debug::register(&mut methods)?;
+    ranges::register(&mut methods)?;
     trace::register(&mut methods)?;
     testing::register(&mut methods)?;
     evm::register(&mut methods)?;

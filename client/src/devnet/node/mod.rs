@@ -2,10 +2,12 @@
 
 mod held;
 mod proofs;
+mod ranges;
 mod revert;
 mod roots;
 mod submit;
 
+pub use ranges::{AccountParts, AccountRange, FoundAccount, RangeLimits, SlotRange};
 pub use roots::Roots;
 
 use held::Held;
