@@ -10,4 +10,4 @@ pub use polytrie_chain::{self as chain, executor};
 pub use polytrie_consensus as consensus;
 pub use polytrie_files as blocks;
 pub use polytrie_layers as layers;
-pub use polytrie_node::{conformance, convert, datadir, import, process, witness};
+pub use polytrie_node::{conformance, convert, datadir, import, process, state_root, witness};

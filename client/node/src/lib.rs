@@ -6,5 +6,5 @@ pub mod convert;
 pub mod datadir;
 pub mod import;
 pub mod process;
-mod state_root;
+pub mod state_root;
 pub mod witness;

@@ -35,9 +35,16 @@ struct Ordered {
     last: Option<B256>,
 }
 
-/// The root of the slots that `visit` hands over, in order of their hashes.
-pub(crate) fn storage_root(
-    visit: impl FnOnce(&mut dyn FnMut(B256, &U256) -> Result<(), StateError>) -> Result<(), StateError>,
+/// Receives slots, in order of their hashes.
+type SlotVisit<'a> = dyn FnMut(B256, &U256) -> Result<(), StateError> + 'a;
+
+/// The storage root of the slots that `visit` hands over, in order of their hashes.
+///
+/// # Errors
+///
+/// If a slot comes out of order, or as `visit`.
+pub fn storage_root(
+    visit: impl FnOnce(&mut SlotVisit<'_>) -> Result<(), StateError>,
 ) -> Result<B256, StateError> {
     let mut slots = None;
     visit(&mut |hash, value| Ordered::add_slot(&mut slots, hash, value))?;
