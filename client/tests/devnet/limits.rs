@@ -148,7 +148,7 @@ fn a_trace_is_bounded_while_it_grows() {
     let search = node.error("ots_searchTransactionsBefore", json!([ALICE, 0, 10]));
     assert_eq!(search.0, -32008, "{}", search.1);
     let short = node.call("debug_traceTransaction", json!([hash, { "limit": 500 }]));
-    assert_eq!(short["structLogs"].as_array().unwrap().len(), 7);
+    assert_eq!(short["structLogs"].as_array().unwrap().len(), 8);
     node.call("debug_traceTransaction", json!([hash, { "tracer": "callTracer" }]));
 }
 

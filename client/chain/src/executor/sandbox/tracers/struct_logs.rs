@@ -38,6 +38,8 @@ pub(super) struct StructLogs {
     most: usize,
     /// The steps that have ended, as text, with commas between them.
     text: Vec<u8>,
+    /// Bytes of these steps, without the commas.
+    written: usize,
     /// The slots that were read and written, by contract.
     slots: AddressMap<Slots>,
     begun: Option<Begun>,
@@ -104,6 +106,7 @@ impl StructLogs {
             limit: limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX),
             most,
             text: Vec::new(),
+            written: 0,
             slots: AddressMap::default(),
             begun: None,
             refunds: Vec::new(),
@@ -113,7 +116,7 @@ impl StructLogs {
 
     /// Whether no step is added any more.
     const fn is_full(&self) -> bool {
-        self.text.len() > self.limit
+        self.written > self.limit
     }
 
     fn is_over(&self) -> bool {
@@ -150,7 +153,10 @@ impl StructLogs {
         if !self.text.is_empty() {
             self.text.push(b',');
         }
-        serde_json::to_writer(&mut self.text, log)
+        let before = self.text.len();
+        serde_json::to_writer(&mut self.text, log)?;
+        self.written += self.text.len() - before;
+        Ok(())
     }
 }
 
