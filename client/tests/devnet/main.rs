@@ -30,6 +30,7 @@ mod monitoring;
 mod node;
 mod otterscan;
 mod pressure;
+mod ranges;
 mod recursion;
 mod restart;
 mod sending;
