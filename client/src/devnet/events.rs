@@ -1,23 +1,51 @@
 //! What happens, and who hears of it.
 
-use super::PoolTransaction;
+use super::{PoolTransaction, View};
+use crate::chain::ChainDb;
 use alloy_consensus::{Header, Sealed};
-use parking_lot::RwLock;
-use std::{fmt, sync::Arc};
+use parking_lot::{Mutex, RwLock};
+use polytrie_kv::Snapshot;
+use std::{
+    collections::VecDeque,
+    fmt,
+    sync::{Arc, Weak},
+};
 use tokio::sync::broadcast;
 
 /// Blocks, and beside them transactions, that a slow receiver may be behind.
 const BEHIND: usize = 4096;
+
+/// Chains of which blocks were taken back that are kept for receivers of the event. The store keeps what each of them
+/// sees, so they must not be many.
+const FORMER: usize = 16;
 
 /// Something happened.
 #[derive(Debug, Clone)]
 pub enum Event {
     /// There is a new head, on top of the last one.
     Block(Sealed<Header>),
-    /// Blocks were taken back; this is the head now.
-    Reverted(Sealed<Header>),
-    /// A transaction waits for a block.
+    /// Blocks were taken back.
+    Reverted(Reverted),
+    /// A transaction can go into the next block.
     Pending(Arc<PoolTransaction>),
+}
+
+/// Blocks were taken back.
+#[derive(Debug, Clone)]
+pub struct Reverted {
+    /// The head now.
+    pub head: Sealed<Header>,
+    /// The chain before. It can be read until others have taken its place, which are some.
+    pub former: Weak<FormerChain>,
+}
+
+/// A chain before blocks were taken back.
+#[derive(Debug)]
+pub struct FormerChain {
+    /// The number of its head.
+    pub head: u64,
+    /// Its blocks.
+    pub db: ChainDb<Snapshot>,
 }
 
 /// Somebody who must not miss anything.
@@ -34,12 +62,13 @@ pub(super) struct Events {
     blocks: broadcast::Sender<Event>,
     /// By themselves: however many come, they push out no blocks.
     pending: broadcast::Sender<Event>,
+    former: Mutex<VecDeque<Arc<FormerChain>>>,
 }
 
 impl Default for Events {
     fn default() -> Self {
         let [blocks, pending] = [(); 2].map(|()| broadcast::Sender::new(BEHIND));
-        Self { listeners: RwLock::default(), blocks, pending }
+        Self { listeners: RwLock::default(), blocks, pending, former: Mutex::default() }
     }
 }
 
@@ -59,6 +88,15 @@ impl Events {
         self.pending.subscribe()
     }
 
+    /// Tells everybody that blocks of the chain that `former` shows were taken back.
+    pub(super) fn tell_reverted(&self, head: Sealed<Header>, former: &View) {
+        let chain = FormerChain { head: former.head.number(), db: former.db().clone() };
+        let chain = Arc::new(chain);
+        let event = Event::Reverted(Reverted { head, former: Arc::downgrade(&chain) });
+        self.former.lock().push_back(chain);
+        self.tell(event);
+    }
+
     /// Tells everybody.
     pub(super) fn tell(&self, event: Event) {
         for listener in &*self.listeners.read() {
@@ -70,6 +108,11 @@ impl Events {
         };
         // There need not be one.
         let _ = receivers.send(event);
+        let mut former = self.former.lock();
+        former.retain(|chain| Arc::weak_count(chain) > 0);
+        while former.len() > FORMER {
+            former.pop_front();
+        }
     }
 }
 

@@ -35,7 +35,7 @@ pub use cheats::Cheats;
 pub use clock::Clock;
 pub use dump::{Dump, Origin, WholeAccount};
 pub use error::{NodeError, NodeFailure};
-pub use events::{Event, Listener};
+pub use events::{Event, FormerChain, Listener, Reverted};
 pub use genesis::dev_genesis;
 pub use miner::{Miner, MiningMode};
 pub use node::{

@@ -135,21 +135,23 @@ impl Node {
             settings.next_base_fee = None;
             settings.next_prev_randao = None;
         }
+        let mut promoted = Vec::new();
         {
             // Both at once: who adds a transaction compares the view while holding the pool.
             let mut pool = self.pool.lock();
             // Takes out what was included, also of a sender that the block has left without a nonce.
             for (sender, nonce) in &picked.included {
-                pool.set_nonce(sender, nonce + 1);
+                promoted.extend(pool.set_nonce(sender, nonce + 1));
             }
             self.publish(chain, Arc::default())?;
             // Authorizations (EIP-7702) and creations raise nonces too, and who is gone has none.
             for (address, nonce) in &nonces {
-                pool.set_nonce(address, *nonce);
+                promoted.extend(pool.set_nonce(address, *nonce));
             }
         }
         // Before anybody makes the next block.
         self.announce(header.clone());
+        self.announce_pending(&promoted);
         Ok(Some(header))
     }
 

@@ -2,6 +2,7 @@
 
 use super::{Cheats, NodeError};
 use crate::chain::{Chain, ChainDb, ChainError, Head, StateHistory};
+use alloy_consensus::{Header, Sealed};
 use alloy_primitives::B256;
 use polytrie_chainspec::{ChainSpec, Rules};
 use polytrie_kv::Snapshot;
@@ -77,6 +78,12 @@ impl View {
     /// The blocks of the chain. What is kept beside the chain's rows may be newer.
     pub const fn db(&self) -> &ChainDb<Snapshot> {
         &self.db
+    }
+
+    /// Whether a block is in the chain. One whose row cannot be read is in none.
+    pub fn has(&self, header: &Sealed<Header>) -> bool {
+        let row = self.db.canonical(header.number).ok().flatten();
+        row.is_some_and(|(hash, _)| hash == header.hash())
     }
 
     /// Hash of the head.

@@ -32,7 +32,13 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.add("evm_setNextBlockTimestamp", set_next_timestamp)?;
     methods.add("evm_setTime", set_time)?;
     methods.add("evm_setAutomine", set_automine)?;
-    methods.add("evm_setIntervalMining", set_interval_mining)?;
+    // The name tells the unit: hardhat counts milliseconds, anvil seconds.
+    methods.add("evm_setIntervalMining", |rpc, args| {
+        set_interval_mining(rpc, Duration::from_millis(args.next::<Number>()?.as_u64()?))
+    })?;
+    methods.add("anvil_setIntervalMining", |rpc, args| {
+        set_interval_mining(rpc, Duration::from_secs(args.next::<Number>()?.as_u64()?))
+    })?;
     methods.add("evm_setBlockGasLimit", set_block_gas_limit)?;
     methods.alias("evm_snapshot", &["anvil_snapshot", "hardhat_snapshot"])?;
     methods.alias("evm_revert", &["anvil_revert", "hardhat_revert"])?;
@@ -40,7 +46,6 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.alias("evm_setNextBlockTimestamp", &["anvil_setNextBlockTimestamp"])?;
     methods.alias("evm_setTime", &["anvil_setTime"])?;
     methods.alias("evm_setAutomine", &["anvil_setAutomine"])?;
-    methods.alias("evm_setIntervalMining", &["anvil_setIntervalMining"])?;
     methods.alias("evm_setBlockGasLimit", &["anvil_setBlockGasLimit"])?;
     methods.add("anvil_mine", mine_many)?;
     methods.alias("anvil_mine", &["hardhat_mine"])?;
@@ -173,14 +178,12 @@ fn set_automine(rpc: &Rpc, args: &mut Args) -> RpcResult<bool> {
     Ok(true)
 }
 
-/// In milliseconds as hardhat has it, or in seconds as anvil does: what is below 1000 counts as seconds.
-fn set_interval_mining(rpc: &Rpc, args: &mut Args) -> RpcResult<bool> {
-    let interval = args.next::<Number>()?.as_u64()?;
+/// Makes a block at regular times, or only when asked to if there is no time between them.
+fn set_interval_mining(rpc: &Rpc, interval: Duration) -> RpcResult<bool> {
     writable(rpc)?;
-    rpc.node.miner().set_mode(match interval {
-        0 => MiningMode::Manual,
-        1..1000 => MiningMode::Every(Duration::from_secs(interval)),
-        _ => MiningMode::Every(Duration::from_millis(interval)),
+    rpc.node.miner().set_mode(match interval.is_zero() {
+        true => MiningMode::Manual,
+        false => MiningMode::Every(interval),
     });
     Ok(true)
 }

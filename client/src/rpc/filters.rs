@@ -1,13 +1,13 @@
 //! Filters that a client asks again and again.
 
 use super::eth::LogFilter;
-use crate::devnet::{Event, Listener, PoolTransaction, View};
+use crate::devnet::{Event, FormerChain, Listener, PoolTransaction, Reverted, View};
 use alloy_primitives::{B256, U256};
 use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
     mem,
-    sync::Arc,
+    sync::{Arc, Weak},
     time::{Duration, Instant},
 };
 
@@ -54,8 +54,6 @@ pub(super) struct Filters {
 struct All {
     filters: BTreeMap<u64, Entry>,
     last: u64,
-    /// How often blocks were taken back.
-    reverts: u64,
     /// Bytes of pending transactions in all filters.
     bytes: usize,
 }
@@ -65,12 +63,38 @@ struct Entry {
     kind: FilterKind,
     /// The first block that was not told of.
     next: u64,
+    /// Blocks from `next` on that were told of, and then taken back.
+    taken_back: Option<TakenBack>,
+    /// How often it was asked.
+    polls: u64,
+    /// Whether an answer is on its way.
+    is_answering: bool,
+    /// What was taken back since then.
+    meanwhile: Option<Meanwhile>,
     pending: Pending,
     /// Bytes of them.
     bytes: usize,
     /// Whether there were more of them than could be kept.
     lost: bool,
     asked: Instant,
+}
+
+/// Blocks that are not in the chain any more.
+#[derive(Debug, Clone)]
+pub(super) struct TakenBack {
+    /// The chain that they were in.
+    pub(super) former: Weak<FormerChain>,
+    /// The number after that of the last one.
+    pub(super) end: u64,
+}
+
+/// What was taken back while an answer was made.
+#[derive(Debug)]
+struct Meanwhile {
+    /// The chain before the first time.
+    former: Weak<FormerChain>,
+    /// The lowest of the blocks.
+    lowest: u64,
 }
 
 /// Transactions that came since a filter was last asked, as far as it wants them.
@@ -84,12 +108,14 @@ pub(super) struct Pending {
 #[derive(Debug)]
 pub(super) struct Poll {
     id: u64,
-    reverts: u64,
+    poll: u64,
     pub(super) kind: FilterKind,
     /// The chain up to which it is told.
     pub(super) view: Arc<View>,
     /// The first block that is new.
     pub(super) from: u64,
+    /// Blocks from there on of which the client was told before, in a chain that was taken back.
+    pub(super) taken_back: Option<TakenBack>,
     /// The transactions that are new; `None` if some of them were not kept.
     pub(super) pending: Option<Pending>,
 }
@@ -104,6 +130,10 @@ impl Filters {
         let entry = Entry {
             kind,
             next: view().head.number() + 1,
+            taken_back: None,
+            polls: 0,
+            is_answering: false,
+            meanwhile: None,
             pending: Pending::default(),
             bytes: 0,
             lost: false,
@@ -126,27 +156,40 @@ impl Filters {
     pub(super) fn poll(&self, id: U256, view: impl FnOnce() -> Arc<View>) -> Option<Poll> {
         let id = u64::try_from(id).ok()?;
         let mut all = self.all.lock();
-        let reverts = all.reverts;
         let entry = all.filters.get_mut(&id)?;
         entry.asked = Instant::now();
+        entry.polls += 1;
+        (entry.is_answering, entry.meanwhile) = (true, None);
+        // What can be read no more is lost, which is said once.
+        let taken_back = match &entry.taken_back {
+            Some(lost) if lost.former.strong_count() == 0 => entry.taken_back.take(),
+            taken_back => taken_back.clone(),
+        };
         // Not earlier: what is taken back from now on is heard of once the lock is free.
         let view = view();
-        let (kind, from) = (entry.kind.clone(), entry.next.min(view.head.number() + 1));
+        let (poll, kind) = (entry.polls, entry.kind.clone());
+        let from = entry.next.min(view.head.number() + 1);
         let lost = mem::take(&mut entry.lost);
         let pending = mem::take(&mut entry.pending);
         let bytes = mem::take(&mut entry.bytes);
         all.bytes -= bytes;
-        Some(Poll { id, reverts, kind, view, from, pending: (!lost).then_some(pending) })
+        let pending = (!lost).then_some(pending);
+        Some(Poll { id, poll, kind, view, from, taken_back, pending })
     }
 
-    /// The client was told of the blocks before `next`.
-    pub(super) fn told(&self, poll: &Poll, next: u64) {
+    /// The client was told of the blocks before `next`, and of those that were taken back but for `left`. Of two answers
+    /// at the same time the one that was asked for last counts: the other one's blocks are in it too.
+    pub(super) fn told(&self, poll: &Poll, next: u64, left: Option<TakenBack>) {
         let mut all = self.all.lock();
-        // If blocks were taken back meanwhile, rather tell of some twice than not at all.
-        if all.reverts == poll.reverts
-            && let Some(entry) = all.filters.get_mut(&poll.id)
-        {
-            entry.next = next;
+        let Some(entry) = all.filters.get_mut(&poll.id) else { return };
+        if entry.polls != poll.poll {
+            return;
+        }
+        entry.is_answering = false;
+        (entry.next, entry.taken_back) = (next, left);
+        // Where the chain went back while the answer was made, some of what it tells of is gone already.
+        if let Some(meanwhile) = entry.meanwhile.take() {
+            entry.take_back(meanwhile.lowest, &meanwhile.former);
         }
     }
 }
@@ -155,12 +198,17 @@ impl Listener for Filters {
     fn hear(&self, event: &Event) {
         let mut all = self.all.lock();
         match event {
-            Event::Block(_) => {}
+            Event::Block(_) => all.forget_chains(),
             // What comes after it is new, whatever was there before.
-            Event::Reverted(head) => {
-                all.reverts += 1;
+            Event::Reverted(Reverted { head, former }) => {
+                let lowest = head.number + 1;
                 for entry in all.filters.values_mut() {
-                    entry.next = entry.next.min(head.number + 1);
+                    entry.take_back(lowest, former);
+                    if entry.is_answering {
+                        let first = || Meanwhile { former: Weak::clone(former), lowest };
+                        let meanwhile = entry.meanwhile.get_or_insert_with(first);
+                        meanwhile.lowest = meanwhile.lowest.min(lowest);
+                    }
                 }
             }
             Event::Pending(tx) => all.keep(tx, PENDING_BYTES),
@@ -168,13 +216,47 @@ impl Listener for Filters {
     }
 }
 
+impl Entry {
+    /// The blocks from `lowest` on were taken back, which are in the chain `former`.
+    fn take_back(&mut self, lowest: u64, former: &Weak<FormerChain>) {
+        let end = self.next;
+        if lowest >= end {
+            return;
+        }
+        self.next = lowest;
+        // Blocks that were taken back before have been on top of these.
+        if self.taken_back.is_none() && matches!(self.kind, FilterKind::Logs(_)) {
+            self.taken_back = Some(TakenBack { former: Weak::clone(former), end });
+        }
+    }
+
+    fn is_old(&self, now: Instant) -> bool {
+        now.duration_since(self.asked) >= PATIENCE
+    }
+}
+
 impl All {
+    /// Gives up what is kept of former chains for filters that nobody asks for.
+    fn forget_chains(&mut self) {
+        let now = Instant::now();
+        let old = self.filters.values_mut().filter(|entry| entry.is_old(now));
+        let kept = old.flat_map(|entry| {
+            let meanwhile = entry.meanwhile.as_mut().map(|meanwhile| &mut meanwhile.former);
+            entry
+                .taken_back
+                .as_mut()
+                .map(|taken_back| &mut taken_back.former)
+                .into_iter()
+                .chain(meanwhile)
+        });
+        kept.for_each(|former| *former = Weak::new());
+    }
+
     /// Removes filters until there is room for another one of so many bytes.
     fn make_room(&mut self, bytes: usize) {
         let now = Instant::now();
-        let old = |entry: &Entry| now.duration_since(entry.asked) >= PATIENCE;
-        let gone: Vec<_> =
-            self.filters.iter().filter(|(_, entry)| old(entry)).map(|(id, _)| *id).collect();
+        let old = self.filters.iter().filter(|(_, entry)| entry.is_old(now));
+        let gone: Vec<_> = old.map(|(id, _)| *id).collect();
         for id in gone {
             self.remove(id);
         }
@@ -236,6 +318,10 @@ mod tests {
         let entry = |kind| Entry {
             kind,
             next: 0,
+            taken_back: None,
+            polls: 0,
+            is_answering: false,
+            meanwhile: None,
             pending: Pending::default(),
             bytes: 0,
             lost: false,

@@ -6,16 +6,19 @@ use super::{
     connection::Connection,
     convert,
     error::{RpcError, RpcResult},
-    eth::{LogFilter, logs_of_block},
+    eth::{LogFilter, logs_of_block, removed_logs},
 };
-use crate::devnet::Event;
+use crate::devnet::{Event, PoolTransaction, Reverted, View};
+use alloy_consensus::{Header, Sealed};
+use alloy_primitives::B256;
+use alloy_rpc_types_eth::Log;
 use jsonrpsee::{
     Extensions, PendingSubscriptionSink, SubscriptionSink,
     core::{RegisterMethodError, SubscriptionError, server::SubscriptionMessage},
     types::{ErrorObjectOwned, Params},
 };
 use serde_json::{Value, json, value::to_raw_value};
-use std::sync::Arc;
+use std::{collections::HashSet, mem, sync::Arc};
 use tokio::sync::broadcast::error::RecvError;
 
 /// Bytes that a subscription takes beside what it is about: a task, and its place in the lists of events.
@@ -78,66 +81,140 @@ async fn subscribe(
         Topic::Heads | Topic::Logs(_) | Topic::Syncing => rpc.node.block_events(),
     };
     // What comes after it is an event.
-    let mut last = rpc.node.view().head.number();
+    let mut told = Told { last: rpc.node.view().head.number(), gone: HashSet::new() };
     let sink = pending.accept().await?;
-    if matches!(topic, Topic::Syncing) {
+    let to = Receiver { topic, sink, connection };
+    if matches!(to.topic, Topic::Syncing) {
         let message = message(&json!(false))?;
-        sink.send(message).await?;
+        to.sink.send(message).await?;
     }
     loop {
         let event = tokio::select! {
-            () = sink.closed() => return Ok(()),
+            () = to.sink.closed() => return Ok(()),
             event = events.recv() => event,
         };
-        let event = match event {
-            Ok(event) => event,
+        match event {
+            Ok(Event::Block(header)) => told.block(&rpc, &to, header).await?,
+            Ok(Event::Reverted(reverted)) => told.reverted(&rpc, &to, &reverted).await?,
+            Ok(Event::Pending(tx)) => to.tell(|topic| pending_news(topic, &tx)).await?,
             // Who cannot keep up misses transactions, as on any other node, and finds the blocks in the chain.
-            Err(RecvError::Lagged(_)) => continue,
+            Err(RecvError::Lagged(_)) => {}
             Err(RecvError::Closed) => return Ok(()),
-        };
-        let (next, now) = match &event {
-            Event::Block(header) => (header.number, header.number),
-            Event::Reverted(header) => (header.number.saturating_add(1), header.number),
-            Event::Pending(_) => (0, last),
-        };
-        for missed in last.saturating_add(1)..next {
-            let Ok(missed) = rpc.node.view().db().block_head(missed) else { continue };
-            tell(&rpc, &topic, Event::Block(missed.header), &sink, connection.as_deref()).await?;
         }
-        last = now;
-        tell(&rpc, &topic, event, &sink, connection.as_deref()).await?;
     }
 }
 
-async fn tell(
-    rpc: &Shared,
-    topic: &Topic,
-    event: Event,
-    sink: &SubscriptionSink,
-    connection: Option<&Connection>,
-) -> Result<(), SubscriptionError> {
-    // Who takes slowly what it is told misses transactions, and finds the blocks in the chain.
-    if let Some(connection) = connection
-        && !connection.room().await
-    {
-        return Ok(());
+/// What a subscription was told.
+#[derive(Debug)]
+struct Told {
+    /// The last block.
+    last: u64,
+    /// Blocks that were not in the chain any more when they were to be told of: their logs were not told, and need not be
+    /// taken back.
+    gone: HashSet<B256>,
+}
+
+impl Told {
+    /// There is a new head.
+    async fn block(
+        &mut self,
+        rpc: &Shared,
+        to: &Receiver,
+        header: Sealed<Header>,
+    ) -> Result<(), SubscriptionError> {
+        self.catch_up(rpc, to, header.number).await?;
+        self.last = header.number;
+        self.tell(rpc, to, &header).await
     }
-    let news: Vec<_> = news(rpc, topic, event)
-        .unwrap_or_default()
-        .iter()
-        .map(to_raw_value)
-        .collect::<Result<_, _>>()?;
-    // All of it at once: other subscriptions of this client wait until it is taken.
-    let mut owed = Owed { connection, bytes: news.iter().map(|news| news.get().len()).sum() };
-    if let Some(connection) = connection {
-        connection.answered(owed.bytes);
+
+    /// Blocks were taken back.
+    async fn reverted(
+        &mut self,
+        rpc: &Shared,
+        to: &Receiver,
+        reverted: &Reverted,
+    ) -> Result<(), SubscriptionError> {
+        let head = reverted.head.number;
+        self.catch_up(rpc, to, head.saturating_add(1)).await?;
+        let last = mem::replace(&mut self.last, head);
+        let Topic::Logs(filter) = &to.topic else { return Ok(()) };
+        // Who comes so late that there are others by now misses it.
+        let Some(former) = reverted.former.upgrade() else { return Ok(()) };
+        for number in head.saturating_add(1)..=last.min(former.head) {
+            let Ok(Some((hash, _))) = former.db.canonical(number) else { continue };
+            if !self.gone.remove(&hash) {
+                to.tell(|_| json_of_all(&removed_logs(&former, number, filter)?)).await?;
+            }
+        }
+        Ok(())
     }
-    for news in news {
-        let bytes = news.get().len();
-        sink.send(SubscriptionMessage::from(news)).await?;
-        owed.bytes -= bytes;
+
+    /// Tells of blocks before `next` that were missed, as the chain has them now.
+    async fn catch_up(
+        &mut self,
+        rpc: &Shared,
+        to: &Receiver,
+        next: u64,
+    ) -> Result<(), SubscriptionError> {
+        for missed in self.last.saturating_add(1)..next {
+            let Ok(missed) = rpc.node.view().db().block_head(missed) else { continue };
+            self.tell(rpc, to, &missed.header).await?;
+        }
+        Ok(())
     }
-    Ok(())
+
+    async fn tell(
+        &mut self,
+        rpc: &Shared,
+        to: &Receiver,
+        header: &Sealed<Header>,
+    ) -> Result<(), SubscriptionError> {
+        to.tell(|topic| {
+            let view = rpc.node.view();
+            if matches!(topic, Topic::Logs(_)) && !view.has(header) {
+                self.gone.insert(header.hash());
+            }
+            block_news(&view, topic, header)
+        })
+        .await
+    }
+}
+
+/// Where the news of a subscription go.
+#[derive(Debug)]
+struct Receiver {
+    topic: Topic,
+    sink: SubscriptionSink,
+    connection: Option<Arc<Connection>>,
+}
+
+impl Receiver {
+    /// Sends what there is to tell.
+    async fn tell(
+        &self,
+        news: impl FnOnce(&Topic) -> RpcResult<Vec<Value>>,
+    ) -> Result<(), SubscriptionError> {
+        let connection = self.connection.as_deref();
+        // Who takes slowly what it is told misses transactions, and finds the blocks in the chain.
+        if let Some(connection) = connection
+            && !connection.room().await
+        {
+            return Ok(());
+        }
+        let news = news(&self.topic).unwrap_or_default();
+        let news: Vec<_> = news.iter().map(to_raw_value).collect::<Result<_, _>>()?;
+        // All of it at once: other subscriptions of this client wait until it is taken.
+        let mut owed = Owed { connection, bytes: news.iter().map(|news| news.get().len()).sum() };
+        if let Some(connection) = connection {
+            connection.answered(owed.bytes);
+        }
+        for news in news {
+            let bytes = news.get().len();
+            self.sink.send(SubscriptionMessage::from(news)).await?;
+            owed.bytes -= bytes;
+        }
+        Ok(())
+    }
 }
 
 /// News that a connection is yet to be sent; what is not sent in the end is no longer counted.
@@ -175,16 +252,24 @@ fn topic(params: &Params<'_>) -> RpcResult<Topic> {
     })
 }
 
-/// What there is to tell about an event.
-fn news(rpc: &Shared, topic: &Topic, event: Event) -> RpcResult<Vec<Value>> {
-    match (topic, event) {
-        (Topic::Heads, Event::Block(header)) => Ok(vec![convert::header(&header)?]),
-        (Topic::Logs(filter), Event::Block(header)) => {
-            let logs = logs_of_block(&rpc.node.view(), &header, filter)?;
-            logs.iter().map(convert::json_of).collect()
-        }
-        (Topic::Pending { full: false }, Event::Pending(tx)) => Ok(vec![json!(tx.hash())]),
-        (Topic::Pending { full: true }, Event::Pending(tx)) => Ok(vec![convert::pending(&tx)?]),
-        _ => Ok(Vec::new()),
+/// What there is to tell about a block.
+fn block_news(view: &View, topic: &Topic, header: &Sealed<Header>) -> RpcResult<Vec<Value>> {
+    match topic {
+        Topic::Heads => Ok(vec![convert::header(header)?]),
+        Topic::Logs(filter) => json_of_all(&logs_of_block(view.db(), header, filter)?),
+        Topic::Pending { .. } | Topic::Syncing => Ok(Vec::new()),
     }
+}
+
+/// What there is to tell about a transaction that can go into the next block.
+fn pending_news(topic: &Topic, tx: &PoolTransaction) -> RpcResult<Vec<Value>> {
+    match topic {
+        Topic::Pending { full: false } => Ok(vec![json!(tx.hash())]),
+        Topic::Pending { full: true } => Ok(vec![convert::pending(tx)?]),
+        Topic::Heads | Topic::Logs(_) | Topic::Syncing => Ok(Vec::new()),
+    }
+}
+
+fn json_of_all(logs: &[Log]) -> RpcResult<Vec<Value>> {
+    logs.iter().map(convert::json_of).collect()
 }

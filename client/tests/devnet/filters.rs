@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use std::{
     sync::atomic::{AtomicBool, Ordering},
     thread,
-    time::{Duration, Instant},
 };
 
 fn mine(node: &Devnet, blocks: u64) {
@@ -127,6 +126,9 @@ fn transactions_are_told_once_with_their_fields_or_without() {
     assert_eq!(changes(&node, &hashes), Vec::<Value>::new());
 }
 
+/// How often the chain goes back beside those who read.
+const ROUNDS: u32 = 500;
+
 /// Whoever reads while blocks come and go sees the chain of one moment.
 #[test]
 fn a_read_beside_a_chain_that_goes_back_is_of_one_moment() {
@@ -146,8 +148,10 @@ fn a_read_beside_a_chain_that_goes_back_is_of_one_moment() {
                 }
             })
         });
-        let until = Instant::now() + Duration::from_secs(4);
-        while Instant::now() < until && !readers.iter().any(thread::ScopedJoinHandle::is_finished) {
+        for _ in 0..ROUNDS {
+            if readers.iter().any(thread::ScopedJoinHandle::is_finished) {
+                break;
+            }
             let point = node.call("evm_snapshot", json!([]));
             mine(node, 3);
             node.call("evm_revert", json!([point]));
@@ -176,4 +180,101 @@ fn a_log_with_fewer_topics_than_a_filter_does_not_pass() {
     }
     let found = [one, two].map(|filter| node.call("eth_getLogs", json!([filter])));
     assert_eq!(found.map(|logs| words(logs.as_array().unwrap())), expected);
+}
+
+/// Numbers of blocks, what the logs say, and whether they were removed.
+fn told(logs: &[Value]) -> Vec<(Value, Value, Value)> {
+    let fields = |log: &Value| ["blockHash", "data", "removed"].map(|name| log[name].clone());
+    logs.iter().map(|log| fields(log).into()).collect()
+}
+
+/// As geth: those that were told of and are in no block any more, then new ones.
+#[test]
+fn logs_that_are_gone_are_told_again_as_removed() {
+    for layer in layers() {
+        let node = Devnet::start(layer, args![]);
+        let contract = with_logs(&node, 1);
+        let point = node.call("evm_snapshot", json!([]));
+        let filter = node.call("eth_newFilter", json!([{ "address": contract }]));
+        let log_of = |number: u64| {
+            log(&node, &contract, number);
+            (hash(&node, node.head()), json!(word(number)))
+        };
+        let there = |(hash, data): &(Value, Value)| (hash.clone(), data.clone(), json!(false));
+        let gone = |(hash, data): &(Value, Value)| (hash.clone(), data.clone(), json!(true));
+        let first = [2, 3].map(log_of);
+        assert_eq!(told(&changes(&node, &filter)), first.each_ref().map(there), "{layer}");
+        // Not told of yet, and gone before that: no news.
+        log_of(4);
+        assert_eq!(node.call("evm_revert", json!([point])), true);
+        let second = log_of(5);
+        let expected = [gone(&first[0]), gone(&first[1]), there(&second)];
+        assert_eq!(told(&changes(&node, &filter)), expected, "{layer}");
+        assert_eq!(changes(&node, &filter), Vec::<Value>::new(), "{layer}");
+        // Deeper than before, twice between two answers, by each of the other ways back.
+        node.call("anvil_rollback", json!([1]));
+        log_of(6);
+        node.call("anvil_reorg", json!([2]));
+        let news = told(&changes(&node, &filter));
+        assert_eq!(news.len(), 2, "{layer}: {news:?}");
+        // Of a block from before the filter, but gone all the same.
+        assert_eq!((&news[0].1, &news[0].2), (&json!(word(1)), &json!(true)), "{layer}");
+        assert_eq!(news[1], gone(&second), "{layer}");
+        node.call("anvil_mine", json!([3]));
+        assert_eq!(changes(&node, &filter), Vec::<Value>::new());
+        let contract = deploy(&node);
+        let filter = node.call("eth_newFilter", json!([{ "address": contract }]));
+        log(&node, &contract, 7);
+        let seventh = (hash(&node, node.head()), json!(word(7)));
+        assert_eq!(told(&changes(&node, &filter)), [there(&seventh)], "{layer}");
+        node.call("anvil_reset", json!([]));
+        assert_eq!(told(&changes(&node, &filter)), [gone(&seventh)], "{layer}");
+    }
+}
+
+#[test]
+fn removed_logs_that_are_too_many_come_piece_by_piece() {
+    let node = Devnet::start("mpt", args!["--rpc.max-logs", "3"]);
+    let contract = deploy(&node);
+    let point = node.call("evm_snapshot", json!([]));
+    let filter = node.call("eth_newFilter", json!([{ "address": contract }]));
+    for numbers in [1..=3, 4..=5] {
+        numbers.for_each(|number| log(&node, &contract, number));
+        changes(&node, &filter);
+    }
+    node.call("evm_revert", json!([point]));
+    log(&node, &contract, 6);
+    let mut all = Vec::new();
+    for expected in [vec![3, 4, 5], vec![1, 2, 6], vec![]] {
+        let news = changes(&node, &filter);
+        let expected: Vec<_> =
+            expected.into_iter().map(|number: u64| json!(word(number))).collect();
+        assert_eq!(words(&news), expected);
+        all.extend(news);
+    }
+    let removed: Vec<_> = all.iter().filter(|log| log["removed"] == true).collect();
+    assert_eq!(removed.len(), 5);
+}
+
+/// What waits for another transaction is news once it can go into a block.
+#[test]
+fn transactions_are_told_when_they_can_go_into_a_block() {
+    let node = Devnet::start("mpt", args!["--no-mining"]);
+    let filter = node.call("eth_newPendingTransactionFilter", json!([]));
+    let send = |nonce: &str| {
+        let tx = json!([{ "from": ALICE, "to": BOB, "gas": "0x5208", "nonce": nonce }]);
+        node.call("eth_sendTransaction", tx)
+    };
+    let late = [send("0x2"), send("0x1")];
+    assert_eq!(node.call("txpool_status", json!([])), json!({ "pending": "0x0", "queued": "0x2" }));
+    assert_eq!(changes(&node, &filter), Vec::<Value>::new());
+    let first = send("0x0");
+    let [third, second] = late;
+    assert_eq!(changes(&node, &filter), [first, second, third]);
+    // And where another one takes the nonces before it.
+    let fifth = send("0x4");
+    mine(&node, 1);
+    assert_eq!(changes(&node, &filter), Vec::<Value>::new());
+    node.call("anvil_setNonce", json!([ALICE, "0x4"]));
+    assert_eq!(changes(&node, &filter), [fifth]);
 }

@@ -186,3 +186,20 @@ fn a_clock_makes_blocks_too() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
 }
+
+/// Hardhat counts milliseconds, anvil seconds.
+#[test]
+fn the_name_of_a_method_tells_the_unit_of_an_interval() {
+    let node = Devnet::start("raw", args!["--no-mining"]);
+    for (method, interval, expected) in [
+        ("evm_setIntervalMining", 500_000, "every 500s"),
+        ("evm_setIntervalMining", 900, "every 900ms"),
+        ("anvil_setIntervalMining", 500, "every 500s"),
+        ("anvil_setIntervalMining", 5_000, "every 5000s"),
+        ("anvil_setIntervalMining", 0, "manual"),
+        ("evm_setIntervalMining", 0, "manual"),
+    ] {
+        node.call(method, json!([interval]));
+        assert_eq!(node.call("anvil_nodeInfo", json!([]))["mining"], expected, "{method}");
+    }
+}

@@ -1,6 +1,9 @@
 //! Subscriptions over a WebSocket.
 
-use crate::support::{ALICE, BOB, Devnet, args, quantity};
+use crate::{
+    support::{ALICE, BOB, Devnet, args, layers, quantity},
+    transactions::{deploy, word},
+};
 use serde_json::{Value, json};
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -58,9 +61,8 @@ impl Socket {
         }
     }
 
-    fn subscribe(node: &Devnet, topic: &str) -> Self {
+    fn subscribe(node: &Devnet, params: Value) -> Self {
         let mut socket = Self::open(node);
-        let params = json!([topic]);
         let method = "eth_subscribe";
         socket.send(&json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }));
         assert!(socket.receive()["result"].is_string());
@@ -76,7 +78,7 @@ impl Socket {
 #[test]
 fn who_reads_late_misses_no_block() {
     let node = Devnet::start("raw", args!["--no-mining"]);
-    let mut heads = Socket::subscribe(&node, "newHeads");
+    let mut heads = Socket::subscribe(&node, json!(["newHeads"]));
     // More than are kept for it, in the node and on the way.
     let blocks = 15_000;
     node.call("anvil_mine", json!([blocks]));
@@ -97,8 +99,50 @@ fn who_reads_late_misses_no_block() {
 #[test]
 fn transactions_are_told_as_they_come() {
     let node = Devnet::start("raw", args!["--no-mining"]);
-    let mut pending = Socket::subscribe(&node, "newPendingTransactions");
+    let mut pending = Socket::subscribe(&node, json!(["newPendingTransactions"]));
     let sent: Vec<_> = (1..=3).map(|value| node.send(ALICE, BOB, value)).collect();
     node.call("evm_mine", json!([]));
     assert_eq!([(); 3].map(|()| pending.news()).as_slice(), sent);
+}
+
+/// As geth: what was told of and is in no block any more, then what is there now.
+#[test]
+fn logs_that_are_gone_are_told_again_as_removed() {
+    for layer in layers() {
+        let node = Devnet::start(layer, args![]);
+        let contract = deploy(&node);
+        let log = |number: u64| {
+            let call = json!([{ "from": ALICE, "to": contract, "data": word(number) }]);
+            node.call("eth_sendTransaction", call);
+        };
+        log(1);
+        let mut logs = Socket::subscribe(&node, json!(["logs", { "address": contract }]));
+        let point = node.call("evm_snapshot", json!([]));
+        log(2);
+        log(3);
+        let mut expect = |number: u64, is_removed: bool| {
+            let news = logs.news();
+            let found = (&news["data"], &news["removed"]);
+            assert_eq!(found, (&json!(word(number)), &json!(is_removed)), "{layer}: {news}");
+            news
+        };
+        let there = [expect(2, false), expect(3, false)];
+        node.call("evm_revert", json!([point]));
+        log(4);
+        for (log, number) in there.into_iter().zip([2, 3]) {
+            let mut gone = expect(number, true);
+            gone["removed"] = json!(false);
+            assert_eq!(gone, log, "{layer}");
+        }
+        expect(4, false);
+        node.call("anvil_rollback", json!([2]));
+        expect(1, true);
+        expect(4, true);
+        log(5);
+        expect(5, false);
+        node.call("anvil_reorg", json!([1]));
+        expect(5, true);
+        node.call("anvil_reset", json!([]));
+        assert_eq!(node.stop(), Some(0));
+    }
 }

@@ -4,7 +4,7 @@ use super::Node;
 use crate::{
     chain::{Chain, ChainError},
     devnet::{
-        Cheats, Clock, Event, MineOptions, NodeError, Settings,
+        Cheats, Clock, MineOptions, NodeError, Settings,
         snapshots::{Point, Snapshots},
     },
 };
@@ -29,7 +29,9 @@ impl Node {
         let mut cheats = Cheats::clone(&view.cheats);
         change(&mut cheats, &*view.state())?;
         self.publish(&chain, Arc::new(cheats))?;
-        self.refresh_pool()?;
+        let promoted = self.refresh_pool()?;
+        drop(chain);
+        self.announce_pending(&promoted);
         self.notify();
         Ok(())
     }
@@ -73,6 +75,7 @@ impl Node {
         if !same {
             return Ok(false);
         }
+        let former = self.view();
         self.unwind(&mut chain, point.number)?;
         *self.clock.lock() = point.clock;
         {
@@ -87,7 +90,7 @@ impl Node {
             pool.clear();
             self.publish(&chain, point.cheats)?;
         }
-        self.events.tell(Event::Reverted(chain.head().header.clone()));
+        self.events.tell_reverted(chain.head().header.clone(), &former);
         self.notify();
         Ok(true)
     }
@@ -134,10 +137,12 @@ impl Node {
         let first = self.spec.genesis_header().number;
         let target = head.checked_sub(depth).filter(|target| *target >= first);
         let target = target.ok_or(NodeError::TooFew { depth, there: head - first })?;
+        let former = self.view();
         self.unwind(chain, target)?;
         self.publish(chain, Arc::default())?;
-        self.refresh_pool()?;
-        self.events.tell(Event::Reverted(chain.head().header.clone()));
+        let promoted = self.refresh_pool()?;
+        self.events.tell_reverted(chain.head().header.clone(), &former);
+        self.announce_pending(&promoted);
         Ok(())
     }
 
@@ -149,6 +154,7 @@ impl Node {
     pub fn reset(&self) -> Result<(), NodeError> {
         self.writable()?;
         let mut chain = self.chain();
+        let former = self.view();
         self.unwind(&mut chain, self.spec.genesis_header().number)?;
         *self.snapshots.lock() = Snapshots::default();
         self.keep_ways_back(&mut chain);
@@ -161,7 +167,7 @@ impl Node {
             pool.clear();
             self.publish(&chain, Arc::default())?;
         }
-        self.events.tell(Event::Reverted(chain.head().header.clone()));
+        self.events.tell_reverted(chain.head().header.clone(), &former);
         drop(chain);
         self.notify();
         Ok(())

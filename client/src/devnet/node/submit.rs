@@ -98,13 +98,21 @@ impl Node {
         Ok(pool.add(tx, state)?)
     }
 
-    /// Tells everybody about transactions that were taken in.
+    /// Announces what can go into a block now that these were taken in.
     fn took(&self, added: &[&Added]) {
         if added.iter().any(|added| added.pending) {
             self.miner.wake();
         }
-        for added in added {
-            self.events.tell(Event::Pending(Arc::clone(&added.tx)));
+        self.announce_pending(added.iter().flat_map(|added| &added.promoted));
+    }
+
+    /// Announces transactions that can go into the next block.
+    pub(in crate::devnet) fn announce_pending<'a>(
+        &self,
+        promoted: impl IntoIterator<Item = &'a Arc<PoolTransaction>>,
+    ) {
+        for tx in promoted {
+            self.events.tell(Event::Pending(Arc::clone(tx)));
         }
     }
 
@@ -135,17 +143,18 @@ impl Node {
         Ok(of_pool.max(of_state))
     }
 
-    /// Reads the nonces of all senders that wait again; some may be able to go on now.
-    pub(super) fn refresh_pool(&self) -> Result<(), NodeError> {
+    /// Reads the nonces of all senders that wait again. Returns what can go into the next block and could not before.
+    pub(super) fn refresh_pool(&self) -> Result<Vec<Arc<PoolTransaction>>, NodeError> {
         let state = self.view().state();
         let mut pool = self.pool.lock();
+        let mut promoted = Vec::new();
         for sender in pool.senders() {
             let nonce = state.account(&sender)?.unwrap_or_default().nonce;
-            pool.set_nonce(&sender, nonce);
+            promoted.extend(pool.set_nonce(&sender, nonce));
         }
         drop(pool);
         self.miner.wake();
-        Ok(())
+        Ok(promoted)
     }
 }
 

@@ -102,6 +102,14 @@ impl Queue {
             .map(|(_, (_, tx))| tx)
     }
 
+    /// The pending transactions from nonce `first` on.
+    fn pending_from(&self, first: u64) -> Vec<Arc<PoolTransaction>> {
+        match first < self.end {
+            true => self.txs.range(first..self.end).map(|(_, tx)| Arc::clone(tx)).collect(),
+            false => Vec::new(),
+        }
+    }
+
     /// Finds where the pending transactions end, knowing that there is no gap before nonce `from`.
     fn extend(&mut self, from: u64) {
         self.end = from;
@@ -121,6 +129,8 @@ pub struct Added {
     pub tx: Arc<PoolTransaction>,
     /// Whether it can go into the next block.
     pub pending: bool,
+    /// What can go into the next block since then, in order: this one, and what waited for it.
+    pub promoted: Vec<Arc<PoolTransaction>>,
 }
 
 impl Pool {
@@ -242,13 +252,16 @@ impl Pool {
         for hash in self.victims(&tx, old.as_deref())? {
             self.discard(&hash);
         }
+        // Up to here they were pending before.
+        let end = self.next_nonce(&tx.sender);
         if let Some(old) = old {
             self.discard(&old.hash());
         }
-        Ok(self.insert(tx, state.nonce))
+        Ok(self.insert(tx, state.nonce, end.unwrap_or(0).max(state.nonce)))
     }
 
-    fn insert(&mut self, mut tx: PoolTransaction, next: u64) -> Added {
+    /// Puts a transaction in, given the sender's nonce and where its pending transactions ended.
+    fn insert(&mut self, mut tx: PoolTransaction, next: u64, end: u64) -> Added {
         tx.arrival = self.arrivals;
         self.arrivals += 1;
         self.changes += 1;
@@ -266,7 +279,12 @@ impl Pool {
             queue.extend(tx.nonce());
         }
         let pending = tx.nonce() < queue.end;
-        Added { tx, pending }
+        let mut promoted = queue.pending_from(end);
+        // One that replaces a pending one is news, and what follows it is none.
+        if tx.nonce() < end && pending {
+            promoted.insert(0, Arc::clone(&tx));
+        }
+        Added { tx, pending, promoted }
     }
 
     /// Takes a transaction out.
@@ -312,18 +330,23 @@ impl Pool {
         self.senders.keys().copied().collect()
     }
 
-    /// A sender's nonce is another one now: what is before it is done with.
-    pub fn set_nonce(&mut self, sender: &Address, nonce: u64) {
-        let Some(queue) = self.senders.get_mut(sender) else { return };
-        let first = queue.next;
+    /// A sender's nonce is another one now: what is before it is done with. Returns what can go into the next block and
+    /// could not before.
+    #[must_use]
+    pub fn set_nonce(&mut self, sender: &Address, nonce: u64) -> Vec<Arc<PoolTransaction>> {
+        let Some(queue) = self.senders.get_mut(sender) else { return Vec::new() };
+        let (first, end) = (queue.next, queue.end);
         queue.next = nonce;
         if queue.end < nonce || nonce < first {
             queue.extend(nonce);
         }
+        // Where the nonce is lower, what was pending has a gap before it, and is announced again once that is filled.
+        let promoted = queue.pending_from(end.max(nonce));
         let done: Vec<_> = queue.txs.range(..nonce).map(|(_, tx)| tx.hash()).collect();
         for hash in done {
             self.remove(&hash);
         }
+        promoted
     }
 
     /// The first pending transaction of each sender that pays `fees`, the best tip on top; of equal ones the first that

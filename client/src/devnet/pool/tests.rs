@@ -73,9 +73,9 @@ fn what_was_used_is_refused_and_forgotten() {
     for nonce in 5..8 {
         pool.add(tx(1, nonce, 10, 1), state(5)).unwrap();
     }
-    pool.set_nonce(&Address::repeat_byte(1), 7);
+    let _ = pool.set_nonce(&Address::repeat_byte(1), 7);
     assert_eq!(taken(&pool, 0), [(1, 7)]);
-    pool.set_nonce(&Address::repeat_byte(1), 8);
+    let _ = pool.set_nonce(&Address::repeat_byte(1), 8);
     assert!(
         pool.is_empty() && pool.senders().is_empty() && pool.bytes == 0 && pool.by_fee.is_empty()
     );
@@ -177,7 +177,7 @@ fn the_whole_queue_must_be_paid_for() {
     // What is replaced does not count.
     pool.add(tx(1, 0, 3, 2), has).unwrap();
     assert!(matches!(pool.add(tx(1, 1, 1, 1), has), Err(PoolError::Overdraft { .. })));
-    pool.set_nonce(&sender, 1);
+    let _ = pool.set_nonce(&sender, 1);
     pool.add(tx(1, 1, 3, 1), SenderState { nonce: 1, ..has }).unwrap();
 }
 
@@ -227,7 +227,7 @@ fn where_the_pending_ones_end_is_always_known() {
             0 => {
                 // A block, or blocks that were taken back.
                 nonce = (nonce + below(6)).saturating_sub(2);
-                pool.set_nonce(&sender, nonce);
+                let _ = pool.set_nonce(&sender, nonce);
             }
             1 => {
                 let at = pool.by_fee.iter().nth(below(16) as usize).map(|(_, _, hash)| *hash);
@@ -247,4 +247,30 @@ fn where_the_pending_ones_end_is_always_known() {
             assert_eq!(pool.is_pending(&tx.hash()), (queue.next..end).contains(&tx.nonce()));
         }
     }
+}
+
+/// What can go into the next block is announced when it can, and once.
+#[test]
+fn what_waits_for_another_one_is_promoted_with_it() {
+    let mut pool = Pool::new(PoolLimits::default());
+    let sender = Address::repeat_byte(1);
+    let nonces = |promoted: &[Arc<PoolTransaction>]| -> Vec<u64> {
+        promoted.iter().map(|tx| tx.nonce()).collect()
+    };
+    let mut add = |nonce: u64, fee: u128, next: u64| {
+        nonces(&pool.add(tx(1, nonce, fee, 1), state(next)).unwrap().promoted)
+    };
+    assert_eq!(add(7, 10, 5), [0; 0]);
+    assert_eq!(add(6, 10, 5), [0; 0]);
+    assert_eq!(add(5, 10, 5), [5, 6, 7]);
+    assert_eq!(add(9, 10, 5), [0; 0]);
+    // One in the place of another: what follows it is known.
+    assert_eq!(add(6, 20, 5), [6]);
+    assert_eq!(add(9, 20, 5), [0; 0]);
+    // A block holds the first ones, and another one raises the nonce further.
+    assert_eq!(nonces(&pool.set_nonce(&sender, 7)), [0; 0]);
+    assert_eq!(nonces(&pool.set_nonce(&sender, 9)), [9]);
+    // The chain goes back: what was pending waits again.
+    assert_eq!(nonces(&pool.set_nonce(&sender, 8)), [0; 0]);
+    assert_eq!(nonces(&pool.add(tx(1, 8, 10, 1), state(8)).unwrap().promoted), [8, 9]);
 }

@@ -2,11 +2,12 @@
 
 use super::LogFilter;
 use crate::{
-    devnet::View,
+    chain::ChainDb,
+    devnet::{FormerChain, View},
     rpc::{
         Methods, Rpc, convert,
         error::{RpcError, RpcResult},
-        filters::FilterKind,
+        filters::{FilterKind, Poll, TakenBack},
     },
 };
 use alloy_consensus::{Header, Sealed};
@@ -14,6 +15,7 @@ use alloy_eips::BlockNumberOrTag;
 use alloy_primitives::{U64, U256};
 use alloy_rpc_types_eth::{Filter, FilterBlockOption, Log};
 use jsonrpsee::core::RegisterMethodError;
+use polytrie_kv::Snapshot;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -78,16 +80,15 @@ fn check_future(filter: &Filter) -> RpcResult<()> {
     }
 }
 
-/// The logs of one block that pass a filter; none if the block is not in the chain any more.
+/// The logs of one block that pass a filter; none if the block is not in this chain.
 pub(in crate::rpc) fn logs_of_block(
-    view: &View,
+    db: &ChainDb<Snapshot>,
     header: &Sealed<Header>,
     filter: &LogFilter,
 ) -> RpcResult<Vec<Log>> {
     if !filter.filter.matches_bloom(header.logs_bloom) {
         return Ok(Vec::new());
     }
-    let db = view.db();
     if db.canonical(header.number)?.is_none_or(|(hash, _)| hash != header.hash()) {
         return Ok(Vec::new());
     }
@@ -97,6 +98,18 @@ pub(in crate::rpc) fn logs_of_block(
     };
     let mut logs = convert::logs(header, &block, receipts);
     logs.retain(|log| filter.matches(&log.inner));
+    Ok(logs)
+}
+
+/// The logs of a block that was taken back, by its number in the chain that it was in, that pass a filter.
+pub(in crate::rpc) fn removed_logs(
+    former: &FormerChain,
+    number: u64,
+    filter: &LogFilter,
+) -> RpcResult<Vec<Log>> {
+    let header = former.db.block_head(number)?.header;
+    let mut logs = logs_of_block(&former.db, &header, filter)?;
+    logs.iter_mut().for_each(|log| log.removed = true);
     Ok(logs)
 }
 
@@ -161,7 +174,7 @@ impl Rpc {
                 ),
             ));
         }
-        let search = self.search(view, from, to, filter)?;
+        let search = self.search(view, from, to, filter, 0)?;
         match search.stopped {
             None => Ok(search.logs),
             Some(Stop::TooMany(_)) => Err(self.too_many_logs()),
@@ -182,7 +195,15 @@ impl Rpc {
         )
     }
 
-    fn search(&self, view: &View, from: u64, to: u64, filter: &LogFilter) -> RpcResult<Search> {
+    /// Searches these blocks, where so many logs are in the answer already.
+    fn search(
+        &self,
+        view: &View,
+        from: u64,
+        to: u64,
+        filter: &LogFilter,
+        there: usize,
+    ) -> RpcResult<Search> {
         let mut search = Search::default();
         for number in from..=to {
             // At least one block, so that whoever asks again gets on.
@@ -191,8 +212,8 @@ impl Rpc {
                 break;
             }
             let header = view.db().block_head(number)?.header;
-            let found = logs_of_block(view, &header, filter)?;
-            if search.logs.len() + found.len() > self.limits.logs {
+            let found = logs_of_block(view.db(), &header, filter)?;
+            if there + search.logs.len() + found.len() > self.limits.logs {
                 search.stopped = Some(Stop::TooMany(number));
                 break;
             }
@@ -226,18 +247,7 @@ impl Rpc {
                 }
                 (hashes, head + 1)
             }
-            FilterKind::Logs(filter) => {
-                let from = filter.filter.get_from_block().unwrap_or(0).max(poll.from);
-                let to = filter.filter.get_to_block().unwrap_or(head).min(head);
-                let Search { logs, stopped } = self.search(&poll.view, from, to, filter)?;
-                // What is left comes with the next answer.
-                let next = match stopped {
-                    Some(Stop::TooMany(_)) if logs.is_empty() => return Err(self.too_many_logs()),
-                    Some(Stop::TooMany(next) | Stop::TooLong(next)) => next,
-                    None => head + 1,
-                };
-                (logs.iter().map(convert::json_of).collect::<RpcResult<_>>()?, next)
-            }
+            FilterKind::Logs(filter) => return self.log_changes(&poll, filter),
             FilterKind::Pending { .. } => {
                 let Some(pending) = &poll.pending else {
                     return Err(RpcError::new(
@@ -250,7 +260,75 @@ impl Rpc {
                 (hashes.chain(full).collect::<RpcResult<_>>()?, head + 1)
             }
         };
-        self.filters.told(&poll, next);
+        self.filters.told(&poll, next, None);
         Ok(news)
+    }
+
+    /// Logs that were told of and are in no block any more, then new ones. What does not fit comes with the next answer.
+    fn log_changes(&self, poll: &Poll, filter: &LogFilter) -> RpcResult<Vec<Value>> {
+        let head = poll.view.head.number();
+        let (removed, left) = match &poll.taken_back {
+            None => (Vec::new(), None),
+            Some(taken_back) => self.removed(poll.from, taken_back, filter)?,
+        };
+        let mut logs = removed;
+        let mut next = poll.from;
+        if left.is_none() {
+            let from = filter.filter.get_from_block().unwrap_or(0).max(poll.from);
+            let to = filter.filter.get_to_block().unwrap_or(head).min(head);
+            let search = self.search(&poll.view, from, to, filter, logs.len())?;
+            next = match search.stopped {
+                Some(Stop::TooMany(_)) if search.logs.is_empty() && logs.is_empty() => {
+                    return Err(self.too_many_logs());
+                }
+                Some(Stop::TooMany(next) | Stop::TooLong(next)) => next,
+                None => head + 1,
+            };
+            logs.extend(search.logs);
+        }
+        let news = logs.iter().map(convert::json_of).collect::<RpcResult<_>>()?;
+        self.filters.told(poll, next, left);
+        Ok(news)
+    }
+
+    /// The logs of the blocks from `from` on that were taken back, and what is left of these blocks: the last ones come
+    /// first where they do not fit into one answer, so that what is left is always the blocks up to some number.
+    fn removed(
+        &self,
+        from: u64,
+        taken_back: &TakenBack,
+        filter: &LogFilter,
+    ) -> RpcResult<(Vec<Log>, Option<TakenBack>)> {
+        let former = taken_back.former.upgrade().ok_or_else(|| {
+            RpcError::new(
+                LIMIT,
+                "the chain went back more often than is kept for filters, and the logs that were removed since the last answer are lost; ask more often, or for all logs again",
+            )
+        })?;
+        let first = filter.filter.get_from_block().unwrap_or(0).max(from);
+        let end = filter
+            .filter
+            .get_to_block()
+            .map_or(taken_back.end, |to| taken_back.end.min(to.saturating_add(1)));
+        let mut blocks = Vec::new();
+        let (mut count, mut left) = (0, None);
+        for number in (first..end).rev() {
+            let logs = match self.in_time() {
+                Err(_) if number + 1 < end => None,
+                _ => Some(removed_logs(&former, number, filter)?),
+            };
+            match logs {
+                Some(logs) if count + logs.len() <= self.limits.logs => {
+                    count += logs.len();
+                    blocks.push(logs);
+                }
+                Some(_) if count == 0 => return Err(self.too_many_logs()),
+                _ => {
+                    left = Some(TakenBack { end: number + 1, ..taken_back.clone() });
+                    break;
+                }
+            }
+        }
+        Ok((blocks.into_iter().rev().flatten().collect(), left))
     }
 }
