@@ -46,12 +46,47 @@ struct State {
     stopped: bool,
     totals: BlockStats,
     blocks: u64,
+    /// Attempts of the miner thread that failed.
+    failures: u64,
 }
 
 /// What to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
     Mine(MineOptions),
     Stop,
+}
+
+/// When there is something to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum When {
+    Now(Turn),
+    /// At this time, unless something changes before.
+    At(Instant),
+    /// When something changes.
+    Later,
+}
+
+impl State {
+    /// When there is something to do, where the last block was made at `last`.
+    fn when(&mut self, last: Instant, now: Instant) -> When {
+        if self.stopped {
+            return When::Now(Turn::Stop);
+        }
+        match self.mode {
+            MiningMode::OnArrival if self.arrived => {
+                self.arrived = false;
+                When::Now(Turn::Mine(MineOptions::default()))
+            }
+            MiningMode::OnArrival | MiningMode::Manual => When::Later,
+            MiningMode::Every(period) => match last.checked_add(period) {
+                Some(due) if now >= due => When::Now(Turn::Mine(MineOptions::EVEN_EMPTY)),
+                Some(due) => When::At(due),
+                // So long that it never ends.
+                None => When::Later,
+            },
+        }
+    }
 }
 
 impl Miner {
@@ -62,6 +97,7 @@ impl Miner {
             stopped: false,
             totals: BlockStats::default(),
             blocks: 0,
+            failures: 0,
         };
         Self { state: Mutex::new(state), changed: Condvar::new(), stopping: Condvar::new() }
     }
@@ -101,6 +137,11 @@ impl Miner {
         (state.blocks, state.totals)
     }
 
+    /// Attempts to make a block by itself that failed.
+    pub fn failures(&self) -> u64 {
+        self.state.lock().failures
+    }
+
     pub(super) fn count(&self, stats: &BlockStats) {
         let mut state = self.state.lock();
         state.blocks += 1;
@@ -138,26 +179,12 @@ impl Miner {
     fn turn(&self, last: Instant) -> Turn {
         let mut state = self.state.lock();
         loop {
-            if state.stopped {
-                return Turn::Stop;
-            }
-            match state.mode {
-                MiningMode::OnArrival if state.arrived => {
-                    state.arrived = false;
-                    return Turn::Mine(MineOptions::default());
-                }
-                MiningMode::Every(period) => {
-                    let Some(due) = last.checked_add(period) else {
-                        // So long that it never ends.
-                        self.changed.wait(&mut state);
-                        continue;
-                    };
-                    if Instant::now() >= due {
-                        return Turn::Mine(MineOptions::EVEN_EMPTY);
-                    }
+            match state.when(last, Instant::now()) {
+                When::Now(turn) => return turn,
+                When::At(due) => {
                     self.changed.wait_until(&mut state, due);
                 }
-                MiningMode::OnArrival | MiningMode::Manual => self.changed.wait(&mut state),
+                When::Later => self.changed.wait(&mut state),
             }
         }
     }
@@ -194,6 +221,7 @@ fn mine(node: &Node) {
                 }
             }
             Err(error) => {
+                miner.state.lock().failures += 1;
                 let error = error.to_string();
                 // What lasts is said once.
                 if error != said {
@@ -221,5 +249,40 @@ fn keep_durable(node: &Node) {
             tracing::error!("blocks could not be made durable: {error}");
             go_on &= node.failure().is_none();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(mode: MiningMode) -> State {
+        let Miner { state, .. } = Miner::new(mode);
+        state.into_inner()
+    }
+
+    #[test]
+    fn one_block_for_what_arrived() {
+        let mut state = state(MiningMode::OnArrival);
+        let now = Instant::now();
+        assert_eq!(state.when(now, now), When::Later);
+        state.arrived = true;
+        let mine = When::Now(Turn::Mine(MineOptions::default()));
+        assert_eq!([state.when(now, now), state.when(now, now)], [mine, When::Later]);
+        state.stopped = true;
+        assert_eq!(state.when(now, now), When::Now(Turn::Stop));
+    }
+
+    #[test]
+    fn a_block_is_due_when_its_time_has_come() {
+        let period = Duration::from_secs(5);
+        let mut state = state(MiningMode::Every(period));
+        let last = Instant::now();
+        let due = last + period;
+        assert_eq!(state.when(last, last), When::At(due));
+        assert_eq!(state.when(last, due), When::Now(Turn::Mine(MineOptions::EVEN_EMPTY)));
+        // One that never comes.
+        state.mode = MiningMode::Every(Duration::MAX);
+        assert_eq!(state.when(last, due), When::Later);
     }
 }

@@ -76,6 +76,11 @@ impl Shared {
         let (blocks, totals) = self.node.miner().totals();
         text.counter("polytrie_blocks_made_total", "Blocks made since the start.", blocks as f64);
         text.counter(
+            "polytrie_block_failures_total",
+            "Attempts to make a block that failed.",
+            self.node.miner().failures() as f64,
+        );
+        text.counter(
             "polytrie_transactions_total",
             "Transactions in blocks made since the start.",
             totals.txs as f64,

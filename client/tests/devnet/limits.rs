@@ -11,24 +11,34 @@ fn nonsense_is_answered_and_forgotten() {
         r#"{{"jsonrpc":"2.0","id":1,"method":"eth_call","params":["{}"]}}"#,
         "0".repeat(100_000)
     );
-    for body in [
-        "",
-        "{",
-        "[]",
-        "null",
-        "[1,2,3]",
-        r#"{"jsonrpc":"2.0"}"#,
-        r#"{"jsonrpc":"2.0","id":1,"method":5}"#,
-        r#"{"jsonrpc":"2.0","id":{},"method":"eth_chainId"}"#,
-        r#"{"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":{"a":1}}"#,
-        r#"{"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":"x"}"#,
-        r#"{"jsonrpc":"2.0","id":1,"method":"eth_getBlockByNumber","params":["0xffffffffffffffffffffffff",true]}"#,
-        &deep,
-        &long,
+    let invalid = json!(-32600);
+    let unread = json!(-32700);
+    let params = json!(-32602);
+    let too_large = json!(-32007);
+    for (body, code) in [
+        ("", &unread),
+        ("{", &unread),
+        ("[]", &invalid),
+        ("null", &invalid),
+        (r#"{"jsonrpc":"2.0"}"#, &invalid),
+        (r#"{"jsonrpc":"2.0","id":1,"method":5}"#, &invalid),
+        (r#"{"jsonrpc":"2.0","id":{},"method":"eth_chainId"}"#, &invalid),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":{"a":1}}"#, &params),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":"x"}"#, &params),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"eth_getBlockByNumber","params":["0xffffffffffffffffffffffff",true]}"#,
+            &params,
+        ),
+        (deep.as_str(), &unread),
+        (long.as_str(), &too_large),
     ] {
-        let (status, answer) = node.post(body);
-        assert!((200..500).contains(&status), "{status}: {answer}");
+        let (_, answer) = node.post(body);
+        let answer: Value = serde_json::from_str(&answer).unwrap_or_default();
+        assert_eq!(&answer["error"]["code"], code, "{:.80}: {answer}", body);
     }
+    let (_, several) = node.post("[1,2,3]");
+    let several: Vec<Value> = serde_json::from_str(&several).unwrap();
+    assert_eq!(several.iter().filter(|one| one["error"]["code"] == invalid).count(), 3);
     assert_eq!(node.call("eth_chainId", json!([])), "0x539");
 }
 

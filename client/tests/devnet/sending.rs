@@ -40,7 +40,6 @@ fn who_waits_for_a_block_does_not_keep_others_from_making_it() {
     const WAITING: u64 = 140;
     let node = Devnet::start("raw", args!["--no-mining"]);
     let node = &node;
-    let start = Instant::now();
     thread::scope(|scope| {
         let wait = |value| {
             let transfer = json!({ "from": ALICE, "to": BOB, "value": format!("{value:#x}") });
@@ -49,11 +48,11 @@ fn who_waits_for_a_block_does_not_keep_others_from_making_it() {
         let threads: Vec<_> = (1..=WAITING).map(wait).collect();
         wait_for_pending(node, WAITING);
         node.call("evm_mine", json!([]));
+        // Had the block come only after they gave up, each would say so.
         for thread in threads {
             assert_eq!(thread.join().unwrap()["blockNumber"], "0x1");
         }
     });
-    assert!(start.elapsed() < Duration::from_secs(40), "{:?}", start.elapsed());
 }
 
 /// EIP-7966
@@ -69,12 +68,11 @@ fn who_waits_in_vain_is_told_why() {
     assert_eq!((&gap["code"], &gap["data"]), (&json!(5), &of_sender()["queued"]["1"]["hash"]));
     let late = send("0x0", json!("0x64"));
     assert_eq!((&late["code"], &late["data"]), (&json!(4), &of_sender()["pending"]["0"]["hash"]));
-    let start = Instant::now();
     thread::scope(|scope| {
         let waiting = scope.spawn(|| send("0x2", json!(50_000)));
         wait_for_pending(&node, 3);
         node.call("anvil_dropAllTransactions", json!([]));
+        // Who waits to the end is told something else, as above.
         assert_eq!(waiting.join().unwrap()["code"], -32000);
     });
-    assert!(start.elapsed() < Duration::from_secs(40), "{:?}", start.elapsed());
 }
