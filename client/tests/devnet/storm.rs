@@ -1,123 +1,391 @@
-//! Blocks that come and go while others read: an answer is of the block that was named, or there is none.
+//! Blocks that come and go while others read: an answer is of one block, and of the one that was named, or there is none.
 
 use crate::support::{ALICE, Devnet, args, layers, quantity};
-use alloy_primitives::{Address, B256, U256};
+use alloy_consensus::Header;
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy_rlp::Decodable;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
+    collections::HashMap,
+    env,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     thread,
+    time::{Duration, Instant},
 };
 
-/// Blocks that take the place of others.
-const BLOCKS: u64 = 250;
+/// How often blocks take the place of others; `POLYTRIE_STORM_SECONDS` has it go on for so long instead, on each layer.
+const ROUNDS: u64 = 250;
+
+const READERS: usize = 3;
 
 const SOMEBODY: Address = Address::repeat_byte(0x5b);
 
-/// CALLVALUE PUSH0 SSTORE
-const CODE: &str = "0x345f55";
+/// CALLVALUE PUSH0 SSTORE, and a log of the value
+const CODE: &str = "0x345f55345f5260205fa0";
 
-/// A block, and what it alone has: the balance of an account, and its slot 0.
+/// Creation code that returns the balance of the account.
+const BALANCE: &str = "0x735b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b5b315f5260205ff3";
+
+/// A block, and what it alone has: the value of its transaction, which is in slot 0 and in a log, and the balance after it.
 #[derive(Debug, Clone)]
 struct Known {
+    number: Value,
     hash: Value,
+    parent: Value,
     root: Value,
+    tx: Value,
     balance: U256,
-    slot: U256,
+    value: U256,
 }
 
-/// Asks by the hash of a block, and checks that the answer is of this block; `None` if the request was refused.
-fn check(node: &Devnet, kind: usize, known: &Known) -> Option<()> {
-    let at = json!({ "blockHash": known.hash });
+/// What an answer says about the block that it is of.
+#[derive(Debug, Default)]
+struct Seen {
+    hash: Option<Value>,
+    root: Option<Value>,
+    tx: Option<Value>,
+    balance: Option<U256>,
+    /// Zero before there was any.
+    value: U256,
+}
+
+impl Seen {
+    fn of(value: &Value) -> Self {
+        Self { value: quantity(value), ..Self::default() }
+    }
+
+    fn expect(&self, known: &Known) {
+        let is = |found: &Option<Value>, known: &Value| {
+            found.as_ref().is_none_or(|found| found == known)
+        };
+        let is_of_one = is(&self.hash, &known.hash)
+            && is(&self.root, &known.root)
+            && is(&self.tx, &known.tx)
+            && self.balance.is_none_or(|balance| balance == known.balance);
+        assert!(is_of_one, "mixed: {self:?} {known:?}");
+    }
+}
+
+/// What is asked for.
+const KINDS: [&str; 14] = [
+    "balance",
+    "slot",
+    "call",
+    "account",
+    "proof",
+    "own proof",
+    "witness",
+    "block",
+    "receipts",
+    "logs",
+    "header",
+    "trace",
+    "simulation",
+    "logs of a range",
+];
+
+/// Asks for a block by its hash, or by a number or tag, and says what the answer says; `None` if it was refused or names
+/// none.
+fn ask(node: &Devnet, kind: usize, at: &Value, named: Option<&Known>) -> Option<Vec<Seen>> {
     let result = |method: &str, params: Value| {
         let answer = node.answer(method, params);
-        answer.get("error").is_none().then(|| answer["result"].clone())
+        answer
+            .get("error")
+            .is_none()
+            .then(|| answer["result"].clone())
+            .filter(|result| !result.is_null())
     };
-    let slot = B256::ZERO;
-    match kind {
-        0 => {
-            let balance = result("eth_getBalance", json!([SOMEBODY, at]))?;
-            assert_eq!(quantity(&balance), known.balance);
+    let block = |method: &str| match named {
+        Some(known) => result(&format!("eth_get{method}ByHash"), json!([known.hash, true])),
+        None => result(&format!("eth_get{method}ByNumber"), json!([at, true])),
+    };
+    // Of what has no more than a balance only a named block can be told.
+    let balance = |found: &Value| {
+        if let Some(known) = named {
+            assert_eq!(quantity(found), known.balance, "mixed: {} {known:?}", KINDS[kind]);
         }
-        1 => {
-            let proof = result("eth_getProof", json!([SOMEBODY, [slot], at]))?;
-            assert_eq!(quantity(&proof["balance"]), known.balance);
-            assert_eq!(quantity(&proof["storageProof"][0]["value"]), known.slot);
+    };
+    let logs = |logs: &Value| -> Vec<Seen> {
+        let seen = |log: &Value| Seen {
+            hash: Some(log["blockHash"].clone()),
+            tx: Some(log["transactionHash"].clone()),
+            ..Seen::of(&log["data"])
+        };
+        logs.as_array().unwrap().iter().map(seen).collect()
+    };
+    Some(match KINDS[kind] {
+        "balance" => {
+            balance(&result("eth_getBalance", json!([SOMEBODY, at]))?);
+            Vec::new()
         }
-        2 => {
-            let account = result("eth_getAccount", json!([SOMEBODY, at]))?;
-            assert_eq!(quantity(&account["balance"]), known.balance);
+        "call" => {
+            balance(&result("eth_call", json!([{ "data": BALANCE }, at]))?);
+            Vec::new()
         }
-        3 => {
-            let proof = result("polytrie_getProof", json!([SOMEBODY, [slot], at]))?;
-            let digest = &proof["commitment"]["digest"];
-            assert_eq!(digest, &known.root);
+        "account" => {
+            balance(&result("eth_getAccount", json!([SOMEBODY, at]))?["balance"]);
+            Vec::new()
+        }
+        "simulation" => {
+            let calls = json!({ "blockStateCalls": [{ "calls": [{ "input": BALANCE }] }] });
+            let blocks = result("eth_simulateV1", json!([calls, at]))?;
+            balance(&blocks[0]["calls"][0]["returnData"]);
+            if let Some(known) = named {
+                assert_eq!(blocks[0]["parentHash"], known.hash, "mixed: {known:?}");
+            }
+            Vec::new()
+        }
+        "slot" => vec![Seen::of(&result("eth_getStorageAt", json!([SOMEBODY, "0x0", at]))?)],
+        "proof" => {
+            let proof = result("eth_getProof", json!([SOMEBODY, [B256::ZERO], at]))?;
+            let nodes =
+                |proof: &Value| serde_json::from_value::<Vec<Bytes>>(proof.clone()).unwrap();
+            vec![Seen {
+                balance: Some(quantity(&proof["balance"])),
+                root: Some(json!(keccak256(&nodes(&proof["accountProof"])[0]))),
+                ..Seen::of(&proof["storageProof"][0]["value"])
+            }]
+        }
+        "own proof" => {
+            let proof = result("polytrie_getProof", json!([SOMEBODY, [B256::ZERO], at]))?;
+            let digest = proof["commitment"]["digest"].clone();
             let verified = result("polytrie_verifyProof", json!([proof, digest]))?;
-            assert_eq!(verified["valid"], true);
+            assert_eq!(verified["valid"], true, "{verified}");
+            let proven = &verified["proven"];
+            vec![Seen {
+                root: Some(digest),
+                balance: Some(quantity(&proven["balance"])),
+                ..Seen::of(&proven["slots"][0][1])
+            }]
         }
-        4 => {
+        "witness" => {
             let witness = result("debug_executionWitness", json!([at]))?;
-            assert!(!witness["headers"].as_array().unwrap().is_empty());
+            let list = |name: &str| -> Vec<Bytes> {
+                serde_json::from_value(witness[name].clone()).unwrap()
+            };
+            let parent = list("headers").pop().unwrap();
+            let header = Header::decode(&mut &parent[..]).unwrap();
+            let has_root = list("state").iter().any(|node| keccak256(node) == header.state_root);
+            assert!(has_root, "mixed: the nodes are not of block {}", header.number);
+            if let Some(known) = named {
+                assert_eq!(json!(keccak256(&parent)), known.parent, "mixed: {known:?}");
+            }
+            Vec::new()
         }
-        5 => {
-            let block = result("eth_getBlockByHash", json!([known.hash, true]))?;
-            assert!(block.is_null() || block["stateRoot"] == known.root, "{block}");
+        "block" => {
+            let block = block("Block")?;
+            let Some(tx) = block["transactions"].get(0) else { return Some(Vec::new()) };
+            vec![Seen {
+                hash: Some(block["hash"].clone()),
+                root: Some(block["stateRoot"].clone()),
+                tx: Some(tx["hash"].clone()),
+                ..Seen::of(&tx["value"])
+            }]
         }
-        _ => {
+        "header" => {
+            let header = block("Header")?;
+            if let Some(known) = named {
+                assert_eq!(
+                    (&header["hash"], &header["stateRoot"]),
+                    (&known.hash, &known.root),
+                    "mixed"
+                );
+            }
+            Vec::new()
+        }
+        "receipts" => {
             let receipts = result("eth_getBlockReceipts", json!([at]))?;
-            for receipt in receipts.as_array()? {
-                assert_eq!(receipt["blockHash"], known.hash);
+            let mut seen: Vec<_> = receipts
+                .as_array()
+                .unwrap()
+                .iter()
+                .flat_map(|receipt| logs(&receipt["logs"]))
+                .collect();
+            for (seen, receipt) in seen.iter_mut().zip(receipts.as_array().unwrap()) {
+                assert_eq!(seen.hash.as_ref(), Some(&receipt["blockHash"]), "mixed: {receipt}");
+                seen.tx = Some(receipt["transactionHash"].clone());
+            }
+            seen
+        }
+        "logs" => {
+            let filter = match named {
+                Some(known) => json!([{ "blockHash": known.hash }]),
+                None => json!([{ "fromBlock": at, "toBlock": at }]),
+            };
+            logs(&result("eth_getLogs", filter)?)
+        }
+        "logs of a range" => {
+            let found =
+                result("eth_getLogs", json!([{ "fromBlock": "0x1", "toBlock": "latest" }]))?;
+            // One block after the other, each with its own.
+            let numbers: Vec<_> =
+                found.as_array().unwrap().iter().map(|log| quantity(&log["blockNumber"])).collect();
+            let one = U256::from(1);
+            assert!(numbers.windows(2).all(|pair| pair[0] + one == pair[1]), "mixed: {numbers:?}");
+            return Some(logs(&found));
+        }
+        "trace" => {
+            let method =
+                if named.is_some() { "debug_traceBlockByHash" } else { "debug_traceBlockByNumber" };
+            let at = named.map_or(at, |known| &known.hash);
+            let traces = result(method, json!([at, { "tracer": "callTracer" }]))?;
+            let seen = |trace: &Value| Seen {
+                tx: Some(trace["txHash"].clone()),
+                ..Seen::of(&trace["result"]["value"])
+            };
+            traces.as_array().unwrap().iter().map(seen).collect()
+        }
+        kind => unreachable!("{kind}"),
+    })
+    .inspect(|seen| {
+        // Whatever says which value it is of must say that of the block that was named.
+        if let Some(known) = named {
+            seen.iter()
+                .for_each(|seen| assert_eq!(seen.value, known.value, "mixed: {seen:?} {known:?}"));
+        }
+    })
+}
+
+/// All blocks that there were, by the value that each of them has alone.
+#[derive(Debug, Default)]
+struct Blocks {
+    all: Mutex<HashMap<U256, Known>>,
+    last: Mutex<Option<Known>>,
+    /// What was seen of blocks before they are known here.
+    early: Mutex<Vec<Seen>>,
+}
+
+impl Blocks {
+    fn check(&self, seen: Seen) {
+        if seen.value.is_zero() {
+            assert!(seen.balance.is_none_or(|balance| balance.is_zero()), "mixed: {seen:?}");
+            return;
+        }
+        match self.all.lock().get(&seen.value) {
+            Some(known) => seen.expect(known),
+            None => self.early.lock().push(seen),
+        }
+    }
+
+    /// The head, which is one block with one transaction of this value.
+    fn add(&self, node: &Devnet, value: U256) {
+        let block = node.call("eth_getBlockByNumber", json!(["latest", false]));
+        let known = Known {
+            number: block["number"].clone(),
+            hash: block["hash"].clone(),
+            parent: block["parentHash"].clone(),
+            root: block["stateRoot"].clone(),
+            tx: block["transactions"][0].clone(),
+            balance: node.balance(SOMEBODY),
+            value,
+        };
+        self.all.lock().insert(value, known.clone());
+        *self.last.lock() = Some(known);
+    }
+}
+
+/// Answers and refusals of each kind, of blocks named by their hashes and by numbers.
+#[derive(Debug, Default)]
+struct Counts {
+    answered: [[AtomicUsize; 2]; KINDS.len()],
+    refused: AtomicUsize,
+}
+
+/// Reads all kinds of things until it is done.
+fn read(node: &Devnet, blocks: &Blocks, counts: &Counts, done: &AtomicBool, first: usize) {
+    let mut round = first;
+    while !done.load(Ordering::Relaxed) {
+        round += 1;
+        let (kind, how) = (round % KINDS.len(), round / KINDS.len() % 3);
+        let Some(known) = blocks.last.lock().clone() else { continue };
+        let (at, named) = match how {
+            0 => (json!({ "blockHash": known.hash }), Some(&known)),
+            1 => (known.number.clone(), None),
+            _ => (json!("latest"), None),
+        };
+        let named = named.filter(|_| KINDS[kind] != "logs of a range");
+        match ask(node, kind, &at, named) {
+            Some(seen) => {
+                seen.into_iter().for_each(|seen| blocks.check(seen));
+                counts.answered[kind][usize::from(named.is_none())].fetch_add(1, Ordering::Relaxed);
+            }
+            None => {
+                counts.refused.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
-    Some(())
+}
+
+/// Ends the readers also where this thread panics.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 #[test]
 fn no_answer_mixes_two_blocks() {
+    let time = env::var("POLYTRIE_STORM_SECONDS").ok();
+    let time = time.map(|time| Duration::from_secs(time.parse().expect("a number of seconds")));
     for layer in layers() {
         let node = Devnet::start(layer, args!["--no-mining"]);
         node.call("anvil_setCode", json!([SOMEBODY, CODE]));
         node.call("anvil_mine", json!([3]));
-        let last = Mutex::new(None::<Known>);
-        let done = AtomicBool::new(false);
-        let answered: [AtomicUsize; 7] = Default::default();
+        let (blocks, counts, done) = (Blocks::default(), Counts::default(), AtomicBool::new(false));
+        let start = Instant::now();
+        let mut rounds = 0;
         thread::scope(|scope| {
-            for reader in 0..3 {
-                let (node, last, done, answered) = (&node, &last, &done, &answered);
-                scope.spawn(move || {
-                    let mut kind = reader;
-                    while !done.load(Ordering::Relaxed) {
-                        let known = last.lock().unwrap().clone();
-                        if let Some(known) = known
-                            && check(node, kind, &known).is_some()
-                        {
-                            answered[kind].fetch_add(1, Ordering::Relaxed);
-                        }
-                        kind = (kind + 1) % answered.len();
-                    }
-                });
-            }
-            for number in 1..=BLOCKS {
+            let _done = Done(&done);
+            let readers: Vec<_> = (0..READERS)
+                .map(|reader| {
+                    let (node, blocks, counts, done) = (&node, &blocks, &counts, &done);
+                    scope.spawn(move || read(node, blocks, counts, done, reader * 5))
+                })
+                .collect();
+            let mut value = 0x1234_5600;
+            while time.map_or(rounds < ROUNDS, |time| start.elapsed() < time)
+                && !readers.iter().any(thread::ScopedJoinHandle::is_finished)
+            {
+                rounds += 1;
                 // One block back and another in its place, then two.
-                let depth = 1 + number % 2;
+                let depth = 1 + rounds % 2;
                 node.call("anvil_rollback", json!([depth]));
                 for _ in 0..depth {
-                    node.send(ALICE, SOMEBODY, 0x1234_5600 + number);
+                    value += 1;
+                    node.send(ALICE, SOMEBODY, value);
                     node.call("evm_mine", json!([]));
+                    blocks.add(&node, U256::from(value));
                 }
-                let block = node.call("eth_getBlockByNumber", json!(["latest", false]));
-                let (hash, root) = (block["hash"].clone(), block["stateRoot"].clone());
-                let balance = node.balance(SOMEBODY);
-                let slot = U256::from(0x1234_5600 + number);
-                *last.lock().unwrap() = Some(Known { hash, root, balance, slot });
             }
-            done.store(true, Ordering::Relaxed);
         });
-        let answered = answered.map(AtomicUsize::into_inner);
-        assert!(answered[0] > 0 && answered[5] > 0, "{layer}: {answered:?}");
+        let all = blocks.all.into_inner();
+        for seen in blocks.early.into_inner() {
+            let known = all.get(&seen.value).unwrap_or_else(|| panic!("of no block: {seen:?}"));
+            seen.expect(known);
+        }
+        let answered = counts.answered.map(|kind| kind.map(AtomicUsize::into_inner));
+        let sum: usize = answered.iter().flatten().sum();
+        if time.is_some() {
+            let (blocks, refused) = (all.len(), counts.refused.into_inner());
+            let kinds: Vec<_> = KINDS
+                .iter()
+                .zip(answered)
+                .map(|(kind, [hash, number])| format!("{kind} {hash}+{number}"))
+                .collect();
+            eprintln!(
+                "{layer}: {:?}, {rounds} reorganisations, {blocks} blocks, {sum} answers, {refused} refused, mixed 0 (by hash + by number: {})",
+                start.elapsed(),
+                kinds.join(", ")
+            );
+        }
+        // What no layer refuses.
+        for kind in ["balance", "slot", "call", "block", "receipts", "logs", "header", "trace"] {
+            let kind = KINDS.iter().position(|known| *known == kind).unwrap();
+            assert!(answered[kind].iter().all(|count| *count > 0), "{layer}: {answered:?}");
+        }
     }
 }
 
