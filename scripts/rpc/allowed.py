@@ -16,7 +16,7 @@ ALLOWED = [
      "both refuse, and which of the general codes it is, -32000, -32602 or -32603, no schema says"),
     (".*", "error -32602, ours .*", "too many arguments",
      "parameters behind the last one that is known: JSON-RPC does not say what they do; we pass over them"),
-    (".*", "error -32602, ours an answer", "cannot unmarshal|without 0x prefix|leading zero|has length|empty hex string|"
+    (".*", "error -32602, ours .*", "cannot unmarshal|without 0x prefix|leading zero|has length|empty hex string|"
                                           "odd length|larger than int64|too high|hex string",
      "a value that is understood, though it is not written as its schema has it: nothing says that it must be refused"),
     ("eth_getProof|eth_getStorageAt|eth_getStorageValues", "an answer, ours error -32602", None,
@@ -35,8 +35,10 @@ ALLOWED = [
      "for no block geth has null in the place of receipts; the schema has no null"),
     ("eth_(newFilter|uninstallFilter|getFilterChanges|getFilterLogs)", "result", None,
      "filters are named as a node likes"),
-    ("eth_newFilter", f"{REFUSED}, ours an answer", "invalid block range",
-     "a filter from a number to a tag: geth does not look what the tag means"),
+    ("eth_newFilter|eth_getLogs", f"{REFUSED}, ours an answer", "invalid block range",
+     "a range between a number and a tag, or two tags: geth compares them without a look at what the tags mean"),
+    (".*", "an answer, ours error -32602", "0X1",
+     "0X in the place of 0x, which no schema has"),
     ("eth_capabilities", r"result\.\w+\.deleteStrategy is missing|result\.\w+\.oldestBlock.*", None,
      "what a node keeps is its own, and deleteStrategy may be left out"),
     ("web3_clientVersion|eth_gasPrice|eth_maxPriorityFeePerGas|net_peerCount|net_listening", "result", None,
@@ -44,10 +46,20 @@ ALLOWED = [
     ("eth_getProof", r"result\.codeHash|result\.storageHash", None,
      "EIP-1186 has the hash of no code for an account without code; geth has zeros where there is no account"),
     ("eth_createAccessList", f"{REFUSED}, ours an answer", "must be non-zero|maxPriorityFeePerGas|not valid before London|"
-                                                           "without any data|at least 1 blob",
-     "geth fills in fees as for a transaction that is sent, and refuses what it would not send; here it is a call"),
+                                                           "without any data|at least 1 blob|access list tx",
+     "geth makes a transaction with an access list that could be sent, fees included, and refuses what could not; here it is"
+     " a call"),
+    ("eth_estimateGas", "result|error -32000, ours an answer|error 3, ours an answer", '0x000000000000000000000000000000000000[0-9a-f]{4}": {',
+     "geth's estimates pass over overrides of precompiles, which its eth_call takes into account"),
+    ("eth_simulateV1", r"result\[\]\.receiptsRoot", '"gasPrice".*"accessList"|"accessList".*"gasPrice"|"authorizationList"',
+     "with a gasPrice geth calls every simulated transaction a legacy one; with an access list it is one of EIP-2930"),
+    ("eth_simulateV1", r"result\[\]\.baseFeePerGas is missing", None,
+     "a base fee that is asked for before London: no header of that time has one"),
+    ("eth_call|eth_estimateGas|eth_createAccessList|debug_traceCall", f"({REFUSED}|an answer), ours ({REFUSED}|an answer)",
+     '"(number|time|prevRandao)": ',
+     "overrides that bring a call into another fork than its block's: nothing says what of the header comes along"),
     ("eth_createAccessList|eth_estimateGas|eth_call", "error -32002, ours .*", None, "geth ran out of time"),
-    (".*", f"an answer, ours {REFUSED}", '"data": .*"input": |"input": .*"data": ',
+    (".*", f"(an answer|error -380..), ours {REFUSED}", '"data": .*"input": |"input": .*"data": ',
      "data and input that differ: a transaction has one input (the schema has no data), so we refuse to guess"),
     (".*", "an answer, ours error -32602", "nonesuchTracer",
      "no such tracer: geth has an error for each transaction; the schema of debug_traceBlock has an error for all"),
@@ -55,14 +67,14 @@ ALLOWED = [
 ]
 
 # What depends on the signature of a transaction.
-OF_SIGNATURES = {"hash", "parentHash", "transactionsRoot", "blockHash", "transactionHash", "size", "v", "yParity"}
+OF_SIGNATURES = {"hash", "parentHash", "transactionsRoot", "blockHash", "transactionHash", "size", "v", "yParity", "chainId"}
 
 
 def without_signatures(answer):
     """An answer of `eth_simulateV1` without what depends on signatures, which its transactions do not have.
 
     Nothing says what a legacy transaction has in the place of one: geth writes zeros, and we the parity 0 (`v` is 27, or has
-    the chain's number in it). From London on only calls with a gasPrice become such.
+    the chain's number in it; geth reads another number out of its own). From London on only calls with a gasPrice become such.
     """
     if isinstance(answer, list):
         return [without_signatures(item) for item in answer if not re.fullmatch("0x[0-9a-f]{64}", str(item))]

@@ -204,7 +204,8 @@ class Calls:
         return overrides
 
     def environment(self):
-        fields = {"number": quantity(self.rng.choice([1, self.chain.head, self.chain.head + 5, 2**64 - 1])),
+        # None of a fork before that of the head: with a later time such a block could not be.
+        fields = {"number": quantity(self.rng.choice([self.chain.head, self.chain.head + 5, 2**64 - 1])),
                   "time": quantity(self.rng.choice([1, int(self.chain.blocks[-1]["timestamp"], 16) + 99, 2**40])),
                   "gasLimit": quantity(self.rng.choice(GAS)), "feeRecipient": self.address(),
                   "prevRandao": word(self.rng.randrange(99)), "baseFeePerGas": quantity(self.rng.choice([0, 1, 7, 10**9, 2**64 - 1])), "blobBaseFee": self.price(),
