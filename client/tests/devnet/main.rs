@@ -36,6 +36,7 @@ mod restart;
 mod sending;
 mod simulate;
 mod storm;
+mod struct_logs;
 mod subscriptions;
 mod support;
 mod traces;
