@@ -33,10 +33,38 @@ impl Snapshots {
         self.points.values().map(|point| point.number).min()
     }
 
+    /// Forgets all points. Their numbers do not come again: one from before must not lead to a point after it.
+    pub(super) fn clear(&mut self) {
+        self.points.clear();
+    }
+
     /// The point of this number; it and all later ones are gone then.
     pub(super) fn take(&mut self, id: u64) -> Option<Point> {
         let point = self.points.get(&id).cloned()?;
         self.points.split_off(&id);
         Some(point)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_that_of_one_point() {
+        let point = || Point {
+            number: 0,
+            hash: B256::ZERO,
+            cheats: Arc::default(),
+            clock: Clock::default(),
+            settings: Settings::default(),
+        };
+        let mut snapshots = Snapshots::default();
+        let before = snapshots.add(point());
+        snapshots.clear();
+        let after = snapshots.add(point());
+        assert!(snapshots.take(before).is_none());
+        snapshots.take(after).unwrap();
     }
 }

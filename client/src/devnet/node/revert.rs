@@ -3,10 +3,7 @@
 use super::Node;
 use crate::{
     chain::{Chain, ChainError},
-    devnet::{
-        Cheats, Clock, MineOptions, NodeError, Settings,
-        snapshots::{Point, Snapshots},
-    },
+    devnet::{Cheats, Clock, MineOptions, NodeError, Settings, snapshots::Point},
 };
 use alloy_primitives::B256;
 use polytrie_kv::MemoryEngine;
@@ -156,7 +153,7 @@ impl Node {
         let mut chain = self.chain();
         let former = self.view();
         self.unwind(&mut chain, self.spec.genesis_header().number)?;
-        *self.snapshots.lock() = Snapshots::default();
+        self.snapshots.lock().clear();
         self.keep_ways_back(&mut chain);
         *self.settings.lock() = self.initial.clone();
         *self.clock.lock() = Clock::default();
