@@ -186,6 +186,8 @@ impl Rpc {
         let number = overrides.and_then(|wanted| wanted.number);
         let number = number.map_or(header.number, |number| number.saturating_to());
         let time = overrides.and_then(|wanted| wanted.time).unwrap_or(header.timestamp);
+        // PREVRANDAO came with the merge.
+        let merged = merged || overrides.is_some_and(|wanted| wanted.random.is_some());
         self.node.spec().rules(number, time, merged)
     }
 

@@ -228,6 +228,9 @@ fn calls_and_simulations_before_london() {
             assert_eq!(blocks[0]["transactions"][0]["type"], "0x0", "{blocks}");
             assert_eq!(blocks[0].get("baseFeePerGas"), None);
         }
+        let block = json!({ "calls": [{ "from": ALICE, "to": BOB }], "blockOverrides": { "baseFeePerGas": "0x7" } });
+        let answer = simulate(&node, json!([block]), true);
+        assert_eq!(answer["result"][0]["calls"][0]["status"], "0x1", "{answer}");
         // Access lists came with Berlin.
         let call = json!({ "from": ALICE, "to": BOB, "accessList": [] });
         let (code, message) = node.error("eth_call", json!([call]));

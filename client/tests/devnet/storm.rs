@@ -327,6 +327,7 @@ impl Drop for Done<'_> {
 }
 
 #[test]
+#[expect(clippy::print_stderr, reason = "the figures of a long run are what it is for")]
 fn no_answer_mixes_two_blocks() {
     let time = env::var("POLYTRIE_STORM_SECONDS").ok();
     let time = time.map(|time| Duration::from_secs(time.parse().expect("a number of seconds")));

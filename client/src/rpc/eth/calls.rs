@@ -146,7 +146,7 @@ pub(super) fn estimate(rpc: &Rpc, view: &View, args: CallArgs) -> RpcResult<u64>
     let gas_limit = environment.as_ref().and_then(|block| block.gas_limit);
     let wanted = request.gas.filter(|gas| *gas >= TRANSFER_GAS);
     let wanted = wanted.unwrap_or(gas_limit.unwrap_or(at.header.gas_limit));
-    let rules = rpc.rules(&at.header, at.merged);
+    let rules = rpc.rules_under(&at.header, at.merged, environment.as_ref());
     let mut cap = rpc.limits.gas_cap;
     if rules.is(alloy_hardforks::EthereumHardfork::Osaka) {
         cap = cap.min(alloy_eips::eip7825::MAX_TX_GAS_LIMIT_OSAKA);

@@ -408,7 +408,7 @@ fn call_answer(header: &Sealed<Header>, index: usize, called: Called) -> RpcResu
         "returnData": outcome.output,
         "logs": shown,
         "gasUsed": quantity(outcome.gas_used),
-        "maxUsedGas": quantity(outcome.gas_spent.max(outcome.gas_used)),
+        "maxUsedGas": quantity(outcome.gas_spent),
         "status": quantity(u8::from(outcome.success)),
     });
     if outcome.reverted() {

@@ -128,7 +128,8 @@ pub(super) fn run<I: Observer>(
 /// What a run amounts to.
 pub(super) fn outcome(result: ExecutionResult) -> CallOutcome {
     let gas_used = result.tx_gas_used();
-    let gas_spent = result.gas().total_gas_spent();
+    // The floor of EIP-7623 is no part of what the EVM spends, and no gas limit is below it.
+    let gas_spent = result.gas().total_gas_spent().max(gas_used);
     let created = result.created_address();
     let (success, output, logs, halt) = match result {
         ExecutionResult::Success { output, logs, .. } => (true, output.into_data(), logs, None),

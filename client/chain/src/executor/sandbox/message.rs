@@ -2,7 +2,9 @@
 
 use super::{CallError, CallRequest, Refusal, Sandbox};
 use crate::executor::{InternalError, environment::environment};
-use alloy_eips::eip2718::EIP1559_TX_TYPE_ID;
+use alloy_eips::eip2718::{
+    EIP1559_TX_TYPE_ID, EIP2930_TX_TYPE_ID, EIP4844_TX_TYPE_ID, EIP7702_TX_TYPE_ID,
+};
 use alloy_evm::{EvmEnv, overrides::OverrideBlockHashes, rpc::TryIntoTxEnv};
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::TxKind;
@@ -11,7 +13,9 @@ use polytrie_chainspec::Rules;
 use polytrie_consensus::clique::coinbase;
 use revm::{
     context::TxEnv,
-    context_interface::{Block, Transaction, block::BlobExcessGasAndPrice},
+    context_interface::{
+        Block, Transaction, block::BlobExcessGasAndPrice, result::InvalidTransaction,
+    },
     handler::{
         pre_execution::validate_account_nonce_and_code, validation::validate_priority_fee_tx,
     },
@@ -66,7 +70,7 @@ pub(super) fn prepare_call(
     Ok(Prepared { env, tx })
 }
 
-/// A request as the EVM takes it, checked in the order in which geth checks: nonce, fees, funds. What depends on nothing
+/// A request as the EVM takes it, checked in the order in which geth checks: nonce, fees, kind, funds. What depends on nothing
 /// but the transaction is left to the EVM.
 ///
 /// # Errors
@@ -116,6 +120,10 @@ pub(super) fn message(
     if is_call {
         tx.nonce = 0;
     }
+    // Before London there is none, whatever a caller wants.
+    if !rules.is(EthereumHardfork::London) {
+        env.block_env.basefee = 0;
+    }
     let cfg = &mut env.cfg_env;
     cfg.disable_nonce_check = is_call;
     cfg.disable_base_fee = is_call;
@@ -130,8 +138,21 @@ pub(super) fn message(
         let base_fee = Some(u128::from(env.block_env.basefee));
         validate_priority_fee_tx(fees.cap, fees.tip, base_fee, false).map_err(Refusal::from)?;
     }
+    check_type(&tx, rules).map_err(Refusal::from)?;
     tx.ensure_enough_balance(sender.balance).map_err(Refusal::from)?;
     Ok(tx)
+}
+
+/// Refuses a kind of transaction that came with a later fork.
+fn check_type(tx: &TxEnv, rules: &Rules<'_>) -> Result<(), InvalidTransaction> {
+    use EthereumHardfork as Fork;
+    use InvalidTransaction as E;
+    match tx.tx_type {
+        EIP2930_TX_TYPE_ID if !rules.is(Fork::Berlin) => Err(E::Eip2930NotSupported),
+        EIP4844_TX_TYPE_ID if !rules.is(Fork::Cancun) => Err(E::Eip4844NotSupported),
+        EIP7702_TX_TYPE_ID if !rules.is(Fork::Prague) => Err(E::Eip7702NotSupported),
+        _ => Ok(()),
+    }
 }
 
 /// What a request offers for its gas.
