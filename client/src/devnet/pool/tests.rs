@@ -258,7 +258,7 @@ fn what_waits_for_another_one_is_promoted_with_it() {
         promoted.iter().map(|tx| tx.nonce()).collect()
     };
     let mut add = |nonce: u64, fee: u128, next: u64| {
-        nonces(&pool.add(tx(1, nonce, fee, 1), state(next)).unwrap().promoted)
+        nonces(&pool.add(tx(1, nonce, fee, fee), state(next)).unwrap().promoted)
     };
     assert_eq!(add(7, 10, 5), [0; 0]);
     assert_eq!(add(6, 10, 5), [0; 0]);
@@ -272,5 +272,5 @@ fn what_waits_for_another_one_is_promoted_with_it() {
     assert_eq!(nonces(&pool.set_nonce(&sender, 9)), [9]);
     // The chain goes back: what was pending waits again.
     assert_eq!(nonces(&pool.set_nonce(&sender, 8)), [0; 0]);
-    assert_eq!(nonces(&pool.add(tx(1, 8, 10, 1), state(8)).unwrap().promoted), [8, 9]);
+    assert_eq!(nonces(&pool.add(tx(1, 8, 10, 10), state(8)).unwrap().promoted), [8, 9]);
 }
