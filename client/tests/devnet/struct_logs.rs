@@ -3,6 +3,11 @@
 use crate::support::{ALICE, Devnet, args};
 use serde_json::{Value, json};
 
+/// Gas that is gone before the first step of a creation with these bytes of code, none of them zero.
+const fn intrinsic(code: u64) -> u64 {
+    53_000 + 16 * code + 2
+}
+
 fn trace(node: &Devnet, data: &str, gas: u64, options: &Value) -> Value {
     let call = json!({ "from": ALICE, "data": data, "gas": format!("{gas:#x}") });
     node.call("debug_traceCall", json!([call, "latest", options]))
@@ -10,6 +15,43 @@ fn trace(node: &Devnet, data: &str, gas: u64, options: &Value) -> Value {
 
 fn last(trace: &Value) -> &Value {
     trace["structLogs"].as_array().unwrap().last().unwrap()
+}
+
+#[test]
+fn a_step_that_cannot_be_paid_says_its_whole_price() {
+    let node = Devnet::start("mpt", args![]);
+    // PUSH1 1, PUSH0, SSTORE.
+    let store = |gas: u64| trace(&node, "0x60015f55", intrinsic(4) + 5 + gas, &json!({}));
+    // Up to 2,300 nothing is counted (EIP-2200).
+    let few = store(2_300);
+    assert_eq!(last(&few)["error"], "out of gas: not enough gas for reentrancy sentry");
+    assert_eq!((&last(&few)["gas"], &last(&few)["gasCost"]), (&json!(2_300), &json!(0)));
+    let more = store(22_099);
+    assert_eq!(
+        (&last(&more)["error"], &last(&more)["gasCost"]),
+        (&json!("out of gas"), &json!(22_100))
+    );
+    assert_eq!((&more["failed"], &more["returnValue"]), (&json!(true), &json!("0x")));
+    let enough = store(22_100);
+    let steps = enough["structLogs"].as_array().unwrap();
+    assert_eq!((&steps[2]["error"], &steps[2]["gasCost"]), (&Value::Null, &json!(22_100)));
+
+    // The memory of RETURN: PUSH2 0x1000, PUSH0, RETURN.
+    let memory = trace(&node, "0x6110015ff3", intrinsic(5) + 5 + 10, &json!({}));
+    assert_eq!((&last(&memory)["gas"], &last(&memory)["gasCost"]), (&json!(10), &json!(419)));
+    // PUSH32 -1, PUSH0, RETURN: more memory than can be counted.
+    let word = "ff".repeat(32);
+    let memory = trace(&node, &format!("0x7f{word}5ff3"), 100_000, &json!({}));
+    assert_eq!(last(&memory)["error"], "gas uint64 overflow");
+    // CALL of the precompile at 1, which is warm: PUSH0 x 5, PUSH1 1, PUSH0, CALL.
+    let call = trace(&node, "0x5f5f5f5f5f60015ff1", intrinsic(9) + 15 + 2_599, &json!({}));
+    let step = &call["structLogs"][7];
+    assert_eq!((&step["op"], &step["gasCost"]), (&json!("CALL"), &json!(100)));
+    assert_eq!(step["error"], Value::Null);
+    // The account at 0xffff is cold.
+    let error = json!("out of gas: out of gas");
+    let call = trace(&node, "0x5f5f5f5f5f61ffff5ff1", intrinsic(10) + 15 + 2_599, &json!({}));
+    assert_eq!((&last(&call)["error"], &last(&call)["gasCost"]), (&error, &json!(100)));
 }
 
 #[test]

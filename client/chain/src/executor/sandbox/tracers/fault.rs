@@ -34,9 +34,10 @@ pub(super) fn words(result: InstructionResult, step: Step) -> Option<String> {
     })
 }
 
-/// The name of an instruction, as geth writes those that there are not.
+/// The name of an instruction, as geth writes those that there are not, those of EOF included.
 pub(super) fn opcode_name(opcode: u8) -> String {
-    match OpCode::new(opcode) {
+    let is_eof = matches!(opcode, 0xd0..=0xd3 | 0xe0..=0xe5 | 0xec | 0xee | 0xf7..=0xf9 | 0xfb);
+    match OpCode::new(opcode).filter(|_| !is_eof) {
         Some(known) => known.as_str().to_owned(),
         None => format!("opcode {opcode:#x} not defined"),
     }

@@ -46,6 +46,19 @@ pub(super) struct Step {
     contract: Address,
     /// Whether it is the first to access its account or slot.
     is_cold: bool,
+    /// What it changes before it is paid.
+    before: Before,
+}
+
+/// What the EVM changes before it looks at the gas, as far as it is known before.
+#[derive(Debug, Clone, Copy, Default)]
+struct Before {
+    /// The value of the slot that is written.
+    slot: Option<U256>,
+    /// The balance of the contract that destroys itself.
+    balance: U256,
+    /// Whether its heir is empty, and whether it exists.
+    heir: Option<(bool, bool)>,
 }
 
 /// What a step costs.
@@ -73,8 +86,10 @@ impl Step {
             is_static: interpreter.runtime_flag.is_static(),
             contract: interpreter.input.target_address,
             is_cold: false,
+            before: Before::default(),
         };
         step.is_cold = step.is_cold(context);
+        step.before = step.before(context);
         step
     }
 
@@ -144,6 +159,25 @@ impl Step {
                     && !journal.warm_addresses.is_storage_warm(&self.contract, &self.top[0])
             }
             _ => self.accessed().is_some_and(|address| is_cold(context, &address)),
+        }
+    }
+
+    fn before(&self, context: &Context<'_>) -> Before {
+        let state = &context.journaled_state.inner.state;
+        let contract = state.get(&self.contract);
+        match self.opcode {
+            op::SSTORE => {
+                let slot = contract.and_then(|account| account.storage.get(&self.top[0]));
+                Before { slot: slot.map(|slot| slot.present_value), ..Before::default() }
+            }
+            op::SELFDESTRUCT => Before {
+                balance: contract.map_or(U256::ZERO, |account| account.info.balance),
+                heir: state
+                    .get(&self.address(0))
+                    .map(|heir| (heir.is_empty(), !heir.is_loaded_as_not_existing_not_touched())),
+                ..Before::default()
+            },
+            _ => Before::default(),
         }
     }
 
@@ -245,10 +279,14 @@ impl Step {
             return Err("not enough gas for reentrancy sentry".to_owned());
         }
         let [slot, new_value, ..] = self.top;
-        let present_value = slot_value(context, self.contract, slot);
         let account = context.journaled_state.inner.state.get(&self.contract);
         let loaded = account.and_then(|account| account.storage.get(&slot));
-        let original_value = loaded.map_or(present_value, |slot| slot.original_value);
+        let original_value = match loaded.map(|slot| slot.original_value) {
+            Some(value) => value,
+            None => slot_value(context, self.contract, slot),
+        };
+        // The journal has what is written already.
+        let present_value = self.before.slot.unwrap_or(original_value);
         let values = SStoreResult { original_value, present_value, new_value };
         let is_net = self.is(ISTANBUL);
         Ok(prices.sstore_static_gas() + prices.sstore_dynamic_gas(is_net, &values, self.is_cold))
@@ -314,9 +352,15 @@ impl Step {
         if !self.is(BERLIN) {
             gas += u64::from(gas_table_spec(self.spec)[usize::from(op::SELFDESTRUCT)]);
         }
+        // Where the heir was not loaded before, it is as the block's state has it.
+        let (is_empty, exists) = self.before.heir.unwrap_or_else(|| {
+            let read = context.db_mut().basic(heir);
+            let found = kept(context, read).flatten();
+            (found.as_ref().is_none_or(|account| account.is_empty()), found.is_some())
+        });
         let is_new = match self.is(SPURIOUS_DRAGON) {
-            true => is_empty(context, heir) && !balance(context, self.contract).is_zero(),
-            false => !exists(context, heir),
+            true => is_empty && !self.before.balance.is_zero(),
+            false => !exists,
         };
         Ok(gas + if is_new { prices.new_account_cost_for_selfdestruct() } else { 0 })
     }
@@ -361,11 +405,6 @@ fn exists(context: &mut Context<'_>, address: Address) -> bool {
     }
     let read = context.db_mut().basic(address);
     kept(context, read).flatten().is_some()
-}
-
-fn balance(context: &Context<'_>, address: Address) -> U256 {
-    let account = context.journaled_state.inner.state.get(&address);
-    account.map_or(U256::ZERO, |account| account.info.balance)
 }
 
 /// Where an account's code is, if it is a delegation.
