@@ -98,7 +98,7 @@ async fn subscribe(
             Ok(Event::Reverted(reverted)) => told.reverted(&rpc, &to, &reverted).await?,
             Ok(Event::Pending(tx)) => to.tell(|topic| pending_news(topic, &tx)).await?,
             // Who cannot keep up misses transactions, as on any other node, and finds the blocks in the chain.
-            Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Lagged(_)) => told.gone.clear(),
             Err(RecvError::Closed) => return Ok(()),
         }
     }
@@ -138,8 +138,11 @@ impl Told {
         self.catch_up(rpc, to, head.saturating_add(1)).await?;
         let last = mem::replace(&mut self.last, head);
         let Topic::Logs(filter) = &to.topic else { return Ok(()) };
-        // Who comes so late that there are others by now misses it.
-        let Some(former) = reverted.former.upgrade() else { return Ok(()) };
+        let Some(former) = reverted.former.upgrade() else {
+            // A receiver so late that others have taken its place misses it, and with it which blocks to forget.
+            self.gone.clear();
+            return Ok(());
+        };
         for number in head.saturating_add(1)..=last.min(former.head) {
             let Ok(Some((hash, _))) = former.db.canonical(number) else { continue };
             if !self.gone.remove(&hash) {

@@ -178,7 +178,10 @@ impl Node {
 
 fn code_of(reader: &dyn StateReader, account: &Account) -> Result<Bytes, StateError> {
     match account.has_code() {
-        true => Ok(reader.code(&account.code_hash)?.unwrap_or_default()),
+        true => reader.code(&account.code_hash)?.ok_or_else(|| {
+            let hash = account.code_hash;
+            StateError::Corrupt(format!("the code {hash} of an account is missing"))
+        }),
         false => Ok(Bytes::new()),
     }
 }
