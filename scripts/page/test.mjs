@@ -1,19 +1,26 @@
 // The page of a devnet in a real browser; see ../test-page.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { chromium } from "playwright-core";
 
 const [binary, layer, shots] = process.argv.slice(2);
 let node, url;
 
-async function start(port) {
-  node = spawn(binary, ["devnet", "--state", layer, "--http.port", String(port)], { stdio: ["ignore", "pipe", "ignore"] });
+async function start(port, ...more) {
+  node = spawn(binary, ["devnet", "--state", layer, "--http.port", String(port), ...more], { stdio: ["ignore", "pipe", "ignore"] });
   for await (const line of createInterface(node.stdout)) {
     const found = /^listening on (http:\S+)/.exec(line);
     if (found) return found[1];
   }
   throw new Error("the node says nothing");
+}
+async function stop() {
+  node.kill();
+  await new Promise(resolve => (node.exitCode === null && node.signalCode === null ? node.once("exit", resolve) : resolve()));
 }
 async function call(method, ...params) {
   const response = await fetch(url, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }) });
@@ -86,10 +93,43 @@ try {
       // What the browser says about the lost connection is no fault of the page.
       troubles.splice(0, troubles.length, ...troubles.filter(trouble => !/WebSocket|connection was lost|Failed to load/.test(trouble)));
     }
+    assert.ok(!(await text("body")).includes("NaN"), `${name}: NaN`);
     assert.deepEqual(troubles, [], name);
     await context.close();
     console.log(`${layer}: ${name} passes`);
   }
+  // Where no socket comes through, and after a restart on what is on the disk: all that is there is shown.
+  await stop();
+  const data = mkdtempSync(join(tmpdir(), "page-"));
+  url = await start(0, "--datadir", data);
+  const [carol] = await call("eth_accounts");
+  const pay = () => call("eth_sendTransaction", { from: carol, to: carol, value: "0x1" });
+  for (let n = 0; n < 3; n++) await pay();
+  await stop();
+  url = await start(0, "--datadir", data);
+  for (const socket of [true, false]) {
+    const context = await browser.newContext();
+    const page = await context.newPage();
+    if (!socket) await page.addInitScript(() => {
+      window.WebSocket = class extends EventTarget {
+        static OPEN = 1;
+        readyState = 3;
+        constructor() { super(); setTimeout(() => this.onclose(), 10); }
+      };
+    });
+    await page.goto(url);
+    const until = (what, argument) => page.waitForFunction(what, argument, { timeout: 15_000 });
+    const head = Number(await call("eth_blockNumber"));
+    await until(head => document.querySelector("#head").textContent === head, String(head));
+    assert.equal(await page.locator("#blocks tr").count(), head + 1);
+    await pay();
+    await until(head => document.querySelector("#head").textContent === head, String(head + 1));
+    await until(() => document.querySelectorAll("#accounts tr").length === 10);
+    assert.ok(!(await page.textContent("body")).includes("NaN"));
+    await context.close();
+    console.log(`${layer}: ${socket ? "a restart" : "plain HTTP"} passes`);
+  }
+  rmSync(data, { recursive: true });
   console.log(`screenshots are in ${shots}`);
 } finally {
   await browser.close();

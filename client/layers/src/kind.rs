@@ -77,8 +77,8 @@ pub struct Stateless {
     pub on_witness: fn(&Witness) -> Result<Arc<dyn StateLayer>, StateError>,
 }
 
-/// Something that a layer cannot be opened without and that may be made up for benchmarks, where no proof of it is relied
-/// on.
+/// Something that a layer cannot be opened without and that may be made up where it is not relied on: for benchmarks, and
+/// for chains in memory.
 pub struct Provision {
     /// Name of the directory for it.
     pub name: &'static str,
@@ -148,7 +148,7 @@ impl LayerKind {
         self.hooks.stateless
     }
 
-    /// What the layer lacks, if it cannot be opened and benchmarks may make that up.
+    /// What the layer lacks, if it cannot be opened and that may be made up.
     pub fn provision(&self, options: &LayerOptions) -> Option<Provision> {
         self.hooks.provision?(options)
     }

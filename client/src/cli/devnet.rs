@@ -2,12 +2,15 @@
 
 use super::{
     args::{ChainArg, DataArgs},
+    bench::user_cache,
     exit::Failure,
     logging::LogArgs,
     output,
     signals::on_interrupt,
 };
 use crate::{
+    bench::Cache,
+    blocks::OutputFile,
     chain::Chain,
     consensus::{MAX_GAS_LIMIT, MIN_GAS_LIMIT},
     datadir::{DataDir, OpenOptions},
@@ -15,17 +18,23 @@ use crate::{
         DEFAULT_MNEMONIC, DevAccounts, Miner, MiningMode, Node, NodeFailure, NodeOptions,
         PoolLimits, dev_genesis,
     },
+    layers::LAYERS,
     layers::LayerNeeds,
     layers::values::{parse_bytes, parse_some_bytes},
     rpc::{self, RpcLimits, RunningServer, ServeError, ServerOptions},
 };
-use alloy_primitives::{Address, U256, utils::parse_units};
+use alloy_primitives::{
+    Address, U256,
+    utils::{format_ether, parse_units},
+};
 use clap::Args;
 use polytrie_chainspec::ChainSpec;
 use polytrie_kv::{KvError, expect_threads};
 use polytrie_state::Stamp;
 use std::{
+    fs::File,
     net::{IpAddr, SocketAddr},
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -84,6 +93,8 @@ pub(super) struct DevnetArgs {
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
     history: u64,
     #[command(flatten)]
+    files: StateFileArgs,
+    #[command(flatten)]
     http: HttpArgs,
     #[command(flatten)]
     pool: PoolArgs,
@@ -91,15 +102,85 @@ pub(super) struct DevnetArgs {
     pub(super) data: DataArgs,
 }
 
+/// Files of the whole state.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "State files, as anvil writes them")]
+struct StateFileArgs {
+    /// Begin with the state in this file.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["datadir", "read_only"])]
+    load_state: Option<PathBuf>,
+    /// Write the state to this file at the end; in a directory, to `state.json`.
+    #[arg(long, value_name = "FILE")]
+    dump_state: Option<PathBuf>,
+    /// Begin with the state in this file, if it is there, and write it there at the end: anvil's --state.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["datadir", "read_only", "load_state", "dump_state"])]
+    state_file: Option<PathBuf>,
+}
+
+impl StateFileArgs {
+    const fn are_named(&self) -> bool {
+        self.load_state.is_some() || self.dump_state.is_some() || self.state_file.is_some()
+    }
+
+    /// What is read at the start.
+    fn load(&self, node: &Node) -> Result<(), Failure> {
+        let path = match (&self.load_state, &self.state_file) {
+            (Some(path), _) => within(path),
+            (None, Some(path)) if within(path).exists() => within(path),
+            _ => return Ok(()),
+        };
+        let name = path.display();
+        let file = File::open(&path).map_err(|error| {
+            Failure::Machine(format!("cannot read the state in {name}: {error}; --state-file takes one that is not there yet"))
+        })?;
+        rpc::read_state(node, file)
+            .map_err(|error| Failure::Invalid(format!("{name}: {}", error.message())))?;
+        tracing::info!(
+            "the state in {name} was loaded; the head is block {}",
+            node.view().head.number()
+        );
+        Ok(())
+    }
+
+    /// Where the state is written at the end. It is opened at the start, as what cannot be written should not be noticed
+    /// when the work is done.
+    fn output(&self) -> Result<Option<OutputFile>, Failure> {
+        let path = self.dump_state.as_ref().or(self.state_file.as_ref());
+        Ok(path.map(|path| OutputFile::create(within(path))).transpose()?)
+    }
+}
+
+/// Writes the state of a node that has stopped.
+fn dump(node: &Node, mut file: OutputFile) -> Result<(), Failure> {
+    let name = Arc::clone(file.name());
+    rpc::write_state(node, &mut file).map_err(|error| {
+        Failure::Machine(format!("cannot write the state to {name}: {}", error.message()))
+    })?;
+    file.finish()?;
+    tracing::info!("the state was written to {name}");
+    Ok(())
+}
+
+/// The file itself, or that of the usual name in a directory.
+fn within(path: &Path) -> PathBuf {
+    if path.is_dir() { path.join("state.json") } else { path.to_owned() }
+}
+
 /// The server.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "JSON-RPC over HTTP and WebSocket")]
 struct HttpArgs {
     /// Address to listen on.
-    #[arg(long = "http.addr", value_name = "ADDRESS", default_value = "127.0.0.1", value_parser = address)]
+    #[arg(long = "http.addr", visible_alias = "host", value_name = "ADDRESS", default_value = "127.0.0.1", value_parser = address)]
     addr: IpAddr,
     /// Port to listen on; 0 takes any that is free.
-    #[arg(long = "http.port", value_name = "PORT", default_value_t = 8545)]
+    #[arg(
+        long = "http.port",
+        visible_alias = "port",
+        visible_short_alias = 'p',
+        value_name = "PORT",
+        default_value_t = 8545
+    )]
     port: u16,
     /// Origins whose pages may call the node, beside localhost on any port, separated by commas; `*` for any. Browser
     /// extensions are named too (`chrome-extension://…`) [default: `*` for a chain in memory that is served to this
@@ -184,13 +265,18 @@ pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
         beneficiary: args.coinbase,
     };
     let node = Node::new(chain, dir, options).map_err(machine)?;
+    args.files.load(&node)?;
+    let state_file = args.files.output()?;
     let threads = Miner::start(&node).map_err(KvError::thread)?;
     // Its runtime starts a thread a core, and panics where it cannot.
     expect_threads(thread::available_parallelism().map_or(1, usize::from) + 2)?;
     let server = rpc::serve(Arc::clone(&node), server_options)?;
     if !logging.is_quiet() {
-        greet(&args, &node, &server)?;
+        greet(&args, &node)?;
     }
+    // The last line, which scripts wait for.
+    let address = server.address();
+    output::line(&format!("listening on http://{address} and ws://{address}"))?;
     warn_if_open(&args, &server);
     let failed = wait(&interrupt, || match node.failure() {
         // What is there can still be read, and somebody may want to.
@@ -209,7 +295,7 @@ pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
         return Err(Failure::Machine(failure.to_string()));
     }
     tracing::info!("stopped at block {}", node.view().head.number());
-    Ok(())
+    state_file.map_or(Ok(()), |file| dump(&node, file))
 }
 
 /// The next block of a chain of Clique is its signers' to make.
@@ -256,6 +342,7 @@ fn open(args: &DevnetArgs, accounts: &DevAccounts) -> Result<DataDir, Failure> {
             ));
         }
         options.kv.get_or_insert_with(|| "memory".into());
+        equip(&mut options)?;
     }
     let is_new = !args.read_only && options.is_new();
     if is_new && options.chain.as_deref().is_none_or(|chain| chain == "dev") {
@@ -267,6 +354,30 @@ fn open(args: &DevnetArgs, accounts: &DevAccounts) -> Result<DataDir, Failure> {
         expect_chain_id(asked, &options)?;
     }
     Ok(DataDir::open(&options, !args.read_only)?)
+}
+
+/// Makes up what the layer cannot be opened without: nobody relies on a chain that is in memory only.
+fn equip(options: &mut OpenOptions) -> Result<(), Failure> {
+    let kind = LAYERS.iter().find(|kind| options.state.as_deref() == Some(kind.name));
+    let Some((kind, missing)) = kind.and_then(|kind| Some((kind, kind.provision(&options.layer)?)))
+    else {
+        return Ok(());
+    };
+    let cache = user_cache().ok_or_else(|| {
+        Failure::Usage(format!(
+            "there is no home directory to keep in what `{}` needs once; make it with `polytrie setup`",
+            kind.name
+        ))
+    })?;
+    let dir = Cache::open(&cache)?.entry(missing.name, &missing.parameters, |dir| {
+        (missing.make)(dir).map_err(Failure::from)
+    })?;
+    (missing.take)(&mut options.layer, &dir);
+    tracing::warn!(
+        "`{}` has no setup: as the chain is in memory only, an INSECURE one was made up, with which anybody can prove anything; `polytrie setup` makes a real one",
+        kind.name
+    );
+    Ok(())
 }
 
 /// A balance in wei.
@@ -299,7 +410,7 @@ fn expect_chain_id(asked: u64, options: &OpenOptions) -> Result<(), Failure> {
 /// The origins of pages that may call the node. Any page may spend from its accounts and reset its chain, so by default
 /// only where nothing is lost by that.
 fn origins(args: &DevnetArgs) -> Vec<String> {
-    let is_kept = args.data.options().datadir.is_some();
+    let is_kept = args.data.options().datadir.is_some() || args.files.are_named();
     match &args.http.cors {
         Some(named) => named.clone(),
         None if !is_kept && args.http.addr.is_loopback() => vec!["*".to_owned()],
@@ -355,15 +466,18 @@ impl From<ServeError> for Failure {
 }
 
 /// What a user wants to know at the start.
-fn greet(args: &DevnetArgs, node: &Node, server: &RunningServer) -> Result<(), Failure> {
+fn greet(args: &DevnetArgs, node: &Node) -> Result<(), Failure> {
     let view = node.view();
     let spec = node.spec();
     if !args.read_only {
         output::line("Accounts (everybody knows these keys: never use them elsewhere)")?;
-        for address in node.accounts().addresses().iter().take(20) {
+        for (index, address) in node.accounts().addresses().iter().take(20).enumerate() {
             let key = node.accounts().private_key(address).unwrap_or_default();
-            output::line(&format!("  {address}  {key}"))?;
+            let ether = format_ether(node.balance(address).map_err(machine)?);
+            let ether = ether.trim_end_matches('0').trim_end_matches('.');
+            output::line(&format!("  ({index}) {address}  {key}  {ether} ether"))?;
         }
+        output::line(&format!("  of the mnemonic: {}", args.mnemonic))?;
     }
     output::line(&format!(
         "chain {} (id {}) on {}, head {} {}",
@@ -373,10 +487,15 @@ fn greet(args: &DevnetArgs, node: &Node, server: &RunningServer) -> Result<(), F
         view.head.number(),
         view.hash()
     ))?;
-    output::line(&who_may_call(args))?;
-    // The last line, which scripts wait for.
-    let address = server.address();
-    output::line(&format!("listening on http://{address} and ws://{address}"))
+    let header = &view.head.header;
+    let next = view.next_rules(spec, header.timestamp + 1);
+    output::line(&format!(
+        "fork {}, base fee {} wei, gas limit {}",
+        next.fork_name(),
+        node.next_fees(&view).base,
+        header.gas_limit
+    ))?;
+    output::line(&who_may_call(args))
 }
 
 /// Accounts that anybody can use are no secret, but what they are used for may be.

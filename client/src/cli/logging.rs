@@ -6,17 +6,18 @@ use std::{
     io::{self, IsTerminal},
 };
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::EnvFilter;
+use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
+use tracing_subscriber::{EnvFilter, fmt::writer::BoxMakeWriter};
 
 /// Logging options, valid for every command.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Logging")]
 pub(super) struct LogArgs {
-    /// Say more (-vv for even more); RUST_LOG overrides this.
+    /// Say more: of a devnet, every request; -vv for everything that the libraries say too. RUST_LOG overrides this.
     #[arg(short, long, action = ArgAction::Count, global = true)]
     verbose: u8,
     /// Say nothing but errors.
-    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    #[arg(short, long, alias = "silent", global = true, conflicts_with = "verbose")]
     quiet: bool,
     /// Form of the log lines.
     #[arg(
@@ -37,26 +38,46 @@ enum LogFormat {
     Json,
 }
 
+/// Lines that may wait for standard error.
+const LINES: usize = 10_000;
+
+/// What `-v` adds: what this program says, and not what its libraries do.
+const OWN: &str = "polytrie=debug";
+
 /// Whether log lines have colours: on a terminal, unless `NO_COLOR` is set to something.
 fn has_colors() -> bool {
     io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 impl LogArgs {
-    pub(super) fn start(&self) {
+    /// Starts to log. Where the process `serves` others, whoever reads its standard error slowly, or not at all, holds
+    /// nobody up: lines that find no room are left out. What is on its way when the process ends is written as the guard
+    /// is dropped.
+    pub(super) fn start(&self, serves: bool) -> Option<WorkerGuard> {
         let level = match (self.quiet, self.verbose) {
             (true, _) => LevelFilter::ERROR,
-            (false, 0) => LevelFilter::INFO,
-            (false, 1) => LevelFilter::DEBUG,
+            (false, 0 | 1) => LevelFilter::INFO,
             (false, _) => LevelFilter::TRACE,
         };
-        let filter = EnvFilter::builder().with_default_directive(level.into()).from_env_lossy();
-        let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+        let mut filter = EnvFilter::builder().with_default_directive(level.into()).from_env_lossy();
+        if self.verbose == 1 && env::var_os(EnvFilter::DEFAULT_ENV).is_none() {
+            filter = filter.add_directive(OWN.parse().unwrap_or_else(|_| level.into()));
+        }
+        let (writer, guard) = match serves {
+            false => (BoxMakeWriter::new(io::stderr), None),
+            true => {
+                let (writer, guard) =
+                    NonBlockingBuilder::default().buffered_lines_limit(LINES).finish(io::stderr());
+                (BoxMakeWriter::new(writer), Some(guard))
+            }
+        };
+        let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
         // A second subscriber in one process (tests) is refused; the first one stays.
         let _ = match self.format {
             LogFormat::Terminal => builder.with_ansi(has_colors()).with_target(false).try_init(),
             LogFormat::Json => builder.json().try_init(),
         };
+        guard
     }
 
     /// Whether progress may be drawn on the terminal.

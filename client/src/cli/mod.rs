@@ -80,7 +80,7 @@ fn run(watched: Result<(), Failure>) -> ExitCode {
             return ExitCode::from(code);
         }
     };
-    cli.logging.start();
+    let log = cli.logging.start(matches!(cli.command, Command::Devnet(_)));
     let datadir = cli.command.datadir().map(Path::to_owned);
     let result = watched.and_then(|()| start_threads()).and_then(|()| match cli.command {
         Command::Init(args) => init::run(args),
@@ -96,6 +96,8 @@ fn run(watched: Result<(), Failure>) -> ExitCode {
         Command::Db(command) => db::run(command),
         Command::Completions(args) => completions::run(&args),
     });
+    // What it had to say comes before the error.
+    drop(log);
     exit::code(result.map_err(|failure| failure.within(datadir.as_deref())))
 }
 
@@ -154,7 +156,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// What the options under a heading begin with; one of another kind went there by the order of its fields.
-    const HEADINGS: [(&str, &[&str]); 10] = [
+    const HEADINGS: [(&str, &[&str]); 11] = [
         ("Data directory", &["datadir", "state", "kv", "replica.path"]),
         ("State layers", &["trie.", "lmpt.", "rain."]),
         ("State layer replica", &["replica."]),
@@ -191,6 +193,7 @@ mod tests {
                 "threads",
             ],
         ),
+        ("State files, as anvil writes them", &["load-state", "dump-state", "state-file"]),
     ];
 
     /// Checks the options of a command and of those below it, and collects their headings.

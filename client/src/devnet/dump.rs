@@ -110,7 +110,7 @@ impl Node {
         let mine = |left: u64| {
             let parent = self.view().head.header.timestamp;
             let time = BlockTime::Exactly(last.saturating_sub(left).max(parent + 1));
-            self.mine(MineOptions { allow_empty: true, time })
+            self.mine(MineOptions { allow_empty: true, time, quiet: true })
         };
         for left in (1..missing).rev() {
             mine(left)?;

@@ -90,6 +90,7 @@ impl Events {
 
     /// Tells everybody that blocks of the chain that `former` shows were taken back.
     pub(super) fn tell_reverted(&self, head: Sealed<Header>, former: &View) {
+        tracing::info!("back to block {} {}", head.number, head.hash());
         let chain = FormerChain { head: former.head.number(), db: former.db().clone() };
         let chain = Arc::new(chain);
         let event = Event::Reverted(Reverted { head, former: Arc::downgrade(&chain) });

@@ -1,6 +1,6 @@
 //! Blocks from the pool.
 
-use super::{BlockFees, Node, NodeError, View};
+use super::{BlockFees, Node, NodeError, View, log::BlockLog};
 use crate::{
     chain::{BuiltBlock, Chain, NewHead, NextBlock},
     consensus::{MAX_RLP_BLOCK_SIZE, impersonated, next_base_fee, next_blob_fee},
@@ -26,11 +26,13 @@ pub struct MineOptions {
     pub allow_empty: bool,
     /// Its time.
     pub time: BlockTime,
+    /// Whether the log says nothing of it: one of many that only make up for others.
+    pub quiet: bool,
 }
 
 impl MineOptions {
     /// A block of the clock's time, empty or not.
-    pub const EVEN_EMPTY: Self = Self { allow_empty: true, time: BlockTime::Clock };
+    pub const EVEN_EMPTY: Self = Self { allow_empty: true, time: BlockTime::Clock, quiet: false };
 }
 
 /// The time of a block, in seconds.
@@ -81,6 +83,8 @@ pub(super) struct Picked {
     included: Vec<(Address, u64)>,
     /// What can never be included.
     hopeless: Vec<(B256, String)>,
+    /// What the log will say, if it is to say anything.
+    log: Option<BlockLog>,
 }
 
 impl Node {
@@ -109,7 +113,8 @@ impl Node {
         if !options.allow_empty && !self.pool.lock().has_next(fees) {
             return Ok(None);
         }
-        let mut picked = Picked::default();
+        let log = if options.quiet { None } else { self.block_log() };
+        let mut picked = Picked { log, ..Picked::default() };
         let built = self.build(chain, next, &mut picked)?;
         self.forget(&picked.hopeless);
         let cheats = Arc::clone(&self.view().cheats);
@@ -152,6 +157,9 @@ impl Node {
         // Before anybody makes the next block.
         self.announce(header.clone());
         self.announce_pending(&promoted);
+        if let Some(log) = &picked.log {
+            log.write(&header);
+        }
         Ok(Some(header))
     }
 
@@ -254,6 +262,9 @@ impl Node {
         };
         let max_blob_gas =
             rules.blob_params().map_or(0, |params| params.max_blob_count * DATA_GAS_PER_BLOB);
+        if picked.log.is_some() {
+            run.watch_console();
+        }
         let (mut bytes, mut blob_gas) = (BLOCK_OVERHEAD, 0);
         let mut transactions = Vec::new();
         let mut heap = self.pool.lock().best(fees);
@@ -272,7 +283,10 @@ impl Node {
                 None => run.transact(tx, sender),
             };
             match ran {
-                Ok(_) => {
+                Ok(included) => {
+                    if let Some(log) = &mut picked.log {
+                        log.transaction(tx, sender, &included);
+                    }
                     bytes += length;
                     blob_gas += blobs;
                     picked.included.push((sender, next.tx.nonce()));

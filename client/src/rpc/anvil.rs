@@ -24,7 +24,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
         let (address, more): (Address, Number) = (args.next()?, args.next()?);
         change(rpc, address, |account| account.balance = account.balance.saturating_add(more.0))
     })?;
-    methods.alias("anvil_addBalance", &["hardhat_addBalance"])?;
+    methods.alias("anvil_addBalance", &["hardhat_addBalance", "tenderly_addBalance"])?;
     methods.add("anvil_setNonce", set_nonce)?;
     methods.alias("anvil_setNonce", &["hardhat_setNonce", "evm_setAccountNonce"])?;
     methods.add("anvil_setCode", set_code)?;
@@ -71,7 +71,10 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
         Ok(Value::Null)
     })?;
     methods.alias("anvil_setMinGasPrice", &["hardhat_setMinGasPrice"])?;
-    methods.add("anvil_setLoggingEnabled", |_, _| Ok(Value::Null))?;
+    methods.add("anvil_setLoggingEnabled", |rpc, args| {
+        rpc.node.set_telling(args.next()?);
+        Ok(Value::Null)
+    })?;
     methods.alias("anvil_setLoggingEnabled", &["hardhat_setLoggingEnabled"])?;
     methods.add("anvil_dropTransaction", |rpc, args| {
         let hash = args.hash()?;
@@ -110,6 +113,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.add("anvil_reorg", reorg)?;
     methods.add("anvil_reset", reset)?;
     methods.alias("anvil_reset", &["hardhat_reset"])?;
+    methods.add("anvil_getGenesisTime", |rpc, _| Ok(rpc.node.spec().genesis_header().timestamp))?;
     methods.add("anvil_nodeInfo", node_info)?;
     methods.add("anvil_metadata", metadata)?;
     methods.alias("anvil_metadata", &["hardhat_metadata"])

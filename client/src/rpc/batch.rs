@@ -7,7 +7,7 @@ use super::{
     Shared,
     error::{RpcError, RpcResult},
     eth::{SEND_RAW, recovered, submit_all},
-    middleware::{InBatch, refused},
+    middleware::{Asked, InBatch, refused},
 };
 use alloy_primitives::B256;
 use jsonrpsee::{
@@ -18,7 +18,7 @@ use jsonrpsee::{
     },
     types::{ErrorObjectOwned, Params, Request},
 };
-use std::{sync::Arc, thread};
+use std::{collections::HashSet, sync::Arc, thread};
 use tokio::{sync::Semaphore, task};
 
 /// Transactions that one thread recovers the senders of at a time.
@@ -28,6 +28,8 @@ const PIECE: usize = 32;
 #[derive(Debug, Clone)]
 pub(super) struct Batches {
     shared: Arc<Shared>,
+    /// The methods that are there.
+    names: Arc<HashSet<&'static str>>,
     /// Bytes of an answer.
     max_response: usize,
     /// As many threads recover senders as there are cores, so that other requests do not have to wait long for one.
@@ -35,10 +37,14 @@ pub(super) struct Batches {
 }
 
 impl Batches {
-    pub(super) fn new(shared: Arc<Shared>, max_response: u32) -> Self {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        names: Arc<HashSet<&'static str>>,
+        max_response: u32,
+    ) -> Self {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let cores = Arc::new(Semaphore::new(cores));
-        Self { shared, max_response: max_response as usize, cores }
+        Self { shared, names, max_response: max_response as usize, cores }
     }
 
     /// Answers the requests of a batch, those that are not taken in together with `inner`.
@@ -62,10 +68,15 @@ impl Batches {
                 }
                 Ok(BatchEntry::Call(mut request)) => {
                     request.extensions_mut().insert(InBatch);
-                    match refused(&request) {
-                        Some(refused) => vec![refused],
-                        None => vec![inner.call(request).await],
+                    let asked = Asked::new(&request);
+                    let answer = match refused(&request, &self.names) {
+                        Some(refused) => refused,
+                        None => inner.call(request).await,
+                    };
+                    if let Some(asked) = asked {
+                        asked.answered(&answer);
                     }
+                    vec![answer]
                 }
                 Ok(BatchEntry::Notification(notification)) => {
                     notified = true;

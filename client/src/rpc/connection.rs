@@ -137,7 +137,7 @@ impl Connections {
             time::sleep(PATIENCE / 12).await;
             for connection in self.all_open() {
                 if connection.state.lock().is_stuck() {
-                    connection.close("it takes none of its answers");
+                    connection.close(Some("it takes none of its answers"));
                 }
             }
         }
@@ -156,7 +156,7 @@ impl Connections {
             let open = open.filter(|connection| !connection.closed.is_cancelled());
             let most = open.max_by_key(|connection| connection.state.lock().held());
             let Some(most) = most else { return };
-            most.close("all connections together hold too much, and it holds most");
+            most.close(Some("all connections together hold too much, and it holds most"));
         }
     }
 }
@@ -224,7 +224,7 @@ impl Connection {
             state.unread
         });
         if unread > self.all.max_response.saturating_add(MOST_UNREAD) {
-            self.close("it asks for more than it takes");
+            self.close(Some("it asks for more than it takes"));
         }
     }
 
@@ -260,11 +260,12 @@ impl Connection {
             state.incoming
         });
         if incoming > self.all.max_request.saturating_add(ENVELOPE) {
-            self.close("what it sends is no request");
+            self.close(Some("what it sends is no request"));
         }
     }
 
-    fn close(&self, why: &str) {
+    /// Closes it; says `why`, unless it came to its end.
+    fn close(&self, why: Option<&str>) {
         let mut state = self.state.lock();
         if self.closed.is_cancelled() {
             return;
@@ -276,7 +277,9 @@ impl Connection {
         }
         self.all.held.fetch_sub(held, Ordering::Relaxed);
         drop(state);
-        tracing::debug!("a connection for which {held} bytes were held was closed: {why}");
+        if let Some(why) = why {
+            tracing::debug!("a connection was closed, {held} bytes were held for it: {why}");
+        }
     }
 
     /// Whether more may be read; who reads is woken when it may again.
@@ -290,7 +293,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.close("it is over");
+        self.close(None);
     }
 }
 
@@ -340,7 +343,7 @@ impl Watched {
 impl Drop for Watched {
     fn drop(&mut self) {
         // Requests that wait for their turn need not be answered any more.
-        self.connection.close("it is over");
+        self.connection.close(None);
     }
 }
 
@@ -516,7 +519,7 @@ mod tests {
             async move { one.turn().await.is_some() }
         });
         tokio::task::yield_now().await;
-        one.close("test");
+        one.close(Some("test"));
         assert!(!waiting.await.unwrap());
     }
 }

@@ -32,6 +32,11 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
         let hash = args.hash()?;
         Ok(raw_transaction(rpc, &hash)?.unwrap_or_default())
     })?;
+    methods.add("debug_codeByHash", |rpc, args| {
+        let hash = args.hash()?;
+        let at = rpc.at(&rpc.node.view(), args.optional()?)?;
+        Ok(at.state.code(&hash)?)
+    })?;
     methods.add("debug_getBadBlocks", |_, _| Ok(Vec::<Value>::new()))?;
     methods.add_heavy("debug_traceTransaction", trace_transaction)?;
     methods.add_heavy("debug_traceBlockByNumber", |rpc, args| {

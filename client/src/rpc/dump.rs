@@ -1,5 +1,5 @@
-//! `anvil_dumpState` and `anvil_loadState`: the whole state in the form that anvil writes, so that either node reads
-//! what the other one wrote. Of the blocks only the head is part of it.
+//! `anvil_dumpState` and `anvil_loadState`, and files of the same: the whole state in the form that anvil writes, so that
+//! either node reads what the other one wrote. Of the blocks only the head is part of it.
 
 use super::{
     Methods, Rpc,
@@ -7,7 +7,7 @@ use super::{
     convert::quantity,
     error::{RpcError, RpcResult},
 };
-use crate::devnet::{Origin, View, WholeAccount, impersonated};
+use crate::devnet::{Node, Origin, View, WholeAccount, impersonated};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use jsonrpsee::core::RegisterMethodError;
@@ -19,14 +19,17 @@ use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
     fmt,
-    io::{BufReader, Read, Write},
+    io::{BufRead, BufReader, Read, Write},
     marker::PhantomData,
 };
 
-/// Bytes of JSON that are read at most: a small file may unpack to a very large one.
+/// How files begin that are packed with gzip.
+const GZIP: &[u8] = &[0x1f, 0x8b];
+
+/// Bytes of JSON that are read of a request at most: a small file may unpack to a very large one.
 const MOST_BYTES: u64 = 128 << 20;
 
-/// Accounts and slots that are read at most; each takes several times its JSON in memory.
+/// Accounts and slots that are read of a request at most; each takes several times its JSON in memory.
 const MOST_ENTRIES: usize = 1_000_000;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
@@ -56,7 +59,18 @@ struct WrittenAccount {
 
 /// JSON, packed, as hexadecimal digits.
 fn dump(rpc: &Rpc, _: &mut Args) -> RpcResult<Bytes> {
-    let dump = rpc.node.dump()?;
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    write_state(&rpc.node, &mut packed)?;
+    Ok(packed.finish().map_err(|error| RpcError::internal(&error))?.into())
+}
+
+/// Writes the whole state as JSON, as anvil keeps it in files.
+///
+/// # Errors
+///
+/// If an account is known by its hash only, or something cannot be read or written.
+pub fn write_state(node: &Node, out: &mut impl Write) -> RpcResult<()> {
+    let dump = node.dump()?;
     let accounts = dump.accounts.into_iter().map(|(address, account)| {
         let storage = account.slots.into_iter().map(|(slot, value)| (slot.into(), value.into()));
         let written = WrittenAccount {
@@ -68,16 +82,14 @@ fn dump(rpc: &Rpc, _: &mut Args) -> RpcResult<Bytes> {
         (address, written)
     });
     let written = Written {
-        block: environment(rpc, &dump.view),
+        block: environment(node, &dump.view),
         accounts: accounts.collect(),
         best_block_number: dump.view.head.number(),
         blocks: [block(&dump.view)?],
         transactions: [],
     };
-    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
-    serde_json::to_writer(&mut packed, &written).map_err(|error| RpcError::internal(&error))?;
-    packed.flush().map_err(|error| RpcError::internal(&error))?;
-    Ok(packed.finish().map_err(|error| RpcError::internal(&error))?.into())
+    serde_json::to_writer(&mut *out, &written).map_err(|error| RpcError::internal(&error))?;
+    out.flush().map_err(|error| RpcError::internal(&error))
 }
 
 /// The head as anvil writes blocks.
@@ -97,9 +109,9 @@ fn block(view: &View) -> RpcResult<Value> {
 }
 
 /// The environment of the head.
-fn environment(rpc: &Rpc, view: &View) -> Value {
+fn environment(node: &Node, view: &View) -> Value {
     let header = &view.head.header;
-    let blobs = rpc.node.spec().blob_fee(header);
+    let blobs = node.spec().blob_fee(header);
     let blobs = blobs
         .map(|price| json!({ "excess_blob_gas": header.excess_blob_gas, "blob_gasprice": price }));
     json!({
@@ -114,18 +126,19 @@ fn environment(rpc: &Rpc, view: &View) -> Value {
     })
 }
 
+/// No more than so many accounts and slots.
 #[derive(Debug, Deserialize)]
-struct Given {
+struct Given<const MOST: usize> {
     #[serde(default)]
     block: Option<GivenBlock>,
     #[serde(default)]
     best_block_number: Option<Number>,
-    accounts: GivenAccounts,
+    accounts: GivenAccounts<MOST>,
 }
 
-/// No more than [`MOST_ENTRIES`], slots counted.
+/// No more than so many, slots counted.
 #[derive(Debug)]
-struct GivenAccounts(BTreeMap<Address, GivenAccount>);
+struct GivenAccounts<const MOST: usize>(BTreeMap<Address, GivenAccount<MOST>>);
 
 #[derive(Debug, Deserialize)]
 struct GivenBlock {
@@ -134,34 +147,36 @@ struct GivenBlock {
 }
 
 #[derive(Debug, Deserialize)]
-struct GivenAccount {
+struct GivenAccount<const MOST: usize> {
     nonce: Number,
     balance: U256,
     #[serde(default)]
     code: Bytes,
     #[serde(default)]
-    storage: GivenSlots,
+    storage: GivenSlots<MOST>,
 }
 
-/// No more than [`MOST_ENTRIES`].
+/// No more than so many.
 #[derive(Debug, Default)]
-struct GivenSlots(BTreeMap<U256, U256>);
+struct GivenSlots<const MOST: usize>(BTreeMap<U256, U256>);
 
-impl<'de> Deserialize<'de> for GivenAccounts {
+impl<'de, const MOST: usize> Deserialize<'de> for GivenAccounts<MOST> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        bounded(deserializer, |account: &GivenAccount| 1 + account.storage.0.len()).map(Self)
+        let count = |account: &GivenAccount<MOST>| 1 + account.storage.0.len();
+        bounded(deserializer, MOST, count).map(Self)
     }
 }
 
-impl<'de> Deserialize<'de> for GivenSlots {
+impl<'de, const MOST: usize> Deserialize<'de> for GivenSlots<MOST> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        bounded(deserializer, |_| 1).map(Self)
+        bounded(deserializer, MOST, |_| 1).map(Self)
     }
 }
 
-/// Reads a map that ends as soon as there are more than [`MOST_ENTRIES`] in it, each counted as `count` says.
+/// Reads a map that ends as soon as there are more than `most` in it, each counted as `count` says.
 fn bounded<'de, D, K, V>(
     deserializer: D,
+    most: usize,
     count: fn(&V) -> usize,
 ) -> Result<BTreeMap<K, V>, D::Error>
 where
@@ -169,7 +184,7 @@ where
     K: Deserialize<'de> + Ord,
     V: Deserialize<'de>,
 {
-    struct Entries<K, V>(fn(&V) -> usize, PhantomData<K>);
+    struct Entries<K, V>(usize, fn(&V) -> usize, PhantomData<K>);
 
     impl<'de, K: Deserialize<'de> + Ord, V: Deserialize<'de>> Visitor<'de> for Entries<K, V> {
         type Value = BTreeMap<K, V>;
@@ -179,11 +194,12 @@ where
         }
 
         fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
-            let (mut map, mut room) = (BTreeMap::new(), MOST_ENTRIES);
+            let Self(most, count, _) = self;
+            let (mut map, mut room) = (BTreeMap::new(), most);
             while let Some((key, value)) = entries.next_entry()? {
-                room = room.checked_sub((self.0)(&value)).ok_or_else(|| {
+                room = room.checked_sub(count(&value)).ok_or_else(|| {
                     A::Error::custom(format!(
-                        "it has more than {MOST_ENTRIES} accounts and slots; write it as a genesis file and start the node with --chain"
+                        "it has more than {most} accounts and slots; write it to a file and start the node with --load-state"
                     ))
                 })?;
                 map.insert(key, value);
@@ -192,12 +208,31 @@ where
         }
     }
 
-    deserializer.deserialize_map(Entries(count, PhantomData))
+    deserializer.deserialize_map(Entries(most, count, PhantomData))
 }
 
 fn load(rpc: &Rpc, args: &mut Args) -> RpcResult<bool> {
     let given: Bytes = args.next()?;
-    let state = parse(&given)?;
+    put(&rpc.node, parse::<MOST_ENTRIES>(&given)?)?;
+    Ok(true)
+}
+
+/// Reads a state as anvil keeps it in files, packed with gzip or not, and makes it the node's, see [`Node::load`].
+///
+/// # Errors
+///
+/// If it is no state, or the node may change nothing, or cannot.
+pub fn read_state(node: &Node, given: impl Read) -> RpcResult<()> {
+    let mut given = BufReader::new(given);
+    let is_packed = given.fill_buf().map(|start| start.starts_with(GZIP));
+    let state = match is_packed.map_err(|error| RpcError::internal(&error))? {
+        true => serde_json::from_reader(BufReader::new(GzDecoder::new(given))),
+        false => serde_json::from_reader(given),
+    };
+    put::<{ usize::MAX }>(node, state.map_err(|error| no_state(&error))?)
+}
+
+fn put<const MOST: usize>(node: &Node, state: Given<MOST>) -> RpcResult<()> {
     let mut accounts = BTreeMap::new();
     for (address, account) in state.accounts.0 {
         let mut slots = account.storage.0;
@@ -214,24 +249,26 @@ fn load(rpc: &Rpc, args: &mut Args) -> RpcResult<bool> {
             timestamp: block.map_or(Ok(0), |block| block.timestamp.as_u64())?,
         }),
     };
-    rpc.node.load(accounts, origin)?;
-    Ok(true)
+    Ok(node.load(accounts, origin)?)
+}
+
+/// What was given is none.
+fn no_state(error: &serde_json::Error) -> RpcError {
+    RpcError::params(format!(
+        "this is no state as anvil_dumpState writes it (JSON, packed with gzip): {error}"
+    ))
 }
 
 /// JSON, packed or not. What is packed is read as it is unpacked.
-fn parse(given: &[u8]) -> RpcResult<Given> {
-    let wrong = |error: serde_json::Error| {
-        RpcError::params(format!(
-            "this is no state as anvil_dumpState writes it (JSON, packed with gzip): {error}"
-        ))
-    };
-    if !given.starts_with(&[0x1f, 0x8b]) {
+fn parse<const MOST: usize>(given: &[u8]) -> RpcResult<Given<MOST>> {
+    let wrong = |error: serde_json::Error| no_state(&error);
+    if !given.starts_with(GZIP) {
         return serde_json::from_slice(given).map_err(wrong);
     }
     let mut unpacked = BufReader::new(GzDecoder::new(given).take(MOST_BYTES));
     serde_json::from_reader(&mut unpacked).map_err(|error| match unpacked.get_ref().limit() {
         0 => RpcError::params(format!(
-            "the state unpacks to more than {} MiB of JSON; write it as a genesis file and start the node with --chain",
+            "the state unpacks to more than {} MiB of JSON; write it to a file and start the node with --load-state",
             MOST_BYTES >> 20
         )),
         _ => wrong(error),
@@ -255,13 +292,13 @@ mod tests {
         let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
         packed.write_all(json).unwrap();
         for given in [json.to_vec(), packed.finish().unwrap()] {
-            let state = parse(&given).unwrap();
+            let state = parse::<MOST_ENTRIES>(&given).unwrap();
             assert_eq!(state.best_block_number, Some(Number(U256::from(3))));
             let account = &state.accounts.0[&Address::with_last_byte(0xaa)];
             assert_eq!(account.nonce, Number(U256::from(1)));
             assert_eq!(account.storage.0[&U256::from(1)], U256::from(2));
         }
-        let error = parse(b"\x1f\x8bnothing").unwrap_err();
+        let error = parse::<MOST_ENTRIES>(b"\x1f\x8bnothing").unwrap_err();
         assert!(error.message().contains("anvil_dumpState"), "{}", error.message());
     }
 
@@ -282,7 +319,7 @@ mod tests {
             out.write_all(b"}}").unwrap();
         });
         assert!(spaces.len() < 1 << 20);
-        let error = parse(&spaces).unwrap_err();
+        let error = parse::<MOST_ENTRIES>(&spaces).unwrap_err();
         assert!(error.message().contains("128 MiB"), "{}", error.message());
 
         let slots = |accounts: usize, each: usize| {
@@ -305,9 +342,9 @@ mod tests {
             })
         };
         for (accounts, each) in [(1, MOST_ENTRIES + 1), (11, MOST_ENTRIES / 11)] {
-            let error = parse(&slots(accounts, each)).unwrap_err();
+            let error = parse::<MOST_ENTRIES>(&slots(accounts, each)).unwrap_err();
             assert!(error.message().contains("1000000 accounts and slots"), "{}", error.message());
         }
-        assert_eq!(parse(&slots(3, 1_000)).unwrap().accounts.0.len(), 3);
+        assert_eq!(parse::<MOST_ENTRIES>(&slots(3, 1_000)).unwrap().accounts.0.len(), 3);
     }
 }

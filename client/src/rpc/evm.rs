@@ -132,7 +132,7 @@ fn mine(rpc: &Rpc, blocks: u64, first: BlockTime, others: BlockTime) -> RpcResul
     let mut mined = Vec::new();
     for index in 0..blocks {
         let time = if index == 0 { first } else { others };
-        let header = rpc.node.mine(MineOptions { allow_empty: true, time })?;
+        let header = rpc.node.mine(MineOptions { allow_empty: true, time, quiet: false })?;
         mined.extend(header.map(|header| BlockRef { number: header.number, hash: header.hash() }));
     }
     Ok(mined)

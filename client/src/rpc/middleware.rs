@@ -7,20 +7,40 @@ use super::{
     http::OneAnswer,
     metrics::Metrics,
 };
+use crate::devnet::printable;
 use jsonrpsee::{
     Extensions, MethodResponse,
     core::middleware::{Batch, BatchEntry, Notification, RpcServiceT},
     types::{ErrorObject, Id, Request, error::METHOD_NOT_FOUND_CODE},
 };
+use serde_json::Value;
 use std::{collections::HashSet, future::Future, sync::Arc, time::Instant};
 use tokio::sync::OwnedSemaphorePermit;
+use tracing::Level;
 
 /// Marks the requests of a batch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct InBatch;
 
-/// The answer to a request to subscribe that came over HTTP.
-pub(super) fn refused(request: &Request<'_>) -> Option<MethodResponse> {
+/// Letters of a method's name that are shown where there is no such method.
+const NAME: usize = 100;
+
+/// Letters of a request's parameters that the log shows.
+const PARAMS: usize = 200;
+
+/// The answer to a request that no method has: there is none of this name, or it is one to subscribe and came over HTTP.
+pub(super) fn refused(
+    request: &Request<'_>,
+    names: &HashSet<&'static str>,
+) -> Option<MethodResponse> {
+    if !names.contains(request.method_name()) {
+        let name: String = request.method_name().chars().take(NAME).collect();
+        let name = printable(&name);
+        tracing::warn!("a client asked for the method `{name}`, which does not exist");
+        let message = format!("the method {name} does not exist/is not available");
+        let error = ErrorObject::owned(METHOD_NOT_FOUND_CODE, message, None::<()>);
+        return Some(MethodResponse::error(request.id(), error));
+    }
     let subscribes = matches!(request.method_name(), "eth_subscribe" | "eth_unsubscribe");
     (subscribes && request.extensions().get::<OneAnswer>().is_some()).then(|| {
         let (code, message) = (METHOD_NOT_FOUND_CODE, "notifications not supported");
@@ -67,6 +87,42 @@ fn closed(id: Id<'_>) -> MethodResponse {
     MethodResponse::error(id, ErrorObject::borrowed(-32000, "the connection was closed", None))
 }
 
+/// A request that the log is to name, with `-v`.
+#[derive(Debug)]
+pub(super) struct Asked {
+    text: String,
+    start: Instant,
+}
+
+impl Asked {
+    /// Takes note of it; `None` if the log does not name requests.
+    pub(super) fn new(request: &Request<'_>) -> Option<Self> {
+        let shown = || {
+            let params = request.params.as_ref().map_or("[]", |params| params.get());
+            let mut text: String = params.chars().take(PARAMS + 1).collect();
+            if text.chars().nth(PARAMS).is_some() {
+                text.pop();
+                text.push('…');
+            }
+            printable(&format!("{} {text}", request.method_name()))
+        };
+        tracing::enabled!(Level::DEBUG).then(|| Self { text: shown(), start: Instant::now() })
+    }
+
+    /// Writes the line.
+    pub(super) fn answered(self, response: &MethodResponse) {
+        let (text, took) = (self.text, self.start.elapsed().as_secs_f64() * 1000.0);
+        let Some(code) = response.as_error_code() else {
+            tracing::debug!("{text}: {took:.1} ms");
+            return;
+        };
+        let answer: Option<Value> = serde_json::from_str(response.as_json().get()).ok();
+        let message = answer.as_ref().and_then(|answer| answer["error"]["message"].as_str());
+        let message = printable(message.unwrap_or_default());
+        tracing::debug!("{text}: {took:.1} ms, error {code}: {message}");
+    }
+}
+
 /// Counts requests, and lets those of one socket run some at a time.
 #[derive(Debug, Clone)]
 pub(super) struct Watch<S> {
@@ -107,7 +163,8 @@ where
                     }
                 }
             };
-            let response = match refused(&request) {
+            let asked = Asked::new(&request);
+            let response = match refused(&request, &names) {
                 Some(refused) => refused,
                 None => inner.call(request).await,
             };
@@ -115,6 +172,9 @@ where
                 begun.answered(&response);
             }
             metrics.answered(name, response.is_success(), start.elapsed());
+            if let Some(asked) = asked {
+                asked.answered(&response);
+            }
             response
         }
     }

@@ -34,6 +34,7 @@ mod txpool;
 mod web3;
 mod witness;
 
+pub use dump::{read_state, write_state};
 pub use error::{RpcError, RpcResult};
 pub use local::LocalRpc;
 pub use server::{RunningServer, ServeError, ServerOptions, serve};

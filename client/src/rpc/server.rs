@@ -158,7 +158,7 @@ async fn start(
     let metrics = Arc::clone(&shared.metrics);
     let methods = module(Arc::clone(&shared))?;
     let names = Arc::new(methods.method_names().collect());
-    let batches = Batches::new(Arc::clone(&shared), options.max_response);
+    let batches = Batches::new(Arc::clone(&shared), Arc::clone(&names), options.max_response);
     let hosts = Arc::new(options.hosts.clone());
     let origins = Arc::new(Origins::new(&options.cors)?);
     let cors = cors(&origins);

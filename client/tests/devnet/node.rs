@@ -28,8 +28,10 @@ fn says_what_it_is_on_every_layer() {
 fn what_does_not_exist_is_said_to_be_missing() {
     let node = Devnet::start("mpt", args!["--http.addr", "localhost"]);
     for method in ["eth_nothing", "engine_newPayloadV4", "admin_peers", ""] {
-        let (code, _) = node.error(method, json!([]));
+        let (code, message) = node.error(method, json!([]));
         assert_eq!(code, -32601, "{method}");
+        let words = format!("the method {method} does not exist/is not available");
+        assert_eq!(message, words);
     }
     let nobody = format!("0x{}", "11".repeat(32));
     assert_eq!(node.call("eth_getTransactionByHash", json!([nobody])), Value::Null);
@@ -45,6 +47,8 @@ fn batches_are_answered_whole() {
     assert_eq!(answers.len(), 3);
     for answer in &answers {
         let is_missing = answer["id"] == 3;
+        let message = answer["error"]["message"].as_str().unwrap_or_default();
+        assert_eq!(message.contains("eth_nothing"), is_missing, "{answer}");
         assert_eq!(answer["error"]["code"] == -32601, is_missing, "{answer}");
         assert_eq!(answer["result"] == "0x539", !is_missing, "{answer}");
     }

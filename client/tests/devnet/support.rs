@@ -5,9 +5,10 @@ use alloy_primitives::{Address, U256, address};
 use serde_json::{Value, json};
 use std::{
     ffi::OsString,
+    fs::File,
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
@@ -46,13 +47,45 @@ impl Devnet {
         Self::run(args)
     }
 
+    /// A node in memory whose log goes to a file.
+    pub(crate) fn logged(log: &Path, more: Vec<OsString>) -> Self {
+        Self::run_with(more, File::create(log).unwrap().into(), Some(testsetup::dir()))
+    }
+
+    /// A node in memory of a user who has prepared nothing, and keeps what is prepared here.
+    pub(crate) fn unprepared(layer: &str, cache: &Path, log: &Path) -> Self {
+        let args = args!["--state", layer];
+        Self::run_in(args, File::create(log).unwrap().into(), None, Some(cache))
+    }
+
     fn run(args: Vec<OsString>) -> Self {
-        let mut child = Command::new(binary())
+        Self::run_with(args, Stdio::inherit(), Some(testsetup::dir()))
+    }
+
+    fn run_with(args: Vec<OsString>, log: Stdio, setup: Option<PathBuf>) -> Self {
+        Self::run_in(args, log, setup, None)
+    }
+
+    fn run_in(
+        args: Vec<OsString>,
+        log: Stdio,
+        setup: Option<PathBuf>,
+        cache: Option<&Path>,
+    ) -> Self {
+        let mut command = Command::new(binary());
+        match setup {
+            Some(setup) => command.env("POLYTRIE_LVMT_SETUP", setup),
+            None => command.env_remove("POLYTRIE_LVMT_SETUP"),
+        };
+        if let Some(cache) = cache {
+            command.env("XDG_CACHE_HOME", cache);
+        }
+        let mut child = command
             .arg("devnet")
             .args(["--http.port", "0"])
             .args(args)
-            .env("POLYTRIE_LVMT_SETUP", testsetup::dir())
             .env_remove("RUST_LOG")
+            .stderr(log)
             .stdout(Stdio::piped())
             .spawn()
             .expect("the program can be started");

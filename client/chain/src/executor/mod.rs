@@ -26,9 +26,11 @@
 mod block;
 mod changes;
 mod codes;
+mod console;
 mod dao;
 mod database;
 mod deposits;
+mod ending;
 mod environment;
 mod error;
 mod hashes;
@@ -47,6 +49,8 @@ mod tests;
 
 pub use block::BlockToExecute;
 pub use codes::CodeCache;
+pub use console::Console;
+pub use ending::Failed;
 pub use error::{BlockInvalid, ExecuteError, InternalError};
 pub use hashes::BlockHashes;
 pub use intrinsic::{intrinsic_gas, precompiles};

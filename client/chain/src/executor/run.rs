@@ -5,24 +5,35 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use alloy_consensus::{Eip658Value, Header, ReceiptEnvelope, TxEnvelope, transaction::Recovered};
+use alloy_consensus::{
+    Eip658Value, Header, ReceiptEnvelope, TxEnvelope, TxType, transaction::Recovered,
+};
 use alloy_eips::eip7685::Requests;
 use alloy_evm::{
     Evm,
     block::BlockExecutor as _,
-    eth::{EthBlockExecutionCtx, EthBlockExecutor, receipt_builder::AlloyReceiptBuilder},
+    eth::{
+        EthBlockExecutionCtx, EthBlockExecutor, EthTxResult, receipt_builder::AlloyReceiptBuilder,
+    },
 };
 use alloy_hardforks::EthereumHardfork;
-use alloy_primitives::Address;
+use alloy_primitives::{Address, Bytes};
 use polytrie_chainspec::Rules;
 use polytrie_state::Session;
+use revm::context_interface::result::HaltReason;
 use revm_state_hooks::HookedEvm;
 
 use polytrie_consensus::clique::coinbase;
 
 use super::{
-    BlockHashes, BlockInvalid, BlockToExecute, CodeCache, ExecuteError, InternalError,
-    SystemContracts, dao, database::SessionDatabase, deposits, environment::environment, hints,
+    BlockHashes, BlockInvalid, BlockToExecute, CodeCache, ExecuteError, Failed, InternalError,
+    SystemContracts,
+    console::{CONSOLE, Console},
+    dao,
+    database::SessionDatabase,
+    deposits,
+    environment::environment,
+    hints,
     schedule::Schedule,
 };
 
@@ -51,16 +62,24 @@ pub struct Executed {
 }
 
 /// What came of one transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Included {
     /// Gas it used.
     pub gas_used: u64,
-    /// Whether it succeeded: neither reverted nor halted.
-    pub success: bool,
+    /// Why it did not succeed, if so.
+    pub failed: Option<Failed>,
+    /// What its contracts want to have printed, as the data of their calls, see [`BlockRun::watch_console`].
+    pub console: Vec<Bytes>,
 }
 
-type Inner<'a> =
-    EthBlockExecutor<'a, HookedEvm<SessionDatabase<'a>>, Schedule<'a>, AlloyReceiptBuilder>;
+type Inner<'a> = EthBlockExecutor<
+    'a,
+    HookedEvm<SessionDatabase<'a>, Console>,
+    Schedule<'a>,
+    AlloyReceiptBuilder,
+>;
+
+type Ran = EthTxResult<HaltReason, TxType>;
 
 /// A block under way.
 ///
@@ -73,6 +92,8 @@ pub struct BlockRun<'a> {
     failure: Arc<OnceLock<InternalError>>,
     /// Before Byzantium, as long as the layer gives state roots.
     receipts_comparable: bool,
+    /// Whether what contracts want to have printed is gathered.
+    console: bool,
 }
 
 impl Executor {
@@ -177,7 +198,10 @@ impl Executor {
         let prague = rules.is(EthereumHardfork::Prague);
         let database =
             SessionDatabase::new(session, &mut self.codes, hashes, prague, Arc::clone(&failure));
-        let mut evm = HookedEvm::new(database, environment(header, coinbase, &rules));
+        // The inspector looks on only where a transaction is run for it, see `BlockRun::transact`.
+        let environment = environment(header, coinbase, &rules);
+        let mut evm = HookedEvm::with_inspector(database, environment, Console::new(true));
+        evm.set_inspector_enabled(false);
         evm = self.system_contracts.announce(evm);
         if rules.is_eip1283() {
             evm = evm.with_eip1283();
@@ -194,7 +218,14 @@ impl Executor {
         let inner =
             EthBlockExecutor::new(evm, context, Schedule(rules), AlloyReceiptBuilder::default());
         let system_contracts = self.system_contracts;
-        BlockRun { inner, rules, system_contracts, failure, receipts_comparable: true }
+        BlockRun {
+            inner,
+            rules,
+            system_contracts,
+            failure,
+            receipts_comparable: true,
+            console: false,
+        }
     }
 }
 
@@ -206,20 +237,43 @@ impl BlockRun<'_> {
     /// If it cannot be included, [`ExecuteError::Invalid`]; the block is then as it was before, and
     /// another transaction may be tried. After [`ExecuteError::Internal`] the block is lost.
     pub fn transact(&mut self, tx: &TxEnvelope, sender: Address) -> Result<Included, ExecuteError> {
-        let output = self
-            .inner
-            .execute_transaction_without_commit(Recovered::new_unchecked(tx, sender))
-            .map_err(|error| {
-                let place = (self.inner.receipts.len(), *tx.tx_hash());
-                ExecuteError::new(error, self.failure.get(), Some(place))
-            })?;
-        let success = output.result.result.is_success();
+        let output = self.run(tx, sender)?;
+        let failed = Failed::of(&output.result.result);
+        let console = match self.console && output.result.state.contains_key(&CONSOLE) {
+            // Few transactions print something, so the others need no inspector.
+            true => self.printed(tx, sender)?,
+            false => Vec::new(),
+        };
         let gas_used = self.inner.commit_transaction(output).tx_gas_used();
         self.check_failure()?;
         if !self.rules.is(EthereumHardfork::Byzantium) {
             self.put_state_root()?;
         }
-        Ok(Included { gas_used, success })
+        Ok(Included { gas_used, failed, console })
+    }
+
+    /// Runs a transaction without keeping its changes.
+    fn run(&mut self, tx: &TxEnvelope, sender: Address) -> Result<Ran, ExecuteError> {
+        let ran =
+            self.inner.execute_transaction_without_commit(Recovered::new_unchecked(tx, sender));
+        ran.map_err(|error| {
+            let place = (self.inner.receipts.len(), *tx.tx_hash());
+            ExecuteError::new(error, self.failure.get(), Some(place))
+        })
+    }
+
+    /// What a transaction prints: it is run once more, with an inspector.
+    fn printed(&mut self, tx: &TxEnvelope, sender: Address) -> Result<Vec<Bytes>, ExecuteError> {
+        self.inner.evm.set_inspector_enabled(true);
+        let ran = self.run(tx, sender);
+        self.inner.evm.set_inspector_enabled(false);
+        ran?;
+        Ok(self.inner.evm.components_mut().1.take())
+    }
+
+    /// From now on [`Included::console`] holds what contracts want to have printed.
+    pub const fn watch_console(&mut self) {
+        self.console = true;
     }
 
     /// Executes a transaction whose sender only pretends: it may have code, as an account that a user of a
@@ -255,7 +309,7 @@ impl BlockRun<'_> {
     ///
     /// As [`Executor::execute_block`].
     pub fn finish(self) -> Result<Executed, ExecuteError> {
-        let Self { mut inner, rules, system_contracts, failure, receipts_comparable } = self;
+        let Self { mut inner, rules, system_contracts, failure, receipts_comparable, .. } = self;
         let prague = rules.is(EthereumHardfork::Prague);
         if let Some(contract) = rules.spec.deposit_contract().filter(|_| prague) {
             deposits::check(&inner.receipts, contract)?;

@@ -52,7 +52,7 @@ impl SystemContracts {
     }
 
     /// Tells the EVM which of them are not where alloy-evm will call them.
-    pub(super) fn announce<DB: Database>(&self, mut evm: HookedEvm<DB>) -> HookedEvm<DB> {
+    pub(super) fn announce<DB: Database, I>(&self, mut evm: HookedEvm<DB, I>) -> HookedEvm<DB, I> {
         let usual = Self::default();
         for (from, to) in [
             (usual.history, self.history),

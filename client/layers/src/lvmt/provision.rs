@@ -1,4 +1,4 @@
-//! A setup for benchmarks where the user has none: a measurement needs no trust in it.
+//! A setup for benchmarks, and chains in memory, where the user has none: those who measure or try out need not trust it.
 
 use super::setup::find;
 use crate::{LayerOptions, kind::Provision};
@@ -31,7 +31,7 @@ pub(super) fn lacking(options: &LayerOptions) -> Option<Provision> {
 }
 
 fn make(proofs: bool, dir: &Path) -> Result<(), StateError> {
-    tracing::info!("deriving the tables of lvmt from an insecure setup, once for all benchmarks");
+    tracing::info!("deriving the tables of lvmt from an insecure setup, once");
     let failed = |reason: String| StateError::Unsupported { layer: LvmtLayer::NAME, reason };
     let powers = PowersOfTau::insecure_dev(HEIGHT, "dev").map_err(|e| failed(e.to_string()))?;
     let setup = Setup::derive(&powers, proofs, &mut |step| {

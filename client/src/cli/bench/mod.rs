@@ -11,6 +11,8 @@ mod paper;
 mod store;
 mod workload;
 
+pub(super) use workload::user_cache;
+
 use super::exit::Failure;
 use crate::bench::{BenchError, CacheError, FixtureError, GenerateError, GivenError, ProduceError};
 use clap::{Args, Subcommand};

@@ -66,6 +66,14 @@ impl WorkloadArgs {
     }
 }
 
+/// The user's directory for prepared things.
+pub(in crate::cli) fn user_cache() -> Option<PathBuf> {
+    let cache = env::var_os("XDG_CACHE_HOME").filter(|dir| !dir.is_empty());
+    let home = || env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
+    let cache = cache.map(PathBuf::from).or_else(home)?;
+    Some(cache.join("polytrie").join("bench"))
+}
+
 /// Where prepared things are kept.
 #[derive(Debug, Args)]
 pub(super) struct CacheArg {
@@ -83,13 +91,7 @@ impl CacheArg {
 
     /// The directory that was named, or the user's.
     fn directory(&self) -> Result<PathBuf, Failure> {
-        let user = || {
-            let cache = env::var_os("XDG_CACHE_HOME").filter(|dir| !dir.is_empty());
-            let home = || env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
-            let cache = cache.map(PathBuf::from).or_else(home)?;
-            Some(cache.join("polytrie").join("bench"))
-        };
-        self.cache.clone().or_else(user).ok_or_else(|| {
+        self.cache.clone().or_else(user_cache).ok_or_else(|| {
             Failure::Usage(
                 "--cache is needed: there is no home directory to keep prepared things in".into(),
             )

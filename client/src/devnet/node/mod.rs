@@ -30,7 +30,10 @@ use alloy_primitives::{Address, B256, U256, map::B256Map};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use polytrie_chainspec::ChainSpec;
 use polytrie_state::{Account, StateLayer};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::AtomicBool},
+};
 use tokio::sync::{broadcast, watch};
 
 /// Transactions of a read-only directory that are kept in memory to be found by their hashes.
@@ -75,6 +78,8 @@ pub struct Node {
     durable: Mutex<u64>,
     /// Why the node cannot go on, if a mistake in this program is to blame.
     failed: Mutex<Option<String>>,
+    /// Whether the log says what the node does.
+    pub(super) telling: AtomicBool,
     /// The settings at the start.
     initial: Settings,
     snapshots: Mutex<Snapshots>,
@@ -133,6 +138,7 @@ impl Node {
             pending: Mutex::default(),
             durable: Mutex::new(durable),
             failed: Mutex::default(),
+            telling: AtomicBool::new(true),
             initial: settings,
             snapshots: Mutex::default(),
             instance: Mutex::new(revert::new_instance()),

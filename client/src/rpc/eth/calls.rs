@@ -3,8 +3,11 @@
 use super::blobs;
 use crate::{
     devnet::View,
-    executor::sandbox::{
-        self, AccessListInspector, CallError, CallOutcome, CallRequest, Observer, Sandbox,
+    executor::{
+        Console,
+        sandbox::{
+            self, AccessListInspector, CallError, CallOutcome, CallRequest, Observer, Sandbox,
+        },
     },
     rpc::{
         Methods, Rpc,
@@ -128,8 +131,9 @@ fn request_at<'a>(
 
 fn call(rpc: &Rpc, args: &mut Args) -> RpcResult<Bytes> {
     let args = CallArgs::new(args)?;
-    let nobody = sandbox::NoObserver {};
-    let (outcome, _) = run_call(rpc, &rpc.node.view(), args, nobody)?;
+    let console = Console::new(rpc.node.tells());
+    let (outcome, mut console) = run_call(rpc, &rpc.node.view(), args, console)?;
+    rpc.node.tell_printed("eth_call", &console.take());
     if outcome.success { Ok(outcome.output) } else { Err(RpcError::failed(&outcome)) }
 }
 
@@ -167,12 +171,15 @@ pub(super) fn estimate(rpc: &Rpc, view: &View, args: CallArgs) -> RpcResult<u64>
         let affordable = left / U256::from(price);
         high = high.min(affordable.saturating_to());
     }
-    let mut attempt = |gas: u64| -> RpcResult<Option<CallOutcome>> {
+    let mut attempt = |gas: u64, prints: bool| -> RpcResult<Option<CallOutcome>> {
         let mut wanted = request.clone();
         wanted.gas = Some(gas);
         let call = request_at(rpc, &at, wanted, environment.as_ref());
-        match sandbox::call(&mut sandbox, call, sandbox::NoObserver {}) {
-            Ok((outcome, _)) => Ok(Some(outcome)),
+        match sandbox::call(&mut sandbox, call, Console::new(prints)) {
+            Ok((outcome, mut console)) => {
+                rpc.node.tell_printed("eth_estimateGas", &console.take());
+                Ok(Some(outcome))
+            }
             // Too little even to begin.
             Err(CallError::Refused(refusal)) if refusal.code == -38013 => Ok(None),
             Err(error) => Err(error.into()),
@@ -181,10 +188,11 @@ pub(super) fn estimate(rpc: &Rpc, view: &View, args: CallArgs) -> RpcResult<u64>
     // A transfer to an account without code needs no search.
     let is_plain = matches!(request.to, Some(TxKind::Call(_)))
         && request.input.input().is_none_or(|input| input.is_empty());
-    if is_plain && attempt(TRANSFER_GAS)?.is_some_and(|outcome| outcome.success) {
+    if is_plain && attempt(TRANSFER_GAS, false)?.is_some_and(|outcome| outcome.success) {
         return Ok(TRANSFER_GAS);
     }
-    let most = attempt(high)?;
+    // What it prints is printed once, however often it is tried.
+    let most = attempt(high, rpc.node.tells())?;
     let Some(most) = most.filter(|outcome| outcome.success || !outcome.out_of_gas) else {
         return Err(RpcError::server(format!("gas required exceeds allowance ({high})")));
     };
@@ -195,7 +203,7 @@ pub(super) fn estimate(rpc: &Rpc, view: &View, args: CallArgs) -> RpcResult<u64>
     // What a call needs at most: what it used before refunds, the stipend, and one 64th that callers keep.
     let optimistic = (most.gas_spent + 2_300) * 64 / 63;
     if optimistic < high {
-        if attempt(optimistic)?.is_some_and(|outcome| outcome.success) {
+        if attempt(optimistic, false)?.is_some_and(|outcome| outcome.success) {
             high = optimistic;
         } else {
             low = optimistic;
@@ -203,7 +211,7 @@ pub(super) fn estimate(rpc: &Rpc, view: &View, args: CallArgs) -> RpcResult<u64>
     }
     while low + 1 < high && (high - low) as f64 / high as f64 > ESTIMATE_ERROR {
         let middle = (low + (high - low) / 2).min(low.saturating_mul(2).max(1));
-        if attempt(middle)?.is_some_and(|outcome| outcome.success) {
+        if attempt(middle, false)?.is_some_and(|outcome| outcome.success) {
             high = middle;
         } else {
             low = middle;

@@ -20,7 +20,7 @@ pub(super) use log_filter::LogFilter;
 pub(super) use logs::{logs_of_block, removed_logs};
 pub(super) use send::{SEND_RAW, WAITING, decode, recovered, submit_all};
 pub(super) use state::MAX_SLOTS;
-pub(super) use transactions::raw as raw_transaction;
+pub(super) use transactions::{raw as raw_transaction, with_hash as transaction};
 
 use super::Methods;
 use jsonrpsee::core::RegisterMethodError;

@@ -34,9 +34,14 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
 
 fn by_hash(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
     let hash = args.hash()?;
+    with_hash(rpc, &hash)
+}
+
+/// A transaction, where it is now.
+pub(in crate::rpc) fn with_hash(rpc: &Rpc, hash: &B256) -> RpcResult<Option<Value>> {
     // First where it waits: from there it only goes into a block.
-    let waiting = rpc.node.pool().get(&hash).cloned();
-    if let Some((found, index)) = rpc.transaction(&rpc.node.view(), &hash)? {
+    let waiting = rpc.node.pool().get(hash).cloned();
+    if let Some((found, index)) = rpc.transaction(&rpc.node.view(), hash)? {
         return one(found, index).map(Some);
     }
     waiting.map(|tx| convert::pending(&tx)).transpose()

@@ -57,6 +57,12 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.add_search("ots_searchTransactionsBefore", search::before)?;
     methods.add_search("ots_searchTransactionsAfter", search::after)?;
     methods.add_search("ots_getTransactionBySenderAndNonce", search::by_sender_and_nonce)?;
+    methods.add_search("eth_getTransactionBySenderAndNonce", |rpc, args| {
+        match search::by_sender_and_nonce(rpc, args)? {
+            Some(hash) => super::eth::transaction(rpc, &hash),
+            None => Ok(None),
+        }
+    })?;
     methods.add_search("ots_getContractCreator", search::contract_creator)
 }
 

@@ -150,7 +150,7 @@ pub(super) fn outcome(result: ExecutionResult) -> CallOutcome {
 }
 
 /// The words that clients know from geth.
-fn halt_message(reason: &HaltReason) -> String {
+pub(in crate::executor) fn halt_message(reason: &HaltReason) -> String {
     match reason {
         HaltReason::OutOfGas(_) => "out of gas".to_owned(),
         HaltReason::OpcodeNotFound | HaltReason::InvalidFEOpcode => "invalid opcode".to_owned(),

@@ -21,6 +21,7 @@ mod trace;
 mod tracers;
 mod transfers;
 
+pub(super) use call::halt_message;
 pub use call::{CallError, CallOutcome, CallRequest, call};
 pub use database::Sandbox;
 pub use frames::{Frame, FrameKind};

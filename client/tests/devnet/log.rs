@@ -1,0 +1,136 @@
+//! What a devnet says while it works.
+
+use crate::{
+    support::{ALICE, BOB, Devnet, args, layers},
+    transactions::{deploy, word},
+};
+use serde_json::json;
+use std::{fs, path::PathBuf};
+use tempfile::TempDir;
+
+/// `log(string,uint256)` with "answer" and 42, as the libraries of Solidity send it.
+const MESSAGE: &str = "b60e72cc0000000000000000000000000000000000000000000000000000000000000040000000000000000000000000000000000000000000000000000000000000002a0000000000000000000000000000000000000000000000000000000000000006616e737765720000000000000000000000000000000000000000000000000000";
+
+/// Code that sends the message, which is behind it, to the console, and reverts if it was called with data:
+///
+/// ```text
+///       132 35 0 CODECOPY   0 0 132 0 console GAS STATICCALL POP   CALLDATASIZE bad JUMPI STOP
+/// bad:  0 0 REVERT
+/// ```
+fn talker() -> String {
+    format!("0x608460235f395f5f60845f6a636f6e736f6c652e6c6f675afa5036601f57005b5f5ffd{MESSAGE}")
+}
+
+/// A node whose log is read once it has stopped.
+fn node(layer: &str, more: &str) -> (Devnet, PathBuf, TempDir) {
+    let dir = TempDir::new().unwrap();
+    let log = dir.path().join("log");
+    let mut args = args!["--state", layer];
+    args.extend(more.split_whitespace().map(Into::into));
+    (Devnet::logged(&log, args), log, dir)
+}
+
+fn said(node: Devnet, log: &PathBuf) -> String {
+    assert_eq!(node.stop(), Some(0));
+    fs::read_to_string(log).unwrap()
+}
+
+#[test]
+fn a_line_a_block_and_a_transaction_on_every_layer() {
+    for layer in layers() {
+        let (node, log, _dir) = node(layer, "");
+        let contract = deploy(&node);
+        let sent = node.send(ALICE, BOB, 1);
+        let bad = format!("0x{}", "ff".repeat(32));
+        let call = json!([{ "from": ALICE, "to": contract, "data": bad, "gas": "0x30d40" }]);
+        node.call("eth_sendTransaction", call);
+        let head = node.call("eth_getBlockByNumber", json!(["latest", false]));
+        node.error("foo_bar", json!([]));
+        let log = said(node, &log);
+        assert!(log.contains(&format!("block 3 {}", head["hash"].as_str().unwrap())), "{log}");
+        assert!(log.contains("1 transaction,"), "{log}");
+        let line =
+            format!("transaction {} from {ALICE} to {BOB}: 21000 gas", sent.as_str().unwrap());
+        assert!(log.contains(&line), "{line}: {log}");
+        assert!(log.contains(" creates 0x"), "{log}");
+        assert!(log.contains("failed: reverted: no"), "{log}");
+        assert!(log.contains("`foo_bar`, which does not exist"), "{log}");
+        assert!(!log.contains("eth_getBlockByNumber"), "{layer}: {log}");
+    }
+}
+
+#[test]
+fn what_solidity_prints_is_printed_on_every_layer() {
+    for layer in layers() {
+        let (node, log, _dir) = node(layer, "");
+        node.call("anvil_setCode", json!([BOB, talker()]));
+        node.call("eth_sendTransaction", json!([{ "from": ALICE, "to": BOB, "gas": "0x30d40" }]));
+        node.call("eth_call", json!([{ "to": BOB }, "latest"]));
+        node.call("eth_estimateGas", json!([{ "to": BOB }]));
+        node.error("eth_call", json!([{ "to": BOB, "data": "0x01" }, "latest"]));
+        node.call("hardhat_setLoggingEnabled", json!([false]));
+        node.call("eth_call", json!([{ "to": BOB }, "latest"]));
+        let log = said(node, &log);
+        assert_eq!(log.matches("console.log: answer 42").count(), 4, "{layer}: {log}");
+    }
+}
+
+#[test]
+fn a_quiet_node_says_nothing_and_a_verbose_one_names_requests() {
+    let (quiet, log, _dir) = node("mpt", "--quiet");
+    quiet.send(ALICE, BOB, 1);
+    assert_eq!(said(quiet, &log), "");
+
+    let (verbose, log, _dir) = node("mpt", "-v");
+    verbose.call("eth_getBalance", json!([BOB, "latest"]));
+    verbose.error("eth_call", json!([{ "to": BOB, "gasPrice": "nonsense" }, "latest"]));
+    let log = said(verbose, &log);
+    assert!(log.contains("eth_getBalance ["), "{log}");
+    assert!(log.contains("error -32602"), "{log}");
+    assert!(!log.contains("hyper"), "{log}");
+}
+
+/// However many transactions a block has, the log has some lines of it.
+#[test]
+fn a_large_block_has_few_lines() {
+    let (node, log, _dir) = node("mpt", "--no-mining");
+    for _ in 0..30 {
+        node.send(ALICE, BOB, 1);
+    }
+    node.call("evm_mine", json!([]));
+    let log = said(node, &log);
+    assert_eq!(log.matches("  transaction 0x").count(), 20, "{log}");
+    assert!(log.contains("and 10 more"), "{log}");
+}
+
+#[test]
+fn methods_that_anvil_has() {
+    let node = Devnet::start("mpt", args![]);
+    let contract = deploy(&node);
+    let block = node.call("eth_getBlockByNumber", json!(["0x0", false]));
+    let time = node.call("anvil_getGenesisTime", json!([])).as_u64().unwrap();
+    assert_eq!(block["timestamp"], format!("{time:#x}"));
+    let tx = node.call("eth_getTransactionBySenderAndNonce", json!([ALICE, "0x0"]));
+    assert_eq!(
+        (&tx["from"], &tx["nonce"]),
+        (&json!(ALICE.to_string().to_lowercase()), &json!("0x0"))
+    );
+    assert!(node.call("eth_getTransactionBySenderAndNonce", json!([ALICE, "0x1"])).is_null());
+    let code = node.call("eth_getCode", json!([contract, "latest"]));
+    let hash = node.call("web3_sha3", json!([code]));
+    assert_eq!(node.call("debug_codeByHash", json!([hash, null])), code);
+    assert!(node.call("debug_codeByHash", json!([word(1), null])).is_null());
+}
+
+#[cfg(feature = "lvmt")]
+#[test]
+fn a_layer_that_needs_a_setup_makes_one_up_in_memory() {
+    let dir = TempDir::new().unwrap();
+    let log = dir.path().join("log");
+    for _ in 0..2 {
+        let node = Devnet::unprepared("lvmt", dir.path(), &log);
+        node.send(ALICE, BOB, 1);
+        assert_eq!(node.head(), 1);
+        assert!(said(node, &log).contains("INSECURE"));
+    }
+}

@@ -1,0 +1,63 @@
+//! The whole state in files.
+
+use crate::{
+    run::polytrie,
+    support::{ALICE, BOB, Devnet, args, layers},
+};
+use alloy_primitives::U256;
+use serde_json::Value;
+use std::fs;
+use tempfile::TempDir;
+
+#[test]
+fn a_state_goes_on_from_its_file_on_every_layer() {
+    for layer in layers() {
+        let dir = TempDir::new().unwrap();
+        let file = dir.path().join("state.json");
+        let start = |option: &str| Devnet::start(layer, args![option, &file]);
+        let node = start("--state-file");
+        let before = node.balance(BOB);
+        node.send(ALICE, BOB, 7);
+        assert!(!fs::read_dir(dir.path()).unwrap().any(|f| f.unwrap().path() == file), "{layer}");
+        assert_eq!(node.stop(), Some(0), "{layer}");
+
+        // It is JSON as it is, as anvil writes it.
+        let written: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        assert_eq!(written["best_block_number"], 1, "{layer}");
+        for option in ["--state-file", "--load-state"] {
+            let node = start(option);
+            assert_eq!(node.head(), 1, "{layer}");
+            assert_eq!(node.balance(BOB), before + U256::from(7), "{layer}");
+            assert_eq!(node.stop(), Some(0), "{layer}");
+        }
+        let again = Devnet::start(layer, args!["--load-state", &file, "--dump-state", dir.path()]);
+        again.send(ALICE, BOB, 1);
+        assert_eq!(again.stop(), Some(0), "{layer}");
+        assert_eq!(start("--load-state").balance(BOB), before + U256::from(8), "{layer}");
+    }
+}
+
+#[test]
+fn a_state_that_cannot_be_read_or_written_is_named_at_the_start() {
+    let dir = TempDir::new().unwrap();
+    let (there, missing) = (dir.path().join("there"), dir.path().join("no/such"));
+    fs::write(&there, "{}").unwrap();
+    for (option, file, code) in
+        [("--load-state", &missing, 3), ("--load-state", &there, 1), ("--dump-state", &missing, 3)]
+    {
+        let run = polytrie!("devnet", "--port", "0", option, file);
+        assert_eq!(run.code, Some(code), "{option}: {}", run.stderr);
+        assert!(run.stderr.contains(&file.display().to_string()), "{}", run.stderr);
+    }
+    let both = polytrie!("devnet", "--load-state", there, "--datadir", dir.path());
+    assert_eq!(both.code, Some(2), "{}", both.stderr);
+}
+
+/// What is kept in a file can be lost as well as what is in a directory.
+#[test]
+fn pages_of_other_origins_may_not_call_a_node_with_a_state_file() {
+    let dir = TempDir::new().unwrap();
+    let node = Devnet::start("mpt", args!["--state-file", dir.path().join("state.json")]);
+    let request = "POST / HTTP/1.1\r\nHost: localhost\r\nOrigin: https://evil.example\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n[]";
+    assert_eq!(node.http(request).0, 403);
+}
