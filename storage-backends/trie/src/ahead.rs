@@ -6,9 +6,9 @@
 
 use crate::{
     LeafValue, Nibbles, RowSource, Trie, TrieError,
+    arena::Change,
     codec::{nibble, path_of},
     row::{self, Row, RowChild, RowChildren},
-    update::Change,
 };
 use alloy_primitives::{B256, map::HashMap};
 use parking_lot::Mutex;

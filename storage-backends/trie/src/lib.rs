@@ -17,38 +17,31 @@ mod check;
 mod codec;
 pub mod cow;
 mod error;
-mod evict;
 mod gather;
-mod get;
-mod hash;
 pub mod keccak;
-mod memory_proof;
 mod pace;
 mod proof;
 mod row;
 pub mod rows;
 mod tables;
-mod trie;
-mod update;
 mod value;
 
 #[cfg(test)]
 mod tests;
 
 pub use ahead::{MissingPaths, RowsAhead, RowsOver};
+pub use arena::{Ages, Cut, Trie};
 pub use build::SortedBuilder;
 pub use canonical::{Detour, state_error, verify};
 pub use check::{RowCheck, check_rows};
 pub use error::TrieError;
-pub use evict::{Ages, Cut};
 pub use pace::{ReadPace, Timed};
 pub use proof::{
     AccountProof, SlotProof, leaf_on_path, prove_key, stored_root, verify_account_proof, verify_key,
 };
 pub use rows::{RowSink, RowSource, Rows};
 pub use tables::{LeafCheck, LoadSink, TrieTables};
-pub use trie::{EMPTY_ROOT, Trie};
-pub use value::{AccountLeaf, LeafValue, SlotValue};
+pub use value::{AccountLeaf, EMPTY_ROOT, LeafValue, SlotValue};
 
 /// A path of nibbles from the root of a trie.
 pub type Nibbles = alloy_trie::Nibbles;

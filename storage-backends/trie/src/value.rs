@@ -1,10 +1,14 @@
 //! What leaves hold.
 
 use crate::row::take;
-use alloy_primitives::{B256, KECCAK256_EMPTY, U256};
+use alloy_primitives::{B256, KECCAK256_EMPTY, U256, b256};
 use alloy_rlp::{Decodable, Encodable, Header};
 use polytrie_state::Account;
 use std::fmt::Debug;
+
+/// Root of the trie without keys: the Keccak-256 of the RLP of an empty string.
+pub const EMPTY_ROOT: B256 =
+    b256!("56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421");
 
 /// A leaf's value in memory and on the wire.
 pub trait LeafValue: Clone + PartialEq + Debug + Send + Sync + 'static {
@@ -64,7 +68,7 @@ impl Default for AccountLeaf {
         Self {
             nonce: 0,
             balance: U256::ZERO,
-            storage_root: crate::EMPTY_ROOT,
+            storage_root: EMPTY_ROOT,
             code_hash: KECCAK256_EMPTY,
         }
     }
@@ -100,7 +104,7 @@ impl LeafValue for AccountLeaf {
     fn encode_row(&self, out: &mut Vec<u8>) {
         let nonce = self.nonce.to_be_bytes();
         let nonce = &nonce[self.nonce.leading_zeros() as usize / 8..];
-        let has_storage = self.storage_root != crate::EMPTY_ROOT;
+        let has_storage = self.storage_root != EMPTY_ROOT;
         let has_code = self.code_hash != KECCAK256_EMPTY;
         out.push(nonce.len() as u8 | u8::from(has_storage) << 4 | u8::from(has_code) << 5);
         out.extend_from_slice(nonce);
@@ -132,7 +136,7 @@ impl LeafValue for AccountLeaf {
             account.code_hash = B256::from_slice(take(rest, 32).ok_or(WRONG)?);
         }
         account.balance = number(rest).ok_or(WRONG)?;
-        let canonical = (flags & 16 != 0) == (account.storage_root != crate::EMPTY_ROOT)
+        let canonical = (flags & 16 != 0) == (account.storage_root != EMPTY_ROOT)
             && (flags & 32 != 0) == (account.code_hash != KECCAK256_EMPTY);
         if canonical { Ok(account) } else { Err(WRONG) }
     }

@@ -1,8 +1,8 @@
 //! Reading a key.
 
+use super::slabs::Link;
 use crate::{
     LeafValue, RowSource, Trie, TrieError,
-    arena::Link,
     codec::{nibble, path_of},
 };
 use alloy_primitives::B256;

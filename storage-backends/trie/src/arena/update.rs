@@ -1,8 +1,8 @@
 //! One sorted batch of changes, in one pass over the structure. Nothing is hashed here.
 
+use super::slabs::{Branch, Extension, Leaf, Link, Status};
 use crate::{
     LeafValue, Nibbles, RowSource, Trie, TrieError,
-    arena::{Branch, Extension, Leaf, Link, Status},
     codec::{ChildRef, nibble, path_of, shared_nibbles},
 };
 use alloy_primitives::B256;

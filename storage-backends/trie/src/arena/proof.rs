@@ -3,9 +3,9 @@
 //! What has rows is proven by way of [`cow`](crate::cow), whose nodes are put together from them. Here the nodes are
 //! those of the arena, which may have no row yet, so this way is one of its own.
 
+use super::slabs::Link;
 use crate::{
     LeafValue, RowSource, Trie, TrieError,
-    arena::Link,
     codec::{self, ChildRef, nibble, path_of},
 };
 use alloy_primitives::{B256, Bytes};

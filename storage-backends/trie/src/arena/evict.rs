@@ -1,8 +1,8 @@
 //! Letting go of nodes that were not touched lately.
 
+use super::slabs::{Arena, Extension, Leaf, Link, Status};
 use crate::{
     LeafValue, Nibbles, Trie,
-    arena::{Arena, Extension, Leaf, Link, Status},
     codec::nibble,
 };
 use alloy_primitives::B256;

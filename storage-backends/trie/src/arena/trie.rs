@@ -1,17 +1,13 @@
 //! One trie: what of it is in memory, and how the rest is reached.
 
+use super::slabs::{Arena, Branch, Extension, Leaf, Link, Refs, Status};
 use crate::{
-    LeafValue, Nibbles, RowSource, TrieError,
-    arena::{Arena, Branch, Extension, Leaf, Link, Refs, Status},
+    EMPTY_ROOT, LeafValue, Nibbles, RowSource, TrieError,
     codec::ChildRef,
     row::{self, Row, RowChild, RowChildren},
 };
-use alloy_primitives::{B256, b256};
+use alloy_primitives::B256;
 use std::cell::Cell;
-
-/// Root of the trie without keys: the Keccak-256 of the RLP of an empty string.
-pub const EMPTY_ROOT: B256 =
-    b256!("56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421");
 
 /// A Merkle Patricia trie with keys of 32 bytes.
 ///

@@ -4,9 +4,9 @@
 //! the arena, so several threads share subtrees of it; what each finds (references for parents, rows for
 //! the store) is collected on the side and put in place afterwards.
 
+use super::slabs::{Arena, Branch, Link, Status};
 use crate::{
     EMPTY_ROOT, LeafValue, Nibbles, RowSink, Trie,
-    arena::{Arena, Branch, Link, Status},
     codec::{self, ChildRef},
     keccak::Inputs,
     row::{self, Child},
