@@ -2,12 +2,11 @@
 //! you can swap.
 
 pub mod cli;
-pub mod devnet;
-pub mod rpc;
 
 pub use polytrie_bench as bench;
 pub use polytrie_chain::{self as chain, executor};
 pub use polytrie_consensus as consensus;
+pub use polytrie_devnet::{self as devnet, rpc};
 pub use polytrie_files as blocks;
 pub use polytrie_layers as layers;
 pub use polytrie_node::{conformance, convert, datadir, import, process, state_root, witness};

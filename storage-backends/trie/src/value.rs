@@ -65,12 +65,7 @@ impl AccountLeaf {
 
 impl Default for AccountLeaf {
     fn default() -> Self {
-        Self {
-            nonce: 0,
-            balance: U256::ZERO,
-            storage_root: EMPTY_ROOT,
-            code_hash: KECCAK256_EMPTY,
-        }
+        Self { nonce: 0, balance: U256::ZERO, storage_root: EMPTY_ROOT, code_hash: KECCAK256_EMPTY }
     }
 }
 

@@ -1,10 +1,7 @@
 //! Letting go of nodes that were not touched lately.
 
 use super::slabs::{Arena, Extension, Leaf, Link, Status};
-use crate::{
-    LeafValue, Nibbles, Trie,
-    codec::nibble,
-};
+use crate::{LeafValue, Nibbles, Trie, codec::nibble};
 use alloy_primitives::B256;
 
 /// Bytes of memory by the number of blocks since they were touched last; the last entry has all that is older.

@@ -1,0 +1,101 @@
+//! What the log says of blocks and their transactions.
+
+use super::{Node, console};
+use alloy_consensus::{Header, Sealed, Transaction, TxEnvelope};
+use alloy_primitives::{Address, Bytes, TxKind};
+use polytrie_chain::executor::Included;
+use std::{fmt::Write, sync::atomic::Ordering};
+use tracing::Level;
+
+/// Transactions of one block that have a line: those who send thousands read none of them.
+const MOST_TRANSACTIONS: usize = 20;
+
+/// Lines of one transaction that a contract may print.
+const MOST_LINES: usize = 200;
+
+/// The lines of a block under way.
+#[derive(Debug, Default)]
+pub(super) struct BlockLog {
+    lines: Vec<String>,
+    transactions: usize,
+}
+
+impl BlockLog {
+    /// Takes note of a transaction that was included.
+    pub(super) fn transaction(&mut self, tx: &TxEnvelope, sender: Address, ran: &Included) {
+        self.transactions += 1;
+        if self.transactions > MOST_TRANSACTIONS {
+            return;
+        }
+        let mut line = format!("  transaction {} from {sender}", tx.tx_hash());
+        // A `String` takes everything.
+        let _ = match tx.kind() {
+            TxKind::Call(to) => write!(line, " to {to}"),
+            TxKind::Create => write!(line, " creates {}", sender.create(tx.nonce())),
+        };
+        let _ = match &ran.failed {
+            None => write!(line, ": {} gas", ran.gas_used),
+            Some(failed) => {
+                let why = console::printable(&failed.to_string());
+                write!(line, ": {} gas, failed: {why}", ran.gas_used)
+            }
+        };
+        self.lines.push(line);
+        self.lines.extend(printed(&ran.console));
+    }
+
+    /// Writes the lines of the block, which is in the chain now.
+    pub(super) fn write(&self, header: &Sealed<Header>) {
+        let transactions = match self.transactions {
+            1 => "1 transaction".to_owned(),
+            number => format!("{number} transactions"),
+        };
+        let (number, hash, gas) = (header.number, header.hash(), header.gas_used);
+        tracing::info!("block {number} {hash}: {transactions}, {gas} gas");
+        for line in &self.lines {
+            tracing::info!("{line}");
+        }
+        if let Some(more) = self.transactions.checked_sub(MOST_TRANSACTIONS + 1) {
+            tracing::info!("  and {} more", more + 1);
+        }
+    }
+}
+
+/// What contracts printed, line by line.
+fn printed(messages: &[Bytes]) -> Vec<String> {
+    let lines = messages.iter().flat_map(|message| console::lines(message));
+    let mut lines: Vec<_> =
+        lines.take(MOST_LINES + 1).map(|line| format!("  console.log: {line}")).collect();
+    if lines.len() > MOST_LINES {
+        lines.truncate(MOST_LINES);
+        lines.push("  console.log: … and more".to_owned());
+    }
+    lines
+}
+
+impl Node {
+    /// Whether the log is to say what the node does.
+    pub fn tells(&self) -> bool {
+        self.telling.load(Ordering::Relaxed) && tracing::enabled!(Level::INFO)
+    }
+
+    /// Has the log say what the node does, or not.
+    pub fn set_telling(&self, telling: bool) {
+        self.telling.store(telling, Ordering::Relaxed);
+    }
+
+    /// Writes what the contracts of a call printed.
+    pub fn tell_printed(&self, method: &str, messages: &[Bytes]) {
+        if !messages.is_empty() && self.tells() {
+            tracing::info!("{method}");
+            for line in printed(messages) {
+                tracing::info!("{line}");
+            }
+        }
+    }
+
+    /// The lines of the next block, if the log is to have them.
+    pub(super) fn block_log(&self) -> Option<BlockLog> {
+        self.tells().then(BlockLog::default)
+    }
+}

@@ -1,0 +1,241 @@
+//! Accounts and slots of a block's state in the order of their hashes, a part at a time.
+
+use super::Node;
+use crate::{NodeError, dump::Names};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use polytrie_node::state_root::storage_root;
+use polytrie_state::{Account, BlockRef, StateError, StateLayer, StateReader, hash_address};
+use std::{
+    ops::ControlFlow::{self, Break, Continue},
+    time::Instant,
+};
+
+/// Bytes of an account or a slot in an answer, without code.
+const ENTRY: usize = 300;
+
+/// How much may be read.
+#[derive(Debug, Clone, Copy)]
+pub struct RangeLimits {
+    /// Accounts, or slots of one.
+    pub most: usize,
+    /// Bytes of all that is found, about.
+    pub bytes: usize,
+    /// When it must have ended.
+    pub deadline: Option<Instant>,
+}
+
+/// What is wanted of accounts.
+#[derive(Debug, Clone, Copy)]
+pub struct AccountParts {
+    /// Their code.
+    pub code: bool,
+    /// Their slots.
+    pub slots: bool,
+    /// Accounts that are known by their hash only.
+    pub nameless: bool,
+}
+
+/// Slots of an account.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SlotRange {
+    /// In the order of their hashes, with the slot where it is known.
+    pub slots: Vec<(B256, Option<U256>, U256)>,
+    /// The hash of the one that is next, if there are more.
+    pub next: Option<B256>,
+    /// Whether the account has none at all.
+    pub is_empty: bool,
+}
+
+/// Accounts of a state.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AccountRange {
+    /// In the order of their hashes.
+    pub accounts: Vec<FoundAccount>,
+    /// The hash of the one that is next, if there are more.
+    pub next: Option<B256>,
+}
+
+/// An account, as it was found by its hash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundAccount {
+    /// The hash of its address.
+    pub hash: B256,
+    /// Its address, where it is known.
+    pub address: Option<Address>,
+    /// Nonce, balance and the hash of its code.
+    pub account: Account,
+    /// The root of the trie of its slots.
+    pub storage_root: B256,
+    /// Its code, if that is wanted.
+    pub code: Bytes,
+    /// Its slots, if they are wanted, as far as they are known by more than their hash.
+    pub slots: Vec<(U256, U256)>,
+}
+
+impl Node {
+    /// Slots of an account after a block, from the hash `from` on.
+    ///
+    /// # Errors
+    ///
+    /// If the block was taken back, the way back to it is not kept any more, there is too much, or the store fails.
+    pub fn slot_range(
+        &self,
+        block: BlockRef,
+        address: &Address,
+        from: B256,
+        limits: RangeLimits,
+    ) -> Result<SlotRange, NodeError> {
+        let layer = self.layer_after(block, limits.deadline)?;
+        let mut found = SlotRange::default();
+        let mut left = Left::new(limits);
+        layer.slots(hash_address(address), from, &mut |hash, value| {
+            if found.slots.len() >= limits.most {
+                found.next = Some(hash);
+                return Ok(Break(()));
+            }
+            found.slots.push((hash, None, value));
+            Ok(left.take(ENTRY))
+        })?;
+        left.done()?;
+        if found.slots.is_empty() && found.next.is_none() {
+            found.is_empty = true;
+            layer.slots(hash_address(address), B256::ZERO, &mut |_, _| {
+                found.is_empty = false;
+                Ok(Break(()))
+            })?;
+        }
+        let names = self.genesis_names();
+        for (hash, slot, _) in &mut found.slots {
+            *slot = self.known_slot(&names, hash)?;
+        }
+        Ok(found)
+    }
+
+    /// Accounts after a block, from the hash `from` on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::slot_range`].
+    pub fn account_range(
+        &self,
+        block: BlockRef,
+        from: B256,
+        parts: AccountParts,
+        limits: RangeLimits,
+    ) -> Result<AccountRange, NodeError> {
+        let layer = self.layer_after(block, limits.deadline)?;
+        let reader = layer.reader()?;
+        let names = self.genesis_names();
+        let mut left = Left::new(limits);
+        let mut found = AccountRange::default();
+        let mut failed = None;
+        layer.accounts(from, &mut |hash, account| {
+            if found.accounts.len() >= limits.most {
+                found.next = Some(hash);
+                return Ok(Break(()));
+            }
+            let address = match self.known_address(&names, &hash) {
+                Ok(None) if !parts.nameless => return Ok(left.take(0)),
+                Ok(address) => address,
+                Err(error) => {
+                    failed = Some(error);
+                    return Ok(Break(()));
+                }
+            };
+            let code = if parts.code { code_of(&*reader, &account)? } else { Bytes::new() };
+            let (slots, storage_root) = slots_of(&*layer, hash, parts.slots, &mut left)?;
+            let flow = left.take(ENTRY + code.len() * 2);
+            match self.named_slots(&names, slots) {
+                Ok(slots) => found.accounts.push(FoundAccount {
+                    hash,
+                    address,
+                    account,
+                    storage_root,
+                    code,
+                    slots,
+                }),
+                Err(error) => failed = Some(error),
+            }
+            Ok(if failed.is_some() { Break(()) } else { flow })
+        })?;
+        left.done()?;
+        failed.map_or(Ok(found), Err)
+    }
+
+    /// Those slots that are known by more than their hash.
+    fn named_slots(&self, names: &Names, found: Slots) -> Result<Vec<(U256, U256)>, NodeError> {
+        let mut named = Vec::with_capacity(found.len());
+        for (hash, value) in found {
+            if let Some(slot) = self.known_slot(names, &hash)? {
+                named.push((slot, value));
+            }
+        }
+        Ok(named)
+    }
+}
+
+fn code_of(reader: &dyn StateReader, account: &Account) -> Result<Bytes, StateError> {
+    match account.has_code() {
+        true => reader.code(&account.code_hash)?.ok_or_else(|| {
+            let hash = account.code_hash;
+            StateError::Corrupt(format!("the code {hash} of an account is missing"))
+        }),
+        false => Ok(Bytes::new()),
+    }
+}
+
+type Slots = Vec<(B256, U256)>;
+
+/// The slots of an account, if they are wanted, and their root.
+fn slots_of(
+    layer: &dyn StateLayer,
+    account: B256,
+    wanted: bool,
+    left: &mut Left,
+) -> Result<(Slots, B256), StateError> {
+    let mut slots = Vec::new();
+    let root = storage_root(|add| {
+        layer.slots(account, B256::ZERO, &mut |hash, value| {
+            add(hash, &value)?;
+            if wanted {
+                slots.push((hash, value));
+            }
+            Ok(left.take(if wanted { ENTRY } else { 0 }))
+        })
+    })?;
+    Ok((slots, root))
+}
+
+/// What is left of the limits.
+#[derive(Debug)]
+struct Left {
+    bytes: Option<usize>,
+    deadline: Option<Instant>,
+    is_late: bool,
+}
+
+impl Left {
+    const fn new(limits: RangeLimits) -> Self {
+        Self { bytes: Some(limits.bytes), deadline: limits.deadline, is_late: false }
+    }
+
+    /// Ends the walk where something is used up.
+    fn take(&mut self, bytes: usize) -> ControlFlow<()> {
+        self.bytes = self.bytes.and_then(|left| left.checked_sub(bytes));
+        self.is_late = self.is_late || self.deadline.is_some_and(|at| Instant::now() >= at);
+        if self.bytes.is_none() || self.is_late { Break(()) } else { Continue(()) }
+    }
+
+    fn done(&self) -> Result<(), NodeError> {
+        let reason = match (self.bytes, self.is_late) {
+            (Some(_), false) => return Ok(()),
+            (None, _) => {
+                "the answer is larger than it may be; ask for fewer accounts or slots, leave storage out, or start the node with a larger --rpc.max-response"
+            }
+            (_, true) => {
+                "the walk through the state took longer than a call may; ask for fewer accounts or slots, or start the node with a larger --rpc.evmtimeout"
+            }
+        };
+        Err(NodeError::Refused(reason.to_owned()))
+    }
+}

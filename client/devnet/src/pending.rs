@@ -1,0 +1,52 @@
+//! The block that would be made now, and the state after it.
+
+use super::{Node, NodeError, overlay::Overlay, producer::Picked};
+use alloy_consensus::{Block, Header, ReceiptEnvelope, Sealed, TxEnvelope};
+use polytrie_chain::NextBlock;
+use polytrie_state::StateReader;
+use std::sync::Arc;
+
+/// A block that is not part of the chain: what waits in the pool on top of the head.
+#[derive(Debug)]
+pub struct PendingBlock {
+    /// Its header, as if it were made now.
+    pub header: Sealed<Header>,
+    /// The block.
+    pub block: Block<TxEnvelope>,
+    /// The receipts of its transactions.
+    pub receipts: Vec<ReceiptEnvelope>,
+    /// Bytes of its RLP.
+    pub rlp_length: usize,
+    /// The state after it.
+    pub state: Arc<dyn StateReader>,
+    /// What it was made of.
+    next: NextBlock,
+    pool: u64,
+}
+
+impl Node {
+    /// The block that would be made now. It is made once for each head, content of the pool and second.
+    ///
+    /// # Errors
+    ///
+    /// If we failed.
+    pub fn pending(&self) -> Result<Arc<PendingBlock>, NodeError> {
+        let mut chain = self.chain();
+        let next = self.next_block(&chain, None);
+        let pool = self.pool.lock().changes();
+        // A new head or a change by hand took it away (`publish`).
+        let known = self.pending.lock().clone();
+        if let Some(known) = known.filter(|known| known.next == next && known.pool == pool) {
+            return Ok(known);
+        }
+        let built = self.build(&mut chain, next.clone(), &mut Picked::default())?.into_block();
+        let base = Arc::clone(&self.view().reader);
+        let state = Arc::new(Overlay::of_block(base, built.writes()));
+        let rlp_length = built.rlp.len();
+        let (header, block, receipts) = (built.header, built.block, built.executed.receipts);
+        let pending =
+            Arc::new(PendingBlock { header, block, receipts, rlp_length, state, next, pool });
+        *self.pending.lock() = Some(Arc::clone(&pending));
+        Ok(pending)
+    }
+}

@@ -1,0 +1,129 @@
+//! A transaction as the pool keeps it.
+
+use super::PoolError;
+use alloy_consensus::{
+    BlobTransactionSidecarVariant, Signed, Transaction, TxEip4844Variant, TxEnvelope,
+};
+use alloy_eips::{Encodable2718, eip4844::env_settings::EnvKzgSettings};
+use alloy_primitives::{Address, B256, U256};
+use polytrie_chain::executor::intrinsic_gas;
+use polytrie_chainspec::Rules;
+use polytrie_consensus::{check_transaction, impersonated, recover_sender, sender_of};
+use std::sync::Arc;
+
+/// The largest transaction without its blobs, in bytes.
+const MAX_BYTES: usize = 128 * 1024;
+
+/// A transaction that waits for a block.
+#[derive(Debug, Clone)]
+pub struct PoolTransaction {
+    /// The transaction, without blobs.
+    pub tx: TxEnvelope,
+    /// Its sender.
+    pub sender: Address,
+    /// Its blobs with commitments and proofs, if it has any.
+    pub sidecar: Option<Arc<BlobTransactionSidecarVariant>>,
+    /// The most that it may cost, in wei.
+    pub cost: U256,
+    /// Bytes it takes.
+    pub bytes: usize,
+    /// When it came, counted from 0. Set by the pool.
+    pub(super) arrival: u64,
+}
+
+impl PoolTransaction {
+    /// A transaction as it comes over the network: one with blobs brings them along.
+    ///
+    /// # Errors
+    ///
+    /// If its signature belongs to nobody, or its blobs are not what it says.
+    pub fn signed(tx: TxEnvelope) -> Result<Self, PoolError> {
+        let sender = recover_sender(&tx)?;
+        let (tx, sidecar) = without_sidecar(tx);
+        match (tx.blob_versioned_hashes(), &sidecar) {
+            (Some(hashes), Some(sidecar)) => sidecar
+                .validate(hashes, EnvKzgSettings::Default.get())
+                .map_err(|error| PoolError::Blobs(error.to_string()))?,
+            (Some(_), None) => return Err(PoolError::MissingBlobs),
+            (None, _) => {}
+        }
+        Ok(Self::new(tx, sender, sidecar))
+    }
+
+    /// A transaction of the node's own, with or without a true signature.
+    ///
+    /// # Errors
+    ///
+    /// If it has blobs, or its signature belongs to nobody.
+    pub fn local(tx: TxEnvelope) -> Result<Self, PoolError> {
+        if tx.is_eip4844() {
+            return Err(PoolError::MissingBlobs);
+        }
+        let sender = sender_of(&tx)?;
+        Ok(Self::new(tx, sender, None))
+    }
+
+    fn new(
+        tx: TxEnvelope,
+        sender: Address,
+        sidecar: Option<BlobTransactionSidecarVariant>,
+    ) -> Self {
+        let fee = U256::from(tx.max_fee_per_gas()) * U256::from(tx.gas_limit());
+        let blobs = U256::from(tx.max_fee_per_blob_gas().unwrap_or(0))
+            * U256::from(tx.blob_gas_used().unwrap_or(0));
+        let cost = fee.saturating_add(blobs).saturating_add(tx.value());
+        let blob_bytes = sidecar.as_ref().map_or(0, |sidecar| sidecar.size());
+        let bytes = tx.encode_2718_len() + blob_bytes;
+        let sidecar = sidecar.map(Arc::new);
+        Self { tx, sender, sidecar, cost, bytes, arrival: 0 }
+    }
+
+    /// Its hash.
+    pub fn hash(&self) -> B256 {
+        *self.tx.tx_hash()
+    }
+
+    /// Its nonce.
+    pub fn nonce(&self) -> u64 {
+        self.tx.nonce()
+    }
+
+    /// Everything about it that does not depend on the state.
+    ///
+    /// # Errors
+    ///
+    /// The first rule that it breaks.
+    pub fn check(&self, rules: &Rules<'_>, gas_limit: u64) -> Result<(), PoolError> {
+        let tx = &self.tx;
+        let found = tx.encode_2718_len();
+        if found > MAX_BYTES {
+            return Err(PoolError::TooLarge { found, limit: MAX_BYTES });
+        }
+        if impersonated(tx).is_none() {
+            check_transaction(rules, tx)?;
+        }
+        if tx.gas_limit() > gas_limit {
+            return Err(PoolError::BlockGasLimit { found: tx.gas_limit(), limit: gas_limit });
+        }
+        let tip = tx.max_priority_fee_per_gas().unwrap_or(0);
+        if tip > tx.max_fee_per_gas() {
+            return Err(PoolError::TipAboveFee { tip, fee: tx.max_fee_per_gas() });
+        }
+        let needed = intrinsic_gas(rules, tx);
+        if tx.gas_limit() < needed {
+            return Err(PoolError::IntrinsicGas { found: tx.gas_limit(), needed });
+        }
+        Ok(())
+    }
+}
+
+fn without_sidecar(tx: TxEnvelope) -> (TxEnvelope, Option<BlobTransactionSidecarVariant>) {
+    let TxEnvelope::Eip4844(signed) = tx else { return (tx, None) };
+    let (tx, signature, hash) = signed.into_parts();
+    let (tx, sidecar) = match tx {
+        TxEip4844Variant::TxEip4844WithSidecar(tx) => (tx.tx, Some(tx.sidecar)),
+        TxEip4844Variant::TxEip4844(tx) => (tx, None),
+    };
+    let tx = TxEip4844Variant::TxEip4844(tx);
+    (TxEnvelope::Eip4844(Signed::new_unchecked(tx, signature, hash)), sidecar)
+}

@@ -1,0 +1,250 @@
+//! Calls that leave no trace on the chain.
+
+use super::blobs;
+use crate::{
+    View,
+    rpc::{
+        Methods, Rpc,
+        args::Args,
+        convert::quantity,
+        error::{REVERT_MESSAGE, RpcError, RpcResult},
+        lookup::At,
+    },
+};
+use alloy_eips::BlockId;
+use alloy_primitives::{Bytes, TxKind, U256};
+use alloy_rpc_types_eth::{BlockOverrides, TransactionRequest, state::StateOverride};
+use jsonrpsee::core::RegisterMethodError;
+use polytrie_chain::executor::{
+    Console,
+    sandbox::{self, AccessListInspector, CallError, CallOutcome, CallRequest, Observer, Sandbox},
+};
+use serde_json::{Value, json};
+
+/// What a plain transfer costs.
+const TRANSFER_GAS: u64 = 21_000;
+
+/// An estimate may be higher than what is needed by this part (as geth's).
+const ESTIMATE_ERROR: f64 = 0.015;
+
+pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
+    methods.add("eth_call", call)?;
+    methods.add("eth_estimateGas", estimate_gas)?;
+    methods.add("eth_createAccessList", create_access_list)
+}
+
+/// The parameters that all calls share.
+#[derive(Debug)]
+pub(in crate::rpc) struct CallArgs {
+    pub(in crate::rpc) request: TransactionRequest,
+    pub(in crate::rpc) block: Option<BlockId>,
+    pub(in crate::rpc) state: Option<StateOverride>,
+    pub(in crate::rpc) environment: Option<BlockOverrides>,
+}
+
+impl CallArgs {
+    fn new(args: &mut Args) -> RpcResult<Self> {
+        Ok(Self {
+            request: blobs::to_call(args)?,
+            block: args.optional_block()?,
+            state: args.optional()?,
+            environment: environment(args)?,
+        })
+    }
+}
+
+/// The next argument, what a call wants otherwise about its block.
+fn environment(args: &mut Args) -> RpcResult<Option<BlockOverrides>> {
+    check_environment(args.peek())?;
+    args.optional()
+}
+
+/// Refuses what a call cannot have otherwise, in the place of an answer that passes over it.
+pub(in crate::rpc) fn check_environment(overrides: Option<&Value>) -> RpcResult<()> {
+    let Some(overrides) = overrides else { return Ok(()) };
+    let is_there = |field: &&&str| overrides.get(field).is_some_and(|value| !value.is_null());
+    if let Some(field) =
+        ["beaconRoot", "parentBeaconBlockRoot", "withdrawals"].iter().find(is_there)
+    {
+        return Err(RpcError::server(format!(
+            "block override {field:?} is not supported for this method: it has no block to come at the beginning or the end of; call eth_simulateV1"
+        )));
+    }
+    check_base_fee(overrides)
+}
+
+/// A base fee is a number of 64 bits, as the EVM has it here: a larger one would become another one.
+pub(super) fn check_base_fee(overrides: &Value) -> RpcResult<()> {
+    let fee = overrides.get("baseFeePerGas").or_else(|| overrides.get("baseFee"));
+    let fee = fee.and_then(|fee| serde_json::from_value::<U256>(fee.clone()).ok());
+    match fee.filter(|fee| *fee > U256::from(u64::MAX)) {
+        Some(fee) => Err(RpcError::params(format!("baseFeePerGas {fee} is beyond 64 bits"))),
+        None => Ok(()),
+    }
+}
+
+/// A sandbox at a block, with overrides applied.
+fn sandbox_at(
+    rpc: &Rpc,
+    at: &At,
+    state: Option<&StateOverride>,
+    block: Option<&BlockOverrides>,
+) -> RpcResult<Sandbox> {
+    let mut sandbox = Sandbox::new(at.state.clone(), at.hashes()).until(rpc.deadline());
+    if let Some(overrides) = state {
+        let rules = rpc.rules_under(&at.header, at.merged, block);
+        sandbox.override_state(rules.spec_id(), overrides)?;
+    }
+    Ok(sandbox)
+}
+
+/// Runs a call on a sandbox made for it.
+pub(in crate::rpc) fn run_call<I: Observer>(
+    rpc: &Rpc,
+    view: &View,
+    args: CallArgs,
+    observer: I,
+) -> RpcResult<(CallOutcome, I)> {
+    let at = rpc.at(view, args.block)?;
+    let mut sandbox = sandbox_at(rpc, &at, args.state.as_ref(), args.environment.as_ref())?;
+    let request = request_at(rpc, &at, args.request, args.environment.as_ref());
+    Ok(sandbox::call(&mut sandbox, request, observer)?)
+}
+
+fn request_at<'a>(
+    rpc: &'a Rpc,
+    at: &'a At,
+    request: TransactionRequest,
+    block: Option<&'a BlockOverrides>,
+) -> CallRequest<'a> {
+    CallRequest {
+        header: &at.header,
+        rules: rpc.rules_under(&at.header, at.merged, block),
+        request,
+        block,
+        gas_cap: Some(rpc.limits.gas_cap),
+        commit: false,
+    }
+}
+
+fn call(rpc: &Rpc, args: &mut Args) -> RpcResult<Bytes> {
+    let args = CallArgs::new(args)?;
+    let console = Console::new(rpc.node.tells());
+    let (outcome, mut console) = run_call(rpc, &rpc.node.view(), args, console)?;
+    rpc.node.tell_printed("eth_call", &console.take());
+    if outcome.success { Ok(outcome.output) } else { Err(RpcError::failed(&outcome)) }
+}
+
+fn estimate_gas(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+    let args = CallArgs::new(args)?;
+    estimate(rpc, &rpc.node.view(), args).map(quantity)
+}
+
+/// The least gas with which a call succeeds, or little more.
+pub(super) fn estimate(rpc: &Rpc, view: &View, args: CallArgs) -> RpcResult<u64> {
+    let CallArgs { request, block, state, environment } = args;
+    // What is estimated will be in the next block: its time decides about deadlines.
+    let at = rpc.at(view, Some(block.unwrap_or_else(BlockId::pending)))?;
+    let gas_limit = environment.as_ref().and_then(|block| block.gas_limit);
+    let wanted = request.gas.filter(|gas| *gas >= TRANSFER_GAS);
+    let wanted = wanted.unwrap_or(gas_limit.unwrap_or(at.header.gas_limit));
+    let rules = rpc.rules_under(&at.header, at.merged, environment.as_ref());
+    let mut cap = rpc.limits.gas_cap;
+    if rules.is(alloy_hardforks::EthereumHardfork::Osaka) {
+        cap = cap.min(alloy_eips::eip7825::MAX_TX_GAS_LIMIT_OSAKA);
+    }
+    let mut high = wanted.min(cap);
+    let mut sandbox = sandbox_at(rpc, &at, state.as_ref(), environment.as_ref())?;
+
+    let price = request.max_fee_per_gas.or(request.gas_price).unwrap_or_default();
+    if price > 0 {
+        let from = request.from.unwrap_or_default();
+        let balance = sandbox.account(&from)?.unwrap_or_default().balance;
+        let value = request.value.unwrap_or_default();
+        let left = balance.checked_sub(value).ok_or_else(|| {
+            RpcError::server(format!(
+                "insufficient funds for gas * price + value: address {from} have {balance} want {value}"
+            ))
+        })?;
+        let affordable = left / U256::from(price);
+        high = high.min(affordable.saturating_to());
+    }
+    let mut attempt = |gas: u64, prints: bool| -> RpcResult<Option<CallOutcome>> {
+        let mut wanted = request.clone();
+        wanted.gas = Some(gas);
+        let call = request_at(rpc, &at, wanted, environment.as_ref());
+        match sandbox::call(&mut sandbox, call, Console::new(prints)) {
+            Ok((outcome, mut console)) => {
+                rpc.node.tell_printed("eth_estimateGas", &console.take());
+                Ok(Some(outcome))
+            }
+            // Too little even to begin.
+            Err(CallError::Refused(refusal)) if refusal.code == -38013 => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    };
+    // A transfer to an account without code needs no search.
+    let is_plain = matches!(request.to, Some(TxKind::Call(_)))
+        && request.input.input().is_none_or(|input| input.is_empty());
+    if is_plain && attempt(TRANSFER_GAS, false)?.is_some_and(|outcome| outcome.success) {
+        return Ok(TRANSFER_GAS);
+    }
+    // What it prints is printed once, however often it is tried.
+    let most = attempt(high, rpc.node.tells())?;
+    let Some(most) = most.filter(|outcome| outcome.success || !outcome.out_of_gas) else {
+        return Err(RpcError::server(format!("gas required exceeds allowance ({high})")));
+    };
+    if !most.success {
+        return Err(RpcError::failed(&most));
+    }
+    let mut low = most.gas_used - 1;
+    // What a call needs at most: what it used before refunds, the stipend, and one 64th that callers keep.
+    let optimistic = (most.gas_spent + 2_300) * 64 / 63;
+    if optimistic < high {
+        if attempt(optimistic, false)?.is_some_and(|outcome| outcome.success) {
+            high = optimistic;
+        } else {
+            low = optimistic;
+        }
+    }
+    while low + 1 < high && (high - low) as f64 / high as f64 > ESTIMATE_ERROR {
+        let middle = (low + (high - low) / 2).min(low.saturating_mul(2).max(1));
+        if attempt(middle, false)?.is_some_and(|outcome| outcome.success) {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    Ok(high)
+}
+
+fn create_access_list(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+    let mut args = CallArgs::new(args)?;
+    let view = rpc.node.view();
+    // With the list the call may take another way, so it is repeated until the list stays.
+    for _ in 0..16 {
+        rpc.in_time()?;
+        let before = args.request.access_list.clone().unwrap_or_default();
+        let observer = AccessListInspector::new(before.clone());
+        let again = CallArgs {
+            request: args.request.clone(),
+            block: args.block,
+            state: args.state.clone(),
+            environment: args.environment.clone(),
+        };
+        let (outcome, observer) = run_call(rpc, &view, again, observer)?;
+        let list = observer.into_access_list();
+        if list == before {
+            let mut answer = json!({ "accessList": list, "gasUsed": quantity(outcome.gas_used) });
+            if !outcome.success {
+                // As geth does: what the contract says about it is left to eth_call.
+                answer["error"] = json!(outcome.halt.as_deref().unwrap_or(REVERT_MESSAGE));
+            }
+            return Ok(answer);
+        }
+        args.request.access_list = Some(list);
+    }
+    Err(RpcError::server(
+        "the access list does not settle: every run of the call touches something else",
+    ))
+}

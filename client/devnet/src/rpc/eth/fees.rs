@@ -1,0 +1,170 @@
+//! What transactions cost, and what they did cost.
+
+use crate::{
+    View,
+    rpc::{
+        Methods, Rpc,
+        args::{Args, Number},
+        convert::quantity,
+        error::{RpcError, RpcResult},
+    },
+};
+use alloy_consensus::{Header, Transaction};
+use alloy_primitives::U256;
+use jsonrpsee::core::RegisterMethodError;
+use serde_json::{Value, json};
+
+/// Blocks that a fee history may span.
+const MAX_BLOCKS: u64 = 1024;
+
+/// Percentiles that a fee history may be asked for.
+const MAX_PERCENTILES: usize = 100;
+
+/// The tip that is suggested, in wei.
+const SUGGESTED_TIP: u64 = 1_000_000_000;
+
+pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
+    methods.add("eth_gasPrice", gas_price)?;
+    methods.add("eth_maxPriorityFeePerGas", |_, _| Ok(quantity(SUGGESTED_TIP)))?;
+    methods.add("eth_baseFee", base_fee)?;
+    methods.add("eth_blobBaseFee", blob_fee)?;
+    methods.add("eth_feeHistory", fee_history)
+}
+
+/// The base fee of the next block; 0 before London.
+pub(in crate::rpc) fn next_base_fee(rpc: &Rpc, view: &View) -> u64 {
+    rpc.node.next_fees(view).base
+}
+
+/// What a unit of blob gas costs in the next block; 0 before Cancun.
+pub(super) fn blob_base_fee(rpc: &Rpc, view: &View) -> u128 {
+    rpc.node.next_fees(view).blob
+}
+
+fn gas_price(rpc: &Rpc, _: &mut Args) -> RpcResult<Value> {
+    let base = next_base_fee(rpc, &rpc.node.view());
+    Ok(quantity(base.saturating_add(SUGGESTED_TIP)))
+}
+
+fn base_fee(rpc: &Rpc, _: &mut Args) -> RpcResult<Value> {
+    Ok(quantity(next_base_fee(rpc, &rpc.node.view())))
+}
+
+fn blob_fee(rpc: &Rpc, _: &mut Args) -> RpcResult<Value> {
+    Ok(quantity(U256::from(blob_base_fee(rpc, &rpc.node.view()))))
+}
+
+fn fee_history(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+    let count = args.next::<Number>()?.as_u64()?.min(MAX_BLOCKS);
+    let newest = args.tag()?;
+    let percentiles: Option<Vec<f64>> = args.optional()?;
+    let sorted = |list: &Vec<f64>| {
+        list.len() <= MAX_PERCENTILES
+            && list.iter().all(|p| (0.0..=100.0).contains(p))
+            && list.is_sorted()
+    };
+    if !percentiles.as_ref().is_none_or(sorted) {
+        return Err(RpcError::params(format!(
+            "invalid reward percentiles: at most {MAX_PERCENTILES}, from 0 to 100, in ascending order"
+        )));
+    }
+    let view = rpc.node.view();
+    let newest = rpc.known(&view, newest.into())?;
+    let genesis = rpc.node.spec().genesis_header().number;
+    let count = count.min(newest - genesis + 1);
+    if count == 0 {
+        let none = Vec::<Value>::new();
+        return Ok(
+            json!({ "oldestBlock": quantity(0u64), "baseFeePerGas": none, "gasUsedRatio": none }),
+        );
+    }
+    let oldest = newest + 1 - count;
+    let mut history = History::default();
+    for number in oldest..=newest {
+        let head = view.db().block_head(number)?;
+        history.push(rpc, &view, &head.header, percentiles.as_deref())?;
+    }
+    if newest == view.head.number() {
+        let fees = rpc.node.next_fees(&view);
+        history.push_fees(fees.base, fees.blob);
+    } else {
+        let next = view.db().block_head(newest + 1)?.header;
+        history.push_fees(
+            next.base_fee_per_gas.unwrap_or(0),
+            rpc.node.spec().blob_fee(&next).unwrap_or(0),
+        );
+    }
+    let mut answer = json!({
+        "oldestBlock": quantity(oldest),
+        "baseFeePerGas": history.base_fees,
+        "gasUsedRatio": history.gas_ratios,
+        "baseFeePerBlobGas": history.blob_fees,
+        "blobGasUsedRatio": history.blob_ratios,
+    });
+    if percentiles.is_some_and(|list| !list.is_empty()) {
+        answer["reward"] = json!(history.rewards);
+    }
+    Ok(answer)
+}
+
+#[derive(Debug, Default)]
+struct History {
+    base_fees: Vec<Value>,
+    gas_ratios: Vec<f64>,
+    blob_fees: Vec<Value>,
+    blob_ratios: Vec<f64>,
+    rewards: Vec<Vec<Value>>,
+}
+
+impl History {
+    fn push_fees(&mut self, base: u64, blob: u128) {
+        self.base_fees.push(quantity(base));
+        self.blob_fees.push(quantity(U256::from(blob)));
+    }
+
+    fn push(
+        &mut self,
+        rpc: &Rpc,
+        view: &View,
+        header: &Header,
+        percentiles: Option<&[f64]>,
+    ) -> RpcResult<()> {
+        let blob_fee = rpc.node.spec().blob_fee(header).unwrap_or(0);
+        self.push_fees(header.base_fee_per_gas.unwrap_or(0), blob_fee);
+        self.gas_ratios.push(header.gas_used as f64 / header.gas_limit.max(1) as f64);
+        let params = rpc.node.spec().blob_params(header.timestamp);
+        let max = params.map_or(0, |params| params.max_blob_gas_per_block());
+        let used = header.blob_gas_used.unwrap_or(0);
+        self.blob_ratios.push(if max == 0 { 0.0 } else { used as f64 / max as f64 });
+        if let Some(percentiles) = percentiles {
+            self.rewards.push(rewards(view, header, percentiles)?);
+        }
+        Ok(())
+    }
+}
+
+/// The tips of a block's transactions at these percentiles of its gas.
+fn rewards(view: &View, header: &Header, percentiles: &[f64]) -> RpcResult<Vec<Value>> {
+    let db = view.db();
+    let txs = db.block(header.number)?.map(|block| block.body.transactions).unwrap_or_default();
+    let receipts = db.receipts(header.number)?.unwrap_or_default();
+    let base_fee = header.base_fee_per_gas.unwrap_or(0);
+    let mut before = 0;
+    let mut tips: Vec<(u128, u64)> = Vec::with_capacity(txs.len());
+    for (tx, receipt) in txs.iter().zip(&receipts) {
+        let gas = receipt.cumulative_gas_used() - before;
+        before = receipt.cumulative_gas_used();
+        tips.push((tx.effective_tip_per_gas(base_fee).unwrap_or(0), gas));
+    }
+    tips.sort_unstable();
+    let at = |percentile: &f64| {
+        let threshold = (header.gas_used as f64 * percentile / 100.0) as u64;
+        let mut gas = 0;
+        let reached = tips.iter().find(|(_, used)| {
+            gas += used;
+            gas >= threshold
+        });
+        quantity(U256::from(reached.or(tips.last()).map_or(0, |(tip, _)| *tip)))
+    };
+    Ok(percentiles.iter().map(at).collect())
+}

@@ -1,0 +1,334 @@
+//! Logs, and filters that remember what was seen.
+
+use super::LogFilter;
+use crate::{
+    FormerChain, View,
+    rpc::{
+        Methods, Rpc, convert,
+        error::{RpcError, RpcResult},
+        filters::{FilterKind, Poll, TakenBack},
+    },
+};
+use alloy_consensus::{Header, Sealed};
+use alloy_eips::BlockNumberOrTag;
+use alloy_primitives::{U64, U256};
+use alloy_rpc_types_eth::{Filter, FilterBlockOption, Log};
+use jsonrpsee::core::RegisterMethodError;
+use polytrie_chain::ChainDb;
+use polytrie_kv::Snapshot;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// The code of what would be too much.
+const LIMIT: i32 = -32005;
+
+pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
+    methods.add_search("eth_getLogs", |rpc, args| {
+        let filter: LogFilter = args.next()?;
+        rpc.find_logs(&filter)
+    })?;
+    methods.add("eth_newFilter", |rpc, args| {
+        let filter: LogFilter = args.next()?;
+        check_future(&filter.filter)?;
+        Ok(rpc.new_filter(FilterKind::Logs(Arc::new(filter))))
+    })?;
+    methods.add("eth_newBlockFilter", |rpc, _| Ok(rpc.new_filter(FilterKind::Blocks)))?;
+    methods.add("eth_newPendingTransactionFilter", |rpc, args| {
+        let full = args.optional()?.unwrap_or(false);
+        Ok(rpc.new_filter(FilterKind::Pending { full }))
+    })?;
+    methods.add("eth_getFilterChanges", |rpc, args| {
+        let id: U256 = args.next()?;
+        rpc.filter_changes(id)
+    })?;
+    methods.add_search("eth_getFilterLogs", |rpc, args| {
+        let id: U256 = args.next()?;
+        rpc.filter_logs(id)
+    })?;
+    methods.add("eth_uninstallFilter", |rpc, args| {
+        let id: U256 = args.next()?;
+        Ok(rpc.filters.remove(id))
+    })
+}
+
+/// The blocks that a filter is about, first and last, whether they are there already or not.
+fn ends(rpc: &Rpc, view: &View, filter: &Filter) -> RpcResult<(u64, u64)> {
+    match filter.block_option {
+        FilterBlockOption::AtBlockHash(hash) => {
+            let number = rpc.known(view, hash.into())?;
+            Ok((number, number))
+        }
+        FilterBlockOption::Range { from_block, to_block } => {
+            let number = |tag: Option<BlockNumberOrTag>| match tag {
+                Some(BlockNumberOrTag::Number(number)) => Ok(number),
+                tag => rpc.known(view, tag.unwrap_or_default().into()),
+            };
+            Ok((number(from_block)?, number(to_block)?))
+        }
+    }
+}
+
+fn reversed(from: u64, to: u64) -> RpcError {
+    RpcError::params(format!("invalid block range: it begins at {from} and ends at {to}"))
+}
+
+/// Refuses a filter that no block will ever pass. It may be about blocks that are not there yet.
+fn check_future(filter: &Filter) -> RpcResult<()> {
+    match (filter.get_from_block(), filter.get_to_block()) {
+        (Some(from), Some(to)) if from > to => Err(reversed(from, to)),
+        _ => Ok(()),
+    }
+}
+
+/// The logs of one block that pass a filter; none if the block is not in this chain.
+pub(in crate::rpc) fn logs_of_block(
+    db: &ChainDb<Snapshot>,
+    header: &Sealed<Header>,
+    filter: &LogFilter,
+) -> RpcResult<Vec<Log>> {
+    if !filter.filter.matches_bloom(header.logs_bloom) {
+        return Ok(Vec::new());
+    }
+    if db.canonical(header.number)?.is_none_or(|(hash, _)| hash != header.hash()) {
+        return Ok(Vec::new());
+    }
+    let (Some(block), Some(receipts)) = (db.block(header.number)?, db.receipts(header.number)?)
+    else {
+        return Ok(Vec::new());
+    };
+    let mut logs = convert::logs(header, &block, receipts);
+    logs.retain(|log| filter.matches(&log.inner));
+    Ok(logs)
+}
+
+/// The logs of a block that was taken back, by its number in the chain that it was in, that pass a filter.
+pub(in crate::rpc) fn removed_logs(
+    former: &FormerChain,
+    number: u64,
+    filter: &LogFilter,
+) -> RpcResult<Vec<Log>> {
+    let header = former.db.block_head(number)?.header;
+    let mut logs = logs_of_block(&former.db, &header, filter)?;
+    logs.iter_mut().for_each(|log| log.removed = true);
+    Ok(logs)
+}
+
+/// What a search for logs found.
+#[derive(Debug, Default)]
+struct Search {
+    logs: Vec<Log>,
+    stopped: Option<Stop>,
+}
+
+/// Where a search ended before the last block, and why. The logs of this block are not among those that were found.
+#[derive(Debug, Clone, Copy)]
+enum Stop {
+    TooMany(u64),
+    TooLong(u64),
+}
+
+impl Rpc {
+    /// The logs of a range of blocks that are there.
+    fn find_logs(&self, filter: &LogFilter) -> RpcResult<Vec<Log>> {
+        let view = self.node.view();
+        let (from, to) = ends(self, &view, &filter.filter)?;
+        if from > to {
+            return Err(reversed(from, to));
+        }
+        let head = view.head.number();
+        if to > head {
+            return Err(RpcError::params(format!(
+                "block range extends beyond current head block: it ends at {to}, the head is block {head}"
+            )));
+        }
+        self.logs_between(&view, from, to, filter)
+    }
+
+    /// The logs that a filter would have told of so far.
+    fn filter_logs(&self, id: U256) -> RpcResult<Vec<Log>> {
+        let filter = self.filter_of(id)?;
+        let view = self.node.view();
+        let (from, to) = ends(self, &view, &filter.filter)?;
+        let to = to.min(view.head.number());
+        if from > to {
+            return Ok(Vec::new());
+        }
+        self.logs_between(&view, from, to, &filter)
+    }
+
+    /// The logs of these blocks, both included, that pass a filter, as far as so many are searched and found at once.
+    fn logs_between(
+        &self,
+        view: &View,
+        from: u64,
+        to: u64,
+        filter: &LogFilter,
+    ) -> RpcResult<Vec<Log>> {
+        let limit = self.limits.log_blocks;
+        if to - from >= limit {
+            return Err(RpcError::new(
+                LIMIT,
+                format!(
+                    "the range spans {} blocks, at most {limit} are searched at once; ask for a part of it",
+                    (to - from).saturating_add(1)
+                ),
+            ));
+        }
+        let search = self.search(view, from, to, filter, 0)?;
+        match search.stopped {
+            None => Ok(search.logs),
+            Some(Stop::TooMany(_)) => Err(self.too_many_logs()),
+            Some(Stop::TooLong(number)) => Err(RpcError::new(
+                LIMIT,
+                format!(
+                    "the search took longer than a request may, and had come to block {number}; ask for fewer blocks than {from} to {to}, or start the node with a larger --rpc.evmtimeout"
+                ),
+            )),
+        }
+    }
+
+    fn too_many_logs(&self) -> RpcError {
+        let limit = self.limits.logs;
+        RpcError::new(
+            LIMIT,
+            format!("more than {limit} logs pass the filter; ask for fewer blocks or topics"),
+        )
+    }
+
+    /// Searches these blocks, where so many logs are in the answer already.
+    fn search(
+        &self,
+        view: &View,
+        from: u64,
+        to: u64,
+        filter: &LogFilter,
+        there: usize,
+    ) -> RpcResult<Search> {
+        let mut search = Search::default();
+        for number in from..=to {
+            // At least one block, so that whoever asks again gets on.
+            if number > from && self.in_time().is_err() {
+                search.stopped = Some(Stop::TooLong(number));
+                break;
+            }
+            let header = view.db().block_head(number)?.header;
+            let found = logs_of_block(view.db(), &header, filter)?;
+            if there + search.logs.len() + found.len() > self.limits.logs {
+                search.stopped = Some(Stop::TooMany(number));
+                break;
+            }
+            search.logs.extend(found);
+        }
+        Ok(search)
+    }
+
+    fn new_filter(&self, kind: FilterKind) -> U64 {
+        U64::from(self.filters.add(kind, || self.node.view()))
+    }
+
+    fn filter_of(&self, id: U256) -> RpcResult<Arc<LogFilter>> {
+        match self.filters.kind(id) {
+            Some(FilterKind::Logs(filter)) => Ok(filter),
+            Some(_) => Err(RpcError::server("the filter is not one for logs")),
+            None => Err(RpcError::server("filter not found")),
+        }
+    }
+
+    fn filter_changes(&self, id: U256) -> RpcResult<Vec<Value>> {
+        let poll = self.filters.poll(id, || self.node.view());
+        let poll = poll.ok_or_else(|| RpcError::server("filter not found"))?;
+        let head = poll.view.head.number();
+        let (news, next) = match &poll.kind {
+            FilterKind::Blocks => {
+                let mut hashes = Vec::new();
+                for number in poll.from..=head {
+                    let row = poll.view.db().canonical(number)?;
+                    hashes.extend(row.map(|(hash, _)| json!(hash)));
+                }
+                (hashes, head + 1)
+            }
+            FilterKind::Logs(filter) => return self.log_changes(&poll, filter),
+            FilterKind::Pending { .. } => {
+                let Some(pending) = &poll.pending else {
+                    return Err(RpcError::new(
+                        LIMIT,
+                        "more transactions came than are kept for filters, and those since the last answer are lost; ask more often",
+                    ));
+                };
+                let hashes = pending.hashes.iter().map(|hash| Ok(json!(hash)));
+                let full = pending.full.iter().map(|tx| convert::pending(tx));
+                (hashes.chain(full).collect::<RpcResult<_>>()?, head + 1)
+            }
+        };
+        self.filters.told(&poll, next, None);
+        Ok(news)
+    }
+
+    /// Logs that were told of and are in no block any more, then new ones. What does not fit comes with the next answer.
+    fn log_changes(&self, poll: &Poll, filter: &LogFilter) -> RpcResult<Vec<Value>> {
+        let head = poll.view.head.number();
+        let (removed, left) = match &poll.taken_back {
+            None => (Vec::new(), None),
+            Some(taken_back) => self.removed(poll.from, taken_back, filter)?,
+        };
+        let mut logs = removed;
+        let mut next = poll.from;
+        if left.is_none() {
+            let from = filter.filter.get_from_block().unwrap_or(0).max(poll.from);
+            let to = filter.filter.get_to_block().unwrap_or(head).min(head);
+            let search = self.search(&poll.view, from, to, filter, logs.len())?;
+            next = match search.stopped {
+                Some(Stop::TooMany(_)) if search.logs.is_empty() && logs.is_empty() => {
+                    return Err(self.too_many_logs());
+                }
+                Some(Stop::TooMany(next) | Stop::TooLong(next)) => next,
+                None => head + 1,
+            };
+            logs.extend(search.logs);
+        }
+        let news = logs.iter().map(convert::json_of).collect::<RpcResult<_>>()?;
+        self.filters.told(poll, next, left);
+        Ok(news)
+    }
+
+    /// The logs of the blocks from `from` on that were taken back, and what is left of these blocks: the last ones come
+    /// first where they do not fit into one answer, so that what is left is always the blocks up to some number.
+    fn removed(
+        &self,
+        from: u64,
+        taken_back: &TakenBack,
+        filter: &LogFilter,
+    ) -> RpcResult<(Vec<Log>, Option<TakenBack>)> {
+        let former = taken_back.former.upgrade().ok_or_else(|| {
+            RpcError::new(
+                LIMIT,
+                "the chain went back more often than is kept for filters, and the logs that were removed since the last answer are lost; ask more often, or for all logs again",
+            )
+        })?;
+        let first = filter.filter.get_from_block().unwrap_or(0).max(from);
+        let end = filter
+            .filter
+            .get_to_block()
+            .map_or(taken_back.end, |to| taken_back.end.min(to.saturating_add(1)));
+        let mut blocks = Vec::new();
+        let (mut count, mut left) = (0, None);
+        for number in (first..end).rev() {
+            let logs = match self.in_time() {
+                Err(_) if number + 1 < end => None,
+                _ => Some(removed_logs(&former, number, filter)?),
+            };
+            match logs {
+                Some(logs) if count + logs.len() <= self.limits.logs => {
+                    count += logs.len();
+                    blocks.push(logs);
+                }
+                Some(_) if count == 0 => return Err(self.too_many_logs()),
+                _ => {
+                    left = Some(TakenBack { end: number + 1, ..taken_back.clone() });
+                    break;
+                }
+            }
+        }
+        Ok((blocks.into_iter().rev().flatten().collect(), left))
+    }
+}

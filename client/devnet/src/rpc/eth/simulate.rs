@@ -1,0 +1,428 @@
+//! `eth_simulateV1`: blocks that never were.
+
+use super::calls::check_base_fee;
+use crate::{
+    Roots,
+    rpc::{
+        Methods, Rpc,
+        args::Args,
+        convert::{self, quantity},
+        error::{RpcError, RpcResult, revert_message},
+        lookup::At,
+    },
+};
+use alloy_consensus::{
+    Block, BlockBody, EMPTY_OMMER_ROOT_HASH, Eip658Value, Header, Receipt, ReceiptEnvelope,
+    Sealable, Sealed, Transaction, TxEnvelope, TxReceipt, TxType, proofs,
+};
+use alloy_eips::eip4895::Withdrawal;
+use alloy_hardforks::EthereumHardfork;
+use alloy_primitives::{Address, B256, Bloom, Signature, TxKind, U256};
+use alloy_rpc_types_eth::{
+    BlockOverrides, Log as RpcLog, TransactionRequest,
+    simulate::{SimBlock, SimulatePayload},
+};
+use jsonrpsee::core::RegisterMethodError;
+use polytrie_chain::executor::sandbox::{
+    CallError, CallOutcome, NumberedLog, RunOptions, Sandbox, SimulatedRun,
+};
+use polytrie_chainspec::Rules;
+use polytrie_consensus::{next_base_fee, next_excess_blob_gas};
+use polytrie_state::BlockRef;
+use serde_json::{Value, json};
+
+/// Blocks that may be simulated at once, those in gaps counted.
+const MAX_BLOCKS: u64 = 256;
+
+/// The time of a simulated block is not after that of the one before.
+const TIME_ORDER: i32 = -38021;
+
+/// Seconds between blocks that name no time.
+const BLOCK_TIME: u64 = 12;
+
+pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
+    methods.add_heavy("eth_simulateV1", simulate)
+}
+
+fn simulate(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Value>> {
+    let mut given: Value = args.next()?;
+    let withdrawals = take_withdrawals(&mut given)?;
+    let payload: SimulatePayload = serde_json::from_value(given)
+        .map_err(|error| RpcError::params(format!("invalid argument 0: {error}")))?;
+    let id = args.optional_block()?;
+    if payload.block_state_calls.is_empty() {
+        return Err(RpcError::params("empty input"));
+    }
+    let view = rpc.node.view();
+    let at = rpc.at_made(&view, id)?;
+    let total = view.db().block_head(at.header.number)?.total_difficulty;
+    let merged = rpc.node.spec().is_merged_after(total);
+    let wanted = payload.block_state_calls.into_iter().zip(withdrawals);
+    let wanted = wanted.map(|(block, withdrawals)| Planned { block, withdrawals }).collect();
+    let blocks = fill_gaps(wanted, &at.header)?;
+    let options = Options {
+        run: RunOptions {
+            validation: payload.validation,
+            trace_transfers: payload.trace_transfers,
+        },
+        full: payload.return_full_transactions,
+        merged,
+    };
+    let parent = BlockRef { number: at.header.number, hash: at.header.hash() };
+    let mut roots = rpc.node.roots(&view, parent, rpc.deadline())?;
+    run_all(rpc, &at, blocks, options, &mut roots)
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Options {
+    run: RunOptions,
+    /// Whether transactions are shown with all their fields.
+    full: bool,
+    merged: bool,
+}
+
+/// A block to be simulated.
+#[derive(Debug, Default)]
+struct Planned {
+    block: SimBlock,
+    withdrawals: Vec<Withdrawal>,
+}
+
+/// Takes the withdrawals of each block out of a request, for which the library's type has no room, and refuses what does
+/// not fit into a header.
+fn take_withdrawals(given: &mut Value) -> RpcResult<Vec<Vec<Withdrawal>>> {
+    let blocks = given.get_mut("blockStateCalls").and_then(Value::as_array_mut);
+    let overrides = blocks.into_iter().flatten().map(|block| block.get_mut("blockOverrides"));
+    let take = |overrides: Option<&mut Value>| {
+        let Some(overrides) = overrides else { return Ok(Vec::new()) };
+        check_base_fee(overrides)?;
+        let Some(list) = overrides.get_mut("withdrawals") else { return Ok(Vec::new()) };
+        let list = serde_json::from_value::<Option<Vec<Withdrawal>>>(list.take());
+        list.map(Option::unwrap_or_default)
+            .map_err(|error| RpcError::params(format!("withdrawals of a block override: {error}")))
+    };
+    overrides.map(take).collect()
+}
+
+/// Gives every block its number and time, with empty blocks where numbers are left out.
+fn fill_gaps(wanted: Vec<Planned>, base: &Header) -> RpcResult<Vec<Planned>> {
+    let mut blocks = Vec::with_capacity(wanted.len());
+    let (mut number, mut time) = (base.number, base.timestamp);
+    for mut planned in wanted {
+        let overrides = planned.block.block_overrides.get_or_insert_default();
+        let next = overrides.number.unwrap_or_else(|| U256::from(number) + U256::from(1));
+        if next <= U256::from(number) {
+            return Err(RpcError::new(
+                -38020,
+                format!("block numbers must be in order: {next} <= {number}"),
+            ));
+        }
+        if next - U256::from(base.number) > U256::from(MAX_BLOCKS) {
+            return Err(RpcError::new(-38026, "too many blocks"));
+        }
+        let next: u64 = next.to();
+        while number + 1 < next {
+            number += 1;
+            time = after(time)?;
+            let mut gap = Planned::default();
+            gap.block.block_overrides = Some(BlockOverrides {
+                number: Some(U256::from(number)),
+                time: Some(time),
+                ..Default::default()
+            });
+            blocks.push(gap);
+        }
+        let next_time = overrides.time.map_or_else(|| after(time), Ok)?;
+        if next_time <= time {
+            return Err(RpcError::new(
+                TIME_ORDER,
+                format!("block timestamps must be in order: {next_time} <= {time}"),
+            ));
+        }
+        (number, time) = (next, next_time);
+        overrides.number = Some(U256::from(number));
+        overrides.time = Some(time);
+        blocks.push(planned);
+    }
+    Ok(blocks)
+}
+
+/// The time of a block that names none.
+fn after(time: u64) -> RpcResult<u64> {
+    time.checked_add(BLOCK_TIME).ok_or_else(|| {
+        let reason =
+            format!("block timestamps must be in order: none comes {BLOCK_TIME} s after {time}");
+        RpcError::new(TIME_ORDER, reason)
+    })
+}
+
+fn run_all(
+    rpc: &Rpc,
+    at: &At,
+    blocks: Vec<Planned>,
+    options: Options,
+    roots: &mut Roots,
+) -> RpcResult<Vec<Value>> {
+    let mut sandbox = Sandbox::new(at.state.clone(), at.hashes()).until(rpc.deadline());
+    sandbox.record();
+    let mut parent = at.header.clone();
+    let mut gas_left = rpc.limits.gas_cap;
+    let mut answers = Vec::with_capacity(blocks.len());
+    for Planned { block, withdrawals } in blocks {
+        rpc.in_time()?;
+        let overrides = block.block_overrides.clone().unwrap_or_default();
+        let number = overrides.number.unwrap_or_default().saturating_to();
+        let rules = |merged| rpc.node.spec().rules(number, overrides.time.unwrap_or(0), merged);
+        // A block in the time of Shanghai is past the merge, whatever it is simulated on.
+        let rules = rules(options.merged || rules(true).is(EthereumHardfork::Shanghai));
+        // What is moved stays moved for one block.
+        sandbox.restore_precompiles();
+        if let Some(state) = &block.state_overrides {
+            sandbox.override_state(rules.spec_id(), state)?;
+        }
+        let header = header(&rules, &parent, &overrides, options);
+        let mut one =
+            One { options, overrides: &overrides, header, rules, gas_left: &mut gas_left };
+        let (sealed, answer) = one.run(&mut sandbox, block.calls, withdrawals, roots)?;
+        sandbox.set_block_hash(sealed.number, sealed.hash());
+        parent = sealed;
+        answers.push(answer);
+    }
+    Ok(answers)
+}
+
+/// What is known of a block before it runs.
+fn header(
+    rules: &Rules<'_>,
+    parent: &Sealed<Header>,
+    overrides: &BlockOverrides,
+    options: Options,
+) -> Header {
+    let cancun = rules.is(EthereumHardfork::Cancun);
+    let base_fee = match (overrides.base_fee, options.run.validation) {
+        (Some(fee), _) => fee.saturating_to(),
+        (None, true) => {
+            next_base_fee(rules, parent).map_or(0, |fee| u64::try_from(fee).unwrap_or(u64::MAX))
+        }
+        (None, false) => 0,
+    };
+    let difficulty = overrides.difficulty.unwrap_or(parent.difficulty);
+    let excess = next_excess_blob_gas(rules, parent);
+    Header {
+        parent_hash: parent.hash(),
+        ommers_hash: EMPTY_OMMER_ROOT_HASH,
+        beneficiary: overrides.coinbase.unwrap_or(parent.beneficiary),
+        // Past the merge there is none, whatever the caller wants (EIP-3675).
+        difficulty: if rules.merged { U256::ZERO } else { difficulty },
+        number: rules.number,
+        gas_limit: overrides.gas_limit.unwrap_or(parent.gas_limit),
+        timestamp: rules.timestamp,
+        mix_hash: overrides.random.unwrap_or_default(),
+        base_fee_per_gas: rules.is(EthereumHardfork::London).then_some(base_fee),
+        excess_blob_gas: excess.map(|excess| u64::try_from(excess).unwrap_or(u64::MAX)),
+        parent_beacon_block_root: cancun.then(|| overrides.beacon_root.unwrap_or_default()),
+        ..Header::default()
+    }
+}
+
+/// One block under way.
+struct One<'a> {
+    options: Options,
+    overrides: &'a BlockOverrides,
+    header: Header,
+    rules: Rules<'a>,
+    /// Gas that all blocks together may still use.
+    gas_left: &'a mut u64,
+}
+
+/// What a call left behind.
+struct Called {
+    tx: TxEnvelope,
+    sender: Address,
+    outcome: CallOutcome,
+    logs: Vec<NumberedLog>,
+}
+
+impl One<'_> {
+    fn run(
+        &mut self,
+        sandbox: &mut Sandbox,
+        calls: Vec<TransactionRequest>,
+        withdrawals: Vec<Withdrawal>,
+        roots: &mut Roots,
+    ) -> RpcResult<(Sealed<Header>, Value)> {
+        let before = self.header.clone();
+        let mut run = SimulatedRun::begin(
+            sandbox,
+            &before,
+            self.rules,
+            Some(self.overrides),
+            self.options.run,
+        )?;
+        let mut called = Vec::with_capacity(calls.len());
+        let mut receipts = Vec::with_capacity(calls.len());
+        for request in calls {
+            let one = self.call(&mut run, request)?;
+            // Before Byzantium a receipt holds the state root, as far as the layer has one.
+            let root = match self.rules.is(EthereumHardfork::Byzantium) {
+                true => B256::ZERO,
+                false => roots.after(run.take_recorded())?,
+            };
+            receipts.push(receipt(&one, self.header.gas_used, root));
+            called.push(one);
+        }
+        let shanghai = self.rules.is(EthereumHardfork::Shanghai);
+        let withdrawals = shanghai.then_some(withdrawals);
+        let requests = run.finish(receipts.clone(), withdrawals.as_deref())?;
+        let transactions = called.iter().map(|one| one.tx.clone()).collect();
+        let body = BlockBody {
+            transactions,
+            ommers: Vec::new(),
+            withdrawals: withdrawals.map(Into::into),
+        };
+        let header = &mut self.header;
+        header.requests_hash = requests.map(|requests| requests.requests_hash());
+        header.transactions_root = proofs::calculate_transaction_root(&body.transactions);
+        header.withdrawals_root =
+            body.withdrawals.as_ref().map(|list| proofs::calculate_withdrawals_root(list));
+        header.receipts_root = proofs::calculate_receipt_root(&receipts);
+        header.logs_bloom = receipts.iter().fold(Bloom::ZERO, |bloom, one| bloom | one.bloom());
+        let blobs = body.transactions.iter().filter_map(Transaction::blob_gas_used).sum();
+        header.blob_gas_used = self.rules.is(EthereumHardfork::Cancun).then_some(blobs);
+        header.state_root = roots.after(sandbox.take_recorded())?;
+        let sealed = header.clone().seal_slow();
+        let block = Block { header: header.clone(), body };
+        let answer = answer(&sealed, block, called, self.options.full)?;
+        Ok((sealed, answer))
+    }
+
+    fn call(
+        &mut self,
+        run: &mut SimulatedRun<'_>,
+        mut request: TransactionRequest,
+    ) -> RpcResult<Called> {
+        let sender = request.from.unwrap_or_default();
+        request.from = Some(sender);
+        if request.nonce.is_none() {
+            request.nonce = Some(run.sandbox().account(&sender)?.unwrap_or_default().nonce);
+        }
+        let (used, limit) = (self.header.gas_used, self.header.gas_limit);
+        let gas = request.gas.unwrap_or(limit - used);
+        if used.saturating_add(gas) > limit {
+            return Err(RpcError::new(
+                -38015,
+                format!("block gas limit reached: {used} >= {limit}"),
+            ));
+        }
+        let gas = gas.min(*self.gas_left);
+        request.gas = Some(gas);
+        let (outcome, logs) = run.call(request.clone()).map_err(|error| match error {
+            CallError::Refused(refusal) => {
+                let message = format!("err: {} (supplied gas {gas})", refusal.message);
+                RpcError::new(refusal.code, message)
+            }
+            error => error.into(),
+        })?;
+        let tx = self.transaction(request)?;
+        self.header.gas_used += outcome.gas_used;
+        *self.gas_left -= outcome.gas_used.min(*self.gas_left);
+        Ok(Called { tx, sender, outcome, logs })
+    }
+
+    /// What a call would be as a transaction, without a signature.
+    fn transaction(&self, mut request: TransactionRequest) -> RpcResult<TxEnvelope> {
+        let london = self.rules.is(EthereumHardfork::London);
+        if !london {
+            request.max_fee_per_gas = None;
+            request.max_priority_fee_per_gas = None;
+        }
+        if request.gas_price.is_none() && london {
+            request.max_fee_per_gas.get_or_insert_default();
+            request.max_priority_fee_per_gas.get_or_insert_default();
+        } else {
+            request.gas_price.get_or_insert_default();
+        }
+        let blob_fee = request.max_fee_per_blob_gas.unwrap_or(0);
+        request.max_fee_per_blob_gas = request.blob_versioned_hashes.as_ref().map(|_| blob_fee);
+        request.to = Some(request.to.unwrap_or(TxKind::Create));
+        request.chain_id = Some(self.rules.spec.chain_id());
+        request.normalize_input();
+        let typed = request.build_consensus_tx().map_err(|error| RpcError::params(error.error))?;
+        let nobody = Signature::new(U256::ZERO, U256::ZERO, false);
+        Ok(typed.into_envelope(nobody))
+    }
+}
+
+fn receipt(called: &Called, cumulative_gas_used: u64, root: B256) -> ReceiptEnvelope {
+    let receipt = Receipt {
+        status: match root.is_zero() {
+            true => Eip658Value::Eip658(called.outcome.success),
+            false => Eip658Value::PostState(root),
+        },
+        cumulative_gas_used,
+        logs: called.outcome.logs.clone(),
+    }
+    .with_bloom();
+    match called.tx.tx_type() {
+        TxType::Legacy => ReceiptEnvelope::Legacy(receipt),
+        TxType::Eip2930 => ReceiptEnvelope::Eip2930(receipt),
+        TxType::Eip1559 => ReceiptEnvelope::Eip1559(receipt),
+        TxType::Eip4844 => ReceiptEnvelope::Eip4844(receipt),
+        TxType::Eip7702 => ReceiptEnvelope::Eip7702(receipt),
+    }
+}
+
+fn answer(
+    header: &Sealed<Header>,
+    block: Block<TxEnvelope>,
+    called: Vec<Called>,
+    full: bool,
+) -> RpcResult<Value> {
+    let rlp_length = alloy_rlp::encode(&block).len();
+    let senders: Vec<Address> = called.iter().map(|one| one.sender).collect();
+    let mut calls = Vec::with_capacity(called.len());
+    for (index, one) in called.into_iter().enumerate() {
+        calls.push(call_answer(header, index, one)?);
+    }
+    let senders = full.then_some(senders.as_slice());
+    let mut answer = convert::block_with(header.clone(), block, rlp_length, senders)?;
+    answer["calls"] = Value::Array(calls);
+    Ok(answer)
+}
+
+fn call_answer(header: &Sealed<Header>, index: usize, called: Called) -> RpcResult<Value> {
+    let Called { tx, outcome, logs, .. } = called;
+    let hash: B256 = *tx.tx_hash();
+    let mut shown = Vec::with_capacity(logs.len());
+    for (log_index, inner) in logs {
+        shown.push(convert::json_of(&RpcLog {
+            inner,
+            block_hash: Some(header.hash()),
+            block_number: Some(header.number),
+            block_timestamp: Some(header.timestamp),
+            transaction_hash: Some(hash),
+            transaction_index: Some(index as u64),
+            log_index: Some(log_index),
+            removed: false,
+        })?);
+    }
+    let mut answer = json!({
+        "returnData": outcome.output,
+        "logs": shown,
+        "gasUsed": quantity(outcome.gas_used),
+        "maxUsedGas": quantity(outcome.gas_spent),
+        "status": quantity(u8::from(outcome.success)),
+    });
+    if outcome.reverted() {
+        // The data stand in the error.
+        answer["returnData"] = json!("0x");
+        answer["error"] = json!({
+            "message": revert_message(&outcome.output),
+            "code": 3,
+            "data": outcome.output,
+        });
+    } else if let Some(reason) = outcome.halt {
+        answer["error"] = json!({ "message": reason, "code": -32015 });
+    }
+    Ok(answer)
+}

@@ -1,0 +1,169 @@
+//! Accounts and slots.
+
+use crate::{
+    NodeError,
+    rpc::{
+        Methods, Rpc,
+        args::{Args, Slot},
+        convert::quantity,
+        error::{RpcError, RpcResult},
+        lookup::At,
+    },
+};
+use alloy_consensus::TrieAccount;
+use alloy_eips::BlockId;
+use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_rpc_types_eth::{AccountInfo, EIP1186AccountProofResponse};
+use jsonrpsee::core::RegisterMethodError;
+use polytrie_state::{Account, Commitment, Proof};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Slots that one request may ask for.
+pub(in crate::rpc) const MAX_SLOTS: usize = 1024;
+
+/// Characters that a key has at most, 0x included, if it is shorter than 32 bytes.
+const WORD_KEY: usize = 2 + 2 * 31;
+
+pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
+    methods.add("eth_getBalance", balance)?;
+    methods.add("eth_getTransactionCount", transaction_count)?;
+    methods.add("eth_getCode", code)?;
+    methods.add("eth_getStorageAt", storage_at)?;
+    methods.add("eth_getStorageValues", storage_values)?;
+    methods.add_heavy("eth_getProof", proof)?;
+    methods.add_heavy("eth_getAccount", account)?;
+    methods.add("eth_getAccountInfo", account_info)
+}
+
+fn balance(rpc: &Rpc, args: &mut Args) -> RpcResult<U256> {
+    let address: Address = args.next()?;
+    let at = rpc.at(&rpc.node.view(), args.optional_block()?)?;
+    Ok(at.state.account(&address)?.unwrap_or_default().balance)
+}
+
+fn transaction_count(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+    let address: Address = args.next()?;
+    let id = args.optional_block()?;
+    if id.is_some_and(|id| id.is_pending()) {
+        return Ok(quantity(rpc.node.next_nonce(&address)?));
+    }
+    let at = rpc.at(&rpc.node.view(), id)?;
+    Ok(quantity(at.state.account(&address)?.unwrap_or_default().nonce))
+}
+
+fn code(rpc: &Rpc, args: &mut Args) -> RpcResult<Bytes> {
+    let address: Address = args.next()?;
+    let at = rpc.at(&rpc.node.view(), args.optional_block()?)?;
+    let account = at.state.account(&address)?.unwrap_or_default();
+    code_of(&at, &account)
+}
+
+fn code_of(at: &At, account: &Account) -> RpcResult<Bytes> {
+    if !account.has_code() {
+        return Ok(Bytes::new());
+    }
+    Ok(at.state.code(&account.code_hash)?.unwrap_or_default())
+}
+
+fn account_info(rpc: &Rpc, args: &mut Args) -> RpcResult<AccountInfo> {
+    let address: Address = args.next()?;
+    let at = rpc.at(&rpc.node.view(), args.optional_block()?)?;
+    let account = at.state.account(&address)?.unwrap_or_default();
+    let code = code_of(&at, &account)?;
+    Ok(AccountInfo { balance: account.balance, nonce: account.nonce, code })
+}
+
+fn storage_at(rpc: &Rpc, args: &mut Args) -> RpcResult<B256> {
+    let address: Address = args.next()?;
+    let slot = Slot::parse(&args.next::<String>()?)?;
+    let at = rpc.at(&rpc.node.view(), args.optional_block()?)?;
+    Ok(at.state.slot(&address, &slot.0)?.into())
+}
+
+fn storage_values(rpc: &Rpc, args: &mut Args) -> RpcResult<BTreeMap<Address, Vec<B256>>> {
+    let wanted: BTreeMap<Address, Vec<String>> = args.next()?;
+    if wanted.is_empty() {
+        return Err(RpcError::params("empty request"));
+    }
+    if wanted.values().map(Vec::len).sum::<usize>() > MAX_SLOTS {
+        return Err(RpcError::params(format!("too many slots (max {MAX_SLOTS})")));
+    }
+    let at = rpc.at(&rpc.node.view(), args.optional_block()?)?;
+    let mut values = BTreeMap::new();
+    for (address, slots) in wanted {
+        let of_account = slots
+            .iter()
+            .map(|slot| Ok(at.state.slot(&address, &Slot::parse(slot)?.0)?.into()))
+            .collect::<RpcResult<_>>()?;
+        values.insert(address, of_account);
+    }
+    Ok(values)
+}
+
+/// EIP-1186, of a layer whose commitment is the state root.
+fn proof(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+    let address: Address = args.next()?;
+    let slots: Vec<String> = args.optional()?.unwrap_or_default();
+    if slots.len() > MAX_SLOTS {
+        return Err(RpcError::params(format!("too many slots (max {MAX_SLOTS})")));
+    }
+    let keys = slots;
+    let slots = keys.iter().map(|slot| Ok(Slot::parse(slot)?.0)).collect::<RpcResult<Vec<_>>>()?;
+    let id = args.optional_block()?;
+    let node = &rpc.node;
+    if !node.kind().canonical {
+        return Err(RpcError::unsupported(format!(
+            "the state layer `{}` has no Merkle Patricia trie, so there are no proofs as EIP-1186 defines them; call polytrie_getProof for the layer's own",
+            node.kind().name
+        )));
+    }
+    let mut proof = rpc.proof(&address, &slots, id)?.0.proof;
+    // Keys of 32 bytes are shown as such, others as numbers, as geth does.
+    let storage = proof.get_mut("storageProof").and_then(Value::as_array_mut);
+    for ((entry, key), slot) in storage.into_iter().flatten().zip(&keys).zip(slots) {
+        if key.len() > WORD_KEY {
+            entry["key"] = json!(B256::from(slot));
+        }
+    }
+    Ok(proof)
+}
+
+fn account(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<TrieAccount>> {
+    let address: Address = args.next()?;
+    let id = args.optional_block()?;
+    let node = &rpc.node;
+    if !node.kind().canonical {
+        return Err(RpcError::unsupported(format!(
+            "the state layer `{}` has no Merkle Patricia trie, so an account has no storage root; call eth_getAccountInfo for the rest",
+            node.kind().name
+        )));
+    }
+    // All of it stands in the proof, which is one of one block.
+    let proof = rpc.proof(&address, &[], id)?.0.proof;
+    let proof = serde_json::from_value::<EIP1186AccountProofResponse>(proof)
+        .map_err(|error| RpcError::internal(&error))?;
+    let EIP1186AccountProofResponse { nonce, balance, storage_hash, code_hash, .. } = proof;
+    let account = TrieAccount { nonce, balance, storage_root: storage_hash, code_hash };
+    Ok((account != TrieAccount::default()).then_some(account))
+}
+
+impl Rpc {
+    /// A proof by the state layer and the commitment that it holds against, after a block that was made.
+    pub(in crate::rpc) fn proof(
+        &self,
+        address: &Address,
+        slots: &[U256],
+        id: Option<BlockId>,
+    ) -> RpcResult<(Proof, Commitment)> {
+        let id = id.unwrap_or_default();
+        loop {
+            let block = self.block_ref(&self.node.view(), id)?;
+            match self.node.prove(block, address, slots, self.deadline()) {
+                // What a number or a tag means now may be another block.
+                Err(NodeError::TakenBack { .. }) if !id.is_hash() => self.in_time()?,
+                proven => return Ok(proven?),
+            }
+        }
+    }
+}

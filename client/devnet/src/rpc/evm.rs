@@ -1,0 +1,206 @@
+//! `evm_`: time, mining and going back, as ganache named them.
+
+use super::{
+    Methods, Rpc,
+    args::{Args, Number},
+    convert,
+    error::{RpcError, RpcResult},
+};
+use crate::{BlockTime, MineOptions, MiningMode, NodeError};
+use alloy_primitives::{U64, U256};
+use jsonrpsee::core::RegisterMethodError;
+use polytrie_state::BlockRef;
+use serde_json::Value;
+use std::time::Duration;
+
+/// Blocks that can be mined at once.
+pub(super) const MOST_BLOCKS: u64 = 100_000;
+
+/// The same where the answer has all of them.
+const MOST_DETAILED: u64 = 1_000;
+
+pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
+    methods.add("evm_snapshot", |rpc, _| Ok(U64::from(rpc.node.snapshot()?)))?;
+    methods.add("evm_revert", |rpc, args| {
+        let id: Number = args.next()?;
+        Ok(rpc.node.revert(id.as_u64()?)?)
+    })?;
+    methods.add("evm_mine", mine_one)?;
+    methods.add("evm_mine_detailed", mine_detailed)?;
+    methods.alias("evm_mine_detailed", &["anvil_mine_detailed"])?;
+    methods.add("evm_increaseTime", increase_time)?;
+    methods.add("evm_setNextBlockTimestamp", set_next_timestamp)?;
+    methods.add("evm_setTime", set_time)?;
+    methods.add("evm_setAutomine", set_automine)?;
+    // The name tells the unit: hardhat counts milliseconds, anvil seconds.
+    methods.add("evm_setIntervalMining", |rpc, args| {
+        set_interval_mining(rpc, Duration::from_millis(args.next::<Number>()?.as_u64()?))
+    })?;
+    methods.add("anvil_setIntervalMining", |rpc, args| {
+        set_interval_mining(rpc, Duration::from_secs(args.next::<Number>()?.as_u64()?))
+    })?;
+    methods.add("evm_setBlockGasLimit", set_block_gas_limit)?;
+    methods.alias("evm_snapshot", &["anvil_snapshot", "hardhat_snapshot"])?;
+    methods.alias("evm_revert", &["anvil_revert", "hardhat_revert"])?;
+    methods.alias("evm_increaseTime", &["anvil_increaseTime"])?;
+    methods.alias("evm_setNextBlockTimestamp", &["anvil_setNextBlockTimestamp"])?;
+    methods.alias("evm_setTime", &["anvil_setTime"])?;
+    methods.alias("evm_setAutomine", &["anvil_setAutomine"])?;
+    methods.alias("evm_setBlockGasLimit", &["anvil_setBlockGasLimit"])?;
+    methods.add("anvil_mine", mine_many)?;
+    methods.alias("anvil_mine", &["hardhat_mine"])?;
+    methods
+        .add("anvil_getAutomine", |rpc, _| Ok(rpc.node.miner().mode() == MiningMode::OnArrival))?;
+    methods.alias("anvil_getAutomine", &["hardhat_getAutomine"])?;
+    methods.add("anvil_getIntervalMining", |rpc, _| {
+        Ok(match rpc.node.miner().mode() {
+            MiningMode::Every(period) => Some(period.as_secs()),
+            MiningMode::OnArrival | MiningMode::Manual => None,
+        })
+    })?;
+    methods.add("anvil_setBlockTimestampInterval", |rpc, args| {
+        let seconds: Number = args.next()?;
+        rpc.node.clock().set_interval(Some(seconds.as_u64()?));
+        Ok(Value::Null)
+    })?;
+    methods.add("anvil_removeBlockTimestampInterval", |rpc, _| {
+        rpc.node.clock().set_interval(None);
+        Ok(true)
+    })
+}
+
+fn mine_one(rpc: &Rpc, args: &mut Args) -> RpcResult<&'static str> {
+    mine_wanted(rpc, args, MOST_BLOCKS)?;
+    Ok("0x0")
+}
+
+/// The same, with the blocks and their transactions for an answer.
+fn mine_detailed(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Value>> {
+    let mined = mine_wanted(rpc, args, MOST_DETAILED)?;
+    let view = rpc.node.view();
+    let block = |BlockRef { number, hash }| {
+        let found = rpc.block(&view, number)?.filter(|found| found.header.hash() == hash);
+        convert::block(found.ok_or(NodeError::TakenBack { number, hash })?, true)
+    };
+    mined.into_iter().map(block).collect()
+}
+
+/// Mines what the parameters ask for.
+fn mine_wanted(rpc: &Rpc, args: &mut Args, most: u64) -> RpcResult<Vec<BlockRef>> {
+    // A time alone, or an object with it and a number of blocks.
+    let wanted: Option<Value> = args.optional()?;
+    let (timestamp, blocks) = match wanted {
+        Some(Value::Object(object)) => {
+            let number = |name: &str| -> RpcResult<Option<u64>> {
+                let Some(value) = object.get(name).filter(|value| !value.is_null()) else {
+                    return Ok(None);
+                };
+                let number: Number = serde_json::from_value(value.clone())
+                    .map_err(|error| RpcError::params(format!("invalid {name}: {error}")))?;
+                number.as_u64().map(Some)
+            };
+            (number("timestamp")?, number("blocks")?.unwrap_or(1))
+        }
+        Some(value) => {
+            let number: Number = serde_json::from_value(value)
+                .map_err(|error| RpcError::params(format!("invalid argument 0: {error}")))?;
+            (Some(number.as_u64()?), 1)
+        }
+        None => (None, 1),
+    };
+    expect_at_most(blocks, most)?;
+    mine(rpc, blocks, timestamp.map_or(BlockTime::Clock, BlockTime::Set), BlockTime::Clock)
+}
+
+fn mine_many(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+    let blocks = args.optional::<Number>()?.map_or(Ok(1), Number::as_u64)?;
+    let interval = args.optional::<Number>()?.map(Number::as_u64).transpose()?;
+    expect_at_most(blocks, MOST_BLOCKS)?;
+    mine(rpc, blocks, BlockTime::Clock, interval.map_or(BlockTime::Clock, BlockTime::After))?;
+    Ok(Value::Null)
+}
+
+pub(super) fn expect_at_most(blocks: u64, most: u64) -> RpcResult<()> {
+    match blocks > most {
+        true => Err(RpcError::params(format!("at most {most} blocks can be mined at once"))),
+        false => Ok(()),
+    }
+}
+
+/// Mines blocks; returns their numbers and hashes.
+fn mine(rpc: &Rpc, blocks: u64, first: BlockTime, others: BlockTime) -> RpcResult<Vec<BlockRef>> {
+    let mut mined = Vec::new();
+    for index in 0..blocks {
+        let time = if index == 0 { first } else { others };
+        let header = rpc.node.mine(MineOptions { allow_empty: true, time, quiet: false })?;
+        mined.extend(header.map(|header| BlockRef { number: header.number, hash: header.hash() }));
+    }
+    Ok(mined)
+}
+
+/// Answers, as anvil does, how many seconds the clock is ahead then.
+fn increase_time(rpc: &Rpc, args: &mut Args) -> RpcResult<i64> {
+    let seconds = args.next::<Number>()?.as_u64()?;
+    let seconds = i64::try_from(seconds)
+        .map_err(|_| RpcError::params(format!("{seconds} seconds are too many")))?;
+    Ok(rpc.node.clock().shift(seconds))
+}
+
+fn set_next_timestamp(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+    rpc.node.set_next_time(args.next::<Number>()?.as_u64()?)?;
+    Ok(Value::Null)
+}
+
+/// Answers, as anvil does, by how many seconds the clock went ahead.
+fn set_time(rpc: &Rpc, args: &mut Args) -> RpcResult<u64> {
+    let mut time = args.next::<Number>()?.0;
+    // Some tools count milliseconds.
+    if time > U256::from(100_000_000_000u64) {
+        time /= U256::from(1000);
+    }
+    let time = Number(time).as_u64()?;
+    let mut clock = rpc.node.clock();
+    let before = clock.now();
+    clock.set(time);
+    Ok(time.saturating_sub(before))
+}
+
+fn set_automine(rpc: &Rpc, args: &mut Args) -> RpcResult<bool> {
+    let enabled: bool = args.next()?;
+    writable(rpc)?;
+    let miner = rpc.node.miner();
+    match (enabled, miner.mode()) {
+        (true, _) => miner.set_mode(MiningMode::OnArrival),
+        (false, MiningMode::OnArrival) => miner.set_mode(MiningMode::Manual),
+        // A clock goes on.
+        (false, MiningMode::Every(_) | MiningMode::Manual) => {}
+    }
+    Ok(true)
+}
+
+/// Makes a block at regular times, or only when asked to if there is no time between them.
+fn set_interval_mining(rpc: &Rpc, interval: Duration) -> RpcResult<bool> {
+    writable(rpc)?;
+    rpc.node.miner().set_mode(match interval.is_zero() {
+        true => MiningMode::Manual,
+        false => MiningMode::Every(interval),
+    });
+    Ok(true)
+}
+
+fn writable(rpc: &Rpc) -> RpcResult<()> {
+    if rpc.node.is_read_only() {
+        return Err(crate::NodeError::ReadOnly.into());
+    }
+    Ok(())
+}
+
+fn set_block_gas_limit(rpc: &Rpc, args: &mut Args) -> RpcResult<bool> {
+    let limit = args.next::<Number>()?.as_u64()?;
+    let (least, most) = (polytrie_consensus::MIN_GAS_LIMIT, polytrie_consensus::MAX_GAS_LIMIT);
+    if !(least..=most).contains(&limit) {
+        return Err(RpcError::params(format!("the gas limit must be from {least} to {most}")));
+    }
+    rpc.node.settings().gas_limit = Some(limit);
+    Ok(true)
+}

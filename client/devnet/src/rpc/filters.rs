@@ -1,0 +1,381 @@
+//! Filters that a client asks again and again.
+
+use super::eth::LogFilter;
+use crate::{Event, FormerChain, Listener, PoolTransaction, Reverted, View};
+use alloy_primitives::{B256, U256};
+use parking_lot::Mutex;
+use std::{
+    collections::BTreeMap,
+    mem,
+    sync::{Arc, Weak},
+    time::{Duration, Instant},
+};
+
+/// A filter nobody asked for so long is removed.
+const PATIENCE: Duration = Duration::from_secs(5 * 60);
+
+/// Filters that are kept; the one that was not asked for longest goes first.
+const MOST: usize = 4096;
+
+/// Bytes of transactions that all filters together keep until they are asked. Where there are more, the filter that was
+/// not asked for longest loses what it has.
+const PENDING_BYTES: usize = 64 << 20;
+
+/// Bytes of what all filters together wait for. Where it is more, the filter that was not asked for longest goes first.
+const FILTER_BYTES: usize = 64 << 20;
+
+/// What a filter waits for.
+#[derive(Debug, Clone)]
+pub(super) enum FilterKind {
+    /// New blocks.
+    Blocks,
+    /// Transactions that wait for a block, with all their fields or only their hashes.
+    Pending { full: bool },
+    /// Logs.
+    Logs(Arc<LogFilter>),
+}
+
+impl FilterKind {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Blocks | Self::Pending { .. } => 0,
+            Self::Logs(filter) => filter.bytes(),
+        }
+    }
+}
+
+/// The filters that clients have made.
+#[derive(Debug, Default)]
+pub(super) struct Filters {
+    all: Mutex<All>,
+}
+
+#[derive(Debug, Default)]
+struct All {
+    filters: BTreeMap<u64, Entry>,
+    last: u64,
+    /// Bytes of pending transactions in all filters.
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    kind: FilterKind,
+    /// The first block that was not told of.
+    next: u64,
+    /// Blocks from `next` on that were told of, and then taken back.
+    taken_back: Option<TakenBack>,
+    /// How often it was asked.
+    polls: u64,
+    /// Whether an answer is on its way.
+    is_answering: bool,
+    /// What was taken back since then.
+    meanwhile: Option<Meanwhile>,
+    pending: Pending,
+    /// Bytes of them.
+    bytes: usize,
+    /// Whether there were more of them than could be kept.
+    lost: bool,
+    asked: Instant,
+}
+
+/// Blocks that are not in the chain any more.
+#[derive(Debug, Clone)]
+pub(super) struct TakenBack {
+    /// The chain that they were in.
+    pub(super) former: Weak<FormerChain>,
+    /// The number after that of the last one.
+    pub(super) end: u64,
+}
+
+/// What was taken back while an answer was made.
+#[derive(Debug)]
+struct Meanwhile {
+    /// The chain before the first time.
+    former: Weak<FormerChain>,
+    /// The lowest of the blocks.
+    lowest: u64,
+}
+
+/// Transactions that came since a filter was last asked, as far as it wants them.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    pub(super) hashes: Vec<B256>,
+    pub(super) full: Vec<Arc<PoolTransaction>>,
+}
+
+/// What is new since a filter was last asked.
+#[derive(Debug)]
+pub(super) struct Poll {
+    id: u64,
+    poll: u64,
+    pub(super) kind: FilterKind,
+    /// The chain up to which it is told.
+    pub(super) view: Arc<View>,
+    /// The first block that is new.
+    pub(super) from: u64,
+    /// Blocks from there on of which the client was told before, in a chain that was taken back.
+    pub(super) taken_back: Option<TakenBack>,
+    /// The transactions that are new; `None` if some of them were not kept.
+    pub(super) pending: Option<Pending>,
+}
+
+impl Filters {
+    /// A filter that begins after the head; returns its number.
+    pub(super) fn add(&self, kind: FilterKind, view: impl FnOnce() -> Arc<View>) -> u64 {
+        let mut all = self.all.lock();
+        all.make_room(kind.bytes());
+        all.last += 1;
+        let id = all.last;
+        let entry = Entry {
+            kind,
+            next: view().head.number() + 1,
+            taken_back: None,
+            polls: 0,
+            is_answering: false,
+            meanwhile: None,
+            pending: Pending::default(),
+            bytes: 0,
+            lost: false,
+            asked: Instant::now(),
+        };
+        all.filters.insert(id, entry);
+        id
+    }
+
+    pub(super) fn remove(&self, id: U256) -> bool {
+        u64::try_from(id).is_ok_and(|id| self.all.lock().remove(id))
+    }
+
+    pub(super) fn kind(&self, id: U256) -> Option<FilterKind> {
+        let id = u64::try_from(id).ok()?;
+        Some(self.all.lock().filters.get(&id)?.kind.clone())
+    }
+
+    /// What is new, up to the head. Of blocks it is so until [`Self::told`] says that the client was told.
+    pub(super) fn poll(&self, id: U256, view: impl FnOnce() -> Arc<View>) -> Option<Poll> {
+        let id = u64::try_from(id).ok()?;
+        let mut all = self.all.lock();
+        let entry = all.filters.get_mut(&id)?;
+        entry.asked = Instant::now();
+        entry.polls += 1;
+        (entry.is_answering, entry.meanwhile) = (true, None);
+        // What can be read no more is lost, which is said once.
+        let taken_back = match &entry.taken_back {
+            Some(lost) if lost.former.strong_count() == 0 => entry.taken_back.take(),
+            taken_back => taken_back.clone(),
+        };
+        // Not earlier: what is taken back from now on is heard of once the lock is free.
+        let view = view();
+        let (poll, kind) = (entry.polls, entry.kind.clone());
+        let from = entry.next.min(view.head.number() + 1);
+        let lost = mem::take(&mut entry.lost);
+        let pending = mem::take(&mut entry.pending);
+        let bytes = mem::take(&mut entry.bytes);
+        all.bytes -= bytes;
+        let pending = (!lost).then_some(pending);
+        Some(Poll { id, poll, kind, view, from, taken_back, pending })
+    }
+
+    /// The client was told of the blocks before `next`, and of those that were taken back but for `left`. Of two answers
+    /// at the same time the one that was asked for last counts: the other one's blocks are in it too.
+    pub(super) fn told(&self, poll: &Poll, next: u64, left: Option<TakenBack>) {
+        let mut all = self.all.lock();
+        let Some(entry) = all.filters.get_mut(&poll.id) else { return };
+        if entry.polls != poll.poll {
+            return;
+        }
+        entry.is_answering = false;
+        (entry.next, entry.taken_back) = (next, left);
+        // Where the chain went back while the answer was made, some of what it tells of is gone already.
+        if let Some(meanwhile) = entry.meanwhile.take() {
+            entry.take_back(meanwhile.lowest, &meanwhile.former);
+        }
+    }
+}
+
+impl Listener for Filters {
+    fn hear(&self, event: &Event) {
+        let mut all = self.all.lock();
+        match event {
+            Event::Block(_) => all.forget_chains(),
+            // What comes after it is new, whatever was there before.
+            Event::Reverted(Reverted { head, former }) => {
+                let lowest = head.number + 1;
+                for entry in all.filters.values_mut() {
+                    entry.take_back(lowest, former);
+                    if entry.is_answering {
+                        let first = || Meanwhile { former: Weak::clone(former), lowest };
+                        let meanwhile = entry.meanwhile.get_or_insert_with(first);
+                        meanwhile.lowest = meanwhile.lowest.min(lowest);
+                    }
+                }
+            }
+            Event::Pending(tx) => all.keep(tx, PENDING_BYTES),
+        }
+    }
+}
+
+impl Entry {
+    /// The blocks from `lowest` on were taken back, which are in the chain `former`.
+    fn take_back(&mut self, lowest: u64, former: &Weak<FormerChain>) {
+        let end = self.next;
+        if lowest >= end {
+            return;
+        }
+        self.next = lowest;
+        // Blocks that were taken back before have been on top of these.
+        if self.taken_back.is_none() && matches!(self.kind, FilterKind::Logs(_)) {
+            self.taken_back = Some(TakenBack { former: Weak::clone(former), end });
+        }
+    }
+
+    fn is_old(&self, now: Instant) -> bool {
+        now.duration_since(self.asked) >= PATIENCE
+    }
+}
+
+impl All {
+    /// Gives up what is kept of former chains for filters that nobody asks for.
+    fn forget_chains(&mut self) {
+        let now = Instant::now();
+        let old = self.filters.values_mut().filter(|entry| entry.is_old(now));
+        let kept = old.flat_map(|entry| {
+            let meanwhile = entry.meanwhile.as_mut().map(|meanwhile| &mut meanwhile.former);
+            entry
+                .taken_back
+                .as_mut()
+                .map(|taken_back| &mut taken_back.former)
+                .into_iter()
+                .chain(meanwhile)
+        });
+        kept.for_each(|former| *former = Weak::new());
+    }
+
+    /// Removes filters until there is room for another one of so many bytes.
+    fn make_room(&mut self, bytes: usize) {
+        let now = Instant::now();
+        let old = self.filters.iter().filter(|(_, entry)| entry.is_old(now));
+        let gone: Vec<_> = old.map(|(id, _)| *id).collect();
+        for id in gone {
+            self.remove(id);
+        }
+        let held = |all: &Self| all.filters.values().map(|entry| entry.kind.bytes()).sum::<usize>();
+        while self.filters.len() >= MOST || held(self) + bytes > FILTER_BYTES {
+            let oldest = self.filters.iter().min_by_key(|(_, entry)| entry.asked);
+            let Some(id) = oldest.map(|(id, _)| *id) else { return };
+            self.remove(id);
+        }
+    }
+
+    fn remove(&mut self, id: u64) -> bool {
+        let Some(entry) = self.filters.remove(&id) else { return false };
+        self.bytes -= entry.bytes;
+        true
+    }
+
+    /// Keeps a transaction for all filters that want it, and no more than `most` bytes.
+    fn keep(&mut self, tx: &Arc<PoolTransaction>, most: usize) {
+        for entry in self.filters.values_mut().filter(|entry| !entry.lost) {
+            let bytes = match entry.kind {
+                FilterKind::Pending { full: false } => {
+                    entry.pending.hashes.push(tx.hash());
+                    size_of::<B256>()
+                }
+                FilterKind::Pending { full: true } => {
+                    entry.pending.full.push(Arc::clone(tx));
+                    tx.bytes
+                }
+                FilterKind::Blocks | FilterKind::Logs(_) => continue,
+            };
+            entry.bytes += bytes;
+            self.bytes += bytes;
+        }
+        while self.bytes > most {
+            let keeping = self.filters.values_mut().filter(|entry| entry.bytes > 0);
+            let Some(oldest) = keeping.min_by_key(|entry| entry.asked) else { return };
+            oldest.pending = Pending::default();
+            oldest.lost = true;
+            self.bytes -= mem::take(&mut oldest.bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::impersonate;
+    use alloy_consensus::{TxLegacy, TypedTransaction};
+    use alloy_primitives::Address;
+
+    fn transaction(nonce: u64) -> Arc<PoolTransaction> {
+        let tx = TypedTransaction::from(TxLegacy { nonce, ..Default::default() });
+        Arc::new(PoolTransaction::local(impersonate(tx, Address::ZERO)).unwrap())
+    }
+
+    fn all(kinds: impl IntoIterator<Item = FilterKind>) -> All {
+        let entry = |kind| Entry {
+            kind,
+            next: 0,
+            taken_back: None,
+            polls: 0,
+            is_answering: false,
+            meanwhile: None,
+            pending: Pending::default(),
+            bytes: 0,
+            lost: false,
+            asked: Instant::now(),
+        };
+        All { filters: (1..).zip(kinds.into_iter().map(entry)).collect(), ..All::default() }
+    }
+
+    #[test]
+    fn many_transactions_are_kept_for_who_wants_them() {
+        let kinds = [FilterKind::Blocks, FilterKind::Pending { full: false }];
+        let mut all = all(kinds);
+        for nonce in 0..30_000 {
+            all.keep(&transaction(nonce), PENDING_BYTES);
+        }
+        assert_eq!(all.filters[&1].pending.hashes.len(), 0);
+        assert_eq!(all.filters[&2].pending.hashes.len(), 30_000);
+        assert_eq!(all.bytes, 30_000 * 32);
+        assert!(all.remove(2));
+        assert_eq!(all.bytes, 0);
+    }
+
+    #[test]
+    fn large_filters_push_out_those_that_were_not_asked_for_longest() {
+        let address = |i: u64| alloy_primitives::Address::from_word(B256::from(U256::from(i)));
+        let addresses: Vec<_> = (0..1_000).map(address).collect();
+        let filter: LogFilter =
+            serde_json::from_value(serde_json::json!({ "address": addresses })).unwrap();
+        let kind = FilterKind::Logs(Arc::new(filter));
+        let fit = FILTER_BYTES / kind.bytes();
+        let mut all = all((0..fit).map(|_| kind.clone()));
+        all.make_room(kind.bytes());
+        assert_eq!(all.filters.len(), fit - 1);
+        all.make_room(0);
+        assert_eq!(all.filters.len(), fit - 1);
+    }
+
+    #[test]
+    fn what_is_too_much_is_lost_to_who_did_not_ask_for_longest() {
+        let mut all = all([FilterKind::Pending { full: true }, FilterKind::Pending { full: true }]);
+        let size = transaction(0).bytes;
+        for nonce in 0..3 {
+            all.keep(&transaction(nonce), 5 * size);
+        }
+        let kept = |all: &All| {
+            [1, 2].map(|id| (all.filters[&id].pending.full.len(), all.filters[&id].lost))
+        };
+        assert_eq!(kept(&all), [(0, true), (3, false)]);
+        assert_eq!(all.bytes, 3 * size);
+        // Whoever lost some begins again once it was told.
+        for nonce in 3..6 {
+            all.keep(&transaction(nonce), 5 * size);
+        }
+        assert_eq!(kept(&all), [(0, true), (0, true)]);
+        assert_eq!(all.bytes, 0);
+    }
+}

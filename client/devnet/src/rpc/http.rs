@@ -1,0 +1,259 @@
+//! What is answered to a GET: the page, health, metrics; which hosts may be named; and what a POST holds beside what the
+//! server beneath knows of.
+
+use super::{Shared, connection::Connection, ids::Ids, origins::Origins};
+use crate::NodeFailure;
+use alloy_primitives::bytes::Bytes;
+use http::{Method, StatusCode, header};
+use http_body::Body;
+use jsonrpsee::{
+    core::{
+        BoxError,
+        http_helpers::{HttpError, read_body},
+    },
+    server::{
+        HttpBody, HttpRequest, HttpResponse,
+        http::{content_type_is_json, response},
+    },
+};
+use serde_json::json;
+use std::{
+    future::Future,
+    net::IpAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+use tokio::time;
+use tower::{Layer, Service};
+
+/// The page for people.
+const PAGE: &str = include_str!("page.html");
+
+/// The time in which the body of a request must have come.
+const BODY_TIME: Duration = Duration::from_secs(60);
+
+/// Bytes of `null`, which the server beneath answers to a notification, and which no answer is.
+const NOTHING: u64 = 4;
+
+/// Marks what came over HTTP: each request has one answer, and nothing can follow it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OneAnswer;
+
+/// Answers GETs by itself and refuses requests for hosts that are not this one.
+#[derive(Debug, Clone)]
+pub(super) struct HttpLayer {
+    pub(super) shared: Arc<Shared>,
+    /// Names by which the node may be called; `*` for any.
+    pub(super) hosts: Arc<Vec<String>>,
+    /// Origins whose pages may call the node.
+    pub(super) origins: Arc<Origins>,
+    /// Bytes of a request.
+    pub(super) max_request: u32,
+}
+
+impl<S> Layer<S> for HttpLayer {
+    type Service = HttpService<S>;
+
+    fn layer(&self, inner: S) -> HttpService<S> {
+        HttpService { inner, layer: self.clone() }
+    }
+}
+
+/// The service that [`HttpLayer`] makes.
+#[derive(Debug, Clone)]
+pub(super) struct HttpService<S> {
+    inner: S,
+    layer: HttpLayer,
+}
+
+type Answer<E> = Pin<Box<dyn Future<Output = Result<HttpResponse, E>> + Send>>;
+
+impl<S, B> Service<HttpRequest<B>> for HttpService<S>
+where
+    S: Service<HttpRequest, Response = HttpResponse> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Response = HttpResponse;
+    type Error = S::Error;
+    type Future = Answer<S::Error>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: HttpRequest<B>) -> Self::Future {
+        let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+        if !is_allowed(host.unwrap_or_default(), &self.layer.hosts) {
+            let text = "this host is not allowed; name it with --http.vhosts";
+            let answer = respond(StatusCode::FORBIDDEN, "text/plain", text.to_owned());
+            return Box::pin(std::future::ready(Ok(answer)));
+        }
+        // Some clients offer HTTP/2 this way (`h2c`), and go on without.
+        let upgrade = request.headers().get(header::UPGRADE);
+        let is_upgrade = upgrade.is_some_and(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
+        // Browsers let any page open a WebSocket and read what comes. Of a POST they only keep the answer from it, and
+        // whether they ask first is for the browser to decide.
+        let origin = request.headers().get(header::ORIGIN);
+        let origin = origin.map(|origin| origin.to_str().unwrap_or("null"));
+        if (is_upgrade || request.method() == Method::POST)
+            && let Some(origin) = origin
+            && !self.layer.origins.may_call(origin, host.unwrap_or_default())
+        {
+            let text = "this origin is not allowed; name it with --http.corsdomain";
+            let answer = respond(StatusCode::FORBIDDEN, "text/plain", text.to_owned());
+            return Box::pin(std::future::ready(Ok(answer)));
+        }
+        let connection = request.extensions().get::<Arc<Connection>>().cloned();
+        let begun = connection.as_ref().map(|connection| connection.begin(0));
+        if request.method() == Method::GET && !is_upgrade {
+            let (shared, path) = (Arc::clone(&self.layer.shared), request.uri().path().to_owned());
+            return Box::pin(async move { Ok(counted(get(&shared, &path), connection)) });
+        }
+        let is_json = content_type_is_json(&request);
+        let mut request = request.map(HttpBody::new);
+        if is_upgrade || request.method() != Method::POST || !is_json {
+            return Box::pin(self.inner.call(request));
+        }
+        drop(begun);
+        request.extensions_mut().insert(OneAnswer);
+        // The one that was asked whether it is ready is the one to call.
+        let next = self.inner.clone();
+        let inner = std::mem::replace(&mut self.inner, next);
+        let answer = post(inner, request, connection.clone(), self.layer.max_request);
+        Box::pin(async move { Ok(counted(answer.await?, connection)) })
+    }
+}
+
+/// An answer, counted as one that its connection is yet to take.
+fn counted(answer: HttpResponse, connection: Option<Arc<Connection>>) -> HttpResponse {
+    if let (Some(connection), Some(bytes)) = (connection, answer.body().size_hint().exact()) {
+        connection.answered(usize::try_from(bytes).unwrap_or(usize::MAX));
+    }
+    answer
+}
+
+/// Passes a request on, and sees to what the server beneath would not do with it.
+async fn post<S>(
+    mut inner: S,
+    request: HttpRequest,
+    connection: Option<Arc<Connection>>,
+    max: u32,
+) -> Result<HttpResponse, S::Error>
+where
+    S: Service<HttpRequest, Response = HttpResponse>,
+{
+    let (parts, body) = request.into_parts();
+    let read = time::timeout(BODY_TIME, read_body(&parts.headers, body, max)).await;
+    let (body, single) = match read {
+        Ok(Ok(read)) => read,
+        Ok(Err(HttpError::Malformed)) => return Ok(response::malformed()),
+        // A stream fails where it becomes too long, or where nobody is left to be answered.
+        Ok(Err(HttpError::TooLarge | HttpError::Stream(_))) => return Ok(response::too_large(max)),
+        Err(_) => {
+            let text = format!("the request did not come within {BODY_TIME:?}\n");
+            return Ok(respond(StatusCode::REQUEST_TIMEOUT, "text/plain", text));
+        }
+    };
+    let _under_way = connection.map(|connection| connection.begin(body.len()));
+    let mut ids = Ids::default();
+    let replaced = ids.replace(&body, single);
+    let is_replaced = replaced.is_some();
+    let body = HttpBody::from(replaced.unwrap_or(body));
+    let answer = inner.call(HttpRequest::from_parts(parts, body)).await?;
+    if answer.body().size_hint().exact() == Some(NOTHING) {
+        let mut answer = HttpResponse::new(HttpBody::empty());
+        *answer.status_mut() = StatusCode::NO_CONTENT;
+        return Ok(answer);
+    }
+    if !is_replaced {
+        return Ok(answer);
+    }
+    let (parts, body) = answer.into_parts();
+    let Ok((text, _)) = read_body(&parts.headers, body, u32::MAX).await else {
+        return Ok(response::internal_error());
+    };
+    let text = ids.restore(&String::from_utf8_lossy(&text));
+    Ok(HttpResponse::from_parts(parts, HttpBody::from(text)))
+}
+
+fn get(shared: &Shared, path: &str) -> HttpResponse {
+    match path {
+        "/" => respond(StatusCode::OK, "text/html; charset=utf-8", PAGE.to_owned()),
+        "/health" => {
+            let (status, text) = health(shared.node.view().head.number(), shared.node.failure());
+            respond(status, "application/json", text)
+        }
+        "/metrics" => respond(
+            StatusCode::OK,
+            "text/plain; version=0.0.4; charset=utf-8",
+            shared.metrics_text(),
+        ),
+        _ => respond(StatusCode::NOT_FOUND, "text/plain", "there is nothing here\n".to_owned()),
+    }
+}
+
+/// What a node says of itself.
+fn health(head: u64, failure: Option<NodeFailure>) -> (StatusCode, String) {
+    let Some(failure) = failure else {
+        return (StatusCode::OK, format!("{{\"status\":\"ok\",\"head\":{head}}}\n"));
+    };
+    let reason = json!(failure.to_string());
+    let text = format!("{{\"status\":\"failed\",\"reason\":{reason},\"head\":{head}}}\n");
+    (StatusCode::SERVICE_UNAVAILABLE, text)
+}
+
+fn respond(status: StatusCode, content_type: &'static str, body: String) -> HttpResponse {
+    let mut response = HttpResponse::new(HttpBody::from(body));
+    *response.status_mut() = status;
+    let content_type = http::HeaderValue::from_static(content_type);
+    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+    response
+}
+
+/// Whether a request may name this host. An address always may: only names can be made to mean another address (DNS
+/// rebinding).
+fn is_allowed(host: &str, allowed: &[String]) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    };
+    name.is_empty()
+        || name.parse::<IpAddr>().is_ok()
+        || name.eq_ignore_ascii_case("localhost")
+        || allowed.iter().any(|host| host == "*" || host.eq_ignore_ascii_case(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_can_store_nothing_is_not_well() {
+        assert_eq!(
+            health(7, None),
+            (StatusCode::OK, "{\"status\":\"ok\",\"head\":7}\n".to_owned())
+        );
+        let (status, text) = health(7, Some(NodeFailure::Program("half a block".to_owned())));
+        assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+        assert!(text.contains("\"status\":\"failed\"") && text.contains("half a block"), "{text}");
+    }
+
+    #[test]
+    fn names_must_be_known_and_addresses_need_not() {
+        let none: Vec<String> = Vec::new();
+        for host in ["", "localhost", "LOCALHOST:8545", "127.0.0.1:8545", "[::1]:8545", "10.0.0.3"]
+        {
+            assert!(is_allowed(host, &none), "{host}");
+        }
+        for host in ["evil.example", "evil.example:8545", "localhost.evil.example"] {
+            assert!(!is_allowed(host, &none), "{host}");
+        }
+        assert!(is_allowed("Node.example:1", &["node.example".to_owned()]));
+        assert!(is_allowed("any.example", &["*".to_owned()]));
+    }
+}

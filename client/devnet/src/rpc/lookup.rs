@@ -1,0 +1,207 @@
+//! Blocks and states by the names that requests have for them.
+
+use super::{
+    Rpc,
+    error::{RpcError, RpcResult},
+};
+use crate::{PendingBlock, View};
+use alloy_consensus::{Block, Header, Sealed, TxEnvelope};
+use alloy_eips::{BlockId, BlockNumberOrTag};
+use alloy_primitives::{B256, U256};
+use alloy_rpc_types_eth::BlockOverrides;
+use polytrie_chain::ChainDb;
+use polytrie_chain::executor::BlockHashes;
+use polytrie_chainspec::Rules;
+use polytrie_kv::Snapshot;
+use polytrie_state::{BlockRef, StateReader};
+use std::sync::Arc;
+
+/// A block of the chain.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) header: Sealed<Header>,
+    pub(super) block: Block<TxEnvelope>,
+    pub(super) rlp_length: usize,
+    /// That of the block included.
+    pub(super) total_difficulty: U256,
+}
+
+/// A state, and the block whose environment belongs to it.
+#[derive(Debug)]
+pub(super) struct At {
+    pub(super) header: Sealed<Header>,
+    pub(super) state: Arc<dyn StateReader>,
+    /// Whether it is past the merge.
+    pub(super) merged: bool,
+    /// The chain that the block is in, or comes after.
+    db: ChainDb<Snapshot>,
+}
+
+impl At {
+    /// Hashes of earlier blocks, for BLOCKHASH.
+    pub(super) fn hashes(&self) -> Arc<dyn BlockHashes + Send + Sync> {
+        let db = self.db.clone();
+        Arc::new(move |number: u64| db.canonical(number).ok().flatten().map(|(hash, _)| hash))
+    }
+}
+
+impl Rpc {
+    /// The number of a block; `None` if there is no such block.
+    pub(super) fn number(&self, view: &View, id: BlockId) -> RpcResult<Option<u64>> {
+        let head = view.head.number();
+        Ok(match id {
+            BlockId::Number(tag) => match tag {
+                BlockNumberOrTag::Earliest => Some(self.node.spec().genesis_header().number),
+                BlockNumberOrTag::Number(number) => Some(number).filter(|number| *number <= head),
+                BlockNumberOrTag::Latest | BlockNumberOrTag::Pending => Some(head),
+                // Nobody takes a block of this chain back but its user, or a failure before it is durable.
+                BlockNumberOrTag::Safe | BlockNumberOrTag::Finalized => {
+                    Some(self.node.durable().min(head))
+                }
+            },
+            BlockId::Hash(hash) => {
+                view.db().number_of(&hash.block_hash)?.filter(|number| *number <= head)
+            }
+        })
+    }
+
+    /// The same for a request that makes no sense without the block.
+    pub(super) fn known(&self, view: &View, id: BlockId) -> RpcResult<u64> {
+        self.number(view, id)?.ok_or_else(|| {
+            RpcError::not_found(match id {
+                BlockId::Hash(hash) => format!("block {} not found", hash.block_hash),
+                BlockId::Number(number) => {
+                    let head = view.head.number();
+                    format!("block {number} not found: the head is block {head}")
+                }
+            })
+        })
+    }
+
+    /// Number and hash of a block that a request makes no sense without. What is read of it afterwards is read of the block
+    /// with this hash, or not at all.
+    pub(super) fn block_ref(&self, view: &View, id: BlockId) -> RpcResult<BlockRef> {
+        let number = self.known(view, id)?;
+        let row = view.db().canonical(number)?;
+        let (hash, _) = row.ok_or_else(|| {
+            RpcError::internal(&format!("block {number} is missing below the head"))
+        })?;
+        Ok(BlockRef { number, hash })
+    }
+
+    /// A block by its number.
+    pub(super) fn block(&self, view: &View, number: u64) -> RpcResult<Option<Found>> {
+        let db = view.db();
+        let (Some(found), Some(row)) = (db.block_and_size(number)?, db.canonical(number)?) else {
+            return Ok(None);
+        };
+        let ((block, rlp_length), (hash, total_difficulty)) = (found, row);
+        let header = Sealed::new_unchecked(block.header.clone(), hash);
+        Ok(Some(Found { header, block, rlp_length, total_difficulty }))
+    }
+
+    /// The block that an id names; for the pending one, what would be made now.
+    pub(super) fn find(&self, id: BlockId) -> RpcResult<Option<Found>> {
+        let view = self.node.view();
+        if id.is_pending() && self.has_pending(&view) {
+            return Ok(Some(self.pending(&*self.node.pending()?)));
+        }
+        match self.number(&view, id)? {
+            Some(number) => self.block(&view, number),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether there is a block that would be made now. Where a signer of Clique makes the next one there is none, and the
+    /// head takes its place.
+    pub(super) fn has_pending(&self, view: &View) -> bool {
+        view.next_rules(self.node.spec(), view.head.header.timestamp).clique().is_none()
+    }
+
+    /// The block that would be made now.
+    pub(super) fn pending(&self, pending: &PendingBlock) -> Found {
+        let (header, block) = (pending.header.clone(), pending.block.clone());
+        let total_difficulty = self.node.view().head.total_difficulty + header.difficulty;
+        Found { header, block, rlp_length: pending.rlp_length, total_difficulty }
+    }
+
+    /// The state after a block, the head unless another one is asked for, with the block's environment. The pending
+    /// block is the one that would be made now.
+    pub(super) fn at(&self, view: &View, id: Option<BlockId>) -> RpcResult<At> {
+        if id.is_some_and(|id| id.is_pending()) && self.has_pending(view) {
+            let pending = self.node.pending()?;
+            let merged = self.node.spec().is_merged_after(view.head.total_difficulty);
+            let (header, state) = (pending.header.clone(), Arc::clone(&pending.state));
+            return Ok(At { header, state, merged, db: view.db().clone() });
+        }
+        self.at_made(view, id)
+    }
+
+    /// The same for what needs a block that was made: the pending one is the head.
+    pub(super) fn at_made(&self, view: &View, id: Option<BlockId>) -> RpcResult<At> {
+        let number = self.known(view, id.unwrap_or_default())?;
+        self.at_number(view, number)
+    }
+
+    pub(super) fn at_number(&self, view: &View, number: u64) -> RpcResult<At> {
+        let (state, db) = (self.state_of(view, number)?, view.db().clone());
+        if number == view.head.number() {
+            let merged = self.is_merged(&view.head.header, view.head.total_difficulty);
+            return Ok(At { header: view.head.header.clone(), state, merged, db });
+        }
+        let head = db.block_head(number)?;
+        let merged = self.is_merged(&head.header, head.total_difficulty);
+        Ok(At { header: head.header, state, merged, db })
+    }
+
+    fn state_of(&self, view: &View, number: u64) -> RpcResult<Arc<dyn StateReader>> {
+        view.state_at(number)?.ok_or_else(|| {
+            let head = view.head.number();
+            RpcError::server(format!(
+                "missing state of block {number}: it is not kept any more (the head is block {head}; start the node with a larger --history, or ask for a later block)"
+            ))
+        })
+    }
+
+    /// Whether a block is past the merge.
+    fn is_merged(&self, header: &Header, total_difficulty: U256) -> bool {
+        let parent = total_difficulty.saturating_sub(header.difficulty);
+        self.node.spec().is_merged_after(parent)
+    }
+
+    /// The rules of a block.
+    pub(super) fn rules<'a>(&'a self, header: &Header, merged: bool) -> Rules<'a> {
+        self.node.spec().rules(header.number, header.timestamp, merged)
+    }
+
+    /// The rules of a block whose number or time a caller wants otherwise.
+    pub(super) fn rules_under<'a>(
+        &'a self,
+        header: &Header,
+        merged: bool,
+        overrides: Option<&BlockOverrides>,
+    ) -> Rules<'a> {
+        let number = overrides.and_then(|wanted| wanted.number);
+        let number = number.map_or(header.number, |number| number.saturating_to());
+        let time = overrides.and_then(|wanted| wanted.time).unwrap_or(header.timestamp);
+        // PREVRANDAO came with the merge.
+        let merged = merged || overrides.is_some_and(|wanted| wanted.random.is_some());
+        self.node.spec().rules(number, time, merged)
+    }
+
+    /// The block a transaction is in, and its index there.
+    pub(super) fn transaction(
+        &self,
+        view: &View,
+        hash: &B256,
+    ) -> RpcResult<Option<(Found, usize)>> {
+        let Some((number, index)) = self.node.transaction_place(view, hash)? else {
+            return Ok(None);
+        };
+        let Some(found) = self.block(view, number)? else { return Ok(None) };
+        let index = index as usize;
+        let is_there =
+            found.block.body.transactions.get(index).is_some_and(|tx| tx.tx_hash() == hash);
+        Ok(is_there.then_some((found, index)))
+    }
+}

@@ -1,0 +1,226 @@
+//! What happens to every request on its way to its method.
+
+use super::{
+    batch::Batches,
+    connection::{Connection, UnderWay},
+    eth::WAITING,
+    http::OneAnswer,
+    metrics::Metrics,
+};
+use crate::printable;
+use jsonrpsee::{
+    Extensions, MethodResponse,
+    core::middleware::{Batch, BatchEntry, Notification, RpcServiceT},
+    types::{ErrorObject, Id, Request, error::METHOD_NOT_FOUND_CODE},
+};
+use serde_json::Value;
+use std::{collections::HashSet, future::Future, sync::Arc, time::Instant};
+use tokio::sync::OwnedSemaphorePermit;
+use tracing::Level;
+
+/// Marks the requests of a batch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct InBatch;
+
+/// Letters of a method's name that are shown where there is no such method.
+const NAME: usize = 100;
+
+/// Letters of a request's parameters that the log shows.
+const PARAMS: usize = 200;
+
+/// The answer to a request that no method has: there is none of this name, or it is one to subscribe and came over HTTP.
+pub(super) fn refused(
+    request: &Request<'_>,
+    names: &HashSet<&'static str>,
+) -> Option<MethodResponse> {
+    if !names.contains(request.method_name()) {
+        let name: String = request.method_name().chars().take(NAME).collect();
+        let name = printable(&name);
+        tracing::warn!("a client asked for the method `{name}`, which does not exist");
+        let message = format!("the method {name} does not exist/is not available");
+        let error = ErrorObject::owned(METHOD_NOT_FOUND_CODE, message, None::<()>);
+        return Some(MethodResponse::error(request.id(), error));
+    }
+    let subscribes = matches!(request.method_name(), "eth_subscribe" | "eth_unsubscribe");
+    (subscribes && request.extensions().get::<OneAnswer>().is_some()).then(|| {
+        let (code, message) = (METHOD_NOT_FOUND_CODE, "notifications not supported");
+        MethodResponse::error(request.id(), ErrorObject::borrowed(code, message, None))
+    })
+}
+
+/// The connection of a request, where it may send others meanwhile: over HTTP it waits for the answer.
+fn socket(extensions: &Extensions) -> Option<Arc<Connection>> {
+    match extensions.get::<OneAnswer>() {
+        Some(_) => None,
+        None => extensions.get().cloned(),
+    }
+}
+
+/// A request of a socket, once it may run.
+#[derive(Debug)]
+struct Begun {
+    connection: Arc<Connection>,
+    _under_way: UnderWay,
+    _turn: Option<OwnedSemaphorePermit>,
+}
+
+impl Begun {
+    /// Waits for its turn; `None` if there is nobody any more to be answered.
+    async fn new(connection: Arc<Connection>, bytes: usize, waits: bool) -> Option<Self> {
+        let under_way = connection.begin(bytes);
+        let turn = match waits {
+            // Other requests of the same client may be what it waits for.
+            true => None,
+            false => Some(connection.turn().await?),
+        };
+        Some(Self { connection, _under_way: under_way, _turn: turn })
+    }
+
+    fn answered(&self, response: &MethodResponse) {
+        if response.is_method_call() || response.is_batch() {
+            self.connection.answered(response.as_json().get().len());
+        }
+    }
+}
+
+fn closed(id: Id<'_>) -> MethodResponse {
+    MethodResponse::error(id, ErrorObject::borrowed(-32000, "the connection was closed", None))
+}
+
+/// A request that the log is to name, with `-v`.
+#[derive(Debug)]
+pub(super) struct Asked {
+    text: String,
+    start: Instant,
+}
+
+impl Asked {
+    /// Takes note of it; `None` if the log does not name requests.
+    pub(super) fn new(request: &Request<'_>) -> Option<Self> {
+        let shown = || {
+            let params = request.params.as_ref().map_or("[]", |params| params.get());
+            let mut text: String = params.chars().take(PARAMS + 1).collect();
+            if text.chars().nth(PARAMS).is_some() {
+                text.pop();
+                text.push('…');
+            }
+            printable(&format!("{} {text}", request.method_name()))
+        };
+        tracing::enabled!(Level::DEBUG).then(|| Self { text: shown(), start: Instant::now() })
+    }
+
+    /// Writes the line.
+    pub(super) fn answered(self, response: &MethodResponse) {
+        let (text, took) = (self.text, self.start.elapsed().as_secs_f64() * 1000.0);
+        let Some(code) = response.as_error_code() else {
+            tracing::debug!("{text}: {took:.1} ms");
+            return;
+        };
+        let answer: Option<Value> = serde_json::from_str(response.as_json().get()).ok();
+        let message = answer.as_ref().and_then(|answer| answer["error"]["message"].as_str());
+        let message = printable(message.unwrap_or_default());
+        tracing::debug!("{text}: {took:.1} ms, error {code}: {message}");
+    }
+}
+
+/// Counts requests, and lets those of one socket run some at a time.
+#[derive(Debug, Clone)]
+pub(super) struct Watch<S> {
+    pub(super) inner: S,
+    pub(super) metrics: Arc<Metrics>,
+    /// The methods that are there, which are told apart; whoever makes names up must not fill the memory.
+    pub(super) names: Arc<HashSet<&'static str>>,
+    pub(super) batches: Batches,
+}
+
+impl<S> RpcServiceT for Watch<S>
+where
+    S: RpcServiceT<
+            MethodResponse = MethodResponse,
+            BatchResponse = MethodResponse,
+            NotificationResponse = MethodResponse,
+        > + Send
+        + Sync
+        + Clone
+        + 'static,
+{
+    type MethodResponse = MethodResponse;
+    type NotificationResponse = MethodResponse;
+    type BatchResponse = MethodResponse;
+
+    fn call<'a>(&self, request: Request<'a>) -> impl Future<Output = MethodResponse> + Send + 'a {
+        let Self { inner, metrics, names, .. } = self.clone();
+        async move {
+            let start = Instant::now();
+            let name = names.get(request.method_name()).copied().unwrap_or("other");
+            let begun = match socket(request.extensions()) {
+                None => None,
+                Some(connection) => {
+                    let bytes = request.params.as_ref().map_or(0, |params| params.get().len());
+                    match Begun::new(connection, bytes, WAITING.contains(&name)).await {
+                        None => return closed(request.id.into_owned()),
+                        begun => begun,
+                    }
+                }
+            };
+            let asked = Asked::new(&request);
+            let response = match refused(&request, &names) {
+                Some(refused) => refused,
+                None => inner.call(request).await,
+            };
+            if let Some(begun) = begun {
+                begun.answered(&response);
+            }
+            metrics.answered(name, response.is_success(), start.elapsed());
+            if let Some(asked) = asked {
+                asked.answered(&response);
+            }
+            response
+        }
+    }
+
+    fn batch<'a>(&self, batch: Batch<'a>) -> impl Future<Output = MethodResponse> + Send + 'a {
+        let Self { inner, metrics, batches, .. } = self.clone();
+        async move {
+            let start = Instant::now();
+            let entries: Vec<_> = batch.iter().filter_map(|entry| entry.as_ref().ok()).collect();
+            let bytes = entries.iter().map(|entry| size_of_val(*entry) + params_of(entry)).sum();
+            let connection = entries.iter().find_map(|entry| socket(entry.extensions()));
+            let begun = match connection {
+                None => None,
+                Some(connection) => match Begun::new(connection, bytes, false).await {
+                    None => return closed(Id::Null),
+                    begun => begun,
+                },
+            };
+            let response = batches.answer(&inner, batch).await;
+            if let Some(begun) = begun {
+                begun.answered(&response);
+            }
+            metrics.answered("batch", response.is_success(), start.elapsed());
+            response
+        }
+    }
+
+    fn notification<'a>(
+        &self,
+        notification: Notification<'a>,
+    ) -> impl Future<Output = MethodResponse> + Send + 'a {
+        let inner = self.inner.clone();
+        async move {
+            let _begun = match socket(notification.extensions()) {
+                None => None,
+                Some(connection) => Begun::new(connection, 0, false).await,
+            };
+            inner.notification(notification).await
+        }
+    }
+}
+
+/// Bytes of the parameters of a request in a batch.
+fn params_of(entry: &BatchEntry<'_>) -> usize {
+    match entry {
+        BatchEntry::Call(request) => request.params.as_ref().map_or(0, |params| params.get().len()),
+        BatchEntry::Notification(_) => 0,
+    }
+}

@@ -1,0 +1,248 @@
+//! `ots_`: what the explorer Otterscan asks for, and the one method of Erigon's that it needs.
+
+mod search;
+
+use super::{
+    Methods, Rpc,
+    args::{Args, Number},
+    convert,
+    error::{RpcError, RpcResult},
+    lookup::Found,
+    replay::{is_merged, replay_all, replay_one, traced},
+};
+use crate::View;
+use alloy_consensus::{ReceiptEnvelope, Transaction};
+use alloy_eips::BlockId;
+use alloy_primitives::{Address, Bytes, U256};
+use jsonrpsee::core::RegisterMethodError;
+use polytrie_chain::executor::{
+    block_rewards,
+    sandbox::{Frame, FrameKind},
+};
+use serde_json::{Value, json};
+
+/// The version of the methods.
+const API_LEVEL: u64 = 8;
+
+/// Most transactions of a page.
+const MOST_ON_PAGE: usize = 1_000;
+
+/// Characters of a transaction's data that are shown: 0x and four bytes.
+const SELECTOR: usize = 10;
+
+pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
+    methods.add("ots_getApiLevel", |_, _| Ok(API_LEVEL))?;
+    methods.add("erigon_getHeaderByNumber", |rpc, args| {
+        let view = rpc.node.view();
+        let Some(number) = rpc.number(&view, block_id(args)?)? else { return Ok(None) };
+        let found = rpc.block(&view, number)?;
+        found.map(|found| convert::header(&found.header)).transpose()
+    })?;
+    methods.add("ots_hasCode", |rpc, args| {
+        let address: Address = args.next()?;
+        let at = rpc.at(&rpc.node.view(), Some(block_id(args)?))?;
+        Ok(at.state.account(&address)?.is_some_and(|account| account.has_code()))
+    })?;
+    methods.add("ots_getBlockDetails", block_details)?;
+    methods.add("ots_getBlockDetailsByHash", |rpc, args| {
+        let hash = args.hash()?;
+        details(rpc, hash.into())
+    })?;
+    methods.add("ots_getBlockTransactions", block_transactions)?;
+    methods.add_heavy("ots_getInternalOperations", internal_operations)?;
+    methods.add_heavy("ots_traceTransaction", trace)?;
+    methods.add_heavy("ots_getTransactionError", transaction_error)?;
+    methods.add_search("ots_searchTransactionsBefore", search::before)?;
+    methods.add_search("ots_searchTransactionsAfter", search::after)?;
+    methods.add_search("ots_getTransactionBySenderAndNonce", search::by_sender_and_nonce)?;
+    methods.add_search("eth_getTransactionBySenderAndNonce", |rpc, args| {
+        match search::by_sender_and_nonce(rpc, args)? {
+            Some(hash) => super::eth::transaction(rpc, &hash),
+            None => Ok(None),
+        }
+    })?;
+    methods.add_search("ots_getContractCreator", search::contract_creator)
+}
+
+/// A block: by number, which may be a plain one, or in any other way.
+fn block_id(args: &mut Args) -> RpcResult<BlockId> {
+    let value: Value = args.next()?;
+    if let Some(number) = value.as_u64() {
+        return Ok(number.into());
+    }
+    serde_json::from_value(value)
+        .map_err(|error| RpcError::params(format!("this names no block: {error}")))
+}
+
+fn block_details(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
+    let id = block_id(args)?;
+    details(rpc, id)
+}
+
+fn details(rpc: &Rpc, id: BlockId) -> RpcResult<Option<Value>> {
+    let view = rpc.node.view();
+    let Some(number) = rpc.number(&view, id)? else { return Ok(None) };
+    let Some(found) = rpc.block(&view, number)? else { return Ok(None) };
+    let receipts = view.db().receipts(number)?.unwrap_or_default();
+    let mut fees = U256::ZERO;
+    for (tx, gas) in found.block.body.transactions.iter().zip(gas_used(&receipts)) {
+        let price = tx.effective_gas_price(found.header.base_fee_per_gas);
+        fees += U256::from(price) * U256::from(gas);
+    }
+    let issuance = issuance(rpc, &found);
+    let count = found.block.body.transactions.len();
+    let mut block = convert::block(found, false)?;
+    if let Some(block) = block.as_object_mut() {
+        block.remove("transactions");
+        block.insert("logsBloom".into(), Value::Null);
+        block.insert("transactionCount".into(), json!(count));
+    }
+    Ok(Some(json!({ "block": block, "issuance": issuance, "totalFees": fees })))
+}
+
+/// New ether that came with a block.
+fn issuance(rpc: &Rpc, found: &Found) -> Value {
+    let rules = rpc.rules(&found.header, is_merged(rpc, found));
+    let rewards = block_rewards(rules, &found.header, &found.block.body.ommers);
+    let mut paid = rewards.into_iter().map(|(_, wei)| wei);
+    let for_block = paid.next().unwrap_or_default();
+    let for_ommers: U256 = paid.sum();
+    json!({
+        "blockReward": for_block,
+        "uncleReward": for_ommers,
+        "issuance": for_block + for_ommers,
+    })
+}
+
+/// A page of a block's transactions; page 0 has the last ones.
+fn block_transactions(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
+    let id = block_id(args)?;
+    let page = args.next::<Number>()?.0.saturating_to::<usize>();
+    let size = page_size(args)?;
+    let view = rpc.node.view();
+    let Some(number) = rpc.number(&view, id)? else { return Ok(None) };
+    let Some(found) = rpc.block(&view, number)? else { return Ok(None) };
+    let mut receipts = receipts(rpc, &view, &found)?;
+    let count = receipts.len();
+    let end = count.saturating_sub(page.saturating_mul(size));
+    let range = end.saturating_sub(size)..end;
+    let mut block = convert::block(found, true)?;
+    block["logsBloom"] = Value::Null;
+    block["transactionCount"] = json!(count);
+    if let Some(transactions) = block["transactions"].as_array_mut() {
+        transactions.truncate(range.end);
+        transactions.drain(..range.start);
+        transactions.iter_mut().for_each(shorten);
+    }
+    receipts.truncate(range.end);
+    receipts.drain(..range.start);
+    receipts.iter_mut().for_each(without_logs);
+    Ok(Some(json!({ "fullblock": block, "receipts": receipts })))
+}
+
+fn page_size(args: &mut Args) -> RpcResult<usize> {
+    let size = args.next::<Number>()?.0.saturating_to::<usize>();
+    if size > MOST_ON_PAGE {
+        return Err(RpcError::params(format!("a page has at most {MOST_ON_PAGE} transactions")));
+    }
+    Ok(size)
+}
+
+/// Leaves of a transaction's data only which function it calls.
+fn shorten(transaction: &mut Value) {
+    if let Some(Value::String(input)) = transaction.get_mut("input") {
+        input.truncate(SELECTOR);
+    }
+}
+
+fn without_logs(receipt: &mut Value) {
+    receipt["logs"] = Value::Null;
+    receipt["logsBloom"] = Value::Null;
+}
+
+fn receipts(rpc: &Rpc, view: &View, found: &Found) -> RpcResult<Vec<Value>> {
+    let receipts = view.db().receipts(found.header.number)?.unwrap_or_default();
+    let blob_fee = rpc.node.spec().blob_fee(&found.header);
+    convert::receipts(found, receipts, blob_fee)
+}
+
+/// Gas of each transaction.
+fn gas_used(receipts: &[ReceiptEnvelope]) -> Vec<u64> {
+    let mut before = 0;
+    let mut all = Vec::with_capacity(receipts.len());
+    for receipt in receipts {
+        all.push(receipt.cumulative_gas_used() - before);
+        before = receipt.cumulative_gas_used();
+    }
+    all
+}
+
+/// The calls of a transaction of the chain.
+fn frames(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Frame>> {
+    let hash = args.hash()?;
+    let view = rpc.node.view();
+    let (found, wanted) = rpc
+        .transaction(&view, &hash)?
+        .ok_or_else(|| RpcError::server(format!("transaction {hash} not found")))?;
+    let mut bytes = rpc.max_response;
+    replay_one(rpc, &view, &found, wanted, |replay, tx, sender| {
+        replay.frames(tx, sender, &mut bytes).map_err(traced)
+    })
+}
+
+/// Ether that moved and contracts that came and went inside a transaction.
+fn internal_operations(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Value>> {
+    let inner = frames(rpc, args)?.into_iter().filter(|frame| frame.kept && frame.depth > 0);
+    let operation = |frame: Frame| {
+        let kind = match frame.kind {
+            FrameKind::Call if !frame.value.is_zero() => 0,
+            FrameKind::SelfDestruct => 1,
+            FrameKind::Create => 2,
+            FrameKind::Create2 => 3,
+            _ => return None,
+        };
+        let Frame { from, to, value, .. } = frame;
+        Some(json!({ "type": kind, "from": from, "to": to, "value": value }))
+    };
+    Ok(inner.filter_map(operation).collect())
+}
+
+fn trace(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Value>> {
+    let entry = |frame: Frame| {
+        let value = frame.kind.moves_ether().then_some(frame.value);
+        json!({
+            "type": frame.kind.name(),
+            "depth": frame.depth,
+            "from": frame.from,
+            "to": frame.to,
+            "value": value,
+            "input": frame.input,
+            "output": frame.output,
+        })
+    };
+    Ok(frames(rpc, args)?.into_iter().map(entry).collect())
+}
+
+/// What a transaction that failed returned.
+fn transaction_error(rpc: &Rpc, args: &mut Args) -> RpcResult<Bytes> {
+    let frames = frames(rpc, args)?;
+    let failed = frames.into_iter().next().filter(|frame| !frame.kept);
+    Ok(failed.map(|frame| frame.output).unwrap_or_default())
+}
+
+/// The block before the first one.
+fn genesis(rpc: &Rpc) -> u64 {
+    rpc.node.spec().genesis_header().number
+}
+
+/// The calls of each transaction of a block; `None` if the state before it is not kept any more.
+fn frames_of_block(rpc: &Rpc, view: &View, found: &Found) -> RpcResult<Option<Vec<Vec<Frame>>>> {
+    if found.header.number <= view.oldest_state()?.max(genesis(rpc)) {
+        return Ok(None);
+    }
+    let mut bytes = rpc.max_response;
+    let all = replay_all(rpc, view, found, |replay, _, tx, sender| {
+        replay.frames(tx, sender, &mut bytes).map_err(traced)
+    });
+    all.map(Some)
+}

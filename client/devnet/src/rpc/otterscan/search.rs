@@ -1,0 +1,252 @@
+//! What an account had to do with.
+//!
+//! There is no index of it: blocks are looked through, and those whose parent's state is still kept are run again to
+//! see calls between contracts as well.
+
+use super::{frames_of_block, gas_used, genesis, page_size, receipts, shorten};
+use crate::{
+    View,
+    rpc::{
+        Rpc,
+        args::{Args, Number},
+        convert::{self, quantity},
+        error::{RpcError, RpcResult},
+        lookup::Found,
+    },
+};
+use alloy_consensus::Transaction;
+use alloy_primitives::{Address, B256};
+use polytrie_chain::executor::sandbox::FrameKind;
+use serde_json::{Value, json};
+
+/// What a transaction costs that does nothing but move ether.
+const TRANSFER_GAS: u64 = 21_000;
+
+/// A transaction with its receipt.
+type Hit = (Value, Value);
+
+/// Transactions before a block, from the latest on; 0 stands for after the head.
+pub(super) fn before(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+    let (address, block, size) = (args.next()?, args.next::<Number>()?.as_u64()?, page_size(args)?);
+    let view = rpc.node.view();
+    let head = view.head.number();
+    let is_first = block == 0 || block > head;
+    let mut next = if is_first { head } else { block - 1 };
+    let mut hits = Vec::new();
+    let first = genesis(rpc) + 1;
+    let mut seen = Seen::default();
+    while next >= first && hits.len() < size {
+        seen.another(rpc)?;
+        let mut of_block = hits_of_block(rpc, &view, next, &address)?;
+        of_block.reverse();
+        hits.extend(of_block);
+        next -= 1;
+    }
+    Ok(page(hits, is_first, next < first))
+}
+
+/// The same after a block; 0 stands for before the first one. The latest come first here too.
+pub(super) fn after(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+    let (address, block, size) = (args.next()?, args.next::<Number>()?.as_u64()?, page_size(args)?);
+    let view = rpc.node.view();
+    let head = view.head.number();
+    let mut next = block.max(genesis(rpc)).saturating_add(1);
+    let mut hits = Vec::new();
+    let mut seen = Seen::default();
+    while next <= head && hits.len() < size {
+        seen.another(rpc)?;
+        hits.extend(hits_of_block(rpc, &view, next, &address)?);
+        next += 1;
+    }
+    hits.reverse();
+    Ok(page(hits, next > head, block == 0))
+}
+
+fn page(hits: Vec<Hit>, is_first: bool, is_last: bool) -> Value {
+    let (txs, receipts): (Vec<_>, Vec<_>) = hits.into_iter().unzip();
+    json!({ "txs": txs, "receipts": receipts, "firstPage": is_first, "lastPage": is_last })
+}
+
+/// Blocks that one request has looked through.
+#[derive(Debug, Default)]
+struct Seen(u64);
+
+impl Seen {
+    fn another(&mut self, rpc: &Rpc) -> RpcResult<()> {
+        self.0 += 1;
+        if rpc.in_time().is_err() {
+            let seen = self.0 - 1;
+            return Err(RpcError::new(
+                -32005,
+                format!(
+                    "the search took longer than a request may, and had looked through {seen} blocks; start the node with a larger --rpc.evmtimeout"
+                ),
+            ));
+        }
+        let limit = rpc.limits.log_blocks;
+        if self.0 > limit {
+            return Err(RpcError::new(
+                -32005,
+                format!("{limit} blocks were looked through, and no more are at once"),
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn hits_of_block(rpc: &Rpc, view: &View, number: u64, address: &Address) -> RpcResult<Vec<Hit>> {
+    let Some(found) = rpc.block(view, number)? else { return Ok(Vec::new()) };
+    if found.block.body.transactions.is_empty() {
+        return Ok(Vec::new());
+    }
+    let indexes = touching(rpc, view, &found, address)?;
+    if indexes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let timestamp = quantity(found.header.timestamp);
+    let receipts = receipts(rpc, view, &found)?;
+    let mut hits = Vec::new();
+    for index in indexes {
+        let tx = found.block.body.transactions[index].clone();
+        let sender = convert::sender(&tx)?;
+        let mut tx = convert::transaction(tx, sender, &found.header, index)?;
+        shorten(&mut tx);
+        let mut receipt = receipts[index].clone();
+        super::without_logs(&mut receipt);
+        receipt["timestamp"] = timestamp.clone();
+        hits.push((tx, receipt));
+    }
+    Ok(hits)
+}
+
+/// The transactions of a block that have to do with an account, by index.
+fn touching(rpc: &Rpc, view: &View, found: &Found, address: &Address) -> RpcResult<Vec<usize>> {
+    let transactions = &found.block.body.transactions;
+    let stored = view.db().receipts(found.header.number)?.unwrap_or_default();
+    let mut hit = vec![false; transactions.len()];
+    for (index, tx) in transactions.iter().enumerate() {
+        let sender = convert::sender(tx)?;
+        hit[index] = sender == *address
+            || tx.to() == Some(*address)
+            || (tx.is_create() && sender.create(tx.nonce()) == *address)
+            || stored
+                .get(index)
+                .is_some_and(|receipt| receipt.logs().iter().any(|log| log.address == *address));
+    }
+    let is_plain = gas_used(&stored).iter().all(|gas| *gas == TRANSFER_GAS);
+    if !is_plain && let Some(frames) = frames_of_block(rpc, view, found)? {
+        for (hit, frames) in hit.iter_mut().zip(frames) {
+            *hit |= frames.iter().any(|frame| frame.from == *address || frame.to == *address);
+        }
+    }
+    Ok((0..hit.len()).filter(|index| hit[*index]).collect())
+}
+
+/// The transaction with which an account used a nonce.
+pub(super) fn by_sender_and_nonce(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<B256>> {
+    let (sender, nonce): (Address, u64) = (args.next()?, args.next::<Number>()?.as_u64()?);
+    let view = rpc.node.view();
+    let of_block = |number: u64| -> RpcResult<Option<B256>> {
+        let Some(found) = rpc.block(&view, number)? else { return Ok(None) };
+        for tx in &found.block.body.transactions {
+            if tx.nonce() == nonce && convert::sender(tx)? == sender {
+                return Ok(Some(*tx.tx_hash()));
+            }
+        }
+        Ok(None)
+    };
+    let used = |state: &dyn polytrie_state::StateReader| -> RpcResult<bool> {
+        Ok(state.account(&sender)?.unwrap_or_default().nonce > nonce)
+    };
+    match first_block(rpc, &view, &used)? {
+        First::Never => Ok(None),
+        First::At(number) => of_block(number),
+        First::NotAfter(oldest) => {
+            let mut seen = Seen::default();
+            for number in (genesis(rpc) + 1..=oldest).rev() {
+                seen.another(rpc)?;
+                if let Some(hash) = of_block(number)? {
+                    return Ok(Some(hash));
+                }
+            }
+            Ok(None)
+        }
+    }
+}
+
+/// Who created a contract, and with which transaction.
+pub(super) fn contract_creator(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
+    let address: Address = args.next()?;
+    let view = rpc.node.view();
+    let has_code = |state: &dyn polytrie_state::StateReader| -> RpcResult<bool> {
+        Ok(state.account(&address)?.is_some_and(|account| account.has_code()))
+    };
+    let answer = |hash: &B256, creator: Address| Some(json!({ "hash": hash, "creator": creator }));
+    match first_block(rpc, &view, &has_code)? {
+        First::Never => Ok(None),
+        First::At(number) => {
+            let Some(found) = rpc.block(&view, number)? else { return Ok(None) };
+            let all = frames_of_block(rpc, &view, &found)?.unwrap_or_default();
+            for (tx, frames) in found.block.body.transactions.iter().zip(all) {
+                let creation = frames.iter().find(|frame| {
+                    let creates = matches!(frame.kind, FrameKind::Create | FrameKind::Create2);
+                    creates && frame.kept && frame.to == address
+                });
+                if let Some(frame) = creation {
+                    return Ok(answer(tx.tx_hash(), frame.from));
+                }
+            }
+            Ok(None)
+        }
+        First::NotAfter(oldest) => {
+            // What other contracts created so long ago cannot be told any more.
+            let mut seen = Seen::default();
+            for number in (genesis(rpc) + 1..=oldest).rev() {
+                seen.another(rpc)?;
+                let Some(found) = rpc.block(&view, number)? else { continue };
+                for tx in &found.block.body.transactions {
+                    let sender = convert::sender(tx)?;
+                    if tx.is_create() && sender.create(tx.nonce()) == address {
+                        return Ok(answer(tx.tx_hash(), sender));
+                    }
+                }
+            }
+            Ok(None)
+        }
+    }
+}
+
+/// The first block after which something holds.
+enum First {
+    /// It does not hold at the head.
+    Never,
+    /// After this block, and not after its parent.
+    At(u64),
+    /// Already after this block, the oldest whose state is kept.
+    NotAfter(u64),
+}
+
+/// The first block after which `holds`, which goes on to hold once it does.
+fn first_block(
+    rpc: &Rpc,
+    view: &View,
+    holds: &dyn Fn(&dyn polytrie_state::StateReader) -> RpcResult<bool>,
+) -> RpcResult<First> {
+    let at = |number: u64| holds(&*rpc.at_number(view, number)?.state);
+    let (mut low, mut high) = (view.oldest_state()?, view.head.number());
+    if !at(high)? {
+        return Ok(First::Never);
+    }
+    if at(low)? {
+        return Ok(First::NotAfter(low));
+    }
+    while low + 1 < high {
+        let middle = low + (high - low) / 2;
+        if at(middle)? {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    Ok(First::At(high))
+}

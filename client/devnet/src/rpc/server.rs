@@ -1,0 +1,286 @@
+//! HTTP and WebSocket on one port.
+
+use super::{
+    RpcLimits, Shared,
+    batch::Batches,
+    connection::{Connection, Connections, Watched},
+    http::HttpLayer,
+    middleware::Watch,
+    module,
+    origins::Origins,
+};
+use crate::Node;
+use hyper::{body::Incoming, server::conn::http1};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use jsonrpsee::{
+    core::{BoxError, RegisterMethodError, traits::IdProvider},
+    server::{
+        BatchRequestConfig, HttpRequest, HttpResponse, RandomIntegerIdProvider, Server,
+        ServerConfig, ServerHandle, StopHandle, middleware::rpc::RpcServiceBuilder, stop_channel,
+    },
+    types::SubscriptionId,
+};
+use polytrie_layers::LayerNeeds;
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use thiserror::Error;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    runtime::Runtime,
+};
+use tower::{Service, ServiceBuilder, ServiceExt};
+use tower_http::cors::{AllowOrigin, Any, CorsLayer};
+
+/// Threads that run methods, which may wait for each other.
+const METHOD_THREADS: usize = 128;
+
+/// Bytes of the stack of each thread, whatever the system's default: what clients send is read by functions that call
+/// themselves, each within bounds that fit here with room to spare.
+pub(super) const STACK: usize = 8 << 20;
+
+/// Messages on their way to one WebSocket, which others wait behind.
+const MESSAGES: u32 = 64;
+
+/// The time in which the head of a request must have come, and for which a connection may be idle.
+const HEAD_TIME: Duration = Duration::from_secs(120);
+
+/// How the server is to be.
+#[derive(Debug, Clone)]
+pub struct ServerOptions {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Origins whose pages may call it beside those of this machine; `*` for any.
+    pub cors: Vec<String>,
+    /// Names by which it may be called beside `localhost` and addresses; `*` for any.
+    pub hosts: Vec<String>,
+    /// Bytes of a request.
+    pub max_request: u32,
+    /// Bytes of an answer.
+    pub max_response: u32,
+    /// Requests in a batch.
+    pub max_batch: u32,
+    /// Connections at once.
+    pub max_connections: u32,
+    /// What one request may ask for.
+    pub limits: RpcLimits,
+    /// What verifying proofs takes.
+    pub needs: LayerNeeds,
+}
+
+/// The server cannot run.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// It cannot listen.
+    #[error("cannot listen on {address}: {source}; {}", where_else(source))]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// The operating system's words.
+        source: io::Error,
+    },
+    /// An origin is none.
+    #[error(
+        "--http.corsdomain: `{0}` is not an origin; write for example https://example.org, or * for any"
+    )]
+    Origin(String),
+    /// No threads.
+    #[error("cannot start the threads of the server: {0}")]
+    Threads(io::Error),
+    /// Two methods of one name: a mistake in this program.
+    #[error(transparent)]
+    Methods(#[from] RegisterMethodError),
+}
+
+/// What to do about an address that cannot be listened on.
+fn where_else(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "choose another --http.port, or end what uses it",
+        io::ErrorKind::AddrNotAvailable => {
+            "choose an --http.addr that this machine has (0.0.0.0 for all of them)"
+        }
+        io::ErrorKind::PermissionDenied => "choose an --http.port above 1023",
+        _ => "choose another --http.addr or --http.port",
+    }
+}
+
+/// A server that runs until it is dropped.
+#[derive(Debug)]
+pub struct RunningServer {
+    runtime: Runtime,
+    handle: ServerHandle,
+    address: SocketAddr,
+}
+
+impl RunningServer {
+    /// Where it listens.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Takes no new requests, and waits some seconds for those under way.
+    pub fn stop(self) {
+        let Self { runtime, handle, .. } = self;
+        // It may have stopped already.
+        let _ = handle.stop();
+        runtime.block_on(async {
+            let _ = tokio::time::timeout(Duration::from_secs(3), handle.stopped()).await;
+        });
+        runtime.shutdown_timeout(Duration::from_secs(2));
+    }
+}
+
+/// Starts a server for a node.
+///
+/// # Errors
+///
+/// If it cannot listen.
+pub fn serve(node: Arc<Node>, options: ServerOptions) -> Result<RunningServer, ServeError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(METHOD_THREADS)
+        .thread_name("rpc")
+        .thread_stack_size(STACK)
+        .build()
+        .map_err(ServeError::Threads)?;
+    let (handle, address) = runtime.block_on(start(node, &options))?;
+    Ok(RunningServer { runtime, handle, address })
+}
+
+async fn start(
+    node: Arc<Node>,
+    options: &ServerOptions,
+) -> Result<(ServerHandle, SocketAddr), ServeError> {
+    let connections = Connections::new(options.max_request as usize, options.max_response as usize);
+    let max_response = options.max_response as usize;
+    let shared = Shared::new(node, options.limits, max_response, options.needs.clone());
+    let shared = Arc::new(shared);
+    let metrics = Arc::clone(&shared.metrics);
+    let methods = module(Arc::clone(&shared))?;
+    let names = Arc::new(methods.method_names().collect());
+    let batches = Batches::new(Arc::clone(&shared), Arc::clone(&names), options.max_response);
+    let hosts = Arc::new(options.hosts.clone());
+    let origins = Arc::new(Origins::new(&options.cors)?);
+    let cors = cors(&origins);
+    let http = HttpLayer { shared, hosts, origins, max_request: options.max_request };
+    let config = ServerConfig::builder()
+        .max_request_body_size(options.max_request)
+        .max_response_body_size(options.max_response)
+        .max_connections(options.max_connections)
+        .max_subscriptions_per_connection(1024)
+        .set_batch_request_config(BatchRequestConfig::Limit(options.max_batch))
+        .set_id_provider(HexIds)
+        .set_message_buffer_capacity(MESSAGES)
+        .build();
+    let watch = RpcServiceBuilder::new().layer_fn(move |inner| Watch {
+        inner,
+        metrics: Arc::clone(&metrics),
+        names: Arc::clone(&names),
+        batches: batches.clone(),
+    });
+    let listen = |source| ServeError::Listen { address: options.address, source };
+    let (stop, handle) = stop_channel();
+    let service = Server::builder()
+        .set_config(config)
+        .set_http_middleware(ServiceBuilder::new().layer(cors).layer(http))
+        .set_rpc_middleware(watch)
+        .to_service_builder()
+        .build(methods, stop.clone());
+    let listener = TcpListener::bind(options.address).await.map_err(listen)?;
+    let address = listener.local_addr().map_err(listen)?;
+    tokio::spawn(Arc::clone(&connections).watch());
+    tokio::spawn(accept(listener, connections, stop, service));
+    Ok((handle, address))
+}
+
+/// Takes in connections until the server stops.
+async fn accept<S>(
+    listener: TcpListener,
+    connections: Arc<Connections>,
+    stop: StopHandle,
+    service: S,
+) where
+    S: Service<HttpRequest<Incoming>, Response = HttpResponse, Error = BoxError>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send,
+{
+    let stopped = stop.clone().shutdown();
+    tokio::pin!(stopped);
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = &mut stopped => return,
+        };
+        let stream =
+            match accepted.and_then(|(stream, _)| stream.set_nodelay(true).map(|()| stream)) {
+                Ok(stream) => stream,
+                Err(error) => {
+                    tracing::debug!("a connection was not taken in: {error}");
+                    // Where the system gives no more files it does not help to ask again at once.
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    continue;
+                }
+            };
+        tokio::spawn(serve_one(stream, connections.open(), stop.clone(), service.clone()));
+    }
+}
+
+/// Answers what comes over one connection.
+async fn serve_one<S>(stream: TcpStream, connection: Arc<Connection>, stop: StopHandle, service: S)
+where
+    S: Service<HttpRequest<Incoming>, Response = HttpResponse, Error = BoxError>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send,
+{
+    let io = TokioIo::new(Watched::new(stream, Arc::clone(&connection)));
+    // A WebSocket outlives this, and keeps the socket.
+    let service = service.map_request(move |mut request: HttpRequest<Incoming>| {
+        request.extensions_mut().insert(Arc::clone(&connection));
+        request
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .serve_connection(io, TowerToHyperService::new(service))
+        .with_upgrades();
+    tokio::pin!(served);
+    let ended = tokio::select! {
+        ended = &mut served => ended,
+        () = stop.shutdown() => {
+            served.as_mut().graceful_shutdown();
+            served.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!("a connection ended: {error}");
+    }
+}
+
+fn cors(origins: &Arc<Origins>) -> CorsLayer {
+    let layer = CorsLayer::new().allow_methods(Any).allow_headers(Any);
+    if origins.are_any() {
+        return layer.allow_origin(Any);
+    }
+    let origins = Arc::clone(origins);
+    layer.allow_origin(AllowOrigin::predicate(move |origin, _| {
+        origin.to_str().is_ok_and(|origin| origins.has(origin))
+    }))
+}
+
+/// Subscriptions have hexadecimal names, as clients expect.
+#[derive(Debug)]
+struct HexIds;
+
+impl IdProvider for HexIds {
+    fn next_id(&self) -> SubscriptionId<'static> {
+        match RandomIntegerIdProvider.next_id() {
+            SubscriptionId::Num(number) => SubscriptionId::Str(format!("{number:#x}").into()),
+            other => other,
+        }
+    }
+}

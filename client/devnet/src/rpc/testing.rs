@@ -1,0 +1,127 @@
+//! `testing_`: a block of given transactions, without adding it to the chain.
+
+use super::{
+    Methods, Rpc,
+    args::Args,
+    convert::quantity,
+    error::{RpcError, RpcResult},
+    eth::decode,
+};
+use alloy_consensus::{BlobTransactionSidecarVariant, Transaction, TxEnvelope};
+use alloy_eips::{Encodable2718, eip4895::Withdrawal};
+use alloy_primitives::{Address, B256, Bytes, U64, U256};
+use jsonrpsee::core::RegisterMethodError;
+use polytrie_chain::NextBlock;
+use polytrie_consensus::recover_sender;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
+    methods.add("testing_buildBlockV1", build_block)
+}
+
+/// What the consensus layer would say about a block.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Attributes {
+    timestamp: U64,
+    prev_randao: B256,
+    suggested_fee_recipient: Address,
+    #[serde(default)]
+    withdrawals: Option<Vec<Withdrawal>>,
+    #[serde(default)]
+    parent_beacon_block_root: Option<B256>,
+}
+
+fn build_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+    let parent = args.hash()?;
+    let attributes: Attributes = args.next()?;
+    let transactions: Option<Vec<Bytes>> = args.optional()?;
+    let extra_data: Option<Bytes> = args.optional()?;
+    let view = rpc.node.view();
+    if parent != view.hash() {
+        return Err(RpcError::server(format!(
+            "the parent {parent} is not the head, {}; blocks are built on the head only",
+            view.hash()
+        )));
+    }
+    let next = NextBlock {
+        timestamp: attributes.timestamp.to(),
+        beneficiary: attributes.suggested_fee_recipient,
+        prev_randao: attributes.prev_randao,
+        extra_data: extra_data.unwrap_or_default(),
+        parent_beacon_block_root: attributes.parent_beacon_block_root.unwrap_or_default(),
+        withdrawals: attributes.withdrawals.unwrap_or_default(),
+        ..rpc.node.plan()
+    };
+    let transactions =
+        transactions.map(|list| list.iter().map(with_sender).collect()).transpose()?;
+    let built = rpc.node.preview(next, transactions)?;
+    let header = &built.header;
+    let base_fee = header.base_fee_per_gas.unwrap_or(0);
+    let mut gas_before = 0;
+    let mut value = U256::ZERO;
+    for (tx, receipt) in built.block.body.transactions.iter().zip(&built.executed.receipts) {
+        let gas = receipt.cumulative_gas_used() - gas_before;
+        gas_before = receipt.cumulative_gas_used();
+        value += U256::from(tx.effective_tip_per_gas(base_fee).unwrap_or(0)) * U256::from(gas);
+    }
+    let raw: Vec<Bytes> =
+        built.block.body.transactions.iter().map(|tx| tx.encoded_2718().into()).collect();
+    let requests = built.executed.requests.map(|requests| requests.take()).unwrap_or_default();
+    Ok(json!({
+        "executionPayload": {
+            "parentHash": header.parent_hash,
+            "feeRecipient": header.beneficiary,
+            "stateRoot": header.state_root,
+            "receiptsRoot": header.receipts_root,
+            "logsBloom": header.logs_bloom,
+            "prevRandao": header.mix_hash,
+            "blockNumber": quantity(header.number),
+            "gasLimit": quantity(header.gas_limit),
+            "gasUsed": quantity(header.gas_used),
+            "timestamp": quantity(header.timestamp),
+            "extraData": header.extra_data,
+            "baseFeePerGas": quantity(base_fee),
+            "blockHash": header.hash(),
+            "transactions": raw,
+            "withdrawals": built.block.body.withdrawals,
+            "blobGasUsed": header.blob_gas_used.map(quantity),
+            "excessBlobGas": header.excess_blob_gas.map(quantity),
+        },
+        "blockValue": value,
+        "blobsBundle": blobs(rpc, &built.block.body.transactions),
+        "executionRequests": requests,
+        "shouldOverrideBuilder": false,
+    }))
+}
+
+fn with_sender(bytes: &Bytes) -> RpcResult<(TxEnvelope, Address)> {
+    let tx = decode(bytes)?;
+    let sender = recover_sender(&tx).map_err(|error| RpcError::params(error.to_string()))?;
+    Ok((tx, sender))
+}
+
+/// The blobs of the transactions that came from the pool.
+fn blobs(rpc: &Rpc, transactions: &[TxEnvelope]) -> Value {
+    let (mut commitments, mut proofs, mut blobs) = (Vec::new(), Vec::new(), Vec::new());
+    let pool = rpc.node.pool();
+    for tx in transactions.iter().filter(|tx| tx.is_eip4844()) {
+        let Some(sidecar) = pool.get(tx.tx_hash()).and_then(|tx| tx.sidecar.clone()) else {
+            continue;
+        };
+        match &*sidecar {
+            BlobTransactionSidecarVariant::Eip4844(sidecar) => {
+                commitments.extend(sidecar.commitments.iter().map(|item| json!(item)));
+                proofs.extend(sidecar.proofs.iter().map(|item| json!(item)));
+                blobs.extend(sidecar.blobs.iter().map(|item| json!(item)));
+            }
+            BlobTransactionSidecarVariant::Eip7594(sidecar) => {
+                commitments.extend(sidecar.commitments.iter().map(|item| json!(item)));
+                proofs.extend(sidecar.cell_proofs.iter().map(|item| json!(item)));
+                blobs.extend(sidecar.blobs.iter().map(|item| json!(item)));
+            }
+        }
+    }
+    json!({ "commitments": commitments, "proofs": proofs, "blobs": blobs })
+}

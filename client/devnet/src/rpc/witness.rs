@@ -1,0 +1,82 @@
+//! `debug_executionWitness`: what it takes to execute a block without the state.
+
+use super::{
+    Methods, Rpc,
+    args::Args,
+    debug::block,
+    error::{RpcError, RpcResult},
+    replay::{is_merged, pass},
+};
+use alloy_primitives::{B256, Bytes};
+use jsonrpsee::core::RegisterMethodError;
+use polytrie_chain::executor::sandbox::{RecordingReader, Replay, Sandbox, Seen};
+use polytrie_state::BlockRef;
+use serde_json::{Value, json};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
+    methods.add_heavy("debug_executionWitness", execution_witness)
+}
+
+fn execution_witness(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+    let (node, view) = (&rpc.node, rpc.node.view());
+    let found = block(rpc, &view, args)?;
+    if !node.kind().canonical {
+        return Err(RpcError::unsupported(format!(
+            "the state layer `{}` has no Merkle Patricia trie to take a witness from; start the node with --state mpt, replica or rain",
+            node.kind().name
+        )));
+    }
+    let number = found.header.number;
+    let parent = number
+        .checked_sub(1)
+        .ok_or_else(|| RpcError::server("the genesis block is not executed: it has no witness"))?;
+    let at = rpc.at_number(&view, parent)?;
+    let hashes = at.hashes();
+    let reader = RecordingReader::new(at.state);
+    // Headers are needed from the oldest block whose hash was asked for.
+    let oldest = Arc::new(AtomicU64::new(parent));
+    let hashes = {
+        let oldest = Arc::clone(&oldest);
+        Arc::new(move |number: u64| {
+            oldest.fetch_min(number, Ordering::Relaxed);
+            hashes.block_hash(number)
+        })
+    };
+    let mut sandbox = Sandbox::new(reader.clone(), hashes).until(rpc.deadline());
+    for change in view.db().by_hand(&found.header.hash())?.accounts {
+        sandbox.apply(change);
+    }
+    let rules = rpc.rules(&found.header, is_merged(rpc, &found));
+    let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
+    pass(&mut replay, &found.block.body.transactions)?;
+    let receipts = view.db().receipts(number)?.unwrap_or_default();
+    let body = &found.block.body;
+    let withdrawals = body.withdrawals.as_ref().map(|list| list.as_slice());
+    replay.finish(receipts, &body.ommers, withdrawals)?;
+    let seen = reader.seen();
+    let block = BlockRef { number, hash: found.header.hash() };
+    let (root, nodes) = node.witness(block, &seen, rpc.deadline())?;
+    let expected = view.db().block_head(parent)?.header.state_root;
+    if root != expected {
+        return Err(RpcError::internal(&format!(
+            "taken back to before block {number} the state root is {root}, not {expected}"
+        )));
+    }
+    let mut headers = Vec::new();
+    for number in oldest.load(Ordering::Relaxed)..=parent {
+        let header = view.db().block_head(number)?.header;
+        headers.push(Bytes::from(alloy_rlp::encode(header.inner())));
+    }
+    let Seen { accounts, codes } = seen;
+    let mut keys = Vec::new();
+    for (address, slots) in accounts {
+        keys.push(Bytes::copy_from_slice(address.as_slice()));
+        keys.extend(slots.iter().map(|slot| Bytes::from(B256::from(*slot).0)));
+    }
+    let codes: Vec<Bytes> = codes.into_values().collect();
+    Ok(json!({ "state": nodes, "codes": codes, "keys": keys, "headers": headers }))
+}

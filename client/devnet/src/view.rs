@@ -1,0 +1,99 @@
+//! What everybody sees: the head, and the state there and at earlier blocks.
+
+use super::{Cheats, NodeError};
+use alloy_consensus::{Header, Sealed};
+use alloy_primitives::B256;
+use polytrie_chain::{Chain, ChainDb, ChainError, Head, StateHistory};
+use polytrie_chainspec::{ChainSpec, Rules};
+use polytrie_kv::Snapshot;
+use polytrie_state::StateReader;
+use std::sync::Arc;
+
+/// The chain at one moment. Later blocks do not change what it answers.
+#[derive(Debug)]
+pub struct View {
+    /// The head.
+    pub head: Head,
+    pub(super) db: ChainDb<Snapshot>,
+    pub(super) reader: Arc<dyn StateReader>,
+    pub(super) cheats: Arc<Cheats>,
+    /// The same state with these changes.
+    state: Arc<dyn StateReader>,
+    pub(super) history: Arc<StateHistory>,
+}
+
+impl View {
+    /// What a chain shows now.
+    ///
+    /// # Errors
+    ///
+    /// If the store or the layer fails.
+    pub(super) fn of(
+        chain: &Chain,
+        history: &Arc<StateHistory>,
+        cheats: Arc<Cheats>,
+    ) -> Result<Self, NodeError> {
+        let db = ChainDb::new(chain.db().store().snapshot());
+        let reader = chain.layer().reader()?;
+        let state = match cheats.is_empty() {
+            true => Arc::clone(&reader),
+            false => Arc::new(cheats.on(Arc::clone(&reader))),
+        };
+        Ok(Self {
+            head: chain.head().clone(),
+            db,
+            reader,
+            cheats,
+            state,
+            history: Arc::clone(history),
+        })
+    }
+
+    /// Reads at the head, with what the user changed since.
+    pub fn state(&self) -> Arc<dyn StateReader> {
+        Arc::clone(&self.state)
+    }
+
+    /// Reads at block `number`, which must not be above the head; `None` if it is too long ago.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    pub fn state_at(&self, number: u64) -> Result<Option<Arc<dyn StateReader>>, ChainError> {
+        if number == self.head.number() {
+            return Ok(Some(self.state()));
+        }
+        self.history.at(&self.head, Arc::clone(&self.reader), self.db.store(), number)
+    }
+
+    /// The earliest block whose state can be read.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    pub fn oldest_state(&self) -> Result<u64, ChainError> {
+        self.history.oldest(self.db.store(), self.head.number())
+    }
+
+    /// The blocks of the chain. What is kept beside the chain's rows may be newer.
+    pub const fn db(&self) -> &ChainDb<Snapshot> {
+        &self.db
+    }
+
+    /// Whether a block is in the chain. One whose row cannot be read is in none.
+    pub fn has(&self, header: &Sealed<Header>) -> bool {
+        let row = self.db.canonical(header.number).ok().flatten();
+        row.is_some_and(|(hash, _)| hash == header.hash())
+    }
+
+    /// Hash of the head.
+    pub const fn hash(&self) -> B256 {
+        self.head.hash()
+    }
+
+    /// The rules of a block after the head.
+    pub fn next_rules<'a>(&self, spec: &'a ChainSpec, timestamp: u64) -> Rules<'a> {
+        let merged = spec.is_merged_after(self.head.total_difficulty);
+        spec.rules(self.head.number() + 1, timestamp, merged)
+    }
+}
