@@ -6,9 +6,10 @@ use super::{
 };
 use crate::values::parse_bytes;
 use clap::{Args, value_parser};
-use polytrie_lmpt::{LmptLayer, LmptOptions, verify};
+use polytrie_lmpt::{Boundary, LmptLayer, LmptOptions, verify};
 use polytrie_state::StateError;
 use serde::{Deserialize, Serialize};
+use std::{fmt::Display, str::FromStr};
 
 /// Blocks between two rotations unless told otherwise, as in the paper.
 pub const DEFAULT_INTERVAL: u64 = 1_000;
@@ -28,6 +29,10 @@ pub struct LmptSettings {
     /// directory gets 4096.
     #[arg(id = "lmpt.sweep", long = "lmpt.sweep", value_name = "SLOTS", value_parser = value_parser!(u64).range(1..))]
     pub sweep: Option<u64>,
+    /// How `lmpt` merges an interval: in `slices`, one with each block, or as the paper has it with a `switch` at the end of
+    /// the next one. Belongs to the data, as the interval: a new directory gets slices.
+    #[arg(id = "lmpt.boundary", long = "lmpt.boundary", value_name = "HOW")]
+    pub boundary: Option<Boundary>,
     /// Bytes of delta and intermediate of `lmpt` kept in memory (k, M, G may follow); what is above goes to a
     /// scratch store in the data directory.
     #[arg(id = "lmpt.memory", long = "lmpt.memory", value_name = "BYTES", value_parser = parse_bytes, default_value = "1G")]
@@ -36,7 +41,12 @@ pub struct LmptSettings {
 
 impl Default for LmptSettings {
     fn default() -> Self {
-        Self { interval: None, sweep: None, memory: LmptOptions::default().memory_bytes }
+        Self {
+            interval: None,
+            sweep: None,
+            boundary: None,
+            memory: LmptOptions::default().memory_bytes,
+        }
     }
 }
 
@@ -49,6 +59,7 @@ pub(super) const KIND: LayerKind = LayerKind {
         let options = LmptOptions {
             interval: options.lmpt.interval.unwrap_or(DEFAULT_INTERVAL),
             sweep: options.lmpt.sweep.unwrap_or(DEFAULT_SWEEP),
+            boundary: options.lmpt.boundary.unwrap_or_default(),
             memory_bytes: options.lmpt.memory,
             cache_bytes: options.trie_cache,
             ..LmptOptions::default()
@@ -67,21 +78,32 @@ pub(super) const KIND: LayerKind = LayerKind {
 /// The parameters of the stamp: what the commitment depends on beside the blocks.
 const INTERVAL: &str = "lmpt.interval";
 const SWEEP: &str = "lmpt.sweep";
+const BOUNDARY: &str = "lmpt.boundary";
 
 #[expect(clippy::unnecessary_wraps, reason = "as the table wants it")]
 fn settle(
     options: &mut LayerOptions,
     stamped: Option<&Parameters>,
 ) -> Result<Parameters, StateError> {
-    let LmptSettings { interval, sweep, .. } = &mut options.lmpt;
-    let settled = [(INTERVAL, interval, DEFAULT_INTERVAL), (SWEEP, sweep, DEFAULT_SWEEP)].map(
-        |(name, asked, default)| {
-            let made_with = stamped.and_then(|parameters| parameters.get(name)?.parse().ok());
-            let value = *asked.get_or_insert(made_with.unwrap_or(default));
-            (name.to_owned(), value.to_string())
-        },
-    );
+    let LmptSettings { interval, sweep, boundary, .. } = &mut options.lmpt;
+    let made_with = |name| stamped.and_then(|parameters| parameters.get(name));
+    let settled = [
+        (INTERVAL, settle_one(interval, made_with(INTERVAL), DEFAULT_INTERVAL)),
+        (SWEEP, settle_one(sweep, made_with(SWEEP), DEFAULT_SWEEP)),
+        (BOUNDARY, settle_one(boundary, made_with(BOUNDARY), Boundary::default())),
+    ]
+    .map(|(name, value)| (name.to_owned(), value));
     Ok(Parameters::from(settled))
+}
+
+/// What was asked for, else what the data was made with, else the default.
+fn settle_one<T: FromStr + Display>(
+    asked: &mut Option<T>,
+    made_with: Option<&String>,
+    default: T,
+) -> String {
+    let made_with = || made_with.and_then(|value| value.parse().ok());
+    asked.get_or_insert_with(|| made_with().unwrap_or(default)).to_string()
 }
 
 /// The interval for a run that measures so many blocks after its warm-up.

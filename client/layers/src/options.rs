@@ -139,7 +139,8 @@ impl LayerOptions {
     pub fn before_blocks(mut self) -> Self {
         #[cfg(feature = "lmpt")]
         {
-            (self.lmpt.interval, self.lmpt.sweep) = (None, None);
+            let LmptSettings { interval, sweep, boundary, .. } = &mut self.lmpt;
+            (*interval, *sweep, *boundary) = (None, None, None);
         }
         self
     }

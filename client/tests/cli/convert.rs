@@ -147,7 +147,7 @@ fn mistakes_are_refused() {
     assert_eq!(head(&out).0, 3);
 }
 
-/// Interval and sweep of `lmpt` belong to the data.
+/// Interval, sweep and boundary of `lmpt` belong to the data.
 #[test]
 fn the_interval_is_remembered() {
     let Some(chain) = RPC_COMPAT.open() else { return };
@@ -171,6 +171,8 @@ fn the_interval_is_remembered() {
     assert_fails(&run, 2, &["lmpt.interval", "`5`", "`6`"]);
     let run = polytrie!["import", chain.file, "--datadir", data.path(), "--lmpt.sweep", "6"];
     assert_fails(&run, 2, &["lmpt.sweep", "`4096`", "`6`"]);
+    let run = polytrie!["import", chain.file, "--datadir", data.path(), "--lmpt.boundary=switch"];
+    assert_fails(&run, 2, &["lmpt.boundary", "`slices`", "`switch`"]);
     let run = polytrie!["import", chain.file, "--datadir", data.path(), "--json", "-"].ok().json();
     assert_eq!(run["layer"]["merges"], 4, "{run}");
     data.check();

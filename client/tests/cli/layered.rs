@@ -65,9 +65,10 @@ fn commitments_depend_on_what_is_stamped_alone() {
     let mut rng = ChaCha8Rng::seed_from_u64(seed.value());
     let runs = std::env::var("POLYTRIE_TEST_RUNS").ok().and_then(|runs| runs.parse().ok());
     let to = 120;
-    let mut heads: BTreeMap<(u64, u64), serde_json::Value> = BTreeMap::new();
+    let mut heads: BTreeMap<(u64, u64, &str), serde_json::Value> = BTreeMap::new();
     for _ in 0..runs.unwrap_or(RUNS) {
-        let stamped = (rng.random_range(1..4), [1, 4_096][rng.random_range(0..2)]);
+        let boundary = ["slices", "switch"][rng.random_range(0..2)];
+        let stamped = (rng.random_range(1..4), [1, 4_096][rng.random_range(0..2)], boundary);
         let mut settings = vec![
             format!("--lmpt.memory={}", ["0", "1k", "100k", "1G"][rng.random_range(0..4)]),
             format!("--trie.cache={}", ["0", "10k", "1G"][rng.random_range(0..3)]),
@@ -79,6 +80,7 @@ fn commitments_depend_on_what_is_stamped_alone() {
         let mut first = settings.clone();
         first.push(format!("--lmpt.interval={}", stamped.0));
         first.push(format!("--lmpt.sweep={}", stamped.1));
+        first.push(format!("--lmpt.boundary={}", stamped.2));
         if rng.random_bool(0.5) {
             imported(&data.path(), rng.random_range(1..to), &first);
             settings[0] = format!("--lmpt.memory={}", ["0", "1G"][rng.random_range(0..2)]);

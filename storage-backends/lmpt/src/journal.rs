@@ -98,7 +98,7 @@ pub(crate) fn blocks_in_memory(meta: &Meta) -> (Range<u64>, Range<u64>) {
     let Some(number) = meta.number else { return (0..0, 0..0) };
     let boundary = meta.delta_after(number);
     let delta = (boundary + 1).max(meta.first)..number + 1;
-    let start = (boundary.saturating_sub(meta.interval) + 1).max(meta.first);
+    let start = (boundary.saturating_sub(meta.schedule.interval) + 1).max(meta.first);
     (delta, start..(boundary + 1).max(start))
 }
 

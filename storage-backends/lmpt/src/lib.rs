@@ -45,7 +45,7 @@ mod value;
 mod view;
 
 pub use layer::LmptLayer;
-pub use merge::MergeStats;
+pub use merge::{Boundary, MergeStats};
 pub use options::LmptOptions;
 pub use proof::verify;
 

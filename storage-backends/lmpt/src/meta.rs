@@ -7,7 +7,7 @@
 //! delta salt    H(snapshot root ‖ I), as both are when the delta is empty and its interval begins
 //! ```
 
-use crate::{JOURNAL, LmptOptions, META, options::unsupported};
+use crate::{Boundary, JOURNAL, LmptOptions, META, merge::Schedule, options::unsupported};
 use alloy_primitives::{B256, Bytes, keccak256};
 use polytrie_kv::{Batch, Read};
 use polytrie_state::{Commitment, StateError};
@@ -80,10 +80,7 @@ impl Roots {
 /// Where the layer stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Meta {
-    /// Blocks of an interval.
-    pub(crate) interval: u64,
-    /// Dead slots that one slice removes at most.
-    pub(crate) sweep: u64,
+    pub(crate) schedule: Schedule,
     /// Number of the last block; none if the state was loaded and no block followed.
     pub(crate) number: Option<u64>,
     /// The first block after the load.
@@ -96,9 +93,9 @@ pub(crate) struct Meta {
 impl Meta {
     /// A state that was loaded.
     pub(crate) fn loaded(options: &LmptOptions, snapshot: B256) -> Self {
-        let LmptOptions { interval, sweep, .. } = *options;
+        let schedule = options.schedule();
         let roots = Roots::of_snapshot(snapshot);
-        Self { interval, sweep, number: None, first: 0, oldest: 0, roots }
+        Self { schedule, number: None, first: 0, oldest: 0, roots }
     }
 
     /// The same as blocks that go on with `options` see it: as long as none has come, all is snapshot, whatever they are.
@@ -107,13 +104,16 @@ impl Meta {
     ///
     /// If the commitment of the blocks that are there depends on others.
     pub(crate) fn under(self, options: &LmptOptions) -> Result<Self, StateError> {
-        let LmptOptions { interval, sweep, .. } = *options;
+        let schedule = options.schedule();
         if self.number.is_none() {
-            return Ok(Self { interval, sweep, ..self });
+            return Ok(Self { schedule, ..self });
         }
-        for (option, found, asked) in
-            [("interval", self.interval, interval), ("sweep", self.sweep, sweep)]
-        {
+        let words = |Schedule { interval, sweep, boundary }| {
+            [interval.to_string(), sweep.to_string(), boundary.to_string()]
+        };
+        let (found, asked) = (words(self.schedule), words(schedule));
+        let options = ["interval", "sweep", "boundary"];
+        for ((option, found), asked) in options.iter().zip(found).zip(asked) {
             if found != asked {
                 return Err(unsupported(format!(
                     "holds a state of --lmpt.{option} {found}, {asked} was asked for; leave --lmpt.{option} out"
@@ -123,14 +123,9 @@ impl Meta {
         Ok(self)
     }
 
-    /// Whether the interval ends with block `number`.
-    pub(crate) const fn is_boundary(&self, number: u64) -> bool {
-        number.is_multiple_of(self.interval)
-    }
-
     /// The last block of the interval before that of the next block: the blocks after it are in the delta.
     pub(crate) const fn delta_after(&self, number: u64) -> u64 {
-        number - number % self.interval
+        number - number % self.schedule.interval
     }
 
     /// Reads the row; `None` in an empty store.
@@ -144,12 +139,14 @@ impl Meta {
         batch.put(META, KEY, &self.encode());
     }
 
-    /// `interval ‖ sweep ‖ has number ‖ number ‖ first ‖ oldest ‖ roots and salts ‖ checksum`, numbers big-endian.
+    /// `interval ‖ sweep ‖ flags ‖ number ‖ first ‖ oldest ‖ roots and salts ‖ checksum`, numbers big-endian. Flags: 1 there is a
+    /// number, 2 the snapshot is switched at the boundary.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut row = Vec::with_capacity(ROW);
-        row.extend_from_slice(&self.interval.to_be_bytes());
-        row.extend_from_slice(&self.sweep.to_be_bytes());
-        row.push(u8::from(self.number.is_some()));
+        row.extend_from_slice(&self.schedule.interval.to_be_bytes());
+        row.extend_from_slice(&self.schedule.sweep.to_be_bytes());
+        let switched = self.schedule.boundary == Boundary::Switch;
+        row.push(u8::from(self.number.is_some()) | u8::from(switched) << 1);
         for number in [self.number.unwrap_or_default(), self.first, self.oldest] {
             row.extend_from_slice(&number.to_be_bytes());
         }
@@ -164,7 +161,7 @@ impl Meta {
     pub(crate) fn decode(row: &[u8]) -> Result<Self, StateError> {
         let damaged = || StateError::Corrupt("the row of where the layer stands is damaged".into());
         let (body, sum) = row.split_at_checked(BODY).ok_or_else(damaged)?;
-        if sum != checksum(body) || body[16] > 1 {
+        if sum != checksum(body) || body[16] > 3 {
             return Err(damaged());
         }
         let number =
@@ -174,10 +171,13 @@ impl Meta {
         if interval == 0 || sweep == 0 {
             return Err(damaged());
         }
+        let boundary = match body[16] & 2 {
+            0 => Boundary::Slices,
+            _ => Boundary::Switch,
+        };
         Ok(Self {
-            interval,
-            sweep,
-            number: (body[16] == 1).then(|| number(17)),
+            schedule: Schedule { interval, sweep, boundary },
+            number: (body[16] & 1 != 0).then(|| number(17)),
             first: number(25),
             oldest: number(33),
             roots: Roots {
@@ -211,8 +211,8 @@ mod tests {
     #[test]
     fn rows_come_back_and_no_byte_may_change() {
         let mut meta = Meta::loaded(&LmptOptions::default(), B256::repeat_byte(3));
-        for number in [None, Some(7)] {
-            meta.number = number;
+        for (number, boundary) in [(None, Boundary::Slices), (Some(7), Boundary::Switch)] {
+            (meta.number, meta.schedule.boundary) = (number, boundary);
             let row = meta.encode();
             assert_eq!(row.len(), ROW);
             assert_eq!(Meta::decode(&row).unwrap(), meta);

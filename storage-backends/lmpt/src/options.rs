@@ -1,6 +1,9 @@
 //! What can be set.
 
-use crate::NAME;
+use crate::{
+    NAME,
+    merge::{Boundary, Schedule},
+};
 use polytrie_state::StateError;
 use std::time::Duration;
 
@@ -11,6 +14,8 @@ pub struct LmptOptions {
     pub interval: u64,
     /// Slots of dead storage that one slice of a merge removes at most, at least 1. As the interval, it belongs to the data.
     pub sweep: u64,
+    /// How a merge comes into the snapshot. It belongs to the data, too.
+    pub boundary: Boundary,
     /// Bytes of delta and intermediate to keep in memory; what is above goes to a scratch store.
     pub memory_bytes: usize,
     /// Bytes of merged rows that may wait in memory for the blocks that take them.
@@ -29,6 +34,7 @@ impl Default for LmptOptions {
         Self {
             interval: 1_000,
             sweep: 4_096,
+            boundary: Boundary::default(),
             memory_bytes: 1 << 30,
             ahead_bytes: 64 << 20,
             cache_bytes: 64 << 20,
@@ -39,6 +45,11 @@ impl Default for LmptOptions {
 }
 
 impl LmptOptions {
+    /// What the commitment depends on.
+    pub(crate) const fn schedule(&self) -> Schedule {
+        Schedule { interval: self.interval, sweep: self.sweep, boundary: self.boundary }
+    }
+
     /// Whether a state can be kept like this.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use crate::{
     generation::{Change, Generation},
     journal::{self, blocks_in_memory},
     live::Live,
-    merge::{Merge, MergeStats, Pace, Readers, Slice, slice_of, take_back},
+    merge::{Merge, MergeStats, Pace, Readers, Slice, take_back},
     meta::Meta,
     reader::LmptReader,
     undo,
@@ -151,8 +151,8 @@ impl Shared {
         next: u64,
     ) -> Result<&'w mut Merge, StateError> {
         let head = self.head.read();
-        let Meta { interval, sweep, .. } = head.meta;
-        let start = next - (next - 1) % interval;
+        let schedule = head.meta.schedule;
+        let start = schedule.first_block(next);
         let merge = match work.merge.take() {
             Some(merge) if merge.first_block() == start => merge,
             _ => {
@@ -163,7 +163,7 @@ impl Shared {
                 let snapshot = work.snapshot.take().filter(|trie| trie.last_root() == root);
                 let snapshot = snapshot.unwrap_or_else(|| Trie::stored(root));
                 let store = (self.store.clone(), self.readers.clone());
-                Merge::start(store, intermediate, snapshot, next, (interval, sweep), pace)?
+                Merge::start(store, intermediate, snapshot, next, schedule, pace)?
             }
         };
         Ok(work.merge.insert(merge))
@@ -185,7 +185,7 @@ impl Shared {
         };
         let number = parent + 1;
         let changes = changes_of(writes, number, (&delta, seq), &mut record)?;
-        let slice: Option<Arc<Slice>> = match slice_of(number, meta.interval) {
+        let slice: Option<Arc<Slice>> = match meta.schedule.slice_of(number) {
             None => None,
             Some(slice) => {
                 self.ensure_merge(&mut work, number)?;
@@ -212,7 +212,7 @@ impl Shared {
             None => &mut no_slice,
         };
         let undo = undo::encode(number, &meta, &changes, slice_undo, state);
-        let rotate = meta.is_boundary(number);
+        let rotate = meta.schedule.is_boundary(number);
         let first = if meta.number.is_some() { meta.first } else { number };
         let oldest = if meta.number.is_some() { meta.oldest } else { number };
         let mut next = Meta {
@@ -225,7 +225,7 @@ impl Shared {
         journal::write(&mut batch, number, &changes);
         // Taking back the first block of those that may be taken back needs the two intervals before it.
         let needed = self.undo_from.load(Ordering::Relaxed).min(number);
-        let needed = needed.saturating_sub(meta.interval.saturating_mul(2));
+        let needed = needed.saturating_sub(meta.schedule.interval.saturating_mul(2));
         while next.oldest < needed {
             journal::remove(&mut batch, next.oldest);
             next.oldest += 1;
@@ -261,7 +261,7 @@ impl Shared {
         };
         let number = record.number;
         if meta.number != Some(number)
-            || (record.meta.interval, record.meta.sweep) != (meta.interval, meta.sweep)
+            || record.meta.schedule != meta.schedule
             || record.meta.number.is_some_and(|before| before + 1 != number)
         {
             return Err(StateError::Corrupt(format!(
@@ -273,7 +273,7 @@ impl Shared {
         let mut previous = record.meta;
         previous.oldest = previous.oldest.max(meta.oldest);
         let (root, mut batch) = take_back(&self.store, meta.roots.snapshot, &record.slice)?;
-        let across = if meta.is_boundary(number) {
+        let across = if meta.schedule.is_boundary(number) {
             let (_, blocks) = blocks_in_memory(&previous);
             let before = &previous.roots.intermediate;
             let generation =

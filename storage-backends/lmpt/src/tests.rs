@@ -1,6 +1,6 @@
 //! What the suite cannot see from outside: sweeping, slack, memory, and proofs through all three tries.
 
-use crate::{FLAT_SLOTS, LmptLayer, LmptOptions, SWEEP, merge::slice_of, verify};
+use crate::{Boundary, FLAT_SLOTS, LmptLayer, LmptOptions, SWEEP, verify};
 use alloy_primitives::{Address, B256, U256};
 use polytrie_kv::{KeyRange, MdbxEngine, MdbxOptions, Read, Store, StoreOptions};
 use polytrie_state::{
@@ -165,11 +165,43 @@ fn what_a_commitment_depends_on_belongs_to_the_data() {
     for (options, option) in [
         (LmptOptions { sweep: 6, ..chain.options }, "--lmpt.sweep 5"),
         (LmptOptions { interval: 5, ..chain.options }, "--lmpt.interval 4"),
+        (LmptOptions { boundary: Boundary::Switch, ..chain.options }, "--lmpt.boundary slices"),
         (LmptOptions { sweep: 0, ..chain.options }, "--lmpt.sweep 0"),
         (LmptOptions { interval: 0, ..chain.options }, "--lmpt.interval 0"),
     ] {
         let error = open(options).unwrap_err().to_string();
         assert!(error.contains(option), "{error}");
+    }
+}
+
+/// Where the snapshot is switched, it changes with the last block of an interval only, and is then what slices make of it.
+#[test]
+fn a_snapshot_is_switched_at_the_boundary() {
+    let switched = LmptOptions { boundary: Boundary::Switch, ..every(4) };
+    let (mut switched, mut sliced) = (Chain::new(switched), Chain::new(every(4)));
+    let snapshot = |chain: &Chain| B256::from_slice(&chain.layer.commitment().body()[..32]);
+    let mut before = snapshot(&switched);
+    for n in 0..24 {
+        for chain in [&mut switched, &mut sliced] {
+            chain.run(vec![write(n % 7, numbered(n..n + 3, n + 1))]);
+        }
+        let now = snapshot(&switched);
+        let is_boundary = switched.number().is_multiple_of(4);
+        assert_eq!(
+            now != before,
+            is_boundary && switched.number() > 4,
+            "block {}",
+            switched.number()
+        );
+        if is_boundary {
+            assert_eq!(now, snapshot(&sliced));
+        }
+        before = now;
+        switched.check();
+    }
+    for _ in 0..24 {
+        switched.undo().unwrap();
+        switched.check();
     }
 }
 
@@ -277,7 +309,8 @@ fn late_merges_are_waited_for_and_counted() {
     assert_eq!(stats.slack, 0);
     for chain in [slow, fast] {
         let stats = chain.layer.merge_stats();
-        let slices = (1..=24).filter(|n| slice_of(*n, 4).is_some()).count() as u64;
+        let schedule = every(4).schedule();
+        let slices = (1..=24).filter(|n| schedule.slice_of(*n).is_some()).count() as u64;
         assert_eq!((stats.merges, stats.in_time + stats.late), (6, slices), "{stats:?}");
     }
 }

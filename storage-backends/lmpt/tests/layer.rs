@@ -1,7 +1,7 @@
 //! The suite that every layer passes.
 
 use polytrie_kv::{Store, Table};
-use polytrie_lmpt::{LmptLayer, LmptOptions, verify};
+use polytrie_lmpt::{Boundary, LmptLayer, LmptOptions, verify};
 use polytrie_state::{CommitmentKind, StateError, StateLayer};
 use polytrie_testing::{
     layer_suite,
@@ -69,6 +69,15 @@ mod one_block {
 mod five_blocks {
     use super::every;
     polytrie_testing::layer_suite!(every(5));
+}
+
+mod switched {
+    use super::{Boundary, Lmpt, LmptOptions};
+    polytrie_testing::layer_suite!(Lmpt(LmptOptions {
+        interval: 3,
+        boundary: Boundary::Switch,
+        ..LmptOptions::default()
+    }));
 }
 
 mod the_paper {

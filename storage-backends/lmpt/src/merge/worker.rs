@@ -2,7 +2,7 @@
 
 use super::{
     MergeStats, Readers, Slice,
-    schedule::{SliceNumber, first_with_slice, slice_of},
+    schedule::{Schedule, SliceNumber},
     slice::{Merger, Plan},
 };
 use crate::{generation::Generation, value::Value};
@@ -67,14 +67,13 @@ struct Queue {
 }
 
 impl Merge {
-    /// Starts to merge what the blocks of an interval take, from block `next` on, with so many dead slots a slice at most.
-    /// `snapshot` is what the store holds.
+    /// Starts to merge what the blocks of an interval take, from block `next` on. `snapshot` is what the store holds.
     pub(crate) fn start(
         (store, readers): (Store, Arc<Readers>),
         intermediate: Arc<Generation>,
         snapshot: Trie<Value>,
         next: u64,
-        (interval, sweep): (u64, u64),
+        schedule: Schedule,
         pace: Pace,
     ) -> Result<Self, StateError> {
         let shared =
@@ -82,7 +81,7 @@ impl Merge {
         let mine = shared.clone();
         let work = move || {
             let result = catch_unwind(AssertUnwindSafe(|| {
-                mine.run((store, readers), &intermediate, snapshot, next, (interval, sweep), pace)
+                mine.run((store, readers), &intermediate, snapshot, next, schedule, pace)
             }));
             let failure = match result {
                 Ok(Ok(())) => return,
@@ -96,7 +95,7 @@ impl Merge {
             .name("lmpt-merge".into())
             .spawn(work)
             .map_err(KvError::thread)?;
-        let start = next - (next - 1) % interval;
+        let start = schedule.first_block(next);
         Ok(Self { shared, thread: Some(thread), start, slack: None })
     }
 
@@ -181,14 +180,14 @@ impl Shared {
         intermediate: &Generation,
         snapshot: Trie<Value>,
         next: u64,
-        (interval, sweep): (u64, u64),
+        schedule: Schedule,
         pace: Pace,
     ) -> Result<(), StateError> {
-        let plan = (Plan::new(intermediate)?, sweep);
+        let plan = (Plan::new(intermediate)?, schedule.swept_by_slice());
         let mut merger = Merger::new(store, readers, plan, snapshot)?;
         let mut done = 0;
-        for block in first_with_slice(next, interval).. {
-            let Some(number) = slice_of(block, interval) else { return Ok(()) };
+        for block in schedule.first_with_slice(next).. {
+            let Some(number) = schedule.slice_of(block) else { return Ok(()) };
             if !self.may_go_on(pace) {
                 return Ok(());
             }
