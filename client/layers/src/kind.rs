@@ -1,7 +1,7 @@
 //! What is said of a layer so that everything else can do without knowing which one it is.
 
 use super::{LayerNeeds, LayerOptions, Place};
-use polytrie_kv::Table;
+use polytrie_kv::{StoreOptions, Table};
 use polytrie_state::{Commitment, Proof, ProofError, StateError, StateLayer, Witness};
 use serde::Serialize;
 use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
@@ -49,6 +49,8 @@ pub(super) struct Hooks {
     pub(super) put_off: Option<fn(&LayerOptions, u64) -> Option<String>>,
     /// How it executes blocks from witnesses.
     pub(super) stateless: Option<Stateless>,
+    /// See [`LayerKind::suit_store`].
+    pub(super) flushes_each_block: bool,
     /// See [`LayerKind::provision`].
     pub(super) provision: Option<fn(&LayerOptions) -> Option<Provision>>,
 }
@@ -64,6 +66,7 @@ impl Hooks {
         suit_run: None,
         put_off: None,
         stateless: None,
+        flushes_each_block: false,
         provision: None,
     };
 }
@@ -141,6 +144,16 @@ impl LayerKind {
     /// Which of its work the layer had put off when a run ended with this block, if that is a good part of it.
     pub fn put_off(&self, options: &LayerOptions, last_block: u64) -> Option<String> {
         self.hooks.put_off?(options, last_block)
+    }
+
+    /// The options of a store for this layer. Most leave them as they are. One of which an engine should see all that it
+    /// does has each block written to the engine by itself.
+    #[must_use]
+    pub const fn suit_store(&self, mut options: StoreOptions) -> StoreOptions {
+        if self.hooks.flushes_each_block {
+            options.flush_every = 1;
+        }
+        options
     }
 
     /// How it executes blocks from witnesses, if it does.

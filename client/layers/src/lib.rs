@@ -12,6 +12,8 @@ pub mod lmpt;
 pub mod lvmt;
 #[cfg(feature = "mpt")]
 mod mpt;
+#[cfg(feature = "mpt-hash")]
+pub mod mpt_hash;
 mod options;
 mod place;
 #[cfg(feature = "rain")]
@@ -37,7 +39,7 @@ pub use place::Place;
 pub use unknown::UnknownKind;
 
 /// Every name that `--state` may have in some build, with its Cargo feature.
-const NAMES: &[&str] = &["raw", "mpt", "replica", "lmpt", "lvmt", "rain"];
+const NAMES: &[&str] = &["raw", "mpt", "mpt-hash", "replica", "lmpt", "lvmt", "rain"];
 
 /// The layers of this build.
 pub const LAYERS: &[LayerKind] = &[
@@ -45,6 +47,8 @@ pub const LAYERS: &[LayerKind] = &[
     lmpt::KIND,
     #[cfg(feature = "mpt")]
     mpt::KIND,
+    #[cfg(feature = "mpt-hash")]
+    mpt_hash::KIND,
     #[cfg(feature = "lvmt")]
     lvmt::KIND,
     #[cfg(feature = "replica")]

@@ -4,6 +4,8 @@
 use super::lmpt::LmptSettings;
 #[cfg(feature = "lvmt")]
 use super::lvmt::{LvmtNeeds, LvmtSettings};
+#[cfg(feature = "mpt-hash")]
+use super::mpt_hash::MptHashSettings;
 #[cfg(feature = "rain")]
 use super::rain::RainSettings;
 #[cfg(feature = "replica")]
@@ -27,6 +29,10 @@ pub struct LayerOptions {
     #[cfg(feature = "lmpt")]
     #[command(flatten)]
     pub lmpt: LmptSettings,
+    /// Of `mpt-hash`.
+    #[cfg(feature = "mpt-hash")]
+    #[command(flatten)]
+    pub mpt_hash: MptHashSettings,
     /// Of `rain`.
     #[cfg(feature = "rain")]
     #[command(flatten)]
@@ -53,6 +59,8 @@ impl Default for LayerOptions {
             trie_cache: TRIE_CACHE,
             #[cfg(feature = "lmpt")]
             lmpt: LmptSettings::default(),
+            #[cfg(feature = "mpt-hash")]
+            mpt_hash: MptHashSettings::default(),
             #[cfg(feature = "rain")]
             rain: RainSettings::default(),
             #[cfg(feature = "replica")]
@@ -106,6 +114,10 @@ impl LayerOptions {
         #[cfg(feature = "lmpt")]
         {
             self.lmpt.memory = self.lmpt.memory.min(quarter);
+        }
+        #[cfg(feature = "mpt-hash")]
+        {
+            self.mpt_hash.cache = self.mpt_hash.cache.min(quarter);
         }
         self
     }

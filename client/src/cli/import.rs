@@ -63,7 +63,7 @@ pub(super) struct ImportArgs {
     on_invalid: OnInvalid,
     /// Make blocks durable in groups of this many (or as soon as --kv.buffer bytes have gathered, or no block has come from
     /// a pipe for a second). After a crash, the import goes on from the last group. With `--verify every=M`, at least M
-    /// blocks are made durable at once.
+    /// blocks are made durable at once. `mpt-hash` has each block written by itself.
     #[arg(long, value_name = "N", default_value_t = StoreOptions::FLUSH_EVERY,
         value_parser = clap::value_parser!(u64).range(1..))]
     flush_every: u64,

@@ -30,6 +30,8 @@ mod figures;
 mod formats;
 mod generate;
 mod groups;
+#[cfg(feature = "mpt-hash")]
+mod hash_keyed;
 mod interrupt;
 #[cfg(feature = "lmpt")]
 mod layered;

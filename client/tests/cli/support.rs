@@ -20,6 +20,7 @@ macro_rules! for_each_layer {
         $crate::support::for_each_layer!(@layer "lmpt" lmpt $($case)*);
         $crate::support::for_each_layer!(@layer "lvmt" lvmt $($case)*);
         $crate::support::for_each_layer!(@layer "mpt" mpt $($case)*);
+        $crate::support::for_each_layer!(@layer "mpt-hash" mpt_hash $($case)*);
         $crate::support::for_each_layer!(@layer "rain" rain $($case)*);
         $crate::support::for_each_layer!(@layer "raw" raw $($case)*);
         $crate::support::for_each_layer!(@layer "replica" replica $($case)*);
@@ -30,7 +31,7 @@ macro_rules! for_each_layer {
             $(
                 #[test]
                 fn $case() {
-                    super::$case(stringify!($layer));
+                    super::$case($feature);
                 }
             )*
         }

@@ -23,7 +23,7 @@ fn blocks_have_witnesses_where_there_is_a_trie() {
             node.call("eth_sendTransaction", call);
         }
         node.send(ALICE, BOB, 1);
-        if !["mpt", "replica", "rain"].contains(&layer) {
+        if !["mpt", "mpt-hash", "replica", "rain"].contains(&layer) {
             let (_, message) = node.error("debug_executionWitness", json!(["0x1"]));
             assert!(message.contains("--state mpt"), "{layer}: {message}");
             continue;

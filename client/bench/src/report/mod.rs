@@ -27,6 +27,9 @@ use serde_json::Value;
 /// The layer that the others are compared with.
 pub const REFERENCE: &str = "mpt";
 
+/// The layer that they are compared with beside it: what the papers measured against.
+pub const BASELINE: &str = "mpt-hash";
+
 /// What throughput is in where a chain has nothing but empty blocks.
 pub const EMPTY_BLOCKS: &str = "blk/s";
 
@@ -99,6 +102,9 @@ pub struct Entry {
     pub median_throughput: f64,
     /// Throughput of this run divided by that of `mpt` on the same engine in the same turn; `None` without one.
     pub ratio_to_mpt: Option<f64>,
+    /// The same to `mpt-hash`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ratio_to_mpt_hash: Option<f64>,
 }
 
 impl Report {
@@ -113,20 +119,23 @@ impl Report {
         let layers = summary::summaries(&comparison.subjects, &results, unit);
         let entry = |result: &RunResult| {
             let summary = layers.iter().find(|layer| layer.subject == result.subject);
-            let same_turn = |other: &&RunResult| {
-                let subject = &other.subject;
-                other.run == result.run
-                    && subject.state == REFERENCE
-                    && subject.kv == result.subject.kv
+            let ratio_to = |reference: &str| {
+                let same_turn = |other: &&RunResult| {
+                    let subject = &other.subject;
+                    other.run == result.run
+                        && subject.state == reference
+                        && subject.kv == result.subject.kv
+                };
+                let other = results.iter().find(same_turn)?;
+                Some(result.measured.throughput / other.measured.throughput)
             };
-            let reference = results.iter().find(same_turn);
             Entry {
                 result: result.clone(),
                 seed,
                 parameters: parameters.clone(),
                 median_throughput: summary.map_or(0.0, |layer| layer.throughput.spread.median),
-                ratio_to_mpt: reference
-                    .map(|mpt| result.measured.throughput / mpt.measured.throughput),
+                ratio_to_mpt: ratio_to(REFERENCE),
+                ratio_to_mpt_hash: ratio_to(BASELINE),
             }
         };
         let entries = results.iter().map(entry).collect();
@@ -179,6 +188,11 @@ impl Report {
                 most * 100.0
             )
         })
+    }
+
+    /// Whether what the papers measured against was measured, too.
+    pub fn has_baseline(&self) -> bool {
+        self.layers.iter().any(|layer| layer.ratio_to_mpt_hash.is_some())
     }
 
     /// The last block of a layer's runs.

@@ -1,6 +1,6 @@
 //! What the runs of one layer come to.
 
-use super::REFERENCE;
+use super::{BASELINE, REFERENCE};
 use crate::{
     Subject,
     measure::{Amplification, Percentiles, Spread, TimeSplit},
@@ -22,6 +22,13 @@ pub struct LayerSummary {
     /// Its throughput divided by that of `mpt` on the same engine in the same turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratios_to_mpt: Option<Ratios>,
+    /// The median of [`Self::ratios_to_mpt_hash`]; `None` if `mpt-hash` was not measured on the same engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ratio_to_mpt_hash: Option<f64>,
+    /// Its throughput divided by that of `mpt-hash`, what the papers measured against, on the same engine in the same
+    /// turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ratios_to_mpt_hash: Option<Ratios>,
     /// The run whose figures stand below: the one with the median throughput (of an even number, the lower).
     pub run: usize,
     /// Operations or transactions of it.
@@ -74,8 +81,16 @@ impl Ratios {
 impl LayerSummary {
     /// The least and the greatest ratio to `mpt`, where that says anything: not of a single run, nor of `mpt` itself.
     pub fn ratio_range(&self) -> Option<(f64, f64)> {
-        let ratios = self.ratios_to_mpt.as_ref()?;
-        let says_something = ratios.runs.len() > 1 && self.subject.state != REFERENCE;
+        self.range(self.ratios_to_mpt.as_ref()?, REFERENCE)
+    }
+
+    /// The same to `mpt-hash`.
+    pub fn baseline_range(&self) -> Option<(f64, f64)> {
+        self.range(self.ratios_to_mpt_hash.as_ref()?, BASELINE)
+    }
+
+    fn range(&self, ratios: &Ratios, reference: &str) -> Option<(f64, f64)> {
+        let says_something = ratios.runs.len() > 1 && self.subject.state != reference;
         says_something.then_some((ratios.spread.min, ratios.spread.max))
     }
 
@@ -103,15 +118,24 @@ pub(super) fn summaries(
 ) -> Vec<LayerSummary> {
     let mut summaries: Vec<_> =
         subjects.iter().filter_map(|subject| summary(subject, results, unit)).collect();
-    let references: Vec<(String, Vec<f64>)> = summaries
+    let references: Vec<(Subject, Vec<f64>)> = summaries
         .iter()
-        .filter(|layer| layer.subject.state == REFERENCE)
-        .map(|layer| (layer.subject.kv.clone(), layer.throughput.runs.clone()))
+        .filter(|layer| [REFERENCE, BASELINE].contains(&&*layer.subject.state))
+        .map(|layer| (layer.subject.clone(), layer.throughput.runs.clone()))
         .collect();
     for layer in &mut summaries {
-        let reference = references.iter().find(|(kv, _)| *kv == layer.subject.kv);
-        layer.ratios_to_mpt = reference.map(|(_, mpt)| Ratios::of(&layer.throughput.runs, mpt));
-        layer.ratio_to_mpt = layer.ratios_to_mpt.as_ref().map(|ratios| ratios.spread.median);
+        let ratios_to = |state: &str| {
+            let is_it = |(subject, _): &&(Subject, Vec<f64>)| {
+                subject.state == state && subject.kv == layer.subject.kv
+            };
+            let (_, runs) = references.iter().find(is_it)?;
+            Some(Ratios::of(&layer.throughput.runs, runs))
+        };
+        let median = |ratios: &Option<Ratios>| ratios.as_ref().map(|ratios| ratios.spread.median);
+        (layer.ratios_to_mpt, layer.ratios_to_mpt_hash) =
+            (ratios_to(REFERENCE), ratios_to(BASELINE));
+        layer.ratio_to_mpt = median(&layer.ratios_to_mpt);
+        layer.ratio_to_mpt_hash = median(&layer.ratios_to_mpt_hash);
     }
     summaries
 }
@@ -131,6 +155,8 @@ fn summary(subject: &Subject, results: &[RunResult], unit: &str) -> Option<Layer
         },
         ratio_to_mpt: None,
         ratios_to_mpt: None,
+        ratio_to_mpt_hash: None,
+        ratios_to_mpt_hash: None,
         run: *run,
         operations: measured.operations,
         time: measured.time,

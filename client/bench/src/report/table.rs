@@ -70,38 +70,42 @@ fn plain(value: &Value) -> String {
 /// How fast, and where the time of an operation went.
 fn speed(report: &Report) -> String {
     let operation = report.operation();
-    let mut rows = vec![
-        [
-            "layer",
-            &report.unit,
-            "min-max",
-            "x mpt",
-            "min-max",
-            "exec",
-            "structure",
-            "engine",
-            "acct",
-            "sload",
-            "sstore",
-            "commit",
-            "get",
-            "flush",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
-    ];
+    let has_baseline = report.has_baseline();
+    let mut heads = vec!["layer", &report.unit, "min-max", "x mpt", "min-max"];
+    if has_baseline {
+        heads.extend(["x mpt-hash", "min-max"]);
+    }
+    heads.extend([
+        "exec",
+        "structure",
+        "engine",
+        "acct",
+        "sload",
+        "sstore",
+        "commit",
+        "get",
+        "flush",
+    ]);
+    let mut rows = vec![heads.into_iter().map(str::to_owned).collect::<Vec<_>>()];
     for layer in &report.layers {
         let micros = |seconds: f64| format!("{:.2}", layer.micros(seconds));
         let spread = &layer.throughput.spread;
         let time = &layer.time;
         let none = || "-".to_owned();
+        let ratio = |ratio: Option<f64>| ratio.map_or_else(none, |ratio| format!("{ratio:.2}"));
+        let range = |range: Option<(f64, f64)>| {
+            range.map_or_else(none, |(min, max)| format!("{min:.2}-{max:.2}"))
+        };
         let mut row = vec![
             layer.name(),
             format!("{:.0}", spread.median),
             format!("{:.0}-{:.0}", spread.min, spread.max),
-            layer.ratio_to_mpt.map_or_else(none, |ratio| format!("{ratio:.2}")),
-            layer.ratio_range().map_or_else(none, |(min, max)| format!("{min:.2}-{max:.2}")),
+            ratio(layer.ratio_to_mpt),
+            range(layer.ratio_range()),
         ];
+        if has_baseline {
+            row.extend([ratio(layer.ratio_to_mpt_hash), range(layer.baseline_range())]);
+        }
         row.extend(
             [
                 time.execution,

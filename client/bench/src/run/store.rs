@@ -216,6 +216,21 @@ mod tests {
         }
     }
 
+    /// Of the layer that shows what the papers' baselines did, the engine gets every row that a block puts or deletes,
+    /// whatever later blocks do to it; and each of them replaces about as many nodes as it adds.
+    #[test]
+    fn nothing_of_the_baseline_is_hidden_from_the_engine() {
+        let measured = run("mpt-hash", BENCH, true);
+        let counters = measured.counters;
+        assert_eq!((counters.flushes, counters.batches), (4, 4));
+        assert_eq!(
+            (counters.engine_puts, counters.engine_deletes),
+            (counters.puts, counters.deletes)
+        );
+        assert!(counters.deletes > 200 && counters.puts > counters.deletes, "{counters:?}");
+        assert!(measured.layer["nodes_added"] > measured.layer["nodes_replaced"]);
+    }
+
     #[test]
     fn counting_changes_nothing_but_the_counts() {
         let (with, without) = (run("mpt", BENCH, true), run("mpt", BENCH, false));

@@ -39,7 +39,8 @@ pub(super) struct ChainArgs {
     #[arg(long, value_name = "WHEN", default_value = "off", num_args = 0..=1, require_equals = true,
         default_missing_value = "on", value_parser = prefetch())]
     prefetch: Prefetch,
-    /// Make blocks durable in groups of this many (or as soon as --kv.buffer bytes have gathered).
+    /// Make blocks durable in groups of this many (or as soon as --kv.buffer bytes have gathered). `mpt-hash` has each block
+    /// written by itself.
     #[arg(long, value_name = "N", default_value_t = StoreOptions::FLUSH_EVERY,
         value_parser = clap::value_parser!(u64).range(1..))]
     flush_every: u64,

@@ -19,15 +19,20 @@ fn check(report: &Value, kv: &str) {
         let spread = &layer["throughput"];
         assert!(number(&spread["min"]) <= number(&spread["median"]));
         assert!(number(&spread["median"]) <= number(&spread["max"]));
-        let ratio = number(&layer["ratio_to_mpt"]);
-        assert!(if kind.name == "mpt" { ratio == 1.0 } else { ratio > 0.0 }, "{ratio}");
-        // Of two turns the median is the mean; each is the ratio within a turn.
-        let ratios = &layer["ratios_to_mpt"];
-        let in_turns = results.iter().filter(|result| result["state"] == kind.name);
-        let in_turns: Vec<_> = in_turns.map(|result| number(&result["ratio_to_mpt"])).collect();
-        assert_eq!(serde_json::json!(in_turns), ratios["runs"]);
-        assert!((ratio - (in_turns[0] + in_turns[1]) / 2.0).abs() < 1e-9);
-        assert!(number(&ratios["min"]) <= ratio && ratio <= number(&ratios["max"]));
+        for (reference, field, turns) in [
+            ("mpt", "ratio_to_mpt", "ratios_to_mpt"),
+            ("mpt-hash", "ratio_to_mpt_hash", "ratios_to_mpt_hash"),
+        ] {
+            let ratio = number(&layer[field]);
+            assert!(if kind.name == reference { ratio == 1.0 } else { ratio > 0.0 }, "{ratio}");
+            // Of two turns the median is the mean; each is the ratio within a turn.
+            let ratios = &layer[turns];
+            let in_turns = results.iter().filter(|result| result["state"] == kind.name);
+            let in_turns: Vec<_> = in_turns.map(|result| number(&result[field])).collect();
+            assert_eq!(serde_json::json!(in_turns), ratios["runs"]);
+            assert!((ratio - (in_turns[0] + in_turns[1]) / 2.0).abs() < 1e-9);
+            assert!(number(&ratios["min"]) <= ratio && ratio <= number(&ratios["max"]));
+        }
     }
     // In turns: A B B A.
     let order = LAYERS.iter().chain(LAYERS.iter().rev());

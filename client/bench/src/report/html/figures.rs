@@ -38,9 +38,12 @@ fn bars(report: &Report, label: &str, value: impl Fn(&LayerSummary) -> (f64, Str
 fn throughput(report: &Report) -> String {
     let mut bars = bars(report, "Throughput of each layer", |layer| {
         let median = layer.throughput.spread.median;
-        let ratio =
-            layer.ratio_to_mpt.map_or_else(String::new, |ratio| format!(" · {ratio:.2} × mpt"));
-        (median, format!("{} {}{ratio}", grouped(median), report.unit))
+        let mut text = format!("{} {}", grouped(median), report.unit);
+        let ratios = [(layer.ratio_to_mpt, "mpt"), (layer.ratio_to_mpt_hash, "mpt-hash")];
+        for (ratio, reference) in ratios {
+            text += &ratio.map_or_else(String::new, |ratio| format!(" · {ratio:.2} × {reference}"));
+        }
+        (median, text)
     });
     for (bar, layer) in bars.rows.iter_mut().zip(&report.layers) {
         bar.marks.clone_from(&layer.throughput.runs);

@@ -127,11 +127,13 @@ fn section(report: &Report, titled: bool) -> String {
 
 fn summary(report: &Report) -> Vec<Vec<String>> {
     let operation = report.operation_unit();
-    let heads = [
-        "layer".to_owned(),
-        report.unit.clone(),
-        "spread".to_owned(),
-        "× mpt".to_owned(),
+    let has_baseline = report.has_baseline();
+    let mut heads =
+        vec!["layer".to_owned(), report.unit.clone(), "spread".to_owned(), "× mpt".to_owned()];
+    if has_baseline {
+        heads.push("× mpt-hash".to_owned());
+    }
+    heads.extend([
         format!("execution µs/{operation}"),
         format!("structure µs/{operation}"),
         format!("engine µs/{operation}"),
@@ -144,16 +146,21 @@ fn summary(report: &Report) -> Vec<Vec<String>> {
         "disk MiB".to_owned(),
         "own MiB".to_owned(),
         "peak MiB".to_owned(),
-    ];
+    ]);
     let row = |layer: &LayerSummary| {
         let spread = &layer.throughput.spread;
         let mebibytes = |bytes: u64| grouped(bytes as f64 / f64::from(1 << 20));
         let counted = |number: f64| if report.counted { short(number) } else { "–".to_owned() };
-        vec![
+        let mut cells = vec![
             name(layer, report),
             grouped(spread.median),
             format!("{:.1} %", spread.relative * 100.0),
-            ratio(layer),
+            ratio(layer.ratio_to_mpt, layer.ratio_range()),
+        ];
+        if has_baseline {
+            cells.push(ratio(layer.ratio_to_mpt_hash, layer.baseline_range()));
+        }
+        cells.extend([
             short(layer.micros(layer.time.execution)),
             short(layer.micros(layer.time.structure)),
             short(layer.micros(layer.time.engine)),
@@ -166,15 +173,15 @@ fn summary(report: &Report) -> Vec<Vec<String>> {
             mebibytes(layer.disk_bytes),
             mebibytes(layer.own_rss_bytes),
             mebibytes(layer.peak_rss_bytes),
-        ]
+        ]);
+        cells
     };
-    std::iter::once(heads.to_vec()).chain(report.layers.iter().map(row)).collect()
+    std::iter::once(heads).chain(report.layers.iter().map(row)).collect()
 }
 
-/// The ratio to `mpt`, and the least and the greatest of all turns.
-fn ratio(layer: &LayerSummary) -> String {
-    let median = layer.ratio_to_mpt.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}"));
-    let range = layer.ratio_range();
+/// A ratio to another layer, and the least and the greatest of all turns.
+fn ratio(median: Option<f64>, range: Option<(f64, f64)>) -> String {
+    let median = median.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}"));
     median + &range.map_or_else(String::new, |(min, max)| format!(" ({min:.2}–{max:.2})"))
 }
 

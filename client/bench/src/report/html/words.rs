@@ -1,7 +1,7 @@
 //! What the page says in sentences.
 
 use super::super::{
-    Report,
+    BASELINE, LayerSummary, Report,
     plot::{grouped, short},
 };
 use serde_json::Value;
@@ -10,7 +10,7 @@ use serde_json::Value;
 pub(super) const WHAT_IS_A_LAYER: &str = "An Ethereum client executes transactions that read and change the <em>state</em>: who owns how much, and what contracts remember. A <em>state layer</em> keeps the state in a key-value engine on disk, and commits to all of it with one short hash after every block. Here the same blocks ran through the same client again and again; only the layer was changed.";
 
 /// Below the table.
-pub(super) const TABLE: &str = "Spread is the distance of the fastest and the slowest run as a part of the median. The ratio to mpt is taken within each turn, so that a machine that becomes slower meanwhile does not change it; the median stands first, then the least and the greatest. Times, reads and writes are of the run with the median throughput. Execution, structure and engine add up to the time of one operation; engine time is what the run waited for it, not what other threads spent.";
+pub(super) const TABLE: &str = "Spread is the distance of the fastest and the slowest run as a part of the median. The ratios to mpt and to mpt-hash, where these were measured, are taken within each turn, so that a machine that becomes slower meanwhile does not change them; the median stands first, then the least and the greatest. Times, reads and writes are of the run with the median throughput. Execution, structure and engine add up to the time of one operation; engine time is what the run waited for it, not what other threads spent.";
 
 /// What came out, in a sentence or two.
 pub(super) fn headline(report: &Report) -> String {
@@ -18,7 +18,7 @@ pub(super) fn headline(report: &Report) -> String {
     layers.sort_by(|a, b| b.throughput.spread.median.total_cmp(&a.throughput.spread.median));
     let Some(best) = layers.first() else { return String::new() };
     let what = report.operation();
-    let speed = |layer: &super::LayerSummary| {
+    let speed = |layer: &LayerSummary| {
         format!("{} {what}s a second", grouped(layer.throughput.spread.median))
     };
     let mut text = format!("`{}` came to {}", best.name(), speed(best));
@@ -26,6 +26,7 @@ pub(super) fn headline(report: &Report) -> String {
         text +=
             &format!(", {ratio:.1} times the Merkle Patricia trie (`mpt`) that every client has");
     }
+    text += &over_baseline(best);
     text.push('.');
     let authenticated = layers.iter().find(|layer| layer.subject.state != "raw");
     if let Some(layer) = authenticated.filter(|_| best.subject.state == "raw") {
@@ -38,9 +39,18 @@ pub(super) fn headline(report: &Report) -> String {
         {
             text += &format!(" ({ratio:.2} times `mpt`)");
         }
+        text += &over_baseline(layer);
         text.push('.');
     }
     text
+}
+
+/// What a layer is to what the papers measured against, if that is another one and was measured.
+fn over_baseline(layer: &LayerSummary) -> String {
+    let ratio = layer.ratio_to_mpt_hash.filter(|_| layer.subject.state != BASELINE);
+    ratio.map_or_else(String::new, |ratio| {
+        format!(", {ratio:.1} times what the papers measured against (`{BASELINE}`)")
+    })
 }
 
 /// A parameter that is a number.

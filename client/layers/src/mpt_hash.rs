@@ -1,0 +1,90 @@
+//! `mpt-hash`.
+
+use super::{
+    kind::{Hooks, LayerKind, Parameters},
+    options::LayerOptions,
+};
+use crate::values::parse_bytes;
+use clap::{Args, ValueEnum};
+use polytrie_mpt_hash::{MptHashLayer, MptHashOptions, Pruning, verify};
+use polytrie_state::StateError;
+use serde::{Deserialize, Serialize};
+
+/// What a user can set about `mpt-hash`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Args)]
+#[command(next_help_heading = "State layers")]
+pub struct MptHashSettings {
+    /// Bytes of nodes that `mpt-hash` keeps in memory (k, M, G may follow): what OpenEthereum's --cache-size-db was.
+    #[arg(id = "mpt-hash.cache", long = "mpt-hash.cache", value_name = "BYTES", value_parser = parse_bytes, default_value = "128M")]
+    pub cache: usize,
+    /// Which nodes of `mpt-hash` go: `replaced`, those that a block replaced, with that block; `none`, all states stay, as
+    /// in an archive. Belongs to the data: a new directory gets `replaced`, one that holds something keeps its own.
+    #[arg(id = "mpt-hash.pruning", long = "mpt-hash.pruning", value_name = "WHICH")]
+    pub pruning: Option<WhichGo>,
+}
+
+/// Which nodes go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum WhichGo {
+    /// Those that a block replaced, with that block.
+    Replaced,
+    /// None.
+    None,
+}
+
+impl WhichGo {
+    /// As the command line and the stamp have it.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Replaced => "replaced",
+            Self::None => "none",
+        }
+    }
+}
+
+impl From<WhichGo> for Pruning {
+    fn from(which: WhichGo) -> Self {
+        match which {
+            WhichGo::Replaced => Self::Replaced,
+            WhichGo::None => Self::None,
+        }
+    }
+}
+
+impl Default for MptHashSettings {
+    fn default() -> Self {
+        Self { cache: MptHashOptions::default().cache_bytes, pruning: None }
+    }
+}
+
+pub(super) const KIND: LayerKind = LayerKind {
+    name: MptHashLayer::NAME,
+    about: "the same trie with a row for every node under its hash: what the papers measured against",
+    canonical: true,
+    tables: MptHashLayer::TABLES,
+    open: |place, options| {
+        let MptHashSettings { cache, pruning } = options.mpt_hash;
+        let pruning = pruning.map_or_else(Pruning::default, Pruning::from);
+        let options = MptHashOptions { cache_bytes: cache, pruning };
+        Ok(MptHashLayer::open(place.store, options)?)
+    },
+    verify: Some(|_, commitment, proof| LayerKind::proven(verify(commitment.digest(), proof)?)),
+    // A row that one block puts and a later one deletes would not be seen by an engine that gets both at once.
+    hooks: Hooks { settle: Some(settle), flushes_each_block: true, ..Hooks::NONE },
+};
+
+/// The parameter of the stamp: a layer that drops nodes takes those that were kept for damage.
+const PRUNING: &str = "mpt-hash.pruning";
+
+#[expect(clippy::unnecessary_wraps, reason = "as the table wants it")]
+fn settle(
+    options: &mut LayerOptions,
+    stamped: Option<&Parameters>,
+) -> Result<Parameters, StateError> {
+    let made_with =
+        stamped.and_then(|parameters| WhichGo::from_str(parameters.get(PRUNING)?, false).ok());
+    let asked = &mut options.mpt_hash.pruning;
+    let which = *asked.get_or_insert(made_with.unwrap_or(WhichGo::Replaced));
+    Ok(Parameters::from([(PRUNING.to_owned(), which.name().to_owned())]))
+}

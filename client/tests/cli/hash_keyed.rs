@@ -1,0 +1,61 @@
+//! `mpt-hash`: what its settings do to a data directory.
+
+use crate::{
+    run::polytrie,
+    support::{Data, RPC_COMPAT, assert_fails},
+};
+use serde_json::Value;
+
+/// Rows of nodes that are stored.
+fn nodes(data: &Data) -> u64 {
+    let stats = polytrie!["db", "stats", "--datadir", data.path(), "--json", "-"].ok().json();
+    let tables = stats["tables"].as_array().unwrap();
+    let table = tables.iter().find(|table| table["name"] == "HashNodes");
+    table.and_then(|table| table["entries"].as_u64()).unwrap()
+}
+
+/// What blocks replaced goes with them, or all of it stays; a directory keeps what it was made with.
+#[test]
+fn old_nodes_go_or_stay() {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let import = |data: &Data, settings: &[&str]| -> Value {
+        let mut args =
+            vec!["import", "--state", "mpt-hash", "--flush-every", "1000", "--json", "-"];
+        args.extend(settings);
+        let (file, datadir) = (chain.file.to_str().unwrap(), data.path());
+        args.extend([file, "--chain", chain.chain.to_str().unwrap(), "--datadir"]);
+        args.push(datadir.to_str().unwrap());
+        let args: Vec<_> = args.iter().map(std::ffi::OsStr::new).collect();
+        crate::run::run(&args, b"").ok().json()
+    };
+    let (gone, kept) = (Data::new(), Data::new());
+    let of_gone = import(&gone, &["--mpt-hash.cache", "0"]);
+    let of_kept = import(&kept, &["--mpt-hash.pruning", "none"]);
+    assert_eq!(of_gone["head"], of_kept["head"]);
+    let figure = |report: &Value, name: &str| report["layer"][name].as_u64().unwrap();
+    assert_eq!(figure(&of_gone, "node_cache_hits"), 0);
+    assert!(figure(&of_kept, "node_cache_hits") > 0);
+    let (added, replaced) = (figure(&of_gone, "nodes_added"), figure(&of_gone, "nodes_replaced"));
+    assert_eq!(figure(&of_kept, "nodes_added"), added);
+    // Some nodes of old come again, and have one row.
+    assert!(nodes(&kept) > nodes(&gone) && nodes(&kept) <= nodes(&gone) + replaced);
+    // Every block reached the engine by itself: nothing that was put and deleted is missing there.
+    let counters = &of_gone["counters"];
+    let count = |name: &str| counters[name].as_u64().unwrap();
+    assert_eq!((count("engine_puts"), count("engine_deletes")), (count("puts"), count("deletes")));
+    assert!(count("deletes") >= replaced);
+
+    for data in [&gone, &kept] {
+        data.check();
+        let run = polytrie!["db", "unwind", "--to", "20", "--datadir", data.path()];
+        run.ok();
+        data.check();
+        polytrie!["import", chain.file, "--datadir", data.path()].ok();
+        assert_eq!(data.head(), (chain.head, chain.hash.to_owned()));
+        data.check();
+    }
+    assert_eq!(gone.dump(), kept.dump());
+    let other = ["--mpt-hash.pruning", "replaced"];
+    let run = polytrie!["import", chain.file, "--datadir", kept.path(), other[0], other[1]];
+    assert_fails(&run, 2, &["mpt-hash.pruning", "`none`", "`replaced`"]);
+}

@@ -1,0 +1,206 @@
+//! The layer: the seam implemented.
+
+use crate::{
+    HEAD, NODES,
+    cache::NodeCache,
+    check, load,
+    nodes::{Stored, stored_root},
+    proof,
+    reader::MptHashReader,
+    session::{Move, MptHashSession, Written},
+    state::State,
+};
+use alloy_primitives::{Address, B256, Bytes, U256, map::B256Map};
+use parking_lot::RwLock;
+use polytrie_kv::{Batch, Store, Table};
+use polytrie_state::{
+    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
+    LayerSession, Lifecycle, Outcome, PastWitnesses, Proof, Prove, SlotVisit, StateError,
+    StateLayer, StateReader, Touched, WIPED_TABLE, WriteSet,
+};
+use polytrie_trie::EMPTY_ROOT;
+use std::sync::{Arc, atomic::Ordering::Relaxed};
+
+/// What the layer lets a user set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MptHashOptions {
+    /// Bytes of nodes to keep in memory.
+    pub cache_bytes: usize,
+    /// What becomes of nodes that the state no longer has. The rows depend on it.
+    pub pruning: Pruning,
+}
+
+impl Default for MptHashOptions {
+    /// 128 MiB, as OpenEthereum and Parity had for their database; old nodes go.
+    fn default() -> Self {
+        Self { cache_bytes: 128 << 20, pruning: Pruning::Replaced }
+    }
+}
+
+/// Which nodes go.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum Pruning {
+    /// None: every state that there ever was stays, as in an archive.
+    None,
+    /// Those that a block replaced, with that block.
+    #[default]
+    Replaced,
+}
+
+/// The canonical trie with a row for every node, under its hash.
+#[derive(Debug)]
+pub struct MptHashLayer {
+    nodes: Stored<Store>,
+    options: MptHashOptions,
+    /// The root at the head.
+    head: Arc<RwLock<B256>>,
+    written: Arc<Written>,
+    lifecycle: Arc<Lifecycle>,
+}
+
+impl MptHashLayer {
+    /// The layer's name.
+    pub const NAME: &'static str = "mpt-hash";
+
+    /// The tables it needs in its store.
+    pub const TABLES: &'static [Table] = &[NODES, HEAD, CODE_TABLE, WIPED_TABLE];
+
+    /// Opens the layer on what the store holds; an empty store is the empty state.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    pub fn open(store: Store, options: MptHashOptions) -> Result<Arc<Self>, StateError> {
+        let read = stored_root(&store);
+        let (lifecycle, root) = Lifecycle::opened(store.clone(), read, || Ok(EMPTY_ROOT))?;
+        let cache = Arc::new(NodeCache::new(options.cache_bytes));
+        let nodes = Stored { rows: store, cache };
+        let (head, written) = (Arc::new(RwLock::new(root)), Arc::default());
+        Ok(Arc::new(Self { nodes, options, head, written, lifecycle }))
+    }
+
+    fn root(&self) -> B256 {
+        *self.head.read()
+    }
+
+    /// A state that begins with that of the head.
+    fn state(&self) -> State {
+        State::new(self.root(), self.options.pruning == Pruning::Replaced)
+    }
+
+    fn change(&self) -> Move {
+        let (head, written) = (Arc::clone(&self.head), Arc::clone(&self.written));
+        Move { head, cache: Arc::clone(&self.nodes.cache), written, to: None }
+    }
+
+    /// Reads at the head as of now.
+    fn now(&self) -> Result<MptHashReader, StateError> {
+        self.lifecycle.ready()?;
+        MptHashReader::new(self.nodes.rows.snapshot(), Arc::clone(&self.nodes.cache))
+    }
+}
+
+impl StateLayer for MptHashLayer {
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+
+    fn commitment(&self) -> Commitment {
+        Commitment::state_root(self.root())
+    }
+
+    fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
+        Ok(Arc::new(self.now()?))
+    }
+
+    fn load(
+        &self,
+        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
+    ) -> Result<Commitment, StateError> {
+        self.lifecycle.fillable()?;
+        let root = load::load(&self.nodes.rows, accounts)?;
+        *self.head.write() = root;
+        self.lifecycle.filled();
+        Ok(Commitment::state_root(root))
+    }
+
+    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
+        let proposal = self.lifecycle.begin(self.change())?;
+        let number = parent.number.wrapping_add(1);
+        Ok(Box::new(MptHashSession::new(self.nodes.clone(), proposal, number, self.state())))
+    }
+
+    /// The nodes of before may be gone, so they are made again: what the record says goes through the tries like a block.
+    fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
+        let (mut proposal, writes) = self.lifecycle.begin_undo(record, self.change())?;
+        let mut state = self.state();
+        state.apply(&self.nodes, writes.accounts(), &B256Map::default())?;
+        let mut batch = Batch::new();
+        state.write(&mut batch);
+        let commitment = Commitment::state_root(state.root);
+        proposal.change.to = Some(state);
+        proposal.finish(commitment, batch, Vec::new())
+    }
+
+    fn fork(&self) -> Result<Fork, StateError> {
+        self.lifecycle.ready()?;
+        let store = self.nodes.rows.fork()?;
+        Ok(Fork { layer: Self::open(store.clone(), self.options)?, store })
+    }
+
+    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
+        self.now()?.visit_accounts(&from, visit)
+    }
+
+    fn slots(
+        &self,
+        account: B256,
+        from: B256,
+        visit: &mut SlotVisit<'_>,
+    ) -> Result<(), StateError> {
+        self.now()?.visit_slots(&account, &from, visit)
+    }
+
+    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
+        if let Some(damage) = self.lifecycle.damage()? {
+            return Ok(damage);
+        }
+        let keeps_old = self.options.pruning == Pruning::None;
+        check::check(&self.nodes.rows.snapshot(), self.root(), keeps_old, progress)
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        let (asked, hits) = self.nodes.cache.asked_and_hits();
+        vec![
+            ("nodes_read", asked),
+            ("node_cache_hits", hits),
+            ("node_cache_bytes", self.nodes.cache.bytes() as u64),
+            ("nodes_added", self.written.came.load(Relaxed)),
+            ("nodes_replaced", self.written.went.load(Relaxed)),
+        ]
+    }
+
+    fn proofs(&self) -> Option<&dyn Prove> {
+        Some(self)
+    }
+
+    fn past_witnesses(&self) -> Option<&dyn PastWitnesses> {
+        Some(self)
+    }
+}
+
+impl Prove for MptHashLayer {
+    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
+        proof::prove(&self.now()?, address, slots)?.into_proof(Self::NAME)
+    }
+}
+
+impl PastWitnesses for MptHashLayer {
+    fn past_witness(
+        &self,
+        back: &[WriteSet],
+        touched: &Touched,
+    ) -> Result<(B256, Vec<Bytes>), StateError> {
+        proof::past_witness(&self.now()?, back, touched)
+    }
+}

@@ -1,0 +1,172 @@
+//! Where nodes are read from, by the reference that leads to them.
+
+use crate::{HEAD, NODES, ROOT_KEY, cache::NodeCache};
+use alloy_primitives::{B256, keccak256};
+use parking_lot::Mutex;
+use polytrie_kv::{Batch, Read};
+use polytrie_state::StateError;
+use polytrie_trie::EMPTY_ROOT;
+use std::{
+    collections::BTreeMap,
+    fmt::Debug,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+/// Bytes at the front of a node's key that are the hash of the node itself.
+pub(crate) const OWN_BYTES: usize = 12;
+
+/// The key of a node's row. Nodes of a storage trie have the hash of their account worked into the last 20 bytes, so
+/// that each account has rows of its own for what is equal in two of them: what one of them removes the other keeps.
+pub(crate) fn row_key(owner: Option<&B256>, hash: &B256) -> B256 {
+    let mut key = *hash;
+    if let Some(owner) = owner {
+        let last = key.0[OWN_BYTES..].iter_mut().zip(&owner.0[OWN_BYTES..]);
+        last.for_each(|(byte, of_owner)| *byte ^= of_owner);
+    }
+    key
+}
+
+/// The state root at the head that these rows have.
+pub(crate) fn stored_root(rows: &dyn Read) -> Result<B256, StateError> {
+    let Some(row) = rows.get(HEAD, ROOT_KEY)? else { return Ok(EMPTY_ROOT) };
+    B256::try_from(&*row).map_err(|_| {
+        StateError::Corrupt(format!(
+            "the row of the state root has {} bytes, expected 32",
+            row.len()
+        ))
+    })
+}
+
+/// The root becomes that of the head.
+pub(crate) fn put_root(batch: &mut Batch, root: &B256) {
+    batch.put(HEAD, ROOT_KEY, root.as_slice());
+}
+
+/// What nodes are read from.
+pub(crate) trait Nodes: Debug + Send + Sync {
+    /// The RLP of the node with this hash, of the account trie or of the storage trie of an account; `None` if it is
+    /// not there.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    fn node(&self, owner: Option<&B256>, hash: &B256) -> Result<Option<Vec<u8>>, StateError>;
+}
+
+/// Those of a store or of a snapshot. Nodes never change, so the cache serves all of them.
+#[derive(Debug, Clone)]
+pub(crate) struct Stored<R> {
+    pub(crate) rows: R,
+    pub(crate) cache: Arc<NodeCache>,
+}
+
+impl<R: Read + Debug> Nodes for Stored<R> {
+    fn node(&self, owner: Option<&B256>, hash: &B256) -> Result<Option<Vec<u8>>, StateError> {
+        let key = row_key(owner, hash);
+        if let Some(rlp) = self.cache.get(&key) {
+            return Ok(Some(rlp));
+        }
+        let found = self.rows.get(NODES, key.as_slice())?;
+        if let Some(rlp) = &found {
+            self.cache.put(key, rlp);
+        }
+        Ok(found)
+    }
+}
+
+/// Those of rows, each compared with its hash, and counted.
+#[derive(Debug)]
+pub(crate) struct Verified<R> {
+    rows: R,
+    count: AtomicU64,
+}
+
+impl<R: Read + Debug> Verified<R> {
+    pub(crate) const fn new(rows: R) -> Self {
+        Self { rows, count: AtomicU64::new(0) }
+    }
+
+    /// How many were read.
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Relaxed)
+    }
+}
+
+impl<R: Read + Debug> Nodes for Verified<R> {
+    fn node(&self, owner: Option<&B256>, hash: &B256) -> Result<Option<Vec<u8>>, StateError> {
+        let key = row_key(owner, hash);
+        let found = self.rows.get(NODES, key.as_slice())?;
+        if let Some(rlp) = &found {
+            self.count.fetch_add(1, Relaxed);
+            let made = keccak256(rlp);
+            if made != *hash {
+                return Err(StateError::Corrupt(format!(
+                    "the node kept under {key} has the hash {made}, expected {hash}"
+                )));
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Other nodes, with a note of each that was asked for.
+#[derive(Debug)]
+pub(crate) struct Noted<'a> {
+    below: &'a dyn Nodes,
+    noted: Mutex<Notes>,
+}
+
+/// Nodes as RLP, in the order in which they were asked for first; and their places, by hash.
+#[derive(Debug, Default)]
+struct Notes {
+    nodes: Vec<Vec<u8>>,
+    places: BTreeMap<B256, usize>,
+}
+
+impl<'a> Noted<'a> {
+    pub(crate) fn on(below: &'a dyn Nodes) -> Self {
+        Self { below, noted: Mutex::default() }
+    }
+
+    /// The nodes, each once, in the order in which they were asked for.
+    pub(crate) fn in_order(self) -> Vec<Vec<u8>> {
+        self.noted.into_inner().nodes
+    }
+
+    /// The nodes, each once, in the order of their hashes.
+    pub(crate) fn sorted(self) -> Vec<Vec<u8>> {
+        let Notes { mut nodes, places } = self.noted.into_inner();
+        places.into_values().map(|place| std::mem::take(&mut nodes[place])).collect()
+    }
+}
+
+impl Nodes for Noted<'_> {
+    fn node(&self, owner: Option<&B256>, hash: &B256) -> Result<Option<Vec<u8>>, StateError> {
+        let found = self.below.node(owner, hash)?;
+        if let Some(rlp) = &found {
+            let Notes { nodes, places } = &mut *self.noted.lock();
+            places.entry(*hash).or_insert_with(|| {
+                nodes.push(rlp.clone());
+                nodes.len() - 1
+            });
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_nodes_of_two_accounts_have_two_rows() {
+        let hash = keccak256("node");
+        let (a, b) = (keccak256("a"), keccak256("b"));
+        assert_eq!(row_key(None, &hash), hash);
+        assert_ne!(row_key(Some(&a), &hash), row_key(Some(&b), &hash));
+        assert_eq!(row_key(Some(&a), &hash)[..OWN_BYTES], hash[..OWN_BYTES]);
+    }
+}

@@ -1,0 +1,106 @@
+//! Proofs of the head, and witnesses of blocks in the past: the nodes that the library asks for.
+
+use crate::{
+    nodes::{Nodes, Noted},
+    reader::MptHashReader,
+    state::State,
+    trie::Trie,
+};
+use alloy_primitives::{Address, B256, Bytes, U256, map::B256Map};
+use polytrie_state::{
+    AccountWrite, SlotWrite, StateError, Touched, WriteSet, hash_address, hash_slot,
+};
+use polytrie_trie::{AccountLeaf, AccountProof, EMPTY_ROOT, LeafValue, SlotProof, SlotValue};
+use std::ops::ControlFlow;
+
+/// A proof of an account and some of its slots.
+pub(crate) fn prove(
+    state: &MptHashReader,
+    address: &Address,
+    slots: &[U256],
+) -> Result<AccountProof, StateError> {
+    let account = hash_address(address);
+    let accounts = Trie::of_accounts(&state.nodes, state.root);
+    let (leaf, account_proof) = prove_key::<AccountLeaf>(accounts, &account)?;
+    let leaf = leaf.unwrap_or_default();
+    let storage = Trie::of_storage(&state.nodes, account, leaf.storage_root);
+    let prove_slot = |key: &U256| {
+        let (value, proof) = prove_key::<SlotValue>(storage, &hash_slot(key))?;
+        Ok(SlotProof { key: *key, value: value.map_or(U256::ZERO, |value| value.0), proof })
+    };
+    Ok(AccountProof {
+        address: *address,
+        account_proof,
+        balance: leaf.balance,
+        code_hash: leaf.code_hash,
+        nonce: leaf.nonce,
+        storage_hash: leaf.storage_root,
+        storage_proof: slots.iter().map(prove_slot).collect::<Result<_, StateError>>()?,
+    })
+}
+
+fn prove_key<V: LeafValue>(
+    trie: Trie<'_>,
+    key: &B256,
+) -> Result<(Option<V>, Vec<Bytes>), StateError> {
+    let noted = Noted::on(trie.nodes);
+    let value = Trie { nodes: &noted, ..trie }.get(key)?;
+    Ok((value, noted.in_order().into_iter().map(Bytes::from).collect()))
+}
+
+/// What it takes to execute a block in the past without the state, and the root before it: see
+/// [`PastWitnesses`](polytrie_state::PastWitnesses).
+pub(crate) fn past_witness(
+    head: &MptHashReader,
+    back: &[WriteSet],
+    touched: &Touched,
+) -> Result<(B256, Vec<Bytes>), StateError> {
+    let nothing = B256Map::default();
+    // Nothing is written, so nothing has to be removed.
+    let mut state = State::new(head.root, false);
+    let mut writes = Vec::new();
+    if let Some((block, later)) = back.split_last() {
+        for undo in later {
+            state.apply(&head.nodes, undo.accounts(), &nothing)?;
+        }
+        for undo in block.accounts() {
+            writes.push(redo(&state, &head.nodes, undo)?);
+        }
+        state.apply(&head.nodes, block.accounts(), &nothing)?;
+    }
+    let before = state.nodes(&head.nodes);
+    let noted = Noted::on(&before);
+    // Whatever the block touches, the root node says what the root stands for.
+    if state.root != EMPTY_ROOT {
+        noted.node(None, &state.root)?;
+    }
+    for (account, slots) in touched {
+        let leaf = Trie::of_accounts(&noted, state.root).get::<AccountLeaf>(account)?;
+        let root = leaf.map_or(EMPTY_ROOT, |leaf| leaf.storage_root);
+        for slot in slots {
+            Trie::of_storage(&noted, *account, root).get::<SlotValue>(slot)?;
+        }
+    }
+    State::new(state.root, false).apply(&noted, &writes, &nothing)?;
+    Ok((state.root, noted.sorted().into_iter().map(Bytes::from).collect()))
+}
+
+/// What leads back to an account as it is in `state`, once it is undone.
+fn redo(state: &State, below: &dyn Nodes, undo: &AccountWrite) -> Result<AccountWrite, StateError> {
+    let back = |hash, before, after| SlotWrite { hash, slot: None, before, after };
+    let mut slots = Vec::new();
+    if !undo.wipe {
+        slots.extend(undo.slots.iter().map(|slot| back(slot.hash, slot.after, slot.before)));
+    } else {
+        let nodes = &state.nodes(below);
+        let leaf = Trie::of_accounts(nodes, state.root).get::<AccountLeaf>(&undo.hash)?;
+        let root = leaf.map_or(EMPTY_ROOT, |leaf| leaf.storage_root);
+        let storage = Trie::of_storage(nodes, undo.hash, root);
+        storage.leaves::<SlotValue>(&B256::ZERO, &mut |hash, value| {
+            slots.push(back(hash, U256::ZERO, value.0));
+            Ok(ControlFlow::Continue(()))
+        })?;
+    }
+    let (before, after) = (undo.after, undo.before);
+    Ok(AccountWrite { hash: undo.hash, address: None, before, after, wipe: undo.wipe, slots })
+}

@@ -1,0 +1,82 @@
+//! Reads at one block, whatever happens later.
+
+use crate::{
+    cache::NodeCache,
+    nodes::{Stored, stored_root},
+    trie::Trie,
+};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use polytrie_kv::Snapshot;
+use polytrie_state::{
+    Account, AccountVisit, SlotVisit, StateError, StateReader, hash_address, hash_slot, read_code,
+};
+use polytrie_trie::{AccountLeaf, EMPTY_ROOT, SlotValue};
+use std::sync::Arc;
+
+/// Reads at the block at which the snapshot was taken: it has the root, and the nodes below.
+#[derive(Debug)]
+pub(crate) struct MptHashReader {
+    pub(crate) nodes: Stored<Snapshot>,
+    pub(crate) root: B256,
+}
+
+impl MptHashReader {
+    /// # Errors
+    ///
+    /// If the store fails, or the row of the root is damaged.
+    pub(crate) fn new(rows: Snapshot, cache: Arc<NodeCache>) -> Result<Self, StateError> {
+        let root = stored_root(&rows)?;
+        Ok(Self { nodes: Stored { rows, cache }, root })
+    }
+
+    fn accounts(&self) -> Trie<'_> {
+        Trie::of_accounts(&self.nodes, self.root)
+    }
+
+    /// The trie of the storage of the account with this hash.
+    fn storage(&self, account: &B256) -> Result<Trie<'_>, StateError> {
+        let leaf = self.accounts().get::<AccountLeaf>(account)?;
+        let root = leaf.map_or(EMPTY_ROOT, |leaf| leaf.storage_root);
+        Ok(Trie::of_storage(&self.nodes, *account, root))
+    }
+
+    pub(crate) fn visit_accounts(
+        &self,
+        from: &B256,
+        visit: &mut AccountVisit<'_>,
+    ) -> Result<(), StateError> {
+        let visit = &mut |hash, leaf: AccountLeaf| visit(hash, leaf.account());
+        self.accounts().leaves(from, visit)
+    }
+
+    pub(crate) fn visit_slots(
+        &self,
+        account: &B256,
+        from: &B256,
+        visit: &mut SlotVisit<'_>,
+    ) -> Result<(), StateError> {
+        let visit = &mut |hash, value: SlotValue| visit(hash, value.0);
+        self.storage(account)?.leaves(from, visit)
+    }
+}
+
+impl StateReader for MptHashReader {
+    fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
+        let leaf = self.accounts().get::<AccountLeaf>(&hash_address(address))?;
+        Ok(leaf.map(|leaf| leaf.account()))
+    }
+
+    fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
+        let storage = self.storage(&hash_address(address))?;
+        let value = storage.get::<SlotValue>(&hash_slot(slot))?;
+        Ok(value.map_or(U256::ZERO, |value| value.0))
+    }
+
+    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+        read_code(&self.nodes.rows, code_hash)
+    }
+
+    fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
+        Ok(self.storage(&hash_address(address))?.root != EMPTY_ROOT)
+    }
+}

@@ -1,0 +1,72 @@
+//! The suite that every layer passes, with old nodes dropped and with all of them kept.
+
+use polytrie_kv::{Store, Table};
+use polytrie_mpt_hash::{MptHashLayer, MptHashOptions, Pruning, verify};
+use polytrie_state::{CommitmentKind, StateError, StateLayer};
+use polytrie_testing::suite::{LayerFactory, Scrub, Verifier};
+use std::sync::Arc;
+
+#[derive(Debug, Default)]
+struct MptHash(MptHashOptions);
+
+impl MptHash {
+    fn archive() -> Self {
+        Self(MptHashOptions { pruning: Pruning::None, ..MptHashOptions::default() })
+    }
+}
+
+impl LayerFactory for MptHash {
+    fn tables(&self) -> Vec<Table> {
+        MptHashLayer::TABLES.to_vec()
+    }
+
+    fn open(&self, store: Store) -> Result<Arc<dyn StateLayer>, StateError> {
+        Ok(MptHashLayer::open(store, self.0)?)
+    }
+
+    fn kind(&self) -> CommitmentKind {
+        CommitmentKind::StateRoot
+    }
+
+    fn state_decides_rows(&self) -> bool {
+        self.0.pruning == Pruning::Replaced
+    }
+
+    fn scrub(&self) -> Scrub {
+        match self.0.pruning {
+            Pruning::Replaced => Scrub::AnyByte,
+            Pruning::None => Scrub::Undecodable,
+        }
+    }
+
+    fn verifier(&self) -> Option<Verifier> {
+        Some(|of, address, slots, proof| verify(of.digest(), proof)?.answer(address, slots))
+    }
+
+    fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
+        // Nothing kept in memory; a little; everything.
+        let budgets = [0, 20_000, usize::MAX];
+        budgets
+            .map(|cache_bytes| Box::new(Self(MptHashOptions { cache_bytes, ..self.0 })) as _)
+            .into()
+    }
+}
+
+mod replaced {
+    use super::MptHash;
+    use polytrie_testing::{layer_suite, suite};
+
+    layer_suite!(MptHash::default());
+
+    #[test]
+    fn a_large_contract_is_loaded_in_portions() {
+        suite::a_large_contract_is_loaded_in_portions(&MptHash::default());
+    }
+}
+
+mod archive {
+    use super::MptHash;
+    use polytrie_testing::layer_suite;
+
+    layer_suite!(MptHash::archive());
+}
