@@ -2,6 +2,7 @@
 
 use super::{BlockTime, MineOptions, Node, NodeError, View};
 use alloy_primitives::{Address, B256, Bytes, U256};
+use polytrie_chainspec::ChainSpec;
 use polytrie_state::{Account, StateReader};
 use std::{collections::BTreeMap, ops::ControlFlow, sync::Arc};
 
@@ -54,14 +55,14 @@ impl Node {
         let genesis = self.genesis_names();
         let mut found = Ok(Vec::new());
         self.layer().accounts(B256::ZERO, &mut |hash, account| {
-            let address = self.address(&genesis, &hash);
+            let address = self.address(genesis, &hash);
             Ok(gather(&mut found, address.map(|address| (address, hash, account))))
         })?;
         let mut accounts = BTreeMap::new();
         for (address, hash, account) in found? {
             let mut slots = Ok(Vec::new());
             self.layer().slots(hash, B256::ZERO, &mut |hash, value| {
-                let slot = self.slot(&genesis, &hash);
+                let slot = self.slot(genesis, &hash);
                 Ok(gather(&mut slots, slot.map(|slot| (slot, value))))
             })?;
             accounts.insert(address, whole(&*state, account, slots?.into_iter().collect())?);
@@ -163,16 +164,8 @@ impl Node {
         })
     }
 
-    pub(super) fn genesis_names(&self) -> Names {
-        let mut names = Names::default();
-        for (address, account) in self.spec().genesis_accounts() {
-            names.addresses.insert(polytrie_state::hash_address(&address), address);
-            for (slot, _) in account.storage.iter().flatten() {
-                let slot = U256::from_be_bytes(slot.0);
-                names.slots.insert(polytrie_state::hash_slot(&slot), slot);
-            }
-        }
-        names
+    pub(super) fn genesis_names(&self) -> &Names {
+        self.genesis_names.get_or_init(|| Names::of_genesis(&self.spec))
     }
 }
 
@@ -181,6 +174,20 @@ impl Node {
 pub(super) struct Names {
     addresses: BTreeMap<B256, Address>,
     slots: BTreeMap<B256, U256>,
+}
+
+impl Names {
+    fn of_genesis(spec: &ChainSpec) -> Self {
+        let mut names = Self::default();
+        for (address, account) in spec.genesis_accounts() {
+            names.addresses.insert(polytrie_state::hash_address(&address), address);
+            for (slot, _) in account.storage.iter().flatten() {
+                let slot = U256::from_be_bytes(slot.0);
+                names.slots.insert(polytrie_state::hash_slot(&slot), slot);
+            }
+        }
+        names
+    }
 }
 
 /// Adds an item to what was found, up to the first one that failed.

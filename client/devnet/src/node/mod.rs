@@ -15,6 +15,7 @@ use held::Held;
 use super::{
     Cheats, Clock, DevAccounts, Event, Listener, NodeError, NodeFailure, PendingBlock, Pool,
     PoolLimits, Settings, View,
+    dump::Names,
     events::Events,
     miner::{Miner, MiningMode},
     settings::GAS_LIMIT,
@@ -30,7 +31,7 @@ use polytrie_node::datadir::DataDir;
 use polytrie_state::{Account, StateLayer};
 use std::{
     collections::BTreeMap,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{Arc, OnceLock, atomic::AtomicBool},
 };
 use tokio::sync::{broadcast, watch};
 
@@ -87,6 +88,8 @@ pub struct Node {
     /// Counts changes of the head and of what waits, for those who wait for one.
     changes: watch::Sender<u64>,
     unindexed: B256Map<TransactionPlace>,
+    /// The accounts and slots of the genesis by their hashes, from when they are first asked for.
+    pub(super) genesis_names: OnceLock<Names>,
     /// What remains open as long as the node does.
     dir: DataDir,
 }
@@ -144,6 +147,7 @@ impl Node {
             miner: Miner::new(mining),
             changes: watch::Sender::new(0),
             unindexed,
+            genesis_names: OnceLock::new(),
             dir,
         });
         node.keep_ways_back(&mut node.chain());

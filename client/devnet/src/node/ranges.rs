@@ -106,7 +106,7 @@ impl Node {
         }
         let names = self.genesis_names();
         for (hash, slot, _) in &mut found.slots {
-            *slot = self.known_slot(&names, hash)?;
+            *slot = self.known_slot(names, hash)?;
         }
         Ok(found)
     }
@@ -134,7 +134,7 @@ impl Node {
                 found.next = Some(hash);
                 return Ok(Break(()));
             }
-            let address = match self.known_address(&names, &hash) {
+            let address = match self.known_address(names, &hash) {
                 Ok(None) if !parts.nameless => return Ok(left.take(0)),
                 Ok(address) => address,
                 Err(error) => {
@@ -145,7 +145,7 @@ impl Node {
             let code = if parts.code { code_of(&*reader, &account)? } else { Bytes::new() };
             let (slots, storage_root) = slots_of(&*layer, hash, parts.slots, &mut left)?;
             let flow = left.take(ENTRY + code.len() * 2);
-            match self.named_slots(&names, slots) {
+            match self.named_slots(names, slots) {
                 Ok(slots) => found.accounts.push(FoundAccount {
                     hash,
                     address,

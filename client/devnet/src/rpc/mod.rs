@@ -16,6 +16,7 @@ mod evm;
 mod filters;
 mod http;
 mod ids;
+#[cfg(feature = "fuzzing")]
 mod local;
 mod lookup;
 mod metrics;
@@ -36,6 +37,7 @@ mod witness;
 
 pub use dump::{read_state, write_state};
 pub use error::{RpcError, RpcResult};
+#[cfg(feature = "fuzzing")]
 pub use local::LocalRpc;
 pub use server::{RunningServer, ServeError, ServerOptions, serve};
 

@@ -144,7 +144,8 @@ impl Told {
             return Ok(());
         };
         for number in head.saturating_add(1)..=last.min(former.head) {
-            let Ok(Some((hash, _))) = former.db.canonical(number) else { continue };
+            let row = former.db.canonical(number).map_err(|error| ended(error.into()))?;
+            let Some((hash, _)) = row else { continue };
             if !self.gone.remove(&hash) {
                 to.tell(|_| json_of_all(&removed_logs(&former, number, filter)?)).await?;
             }
@@ -160,8 +161,12 @@ impl Told {
         next: u64,
     ) -> Result<(), SubscriptionError> {
         for missed in self.last.saturating_add(1)..next {
-            let Ok(missed) = rpc.node.view().db().block_head(missed) else { continue };
-            self.tell(rpc, to, &missed.header).await?;
+            let view = rpc.node.view();
+            // It may be gone again.
+            if missed <= view.head.number() {
+                let missed = view.db().block_head(missed).map_err(|error| ended(error.into()))?;
+                self.tell(rpc, to, &missed.header).await?;
+            }
         }
         Ok(())
     }
@@ -192,7 +197,7 @@ struct Receiver {
 }
 
 impl Receiver {
-    /// Sends what there is to tell.
+    /// Sends what there is to tell. Where that cannot be read the subscription ends, and says why.
     async fn tell(
         &self,
         news: impl FnOnce(&Topic) -> RpcResult<Vec<Value>>,
@@ -204,7 +209,7 @@ impl Receiver {
         {
             return Ok(());
         }
-        let news = news(&self.topic).unwrap_or_default();
+        let news = news(&self.topic).map_err(ended)?;
         let news: Vec<_> = news.iter().map(to_raw_value).collect::<Result<_, _>>()?;
         // All of it at once: other subscriptions of this client wait until it is taken.
         let mut owed = Owed { connection, bytes: news.iter().map(|news| news.get().len()).sum() };
@@ -233,6 +238,12 @@ impl Drop for Owed<'_> {
             connection.dropped(self.bytes);
         }
     }
+}
+
+/// Why a subscription ends, which its client is told and the log has.
+fn ended(error: RpcError) -> SubscriptionError {
+    tracing::error!("a subscription ends: {}", error.message());
+    SubscriptionError::from(format!("the subscription ends: {}", error.message()))
 }
 
 fn message(value: &Value) -> Result<SubscriptionMessage, SubscriptionError> {
@@ -275,4 +286,34 @@ fn pending_news(topic: &Topic, tx: &PoolTransaction) -> RpcResult<Vec<Value>> {
 
 fn json_of_all(logs: &[Log]) -> RpcResult<Vec<Value>> {
     logs.iter().map(convert::json_of).collect()
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use jsonrpsee::RpcModule;
+
+    #[tokio::test]
+    async fn what_cannot_be_read_ends_a_subscription_with_the_reason() {
+        let mut module = RpcModule::new(());
+        let subscribe = |_: Params<'static>,
+                         pending: PendingSubscriptionSink,
+                         _: Arc<()>,
+                         _: Extensions| async move {
+            let sink = pending.accept().await?;
+            let to = Receiver { topic: Topic::Heads, sink, connection: None };
+            to.tell(|_| Ok(vec![json!(1)])).await?;
+            to.tell(|_| Err(RpcError::server("the store is gone"))).await?;
+            to.tell(|_| Ok(vec![json!(2)])).await
+        };
+        module.register_subscription("begin", "news", "end", subscribe).unwrap();
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "begin" }).to_string();
+        let (_, mut news) = module.raw_json_request(&request, 8).await.unwrap();
+        let mut next = async || news.recv().await.map(|text| text.get().to_owned());
+        assert!(next().await.unwrap().contains(r#""result":1"#));
+        let last = next().await.unwrap();
+        assert!(last.contains(r#""error":"the subscription ends: the store is gone""#), "{last}");
+        assert_eq!(next().await, None);
+    }
 }
