@@ -1,5 +1,6 @@
 //! A trace that becomes too large.
 
+use super::tracers::hashed;
 use alloy_primitives::{
     U256,
     map::{AddressMap, HashSet},
@@ -7,7 +8,7 @@ use alloy_primitives::{
 use alloy_rpc_types_trace::geth::{GethDebugTracerType, GethDebugTracingOptions};
 use revm::{
     Inspector,
-    bytecode::opcode::{KECCAK256, SLOAD, SSTORE},
+    bytecode::opcode::{SLOAD, SSTORE},
     context_interface::ContextTr,
     interpreter::{
         CallInputs, CallOutcome, CreateInputs, CreateOutcome, InstructionResult, Interpreter,
@@ -86,10 +87,10 @@ impl<C: ContextTr> Inspector<C> for Budget {
             let bytes = step_size(slots, interpreter);
             self.take(bytes);
         }
-        if self.preimages && interpreter.bytecode.opcode() == KECCAK256 {
-            let length = interpreter.stack.peek(1).unwrap_or_default();
-            self.take(usize::try_from(length).unwrap_or(usize::MAX).saturating_mul(2));
-            self.take(SLOT);
+        if self.preimages
+            && let Some((_, length)) = hashed(interpreter)
+        {
+            self.take(length.saturating_mul(2).saturating_add(SLOT));
         }
         if self.over {
             interpreter.halt(InstructionResult::OutOfGas);

@@ -4,9 +4,10 @@ use super::{
     Context, Ending, Tracer,
     calls::{Calls, CallsConfig},
     preimages::Preimages,
+    step::{code_of, slot_value},
 };
-use crate::executor::{InternalError, sandbox::TraceError};
-use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U64, U256};
+use crate::executor::sandbox::TraceError;
+use alloy_primitives::{Address, B256, Bytes, U64, U256};
 use alloy_rpc_types_trace::geth::CallFrame;
 use revm::{
     Inspector,
@@ -15,10 +16,9 @@ use revm::{
         GAS, GT, ISZERO, LT, MUL, NOT, OR, POP, PUSH0, RETURN, REVERT, SGT, SHL, SHR, SLOAD, SLT,
         SSTORE, STATICCALL, SUB, SWAP16, TLOAD, TSTORE,
     },
-    context_interface::{ContextTr, JournalTr},
     interpreter::{
-        CallInputs, CallOutcome, CreateInputs, CreateOutcome, InstructionResult, Interpreter,
-        interpreter_types::{Jumps, LoopControl},
+        CallInputs, CallOutcome, CreateInputs, CreateOutcome, Interpreter,
+        interpreter_types::{Jumps, LegacyBytecode},
     },
     primitives::Log,
 };
@@ -45,7 +45,6 @@ pub(super) struct Erc7562 {
     root: Used,
     /// The step before, with the word on top of its stack.
     last: Option<(u8, U256)>,
-    step: (u8, U256),
 }
 
 /// What one call used.
@@ -54,9 +53,7 @@ struct Used {
     slots: Slots,
     ext_code: Vec<Address>,
     opcodes: BTreeMap<u8, u64>,
-    /// The hash of each contract's code, and the instruction that looked first.
-    contracts: BTreeMap<Address, (B256, u8)>,
-    out_of_gas: bool,
+    contracts: BTreeMap<Address, ContractSize>,
     calls: Vec<Self>,
 }
 
@@ -85,6 +82,7 @@ struct Shown {
     calls: Vec<Self>,
 }
 
+/// Bytes of a contract's code, and the instruction that looked first.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ContractSize {
@@ -109,18 +107,13 @@ impl Erc7562 {
             open: Vec::new(),
             root: Used::default(),
             last: None,
-            step: (0, U256::ZERO),
         }
     }
 
-    fn end(&mut self, result: InstructionResult) {
-        let Some(mut used) = self.open.pop() else { return };
+    fn end(&mut self) {
+        let Some(used) = self.open.pop() else { return };
         match self.open.last_mut() {
-            Some(parent) => {
-                used.out_of_gas =
-                    matches!(result, InstructionResult::OutOfGas | InstructionResult::MemoryOOG);
-                parent.calls.push(used);
-            }
+            Some(parent) => parent.calls.push(used),
             None => self.root = used,
         }
     }
@@ -134,52 +127,72 @@ const fn is_call(opcode: u8) -> bool {
     matches!(opcode, CALL | CALLCODE | DELEGATECALL | STATICCALL)
 }
 
+/// Whether a call within another one ended for want of gas, by what is said of it.
+fn is_out_of_gas(error: &str) -> bool {
+    error.starts_with("out of gas") || error == "contract creation code storage out of gas"
+}
+
 impl Used {
-    fn shown(self, mut frame: CallFrame, ending: &Ending<'_>) -> Result<Shown, InternalError> {
+    fn shown(self, mut frame: CallFrame) -> Shown {
         let mut used = self.calls.into_iter();
-        let mut calls = Vec::with_capacity(frame.calls.len());
-        for call in std::mem::take(&mut frame.calls) {
+        let calls = std::mem::take(&mut frame.calls).into_iter().map(|call| {
+            let out_of_gas = call.error.as_deref().is_some_and(is_out_of_gas);
             // A destroyed contract stands among the calls, and runs nothing.
             let used = match call.typ.as_str() {
                 "SELFDESTRUCT" => Self::default(),
                 _ => used.next().unwrap_or_default(),
             };
-            calls.push(used.shown(call, ending)?);
-        }
-        let mut contract_size = BTreeMap::new();
-        for (address, (hash, opcode)) in self.contracts {
-            let code = ending.before.code(&hash)?.or_else(|| {
-                let account = ending.ran.state.get(&address)?;
-                account.info.code.as_ref().map(|code| code.original_bytes())
-            });
-            let size = code.unwrap_or_default().len();
-            contract_size.insert(address, ContractSize { contract_size: size, opcode });
-        }
+            Shown { out_of_gas, ..used.shown(call) }
+        });
+        let calls = calls.collect();
         let opcodes = self.opcodes.into_iter();
-        Ok(Shown {
+        Shown {
             frame,
             accessed_slots: self.slots,
             ext_code_access_info: self.ext_code,
             used_opcodes: opcodes.map(|(opcode, count)| (U64::from(opcode), count)).collect(),
-            contract_size,
-            out_of_gas: self.out_of_gas,
+            contract_size: self.contracts,
+            out_of_gas: false,
             keccak: Vec::new(),
             calls,
-        })
+        }
+    }
+
+    /// What a step does to slots, with the top of its stack.
+    fn access(&mut self, opcode: u8, top: U256, contract: Address, context: &mut Context<'_>) {
+        let slot = B256::from(top);
+        let Slots { reads, writes, transient_reads, transient_writes } = &mut self.slots;
+        let count = match opcode {
+            SLOAD => {
+                if !writes.contains_key(&slot) && !reads.contains_key(&slot) {
+                    reads.insert(slot, vec![slot_value(context, contract, top).into()]);
+                }
+                return;
+            }
+            SSTORE => writes,
+            TLOAD => transient_reads,
+            TSTORE => transient_writes,
+            _ => return,
+        };
+        *count.entry(slot).or_default() += 1;
     }
 }
 
 impl Inspector<Context<'_>> for Erc7562 {
+    /// As with geth a step counts whether or not it can be paid.
     fn step(&mut self, interpreter: &mut Interpreter, context: &mut Context<'_>) {
         self.calls.step(interpreter, context);
+        // No code is not run at all.
+        if interpreter.bytecode.bytecode_len() == 0 {
+            return;
+        }
         self.preimages.step(interpreter, context);
         let opcode = interpreter.bytecode.opcode();
-        let top = interpreter.stack.peek(0).unwrap_or_default();
+        let [top, second] = [0, 1].map(|place| interpreter.stack.peek(place).ok());
         if matches!(opcode, RETURN | REVERT) {
             self.last = None;
         }
-        let last = self.last.replace((opcode, top));
-        self.step = (opcode, top);
+        let last = self.last.replace((opcode, top.unwrap_or_default()));
         let Some(used) = self.open.last_mut() else { return };
         if let Some((before, word)) = last {
             if is_ext(before) && !(before == EXTCODESIZE && opcode == ISZERO) {
@@ -189,42 +202,25 @@ impl Inspector<Context<'_>> for Erc7562 {
                 *used.opcodes.entry(GAS).or_default() += 1;
             }
         }
-        if is_call(opcode) {
-            self.step.1 = interpreter.stack.peek(1).unwrap_or_default();
-        }
         if opcode != GAS && !self.ignored.contains(&opcode) {
             *used.opcodes.entry(opcode).or_default() += 1;
         }
-        let slot = B256::from(top);
-        let count = match opcode {
-            SSTORE => &mut used.slots.writes,
-            TLOAD => &mut used.slots.transient_reads,
-            TSTORE => &mut used.slots.transient_writes,
-            _ => return,
-        };
-        *count.entry(slot).or_default() += 1;
+        let looked_at = if is_ext(opcode) { top } else { second.filter(|_| is_call(opcode)) };
+        if let Some(word) = looked_at {
+            let address = Address::from_word(word.into());
+            used.contracts.entry(address).or_insert_with(|| {
+                let code = code_of(context, address);
+                let contract_size = code.map_or(0, |code| code.original_byte_slice().len());
+                ContractSize { contract_size, opcode }
+            });
+        }
+        if let Some(top) = top {
+            used.access(opcode, top, interpreter.input.target_address, context);
+        }
     }
 
     fn step_end(&mut self, interpreter: &mut Interpreter, context: &mut Context<'_>) {
         self.calls.step_end(interpreter, context);
-        self.preimages.step_end(interpreter, context);
-        let Some(used) = self.open.last_mut() else { return };
-        let (opcode, word) = self.step;
-        if interpreter.bytecode.instruction_result().is_some() {
-            return;
-        }
-        if opcode == SLOAD {
-            let (slot, value) = (B256::from(word), interpreter.stack.peek(0).unwrap_or_default());
-            if !used.slots.writes.contains_key(&slot) {
-                used.slots.reads.entry(slot).or_insert_with(|| vec![value.into()]);
-            }
-        }
-        if is_ext(opcode) || is_call(opcode) {
-            let address = Address::from_word(word.into());
-            let account = context.journal_ref().evm_state().get(&address);
-            let hash = account.map_or(KECCAK256_EMPTY, |account| account.info.code_hash);
-            used.contracts.entry(address).or_insert((hash, opcode));
-        }
     }
 
     fn log(&mut self, context: &mut Context<'_>, log: Log) {
@@ -242,7 +238,7 @@ impl Inspector<Context<'_>> for Erc7562 {
         inputs: &CallInputs,
         outcome: &mut CallOutcome,
     ) {
-        self.end(outcome.result.result);
+        self.end();
         self.calls.call_end(context, inputs, outcome);
     }
 
@@ -261,7 +257,7 @@ impl Inspector<Context<'_>> for Erc7562 {
         inputs: &CreateInputs,
         outcome: &mut CreateOutcome,
     ) {
-        self.end(outcome.result.result);
+        self.end();
         self.calls.create_end(context, inputs, outcome);
     }
 }
@@ -269,7 +265,7 @@ impl Inspector<Context<'_>> for Erc7562 {
 impl Tracer for Erc7562 {
     fn finish(self: Box<Self>, ending: &Ending<'_>) -> Result<Box<RawValue>, TraceError> {
         let Self { calls, preimages, root, .. } = *self;
-        let mut shown = root.shown(calls.into_frame(ending), ending)?;
+        let mut shown = root.shown(calls.into_frame(ending));
         shown.keccak = preimages.into_inputs();
         super::json(&shown)
     }

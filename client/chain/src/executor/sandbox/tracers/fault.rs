@@ -9,14 +9,15 @@ pub(super) fn words(result: InstructionResult, step: Step) -> Option<String> {
     if result.is_ok() {
         return None;
     }
+    let not_there = || format!("invalid opcode: {}", opcode_name(step.opcode));
     Some(match result {
         R::Revert => "execution reverted".to_owned(),
         R::CallTooDeep => "max call depth exceeded".to_owned(),
         R::OutOfFunds => "insufficient balance for transfer".to_owned(),
+        R::OpcodeNotFound | R::NotActivated | R::InvalidFEOpcode => not_there(),
+        // Gas is taken before it is asked whether the fork has the instruction.
+        R::OutOfGas if !step.is_in_fork() => not_there(),
         R::OutOfGas | R::MemoryOOG | R::PrecompileOOG => "out of gas".to_owned(),
-        R::OpcodeNotFound | R::NotActivated | R::InvalidFEOpcode => {
-            format!("invalid opcode: {}", opcode_name(step.opcode))
-        }
         R::CallNotAllowedInsideStatic | R::StateChangeDuringStaticCall => {
             "write protection".to_owned()
         }
@@ -34,10 +35,29 @@ pub(super) fn words(result: InstructionResult, step: Step) -> Option<String> {
     })
 }
 
-/// The name of an instruction, as geth writes those that there are not, those of EOF included.
+/// The name of an instruction, as geth writes it. It has names for those of EOF, which are in no fork.
 pub(super) fn opcode_name(opcode: u8) -> String {
-    let is_eof = matches!(opcode, 0xd0..=0xd3 | 0xe0..=0xe5 | 0xec | 0xee | 0xf7..=0xf9 | 0xfb);
-    match OpCode::new(opcode).filter(|_| !is_eof) {
+    let of_eof = match opcode {
+        0xd0 => "DATALOAD",
+        0xd1 => "DATALOADN",
+        0xd2 => "DATASIZE",
+        0xd3 => "DATACOPY",
+        0xe0 => "RJUMP",
+        0xe1 => "RJUMPI",
+        0xe2 => "RJUMPV",
+        0xe3 => "CALLF",
+        0xe4 => "RETF",
+        0xe5 => "JUMPF",
+        0xec => "EOFCREATE",
+        0xee => "RETURNCONTRACT",
+        0xf7 => "RETURNDATALOAD",
+        0xf8 => "EXTCALL",
+        0xf9 => "EXTDELEGATECALL",
+        0xfb => "EXTSTATICCALL",
+        _ => "",
+    };
+    match OpCode::new(opcode) {
+        _ if !of_eof.is_empty() => of_eof.to_owned(),
         Some(known) => known.as_str().to_owned(),
         None => format!("opcode {opcode:#x} not defined"),
     }

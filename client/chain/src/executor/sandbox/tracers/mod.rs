@@ -24,6 +24,7 @@ use erc7562::Erc7562;
 use library::Library;
 use opcodes::{Counted, Opcodes};
 use preimages::Preimages;
+pub(super) use preimages::hashed;
 use prestate::Prestate;
 use revm::{
     Inspector,

@@ -6,19 +6,17 @@ use alloy_primitives::{B256, Bytes, U256, keccak256};
 use revm::{
     Inspector,
     bytecode::opcode::KECCAK256,
-    interpreter::{
-        Interpreter,
-        interpreter_types::{Jumps, LoopControl},
-    },
+    interpreter::{Interpreter, interpreter_types::Jumps},
 };
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
+/// Zeros behind the end of the memory that an input may have.
+const PADDING: usize = 1 << 20;
+
 /// Gathers the inputs of KECCAK256 by their hashes.
 #[derive(Debug, Default)]
 pub(super) struct Preimages {
-    /// Where in memory the step under way finds its input.
-    step: Option<(U256, U256)>,
     found: BTreeMap<B256, Bytes>,
 }
 
@@ -33,27 +31,33 @@ impl Preimages {
 
 impl Inspector<Context<'_>> for Preimages {
     fn step(&mut self, interpreter: &mut Interpreter, _: &mut Context<'_>) {
-        self.step = match interpreter.bytecode.opcode() {
-            KECCAK256 => interpreter.stack.peek(0).ok().zip(interpreter.stack.peek(1).ok()),
-            _ => None,
-        };
-    }
-
-    fn step_end(&mut self, interpreter: &mut Interpreter, _: &mut Context<'_>) {
-        let Some((offset, length)) = self.step.take() else { return };
-        // A step that ran to its end has grown the memory to what it reads.
-        if interpreter.bytecode.instruction_result().is_some() {
-            return;
+        let Some((offset, length)) = hashed(interpreter) else { return };
+        let there = interpreter.memory.len().saturating_sub(offset).min(length);
+        let mut input = Vec::with_capacity(length);
+        if there > 0 {
+            input.extend_from_slice(&interpreter.memory.slice_len(offset, there));
         }
-        let (Ok(offset), Ok(length)) = (usize::try_from(offset), usize::try_from(length)) else {
-            return;
-        };
-        let input = match length {
-            0 => Bytes::new(),
-            _ => Bytes::copy_from_slice(&interpreter.memory.slice_len(offset, length)),
-        };
-        self.found.insert(keccak256(&input), input);
+        input.resize(length, 0);
+        self.found.insert(keccak256(&input), input.into());
     }
+}
+
+/// Where in memory the input of the next step begins, and its length, if that is KECCAK256. As with geth it counts whether or not
+/// the step can be paid, unless too much of it lies behind the memory as it is before the step.
+pub(in crate::executor::sandbox) fn hashed(interpreter: &Interpreter) -> Option<(usize, usize)> {
+    if interpreter.bytecode.opcode() != KECCAK256 {
+        return None;
+    }
+    let word = |place| interpreter.stack.peek(place).ok().and_then(low_bits);
+    let (offset, length) = (word(0)?, word(1)?);
+    let behind = offset.checked_add(length)?.saturating_sub(interpreter.memory.len());
+    (behind <= PADDING).then_some((offset, length))
+}
+
+/// The last 63 bits of a word, which are all that geth looks at; `None` if the bit before them is set.
+fn low_bits(word: U256) -> Option<usize> {
+    let [low, ..] = word.into_limbs();
+    i64::try_from(low).ok().and_then(|low| usize::try_from(low).ok())
 }
 
 impl Tracer for Preimages {

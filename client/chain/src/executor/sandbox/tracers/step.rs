@@ -6,7 +6,10 @@ use super::Context;
 use crate::executor::InternalError;
 use revm::{
     Database,
-    bytecode::opcode::{self as op, OpCode},
+    bytecode::{
+        Bytecode,
+        opcode::{self as op, OpCode},
+    },
     context::{ContextError, ContextTr},
     context_interface::{cfg::GasParams, context::SStoreResult},
     interpreter::{
@@ -17,7 +20,10 @@ use revm::{
     primitives::{
         Address, KECCAK_EMPTY, U256,
         eip3860::MAX_INITCODE_SIZE,
-        hardfork::SpecId::{self, BERLIN, ISTANBUL, PRAGUE, SHANGHAI, SPURIOUS_DRAGON, TANGERINE},
+        hardfork::SpecId::{
+            self, AMSTERDAM, BERLIN, BYZANTIUM, CANCUN, HOMESTEAD, ISTANBUL, LONDON, OSAKA,
+            PETERSBURG, PRAGUE, SHANGHAI, SPURIOUS_DRAGON, TANGERINE,
+        },
     },
 };
 
@@ -95,7 +101,9 @@ impl Step {
 
     /// What it costs, where nothing has happened since it was looked at but that it failed like this.
     pub(super) fn price(&self, result: InstructionResult, context: &mut Context<'_>) -> Price {
-        if matches!(result, InstructionResult::OpcodeNotFound | InstructionResult::NotActivated) {
+        if matches!(result, InstructionResult::OpcodeNotFound | InstructionResult::NotActivated)
+            || !self.is_in_fork()
+        {
             return Price { gas: 0, fault: None };
         }
         let fixed = self.fixed();
@@ -118,6 +126,23 @@ impl Step {
             Ok(gas) if gas > left => fault(fixed.saturating_add(gas), OUT_OF_GAS.to_owned()),
             Ok(gas) => Price { gas: fixed + gas, fault: None },
         }
+    }
+
+    /// Whether the fork has the instruction, of those that came after Frontier.
+    pub(super) fn is_in_fork(&self) -> bool {
+        let since = match self.opcode {
+            op::DELEGATECALL => HOMESTEAD,
+            op::RETURNDATASIZE | op::RETURNDATACOPY | op::REVERT | op::STATICCALL => BYZANTIUM,
+            op::SHL | op::SHR | op::SAR | op::EXTCODEHASH | op::CREATE2 => PETERSBURG,
+            op::CHAINID | op::SELFBALANCE => ISTANBUL,
+            op::BASEFEE => LONDON,
+            op::PUSH0 => SHANGHAI,
+            op::BLOBHASH | op::BLOBBASEFEE | op::MCOPY | op::TLOAD | op::TSTORE => CANCUN,
+            op::CLZ => OSAKA,
+            op::SLOTNUM | op::DUPN | op::SWAPN | op::EXCHANGE => AMSTERDAM,
+            _ => return true,
+        };
+        self.is(since)
     }
 
     /// A word of the stack, counted from the top; zero where there is none.
@@ -409,6 +434,11 @@ fn exists(context: &mut Context<'_>, address: Address) -> bool {
 
 /// Where an account's code is, if it is a delegation.
 fn delegate_of(context: &mut Context<'_>, address: Address) -> Option<Address> {
+    code_of(context, address)?.eip7702_address()
+}
+
+/// The code of an account, without the account becoming warm; `None` where there is no account, or no code.
+pub(super) fn code_of(context: &mut Context<'_>, address: Address) -> Option<Bytecode> {
     let account = context.journaled_state.inner.state.get(&address);
     let info = match account.map(|account| account.info.clone()) {
         Some(info) => info,
@@ -417,15 +447,14 @@ fn delegate_of(context: &mut Context<'_>, address: Address) -> Option<Address> {
             kept(context, read).flatten()?
         }
     };
-    let code = match info.code {
-        Some(code) => code,
-        None if info.code_hash == KECCAK_EMPTY => return None,
+    match info.code {
+        Some(code) => Some(code),
+        None if info.code_hash == KECCAK_EMPTY => None,
         None => {
             let read = context.db_mut().code_by_hash(info.code_hash);
-            kept(context, read)?
+            kept(context, read)
         }
-    };
-    code.eip7702_address()
+    }
 }
 
 /// What was read; where the state could not be read, the run ends with that.
