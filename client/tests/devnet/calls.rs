@@ -148,3 +148,14 @@ fn an_estimate_begins_at_the_floor_of_the_data() {
     // 21,000 and 10 for each of 35 tokens are the floor (EIP-7623); geth answers the same.
     assert_eq!(node.call("eth_estimateGas", call), "0x540c");
 }
+
+/// Writes one slot after the other as long as there is gas, so that the list decides how many they are.
+#[test]
+fn an_access_list_settles() {
+    let node = Devnet::start("mpt", args![]);
+    for gas in (0x1c9_c380..).step_by(1_777).take(16) {
+        let call = json!({ "from": ALICE, "data": "0x435b8080556001015a6161a810600157", "gas": format!("{gas:#x}") });
+        let answer = node.call("eth_createAccessList", json!([call, "latest"]));
+        assert_ne!(answer["accessList"], json!([]), "gas {gas}: {answer}");
+    }
+}

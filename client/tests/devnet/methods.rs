@@ -1,6 +1,9 @@
 //! Every method that tools rely on is there.
 
-use crate::support::{ALICE, BOB, Devnet, args};
+use crate::{
+    support::{ALICE, BOB, Devnet, args},
+    transactions::word,
+};
 use serde_json::{Value, json};
 
 /// What does not exist.
@@ -97,6 +100,24 @@ fn settings_of_tracers_that_say_nothing_are_none() {
     assert_eq!(mux(Value::Null), answer);
 }
 
+#[test]
+fn what_the_schema_requires_must_be_there() {
+    let node = Devnet::start("mpt", args![]);
+    let block = node.call("eth_getBlockByNumber", json!(["0x0", false]));
+    for (method, params) in [
+        ("eth_getBlockByNumber", json!(["latest"])),
+        ("eth_getBlockByHash", json!([block["hash"]])),
+        ("eth_getProof", json!([ALICE])),
+        ("eth_getProof", json!([ALICE, []])),
+    ] {
+        let (code, message) = node.error(method, params);
+        assert_eq!(code, -32602, "{method}: {message}");
+        assert!(message.starts_with("missing value for required argument"), "{message}");
+    }
+    let (code, message) = node.error("eth_feeHistory", json!(["0x", "latest", []]));
+    assert_eq!(code, -32602, "{message}");
+}
+
 /// A contract whose constructor refuses the time of the head.
 #[test]
 fn gas_is_estimated_for_the_next_block() {
@@ -128,6 +149,9 @@ fn tracers_answer_as_those_of_geth() {
         trace(&call, "callTracer", json!({}))["error"],
         "invalid opcode: opcode 0xc not defined"
     );
+    // RJUMP of EOF, which is in no fork.
+    let eof = trace(&json!({ "data": "0xe0" }), "callTracer", json!({}));
+    assert_eq!(eof["error"], "invalid opcode: RJUMP");
     let flat = trace(&json!({ "data": "0x01" }), "flatCallTracer", json!({}));
     assert_eq!(flat[0]["error"], "stack underflow (0 <=> 2)");
     assert_eq!(flat[0].get("result"), None);
@@ -144,6 +168,36 @@ fn tracers_answer_as_those_of_geth() {
         (&trace["logs"][0]["index"], &trace["logs"][1]["index"]),
         (&json!("0x2"), &json!("0x3"))
     );
+}
+
+/// What `erc7562Tracer` and `keccak256PreimageTracer` look at counts as soon as it is the next step.
+#[test]
+fn a_step_counts_though_it_cannot_be_paid() {
+    let node = Devnet::start("mpt", args![]);
+    let trace = |data: &str, gas: u64, tracer: &str| {
+        let call = json!({ "from": ALICE, "data": data, "gas": format!("{gas:#x}") });
+        node.call("debug_traceCall", json!([call, "latest", { "tracer": tracer }]))
+    };
+    // PUSH2 0xffff, EXTCODESIZE.
+    let cold = trace("0x61ffff3b", 53_000 + 4 * 16 + 2 + 3 + 2_599, "erc7562Tracer");
+    let account = "0x000000000000000000000000000000000000ffff";
+    assert_eq!(cold["error"], "out of gas", "{cold}");
+    assert_eq!(cold["contractSize"], json!({ account: { "contractSize": 0, "opcode": 59 } }));
+    // PUSH1 7, SLOAD.
+    let slot = trace("0x600754", 53_000 + 3 * 16 + 2 + 3 + 99, "erc7562Tracer");
+    assert_eq!(slot["accessedSlots"]["reads"], json!({ word(7): [word(0)] }), "{slot}");
+    // PUSH1 3, PUSH0, KECCAK256: the memory is empty, and cannot be grown.
+    let hash = trace("0x60035f20", 53_000 + 4 * 16 + 2 + 5 + 30, "keccak256PreimageTracer");
+    assert_eq!(hash.as_object().unwrap().values().collect::<Vec<_>>(), ["0x000000"], "{hash}");
+    // More than geth copies is no input, and does not make the trace too large.
+    let huge = format!("0x7f{}5f20", "ff".repeat(32));
+    for tracer in ["erc7562Tracer", "keccak256PreimageTracer"] {
+        let answer = trace(&huge, 100_000, tracer);
+        assert_eq!(answer.get("keccak"), None, "{answer}");
+    }
+    // An initcode that is empty runs nothing: PUSH0 x 3, CREATE.
+    let create = trace("0x5f5f5ff0", 100_000, "erc7562Tracer");
+    assert_eq!(create["calls"][0]["usedOpcodes"], json!({}), "{create}");
 }
 
 #[test]

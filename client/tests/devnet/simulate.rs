@@ -235,5 +235,78 @@ fn calls_and_simulations_before_london() {
         let call = json!({ "from": ALICE, "to": BOB, "accessList": [] });
         let (code, message) = node.error("eth_call", json!([call]));
         assert_eq!(code, -32000, "{message}");
+        // More than the sender has, which is not asked of it.
+        let dear = json!({ "from": ALICE, "to": BOB, "input": "0x01", "maxFeePerGas": DEAR });
+        node.call("eth_estimateGas", json!([dear]));
+
+        // PREVRANDAO came with the merge, and the merge after London: SLOAD costs what it did.
+        let call = json!({ "from": ALICE, "data": "0x600054", "gas": "0x30d40" });
+        let trace = |block: Value| {
+            let options = json!({ "tracer": "callTracer", "blockOverrides": block });
+            node.call("debug_traceCall", json!([call, "latest", options]))
+        };
+        assert_eq!(trace(json!({ "prevRandao": word(7) })), trace(json!({})), "{}", layer.name);
+        // PUSH1 1, PUSH1 1, TSTORE, which came with Cancun, and less gas than it takes there.
+        let gas = 53_000 + 5 * 68 + 6 + 50;
+        let call = json!({ "from": ALICE, "data": "0x600160015d", "gas": format!("{gas:#x}") });
+        let steps = node.call("debug_traceCall", json!([call, "latest"]));
+        let last = &steps["structLogs"][2];
+        assert_eq!((&last["gasCost"], last.get("error")), (&json!(0), None), "{last}");
+        let trace = json!([call, "latest", { "tracer": "callTracer" }]);
+        assert_eq!(node.call("debug_traceCall", trace)["error"], "invalid opcode: TSTORE");
     }
+}
+
+/// EIP-3675: past the merge is what comes after a block with the terminal total difficulty.
+#[test]
+fn a_simulated_block_is_past_the_merge_when_its_chain_says_so() {
+    let temp = tempfile::tempdir().unwrap();
+    let (genesis, data) = (temp.path().join("genesis.json"), temp.path().join("data"));
+    let before = ["homestead", "eip150", "eip155", "eip158", "byzantium", "constantinople"];
+    let before = before.map(|fork| format!("\"{fork}Block\": 0")).join(", ");
+    // Each block has a difficulty of 0x20000, and six of them, the genesis counted, reach the terminal one.
+    let config = format!(
+        r#"{{ "chainId": 1337, {before}, "petersburgBlock": 0, "istanbulBlock": 0, "berlinBlock": 0, "londonBlock": 3, "terminalTotalDifficulty": 786432, "shanghaiTime": 1000, "cancunTime": 1000, "ethash": {{}} }}"#
+    );
+    let text = format!(
+        r#"{{ "config": {config}, "difficulty": "0x20000", "gasLimit": "0x989680", "alloc": {{}} }}"#
+    );
+    std::fs::write(&genesis, text).unwrap();
+    polytrie!["init", "--chain", genesis, "--datadir", data].ok();
+    let node = Devnet::open(&data, args!["--read-only"]);
+    let blocks = |overrides: Value| {
+        let answer = simulate(&node, json!([{ "blockOverrides": overrides }]), false);
+        let blocks = answer["result"].as_array().unwrap_or_else(|| panic!("{answer}"));
+        blocks.clone()
+    };
+    let chain = blocks(json!({ "number": "0x8" }));
+    let difficulties: Vec<_> = chain.iter().map(|block| block["difficulty"].as_str()).collect();
+    let (work, stake) = (Some("0x20000"), Some("0x0"));
+    assert_eq!(difficulties, [work, work, work, work, work, stake, stake, stake]);
+    // The time of a later fork does not make a merged block of one before London.
+    let early = &blocks(json!({ "number": "0x1", "time": "0x7d0" }))[0];
+    assert_eq!(early["difficulty"], "0x20000");
+    for field in ["baseFeePerGas", "withdrawals", "blobGasUsed"] {
+        assert_eq!(early.get(field), None, "{early}");
+    }
+    let late = &blocks(json!({ "number": "0x3", "time": "0x7d0" }))[2];
+    assert_eq!((&late["difficulty"], &late["blobGasUsed"]), (&json!("0x0"), &json!("0x0")));
+}
+
+/// A call that names no price for its blobs is as one that names no gas price.
+#[test]
+fn blobs_without_a_price_are_simulated() {
+    let node = Devnet::start("mpt", args![]);
+    let blob = format!("0x01{}", "00".repeat(31));
+    let poor = "0x00000000000000000000000000000000000000bb";
+    let call = json!({ "from": poor, "to": BOB, "blobVersionedHashes": [blob] });
+    let answer = simulate(&node, json!([{ "calls": [call] }]), false);
+    assert_eq!(answer["result"][0]["calls"][0]["status"], "0x1", "{answer}");
+    assert_eq!(answer["result"][0]["blobGasUsed"], "0x20000", "{answer}");
+    // With validation they have one, and before it is asked whether there are blobs at all, the nonce counts.
+    let answer = simulate(&node, json!([{ "calls": [call] }]), true);
+    assert_eq!(answer["error"]["code"], -38012, "{answer}");
+    let none = json!({ "from": ALICE, "to": BOB, "nonce": "0x9", "blobVersionedHashes": [] });
+    let answer = simulate(&node, json!([{ "calls": [none] }]), true);
+    assert_eq!(answer["error"]["code"], -38011, "{answer}");
 }

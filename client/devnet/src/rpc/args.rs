@@ -142,11 +142,14 @@ impl<'de> Deserialize<'de> for Number {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
             Value::String(text) => {
-                let number = match text.strip_prefix("0x") {
-                    Some(hex) => U256::from_str_radix(hex, 16),
-                    None => U256::from_str_radix(&text, 10),
-                };
-                number.map(Self).map_err(D::Error::custom)
+                let (digits, base) =
+                    text.strip_prefix("0x").map_or((text.as_str(), 10), |hex| (hex, 16));
+                if digits.is_empty() {
+                    return Err(D::Error::custom(format!(
+                        "{text:?} is no number: it has no digits"
+                    )));
+                }
+                U256::from_str_radix(digits, base).map(Self).map_err(D::Error::custom)
             }
             Value::Number(number) => {
                 number.as_u64().map(|number| Self(U256::from(number))).ok_or_else(|| {
@@ -202,6 +205,9 @@ mod tests {
         assert_eq!(found.optional::<bool>().unwrap(), None);
         let missing = found.next::<bool>().unwrap_err();
         assert_eq!(missing.message(), "missing value for required argument 5");
+        for none in [r#"[""]"#, r#"["0x"]"#] {
+            assert!(args(none).next::<Number>().is_err(), "{none}");
+        }
         let wrong = args(r#"["yes"]"#).next::<bool>().unwrap_err();
         assert!(wrong.message().starts_with("invalid argument 0: "), "{}", wrong.message());
     }

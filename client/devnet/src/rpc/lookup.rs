@@ -7,11 +7,12 @@ use super::{
 use crate::{PendingBlock, View};
 use alloy_consensus::{Block, Header, Sealed, TxEnvelope};
 use alloy_eips::{BlockId, BlockNumberOrTag};
+use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{B256, U256};
 use alloy_rpc_types_eth::BlockOverrides;
 use polytrie_chain::ChainDb;
 use polytrie_chain::executor::BlockHashes;
-use polytrie_chainspec::Rules;
+use polytrie_chainspec::{ChainSpec, Rules};
 use polytrie_kv::Snapshot;
 use polytrie_state::{BlockRef, StateReader};
 use std::sync::Arc;
@@ -184,9 +185,11 @@ impl Rpc {
         let number = overrides.and_then(|wanted| wanted.number);
         let number = number.map_or(header.number, |number| number.saturating_to());
         let time = overrides.and_then(|wanted| wanted.time).unwrap_or(header.timestamp);
-        // PREVRANDAO came with the merge.
-        let merged = merged || overrides.is_some_and(|wanted| wanted.random.is_some());
-        self.node.spec().rules(number, time, merged)
+        let spec = self.node.spec();
+        // PREVRANDAO came with the merge, and the merge after London.
+        let claims = merged || overrides.is_some_and(|wanted| wanted.random.is_some());
+        let is_as_found = merged && number == header.number;
+        spec.rules(number, time, is_as_found || (claims && is_london(spec, number)))
     }
 
     /// The block a transaction is in, and its index there.
@@ -204,4 +207,9 @@ impl Rpc {
             found.block.body.transactions.get(index).is_some_and(|tx| tx.tx_hash() == hash);
         Ok(is_there.then_some((found, index)))
     }
+}
+
+/// Whether London is in force in a block of this number.
+pub(super) fn is_london(spec: &ChainSpec, number: u64) -> bool {
+    spec.rules(number, 0, false).is(EthereumHardfork::London)
 }

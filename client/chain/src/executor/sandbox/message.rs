@@ -7,12 +7,12 @@ use alloy_eips::eip2718::{
 };
 use alloy_evm::{EvmEnv, overrides::OverrideBlockHashes, rpc::TryIntoTxEnv};
 use alloy_hardforks::EthereumHardfork;
-use alloy_primitives::TxKind;
+use alloy_primitives::{TxKind, U256};
 use alloy_rpc_types_eth::{BlockOverrides, TransactionRequest};
 use polytrie_chainspec::Rules;
 use polytrie_consensus::clique::coinbase;
 use revm::{
-    context::TxEnv,
+    context::{BlockEnv, TxEnv},
     context_interface::{
         Block, Transaction, block::BlobExcessGasAndPrice, result::InvalidTransaction,
     },
@@ -96,6 +96,21 @@ pub(super) fn message(
         let reason = format!("chainId does not match node's (have={found}, want={expected})");
         return Err(Refusal::new(reason).into());
     }
+    let is_call = strictness == Strictness::Call;
+    // Before London there is none, whatever a caller wants.
+    if !rules.is(EthereumHardfork::London) {
+        env.block_env.basefee = 0;
+    }
+    let caller = request.from.unwrap_or_default();
+    let sender = sandbox.account(&caller).map_err(InternalError::from)?.unwrap_or_default();
+    let info = AccountInfo { nonce: sender.nonce, ..AccountInfo::default() };
+    let nonce = if is_call { 0 } else { request.nonce.unwrap_or_default() };
+    validate_account_nonce_and_code(&info, nonce, true, is_call).map_err(Refusal::from)?;
+    let pays = fees.cap > 0 || fees.tip > 0;
+    if rules.is(EthereumHardfork::London) && (pays || !is_call) {
+        let base_fee = Some(u128::from(env.block_env.basefee));
+        validate_priority_fee_tx(fees.cap, fees.tip, base_fee, false).map_err(Refusal::from)?;
+    }
     let blob_fee = request.max_fee_per_blob_gas.unwrap_or(0);
     // The library would check funds against the price that is paid, and not against the one that is offered (EIP-1559).
     let without_fees = TransactionRequest {
@@ -107,40 +122,39 @@ pub(super) fn message(
     };
     let mut tx: TxEnv =
         without_fees.try_into_tx_env(env).map_err(|error| Refusal::new(error.to_string()))?;
+    tx.nonce = nonce;
     if fees.dynamic {
         tx.tx_type = tx.tx_type.max(EIP1559_TX_TYPE_ID);
     }
     tx.gas_price = fees.cap;
     tx.gas_priority_fee = (tx.tx_type >= EIP1559_TX_TYPE_ID).then_some(fees.tip);
-    let is_call = strictness == Strictness::Call;
-    if !tx.blob_hashes.is_empty() {
-        let price = env.block_env.blob_gasprice().unwrap_or(0);
-        tx.max_fee_per_blob_gas = if is_call && blob_fee == 0 { price } else { blob_fee };
-    }
-    if is_call {
-        tx.nonce = 0;
-    }
-    // Before London there is none, whatever a caller wants.
-    if !rules.is(EthereumHardfork::London) {
-        env.block_env.basefee = 0;
-    }
+    check_type(&tx, rules).map_err(Refusal::from)?;
     let cfg = &mut env.cfg_env;
     cfg.disable_nonce_check = is_call;
     cfg.disable_base_fee = is_call;
     cfg.disable_eip3607 = true;
     cfg.disable_block_gas_limit = true;
     cfg.tx_gas_limit_cap = Some(u64::MAX);
-    let sender = sandbox.account(&tx.caller).map_err(InternalError::from)?.unwrap_or_default();
-    let info = AccountInfo { nonce: sender.nonce, ..AccountInfo::default() };
-    validate_account_nonce_and_code(&info, tx.nonce, true, is_call).map_err(Refusal::from)?;
-    let pays = fees.cap > 0 || fees.tip > 0;
-    if rules.is(EthereumHardfork::London) && (pays || !is_call) {
-        let base_fee = Some(u128::from(env.block_env.basefee));
-        validate_priority_fee_tx(fees.cap, fees.tip, base_fee, false).map_err(Refusal::from)?;
+    if !tx.blob_hashes.is_empty() {
+        tx.max_fee_per_blob_gas = blob_fee;
+        if is_call && blob_fee == 0 {
+            offer_blob_fee(&mut tx, &mut env.block_env, sender.balance);
+        }
     }
-    check_type(&tx, rules).map_err(Refusal::from)?;
     tx.ensure_enough_balance(sender.balance).map_err(Refusal::from)?;
     Ok(tx)
+}
+
+/// A call that names no price for its blobs pays theirs if its sender can, and otherwise none.
+fn offer_blob_fee(tx: &mut TxEnv, block: &mut BlockEnv, balance: U256) {
+    tx.max_fee_per_blob_gas = block.blob_gasprice().unwrap_or(0);
+    if tx.ensure_enough_balance(balance).is_ok() {
+        return;
+    }
+    tx.max_fee_per_blob_gas = 0;
+    if let Some(blob) = &mut block.blob_excess_gas_and_price {
+        blob.blob_gasprice = 0;
+    }
 }
 
 /// Refuses a kind of transaction that came with a later fork.

@@ -52,7 +52,7 @@ fn by_its_hash(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Found>> {
 
 fn by_number(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
     let tag = args.tag()?;
-    let full = args.optional()?.unwrap_or(false);
+    let full: bool = args.next()?;
     let block = rpc.find(tag.into())?.map(|found| convert::block(found, full)).transpose()?;
     Ok(block.map(|block| if tag.is_pending() { unsealed(block) } else { block }))
 }
@@ -71,7 +71,7 @@ fn unsealed(mut block: Value) -> Value {
 
 fn by_hash(rpc: &Rpc, args: &mut Args) -> RpcResult<Option<Value>> {
     let found = by_its_hash(rpc, args)?;
-    let full = args.optional()?.unwrap_or(false);
+    let full: bool = args.next()?;
     found.map(|found| convert::block(found, full)).transpose()
 }
 

@@ -11,7 +11,8 @@ use crate::{
         lookup::At,
     },
 };
-use alloy_eips::BlockId;
+use alloy_eips::{BlockId, eip2930::AccessList, eip4844::DATA_GAS_PER_BLOB};
+use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Bytes, TxKind, U256};
 use alloy_rpc_types_eth::{BlockOverrides, TransactionRequest, state::StateOverride};
 use jsonrpsee::core::RegisterMethodError;
@@ -26,6 +27,9 @@ const TRANSFER_GAS: u64 = 21_000;
 
 /// An estimate may be higher than what is needed by this part (as geth's).
 const ESTIMATE_ERROR: f64 = 0.015;
+
+/// Runs of a call from which on its access list only grows.
+const RUNS: usize = 16;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
     methods.add("eth_call", call)?;
@@ -150,20 +154,22 @@ pub(super) fn estimate(rpc: &Rpc, view: &View, args: CallArgs) -> RpcResult<u64>
     let wanted = wanted.unwrap_or(gas_limit.unwrap_or(at.header.gas_limit));
     let rules = rpc.rules_under(&at.header, at.merged, environment.as_ref());
     let mut cap = rpc.limits.gas_cap;
-    if rules.is(alloy_hardforks::EthereumHardfork::Osaka) {
+    if rules.is(EthereumHardfork::Osaka) {
         cap = cap.min(alloy_eips::eip7825::MAX_TX_GAS_LIMIT_OSAKA);
     }
     let mut high = wanted.min(cap);
     let mut sandbox = sandbox_at(rpc, &at, state.as_ref(), environment.as_ref())?;
 
-    let price = request.max_fee_per_gas.or(request.gas_price).unwrap_or_default();
+    // Before London what a request says of the fees of EIP-1559 is passed over.
+    let offered = request.max_fee_per_gas.filter(|_| rules.is(EthereumHardfork::London));
+    let price = offered.or(request.gas_price).unwrap_or_default();
     if price > 0 {
         let from = request.from.unwrap_or_default();
         let balance = sandbox.account(&from)?.unwrap_or_default().balance;
-        let value = request.value.unwrap_or_default();
-        let left = balance.checked_sub(value).ok_or_else(|| {
+        let wanted = request.value.unwrap_or_default().saturating_add(blob_cost(&request));
+        let left = balance.checked_sub(wanted).ok_or_else(|| {
             RpcError::server(format!(
-                "insufficient funds for gas * price + value: address {from} have {balance} want {value}"
+                "insufficient funds for gas * price + value: address {from} have {balance} want {wanted}"
             ))
         })?;
         let affordable = left / U256::from(price);
@@ -218,11 +224,19 @@ pub(super) fn estimate(rpc: &Rpc, view: &View, args: CallArgs) -> RpcResult<u64>
     Ok(high)
 }
 
+/// What a call offers for its blobs.
+fn blob_cost(request: &TransactionRequest) -> U256 {
+    let blobs = request.blob_versioned_hashes.as_ref().map_or(0, Vec::len);
+    let price = U256::from(request.max_fee_per_blob_gas.unwrap_or_default());
+    (U256::from(blobs) * U256::from(DATA_GAS_PER_BLOB)).saturating_mul(price)
+}
+
 fn create_access_list(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let mut args = CallArgs::new(args)?;
     let view = rpc.node.view();
     // With the list the call may take another way, so it is repeated until the list stays.
-    for _ in 0..16 {
+    let mut runs = 0;
+    loop {
         rpc.in_time()?;
         let before = args.request.access_list.clone().unwrap_or_default();
         let observer = AccessListInspector::new(before.clone());
@@ -233,7 +247,11 @@ fn create_access_list(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
             environment: args.environment.clone(),
         };
         let (outcome, observer) = run_call(rpc, &view, again, observer)?;
-        let list = observer.into_access_list();
+        let mut list = observer.into_access_list();
+        runs += 1;
+        if runs > RUNS {
+            list = joined(list, &before);
+        }
         if list == before {
             let mut answer = json!({ "accessList": list, "gasUsed": quantity(outcome.gas_used) });
             if !outcome.success {
@@ -244,7 +262,13 @@ fn create_access_list(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
         }
         args.request.access_list = Some(list);
     }
-    Err(RpcError::server(
-        "the access list does not settle: every run of the call touches something else",
-    ))
+}
+
+/// A list with the slots that were named before it. The observer drops those of the sender, the callee and the precompiles that
+/// this run did not touch, so that a list may come and go for ever; what only grows ends, because it costs gas of the call.
+fn joined(mut list: AccessList, before: &AccessList) -> AccessList {
+    list.0.extend(before.iter().filter(|item| !item.storage_keys.is_empty()).cloned());
+    list.dedup();
+    list.sort();
+    list
 }

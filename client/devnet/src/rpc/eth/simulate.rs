@@ -8,7 +8,7 @@ use crate::{
         args::Args,
         convert::{self, quantity},
         error::{RpcError, RpcResult, revert_message},
-        lookup::At,
+        lookup::{At, is_london},
     },
 };
 use alloy_consensus::{
@@ -16,7 +16,7 @@ use alloy_consensus::{
     Sealable, Sealed, Transaction, TxEnvelope, TxReceipt, TxType, proofs,
 };
 use alloy_eips::eip4895::Withdrawal;
-use alloy_hardforks::EthereumHardfork;
+use alloy_hardforks::{EthereumHardfork, EthereumHardforks, ForkCondition};
 use alloy_primitives::{Address, B256, Bloom, Signature, TxKind, U256};
 use alloy_rpc_types_eth::{
     BlockOverrides, Log as RpcLog, TransactionRequest,
@@ -26,8 +26,8 @@ use jsonrpsee::core::RegisterMethodError;
 use polytrie_chain::executor::sandbox::{
     CallError, CallOutcome, NumberedLog, RunOptions, Sandbox, SimulatedRun,
 };
-use polytrie_chainspec::Rules;
 use polytrie_consensus::{next_base_fee, next_excess_blob_gas};
+use polytrie_chainspec::{ChainSpec, Rules};
 use polytrie_state::BlockRef;
 use serde_json::{Value, json};
 
@@ -55,8 +55,7 @@ fn simulate(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Value>> {
     }
     let view = rpc.node.view();
     let at = rpc.at_made(&view, id)?;
-    let total = view.db().block_head(at.header.number)?.total_difficulty;
-    let merged = rpc.node.spec().is_merged_after(total);
+    let total_difficulty = view.db().block_head(at.header.number)?.total_difficulty;
     let wanted = payload.block_state_calls.into_iter().zip(withdrawals);
     let wanted = wanted.map(|(block, withdrawals)| Planned { block, withdrawals }).collect();
     let blocks = fill_gaps(wanted, &at.header)?;
@@ -66,11 +65,10 @@ fn simulate(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Value>> {
             trace_transfers: payload.trace_transfers,
         },
         full: payload.return_full_transactions,
-        merged,
     };
     let parent = BlockRef { number: at.header.number, hash: at.header.hash() };
     let mut roots = rpc.node.roots(&view, parent, rpc.deadline())?;
-    run_all(rpc, &at, blocks, options, &mut roots)
+    run_all(rpc, &at, total_difficulty, blocks, options, &mut roots)
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -78,7 +76,6 @@ struct Options {
     run: RunOptions,
     /// Whether transactions are shown with all their fields.
     full: bool,
-    merged: bool,
 }
 
 /// A block to be simulated.
@@ -159,6 +156,7 @@ fn after(time: u64) -> RpcResult<u64> {
 fn run_all(
     rpc: &Rpc,
     at: &At,
+    mut total_difficulty: U256,
     blocks: Vec<Planned>,
     options: Options,
     roots: &mut Roots,
@@ -172,9 +170,7 @@ fn run_all(
         rpc.in_time()?;
         let overrides = block.block_overrides.clone().unwrap_or_default();
         let number = overrides.number.unwrap_or_default().saturating_to();
-        let rules = |merged| rpc.node.spec().rules(number, overrides.time.unwrap_or(0), merged);
-        // A block in the time of Shanghai is past the merge, whatever it is simulated on.
-        let rules = rules(options.merged || rules(true).is(EthereumHardfork::Shanghai));
+        let rules = rules(rpc.node.spec(), number, overrides.time.unwrap_or(0), total_difficulty);
         // What is moved stays moved for one block.
         sandbox.restore_precompiles();
         if let Some(state) = &block.state_overrides {
@@ -185,10 +181,27 @@ fn run_all(
             One { options, overrides: &overrides, header, rules, gas_left: &mut gas_left };
         let (sealed, answer) = one.run(&mut sandbox, block.calls, withdrawals, roots)?;
         sandbox.set_block_hash(sealed.number, sealed.hash());
+        total_difficulty = total_difficulty.saturating_add(sealed.difficulty);
         parent = sealed;
         answers.push(answer);
     }
     Ok(answers)
+}
+
+/// The rules of a simulated block, where `before` is the total difficulty of its parent.
+///
+/// It is past the merge if that has reached the terminal one. A chain that was simulated may be behind that although its number
+/// or its time says otherwise: it is past the merge too from the block on at which networks part after it, and in the time of
+/// Shanghai, which comes after it. Before London there is no merge.
+fn rules(spec: &ChainSpec, number: u64, time: u64, before: U256) -> Rules<'_> {
+    let is_later = |fork| match spec.ethereum_fork_activation(fork) {
+        ForkCondition::TTD { fork_block, .. } => fork_block.is_some_and(|block| number >= block),
+        condition => condition.active_at_timestamp(time),
+    };
+    let merged = spec.is_merged_after(before)
+        || is_london(spec, number)
+            && (is_later(EthereumHardfork::Paris) || is_later(EthereumHardfork::Shanghai));
+    spec.rules(number, time, merged)
 }
 
 /// What is known of a block before it runs.

@@ -104,13 +104,12 @@ fn storage_values(rpc: &Rpc, args: &mut Args) -> RpcResult<BTreeMap<Address, Vec
 /// EIP-1186, of a layer whose commitment is the state root.
 fn proof(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let address: Address = args.next()?;
-    let slots: Vec<String> = args.optional()?.unwrap_or_default();
-    if slots.len() > MAX_SLOTS {
+    let keys: Vec<String> = args.next()?;
+    if keys.len() > MAX_SLOTS {
         return Err(RpcError::params(format!("too many slots (max {MAX_SLOTS})")));
     }
-    let keys = slots;
     let slots = keys.iter().map(|slot| Ok(Slot::parse(slot)?.0)).collect::<RpcResult<Vec<_>>>()?;
-    let id = args.optional_block()?;
+    let id = args.block()?;
     let node = &rpc.node;
     if !node.kind().canonical {
         return Err(RpcError::unsupported(format!(
@@ -118,7 +117,7 @@ fn proof(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
             node.kind().name
         )));
     }
-    let mut proof = rpc.proof(&address, &slots, id)?.0.proof;
+    let mut proof = rpc.proof(&address, &slots, Some(id))?.0.proof;
     // Keys of 32 bytes are shown as such, others as numbers, as geth does.
     let storage = proof.get_mut("storageProof").and_then(Value::as_array_mut);
     for ((entry, key), slot) in storage.into_iter().flatten().zip(&keys).zip(slots) {
