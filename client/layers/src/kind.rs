@@ -13,6 +13,7 @@ pub type Parameters = BTreeMap<String, String>;
 type SuitRun = fn(&mut LayerOptions, u64, u64) -> Option<String>;
 type MakeProvision = Box<dyn FnOnce(&Path) -> Result<(), StateError>>;
 type OpenLayer = fn(Place, &LayerOptions) -> Result<Arc<dyn StateLayer>, StateError>;
+type JoinProofs = fn(&[Proof]) -> Result<Proof, ProofError>;
 type VerifyProof = fn(&LayerNeeds, &Commitment, &Proof) -> Result<serde_json::Value, VerifyError>;
 
 /// A state layer that is compiled in.
@@ -53,6 +54,8 @@ pub(super) struct Hooks {
     pub(super) flushes_each_block: bool,
     /// See [`LayerKind::provision`].
     pub(super) provision: Option<fn(&LayerOptions) -> Option<Provision>>,
+    /// See [`LayerKind::join`].
+    pub(super) join: Option<JoinProofs>,
 }
 
 type Settle = fn(&mut LayerOptions, Option<&Parameters>) -> Result<Parameters, StateError>;
@@ -68,6 +71,7 @@ impl Hooks {
         stateless: None,
         flushes_each_block: false,
         provision: None,
+        join: None,
     };
 }
 
@@ -164,6 +168,19 @@ impl LayerKind {
     /// What the layer lacks, if it cannot be opened and that may be made up.
     pub fn provision(&self, options: &LayerOptions) -> Option<Provision> {
         self.hooks.provision?(options)
+    }
+
+    /// Puts together what several nodes proved of one account, each the keys that it answers for.
+    ///
+    /// # Errors
+    ///
+    /// If they do not belong together, or every node of this layer answers for all keys.
+    pub fn join(&self, proofs: &[Proof]) -> Result<Proof, ProofError> {
+        let join = self.hooks.join.ok_or_else(|| {
+            let name = self.name;
+            ProofError::Invalid(format!("a proof of `{name}` has no parts; give one proof"))
+        })?;
+        join(proofs)
     }
 
     /// What a proof proves, in the form in which [`Self::verify`] gives it.

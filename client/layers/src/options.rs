@@ -128,7 +128,7 @@ impl LayerOptions {
     pub fn proving(mut self) -> Self {
         #[cfg(feature = "lvmt")]
         {
-            self.lvmt.proofs = polytrie_lvmt::Proofs::Full;
+            self.lvmt.proving = true;
         }
         self
     }

@@ -43,12 +43,13 @@ pub(super) struct GetArgs {
 ///
 /// The proof is what `polytrie proof get` prints, or what `polytrie_getProof` or the `eth_getProof` of any client answers
 /// (the result alone, or the whole answer). Nothing is compared but the digest: see to it that --root is that of the block
-/// that you mean.
+/// that you mean. Where an account and its slots are proven by nodes of different shards (`--lvmt.proofs I/N`), give all
+/// that they answered.
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
-    /// The proof; `-` for standard input.
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    /// The proof; `-` for standard input. Several where they are parts of one.
+    #[arg(value_name = "FILE", required = true, num_args = 1..)]
+    files: Vec<PathBuf>,
     /// The digest to check against: the state root for a canonical layer.
     #[arg(long, value_name = "HASH")]
     root: B256,
@@ -139,19 +140,23 @@ fn get(args: GetArgs) -> Result<(), Failure> {
 }
 
 fn verify(args: &VerifyArgs) -> Result<(), Failure> {
-    let name = input::name(&args.file);
-    let text = input::read(&args.file)?;
-    let malformed = |reason: String| {
+    let names: Vec<String> = args.files.iter().map(|file| input::name(file)).collect();
+    let name = names.join(" with ");
+    let mut proofs = Vec::with_capacity(args.files.len());
+    for (file, name) in args.files.iter().zip(&names) {
+        proofs.push(read_proof(file, name, args.root)?);
+    }
+    let malformed = |reason: String| holds_no_proof(&name, &reason);
+    let refused = |reason: String| {
         Failure::Invalid(format!(
-            "{name} holds no proof ({reason}), expected what `polytrie proof get` prints or eth_getProof answers"
+            "{name} does not hold against {}: {reason}; get the proof and the root from the same block",
+            args.root
         ))
     };
-    let value = serde_json::from_slice(&text).map_err(|e| malformed(e.to_string()))?;
-    let value = unwrapped(value);
-    let names_block = value.get("block").is_some();
-    let (kind, commitment, proof) = parse(value, args.root).map_err(|error| match error {
-        ParseError::Layer(error) => Failure::from(error),
-        ParseError::Form(reason) => malformed(reason),
+    let names_block = proofs.iter().all(|read| read.names_block);
+    let (kind, commitment, proof) = joined(&proofs).map_err(|error| match error {
+        ProofError::Malformed(reason) => malformed(reason),
+        ProofError::Invalid(reason) => refused(reason),
     })?;
     let check = kind.verify.ok_or_else(|| {
         Failure::Usage(format!(
@@ -162,10 +167,7 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
     let proven = check(&args.needs, &commitment, &proof).map_err(|error| match error {
         VerifyError::Unable(error) => error.into(),
         VerifyError::Proof(ProofError::Malformed(reason)) => malformed(reason),
-        VerifyError::Proof(ProofError::Invalid(reason)) => Failure::Invalid(format!(
-            "{name} does not hold against {}: {reason}; get the proof and the root from the same block",
-            args.root
-        )),
+        VerifyError::Proof(ProofError::Invalid(reason)) => refused(reason),
     })?;
     if let Some(missing) = unanswered(args, &proven) {
         return Err(Failure::Invalid(format!(
@@ -179,6 +181,57 @@ fn verify(args: &VerifyArgs) -> Result<(), Failure> {
         );
     }
     output::json(Path::new("-"), &proven)
+}
+
+fn holds_no_proof(name: &str, reason: &str) -> Failure {
+    Failure::Invalid(format!(
+        "{name} holds no proof ({reason}), expected what `polytrie proof get` prints or eth_getProof answers"
+    ))
+}
+
+/// A proof in a file.
+struct ReadProof {
+    kind: &'static LayerKind,
+    commitment: Commitment,
+    proof: Proof,
+    names_block: bool,
+}
+
+fn read_proof(file: &Path, name: &str, root: B256) -> Result<ReadProof, Failure> {
+    let text = input::read(file)?;
+    let value =
+        serde_json::from_slice(&text).map_err(|error| holds_no_proof(name, &error.to_string()))?;
+    let value = unwrapped(value);
+    let names_block = value.get("block").is_some();
+    let (kind, commitment, proof) = parse(value, root).map_err(|error| match error {
+        ParseError::Layer(error) => Failure::from(error),
+        ParseError::Form(reason) => holds_no_proof(name, &reason),
+    })?;
+    Ok(ReadProof { kind, commitment, proof, names_block })
+}
+
+/// One proof of what may be its parts, against the commitment that they share.
+fn joined(proofs: &[ReadProof]) -> Result<(&'static LayerKind, Commitment, Proof), ProofError> {
+    let [ReadProof { kind, commitment, proof, .. }, others @ ..] = proofs else {
+        return Err(ProofError::Malformed("no file is named".to_owned()));
+    };
+    for other in others {
+        let (kind, found) = (kind.name, other.kind.name);
+        if found != kind {
+            return Err(ProofError::Invalid(format!("one is of `{kind}`, another of `{found}`")));
+        }
+        if other.commitment != *commitment {
+            return Err(ProofError::Invalid("they are of different commitments".to_owned()));
+        }
+    }
+    let proof = match others {
+        [] => proof.clone(),
+        _ => {
+            let all: Vec<Proof> = proofs.iter().map(|read| read.proof.clone()).collect();
+            kind.join(&all)?
+        }
+    };
+    Ok((*kind, commitment.clone(), proof))
 }
 
 /// What was asked and is not among what is proven.

@@ -45,5 +45,7 @@ mod replica;
 mod rewrite;
 #[cfg(feature = "lvmt")]
 mod setup;
+#[cfg(feature = "lvmt")]
+mod shards;
 #[cfg(feature = "rain")]
 mod witness;

@@ -12,6 +12,7 @@ mod commit;
 mod count;
 mod fft;
 mod multiply;
+mod nodes;
 mod opening;
 mod point;
 mod powers;
@@ -24,9 +25,11 @@ mod versions;
 pub use ark_bn254::{Fr, G1Affine, G2Affine};
 pub use commit::{Entry, commit};
 pub use count::Counting;
+pub use nodes::{Direction, NodeCounting, NodeSum, sum_nodes};
 pub use opening::{Opening, open};
 pub use point::{
-    COMPRESSED_BYTES, POINT_BYTES, compress, decode_point, decompress, encode_point, identity,
+    COMPRESSED_BYTES, POINT_BYTES, RAW_BYTES, check_raw, compress, decode_point, decode_raw,
+    decompress, encode_point, encode_raw, identity,
 };
 pub use powers::{PowersError, PowersOfTau};
 pub use proof_tree::ProofTree;

@@ -34,16 +34,27 @@ pub fn open(setup: &Setup, entries: &[Entry], index: u32) -> Option<Opening> {
             terms[usize::from(depth - 1)][slot].push(quotient, *version);
         }
     }
-    let nodes: Vec<G1Projective> = terms.par_iter().map(combine).collect();
+    let sums = |slots: &[Terms; SLOTS]| combine(slots.iter().map(Terms::sum));
+    let nodes: Vec<G1Projective> = terms.par_iter().map(sums).collect();
     Some(Opening { basis: setup.point(0, index), nodes: G1Projective::normalize_batch(&nodes) })
 }
 
+impl Opening {
+    /// Opens the entry at `index` from nodes that are kept: for each depth, the first one first, those of the sibling of
+    /// the entry's class, one a slot.
+    pub fn of_nodes(setup: &Setup, index: u32, nodes: &[[G1Affine; SLOTS]]) -> Self {
+        let sum = |slots: &[G1Affine; SLOTS]| combine(slots.iter().map(|node| (*node).into()));
+        let nodes: Vec<G1Projective> = nodes.iter().map(sum).collect();
+        Self { basis: setup.point(0, index), nodes: G1Projective::normalize_batch(&nodes) }
+    }
+}
+
 /// `Σ 2^(40·slot) · sum of the slot`, by Horner's rule.
-fn combine(slots: &[Terms; SLOTS]) -> G1Projective {
-    slots.iter().rev().fold(G1Projective::ZERO, |mut sum, terms| {
+fn combine(slots: impl DoubleEndedIterator<Item = G1Projective>) -> G1Projective {
+    slots.rev().fold(G1Projective::ZERO, |mut sum, slot| {
         for _ in 0..SLOT_BITS {
             sum.double_in_place();
         }
-        sum + terms.sum()
+        sum + slot
     })
 }

@@ -1,10 +1,12 @@
 //! Points as bytes.
 //!
-//! Two forms, both big-endian and both with exactly one encoding a point:
+//! Three forms, each with exactly one encoding a point. Two of them are big-endian:
 //!
 //! - **plain**, 64 bytes: `x ‖ y`; the identity is all zeros (the curve has no point there);
 //! - **compressed**, 32 bytes (G1) or 64 (G2): `x` with two flag bits in front, as gnark writes it and as the
-//!   published powers of tau come: `10` the smaller `y`, `11` the larger, `01` the identity.
+//!   published powers of tau come: `10` the smaller `y`, `11` the larger, `01` the identity;
+//! - **raw**, 64 bytes: `x ‖ y`, each four little-endian words in Montgomery form, so that reading one is copying
+//!   it; the identity is all zeros.
 
 use ark_bn254::{Fq, Fq2, G1Affine, G2Affine};
 use ark_ec::AffineRepr;
@@ -12,6 +14,9 @@ use ark_ff::{BigInt, PrimeField};
 
 /// Bytes of a plain G1 point.
 pub const POINT_BYTES: usize = 64;
+
+/// Bytes of a raw G1 point.
+pub const RAW_BYTES: usize = 64;
 
 /// Bytes of a compressed G1 point.
 pub const COMPRESSED_BYTES: usize = 32;
@@ -45,6 +50,34 @@ pub fn decode_point(bytes: &[u8; POINT_BYTES]) -> Option<G1Affine> {
     let point = G1Affine::new_unchecked(decode_field(x)?, decode_field(y)?);
     // The curve has prime order, so every point on it is in the group.
     (!point.is_zero() && point.is_on_curve()).then_some(point)
+}
+
+/// A G1 point in the form in which tables hold it.
+pub fn encode_raw(point: &G1Affine) -> [u8; RAW_BYTES] {
+    let mut out = [0; RAW_BYTES];
+    if let Some((x, y)) = point.xy() {
+        out[..32].copy_from_slice(&to_montgomery(&x));
+        out[32..].copy_from_slice(&to_montgomery(&y));
+    }
+    out
+}
+
+/// Reads [`encode_raw`]'s bytes as they are. Bytes that are no point give none of the curve.
+#[inline]
+pub fn decode_raw(bytes: &[u8; RAW_BYTES]) -> G1Affine {
+    let mut halves = [[0; 32]; 2];
+    halves[0].copy_from_slice(&bytes[..32]);
+    halves[1].copy_from_slice(&bytes[32..]);
+    // All zeros are the identity, here as there.
+    G1Affine::new_unchecked(from_montgomery(&halves[0]), from_montgomery(&halves[1]))
+}
+
+/// Reads [`encode_raw`]'s bytes; `None` if that is no point of the curve, or not in its only encoding.
+pub fn check_raw(bytes: &[u8; RAW_BYTES]) -> Option<G1Affine> {
+    let point = decode_raw(bytes);
+    let known = *bytes == [0; RAW_BYTES]
+        || !point.is_zero() && is_reduced(&point.x) && is_reduced(&point.y) && point.is_on_curve();
+    known.then_some(point)
 }
 
 /// A G1 point, compressed.
@@ -151,11 +184,13 @@ mod tests {
     use ark_ec::CurveGroup;
 
     #[test]
-    fn points_survive_both_encodings() {
+    fn points_survive_all_encodings() {
         for n in 0..50u64 {
             let point = (G1Affine::generator() * Fr::from(n)).into_affine();
             assert_eq!(decode_point(&encode_point(&point)), Some(point));
             assert_eq!(decompress(&compress(&point)), Some(point));
+            let raw = encode_raw(&point);
+            assert_eq!((decode_raw(&raw), check_raw(&raw)), (point, Some(point)));
             let twisted = (G2Affine::generator() * Fr::from(n + 1)).into_affine();
             assert_eq!(decompress_g2(&compress_g2(&twisted)), Some(twisted));
         }
@@ -167,6 +202,10 @@ mod tests {
         let mut off = good;
         off[63] ^= 1;
         assert_eq!(decode_point(&off), None, "off the curve");
+        let mut raw = encode_raw(&G1Affine::generator());
+        raw[33] ^= 1;
+        assert_eq!(check_raw(&raw), None, "off the curve");
+        assert_eq!(check_raw(&[0xff; RAW_BYTES]), None, "not reduced");
         let mut wide = good;
         // x + q is the same number, and another encoding of it.
         let modulus: [u64; 4] = Fq::MODULUS.0;

@@ -35,7 +35,7 @@ fn main() -> Result<(), Failure> {
     let dir = tempfile::tempdir()?;
     let engine = MdbxEngine::open(MdbxOptions::new(dir.path(), LvmtLayer::TABLES))?;
     let store = Store::open(Arc::new(engine), LvmtLayer::TABLES, StoreOptions::default())?;
-    let options = LvmtOptions { proofs: Proofs::Full };
+    let options = LvmtOptions { proofs: Proofs::OnRequest };
     let layer = LvmtLayer::open(store.clone(), setup.clone(), options)?;
 
     let contract = Address::repeat_byte(0xc0);

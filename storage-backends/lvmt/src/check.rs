@@ -2,13 +2,14 @@
 //!
 //! Every byte of every row is bound by another one: records and trees by the hash of their tuple, tuples by the
 //! history, the history by itself and the head row, entries by the records, and the commitments of all trees
-//! are computed again from the versions.
+//! are computed again from the versions, and so are the nodes that are kept for witnesses.
 
 use crate::{
     ACCOUNTS, ENTRIES, EPOCHS, HISTORY, LEAVES, SLOTS, TREES,
     account::AccountState,
     allocation::references,
     history::{History, read_node},
+    kept::{self, Share},
     key::Key,
     log::{Chunk, Epoch},
     merkle::{IN_HISTORY, node},
@@ -33,6 +34,7 @@ pub(crate) fn check(
     store: &dyn Read,
     setup: &Setup,
     head: &Head,
+    share: Option<Share>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<CheckReport, StateError> {
     let mut scrub = Scrub {
@@ -43,7 +45,10 @@ pub(crate) fn check(
         leaves: None,
         named: 0,
     };
-    match scrub.run(head.history.size(), progress) {
+    let found = scrub
+        .run(head.history.size(), progress)
+        .and_then(|()| kept::check(store, setup, head, share, &mut scrub.report));
+    match found {
         // What does not decode is a problem as well, and ends the search.
         Err(StateError::Corrupt(problem)) => scrub.report.problem(problem),
         other => other?,

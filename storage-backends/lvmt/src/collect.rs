@@ -27,7 +27,7 @@ pub(crate) fn collect(store: &Store, undo_records: &[Vec<u8>]) -> Result<Pruned,
     find_live(store, undo_records, &mut positions)?;
     let live = Live::new(positions.drain()?)?;
     let mut sweep = Sweep { store, live, report: Pruned::default(), batch: Batch::new() };
-    let epochs = read_meta(store)?.map_or(0, |(_, epochs)| epochs);
+    let epochs = read_meta(store)?.map_or(0, |meta| meta.epochs);
     for number in 0..epochs {
         sweep.epoch(number)?;
     }
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
     use crate::{
         EPOCHS, LvmtLayer, META,
-        meta::meta_row,
+        meta::Meta,
         record::{Place, Value},
     };
     use alloy_primitives::B256;
@@ -192,7 +192,7 @@ mod tests {
         for (n, record) in (0u64..).zip(records) {
             batch.put(ACCOUNTS, B256::left_padding_from(&n.to_be_bytes()).as_slice(), record);
         }
-        batch.put(META, &[], &meta_row(&B256::ZERO, epochs));
+        batch.put(META, &[], &Meta { setup: B256::ZERO, epochs, share: None }.row());
         let store = Store::memory(LvmtLayer::TABLES).unwrap();
         store.write(batch).unwrap();
         store

@@ -5,22 +5,25 @@
 //!    above; every tree's points are summed in the same batched rounds.
 //! 3. Tuples: the hash of each changed key's, in the order of the write set, then of each changed tree's, the
 //!    deepest first; their Merkle root is appended to the history.
+//!
+//! Where witnesses are kept, their nodes are counted up beside the commitments.
 
 use crate::{
     ENTRIES, EPOCHS, HISTORY, LEAVES, META, TREES,
     allocation::{Allocator, EntryRow},
     hashing::hash_all,
     history::node_key,
+    kept::{Counts, KeptRows, Share, update},
     key::Key,
     log::{CHUNK, Epoch, chunk_key, write_chunk},
-    meta::meta_row,
+    meta::Meta,
     path::{Path, RowKey, entry_index},
     record::{Position, Record, RecordRef, Value, next_version},
     trees::{Head, HeadUpdate, Tree},
     undo::{NewRows, OldRows, Remarks, Sink},
 };
 use alloy_primitives::B256;
-use polytrie_amt::{Counting, G1Affine, Setup};
+use polytrie_amt::{Counting, Direction, G1Affine, Setup};
 use polytrie_kv::{Batch, Read};
 use polytrie_state::StateError;
 use rayon::prelude::*;
@@ -83,10 +86,11 @@ struct Increment {
 }
 
 /// Commits the changes, of which there must be one at least, on top of `head`. `read` holds the rows that they
-/// replace. With remarks the block can be taken back.
+/// replace. The witnesses of `share` are kept current. With remarks the block can be taken back.
 pub(crate) fn commit(
     store: &dyn Read,
     setup: &Setup,
+    share: Option<Share>,
     head: &Head,
     changes: Vec<Change>,
     read: &[u8],
@@ -105,10 +109,10 @@ pub(crate) fn commit(
                 changed[n].new.write_tuple(&changed[n].position, bytes);
             })
         },
-        || sum(store, setup, head, &changed),
+        || sum(store, setup, share, head, &changed),
     );
     let mut leaves = leaves;
-    let (root, mut trees) = trees?;
+    let Sums { root, mut trees, kept } = trees?;
     for (n, tree) in trees.iter_mut().enumerate() {
         // A block changes far fewer than 2^32 keys.
         tree.new.at = Position { epoch, leaf: (leaves.len() + n) as u32 };
@@ -122,6 +126,7 @@ pub(crate) fn commit(
 
     let rows = Rows {
         setup,
+        share,
         head,
         epoch,
         changed: &changed,
@@ -136,6 +141,7 @@ pub(crate) fn commit(
         || {
             let mut new = NewRows::new(rows.count());
             rows.write(&mut new);
+            kept.write(&mut new.batch);
             new.batch
         },
         || {
@@ -205,14 +211,24 @@ fn versions<'a>(
     Ok((changed, allocator.into_changed()))
 }
 
-/// Step 2: the new commitments; of the root, and of all other trees that change, the deepest first, each with
-/// its next version.
+/// What step 2 gives.
+struct Sums {
+    /// The commitment of the root.
+    root: G1Affine,
+    /// All other trees that change, the deepest first, each with its next version.
+    trees: Vec<ChangedTree>,
+    /// The nodes of witnesses.
+    kept: KeptRows,
+}
+
+/// Step 2: the new commitments, and the nodes of witnesses that are kept.
 fn sum(
     store: &dyn Read,
     setup: &Setup,
+    share: Option<Share>,
     head: &Head,
     changed: &[Changed<'_>],
-) -> Result<(G1Affine, Vec<ChangedTree>), StateError> {
+) -> Result<Sums, StateError> {
     let height = setup.height();
     let deepest = changed.iter().map(|change| change.new.place.level).max().unwrap_or(0);
     let mut levels: Vec<Vec<Increment>> = vec![Vec::new(); usize::from(deepest) + 1];
@@ -221,6 +237,7 @@ fn sum(
     }
     let mut trees: Vec<ChangedTree> = Vec::new();
     let mut counting = Counting::new(setup, changed.len() + 1, 2 * changed.len());
+    let mut counts = share.map(|share| Counts::new(height, share));
     for level in (0..=deepest).rev() {
         let mut increments = mem::take(&mut levels[usize::from(level)]);
         // What is counted: the slot of a key, or slot 0 for a tree below.
@@ -253,6 +270,9 @@ fn sum(
                 (usize::from(slot), index)
             };
             counting.vector(old.commitment, group.iter().map(count));
+            if let Some(counts) = &mut counts {
+                counts.tree(path, group.iter().map(count));
+            }
             if level > 0 {
                 let new = Tree { version: next_version(old.version)?, ..old };
                 found.push(ChangedTree { path, old, new });
@@ -267,13 +287,19 @@ fn sum(
         }
         trees.append(&mut found);
     }
-    let sums = counting.finish();
+    let (sums, kept) = rayon::join(
+        || counting.finish(),
+        || {
+            let update = |counts| update(store, setup, counts, Direction::Up);
+            counts.map_or_else(|| Ok(KeptRows::default()), update)
+        },
+    );
     for (tree, sum) in trees.iter_mut().zip(&sums) {
         tree.new.commitment = *sum;
     }
     // The root is the last one: every tree below it made it change.
     let root = sums.last().copied().unwrap_or(head.root);
-    Ok((root, trees))
+    Ok(Sums { root, trees, kept: kept? })
 }
 
 impl Increment {
@@ -287,6 +313,7 @@ impl Increment {
 /// The rows of an epoch.
 struct Rows<'a> {
     setup: &'a Setup,
+    share: Option<Share>,
     /// Before the epoch.
     head: &'a Head,
     epoch: u64,
@@ -329,7 +356,8 @@ impl Rows<'_> {
             out.put(HISTORY, &node_key(*level, *index), row, new);
         }
         let meta = |epochs, out: &mut Vec<u8>| {
-            out.extend_from_slice(&meta_row(&self.setup.id(), epochs));
+            let meta = Meta { setup: self.setup.id(), epochs, share: self.share };
+            out.extend_from_slice(&meta.row());
         };
         let before = |out: &mut Vec<u8>| (self.epoch > 0).then(|| meta(self.epoch, out)).is_some();
         out.put(META, &[], |out| meta(self.epoch + 1, out), before);

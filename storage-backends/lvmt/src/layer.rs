@@ -2,7 +2,7 @@
 
 use crate::{
     ACCOUNTS, ENTRIES, EPOCHS, HISTORY, KnownSetup, LEAVES, LvmtOptions, META, NAME, Proofs, SLOTS,
-    TREES,
+    TREES, WITNESSES,
     account::AccountState,
     check, collect,
     commitment::Body,
@@ -36,13 +36,14 @@ impl LvmtLayer {
 
     /// The tables it needs in its store.
     pub const TABLES: &'static [Table] =
-        &[ACCOUNTS, SLOTS, ENTRIES, TREES, LEAVES, EPOCHS, HISTORY, META, CODE_TABLE];
+        &[ACCOUNTS, SLOTS, ENTRIES, TREES, LEAVES, EPOCHS, HISTORY, META, WITNESSES, CODE_TABLE];
 
     /// Opens the layer on what the store holds; an empty store is the empty state.
     ///
     /// # Errors
     ///
-    /// If the store holds a state of another setup, or the setup cannot do what the options ask for. A head that
+    /// If the store holds a state of another setup, or one that keeps other witnesses than the options say, or the setup
+    /// cannot do what they ask for. A head that
     /// is damaged is no error yet: [`check`](StateLayer::check) reports it, [`load`](StateLayer::load) puts another in its
     /// place, every other call fails.
     pub fn open(
@@ -51,7 +52,9 @@ impl LvmtLayer {
         options: LvmtOptions,
     ) -> Result<Arc<Self>, StateError> {
         let setup = setup.into();
-        if options.proofs != Proofs::None && !setup.tables()?.can_prove() {
+        options.proofs.expect_fits(setup.height())?;
+        let bare = setup.opened().is_some_and(|tables| !tables.can_prove());
+        if options.proofs != Proofs::None && bare {
             let reason = format!(
                 "has no tables for proofs, but was asked for proofs `{}`; open it with the tables",
                 options.proofs
@@ -84,7 +87,8 @@ impl StateLayer for LvmtLayer {
         shared.lifecycle.fillable()?;
         // What is in memory must not outlive the rows, should the load fail half-way.
         *shared.head.write() = Arc::new(Head::empty(shared.setup.height()));
-        let head = load::load(&shared.store, shared.setup.tables()?, accounts)?;
+        let share = shared.options.proofs.share();
+        let head = load::load(&shared.store, shared.setup.tables()?, share, accounts)?;
         *shared.head.write() = Arc::new(head);
         shared.lifecycle.filled();
         Ok(self.commitment())
@@ -142,7 +146,8 @@ impl StateLayer for LvmtLayer {
             return Ok(damage);
         }
         let (head, snapshot) = self.shared.at_head()?;
-        check::check(&snapshot, self.shared.setup.tables()?, &head, progress)
+        let Shared { setup, options, .. } = &*self.shared;
+        check::check(&snapshot, setup.tables()?, &head, options.proofs.share(), progress)
     }
 
     fn undo_records(&self) -> &dyn UndoRecords {

@@ -9,6 +9,7 @@
 //! - `key.rs`, `path.rs`: where a key lies; `record.rs`, `account.rs`: what is kept of it,
 //! - `allocation.rs`: which slot of which entry a new key gets,
 //! - `trees.rs`: the commitments of the trees; `merkle.rs`, `log.rs`, `history.rs`: the tuples of each block, and of all,
+//! - `kept/`: witnesses that are kept current with each block, of all keys or of a share of them,
 //! - `meta.rs`, `commitment.rs`: the row about everything, and the commitment to it, to the byte,
 //! - `commit.rs`, `hashing.rs`: one block, and many hashes at once; `undo.rs`: and back,
 //! - `prove/`, `witness.rs`: proofs, and their bytes; `verify.rs`: checking them without a layer,
@@ -23,6 +24,7 @@ mod commit;
 mod commitment;
 mod hashing;
 mod history;
+mod kept;
 mod key;
 mod layer;
 mod load;
@@ -46,7 +48,7 @@ pub use layer::LvmtLayer;
 pub use options::{LvmtOptions, Proofs};
 pub use setup::KnownSetup;
 pub use shared::stored_setup;
-pub use verify::{Proven, verify};
+pub use verify::{Proven, join, verify};
 
 use polytrie_kv::Table;
 
@@ -70,5 +72,7 @@ pub(crate) const LEAVES: Table = Table::new(84, "LvmtLeaves", 12);
 pub(crate) const EPOCHS: Table = Table::new(85, "LvmtEpochs", 8);
 /// Level and index → node of the tree over all epochs.
 pub(crate) const HISTORY: Table = Table::new(86, "LvmtHistory", 9);
-/// Nothing → setup, number of epochs.
+/// Nothing → setup, number of epochs, whose witnesses are kept.
 pub(crate) const META: Table = Table::new(87, "LvmtMeta", 0);
+/// Tree and bundle of nodes → the kept nodes, which open entries of the tree.
+pub(crate) const WITNESSES: Table = Table::new(88, "LvmtWitnesses", 37);

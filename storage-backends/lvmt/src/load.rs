@@ -1,9 +1,10 @@
 //! Filling an empty layer from sorted accounts.
 
 use crate::{
-    ACCOUNTS, ENTRIES, EPOCHS, HISTORY, LEAVES, META, SLOTS, TREES,
+    ACCOUNTS, ENTRIES, EPOCHS, HISTORY, LEAVES, META, SLOTS, TREES, WITNESSES,
     account::AccountState,
     commit::{Change, commit},
+    kept::Share,
     key::Key,
     record::slot_value,
     trees::Head,
@@ -21,20 +22,22 @@ const CODE_BYTES: usize = 16 << 20;
 
 /// Streams the accounts into the store, in epochs; an account goes before its slots, which may reach into later epochs. The
 /// first write empties the tables, so that a load that was
-/// stopped in the middle can be started again.
+/// stopped in the middle can be started again. The witnesses of `share` are kept from the first epoch on.
 pub(crate) fn load(
     store: &Store,
     setup: &Setup,
+    share: Option<Share>,
     accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
 ) -> Result<Head, StateError> {
     let mut empty = Batch::new();
-    for table in [ACCOUNTS, SLOTS, ENTRIES, TREES, LEAVES, EPOCHS, HISTORY, META] {
+    for table in [ACCOUNTS, SLOTS, ENTRIES, TREES, LEAVES, EPOCHS, HISTORY, META, WITNESSES] {
         empty.delete_range(table, &[], None);
     }
     store.engine_write(&empty)?;
     let mut loading = Loading {
         store,
         setup,
+        share,
         head: Head::empty(setup.height()),
         changes: Vec::new(),
         codes: Batch::new(),
@@ -58,6 +61,7 @@ pub(crate) fn load(
 struct Loading<'a> {
     store: &'a Store,
     setup: &'a Setup,
+    share: Option<Share>,
     head: Head,
     changes: Vec<Change>,
     codes: Batch,
@@ -74,7 +78,8 @@ impl Loading<'_> {
 
     fn end_epoch(&mut self) -> Result<(), StateError> {
         let changes = std::mem::take(&mut self.changes);
-        let mut committed = commit(self.store, self.setup, &self.head, changes, &[], None)?;
+        let Self { store, setup, share, head, .. } = &*self;
+        let mut committed = commit(*store, setup, *share, head, changes, &[], None)?;
         committed.batch.append(&std::mem::take(&mut self.codes));
         self.store.engine_write(&committed.batch)?;
         self.head.apply(committed.update);

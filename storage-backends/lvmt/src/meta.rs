@@ -1,30 +1,52 @@
-//! The row about everything: which setup, and how many epochs.
+//! The row about everything: which setup, how many epochs, and whose witnesses are kept.
 
-use crate::{META, record::Position};
+use crate::{META, kept::Share, record::Position};
 use alloy_primitives::{B256, keccak256};
 use polytrie_kv::Read;
 use polytrie_state::StateError;
 
-/// The row about everything: the setup's name, the number of epochs, and eight bytes of the hash of both, so
-/// that damage is not taken for another setup.
-pub(crate) fn meta_row(setup: &B256, epochs: u64) -> Vec<u8> {
-    let mut row = [setup.as_slice(), &epochs.to_be_bytes()].concat();
-    let checksum = keccak256(&row);
-    row.extend_from_slice(&checksum[..8]);
-    row
+/// What the row says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Meta {
+    /// The setup's name.
+    pub(crate) setup: B256,
+    /// Number of epochs.
+    pub(crate) epochs: u64,
+    /// The keys whose witnesses are kept.
+    pub(crate) share: Option<Share>,
 }
 
-/// Reads [`meta_row`]'s bytes.
-pub(crate) fn parse_meta(row: &[u8]) -> Option<(B256, u64)> {
-    let (setup, rest) = row.split_first_chunk::<32>()?;
-    let (epochs, _) = rest.split_first_chunk::<8>()?;
-    let (setup, epochs) = (B256::from(*setup), u64::from_be_bytes(*epochs));
-    (epochs <= Position::MAX_EPOCHS && meta_row(&setup, epochs) == row).then_some((setup, epochs))
+impl Meta {
+    /// The setup's name, the number of epochs, the shard and of how many it is where witnesses are kept, and eight bytes
+    /// of the hash of all that, so that damage is not taken for another setup.
+    pub(crate) fn row(&self) -> Vec<u8> {
+        let mut row = [self.setup.as_slice(), &self.epochs.to_be_bytes()].concat();
+        if let Some(share) = self.share {
+            row.extend_from_slice(&share.to_bytes());
+        }
+        let checksum = keccak256(&row);
+        row.extend_from_slice(&checksum[..CHECKSUM]);
+        row
+    }
+
+    /// Reads [`Self::row`]'s bytes.
+    pub(crate) fn parse(row: &[u8]) -> Option<Self> {
+        let (setup, rest) = row.split_first_chunk::<32>()?;
+        let (epochs, rest) = rest.split_first_chunk::<8>()?;
+        let share = match rest.len().checked_sub(CHECKSUM)? {
+            0 => None,
+            length => Some(Share::from_bytes(&rest[..length])?),
+        };
+        let meta = Self { setup: B256::from(*setup), epochs: u64::from_be_bytes(*epochs), share };
+        (meta.epochs <= Position::MAX_EPOCHS && meta.row() == row).then_some(meta)
+    }
 }
 
-/// Reads [`meta_row`]; `None` in an empty store.
-pub(crate) fn read_meta(store: &dyn Read) -> Result<Option<(B256, u64)>, StateError> {
+const CHECKSUM: usize = 8;
+
+/// Reads the row; `None` in an empty store.
+pub(crate) fn read_meta(store: &dyn Read) -> Result<Option<Meta>, StateError> {
     let Some(row) = store.get(META, &[])? else { return Ok(None) };
     let damaged = || StateError::Corrupt("the row about the whole state is damaged".into());
-    parse_meta(&row).map(Some).ok_or_else(damaged)
+    Meta::parse(&row).map(Some).ok_or_else(damaged)
 }

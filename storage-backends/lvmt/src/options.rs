@@ -1,23 +1,62 @@
 //! What can be set.
 
+use crate::{NAME, kept::Share};
+use polytrie_state::StateError;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
-/// How much the layer can prove.
+/// What the layer can prove, and what it keeps for that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Proofs {
     /// Nothing: no tables for proofs are in memory.
     #[default]
     None,
-    /// Every key.
+    /// Every key. Nothing is kept for it: a proof is computed from the versions when somebody asks.
+    OnRequest,
+    /// Every key, from witnesses that are kept current for all of them.
     Full,
-    /// The keys of one of `of` shards, `shard` from 1. `of` is a power of two.
+    /// The keys of one of `of` shards, `shard` from 1, from witnesses that are kept current for these. `of` is a power
+    /// of two.
     Shard {
         /// Which.
         shard: u32,
         /// Of how many.
         of: u32,
     },
+}
+
+impl Proofs {
+    /// The keys whose witnesses are kept.
+    pub(crate) fn share(self) -> Option<Share> {
+        match self {
+            Self::None | Self::OnRequest => None,
+            Self::Full => Some(Share::FULL),
+            Self::Shard { shard, of } => Share::new(shard, of),
+        }
+    }
+
+    /// Whether witnesses are kept: then they belong to the data.
+    pub const fn are_kept(self) -> bool {
+        matches!(self, Self::Full | Self::Shard { .. })
+    }
+
+    /// Whether a layer whose trees have this height can do it.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such shard, or it has fewer than that.
+    pub fn expect_fits(self, height: u8) -> Result<(), StateError> {
+        match self.share() {
+            Some(share) => share.expect_fits(height),
+            None if self.are_kept() => Err(StateError::Unsupported {
+                layer: NAME,
+                reason: format!(
+                    "has no shard {self}; the number of shards is a power of two, and the first one is 1"
+                ),
+            }),
+            None => Ok(()),
+        }
+    }
 }
 
 impl FromStr for Proofs {
@@ -27,14 +66,15 @@ impl FromStr for Proofs {
         let shard = || {
             let (shard, of) = text.split_once('/')?;
             let (shard, of) = (shard.parse().ok()?, of.parse::<u32>().ok()?);
-            let good = (1..=of).contains(&shard) && of.is_power_of_two() && of <= 1 << 16;
-            good.then_some(Self::Shard { shard, of })
+            Share::new(shard, of)?;
+            Some(if of == 1 { Self::Full } else { Self::Shard { shard, of } })
         };
         match text {
             "none" => Ok(Self::None),
+            "on-request" => Ok(Self::OnRequest),
             "full" => Ok(Self::Full),
             _ => shard().ok_or_else(|| {
-                format!("`{text}` is none of `none`, `full` and `I/N` with I from 1 to N and N a power of two up to 65536, such as 3/16")
+                format!("`{text}` is none of `none`, `on-request`, `full` and `I/N` with I from 1 to N and N a power of two up to 65536, such as 3/16")
             }),
         }
     }
@@ -44,15 +84,16 @@ impl fmt::Display for Proofs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::None => write!(f, "none"),
+            Self::OnRequest => write!(f, "on-request"),
             Self::Full => write!(f, "full"),
             Self::Shard { shard, of } => write!(f, "{shard}/{of}"),
         }
     }
 }
 
-/// What the layer lets a user set. None of it changes a commitment or a row.
+/// What the layer lets a user set. None of it changes a commitment; rows are added for witnesses that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LvmtOptions {
-    /// How much it can prove.
+    /// What it can prove.
     pub proofs: Proofs,
 }

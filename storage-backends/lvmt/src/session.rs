@@ -189,7 +189,8 @@ impl LayerSession for LvmtSession {
     fn finish(mut self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
         let Changes { keys, kept, wiped } = self.changes(writes)?;
         let shared = self.shared();
-        let head = shared.head();
+        let (head, share) = (shared.head(), shared.options.proofs.share());
+        let store = &shared.store;
         let rows = &self.rows.bytes;
         let kept = kept.into_iter().map(|(account, row)| (account, row.row(rows))).collect();
         let remarks = Remarks { kept, wiped };
@@ -197,7 +198,7 @@ impl LayerSession for LvmtSession {
             (Batch::new(), OldRows::new(0, &remarks).finish(), None)
         } else {
             let Committed { batch, undo, update } =
-                commit(&shared.store, shared.setup.tables()?, &head, keys, rows, Some(&remarks))?;
+                commit(store, shared.setup.tables()?, share, &head, keys, rows, Some(&remarks))?;
             (batch, undo, Some(update))
         };
         write_codes(&mut batch, writes.codes());

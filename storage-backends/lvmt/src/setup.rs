@@ -42,6 +42,11 @@ impl KnownSetup {
         self.0.height
     }
 
+    /// Its tables, if they were opened already.
+    pub(crate) fn opened(&self) -> Option<&Setup> {
+        self.0.tables.get().map(|tables| &**tables)
+    }
+
     /// What is computed with.
     pub(crate) fn tables(&self) -> Result<&Setup, StateError> {
         if let Some(tables) = self.0.tables.get() {

@@ -4,7 +4,8 @@ use crate::{
     KnownSetup, LvmtOptions, META, TREES,
     commitment::Body,
     history::History,
-    meta::{parse_meta, read_meta},
+    kept::{expect_kept, take_back},
+    meta::{Meta, read_meta},
     path::{Path, entry_index},
     setup::expect_same,
     trees::{Head, HeadUpdate, Tree},
@@ -98,7 +99,7 @@ impl Shared {
         options: LvmtOptions,
     ) -> Result<Self, StateError> {
         let (lifecycle, head) =
-            Lifecycle::opened(store.clone(), stored_head(&store, &setup), || {
+            Lifecycle::opened(store.clone(), stored_head(&store, &setup, options), || {
                 Ok(Head::empty(setup.height()))
             })?;
         Ok(Self {
@@ -125,7 +126,15 @@ impl Shared {
             Some(Before::Snapshot(snapshot)) => snapshot.clone(),
             Some(Before::Record(record)) => {
                 let fork = self.store.fork()?;
-                fork.write(old_rows(&Undo::read(record)?))?;
+                let undo = Undo::read(record)?;
+                let mut batch = old_rows(&undo);
+                // Its rows are as they were, whether the block is written or not; kept nodes are if it is not.
+                let is_written =
+                    read_meta(&fork)?.map_or(0, |meta| meta.epochs) > self.head().history.size();
+                if is_written && let Some(share) = self.options.proofs.share() {
+                    take_back(&fork, self.setup.tables()?, share, &undo)?.write(&mut batch);
+                }
+                fork.write(batch)?;
                 fork.snapshot()
             }
         };
@@ -137,13 +146,13 @@ impl Shared {
         let head = self.head();
         let height = self.setup.height();
         let undo = Undo::read(record)?;
-        let (rows, batch) = (&undo.rows, old_rows(&undo));
+        let (rows, mut batch) = (&undo.rows, old_rows(&undo));
         let mut update =
             HeadUpdate { root: head.root, first: Vec::new(), history: History::default() };
         let mut epochs = None;
         for row in rows {
             if row.table == META {
-                epochs = row.value.map_or(Some(0), |old| Some(parse_meta(old)?.1));
+                epochs = row.value.map_or(Some(0), |old| Some(Meta::parse(old)?.epochs));
             } else if row.table == TREES {
                 let path = Path::from_row_key(height, row.key)?;
                 let tree = row.value.map(|old| Tree::read(&path, old)).transpose()?;
@@ -163,6 +172,9 @@ impl Shared {
             return Err(StateError::Corrupt("an undo record is not that of the last block".into()));
         };
         update.history = History::load(&self.store, epochs)?;
+        if let Some(share) = self.options.proofs.share() {
+            take_back(&self.store, self.setup.tables()?, share, &undo)?.write(&mut batch);
+        }
         Ok((batch, Some(update)))
     }
 }
@@ -187,18 +199,23 @@ fn old_rows(undo: &Undo<'_>) -> Batch {
 /// If the store fails.
 pub fn stored_setup(store: &dyn Read) -> Result<Option<B256>, StateError> {
     match read_meta(store) {
-        Ok(meta) => Ok(meta.map(|(setup, _)| setup)),
+        Ok(meta) => Ok(meta.map(|meta| meta.setup)),
         Err(StateError::Corrupt(_)) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// The head of what is stored, if it was made with this setup.
-fn stored_head(store: &Store, setup: &KnownSetup) -> Result<Head, StateError> {
+/// The head of what is stored, if it was made with this setup and keeps the witnesses that it should.
+fn stored_head(
+    store: &Store,
+    setup: &KnownSetup,
+    options: LvmtOptions,
+) -> Result<Head, StateError> {
     let epochs = match read_meta(store)? {
-        Some((found, epochs)) => {
-            expect_same(setup.id(), found)?;
-            epochs
+        Some(found) => {
+            expect_same(setup.id(), found.setup)?;
+            expect_kept(options.proofs.share(), found.share)?;
+            found.epochs
         }
         None => 0,
     };

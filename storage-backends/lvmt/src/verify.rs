@@ -38,10 +38,34 @@ pub(crate) struct LvmtProof {
     /// Whether that is one for development, with which anybody can prove anything.
     pub(crate) insecure: bool,
     pub(crate) address: Address,
-    /// `null` if there is no account.
+    /// Where the account is proven, if that is not here: then this is a part of a proof, of slots alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) elsewhere: Option<Elsewhere>,
+    /// `null` if there is no account, or it is not proven here.
     pub(crate) account: Option<ClaimedAccount>,
     pub(crate) slots: Vec<ClaimedSlot>,
     /// See `witness.rs`.
+    pub(crate) witness: Bytes,
+    /// What other nodes proved of slots of this account.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) parts: Vec<Part>,
+}
+
+/// Where the account is proven whose slots a part of a proof shows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Elsewhere {
+    /// The shard that the account is of.
+    pub(crate) shard: String,
+    /// The incarnation for which the slots are proven.
+    pub(crate) incarnation: u32,
+}
+
+/// Slots, and what leads from them to the commitment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Part {
+    pub(crate) slots: Vec<ClaimedSlot>,
     pub(crate) witness: Bytes,
 }
 
@@ -96,9 +120,64 @@ pub fn verify(
             key.id()
         )));
     }
-    let witness = Witness::decode(key.height(), &proof.witness)
-        .ok_or_else(|| ProofError::Malformed("the witness does not decode".into()))?;
-    verify_witness(key, &body, &proof, &witness)
+    if let Some(Elsewhere { shard, .. }) = &proof.elsewhere {
+        return Err(ProofError::Invalid(format!(
+            "it is a part of a proof, of slots of an account that is proven by a node of shard {shard}; give the proof of the account, too"
+        )));
+    }
+    let mut proven = verify_witness(key, &body, &proof, &decoded(key, &proof.witness)?)?;
+    for Part { slots, witness } in &proof.parts {
+        let Some(account) = &proof.account else {
+            return invalid("there is no account, and slots of it are shown");
+        };
+        let witness = decoded(key, witness)?;
+        let mut verified = Verified::new(key, &body, &witness)?;
+        for slot in slots {
+            verified.slot(&hash_address(&proof.address), account.incarnation, slot)?;
+        }
+        verified.finish()?;
+        proven.state.slots.extend(slots.iter().map(|slot| (slot.key, slot.value)));
+    }
+    Ok(proven)
+}
+
+fn decoded(key: &VerifyingKey, witness: &[u8]) -> Result<Witness, ProofError> {
+    Witness::decode(key.height(), witness)
+        .ok_or_else(|| ProofError::Malformed("the witness does not decode".into()))
+}
+
+/// Puts together what nodes of several shards proved of one account at one block: one proof of the account, and parts that
+/// show slots of it.
+///
+/// # Errors
+///
+/// If they do not belong together.
+pub fn join(proofs: &[Proof]) -> Result<Proof, ProofError> {
+    let read = |proof: &Proof| serde_json::from_value::<LvmtProof>(proof.proof.clone());
+    let proofs: Vec<LvmtProof> = proofs
+        .iter()
+        .map(|proof| read(proof).map_err(|error| ProofError::Malformed(error.to_string())))
+        .collect::<Result<_, _>>()?;
+    let (parts, wholes): (Vec<_>, Vec<_>) =
+        proofs.into_iter().partition(|proof| proof.elsewhere.is_some());
+    let [mut whole] = <[LvmtProof; 1]>::try_from(wholes).map_err(|wholes| {
+        ProofError::Invalid(format!(
+            "{} of the proofs are of an account, expected one, and parts that show slots of it",
+            wholes.len()
+        ))
+    })?;
+    let incarnation = whole.account.as_ref().map(|account| account.incarnation);
+    for part in parts {
+        let found = part.elsewhere.map(|elsewhere| elsewhere.incarnation);
+        if (part.address, part.setup, found) != (whole.address, whole.setup, incarnation) {
+            return invalid(
+                "a part is of another account, setup or block than the proof of the account",
+            );
+        }
+        whole.parts.push(Part { slots: part.slots, witness: part.witness });
+    }
+    let proof = serde_json::to_value(whole).map_err(|e| ProofError::Malformed(e.to_string()))?;
+    Ok(Proof { layer: crate::NAME.to_owned(), proof })
 }
 
 /// Checks what is claimed with a witness that was read.
@@ -110,9 +189,7 @@ pub(crate) fn verify_witness(
 ) -> Result<Proven, ProofError> {
     let mut verified = Verified::new(key, body, witness)?;
     let proven = claims(&mut verified, proof)?;
-    verified.nothing_left_over()?;
-    // The expensive part comes last.
-    verified.verify_openings()?;
+    verified.finish()?;
     Ok(proven)
 }
 
@@ -131,20 +208,12 @@ fn claims(verified: &mut Verified<'_>, proof: &LvmtProof) -> Result<Proven, Proo
     if claimed != state.account.map(|account| (account, state.incarnation)) {
         return Err(ProofError::Invalid("the account is not as claimed".into()));
     }
-    for ClaimedSlot { key, value } in &proof.slots {
-        let found = if state.account.is_none() {
+    for slot in &proof.slots {
+        if state.account.is_some() {
+            verified.slot(&hash, state.incarnation, slot)?;
+        } else if !slot.value.is_zero() {
             // Where there is no account, there is no storage.
-            U256::ZERO
-        } else {
-            let slot = hash_slot(key);
-            let key = Key::Slot { account: hash, incarnation: state.incarnation, slot };
-            let value = verified.value(&key.position())?;
-            value
-                .map_or(Some(U256::ZERO), |value| parse_slot_value(value))
-                .ok_or_else(|| ProofError::Invalid("the value of a slot is no number".into()))?
-        };
-        if found != *value {
-            return Err(ProofError::Invalid(format!("slot {key} is not as claimed")));
+            return not_as_claimed(slot);
         }
     }
     let account = state.account.unwrap_or_default();
@@ -291,6 +360,29 @@ impl<'a> Verified<'a> {
         invalid("no key lies as deep as that")
     }
 
+    /// A slot has the value that is claimed.
+    fn slot(
+        &mut self,
+        account: &B256,
+        incarnation: u32,
+        claimed: &ClaimedSlot,
+    ) -> Result<(), ProofError> {
+        let slot = hash_slot(&claimed.key);
+        let key = Key::Slot { account: *account, incarnation, slot };
+        let found = self
+            .value(&key.position())?
+            .map_or(Some(U256::ZERO), |value| parse_slot_value(value))
+            .ok_or_else(|| ProofError::Invalid("the value of a slot is no number".into()))?;
+        if found == claimed.value { Ok(()) } else { not_as_claimed(claimed) }
+    }
+
+    /// All claims were held against the witness.
+    fn finish(self) -> Result<(), ProofError> {
+        self.nothing_left_over()?;
+        // The expensive part comes last.
+        self.verify_openings()
+    }
+
     /// Everything shown is needed.
     fn nothing_left_over(&self) -> Result<(), ProofError> {
         let mut shown = 0;
@@ -323,6 +415,10 @@ impl<'a> Verified<'a> {
         }
         invalid("an opening of an entry does not hold")
     }
+}
+
+fn not_as_claimed<T>(slot: &ClaimedSlot) -> Result<T, ProofError> {
+    Err(ProofError::Invalid(format!("slot {} is not as claimed", slot.key)))
 }
 
 fn invalid<T>(reason: &str) -> Result<T, ProofError> {

@@ -1,4 +1,5 @@
-//! The suite that every layer passes, with trees of height 4, so that keys lie on many levels.
+//! The suite that every layer passes, with trees of height 4, so that keys lie on many levels: without proofs and with proofs
+//! on request, with the witnesses of all keys kept, and with those of a shard.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -38,18 +39,65 @@ impl LayerFactory for Lvmt {
     }
 
     fn verifier(&self) -> Option<Verifier> {
-        (self.0 != Proofs::None).then_some(|of, address, slots, proof| {
+        // A node of a shard does not answer for every key.
+        matches!(self.0, Proofs::OnRequest | Proofs::Full).then_some(|of, address, slots, proof| {
             verify(SETUP.key(), of, proof)?.state.answer(address, slots)
         })
     }
 
     fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
-        let shard = Proofs::Shard { shard: 1, of: 4 };
-        [Proofs::None, shard].map(|proofs| Box::new(Self(proofs)) as _).into()
+        // What is kept are rows of their own.
+        let others: &[Proofs] = if self.0.are_kept() { &[] } else { &[Proofs::None] };
+        others.iter().map(|proofs| Box::new(Self(*proofs)) as _).collect()
     }
 }
 
-layer_suite!(Lvmt(Proofs::Full));
+layer_suite!(Lvmt(Proofs::OnRequest));
+
+mod full {
+    use super::*;
+
+    layer_suite!(Lvmt(Proofs::Full));
+}
+
+/// All of it but the proofs of arbitrary keys, which the tests of the crate ask all shards for.
+mod shard {
+    use super::*;
+
+    const SHARD: Proofs = Proofs::Shard { shard: 3, of: 4 };
+
+    layer_suite! { Lvmt(SHARD) =>
+        a_crash_at_any_write_is_survived,
+        a_crash_on_the_way_back_is_survived,
+        a_failed_write_poisons,
+        adversarial_history,
+        an_interrupted_load_is_repeated,
+        blocks_are_undone,
+        calls_out_of_order_are_refused,
+        clean_layers_check_clean,
+        damage_is_found,
+        damaged_pieces_are_refused,
+        damaged_undo_records_are_refused,
+        discarded_blocks_leave_nothing,
+        flushing_changes_nothing,
+        forks_go_their_own_way,
+        groups_equal_blocks,
+        hints_change_nothing,
+        large_contracts_are_wiped_and_come_back,
+        loading_equals_building,
+        other_blocks_follow_an_undo,
+        random_histories,
+        readers_keep_their_block,
+        reopened_in_memory,
+        reopened_on_disk,
+        sessions_see_their_own_writes,
+        splitting_transactions_changes_nothing,
+        threads_change_nothing,
+        undo_records_tell_the_past,
+        wide_history,
+        write_sets_are_minimal,
+    }
+}
 
 #[test]
 fn a_large_contract_is_loaded_in_portions() {

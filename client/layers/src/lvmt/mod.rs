@@ -2,6 +2,7 @@
 
 mod provision;
 mod setup;
+mod witnesses;
 
 pub use setup::{LvmtNeeds, Remembered, default_dir, find};
 
@@ -11,7 +12,7 @@ use super::{
     place::Place,
 };
 use clap::Args;
-use polytrie_lvmt::{KnownSetup, LvmtLayer, LvmtOptions, Proofs, stored_setup, verify};
+use polytrie_lvmt::{KnownSetup, LvmtLayer, LvmtOptions, Proofs, join, stored_setup, verify};
 use polytrie_state::StateError;
 use serde::{Deserialize, Serialize};
 
@@ -19,9 +20,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, Args)]
 #[command(next_help_heading = "LVMT")]
 pub struct LvmtSettings {
-    /// What the layer can prove: `none`; `full`, every key; or I/N, the keys of shard I of N (a power of two).
-    #[arg(id = "lvmt.proofs", long = "lvmt.proofs", value_name = "WHAT", default_value_t)]
-    pub proofs: Proofs,
+    /// What the layer can prove: `none`; `on-request`, every key, for which nothing is kept; `full`, every key, from
+    /// witnesses that are kept current with each block; or I/N, the keys of shard I of N (a power of two) from theirs.
+    /// Witnesses belong to the data: a directory that keeps some goes on with these [default: none].
+    #[arg(id = "lvmt.proofs", long = "lvmt.proofs", value_name = "WHAT")]
+    pub proofs: Option<Proofs>,
+    /// Whether proofs are asked for: then what says nothing of them makes them on request.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub proving: bool,
     /// Where the setup is.
     #[command(flatten)]
     #[serde(flatten)]
@@ -30,6 +37,13 @@ pub struct LvmtSettings {
     #[arg(skip)]
     #[serde(skip)]
     pub remembered: Option<Remembered>,
+}
+
+impl LvmtSettings {
+    /// What the layer can prove.
+    pub(crate) fn proofs(&self) -> Proofs {
+        self.proofs.unwrap_or_default()
+    }
 }
 
 pub(super) const KIND: LayerKind = LayerKind {
@@ -46,7 +60,7 @@ pub(super) const KIND: LayerKind = LayerKind {
             }
             (id, _) => setup::open(&settings, id)?.into(),
         };
-        let options = LvmtOptions { proofs: options.lvmt.proofs };
+        let options = LvmtOptions { proofs: options.lvmt.proofs() };
         Ok(LvmtLayer::open(store, setup, options)?)
     },
     verify: Some(|needs, commitment, proof| {
@@ -59,6 +73,7 @@ pub(super) const KIND: LayerKind = LayerKind {
         settle: Some(settle),
         places: &[setup::PLACE],
         provision: Some(provision::lacking),
+        join: Some(join),
         ..Hooks::NONE
     },
 };
@@ -73,12 +88,20 @@ fn settle(
     let wanted = remembered.map(|remembered| remembered.id);
     match (setup::find(&settings.needs, wanted, remembered), stamped) {
         (Ok((dir, key)), _) => {
-            let parameters = setup::parameters(&key, &dir);
+            let mut parameters = setup::parameters(&key, &dir);
             settings.needs.setup = Some(dir);
+            parameters.append(&mut witnesses::settle(options, stamped, Some(key.height()))?);
+            if stamped.is_none() {
+                witnesses::expect_tables(&options.lvmt)?;
+            }
             Ok(parameters)
         }
         // It is looked for again should it be needed after all.
-        (Err(_), Some(stamped)) if wanted.is_some() && !options.executes => Ok(stamped.clone()),
+        (Err(_), Some(made_with)) if wanted.is_some() && !options.executes => {
+            let mut parameters = made_with.clone();
+            parameters.append(&mut witnesses::settle(options, stamped, None)?);
+            Ok(parameters)
+        }
         (Err(error), _) => Err(error),
     }
 }

@@ -16,7 +16,7 @@ pub(super) fn lacking(options: &LayerOptions) -> Option<Provision> {
     if settings.needs.setup.is_some() || find(&settings.needs, None, None).is_ok() {
         return None;
     }
-    let proofs = settings.proofs != Proofs::None;
+    let proofs = settings.proofs() != Proofs::None;
     Some(Provision {
         name: "lvmt-setup-insecure",
         parameters: serde_json::json!({

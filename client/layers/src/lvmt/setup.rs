@@ -159,7 +159,7 @@ pub(super) fn open(
         Some(dir) => dir.clone(),
         None => find(&settings.needs, wanted, settings.remembered.as_ref())?.0,
     };
-    let proofs = settings.proofs != Proofs::None;
+    let proofs = settings.proofs() != Proofs::None;
     let mut opened = OPENED.lock();
     if let Some(setup) = opened.get(&(dir.clone(), proofs)) {
         return Ok(Arc::clone(setup));

@@ -11,11 +11,11 @@
 //!
 //! A file is written under another name, synced, renamed, the name synced too, and never changed afterwards.
 
-use super::{
-    Setup, SetupError,
-    table::{ROW, Table, encode_row},
+use super::{Setup, SetupError, table::Table};
+use crate::{
+    SLOTS, VerifyingKey,
+    point::{RAW_BYTES, encode_raw},
 };
-use crate::{SLOTS, VerifyingKey};
 use alloy_primitives::B256;
 use memmap2::Mmap;
 use sha2::{Digest, Sha256};
@@ -173,8 +173,8 @@ impl VerifyingKey {
     }
 }
 
-fn rows(table: &Table) -> impl Iterator<Item = [u8; ROW]> {
-    (0..table.len()).map(|at| encode_row(&table.get(at)))
+fn rows(table: &Table) -> impl Iterator<Item = [u8; RAW_BYTES]> {
+    (0..table.len()).map(|at| encode_raw(&table.get(at)))
 }
 
 /// A table from its file; `None` if that is not there.

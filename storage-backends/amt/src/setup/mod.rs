@@ -77,7 +77,12 @@ impl Setup {
     /// The quotient of an entry (slot 0) at a depth from 1 to the height.
     #[inline]
     pub(crate) fn quotient(&self, depth: u8, index: u32) -> Option<G1Affine> {
-        let table = self.quotients.as_ref()?;
-        Some(table.get((usize::from(depth - 1) << self.height()) + index as usize))
+        self.quotient_row((usize::from(depth - 1) << self.height()) + index as usize)
+    }
+
+    /// The quotient at a place of their table: `(depth - 1) · 2^height + index`.
+    #[inline]
+    pub(crate) fn quotient_row(&self, at: usize) -> Option<G1Affine> {
+        Some(self.quotients.as_ref()?.get(at))
     }
 }

@@ -1,15 +1,19 @@
 //! Making proofs.
 //!
-//! Nothing is maintained for them while blocks are executed. A tree below the root has few entries, and its
+//! On request, nothing is maintained for them while blocks are executed. A tree below the root has few entries, and its
 //! nodes are summed up from the versions when they are asked for; of the root tree the nodes stay in memory and
-//! are brought up to date when they are used again.
+//! are brought up to date when they are used again. Where witnesses are kept, nodes are read, and only those of the
+//! share are there: keys of others are refused.
 
 mod resolve;
 mod vector;
 
+pub(crate) use vector::{entries, no_tables};
+
 use crate::{
     NAME, Proofs,
     account::AccountState,
+    kept::{self, Share},
     key::Key,
     log::{Chunk, Epoch, chunk_of, epoch_node},
     merkle,
@@ -17,7 +21,7 @@ use crate::{
     read::{number_of, read_record, state_of},
     record::{Position, Record},
     trees::{Head, Tree},
-    verify::{ClaimedAccount, ClaimedSlot, LvmtProof},
+    verify::{ClaimedAccount, ClaimedSlot, Elsewhere, LvmtProof},
     witness::{EntryWitness, EpochWitness, Owner, TreeWitness, Witness},
 };
 use alloy_primitives::{Address, B256, U256};
@@ -46,14 +50,22 @@ pub(crate) fn prove(
     if source.proofs == Proofs::None {
         return Err(StateError::Unsupported {
             layer: NAME,
-            reason: "was opened without proofs; use `--lvmt.proofs full`, or I/N for one shard"
-                .into(),
+            reason: "was opened without proofs; use `--lvmt.proofs on-request`".into(),
         });
     }
     let mut prover = Prover { source, witness: Witness::default(), vectors: BTreeMap::new() };
     let account = hash_address(address);
-    let record = prover.add(&Key::Account(account))?;
+    let key = Key::Account(account);
+    // Slots of another node's account are proven for the incarnation that it has, which that node shows.
+    let other = source.other(&account).filter(|_| !slots.is_empty());
+    let record = match other {
+        None => prover.add(&key)?,
+        Some(_) => read_record(source.store, &key, &mut Vec::new())?,
+    };
     let AccountState { account: found, incarnation } = state_of(record.as_ref())?;
+    if found.is_none() {
+        source.expect_own(&key, &account)?;
+    }
     let mut claimed = Vec::new();
     for slot in slots {
         let value = if found.is_some() {
@@ -73,7 +85,8 @@ pub(crate) fn prove(
         setup: source.setup.id(),
         insecure: source.setup.is_insecure(),
         address: *address,
-        account: found.map(|account| ClaimedAccount {
+        elsewhere: other.map(|share| Elsewhere { shard: share.to_string(), incarnation }),
+        account: found.filter(|_| other.is_none()).map(|account| ClaimedAccount {
             nonce: account.nonce,
             balance: account.balance,
             code_hash: account.code_hash,
@@ -81,10 +94,36 @@ pub(crate) fn prove(
         }),
         slots: claimed,
         witness: encoded.into(),
+        parts: Vec::new(),
     };
     let proof = serde_json::to_value(proof)
         .map_err(|error| StateError::Corrupt(format!("a proof does not serialise: {error}")))?;
     Ok(Proof { layer: NAME.to_owned(), proof })
+}
+
+impl Source<'_> {
+    /// The share that a key is of, if that is kept elsewhere.
+    fn other(&self, position: &B256) -> Option<Share> {
+        let share = self.proofs.share()?;
+        let own = share.of_key(self.setup.height(), position);
+        (own != share).then_some(own)
+    }
+
+    /// Refuses a key of another share.
+    fn expect_own(&self, key: &Key, position: &B256) -> Result<(), StateError> {
+        let Some(other) = self.other(position) else { return Ok(()) };
+        let what = match key {
+            Key::Account(hash) => format!("the account with the hash {hash}"),
+            Key::Slot { slot, .. } => format!("the slot with the hash {slot}"),
+        };
+        Err(StateError::Unsupported {
+            layer: NAME,
+            reason: format!(
+                "keeps the witnesses of shard {} here, and {what} is of shard {other}; ask a node with `--lvmt.proofs {other}`, or one with `on-request` or `full`",
+                self.proofs
+            ),
+        })
+    }
 }
 
 /// A proof under way.
@@ -100,7 +139,7 @@ impl Prover<'_> {
     fn add(&mut self, key: &Key) -> Result<Option<Record>, StateError> {
         let height = self.source.setup.height();
         let position = key.position();
-        self.check_shard(&position)?;
+        self.source.expect_own(key, &position)?;
         let record = read_record(self.source.store, key, &mut Vec::new())?;
         let mut level = 0;
         loop {
@@ -135,21 +174,6 @@ impl Prover<'_> {
         }
     }
 
-    fn check_shard(&self, position: &B256) -> Result<(), StateError> {
-        let Proofs::Shard { shard, of } = self.source.proofs else { return Ok(()) };
-        let index = entry_index(self.source.setup.height(), 0, position);
-        let own = index % of + 1;
-        if own == shard {
-            return Ok(());
-        }
-        Err(StateError::Unsupported {
-            layer: NAME,
-            reason: format!(
-                "proves the keys of shard {shard}/{of} here, and this one is of shard {own}/{of}; ask the node that has it, or use `--lvmt.proofs full`"
-            ),
-        })
-    }
-
     /// Opens the entry of a key on a level; returns who has its slots.
     fn open(&mut self, level: u8, position: &B256) -> Result<Vec<(Key, Record)>, StateError> {
         let Source { store, setup, head, .. } = self.source;
@@ -171,14 +195,16 @@ impl Prover<'_> {
         for (slot, (_, record)) in (1..).zip(&owners) {
             versions[slot] = record.version;
         }
-        let opening = if level == 0 {
+        let opening = if self.source.proofs.are_kept() {
+            kept::open(store, setup, &path, index)?
+        } else if level == 0 {
             vector::open_root(self.source, index)?
         } else {
-            let entries = match self.vectors.entry(path) {
+            let vector = match self.vectors.entry(path) {
                 MapEntry::Occupied(found) => found.into_mut(),
-                MapEntry::Vacant(vacant) => vacant.insert(vector::entries(store, height, &path)?),
+                MapEntry::Vacant(vacant) => vacant.insert(entries(store, height, &path)?),
             };
-            polytrie_amt::open(setup, entries, index).ok_or_else(vector::no_tables)?
+            polytrie_amt::open(setup, vector, index).ok_or_else(no_tables)?
         };
         let Tree { at, commitment, .. } = head.tree(store, height, &path)?;
         let tree = self.witness.trees.entry(path).or_insert_with(|| {

@@ -105,7 +105,7 @@ impl<'a> Forgery<'a> {
 
 fn head(chain: &Chain) -> Head {
     let store = chain.store.snapshot();
-    let (_, epochs) = crate::meta::read_meta(&store).unwrap().unwrap();
+    let epochs = crate::meta::read_meta(&store).unwrap().unwrap().epochs;
     let history = crate::history::History::load(&store, epochs).unwrap();
     Head::load(&store, HEIGHT, history).unwrap()
 }

@@ -5,6 +5,7 @@ mod attacks;
 mod branches;
 mod collecting;
 mod heights;
+mod kept;
 mod setups;
 
 use crate::{LvmtLayer, LvmtOptions, Proofs, Proven, verify};
@@ -31,8 +32,12 @@ pub(super) struct Chain {
 
 impl Chain {
     pub(super) fn new(setup: Arc<Setup>) -> Self {
+        Self::with(setup, Proofs::OnRequest)
+    }
+
+    pub(super) fn with(setup: Arc<Setup>, proofs: Proofs) -> Self {
         let store = Store::memory(LvmtLayer::TABLES).unwrap();
-        let options = LvmtOptions { proofs: Proofs::Full };
+        let options = LvmtOptions { proofs };
         let layer = LvmtLayer::open(store.clone(), setup.clone(), options).unwrap();
         Self { store, setup, layer, undo: Vec::new() }
     }

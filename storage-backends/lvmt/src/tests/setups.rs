@@ -1,4 +1,4 @@
-//! Setups that do not fit, shards, and options.
+//! Setups that do not fit, and options.
 
 use super::{Chain, account, address, setup};
 use crate::{LvmtLayer, LvmtOptions, Proofs, verify};
@@ -33,37 +33,20 @@ fn proofs_take_tables() {
     let open = |setup: &Arc<Setup>, proofs| {
         LvmtLayer::open(chain.store.clone(), setup.clone(), LvmtOptions { proofs })
     };
-    assert!(matches!(open(&bare, Proofs::Full), Err(StateError::Unsupported { .. })));
+    for proofs in [Proofs::OnRequest, Proofs::Full, Proofs::Shard { shard: 1, of: 2 }] {
+        assert!(matches!(open(&bare, proofs), Err(StateError::Unsupported { .. })));
+    }
     let layer = open(&bare, Proofs::None).unwrap();
     assert_eq!(layer.commitment(), chain.layer.commitment());
     assert!(matches!(layer.prove(&address(1), &[]), Err(StateError::Unsupported { .. })));
 }
 
 #[test]
-fn shards_share_the_work() {
-    let mut chain = Chain::new(setup(4, "shards"));
-    chain.block((0..50).map(|n| account(n, n, &[])).collect());
-    let shards: Vec<_> = (1..=4)
-        .map(|shard| {
-            let options = LvmtOptions { proofs: Proofs::Shard { shard, of: 4 } };
-            LvmtLayer::open(chain.store.clone(), chain.setup.clone(), options).unwrap()
-        })
-        .collect();
-    for n in 0..60 {
-        let proofs: Vec<_> =
-            shards.iter().filter_map(|layer| layer.prove(&address(n), &[]).ok()).collect();
-        assert_eq!(proofs.len(), 1, "account {n}");
-        chain.verify(&proofs[0]).unwrap();
-    }
-    let refused = shards.iter().find_map(|layer| layer.prove(&address(0), &[]).err()).unwrap();
-    assert!(refused.to_string().contains("ask the node that has it"), "{refused}");
-}
-
-#[test]
 fn options_are_read_as_they_are_written() {
-    for text in ["none", "full", "1/1", "3/16", "65536/65536"] {
+    for text in ["none", "on-request", "full", "3/16", "65536/65536"] {
         assert_eq!(text.parse::<Proofs>().unwrap().to_string(), text);
     }
+    assert_eq!("1/1".parse(), Ok(Proofs::Full));
     for wrong in ["", "all", "0/4", "5/4", "1/3", "1/131072", "1/", "-1/4"] {
         assert!(wrong.parse::<Proofs>().unwrap_err().contains("none"), "{wrong}");
     }

@@ -1,0 +1,63 @@
+//! Which witnesses a data directory keeps: they belong to its data, so its stamp says so.
+
+use super::{LvmtSettings, setup};
+use crate::{kind::Parameters, options::LayerOptions};
+use polytrie_lvmt::Proofs;
+use polytrie_state::StateError;
+
+/// The parameter of the stamp: `none`, `full` or I/N. Directories that were made before there was a choice have none, and
+/// keep nothing.
+const WITNESSES: &str = "lvmt.witnesses";
+
+/// Settles what is kept and what can be proven; returns what is asked of the stamp.
+pub(super) fn settle(
+    options: &mut LayerOptions,
+    stamped: Option<&Parameters>,
+    height: Option<u8>,
+) -> Result<Parameters, StateError> {
+    let settings = &mut options.lvmt;
+    let default = if settings.proving { Proofs::OnRequest } else { Proofs::None };
+    let asked = settings.proofs;
+    let kept = stamped.map(|parameters| parameters.get(WITNESSES));
+    let (proofs, parameter) = match (kept, asked) {
+        (None, asked) => {
+            let proofs = asked.unwrap_or(default);
+            if let Some(height) = height {
+                proofs.expect_fits(height)?;
+            }
+            (proofs, name(proofs))
+        }
+        // `full` and I/N kept nothing then, and were what `on-request` is now.
+        (Some(None), Some(asked)) if asked.are_kept() => {
+            tracing::warn!(
+                "the data directory was made when `{asked}` kept no witnesses, so it keeps none: proofs are made on request, as with `--lvmt.proofs on-request`"
+            );
+            (Proofs::OnRequest, name(Proofs::None))
+        }
+        (Some(None), asked) => (asked.unwrap_or(default), name(Proofs::None)),
+        (Some(Some(kept)), asked) => {
+            let made_with: Proofs = kept.parse().unwrap_or_default();
+            match asked {
+                None if made_with.are_kept() => (made_with, kept.clone()),
+                None => (default, kept.clone()),
+                Some(asked) if asked == made_with || name(asked) == *kept => (asked, kept.clone()),
+                // The stamp is compared with this, and both are named.
+                Some(asked) => (asked, asked.to_string()),
+            }
+        }
+    };
+    settings.proofs = Some(proofs);
+    Ok(Parameters::from([(WITNESSES.to_owned(), parameter)]))
+}
+
+/// A new directory gets no stamp that says that witnesses are kept where the tables for them are missing.
+pub(super) fn expect_tables(settings: &LvmtSettings) -> Result<(), StateError> {
+    match settings.proofs().are_kept() {
+        true => setup::open(settings, None).map(drop),
+        false => Ok(()),
+    }
+}
+
+fn name(proofs: Proofs) -> String {
+    if proofs.are_kept() { proofs } else { Proofs::None }.to_string()
+}

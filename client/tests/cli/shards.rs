@@ -1,0 +1,193 @@
+//! `--lvmt.proofs`: what is kept, by whom, and who answers for what.
+
+use crate::{
+    run::{Run, polytrie},
+    support::{Chain, Data, RPC_COMPAT, assert_fails},
+};
+use polytrie_state::Stamp;
+use serde_json::Value;
+use std::path::Path;
+
+/// A contract of the chain with storage.
+const CONTRACT: &str = "0x7dcd17433742f4c0ca53122ab541d0ba67fc27df";
+const SLOTS: [&str; 6] = ["0x0", "0x1", "0x2", "0x3", "0x4", "0x5"];
+
+fn import(chain: &Chain, data: &Data, to: u64, proofs: &[&str]) -> Run {
+    let to = to.to_string();
+    let mut args = vec!["import", chain.file.to_str().unwrap(), "--to", &to];
+    let (dir, name) = (data.path(), chain.chain.display().to_string());
+    args.extend(["--datadir", dir.to_str().unwrap(), "--chain", &name, "--state", "lvmt"]);
+    args.extend(proofs.iter().flat_map(|proofs| ["--lvmt.proofs", proofs]));
+    let args: Vec<_> = args.iter().map(std::ffi::OsStr::new).collect();
+    crate::run::run(&args, &[])
+}
+
+fn made(chain: &Chain, to: u64, proofs: &str) -> Data {
+    let data = Data::new();
+    import(chain, &data, to, &[proofs]).ok();
+    data
+}
+
+fn get(data: &Data, address: &str, slot: Option<&str>, block: u64) -> Run {
+    let (dir, block) = (data.path(), block.to_string());
+    match slot {
+        Some(slot) => polytrie![
+            "proof",
+            "get",
+            "--datadir",
+            dir,
+            "--address",
+            address,
+            "--block",
+            block,
+            "--slot",
+            slot
+        ],
+        None => {
+            polytrie!["proof", "get", "--datadir", dir, "--address", address, "--block", block]
+        }
+    }
+}
+
+/// Accounts of the genesis.
+fn addresses(chain: &Chain) -> Vec<String> {
+    let genesis = std::fs::read_to_string(&chain.chain).unwrap();
+    let genesis: Value = serde_json::from_str(&genesis).unwrap();
+    let alloc = genesis["alloc"].as_object().unwrap().keys().take(12);
+    alloc.map(|address| format!("0x{}", address.trim_start_matches("0x"))).collect()
+}
+
+/// Who answers; all others name who does.
+fn answers(nodes: &[(String, Data)], ask: impl Fn(&Data) -> Run) -> Vec<(String, Run)> {
+    let (found, refused): (Vec<_>, Vec<_>) = nodes
+        .iter()
+        .map(|(shard, data)| (shard.clone(), ask(data)))
+        .partition(|(_, run)| run.code == Some(0));
+    for (_, run) in &refused {
+        let [(shard, _)] = &found[..] else { panic!("{} of {}", found.len(), nodes.len()) };
+        assert_fails(run, 2, &[&format!("--lvmt.proofs {shard}"), "shard"]);
+    }
+    found
+}
+
+/// Four processes, each with the witnesses of a quarter, prove together what one proves on request.
+#[test]
+fn shards_prove_every_key_together() {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let whole = made(&chain, chain.head, "on-request");
+    let nodes: Vec<(String, Data)> = (1..=4)
+        .map(|shard| format!("{shard}/4"))
+        .map(|shard| (shard.clone(), made(&chain, chain.head, &shard)))
+        .collect();
+    nodes.iter().for_each(|(_, data)| data.check());
+    let mut shards: Vec<&str> = Vec::new();
+    let (mut together, mut apart) = (0, 0);
+    // At the head, and at a block that is gone back to.
+    for block in [chain.head, 40] {
+        let expected = get(&whole, CONTRACT, None, block).ok().json();
+        let root = expected["commitment"]["digest"].as_str().unwrap();
+        let verify = |files: &[&Path]| {
+            let mut args: Vec<_> = ["proof", "verify"].map(std::ffi::OsStr::new).into();
+            args.extend(files.iter().map(|file| file.as_os_str()));
+            args.extend(["--root", root].map(std::ffi::OsStr::new));
+            crate::run::run(&args, &[])
+        };
+        for address in addresses(&chain).iter().map(String::as_str).chain([CONTRACT]) {
+            let found = answers(&nodes, |data| get(data, address, None, block));
+            assert_eq!(found.len(), 1, "{address}");
+            let shard = nodes.iter().find(|(shard, _)| *shard == found[0].0).unwrap();
+            shards.push(&shard.0);
+            // What is kept gives the proof that is summed up on request.
+            let proof = found[0].1.json();
+            assert_eq!(proof, get(&whole, address, None, block).ok().json());
+            let file = whole.write("account.json", proof.to_string());
+            verify(&[&file]).ok();
+            if address != CONTRACT {
+                continue;
+            }
+            for slot in SLOTS {
+                let found = answers(&nodes, |data| get(data, address, Some(slot), block));
+                assert_eq!(found.len(), 1, "{slot}");
+                let part = whole.write("slot.json", found[0].1.text());
+                let expected = get(&whole, address, Some(slot), block).ok().text().to_owned();
+                let expected = verify(&[&whole.write("whole.json", expected)]).ok().json();
+                if found[0].1.json()["proof"].get("elsewhere").is_none() {
+                    together += 1;
+                    assert_eq!(verify(&[&part]).ok().json(), expected);
+                    continue;
+                }
+                apart += 1;
+                assert_fails(&verify(&[&part]), 1, &["slot.json", "proof of the account, too"]);
+                assert_eq!(verify(&[&file, &part]).ok().json(), expected);
+                assert_fails(&verify(&[&file, &file]), 1, &["2 of the proofs are of an account"]);
+            }
+        }
+    }
+    shards.sort_unstable();
+    shards.dedup();
+    assert_eq!(shards, ["1/4", "2/4", "3/4", "4/4"]);
+    assert!(together > 0 && apart > 0, "{together}, {apart}");
+}
+
+/// What is kept goes on being kept, forward and back, and no other command has to say so.
+#[test]
+fn witnesses_belong_to_the_data() {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    for proofs in ["full", "2/2"] {
+        let data = made(&chain, 20, proofs);
+        data.check();
+        import(&chain, &data, 40, &[]).ok();
+        polytrie!["db", "unwind", "--to", "30", "--datadir", data.path()].ok();
+        data.check();
+        import(&chain, &data, chain.head, &[proofs]).ok();
+        data.check();
+        for other in ["none", "on-request", "1/2"] {
+            let run = import(&chain, &data, chain.head, &[other]);
+            assert_fails(
+                &run,
+                2,
+                &["lvmt.witnesses", &format!("`{proofs}`"), &format!("`{other}`")],
+            );
+        }
+        let stamp = Stamp::read(&data.path()).unwrap().unwrap();
+        assert_eq!(stamp.parameters["lvmt.witnesses"], proofs);
+    }
+    let data = made(&chain, 10, "none");
+    let run = import(&chain, &data, 20, &["full"]);
+    assert_fails(&run, 2, &["lvmt.witnesses", "`none`", "`full`"]);
+    import(&chain, &data, 20, &["on-request"]).ok();
+    get(&data, CONTRACT, None, 20).ok();
+    // The trees of the setup of the tests have 64 entries.
+    let none = Data::new();
+    let run = import(&chain, &none, 10, &["3/128"]);
+    assert_fails(&run, 2, &["no shard 3/128", "64"]);
+    assert!(!none.path().exists() || Stamp::read(&none.path()).unwrap().is_none());
+    let run = import(&chain, &none, 10, &["some"]);
+    assert_eq!(run.code, Some(2));
+    assert!(run.stderr.contains("`on-request`") && run.stderr.contains("I/N"), "{}", run.stderr);
+}
+
+/// A directory whose stamp says nothing of witnesses was made when `full` kept none.
+#[test]
+fn directories_of_before_go_on_with_proofs_on_request() {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let data = made(&chain, 10, "none");
+    let mut stamp = Stamp::read(&data.path()).unwrap().unwrap();
+    assert_eq!(stamp.parameters.remove("lvmt.witnesses").as_deref(), Some("none"));
+    stamp.write(&data.path()).unwrap();
+    for (to, proofs) in [(20, "full"), (30, "1/16")] {
+        let run = import(&chain, &data, to, &[proofs]).ok();
+        assert!(run.stderr.contains("keeps none"), "{}", run.stderr);
+        assert!(run.stderr.contains("--lvmt.proofs on-request"), "{}", run.stderr);
+        data.check();
+        let proof = get(&data, CONTRACT, Some("0x0"), to).ok();
+        let root = proof.json()["commitment"]["digest"].as_str().unwrap().to_owned();
+        let file = data.write("proof.json", proof.text());
+        polytrie!["proof", "verify", file, "--root", root].ok();
+    }
+    for proofs in [&["on-request"][..], &["none"], &[]] {
+        let run = import(&chain, &data, 40, proofs).ok();
+        assert!(!run.stderr.contains("keeps none"), "{}", run.stderr);
+    }
+    data.check();
+}

@@ -1,0 +1,118 @@
+//! Looking for damage: the nodes are summed up again from the versions, tree by tree.
+
+use super::{
+    bundle::{BundleKey, Nodes},
+    counts::Counted,
+    share::{Part, Share, reversed},
+    touched::Touched,
+};
+use crate::{
+    TREES, WITNESSES,
+    path::Path,
+    prove::{entries, no_tables},
+    trees::Head,
+};
+use polytrie_amt::{Entry, NodeSum, SLOTS, Setup, sum_nodes};
+use polytrie_kv::{KeyRange, Read, prefix_end};
+use polytrie_state::{CheckReport, StateError, count_rows, scan};
+use std::ops::ControlFlow;
+
+/// Bundles whose nodes are summed up at a time.
+const PORTION: usize = 1024;
+
+/// Compares all rows of kept nodes with what they should be.
+pub(crate) fn check(
+    store: &dyn Read,
+    setup: &Setup,
+    head: &Head,
+    share: Option<Share>,
+    report: &mut CheckReport,
+) -> Result<(), StateError> {
+    let mut expected = 0;
+    if let Some(share) = share {
+        let height = setup.height();
+        scan(store, TREES, KeyRange::ALL, |key, _| {
+            let path = Path::from_row_key(height, key)?;
+            let Some(part) = share.part(height, &path) else {
+                return Ok(ControlFlow::Continue(()));
+            };
+            let entries = match path.level {
+                0 => root_entries(head),
+                _ => entries(store, height, &path)?,
+            };
+            let rows = rows(setup, &path, part, &entries)?;
+            expected += rows.len() as u64;
+            if rows != stored(store, height, &path)? {
+                report.problem(format!("the kept nodes of {path:?} are not what its versions say"));
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+    }
+    let found = count_rows(store, WITNESSES)?;
+    report.nodes += found;
+    if found != expected {
+        let name = WITNESSES.name;
+        report.problem(format!("{name} holds {found} rows, expected {expected}"));
+    }
+    Ok(())
+}
+
+fn root_entries(head: &Head) -> Vec<Entry> {
+    let entry = |(index, version)| Entry { index, versions: [version, 0, 0, 0, 0, 0] };
+    (0..).zip(head.first.iter().map(|tree| tree.version)).map(entry).collect()
+}
+
+type Rows = Vec<(BundleKey, Vec<u8>)>;
+
+/// The rows of a tree as they should be, in order.
+fn rows(setup: &Setup, path: &Path, part: Part, entries: &[Entry]) -> Result<Rows, StateError> {
+    let height = setup.height();
+    let mut counted = Vec::new();
+    for Entry { index, versions } in entries {
+        let way = reversed(*index, height);
+        // There are six slots.
+        let slots = (0..SLOTS as u8).zip(versions).filter(|(_, version)| **version > 0);
+        counted.extend(slots.map(|(slot, times)| Counted { way, slot, times: *times }));
+    }
+    counted.sort_unstable();
+    let mut touched = Vec::new();
+    Touched::find(height, path, part, &counted, &mut touched);
+    let mut rows = Vec::with_capacity(touched.len());
+    for portion in touched.chunks(PORTION) {
+        let (mut nodes, mut tags, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+        for touched in portion {
+            touched.nodes(height, |tag, depth, entries| {
+                let versions = entries.map(|entry| (reversed(entry.way, height), entry.times));
+                nodes.push(NodeSum { depth, versions: versions.collect() });
+                tags.push(tag);
+            });
+            ends.push(tags.len());
+        }
+        let sums = sum_nodes(setup, &nodes).ok_or_else(no_tables)?;
+        let sums: Vec<_> = tags.into_iter().zip(sums).collect();
+        let mut from = 0;
+        for (touched, to) in portion.iter().zip(ends) {
+            if to > from {
+                rows.push((touched.key(height), Nodes::NONE.with(&sums[from..to])));
+            }
+            from = to;
+        }
+    }
+    rows.sort_unstable();
+    Ok(rows)
+}
+
+/// The rows of a tree as they are.
+fn stored(store: &dyn Read, height: u8, path: &Path) -> Result<Rows, StateError> {
+    let from = path.row_key(height);
+    let to = prefix_end(&from);
+    let range = KeyRange { from: &from, to: to.as_deref(), reverse: false };
+    let mut rows = Vec::new();
+    scan(store, WITNESSES, range, |key, row| {
+        let key = BundleKey::try_from(key)
+            .map_err(|_| StateError::Corrupt("a key of kept nodes is too long".into()))?;
+        rows.push((key, row.to_vec()));
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(rows)
+}

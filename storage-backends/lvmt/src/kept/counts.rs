@@ -1,0 +1,91 @@
+//! The versions that a block counts, by tree.
+
+use super::share::{Share, reversed};
+use crate::{
+    ACCOUNTS, SLOTS, TREES,
+    key::Key,
+    path::{Path, entry_index},
+    record::RecordRef,
+    undo::{OldRow, Undo},
+};
+use alloy_primitives::B256;
+use polytrie_kv::Read;
+use polytrie_state::StateError;
+use std::collections::BTreeMap;
+
+/// Versions counted in an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Counted {
+    /// The way down to the entry.
+    pub(crate) way: u32,
+    pub(crate) slot: u8,
+    /// By how much.
+    pub(crate) times: u64,
+}
+
+/// Versions counted in trees of which nodes are kept.
+#[derive(Debug)]
+pub(crate) struct Counts {
+    height: u8,
+    share: Share,
+    pub(super) trees: Vec<(Path, Vec<Counted>)>,
+}
+
+impl Counts {
+    pub(crate) const fn new(height: u8, share: Share) -> Self {
+        Self { height, share, trees: Vec::new() }
+    }
+
+    pub(super) const fn share(&self) -> Share {
+        self.share
+    }
+
+    /// The next tree, which must be another one than those before: these versions go up by one, each by slot and index.
+    pub(crate) fn tree(&mut self, path: Path, versions: impl Iterator<Item = (usize, u32)>) {
+        if self.share.part(self.height, &path).is_none() {
+            return;
+        }
+        // There are six slots.
+        let counted = |(slot, index)| Counted {
+            way: reversed(index, self.height),
+            slot: slot as u8,
+            times: 1,
+        };
+        self.trees.push((path, versions.map(counted).collect()));
+    }
+
+    /// What the block counted that an undo record takes back. `store` is the one after the block.
+    pub(super) fn of_undo(
+        store: &dyn Read,
+        height: u8,
+        share: Share,
+        undo: &Undo<'_>,
+    ) -> Result<Self, StateError> {
+        let mut trees: BTreeMap<Path, Vec<(usize, u32)>> = BTreeMap::new();
+        let mut add = |level, position: &B256, slot| {
+            let index = entry_index(height, level, position);
+            trees.entry(Path::of(height, level, position)).or_default().push((slot, index));
+        };
+        for OldRow { table, key, value } in &undo.rows {
+            if *table == ACCOUNTS || *table == SLOTS {
+                let read = match value {
+                    Some(_) => None,
+                    None => store.get(*table, key)?,
+                };
+                let row = value.or(read.as_deref()).unwrap_or_default();
+                let place = RecordRef::read(row)?.place;
+                add(place.level, &Key::from_row(*table, key)?.position(), place.slot.into());
+            } else if *table == TREES {
+                let path = Path::from_row_key(height, key)?;
+                if let Some(above) = path.level.checked_sub(1) {
+                    add(above, &path.prefix, 0);
+                }
+            }
+        }
+        let mut counts = Self::new(height, share);
+        for (path, versions) in trees {
+            counts.tree(path, versions.into_iter());
+        }
+        Ok(counts)
+    }
+}
