@@ -115,11 +115,11 @@ mod tests {
         let mut places = Vec::new();
         for depth in 1..=HEIGHT {
             for class in 0..1u32 << depth {
-                for slot in 0..SLOTS {
+                let above = nodes[usize::from(depth - 1)][class as usize];
+                for (slot, before) in above.into_iter().enumerate() {
                     let own = changes
                         .iter()
                         .filter(|(s, index)| *s == slot && index % (1 << depth) == class);
-                    let before = nodes[usize::from(depth - 1)][class as usize][slot];
                     counting.node(before, depth, own.map(|(_, index)| *index));
                     places.push((usize::from(depth - 1), class as usize, slot));
                 }

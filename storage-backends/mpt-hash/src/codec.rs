@@ -239,7 +239,6 @@ fn list(payload: &[u8]) -> Vec<u8> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use alloy_primitives::hex;

@@ -179,6 +179,7 @@ impl<'a> Source<'a> {
     }
 
     /// What the library's error is at the seam.
+    #[expect(clippy::boxed_local, reason = "the library boxes its errors")]
     fn failure(&self, error: LibraryError) -> StateError {
         if let Some(failure) = self.failure.get() {
             return failure.clone();
