@@ -150,11 +150,16 @@ impl LayerKind {
         self.hooks.put_off?(options, last_block)
     }
 
-    /// The options of a store for this layer. Most leave them as they are. One of which an engine should see all that it
-    /// does has each block written to the engine by itself.
+    /// The options of a store for this layer, opened with these settings. Most leave them as they are. One of which an
+    /// engine should see all that it does has each block that is executed written to the engine by itself. What
+    /// is done to stored blocks stays one write, so that a command which fails on the way has changed nothing.
     #[must_use]
-    pub const fn suit_store(&self, mut options: StoreOptions) -> StoreOptions {
-        if self.hooks.flushes_each_block {
+    pub const fn suit_store(
+        &self,
+        mut options: StoreOptions,
+        settings: &LayerOptions,
+    ) -> StoreOptions {
+        if self.hooks.flushes_each_block && settings.executes {
             options.flush_every = 1;
         }
         options

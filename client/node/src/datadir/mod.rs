@@ -278,7 +278,7 @@ impl DataDir {
         // Blocks that share a root are one write.
         let writes = store_options.flush_every / chain_options.verify_every.max(1);
         store_options.flush_every = writes.max(1);
-        let store = Store::open(engine, &tables, kind.suit_store(store_options))?;
+        let store = Store::open(engine, &tables, kind.suit_store(store_options, &settings))?;
         if let Some(flat) = &flat
             && ChainDb::new(store.clone()).head()?.is_none()
         {
