@@ -8,7 +8,7 @@ use polytrie_chainspec::ChainSpec;
 use polytrie_consensus::{
     ConsensusError, check_body,
     clique::{self, CliqueError},
-    decode::{DecodeError, decode_block},
+    decode::{DecodeError, EncodedReceipts, decode_block},
 };
 use polytrie_state::Access;
 use std::time::{Duration, Instant};
@@ -34,9 +34,9 @@ pub struct Candidate {
     pub accesses: Vec<Access>,
     /// What [`check_body`] said.
     pub body: Result<(), ConsensusError>,
-    /// Receipts that came with it (era1), as RLP with blooms.
-    pub receipts: Option<Bytes>,
-    /// Total difficulty that came with it (era1).
+    /// Receipts that came with it (era1, ere).
+    pub receipts: Option<EncodedReceipts>,
+    /// Total difficulty that came with it (era1, ere up to the merge).
     pub total_difficulty: Option<U256>,
 }
 

@@ -213,13 +213,27 @@ pub enum InvalidReason {
         /// What may have happened, and what to do.
         hint: String,
     },
-    /// The file claims receipts that the block does not produce.
+    /// The file claims a receipt that the block does not produce.
     #[error(
-        "the file holds other receipts for it than its execution gives (the first that differs is that of transaction {index})"
+        "the file holds another {field} for the receipt of transaction {index} than its execution gives: {found}, {expected} was expected"
     )]
-    FileReceipts {
-        /// The first that differs.
+    FileReceipt {
+        /// The first transaction with one that differs.
         index: usize,
+        /// The first field that differs.
+        field: String,
+        /// In the file.
+        found: String,
+        /// Of the execution.
+        expected: String,
+    },
+    /// The file claims more or fewer receipts.
+    #[error("the file holds {found} receipts for it, its execution gives {expected}")]
+    FileReceiptCount {
+        /// In the file.
+        found: usize,
+        /// Of the execution.
+        expected: usize,
     },
     /// The file claims another total difficulty.
     #[error("the file gives it the total difficulty {found}, expected {expected}")]

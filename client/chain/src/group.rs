@@ -13,7 +13,7 @@ use super::{
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{B256, Bytes, U256};
 use polytrie_chainspec::Rules;
-use polytrie_consensus::{Ancestor, check_state_root};
+use polytrie_consensus::{Ancestor, check_state_root, decode::EncodedReceipts};
 use polytrie_kv::Batch;
 use polytrie_state::{CommitmentKind, Group, WriteSet};
 use std::{sync::Arc, time::Instant};
@@ -37,7 +37,7 @@ pub(super) struct OpenGroup {
 struct Grouped {
     hash: B256,
     rlp: Bytes,
-    receipts: Option<Bytes>,
+    receipts: Option<EncodedReceipts>,
     total_difficulty: Option<U256>,
     /// Where the caller keeps what blocks write.
     writes: Option<Arc<WriteSet>>,

@@ -5,6 +5,7 @@ use super::{
     candidate::{BlockStats, Candidate, Inserted},
     db::put_side_block,
     error::{ChainError, InsertError, InvalidReason, executed},
+    file_receipts::check_file_receipts,
     head::Head,
     recent::AncestorHashes,
     reorg::Way,
@@ -19,7 +20,6 @@ use alloy_primitives::B256;
 use polytrie_chainspec::{ChainSpec, Rules};
 use polytrie_consensus::{
     Ancestor, ExecutedResult, ReceiptsRoot, check_header, check_ommers, check_result,
-    decode::decode_receipts,
 };
 use polytrie_kv::Batch;
 use polytrie_state::{FinishedLater, Session};
@@ -226,8 +226,9 @@ impl Chain {
         let result = ExecutedResult::from(&executed);
         let mode = if comparable { ReceiptsRoot::Compare } else { ReceiptsRoot::Skip };
         check_result(rules, &candidate.header, &result, mode).map_err(|e| candidate.invalid(e))?;
-        if let Some(index) = different_receipt(candidate, &executed.receipts, comparable)? {
-            return Err(candidate.invalid(InvalidReason::FileReceipts { index }));
+        if let Some(file) = candidate.receipts.as_ref().filter(|_| self.options.verify_roots) {
+            check_file_receipts(file, &executed.receipts, executed.receipts_comparable)
+                .map_err(|reason| candidate.invalid(reason))?;
         }
         stats.check += start.elapsed();
         Ok(executed.receipts)
@@ -297,17 +298,4 @@ fn check_candidate(
         }
         _ => Ok(()),
     }
-}
-
-/// The first receipt that is not the one the file holds.
-fn different_receipt(
-    candidate: &Candidate,
-    receipts: &[ReceiptEnvelope],
-    comparable: bool,
-) -> Result<Option<usize>, InsertError> {
-    let Some(rlp) = candidate.receipts.as_ref().filter(|_| comparable) else { return Ok(None) };
-    let expected = decode_receipts(rlp).map_err(|e| candidate.invalid(e))?;
-    let different = expected.iter().zip(receipts).position(|(a, b)| a != b);
-    let shorter = expected.len().min(receipts.len());
-    Ok(different.or_else(|| (expected.len() != receipts.len()).then_some(shorter)))
 }

@@ -17,6 +17,7 @@ mod db;
 mod error;
 pub mod executor;
 mod export;
+mod file_receipts;
 mod genesis;
 mod group;
 mod head;

@@ -1,6 +1,6 @@
 //! What a file holds, told from its first bytes.
 
-use super::{era1, error::BlockFileErrorKind};
+use super::{e2store::VERSION_MAGIC, error::BlockFileErrorKind};
 
 /// How many bytes are looked at. More than any magic number; enough to skip the blank lines before text.
 pub(super) const PEEK: usize = 512;
@@ -12,14 +12,18 @@ pub enum Format {
     Rlp,
     /// One block in hex per line, with or without `0x`.
     Hex,
-    /// era1: e2store records with headers, bodies, receipts and total difficulty.
+    /// era1: e2store records with headers, bodies, receipts and total difficulty, block by block.
     Era1,
+    /// ere: e2store records as well, but all headers first, then all bodies; not all of them have receipts.
+    Ere,
 }
 
 /// What the first bytes say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
     Blocks(Format),
+    /// era1 or ere: that takes more than the first bytes.
+    E2Store,
     Gzip,
 }
 
@@ -41,8 +45,8 @@ pub(super) fn detect(start: &[u8]) -> Result<Content, BlockFileErrorKind> {
     if start.starts_with(&[0x1f, 0x8b]) {
         return Ok(Content::Gzip);
     }
-    if start.starts_with(&era1::VERSION_MAGIC) {
-        return Ok(Content::Blocks(Format::Era1));
+    if start.starts_with(&VERSION_MAGIC) {
+        return Ok(Content::E2Store);
     }
     if let Some((_, format)) = COMPRESSED.iter().find(|(magic, _)| start.starts_with(magic)) {
         return Err(BlockFileErrorKind::Compressed { format });
@@ -78,7 +82,7 @@ mod tests {
             (b"f9021af9", blocks(Format::Hex)),
             (b"\r\n\n 0xf9021af9", blocks(Format::Hex)),
             (b"\n\n", blocks(Format::Hex)),
-            (b"\x65\x32\0\0\0\0\0\0\x03\0", blocks(Format::Era1)),
+            (b"\x65\x32\0\0\0\0\0\0\x03\0", Some(Content::E2Store)),
             (b"\x1f\x8b\x08", Some(Content::Gzip)),
             (b"\0\0\0\0", blocks(Format::Rlp)),
         ] {

@@ -2,7 +2,8 @@
 
 use std::{fmt, io, sync::Arc};
 
-use crate::{MAX_BLOCK_BYTES, era1::Era1Error};
+use crate::{MAX_BLOCK_BYTES, e2store::E2StoreError};
+use alloy_primitives::B256;
 use polytrie_consensus::decode::DecodeError;
 
 /// What is wrong with a block file: one sentence with the file, the place, what was found, what was
@@ -29,6 +30,7 @@ impl BlockFileError {
             BlockFileErrorKind::NotFound
                 | BlockFileErrorKind::Open { .. }
                 | BlockFileErrorKind::Read { .. }
+                | BlockFileErrorKind::Temporary { .. }
         )
     }
 }
@@ -79,15 +81,52 @@ pub enum BlockFileErrorKind {
         /// What the operating system said.
         error: io::Error,
     },
-    /// A directory that holds no era1 file.
+    /// What comes through a pipe or gzip cannot be kept.
     #[error(
-        "this is a directory without .era1 files, a file of blocks was expected; name the block files \
+        "ere from a pipe or gzip is kept in a temporary file, which failed ({error}); make room where temporary files go (TMPDIR), \
+         or name the file itself, not compressed"
+    )]
+    Temporary {
+        /// What the operating system said.
+        error: io::Error,
+    },
+    /// Another checksum than is listed.
+    #[error(
+        "its SHA-256 is {found}, but checksums.txt beside it says {expected}; copy or download the file again"
+    )]
+    Checksum {
+        /// That of the file.
+        found: B256,
+        /// That in the list.
+        expected: B256,
+    },
+    /// A checksum that is not listed.
+    #[error(
+        "its SHA-256 is {found}, which checksums.txt beside it does not list; copy or download the file again, or remove \
+         checksums.txt if it was made for other files"
+    )]
+    NotListed {
+        /// That of the file.
+        found: B256,
+    },
+    /// A list of checksums that is none.
+    #[error(
+        "line {line} is no SHA-256 (64 hex digits, and the name of a file behind them or nothing); get the list again, or \
+         remove it if it is about something else"
+    )]
+    ChecksumLine {
+        /// Counted from 1.
+        line: u64,
+    },
+    /// A directory that holds no era1 or ere file.
+    #[error(
+        "this is a directory without .era1 or .ere files, a file of blocks was expected; name the block files \
          themselves"
     )]
     Directory,
-    /// A directory with era1 files of two networks.
+    /// A directory with files of two networks.
     #[error(
-        "the directory holds era1 files of {first} and of {second}, one network was expected; name the \
+        "the directory holds files of {first} and of {second}, one network was expected; name the \
          files of one of them"
     )]
     MixedNetworks {
@@ -96,9 +135,9 @@ pub enum BlockFileErrorKind {
         /// Another one.
         second: String,
     },
-    /// A directory with two era1 files of one epoch.
+    /// A directory with two files of one epoch.
     #[error(
-        "the directory holds two era1 files of epoch {epoch} ({first} and {second}), one was expected; \
+        "the directory holds two files of epoch {epoch} ({first} and {second}), one was expected; \
          remove one of them"
     )]
     DuplicateEpoch {
@@ -109,12 +148,12 @@ pub enum BlockFileErrorKind {
         /// The other one.
         second: String,
     },
-    /// A directory with an era1 file whose name does not tell its place.
+    /// A directory with a file that has no place by its name.
     #[error(
-        "the name of {name} in this directory is not of the form NETWORK-EPOCH-ROOT.era1, so the order \
-         of the files is unknown; name the files one by one in their order"
+        "the name of {name} in this directory is not of the form NETWORK-EPOCH-ROOT.era1 or NETWORK-EPOCH-HASH.ere (or \
+         -PROFILE.ere), so the order of the files is unknown; name the files one by one in their order"
     )]
-    Era1Name {
+    ArchiveName {
         /// The file name.
         name: String,
     },
@@ -139,7 +178,7 @@ pub enum BlockFileErrorKind {
     /// None of the formats.
     #[error(
         "the file starts with \"{start}\", which is none of: an RLP stream of blocks, gzip, one block in \
-         hex per line, era1; check that this is a file of blocks"
+         hex per line, era1, ere; check that this is a file of blocks"
     )]
     UnknownFormat {
         /// The first bytes, with escapes.
@@ -260,9 +299,9 @@ pub enum BlockFileErrorKind {
         /// Digits of the block.
         expected: u64,
     },
-    /// Something is wrong with the structure of an era1 file.
+    /// Something is wrong with the structure of an era1 or ere file.
     #[error(transparent)]
-    Era1(Box<Era1Error>),
+    E2Store(Box<E2StoreError>),
     /// The block was cut out well, but it is not a valid encoding.
     #[error(
         "{place} cannot be decoded: {error}; the file is damaged or was made by a faulty program, \

@@ -9,9 +9,10 @@
 //! | RLP stream: blocks one after the other, nothing between them | a first byte of `0xc0` or more |
 //! | the same (or any other of these) compressed | `1f 8b`, gzip |
 //! | hex lines: one block a line, `0x` optional, blank lines ignored | a first character that is a hex digit |
-//! | era1: blocks with receipts and total difficulty | the e2store version entry |
+//! | era1: blocks with receipts and total difficulty, up to the merge | the e2store version record, then the records of one block after those of the other |
+//! | ere: blocks, mostly with receipts, of any age | the e2store version record, then two headers, or one block without the receipts of era1 |
 //!
-//! A file is never held as a whole: it is read a mebibyte at a time, and a block of an RLP stream is a
+//! A file is never held in memory as a whole: it is read a mebibyte at a time, and a block of an RLP stream is a
 //! slice of what was read. A block that claims to be longer than [`MAX_BLOCK_BYTES`] is refused before
 //! anything is read for it.
 //!
@@ -19,12 +20,15 @@
 //! on another thread than reading. It accepts exactly the canonical encoding: whatever it returns encodes to the bytes it was
 //! given.
 //!
-//! [`RlpWriter`] and [`Era1Writer`] are the other direction.
+//! [`RlpWriter`], [`Era1Writer`] and [`EreWriter`] are the other direction; [`ArchiveExporter`] makes a directory of files.
 
 mod chunk;
 mod detect;
+pub mod e2store;
 pub mod era1;
+pub mod ere;
 mod error;
+mod exporter;
 mod hex;
 mod output;
 mod raw;
@@ -36,8 +40,11 @@ mod stream;
 mod tests;
 
 pub use detect::Format;
-pub use era1::{Era1Exporter, Era1Summary, Era1Writer};
+pub use e2store::{ArchiveFormat, ArchiveSummary};
+pub use era1::Era1Writer;
+pub use ere::EreWriter;
 pub use error::{BlockFileError, BlockFileErrorKind, Place};
+pub use exporter::ArchiveExporter;
 pub use output::{ExportError, OutputFile, RlpWriter};
 pub use raw::RawBlock;
 pub use reader::{BlockReader, ReadProgress};

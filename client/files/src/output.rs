@@ -12,7 +12,7 @@ use std::{
 
 use flate2::{Compression, write::GzEncoder};
 
-use crate::{era1::BLOCKS_PER_ERA, reader::display_name};
+use crate::{e2store::BLOCKS_PER_ERA, reader::display_name};
 use polytrie_consensus::decode::DecodeError;
 
 const BUFFER: usize = 1 << 20;
@@ -40,9 +40,9 @@ pub enum ExportError {
         /// What is wrong with it.
         error: DecodeError,
     },
-    /// An era1 file that would start in the middle.
+    /// A file of blocks and receipts that would start in the middle.
     #[error(
-        "an era1 file starts at a multiple of {BLOCKS_PER_ERA}, but the export starts at block {start}; \
+        "era1 and ere files start at a multiple of {BLOCKS_PER_ERA}, but the export starts at block {start}; \
          start it at block {before}", before = start - start % BLOCKS_PER_ERA
     )]
     Start {
@@ -59,17 +59,32 @@ pub enum ExportError {
         /// The block that was next.
         expected: u64,
     },
-    /// More than 8192 blocks for one era1 file.
-    #[error("{file} already has the {BLOCKS_PER_ERA} blocks that an era1 file can hold")]
+    /// More than 8192 blocks for one file.
+    #[error("{file} already has the {BLOCKS_PER_ERA} blocks that an era1 or ere file can hold")]
     Full {
         /// The file.
         file: Arc<str>,
     },
-    /// No block at all, which an era1 file cannot express.
+    /// No block at all, which an era1 or ere file cannot express.
     #[error("{file} would hold no block, at least one was expected; check the range")]
     Empty {
         /// The file.
         file: Arc<str>,
+    },
+    /// The directory has a file of that epoch already.
+    #[error(
+        "{directory} already holds a file of epoch {epoch}, {other}, and {name} would be another one, of which no import \
+         could choose; remove that, or name another directory"
+    )]
+    Epoch {
+        /// The directory.
+        directory: String,
+        /// The epoch.
+        epoch: u64,
+        /// The file that was to be written.
+        name: String,
+        /// The one that is there.
+        other: String,
     },
 }
 

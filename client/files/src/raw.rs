@@ -6,27 +6,26 @@ use alloy_consensus::{Block, Header, Sealed, TxEnvelope};
 use alloy_primitives::{Bytes, U256};
 
 use crate::error::{BlockFileError, BlockFileErrorKind, Place};
-use polytrie_consensus::decode::{DecodeError, decode_block, decode_header};
+use polytrie_consensus::decode::{DecodeError, EncodedReceipts, decode_block, decode_header};
 
 /// One block as it stands in a file: bytes and where they came from, nothing decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawBlock {
     /// The exact RLP of the block: `[header, transactions, ommers, withdrawals?, access list?]`.
     ///
-    /// In an era1 file header and body are separate records; there this is the block put together from
+    /// In an era1 or ere file header and body are separate records; there this is the block put together from
     /// them, byte for byte what other clients export.
     pub rlp: Bytes,
     /// The file (or `standard input`), as error messages name it.
     pub file: Arc<str>,
     /// Where the block starts, in bytes from the start of the file; of the decompressed file for gzip,
-    /// of the line for hex, of the header record for era1.
+    /// of the line for hex, of the header record for era1 and ere.
     pub offset: u64,
     /// Its position in this file, counted from 0.
     pub index: u64,
-    /// The RLP list of its receipts with blooms (see [`decode_receipts`](polytrie_consensus::decode::decode_receipts)), where
-    /// the file has them (era1).
-    pub receipts: Option<Bytes>,
-    /// The total difficulty up to and including this block, where the file has it (era1).
+    /// Its receipts, where the file has them (era1, and ere with some profiles).
+    pub receipts: Option<EncodedReceipts>,
+    /// The total difficulty up to and including this block, where the file has it (era1, and ere up to the merge).
     pub total_difficulty: Option<U256>,
 }
 

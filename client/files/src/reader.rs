@@ -3,7 +3,7 @@
 use std::{
     fmt,
     fs::File,
-    io::{self, BufReader, Cursor, Read},
+    io::{self, BufReader, Cursor, Read, Seek, SeekFrom},
     path::Path,
     sync::{
         Arc,
@@ -18,23 +18,26 @@ use flate2::bufread::MultiGzDecoder;
 use super::{
     chunk::ChunkReader,
     detect::{self, Content, Format},
-    era1::{self, Era1Blocks},
+    e2store::{DirectoryEntry, HEAD, VERSION_MAGIC, format_of, list_directory, verify_checksum},
+    era1::Era1Blocks,
+    ere::EreBlocks,
     error::{BlockFileError, BlockFileErrorKind},
     hex::HexLines,
     raw::RawBlock,
     stream,
 };
+use polytrie_consensus::decode::EncodedReceipts;
 
 /// How much compressed data is read at once.
 const GZIP_BUFFER: usize = 256 << 10;
 
-/// The blocks of one file (or of a directory of era1 files), in their order.
+/// The blocks of one file (or of a directory of era1 and ere files), in their order.
 ///
 /// The iterator ends after the first error. See the [module](super) for the formats.
 pub struct BlockReader {
     current: Source,
-    /// The era1 files of a directory that come after the current one.
-    following: vec::IntoIter<era1::DirectoryEntry>,
+    /// The files of a directory that come after the current one.
+    following: vec::IntoIter<DirectoryEntry>,
     progress: ReadProgress,
     failed: bool,
 }
@@ -70,8 +73,10 @@ impl ReadProgress {
 }
 
 impl BlockReader {
-    /// Opens a file of blocks, a directory of era1 files of one network, or standard input (`-`), and looks
+    /// Opens a file of blocks, a directory of era1 and ere files of one network, or standard input (`-`), and looks
     /// at the first bytes.
+    ///
+    /// An era1 or ere file is compared with `checksums.txt` beside it, if there is one.
     ///
     /// # Errors
     ///
@@ -127,7 +132,7 @@ impl BlockReader {
     }
 
     fn open_directory(path: &Path, file: &Arc<str>) -> Result<Self, BlockFileError> {
-        let mut following = era1::list_directory(path, file)?.into_iter();
+        let mut following = list_directory(path, file)?.into_iter();
         let Some(first) = following.next() else {
             return Err(BlockFileError::new(file, BlockFileErrorKind::Directory));
         };
@@ -176,6 +181,7 @@ enum Splitter {
     Rlp,
     Hex(HexLines),
     Era1(Box<Era1Blocks>),
+    Ere(Box<EreBlocks>),
 }
 
 impl Source {
@@ -193,6 +199,10 @@ impl Source {
         }
         match content {
             Content::Blocks(format) => Ok(Self::new(file, chunks, format)),
+            Content::E2Store => {
+                let format = format_of(|offset| head_in(&mut chunks, offset)).map_err(fail)?;
+                Ok(Self::new(file, chunks, format))
+            }
             Content::Gzip => {
                 let format = "compressed with gzip twice";
                 Err(fail(BlockFileErrorKind::Compressed { format }))
@@ -205,8 +215,15 @@ impl Source {
             Format::Rlp => Splitter::Rlp,
             Format::Hex => Splitter::Hex(HexLines::new()),
             Format::Era1 => Splitter::Era1(Box::default()),
+            Format::Ere => Splitter::Ere(Box::default()),
         };
         Self { file, input, splitter, index: 0 }
+    }
+
+    /// The blocks of ere files that are read at their places.
+    fn ere(file: Arc<str>, blocks: EreBlocks) -> Self {
+        let input = ChunkReader::new(Box::new(io::empty()), false);
+        Self { file, input, splitter: Splitter::Ere(Box::new(blocks)), index: 0 }
     }
 
     const fn format(&self) -> Format {
@@ -214,6 +231,7 @@ impl Source {
             Splitter::Rlp => Format::Rlp,
             Splitter::Hex(_) => Format::Hex,
             Splitter::Era1(_) => Format::Era1,
+            Splitter::Ere(_) => Format::Ere,
         }
     }
 
@@ -246,8 +264,13 @@ impl Source {
                 .next_block(&mut self.input, self.index)?
                 .map(|block| bare(block.rlp, block.offset)),
             Splitter::Era1(era1) => era1.next_block(&mut self.input)?.map(|block| RawBlock {
-                receipts: Some(block.receipts.into()),
+                receipts: Some(EncodedReceipts::Full(block.receipts.into())),
                 total_difficulty: Some(block.total_difficulty),
+                ..bare(block.rlp, block.offset)
+            }),
+            Splitter::Ere(ere) => ere.next_block(&mut self.input)?.map(|block| RawBlock {
+                receipts: block.receipts.map(|rlp| EncodedReceipts::Slim(rlp.into())),
+                total_difficulty: block.total_difficulty,
                 ..bare(block.rlp, block.offset)
             }),
         })
@@ -256,8 +279,53 @@ impl Source {
 
 fn open_file(path: &Path, progress: &ReadProgress) -> Result<Source, BlockFileError> {
     let name = display_name(path);
-    let inner = File::open(path).map_err(|error| open_error(&name, error))?;
+    let mut inner = File::open(path).map_err(|error| open_error(&name, error))?;
+    let meta = inner.metadata().map_err(|error| open_error(&name, error))?;
+    if meta.is_file() && starts_as_e2store(&name, &mut inner)? {
+        verify_checksum(path, &name, &mut inner)?;
+        let format = format_of(|offset| head_at(&mut inner, offset))
+            .map_err(|kind| BlockFileError::new(&name, kind))?;
+        rewind(&name, &mut inner)?;
+        if format == Format::Ere {
+            let blocks = EreBlocks::of_file(inner, meta.len(), Arc::clone(&progress.read));
+            return Ok(Source::ere(name, blocks));
+        }
+    }
     Source::open(name, Box::new(Counted { inner, read: Arc::clone(&progress.read) }))
+}
+
+/// Whether a file starts with the version record; it is left at its start.
+fn starts_as_e2store(name: &Arc<str>, file: &mut File) -> Result<bool, BlockFileError> {
+    let start = head_at(file, 0).map_err(|kind| BlockFileError::new(name, kind))?;
+    rewind(name, file)?;
+    Ok(start == Some(VERSION_MAGIC))
+}
+
+fn rewind(name: &Arc<str>, file: &mut File) -> Result<(), BlockFileError> {
+    file.rewind()
+        .map_err(|error| BlockFileError::new(name, BlockFileErrorKind::Read { offset: 0, error }))
+}
+
+/// The bytes of a head at this place of a file; `None` if there are less.
+fn head_at(file: &mut File, offset: u64) -> Result<Option<[u8; HEAD]>, BlockFileErrorKind> {
+    let mut head = [0; HEAD];
+    let read = file.seek(SeekFrom::Start(offset)).and_then(|_| file.read_exact(&mut head));
+    match read {
+        Ok(()) => Ok(Some(head)),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(BlockFileErrorKind::Read { offset, error }),
+    }
+}
+
+/// The bytes of a head at this place of a stream of which nothing was taken yet; `None` if there are less.
+fn head_in(
+    chunks: &mut ChunkReader,
+    offset: u64,
+) -> Result<Option<[u8; HEAD]>, BlockFileErrorKind> {
+    let Ok(offset) = usize::try_from(offset) else { return Ok(None) };
+    let is_there = chunks.fill(offset + HEAD)?;
+    let head = chunks.data().get(offset..).and_then(|data| data.first_chunk::<HEAD>());
+    Ok(head.filter(|_| is_there).copied())
 }
 
 fn gunzip(start: Bytes, rest: Box<dyn Read + Send>) -> Box<dyn Read + Send> {

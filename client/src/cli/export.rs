@@ -2,7 +2,7 @@
 
 use super::{args::StoredArgs, exit::Failure};
 use crate::{
-    blocks::{Era1Exporter, RlpWriter},
+    blocks::{ArchiveExporter, ArchiveFormat, RlpWriter},
     chain::{ChainError, ExportBlock},
     datadir::{DataDir, Rows},
 };
@@ -20,8 +20,8 @@ use std::{
 /// Export blocks of the chain, byte for byte as they were imported.
 #[derive(Debug, Args)]
 pub(super) struct ExportArgs {
-    /// The file to write; `.gz` at its end compresses it, `-` is standard output. For era1 the directory
-    /// that the files go to.
+    /// The file to write; `.gz` at its end compresses it, `-` is standard output. For era1 and ere the
+    /// directory that the files go to.
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// The first block.
@@ -30,9 +30,9 @@ pub(super) struct ExportArgs {
     /// The last block [default: the head]
     #[arg(long, value_name = "N")]
     to: Option<u64>,
-    /// A stream of RLP as `geth import` reads it, or era1 files with receipts and total difficulties. Before Byzantium receipts
-    /// hold state roots: there era1 takes a layer that has them, and an import that verified every root.
-    /// [default: rlp]
+    /// A stream of RLP as `geth import` reads it, or files of 8192 blocks with their receipts as `geth import-history` reads
+    /// them, and checksums.txt beside them: era1 up to the merge, ere before and after it. Before Byzantium receipts hold
+    /// state roots: there both take a layer that has them, and an import that verified every root. [default: rlp]
     #[arg(long, value_name = "FORMAT")]
     format: Option<Format>,
     #[command(flatten)]
@@ -40,29 +40,42 @@ pub(super) struct ExportArgs {
 }
 
 /// Names of block files end like this.
-const FILE_ENDINGS: [&str; 4] = ["gz", "rlp", "era1", "hex"];
+const FILE_ENDINGS: [&str; 5] = ["gz", "rlp", "era1", "ere", "hex"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// Blocks one after the other.
     Rlp,
-    /// Archive files of 8192 blocks.
+    /// Archive files of 8192 blocks up to the merge.
     Era1,
+    /// Archive files of 8192 blocks before and after the merge.
+    Ere,
+}
+
+impl Format {
+    /// Which archive it is, if it is one.
+    const fn archive(self) -> Option<ArchiveFormat> {
+        match self {
+            Self::Rlp => None,
+            Self::Era1 => Some(ArchiveFormat::Era1),
+            Self::Ere => Some(ArchiveFormat::Ere),
+        }
+    }
 }
 
 pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
     let format = args.format.unwrap_or(Format::Rlp);
     let ending = args.file.extension().and_then(OsStr::to_str);
-    match args.format {
-        Some(Format::Era1) => check_directory(&args.file)?,
-        // Who names a file so and no format takes it for one.
-        None if ending == Some("era1") => {
+    match (format.archive(), ending) {
+        (Some(archive), _) => check_directory(&args.file, archive)?,
+        // A name like this without a format takes it for one.
+        (None, Some(named @ ("era1" | "ere"))) if args.format.is_none() => {
             return Err(Failure::Usage(format!(
-                "{} would hold RLP, whatever its name says: give --format era1 and a directory for its files, or another name",
+                "{} would hold RLP, whatever its name says: give --format {named} and a directory for its files, or another name",
                 args.file.display()
             )));
         }
-        Some(Format::Rlp) | None => {}
+        (None, _) => {}
     }
     let dir = DataDir::open_rows(&args.data.options(true))?;
     dir.chain_db().check_settled()?;
@@ -81,9 +94,10 @@ pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
     }
     let changed = dir.chain_db().changed_by_hand((args.from, to))?;
     let mut impersonated = Vec::new();
-    let line = match format {
-        Format::Rlp => rlp(&dir, &args.file, (args.from, to), &mut impersonated)?,
-        Format::Era1 => era1(&dir, &args.file, (args.from, to), &mut impersonated)?,
+    let range = (args.from, to);
+    let line = match format.archive() {
+        None => rlp(&dir, &args.file, range, &mut impersonated)?,
+        Some(archive) => archives(&dir, &args.file, archive, range, &mut impersonated)?,
     };
     if let Some(blocks) = in_words(&impersonated) {
         tracing::warn!(
@@ -131,16 +145,17 @@ fn rlp(
     Ok(format!("exported {blocks} blocks, {from} to {to}, to {}", file.display()))
 }
 
-fn era1(
+fn archives(
     dir: &Rows,
     directory: &Path,
+    format: ArchiveFormat,
     (from, to): (u64, u64),
     impersonated: &mut Vec<u64>,
 ) -> Result<String, Failure> {
     let (db, spec, chain) = (dir.chain_db(), dir.spec()?, &*dir.stamp.chain);
     let network =
         Path::new(chain).file_stem().map_or_else(|| chain.into(), |s| s.to_string_lossy());
-    let mut out = Era1Exporter::new(directory, &network, from)?;
+    let mut out = ArchiveExporter::new(format, directory, &network, from)?;
     // Not before the range is known to do: what is refused leaves nothing behind.
     fs::create_dir_all(directory)
         .map_err(|e| Failure::Machine(format!("cannot create {}: {e}", directory.display())))?;
@@ -151,8 +166,8 @@ fn era1(
             let number = header.number;
             ChainError::Corrupt(format!("the receipts of block {number} are missing"))
         })?;
-        check_receipts(&spec, &dir.stamp.state, &header, &receipts)?;
-        out.push(&rlp, &alloy_rlp::encode(&receipts), total_difficulty)?;
+        check_receipts(&spec, &dir.stamp.state, format, &header, &receipts)?;
+        out.push(&rlp, &receipts, total_difficulty)?;
         Ok::<_, Failure>(())
     })?;
     let files = out.finish()?;
@@ -163,10 +178,11 @@ fn era1(
     ))
 }
 
-/// An era1 file holds the receipts of its blocks, so they must be those of the headers.
+/// An archive holds the receipts of its blocks, so they must be those of the headers.
 fn check_receipts(
     spec: &ChainSpec,
     layer: &str,
+    format: ArchiveFormat,
     header: &Header,
     receipts: &[ReceiptEnvelope],
 ) -> Result<(), Failure> {
@@ -179,8 +195,9 @@ fn check_receipts(
     let lacks_root =
         |receipt: &ReceiptEnvelope| receipt.status_or_post_state().as_post_state().is_none();
     if !rules.is(EthereumHardfork::Byzantium) && receipts.iter().any(lacks_root) {
+        let format = format.extension();
         return Err(Failure::Usage(format!(
-            "era1 files hold receipts, and those of block {number}, before Byzantium, were stored without their state roots (the layer `{layer}` gives none, or the import had --verify none): leave --format era1 out to write RLP, or import under mpt, replica or rain with all roots verified"
+            "{format} files hold receipts, and those of block {number}, before Byzantium, were stored without their state roots (the layer `{layer}` gives none, or the import had --verify none): leave --format {format} out to write RLP, or import under mpt, replica or rain with all roots verified"
         )));
     }
     let text =
@@ -188,14 +205,15 @@ fn check_receipts(
     Err(ChainError::Corrupt(text).into())
 }
 
-/// What names a file is no place for a directory of era1 files.
-fn check_directory(path: &Path) -> Result<(), Failure> {
+/// What names a file is no place for a directory of archive files.
+fn check_directory(path: &Path, format: ArchiveFormat) -> Result<(), Failure> {
     let ending = path.extension().and_then(OsStr::to_str).unwrap_or_default();
     let is_taken = path.exists() && !path.is_dir();
     let is_file = !path.exists() && FILE_ENDINGS.contains(&ending);
     if is_taken || is_file || path == Path::new("-") {
+        let format = format.extension();
         return Err(Failure::Usage(format!(
-            "{} names a file, and era1 needs a directory for its files; name one, or leave --format era1 out to write RLP",
+            "{} names a file, and {format} needs a directory for its files; name one, or leave --format {format} out to write RLP",
             path.display()
         )));
     }

@@ -9,12 +9,17 @@ use crate::{
     },
 };
 use alloy_primitives::Bytes;
-use polytrie::consensus::decode::decode_block;
+use polytrie::{
+    blocks::{BlockReader, EreWriter},
+    consensus::decode::{EncodedReceipts, decode_block, decode_slim_receipts},
+    layers::LAYERS,
+};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::{
     ffi::OsStr,
     fs::File,
+    ops::Range,
     path::{Path, PathBuf},
 };
 
@@ -27,6 +32,8 @@ for_each_layer!(
     one_byte_wrong_in_a_seal,
     one_byte_wrong_anywhere,
     one_byte_wrong_in_an_era1_file,
+    one_byte_wrong_in_an_ere_file,
+    receipts_of_another_chain,
 );
 
 /// Blocks imported before each case.
@@ -83,7 +90,8 @@ fn no_blocks_at_all(layer: &str) {
     case.refused(&case.write("\n\n"), 1, before, &["is empty"]);
     let folder = case.data.file("folder");
     std::fs::create_dir(&folder).unwrap();
-    let words = ["is a directory without .era1 files", "a file of blocks was expected", "name the"];
+    let words =
+        ["is a directory without .era1 or .ere files", "a file of blocks was expected", "name the"];
     case.refused(&folder, 1, before, &words);
     let words = ["looks like JSON", "blocks were expected", "pass it with --chain"];
     case.refused(&case.chain.chain, 1, before, &words);
@@ -326,24 +334,46 @@ fn one_byte_wrong_anywhere(layer: &str) {
 }
 
 fn one_byte_wrong_in_an_era1_file(layer: &str) {
-    let Some(file) = fixture("era1/mainnet-00000-5ec1ffb8.era1") else { return };
+    // Within the first records, so that it does not take long to get there.
+    let file = "era1/mainnet-00000-5ec1ffb8.era1";
+    one_byte_wrong_in_an_archive(layer, ("mainnet", file), &[100..60_000], 0xe7a1);
+}
+
+fn one_byte_wrong_in_an_ere_file(layer: &str) {
+    // A header, a body or receipts of the first blocks, a total difficulty, the index.
+    let file = "ere/sepolia-00000-8e3e7dc9-noproofs.ere";
+    let places = [
+        100..60_000,
+        2_415_430..2_421_000,
+        2_652_998..2_658_000,
+        2_874_182..3_201_854,
+        3_201_894..3_464_070,
+    ];
+    one_byte_wrong_in_an_archive(layer, ("sepolia", file), &places, 0xe2e);
+}
+
+fn one_byte_wrong_in_an_archive(
+    layer: &str,
+    (chain, file): (&str, &str),
+    places: &[Range<usize>],
+    seed: u64,
+) {
+    let Some(file) = fixture(file) else { return };
     let bytes = std::fs::read(&file).unwrap();
     let data = Data::new();
-    let seed = 0xe7a1;
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    for _ in 0..8 {
-        // Within the first records, so that it does not take long to get there.
-        let position = random.random_range(100..60_000);
+    for place in places.iter().cycle().take(8) {
+        let position = random.random_range(place.clone());
         let mut bytes = bytes.clone();
         bytes[position] ^= 1 << random.random_range(0..8);
-        let wrong = data.write("wrong.era1", bytes);
+        let wrong = data.write("wrong", bytes);
         let run = polytrie![
             "import",
             wrong,
             "--datadir",
             data.path(),
             "--chain",
-            "mainnet",
+            chain,
             "--state",
             layer,
             "--to",
@@ -351,6 +381,10 @@ fn one_byte_wrong_in_an_era1_file(layer: &str) {
         ];
         assert_eq!(run.code, Some(1), "seed {seed}, byte {position}: {}", run.stderr);
         assert_fails(&run, 1, &[&wrong.display().to_string()]);
+        // What is wrong at the start of the file is found before there is a data directory.
+        if !data.path().exists() {
+            continue;
+        }
         data.check();
         let head = data.head().0;
         if head > 0 {
@@ -369,4 +403,40 @@ fn one_byte_wrong_in_an_era1_file(layer: &str) {
             polytrie!["db", "unwind", "--datadir", data.path(), "--to", "0"].ok();
         }
     }
+}
+
+/// A file may be whole and still not what the execution gives: the error names file, block, transaction and field.
+fn receipts_of_another_chain(layer: &str) {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let data = chain.imported(layer, 1);
+    let mut out = EreWriter::new("test", Vec::new(), 0, &std::env::temp_dir()).unwrap();
+    // Each block has the receipts that the file gives it, but for one.
+    let Some(canonical) = LAYERS.iter().find(|layer| layer.canonical) else { return };
+    let made = chain.imported(canonical.name, chain.head);
+    let directory = made.file("ere");
+    polytrie!["export", directory, "--datadir", made.path(), "--format", "ere"].ok();
+    let mut changed = None;
+    for block in BlockReader::open(&directory).unwrap().map(Result::unwrap) {
+        let Some(EncodedReceipts::Slim(rlp)) = &block.receipts else { panic!("{block:?}") };
+        let mut receipts = decode_slim_receipts(rlp).unwrap();
+        // A receipt of Byzantium or later has one status under every layer.
+        let is_one = receipts.len() > 1 && receipts[1].status.as_post_state().is_none();
+        if changed.is_none() && is_one {
+            receipts[1].cumulative_gas_used += 1;
+            changed = Some(block.index);
+        }
+        let sum = block.total_difficulty.unwrap();
+        out.push(&block.rlp, &alloy_rlp::encode(&receipts), sum).unwrap();
+    }
+    let file = data.write("wrong", out.finish().unwrap().0);
+    let number = changed.unwrap();
+    let run = polytrie!["import", file, "--datadir", data.path()];
+    let words = [
+        &*file.display().to_string(),
+        &format!("block {number} "),
+        "another cumulative gas for the receipt of transaction 1",
+    ];
+    assert_fails(&run, 1, &words);
+    assert_eq!(data.head().0, number - 1);
+    data.check();
 }

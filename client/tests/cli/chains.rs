@@ -3,13 +3,13 @@
 
 use crate::{
     fixtures::{fixture, read},
-    run::polytrie,
+    run::{polytrie, run},
     support::{CONDENSE, ChainFixture, Data, FRONTIER, RPC_COMPAT},
 };
 use alloy_primitives::{B256, U256, hex, keccak256};
 use polytrie::{blocks::BlockReader, layers::LAYERS};
 use serde_json::{Map, Value};
-use std::{fs, path::Path};
+use std::{ffi::OsStr, fs, path::Path};
 
 const ETHTEST: ChainFixture = ChainFixture {
     file: "chains/ethtest/chain.rlp",
@@ -29,6 +29,18 @@ const MAINNET_ERA: ChainFixture = ChainFixture {
     head: 8191,
     hash: "0xa6860fefa339c963e1bb622526cc8dd4344eedd2a9b969e74de5cccc445fbed4",
 };
+const SEPOLIA_ERA: ChainFixture = ChainFixture {
+    file: "era1/sepolia-00000-643a00f7.era1",
+    chain: "sepolia",
+    head: 8191,
+    hash: SEPOLIA_8191,
+};
+const SEPOLIA_ERE: ChainFixture =
+    ChainFixture { file: "ere/sepolia-00000-8e3e7dc9-noproofs.ere", ..SEPOLIA_ERA };
+const SEPOLIA_8191: &str = "0x8e3e7dc9ef199c05683417b4aa572f0b7a8bcfafca7edb6045baabc01aa4fb0c";
+/// The blocks of [`ETHTEST`], and the one before them.
+const ETHTEST_ERE: ChainFixture =
+    ChainFixture { file: "ere/ethtest-00000-44e3809c-noproofs.ere", ..ETHTEST };
 
 /// Imports a chain under every layer; returns the state at its head, which is the same for all.
 fn through_every_layer(chain: ChainFixture) -> Option<String> {
@@ -65,13 +77,14 @@ fn through_every_layer(chain: ChainFixture) -> Option<String> {
         data.check();
         assert_eq!(data.head(), (chain.head, chain.hash.to_owned()));
 
-        let is_era1 = chain.file.extension().is_some_and(|extension| extension == "era1");
-        if is_era1 && layer.canonical {
+        let extension = chain.file.extension().and_then(OsStr::to_str).unwrap_or_default();
+        let is_archive = ["era1", "ere"].contains(&extension);
+        if is_archive && layer.canonical {
             // The receipts before Byzantium hold state roots, which only a canonical layer brings.
-            let directory = data.file("era1");
-            polytrie!["export", directory, "--datadir", data.path(), "--format", "era1"].ok();
-            same_era1(&chain.file, &directory);
-        } else if !is_era1 {
+            let directory = data.file("archive");
+            polytrie!["export", directory, "--datadir", data.path(), "--format", extension].ok();
+            same_archive(&chain.file, &directory);
+        } else if !is_archive {
             let file = data.file("export.rlp");
             polytrie!["export", file, "--datadir", data.path(), "--from", first].ok();
             assert!(fs::read(file).unwrap() == original, "{}", layer.name);
@@ -86,10 +99,13 @@ fn through_every_layer(chain: ChainFixture) -> Option<String> {
     state
 }
 
-/// The directory holds an era1 file of the same name with the same records. (Its bytes may differ: there are
-/// many ways to compress the same thing.) The name ends in a hash of all blocks and total difficulties.
-fn same_era1(original: &Path, directory: &Path) {
-    let copy = directory.join(original.file_name().unwrap());
+/// The directory holds an era1 or ere file with the name of the original, but for the network, and its records. (Its bytes
+/// may differ: there are many ways to compress the same thing.) The name ends in a hash of all blocks.
+fn same_archive(original: &Path, directory: &Path) {
+    let name = original.file_name().unwrap().to_str().unwrap();
+    let (_, ending) = name.split_once('-').unwrap();
+    let mut copies = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let copy = copies.find(|path| path.to_str().unwrap().ends_with(&format!("-{ending}"))).unwrap();
     let blocks = |file: &Path| BlockReader::open(file).unwrap().map(Result::unwrap);
     let mut copied = blocks(&copy);
     for expected in blocks(original) {
@@ -124,6 +140,74 @@ fn frontier() {
 #[test]
 fn mainnet_era() {
     through_every_layer(MAINNET_ERA);
+}
+
+/// era1 and ere files of the same blocks give the same state.
+#[test]
+fn sepolia_era_in_both_formats() {
+    let (era1, ere) = (through_every_layer(SEPOLIA_ERA), through_every_layer(SEPOLIA_ERE));
+    if let (Some(era1), Some(ere)) = (era1, ere) {
+        assert!(era1 == ere);
+    }
+}
+
+#[test]
+fn ethtest_era() {
+    let (rlp, ere) = (through_every_layer(ETHTEST), through_every_layer(ETHTEST_ERE));
+    if let (Some(rlp), Some(ere)) = (rlp, ere) {
+        assert!(rlp == ere);
+    }
+}
+
+/// From Frontier over the merge to Osaka, out as ere and in again.
+#[test]
+fn ere_files_go_across_the_merge() {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let expected = (chain.head, chain.hash.to_owned());
+    let Some(canonical) = LAYERS.iter().find(|layer| layer.canonical) else { return };
+    let made = chain.imported(canonical.name, chain.head);
+    let directory = made.file("ere");
+    let export = polytrie!["export", directory, "--datadir", made.path(), "--format", "ere"].ok();
+    assert!(
+        export.text().starts_with("exported blocks 0 to 54 to 1 files in "),
+        "{}",
+        export.text()
+    );
+    let mut names: Vec<_> = fs::read_dir(&directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["checksums.txt", "genesis-00000-d226371d-noproofs.ere"]);
+    let file = directory.join(&names[1]);
+    let bytes = fs::read(&file).unwrap();
+    for layer in LAYERS {
+        let data = Data::new();
+        let import = |file: &Path, to: &str, input: &[u8]| {
+            let datadir = data.path();
+            let args: Vec<&OsStr> = vec![
+                "import".as_ref(),
+                file.as_os_str(),
+                "--datadir".as_ref(),
+                datadir.as_os_str(),
+                "--chain".as_ref(),
+                chain.chain.as_os_str(),
+                "--state".as_ref(),
+                layer.name.as_ref(),
+                "--to".as_ref(),
+                to.as_ref(),
+                "--json".as_ref(),
+                "-".as_ref(),
+            ];
+            run(&args, input).ok().json()
+        };
+        // The file, then through a pipe what is left of it, then the directory.
+        assert_eq!(import(&file, "20", b"")["blocks"], 20);
+        assert_eq!(import(Path::new("-"), "54", &bytes)["blocks"], 34);
+        assert_eq!(data.head(), expected, "{}", layer.name);
+        assert_eq!(import(&directory, "60", b"")["skipped"], 55);
+        data.check();
+    }
 }
 
 /// This one comes with the state at its head, as another client dumped it.
@@ -199,7 +283,7 @@ fn several_era1_files_and_their_directory() {
         let directory = data.file("era1");
         if layer.canonical {
             polytrie!["export", directory, "--datadir", data.path(), "--format", "era1"].ok();
-            files.iter().for_each(|file| same_era1(file, &directory));
+            files.iter().for_each(|file| same_archive(file, &directory));
             let report = polytrie!["import", directory, "--datadir", data.path(), "--json", "-"];
             assert_eq!(report.ok().json()["skipped"], 16384);
         }

@@ -9,7 +9,12 @@ use alloy_primitives::hex;
 use flate2::{Compression, write::GzEncoder};
 use polytrie::{chain::TABLES, consensus::decode::decode_block, layers};
 use polytrie_kv::Batch;
-use std::{ffi::OsStr, fs, io::Write, path::Path};
+use std::{
+    ffi::OsStr,
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+};
 
 for_each_layer!(
     every_format_gives_the_same_chain,
@@ -17,7 +22,7 @@ for_each_layer!(
     an_export_comes_out_in_ranges,
     figures_go_where_they_are_asked_for,
     init_makes_the_genesis_block,
-    receipts_without_state_roots_make_no_era1_file,
+    receipts_without_state_roots_make_no_archive,
     a_damaged_block_is_not_exported,
 );
 
@@ -124,20 +129,13 @@ fn an_export_comes_out_in_ranges(layer: &str) {
     }
     let nowhere = polytrie!["export", data.file("no/such/dir.rlp"), "--datadir", data.path()];
     assert_eq!(nowhere.code, Some(3), "{}", nowhere.stderr);
-    let middle = ["export", "--format", "era1", "--from", "5"];
-    let middle = polytrie![
-        middle[0],
-        data.file("era1"),
-        middle[1],
-        middle[2],
-        middle[3],
-        middle[4],
-        "--datadir",
-        data.path(),
-    ];
-    assert_eq!(middle.code, Some(2), "{}", middle.stderr);
-    assert!(middle.message().contains("start it at block 0"), "{}", middle.stderr);
-    assert!(!data.file("era1").exists());
+    for format in ["era1", "ere"] {
+        let out = data.file(format);
+        let middle =
+            polytrie!["export", out, "--format", format, "--from", "5", "--datadir", data.path()];
+        assert_fails(&middle, 2, &["multiple of 8192", "start it at block 0"]);
+        assert!(!out.exists());
+    }
 }
 
 fn figures_go_where_they_are_asked_for(layer: &str) {
@@ -202,12 +200,12 @@ fn init_makes_the_genesis_block(layer: &str) {
     polytrie!["init", "--datadir", data.path()].ok();
 }
 
-/// Receipts from before Byzantium hold state roots, and an era1 file is valid with them only.
-fn receipts_without_state_roots_make_no_era1_file(layer: &str) {
+/// Receipts from before Byzantium hold state roots, and an era1 or ere file is valid with them only.
+fn receipts_without_state_roots_make_no_archive(layer: &str) {
     let Some(chain) = CONDENSE.open() else { return };
     for verify in ["full", "none"] {
         let (data, copy) = (Data::new(), Data::new());
-        let (to, out) = ("20", data.file("era1"));
+        let (to, out) = ("20", ["era1", "ere"].map(|format| (format, data.file(format))));
         let import = |file: &Path, data: &Data, verify: &str| {
             polytrie![
                 "import",
@@ -227,24 +225,30 @@ fn receipts_without_state_roots_make_no_era1_file(layer: &str) {
         let run = import(&chain.file, &data, verify).ok();
         let note = "neither state roots nor receipts roots were compared (--verify none)";
         assert_eq!(run.stderr.contains(note), verify == "none", "{}", run.stderr);
-        let export = || polytrie!["export", out, "--format", "era1", "--datadir", data.path()];
+        let export = |(format, out): &(&str, PathBuf)| {
+            polytrie!["export", out, "--format", format, "--datadir", data.path()]
+        };
         if verify == "full" && layers::layer(layer).unwrap().canonical {
             assert!(!run.stderr.contains("not compared"), "{}", run.stderr);
-            export().ok();
-            import(&out, &copy, "full").ok();
-            assert_eq!(copy.head(), data.head());
+            for out in &out {
+                let copy = Data::new();
+                export(out).ok();
+                import(&out.1, &copy, "full").ok();
+                assert_eq!(copy.head(), data.head());
+            }
             continue;
         }
         if verify == "full" {
             let (note, given) = ("before Byzantium were not compared", "does not give");
             assert!(run.stderr.contains(note) && run.stderr.contains(given), "{}", run.stderr);
         }
-        assert_fails(
-            &export(),
-            2,
-            &["those of block 4,", "before Byzantium", "state roots", "--format", "under mpt"],
-        );
-        assert_eq!(fs::read_dir(&out).unwrap().count(), 0);
+        for out in &out {
+            let leave = format!("leave --format {} out", out.0);
+            let words =
+                ["those of block 4,", "before Byzantium", "state roots", &leave, "under mpt"];
+            assert_fails(&export(out), 2, &words);
+            assert_eq!(fs::read_dir(&out.1).unwrap().count(), 0);
+        }
         let rlp = data.file("blocks.rlp");
         polytrie!["export", rlp, "--datadir", data.path()].ok();
         import(&rlp, &copy, verify).ok();
@@ -269,7 +273,7 @@ fn a_damaged_block_is_not_exported(layer: &str) {
         batch.put(table, &number.to_be_bytes(), &damaged);
         store(&data, &tables).write_durable(batch).unwrap();
         let out = data.file("out");
-        for format in ["rlp", "era1"] {
+        for format in ["rlp", "era1", "ere"] {
             let run = polytrie!["export", out, "--datadir", data.path(), "--format", format];
             let name = data.path().display().to_string();
             let words = ["is damaged", &*name, &format!("block {number} ")];
@@ -280,6 +284,7 @@ fn a_damaged_block_is_not_exported(layer: &str) {
             assert_ne!(run.code, Some(0));
             assert!(!out.is_file());
         }
+        // Nothing is in it.
         fs::remove_dir(&out).unwrap();
         let before = (number - 1).to_string();
         polytrie!["export", "-", "--datadir", data.path(), "--to", before].ok();
@@ -319,16 +324,20 @@ fn lines_for_each_block_go_to_standard_output() {
 }
 
 #[test]
-fn era1_files_need_a_directory() {
+fn archives_need_a_directory() {
     let data = Data::new();
     let file = data.write("blocks", "text");
-    for name in
-        [Path::new("-"), &data.file("x.gz"), &data.file("x.rlp"), &data.file("x.era1"), &file]
-    {
-        let run = polytrie!["export", name, "--format", "era1", "--datadir", data.path()];
-        assert_fails(&run, 2, &[&name.display().to_string(), "needs a directory"]);
-        assert!(!name.is_dir());
+    let named = ["x.gz", "x.rlp", "x.era1", "x.ere"].map(|name| data.file(name));
+    for format in ["era1", "ere"] {
+        for name in named.iter().chain([&PathBuf::from("-"), &file]) {
+            let run = polytrie!["export", name, "--format", format, "--datadir", data.path()];
+            let words = format!("{format} needs a directory");
+            assert_fails(&run, 2, &[&name.display().to_string(), &words]);
+            assert!(!name.is_dir());
+        }
+        let name = format!("x.{format}");
+        let named = polytrie!["export", data.file(&name), "--datadir", data.path()];
+        let (words, advice) = (format!("{name} would hold RLP"), format!("--format {format}"));
+        assert_fails(&named, 2, &[&words, &advice]);
     }
-    let named = polytrie!["export", data.file("x.era1"), "--datadir", data.path()];
-    assert_fails(&named, 2, &["x.era1 would hold RLP", "--format era1"]);
 }

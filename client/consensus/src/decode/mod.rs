@@ -5,12 +5,17 @@
 //! is the hash of the bytes.
 
 mod header_fields;
+mod receipts;
+
+pub use receipts::{
+    EncodedReceipts, SlimReceipt, decode_receipts, decode_slim_receipts, encode_receipts,
+    encode_slim_receipts,
+};
 
 use std::fmt;
 
 use alloy_consensus::{
-    Block, BlockBody, Header, ReceiptEnvelope, TxEnvelope, TxLegacy,
-    transaction::RlpEcdsaDecodableTx,
+    Block, BlockBody, Header, TxEnvelope, TxLegacy, transaction::RlpEcdsaDecodableTx,
 };
 use alloy_eips::{Decodable2718, eip4895::Withdrawal};
 use alloy_primitives::{Sealed, keccak256};
@@ -24,7 +29,7 @@ const MAX_ACCESS_LIST_DEPTH: usize = 16;
 pub enum BlockPart {
     /// The list around everything.
     Block,
-    /// The list around everything but the header, as era1 files have it.
+    /// The list around everything but the header, as era1 and ere files have it.
     Body,
     /// The header.
     Header,
@@ -249,22 +254,6 @@ pub fn decode_lone_header(rlp: &[u8]) -> Result<Sealed<Header>, DecodeError> {
     let item = Item::whole_list(rlp, BlockPart::Header)?;
     let header = header_of(item, BlockPart::Header, &mut Vec::with_capacity(rlp.len()))?;
     Ok(Sealed::new_unchecked(header, keccak256(rlp)))
-}
-
-/// Decodes the receipts of a block: a list in which a typed receipt is a string around its EIP-2718 form,
-/// each with its bloom, as era1 files hold them.
-///
-/// # Errors
-///
-/// Names the receipt that is malformed and what is wrong with it.
-pub fn decode_receipts(rlp: &[u8]) -> Result<Vec<ReceiptEnvelope>, DecodeError> {
-    let list = Item::whole_list(rlp, BlockPart::Receipts)?;
-    let mut scratch = Vec::new();
-    each(list.payload, BlockPart::Receipts, BlockPart::Receipt, |item, part| {
-        enveloped(item, part, &mut scratch, |rlp| {
-            Ok(ReceiptEnvelope::Legacy(Decodable::decode(rlp)?))
-        })
-    })
 }
 
 fn decode_items(items: &BlockItems<'_>) -> Result<Block<TxEnvelope>, DecodeError> {

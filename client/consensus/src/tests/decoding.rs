@@ -307,3 +307,51 @@ fn receipts_decode_by_type() {
     assert_eq!(error.part, BlockPart::Receipt(2));
     assert_eq!(error.problem, DecodeProblem::UnknownType(0x2a));
 }
+
+#[test]
+fn slim_receipts_decode_to_what_they_were() {
+    use crate::decode::{SlimReceipt, decode_slim_receipts, encode_slim_receipts};
+    use alloy_consensus::{Eip658Value, Receipt, ReceiptEnvelope, ReceiptWithBloom, TxType};
+    use alloy_primitives::{B256, Log};
+
+    let receipt = |kind: u8, status| {
+        let receipt = Receipt { status, cumulative_gas_used: 21_000, logs: vec![Log::default()] };
+        let kind = TxType::try_from(kind).unwrap();
+        ReceiptEnvelope::from_typed(kind, ReceiptWithBloom::from(receipt))
+    };
+    let receipts = [
+        receipt(0, Eip658Value::PostState(B256::repeat_byte(5))),
+        receipt(0, Eip658Value::Eip658(true)),
+        receipt(2, Eip658Value::Eip658(false)),
+        receipt(4, Eip658Value::Eip658(true)),
+    ];
+    let rlp = encode_slim_receipts(&receipts);
+    let slim: Vec<SlimReceipt<'_>> = receipts.iter().map(Into::into).collect();
+    assert_eq!(decode_slim_receipts(&rlp).unwrap(), slim);
+    assert_eq!(decode_slim_receipts(&[0xc0]).unwrap(), []);
+    // Type, status, gas, and one log: an address, no topics, no data.
+    let log = [&[0xd7, 0x94][..], &[0; 20], &[0xc0, 0x80]].concat();
+    let last = [&[0xde, 0x04, 0x01, 0x82, 0x52, 0x08, 0xd8][..], &log].concat();
+    assert!(rlp.ends_with(&last), "{rlp:02x?}");
+
+    let wrong = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut parts = items(&rlp);
+        change(&mut parts[3]);
+        let error = decode_slim_receipts(&join(&parts)).unwrap_err();
+        assert_eq!(error.part, BlockPart::Receipt(3));
+        error.problem
+    };
+    assert_eq!(wrong(&|receipt| receipt[1] = 0x2a), DecodeProblem::UnknownType(0x2a));
+    assert_eq!(wrong(&|receipt| *receipt = vec![0x80]), DecodeProblem::NotAList);
+    for wrong in [
+        // Another status, a number with a zero before it, a field more.
+        wrong(&|receipt| receipt[2] = 0x02),
+        wrong(&|receipt| receipt[4] = 0),
+        wrong(&|receipt| {
+            receipt[0] += 1;
+            receipt.push(0x80);
+        }),
+    ] {
+        assert!(matches!(wrong, DecodeProblem::Rlp(_) | DecodeProblem::NotCanonical), "{wrong}");
+    }
+}

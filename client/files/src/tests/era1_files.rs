@@ -5,15 +5,15 @@
 use std::{fs, io::Cursor};
 
 use alloy_primitives::{B256, U256, b256};
-use polytrie_consensus::decode::{decode_receipts, decode_sealed_block};
-use snap::read::FrameDecoder;
+use polytrie_consensus::decode::{EncodedReceipts, decode_receipts, decode_sealed_block};
 
 use super::{
     super::{
-        BlockFileErrorKind, BlockReader, Era1Exporter, Era1Writer, ExportError, Format, RawBlock,
-        era1::{BLOCKS_PER_ERA, Era1Problem},
+        ArchiveExporter, ArchiveFormat, BlockFileErrorKind, BlockReader, Era1Writer, ExportError,
+        Format, RawBlock,
+        e2store::{BLOCKS_PER_ERA, E2StoreProblem},
     },
-    all, encode, fixture, made_up_chain, read,
+    all, encode, fixture, made_up_chain, read, record_at, records,
 };
 
 const FILES: [(&str, u64, Option<B256>); 3] = [
@@ -30,26 +30,6 @@ const FILES: [(&str, u64, Option<B256>); 3] = [
     ),
 ];
 
-/// The records of an era1 file: type, and content after decompression.
-fn records(file: &[u8]) -> Vec<(u16, Vec<u8>)> {
-    let mut records = Vec::new();
-    let mut rest = file;
-    while let Some((head, tail)) = rest.split_first_chunk::<8>() {
-        let kind = u16::from_le_bytes([head[0], head[1]]);
-        let length = u32::from_le_bytes([head[2], head[3], head[4], head[5]]) as usize;
-        let (data, tail) = tail.split_at(length);
-        rest = tail;
-        let mut content = data.to_vec();
-        if (0x03..=0x05).contains(&kind) {
-            content.clear();
-            std::io::copy(&mut FrameDecoder::new(data), &mut content).unwrap();
-        }
-        records.push((kind, content));
-    }
-    assert!(rest.is_empty());
-    records
-}
-
 /// Checks that the blocks chain and that receipts and ommers match what the headers say.
 fn check(blocks: &[RawBlock], start: u64) -> B256 {
     let mut parent = None;
@@ -62,7 +42,8 @@ fn check(blocks: &[RawBlock], start: u64) -> B256 {
         }
         parent = Some(block.hash());
         assert_eq!(block.body.calculate_ommers_root(), block.header.ommers_hash);
-        let receipts = decode_receipts(raw.receipts.as_ref().unwrap()).unwrap();
+        let Some(EncodedReceipts::Full(receipts)) = &raw.receipts else { panic!("{number}") };
+        let receipts = decode_receipts(receipts).unwrap();
         assert_eq!(receipts.len(), block.body.transactions.len());
         let root = alloy_consensus::proofs::calculate_receipt_root(&receipts);
         assert_eq!(root, block.header.receipts_root);
@@ -93,10 +74,12 @@ fn files_written_again_have_the_same_records() {
         let Some(path) = fixture(path) else { continue };
         let directory = tempfile::tempdir().unwrap();
         let network = path.file_name().unwrap().to_str().unwrap().split('-').next().unwrap();
-        let mut exporter = Era1Exporter::new(directory.path(), network, start).unwrap();
+        let format = ArchiveFormat::Era1;
+        let mut exporter = ArchiveExporter::new(format, directory.path(), network, start).unwrap();
         for block in BlockReader::open(&path).unwrap() {
             let block = block.unwrap();
-            let receipts = block.receipts.unwrap();
+            let Some(EncodedReceipts::Full(receipts)) = &block.receipts else { panic!() };
+            let receipts = decode_receipts(receipts).unwrap();
             exporter.push(&block.rlp, &receipts, block.total_difficulty.unwrap()).unwrap();
         }
         let written = exporter.finish().unwrap();
@@ -138,7 +121,7 @@ fn a_directory_is_read_in_the_order_of_its_blocks() {
         let Some(file) = fixture(file) else { return };
         total += fs::copy(&file, path.join(file.file_name().unwrap())).unwrap();
     }
-    fs::write(path.join("checksums.txt"), "not an era1 file").unwrap();
+    fs::write(path.join("readme.txt"), "not an era1 file").unwrap();
     let reader = BlockReader::open(path).unwrap();
     let progress = reader.progress();
     let blocks: Vec<_> = reader.map(Result::unwrap).collect();
@@ -150,11 +133,11 @@ fn a_directory_is_read_in_the_order_of_its_blocks() {
 
     fs::write(path.join("sepolia-00001-00000000.era1"), "").unwrap();
     let text = BlockReader::open(path).unwrap_err().to_string();
-    assert!(text.contains("two era1 files of epoch 1"), "{text}");
+    assert!(text.contains("two files of epoch 1"), "{text}");
     fs::rename(path.join("sepolia-00001-00000000.era1"), path.join("mainnet-00002-0.era1"))
         .unwrap();
     let text = BlockReader::open(path).unwrap_err().to_string();
-    assert!(text.contains("era1 files of sepolia and of mainnet"), "{text}");
+    assert!(text.contains("files of sepolia and of mainnet"), "{text}");
     fs::rename(path.join("mainnet-00002-0.era1"), path.join("chain.era1")).unwrap();
     let text = BlockReader::open(path).unwrap_err().to_string();
     assert!(text.contains("chain.era1 in this directory"), "{text}");
@@ -182,20 +165,12 @@ fn a_partial_era_reads_back() {
 }
 
 /// The era1 problem of a file that must not read to its end.
-fn problem(file: Vec<u8>) -> Era1Problem {
+fn problem(file: Vec<u8>) -> E2StoreProblem {
     let error = read(file).unwrap_err();
     match *error.kind {
-        BlockFileErrorKind::Era1(era1) => era1.problem,
+        BlockFileErrorKind::E2Store(error) => error.problem,
         other => panic!("{other}"),
     }
-}
-
-/// Where the record number `n` of a file starts.
-fn record_at(file: &[u8], n: usize) -> usize {
-    (0..n).fold(0, |at, _| {
-        let length = u32::from_le_bytes(file[at + 2..at + 6].try_into().unwrap()) as usize;
-        at + 8 + length
-    })
 }
 
 #[test]
@@ -208,7 +183,10 @@ fn one_changed_byte_is_found_and_placed() {
         changed[at] ^= 0x04;
         match read(changed) {
             Err(error) => {
-                assert!(matches!(*error.kind, BlockFileErrorKind::Era1(_)), "byte {at}: {error}");
+                assert!(
+                    matches!(*error.kind, BlockFileErrorKind::E2Store(_)),
+                    "byte {at}: {error}"
+                );
             }
             // Compressed data has more than one form: a copy from elsewhere in a run of zeros is the same.
             Ok(blocks) => assert_eq!(blocks, original, "byte {at}"),
@@ -230,10 +208,10 @@ fn one_changed_byte_is_found_and_placed() {
     }
     let mut changed = file.clone();
     changed[record_at(&file, 8) + 8] ^= 1;
-    assert!(matches!(problem(changed), Era1Problem::TotalDifficulty { .. }));
+    assert!(matches!(problem(changed), E2StoreProblem::TotalDifficulty { .. }));
     let mut changed = file.clone();
     changed[record_at(&file, 13) + 8] ^= 1;
-    assert!(matches!(problem(changed), Era1Problem::Accumulator { .. }));
+    assert!(matches!(problem(changed), E2StoreProblem::Accumulator { .. }));
     for (offset, expected) in [(8, "IndexStart"), (16, "IndexOffset"), (40, "IndexCount")] {
         let mut changed = file.clone();
         changed[index + offset] ^= 1;
@@ -248,8 +226,8 @@ fn structure_is_checked() {
     // Every cut is noticed: as a record that is cut off, or one that is missing.
     for length in 9..file.len() {
         match problem(file[..length].to_vec()) {
-            Era1Problem::Truncated { present, expected } => assert!(present < expected),
-            Era1Problem::Missing { .. } => {}
+            E2StoreProblem::Truncated { present, expected } => assert!(present < expected),
+            E2StoreProblem::Missing { .. } => {}
             other => panic!("{length}: {other}"),
         }
     }
@@ -258,28 +236,31 @@ fn structure_is_checked() {
         let (start, end) = (record_at(&file, n), record_at(&file, n + 1));
         let mut changed = file[..start].to_vec();
         changed.extend(&file[end..]);
-        assert!(matches!(problem(changed), Era1Problem::Order { .. }), "record {n}");
+        assert!(matches!(problem(changed), E2StoreProblem::Order { .. }), "record {n}");
     }
     // A block left out.
     let mut changed = file[..record_at(&file, 5)].to_vec();
     changed.extend(&file[record_at(&file, 9)..]);
-    assert_eq!(problem(changed), Era1Problem::Number { found: 2, expected: 1 });
+    assert_eq!(problem(changed), E2StoreProblem::Number { found: 2, expected: 1 });
     // No block at all.
     let mut changed = file[..8].to_vec();
     changed.extend(&file[record_at(&file, 13)..]);
-    assert!(matches!(problem(changed), Era1Problem::Order { .. }));
+    assert!(matches!(problem(changed), E2StoreProblem::Order { .. }));
     // Types era1 does not have.
     let at = record_at(&file, 5);
     let mut changed = file.clone();
     changed[at] = 0x0a;
-    assert_eq!(problem(changed), Era1Problem::UnknownType(0x0a));
+    assert!(matches!(problem(changed), E2StoreProblem::Order { .. }));
+    let mut changed = file.clone();
+    changed[at] = 0x0c;
+    assert_eq!(problem(changed), E2StoreProblem::UnknownType(0x0c));
     let mut changed = file.clone();
     changed[at] = 0x01;
-    assert_eq!(problem(changed), Era1Problem::ConsensusEra);
+    assert_eq!(problem(changed), E2StoreProblem::ConsensusEra);
     // A length that would not fit into memory is refused before anything is read for it.
     let mut changed = file;
     changed[at + 2..at + 6].copy_from_slice(&u32::MAX.to_le_bytes());
-    assert!(matches!(problem(changed), Era1Problem::Length { .. }));
+    assert!(matches!(problem(changed), E2StoreProblem::Length { .. }));
 }
 
 #[test]
@@ -301,15 +282,17 @@ fn the_writer_takes_only_the_next_block() {
 fn a_range_becomes_one_file_per_era() {
     let directory = tempfile::tempdir().unwrap();
     let chain = made_up_chain(BLOCKS_PER_ERA + 10);
-    let mut exporter = Era1Exporter::new(directory.path(), "dev", 0).unwrap();
+    let mut exporter =
+        ArchiveExporter::new(ArchiveFormat::Era1, directory.path(), "dev", 0).unwrap();
     let mut total_difficulty = U256::ZERO;
     for block in &chain {
         total_difficulty += block.header.difficulty;
-        exporter.push(&alloy_rlp::encode(block), &[0xc0], total_difficulty).unwrap();
+        exporter.push(&alloy_rlp::encode(block), &[], total_difficulty).unwrap();
     }
     let files = exporter.finish().unwrap();
     assert_eq!(files.len(), 2);
-    assert_eq!(directory.path().read_dir().unwrap().count(), 2);
+    // And the checksums.
+    assert_eq!(directory.path().read_dir().unwrap().count(), 3);
     let blocks = all(BlockReader::open(directory.path())).unwrap();
     assert!(blocks.iter().map(|block| block.decode().unwrap()).eq(chain));
 }

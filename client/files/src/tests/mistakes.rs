@@ -52,7 +52,7 @@ fn files_that_are_not_there_or_cannot_be_read_are_io_errors() {
 
     let error = BlockReader::open(directory.path()).unwrap_err();
     assert!(!error.is_io());
-    assert!(error.to_string().contains("is a directory without .era1 files"), "{error}");
+    assert!(error.to_string().contains("is a directory without .era1 or .ere files"), "{error}");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Tests of reading and writing, on real chain files where they are at hand.
 
+mod checksums;
 mod era1_files;
+mod ere_files;
 mod formats;
 #[path = "../../../consensus/src/tests/made_up.rs"]
 mod made_up;
@@ -25,4 +27,37 @@ fn read(bytes: impl AsRef<[u8]> + Send + 'static) -> Result<Vec<RawBlock>, Block
 
 fn encode(chain: &[Block<TxEnvelope>]) -> Vec<Vec<u8>> {
     chain.iter().map(alloy_rlp::encode).collect()
+}
+
+/// The records of an e2store file: type, and content after decompression.
+#[expect(clippy::unwrap_used, reason = "tests")]
+fn records(file: &[u8]) -> Vec<(u16, Vec<u8>)> {
+    let mut records = raw_records(file);
+    for (kind, content) in &mut records {
+        if matches!(kind, 0x03..=0x05 | 0x0a | 0x0b) {
+            let framed = std::mem::take(content);
+            std::io::copy(&mut snap::read::FrameDecoder::new(&framed[..]), content).unwrap();
+        }
+    }
+    records
+}
+
+/// The records of an e2store file: type, and content as it stands there.
+fn raw_records(file: &[u8]) -> Vec<(u16, Vec<u8>)> {
+    let mut records = Vec::new();
+    let mut rest = file;
+    while let Some((head, tail)) = rest.split_first_chunk::<8>() {
+        let kind = u16::from_le_bytes([head[0], head[1]]);
+        let length = u32::from_le_bytes([head[2], head[3], head[4], head[5]]) as usize;
+        let (data, tail) = tail.split_at(length);
+        rest = tail;
+        records.push((kind, data.to_vec()));
+    }
+    assert!(rest.is_empty());
+    records
+}
+
+/// Where the record number `n` of a file starts.
+fn record_at(file: &[u8], n: usize) -> usize {
+    raw_records(file).iter().take(n).map(|(_, data)| 8 + data.len()).sum()
 }

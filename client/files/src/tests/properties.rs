@@ -5,29 +5,34 @@
 use std::{io::Cursor, sync::LazyLock};
 
 use alloy_primitives::{U256, hex};
-use polytrie_consensus::decode::{decode_block, decode_receipts};
+use polytrie_consensus::decode::{
+    EncodedReceipts, decode_block, decode_receipts, decode_slim_receipts,
+};
 use proptest::prelude::*;
 
 use super::{
-    super::{BlockReader, Era1Writer, Format},
+    super::{BlockReader, Era1Writer, EreWriter, Format},
     encode, made_up_chain,
 };
 
 static BLOCKS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| encode(&made_up_chain(4)));
 
 /// One valid file of each format.
-static FILES: LazyLock<[Vec<u8>; 3]> = LazyLock::new(|| {
+static FILES: LazyLock<[Vec<u8>; 4]> = LazyLock::new(|| {
     let hex: Vec<_> = BLOCKS.iter().map(hex::encode).collect();
     let mut era1 = Era1Writer::new("test", Vec::new(), 0).unwrap();
+    let mut ere = EreWriter::new("test", Vec::new(), 0, &std::env::temp_dir()).unwrap();
     let mut total_difficulty = U256::ZERO;
     for (block, rlp) in made_up_chain(4).iter().zip(BLOCKS.iter()) {
         total_difficulty += block.header.difficulty;
         era1.push(rlp, &[0xc0], total_difficulty).unwrap();
+        ere.push(rlp, &[0xc0], total_difficulty).unwrap();
     }
-    [BLOCKS.concat(), hex.join("\n").into_bytes(), era1.finish().unwrap().0]
+    let [era1, ere] = [era1.finish().unwrap().0, ere.finish().unwrap().0];
+    [BLOCKS.concat(), hex.join("\n").into_bytes(), era1, ere]
 });
 
-const FORMATS: [Format; 3] = [Format::Rlp, Format::Hex, Format::Era1];
+const FORMATS: [Format; 4] = [Format::Rlp, Format::Hex, Format::Era1, Format::Ere];
 
 /// Reads to the end or to the first error and decodes what comes; returns the blocks.
 fn exercise(bytes: Vec<u8>, format: Option<Format>) -> Vec<Vec<u8>> {
@@ -41,8 +46,10 @@ fn exercise(bytes: Vec<u8>, format: Option<Format>) -> Vec<Vec<u8>> {
         match block {
             Ok(block) => {
                 canonical(&block.rlp);
-                if let Some(receipts) = &block.receipts {
-                    drop(decode_receipts(receipts));
+                match &block.receipts {
+                    Some(EncodedReceipts::Full(rlp)) => drop(decode_receipts(rlp)),
+                    Some(EncodedReceipts::Slim(rlp)) => drop(decode_slim_receipts(rlp)),
+                    None => {}
                 }
                 if let Err(error) = block.decode() {
                     assert!(!error.to_string().is_empty());
@@ -80,7 +87,7 @@ proptest! {
     }
 
     #[test]
-    fn truncation_leaves_the_blocks_before(which in 0usize..3, part in 0.0..1.0f64) {
+    fn truncation_leaves_the_blocks_before(which in 0usize..4, part in 0.0..1.0f64) {
         let file = &FILES[which];
         let length = (file.len() as f64 * part) as usize;
         let blocks = exercise(file[..length].to_vec(), Some(FORMATS[which]));
@@ -89,7 +96,7 @@ proptest! {
 
     #[test]
     fn changed_bytes_never_panic(
-        which in 0usize..3,
+        which in 0usize..4,
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         detected in any::<bool>(),
     ) {
@@ -115,7 +122,7 @@ proptest! {
 
     #[test]
     fn pieces_moved_around_never_panic(
-        which in 0usize..3,
+        which in 0usize..4,
         from in any::<prop::sample::Index>(),
         to in any::<prop::sample::Index>(),
         length in 0usize..400,

@@ -3,9 +3,10 @@
 use super::{ImportOptions, Key, Shadow, ShadowError, What, import, shadow::Difference};
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_chain::executor::Prefetch;
-use polytrie_chain::{Candidate, Chain, ChainOptions, TABLES};
+use polytrie_chain::{Candidate, Chain, ChainError, ChainOptions, TABLES};
 use polytrie_chainspec::ChainSpec;
-use polytrie_files::BlockReader;
+use polytrie_consensus::decode::encode_slim_receipts;
+use polytrie_files::{BlockReader, EreWriter};
 use polytrie_kv::{
     Changes, Engine, KvError, MemoryEngine, Store, StoreOptions,
     testing::{SlowReads, Wrapped},
@@ -13,7 +14,10 @@ use polytrie_kv::{
 use polytrie_mpt::{MptLayer, MptOptions};
 use polytrie_state::{Account, BlockRef, LayerSession, StateError, StateLayer, StateReader};
 use polytrie_testing::{AlterLayer, AlterSession, AlteredLayer, AlteredSession};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use std::{
+    fs,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -279,4 +283,59 @@ fn blocks_run_ahead_where_the_store_is_slow() {
     assert!(on > 0 && on <= all, "{on} of {all}");
     let (auto, all) = prefetched(slow(), Prefetch::Auto);
     assert!(auto > 0 && auto < all, "{auto} of {all}");
+}
+
+/// The sample chain up to a block, imported, and its ere file.
+fn ere_file(to: u64) -> (Chain, Vec<u8>) {
+    let mut chain = on(Arc::new(MemoryEngine::new()));
+    let files = vec![sample("chain.rlp.gz")];
+    let end = import(&mut chain, ImportOptions { to: Some(to), ..ImportOptions::plain(files) });
+    assert!(end.error.is_none(), "{:?}", end.error);
+    let mut out = EreWriter::new("test", Vec::new(), 0, &std::env::temp_dir()).unwrap();
+    let exported = chain.db().export::<ChainError>((0, to), |block| {
+        let receipts = chain.db().receipts(block.header.number)?.unwrap();
+        let receipts = encode_slim_receipts(&receipts);
+        out.push(&block.rlp, &receipts, block.total_difficulty).unwrap();
+        Ok(())
+    });
+    exported.unwrap();
+    (chain, out.finish().unwrap().0)
+}
+
+/// Whatever bit of an ere file is wrong, an import says where, or comes to the right head.
+#[test]
+fn a_changed_bit_is_refused_or_harmless() {
+    const BLOCKS: u64 = 12;
+    let (right, bytes) = ere_file(BLOCKS);
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("changed.ere");
+    let mut random = ChaCha8Rng::seed_from_u64(0x31);
+    let mut refused = 0;
+    for _ in 0..1000 {
+        // The first bytes decide which format it is.
+        let (at, bit) = (random.random_range(8..bytes.len()), random.random_range(0..8));
+        let mut changed = bytes.clone();
+        changed[at] ^= 1 << bit;
+        fs::write(&file, changed).unwrap();
+        let mut chain = on(Arc::new(MemoryEngine::new()));
+        let end = import(&mut chain, ImportOptions::plain(vec![file.clone()]));
+        let context = format!("byte {at}, bit {bit}");
+        let head = chain.head().number();
+        match end.error {
+            Some(error) => {
+                let text = error.to_string();
+                assert!(
+                    text.contains("changed.ere") && text.contains("offset"),
+                    "{context}: {text}"
+                );
+                assert!(!error.is_ours(), "{context}: {text}");
+                refused += 1;
+            }
+            None => assert_eq!(head, BLOCKS, "{context}"),
+        }
+        // What was taken in is the chain.
+        let hash = chain.head().hash();
+        assert!(right.is_canonical(head, &hash).unwrap(), "{context}: {head} {hash}");
+    }
+    assert!(refused > 900, "{refused}");
 }

@@ -1,4 +1,4 @@
-//! The accumulator of an era1 file: the SSZ hash tree root of `List[HeaderRecord, 8192]`, where a
+//! The accumulator of an era1 or ere file: the SSZ hash tree root of `List[HeaderRecord, 8192]`, where a
 //! `HeaderRecord` is a container of a block hash and the total difficulty (a `uint256`) up to that block.
 
 use alloy_primitives::{B256, U256};
@@ -21,8 +21,7 @@ pub fn header_record_root(block_hash: B256, total_difficulty: U256) -> B256 {
 
 /// The accumulator of blocks with these [`header_record_root`]s.
 ///
-/// An era1 file has at most [`BLOCKS_PER_ERA`](super::BLOCKS_PER_ERA) of them; the root of more is not
-/// defined.
+/// A file has at most [`BLOCKS_PER_ERA`](super::BLOCKS_PER_ERA) of them; the root of more is not defined.
 pub fn accumulator_root(records: &[B256]) -> B256 {
     let mut level = records.to_vec();
     // The root of an all-zero subtree of the height reached, for what the list leaves open.
@@ -40,6 +39,19 @@ pub fn accumulator_root(records: &[B256]) -> B256 {
     let root = level.first().copied().unwrap_or(zero);
     // SSZ mixes the length of a list into its root.
     hash_pair(&root, &B256::new(U256::from(records.len()).to_le_bytes()))
+}
+
+/// Whether `proof` leads from the hash of a block, the one at `index` in its file, to the accumulator `root`.
+///
+/// It is a `BlockProofHistoricalHashesAccumulator`: from the bottom up the block's total difficulty, the siblings of
+/// its record in the tree, and the length of the list.
+pub fn is_accumulated(block_hash: B256, index: u64, proof: &[B256; DEPTH + 2], root: B256) -> bool {
+    let [total_difficulty, siblings @ .., length] = proof;
+    let record = hash_pair(&block_hash, total_difficulty);
+    let data = (0u32..).zip(siblings).fold(record, |node, (level, sibling)| {
+        if index >> level & 1 == 0 { hash_pair(&node, sibling) } else { hash_pair(sibling, &node) }
+    });
+    hash_pair(&data, length) == root
 }
 
 #[cfg(test)]
@@ -62,6 +74,37 @@ mod tests {
             }
             let length = B256::new(U256::from(count).to_le_bytes());
             assert_eq!(accumulator_root(&records), hash_pair(&level[0], &length), "{count}");
+        }
+    }
+
+    #[test]
+    fn a_proof_leads_to_the_root_of_its_own_block_only() {
+        let difficulty = |i: u64| U256::from(i) * U256::from(3);
+        let hash = |i: u64| B256::from(U256::from(i + 1));
+        let records: Vec<_> =
+            (0..100).map(|i| header_record_root(hash(i), difficulty(i))).collect();
+        let root = accumulator_root(&records);
+        for index in [0, 1, 63, 64, 99] {
+            // The obvious way: all levels written out.
+            let mut level = records.clone();
+            level.resize(8192, B256::ZERO);
+            let mut proof = vec![B256::new(difficulty(index).to_le_bytes())];
+            let mut at = index as usize;
+            while level.len() > 1 {
+                proof.push(level[at ^ 1]);
+                at /= 2;
+                level = level.chunks(2).map(|pair| hash_pair(&pair[0], &pair[1])).collect();
+            }
+            proof.push(B256::new(U256::from(100).to_le_bytes()));
+            let proof: [B256; 15] = proof.try_into().unwrap_or_default();
+            assert!(is_accumulated(hash(index), index, &proof, root), "{index}");
+            assert!(!is_accumulated(hash(index), index ^ 1, &proof, root), "{index}");
+            assert!(!is_accumulated(hash(index + 1), index, &proof, root), "{index}");
+            for part in 0..15 {
+                let mut wrong = proof;
+                wrong[part].0[7] ^= 1;
+                assert!(!is_accumulated(hash(index), index, &wrong, root), "{index}, {part}");
+            }
         }
     }
 

@@ -1,4 +1,4 @@
-//! What can be wrong inside an era1 file.
+//! What can be wrong inside an era1 or ere file.
 
 use std::fmt;
 
@@ -8,9 +8,9 @@ use super::BLOCKS_PER_ERA;
 use crate::error::BlockFileErrorKind;
 use polytrie_consensus::decode::DecodeError;
 
-/// Something wrong inside an era1 file: the record and what is wrong with it.
+/// Something wrong inside an era1 or ere file: the record and what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Era1Error {
+pub struct E2StoreError {
     /// Where the record starts, in bytes from the start of the file.
     pub offset: u64,
     /// The name of the record; `next` if it could not be told.
@@ -18,10 +18,10 @@ pub struct Era1Error {
     /// The number of the block it belongs to, where that is known: not before the first header was read.
     pub block: Option<u64>,
     /// What is wrong.
-    pub problem: Era1Problem,
+    pub problem: E2StoreProblem,
 }
 
-impl fmt::Display for Era1Error {
+impl fmt::Display for E2StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { offset, record, block, problem } = self;
         write!(f, "the {record} record at offset {offset}")?;
@@ -30,30 +30,30 @@ impl fmt::Display for Era1Error {
         }
         write!(f, " {problem}; ")?;
         f.write_str(match problem {
-            Era1Problem::ConsensusEra | Era1Problem::UnknownType(_) => {
-                "name .era1 files of the execution layer"
+            E2StoreProblem::ConsensusEra | E2StoreProblem::UnknownType(_) => {
+                "name .era1 or .ere files of the execution layer"
             }
             _ => "copy or download the file again",
         })
     }
 }
 
-impl std::error::Error for Era1Error {}
+impl std::error::Error for E2StoreError {}
 
-impl From<Era1Error> for BlockFileErrorKind {
-    fn from(error: Era1Error) -> Self {
-        Self::Era1(Box::new(error))
+impl From<E2StoreError> for BlockFileErrorKind {
+    fn from(error: E2StoreError) -> Self {
+        Self::E2Store(Box::new(error))
     }
 }
 
-/// The kinds of [`Era1Error`].
+/// The kinds of [`E2StoreError`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Era1Problem {
-    /// A record type that era1 does not have.
-    #[error("has the type {0:#06x}, which era1 does not have")]
+pub enum E2StoreProblem {
+    /// A record type that has no place there.
+    #[error("has the type {0:#06x}, which era1 and ere files do not have there")]
     UnknownType(u16),
     /// A record that only the era files of the consensus layer have.
-    #[error("belongs to a consensus-layer .era file, an era1 file was expected")]
+    #[error("belongs to a consensus-layer .era file, an era1 or ere file was expected")]
     ConsensusEra,
     /// A record that belongs elsewhere.
     #[error("stands where a {expected} record was expected")]
@@ -129,7 +129,7 @@ pub enum Era1Problem {
         /// The sum.
         expected: U256,
     },
-    /// More blocks than an era1 file can have.
+    /// More blocks than a file can have.
     #[error("starts block 8193 of this file, at most {BLOCKS_PER_ERA} were expected")]
     TooManyBlocks,
     /// An accumulator that is not that of the blocks.
@@ -156,14 +156,45 @@ pub enum Era1Problem {
         /// The blocks read.
         expected: u64,
     },
+    /// An index of another length.
+    #[error("is {found} bytes long, {expected} were expected for the blocks of the file")]
+    IndexLength {
+        /// Its length.
+        found: u64,
+        /// What it takes.
+        expected: u64,
+    },
+    /// An index with another number of places a block.
+    #[error(
+        "gives {found} places for each block, {expected} were expected: one for each record that the file has of a block"
+    )]
+    IndexComponents {
+        /// The number in the record.
+        found: u64,
+        /// Kinds of records that the file has of each block.
+        expected: u64,
+    },
     /// An index entry that points elsewhere.
-    #[error("says that block {block} starts at offset {found}, but it starts at {expected}")]
+    #[error(
+        "says that the {record} record of block {block} starts at offset {found}, but it starts at {expected}"
+    )]
     IndexOffset {
+        /// Which of the block's records.
+        record: &'static str,
         /// The block.
         block: u64,
         /// Where the index says it is.
         found: i128,
         /// Where it is.
         expected: u64,
+    },
+    /// What should be a proof is none.
+    #[error("does not hold a proof: {0}")]
+    Proof(String),
+    /// A proof that does not lead to the accumulator.
+    #[error("does not prove that the block belongs to the accumulator {accumulator}")]
+    NotProven {
+        /// The root that it should lead to.
+        accumulator: B256,
     },
 }

@@ -7,13 +7,14 @@ use std::io::{self, Cursor, Read, Write};
 use alloy_primitives::bytes::Bytes;
 use snap::{read::FrameDecoder, write::FrameEncoder};
 
-use super::{super::MAX_BLOCK_BYTES, error::Era1Problem};
+use super::error::E2StoreProblem;
+use crate::MAX_BLOCK_BYTES;
 
 /// What every snappy frame stream starts with.
 const STREAM_IDENTIFIER: &[u8; 10] = b"\xff\x06\0\0sNaPpY";
 
 /// Decompresses records.
-pub(super) struct Unframer {
+pub(crate) struct Unframer {
     decoder: FrameDecoder<Cursor<Bytes>>,
 }
 
@@ -27,27 +28,27 @@ impl Unframer {
     /// Replaces what is in `out` with the decompressed `data`.
     ///
     /// After an error the decoder may be in the middle of a frame and must not be used again.
-    pub(super) fn unframe(&mut self, data: Bytes, out: &mut Vec<u8>) -> Result<(), Era1Problem> {
+    pub(crate) fn unframe(&mut self, data: Bytes, out: &mut Vec<u8>) -> Result<(), E2StoreProblem> {
         out.clear();
         // The decoder asks for the identifier only at its very first record.
         if !data.starts_with(STREAM_IDENTIFIER) {
-            return Err(Era1Problem::Snappy("it does not start like snappy data".to_owned()));
+            return Err(E2StoreProblem::Snappy("it does not start like snappy data".to_owned()));
         }
         *self.decoder.get_mut() = Cursor::new(data);
         let limit = MAX_BLOCK_BYTES;
         match (&mut self.decoder).take(limit + 1).read_to_end(out) {
-            Ok(_) if out.len() as u64 > limit => Err(Era1Problem::TooLarge { limit }),
+            Ok(_) if out.len() as u64 > limit => Err(E2StoreProblem::TooLarge { limit }),
             Ok(_) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                Err(Era1Problem::Snappy("the compressed data ends too early".to_owned()))
+                Err(E2StoreProblem::Snappy("the compressed data ends too early".to_owned()))
             }
-            Err(error) => Err(Era1Problem::Snappy(error.to_string())),
+            Err(error) => Err(E2StoreProblem::Snappy(error.to_string())),
         }
     }
 }
 
 /// Compresses records.
-pub(super) struct Framer {
+pub(crate) struct Framer {
     encoder: FrameEncoder<Vec<u8>>,
     used: bool,
 }
@@ -60,7 +61,7 @@ impl Default for Framer {
 
 impl Framer {
     /// Compresses one record.
-    pub(super) fn frame(&mut self, data: &[u8]) -> io::Result<Vec<u8>> {
+    pub(crate) fn frame(&mut self, data: &[u8]) -> io::Result<Vec<u8>> {
         // The encoder writes the identifier only before its very first record.
         if self.used {
             self.encoder.get_mut().extend_from_slice(STREAM_IDENTIFIER);
@@ -112,6 +113,6 @@ mod tests {
     fn a_bomb_stops_at_the_limit() {
         let framed = Framer::default().frame(&vec![0; MAX_BLOCK_BYTES as usize + 1]).unwrap();
         let problem = Unframer::default().unframe(framed.into(), &mut Vec::new()).unwrap_err();
-        assert_eq!(problem, Era1Problem::TooLarge { limit: MAX_BLOCK_BYTES });
+        assert_eq!(problem, E2StoreProblem::TooLarge { limit: MAX_BLOCK_BYTES });
     }
 }

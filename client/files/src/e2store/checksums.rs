@@ -1,0 +1,221 @@
+//! `checksums.txt`: the SHA-256 of every file of a directory.
+//!
+//! Clients write a hash a line, in the order of the files' names; those who publish files also write a hash and the name
+//! behind it, as `sha256sum` does. Both are read; the first is written, since clients ask for it when they import.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, Read, Seek, Write},
+    path::Path,
+    sync::Arc,
+};
+
+use alloy_primitives::B256;
+use sha2::{Digest, Sha256};
+
+use super::directory::names_of;
+use crate::{
+    error::{BlockFileError, BlockFileErrorKind},
+    output::{ExportError, OutputFile},
+    reader::{display_name, open_error},
+};
+
+/// The name of the list.
+const FILE_NAME: &str = "checksums.txt";
+/// How much is read at once for a hash.
+const BUFFER: usize = 1 << 20;
+
+/// One line of a list.
+#[derive(Debug, PartialEq, Eq)]
+struct Listed {
+    hash: B256,
+    /// The file it is of, if that is said.
+    name: Option<String>,
+}
+
+/// Compares a file with `checksums.txt` beside it, if there is one; leaves it at its start.
+///
+/// A list with names may name other files only. One without must have the hash in one of its lines: a part of the files
+/// that it was made for is fine, too.
+pub(crate) fn verify_checksum(
+    path: &Path,
+    file: &Arc<str>,
+    content: &mut File,
+) -> Result<(), BlockFileError> {
+    let list = path.with_file_name(FILE_NAME);
+    let Some(lines) = read(&list)? else { return Ok(()) };
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let named: Vec<_> = lines.iter().filter(|line| line.name.as_deref() == Some(&*name)).collect();
+    let relevant = match named.is_empty() {
+        true => lines.iter().filter(|line| line.name.is_none()).collect(),
+        false => named,
+    };
+    if relevant.is_empty() {
+        return Ok(());
+    }
+    let found = content.rewind().and_then(|()| hash(&mut *content));
+    let found = found.and_then(|found| content.rewind().map(|()| found));
+    let found = found.map_err(|error| {
+        BlockFileError::new(file, BlockFileErrorKind::Read { offset: 0, error })
+    })?;
+    if relevant.iter().any(|line| line.hash == found) {
+        return Ok(());
+    }
+    let kind = match &relevant[..] {
+        [Listed { hash: expected, name: Some(_) }] => {
+            BlockFileErrorKind::Checksum { found, expected: *expected }
+        }
+        _ => BlockFileErrorKind::NotListed { found },
+    };
+    Err(BlockFileError::new(file, kind))
+}
+
+/// The lines of a list; `None` if there is none.
+fn read(list: &Path) -> Result<Option<Vec<Listed>>, BlockFileError> {
+    let file = display_name(list);
+    let text = match std::fs::read(list) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(open_error(&file, error)),
+    };
+    match parse(&String::from_utf8_lossy(&text)) {
+        Ok(lines) => Ok(Some(lines)),
+        Err(line) => Err(BlockFileError::new(&file, BlockFileErrorKind::ChecksumLine { line })),
+    }
+}
+
+/// The lines of a list, or the number of the first that is none.
+fn parse(text: &str) -> Result<Vec<Listed>, u64> {
+    let mut lines = Vec::new();
+    for (number, line) in (1u64..).zip(text.lines()) {
+        let line = line.trim();
+        if line.is_empty() {
+            continue;
+        }
+        let (hash, name) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let digits = hash.strip_prefix("0x").unwrap_or(hash);
+        let hash = match digits.len() {
+            64 => digits.parse().map_err(|_| number)?,
+            _ => return Err(number),
+        };
+        // A star marks files that were read as they are; a path is that of where the list was made.
+        let name = name.trim_start().trim_start_matches('*');
+        let name = Path::new(name).file_name().map(|name| name.to_string_lossy().into_owned());
+        lines.push(Listed { hash, name });
+    }
+    Ok(lines)
+}
+
+fn hash(mut content: impl Read) -> io::Result<B256> {
+    let mut sha = Sha256::new();
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        match content.read(&mut buffer) {
+            Ok(0) => return Ok(B256::new(sha.finalize().into())),
+            Ok(count) => sha.update(&buffer[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The hashes of a directory's files while more are written into it.
+#[derive(Debug, Default)]
+pub(crate) struct Checksums {
+    known: BTreeMap<String, B256>,
+}
+
+impl Checksums {
+    /// What the list that is there says of the files that are there. One that does not go with them says nothing.
+    pub(crate) fn of(directory: &Path, network: &str) -> io::Result<Self> {
+        let lines = match std::fs::read_to_string(directory.join(FILE_NAME)) {
+            Ok(text) => parse(&text).unwrap_or_default(),
+            Err(_) => Vec::new(),
+        };
+        let names = names_of(directory, network)?;
+        let known = match lines.iter().all(|line| line.name.is_none()) {
+            true if lines.len() == names.len() => {
+                names.into_iter().zip(&lines).map(|((name, _), line)| (name, line.hash)).collect()
+            }
+            true => BTreeMap::new(),
+            false => lines.into_iter().filter_map(|line| Some((line.name?, line.hash))).collect(),
+        };
+        Ok(Self { known })
+    }
+
+    /// Adds a file that was written.
+    pub(crate) fn add(&mut self, path: &Path, hash: B256) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        self.known.insert(name, hash);
+    }
+
+    /// Writes the list of all files that are there now; a hash that is not known is computed.
+    pub(crate) fn write(&self, directory: &Path, network: &str) -> Result<(), ExportError> {
+        let path = directory.join(FILE_NAME);
+        let mut out = OutputFile::create(&path)?;
+        let io = |path: &Path, error| ExportError::io(&display_name(path), error);
+        let names = names_of(directory, network).map_err(|e| io(directory, e))?;
+        for (name, _) in names {
+            let hash = match self.known.get(&name) {
+                Some(hash) => *hash,
+                None => {
+                    let path = directory.join(name);
+                    File::open(&path).and_then(hash).map_err(|e| io(&path, e))?
+                }
+            };
+            writeln!(out, "{hash}").map_err(|e| io(&path, e))?;
+        }
+        out.finish()
+    }
+}
+
+/// Computes the hash of what is written through it.
+#[derive(Debug)]
+pub(crate) struct Hashed<W> {
+    inner: W,
+    sha: Sha256,
+}
+
+impl<W> Hashed<W> {
+    pub(crate) fn new(inner: W) -> Self {
+        Self { inner, sha: Sha256::new() }
+    }
+
+    /// Where it went, and its hash.
+    pub(crate) fn into_parts(self) -> (W, B256) {
+        (self.inner, B256::new(self.sha.finalize().into()))
+    }
+}
+
+impl<W: Write> Write for Hashed<W> {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let count = self.inner.write(data)?;
+        self.sha.update(&data[..count]);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_both_kinds_are_read() {
+        let (one, two) = (B256::repeat_byte(0xab), B256::repeat_byte(2));
+        let digits = &one.to_string()[2..];
+        let text = format!("{one}\n\n{digits}  a.era1\r\n0x{digits} *some/dir/b c.ere\n{two}");
+        let name = |name: &str| Some(name.to_owned());
+        let expected = [(one, None), (one, name("a.era1")), (one, name("b c.ere")), (two, None)]
+            .map(|(hash, name)| Listed { hash, name });
+        assert_eq!(parse(&text), Ok(expected.into()));
+        assert_eq!(parse("").map(|lines| lines.len()), Ok(0));
+        for wrong in ["hello", "0x12", &format!("{digits}0 a.era1"), &"g".repeat(64)] {
+            assert_eq!(parse(&format!("{one}\n{wrong}\n")), Err(2), "{wrong}");
+        }
+    }
+}

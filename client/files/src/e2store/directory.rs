@@ -1,0 +1,126 @@
+//! The era1 and ere files of a directory, in the order of their blocks.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use crate::{
+    error::{BlockFileError, BlockFileErrorKind},
+    reader::{display_name, open_error},
+};
+
+/// One file of a directory.
+#[derive(Debug)]
+pub(crate) struct DirectoryEntry {
+    pub(crate) path: PathBuf,
+    /// Its length.
+    pub(crate) bytes: u64,
+    epoch: u64,
+    network: String,
+    name: String,
+}
+
+/// Lists the `*.era1` and `*.ere` files of a directory by their epoch, which is in their name:
+/// `NETWORK-EPOCH-ROOT.era1`, `NETWORK-EPOCH-HASH.ere`, or `NETWORK-EPOCH-HASH-PROFILE.ere`. Files of other names are not
+/// looked at. Each epoch has one file, of either format.
+pub(crate) fn list_directory(
+    directory: &Path,
+    file: &Arc<str>,
+) -> Result<Vec<DirectoryEntry>, BlockFileError> {
+    let fail = |kind| BlockFileError::new(file, kind);
+    let mut entries = Vec::new();
+    for entry in directory.read_dir().map_err(|error| open_error(file, error))? {
+        let path = entry.map_err(|error| open_error(file, error))?.path();
+        if !is_archive(&path) {
+            continue;
+        }
+        let meta = path.metadata().map_err(|error| open_error(&display_name(&path), error))?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let Some((network, epoch)) = parse(&name) else {
+            return Err(fail(BlockFileErrorKind::ArchiveName { name }));
+        };
+        let network = network.to_owned();
+        entries.push(DirectoryEntry { bytes: meta.len(), epoch, network, name, path });
+    }
+    entries.sort_by(|a, b| (a.epoch, &a.name).cmp(&(b.epoch, &b.name)));
+    for pair in entries.windows(2) {
+        let [a, b] = pair else { continue };
+        if a.network != b.network {
+            let (first, second) = (a.network.clone(), b.network.clone());
+            return Err(fail(BlockFileErrorKind::MixedNetworks { first, second }));
+        }
+        if a.epoch == b.epoch {
+            let (first, second) = (a.name.clone(), b.name.clone());
+            return Err(fail(BlockFileErrorKind::DuplicateEpoch { epoch: a.epoch, first, second }));
+        }
+    }
+    Ok(entries)
+}
+
+/// The names of the era1 and ere files of one network, and their epochs, in the order of the names.
+pub(crate) fn names_of(directory: &Path, network: &str) -> io::Result<Vec<(String, u64)>> {
+    let mut names = Vec::new();
+    for entry in directory.read_dir()? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if let (true, Some((found, epoch))) = (is_archive(Path::new(&name)), parse(&name))
+            && found == network
+        {
+            names.push((name, epoch));
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn is_archive(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "era1" || extension == "ere")
+}
+
+/// The network and the epoch in the name of a file.
+fn parse(name: &str) -> Option<(&str, u64)> {
+    let (stem, extension) = name.rsplit_once('.')?;
+    let is_profile = |part: &&str| {
+        extension == "ere" && !part.is_empty() && part.bytes().all(|c| c.is_ascii_lowercase())
+    };
+    stem.match_indices('-').find_map(|(at, _)| {
+        let (network, rest) = (stem.get(..at)?, stem.get(at + 1..)?);
+        let mut parts = rest.split('-');
+        let (epoch, hash) = (parts.next()?, parts.next()?);
+        let is_number = !epoch.is_empty() && epoch.bytes().all(|digit| digit.is_ascii_digit());
+        let is_hash = !hash.is_empty() && hash.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let is_one = is_number && is_hash && parts.all(|part| is_profile(&part));
+        is_one.then(|| epoch.parse().ok().map(|epoch| (network, epoch)))?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_network_and_epoch() {
+        for (name, expected) in [
+            ("mainnet-00123-5ec1ffb8.era1", ("mainnet", 123)),
+            ("my-net-00000-5ec1ffb8.era1", ("my-net", 0)),
+            ("mainnet-00123-5ec1ffb8.ere", ("mainnet", 123)),
+            ("mainnet-00123-12345678-noproofs.ere", ("mainnet", 123)),
+            ("my-00002-net-00001-5ec1ffb8-noproofs-noreceipts.ere", ("my-00002-net", 1)),
+        ] {
+            assert_eq!(parse(name), Some(expected), "{name}");
+        }
+        for other in [
+            "mainnet.era1",
+            "mainnet-00001.era1",
+            "mainnet-x-5ec1ffb8.era1",
+            "mainnet-+1-5ec1ffb8.era1",
+            "mainnet-00001-5ec1ffb8-noproofs.era1",
+            "mainnet-00001-noproofs.ere",
+            "mainnet-00001-5ec1ffb8-No.ere",
+            "mainnet-00001-5ec1ffb8-.ere",
+        ] {
+            assert_eq!(parse(other), None, "{other}");
+        }
+    }
+}

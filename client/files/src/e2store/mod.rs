@@ -1,0 +1,42 @@
+//! e2store files: what era1 and ere files have in common.
+//!
+//! Such a file is a sequence of records, each an 8-byte head (type, length, two reserved zero bytes; little-endian) and that
+//! many bytes. It holds up to 8192 blocks, and starts at a multiple of that. Headers, bodies and receipts are RLP in the
+//! snappy framing format. For the blocks before the merge there is an accumulator, the SSZ hash tree root of their hashes
+//! and total difficulties. At the end there is an index with the place of every record of every block.
+//!
+//! | | here |
+//! |---|---|
+//! | records, and what can be wrong with one | `record.rs`, `error.rs`, `snappy.rs` |
+//! | what follows from one block to the next, and must add up at the end | `lineage.rs`, `accumulator.rs`, `index.rs` |
+//! | which of the two formats a file has | `format.rs` |
+//! | a directory of files, and their checksums | `directory.rs`, `checksums.rs` |
+//! | writing records, and the name of what was written | `write.rs`, `summary.rs` |
+
+mod accumulator;
+mod checksums;
+mod directory;
+mod error;
+mod format;
+mod index;
+mod lineage;
+mod record;
+mod snappy;
+mod summary;
+mod write;
+
+pub use accumulator::{accumulator_root, header_record_root, is_accumulated};
+pub use error::{E2StoreError, E2StoreProblem};
+pub use summary::{ArchiveFormat, ArchiveSummary};
+
+pub(crate) use checksums::{Checksums, Hashed, verify_checksum};
+pub(crate) use directory::{DirectoryEntry, list_directory, names_of};
+pub(crate) use format::format_of;
+pub(crate) use index::Index;
+pub(crate) use lineage::{Lineage, join};
+pub(crate) use record::{HEAD, Head, Kind, VERSION_MAGIC, cut_off, missing, payload, required};
+pub(crate) use snappy::Unframer;
+pub(crate) use write::{Place, RecordWriter};
+
+/// The most blocks in one file; each file starts at a multiple of it.
+pub const BLOCKS_PER_ERA: u64 = 8192;

@@ -1,0 +1,96 @@
+//! Where the records of an ere file are.
+
+use crate::{
+    e2store::{BLOCKS_PER_ERA, E2StoreProblem, Head, Kind},
+    error::BlockFileErrorKind,
+};
+
+/// The heads of an ere file, by their kinds, in the order of the blocks.
+#[derive(Debug, Default)]
+pub(super) struct Layout {
+    pub(super) headers: Vec<Head>,
+    pub(super) bodies: Vec<Head>,
+    pub(super) receipts: Vec<Head>,
+    pub(super) proofs: Vec<Head>,
+    pub(super) difficulties: Vec<Head>,
+    pub(super) accumulator: Option<Head>,
+    pub(super) index: Option<Head>,
+    version: Option<Head>,
+}
+
+impl Layout {
+    /// The kinds that the next record may have.
+    pub(super) fn expected(&self) -> Vec<Kind> {
+        if self.version.is_none() {
+            return vec![Kind::Version];
+        }
+        let blocks = self.headers.len();
+        match self.bodies.len() {
+            0 if blocks == 0 => return vec![Kind::Header],
+            0 => return vec![Kind::Header, Kind::Body],
+            bodies if bodies < blocks => return vec![Kind::Body],
+            _ => {}
+        }
+        let optional = [
+            (Kind::SlimReceipts, self.receipts.len()),
+            (Kind::Proof, self.proofs.len()),
+            (Kind::TotalDifficulty, self.difficulties.len()),
+        ];
+        // Every block has one, or none has.
+        if let Some((kind, _)) = optional.iter().find(|(_, count)| (1..blocks).contains(count)) {
+            return vec![*kind];
+        }
+        if self.accumulator.is_some() {
+            return vec![Kind::DynamicBlockIndex];
+        }
+        let left = optional.iter().filter(|(_, count)| *count == 0).map(|(kind, _)| *kind);
+        left.chain([Kind::Other(0), Kind::Accumulator, Kind::DynamicBlockIndex]).collect()
+    }
+
+    /// Adds the next record, which is of an [expected](Self::expected) kind.
+    pub(super) fn push(&mut self, head: Head) -> Result<(), BlockFileErrorKind> {
+        match head.kind {
+            Kind::Version => self.version = Some(head),
+            Kind::Header if self.headers.len() as u64 == BLOCKS_PER_ERA => {
+                return Err(head.error(None, E2StoreProblem::TooManyBlocks));
+            }
+            Kind::Header => self.headers.push(head),
+            Kind::Body => self.bodies.push(head),
+            Kind::SlimReceipts => self.receipts.push(head),
+            Kind::Proof => self.proofs.push(head),
+            Kind::TotalDifficulty => self.difficulties.push(head),
+            Kind::Accumulator => self.accumulator = Some(head),
+            Kind::DynamicBlockIndex => self.index = Some(head),
+            Kind::Receipts | Kind::BlockIndex | Kind::Other(_) => {}
+        }
+        Ok(())
+    }
+
+    /// How many bytes of the file are those of the block at this place in it.
+    pub(super) fn bytes_of(&self, at: usize) -> u64 {
+        let columns =
+            [&self.headers, &self.bodies, &self.receipts, &self.proofs, &self.difficulties];
+        columns.iter().filter_map(|heads| heads.get(at)).map(|head| head.end() - head.offset).sum()
+    }
+
+    /// How many bytes the file has.
+    pub(super) fn bytes(&self) -> u64 {
+        let start = self.version.map_or(0, |head| head.offset);
+        self.index.map_or(0, |head| head.end() - start)
+    }
+
+    /// The places that the index must have: of each kind of record that blocks have, in the order of the specification.
+    pub(super) fn columns(&self) -> Vec<(Kind, Vec<u64>)> {
+        [
+            (Kind::Header, &self.headers),
+            (Kind::Body, &self.bodies),
+            (Kind::SlimReceipts, &self.receipts),
+            (Kind::TotalDifficulty, &self.difficulties),
+            (Kind::Proof, &self.proofs),
+        ]
+        .into_iter()
+        .filter(|(_, heads)| !heads.is_empty())
+        .map(|(kind, heads)| (kind, heads.iter().map(|head| head.offset).collect()))
+        .collect()
+    }
+}

@@ -1,0 +1,141 @@
+//! The bytes of an ere file, at any place.
+
+use std::{
+    fs::File,
+    io::{self, Read, Seek, SeekFrom, Write},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use tempfile::spooled_tempfile;
+
+use super::layout::Layout;
+use crate::{
+    chunk::ChunkReader,
+    e2store::{E2StoreProblem, HEAD, Head, Kind, cut_off, missing},
+    error::BlockFileErrorKind,
+};
+
+/// Up to this size, what comes through a pipe is kept in memory.
+const IN_MEMORY: usize = 32 << 20;
+/// How much is taken from a pipe at once.
+const PIECE: u32 = 1 << 20;
+
+trait Seekable: Read + Seek + Send {}
+impl<T: Read + Seek + Send> Seekable for T {}
+
+/// What an ere file is read from.
+pub(super) struct Medium {
+    bytes: Box<dyn Seekable>,
+    /// The place of its first byte in the stream that it was taken from.
+    start: u64,
+    /// Counts bytes for the progress bar. A stream is counted where it comes from.
+    read: Option<Arc<AtomicU64>>,
+}
+
+impl Medium {
+    /// A file; its bytes are counted in `read`.
+    pub(super) fn of_file(file: File, read: Arc<AtomicU64>) -> Self {
+        Self { bytes: Box::new(file), start: 0, read: Some(read) }
+    }
+
+    /// Takes the next ere file from a stream and keeps it in a temporary file. `None` at the end of the stream.
+    pub(super) fn keep(
+        input: &mut ChunkReader,
+    ) -> Result<Option<(Layout, Self)>, BlockFileErrorKind> {
+        let start = input.offset();
+        let mut spool = spooled_tempfile(IN_MEMORY);
+        let mut layout = Layout::default();
+        while layout.index.is_none() {
+            let (at, expected) = (input.offset(), layout.expected());
+            let Some(head) = Head::read(input, &expected, None)? else {
+                return end(at, start, &expected);
+            };
+            // What is passed over takes no room: a hole in the file.
+            let is_kept = !matches!(head.kind, Kind::Other(_));
+            spool.write_all(&Head::encode(head.kind, head.length)).map_err(no_room)?;
+            let mut left = head.length;
+            while left > 0 {
+                let piece = left.min(PIECE) as usize;
+                if !input.fill(piece)? {
+                    let (present, expected) = (input.data().len(), u64::from(head.length));
+                    let present = u64::from(head.length - left) + present as u64;
+                    let problem = E2StoreProblem::Truncated { present, expected };
+                    return Err(head.error(None, problem));
+                }
+                let kept = match is_kept {
+                    true => spool.write_all(&input.data()[..piece]),
+                    false => spool.seek(SeekFrom::Current(piece as i64)).map(drop),
+                };
+                kept.map_err(no_room)?;
+                input.skip(piece);
+                left -= piece as u32;
+            }
+            layout.push(head)?;
+        }
+        Ok(Some((layout, Self { bytes: Box::new(spool), start, read: None })))
+    }
+
+    /// Finds the records of the ere file that starts at `start` and ends before `length`. `None` if nothing is there.
+    pub(super) fn find(
+        &mut self,
+        start: u64,
+        length: u64,
+    ) -> Result<Option<Layout>, BlockFileErrorKind> {
+        let mut layout = Layout::default();
+        let mut at = start;
+        while layout.index.is_none() {
+            let expected = layout.expected();
+            let present = length.saturating_sub(at);
+            if present == 0 {
+                return end(at, start, &expected);
+            }
+            if present < HEAD as u64 {
+                return Err(cut_off(at, present, None).into());
+            }
+            let mut bytes = [0; HEAD];
+            self.read_at(at, &mut bytes)?;
+            let head = Head::parse(bytes, at, &expected, None)?;
+            if head.end() > length {
+                let (present, expected) = (length - head.data(), u64::from(head.length));
+                return Err(head.error(None, E2StoreProblem::Truncated { present, expected }));
+            }
+            at = head.end();
+            layout.push(head)?;
+        }
+        Ok(Some(layout))
+    }
+
+    /// The bytes behind a head that was found.
+    pub(super) fn payload(&mut self, head: Head) -> Result<Vec<u8>, BlockFileErrorKind> {
+        let mut data = vec![0; head.length as usize];
+        self.read_at(head.data(), &mut data)?;
+        Ok(data)
+    }
+
+    fn read_at(&mut self, at: u64, data: &mut [u8]) -> Result<(), BlockFileErrorKind> {
+        let sought = self.bytes.seek(SeekFrom::Start(at.saturating_sub(self.start)));
+        sought.and_then(|_| self.bytes.read_exact(data)).map_err(|error| match &self.read {
+            Some(_) => BlockFileErrorKind::Read { offset: at, error },
+            None => no_room(error),
+        })
+    }
+
+    /// Counts bytes that have served their purpose: at which moment they are read says little of what is left to do.
+    pub(super) fn count(&self, bytes: u64) {
+        if let Some(read) = &self.read {
+            read.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What the end of the input means at `at`, where a record of these kinds could stand.
+fn end<T>(at: u64, start: u64, expected: &[Kind]) -> Result<Option<T>, BlockFileErrorKind> {
+    if at == start { Ok(None) } else { Err(missing(at, expected, None).into()) }
+}
+
+fn no_room(error: io::Error) -> BlockFileErrorKind {
+    BlockFileErrorKind::Temporary { error }
+}

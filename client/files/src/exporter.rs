@@ -1,0 +1,164 @@
+//! Writing a range of blocks as files of a directory.
+
+use std::path::{Path, PathBuf};
+
+use alloy_consensus::ReceiptEnvelope;
+use alloy_primitives::U256;
+
+use crate::{
+    e2store::{ArchiveFormat, ArchiveSummary, BLOCKS_PER_ERA, Checksums, Hashed, names_of},
+    era1::Era1Writer,
+    ere::EreWriter,
+    output::{ExportError, OutputFile},
+};
+use polytrie_consensus::decode::{encode_receipts, encode_slim_receipts};
+
+/// Writes blocks into a directory, one file per 8192 of them, each named as [`ArchiveSummary::file_name`] says, and
+/// `checksums.txt` with the SHA-256 of all files of their network there.
+///
+/// A file gets its name when it is complete; what is dropped before leaves nothing behind.
+#[derive(Debug)]
+pub struct ArchiveExporter {
+    format: ArchiveFormat,
+    directory: PathBuf,
+    network: String,
+    current: Option<Writer>,
+    next: u64,
+    finished: Vec<PathBuf>,
+    /// Known from the first file on.
+    checksums: Option<Checksums>,
+}
+
+#[derive(Debug)]
+enum Writer {
+    Era1(Era1Writer<Hashed<OutputFile>>),
+    Ere(EreWriter<Hashed<OutputFile>>),
+}
+
+impl ArchiveExporter {
+    /// Starts an export whose first block is `start`. The directory must exist when blocks come.
+    ///
+    /// # Errors
+    ///
+    /// If `start` is no multiple of [`BLOCKS_PER_ERA`].
+    pub fn new(
+        format: ArchiveFormat,
+        directory: impl AsRef<Path>,
+        network: &str,
+        start: u64,
+    ) -> Result<Self, ExportError> {
+        if !start.is_multiple_of(BLOCKS_PER_ERA) {
+            return Err(ExportError::Start { start });
+        }
+        Ok(Self {
+            format,
+            directory: directory.as_ref().to_owned(),
+            network: network.to_owned(),
+            current: None,
+            next: start,
+            finished: Vec::new(),
+            checksums: None,
+        })
+    }
+
+    /// Appends the next block: its RLP, its receipts, and the total difficulty up to and including it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Era1Writer::push`], or if a file cannot be created.
+    pub fn push(
+        &mut self,
+        block: &[u8],
+        receipts: &[ReceiptEnvelope],
+        total_difficulty: U256,
+    ) -> Result<(), ExportError> {
+        let mut writer = match self.current.take() {
+            Some(writer) => writer,
+            None => self.open()?,
+        };
+        let (next, is_full) = match &mut writer {
+            Writer::Era1(writer) => {
+                writer.push(block, &encode_receipts(receipts), total_difficulty)?;
+                (writer.next_number(), writer.is_full())
+            }
+            Writer::Ere(writer) => {
+                writer.push(block, &encode_slim_receipts(receipts), total_difficulty)?;
+                (writer.next_number(), writer.is_full())
+            }
+        };
+        self.next = next;
+        if is_full {
+            self.close(writer)?;
+        } else {
+            self.current = Some(writer);
+        }
+        Ok(())
+    }
+
+    /// Completes the last file and the checksums, and gives the paths of all files.
+    ///
+    /// # Errors
+    ///
+    /// If something cannot be written.
+    pub fn finish(mut self) -> Result<Vec<PathBuf>, ExportError> {
+        if let Some(writer) = self.current.take() {
+            self.close(writer)?;
+        }
+        if let Some(checksums) = &self.checksums {
+            checksums.write(&self.directory, &self.network)?;
+        }
+        Ok(self.finished)
+    }
+
+    fn open(&mut self) -> Result<Writer, ExportError> {
+        if self.checksums.is_none() {
+            let known = Checksums::of(&self.directory, &self.network);
+            self.checksums = Some(known.map_err(|error| self.directory_error(error))?);
+        }
+        let (epoch, extension) = (self.next / BLOCKS_PER_ERA, self.format.extension());
+        let unnamed = self.directory.join(format!("{}-{epoch:05}.{extension}", self.network));
+        let out = OutputFile::create(unnamed)?;
+        let (name, out) = (out.name().clone(), Hashed::new(out));
+        Ok(match self.format {
+            ArchiveFormat::Era1 => Writer::Era1(Era1Writer::new(name, out, self.next)?),
+            ArchiveFormat::Ere => {
+                Writer::Ere(EreWriter::new(name, out, self.next, &self.directory)?)
+            }
+        })
+    }
+
+    fn close(&mut self, writer: Writer) -> Result<(), ExportError> {
+        let (out, summary) = match writer {
+            Writer::Era1(writer) => writer.finish()?,
+            Writer::Ere(writer) => writer.finish()?,
+        };
+        let (out, hash) = out.into_parts();
+        let path = self.directory.join(summary.file_name(&self.network));
+        self.expect_no_other(&summary)?;
+        out.finish_as(path.clone())?;
+        if let Some(checksums) = &mut self.checksums {
+            checksums.add(&path, hash);
+        }
+        self.finished.push(path);
+        Ok(())
+    }
+
+    /// A directory with two files of one epoch cannot be imported.
+    fn expect_no_other(&self, summary: &ArchiveSummary) -> Result<(), ExportError> {
+        let name = summary.file_name(&self.network);
+        let epoch = summary.start / BLOCKS_PER_ERA;
+        let names = names_of(&self.directory, &self.network);
+        let names = names.map_err(|error| self.directory_error(error))?;
+        match names.into_iter().find(|(other, found)| *found == epoch && *other != name) {
+            Some((other, _)) => {
+                let directory = self.directory.display().to_string();
+                Err(ExportError::Epoch { directory, epoch, name, other })
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn directory_error(&self, error: std::io::Error) -> ExportError {
+        ExportError::io(&self.directory.display().to_string().into(), error)
+    }
+}

@@ -1,0 +1,116 @@
+//! `checksums.txt` beside the files.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::{fs, path::Path};
+
+use alloy_primitives::{U256, hex};
+use sha2::{Digest, Sha256};
+
+use super::{
+    super::{ArchiveExporter, ArchiveFormat, BlockFileErrorKind, BlockReader, e2store},
+    all, encode, made_up_chain,
+};
+
+const FORMATS: [ArchiveFormat; 2] = [ArchiveFormat::Era1, ArchiveFormat::Ere];
+
+/// Writes a range of a made-up chain; returns the names of the files.
+fn export(directory: &Path, format: ArchiveFormat, from: usize, to: usize) -> Vec<String> {
+    let chain = made_up_chain(to as u64);
+    let mut out = ArchiveExporter::new(format, directory, "dev", from as u64).unwrap();
+    let mut sum = U256::ZERO;
+    for (number, (block, rlp)) in chain.iter().zip(encode(&chain)).enumerate() {
+        sum += block.header.difficulty;
+        if number >= from {
+            out.push(&rlp, &[], sum).unwrap();
+        }
+    }
+    let name = |path: &std::path::PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+    out.finish().unwrap().iter().map(name).collect()
+}
+
+fn sha256(path: &Path) -> String {
+    hex::encode_prefixed(Sha256::digest(fs::read(path).unwrap()))
+}
+
+fn refused(path: &Path) -> String {
+    let error = all(BlockReader::open(path)).unwrap_err();
+    assert!(!error.is_io(), "{error}");
+    error.to_string()
+}
+
+#[test]
+fn an_export_writes_a_list_of_all_files_that_are_there() {
+    let era = e2store::BLOCKS_PER_ERA as usize;
+    for format in FORMATS {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        let mut names = export(path, format, 0, era);
+        let list = || fs::read_to_string(path.join("checksums.txt")).unwrap();
+        assert_eq!(list(), format!("{}\n", sha256(&path.join(&names[0]))));
+        // The hash of a file that was there is taken over, even if the file is damaged by now.
+        let before = list();
+        let mut bytes = fs::read(path.join(&names[0])).unwrap();
+        bytes[1000] ^= 1;
+        fs::write(path.join(&names[0]), bytes).unwrap();
+        names.extend(export(path, format, era, era + 5));
+        assert_eq!(list(), format!("{before}{}\n", sha256(&path.join(&names[1]))));
+        assert!(refused(path).contains("which checksums.txt beside it does not list"));
+        // Without a list, and with one that does not go with the files, hashes are computed.
+        for text in ["", "hello\n"] {
+            fs::write(path.join("checksums.txt"), text).unwrap();
+            export(path, format, era, era + 5);
+            let [first, second] = [0, 1].map(|file| sha256(&path.join(&names[file])));
+            assert_eq!(list(), format!("{first}\n{second}\n"));
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_not_as_listed_is_refused() {
+    for format in FORMATS {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        let name = &export(path, format, 0, 5)[0];
+        let file = path.join(name);
+        let hash = sha256(&file);
+        let list = path.join("checksums.txt");
+        let other = "0x".to_owned() + &"17".repeat(32);
+        for good in [
+            format!("{hash}\n"),
+            format!("{other}\n\n{hash}"),
+            format!("{}  {name}\n", &hash[2..]),
+            format!("{other} *other.era1\n{hash} *dir/{name}\n"),
+            // About other files.
+            format!("{other}  other.era1\n"),
+            String::new(),
+        ] {
+            fs::write(&list, &good).unwrap();
+            for path in [path, file.as_path()] {
+                assert_eq!(all(BlockReader::open(path)).unwrap().len(), 5, "{good}");
+            }
+        }
+        fs::write(&list, format!("{other}\n")).unwrap();
+        for path in [path, file.as_path()] {
+            let text = refused(path);
+            let words = format!(
+                "{name}: its SHA-256 is {hash}, which checksums.txt beside it does not list"
+            );
+            assert!(text.contains(&words), "{text}");
+        }
+        fs::write(&list, format!("{hash}  other.era1\n{other}  {name}\n")).unwrap();
+        let text = refused(&file);
+        let words =
+            format!("is {hash}, but checksums.txt beside it says {other}; copy or download");
+        assert!(text.contains(&words), "{text}");
+        fs::write(&list, format!("{hash}\nsome words\n")).unwrap();
+        let text = refused(&file);
+        assert!(text.contains("checksums.txt: line 2 is no SHA-256"), "{text}");
+        let kind = all(BlockReader::open(&file)).unwrap_err().kind;
+        assert!(matches!(*kind, BlockFileErrorKind::ChecksumLine { line: 2 }));
+        // A stream of RLP is not what such a list is about.
+        let rlp = path.join("blocks.rlp");
+        fs::write(&rlp, encode(&made_up_chain(2)).concat()).unwrap();
+        assert_eq!(all(BlockReader::open(&rlp)).unwrap().len(), 2);
+    }
+}
