@@ -7,4 +7,5 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|data: &[u8]| {
     polytrie_fuzz::check_block(data);
     polytrie_fuzz::check_receipts(data);
+    polytrie_fuzz::check_slim_receipts(data);
 });

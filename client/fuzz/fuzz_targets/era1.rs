@@ -5,39 +5,14 @@
 
 #![no_main]
 
-use std::io::Write;
-
 use libfuzzer_sys::fuzz_target;
 use polytrie::blocks::Format;
-use snap::write::FrameEncoder;
+use polytrie_fuzz::e2store::file;
 
-/// The types of era1; the first one is the version.
+/// The types of era1, and one of the consensus layer.
 const TYPES: [u16; 8] = [0x3265, 0x03, 0x04, 0x05, 0x06, 0x07, 0x3266, 0x01];
 
 fuzz_target!(|data: &[u8]| {
     polytrie_fuzz::read_all(data, Format::Era1);
-    polytrie_fuzz::read_all(&framed(data), Format::Era1);
+    polytrie_fuzz::read_all(&file(data, &TYPES).0, Format::Era1);
 });
-
-fn framed(mut data: &[u8]) -> Vec<u8> {
-    let mut file = TYPES[0].to_le_bytes().to_vec();
-    file.resize(8, 0);
-    while let Some(([kind, low, high], rest)) = data.split_first_chunk() {
-        let kind = TYPES[usize::from(*kind) % TYPES.len()];
-        let length = usize::from(u16::from_le_bytes([*low, *high])).min(rest.len());
-        let (content, rest) = rest.split_at(length);
-        data = rest;
-        let content = if (0x03..=0x05).contains(&kind) {
-            let mut encoder = FrameEncoder::new(Vec::new());
-            encoder.write_all(content).expect("memory does not fail");
-            encoder.into_inner().expect("memory does not fail")
-        } else {
-            content.to_vec()
-        };
-        file.extend(kind.to_le_bytes());
-        file.extend((content.len() as u32).to_le_bytes());
-        file.extend([0; 2]);
-        file.extend(content);
-    }
-    file
-}

@@ -1,12 +1,15 @@
 //! What the fuzz targets share.
 
 pub mod devnet;
+pub mod e2store;
 pub mod requests;
 
 use std::io::Cursor;
 
 use polytrie::blocks::{BlockReader, Format};
-use polytrie::consensus::decode::{decode_block, decode_header, decode_receipts};
+use polytrie::consensus::decode::{
+    EncodedReceipts, decode_block, decode_header, decode_receipts, decode_slim_receipts,
+};
 
 /// How many blocks of one file are looked at: enough for every path through the readers, and a file of
 /// thousands of one-byte lists does not slow the search down.
@@ -28,8 +31,10 @@ fn drain(reader: BlockReader) {
         match block {
             Ok(block) => {
                 check_block(&block.rlp);
-                if let Some(receipts) = &block.receipts {
-                    check_receipts(receipts);
+                match &block.receipts {
+                    Some(EncodedReceipts::Full(rlp)) => check_receipts(rlp),
+                    Some(EncodedReceipts::Slim(rlp)) => check_slim_receipts(rlp),
+                    None => {}
                 }
                 if let Err(error) = block.decode() {
                     assert!(!error.to_string().is_empty());
@@ -60,6 +65,13 @@ pub fn check_block(rlp: &[u8]) {
 /// Decodes receipts; what is accepted must encode to the same bytes.
 pub fn check_receipts(rlp: &[u8]) {
     if let Ok(receipts) = decode_receipts(rlp) {
+        assert_eq!(alloy_rlp::encode(&receipts), rlp);
+    }
+}
+
+/// Decodes receipts without blooms; what is accepted must encode to the same bytes.
+pub fn check_slim_receipts(rlp: &[u8]) {
+    if let Ok(receipts) = decode_slim_receipts(rlp) {
         assert_eq!(alloy_rlp::encode(&receipts), rlp);
     }
 }

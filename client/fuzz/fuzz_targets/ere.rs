@@ -1,0 +1,42 @@
+//! Any bytes as an ere file, as they are and as the content of records.
+//!
+//! Records have checksums that random changes hardly ever hit. So the bytes are also taken as a list of records (type, two
+//! bytes of length, content), compressed and framed as they should be, with an index of them at the end.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use polytrie::blocks::Format;
+use polytrie_fuzz::e2store::{file, put};
+
+/// The types of ere that a block has a record of, in the order that their places have in the index.
+const OF_BLOCKS: [u16; 5] = [0x03, 0x04, 0x0a, 0x06, 0x0b];
+/// All types of ere but the index, one that no format has, and one of the consensus layer.
+const TYPES: [u16; 9] = [0x3265, 0x03, 0x04, 0x0a, 0x06, 0x0b, 0x07, 0x4242, 0x01];
+
+fuzz_target!(|data: &[u8]| {
+    polytrie_fuzz::read_all(data, Format::Ere);
+    polytrie_fuzz::read_all(&indexed(data), Format::Ere);
+});
+
+fn indexed(data: &[u8]) -> Vec<u8> {
+    let (mut file, places) = file(data, &TYPES);
+    let at = file.len() as u64;
+    let columns: Vec<Vec<u64>> = OF_BLOCKS
+        .iter()
+        .map(|kind| places.iter().filter(|(found, _)| found == kind).map(|(_, at)| *at).collect())
+        .filter(|column: &Vec<u64>| !column.is_empty())
+        .collect();
+    let blocks = columns.first().map_or(0, Vec::len);
+    let mut index = 0u64.to_le_bytes().to_vec();
+    for block in 0..blocks {
+        for column in &columns {
+            let place = column.get(block).copied().unwrap_or_default();
+            index.extend(place.wrapping_sub(at).to_le_bytes());
+        }
+    }
+    index.extend((columns.len() as u64).to_le_bytes());
+    index.extend((blocks as u64).to_le_bytes());
+    put(&mut file, 0x3267, &index);
+    file
+}
