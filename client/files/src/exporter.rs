@@ -31,8 +31,8 @@ pub struct ArchiveExporter {
 
 #[derive(Debug)]
 enum Writer {
-    Era1(Era1Writer<Hashed<OutputFile>>),
-    Ere(EreWriter<Hashed<OutputFile>>),
+    Era1(Box<Era1Writer<Hashed<OutputFile>>>),
+    Ere(Box<EreWriter<Hashed<OutputFile>>>),
 }
 
 impl ArchiveExporter {
@@ -120,9 +120,9 @@ impl ArchiveExporter {
         let out = OutputFile::create(unnamed)?;
         let (name, out) = (out.name().clone(), Hashed::new(out));
         Ok(match self.format {
-            ArchiveFormat::Era1 => Writer::Era1(Era1Writer::new(name, out, self.next)?),
+            ArchiveFormat::Era1 => Writer::Era1(Box::new(Era1Writer::new(name, out, self.next)?)),
             ArchiveFormat::Ere => {
-                Writer::Ere(EreWriter::new(name, out, self.next, &self.directory)?)
+                Writer::Ere(Box::new(EreWriter::new(name, out, self.next, &self.directory)?))
             }
         })
     }

@@ -336,7 +336,12 @@ fn one_byte_wrong_anywhere(layer: &str) {
 fn one_byte_wrong_in_an_era1_file(layer: &str) {
     // Within the first records, so that it does not take long to get there.
     let file = "era1/mainnet-00000-5ec1ffb8.era1";
-    one_byte_wrong_in_an_archive(layer, ("mainnet", file), &[100..60_000], 0xe7a1);
+    one_byte_wrong_in_an_archive(
+        layer,
+        ("mainnet", file),
+        std::slice::from_ref(&(100..60_000)),
+        0xe7a1,
+    );
 }
 
 fn one_byte_wrong_in_an_ere_file(layer: &str) {

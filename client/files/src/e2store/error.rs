@@ -46,6 +46,12 @@ impl From<E2StoreError> for BlockFileErrorKind {
     }
 }
 
+impl From<Box<E2StoreError>> for BlockFileErrorKind {
+    fn from(error: Box<E2StoreError>) -> Self {
+        Self::E2Store(error)
+    }
+}
+
 /// The kinds of [`E2StoreError`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum E2StoreProblem {

@@ -134,8 +134,8 @@ impl Head {
         offset: u64,
         expected: &[Kind],
         block: Option<u64>,
-    ) -> Result<Self, E2StoreError> {
-        let fail = |record, problem| Err(E2StoreError { offset, record, block, problem });
+    ) -> Result<Self, Box<E2StoreError>> {
+        let fail = |record, problem| Err(Box::new(E2StoreError { offset, record, block, problem }));
         let [t0, t1, l0, l1, l2, l3, r0, r1] = bytes;
         let kind = Kind::of(u16::from_le_bytes([t0, t1]));
         let length = u32::from_le_bytes([l0, l1, l2, l3]);

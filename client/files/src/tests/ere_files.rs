@@ -37,6 +37,9 @@ const ACCUMULATOR: u16 = 0x07;
 const INDEX: u16 = 0x3267;
 
 /// A made-up chain of which the blocks from `merge` on have no difficulty, with total difficulties.
+/// Records as they are put together: type and data.
+type Records = Vec<(u16, Vec<u8>)>;
+
 fn chain(length: u64, merge: u64) -> (Vec<Block<TxEnvelope>>, Vec<U256>) {
     let mut blocks = made_up_chain(length);
     let mut parent_hash = B256::ZERO;
@@ -426,7 +429,7 @@ fn structure_is_checked() {
             read(changed).unwrap_err();
         }
     }
-    let with = |change: &dyn Fn(&mut Vec<(u16, Vec<u8>)>)| {
+    let with = |change: &dyn Fn(&mut Records)| {
         let mut records = parts(&file);
         change(&mut records);
         problem(assemble(&records))

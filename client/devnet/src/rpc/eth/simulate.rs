@@ -26,8 +26,8 @@ use jsonrpsee::core::RegisterMethodError;
 use polytrie_chain::executor::sandbox::{
     CallError, CallOutcome, NumberedLog, RunOptions, Sandbox, SimulatedRun,
 };
-use polytrie_consensus::{next_base_fee, next_excess_blob_gas};
 use polytrie_chainspec::{ChainSpec, Rules};
+use polytrie_consensus::{next_base_fee, next_excess_blob_gas};
 use polytrie_state::BlockRef;
 use serde_json::{Value, json};
 
