@@ -167,7 +167,7 @@ fn witnesses_belong_to_the_data() {
     assert!(run.stderr.contains("`on-request`") && run.stderr.contains("I/N"), "{}", run.stderr);
 }
 
-/// A directory whose stamp says nothing of witnesses was made when `full` kept none.
+/// A directory with a stamp that says nothing of witnesses was made when `full` kept none.
 #[test]
 fn directories_of_before_go_on_with_proofs_on_request() {
     let Some(chain) = RPC_COMPAT.open() else { return };

@@ -72,7 +72,7 @@ pub(crate) const LEAVES: Table = Table::new(84, "LvmtLeaves", 12);
 pub(crate) const EPOCHS: Table = Table::new(85, "LvmtEpochs", 8);
 /// Level and index → node of the tree over all epochs.
 pub(crate) const HISTORY: Table = Table::new(86, "LvmtHistory", 9);
-/// Nothing → setup, number of epochs, whose witnesses are kept.
+/// Nothing → setup, number of epochs, which witnesses are kept.
 pub(crate) const META: Table = Table::new(87, "LvmtMeta", 0);
 /// Tree and bundle of nodes → the kept nodes, which open entries of the tree.
 pub(crate) const WITNESSES: Table = Table::new(88, "LvmtWitnesses", 37);

@@ -1,4 +1,4 @@
-//! The row about everything: which setup, how many epochs, and whose witnesses are kept.
+//! The row about everything: which setup, how many epochs, and which witnesses are kept.
 
 use crate::{META, kept::Share, record::Position};
 use alloy_primitives::{B256, keccak256};
@@ -12,7 +12,7 @@ pub(crate) struct Meta {
     pub(crate) setup: B256,
     /// Number of epochs.
     pub(crate) epochs: u64,
-    /// The keys whose witnesses are kept.
+    /// The keys that witnesses are kept for.
     pub(crate) share: Option<Share>,
 }
 

@@ -26,7 +26,7 @@ pub enum Proofs {
 }
 
 impl Proofs {
-    /// The keys whose witnesses are kept.
+    /// The keys that witnesses are kept for.
     pub(crate) fn share(self) -> Option<Share> {
         match self {
             Self::None | Self::OnRequest => None,
@@ -40,7 +40,7 @@ impl Proofs {
         matches!(self, Self::Full | Self::Shard { .. })
     }
 
-    /// Whether a layer whose trees have this height can do it.
+    /// Whether a layer with trees of this height can do it.
     ///
     /// # Errors
     ///

@@ -51,7 +51,7 @@ pub(crate) struct LvmtProof {
     pub(crate) parts: Vec<Part>,
 }
 
-/// Where the account is proven whose slots a part of a proof shows.
+/// Where the account is proven that a part of a proof shows slots of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Elsewhere {

@@ -17,7 +17,7 @@ use polytrie_kv::{KeyRange, Read, prefix_end};
 use polytrie_state::{CheckReport, StateError, count_rows, scan};
 use std::ops::ControlFlow;
 
-/// Bundles whose nodes are summed up at a time.
+/// Bundles that are summed up at a time.
 const PORTION: usize = 1024;
 
 /// Compares all rows of kept nodes with what they should be.

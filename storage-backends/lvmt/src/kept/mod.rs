@@ -7,7 +7,7 @@
 //!
 //! Going back subtracts what was added, which gives the rows bit by bit; so undo records know nothing of them.
 //!
-//! - `share.rs`: whose nodes are kept; `bundle.rs`: their rows,
+//! - `share.rs`: which nodes are kept; `bundle.rs`: their rows,
 //! - `counts.rs`: the versions of a block; `touched.rs`: the nodes that these are in,
 //! - `update.rs`: a block, and the way back from it; `open.rs`: opening an entry; `check.rs`: looking for damage.
 

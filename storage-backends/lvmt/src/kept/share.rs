@@ -8,7 +8,7 @@ use alloy_primitives::B256;
 use polytrie_state::StateError;
 use std::fmt;
 
-/// A share of the keys: those whose entry of the root tree is of one class modulo a power of two.
+/// A share of the keys: those with a root entry of one class modulo a power of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Share {
     /// From 1.
@@ -95,7 +95,7 @@ pub(crate) fn expect_kept(asked: Option<Share>, found: Option<Share>) -> Result<
     Err(StateError::Unsupported { layer: NAME, reason })
 }
 
-/// The kept nodes of one tree: those that open the entries whose index ends in certain bits.
+/// The kept nodes of one tree: those that open the entries with an index that ends in certain bits.
 ///
 /// Nodes and entries are named by their way down, which is the index with its bits reversed: the first bit of the way
 /// is the lowest of the index.
