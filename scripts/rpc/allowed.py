@@ -62,6 +62,9 @@ ALLOWED = [
      "geth's estimates pass over overrides of precompiles, which its eth_call takes into account"),
     ("eth_simulateV1", r"result\[\]\.receiptsRoot", '"gasPrice".*"accessList"|"accessList".*"gasPrice"|"authorizationList"',
      "with a gasPrice geth calls every simulated transaction a legacy one; with an access list it is one of EIP-2930"),
+    ("eth_simulateV1", r"result\[\]\.difficulty", '"time"',
+     "before London, with a time of Shanghai: geth takes the block as one after the merge by its time alone, and EIP-3675 by the"
+     " difficulty"),
     ("eth_simulateV1", r"result\[\]\.baseFeePerGas is missing", None,
      "a base fee that is asked for before London: no header of that time has one"),
     ("eth_call|eth_estimateGas|eth_createAccessList|debug_traceCall", f"({REFUSED}|an answer), ours ({REFUSED}|an answer)",

@@ -197,7 +197,7 @@ fn check_receipts(
     if !rules.is(EthereumHardfork::Byzantium) && receipts.iter().any(lacks_root) {
         let format = format.extension();
         return Err(Failure::Usage(format!(
-            "{format} files hold receipts, and those of block {number}, before Byzantium, were stored without their state roots (the layer `{layer}` gives none, or the import had --verify none): leave --format {format} out to write RLP, or import under mpt, replica or rain with all roots verified"
+            "{format} files hold receipts, and those of block {number}, before Byzantium, were stored without their state roots (the layer `{layer}` gives none, or the import had --verify none): leave --format {format} out to write RLP, or import under mpt, mpt-hash, replica or rain with all roots verified"
         )));
     }
     let text =

@@ -60,7 +60,8 @@ mod full {
     layer_suite!(Lvmt(Proofs::Full));
 }
 
-/// All of it but the proofs of arbitrary keys, which the tests of the crate ask all shards for.
+/// What the rows of a shard are part of: the rest does not depend on how many of them there are. The tests of the crate ask
+/// all shards for the proofs of all keys.
 mod shard {
     use super::*;
 
@@ -69,33 +70,18 @@ mod shard {
     layer_suite! { Lvmt(SHARD) =>
         a_crash_at_any_write_is_survived,
         a_crash_on_the_way_back_is_survived,
-        a_failed_write_poisons,
         adversarial_history,
-        an_interrupted_load_is_repeated,
         blocks_are_undone,
-        calls_out_of_order_are_refused,
         clean_layers_check_clean,
         damage_is_found,
-        damaged_pieces_are_refused,
-        damaged_undo_records_are_refused,
         discarded_blocks_leave_nothing,
-        flushing_changes_nothing,
         forks_go_their_own_way,
         groups_equal_blocks,
-        hints_change_nothing,
         large_contracts_are_wiped_and_come_back,
         loading_equals_building,
         other_blocks_follow_an_undo,
-        random_histories,
-        readers_keep_their_block,
-        reopened_in_memory,
         reopened_on_disk,
-        sessions_see_their_own_writes,
-        splitting_transactions_changes_nothing,
         threads_change_nothing,
-        undo_records_tell_the_past,
-        wide_history,
-        write_sets_are_minimal,
     }
 }
 

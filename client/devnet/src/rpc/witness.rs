@@ -26,7 +26,7 @@ fn execution_witness(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let found = block(rpc, &view, args)?;
     if !node.kind().canonical {
         return Err(RpcError::unsupported(format!(
-            "the state layer `{}` has no Merkle Patricia trie to take a witness from; start the node with --state mpt, replica or rain",
+            "the state layer `{}` has no Merkle Patricia trie to take a witness from; start the node with --state mpt, mpt-hash, replica or rain",
             node.kind().name
         )));
     }

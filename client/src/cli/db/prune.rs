@@ -63,7 +63,7 @@ impl Report {
     fn text(&self, nothing: bool) -> String {
         let Self { state, entries, needed, bytes_before, bytes_after } = self;
         if nothing {
-            return format!("`{state}` keeps nothing that could be forgotten");
+            return format!("`{state}` keeps nothing that this command could forget");
         }
         format!(
             "forgot {} bytes of {bytes_before}: {needed} of {entries} entries are needed",
