@@ -356,7 +356,7 @@ fn open(args: &DevnetArgs, accounts: &DevAccounts) -> Result<DataDir, Failure> {
     Ok(DataDir::open(&options, !args.read_only)?)
 }
 
-/// Makes up what the layer cannot be opened without: nobody relies on a chain that is in memory only.
+/// Makes up what the layer cannot be opened without. A chain that is in memory only needs no setup that others trust.
 fn equip(options: &mut OpenOptions) -> Result<(), Failure> {
     let kind = LAYERS.iter().find(|kind| options.state.as_deref() == Some(kind.name));
     let Some((kind, missing)) = kind.and_then(|kind| Some((kind, kind.provision(&options.layer)?)))

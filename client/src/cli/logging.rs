@@ -50,9 +50,9 @@ fn has_colors() -> bool {
 }
 
 impl LogArgs {
-    /// Starts to log. Where the process `serves` others, whoever reads its standard error slowly, or not at all, holds
-    /// nobody up: lines that find no room are left out. What is on its way when the process ends is written as the guard
-    /// is dropped.
+    /// Starts to log. Where the process `serves` others, a standard error that is read slowly, or not at all, does not
+    /// make it wait: lines that find no room are left out. Lines on their way when the process ends are written as the
+    /// guard is dropped.
     pub(super) fn start(&self, serves: bool) -> Option<WorkerGuard> {
         let level = match (self.quiet, self.verbose) {
             (true, _) => LevelFilter::ERROR,

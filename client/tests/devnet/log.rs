@@ -21,7 +21,7 @@ fn talker() -> String {
     format!("0x608460235f395f5f60845f6a636f6e736f6c652e6c6f675afa5036601f57005b5f5ffd{MESSAGE}")
 }
 
-/// A node whose log is read once it has stopped.
+/// A node that logs into a file, to be read once the node has stopped.
 fn node(layer: &str, more: &str) -> (Devnet, PathBuf, TempDir) {
     let dir = TempDir::new().unwrap();
     let log = dir.path().join("log");

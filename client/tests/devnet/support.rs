@@ -47,7 +47,7 @@ impl Devnet {
         Self::run(args)
     }
 
-    /// A node in memory whose log goes to a file.
+    /// A node in memory that logs into a file.
     pub(crate) fn logged(log: &Path, more: Vec<OsString>) -> Self {
         Self::run_with(more, File::create(log).unwrap().into(), Some(testsetup::dir()))
     }

@@ -102,7 +102,7 @@ pub struct Entry {
     pub median_throughput: f64,
     /// Throughput of this run divided by that of `mpt` on the same engine in the same turn; `None` without one.
     pub ratio_to_mpt: Option<f64>,
-    /// The same to `mpt-hash`.
+    /// Ratio to `mpt-hash`, the baseline of the papers, of the same turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio_to_mpt_hash: Option<f64>,
 }

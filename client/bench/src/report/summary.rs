@@ -84,7 +84,7 @@ impl LayerSummary {
         self.range(self.ratios_to_mpt.as_ref()?, REFERENCE)
     }
 
-    /// The same to `mpt-hash`.
+    /// Ratio to `mpt-hash`, the baseline of the papers, of the same turn.
     pub fn baseline_range(&self) -> Option<(f64, f64)> {
         self.range(self.ratios_to_mpt_hash.as_ref()?, BASELINE)
     }

@@ -10,7 +10,7 @@
 //! |---|---|---|---|
 //! | 0.79 (0.79–0.82) | 0.81 (0.79–0.83) | 0.68 (0.64–0.71) | 0.53 (0.50–0.66) |
 //!
-//! A layer that has one head takes this one; a layer whose versions live beside each other takes the other.
+//! A layer with one head takes this engine; a layer with many versions at once takes `cow`.
 
 mod evict;
 mod get;
