@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Makes a chain below `DIR` for each layer, in which a contract has so many slots, and then does one thing after the other,
-//! each in a process of its own so that memory can be told apart: a block that only pays somebody, a block that destroys
+//! each in a process of its own so that their memory can be compared: a block that is one payment, a block that destroys
 //! the contract, taking that block back, reading a slot as it was before the block, and pruning what the way back would
 //! need. Prints the time that each took, flush included, and the most memory: that of the process alone, looked at every
 //! few milliseconds, and with the pages of files that it had mapped.

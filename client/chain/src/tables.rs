@@ -61,5 +61,5 @@ pub(super) fn of_blocks() -> impl Iterator<Item = Table> {
     TABLES.iter().copied().filter(|table| *table != PREIMAGES)
 }
 
-/// For how many blocks undo records are kept unless told otherwise.
+/// For how many blocks undo records are kept by default.
 pub const UNDO_BLOCKS: u64 = 1_024;

@@ -11,7 +11,7 @@ use std::{collections::VecDeque, ops::ControlFlow};
 pub(super) struct UndoReach {
     /// The first block that has one; all after it do.
     first: u64,
-    /// A block that somebody wants to go back to, however far that is.
+    /// A block that a caller may go back to, however far that is.
     floor: Option<u64>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! What a user sets by hand is seen at once, and becomes part of the state with the next block, ahead of its
 //! transactions. So the state of every block stays what its header says, and taking a block back takes the changes
-//! back too. Of course nobody else can import such a block.
+//! back too. No other node can import such a block.
 
 use super::{
     WholeAccount,
@@ -88,7 +88,7 @@ impl Cheats {
 impl Changed {
     fn change(&self, address: Address) -> AccountChange {
         let has_slots = self.slots.values().any(|value| !value.is_zero());
-        // An account that is empty is none (EIP-161), but where somebody gave it storage.
+        // An account that is empty is none (EIP-161), but where it was given storage.
         let gone = self.account.is_empty() && !has_slots;
         AccountChange {
             address,

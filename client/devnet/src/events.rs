@@ -48,9 +48,9 @@ pub struct FormerChain {
     pub db: ChainDb<Snapshot>,
 }
 
-/// Somebody who must not miss anything.
+/// A listener that must not miss anything.
 pub trait Listener: fmt::Debug + Send + Sync {
-    /// Called with each event before whoever caused it goes on, so it must not take long, nor change the node. After
+    /// Called with each event before the thread that caused it goes on, so it must not take long, nor change the node. After
     /// blocks were taken back no other comes before everybody has heard of it.
     fn hear(&self, event: &Event);
 }
@@ -83,7 +83,7 @@ impl Events {
         self.blocks.subscribe()
     }
 
-    /// The same of transactions that wait for a block.
+    /// Subscribes to transactions that wait for a block.
     pub(super) fn pending(&self) -> broadcast::Receiver<Event> {
         self.pending.subscribe()
     }

@@ -26,7 +26,7 @@ pub enum MiningMode {
     OnArrival,
     /// At regular times, empty or not.
     Every(Duration),
-    /// When somebody asks for one.
+    /// When a request asks for one.
     Manual,
 }
 
@@ -205,7 +205,7 @@ fn message_of(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
-/// Ends when it is told to, or when nothing can be stored any more.
+/// Ends on request, or when nothing can be stored any more.
 fn mine(node: &Node) {
     let miner = node.miner();
     let mut last = Instant::now();

@@ -1,4 +1,4 @@
-//! A state with changes on top, which nobody has written.
+//! A state with changes on top that are written nowhere.
 
 use alloy_primitives::{
     Address, B256, Bytes, U256,

@@ -98,7 +98,7 @@ impl Node {
         mined
     }
 
-    /// The same on a chain that is held already.
+    /// Mines on a chain that the caller has locked.
     pub(super) fn mine_on(
         &self,
         chain: &mut Chain,
@@ -226,7 +226,7 @@ impl Node {
         self.fees_at(view, timestamp, set)
     }
 
-    /// The same for a block at this time, whose base fee may be `set`.
+    /// The fees of a next block at this time; `set` is its base fee, if that was set.
     pub(super) fn fees_at(&self, view: &View, timestamp: u64, set: Option<u64>) -> BlockFees {
         let (rules, head) = (view.next_rules(&self.spec, timestamp), &view.head.header);
         let base = next_base_fee(&rules, head).unwrap_or(0);

@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, B256, map::HashSet};
 
-/// The gas limit that blocks move towards where nobody says otherwise.
+/// The gas limit that blocks move towards by default.
 pub(super) const GAS_LIMIT: u64 = polytrie_chainspec::DEV_GAS_LIMIT;
 
 /// How blocks are made.

@@ -267,7 +267,7 @@ fn what_follows_nonces_that_others_have_raised_is_mined() {
         let hash = authorization.signature_hash();
         authorization.into_signed(node.accounts().sign(authority, &hash).unwrap())
     };
-    // Its sender's own authorization, and that of somebody else.
+    // Its sender's own authorization, and that of another account.
     let tx: TypedTransaction = TxEip7702 {
         chain_id: 1337,
         gas_limit: 200_000,
@@ -521,7 +521,7 @@ fn fees_are_those_of_a_block_that_is_made_now() {
     assert_eq!(header.base_fee_per_gas, Some(after.base));
 }
 
-/// Somebody who panics when there is a block.
+/// A listener that panics when there is a block.
 #[derive(Debug)]
 struct Panics;
 

@@ -17,7 +17,7 @@ pub struct View {
     pub(super) db: ChainDb<Snapshot>,
     pub(super) reader: Arc<dyn StateReader>,
     pub(super) cheats: Arc<Cheats>,
-    /// The same state with these changes.
+    /// The state of the view with the changes on top.
     state: Arc<dyn StateReader>,
     pub(super) history: Arc<StateHistory>,
 }

@@ -1,4 +1,4 @@
-//! What a file holds, told from its first bytes.
+//! What a file holds, recognised by its first bytes.
 
 use super::{e2store::VERSION_MAGIC, error::BlockFileErrorKind};
 

@@ -1,7 +1,7 @@
 //! Block files in and out.
 //!
 //! A [`BlockReader`] takes a path (or `-`) and yields [`RawBlock`]s: the exact RLP of one block after the
-//! other, cut out of the file but not decoded. What the file holds is told from its content, never from
+//! other, cut out of the file but not decoded. What the file holds is recognised by its content, never from
 //! its name alone:
 //!
 //! | content | recognised by |

@@ -44,7 +44,7 @@ pub const ENGINES: &[EngineKind] = &[
     },
 ];
 
-/// The engine a new data directory gets unless told otherwise.
+/// The engine a new data directory gets by default.
 pub const DEFAULT_ENGINE: &str = "mdbx";
 
 /// Fails with a sentence if this build has no engine of this name.

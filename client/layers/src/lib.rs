@@ -59,7 +59,7 @@ pub const LAYERS: &[LayerKind] = &[
     raw::KIND,
 ];
 
-/// The layer a new data directory gets unless told otherwise.
+/// The layer a new data directory gets by default.
 pub const DEFAULT_LAYER: &str = "mpt";
 
 /// The layer of this name.

@@ -11,10 +11,10 @@ use polytrie_state::StateError;
 use serde::{Deserialize, Serialize};
 use std::{fmt::Display, str::FromStr};
 
-/// Blocks between two rotations unless told otherwise, as in the paper.
+/// Blocks between two rotations by default, as in the paper.
 pub const DEFAULT_INTERVAL: u64 = 1_000;
 
-/// Slots of dead storage that one slice of a merge removes unless told otherwise.
+/// Slots of dead storage that one slice of a merge removes by default.
 const DEFAULT_SWEEP: u64 = 4_096;
 
 /// What a user can set about `lmpt`.

@@ -1,4 +1,4 @@
-//! What a user can set about layers: the options of the command line, and what is told to the processes of a benchmark.
+//! What a user can set about layers: the options of the command line, and what the processes of a benchmark get.
 
 #[cfg(feature = "lmpt")]
 use super::lmpt::LmptSettings;
@@ -15,7 +15,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Bytes of trie nodes kept in memory unless told otherwise: suits 8 GiB.
+/// Bytes of trie nodes kept in memory by default: suits 8 GiB.
 const TRIE_CACHE: usize = 1 << 30;
 
 /// Settings of the layers; each reads its own, which its file here describes.

@@ -69,7 +69,7 @@ pub(super) fn run(args: ConformanceArgs, logging: &LogArgs) -> Result<(), Failur
     let mut progress = Progress::new(logging);
     let mut tests = Vec::new();
     let json_to_stdout = output::takes_stdout(args.json.as_deref());
-    // Whoever reads the lines may go away; the exit code is still that of all tests.
+    // The reader of the lines may go away; the exit code is still that of all tests.
     let mut written = Ok(());
     let summary = conformance::run(&options, |file| {
         progress.show(&file);

@@ -43,7 +43,7 @@ use std::{
     time::Duration,
 };
 
-/// Chain id of a new `dev` chain unless told otherwise.
+/// Chain id of a new `dev` chain by default.
 const DEFAULT_CHAIN_ID: u64 = 1337;
 
 /// Run a private chain that wallets and tools talk to over JSON-RPC.
@@ -279,7 +279,7 @@ pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
     output::line(&format!("listening on http://{address} and ws://{address}"))?;
     warn_if_open(&args, &server);
     let failed = wait(&interrupt, || match node.failure() {
-        // What is there can still be read, and somebody may want to.
+        // What is there can still be read.
         None | Some(NodeFailure::Store(_)) => None,
         Some(failure @ NodeFailure::Program(_)) => Some(failure),
     });

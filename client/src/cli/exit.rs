@@ -40,7 +40,7 @@ pub enum Failure {
     Stored(String),
     /// The user asked to stop: exit code 130.
     Interrupted(String),
-    /// Whoever read our output went away; nobody is left to be told. Exit code 0.
+    /// The reader of our output closed it, so no message can reach anyone. Exit code 0.
     BrokenPipe,
 }
 
@@ -55,7 +55,7 @@ impl Failure {
         }
     }
 
-    /// The same failure in other words.
+    /// A failure of this kind with another text.
     fn map(self, words: impl FnOnce(String) -> String) -> Self {
         match self {
             Self::Invalid(text) => Self::Invalid(words(text)),
@@ -67,7 +67,7 @@ impl Failure {
         }
     }
 
-    /// The same failure, in which the data directory is named where it matters.
+    /// Adds the name of the data directory where the text depends on it.
     pub(super) fn within(self, datadir: Option<&Path>) -> Self {
         match (self, datadir.map(|dir| dir.display().to_string())) {
             (Self::Stored(text), Some(dir)) if !text.contains(&dir) => {
@@ -77,7 +77,7 @@ impl Failure {
         }
     }
 
-    /// How a command ends that wrote down what it found: whoever reads it may have gone away, or its disk may be full, and
+    /// How a command ends that wrote down what it found: its reader may have gone away, or its disk may be full, and
     /// what was found still decides.
     pub(super) fn decide(found: Result<(), Self>, written: Result<(), Self>) -> Result<(), Self> {
         if let (Err(_), Err(unwritten @ (Self::Machine(_) | Self::Stored(_)))) = (&found, &written)

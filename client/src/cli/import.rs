@@ -293,7 +293,7 @@ fn check_first(args: &ImportArgs, options: &mut OpenOptions) -> Result<Option<Be
             return Err(StateError::Unsupported { layer: kind.name, reason }.into());
         }
     }
-    // Whoever wants to stop at an invalid block wants the genesis block even if the first one is invalid.
+    // A run that stops at an invalid block keeps the genesis block even if the first block is invalid.
     let (Some(file), OnInvalid::Fail) = (args.files.first(), args.on_invalid) else {
         return Ok(None);
     };

@@ -120,7 +120,7 @@ fn parse() -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&without_empty(Cli::command()).try_get_matches()?)
 }
 
-/// The same error, whose usage line does not count settings of the environment among the arguments that were given.
+/// An error with a usage line that leaves out what the environment set.
 fn as_given(error: clap::Error) -> clap::Error {
     fn without_environment(command: clap::Command) -> clap::Command {
         command.mut_args(|arg| arg.env(Resettable::Reset)).mut_subcommands(without_environment)

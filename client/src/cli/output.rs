@@ -83,7 +83,7 @@ pub(super) fn takes_stdout(file: Option<&Path>) -> bool {
     file == Some(Path::new("-"))
 }
 
-/// Refuses files to write that are read as well, or written by two options at once: whoever comes last would destroy what
+/// Refuses files to write that are read as well, or written by two options at once: the last writer would destroy what
 /// is there. Both are named as a user knows them; `-` and what is no file do not matter.
 pub(super) fn expect_apart(
     outputs: &[(&str, Option<&Path>)],
@@ -135,7 +135,7 @@ pub(super) fn write_text(mut file: OutputFile, text: &str) -> Result<(), Failure
     Ok(file.finish()?)
 }
 
-/// The same of a value as JSON.
+/// Writes a value as JSON to an output file.
 pub(super) fn write_json(file: OutputFile, value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|e| Failure::Machine(format!("the result does not serialise: {e}")))?;

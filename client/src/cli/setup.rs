@@ -37,7 +37,7 @@ pub(super) struct LvmtSetupArgs {
     /// Powers of tau as snarkjs keeps them.
     #[arg(long, value_name = "FILE", conflicts_with = "insecure_dev")]
     ptau: Option<PathBuf>,
-    /// Make up a tau, which whoever knows the seed can compute: for development only.
+    /// Make up a tau that can be computed from the seed: for development only.
     #[arg(long)]
     insecure_dev: bool,
     /// The seed of --insecure-dev.

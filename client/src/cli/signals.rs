@@ -2,7 +2,7 @@
 //!
 //! A command that has something to finish asks for a flag and looks at it ([`on_interrupt`]). Any other ends at once: it
 //! only reads, or whatever it writes stands a kill at any time. The exit code is 130 either way, but for `devnet`: a server
-//! has no work that it leaves undone, and whoever ends one expects 0.
+//! has no work that it leaves undone, and a user who ends one expects 0.
 //!
 //! SIGBUS is no request: it says that a file which is read as memory cannot be read.
 
@@ -61,7 +61,7 @@ pub(super) fn on_interrupt() -> Arc<AtomicBool> {
     Arc::clone(&AT_ONCE)
 }
 
-/// Whether whoever started this process had a signal ignored; `false` where the system does not tell.
+/// Whether the parent process had a signal ignored; `false` where the system does not tell.
 fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

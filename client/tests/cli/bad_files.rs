@@ -117,7 +117,7 @@ fn no_blocks_at_all(layer: &str) {
     File::options().write(true).open(&padded).unwrap().set_len(100 << 20).unwrap();
     case.refused(&padded, 1, before + 2, &["index 22", "found zero bytes"]);
 
-    // The same through a pipe.
+    // Through a pipe.
     let datadir = case.data.path();
     let args = ["import", "-", "--datadir", datadir.to_str().unwrap()];
     let args: Vec<&OsStr> = args.iter().map(OsStr::new).collect();

@@ -1,4 +1,4 @@
-//! Whoever reads the results goes away, or they cannot be written: what was found still decides how a command ends.
+//! The reader of the results goes away, or they cannot be written: what was found still decides how a command ends.
 
 use crate::{
     database::store,
@@ -16,7 +16,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Runs the program with nobody at the other end of its standard output.
+/// Runs the program with the other end of its standard output closed.
 fn unread(args: &[&OsStr]) -> Run {
     let mut command = Command::new(binary());
     command.args(args).env_remove("RUST_LOG").env("POLYTRIE_LVMT_SETUP", crate::testsetup::dir());

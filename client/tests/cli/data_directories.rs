@@ -1,5 +1,5 @@
 //! Data directories that are not what a command asks for: of another layer, another network, another format,
-//! somebody else's, in use.
+//! a stranger's, in use.
 
 use crate::{
     fixtures::fixture,
@@ -106,7 +106,7 @@ fn another_network(layer: &str) {
     let broken = data.write("broken.json", "{\"config\":");
     let run = polytrie!["import", chain.file, "--datadir", data.path(), "--chain", broken];
     assert_fails(&run, 1, &["broken.json", "not valid JSON", "make or copy it again"]);
-    // The same genesis under another name is the same chain.
+    // A genesis file under another name is still the same chain.
     let copy = data.file("copy.json");
     fs::copy(&chain.chain, &copy).unwrap();
     polytrie!["import", chain.file, "--datadir", data.path(), "--chain", copy, "--to", "10"].ok();
@@ -121,7 +121,7 @@ fn another_network(layer: &str) {
     polytrie!["db", "check", "--datadir", own.path(), "--chain", chain.chain].ok();
 }
 
-/// The same genesis block with another schedule: what lies behind the head cannot change any more.
+/// A genesis block with another schedule of forks: the forks up to the head cannot change any more.
 fn other_forks(layer: &str) {
     let Some((chain, data)) = prepared(layer) else { return };
     let name = data.path().display().to_string();

@@ -150,7 +150,7 @@ fn a_wrong_root_in_a_group_is_named(layer: &str) {
     if !layers::layer(layer).unwrap().canonical {
         return;
     }
-    // Somebody else is paid, so the state is another one from here on, and no root is right any more.
+    // Another account is paid, so the state is another one from here on, and no root is right any more.
     let wrong = 40;
     let change = |rlp: &Bytes| rewritten(rlp, |b| b.header.beneficiary = Address::repeat_byte(7));
     let blocks = with_wrong(60, wrong, change);

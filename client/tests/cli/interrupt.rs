@@ -108,7 +108,7 @@ fn begin(data: &Data, command: &mut Command, extra: &[&str]) -> (Child, ChildStd
     (import, pipe)
 }
 
-/// The same: they are executed, and durable soon.
+/// An import from a pipe, with its first blocks executed: they are durable soon.
 fn piped(data: &Data, command: &mut Command, verify: &str) -> (Child, ChildStdin) {
     let (mut import, pipe) = begin(data, command, &["--verify", verify]);
     let mut head = 0;
@@ -148,7 +148,7 @@ fn an_import_from_a_quiet_pipe_is_durable_and_interrupted() {
     }
 }
 
-/// Whoever asked for a block need not wait for the one after it; nor where it is there already.
+/// A user who asked for a block need not wait for the one after it; nor where it is there already.
 #[test]
 fn an_import_from_a_pipe_ends_with_the_last_block_that_was_asked_for() {
     for verify in ["full", "every=50"] {
@@ -194,7 +194,7 @@ fn what_only_reads_ends_at_once() {
     let (file, chain) = (sample("chain.rlp.gz"), sample("genesis.json"));
     polytrie!["import", file, "--chain", chain, "--datadir", data.path(), "--to", "500"].ok();
     for signal in ["-INT", "-TERM", "-HUP"].into_iter().filter(|signal| is_heard(signal)) {
-        // More than a pipe holds, and nobody reads it.
+        // More than a pipe holds, and it is not read.
         let mut export = Command::new(binary())
             .args(["export", "-", "--datadir"].map(OsStr::new))
             .arg(data.path())

@@ -94,7 +94,7 @@ fn shells_complete_what_there_is() {
     assert!(run.stderr.contains("bash"), "{}", run.stderr);
 }
 
-/// A chain has one id; asking for another one is a mistake that nobody should notice from signatures that fail.
+/// A chain has one id; asking for another one is a mistake, which must show before signatures fail.
 #[test]
 fn a_chain_keeps_its_id() {
     let data = Data::new();
@@ -140,7 +140,7 @@ fn advice_fits_the_command() {
     assert!(!run.message().contains("--json "), "{}", run.message());
 }
 
-/// Whoever unsets a variable in a script often leaves it empty.
+/// Scripts that unset a variable often leave it empty.
 #[test]
 fn an_empty_variable_is_none() {
     let data = Data::new();
@@ -181,7 +181,7 @@ fn an_empty_variable_is_none() {
     assert!(elsewhere.exists());
 }
 
-/// Nobody should have to look elsewhere for the names.
+/// The message itself lists the names.
 #[test]
 fn help_names_the_layers_and_engines_of_the_build() {
     let layers = |text: &str| {

@@ -83,7 +83,7 @@ fn an_insecure_setup_is_used_only_where_it_is_wanted() {
     let insecure = user.dir("polytrie/lvmt-insecure-dev");
     assert!(insecure.join("quotients").exists());
 
-    // It is there, but nobody asked for it.
+    // It is there, but no option asks for it.
     let (code, _, stderr) = run(init("a")(&[]));
     assert_eq!(code, 2, "{stderr}");
     assert!(stderr.contains("is used if you name it"), "{stderr}");
@@ -190,7 +190,7 @@ fn a_setup_that_is_elsewhere_is_remembered() {
         if round == 1 {
             assert_ne!(made(&[]), id);
         }
-        // Whoever reads commits to nothing.
+        // Reading commits to nothing.
         assert_eq!(db("stats", &[&"--json", &"-"]), (0, stats.clone(), String::new()));
         assert_eq!(db("dump", &[]).1, dump);
         let exported = user.dir("blocks.rlp");
@@ -209,7 +209,7 @@ fn a_setup_that_is_elsewhere_is_remembered() {
             }
         }
     }
-    // Taking blocks back brings the old commitments, and what nobody needs is forgotten without any.
+    // Taking blocks back brings the old commitments, and what is not needed is forgotten without any.
     let (code, _, stderr) = db("unwind", &[&"--to", &"8"]);
     assert_eq!(code, 0, "{stderr}");
     assert_eq!(db("prune", &[]).0, 0);
@@ -340,7 +340,7 @@ fn a_setup_does_not_replace_another() {
     let without: [&dyn AsRef<OsStr>; 1] = [&"--no-proofs"];
     user.fails(2, "which --no-proofs would take away", &[&setup[..], &without].concat());
     assert_eq!(files(), before);
-    // The same one may be made again, and tables may come to it.
+    // A setup may be made again, and tables may be added to it.
     user.works(&setup);
     assert_eq!(files(), before);
     fs::remove_file(dir.join("quotients")).unwrap();

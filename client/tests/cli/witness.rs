@@ -1,4 +1,4 @@
-//! `import --witness` and `witness verify`: blocks executed by whoever holds no state.
+//! `import --witness` and `witness verify`: blocks executed without a state.
 
 use crate::{
     run::polytrie,

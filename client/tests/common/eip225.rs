@@ -13,7 +13,7 @@ pub(crate) struct Case {
 #[derive(Debug, Clone)]
 pub(crate) struct Sealed {
     pub(crate) by: char,
-    /// Whether it votes for or against somebody.
+    /// Whether it votes for or against a signer.
     pub(crate) vote: Option<(bool, char)>,
     /// The signers that it lists.
     pub(crate) list: Option<String>,

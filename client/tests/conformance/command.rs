@@ -75,7 +75,7 @@ fn a_failure_is_one_line_and_exit_code_1() {
         )
     );
     assert!(text(&output.stderr).ends_with("error: 1 of 7 tests failed under mpt\n"));
-    // Nor does it pass if nobody reads of it.
+    // Nor does it pass if its report is not read.
     for extra in [&[][..], &["--json", "-"]] {
         let mut child = command(&[&file.display().to_string()])
             .args(extra)

@@ -59,7 +59,7 @@ pub(crate) fn reports(
     Some(run(&json!({ name: test }).to_string(), layer))
 }
 
-/// The same for a test that counts as one.
+/// What becomes of a file with one test that counts.
 pub(crate) fn outcome(
     place: Place,
     layer: &str,

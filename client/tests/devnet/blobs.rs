@@ -11,7 +11,7 @@ fn transfer(more: Value) -> Value {
     json!([request])
 }
 
-/// As geth does: the node would sign a transaction whose blobs nobody has.
+/// As geth does: the node would sign a transaction without its blobs.
 #[test]
 fn a_request_to_send_blobs_is_refused() {
     let node = Devnet::start("mpt", args![]);

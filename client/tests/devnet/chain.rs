@@ -98,7 +98,7 @@ fn a_directory_that_was_converted_goes_on() {
     assert_eq!(node.head(), head + 1);
 }
 
-/// Whoever imports the blocks has to know that something is missing.
+/// An import of the blocks must show that something is missing.
 #[test]
 fn an_export_tells_of_changes_by_hand() {
     let dir = tempfile::tempdir().unwrap();

@@ -84,7 +84,7 @@ fn acting_as_somebody_else() {
     // Libraries refuse a high one.
     assert_eq!(tx["s"], "0x0");
     assert_eq!(node.call("eth_getTransactionReceipt", json!([hash]))["from"], json!(SOMEBODY));
-    // Whoever looks at it again sees the ether that was given by hand.
+    // A second look sees the ether that was given by hand.
     let trace = node.call("debug_traceTransaction", json!([hash, { "tracer": "callTracer" }]));
     assert_eq!(trace["from"], json!(SOMEBODY));
     assert_eq!(trace.get("error"), None);

@@ -51,7 +51,7 @@ fn a_state_goes_into_another_node_on_every_layer() {
         let fresh = Devnet::start(layer, args!["--accounts", "0"]);
         assert_eq!(fresh.call("hardhat_loadState", json!([state])), true, "{layer}");
         assert_eq!(seen(&fresh, &contract), before, "{layer}");
-        // The same goes out again, but for what belongs to the block.
+        // What came in goes out again, but for what belongs to the block.
         assert!(fresh.call("anvil_dumpState", json!([])).as_str().unwrap().len() > 100);
         fresh.call("evm_mine", json!([]));
         assert_eq!(fresh.balance(SOMEBODY), U256::from(7), "{layer}");

@@ -129,7 +129,7 @@ fn transactions_are_told_once_with_their_fields_or_without() {
 /// How often the chain goes back beside those who read.
 const ROUNDS: u32 = 500;
 
-/// Whoever reads while blocks come and go sees the chain of one moment.
+/// A reader sees the chain of one moment while blocks come and go.
 #[test]
 fn a_read_beside_a_chain_that_goes_back_is_of_one_moment() {
     let node = Devnet::start("mpt", args![]);
@@ -188,7 +188,7 @@ fn told(logs: &[Value]) -> Vec<(Value, Value, Value)> {
     logs.iter().map(|log| fields(log).into()).collect()
 }
 
-/// As geth: those that were told of and are in no block any more, then new ones.
+/// As geth: those that were sent and are in no block any more, then new ones.
 #[test]
 fn logs_that_are_gone_are_told_again_as_removed() {
     for layer in layers() {

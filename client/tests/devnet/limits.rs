@@ -275,7 +275,7 @@ fn searches_end_too() {
         let (code, message) = node.error(method, params);
         assert!(code == -32005 && message.contains("--rpc.evmtimeout"), "{method}: {message}");
     }
-    // Whoever asks again gets on.
+    // A second request goes on from there.
     let mut logs = Vec::new();
     for _ in 0..10_001 {
         let news = node.call("eth_getFilterChanges", json!([filter]));

@@ -1,4 +1,4 @@
-//! Requests that take much: nobody else may have to wait for them, and memory is bounded.
+//! Requests that take much: other clients do not wait for them, and memory is bounded.
 
 use crate::{
     subscriptions::Socket,
@@ -66,7 +66,7 @@ fn a_socket_that_takes_nothing_fills_no_memory() {
     for id in 0..300 {
         socket.send(&large_call(id));
     }
-    // Somebody else is answered meanwhile.
+    // Another client is answered at the same time.
     for id in 0..40 {
         let (status, body) = node.post(&large_call(id).to_string());
         assert!(status == 200 && body.len() > 8 << 20, "{status}");

@@ -25,7 +25,7 @@ fn typed_data_do_not_end_the_node() {
         for data in [json!(data.to_string()), data] {
             let (code, message) = node.error("eth_signTypedData_v4", json!([ALICE, data]));
             assert!(code == -32602 && message.contains("more than"), "{code} {message}");
-            // An account of somebody else: nothing is hashed for it.
+            // An account that is not the node's: nothing is hashed for it.
             let nobody = "0x00000000000000000000000000000000000000aa";
             let (_, message) = node.error("eth_signTypedData_v4", json!([nobody, data]));
             assert!(message.contains("unknown account"), "{message}");

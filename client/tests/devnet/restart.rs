@@ -41,7 +41,7 @@ fn a_data_directory_goes_with_the_genesis_that_was_made_for_it() {
     let run = polytrie!["db", "drop", "--yes", "--datadir", &data];
     assert_eq!((run.code, data.exists()), (Some(0), false), "{}", run.stderr);
 
-    // One that somebody put there is nobody's to remove, so nothing is made beside it.
+    // A file that is there is not ours to remove, so nothing is made beside it.
     fs::create_dir(&copy).unwrap();
     let file = copy.join("genesis.json");
     fs::write(&file, kept).unwrap();
@@ -50,7 +50,7 @@ fn a_data_directory_goes_with_the_genesis_that_was_made_for_it() {
     assert_eq!(fs::read_dir(&copy).unwrap().count(), 1);
 }
 
-/// Whoever resets wants the beginning back, however far it is.
+/// A reset goes back to the beginning, however far it is.
 #[test]
 fn a_reset_needs_no_way_back() {
     for layer in layers() {
@@ -66,7 +66,7 @@ fn a_reset_needs_no_way_back() {
         node.call("anvil_reset", json!([]));
         assert_eq!((node.head(), node.balance(BOB)), (0, before), "{layer}");
         assert!(node.call("eth_getTransactionByHash", json!([hash])).is_null(), "{layer}");
-        // The same again, and what is opened after a restart is the new chain.
+        // Once more, and what is opened after a restart is the new chain.
         assert_eq!(node.send(ALICE, BOB, 5), hash, "{layer}");
         for value in 1..=5 {
             node.send(ALICE, BOB, value);

@@ -72,7 +72,7 @@ fn who_waits_in_vain_is_told_why() {
         let waiting = scope.spawn(|| send("0x2", json!(50_000)));
         wait_for_pending(&node, 3);
         node.call("anvil_dropAllTransactions", json!([]));
-        // Who waits to the end is told something else, as above.
+        // A caller that waits to the end gets another answer, as above.
         assert_eq!(waiting.join().unwrap()["code"], -32000);
     });
 }

@@ -100,7 +100,7 @@ fn ask(node: &Devnet, kind: usize, at: &Value, named: Option<&Known>) -> Option<
         Some(known) => result(&format!("eth_get{method}ByHash"), json!([known.hash, true])),
         None => result(&format!("eth_get{method}ByNumber"), json!([at, true])),
     };
-    // Of what has no more than a balance only a named block can be told.
+    // Where an answer is only a balance, it can be held against a named block only.
     let balance = |found: &Value| {
         if let Some(known) = named {
             assert_eq!(quantity(found), known.balance, "mixed: {} {known:?}", KINDS[kind]);

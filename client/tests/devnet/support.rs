@@ -110,7 +110,7 @@ impl Devnet {
         (status, body.to_owned())
     }
 
-    /// The same of an answer behind which the connection stays open, and only its status.
+    /// The status of an answer, where the connection stays open behind it.
     pub(crate) fn status(&self, request: &str) -> u16 {
         let mut line = String::new();
         BufReader::new(self.request(request)).read_line(&mut line).unwrap();

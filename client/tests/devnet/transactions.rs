@@ -441,7 +441,7 @@ fn other_ways_to_send() {
     assert_eq!(node.call("eth_getTransactionReceipt", json!([hash])), Value::Null);
 }
 
-/// Whoever builds a block and whoever sends a transaction reads it in the same way.
+/// The block builder and the sender of a transaction read it in the same way.
 #[test]
 fn bytes_after_a_transaction_are_no_part_of_it() {
     let node = Devnet::start("mpt", args![]);

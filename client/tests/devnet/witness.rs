@@ -48,7 +48,7 @@ fn blocks_have_witnesses_where_there_is_a_trie() {
                 assert!(list("codes").iter().any(|found| json!(found) == code), "{layer}");
             }
         }
-        // Whoever has nothing else can execute the block and compute its state root.
+        // With nothing else the block can be executed and its state root computed.
         let dir = tempfile::tempdir().unwrap();
         for number in 1..=head {
             let number = json!([format!("{number:#x}")]);

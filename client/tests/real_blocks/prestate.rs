@@ -75,8 +75,7 @@ fn every_block_executes_to_what_its_header_says() {
         let plain = execute(&mut executor, &mut session, rules, &block, &ancestors(&hashes));
         let plain_writes = session.finish().expect("a block ends").writes;
 
-        // The same with a layer that listens: it is told of every slot before it is asked for it,
-        // and all is the same.
+        // A layer that takes hints gets one for every slot before the read, and the results are equal.
         let hinted = hinted(layer);
         let mut session = begin(&hinted, &block);
         let again = execute(&mut executor, &mut session, rules, &block, &ancestors(&hashes));

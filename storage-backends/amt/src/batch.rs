@@ -19,7 +19,7 @@ fn denominator(a: &G1Affine, b: &G1Affine) -> Fq {
     if a.x != b.x {
         return b.x - a.x;
     }
-    // The same point, which is doubled, or its negative, and the sum is the identity.
+    // A point and itself: it is doubled. A point and its negative: the sum is the identity.
     if a.y == b.y { a.y.double() } else { Fq::ZERO }
 }
 

@@ -22,7 +22,7 @@ const DIGITS: usize = 130;
 /// Odd multiples kept of each point: 1, 3, 5, 7.
 const MULTIPLES: usize = 4;
 
-/// A scalar, taken apart: `k = low + λ·high`, both in signed windows of four bits, least digit first.
+/// A scalar in two halves: `k = low + λ·high`, both in signed windows of four bits, least digit first.
 #[derive(Debug, Clone)]
 pub(crate) struct Recoded {
     low: [i8; DIGITS],

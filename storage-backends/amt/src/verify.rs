@@ -95,7 +95,7 @@ impl VerifyingKey {
         self.height
     }
 
-    /// Whether somebody knows tau, so that anything can be proven.
+    /// Whether tau is known, so that anything can be proven.
     pub const fn is_insecure(&self) -> bool {
         self.insecure
     }
@@ -111,7 +111,7 @@ impl VerifyingKey {
 /// e(z·B - (z/n)·G1, G2)            = e(B - (z/n)·τ^(n-1)·G1, τ·G2)
 /// ```
 ///
-/// All equations of all claims are added up with weights that nobody could choose: the hash of everything that
+/// All equations of all claims are added up with weights that no prover can choose: the hash of everything that
 /// is claimed. So `height + 1` pairings decide, whatever the number of claims.
 pub fn verify(key: &VerifyingKey, claims: &[Claim<'_>]) -> bool {
     let height = usize::from(key.height);

@@ -21,7 +21,7 @@ impl RocksView {
     pub(crate) fn new(db: Arc<Database>) -> Self {
         let borrowed: *const DB = &raw const db.db;
         // SAFETY: the database stands in an `Arc` that this view owns, so it neither moves nor ends before the
-        // view does, nobody has it exclusively, and the snapshot with the reference is dropped before the
+        // view does, it is not borrowed exclusively, and the snapshot with the reference is dropped before the
         // `Arc` (see the order of the fields). The reference never leaves this view with its false lifetime.
         let snapshot = unsafe { &*borrowed }.snapshot();
         let mut at_snapshot = ReadOptions::default();

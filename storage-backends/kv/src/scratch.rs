@@ -408,7 +408,7 @@ mod tests {
         };
         Scratch::new(Some(dir.path().to_owned())).unwrap();
         assert!(!left.exists() && dir.path().join("journal.1").exists());
-        // The same through a store, beside the files of its engine.
+        // Through a store, beside the files of its engine.
         let store = Store::open(engine(), &[ROWS], StoreOptions::default()).unwrap();
         let part = store.fork().unwrap().scratch().part().unwrap();
         put(&part, ROWS, &[(b"a", b"1")]);

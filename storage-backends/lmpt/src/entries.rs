@@ -51,7 +51,7 @@ impl<K: Hash + Eq, T> Entries<K, T> {
         Some(&self.at(*at).1)
     }
 
-    /// The same, to be changed; if there is nothing yet, what `new` makes.
+    /// The entry of a key, to be changed; if there is none yet, what `new` makes.
     pub(crate) fn entry(&mut self, key: K, new: impl FnOnce() -> T) -> &mut T {
         let tag = self.tag(&key);
         let found = self.table.find(spread(tag), |entry| self.is(entry, tag, &key));

@@ -30,7 +30,7 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// The same change, taken back.
+    /// The change that takes this one back.
     pub(crate) const fn reversed(&self) -> Self {
         Self { key: self.key, before: self.after, after: self.before }
     }
@@ -54,8 +54,8 @@ impl Generation {
         Self::in_place_of(None, salt, scratch)
     }
 
-    /// The same in the memory of one that nobody needs any more: an interval holds about as much as another one, and an
-    /// index that grows is moved time and again.
+    /// An empty generation in the memory of one that is no longer needed: intervals hold about as much as each other,
+    /// and an index that grows is moved time and again.
     pub(crate) fn in_place_of(spent: Option<Self>, salt: B256, scratch: &Scratch) -> Self {
         let mut index = spent.map(|spent| spent.index.into_inner()).unwrap_or_default();
         index.clear();

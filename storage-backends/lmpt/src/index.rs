@@ -14,7 +14,7 @@ use alloy_primitives::{B256, U256, map::HashMap};
 
 /// Bytes that a slot takes in the index, about: key, version, its place in the table.
 const SLOT_BYTES: usize = 150;
-/// The same for one storage.
+/// Bytes that the index counts for one storage.
 const STORAGE_BYTES: usize = 280;
 
 /// The versions of a key, the newest apart.

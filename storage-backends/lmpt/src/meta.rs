@@ -98,7 +98,7 @@ impl Meta {
         Self { schedule, number: None, first: 0, oldest: 0, roots }
     }
 
-    /// The same as blocks that go on with `options` see it: as long as none has come, all is snapshot, whatever they are.
+    /// The meta row as blocks that go on with `options` see it: before the first block all is snapshot, whatever they are.
     ///
     /// # Errors
     ///

@@ -315,7 +315,7 @@ fn late_merges_are_waited_for_and_counted() {
     }
 }
 
-/// The same where somebody always reads at the head, as a node's view does.
+/// Memory stays within its budget while a reader holds the head, as a node's view does.
 #[test]
 fn memory_stays_within_its_budget_under_a_reader() {
     let budget = 200_000;

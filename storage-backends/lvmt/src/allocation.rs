@@ -2,7 +2,7 @@
 //!
 //! From level 1 on down (the root tree holds no keys), the first entry on the key's path that has a slot left;
 //! its slots are given in order, and none is ever taken back. So the place of a key follows from the blocks
-//! alone, and whoever knows that an entry has a slot left knows that no key below it lies deeper.
+//! alone, and an entry with a slot left has no key below it.
 
 use crate::{
     ENTRIES,

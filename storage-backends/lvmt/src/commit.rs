@@ -56,7 +56,7 @@ pub(crate) struct Change {
 #[derive(Debug)]
 pub(crate) struct Committed {
     pub(crate) batch: Batch,
-    /// What takes it back; empty if nobody asked for it.
+    /// What takes it back; empty if no undo record was asked for.
     pub(crate) undo: Vec<u8>,
     pub(crate) update: HeadUpdate,
 }

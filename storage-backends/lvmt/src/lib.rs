@@ -13,7 +13,7 @@
 //! - `meta.rs`, `commitment.rs`: the row about everything, and the commitment to it, to the byte,
 //! - `commit.rs`, `hashing.rs`: one block, and many hashes at once; `undo.rs`: and back,
 //! - `prove/`, `witness.rs`: proofs, and their bytes; `verify.rs`: checking them without a layer,
-//! - `load.rs`: filling; `collect.rs`: forgetting tuples nobody will ask for; `check.rs`: looking for damage,
+//! - `load.rs`: filling; `collect.rs`: forgetting tuples that are no longer needed; `check.rs`: looking for damage,
 //! - `options.rs`: what can be set; `setup.rs`: the setup, as far as it is at hand.
 
 mod account;

@@ -11,7 +11,7 @@ pub enum Proofs {
     /// Nothing: no tables for proofs are in memory.
     #[default]
     None,
-    /// Every key. Nothing is kept for it: a proof is computed from the versions when somebody asks.
+    /// Every key. Nothing is kept for it: a proof is computed from the versions on request.
     OnRequest,
     /// Every key, from witnesses that are kept current for all of them.
     Full,

@@ -140,7 +140,7 @@ pub(crate) struct OldRow<'a> {
     pub(crate) value: Option<&'a [u8]>,
 }
 
-/// An undo record, taken apart.
+/// The parts of an undo record.
 #[derive(Debug, Default)]
 pub(crate) struct Undo<'a> {
     pub(crate) rows: Vec<OldRow<'a>>,

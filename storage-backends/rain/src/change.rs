@@ -47,7 +47,7 @@ pub(crate) fn change(
         PARALLEL_FROM.. => rayon::current_num_threads(),
     };
     let portion = if threads == 1 { SHARD_COUNT } else { PORTION };
-    // One contract may have most of the keys: the longest are begun first.
+    // One contract may have most of the keys: the longest are started first.
     jobs.sort_by_key(|job| job.keys);
     let jobs = Arc::new(Mutex::new(jobs));
     let helpers: Vec<_> = (1..threads)

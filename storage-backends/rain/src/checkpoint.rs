@@ -12,10 +12,10 @@ use polytrie_kv::{Batch, Read};
 use polytrie_state::StateError;
 use polytrie_trie::{Nibbles, RowSink, cow::CowTrie, state_error};
 
-/// A checkpoint is begun every so many changes, of one shard after the other.
+/// A checkpoint is started every so many changes, of one shard after the other.
 pub(crate) const EVERY: u64 = 4;
 
-/// The shard whose checkpoint is begun after the change `seq`, if one is.
+/// The shard whose checkpoint is started after the change `seq`, if one is.
 pub(crate) const fn due_after(seq: u64) -> Option<usize> {
     if seq.is_multiple_of(EVERY) { Some((seq / EVERY % 16) as usize) } else { None }
 }
@@ -31,7 +31,7 @@ pub(crate) fn lag(keys: u64) -> u64 {
     (1 + keys / KEYS_A_BLOCK).min(EVERY * 12)
 }
 
-/// A checkpoint that was begun.
+/// A checkpoint that was started.
 #[derive(Debug)]
 pub(crate) struct Underway {
     pub(crate) shard: usize,
@@ -46,9 +46,9 @@ pub(crate) struct Underway {
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) rows: Batch,
-    /// The same once more: the first go with a block that may be void. A shard's thread copies them sooner than the block's.
+    /// A copy of the rows: the first copy goes with a block that may be void. The shard's thread copies them, not the block's.
     pub(crate) spare: Batch,
-    /// Bytes of nodes that the shard has in memory, if somebody wanted to know.
+    /// Bytes of nodes that the shard has in memory, if they were asked for.
     pub(crate) bytes: Option<usize>,
 }
 

@@ -1,6 +1,6 @@
 //! `--state rain`: the canonical trie as RainBlock keeps it, a DSM-Tree.
 //!
-//! Nodes are pointers. What two versions share is never changed, so whoever holds a version reads it beside the blocks; a
+//! Nodes are pointers. What two versions share is never changed, so a reader that holds a version reads it beside the blocks; a
 //! block changes the rest of the head where it is. References (hashes) are resolved when they are asked for. The trie is
 //! split by the first nibble of the hashed address into 16 shards, each with versions, a log and checkpoints of its own;
 //! the top levels stay in memory. The README of this crate draws it.

@@ -98,7 +98,7 @@ impl LayerSession for RainSession {
         } else {
             let Some(entry) = self.parent.account(store, account)? else { return Ok(U256::ZERO) };
             let value = entry.storage.get(hash, &rows, now).map_err(state_error)?.copied();
-            // After that its root is in memory, for whoever reads it later, too.
+            // After that its root is in memory for later readers, too.
             self.storage = Some((*account, CowTrie::clone(&entry.storage)));
             value
         };

@@ -15,7 +15,7 @@ use polytrie_trie::{
 pub(crate) struct Lost {
     /// Where the account trie may have a row no more.
     pub(crate) accounts: Vec<Nibbles>,
-    /// The same in the storage of accounts.
+    /// Where the storage tries of accounts may have a row no more.
     pub(crate) storages: Vec<(B256, Vec<Nibbles>)>,
     /// Accounts all of whose slots were removed at once.
     pub(crate) wiped: Vec<B256>,

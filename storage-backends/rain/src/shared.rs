@@ -28,7 +28,7 @@ use std::{collections::VecDeque, sync::Arc};
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) source: Source,
-    /// The same for changes. Those of a fork bring nodes into memory that are its own, while it shares what it reads.
+    /// Where changes find nodes. Changes of a fork bring nodes into memory that are its own, while it shares what it reads.
     changes: Source,
     pub(crate) lifecycle: Arc<Lifecycle>,
     pub(crate) options: RainOptions,
@@ -63,13 +63,13 @@ impl From<Arc<Version>> for Head {
 struct Work {
     /// The change up to which the rows of each shard go.
     saved: [u64; SHARD_COUNT],
-    /// What the rows of each shard have lost since the checkpoint that was begun last.
+    /// What the rows of each shard have lost since the checkpoint that was started last.
     lost: [Lost; SHARD_COUNT],
     /// Number of the last row of each shard's log.
     logged: [u64; SHARD_COUNT],
-    /// Keys written to each shard since its last checkpoint was begun.
+    /// Keys written to each shard since its last checkpoint was started.
     written: [u64; SHARD_COUNT],
-    /// Checkpoints that are not in the store yet, in the order in which they were begun and will be written.
+    /// Checkpoints that are not in the store yet, in the order in which they were started and will be written.
     underway: VecDeque<Underway>,
 }
 
@@ -295,7 +295,7 @@ impl Shared {
     /// Begins a checkpoint of the head, if one is due.
     fn begin_checkpoint(&self, work: &mut Work, head: &Version) {
         let (Some(shard), Some(workers)) = (due_after(head.seq), &self.workers) else { return };
-        // The block may be begun once more, after one that was void.
+        // The block may be started once more, after one that was void.
         if work.underway.iter().any(|underway| underway.shard == shard) {
             return;
         }

@@ -98,7 +98,7 @@ impl Stateless for RainLayer {
     }
 }
 
-/// The nodes of a witness by hash, and whoever holds those that are left out.
+/// The nodes of a witness by hash, and the source of those that are left out.
 struct Bag<'a> {
     nodes: B256Map<&'a Bytes>,
     held: Option<(CowTrie<Entry>, RainReader)>,
@@ -116,7 +116,7 @@ impl<'a> Bag<'a> {
         })
     }
 
-    /// The rows of the state with this root, as far as its nodes are there; `note` is told at which depth each node of the
+    /// The rows of the state with this root, as far as its nodes are there; `note` gets the depth at which each node of the
     /// bag stands. Storage tries begin below the deepest leaf.
     fn place(
         &self,
@@ -176,7 +176,7 @@ impl<'a> Bag<'a> {
 
 /// The nodes of a bag in the places where tries refer to them.
 ///
-/// A few nodes that refer to each other many times over would fill any memory, and whoever made them chose the root, too.
+/// A few nodes that refer to each other many times over would fill any memory, and their author chose the root, too.
 /// So none is put into a trie twice: keys are hashes, and no two of them end in the same nibbles far below the root.
 struct Walk<'a, 'b, N> {
     bag: &'b Bag<'a>,

@@ -43,7 +43,7 @@ fn bytes(version: &Version) -> usize {
     version.parts.iter().map(|part| part.bytes()).sum()
 }
 
-/// Whoever only reads, for as long as there is no block, fills no more than the cache.
+/// Reads without a block fill no more than the cache.
 #[test]
 fn reads_without_blocks_stay_within_the_cache() {
     let (_store, layer) = loaded(1 << 20);

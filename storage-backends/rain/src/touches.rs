@@ -56,7 +56,7 @@ impl Touches {
         self.measured[shard].store(bytes as u64, Ordering::Relaxed);
     }
 
-    /// The same rows, for nodes that will stay in memory.
+    /// Rows that note each node which is read, for nodes that will stay in memory.
     pub(crate) const fn noting<'a>(&'a self, rows: &'a dyn Read) -> Noted<'a> {
         Noted { rows, touches: self }
     }

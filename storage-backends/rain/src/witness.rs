@@ -1,4 +1,4 @@
-//! Making witnesses: what a block needs, so that whoever holds nothing else can execute it and compute its root.
+//! Making witnesses: what a block needs to be executed, and its root computed, without a state.
 
 use crate::{TRIE, version::Version};
 use alloy_primitives::{B256, Bytes};

@@ -66,7 +66,7 @@ impl Workers {
         let job = move || {
             let done = catch_unwind(AssertUnwindSafe(work))
                 .unwrap_or(Err(StateError::Protocol("a shard's thread panicked")));
-            // Whoever asked may have gone away.
+            // The caller may have gone away.
             let _ = sender.send(done);
         };
         if let Some(thread) = &self.threads[shard % self.threads.len()].0 {
@@ -84,7 +84,7 @@ impl Drop for Workers {
         }
         for (_, thread) in &mut self.threads {
             if let Some(thread) = thread.take() {
-                // A panic was reported to whoever asked.
+                // A panic was reported to the caller.
                 let _ = thread.join();
             }
         }

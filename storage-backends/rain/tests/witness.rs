@@ -110,7 +110,7 @@ fn nothing_in_a_witness_is_believed() {
         outcome.write(&store).unwrap();
     }
     assert!(refused > 0);
-    // It is a list of bytes for whoever carries it.
+    // To its carrier it is a list of bytes.
     let witness = finish(&layer, Some(0), 0, &history.blocks[0]).unwrap().witness.unwrap();
     let bytes = alloy_rlp::encode(&witness);
     assert_eq!(alloy_rlp::decode_exact::<Witness>(&bytes).unwrap(), witness);

@@ -10,7 +10,7 @@ use polytrie_state::{
 };
 use std::ops::ControlFlow;
 
-/// Decodes every row. Without a commitment a wrong value that decodes cannot be told from a right one.
+/// Decodes every row. Without a commitment a wrong value that decodes looks like a right one.
 pub(crate) fn check(
     store: &dyn Read,
     progress: &mut dyn FnMut(u64),

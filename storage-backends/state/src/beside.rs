@@ -11,7 +11,7 @@ use std::{
     thread,
 };
 
-/// Work for another thread, which nobody has to wait for: all of them may be busy with something that takes longer, the
+/// Work for another thread that the caller need not wait for: all of them may be busy with something that takes longer, the
 /// senders of the next blocks for example.
 pub struct Beside<T> {
     /// Until it begins.
@@ -32,7 +32,7 @@ impl<T: Send + 'static> Beside<T> {
         rayon::spawn(move || {
             let work = taken.lock().take();
             if let Some((work, sender)) = work {
-                // Whoever asked may not want to know.
+                // The caller may have dropped the other end.
                 let _ = sender.send(catch_unwind(AssertUnwindSafe(work)));
             }
         });

@@ -135,7 +135,7 @@ impl BlockCache {
         if entry.wiped || entry.before.is_none() {
             return Ok(false);
         }
-        // Known slots are zero now; a slot nobody has read may still be there. A block that empties a
+        // Known slots are zero now; a slot that was not read may still be there. A block that empties a
         // contract slot by slot and then creates on top of it would be told "yes": the layer only knows the
         // state before the block. No such creation can succeed for another reason (EIP-7610: code or nonce).
         layer.has_storage(address, &entry.hash)
@@ -201,7 +201,7 @@ impl BlockCache {
         writes.accounts.iter().filter_map(hashed).collect()
     }
 
-    /// The same for all that the block has written so far: what each account and slot is now.
+    /// All that the block has written so far, with hashed keys: what each account and slot is now.
     pub(crate) fn hashed_so_far(&self) -> Vec<AccountWrite> {
         let written = self.accounts.iter().filter(|(_, entry)| entry.written);
         let so_far = written.map(|(address, entry)| AccountWrite {

@@ -72,7 +72,7 @@ impl CheckReport {
         })
     }
 
-    /// The code of an account, if it has any, is there; for whoever looks at all codes beside ([`Self::check_codes`]).
+    /// The code of an account, if it has any, is there; for a check that looks at all codes on another thread ([`Self::check_codes`]).
     ///
     /// # Errors
     ///

@@ -95,7 +95,7 @@ impl SessionCounters {
         self.accounts_read.calls * ACCOUNT_BYTES + self.slots_read.calls * SLOT_BYTES
     }
 
-    /// The same of those given to it, with their code.
+    /// Bytes of the accounts and slots that were given to the layer, with their code.
     pub const fn write_bytes(&self) -> u64 {
         self.accounts_written * ACCOUNT_BYTES
             + self.slots_written * SLOT_BYTES

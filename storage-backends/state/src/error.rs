@@ -1,4 +1,4 @@
-//! Why a layer failed. Never because a block is bad: a layer stores whatever it is told.
+//! Why a layer failed. Never because a block is bad: a layer stores whatever it is given.
 
 use polytrie_kv::KvError;
 

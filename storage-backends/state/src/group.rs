@@ -20,7 +20,7 @@ use std::{ops::ControlFlow, sync::Arc};
 
 /// Bytes of an account in memory, with its place in the map; an estimate.
 const ACCOUNT_BYTES: usize = 384;
-/// The same of a slot.
+/// Bytes that a group counts for a slot.
 const SLOT_BYTES: usize = 192;
 
 /// Blocks under way that end with one commitment.

@@ -71,7 +71,7 @@ impl Lifecycle {
         Self::with_depth(store, 0)
     }
 
-    /// The life of a layer with this many blocks that may be begun on top of one that waits.
+    /// The life of a layer with this many blocks that may be started on top of one that waits.
     pub fn with_depth(store: Store, depth: usize) -> Arc<Self> {
         Arc::new(Self { store, depth, state: Mutex::default() })
     }

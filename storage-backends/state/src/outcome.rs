@@ -16,7 +16,7 @@ pub struct Outcome {
     pub batch: Batch,
     /// What [`StateLayer::undo`](crate::StateLayer::undo) needs to take the block back; empty in the outcome of an undo.
     pub undo: Vec<u8>,
-    /// What the block needs of the state before it, if it was begun with [`Stateless`](crate::Stateless).
+    /// What the block needs of the state before it, if it was started with [`Stateless`](crate::Stateless).
     pub witness: Option<Witness>,
     /// What moves the layer's head.
     pub proposal: Box<dyn Unaccepted>,

@@ -70,7 +70,7 @@ impl Session {
         Ok(Self::on(layer.begin_witnessed(parent, levels)?))
     }
 
-    /// A block that has been begun.
+    /// A block that has been started.
     pub(crate) fn on(layer: Box<dyn LayerSession>) -> Self {
         let Wants { hints: wants_hints, writes_from: until_streamed } = layer.wants();
         let cache = BlockCache::default();
@@ -114,7 +114,7 @@ impl Session {
         self.cache.slot(&mut *self.layer, address, slot)
     }
 
-    /// Code by its hash; `None` if nobody ever stored it.
+    /// Code by its hash; `None` if it was never stored.
     ///
     /// # Errors
     ///

@@ -2,7 +2,7 @@
 //!
 //! A step is a change of the state like a block, durable by itself: the first ones give wiped accounts back with their
 //! slots, a piece at a time, and the last one takes back everything else. In between the state is that of no block, so
-//! whoever takes a block back notes in the batch of each step how many are done. After a crash the rest is done before
+//! the caller that takes a block back notes in the batch of each step how many are done. After a crash the rest is done before
 //! anything else.
 
 use crate::{

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Accounts and slots of them that were read, by hash.
 pub type Touched = BTreeMap<B256, BTreeSet<B256>>;
 
-/// What a block needs of the state before it, so that whoever holds nothing else can execute it and compute the root
+/// What a block needs of the state before it, so that a verifier without a state can execute it and compute the root
 /// after it. Every node and code is found by its hash: nothing has to be trusted but the root.
 #[derive(Debug, Clone, PartialEq, Eq, RlpEncodable, RlpDecodable)]
 pub struct Witness {

@@ -40,7 +40,7 @@ macro_rules! layer_methods {
     };
 }
 
-/// The same for those methods of [`LayerSession`] that take it as `&mut self`.
+/// The methods of [`LayerSession`] that take `&mut self`, for a macro that writes them.
 macro_rules! session_methods {
     ($make:ident) => {
         $make! {

@@ -74,7 +74,7 @@ pub struct Part {
     pub points: fn(bool) -> Vec<Point>,
     /// What is measured there.
     pub variants: &'static [Variant],
-    /// What is told of it.
+    /// Its description.
     pub quantities: &'static [Quantity],
     /// What was published.
     pub published: &'static [Published],

@@ -1,4 +1,4 @@
-//! What is told of a comparison: everything as JSON, the essence as a table, and a page with plots.
+//! The report of a comparison: everything as JSON, the essence as a table, and a page with plots.
 
 mod csv;
 mod difference;

@@ -114,7 +114,7 @@ impl LoadedChain {
 }
 
 impl ChainBench {
-    /// The warm-up of a chain of so many blocks, unless told otherwise: a tenth, or what is enough if the chain holds it
+    /// The warm-up of a chain of so many blocks, by default: a tenth, or what is enough if the chain holds it
     /// three times.
     pub const fn default_warmup(blocks: u64) -> u64 {
         if blocks >= 3 * ENOUGH_WARMUP {

@@ -118,7 +118,7 @@ impl Comparison {
         let measured = bench.blocks(&trace).saturating_sub(bench.warmup_blocks);
         let merging = self.suited(bench.warmup_blocks, measured);
         let mut parameters = serde_json::json!(bench);
-        // The same trace may be elsewhere on another machine.
+        // A trace may be elsewhere on another machine.
         parameters["file"] = bench.file.file_name().map(|name| name.to_string_lossy()).into();
         parameters["transactions"] = trace.transactions().into();
         parameters["operations"] = trace.writes().into();

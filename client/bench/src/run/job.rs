@@ -1,4 +1,4 @@
-//! What one process is told to measure.
+//! What one process measures.
 
 use super::{BenchError, ChainBench, StoreBench, TraceBench, chain::LoadedChain};
 use crate::{

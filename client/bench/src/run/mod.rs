@@ -1,7 +1,7 @@
 //! Runs: a fresh process and a fresh copy of the store for each, layers in turns.
 //!
 //! [`Comparison`] prepares what the runs need, starts one process after the other and gathers what they measured;
-//! [`Job`] is what such a process is told, [`StoreBench`], [`TraceBench`] and [`ChainBench`] what it does.
+//! [`Job`] is what such a process gets, [`StoreBench`], [`TraceBench`] and [`ChainBench`] what it does.
 
 mod chain;
 mod child;

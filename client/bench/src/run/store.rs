@@ -50,7 +50,7 @@ impl Mode {
 }
 
 impl StoreBench {
-    /// The warm-up unless told otherwise. `lmpt` gets an interval of as many blocks; with an interval of one, each commit
+    /// The warm-up by default. `lmpt` gets an interval of as many blocks; with an interval of one, each commit
     /// would wait for the merge of the one before, which has no block's time to run ahead.
     pub const DEFAULT_WARMUP: u64 = 2;
 

@@ -35,7 +35,7 @@ pub const GWEI: u128 = 1_000_000_000;
 /// A source of blocks: it says what the chain starts from and what each block holds. Executing the blocks and finding
 /// out what follows from them is the business of [`Producer`](super::Producer).
 ///
-/// The same parameters always give the same chain. To add one: a file with the implementation, and a line in
+/// Equal parameters always give the same chain. To add one: a file with the implementation, and a line in
 /// [`WorkloadKind`].
 pub trait Workload: Debug {
     /// The chain's forks and the fields of its genesis header.

@@ -192,7 +192,7 @@ impl Sample {
         self.send(block, from, Call::to(to, words(pairs), CALL_GAS));
     }
 
-    /// A contract that nobody ever calls.
+    /// A contract that is never called.
     fn create(&mut self, block: &mut Draft) {
         let from = self.anyone();
         let init = if self.random.percent(50) {

@@ -70,7 +70,7 @@ pub(crate) fn token() -> Bytes {
         .finish()
 }
 
-/// Init code of the token, which gives the whole supply to whoever deploys it.
+/// Init code of the token, which gives the whole supply to its deployer.
 pub(crate) fn token_init(supply: u64) -> Bytes {
     Assembler::new()
         .ops(&[CALLER])

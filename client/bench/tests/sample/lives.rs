@@ -47,7 +47,7 @@ impl Sample {
                 self.write_slot(block, once, 8);
                 self.destroy(block, once);
             }
-            // The same address again and again, gone before its creation ends.
+            // One address again and again, gone before its creation ends.
             11 => {
                 let init = contracts::stillborn_init();
                 self.create2(block, 0, &init, GAS);
@@ -84,7 +84,7 @@ impl Sample {
         self.send(block, from, call);
     }
 
-    /// In favour of somebody, or of nobody yet, or of itself.
+    /// SELFDESTRUCT in favour of an account that exists, of one that does not yet, or of itself.
     fn destroy(&mut self, block: &mut Draft, salt: u64) {
         if self.alive.get(&salt) != Some(&true) {
             return;

@@ -92,7 +92,7 @@ impl Sample {
     /// Everything of the next block but what happens in it.
     fn frame(&mut self, parent: &Sealed<Header>) -> BlockPlan {
         let random = &mut self.random;
-        // Now and then nobody proposes a block.
+        // Now and then a slot has no block.
         let seconds = if random.percent(10) { 2 * BLOCK_TIME } else { BLOCK_TIME };
         let bound = parent.gas_limit / 1024 - 1;
         BlockPlan {

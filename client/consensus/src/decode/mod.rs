@@ -170,7 +170,7 @@ impl<'a> Item<'a> {
     }
 }
 
-/// The items of a block, cut apart but not decoded.
+/// The items of a block, split but not decoded.
 #[derive(Debug)]
 pub struct BlockItems<'a> {
     /// The header with its prefix.

@@ -403,7 +403,7 @@ fn fees_go_to_the_signer_until_the_merge() {
     assert_eq!(paid(&clique, false, &header), Ok(address('A')));
     assert_eq!(paid(&clique, true, &header), Ok(address('B')));
     assert_eq!(paid(&spec, false, &header), Ok(address('B')));
-    // Nobody sealed the genesis block.
+    // The genesis block has no seal.
     assert_eq!(paid(&clique, false, &parent), Ok(Address::ZERO));
 }
 

@@ -65,7 +65,7 @@ fn three_four_and_five_items_are_a_block() {
     assert_eq!(without.body.withdrawals, None);
     assert_eq!(without.body.transactions, block.body.transactions);
 
-    // The access list of EIP-7928 is looked over and left out. Nobody may add one that the header does not name.
+    // The access list of EIP-7928 is looked over and left out. A list that the header does not name is refused.
     let account = list(&[&string(&[1; 20]), &list(&[&list(&[&string(&[2; 32])])])]);
     let mut with = parts;
     with.push(list(&[&account]));

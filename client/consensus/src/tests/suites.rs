@@ -1,4 +1,4 @@
-//! The official blockchain tests, as far as they can be told without running a block: every valid block
+//! The official blockchain tests, as far as they can be judged without running a block: every valid block
 //! passes, and every block that is invalid for another reason than its execution is refused.
 
 use super::chains::Tree;

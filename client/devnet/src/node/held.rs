@@ -1,4 +1,4 @@
-//! The chain while somebody works with it.
+//! The chain while a caller has it locked.
 
 use super::Node;
 use parking_lot::MutexGuard;

@@ -64,14 +64,14 @@ pub struct Node {
     db: ChainDb,
     history: Arc<StateHistory>,
     read_only: bool,
-    /// Whoever changes the chain, the pool by a block, or the view holds this.
+    /// Locked by each caller that changes the chain, the view, or the pool by a block.
     chain: Mutex<Chain>,
     view: RwLock<Arc<View>>,
     pub(super) pool: Mutex<Pool>,
     accounts: DevAccounts,
     pub(super) clock: Mutex<Clock>,
     pub(super) settings: Mutex<Settings>,
-    /// The block that would be made now, if somebody asked for it since the head or the state changed.
+    /// The block that would be made now, if a request asked for it since the head or the state changed.
     pub(super) pending: Mutex<Option<Arc<PendingBlock>>>,
     /// The last block that is known to be durable.
     durable: Mutex<u64>,
@@ -300,7 +300,7 @@ impl Node {
         }
     }
 
-    /// The chain, to be changed. Whoever does must publish what came of it.
+    /// The chain, to be changed. The caller must publish what came of it.
     pub(super) fn chain(&self) -> Held<'_> {
         Held::new(self, self.chain.lock())
     }

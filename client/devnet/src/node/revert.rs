@@ -40,7 +40,7 @@ impl Node {
         self.writable()?;
         let mut chain = self.chain();
         let view = self.view();
-        // One after the other: whoever holds both takes the settings first.
+        // One after the other: where both are held, the settings are locked first.
         let settings = self.settings.lock().clone();
         let clock = *self.clock.lock();
         let point = Point {

@@ -127,7 +127,7 @@ impl Node {
                 }
             }
         };
-        // Whoever waited looks for the transaction itself.
+        // The waiting caller looks for the transaction itself.
         let _ = time::timeout(patience, gone).await;
     }
 

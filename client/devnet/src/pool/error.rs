@@ -7,7 +7,7 @@ use thiserror::Error;
 /// A transaction that the pool does not take.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PoolError {
-    /// The same transaction is there.
+    /// The pool has this transaction.
     #[error("already known")]
     Known,
     /// Its nonce was used.

@@ -26,7 +26,7 @@ use std::{
 /// By how many percent a transaction must pay more than the one it replaces.
 const PRICE_BUMP: u8 = 10;
 
-/// The same for transactions with blobs, which cost others more.
+/// By how many per cent a replacement raises the fees of a transaction with blobs, which costs others more.
 const BLOB_PRICE_BUMP: u8 = 100;
 
 /// How much a pool holds.

@@ -10,7 +10,7 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// If there would not be enough room, whoever went.
+    /// If there would not be enough room, whatever was dropped.
     pub(super) fn victims(
         &self,
         tx: &PoolTransaction,

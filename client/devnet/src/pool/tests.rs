@@ -159,7 +159,7 @@ fn what_replaces_another_one_needs_room_too() {
     let error = pool.add(with_data(1, 0, 20, 2, 1_000), state(0)).unwrap_err();
     assert!(matches!(error, PoolError::FullBytes { .. }), "{error}");
     assert_eq!(taken(&pool, 0), [(1, 0), (2, 0)]);
-    // It takes the place of the old one: nobody else needs to go.
+    // It takes the place of the old one: no other needs to go.
     pool.add(with_data(1, 0, 20, 2, 100), state(0)).unwrap();
     assert_eq!(pool.len(), 2);
     pool.add(with_data(1, 0, 40, 4, 1_000), state(0)).unwrap();

@@ -36,7 +36,7 @@ impl PoolTransaction {
     ///
     /// # Errors
     ///
-    /// If its signature belongs to nobody, or its blobs are not what it says.
+    /// If no sender can be recovered from its signature, or its blobs are not what it says.
     pub fn signed(tx: TxEnvelope) -> Result<Self, PoolError> {
         let sender = recover_sender(&tx)?;
         let (tx, sidecar) = without_sidecar(tx);
@@ -54,7 +54,7 @@ impl PoolTransaction {
     ///
     /// # Errors
     ///
-    /// If it has blobs, or its signature belongs to nobody.
+    /// If it has blobs, or no sender can be recovered from its signature.
     pub fn local(tx: TxEnvelope) -> Result<Self, PoolError> {
         if tx.is_eip4844() {
             return Err(PoolError::MissingBlobs);

@@ -1,4 +1,4 @@
-//! Taking the parameters of a request apart.
+//! Reading the parameters of a request.
 
 use super::error::{RpcError, RpcResult};
 use alloy_eips::{BlockId, BlockNumberOrTag};

@@ -22,7 +22,7 @@ pub(super) fn block(found: Found, full: bool) -> RpcResult<Value> {
     block_with(header, block, rlp_length, senders.as_deref())
 }
 
-/// The same with senders that are known; without them only the hashes of the transactions are shown.
+/// A block for an answer, with senders that are known; without them only the hashes of its transactions.
 pub(super) fn block_with(
     header: Sealed<ConsensusHeader>,
     block: ConsensusBlock<TxEnvelope>,

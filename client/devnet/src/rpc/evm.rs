@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Blocks that can be mined at once.
 pub(super) const MOST_BLOCKS: u64 = 100_000;
 
-/// The same where the answer has all of them.
+/// How many blocks one call may mine where its answer holds all of them.
 const MOST_DETAILED: u64 = 1_000;
 
 pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A filter nobody asked for so long is removed.
+/// A filter that was not asked for so long is removed.
 const PATIENCE: Duration = Duration::from_secs(5 * 60);
 
 /// Filters that are kept; the one that was not asked for longest goes first.
@@ -61,9 +61,9 @@ struct All {
 #[derive(Debug)]
 struct Entry {
     kind: FilterKind,
-    /// The first block that was not told of.
+    /// The first block that was not sent.
     next: u64,
-    /// Blocks from `next` on that were told of, and then taken back.
+    /// Blocks from `next` on that were sent, and then taken back.
     taken_back: Option<TakenBack>,
     /// How often it was asked.
     polls: u64,
@@ -110,7 +110,7 @@ pub(super) struct Poll {
     id: u64,
     poll: u64,
     pub(super) kind: FilterKind,
-    /// The chain up to which it is told.
+    /// The head up to which the client has answers.
     pub(super) view: Arc<View>,
     /// The first block that is new.
     pub(super) from: u64,
@@ -236,7 +236,7 @@ impl Entry {
 }
 
 impl All {
-    /// Gives up what is kept of former chains for filters that nobody asks for.
+    /// Gives up what is kept of former chains for filters that are no longer polled.
     fn forget_chains(&mut self) {
         let now = Instant::now();
         let old = self.filters.values_mut().filter(|entry| entry.is_old(now));
@@ -371,7 +371,7 @@ mod tests {
         };
         assert_eq!(kept(&all), [(0, true), (3, false)]);
         assert_eq!(all.bytes, 3 * size);
-        // Whoever lost some begins again once it was told.
+        // A client that lost some begins again once it knows.
         for nonce in 3..6 {
             all.keep(&transaction(nonce), 5 * size);
         }

@@ -152,7 +152,7 @@ where
     let (body, single) = match read {
         Ok(Ok(read)) => read,
         Ok(Err(HttpError::Malformed)) => return Ok(response::malformed()),
-        // A stream fails where it becomes too long, or where nobody is left to be answered.
+        // A stream fails where it becomes too long, or where its client is gone.
         Ok(Err(HttpError::TooLarge | HttpError::Stream(_))) => return Ok(response::too_large(max)),
         Err(_) => {
             let text = format!("the request did not come within {BODY_TIME:?}\n");

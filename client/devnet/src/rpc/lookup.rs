@@ -55,7 +55,7 @@ impl Rpc {
                 BlockNumberOrTag::Earliest => Some(self.node.spec().genesis_header().number),
                 BlockNumberOrTag::Number(number) => Some(number).filter(|number| *number <= head),
                 BlockNumberOrTag::Latest | BlockNumberOrTag::Pending => Some(head),
-                // Nobody takes a block of this chain back but its user, or a failure before it is durable.
+                // Only the user takes a block of this chain back, or a failure before it is durable.
                 BlockNumberOrTag::Safe | BlockNumberOrTag::Finalized => {
                     Some(self.node.durable().min(head))
                 }
@@ -66,7 +66,7 @@ impl Rpc {
         })
     }
 
-    /// The same for a request that makes no sense without the block.
+    /// The number of a block that the request needs; an error if there is no such block.
     pub(super) fn known(&self, view: &View, id: BlockId) -> RpcResult<u64> {
         self.number(view, id)?.ok_or_else(|| {
             RpcError::not_found(match id {
@@ -138,7 +138,7 @@ impl Rpc {
         self.at_made(view, id)
     }
 
-    /// The same for what needs a block that was made: the pending one is the head.
+    /// The state at a block that was made: `pending` stands for the head.
     pub(super) fn at_made(&self, view: &View, id: Option<BlockId>) -> RpcResult<At> {
         let number = self.known(view, id.unwrap_or_default())?;
         self.at_number(view, number)

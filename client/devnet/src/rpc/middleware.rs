@@ -65,7 +65,7 @@ struct Begun {
 }
 
 impl Begun {
-    /// Waits for its turn; `None` if there is nobody any more to be answered.
+    /// Waits for a place; `None` if the client is gone.
     async fn new(connection: Arc<Connection>, bytes: usize, waits: bool) -> Option<Self> {
         let under_way = connection.begin(bytes);
         let turn = match waits {
@@ -128,7 +128,7 @@ impl Asked {
 pub(super) struct Watch<S> {
     pub(super) inner: S,
     pub(super) metrics: Arc<Metrics>,
-    /// The methods that are there, which are told apart; whoever makes names up must not fill the memory.
+    /// The methods that exist, counted one by one; names that clients make up must not fill the memory.
     pub(super) names: Arc<HashSet<&'static str>>,
     pub(super) batches: Batches,
 }

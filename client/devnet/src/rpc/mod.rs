@@ -274,7 +274,7 @@ impl Methods {
         Ok(())
     }
 
-    /// The same method by other names.
+    /// Registers other names of a method.
     fn alias(
         &mut self,
         name: &'static str,

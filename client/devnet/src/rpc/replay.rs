@@ -13,7 +13,7 @@ use polytrie_chain::executor::sandbox::{NoObserver, Replay, Sandbox, TraceError}
 /// The code of an answer that is too large, as the server has it.
 const OVERSIZED: i32 = jsonrpsee::types::error::OVERSIZED_RESPONSE_CODE;
 
-/// Runs a block's transactions up to one, and that one as told.
+/// Runs a block's transactions up to one, and that one as the caller says.
 pub(super) fn replay_one<R>(
     rpc: &Rpc,
     view: &View,
@@ -32,7 +32,7 @@ pub(super) fn replay_one<R>(
     run(&mut replay, tx, convert::sender(tx)?)
 }
 
-/// Runs each of a block's transactions as told.
+/// Runs each of a block's transactions as the caller says.
 pub(super) fn replay_all<R>(
     rpc: &Rpc,
     view: &View,
@@ -72,7 +72,7 @@ pub(super) fn before_transaction(
     Ok(sandbox)
 }
 
-/// Runs transactions of which nobody wants to know anything.
+/// Runs transactions without an inspector.
 pub(super) fn pass(replay: &mut Replay<'_>, transactions: &[TxEnvelope]) -> RpcResult<()> {
     for tx in transactions {
         replay.next(tx, convert::sender(tx)?, NoObserver {})?;

@@ -104,7 +104,7 @@ async fn subscribe(
     }
 }
 
-/// What a subscription was told.
+/// What a subscription was sent.
 #[derive(Debug)]
 struct Told {
     /// The last block.
@@ -240,7 +240,7 @@ impl Drop for Owed<'_> {
     }
 }
 
-/// Why a subscription ends, which its client is told and the log has.
+/// Why a subscription ends: a sentence for its client and the log.
 fn ended(error: RpcError) -> SubscriptionError {
     tracing::error!("a subscription ends: {}", error.message());
     SubscriptionError::from(format!("the subscription ends: {}", error.message()))

@@ -105,7 +105,7 @@ fn gzip_is_told_by_content_and_not_by_name() {
         blocks.iter().map(|block| block.decode().unwrap().body.transactions.len()).sum();
     assert_eq!(transactions, 22_258);
 
-    // The same bytes under a name that says nothing, and the decompressed ones under one that lies.
+    // The bytes under a name that says nothing, and decompressed under a name that lies.
     let directory = tempfile::tempdir().unwrap();
     let compressed = fs::read(&path).unwrap();
     let mut plain = Vec::new();

@@ -1,4 +1,4 @@
-//! What users hand over by mistake, and what they are told.
+//! What users hand over by mistake, and the sentences that they get.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -125,7 +125,7 @@ fn zeros_and_bombs_are_refused_at_once() {
     let error = reader.next().unwrap().unwrap_err();
     assert!(error.to_string().contains("claims to be 1152921504606846976 bytes long"), "{error}");
 
-    // The same in hex, and in gzip.
+    // In hex, and in gzip.
     says(
         "ff1000000000000000".to_owned() + &"0".repeat(1 << 20),
         0,

@@ -45,7 +45,7 @@ pub struct ConformanceOptions {
 
 /// Runs the tests and hands over the results file by file, as they come.
 ///
-/// If `receive` fails, its error ends the run: the tests under way are completed, no other is begun.
+/// If `receive` fails, its error ends the run: the tests under way are completed, no other is started.
 ///
 /// # Errors
 ///

@@ -28,7 +28,7 @@ const STATE: [(u8, usize); 7] = [
     (0xff, 0),
 ];
 
-/// Nobody asks to stop.
+/// No stop is asked for.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 type State = BTreeMap<B256, (Account, BTreeMap<B256, U256>)>;

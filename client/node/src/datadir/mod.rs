@@ -106,7 +106,7 @@ impl DataDir {
         }
     }
 
-    /// The rows of a data directory without its state layer, for reading only: whoever asks nothing of the state does without
+    /// The rows of a data directory without its state layer, for reading only: a caller that asks nothing of the state does without
     /// what the layer needs (as `lvmt` its setup).
     ///
     /// # Errors

@@ -46,7 +46,7 @@ fn a_changed_genesis_is_read_and_remembered() {
     let file = genesis(dir.path(), 5);
     drop(open(dir.path(), Some(&file)).unwrap());
     genesis(dir.path(), 666);
-    // Nobody names the file: the chain stays what it was.
+    // The file is not named: the chain stays what it was.
     assert_eq!(open(dir.path(), None).unwrap().0.spec().chain_id(), 5);
     assert_eq!(open(dir.path(), Some(&file)).unwrap().0.spec().chain_id(), 666);
     let chain = open(dir.path(), None).unwrap().0;

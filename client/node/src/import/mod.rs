@@ -37,7 +37,7 @@ use std::{
 pub struct ImportOptions {
     /// Files in their order; `-` is standard input.
     pub files: Vec<PathBuf>,
-    /// The first of them, if it was begun already.
+    /// The first of them, if it was started already.
     pub begun: Option<Begun>,
     /// The last block to import.
     pub to: Option<u64>,
@@ -90,7 +90,7 @@ pub fn import(chain: &mut Chain, options: ImportOptions) -> ImportEnd {
     Run::new(chain, options).finish()
 }
 
-/// What a user must be told about what an import under this layer did not compare.
+/// What an import under this layer does not compare, as a sentence for the user.
 pub fn not_verified(chain: &Chain, report: &ImportReport) -> Vec<String> {
     if !chain.options().verify_roots {
         let note = "neither state roots nor receipts roots were compared (--verify none)";

@@ -112,7 +112,7 @@ pub(super) struct Pipeline {
 }
 
 impl Pipeline {
-    /// Starts reading; the first file may have been begun. Blocks up to number `known` are probably stored already: they are only identified.
+    /// Starts reading; the first file may have been started. Blocks up to number `known` are probably stored already: they are only identified.
     pub(super) fn start(
         spec: Arc<ChainSpec>,
         files: Vec<PathBuf>,

@@ -29,7 +29,7 @@ enum Ended {
     Interrupted,
 }
 
-/// An import under way: blocks of files on their way into a chain, and what is told of them.
+/// An import under way: blocks of files on their way into a chain, and what is reported of them.
 #[derive(Debug)]
 pub(super) struct Run<'c> {
     chain: &'c mut Chain,

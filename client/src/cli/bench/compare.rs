@@ -15,7 +15,7 @@ use std::path::PathBuf;
 ///
 /// If the reports have two layers or more in common, each is compared with the others in the same turn, so that it does
 /// not matter whether the whole machine was slower: `change` is what its own throughput did, `beyond` is what it did
-/// beyond all layers together, and the verdict follows from that. What slows every layer alike is told as the machine's
+/// beyond all layers together, and the verdict follows from that. What slows every layer alike is reported as the machine's
 /// and makes none of them slower. With one layer the verdict follows from its own throughput.
 ///
 /// A layer counts as slower or faster if chance alone would separate the runs of two reports of the same thing so far, for

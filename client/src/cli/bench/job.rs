@@ -17,7 +17,7 @@ pub(super) fn run() -> Result<(), Failure> {
             "what to measure is not a job ({e}); `bench run-job` is started by `bench store` and `bench chain`"
         ))
     })?;
-    // Whoever waits for the figures holds the other end. When they are gone, nobody does.
+    // The process that waits for the figures holds the other end, and closes it when it has them.
     let watch = || {
         let mut rest = [0; 16];
         while !matches!(io::stdin().read(&mut rest), Ok(0) | Err(_)) {}

@@ -17,10 +17,10 @@ use crate::{
 use clap::Args;
 use std::{fs, sync::Arc, thread};
 
-/// RocksDB's caches in a cold run, and what gathers before a flush, unless told otherwise: small against any state worth
+/// RocksDB's caches in a cold run, and what gathers before a flush, by default: small against any state worth
 /// measuring.
 const COLD_CACHE: usize = 64 << 20;
-/// Runs of each layer unless told otherwise.
+/// Runs of each layer by default.
 const RUNS: u16 = 3;
 /// Less than this, no program runs in.
 const LEAST_MEMORY: usize = 64 << 20;

@@ -53,7 +53,7 @@ fn a_page_and_lines_for_each_block() {
     assert_eq!((lines[0], lines.len()), ("block_number,blocks,slot,txs,gas,time", 10));
     assert!(lines[1].starts_with("2,1,,10,"), "{}", lines[1]);
 
-    // The same page from the reports that were written, and one of several.
+    // The page again, from the reports that were written, and one page from several.
     let second = data.file("second");
     let first = data.file("first.json");
     fs::copy(html.join("report.json"), &first).unwrap();

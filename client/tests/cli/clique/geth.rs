@@ -1,4 +1,4 @@
-//! The same files in geth, which knows Clique up to the merge: it takes what we take, and refuses what we refuse.
+//! Our files in geth, which knows Clique up to the merge: it takes what we take, and refuses what we refuse.
 
 use super::{eip225, with_votes, wrong};
 use crate::{

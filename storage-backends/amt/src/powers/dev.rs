@@ -7,7 +7,7 @@ use ark_ec::{CurveGroup, PrimeGroup, ScalarMul};
 use ark_ff::{Field, PrimeField};
 
 impl PowersOfTau {
-    /// Makes powers of a tau that follows from a seed, for devnets and benchmarks. Whoever knows the seed can
+    /// Makes powers of a tau that follows from a seed, for devnets and benchmarks. A prover who knows the seed can
     /// prove anything, which [`Self::is_insecure`] says.
     ///
     /// # Errors

@@ -24,7 +24,7 @@ pub struct Derivation {
 }
 
 impl Setup {
-    /// Derives the tables, those for proofs only if asked for. `progress` is told after each step; the steps
+    /// Derives the tables, those for proofs only if asked for. `progress` is called after each step; the steps
     /// take about the same time.
     ///
     /// From a ceremony this is `height + 1` Fourier transforms of points. Where tau is known the tables are

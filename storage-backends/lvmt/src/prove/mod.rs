@@ -150,7 +150,7 @@ impl Prover<'_> {
                     vec![(record.place.slot, key, record)]
                 }
                 Some(_) => Vec::new(),
-                // Nobody's key: whoever has a slot on the way is shown.
+                // The key is absent: each owner of a slot on its path is shown.
                 None => {
                     (1..).zip(&owners).map(|(slot, (key, record))| (slot, key, record)).collect()
                 }

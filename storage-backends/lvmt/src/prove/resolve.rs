@@ -23,7 +23,7 @@ pub(crate) fn owners(
     owners_in_row(store, height, level, entry, &row)
 }
 
-/// The same, from the entry's row.
+/// The owners of an entry, from its row.
 pub(crate) fn owners_in_row(
     store: &dyn Read,
     height: u8,

@@ -182,7 +182,7 @@ fn another_slot() {
     forgery.show();
     forgery.refused("not in the history");
 
-    // A slot that nobody has, and the one that is no key's.
+    // A slot that no key has, and the one reserved for none.
     for wrong in [0, 6, 7] {
         let mut forgery = Forgery::of(&chain, &chain.prove(n, &[]));
         let owner = forgery.owners(&path, index).remove(&slot).unwrap();
@@ -311,7 +311,7 @@ fn another_question() {
         proof.slots = vec![claimed(1), claimed(2), claimed(3)];
     };
     forge(&gone).refused("not as claimed");
-    // The order of the answers is nobody's business, nor is it to give one twice.
+    // The answers may come in any order, and one may come twice.
     assert_eq!(
         forge(&|proof| proof.slots.swap(0, 2)).verify().unwrap().state.slots[2].0,
         number(1)

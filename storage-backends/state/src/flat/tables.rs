@@ -44,8 +44,8 @@ impl FlatTables {
         Self { accounts, slots, prefix: 32 }
     }
 
-    /// The same with only the first 20 bytes of it: two accounts that share them are as hard to find as two that share
-    /// an address.
+    /// Tables with only the first 20 bytes of an account's hash in a key: two accounts that share them are as hard to find
+    /// as two that share an address.
     pub const fn short(accounts: Table, slots: Table) -> Self {
         Self { accounts, slots, prefix: 20 }
     }

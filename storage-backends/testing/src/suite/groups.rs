@@ -9,7 +9,7 @@ use polytrie_state::{CommitmentKind, StateError};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// The same blocks in groups: rows, undo records and commitment are those of a run one by one, and each block can be
+/// Blocks in groups: rows, undo records and commitment are those of a run one by one, and each block can be
 /// taken back by itself. Says nothing of layers whose commitment is their own.
 pub fn groups_equal_blocks(factory: &dyn LayerFactory) {
     if factory.kind() != CommitmentKind::StateRoot {

@@ -100,7 +100,7 @@ pub trait LayerFactory: Debug + Sync {
         None
     }
 
-    /// The same layer with other parameters (cache sizes, workers) that must not change any result.
+    /// The layer with other parameters (cache sizes, workers) that must not change any result.
     fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
         Vec::new()
     }

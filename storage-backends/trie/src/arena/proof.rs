@@ -11,7 +11,7 @@ use crate::{
 use alloy_primitives::{B256, Bytes};
 
 impl<V: LeafValue> Trie<V> {
-    /// The same as [`prove_key`](crate::prove_key), from what is in memory; what is not is loaded and stays.
+    /// Proves as [`prove_key`](crate::prove_key) does, from what is in memory; what is not is loaded and stays.
     /// The proof leads to what [`Self::root`] returns.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 //! it, and what no other version holds is changed where it is (RainBlock's DSM-Tree keeps the state like this).
 //!
 //! A version is a handful of pointers, so it can be kept, compared or dropped at will; what no version refers to
-//! any more frees itself. References (hashes) are resolved when somebody asks for them, once a node. A node that is
+//! any more frees itself. References (hashes) are resolved on request, once a node. A node that is
 //! in the store only is a stub with its reference, and is loaded when it is touched.
 //!
 //! The arena's [`Trie`](crate::Trie) is the other way: one version, whose nodes are changed and dropped where they are, for

@@ -50,7 +50,7 @@ impl<V> Clone for CowTrie<V> {
 pub(super) struct Link<V> {
     /// Not set while it is not known; empty if there is no node.
     reference: OnceLock<ChildRef>,
-    /// Not set while the node is in the store only. Loaded once somebody needs it, for all versions that share the parent.
+    /// Not set while the node is in the store only. Loaded on first use, for all versions that share the parent.
     node: OnceLock<Arc<Node<V>>>,
 }
 
@@ -100,12 +100,12 @@ impl<V> Leaf<V> {
         Self { key, value, reference: OnceLock::new(), born }
     }
 
-    /// The same leaf at another depth.
+    /// This leaf at another depth.
     pub(super) fn moved(self) -> Self {
         Self { reference: OnceLock::new(), ..self }
     }
 
-    /// The same leaf, which holds the same value in another form.
+    /// This leaf with its value in another form.
     pub(super) fn with(&self, value: V) -> Self {
         Self { key: self.key, value, reference: self.reference.clone(), born: self.born }
     }
@@ -155,7 +155,7 @@ impl<V> Node<V> {
         Self { kind, born: 0, used: AtomicU64::new(now) }
     }
 
-    /// The same node with other links, which lead to the same nodes.
+    /// This node with other links to the nodes that it had.
     pub(super) fn relinked(&self, kind: Kind<V>) -> Self {
         let used = AtomicU64::new(self.used.load(Ordering::Relaxed));
         Self { kind, born: self.born, used }
@@ -207,7 +207,7 @@ impl<V> Link<V> {
         self.node.get().zip(other.node.get()).is_some_and(|(a, b)| Arc::ptr_eq(a, b))
     }
 
-    /// The same link to another copy of its node.
+    /// A link to another copy of the node.
     pub(super) fn to_copy(&self, node: Node<V>) -> Self {
         Self { reference: self.reference.clone(), node: OnceLock::from(Arc::new(node)) }
     }
@@ -311,7 +311,7 @@ pub(super) fn decode<V: LeafValue>(path: &Nibbles, rlp: &[u8]) -> Result<Kind<V>
     })
 }
 
-/// The same, with an error that says where.
+/// Decodes a node; an error names its path.
 pub(super) fn rlp_node<V: LeafValue>(path: &Nibbles, rlp: &[u8]) -> Result<Kind<V>, TrieError> {
     decode(path, rlp).map_err(|reason| TrieError::Malformed { path: *path, reason })
 }

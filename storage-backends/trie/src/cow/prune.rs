@@ -20,7 +20,7 @@ pub struct Keep {
 }
 
 impl<V: CowValue> CowTrie<V> {
-    /// The same version without nodes that need not stay; `None` if all do. Older versions keep theirs.
+    /// This version without nodes that need not stay; `None` if all do. Older versions keep theirs.
     #[must_use]
     pub fn pruned(&self, keep: &Keep) -> Option<Self> {
         let root = prune(&self.root, self.depth(), keep)?;

@@ -70,7 +70,7 @@ fn leaves(trie: &CowTrie<SlotValue>, rows: &Memory, from: B256) -> Vec<(B256, Sl
     found
 }
 
-/// Changes that nobody looks for rows of.
+/// Changes without rows.
 fn update(
     trie: &mut CowTrie<SlotValue>,
     changes: &[(B256, Option<SlotValue>)],
@@ -106,7 +106,7 @@ proptest! {
                 };
             }
             prop_assert_eq!(head.root(), arena.root());
-            // Those that nobody keeps are changed where they are.
+            // Nodes that no version keeps are changed in place.
             if now.is_multiple_of(keep) {
                 versions.push((head.clone(), rows.clone(), state.clone()));
             }

@@ -1,4 +1,4 @@
-//! Witnesses of blocks: the nodes that whoever holds nothing else needs to execute a block and compute its root.
+//! Witnesses of blocks: the nodes that a verifier without a state needs to execute a block and compute its root.
 //!
 //! What the block read is looked up, and its changes are applied, on tries of which nothing is in memory; every node that
 //! this asks for is noted. So it finds out by itself which ones are needed: those on the way to what was read and
@@ -76,7 +76,7 @@ impl<R: RowSource, F: Fn(Option<B256>) -> R + Sync> StateTries<F> {
         Ok(nodes.into_values().collect())
     }
 
-    /// The same for a block in the past, with the root before it. `back` takes blocks back from this state on, the last
+    /// The witness of a block in the past, with the root before it. `back` takes blocks back from this state on, the last
     /// of them the block itself.
     ///
     /// # Errors

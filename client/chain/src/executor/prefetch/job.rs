@@ -58,12 +58,12 @@ impl Job {
         Some((self.block.body.transactions.get(at)?, *self.senders.get(at)?))
     }
 
-    /// Whether no more transactions are to be begun.
+    /// Whether no more transactions are to be started.
     pub(super) fn is_over(&self) -> bool {
         self.next.load(Relaxed) >= self.len()
     }
 
-    /// No more transactions are begun. Returns what those that were have read so far.
+    /// No more transactions are started. Returns what those that were have read so far.
     pub(super) fn end(&self) -> Vec<Access> {
         self.next.store(self.len(), Relaxed);
         self.scout.accesses()

@@ -63,7 +63,7 @@ pub struct Prefetcher {
     pace: Option<Pace>,
     codes: Arc<Mutex<CodeCache>>,
     threads: Threads,
-    /// Blocks whose turn has not come, in the order in which they were begun.
+    /// Blocks whose turn has not come, in the order in which they were started.
     begun: VecDeque<Arc<Job>>,
     transactions: u64,
 }
@@ -103,7 +103,7 @@ impl Prefetcher {
         }
     }
 
-    /// Whether one more block should be begun.
+    /// Whether one more block should be started.
     pub fn has_room(&self) -> bool {
         self.pace.as_ref().is_none_or(Pace::is_slow)
             && !matches!(self.threads, Threads::Unavailable)
@@ -111,12 +111,12 @@ impl Prefetcher {
             && self.begun.iter().map(|job| job.len()).sum::<usize>() < TRANSACTIONS_AHEAD
     }
 
-    /// Blocks that were begun and whose turn has not come.
+    /// Blocks that were started and whose turn has not come.
     pub fn blocks_ahead(&self) -> usize {
         self.begun.len()
     }
 
-    /// Transactions that were begun so far.
+    /// Transactions that were started so far.
     pub const fn transactions(&self) -> u64 {
         self.transactions
     }

@@ -1,4 +1,4 @@
-//! Trying things out: calls, traces and simulated blocks on a state that nobody else sees.
+//! Trying things out: calls, traces and simulated blocks on a state of their own.
 //!
 //! A [`Sandbox`] reads from some block and keeps what is written in memory. [`call`] runs one transaction or call on
 //! it, [`Replay`] the transactions of a block with an inspector, and a [`SimulatedRun`] a block that never was.
@@ -45,7 +45,7 @@ use revm_state_hooks::HookedEvm;
 /// The EVM that works on a sandbox.
 type SandboxEvm<'a, I> = HookedEvm<&'a mut Sandbox, I, SandboxPrecompiles>;
 
-/// Whoever looks on while the EVM runs on a sandbox.
+/// An inspector that sees the EVM run on a sandbox.
 pub trait Observer: for<'a> Inspector<EthEvmContext<&'a mut Sandbox>> {}
 
 impl<I> Observer for I where I: for<'a> Inspector<EthEvmContext<&'a mut Sandbox>> {}

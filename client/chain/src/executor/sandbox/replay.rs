@@ -1,4 +1,4 @@
-//! A block again, transaction by transaction, with somebody looking on.
+//! A block again, transaction by transaction, under an inspector.
 
 use super::{
     CallError, CallOutcome, Observer, Sandbox, SandboxEvm,

@@ -26,7 +26,7 @@ pub struct RunOptions {
     pub trace_transfers: bool,
 }
 
-/// A block under way that is never added to the chain. Nobody seals it: the fees go to the header's beneficiary.
+/// A block under way that is never added to the chain. It has no sealer: the fees go to the header's beneficiary.
 #[derive(Debug)]
 pub struct SimulatedRun<'a> {
     sandbox: &'a mut Sandbox,

@@ -206,7 +206,7 @@ impl Rpc {
     ) -> RpcResult<Search> {
         let mut search = Search::default();
         for number in from..=to {
-            // At least one block, so that whoever asks again gets on.
+            // At least one block, so that a second request gets on.
             if number > from && self.in_time().is_err() {
                 search.stopped = Some(Stop::TooLong(number));
                 break;
@@ -264,7 +264,7 @@ impl Rpc {
         Ok(news)
     }
 
-    /// Logs that were told of and are in no block any more, then new ones. What does not fit comes with the next answer.
+    /// Logs that were sent and are in no block any more, then new ones. What does not fit comes with the next answer.
     fn log_changes(&self, poll: &Poll, filter: &LogFilter) -> RpcResult<Vec<Value>> {
         let head = poll.view.head.number();
         let (removed, left) = match &poll.taken_back {

@@ -181,7 +181,7 @@ pub(in crate::rpc) fn recovered(params: &Params<'_>) -> RpcResult<PoolTransactio
     PoolTransaction::signed(decode(&bytes)?).map_err(pool_error)
 }
 
-/// Takes in transactions that came together, as far as they are some. Nobody waits until they are mined.
+/// Takes in transactions that came together, as far as they are some. The answer does not wait until they are mined.
 pub(in crate::rpc) fn submit_all(
     rpc: &Shared,
     found: Vec<RpcResult<PoolTransaction>>,
@@ -369,7 +369,7 @@ fn with_nonce(
         request.access_list.get_or_insert_default();
     }
     let built = match request.blob_versioned_hashes {
-        // What the library calls complete has its blobs, which nobody has here.
+        // What the library calls complete has its blobs, which are not here.
         Some(_) => request
             .build_4844_without_sidecar()
             .map(TypedTransaction::from)

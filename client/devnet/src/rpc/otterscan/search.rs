@@ -45,7 +45,7 @@ pub(super) fn before(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     Ok(page(hits, is_first, next < first))
 }
 
-/// The same after a block; 0 stands for before the first one. The latest come first here too.
+/// Transactions of an account after a block, the latest first; 0 stands for before the first block.
 pub(super) fn after(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let (address, block, size) = (args.next()?, args.next::<Number>()?.as_u64()?, page_size(args)?);
     let view = rpc.node.view();
