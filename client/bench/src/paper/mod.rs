@@ -1,7 +1,11 @@
 //! The figures and tables of the papers that one machine can show, with the papers' numbers beside ours.
 //!
 //! One file a paper holds its experiments as data: what is measured at which points, for which layers, and what was
-//! published. [`Experiment::replicate`] measures, [`result`] tells.
+//! published. [`replicate`] measures what fits into the time that there is, [`result`] shows it.
+//!
+//! What the papers measured against is the trie with a row for every node under its hash: [`BASELINE`] stands for it, and
+//! wherever it is measured, so is `mpt`. A ratio to the one is what a paper claims, the ratio to the other what is left of
+//! it over a trie that is stored well.
 
 #[cfg(feature = "lvmt")]
 mod curve;
@@ -13,12 +17,14 @@ mod rainblock;
 mod replica;
 mod replicate;
 pub mod result;
+mod schedule;
 
 pub use drawing::Drawing;
 pub use quantity::Quantity;
 pub use result::Replication;
+pub use schedule::{Budget, replicate};
 
-use super::{Mode, Popularity, WorkloadKind};
+use super::{Mode, Popularity, WorkloadKind, report::BASELINE};
 
 /// A paper.
 #[derive(Debug)]
@@ -162,10 +168,12 @@ pub struct Published {
 pub struct Claim {
     /// What of: the name of a quantity.
     pub quantity: &'static str,
-    /// Which variant.
+    /// Which variant over which. Where one of them is [`BASELINE`], the ratio with `mpt` in its place stands beside it.
     pub over: (&'static str, &'static str),
     /// What was published, in its words.
     pub published: &'static str,
+    /// The least and the greatest that this says of the largest point.
+    pub range: (f64, f64),
 }
 
 const fn published(
@@ -181,8 +189,9 @@ const fn claim(
     quantity: &'static str,
     over: (&'static str, &'static str),
     published: &'static str,
+    range: (f64, f64),
 ) -> Claim {
-    Claim { quantity, over, published }
+    Claim { quantity, over, published, range }
 }
 
 const fn variant(name: &'static str) -> Variant {
@@ -190,6 +199,7 @@ const fn variant(name: &'static str) -> Variant {
 }
 
 const MPT: Variant = variant("mpt");
+const MPT_HASH: Variant = variant(BASELINE);
 const RAW: Variant = variant("raw");
 const REPLICA: Variant = variant("replica");
 const LMPT: Variant = variant("lmpt");
@@ -222,12 +232,12 @@ fn over_accounts(accounts: &[usize], work: impl Fn(usize) -> PointWork) -> Vec<P
 /// The papers.
 pub const PAPERS: &[Paper] = &[lmpt::PAPER, lvmt::PAPER, replica::PAPER, rainblock::PAPER];
 
-/// The experiments of this name: one, or all of a paper.
+/// The experiments of this name: one, all of a paper, or `all`.
 pub fn find(name: &str) -> Vec<&'static Experiment> {
     let all = PAPERS
         .iter()
         .flat_map(|paper| paper.experiments.iter().map(move |experiment| (paper.name, experiment)));
-    all.filter(|(paper, experiment)| *paper == name || experiment.id == name)
+    all.filter(|(paper, experiment)| [*paper, experiment.id, "all"].contains(&name))
         .map(|(_, experiment)| experiment)
         .collect()
 }
@@ -256,14 +266,20 @@ mod tests {
                 for claim in part.claims {
                     assert!(quantity(claim.quantity), "{}: {}", experiment.id, claim.quantity);
                     assert!(variant(claim.over.0) && variant(claim.over.1), "{}", experiment.id);
+                    assert!(0.0 < claim.range.0 && claim.range.0 <= claim.range.1);
                 }
+                // Whatever is held against what the papers measured against is held against `mpt`, too.
+                assert!(!variant(BASELINE) || variant("mpt"), "{}", experiment.id);
                 for quick in [false, true] {
-                    assert!(!(part.points)(quick).is_empty());
+                    let points = (part.points)(quick);
+                    // A point that does not fit into the time is told by those before it.
+                    assert!(points.is_sorted_by(|a, b| a.x <= b.x), "{}", experiment.id);
                 }
             }
         }
         assert_eq!(find("lmpt").len(), 4);
         assert_eq!(find("lmpt-10").len(), 1);
+        assert_eq!(find("all").len(), ids.len());
         assert!(find("nothing").is_empty());
     }
 }

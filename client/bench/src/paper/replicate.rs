@@ -1,34 +1,29 @@
 //! Measuring what a paper measured.
 
 use super::{
-    Experiment, Part, Point, PointWork, Published, Setting, Variant,
-    result::{Grid, PartResult, Replication, Row, Table},
+    Part, Point, PointWork, Published, Setting, Variant,
+    result::{Grid, PartResult, Row, Table},
 };
 use crate::{
     BenchError, ChainBench, Comparison, Report, Settings, Shape, StoreBench, WorkloadSpec, equip,
 };
 use polytrie_chain::executor::Prefetch;
 use polytrie_kv::StoreOptions;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::time::Instant;
 
 /// What everything random follows from.
 const SEED: u64 = 1;
 
-impl Experiment {
-    /// Measures it. `base` says on which engines, how often and within which limits; of its layers, those that the
-    /// experiment knows are measured.
-    ///
-    /// # Errors
-    ///
-    /// If there is no result.
-    pub fn replicate(&self, base: &Comparison, quick: bool) -> Result<Replication, BenchError> {
-        let mut parts = Vec::new();
-        for part in self.parts {
-            tracing::info!("{}: {}", self.id, part.title);
-            parts.push(part.measure(base, quick)?);
-        }
-        Ok(Replication::new(self, base, quick, parts))
-    }
+/// What was measured at a point of a part.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct MeasuredPoint {
+    /// How long it took, with the chains and stores that were made for it.
+    pub(super) seconds: f64,
+    /// The reports, each with the number of its group of variants.
+    pub(super) reports: Vec<(usize, Report)>,
+    pub(super) notes: Vec<String>,
 }
 
 /// A value of a variant on an engine at a point.
@@ -42,22 +37,51 @@ struct Found {
 }
 
 impl Part {
-    fn measure(&self, base: &Comparison, quick: bool) -> Result<PartResult, BenchError> {
-        let points = (self.points)(quick);
-        let mut notes = Vec::new();
-        let mut found = Vec::new();
-        let mut reports = Vec::new();
-        for (index, point) in points.iter().enumerate() {
-            if let PointWork::Curve = point.work {
-                found.extend(self.curve(index, quick, &mut notes));
-                continue;
-            }
-            for group in self.groups(base, &mut notes) {
-                let Some(comparison) = prepare(base, point, &group, &mut notes)? else { continue };
+    /// Measures at a point. `base` says on which engines, how often and within which limits; of its layers, those that the
+    /// part knows are measured.
+    ///
+    /// # Errors
+    ///
+    /// If there is no result.
+    pub(super) fn measure(
+        &self,
+        base: &Comparison,
+        point: &Point,
+    ) -> Result<MeasuredPoint, BenchError> {
+        let began = Instant::now();
+        let (mut notes, mut reports) = (Vec::new(), Vec::new());
+        if !matches!(point.work, PointWork::Curve) {
+            for (number, group) in self.groups(base, &mut notes).iter().enumerate() {
+                let Some(comparison) = prepare(base, point, group, &mut notes)? else { continue };
                 let report = point.work.run(&comparison)?;
                 report.notes.iter().for_each(|note| push(&mut notes, note.clone()));
+                reports.push((number, report));
+            }
+        }
+        Ok(MeasuredPoint { seconds: began.elapsed().as_secs_f64(), reports, notes })
+    }
+
+    /// What the points came to; of those that were left out there is `None`.
+    pub(super) fn result(
+        &self,
+        base: &Comparison,
+        quick: bool,
+        measured: Vec<Option<MeasuredPoint>>,
+        mut notes: Vec<String>,
+    ) -> PartResult {
+        let points = (self.points)(quick);
+        let groups = self.groups(base, &mut notes);
+        let (mut found, mut reports) = (Vec::new(), Vec::new());
+        for (index, (point, measured)) in points.iter().zip(measured).enumerate() {
+            let Some(measured) = measured else { continue };
+            if let PointWork::Curve = point.work {
+                found.extend(self.curve(index, quick, &mut notes));
+            }
+            measured.notes.into_iter().for_each(|note| push(&mut notes, note));
+            for (group, report) in measured.reports {
                 for layer in &report.layers {
-                    let of = group.iter().find(|variant| variant.state == layer.subject.state);
+                    let mut of_group = groups.get(group).into_iter().flatten();
+                    let of = of_group.find(|variant| variant.state == layer.subject.state);
                     let Some(variant) = of else { continue };
                     let engines = base.subjects.iter().any(|s| s.kv != layer.subject.kv);
                     found.push(Found {
@@ -74,7 +98,7 @@ impl Part {
                 reports.push(report);
             }
         }
-        Ok(self.result(&points, &found, notes, reports))
+        self.tabulate(&points, &found, notes, reports)
     }
 
     /// Variants that can run side by side: those with the common settings, and each other one alone.
@@ -110,7 +134,7 @@ impl Part {
         None
     }
 
-    fn result(
+    fn tabulate(
         &self,
         points: &[Point],
         found: &[Found],
@@ -226,6 +250,15 @@ fn with(settings: &Settings, changes: &[Setting]) -> Result<Settings, String> {
 }
 
 impl PointWork {
+    /// How much there is to do, in units of which only ratios mean something: what is filled, and what is then done.
+    pub(super) fn size(self) -> f64 {
+        match self {
+            Self::Chain { accounts, txs, .. } => 2.0 * accounts as f64 + 6.0 * txs as f64,
+            Self::Store { keys, blocks, ops, .. } => keys as f64 + 3.0 * (blocks * ops) as f64,
+            Self::Curve => 1.0,
+        }
+    }
+
     fn run(self, comparison: &Comparison) -> Result<Report, BenchError> {
         match self {
             Self::Chain { workload, accounts, senders, txs, block_txs, popularity } => {

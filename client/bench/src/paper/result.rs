@@ -5,12 +5,15 @@ use crate::{
     Comparison, MemoryLimit, Report,
     measure::Machine,
     report::{
-        Ratios, columns, html,
+        BASELINE, REFERENCE, Ratios, columns, html,
         plot::{escape, marked, short},
     },
 };
 use serde::Serialize;
 use std::fmt::Write;
+
+/// A ratio is reproduced if it is no further than this factor from what was published.
+const NEAR: f64 = 1.5;
 
 /// A figure or table of a paper, on this machine; serialises to the JSON of `--json`.
 #[derive(Debug, Clone, Serialize)]
@@ -102,6 +105,10 @@ pub struct ClaimResult {
     pub published: String,
     /// At each point where both were measured: its name, and the ratio.
     pub measured: Vec<(String, f64)>,
+    /// Those with `mpt` in place of the papers' baseline; empty if the claim is not of that.
+    pub with_mpt: Vec<(String, f64)>,
+    /// Whether the ratio at the last point is within a factor of 1.5 of what was published; `None` if not measured.
+    pub is_reproduced: Option<bool>,
 }
 
 impl Claim {
@@ -111,17 +118,41 @@ impl Claim {
         tables: &[Table],
         turns: impl Fn(&str, usize) -> Option<&'a (usize, Vec<f64>)>,
     ) -> ClaimResult {
-        let (over, under) = self.over;
+        let (of, over) = self.over;
+        let measured = self.ratios((of, over), tables, &turns);
+        let is_of_baseline = of == BASELINE || over == BASELINE;
+        let other = |name| if name == BASELINE { REFERENCE } else { name };
+        let with_mpt =
+            is_of_baseline.then(|| self.ratios((other(of), other(over)), tables, &turns));
+        let (least, greatest) = self.range;
+        let is_near =
+            |ratio: f64| (least / NEAR..=greatest * NEAR).contains(&ratio);
+        ClaimResult {
+            what: format!("{}, {of} / {over}", self.quantity),
+            published: self.published.to_owned(),
+            is_reproduced: measured.last().map(|(_, ratio)| is_near(*ratio)),
+            measured,
+            with_mpt: with_mpt.unwrap_or_default(),
+        }
+    }
+
+    /// The ratio at each point where both were measured.
+    fn ratios<'a>(
+        &self,
+        (of, over): (&str, &str),
+        tables: &[Table],
+        turns: impl Fn(&str, usize) -> Option<&'a (usize, Vec<f64>)>,
+    ) -> Vec<(String, f64)> {
         let grid = tables.iter().find(|table| table.quantity == self.quantity).map(|t| &t.measured);
         let row = |name: &str| grid?.rows.iter().find(|row| row.like == name);
         // What ran in turns is compared turn by turn, as everywhere; other settings of a layer ran at another time.
         let within_turns = |point: usize| {
-            let (a, b) = (turns(over, point)?, turns(under, point)?);
+            let (a, b) = (turns(of, point)?, turns(over, point)?);
             let comparable = self.quantity == OPS.name && a.0 == b.0;
             comparable.then(|| Ratios::of(&a.1, &b.1).spread.median)
         };
         let mut measured = Vec::new();
-        if let (Some(grid), Some(a), Some(b)) = (grid, row(over), row(under)) {
+        if let (Some(grid), Some(a), Some(b)) = (grid, row(of), row(over)) {
             let values = a.values.iter().zip(&b.values);
             for (point, ((_, name), (a, b))) in grid.columns.iter().zip(values).enumerate() {
                 if let (Some(a), Some(b)) = (a, b)
@@ -131,21 +162,34 @@ impl Claim {
                 }
             }
         }
-        ClaimResult {
-            what: format!("{}, {over} / {under}", self.quantity),
-            published: self.published.to_owned(),
-            measured,
-        }
+        measured
     }
 }
 
 impl ClaimResult {
-    fn here(&self) -> String {
-        let ratios = self.measured.iter().map(|(at, ratio)| format!("{ratio:.2} at {at}"));
-        match self.measured.is_empty() {
-            true => "not measured".into(),
-            false => ratios.collect::<Vec<_>>().join(", "),
-        }
+    /// The line of a table, below [`Self::HEADS`].
+    fn cells(&self) -> [String; 5] {
+        let list = |ratios: &[(String, f64)], none: &str| {
+            let ratios: Vec<_> =
+                ratios.iter().map(|(at, ratio)| format!("{ratio:.2} at {at}")).collect();
+            if ratios.is_empty() { none.to_owned() } else { ratios.join(", ") }
+        };
+        let is_reproduced = self.is_reproduced.map_or("-", |is| if is { "yes" } else { "no" });
+        [
+            self.what.clone(),
+            self.published.clone(),
+            list(&self.measured, "not measured"),
+            list(&self.with_mpt, "-"),
+            is_reproduced.into(),
+        ]
+    }
+
+    const HEADS: [&str; 5] =
+        ["ratio", "paper", "here", "with mpt for mpt-hash", "within 1.5 of the paper"];
+
+    fn table(claims: &[Self]) -> Vec<Vec<String>> {
+        let heads = Self::HEADS.map(str::to_owned).to_vec();
+        std::iter::once(heads).chain(claims.iter().map(|claim| claim.cells().to_vec())).collect()
     }
 }
 
@@ -170,7 +214,7 @@ impl Replication {
     ) -> Self {
         let of = |paper: &&super::Paper| paper.experiments.iter().any(|e| e.id == experiment.id);
         Self {
-            format: 1,
+            format: 2,
             id: experiment.id,
             place: experiment.place,
             paper: PAPERS.iter().find(of).map_or("", |paper| paper.reference),
@@ -205,13 +249,7 @@ impl Replication {
                 text += &columns(&table.measured.cells("here"));
             }
             if !part.claims.is_empty() {
-                let heads = ["ratio", "paper", "here"].map(str::to_owned).to_vec();
-                let row = |claim: &ClaimResult| {
-                    vec![claim.what.clone(), claim.published.clone(), claim.here()]
-                };
-                let rows: Vec<_> =
-                    std::iter::once(heads).chain(part.claims.iter().map(row)).collect();
-                let _ = write!(text, "\n{}", columns(&rows));
+                let _ = write!(text, "\n{}", columns(&ClaimResult::table(&part.claims)));
             }
             for note in &part.notes {
                 let _ = writeln!(text, "note: {note}");
@@ -220,19 +258,49 @@ impl Replication {
         text
     }
 
+    /// A section of Markdown; its plots are files in the folder `plots`.
+    pub fn markdown(&self, plots: &str) -> String {
+        let mut text = format!("### {}: {}\n\n", self.place, self.about);
+        let _ = writeln!(text, "The paper: {} Here: {}", self.setting, self.here);
+        for (part, number) in self.parts.iter().zip(1..) {
+            let _ = writeln!(text, "\n**{}**\n", part.title);
+            if !part.claims.is_empty() {
+                let mut rows = ClaimResult::table(&part.claims).into_iter();
+                let heads = rows.next().unwrap_or_default();
+                let _ = writeln!(text, "| {} |\n|{}", heads.join(" | "), "---|".repeat(heads.len()));
+                for row in rows {
+                    let _ = writeln!(text, "| {} |", row.join(" | "));
+                }
+                text.push('\n');
+            }
+            for table in &part.tables {
+                let (name, drawing) = self.plot(number, part, table);
+                let _ = writeln!(text, "![{}, {}]({plots}/{name}.svg)", part.title, table.quantity);
+                let _ = writeln!(text, "\n{}\n", drawing.caption());
+            }
+            for note in &part.notes {
+                let _ = writeln!(text, "- {note}");
+            }
+        }
+        text
+    }
+
     /// The plots: a name for each, and a function that draws it for a width.
     pub fn plots(&self) -> Vec<(String, Drawing)> {
         let mut plots = Vec::new();
-        for (number, part) in self.parts.iter().enumerate() {
-            for table in &part.tables {
-                let name = match self.parts.len() {
-                    1 => format!("{}-{}", self.id, table.quantity.replace(' ', "-")),
-                    _ => format!("{}-{}-{}", self.id, number + 1, table.quantity.replace(' ', "-")),
-                };
-                plots.push((name.to_lowercase(), Drawing::of(part, table)));
-            }
+        for (part, number) in self.parts.iter().zip(1..) {
+            plots.extend(part.tables.iter().map(|table| self.plot(number, part, table)));
         }
         plots
+    }
+
+    fn plot(&self, number: usize, part: &PartResult, table: &Table) -> (String, Drawing) {
+        let quantity = table.quantity.replace(' ', "-");
+        let name = match self.parts.len() {
+            1 => format!("{}-{quantity}", self.id),
+            _ => format!("{}-{number}-{quantity}", self.id),
+        };
+        (name.to_lowercase(), Drawing::of(part, table))
     }
 
     /// A page of its own.
@@ -271,17 +339,8 @@ impl Replication {
                 text += &html::table(&table.measured.cells("here"));
             }
             if !part.claims.is_empty() {
-                text += "<h3>Ratios</h3>\n<dl>";
-                for claim in &part.claims {
-                    let _ = writeln!(
-                        text,
-                        "<dt>{}</dt><dd>paper: {}; here: {}</dd>",
-                        escape(&claim.what),
-                        escape(&claim.published),
-                        escape(&claim.here())
-                    );
-                }
-                text += "</dl>\n";
+                text += "<h3>Ratios</h3>\n";
+                text += &html::table(&ClaimResult::table(&part.claims));
             }
             for note in &part.notes {
                 let _ = writeln!(text, "<p class=\"note\">{}</p>", marked(note));
@@ -297,7 +356,8 @@ mod tests {
 
     #[test]
     fn what_ran_in_turns_is_compared_turn_by_turn() {
-        let claim = Claim { quantity: OPS.name, over: ("a", "b"), published: "2" };
+        let claim =
+            Claim { quantity: OPS.name, over: ("a", BASELINE), published: "2", range: (2.0, 2.0) };
         let row = |name: &str, value| Row {
             name: name.to_owned(),
             like: name.to_owned(),
@@ -305,7 +365,7 @@ mod tests {
         };
         let grid = Grid {
             columns: vec![(1.0, "here".to_owned())],
-            rows: vec![row("a", 20.0), row("b", 30.0)],
+            rows: vec![row("a", 20.0), row(BASELINE, 30.0), row(REFERENCE, 40.0)],
         };
         let published = Grid { columns: Vec::new(), rows: Vec::new() };
         let (quantity, unit) = (OPS.name.to_owned(), OPS.unit.to_owned());
@@ -314,8 +374,13 @@ mod tests {
         let a = (0, vec![200.0, 20.0, 10.0]);
         let b = (0, vec![100.0, 10.0, 30.0]);
         let later = (1, vec![100.0, 10.0, 30.0]);
-        let ratio = |b| claim.check(&tables, |name, _| Some(if name == "a" { &a } else { b }));
-        assert_eq!(ratio(&b).measured, [("here".to_owned(), 2.0)]);
-        assert_eq!(ratio(&later).measured, [("here".to_owned(), 20.0 / 30.0)]);
+        let result = |b| claim.check(&tables, |name, _| Some(if name == "a" { &a } else { b }));
+        assert_eq!(result(&b).measured, [("here".to_owned(), 2.0)]);
+        assert_eq!(result(&b).is_reproduced, Some(true));
+        // Another report: only what it came to can be compared, and that is far from the paper.
+        assert_eq!(result(&later).measured, [("here".to_owned(), 20.0 / 30.0)]);
+        assert_eq!(result(&later).is_reproduced, Some(false));
+        // Beside it the ratio over our own trie.
+        assert_eq!(result(&later).with_mpt, [("here".to_owned(), 0.5)]);
     }
 }

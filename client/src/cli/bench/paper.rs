@@ -3,24 +3,26 @@
 use super::{Failure, measure::MeasureArgs, output::create_dir};
 use crate::{
     bench::{
-        paper::{Experiment, PAPERS, Replication, find},
+        paper::{Budget, Experiment, PAPERS, Replication, find, replicate},
         report::{columns, plot},
     },
     blocks::OutputFile,
     cli::output::{self, write_json, write_text},
 };
 use clap::Args;
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 /// Width of plots that are files of their own.
 const WIDTH: f64 = 760.0;
 
 /// Figures and tables of the papers, on this machine, with the papers' numbers beside ours.
 ///
-/// NAME is one of them, as lvmt-4, or a paper: lmpt, lvmt, replica, rainblock. --list says what there is and what it takes.
+/// NAME is one of them, as lvmt-4, a paper (lmpt, lvmt, replica, rainblock), or all. --list says what there is and what it
+/// takes. Each ratio that a paper states stands beside what was measured over `mpt-hash`, the trie that the papers measured
+/// against, and over `mpt`.
 #[derive(Debug, Args)]
 pub(super) struct PaperArgs {
-    /// Which figure or table, or which paper.
+    /// Which figure or table, which paper, or `all`.
     #[arg(value_name = "NAME", required_unless_present = "list")]
     name: Option<String>,
     /// Say what there is, and what each takes in time, memory and disk.
@@ -29,6 +31,14 @@ pub(super) struct PaperArgs {
     /// Few and small points, once each: a shape in minutes.
     #[arg(long)]
     quick: bool,
+    /// Measure for about so many hours. Every figure gets its small points before one gets its large ones; what does not
+    /// fit is left out, and the result says so.
+    #[arg(long, value_name = "N", value_parser = hours)]
+    hours: Option<Duration>,
+    /// Keep each point in this directory as soon as it is measured, and take what is there: the same command goes on after
+    /// an interrupt.
+    #[arg(long, value_name = "DIR")]
+    resume: Option<PathBuf>,
     /// Write everything as JSON to this file; `-` for standard output.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     json: Option<PathBuf>,
@@ -38,6 +48,9 @@ pub(super) struct PaperArgs {
     /// Write the plots as SVG files to this directory.
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     svg: Option<PathBuf>,
+    /// Write a section of Markdown for each to this file, with links to the plots of --svg.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    markdown: Option<PathBuf>,
     #[command(flatten)]
     measure: MeasureArgs,
 }
@@ -59,15 +72,25 @@ pub(super) fn run(args: &PaperArgs) -> Result<(), Failure> {
         create_dir(dir)?;
     }
     let json = args.json.as_deref().map(OutputFile::create).transpose()?;
+    let markdown = args.markdown.as_deref().map(OutputFile::create).transpose()?;
     let comparison = args.measure.comparison_for_paper(args.quick)?;
+    let budget = Budget { time: args.hours, kept: args.resume.clone() };
+    // Within a time the figures take turns; without one each is shown when it is complete.
+    let at_once = if args.hours.is_some() { experiments.len() } else { 1 };
     let mut all = Vec::new();
-    for experiment in experiments {
-        let replication = experiment.replicate(&comparison, args.quick)?;
-        if !output::takes_stdout(args.json.as_deref()) {
-            output::line(&format!("{}\n", replication.text().trim_end()))?;
+    for experiments in experiments.chunks(at_once) {
+        for replication in replicate(experiments, &comparison, args.quick, &budget)? {
+            if !output::takes_stdout(args.json.as_deref()) {
+                output::line(&format!("{}\n", replication.text().trim_end()))?;
+            }
+            write(args, &replication)?;
+            all.push(replication);
         }
-        write(args, &replication)?;
-        all.push(replication);
+    }
+    if let Some(file) = markdown {
+        let plots = args.svg.as_deref().map_or_else(|| ".".into(), |dir| dir.display().to_string());
+        let sections: Vec<_> = all.iter().map(|replication| replication.markdown(&plots)).collect();
+        write_text(file, &sections.join("\n"))?;
     }
     match json {
         Some(file) => write_json(file, &all),
@@ -87,6 +110,13 @@ fn write(args: &PaperArgs, replication: &Replication) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+fn hours(text: &str) -> Result<Duration, String> {
+    let hours = text.parse().ok().filter(|hours| (0.0..=10_000.0).contains(hours));
+    let hours: f64 =
+        hours.ok_or_else(|| format!("`{text}` is not a number of hours, as in 6 or 0.5"))?;
+    Ok(Duration::from_secs_f64(hours * 3600.0))
 }
 
 fn list() -> String {

@@ -189,3 +189,19 @@ fn papers_are_listed() {
     }
     assert_fails(&bench(&data.file("cache"), "paper nothing"), 2, &["`nothing`", "--list"]);
 }
+
+/// What does not fit into the time is named; points that are kept belong to the conditions under which they were measured.
+#[test]
+fn papers_take_the_time_that_there_is() {
+    let data = Data::new();
+    let (cache, kept) = (data.file("cache"), data.file("points"));
+    let points = kept.display();
+    let none = format!("paper rainblock-7 --quick --states mpt,raw --hours 0 --resume {points}");
+    let result = bench(&cache, &none).ok();
+    for text in ["20k: left out, as it takes about", "0 of --hours are left", "not measured"] {
+        assert!(result.text().contains(text), "no `{text}` in {}", result.text());
+    }
+    bench(&cache, &none).ok();
+    assert_fails(&bench(&cache, &format!("{none} --runs 2")), 2, &["--resume", "runs"]);
+    assert_fails(&bench(&cache, "paper all --hours many"), 2, &["`many` is not a number of hours"]);
+}
