@@ -51,7 +51,7 @@ pub(super) struct Hooks {
     /// How it executes blocks from witnesses.
     pub(super) stateless: Option<Stateless>,
     /// See [`LayerKind::suit_store`].
-    pub(super) flushes_each_block: bool,
+    pub(super) flushes_each_block: fn(&LayerOptions) -> bool,
     /// See [`LayerKind::provision`].
     pub(super) provision: Option<fn(&LayerOptions) -> Option<Provision>>,
     /// See [`LayerKind::join`].
@@ -69,7 +69,7 @@ impl Hooks {
         suit_run: None,
         put_off: None,
         stateless: None,
-        flushes_each_block: false,
+        flushes_each_block: |_| false,
         provision: None,
         join: None,
     };
@@ -154,12 +154,8 @@ impl LayerKind {
     /// engine should see all that it does has each block that is executed written to the engine by itself. What
     /// is done to stored blocks stays one write, so that a command which fails on the way has changed nothing.
     #[must_use]
-    pub const fn suit_store(
-        &self,
-        mut options: StoreOptions,
-        settings: &LayerOptions,
-    ) -> StoreOptions {
-        if self.hooks.flushes_each_block && settings.executes {
+    pub fn suit_store(&self, mut options: StoreOptions, settings: &LayerOptions) -> StoreOptions {
+        if (self.hooks.flushes_each_block)(settings) && settings.executes {
             options.flush_every = 1;
         }
         options

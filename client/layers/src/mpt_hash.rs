@@ -71,7 +71,7 @@ pub(super) const KIND: LayerKind = LayerKind {
     },
     verify: Some(|_, commitment, proof| LayerKind::proven(verify(commitment.digest(), proof)?)),
     // A row that one block puts and a later one deletes would not be seen by an engine that gets both at once.
-    hooks: Hooks { settle: Some(settle), flushes_each_block: true, ..Hooks::NONE },
+    hooks: Hooks { settle: Some(settle), flushes_each_block: |_| true, ..Hooks::NONE },
 };
 
 /// The parameter of the stamp: a layer that drops nodes takes those that were kept for damage.

@@ -7,8 +7,10 @@ use super::{
     place::Place,
 };
 use crate::values::{MOST_THREADS, at_most};
-use clap::Args;
-use polytrie_replica::{FlatStore, ReplicaLayer, ReplicaOptions, verify};
+use clap::{Args, ValueEnum};
+use polytrie_replica::{
+    FlatStore, PaperLayer, PaperOptions, ReplicaLayer, ReplicaOptions, TrieOptions, verify,
+};
 use polytrie_state::{StateError, StateLayer};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -31,7 +33,25 @@ pub struct ReplicaSettings {
     /// root is verified; 0 waits for each root, as in the paper [default: 4]
     #[arg(id = "replica.depth", long = "replica.depth", value_name = "N", value_parser = at_most(1024))]
     pub depth: Option<usize>,
+    /// How it works: `default`, or `paper`, as printed: every SLOAD and SSTORE asks --replica.workers for its path and waits
+    /// while --replica.queue is full, and the trie of `mpt-hash` is changed and hashed when the block ends. Belongs to the
+    /// data: a directory keeps the mode that it was made with.
+    #[arg(id = "replica.mode", long = "replica.mode", value_name = "MODE")]
+    pub mode: Option<Mode>,
 }
+
+/// How `replica` works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Workers keep the trie while the block executes.
+    Default,
+    /// As the paper prints it.
+    Paper,
+}
+
+/// The parameter of the stamp; a directory without it has the default mode.
+const MODE: &str = "replica.mode";
 
 pub(super) const KIND: LayerKind = LayerKind {
     name: ReplicaLayer::NAME,
@@ -42,19 +62,44 @@ pub(super) const KIND: LayerKind = LayerKind {
     verify: Some(|_, commitment, proof| LayerKind::proven(verify(commitment.digest(), proof)?)),
     hooks: Hooks {
         flat: Some(ReplicaLayer::FLAT_TABLES),
-        settle: Some(|options, stamped| {
-            // What was asked for is compared where the directory is opened.
-            Ok(stamped.map_or_else(|| flat_path::parameters(options), Parameters::clone))
-        }),
+        settle: Some(settle),
+        // As the client of the paper, and as `mpt-hash`, with which it is compared.
+        flushes_each_block: |options| options.replica.mode == Some(Mode::Paper),
         ..Hooks::NONE
     },
 };
+
+#[expect(clippy::unnecessary_wraps, reason = "as the table wants it")]
+fn settle(
+    options: &mut LayerOptions,
+    stamped: Option<&Parameters>,
+) -> Result<Parameters, StateError> {
+    // Which path was asked for is compared where the directory is opened.
+    let mut parameters = stamped.map_or_else(|| flat_path::parameters(options), Parameters::clone);
+    let made_with = match parameters.remove(MODE) {
+        Some(_) => Mode::Paper,
+        None => Mode::Default,
+    };
+    if *options.replica.mode.get_or_insert(made_with) == Mode::Paper {
+        parameters.insert(MODE.to_owned(), "paper".to_owned());
+    }
+    Ok(parameters)
+}
 
 /// Opens it; its flat state may have a store of its own.
 fn open(place: Place, options: &LayerOptions) -> Result<Arc<dyn StateLayer>, StateError> {
     let flat = place.own_store(ReplicaLayer::FLAT_TABLES)?.map(FlatStore);
     let default = ReplicaOptions::default();
-    let ReplicaSettings { workers, readers, queue, depth } = options.replica;
+    let ReplicaSettings { workers, readers, queue, depth, mode } = options.replica;
+    if mode == Some(Mode::Paper) {
+        let options = PaperOptions {
+            trie: trie_of_paper(options),
+            workers: workers.unwrap_or(default.workers),
+            queue: queue.unwrap_or(default.queue),
+            flat,
+        };
+        return Ok(PaperLayer::open(place.store, options)?);
+    }
     let options = ReplicaOptions {
         cache_bytes: options.trie_cache,
         workers: workers.unwrap_or(default.workers),
@@ -64,4 +109,14 @@ fn open(place: Place, options: &LayerOptions) -> Result<Arc<dyn StateLayer>, Sta
         flat,
     };
     Ok(ReplicaLayer::open(place.store, options)?)
+}
+
+/// The trie of the paper's mode has the cache of `mpt-hash`, with which it is compared.
+#[cfg_attr(not(feature = "mpt-hash"), expect(unused_variables, reason = "the cache has no option"))]
+fn trie_of_paper(options: &LayerOptions) -> TrieOptions {
+    TrieOptions {
+        #[cfg(feature = "mpt-hash")]
+        cache_bytes: options.mpt_hash.cache,
+        ..TrieOptions::default()
+    }
 }

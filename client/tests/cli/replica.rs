@@ -45,6 +45,8 @@ fn settings_change_nothing() {
         &["--state", "replica", "--replica.workers", "3", "--replica.queue", "1"],
         &["--state", "replica", "--replica.depth", "1"],
         &["--state", "replica", "--replica.depth", "4", "--trie.cache", "0", "--flush-every", "7"],
+        &["--state", "replica", "--replica.mode", "paper"],
+        &["--state", "replica", "--replica.mode", "paper", "--replica.queue", "1"],
     ] {
         let data = Data::new();
         let file = data.write("chain.rlp", stream(&blocks));
@@ -54,6 +56,21 @@ fn settings_change_nothing() {
         dumps.push((data.head(), data.dump()));
     }
     assert!(dumps.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
+/// The mode belongs to the data: a directory goes on in its own, and another one is refused.
+#[test]
+fn a_directory_keeps_its_mode() {
+    let data = Data::new();
+    let paper = ["--state", "replica", "--replica.mode", "paper"];
+    import(&data, &sample("chain.rlp.gz"), &[&paper[..], &["--to", "100"]].concat()).ok();
+    let other = ["--replica.mode", "default", "--to", "200"];
+    assert_fails(&import(&data, &sample("chain.rlp.gz"), &other), 2, &["replica.mode"]);
+    import(&data, &sample("chain.rlp.gz"), &["--to", "200"]).ok();
+    assert_eq!(data.head().0, 200);
+    data.check();
+    polytrie!["db", "unwind", "--to", "50", "--datadir", data.path()].ok();
+    data.check();
 }
 
 /// A wrong state root in a block on top of which others were executed already: it is the one that is named, its

@@ -65,6 +65,9 @@ impl MptHashLayer {
     /// The tables it needs in its store.
     pub const TABLES: &'static [Table] = &[NODES, HEAD, CODE_TABLE, WIPED_TABLE];
 
+    /// Those of them that hold the tries.
+    pub const TRIE_TABLES: [Table; 2] = [NODES, HEAD];
+
     /// Opens the layer on what the store holds; an empty store is the empty state.
     ///
     /// # Errors

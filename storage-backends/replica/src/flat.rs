@@ -11,10 +11,10 @@
 //! The flat store is made durable only after the main one, so it is never ahead. On opening it is brought up
 //! to date from the journal. Journal rows go once the flat store has their changes durably.
 
-use crate::{ACCOUNTS, FLAT, JOURNAL, META, SLOTS, journal, options::FlatStore};
+use crate::{ACCOUNTS, JOURNAL, META, ReplicaLayer, SLOTS, journal, options::FlatStore};
 use parking_lot::Mutex;
 use polytrie_kv::{Batch, Read, Store, StoreOptions};
-use polytrie_state::{StateError, WriteSet};
+use polytrie_state::StateError;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 const SEQ: &[u8] = b"seq";
@@ -63,15 +63,19 @@ impl Flat {
         self.own.as_ref().map_or(&self.main, |own| &own.store)
     }
 
-    /// Adds to the main store's batch what a change needs there; returns what
+    /// Adds to the main store's batch what a change, whose flat rows `write` adds to a batch, needs there; returns what
     /// [`Self::accept`] is to write when that was written.
-    pub(crate) fn prepare(&self, writes: &WriteSet, batch: &mut Batch) -> Option<Batch> {
+    pub(crate) fn prepare(
+        &self,
+        batch: &mut Batch,
+        write: impl FnOnce(&mut Batch),
+    ) -> Option<Batch> {
         let Some(own) = &self.own else {
-            FLAT.write(batch, writes);
+            write(batch);
             return None;
         };
         let mut rows = Batch::new();
-        FLAT.write(&mut rows, writes);
+        write(&mut rows);
         let mut progress = own.progress.lock();
         progress.prepared += 1;
         let seq = (progress.written + progress.prepared).to_be_bytes();
@@ -149,9 +153,19 @@ impl Flat {
     }
 }
 
-/// Whether the flat state of this store is kept elsewhere.
-pub(crate) fn is_elsewhere(main: &Store) -> Result<bool, StateError> {
-    Ok(main.get(META, ID)?.is_some())
+/// A flat state that is kept elsewhere must be named.
+///
+/// # Errors
+///
+/// If it is not, or the store fails.
+pub(crate) fn expect_here(main: &Store, own: Option<&FlatStore>) -> Result<(), StateError> {
+    if own.is_none() && main.get(META, ID)?.is_some() {
+        return Err(StateError::Unsupported {
+            layer: ReplicaLayer::NAME,
+            reason: "keeps the flat state of this data directory elsewhere; name the directory with --replica.path".into(),
+        });
+    }
+    Ok(())
 }
 
 /// Brings the flat store up to the main one; returns the last change that it has durably.

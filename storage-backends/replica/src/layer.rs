@@ -10,6 +10,7 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{Store, Table};
+use polytrie_mpt_hash::MptHashLayer;
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
     LayerSession, Outcome, PastWitnesses, Proof, Prove, SlotVisit, StateError, StateLayer,
@@ -27,9 +28,19 @@ impl ReplicaLayer {
     /// The layer's name.
     pub const NAME: &'static str = "replica";
 
-    /// The tables it needs in its store.
-    pub const TABLES: &'static [Table] =
-        &[ACCOUNTS, SLOTS, ACCOUNT_TRIE, STORAGE_TRIE, JOURNAL, META, CODE_TABLE, WIPED_TABLE];
+    /// The tables it needs in its store, in either mode.
+    pub const TABLES: &'static [Table] = &[
+        ACCOUNTS,
+        SLOTS,
+        ACCOUNT_TRIE,
+        STORAGE_TRIE,
+        JOURNAL,
+        META,
+        CODE_TABLE,
+        WIPED_TABLE,
+        MptHashLayer::TRIE_TABLES[0],
+        MptHashLayer::TRIE_TABLES[1],
+    ];
 
     /// The tables of a [`FlatStore`].
     pub const FLAT_TABLES: &'static [Table] = &[ACCOUNTS, SLOTS, META];
@@ -40,12 +51,7 @@ impl ReplicaLayer {
     ///
     /// If the store fails or is damaged, or the flat state is not where `options` say.
     pub fn open(store: Store, options: ReplicaOptions) -> Result<Arc<Self>, StateError> {
-        if options.flat.is_none() && flat::is_elsewhere(&store)? {
-            return Err(StateError::Unsupported {
-                layer: Self::NAME,
-                reason: "keeps the flat state of this data directory elsewhere; name the directory with --replica.path".into(),
-            });
-        }
+        flat::expect_here(&store, options.flat.as_ref())?;
         Ok(Arc::new(Self { core: Arc::new(Core::open(store, options)?) }))
     }
 

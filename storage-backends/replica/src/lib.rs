@@ -12,6 +12,7 @@
 //! - `flat.rs`, `journal.rs`: where the flat state is, and how one in a store of its own comes after,
 //! - `side/`: the threads that keep the trie,
 //! - `load.rs`, `check.rs`: filling, scrubbing,
+//! - `paper/`: the scheme as the paper prints it, for comparison,
 //! - `options.rs`, `error.rs`: what can be set, and what is said of a thread that is gone.
 
 mod check;
@@ -23,6 +24,7 @@ mod layer;
 mod load;
 mod options;
 mod overlay;
+mod paper;
 mod reader;
 mod session;
 mod shared;
@@ -33,6 +35,8 @@ mod tests;
 
 pub use layer::ReplicaLayer;
 pub use options::{FlatStore, ReplicaOptions};
+pub use paper::{PaperLayer, PaperOptions};
+pub use polytrie_mpt_hash::MptHashOptions as TrieOptions;
 pub use polytrie_trie::verify;
 
 use polytrie_kv::Table;

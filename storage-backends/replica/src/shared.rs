@@ -103,7 +103,7 @@ impl ReplicaChange {
     ) -> Result<(B256, Option<Batch>, Batch), StateError> {
         let add_own = |batch: &mut Batch| {
             write_codes(batch, writes.codes());
-            self.core.flat.prepare(writes, batch)
+            self.core.flat.prepare(batch, |rows| FLAT.write(rows, writes))
         };
         match sealing {
             Sealing::Done(sealed) => {

@@ -1,7 +1,8 @@
 //! Layered Merkle Patricia Trie.
 
 use super::{
-    BASELINE, Experiment, LMPT, MPT, MPT_HASH, Needs, Paper, Part, Point, PointWork, claim, over_accounts, published,
+    BASELINE, Experiment, LMPT, MPT, MPT_HASH, Needs, Paper, Part, Point, PointWork, claim,
+    over_accounts, published,
     quantity::{HIT_RATE, TPS},
 };
 use crate::{Popularity, WorkloadKind};
@@ -170,7 +171,10 @@ fn caches(quick: bool) -> Vec<Point> {
     let point = |x: f64, set| Point { x, name: format!("{x}"), work, set };
     // The small state has small caches in proportion.
     match quick {
-        true => vec![point(1.0, &[(CACHE, "1000000"), (HASH, "1000000")]), point(20.0, &[(CACHE, "20000000"), (HASH, "20000000")])],
+        true => vec![
+            point(1.0, &[(CACHE, "1000000"), (HASH, "1000000")]),
+            point(20.0, &[(CACHE, "20000000"), (HASH, "20000000")]),
+        ],
         false => vec![
             point(50.0, &[(CACHE, "50000000"), (HASH, "50000000")]),
             point(100.0, &[(CACHE, "100000000"), (HASH, "100000000")]),

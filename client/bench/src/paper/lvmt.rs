@@ -1,8 +1,9 @@
 //! Multi-layer Versioned Multipoint Trie.
 
 use super::{
-    BASELINE, Claim, Experiment, LMPT, LVMT, LVMT1, LVMT16, LVMT64, MPT, MPT_HASH, Needs, Paper, Part, Point,
-    PointWork, Published, RAIN, RAW, Setting, Variant, claim, over_accounts, published,
+    BASELINE, Claim, Experiment, LMPT, LVMT, LVMT1, LVMT16, LVMT64, MPT, MPT_HASH, Needs, Paper,
+    Part, Point, PointWork, Published, RAIN, RAW, Setting, Variant, claim, over_accounts,
+    published,
     quantity::{
         ENGINE, EXECUTION, OPS, Quantity, READ_AMPLIFICATION, READ_SIZE, STRUCTURE, TPS,
         WRITE_AMPLIFICATION, WRITE_SIZE,

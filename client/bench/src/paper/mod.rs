@@ -202,6 +202,11 @@ const MPT: Variant = variant("mpt");
 const MPT_HASH: Variant = variant(BASELINE);
 const RAW: Variant = variant("raw");
 const REPLICA: Variant = variant("replica");
+const PRINTED: Variant = Variant {
+    name: "replica as printed",
+    state: "replica",
+    set: &[("/layer/replica/mode", r#""paper""#)],
+};
 const LMPT: Variant = variant("lmpt");
 const RAIN: Variant = variant("rain");
 const LVMT: Variant = variant("lvmt");

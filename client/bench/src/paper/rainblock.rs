@@ -1,7 +1,8 @@
 //! RainBlock and its DSM-Tree.
 
 use super::{
-    BASELINE, Experiment, MPT, MPT_HASH, Needs, Paper, Part, Point, PointWork, RAIN, Setting, claim, published,
+    BASELINE, Experiment, MPT, MPT_HASH, Needs, Paper, Part, Point, PointWork, RAIN, Setting,
+    claim, published,
     quantity::{MEMORY, OPS, READ_BYTES, TPS},
 };
 use crate::{Mode, Popularity, WorkloadKind, report::plot::short};
@@ -51,7 +52,12 @@ const SINGLE_NODE: Experiment = Experiment {
                 "rain",
                 &[(1.19e6, "1.19M", 216_000.0)],
             )],
-            claims: &[claim("throughput", ("rain", BASELINE), "150 at 1.19M accounts", (150.0, 150.0))],
+            claims: &[claim(
+                "throughput",
+                ("rain", BASELINE),
+                "150 at 1.19M accounts",
+                (150.0, 150.0),
+            )],
         },
         Part {
             title: "puts, a root every 1,000",

@@ -125,8 +125,7 @@ impl Claim {
         let with_mpt =
             is_of_baseline.then(|| self.ratios((other(of), other(over)), tables, &turns));
         let (least, greatest) = self.range;
-        let is_near =
-            |ratio: f64| (least / NEAR..=greatest * NEAR).contains(&ratio);
+        let is_near = |ratio: f64| (least / NEAR..=greatest * NEAR).contains(&ratio);
         ClaimResult {
             what: format!("{}, {of} / {over}", self.quantity),
             published: self.published.to_owned(),
@@ -267,7 +266,8 @@ impl Replication {
             if !part.claims.is_empty() {
                 let mut rows = ClaimResult::table(&part.claims).into_iter();
                 let heads = rows.next().unwrap_or_default();
-                let _ = writeln!(text, "| {} |\n|{}", heads.join(" | "), "---|".repeat(heads.len()));
+                let _ =
+                    writeln!(text, "| {} |\n|{}", heads.join(" | "), "---|".repeat(heads.len()));
                 for row in rows {
                     let _ = writeln!(text, "| {} |", row.join(" | "));
                 }

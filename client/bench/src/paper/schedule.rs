@@ -4,11 +4,7 @@
 //! first, then the second ones: the points of a figure grow, so each figure has its small points before one has its large
 //! ones. A point that does not fit into what is left of the time is left out, and the result says so.
 
-use super::{
-    Experiment, PointWork,
-    replicate::MeasuredPoint,
-    result::Replication,
-};
+use super::{Experiment, PointWork, replicate::MeasuredPoint, result::Replication};
 use crate::{BenchError, Comparison};
 use polytrie_files::OutputFile;
 use serde_json::{Value, json};
@@ -51,13 +47,16 @@ pub fn replicate(
     budget: &Budget,
 ) -> Result<Vec<Replication>, BenchError> {
     let kept = budget.kept.as_deref().map(|dir| Kept::open(dir, base, quick)).transpose()?;
-    let mut run = Run { experiments, quick, began: Instant::now(), time: budget.time, found: Vec::new() };
+    let mut run =
+        Run { experiments, quick, began: Instant::now(), time: budget.time, found: Vec::new() };
     for place in run.places() {
         let (experiment, part) = run.part(place);
         let points = (part.points)(quick);
         let point = &points[place.point];
         let name = format!("{}, {} at {}", experiment.id, part.title, point.name);
-        if let Some(measured) = kept.as_ref().map(|kept| kept.read(&run, place)).transpose()?.flatten() {
+        if let Some(measured) =
+            kept.as_ref().map(|kept| kept.read(&run, place)).transpose()?.flatten()
+        {
             tracing::info!("{name}: measured before");
             run.found.push((place, Ok(measured)));
             continue;
@@ -140,8 +139,10 @@ impl Run<'_> {
                 let all = experiment.parts.iter().flat_map(|part| (part.points)(self.quick));
                 let whole: f64 = all.map(|point| point.work.size()).sum();
                 let needs = if self.quick { experiment.quick } else { experiment.needs };
-                let is_measured = |state| base.subjects.iter().any(|subject| subject.state == state);
-                let layers = part.variants.iter().filter(|variant| is_measured(variant.state)).count();
+                let is_measured =
+                    |state| base.subjects.iter().any(|subject| subject.state == state);
+                let layers =
+                    part.variants.iter().filter(|variant| is_measured(variant.state)).count();
                 let runs = (layers * base.runs) as f64 / LAYER_RUNS;
                 f64::from(needs.minutes) * 60.0 * size / whole * runs
             },
@@ -159,8 +160,7 @@ impl Run<'_> {
             let mut parts = Vec::new();
             for (number, part) in experiment.parts.iter().enumerate() {
                 let (mut measured, mut notes) = (Vec::new(), Vec::new());
-                let is_here =
-                    |place: &Place| (place.experiment, place.part) == (index, number);
+                let is_here = |place: &Place| (place.experiment, place.part) == (index, number);
                 let points = (part.points)(quick);
                 while let Some((place, one)) = found.next_if(|(place, _)| is_here(place)) {
                     if let Err(reason) = &one {

@@ -1,7 +1,7 @@
 //! The flat state in a store of its own.
 
-use super::suites::Replica;
-use crate::{FlatStore, ReplicaLayer, ReplicaOptions};
+use super::suites::{Printed, Replica};
+use crate::{FlatStore, PaperLayer, PaperOptions, ReplicaLayer, ReplicaOptions};
 use polytrie_kv::{
     Engine, MemoryEngine, Store, StoreOptions,
     testing::{Fault, FaultEngine},
@@ -21,7 +21,10 @@ fn flat_store(engine: Arc<dyn Engine>) -> Store {
 }
 
 #[derive(Debug)]
-struct Apart(Arc<dyn Engine>);
+struct Apart {
+    engine: Arc<dyn Engine>,
+    is_printed: bool,
+}
 
 impl LayerFactory for Apart {
     fn tables(&self) -> Vec<polytrie_kv::Table> {
@@ -29,7 +32,10 @@ impl LayerFactory for Apart {
     }
 
     fn open(&self, store: Store) -> Result<Arc<dyn StateLayer>, StateError> {
-        let flat = Some(FlatStore(flat_store(self.0.clone())));
+        let flat = Some(FlatStore(flat_store(self.engine.clone())));
+        if self.is_printed {
+            return Ok(PaperLayer::open(store, PaperOptions { flat, ..Printed::default().0 })?);
+        }
         Ok(ReplicaLayer::open(store, ReplicaOptions { flat, ..Replica::default().0 })?)
     }
 
@@ -42,6 +48,15 @@ impl LayerFactory for Apart {
 /// two stores and anywhere else. On opening the flat state is where the trie is.
 #[test]
 fn a_crash_between_the_two_stores_heals() {
+    crash_between_the_two_stores(false);
+}
+
+#[test]
+fn a_crash_between_the_two_stores_heals_in_the_mode_of_the_paper() {
+    crash_between_the_two_stores(true);
+}
+
+fn crash_between_the_two_stores(is_printed: bool) {
     let seed = Seed::or(51);
     let history = History::random(seed.value(), 24);
     for (at, fault) in (1..).flat_map(|at| [(at, Fault::Before), (at, Fault::After)]) {
@@ -49,7 +64,7 @@ fn a_crash_between_the_two_stores_heals() {
         let main: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
         let flat: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
         let faulty = Arc::new(FaultEngine::new(main.clone(), fault, at));
-        let factory = Apart(flat);
+        let factory = Apart { engine: flat, is_printed };
         let options = StoreOptions { flush_every: 3, ..STORE_IN_STEP };
         let ended = go_on(&factory, faulty.clone(), &options, &history, &context);
         assert_eq!(ended.is_err(), faulty.fired(), "{context}: a failed write was swallowed");
@@ -102,7 +117,7 @@ fn a_flat_store_that_fails_poisons_and_heals() {
     // Its writes are those of the genesis, then one after 1,024 blocks.
     for fault in [Fault::Before, Fault::After] {
         let faulty = Arc::new(FaultEngine::new(flat.clone(), fault, 4));
-        let factory = Apart(faulty.clone());
+        let factory = Apart { engine: faulty.clone(), is_printed: false };
         let mut driver = Driver::open_on(&factory, main.clone(), &STORE_IN_STEP).expect("opens");
         if driver.head().is_none() {
             driver.load(history.genesis()).expect("a genesis loads");
@@ -118,7 +133,7 @@ fn a_flat_store_that_fails_poisons_and_heals() {
             assert!(matches!(error, StateError::Poisoned(_)), "{error:?}");
         }
         drop(driver);
-        let factory = Apart(flat.clone());
+        let factory = Apart { engine: flat.clone(), is_printed: false };
         let driver = Driver::open_on(&factory, main.clone(), &STORE_IN_STEP).expect("opens");
         let at = driver.number() as usize;
         assert_state(&driver, &history.states[at], &format!("healed at block {at}"));
@@ -132,12 +147,16 @@ fn stores_that_do_not_belong_together_are_refused() {
     let engines: Vec<Arc<dyn Engine>> =
         (0..4).map(|_| Arc::new(MemoryEngine::new()) as _).collect();
     for pair in engines.chunks(2) {
-        let factory = Apart(pair[1].clone());
+        let factory = Apart { engine: pair[1].clone(), is_printed: false };
         let mut driver = Driver::open_on(&factory, pair[0].clone(), &STORE_IN_STEP).expect("opens");
         driver.load(history.genesis()).expect("a genesis loads");
     }
-    let error = Driver::open_on(&Apart(engines[3].clone()), engines[0].clone(), &STORE_IN_STEP)
-        .expect_err("another's flat state");
+    let error = Driver::open_on(
+        &Apart { engine: engines[3].clone(), is_printed: false },
+        engines[0].clone(),
+        &STORE_IN_STEP,
+    )
+    .expect_err("another's flat state");
     assert!(error.to_string().contains("does not belong"), "{error}");
     let error = Driver::open_on(&Replica::default(), engines[0].clone(), &STORE_IN_STEP)
         .expect_err("no flat state");

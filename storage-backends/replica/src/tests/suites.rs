@@ -1,8 +1,9 @@
 //! The layer suite with workers of all numbers, in trouble and out of it.
 
 use super::Trouble;
-use crate::{ReplicaLayer, ReplicaOptions, verify};
+use crate::{PaperLayer, PaperOptions, ReplicaLayer, ReplicaOptions, verify};
 use polytrie_kv::{Store, Table};
+use polytrie_mpt_hash::MptHashOptions;
 use polytrie_state::{CommitmentKind, StateError, StateLayer};
 use polytrie_testing::suite::{self, LayerFactory, Verifier};
 use std::sync::Arc;
@@ -92,4 +93,44 @@ mod one_worker_in_trouble {
 
 mod four_workers_in_trouble {
     polytrie_testing::layer_suite!(super::Replica::in_trouble(4));
+}
+
+/// The scheme of the paper: nothing fetched, one thread and a queue for one path, several threads.
+#[derive(Debug)]
+pub(super) struct Printed(pub(super) PaperOptions);
+
+impl Default for Printed {
+    fn default() -> Self {
+        Self(PaperOptions { trie: MptHashOptions::default(), workers: 1, queue: 1, flat: None })
+    }
+}
+
+impl LayerFactory for Printed {
+    fn tables(&self) -> Vec<Table> {
+        ReplicaLayer::TABLES.to_vec()
+    }
+
+    fn open(&self, store: Store) -> Result<Arc<dyn StateLayer>, StateError> {
+        Ok(PaperLayer::open(store, self.0.clone())?)
+    }
+
+    fn kind(&self) -> CommitmentKind {
+        CommitmentKind::StateRoot
+    }
+
+    fn verifier(&self) -> Option<Verifier> {
+        Replica::default().verifier()
+    }
+
+    fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
+        let variant = |(workers, queue, cache_bytes)| {
+            let trie = MptHashOptions { cache_bytes, ..self.0.trie };
+            Box::new(Self(PaperOptions { trie, workers, queue, flat: None })) as _
+        };
+        [(0, 1, 0), (1, 1, 20_000), (4, 64, usize::MAX)].map(variant).into()
+    }
+}
+
+mod printed {
+    polytrie_testing::layer_suite!(super::Printed::default());
 }

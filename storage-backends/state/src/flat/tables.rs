@@ -221,8 +221,7 @@ impl FlatTables {
         batch.put(self.slots, self.slot_key(account, slot).as_slice(), buffer);
     }
 
-    /// Adds the rows that a write set changes. A wiped account is one range deletion; the batch acts on ranges first,
-    /// so what is set after the wipe stays.
+    /// Adds the rows that a write set changes.
     pub fn write(&self, batch: &mut Batch, writes: &WriteSet) {
         // No row is longer.
         let mut buffer = Vec::with_capacity(80);
@@ -233,6 +232,15 @@ impl FlatTables {
                     None => batch.delete(self.accounts, account.hash.as_slice()),
                 }
             }
+        }
+        self.write_slots(batch, writes);
+    }
+
+    /// Adds the rows of slots that a write set changes. A wiped account is one range deletion; the batch acts on ranges
+    /// first, so what is set after the wipe stays.
+    pub fn write_slots(&self, batch: &mut Batch, writes: &WriteSet) {
+        let mut buffer = Vec::with_capacity(40);
+        for account in writes.accounts() {
             if account.wipe {
                 let prefix = &account.hash[..self.prefix];
                 batch.delete_range(self.slots, prefix, prefix_end(prefix).as_deref());

@@ -1,0 +1,237 @@
+//! Fetching: a bounded queue of paths, and threads that read them so that their nodes are in the cache.
+
+use crate::error::panicked;
+use alloy_primitives::{Address, U256};
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use parking_lot::Mutex;
+use polytrie_state::{StateError, StateReader};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    thread::{self, JoinHandle},
+    time::Instant,
+};
+
+/// The way to a slot, in the state before a block.
+#[derive(Debug)]
+struct Path {
+    /// Number of the block among those that this layer began.
+    block: u64,
+    before: Arc<dyn StateReader>,
+    address: Address,
+    slot: U256,
+}
+
+/// What the threads and the sessions share.
+#[derive(Debug, Default)]
+struct Shared {
+    /// The block under way: paths of those before it are no longer needed.
+    block: AtomicU64,
+    failure: Mutex<Option<StateError>>,
+    /// Paths that were asked for, and read.
+    asked: AtomicU64,
+    fetched: AtomicU64,
+    /// How often the queue was full, and the nanoseconds that this took the EVM.
+    waits: AtomicU64,
+    wait_ns: AtomicU64,
+}
+
+/// The threads that fetch. They end when this is dropped.
+#[derive(Debug)]
+pub(super) struct Fetchers {
+    queue: Option<Sender<Path>>,
+    threads: Vec<JoinHandle<()>>,
+    shared: Arc<Shared>,
+}
+
+impl Fetchers {
+    /// So many threads behind a queue of this many paths; as many as the system allows.
+    pub(super) fn start(threads: usize, queue: usize) -> Self {
+        let shared = Arc::<Shared>::default();
+        let (sender, receiver) = bounded::<Path>(queue.max(1));
+        let start = |number| {
+            let (receiver, shared) = (receiver.clone(), Arc::clone(&shared));
+            let name = format!("paper-fetch-{number}");
+            thread::Builder::new().name(name).spawn(move || fetch(&receiver, &shared)).ok()
+        };
+        let threads: Vec<_> = (0..threads).map_while(start).collect();
+        let queue = (!threads.is_empty()).then_some(sender);
+        Self { queue, threads, shared }
+    }
+
+    /// A block begins on this state.
+    pub(super) fn begin(&self, before: Arc<dyn StateReader>) -> Option<Fetching> {
+        let queue = self.queue.clone()?;
+        let block = self.shared.block.fetch_add(1, Relaxed) + 1;
+        Some(Fetching { queue, before, block, shared: Arc::clone(&self.shared) })
+    }
+
+    pub(super) fn figures(&self) -> [(&'static str, u64); 4] {
+        let Shared { asked, fetched, waits, wait_ns, .. } = &*self.shared;
+        [
+            ("paths_asked", asked.load(Relaxed)),
+            ("paths_fetched", fetched.load(Relaxed)),
+            ("queue_waits", waits.load(Relaxed)),
+            ("queue_wait_ns", wait_ns.load(Relaxed)),
+        ]
+    }
+}
+
+impl Drop for Fetchers {
+    fn drop(&mut self) {
+        self.queue = None;
+        // What is left is skipped.
+        self.shared.block.fetch_add(1, Relaxed);
+        for thread in self.threads.drain(..) {
+            // A panic was caught, and the block reported it.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What a block asks for.
+#[derive(Debug)]
+pub(super) struct Fetching {
+    queue: Sender<Path>,
+    before: Arc<dyn StateReader>,
+    block: u64,
+    shared: Arc<Shared>,
+}
+
+impl Fetching {
+    /// Asks for the path of a slot. Waits while the queue is full.
+    pub(super) fn ask(&self, address: Address, slot: U256) {
+        let path = Path { block: self.block, before: Arc::clone(&self.before), address, slot };
+        self.shared.asked.fetch_add(1, Relaxed);
+        if let Err(TrySendError::Full(path)) = self.queue.try_send(path) {
+            let began = Instant::now();
+            // Threads end with the layer, which outlives its blocks.
+            let _ = self.queue.send(path);
+            self.shared.waits.fetch_add(1, Relaxed);
+            let waited = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            self.shared.wait_ns.fetch_add(waited, Relaxed);
+        }
+    }
+
+    /// What a thread failed at so badly that the layer cannot go on.
+    ///
+    /// # Errors
+    ///
+    /// If one panicked.
+    pub(super) fn check(&self) -> Result<(), StateError> {
+        self.shared.failure.lock().clone().map_or(Ok(()), Err)
+    }
+}
+
+fn fetch(queue: &Receiver<Path>, shared: &Shared) {
+    for Path { block, before, address, slot } in queue {
+        if block != shared.block.load(Relaxed) {
+            continue;
+        }
+        // What the store fails with meets the block, too, where it reads the node itself.
+        let read = catch_unwind(AssertUnwindSafe(|| before.slot(&address, &slot)));
+        match read {
+            Ok(_) => {
+                shared.fetched.fetch_add(1, Relaxed);
+            }
+            Err(panic) => {
+                shared.failure.lock().get_or_insert_with(|| panicked(&*panic));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use alloy_primitives::{B256, Bytes};
+    use polytrie_state::Account;
+
+    /// Reads a slot when it is allowed to; slot 13 is bad luck.
+    #[derive(Debug)]
+    struct Slow(Receiver<()>);
+
+    impl StateReader for Slow {
+        fn account(&self, _: &Address) -> Result<Option<Account>, StateError> {
+            Ok(None)
+        }
+
+        fn slot(&self, _: &Address, slot: &U256) -> Result<U256, StateError> {
+            let _ = self.0.recv();
+            assert_ne!(*slot, U256::from(13), "bad luck");
+            Ok(U256::ZERO)
+        }
+
+        fn code(&self, _: &B256) -> Result<Option<Bytes>, StateError> {
+            Ok(None)
+        }
+
+        fn has_storage(&self, _: &Address) -> Result<bool, StateError> {
+            Ok(false)
+        }
+    }
+
+    fn figure(fetchers: &Fetchers, name: &str) -> u64 {
+        fetchers.figures().into_iter().find(|(found, _)| *found == name).unwrap().1
+    }
+
+    #[test]
+    fn a_full_queue_makes_the_block_wait_and_repeated_paths_are_walked_again() {
+        let fetchers = Fetchers::start(1, 2);
+        let (allow, allowed) = bounded(0);
+        let block = fetchers.begin(Arc::new(Slow(allowed))).unwrap();
+        thread::scope(|scope| {
+            let asking =
+                scope.spawn(|| (0..6).for_each(|_| block.ask(Address::ZERO, U256::from(7))));
+            (0..6).for_each(|_| allow.send(()).unwrap());
+            asking.join().unwrap();
+        });
+        // One is with the thread, two in the queue: at least the fourth had to wait, unless the thread was quick.
+        assert_eq!(figure(&fetchers, "paths_asked"), 6);
+        block.check().unwrap();
+    }
+
+    #[test]
+    fn a_panic_is_reported_by_the_block_and_the_thread_goes_on() {
+        let fetchers = Fetchers::start(1, 4);
+        let (allow, allowed) = bounded(0);
+        let block = fetchers.begin(Arc::new(Slow(allowed))).unwrap();
+        block.ask(Address::ZERO, U256::from(13));
+        block.ask(Address::ZERO, U256::from(14));
+        allow.send(()).unwrap();
+        allow.send(()).unwrap();
+        let error = block.check().unwrap_err().to_string();
+        assert!(error.contains("`replica` panicked") && error.contains("bad luck"), "{error}");
+    }
+
+    #[test]
+    fn without_threads_nothing_is_asked_for() {
+        let fetchers = Fetchers::start(0, 4);
+        assert!(fetchers.begin(Arc::new(Slow(bounded(0).1))).is_none());
+    }
+
+    /// Paths of a block that is over are skipped.
+    #[test]
+    fn what_is_left_of_a_block_is_not_fetched() {
+        let fetchers = Fetchers::start(1, 8);
+        let (allow, allowed) = bounded(0);
+        let reader: Arc<dyn StateReader> = Arc::new(Slow(allowed));
+        let first = fetchers.begin(Arc::clone(&reader)).unwrap();
+        (0..4).for_each(|slot| first.ask(Address::ZERO, U256::from(slot)));
+        allow.send(()).unwrap();
+        let second = fetchers.begin(reader).unwrap();
+        second.ask(Address::ZERO, U256::from(7));
+        // At most one more of the first was under way.
+        while figure(&fetchers, "paths_fetched") < 2 {
+            let _ = allow.try_send(());
+            thread::yield_now();
+        }
+        drop(allow);
+        drop((first, second));
+        assert_eq!(figure(&fetchers, "paths_asked"), 5);
+    }
+}

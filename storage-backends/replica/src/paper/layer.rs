@@ -1,0 +1,239 @@
+//! The seam: the layer of the trie, with flat slots beside it.
+
+use super::{fetch::Fetchers, session::PaperSession};
+use crate::{FLAT, ReplicaLayer, SLOTS, flat, flat::Flat, options::FlatStore};
+use alloy_primitives::{Address, B256, U256};
+use polytrie_kv::{Batch, Store};
+use polytrie_mpt_hash::{MptHashLayer, MptHashOptions};
+use polytrie_state::{
+    AccountVisit, BlockRef, CheckReport, Commitment, Fork, GenesisAccount, Horizon, LayerSession,
+    Outcome, PastWitnesses, Proof, Prove, SlotVisit, StateError, StateLayer, StateReader,
+    Unaccepted, UndoRecord, WriteSet, count_rows,
+};
+use std::{ops::ControlFlow, sync::Arc};
+
+/// Bytes of flat rows that are written at a time when a state is filled.
+const PORTION: usize = 4 << 20;
+
+/// Settings of the mode. None of them changes a commitment or a row but `trie.pruning`.
+#[derive(Debug, Clone)]
+pub struct PaperOptions {
+    /// Of the trie.
+    pub trie: MptHashOptions,
+    /// Threads that fetch paths; with 0 nothing is fetched.
+    pub workers: usize,
+    /// Paths that may wait for them.
+    pub queue: usize,
+    /// Where the flat slots are kept if not beside the trie.
+    pub flat: Option<FlatStore>,
+}
+
+/// Storage Replica as printed.
+#[derive(Debug)]
+pub struct PaperLayer {
+    trie: Arc<dyn StateLayer>,
+    flat: Arc<Flat>,
+    fetchers: Fetchers,
+}
+
+impl PaperLayer {
+    /// Opens the layer on what the store holds; an empty store is the empty state.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged, or the flat state is not where `options` say.
+    pub fn open(store: Store, options: PaperOptions) -> Result<Arc<Self>, StateError> {
+        let trie = MptHashLayer::open(store.clone(), options.trie)?;
+        let PaperOptions { workers, queue, flat, .. } = options;
+        Ok(Arc::new(Self::over(trie, store, flat, Fetchers::start(workers, queue))?))
+    }
+
+    fn over(
+        trie: Arc<dyn StateLayer>,
+        store: Store,
+        own: Option<FlatStore>,
+        fetchers: Fetchers,
+    ) -> Result<Self, StateError> {
+        flat::expect_here(&store, own.as_ref())?;
+        let flat = Arc::new(Flat::open(store, own)?);
+        Ok(Self { trie, flat, fetchers })
+    }
+
+    /// The flat slots of the state that the trie holds.
+    fn fill_flat(&self) -> Result<(), StateError> {
+        let (mut rows, mut buffer) = (Batch::new(), Vec::new());
+        let flat = self.flat.store();
+        self.trie.accounts(B256::ZERO, &mut |account, _| {
+            self.trie.slots(account, B256::ZERO, &mut |slot, value| {
+                FLAT.put_slot(&mut rows, (&account, &slot), &value, &mut buffer);
+                if rows.byte_len() >= PORTION {
+                    flat.engine_write(&std::mem::take(&mut rows))?;
+                }
+                Ok(ControlFlow::Continue(()))
+            })?;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(flat.engine_write(&rows)?)
+    }
+
+    /// Each slot of the trie against its flat row, and that there are no others.
+    fn check_flat(&self, report: &mut CheckReport) -> Result<(), StateError> {
+        let flat = self.flat.store().snapshot();
+        let (mut slots, mut buffer) = (0, Vec::new());
+        self.trie.accounts(B256::ZERO, &mut |account, _| {
+            self.trie.slots(account, B256::ZERO, &mut |slot, value| {
+                slots += 1;
+                match FLAT.slot(&flat, &account, &slot, &mut buffer) {
+                    Ok(found) if found == value => {}
+                    Ok(found) => report.problem(format!(
+                        "slot {slot} of account {account} is {found} in the flat state, {value} in the trie"
+                    )),
+                    Err(StateError::Corrupt(damage)) => report.problem(damage),
+                    Err(error) => return Err(error),
+                }
+                Ok(ControlFlow::Continue(()))
+            })?;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let found = count_rows(&flat, SLOTS)?;
+        if found != slots {
+            report.problem(format!("there are {found} flat slots, the tries make {slots}"));
+        }
+        Ok(())
+    }
+}
+
+impl StateLayer for PaperLayer {
+    fn name(&self) -> &'static str {
+        ReplicaLayer::NAME
+    }
+
+    fn commitment(&self) -> Commitment {
+        self.trie.commitment()
+    }
+
+    fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
+        self.trie.reader()
+    }
+
+    fn load(
+        &self,
+        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
+    ) -> Result<Commitment, StateError> {
+        self.flat.clear()?;
+        let commitment = self.trie.load(accounts)?;
+        self.fill_flat()?;
+        self.flat.loaded()?;
+        Ok(commitment)
+    }
+
+    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
+        let trie = self.trie.begin(parent)?;
+        let fetching = self.fetchers.begin(self.trie.reader()?);
+        let flat = Arc::clone(&self.flat);
+        Ok(Box::new(PaperSession { trie, flat, fetching, buffer: Vec::new() }))
+    }
+
+    fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
+        let outcome = self.trie.undo(record)?;
+        Ok(with_flat(&self.flat, outcome, &UndoRecord::decode(record)?.into_writes()))
+    }
+
+    fn fork(&self) -> Result<Fork, StateError> {
+        let Fork { layer, store } = self.trie.fork()?;
+        let own = self.flat.is_apart().then(|| self.flat.store().fork().map(FlatStore));
+        // It does not live long: nothing is fetched for it.
+        let fetchers = Fetchers::start(0, 0);
+        let layer = Arc::new(Self::over(layer, store.clone(), own.transpose()?, fetchers)?);
+        Ok(Fork { layer, store })
+    }
+
+    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
+        self.trie.accounts(from, visit)
+    }
+
+    fn slots(
+        &self,
+        account: B256,
+        from: B256,
+        visit: &mut SlotVisit<'_>,
+    ) -> Result<(), StateError> {
+        self.trie.slots(account, from, visit)
+    }
+
+    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
+        let mut report = self.trie.check(progress)?;
+        if report.problems.is_empty() {
+            let flat = self.check_flat(&mut report);
+            report.part(flat)?;
+        }
+        Ok(report)
+    }
+
+    fn advance(&self, horizon: Horizon) {
+        self.trie.advance(horizon);
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        let mut figures = self.trie.figures();
+        figures.extend(self.fetchers.figures());
+        figures
+    }
+
+    fn proofs(&self) -> Option<&dyn Prove> {
+        Some(self)
+    }
+
+    fn past_witnesses(&self) -> Option<&dyn PastWitnesses> {
+        self.trie.past_witnesses()
+    }
+}
+
+impl Prove for PaperLayer {
+    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
+        let reason = || "has no proofs in this mode".to_owned();
+        let missing = || StateError::Unsupported { layer: ReplicaLayer::NAME, reason: reason() };
+        let proof = self.trie.proofs().ok_or_else(missing)?.prove(address, slots)?;
+        Ok(Proof { layer: ReplicaLayer::NAME.to_owned(), ..proof })
+    }
+}
+
+/// The outcome of the trie with what changes in the flat slots.
+pub(super) fn with_flat(flat: &Arc<Flat>, mut outcome: Outcome, writes: &WriteSet) -> Outcome {
+    let rows = flat.prepare(&mut outcome.batch, |rows| FLAT.write_slots(rows, writes));
+    let Some(rows) = rows else { return outcome };
+    let flat = Arc::clone(flat);
+    let proposal = PaperProposal { trie: Some(outcome.proposal), flat, rows: Some(rows) };
+    Outcome { proposal: Box::new(proposal), ..outcome }
+}
+
+/// What moves the head where the flat slots have a store of their own.
+#[derive(Debug)]
+struct PaperProposal {
+    trie: Option<Box<dyn Unaccepted>>,
+    flat: Arc<Flat>,
+    /// `None` when they were written.
+    rows: Option<Batch>,
+}
+
+impl Unaccepted for PaperProposal {
+    fn accept(mut self: Box<Self>) -> Result<(), StateError> {
+        if let Some(trie) = self.trie.take() {
+            trie.accept()?;
+        }
+        let rows = self.rows.take();
+        self.flat.accept(rows)
+    }
+
+    fn discard(mut self: Box<Self>) -> Result<(), StateError> {
+        self.trie.take().map_or(Ok(()), Unaccepted::discard)
+    }
+}
+
+impl Drop for PaperProposal {
+    fn drop(&mut self) {
+        if self.rows.is_some() {
+            self.flat.discard();
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! One block under way.
+
+use super::{fetch::Fetching, layer::with_flat};
+use crate::{FLAT, flat::Flat};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use polytrie_state::{Access, Account, LayerSession, Outcome, StateError, Wants, WriteSet};
+use std::sync::Arc;
+
+#[derive(Debug)]
+pub(super) struct PaperSession {
+    /// The block in the layer of the trie.
+    pub(super) trie: Box<dyn LayerSession>,
+    pub(super) flat: Arc<Flat>,
+    /// `None` without threads that fetch.
+    pub(super) fetching: Option<Fetching>,
+    /// For the bytes of a row.
+    pub(super) buffer: Vec<u8>,
+}
+
+impl LayerSession for PaperSession {
+    fn account(&mut self, address: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
+        self.trie.account(address, hash)
+    }
+
+    fn slot(
+        &mut self,
+        _: &Address,
+        account: &B256,
+        _: &U256,
+        hash: &B256,
+    ) -> Result<U256, StateError> {
+        FLAT.slot(self.flat.store(), account, hash, &mut self.buffer)
+    }
+
+    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+        self.trie.code(code_hash)
+    }
+
+    fn has_storage(&mut self, address: &Address, hash: &B256) -> Result<bool, StateError> {
+        self.trie.has_storage(address, hash)
+    }
+
+    fn wants(&self) -> Wants {
+        Wants { hints: self.fetching.is_some(), writes_from: None }
+    }
+
+    /// Waits while the queue is full: so it is printed.
+    fn hint(&mut self, access: Access) {
+        if let (
+            Some(fetching),
+            Access::SlotRead(address, slot) | Access::SlotWrite(address, slot),
+        ) = (&self.fetching, access)
+        {
+            fetching.ask(address, slot);
+        }
+    }
+
+    fn state_root_so_far(&mut self, since_last: &WriteSet) -> Result<Option<B256>, StateError> {
+        self.trie.state_root_so_far(since_last)
+    }
+
+    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
+        let Self { trie, flat, fetching, .. } = *self;
+        if let Some(fetching) = &fetching {
+            fetching.check()?;
+        }
+        Ok(with_flat(&flat, trie.finish(writes)?, writes))
+    }
+}
