@@ -50,7 +50,7 @@ pub enum Mode {
     Paper,
 }
 
-/// The parameter of the stamp; a directory without it has the default mode.
+/// The parameter of the stamp.
 const MODE: &str = "replica.mode";
 
 pub(super) const KIND: LayerKind = LayerKind {
@@ -76,13 +76,11 @@ fn settle(
 ) -> Result<Parameters, StateError> {
     // Which path was asked for is compared where the directory is opened.
     let mut parameters = stamped.map_or_else(|| flat_path::parameters(options), Parameters::clone);
-    let made_with = match parameters.remove(MODE) {
-        Some(_) => Mode::Paper,
-        None => Mode::Default,
-    };
-    if *options.replica.mode.get_or_insert(made_with) == Mode::Paper {
-        parameters.insert(MODE.to_owned(), "paper".to_owned());
-    }
+    let stamped = parameters.get(MODE);
+    let made_with = stamped.and_then(|mode| Mode::from_str(mode, false).ok());
+    let asked = options.replica.mode.get_or_insert(made_with.unwrap_or(Mode::Default));
+    let mode = if *asked == Mode::Paper { "paper" } else { "default" };
+    parameters.insert(MODE.to_owned(), mode.to_owned());
     Ok(parameters)
 }
 
