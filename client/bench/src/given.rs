@@ -1,8 +1,7 @@
 //! A chain that was given: files of blocks, as `import` takes them, in place of a workload.
 //!
 //! They are read twice: once to see that they are one chain on top of the genesis block, and what they hold; and, if that
-//! is not in the cache yet, once more to recover the senders. The blocks are believed otherwise. What is wrong with them
-//! shows in the state root, and is better learned from an import.
+//! is not in the cache yet, once more to recover the senders. Everything else about them is checked when they are measured.
 
 use super::{
     BaseSpec, Cache, CacheError, PreparedChain,

@@ -206,7 +206,7 @@ impl Chain {
 /// # Errors
 ///
 /// [`BuildError::Refused`].
-pub fn next_header(
+fn next_header(
     rules: &Rules<'_>,
     parent: &Sealed<Header>,
     next: &NextBlock,
@@ -260,7 +260,7 @@ pub fn next_header(
 }
 
 /// Adds to a header what follows from body and execution, but for the state root.
-pub fn complete_header(
+fn complete_header(
     header: &mut Header,
     rules: &Rules<'_>,
     body: &BlockBody<TxEnvelope>,

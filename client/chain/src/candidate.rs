@@ -10,7 +10,7 @@ use polytrie_consensus::{
     clique::{self, CliqueError},
     decode::{DecodeError, EncodedReceipts, decode_block},
 };
-use polytrie_state::Access;
+use polytrie_state::{Access, SessionCounters};
 use std::time::{Duration, Instant};
 
 /// A block on its way in, with everything that could be found out without the chain.
@@ -53,11 +53,21 @@ impl Candidate {
 
     /// Checks the body of a decoded block, and recovers its senders; the time that the second took is beside it.
     pub fn of(spec: &ChainSpec, block: Block<TxEnvelope>, rlp: Bytes) -> (Self, Duration) {
+        Self::with_senders(spec, block, rlp, None)
+    }
+
+    /// As [`Self::of`], where the senders may be known already.
+    pub fn with_senders(
+        spec: &ChainSpec,
+        block: Block<TxEnvelope>,
+        rlp: Bytes,
+        known: Option<Vec<Address>>,
+    ) -> (Self, Duration) {
         let body = Self::check_body(spec, &block);
         let header = Sealed::new(block.header.clone());
         let start = Instant::now();
         let coinbase = Self::coinbase(spec, &header);
-        let senders = recover_senders(&block.body.transactions);
+        let senders = known.map_or_else(|| recover_senders(&block.body.transactions), Ok);
         let authorities = recover_authorities(&block.body.transactions);
         let recover = start.elapsed();
         let checked =
@@ -150,6 +160,8 @@ pub struct BlockStats {
     pub receipts_checked: bool,
     /// The oldest block whose hash was asked for, if any was.
     pub oldest_hash: Option<u64>,
+    /// What it asked of the layer.
+    pub session: SessionCounters,
 }
 
 impl BlockStats {

@@ -36,7 +36,15 @@ pub(super) fn write(
     layer: &dyn StateLayer,
 ) -> Result<Head, ChainError> {
     clear(db)?;
-    let commitment = load_genesis_state(spec, layer)?;
+    put(spec, db, &load_genesis_state(spec, layer)?)
+}
+
+/// Writes the genesis block, whose state has this commitment.
+pub(super) fn put(
+    spec: &ChainSpec,
+    db: &ChainDb,
+    commitment: &Commitment,
+) -> Result<Head, ChainError> {
     let header = spec.genesis_header();
     if let Some(found) = commitment.as_state_root()
         && found != header.state_root

@@ -4,7 +4,7 @@ use super::{
     Chain,
     candidate::{BlockStats, Candidate, Inserted},
     db::put_side_block,
-    error::{ChainError, InsertError, InvalidReason, executed},
+    error::{ChainError, InsertError, InvalidReason},
     file_receipts::check_file_receipts,
     head::Head,
     recent::AncestorHashes,
@@ -13,14 +13,11 @@ use super::{
     waiting::WaitingBlock,
     witness::witness_maker,
 };
-use crate::executor::{BlockToExecute, Executed};
 use alloy_consensus::ReceiptEnvelope;
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::B256;
 use polytrie_chainspec::{ChainSpec, Rules};
-use polytrie_consensus::{
-    Ancestor, ExecutedResult, ReceiptsRoot, check_header, check_ommers, check_result,
-};
+use polytrie_consensus::{Ancestor, check_header, check_ommers};
 use polytrie_kv::Batch;
 use polytrie_state::{FinishedLater, Session};
 use std::{cell::Cell, time::Instant};
@@ -187,6 +184,7 @@ impl Chain {
         let start = Instant::now();
         let finished = session.finish_later()?;
         stats.state_commit = start.elapsed();
+        stats.session = finished.counters;
         Ok((receipts, finished))
     }
 
@@ -198,35 +196,18 @@ impl Chain {
         session: &mut Session,
         stats: &mut BlockStats,
     ) -> Result<Vec<ReceiptEnvelope>, InsertError> {
-        let start = Instant::now();
-        let senders = candidate.senders.as_ref().map_err(|e| candidate.invalid(e.clone()))?;
-        let coinbase = candidate.coinbase.as_ref().map_err(|e| candidate.invalid(e.clone()))?;
-        let block = BlockToExecute::new(&candidate.block, senders)
-            .with_coinbase(*coinbase)
-            .with_authorities(&candidate.authorities)
-            .with_accesses(&candidate.accesses);
         let ancestors = AncestorHashes::new(&self.head, &self.hashes, &self.db);
         let oldest = Cell::new(None);
         let ancestor_hash = |number: u64| {
             oldest.set(Some(oldest.get().map_or(number, |oldest: u64| oldest.min(number))));
             ancestors.hash(number)
         };
-        let executed = self
-            .executor
-            .execute_block(session, *rules, &ancestor_hash, block)
-            .map_err(|e| executed(e).map_or_else(InsertError::Broken, |r| candidate.invalid(r)))?;
-        let reading = session.read_time();
-        stats.state_read = reading;
+        let roots = self.options.verify_roots;
+        let executor = &mut self.executor;
+        let executed = candidate.execute(executor, rules, session, &ancestor_hash, roots, stats)?;
         stats.oldest_hash = oldest.get();
-        stats.execute = start.elapsed().saturating_sub(reading);
-
         let start = Instant::now();
-        let comparable = executed.receipts_comparable && self.options.verify_roots;
-        stats.receipts_checked = comparable;
-        let result = ExecutedResult::from(&executed);
-        let mode = if comparable { ReceiptsRoot::Compare } else { ReceiptsRoot::Skip };
-        check_result(rules, &candidate.header, &result, mode).map_err(|e| candidate.invalid(e))?;
-        if let Some(file) = candidate.receipts.as_ref().filter(|_| self.options.verify_roots) {
+        if let Some(file) = candidate.receipts.as_ref().filter(|_| roots) {
             check_file_receipts(file, &executed.receipts, executed.receipts_comparable)
                 .map_err(|reason| candidate.invalid(reason))?;
         }
@@ -268,18 +249,6 @@ impl Chain {
         let Some(Way { fork, mut branch }) = way else { return Ok(Inserted::Side) };
         branch.push((hash, candidate.rlp));
         self.reorganise(hash, Way { fork, branch })
-    }
-}
-
-impl<'a> From<&'a Executed> for ExecutedResult<'a> {
-    fn from(executed: &'a Executed) -> Self {
-        Self {
-            gas_used: executed.gas_used,
-            receipts: &executed.receipts,
-            requests: executed.requests.as_ref(),
-            blob_gas_used: executed.blob_gas_used,
-            block_access_list_hash: None,
-        }
     }
 }
 

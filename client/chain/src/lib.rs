@@ -15,6 +15,7 @@ mod check;
 mod copy;
 mod db;
 mod error;
+mod execute;
 pub mod executor;
 mod export;
 mod file_receipts;
@@ -38,7 +39,7 @@ mod undo;
 mod waiting;
 mod witness;
 
-pub use build::{BuildError, BuiltBlock, Fill, NewHead, NextBlock, complete_header, next_header};
+pub use build::{BuildError, BuiltBlock, Fill, NewHead, NextBlock};
 pub use candidate::{BlockStats, Candidate, Inserted};
 pub use check::{ChainReport, check_state};
 pub use db::ChainDb;
@@ -150,7 +151,31 @@ impl Chain {
         layer: Arc<dyn StateLayer>,
         options: ChainOptions,
     ) -> Result<Self, ChainError> {
+        Self::open_db(spec, ChainDb::new(store), layer, options)
+    }
+
+    /// Begins the chain in `store`, which holds none: the state of its genesis block is in the layer already.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`].
+    pub fn begin_filled(
+        spec: Arc<ChainSpec>,
+        store: Store,
+        layer: Arc<dyn StateLayer>,
+        options: ChainOptions,
+    ) -> Result<Self, ChainError> {
         let db = ChainDb::new(store);
+        genesis::put(&spec, &db, &layer.commitment())?;
+        Self::open_db(spec, db, layer, options)
+    }
+
+    fn open_db(
+        spec: Arc<ChainSpec>,
+        db: ChainDb,
+        layer: Arc<dyn StateLayer>,
+        options: ChainOptions,
+    ) -> Result<Self, ChainError> {
         let head = match db.head()? {
             Some(head) => head,
             None => genesis::write(&spec, &db, &*layer)?,

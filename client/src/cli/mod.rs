@@ -186,7 +186,6 @@ mod tests {
                 "cache",
                 "cold",
                 "memory-limit",
-                "no-counters",
                 "pin",
                 "runs",
                 "slow-down",

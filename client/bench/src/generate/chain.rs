@@ -1,6 +1,6 @@
 //! The chain of a workload: blocks with the roots that every client computes, made once and kept.
 
-use super::{GenerateError, Producer};
+use super::{GenerateError, ProduceError, Producer};
 use crate::{
     BaseSpec, Workload, WorkloadSpec,
     fixture::{
@@ -112,8 +112,10 @@ fn make(
     let scratch = cache.scratch()?;
     let state = scratch.path().join("state");
     copy_tree(&prepared.dir, &state)?;
-    let OpenStore { store, layer, .. } =
-        OpenStore::open(&subject, &state, &settings, StoreOptions::default())?;
+    let chain = OpenStore::open(&subject, &state, &settings, StoreOptions::default())?
+        .begin(chain_spec)
+        .map_err(ProduceError::from)?;
+    let chain_spec = chain.spec();
     let mut figures = ChainFigures {
         chain_id: chain_spec.chain_id(),
         genesis_hash: chain_spec.genesis_hash(),
@@ -124,7 +126,7 @@ fn make(
         gas: 0,
         head: GeneratedHead { number: 0, hash: B256::ZERO, state_root: B256::ZERO },
     };
-    let mut producer = Producer::new(chain_spec, layer, store);
+    let mut producer = Producer::new(chain);
     write_blocks(&mut *workload, &mut producer, dir, &mut figures, interrupt)?;
     let head = producer.parent();
     figures.head =

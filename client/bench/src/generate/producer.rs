@@ -2,32 +2,21 @@
 
 use super::BlockPlan;
 use crate::Wallet;
-use alloy_consensus::{Block, BlockBody, Header, Sealable, Sealed, TxEnvelope};
-use alloy_hardforks::EthereumHardfork;
-use alloy_primitives::{Address, B256, Bytes};
-use polytrie_chain::executor::{BlockToExecute, ExecuteError, Executed, Executor, InternalError};
-use polytrie_chain::{NextBlock, complete_header, next_header};
-use polytrie_chainspec::{ChainSpec, Rules};
+use alloy_consensus::{Header, Sealed, TxEnvelope};
+use alloy_primitives::{Address, Bytes};
+use polytrie_chain::executor::Executed;
+use polytrie_chain::{BuildError, BuiltBlock, Chain, ChainError, NextBlock};
+use polytrie_chainspec::Rules;
 use polytrie_consensus::{ConsensusError, check_body, check_header};
-use polytrie_kv::{KvError, Store};
-use polytrie_state::{BlockRef, Session, StateError, StateLayer};
+use polytrie_state::TxWrites;
 use rayon::prelude::*;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Bytes of contract code kept ready to run.
-const CODE_CACHE: usize = 16 << 20;
-
-/// Makes blocks on top of each other: executes what was planned and fills in what follows from it.
+/// Makes blocks on top of each other: signs what was planned, and has the chain execute and seal it.
 #[derive(Debug)]
 pub struct Producer {
-    spec: Arc<ChainSpec>,
-    layer: Arc<dyn StateLayer>,
-    store: Store,
-    executor: Executor,
-    parent: Sealed<Header>,
-    /// Hashes of all blocks so far, for BLOCKHASH.
-    hashes: Vec<B256>,
+    chain: Chain,
 }
 
 /// A finished block.
@@ -54,43 +43,25 @@ pub enum ProduceError {
         /// Why.
         reason: String,
     },
-    /// The state roots cannot be had from this layer.
-    #[error(
-        "the state layer `{0}` has no state roots; a chain for other clients needs a layer that does"
-    )]
-    NoStateRoot(&'static str),
-    /// Executing failed for a reason that no plan can cause.
+    /// The chain failed for a reason that no plan can cause.
     #[error(transparent)]
-    Execution(#[from] InternalError),
-    /// The state failed.
-    #[error(transparent)]
-    State(#[from] StateError),
-}
-
-impl From<KvError> for ProduceError {
-    fn from(error: KvError) -> Self {
-        Self::State(error.into())
-    }
+    Broken(#[from] ChainError),
 }
 
 impl Producer {
-    /// Continues a chain that consists of its genesis block only, whose state `layer` holds in `store`. The blocks go
-    /// into the state, but are not stored.
-    pub fn new(spec: Arc<ChainSpec>, layer: Arc<dyn StateLayer>, store: Store) -> Self {
-        let parent = spec.genesis_header().clone();
-        Self {
-            spec,
-            layer,
-            store,
-            executor: Executor::new(CODE_CACHE),
-            hashes: vec![parent.hash()],
-            parent,
-        }
+    /// Continues this chain. Its layer has to be one whose commitment is the state root.
+    pub const fn new(chain: Chain) -> Self {
+        Self { chain }
+    }
+
+    /// The chain so far.
+    pub const fn chain(&self) -> &Chain {
+        &self.chain
     }
 
     /// The last block.
-    pub const fn parent(&self) -> &Sealed<Header> {
-        &self.parent
+    pub fn parent(&self) -> &Sealed<Header> {
+        &self.chain.head().header
     }
 
     /// Makes the next block.
@@ -99,13 +70,14 @@ impl Producer {
     ///
     /// If the plan is not valid, or we failed.
     pub fn produce(&mut self, plan: BlockPlan, wallet: &Wallet) -> Result<Produced, ProduceError> {
-        let spec = Arc::clone(&self.spec);
-        let number = self.parent.number + 1;
+        let spec = Arc::clone(self.chain.spec());
+        let parent = self.parent().clone();
+        let number = parent.number + 1;
         let rules = spec.rules(number, plan.timestamp, true);
         let invalid = |reason: String| ProduceError::Plan { number, reason };
         let senders: Vec<Address> =
             plan.transactions.iter().map(|planned| wallet.address(planned.from)).collect();
-        let transactions: Vec<TxEnvelope> = plan
+        let mut transactions: Vec<TxEnvelope> = plan
             .transactions
             .par_iter()
             .map(|planned| wallet.sign(planned.from, planned.tx.clone()))
@@ -120,41 +92,20 @@ impl Producer {
             withdrawals: plan.withdrawals,
             base_fee: None,
         };
-        let mut header =
-            next_header(&rules, &self.parent, &next).map_err(|e| invalid(e.to_string()))?;
-        let withdrawals = rules.is(EthereumHardfork::Shanghai).then_some(next.withdrawals);
-
-        let parent = BlockRef { number: self.parent.number, hash: self.parent.hash() };
-        let mut session = Session::begin(&*self.layer, parent)?;
-        let hashes = &self.hashes;
-        let hash = |number: u64| hashes.get(usize::try_from(number).ok()?).copied();
-        let mut run = self
-            .executor
-            .begin(
-                &mut session,
-                rules,
-                &hash,
-                BlockToExecute::to_fill(&header, withdrawals.as_deref()),
-            )
-            .map_err(|e| failed(e, number))?;
-        for (tx, sender) in transactions.iter().zip(&senders) {
-            run.transact(tx, *sender).map_err(|e| failed(e, number))?;
-        }
-        let executed = run.finish().map_err(|e| failed(e, number))?;
-        let state_root = session.finish()?.outcome.write(&self.store)?.as_state_root();
-        header.state_root = state_root.ok_or(ProduceError::NoStateRoot(self.layer.name()))?;
-        let body = BlockBody {
-            transactions,
-            ommers: Vec::new(),
-            withdrawals: withdrawals.map(Into::into),
-        };
-        complete_header(&mut header, &rules, &body, &executed);
-        let header = header.seal_slow();
-        let block = Block { header: header.inner().clone(), body };
-        check(&rules, &self.parent, &block).map_err(|e| invalid(e.to_string()))?;
-        self.hashes.push(header.hash());
-        self.parent = header.clone();
-        Ok(Produced { rlp: alloy_rlp::encode(&block).into(), header, senders, executed })
+        let built = self.chain.build(next, &TxWrites::default(), &mut |run, _, _| {
+            for (tx, sender) in transactions.iter().zip(&senders) {
+                run.transact(tx, *sender)?;
+            }
+            Ok(std::mem::take(&mut transactions))
+        });
+        let new_head = built.map_err(|error| match error {
+            BuildError::Refused(reason) => invalid(reason),
+            BuildError::Broken(error) => error.into(),
+        })?;
+        check(&rules, &parent, &new_head).map_err(|e| invalid(e.to_string()))?;
+        let (header, rlp) = (new_head.header.clone(), new_head.rlp.clone());
+        let (executed, _) = self.chain.adopt(new_head)?;
+        Ok(Produced { header, rlp, senders, executed })
     }
 }
 
@@ -162,15 +113,8 @@ impl Producer {
 fn check(
     rules: &Rules<'_>,
     parent: &Sealed<Header>,
-    block: &Block<TxEnvelope>,
+    built: &BuiltBlock,
 ) -> Result<(), ConsensusError> {
-    check_header(rules, parent, &block.header)?;
-    check_body(rules, block)
-}
-
-fn failed(error: ExecuteError, number: u64) -> ProduceError {
-    match error {
-        ExecuteError::Invalid(error) => ProduceError::Plan { number, reason: error.to_string() },
-        ExecuteError::Internal(error) => error.into(),
-    }
+    check_header(rules, parent, &built.header)?;
+    check_body(rules, &built.block)
 }

@@ -206,7 +206,6 @@ fn conditions(a: &Report, b: &Report) -> Vec<String> {
             "threads": report.threads,
             "pinned": report.pinned,
             "memory limit": report.memory_limit,
-            "counted": report.counted,
             "cold": report.cold,
         })
     };

@@ -71,8 +71,6 @@ pub struct Report {
     pub memory_limit: Option<MemoryLimit>,
     /// Runs of each layer, in turns.
     pub runs: usize,
-    /// Whether the seams were counted.
-    pub counted: bool,
     /// Whether every run was proven cold.
     pub cold: bool,
     /// What throughput is in.
@@ -153,7 +151,6 @@ impl Report {
             pinned: comparison.pinned.clone(),
             memory_limit: comparison.memory_limit,
             runs: comparison.runs,
-            counted: comparison.counters,
             cold: comparison.cold,
             unit: unit.to_owned(),
             reference: REFERENCE.to_owned(),

@@ -16,8 +16,7 @@ pub struct LayerSummary {
     pub subject: Subject,
     /// How fast.
     pub throughput: Throughput,
-    /// The median of [`Self::ratios_to_mpt`] (in reports that do not have them, the ratio of the medians); `None` if
-    /// `mpt` was not measured on the same engine.
+    /// The median of [`Self::ratios_to_mpt`]; `None` if `mpt` was not measured on the same engine.
     pub ratio_to_mpt: Option<f64>,
     /// Its throughput divided by that of `mpt` on the same engine in the same turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -148,11 +148,7 @@ fn costs(report: &Report) -> String {
     ];
     let mut rows = vec![heads.to_vec()];
     for layer in &report.layers {
-        // What was not counted is not zero.
-        let shown = |value: f64| match report.counted {
-            true => format!("{value:.2}"),
-            false => "-".to_owned(),
-        };
+        let shown = |value: f64| format!("{value:.2}");
         let each = |count: u64| shown(layer.each(count));
         let amplification = &layer.amplification;
         let mebibytes = |bytes: u64| format!("{:.0}", bytes as f64 / f64::from(1 << 20));

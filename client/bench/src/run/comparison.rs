@@ -35,8 +35,6 @@ pub struct Comparison {
     pub runs: usize,
     /// How layers and engines are opened.
     pub settings: Settings,
-    /// Whether seams are counted.
-    pub counters: bool,
     /// Whether runs must be cold.
     pub cold: bool,
     /// Threads that a run may use to work in parallel.
@@ -236,7 +234,6 @@ impl Comparison {
         let mut job = Job {
             subject: subject.clone(),
             settings: self.settings.clone(),
-            counters: self.counters,
             threads: self.threads,
             slowed: match &self.slowed {
                 Some((state, part)) if *state == subject.state => *part,

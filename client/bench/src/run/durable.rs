@@ -10,7 +10,6 @@ use std::time::Instant;
 pub(super) fn durable_block(
     open: &OpenStore,
     number: u64,
-    counters: bool,
     work: impl FnOnce(&mut Session) -> Result<(), StateError>,
 ) -> Result<(BlockTimes, SessionCounters), BenchError> {
     let mut times = BlockTimes::default();
@@ -21,9 +20,6 @@ pub(super) fn durable_block(
     };
     let parent = BlockRef { number, hash: B256::from(U256::from(number)) };
     let mut session = Session::begin(&*open.layer, parent)?;
-    if !counters {
-        session = session.without_counters();
-    }
     work(&mut session)?;
     times.execute = lap();
     let Finished { mut outcome, counters, .. } = session.finish()?;

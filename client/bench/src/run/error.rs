@@ -1,8 +1,9 @@
 //! Why there is no result.
 
 use super::super::{CacheError, FixtureError, GenerateError, GivenError};
-use polytrie_files::BlockFileError;
+use polytrie_chain::ChainError;
 use polytrie_kv::KvError;
+use polytrie_node::import::ImportError;
 use polytrie_state::StateError;
 use std::io;
 use thiserror::Error;
@@ -24,7 +25,10 @@ pub enum BenchError {
     Given(#[from] GivenError),
     /// The chain could not be read.
     #[error(transparent)]
-    Blocks(#[from] BlockFileError),
+    Blocks(#[from] ImportError),
+    /// The chain cannot go on.
+    #[error(transparent)]
+    Chain(#[from] ChainError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] KvError),

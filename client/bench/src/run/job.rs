@@ -1,6 +1,6 @@
 //! What one process measures.
 
-use super::{BenchError, ChainBench, StoreBench, TraceBench, chain::LoadedChain};
+use super::{BenchError, ChainBench, StoreBench, TraceBench};
 use crate::{
     Base, BaseSpec, Cache, PreparedChain, Settings, Subject, fixture::OpenStore, measure::Measured,
 };
@@ -16,8 +16,6 @@ pub struct Job {
     pub subject: Subject,
     /// How it is opened.
     pub settings: Settings,
-    /// Whether seams are counted.
-    pub counters: bool,
     /// Threads that recover senders.
     pub threads: usize,
     /// Part of its time that the run is made longer by.
@@ -67,21 +65,22 @@ impl Job {
     ///
     /// If anything fails, or the layer's answers are wrong.
     pub fn run(&self) -> Result<Measured, BenchError> {
-        let options = StoreOptions { counters: self.counters, ..self.settings.engine.store() };
+        let options = self.settings.engine.store();
         match &self.work {
             Work::Store(bench) => {
                 let rss = rss_bytes();
-                bench.run(&self.open(options)?, self.counters, rss)
+                bench.run(&self.open(options)?, rss)
             }
             Work::Trace(bench) => {
                 let rss = rss_bytes();
-                bench.run(&self.open(options)?, self.counters, rss)
+                bench.run(&self.open(options)?, rss)
             }
             Work::Chain { bench, chain } => {
-                let chain = LoadedChain::load(&PreparedChain::at(chain.clone()))?;
+                let chain = PreparedChain::at(chain.clone());
+                let blocks = bench.blocks(&chain, self.threads)?;
                 let rss = rss_bytes();
                 let open = self.open(StoreOptions { flush_every: bench.flush_every, ..options })?;
-                bench.run(&chain, &open, self.counters, self.threads, rss)
+                bench.run(&chain, blocks, &open, rss)
             }
         }
     }

@@ -60,19 +60,12 @@ impl StoreBench {
     }
 
     /// Runs on a store that is filled with [`Self::slot_keys`].
-    pub(super) fn run(
-        &self,
-        open: &OpenStore,
-        counters: bool,
-        rss_before: u64,
-    ) -> Result<Measured, BenchError> {
+    pub(super) fn run(&self, open: &OpenStore, rss_before: u64) -> Result<Measured, BenchError> {
         let mut draw = Draw::new(self);
         let mut ops = Vec::new();
         let mut checksum = U256::ZERO;
         let mut block = |number, ops: &[(U256, U256)]| {
-            durable_block(open, number, counters, |session| {
-                operate(session, ops, self.mode, &mut checksum)
-            })
+            durable_block(open, number, |session| operate(session, ops, self.mode, &mut checksum))
         };
         for number in 0..self.warmup_blocks {
             draw.block(&mut ops);
@@ -183,15 +176,15 @@ mod tests {
         warmup_blocks: 1,
     };
 
-    fn run(state: &str, bench: StoreBench, counters: bool) -> Measured {
+    fn run(state: &str, bench: StoreBench) -> Measured {
         let dir = tempfile::tempdir().unwrap();
         let cache = Arc::new(Cache::open(dir.path()).unwrap());
         let subject = Subject { state: state.into(), kv: "memory".into() };
-        let options = StoreOptions { counters, ..StoreOptions::default() };
         let settings = Settings { layer: LayerOptions::for_tests(), ..Settings::default() };
-        let open = OpenStore::open(&subject, dir.path(), &settings, options).unwrap();
+        let open =
+            OpenStore::open(&subject, dir.path(), &settings, StoreOptions::default()).unwrap();
         open.fill(&Base::new(BaseSpec::Slots(bench.slot_keys()), cache)).unwrap();
-        bench.run(&open, counters, 0).unwrap()
+        bench.run(&open, 0).unwrap()
     }
 
     #[test]
@@ -200,7 +193,7 @@ mod tests {
             let bench = StoreBench { fresh, ..BENCH };
             let mut checksums = HashSet::new();
             for layer in polytrie_layers::LAYERS {
-                let measured = run(layer.name, bench, true);
+                let measured = run(layer.name, bench);
                 assert_eq!((measured.blocks, measured.operations), (4, 200));
                 assert_eq!(measured.commitment.canonical, layer.canonical);
                 let amplification = measured.amplification;
@@ -220,7 +213,7 @@ mod tests {
     /// whatever later blocks do to it. Blocks that give keys new values replace as many nodes as they add.
     #[test]
     fn nothing_of_the_baseline_is_hidden_from_the_engine() {
-        let measured = run("mpt-hash", BENCH, true);
+        let measured = run("mpt-hash", BENCH);
         let counters = measured.counters;
         assert_eq!((counters.flushes, counters.batches), (4, 4));
         assert_eq!(
@@ -231,14 +224,5 @@ mod tests {
         let (added, replaced) = (measured.layer["nodes_added"], measured.layer["nodes_replaced"]);
         assert_eq!(added, replaced);
         assert!(added > 200, "{added}");
-    }
-
-    #[test]
-    fn counting_changes_nothing_but_the_counts() {
-        let (with, without) = (run("mpt", BENCH, true), run("mpt", BENCH, false));
-        assert_eq!(with.commitment, without.commitment);
-        assert_eq!(with.checksum, without.checksum);
-        assert_eq!((without.session.reads(), without.counters.gets), (0, 0));
-        assert!(with.session.reads() > 0 && with.counters.batches == 4);
     }
 }

@@ -33,12 +33,7 @@ impl TraceBench {
     }
 
     /// Runs on a store that holds the trace's accounts.
-    pub(super) fn run(
-        &self,
-        open: &OpenStore,
-        counters: bool,
-        rss_before: u64,
-    ) -> Result<Measured, BenchError> {
+    pub(super) fn run(&self, open: &OpenStore, rss_before: u64) -> Result<Measured, BenchError> {
         let trace = Trace::read(&self.file)?;
         let forwards: Vec<Vec<Vec<TraceWrite>>> =
             trace.blocks.chunks(self.merge.max(1)).map(|blocks| blocks.concat()).collect();
@@ -52,7 +47,7 @@ impl TraceBench {
                 if number == self.warmup_blocks {
                     recorder = Some(Recorder::start(open, rss_before)?);
                 }
-                let (times, session) = durable_block(open, number, counters, |session| {
+                let (times, session) = durable_block(open, number, |session| {
                     block.iter().try_for_each(|writes| transaction(session, writes, &mut checksum))
                 })?;
                 if let Some(recorder) = &mut recorder {

@@ -25,7 +25,6 @@ use std::{
     fs,
     io::{Read, Write},
     path::Path,
-    sync::Arc,
 };
 
 /// Where it is.
@@ -42,7 +41,7 @@ fn genesis() -> (Vec<u8>, Sample) {
 }
 
 /// The chain of a genesis file, with nothing but its first block, in memory.
-fn begin(genesis: &[u8]) -> (Chain, Producer) {
+fn begin(genesis: &[u8]) -> Producer {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(GENESIS_FILE);
     fs::write(&path, genesis).unwrap();
@@ -52,15 +51,13 @@ fn begin(genesis: &[u8]) -> (Chain, Producer) {
         ..Default::default()
     };
     let (chain, _dir): (Chain, _) = DataDir::open(&options, true).unwrap().into_chain().unwrap();
-    let (spec, layer) = (Arc::clone(chain.spec()), Arc::clone(chain.layer()));
-    let producer = Producer::new(spec, layer, chain.db().store().clone());
-    (chain, producer)
+    Producer::new(chain)
 }
 
 /// The bytes of both files, the blocks not compressed, and the hash of the last block.
 fn made() -> (Vec<u8>, Vec<u8>, B256) {
     let (genesis, mut sample) = genesis();
-    let (_chain, mut producer) = begin(&genesis);
+    let mut producer = begin(&genesis);
     let mut blocks = Vec::new();
     while let Some(plan) = sample.next_block(producer.parent()) {
         blocks.extend_from_slice(&producer.produce(plan, sample.wallet()).unwrap().rlp);
@@ -127,7 +124,7 @@ fn there_is_something_of_everything() {
 #[test]
 fn the_contract_dies_and_comes_back() {
     let (genesis, mut sample) = genesis();
-    let (chain, mut producer) = begin(&genesis);
+    let mut producer = begin(&genesis);
     let mut failed = BTreeMap::<&str, u64>::new();
     let shanghai = GENESIS_TIME + workload::ERA;
     let mut seen = 0;
@@ -143,7 +140,7 @@ fn the_contract_dies_and_comes_back() {
         }
         let salt = U256::from(number / 12 % 6).to_be_bytes::<32>();
         let address = sample.contracts.factory.create2(salt, keccak256(contracts::mortal_init()));
-        let reader = chain.layer().reader().unwrap();
+        let reader = producer.chain().layer().reader().unwrap();
         let account = reader.account(&address).unwrap();
         let slot = |slot: u64| reader.slot(&address, &U256::from(slot)).unwrap();
         let alive = account.is_some_and(|account| account.nonce == 1);

@@ -15,11 +15,12 @@ mod run;
 mod shadow;
 mod waiting;
 
+pub use ahead::{Ahead, Upcoming};
 pub use csv::CsvLog;
 pub use error::ImportError;
-pub use pipeline::{Begun, expect_files};
+pub use pipeline::{Begun, Content, Permit, Pipeline, Prepared, expect_files};
 pub use progress::{Display, Progress};
-pub use report::{ImportReport, ShadowReport, TimeSplit, WitnessReport};
+pub use report::{HeadReport, ImportReport, ShadowReport, TimeSplit, WitnessReport};
 pub use shadow::{Difference, Key, SHADOW_PREFIX, Shadow, ShadowError, What};
 
 use crate::witness::WitnessDir;

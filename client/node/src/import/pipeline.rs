@@ -1,6 +1,9 @@
 //! Reading, decoding and sender recovery ahead of execution, on other threads, in order.
 
-use super::error::{ImportError, Origin};
+use super::{
+    ahead::Upcoming,
+    error::{ImportError, Origin},
+};
 use alloy_consensus::{Header, Sealed};
 use crossbeam_channel::{Receiver, Select, Sender, TryRecvError, bounded};
 use parking_lot::{Condvar, Mutex};
@@ -24,20 +27,21 @@ const BYTES_AHEAD: usize = 32 << 20;
 
 /// A block that left the workers.
 #[derive(Debug)]
-pub(super) struct Prepared {
-    pub(super) content: Content,
+pub struct Prepared {
+    /// The block.
+    pub content: Content,
     pub(super) place: Origin,
     pub(super) decode: Duration,
     pub(super) recover: Duration,
     /// Bytes of its file, as it is on disk, that had been read when it was there.
     pub(super) read: u64,
     /// Given back when the block is on its way into the chain: it takes memory until then.
-    pub(super) permit: Permit,
+    pub permit: Permit,
 }
 
 /// What the workers did with it.
 #[derive(Debug)]
-pub(super) enum Content {
+pub enum Content {
     /// Probably stored already: only the header was read.
     Identified(Box<Sealed<Header>>, RawBlock),
     /// Ready for execution.
@@ -105,15 +109,20 @@ impl Iterator for Begun {
 
 /// The blocks of some files, prepared ahead, in order.
 #[derive(Debug)]
-pub(super) struct Pipeline {
+pub struct Pipeline {
     ordered: Receiver<Receiver<Answer>>,
     /// Blocks that were asked for ahead of their turn, or the promises of them.
     next: VecDeque<Next>,
 }
 
 impl Pipeline {
-    /// Starts reading; the first file may have been started. Blocks up to number `known` are probably stored already: they are only identified.
-    pub(super) fn start(
+    /// Starts reading; the first file may have been begun. Blocks up to number `known` are probably stored already: they
+    /// are only identified.
+    ///
+    /// # Errors
+    ///
+    /// If a file is not there, or the system gives no thread.
+    pub fn start(
         spec: Arc<ChainSpec>,
         files: Vec<PathBuf>,
         begun: Option<Begun>,
@@ -134,24 +143,6 @@ impl Pipeline {
             })?;
         }
         Ok(Self { ordered, next: VecDeque::new() })
-    }
-
-    /// The block that comes after the next `ahead` ones, if it is ready by now.
-    pub(super) fn peek(&mut self, ahead: usize) -> Option<&Prepared> {
-        while self.next.len() <= ahead {
-            self.next.push_back(Next::Promised(self.ordered.try_recv().ok()?));
-        }
-        let next = &mut self.next[ahead];
-        // The executing thread, when it asks for that block, learns why it does not come.
-        if let Next::Promised(answer) = next
-            && let Ok(ready) = answer.try_recv()
-        {
-            *next = Next::Ready(Box::new(ready));
-        }
-        match next {
-            Next::Ready(answer) => Result::as_ref(&**answer).ok(),
-            Next::Promised(_) => None,
-        }
     }
 
     /// Waits for what comes next, so long at most; says whether it is there: a block (which may still be with the
@@ -175,6 +166,28 @@ impl Pipeline {
             }
         }
         false
+    }
+}
+
+impl Upcoming for Pipeline {
+    fn peek(&mut self, ahead: usize) -> Option<&Candidate> {
+        while self.next.len() <= ahead {
+            self.next.push_back(Next::Promised(self.ordered.try_recv().ok()?));
+        }
+        let next = &mut self.next[ahead];
+        // The executing thread, when it asks for that block, learns why it does not come.
+        if let Next::Promised(answer) = next
+            && let Ok(ready) = answer.try_recv()
+        {
+            *next = Next::Ready(Box::new(ready));
+        }
+        match next {
+            Next::Ready(answer) => match &**answer {
+                Ok(Prepared { content: Content::Ready(candidate), .. }) => Some(candidate),
+                _ => None,
+            },
+            Next::Promised(_) => None,
+        }
     }
 }
 
@@ -283,7 +296,7 @@ pub(super) fn make_ready(
 
 /// So many bytes of the budget.
 #[derive(Debug)]
-pub(super) struct Permit {
+pub struct Permit {
     budget: Arc<Budget>,
     bytes: usize,
 }

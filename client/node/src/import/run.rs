@@ -4,14 +4,14 @@ use super::{
     CsvLog, ImportEnd, ImportError, ImportOptions, ImportReport, Progress, Shadow, WitnessReport,
     ahead::Ahead,
     error::Origin,
-    pipeline::{self, Content, Prepared},
+    pipeline::{self, Content, Pipeline, Prepared},
     waiting::{Executed, Waiting},
 };
 use alloy_primitives::B256;
 use polytrie_chain::{BlockStats, Candidate, Chain, ChainError, Inserted};
 use polytrie_kv::CountersSnapshot;
 use std::{
-    sync::atomic::Ordering,
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -103,15 +103,19 @@ impl<'c> Run<'c> {
         if let Some(csv) = &mut self.options.csv {
             csv.begin(self.chain.head().number())?;
         }
-        let mut ahead = Ahead::start(self.chain, &mut self.options)?;
+        let spec = Arc::clone(self.chain.spec());
+        let (begun, threads) = (self.options.begun.take(), self.options.threads);
+        let files = self.options.files.clone();
+        let blocks = Pipeline::start(spec, files, begun, threads, self.chain.head().number())?;
+        let mut ahead = Ahead::new(self.options.prefetch, self.chain.spec(), blocks);
         // Whether the last block that was asked for is there: a pipe may have nothing more to say for long.
         let mut is_there = false;
         while !is_there {
             self.wait(&ahead)?;
-            if self.is_interrupted() && !ahead.pipeline.has_ended() {
+            if self.is_interrupted() && !ahead.blocks.has_ended() {
                 return Ok(Ended::Interrupted);
             }
-            let Some(prepared) = ahead.pipeline.next() else { break };
+            let Some(prepared) = ahead.blocks.next() else { break };
             let Prepared { content, place, decode, recover, read, permit: _permit } = prepared?;
             self.report.time.decode += decode;
             self.report.time.recover += recover;
@@ -130,7 +134,7 @@ impl<'c> Run<'c> {
         &mut self,
         content: Content,
         place: Origin,
-        ahead: &mut Ahead,
+        ahead: &mut Ahead<Pipeline>,
     ) -> Result<bool, ImportError> {
         let (number, hash) = (content.header().number, content.header().hash());
         if number == self.chain.spec().genesis_header().number {
@@ -177,10 +181,10 @@ impl<'c> Run<'c> {
         &mut self,
         mut candidate: Candidate,
         place: Origin,
-        ahead: &mut Ahead,
+        ahead: &mut Ahead<Pipeline>,
     ) -> Result<(), ImportError> {
         let (number, hash) = (candidate.header.number, candidate.header.hash());
-        candidate.accesses = ahead.hints(&hash, self.chain)?;
+        ahead.begin(&mut candidate, self.chain)?;
         let transactions = candidate.block.body.transactions.len();
         let again = self.options.shadow.is_some().then(|| candidate.clone());
         let inserted = match self.chain.insert(candidate) {
@@ -252,10 +256,10 @@ impl<'c> Run<'c> {
     }
 
     /// Waits for the next block, for the end, or until the user asks to stop.
-    fn wait(&mut self, ahead: &Ahead) -> Result<(), ImportError> {
+    fn wait(&mut self, ahead: &Ahead<Pipeline>) -> Result<(), ImportError> {
         let start = Instant::now();
         let mut is_durable = false;
-        while !ahead.pipeline.wait(LOOK_UP) && !self.is_interrupted() {
+        while !ahead.blocks.wait(LOOK_UP) && !self.is_interrupted() {
             if !is_durable && start.elapsed() >= IDLE {
                 self.settle()?;
                 self.tell()?;

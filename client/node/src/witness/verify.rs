@@ -8,12 +8,10 @@ use alloy_primitives::{
     map::{B256Map, HashMap},
 };
 use alloy_rlp::Decodable;
-use polytrie_chain::Candidate;
-use polytrie_chain::executor::{BlockToExecute, ExecuteError, Executor, InternalError};
+use polytrie_chain::executor::{Executor, InternalError};
+use polytrie_chain::{BlockStats, Candidate, ChainError, InsertError};
 use polytrie_chainspec::ChainSpec;
-use polytrie_consensus::{
-    ExecutedResult, ReceiptsRoot, check_header, check_ommer_list, check_result, check_state_root,
-};
+use polytrie_consensus::{check_header, check_ommer_list, check_state_root};
 use polytrie_layers::{self as layers, Stateless};
 use polytrie_state::{BlockRef, Session, StateError, StateLayer, Witness};
 use thiserror::Error;
@@ -37,7 +35,7 @@ pub struct Verified {
 }
 
 /// A witness does not lead to what the header of its block says.
-#[derive(Debug, Clone, Error)]
+#[derive(Debug, Error)]
 pub enum WitnessError {
     /// It is no witness.
     #[error("it holds no witness: {0}")]
@@ -72,7 +70,7 @@ pub enum WitnessError {
     },
     /// We failed.
     #[error(transparent)]
-    Broken(InternalError),
+    Broken(Box<ChainError>),
 }
 
 /// Executes the block of a witness file on the layer `stateless` and compares everything its header says: the header itself against its parent,
@@ -110,7 +108,6 @@ pub fn verify(
     candidate.body.clone().map_err(|error| invalid(error.to_string()))?;
     check_ommer_list(&rules, &candidate.block.body.ommers)
         .map_err(|error| invalid(error.to_string()))?;
-    let senders = candidate.senders.as_ref().map_err(|error| invalid(error.to_string()))?;
 
     let nodes = file.state.iter().chain(&file.state_post).cloned().collect();
     let (root, codes) = (parent.state_root, file.codes.clone());
@@ -143,34 +140,40 @@ pub fn verify(
         session = session.with_intermediate_roots();
     }
     let ancestor_hash = |number: u64| hashes.get(&number).copied();
-    let block = BlockToExecute::new(&candidate.block, senders);
-    let executed = Executor::new(0)
-        .execute_block(&mut session, rules, &ancestor_hash, block)
+    let mut stats = BlockStats::default();
+    let receipts_root = witness.root == root;
+    candidate
+        .execute(
+            &mut Executor::new(0),
+            &rules,
+            &mut session,
+            &ancestor_hash,
+            receipts_root,
+            &mut stats,
+        )
         .map_err(|error| match error {
-            ExecuteError::Invalid(error) => invalid(error.to_string()),
-            ExecuteError::Internal(InternalError::State(error)) => lacking(number, error),
-            ExecuteError::Internal(error @ InternalError::MissingBlockHash { .. }) => {
-                insufficient(error.to_string())
+            InsertError::Invalid(block) => invalid(block.reason.to_string()),
+            InsertError::Broken(ChainError::Execution(InternalError::State(error))) => {
+                lacking(number, error)
             }
-            ExecuteError::Internal(error) => WitnessError::Broken(error),
+            InsertError::Broken(ChainError::Execution(
+                error @ InternalError::MissingBlockHash { .. },
+            )) => insufficient(error.to_string()),
+            InsertError::Broken(error) => WitnessError::Broken(Box::new(error)),
         })?;
-    let receipts = executed.receipts_comparable && witness.root == root;
-    let result = ExecutedResult::from(&executed);
-    let mode = if receipts { ReceiptsRoot::Compare } else { ReceiptsRoot::Skip };
-    check_result(&rules, header, &result, mode).map_err(|error| invalid(error.to_string()))?;
     let finished = session.finish().map_err(|error| lacking(number, error))?;
     let state_root = finished.outcome.commitment.digest();
     if witness.root == root {
         check_state_root(header, state_root).map_err(|error| invalid(error.to_string()))?;
     }
-    Ok(Verified { number, hash, state_root, receipts, bytes })
+    Ok(Verified { number, hash, state_root, receipts: stats.receipts_checked, bytes })
 }
 
 /// What the layer on a witness reports: damage is something that the witness does not hold.
 fn lacking(number: u64, error: StateError) -> WitnessError {
     match error {
         StateError::Corrupt(reason) => WitnessError::Insufficient { number, reason },
-        error => WitnessError::Broken(error.into()),
+        error => WitnessError::Broken(Box::new(error.into())),
     }
 }
 

@@ -58,9 +58,6 @@ pub(super) struct MeasureArgs {
     /// dropped. A run that reads less than 4 KiB from the device in every second operation is refused.
     #[arg(long)]
     cold: bool,
-    /// Count nothing at the seams: to find out what counting costs.
-    #[arg(long)]
-    no_counters: bool,
     /// Make every block of a layer, and the flush at the end, take so many percent longer: to see that `bench compare`
     /// finds it.
     #[arg(long, value_name = "LAYER=PERCENT", value_parser = slowed)]
@@ -115,7 +112,6 @@ impl MeasureArgs {
             subjects,
             runs: self.runs.unwrap_or(runs).into(),
             settings,
-            counters: !self.no_counters,
             cold: self.cold,
             threads,
             pinned: if self.pin { Some(cores(threads)?) } else { None },

@@ -76,7 +76,7 @@ impl From<GenerateError> for Failure {
             GenerateError::Write(error) => error.into(),
             GenerateError::Fixture(error) => error.into(),
             GenerateError::Genesis(error) => Self::Machine(error.to_string()),
-            GenerateError::Produce(ProduceError::State(error)) => error.into(),
+            GenerateError::Produce(ProduceError::Broken(error)) => error.into(),
             GenerateError::Produce(error) => Self::Machine(error.to_string()),
             GenerateError::Interrupted { .. } => Self::Interrupted(error.to_string()),
         }
@@ -104,6 +104,7 @@ impl From<BenchError> for Failure {
             BenchError::Generate(error) => error.into(),
             BenchError::Given(error) => error.into(),
             BenchError::Blocks(error) => error.into(),
+            BenchError::Chain(error) => error.into(),
             BenchError::Store(error) => error.into(),
             BenchError::State(error) => error.into(),
             BenchError::Usage(text) => Self::Usage(text),

@@ -57,7 +57,7 @@ fn the_rules_are_part_of_the_chain() {
     let wrong = Chain { chain: data.write("wrong.json", genesis.to_string()), ..the_sample() };
     let args = "--states mpt --kv memory --to 20";
     measure(&cache, &right, args).ok();
-    assert_fails(&measure(&cache, &wrong, args), 1, &["does not execute", "polytrie import"]);
+    assert_fails(&measure(&cache, &wrong, args), 1, &["is invalid", "polytrie import"]);
     measure(&cache, &right, args).ok();
 }
 

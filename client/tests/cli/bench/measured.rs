@@ -123,16 +123,6 @@ fn a_table_for_people_and_a_cache_that_is_used() {
 }
 
 #[test]
-fn without_counters() {
-    let data = Data::new();
-    let args = "store --states mpt --keys 100 --blocks 2 --ops 10 --runs 1 --no-counters --json -";
-    let report = bench(&data.file("cache"), args).ok().json();
-    assert_eq!(report["counted"], false);
-    assert_eq!(report["results"][0]["amplification"]["layer_reads"], 0);
-    assert_eq!(report["results"][0]["counters"]["gets"], 0);
-}
-
-#[test]
 fn a_trace_is_replayed() {
     let data = Data::new();
     let a = "00000000000000000000000000000000000000aa";

@@ -10,19 +10,16 @@ use super::{
 
 /// Titles and figures, in the order of the page.
 pub(super) fn all(report: &Report) -> Vec<(&'static str, String)> {
-    let mut figures = vec![
+    vec![
         ("How fast", throughput(report)),
         ("Where the time goes", split(report)),
         ("Over the run", over_time(report)),
         ("How long a block takes", blocks(report)),
-    ];
-    if report.counted {
-        figures.push(("What a read causes", reads(report)));
-        figures.push(("What a write causes", writes(report)));
-    }
-    figures.push(("On disk", disk(report)));
-    figures.push(("In memory", memory(report)));
-    figures
+        ("What a read causes", reads(report)),
+        ("What a write causes", writes(report)),
+        ("On disk", disk(report)),
+        ("In memory", memory(report)),
+    ]
 }
 
 /// One bar a layer.
@@ -35,7 +32,8 @@ fn bars(report: &Report, label: &str, value: impl Fn(&LayerSummary) -> (f64, Str
     Bars { label: label.to_owned(), legend: Vec::new(), rows }
 }
 
-fn throughput(report: &Report) -> String {
+/// How fast each layer is.
+pub(super) fn throughput_bars(report: &Report) -> Bars {
     let mut bars = bars(report, "Throughput of each layer", |layer| {
         let median = layer.throughput.spread.median;
         let mut text = format!("{} {}", grouped(median), report.unit);
@@ -48,6 +46,11 @@ fn throughput(report: &Report) -> String {
     for (bar, layer) in bars.rows.iter_mut().zip(&report.layers) {
         bar.marks.clone_from(&layer.throughput.runs);
     }
+    bars
+}
+
+fn throughput(report: &Report) -> String {
+    let bars = throughput_bars(report);
     let caption = format!(
         "Longer is better. A bar is the median of {} runs, each in a process of its own; the marks on it are the single runs. The further apart they are, the less a small difference between two layers means.",
         report.runs

@@ -5,7 +5,7 @@ mod words;
 
 use super::{
     LayerSummary, Report,
-    plot::{self, escape, grouped, marked, short},
+    plot::{self, Bar, escape, grouped, marked, short},
 };
 use std::fmt::Write;
 
@@ -14,6 +14,8 @@ const STYLE: &str = include_str!("page.css");
 /// Widths that each plot is drawn for.
 const WIDE: f64 = 780.0;
 const NARROW: f64 = 340.0;
+/// Width of a picture.
+const PICTURE: f64 = 720.0;
 
 /// Begins a page.
 pub fn head(title: &str) -> String {
@@ -85,6 +87,14 @@ pub fn page(reports: &[Report]) -> String {
     text + FOOT
 }
 
+/// How fast each layer is, the fastest first, as a picture that is a file of its own.
+pub fn picture(report: &Report) -> String {
+    let mut bars = figures::throughput_bars(report);
+    let length = |bar: &Bar| bar.parts.iter().map(|part| part.length).sum::<f64>();
+    bars.rows.sort_by(|a, b| length(b).total_cmp(&length(a)));
+    plot::standalone(&bars.svg(PICTURE))
+}
+
 /// What the layers are.
 fn layers(reports: &[Report]) -> String {
     let mut names: Vec<&str> = Vec::new();
@@ -150,7 +160,6 @@ fn summary(report: &Report) -> Vec<Vec<String>> {
     let row = |layer: &LayerSummary| {
         let spread = &layer.throughput.spread;
         let mebibytes = |bytes: u64| grouped(bytes as f64 / f64::from(1 << 20));
-        let counted = |number: f64| if report.counted { short(number) } else { "–".to_owned() };
         let mut cells = vec![
             name(layer, report),
             grouped(spread.median),
@@ -164,9 +173,9 @@ fn summary(report: &Report) -> Vec<Vec<String>> {
             short(layer.micros(layer.time.execution)),
             short(layer.micros(layer.time.structure)),
             short(layer.micros(layer.time.engine)),
-            counted(layer.each(layer.amplification.engine_reads)),
-            counted(layer.each(layer.amplification.engine_writes)),
-            counted(layer.each(layer.amplification.engine_write_bytes)),
+            short(layer.each(layer.amplification.engine_reads)),
+            short(layer.each(layer.amplification.engine_writes)),
+            short(layer.each(layer.amplification.engine_write_bytes)),
             short(layer.block_seconds.p50 * 1e3),
             short(layer.block_seconds.p99 * 1e3),
             short(layer.block_seconds.max * 1e3),

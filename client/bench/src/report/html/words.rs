@@ -179,9 +179,6 @@ pub(super) fn how(report: &Report) -> Vec<String> {
     if report.cold {
         all.push("All runs were cold: nothing of the store was in memory at the start, and the figures prove that each run had to read from the device.".into());
     }
-    if !report.counted {
-        all.push("Nothing was counted at the seams; times of parts are rough.".into());
-    }
     all.push("The same command on the same version gives the same blocks, byte for byte:".into());
     all
 }
