@@ -4,14 +4,12 @@
 //! transactions. So the state of every block stays what its header says, and taking a block back takes the changes
 //! back too. No other node can import such a block.
 
-use super::{
-    WholeAccount,
-    overlay::{self, Overlay},
-};
+use super::WholeAccount;
 use alloy_primitives::{
     Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256,
     map::{AddressMap, HashMap},
 };
+use polytrie_chain::Overlay;
 use polytrie_state::{Account, AccountChange, StateReader, TxWrites};
 use std::sync::Arc;
 
@@ -75,13 +73,11 @@ impl Cheats {
 
     /// Reads a state with the changes on top.
     pub(super) fn on(&self, base: Arc<dyn StateReader>) -> Overlay {
-        let accounts = self.accounts.iter().map(|(address, changed)| {
-            let account = changed.change(*address).account;
-            let (wiped, slots) = (changed.wiped, changed.slots.clone());
-            (*address, overlay::Changed { account, wiped, slots })
-        });
-        let codes = self.accounts.values().filter_map(|changed| changed.code.clone());
-        Overlay::new(base, accounts, codes)
+        let mut overlay = Overlay::new(base);
+        for (address, changed) in &self.accounts {
+            overlay.apply(&changed.change(*address));
+        }
+        overlay
     }
 }
 

@@ -23,7 +23,6 @@ mod genesis;
 mod log;
 mod miner;
 mod node;
-mod overlay;
 mod pending;
 mod pool;
 mod producer;

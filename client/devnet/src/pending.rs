@@ -1,8 +1,8 @@
 //! The block that would be made now, and the state after it.
 
-use super::{Node, NodeError, overlay::Overlay, producer::Picked};
+use super::{Node, NodeError, producer::Picked};
 use alloy_consensus::{Block, Header, ReceiptEnvelope, Sealed, TxEnvelope};
-use polytrie_chain::NextBlock;
+use polytrie_chain::{NextBlock, Overlay};
 use polytrie_state::StateReader;
 use std::sync::Arc;
 

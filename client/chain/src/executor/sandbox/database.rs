@@ -1,11 +1,14 @@
 //! State that reads from some block and keeps its writes in memory.
 
 use super::precompiles::SandboxPrecompiles;
-use crate::executor::{BlockHashes, InternalError, changes::account_change};
+use crate::{
+    Overlay,
+    executor::{BlockHashes, InternalError, changes::account_change},
+};
 use alloy_evm::overrides::OverrideBlockHashes;
 use alloy_primitives::{
     Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256,
-    map::{AddressMap, B256Map, HashMap},
+    map::{AddressMap, HashMap},
 };
 use polytrie_state::{Account, AccountChange, StateError, StateReader, TxWrites};
 use revm::{
@@ -22,14 +25,12 @@ pub(super) type SharedHashes = Arc<dyn BlockHashes + Send + Sync>;
 
 /// State at some block, with changes on top that are gone when it is dropped.
 pub struct Sandbox {
-    base: Arc<dyn StateReader>,
+    state: Overlay,
     hashes: SharedHashes,
     /// Hashes of blocks that are only simulated, or that the caller wants otherwise; they come before `hashes`.
     own_hashes: HashMap<u64, B256>,
     /// Whether code can be a delegation (EIP-7702).
     delegations: bool,
-    accounts: AddressMap<Entry>,
-    codes: B256Map<Bytes>,
     /// Precompiles that were moved: from where, and where to, or to nowhere where the account was overridden.
     pub(super) moved_precompiles: Vec<(Address, Option<Address>)>,
     /// What was changed, if it is recorded.
@@ -38,24 +39,14 @@ pub struct Sandbox {
     deadline: Option<Instant>,
 }
 
-#[derive(Debug, Clone)]
-struct Entry {
-    account: Option<Account>,
-    /// Whether the slots of the base are gone.
-    wiped: bool,
-    slots: HashMap<U256, U256>,
-}
-
 impl Sandbox {
     /// A sandbox on the state that `base` reads.
     pub fn new(base: Arc<dyn StateReader>, hashes: Arc<dyn BlockHashes + Send + Sync>) -> Self {
         Self {
-            base,
+            state: Overlay::new(base),
             hashes,
             own_hashes: HashMap::default(),
             delegations: true,
-            accounts: AddressMap::default(),
-            codes: B256Map::default(),
             moved_precompiles: Vec::new(),
             recorded: None,
             deadline: None,
@@ -111,10 +102,7 @@ impl Sandbox {
     ///
     /// If the state cannot be read.
     pub fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
-        match self.accounts.get(address) {
-            Some(entry) => Ok(entry.account),
-            None => self.base.account(address),
-        }
+        self.state.account(address)
     }
 
     /// A slot as of now.
@@ -123,15 +111,7 @@ impl Sandbox {
     ///
     /// If the state cannot be read.
     pub fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
-        if let Some(entry) = self.accounts.get(address) {
-            if let Some(value) = entry.slots.get(slot) {
-                return Ok(*value);
-            }
-            if entry.wiped {
-                return Ok(U256::ZERO);
-            }
-        }
-        self.base.slot(address, slot)
+        self.state.slot(address, slot)
     }
 
     /// Code by its hash.
@@ -143,30 +123,12 @@ impl Sandbox {
         if *hash == KECCAK256_EMPTY {
             return Ok(Some(Bytes::new()));
         }
-        match self.codes.get(hash) {
-            Some(code) => Ok(Some(code.clone())),
-            None => self.base.code(hash),
-        }
+        self.state.code(hash)
     }
 
     /// Changes an account.
     pub fn apply(&mut self, change: AccountChange) {
-        if let Some((hash, code)) = &change.code {
-            self.codes.insert(*hash, code.clone());
-        }
-        let entry = self.accounts.entry(change.address).or_insert_with(|| Entry {
-            account: None,
-            wiped: false,
-            slots: HashMap::default(),
-        });
-        entry.account = change.account;
-        if change.wiped || change.account.is_none() {
-            entry.wiped = true;
-            entry.slots.clear();
-        }
-        if change.account.is_some() {
-            entry.slots.extend(change.slots.iter().copied());
-        }
+        self.state.apply(&change);
         if let Some(recorded) = &mut self.recorded {
             recorded.accounts.push(change);
         }
@@ -179,7 +141,7 @@ impl Sandbox {
 
     fn commit_account(&mut self, address: Address, account: &EvmAccount) {
         let Some(change) = account_change(address, account) else { return };
-        // Code that is not new is known to the base or to `codes` by its hash.
+        // Code that is not new is known to the state by its hash.
         self.apply(change);
     }
 }
@@ -192,7 +154,7 @@ impl OverrideBlockHashes for Sandbox {
 
 impl fmt::Debug for Sandbox {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sandbox").field("changed", &self.accounts.len()).finish_non_exhaustive()
+        f.debug_struct("Sandbox").field("changed", &self.state.len()).finish_non_exhaustive()
     }
 }
 
@@ -276,15 +238,7 @@ impl StateHook for Sandbox {
     fn on_sstore(&mut self, _: Address, _: U256) {}
 
     fn has_storage(&mut self, address: Address) -> Result<bool, InternalError> {
-        if let Some(entry) = self.accounts.get(&address) {
-            if entry.slots.values().any(|value| !value.is_zero()) {
-                return Ok(true);
-            }
-            if entry.wiped {
-                return Ok(false);
-            }
-        }
-        Ok(self.base.has_storage(&address)?)
+        Ok(self.state.has_storage(&address)?)
     }
 }
 

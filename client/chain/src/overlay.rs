@@ -1,0 +1,107 @@
+//! A state with changes on top that are not written: what a call has done so far, what a user set by hand, what a block
+//! that waits would do.
+
+use alloy_primitives::{
+    Address, B256, Bytes, U256,
+    map::{AddressMap, B256Map, HashMap},
+};
+use polytrie_state::{Account, AccountChange, StateError, StateReader, WriteSet};
+use std::sync::Arc;
+
+/// Reads a state with changes on top.
+#[derive(Debug)]
+pub struct Overlay {
+    base: Arc<dyn StateReader>,
+    accounts: AddressMap<Changed>,
+    codes: B256Map<Bytes>,
+}
+
+/// What is different about an account.
+#[derive(Debug, Default)]
+struct Changed {
+    account: Option<Account>,
+    /// Whether the slots of the base are gone.
+    wiped: bool,
+    slots: HashMap<U256, U256>,
+}
+
+impl Overlay {
+    /// A state with nothing changed yet.
+    pub fn new(base: Arc<dyn StateReader>) -> Self {
+        Self { base, accounts: AddressMap::default(), codes: B256Map::default() }
+    }
+
+    /// A state with what a block changed in it.
+    pub fn of_block(base: Arc<dyn StateReader>, writes: &WriteSet) -> Self {
+        let mut overlay = Self::new(base);
+        overlay.codes.extend(writes.codes().iter().cloned());
+        for write in writes.accounts() {
+            let Some(address) = write.address else { continue };
+            let slots = write.slots.iter().filter_map(|slot| Some((slot.slot?, slot.after)));
+            let (account, wiped, slots) = (write.after, write.wipe, slots.collect());
+            overlay.apply(&AccountChange { address, account, wiped, code: None, slots });
+        }
+        overlay
+    }
+
+    /// Changes an account.
+    pub fn apply(&mut self, change: &AccountChange) {
+        if let Some((hash, code)) = &change.code {
+            self.codes.insert(*hash, code.clone());
+        }
+        let changed = self.accounts.entry(change.address).or_default();
+        changed.account = change.account;
+        if change.wiped || change.account.is_none() {
+            changed.wiped = true;
+            changed.slots.clear();
+        }
+        if change.account.is_some() {
+            changed.slots.extend(change.slots.iter().copied());
+        }
+    }
+
+    /// How many accounts are changed.
+    pub fn len(&self) -> usize {
+        self.accounts.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.accounts.is_empty()
+    }
+}
+
+impl StateReader for Overlay {
+    fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
+        match self.accounts.get(address) {
+            Some(changed) => Ok(changed.account),
+            None => self.base.account(address),
+        }
+    }
+
+    fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
+        let Some(changed) = self.accounts.get(address) else {
+            return self.base.slot(address, slot);
+        };
+        match changed.slots.get(slot) {
+            Some(value) => Ok(*value),
+            None if changed.wiped => Ok(U256::ZERO),
+            None => self.base.slot(address, slot),
+        }
+    }
+
+    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+        match self.codes.get(code_hash) {
+            Some(code) => Ok(Some(code.clone())),
+            None => self.base.code(code_hash),
+        }
+    }
+
+    fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
+        let Some(changed) = self.accounts.get(address) else {
+            return self.base.has_storage(address);
+        };
+        let has_slots = changed.slots.values().any(|value| !value.is_zero());
+        Ok(has_slots || (!changed.wiped && self.base.has_storage(address)?))
+    }
+}
