@@ -135,7 +135,7 @@ impl ArchiveExporter {
         let (out, hash) = out.into_parts();
         let path = self.directory.join(summary.file_name(&self.network));
         self.expect_no_other(&summary)?;
-        out.finish_as(path.clone())?;
+        out.finish_as(&path)?;
         if let Some(checksums) = &mut self.checksums {
             checksums.add(&path, hash);
         }

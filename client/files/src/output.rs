@@ -1,16 +1,15 @@
 //! Writing files so that an unfinished one never stands under its final name.
 
 use std::{
-    ffi::OsString,
     fmt,
-    fs::{self, File},
+    fs::File,
     io::{self, BufWriter, Stdout, Write},
     path::{Path, PathBuf},
-    process,
     sync::Arc,
 };
 
 use flate2::{Compression, write::GzEncoder};
+use tempfile::NamedTempFile;
 
 use crate::{e2store::BLOCKS_PER_ERA, reader::display_name};
 use polytrie_consensus::decode::DecodeError;
@@ -107,7 +106,8 @@ impl ExportError {
 pub struct OutputFile {
     name: Arc<str>,
     sink: Sink,
-    temporary: Option<Temporary>,
+    /// The name it gets.
+    path: PathBuf,
 }
 
 enum Sink {
@@ -116,14 +116,11 @@ enum Sink {
 }
 
 enum Target {
-    File(File),
+    /// A file under another name, which goes unless it gets its own.
+    Beside(NamedTempFile),
+    /// What cannot be replaced.
+    Device(File),
     Stdout(Stdout),
-}
-
-/// Removes the file unless it was renamed.
-struct Temporary {
-    path: PathBuf,
-    target: PathBuf,
 }
 
 impl fmt::Debug for OutputFile {
@@ -142,12 +139,12 @@ impl OutputFile {
         let path = path.as_ref();
         if path.as_os_str() == "-" {
             let sink = Sink::new(Target::Stdout(io::stdout()), false);
-            return Ok(Self { name: "standard output".into(), sink, temporary: None });
+            return Ok(Self { name: "standard output".into(), sink, path: path.to_owned() });
         }
         let name = display_name(path);
-        let (file, temporary) = open(path).map_err(|error| ExportError::io(&name, error))?;
         let gzip = path.extension().is_some_and(|extension| extension == "gz");
-        Ok(Self { name, sink: Sink::new(Target::File(file), gzip), temporary })
+        let (target, path) = open(path).map_err(|error| ExportError::io(&name, error))?;
+        Ok(Self { name, sink: Sink::new(target, gzip), path })
     }
 
     /// The file as messages name it.
@@ -161,24 +158,21 @@ impl OutputFile {
     ///
     /// If something could not be written; then the file does not exist, or is what it was before.
     pub fn finish(self) -> Result<(), ExportError> {
-        self.finish_at(None)
+        let path = self.path.clone();
+        self.finish_as(&path)
     }
 
     /// As [`finish`](Self::finish), under another name in the same directory.
-    pub(super) fn finish_as(self, target: PathBuf) -> Result<(), ExportError> {
-        self.finish_at(Some(target))
-    }
-
-    fn finish_at(self, target: Option<PathBuf>) -> Result<(), ExportError> {
-        let Self { name, sink, temporary } = self;
-        let written = sink.finish().and_then(|file| match (file, temporary) {
-            (Some(file), Some(temporary)) => {
-                file.sync_all()?;
-                temporary.rename(target)
+    pub(super) fn finish_as(self, path: &Path) -> Result<(), ExportError> {
+        let written = self.sink.finish().and_then(|target| match target {
+            Target::Beside(file) => {
+                file.as_file().sync_all()?;
+                file.persist(path)?;
+                Ok(())
             }
-            _ => Ok(()),
+            Target::Device(_) | Target::Stdout(_) => Ok(()),
         });
-        written.map_err(|error| ExportError::io(&name, error))
+        written.map_err(|error| ExportError::io(&self.name, error))
     }
 }
 
@@ -208,60 +202,46 @@ impl Sink {
         }
     }
 
-    /// Writes out what is buffered; gives the file back if it is one.
-    fn finish(self) -> io::Result<Option<File>> {
+    /// Writes out what is buffered, and gives back where it went.
+    fn finish(self) -> io::Result<Target> {
         let buffered = match self {
             Self::Plain(sink) => sink,
             Self::Gzip(sink) => sink.finish()?,
         };
         let mut target = buffered.into_inner().map_err(io::IntoInnerError::into_error)?;
         target.flush()?;
-        Ok(match target {
-            Target::File(file) => Some(file),
-            Target::Stdout(_) => None,
-        })
+        Ok(target)
+    }
+}
+
+impl Target {
+    fn writer(&mut self) -> &mut dyn Write {
+        match self {
+            Self::Beside(file) => file,
+            Self::Device(file) => file,
+            Self::Stdout(stdout) => stdout,
+        }
     }
 }
 
 impl Write for Target {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::File(file) => file.write(data),
-            Self::Stdout(stdout) => stdout.write(data),
-        }
+        self.writer().write(data)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::File(file) => file.flush(),
-            Self::Stdout(stdout) => stdout.flush(),
-        }
+        self.writer().flush()
     }
 }
 
-impl Temporary {
-    fn rename(mut self, target: Option<PathBuf>) -> io::Result<()> {
-        let target = target.unwrap_or_else(|| std::mem::take(&mut self.target));
-        fs::rename(&self.path, target)?;
-        self.path = PathBuf::new();
-        Ok(())
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        if !self.path.as_os_str().is_empty() {
-            // The error that led here is the one to report; what is left is only a stray file.
-            drop(fs::remove_file(&self.path));
-        }
-    }
-}
-
-fn open(path: &Path) -> io::Result<(File, Option<Temporary>)> {
+/// Where to write what is to stand at `path`, and that path without links.
+fn open(path: &Path) -> io::Result<(Target, PathBuf)> {
     match path.metadata() {
         Ok(meta) if meta.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
         // Renaming over a device or a pipe would replace it.
-        Ok(meta) if !meta.is_file() => Ok((File::options().write(true).open(path)?, None)),
+        Ok(meta) if !meta.is_file() => {
+            Ok((Target::Device(File::options().write(true).open(path)?), path.to_owned()))
+        }
         // Renaming over a link would replace the link.
         Ok(_) => beside(path.canonicalize()?),
         Err(error) if error.kind() == io::ErrorKind::NotFound => beside(path.to_owned()),
@@ -269,16 +249,19 @@ fn open(path: &Path) -> io::Result<(File, Option<Temporary>)> {
     }
 }
 
-fn beside(target: PathBuf) -> io::Result<(File, Option<Temporary>)> {
-    let Some(name) = target.file_name() else {
+fn beside(path: PathBuf) -> io::Result<(Target, PathBuf)> {
+    let Some(name) = path.file_name() else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"));
     };
-    let mut hidden = OsString::from(".");
-    hidden.push(name);
-    hidden.push(format!(".partial-{}", process::id()));
-    let path = target.with_file_name(hidden);
-    let file = File::create(&path)?;
-    Ok((file, Some(Temporary { path, target })))
+    let hidden = format!(".{}.partial-", name.to_string_lossy());
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(&hidden);
+    // As any other file: only what is temporary for good is for its owner alone.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    let file = builder.tempfile_in(dir.unwrap_or(Path::new(".")))?;
+    Ok((Target::Beside(file), path))
 }
 
 /// Writes blocks as a stream of RLP, one after the other with nothing between.
@@ -324,6 +307,7 @@ impl RlpWriter {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn names(directory: &Path) -> Vec<String> {
         let mut names: Vec<_> = directory

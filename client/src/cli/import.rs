@@ -248,8 +248,7 @@ impl ImportArgs {
             (_, _, false) => "state root not comparable".to_owned(),
             _ => verified(began_at_genesis, report.blocks, self.verify_every()),
         };
-        let head = &report.head;
-        format!("head {} {} state root {} ({verified})", head.number, head.hash, head.state_root)
+        format!("{} ({verified})", report.head)
     }
 }
 

@@ -5,10 +5,11 @@ use crate::{
     PlainRecords, Prove, Prune, StateError, StateReader, Stateless, UndoRecords,
 };
 use alloy_primitives::{B256, U256};
+use serde::Serialize;
 use std::{fmt::Debug, ops::ControlFlow, sync::Arc};
 
 /// A block, by number and hash.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub struct BlockRef {
     /// Block number.
     pub number: u64,

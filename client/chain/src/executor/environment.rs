@@ -1,7 +1,8 @@
-//! The EVM's environment, from a header and the rules of its block.
+//! The EVM's environment and its executor's, from a header and the rules of its block.
 
 use alloy_consensus::Header;
-use alloy_evm::EvmEnv;
+use alloy_eips::eip4895::Withdrawal;
+use alloy_evm::{EvmEnv, eth::EthBlockExecutionCtx};
 use alloy_primitives::Address;
 use polytrie_chainspec::Rules;
 use revm::context_interface::Cfg;
@@ -25,4 +26,21 @@ pub(super) fn environment(header: &Header, coinbase: Address, rules: &Rules<'_>)
         env.cfg_env.limit_contract_initcode_size = Some(init_code);
     }
     env
+}
+
+/// What a block's executor needs beside the environment.
+pub(super) fn context<'a>(
+    header: &Header,
+    ommers: &'a [Header],
+    withdrawals: Option<&'a [Withdrawal]>,
+) -> EthBlockExecutionCtx<'a> {
+    EthBlockExecutionCtx {
+        parent_hash: header.parent_hash,
+        parent_beacon_block_root: header.parent_beacon_block_root,
+        ommers,
+        withdrawals: withdrawals.map(Into::into),
+        extra_data: header.extra_data.clone(),
+        tx_count_hint: None,
+        slot_number: header.slot_number,
+    }
 }

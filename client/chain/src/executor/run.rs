@@ -12,9 +12,7 @@ use alloy_eips::eip7685::Requests;
 use alloy_evm::{
     Evm,
     block::BlockExecutor as _,
-    eth::{
-        EthBlockExecutionCtx, EthBlockExecutor, EthTxResult, receipt_builder::AlloyReceiptBuilder,
-    },
+    eth::{EthBlockExecutor, EthTxResult, receipt_builder::AlloyReceiptBuilder},
 };
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, Bytes};
@@ -32,7 +30,7 @@ use super::{
     dao,
     database::SessionDatabase,
     deposits,
-    environment::environment,
+    environment::{context, environment},
     hints,
     schedule::Schedule,
 };
@@ -206,15 +204,7 @@ impl Executor {
         if rules.is_eip1283() {
             evm = evm.with_eip1283();
         }
-        let context = EthBlockExecutionCtx {
-            parent_hash: header.parent_hash,
-            parent_beacon_block_root: header.parent_beacon_block_root,
-            ommers,
-            withdrawals: withdrawals.map(Into::into),
-            extra_data: header.extra_data.clone(),
-            tx_count_hint: None,
-            slot_number: header.slot_number,
-        };
+        let context = context(header, ommers, withdrawals);
         let inner =
             EthBlockExecutor::new(evm, context, Schedule(rules), AlloyReceiptBuilder::default());
         let system_contracts = self.system_contracts;

@@ -207,3 +207,13 @@ pub(super) fn quantity(number: impl LowerHex) -> Value {
 pub(super) fn json_of(value: &impl serde::Serialize) -> RpcResult<Value> {
     serde_json::to_value(value).map_err(|error| RpcError::internal(&error))
 }
+
+/// Gas of each transaction of a block.
+pub(super) fn gas_used(receipts: &[ReceiptEnvelope]) -> Vec<u64> {
+    let mut before = 0;
+    let used = |receipt: &ReceiptEnvelope| {
+        let sum = receipt.cumulative_gas_used();
+        sum - std::mem::replace(&mut before, sum)
+    };
+    receipts.iter().map(used).collect()
+}

@@ -79,6 +79,23 @@ struct Entry {
     asked: Instant,
 }
 
+impl Entry {
+    fn new(kind: FilterKind, next: u64) -> Self {
+        Self {
+            kind,
+            next,
+            taken_back: None,
+            polls: 0,
+            is_answering: false,
+            meanwhile: None,
+            pending: Pending::default(),
+            bytes: 0,
+            lost: false,
+            asked: Instant::now(),
+        }
+    }
+}
+
 /// Blocks that are not in the chain any more.
 #[derive(Debug, Clone)]
 pub(super) struct TakenBack {
@@ -127,19 +144,7 @@ impl Filters {
         all.make_room(kind.bytes());
         all.last += 1;
         let id = all.last;
-        let entry = Entry {
-            kind,
-            next: view().head.number() + 1,
-            taken_back: None,
-            polls: 0,
-            is_answering: false,
-            meanwhile: None,
-            pending: Pending::default(),
-            bytes: 0,
-            lost: false,
-            asked: Instant::now(),
-        };
-        all.filters.insert(id, entry);
+        all.filters.insert(id, Entry::new(kind, view().head.number() + 1));
         id
     }
 
@@ -315,19 +320,8 @@ mod tests {
     }
 
     fn all(kinds: impl IntoIterator<Item = FilterKind>) -> All {
-        let entry = |kind| Entry {
-            kind,
-            next: 0,
-            taken_back: None,
-            polls: 0,
-            is_answering: false,
-            meanwhile: None,
-            pending: Pending::default(),
-            bytes: 0,
-            lost: false,
-            asked: Instant::now(),
-        };
-        All { filters: (1..).zip(kinds.into_iter().map(entry)).collect(), ..All::default() }
+        let entries = kinds.into_iter().map(|kind| Entry::new(kind, 0));
+        All { filters: (1..).zip(entries).collect(), ..All::default() }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{
     Methods, Rpc,
     args::Args,
-    convert::quantity,
+    convert::{gas_used, quantity},
     error::{RpcError, RpcResult},
     eth::decode,
 };
@@ -59,11 +59,9 @@ fn build_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let built = rpc.node.preview(next, transactions)?;
     let header = &built.header;
     let base_fee = header.base_fee_per_gas.unwrap_or(0);
-    let mut gas_before = 0;
     let mut value = U256::ZERO;
-    for (tx, receipt) in built.block.body.transactions.iter().zip(&built.executed.receipts) {
-        let gas = receipt.cumulative_gas_used() - gas_before;
-        gas_before = receipt.cumulative_gas_used();
+    let used = gas_used(&built.executed.receipts);
+    for (tx, gas) in built.block.body.transactions.iter().zip(used) {
         value += U256::from(tx.effective_tip_per_gas(base_fee).unwrap_or(0)) * U256::from(gas);
     }
     let raw: Vec<Bytes> =

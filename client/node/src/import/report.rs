@@ -5,7 +5,7 @@ use polytrie_chain::{BlockStats, Chain, Head};
 use polytrie_kv::CountersSnapshot;
 use polytrie_state::CommitmentKind;
 use serde::{Serialize, Serializer};
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 /// The result of an import; serialises to the JSON of `--json`.
 #[derive(Debug, Clone, Serialize)]
@@ -241,8 +241,15 @@ impl ImportReport {
     }
 }
 
+impl fmt::Display for HeadReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "head {} {} state root {}", self.number, self.hash, self.state_root)
+    }
+}
+
 impl HeadReport {
-    fn of(chain: &Chain) -> Self {
+    /// The head of a chain.
+    pub fn of(chain: &Chain) -> Self {
         let commitment = Some(chain.layer().commitment().digest());
         Self { commitment, ..Self::at(chain.head()) }
     }

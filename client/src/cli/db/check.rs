@@ -9,9 +9,8 @@ use crate::{
     },
     datadir::DataDir,
 };
-use alloy_primitives::B256;
 use clap::Args;
-use polytrie_state::{CheckReport, StateError};
+use polytrie_state::{BlockRef, CheckReport, StateError};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
@@ -38,7 +37,7 @@ struct Checked {
     clean: bool,
     state: String,
     kv: String,
-    head: Option<HeadReport>,
+    head: Option<BlockRef>,
     /// Blocks of the chain, genesis included.
     blocks: u64,
     transactions: u64,
@@ -56,12 +55,6 @@ struct Checked {
     /// Damage that cannot be seen here.
     unseen: Option<&'static str>,
     problems: Vec<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct HeadReport {
-    number: u64,
-    hash: B256,
 }
 
 pub(super) fn run(args: CheckArgs) -> Result<(), Failure> {
@@ -129,7 +122,7 @@ impl Checked {
             clean: problems.is_empty(),
             state: dir.stamp.state.clone(),
             kv: dir.stamp.kv.clone(),
-            head: chain.head.map(|head| HeadReport { number: head.number, hash: head.hash }),
+            head: chain.head,
             blocks: chain.blocks,
             transactions: chain.transactions,
             receipts_not_comparable: chain.receipts_not_comparable,

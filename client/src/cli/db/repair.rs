@@ -4,9 +4,9 @@ use crate::{
     cli::{args::StoredArgs, exit::Failure, output::ResultArgs},
     datadir::DataDir,
 };
-use alloy_primitives::B256;
 use clap::Args;
 use polytrie_kv::KvError;
+use polytrie_state::BlockRef;
 use serde::Serialize;
 
 /// Go on from the last state that is whole, where blocks are missing or damaged that were confirmed to be stored.
@@ -26,13 +26,7 @@ pub(in crate::cli) struct RepairArgs {
 struct Repaired {
     /// What was missing or damaged.
     lost: Vec<String>,
-    head: Option<HeadReport>,
-}
-
-#[derive(Debug, Serialize)]
-struct HeadReport {
-    number: u64,
-    hash: B256,
+    head: Option<BlockRef>,
 }
 
 pub(super) fn run(args: RepairArgs) -> Result<(), Failure> {
@@ -45,7 +39,7 @@ pub(super) fn run(args: RepairArgs) -> Result<(), Failure> {
     };
     let report = Repaired {
         lost: lost.into_iter().map(words).collect(),
-        head: head.map(|head| HeadReport { number: head.number(), hash: head.hash() }),
+        head: head.map(|head| head.block_ref()),
     };
     args.result.write(&report, || report.text())
 }
@@ -54,7 +48,7 @@ impl Repaired {
     /// The result for people.
     fn text(&self) -> String {
         let head = match &self.head {
-            Some(HeadReport { number, hash }) => format!("head {number} {hash}"),
+            Some(BlockRef { number, hash }) => format!("head {number} {hash}"),
             None => "there is no block yet".to_owned(),
         };
         match self.lost.is_empty() {

@@ -7,8 +7,8 @@ use crate::{
         output::ResultArgs,
     },
     datadir::DataDir,
+    import::HeadReport,
 };
-use alloy_primitives::B256;
 use clap::Args;
 use serde::Serialize;
 
@@ -35,14 +35,6 @@ struct Unwound {
     head: HeadReport,
 }
 
-#[derive(Debug, Serialize)]
-struct HeadReport {
-    number: u64,
-    hash: B256,
-    state_root: B256,
-    commitment: B256,
-}
-
 pub(super) fn run(args: UnwindArgs) -> Result<(), Failure> {
     let mut options = args.data.options(false);
     options.chain = args.chain.chain;
@@ -50,18 +42,6 @@ pub(super) fn run(args: UnwindArgs) -> Result<(), Failure> {
     let (mut chain, _dir) = DataDir::open(&options, false)?.into_chain()?;
     let blocks = chain.unwind_to(args.to)?;
     chain.flush()?;
-    let head = chain.head();
-    let report = Unwound {
-        blocks,
-        head: HeadReport {
-            number: head.number(),
-            hash: head.hash(),
-            state_root: head.header.state_root,
-            commitment: chain.layer().commitment().digest(),
-        },
-    };
-    result.write(&report, || {
-        let HeadReport { number, hash, state_root, .. } = report.head;
-        format!("took back {blocks} blocks: head {number} {hash} state root {state_root}")
-    })
+    let report = Unwound { blocks, head: HeadReport::of(&chain) };
+    result.write(&report, || format!("took back {blocks} blocks: {}", report.head))
 }

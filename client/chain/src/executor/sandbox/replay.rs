@@ -5,14 +5,16 @@ use super::{
     call::{outcome, run},
 };
 use crate::executor::{
-    ExecuteError, InternalError, dao, environment::environment, schedule::Schedule,
+    ExecuteError, InternalError, dao,
+    environment::{context, environment},
+    schedule::Schedule,
 };
 use alloy_consensus::{Header, ReceiptEnvelope, TxEnvelope};
 use alloy_eips::{eip4895::Withdrawal, eip7685::Requests};
 use alloy_evm::{
     EvmEnv, FromRecoveredTx,
     block::{BlockExecutionError, BlockExecutor as _},
-    eth::{EthBlockExecutionCtx, EthBlockExecutor, receipt_builder::AlloyReceiptBuilder},
+    eth::{EthBlockExecutor, receipt_builder::AlloyReceiptBuilder},
 };
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::Address;
@@ -178,15 +180,7 @@ fn executor<'a>(
     let evm: SandboxEvm<'_, NoOpInspector> =
         HookedEvm::with_inspector(sandbox, environment(header, coinbase, &rules), NoOpInspector {})
             .with_precompiles(precompiles);
-    let context = EthBlockExecutionCtx {
-        parent_hash: header.parent_hash,
-        parent_beacon_block_root: header.parent_beacon_block_root,
-        ommers,
-        withdrawals: withdrawals.map(Into::into),
-        extra_data: header.extra_data.clone(),
-        tx_count_hint: None,
-        slot_number: header.slot_number,
-    };
+    let context = context(header, ommers, withdrawals);
     EthBlockExecutor::new(evm, context, Schedule(rules), AlloyReceiptBuilder::default())
 }
 

@@ -5,11 +5,11 @@ use crate::{
     rpc::{
         Methods, Rpc,
         args::{Args, Number},
-        convert::quantity,
+        convert::{gas_used, quantity},
         error::{RpcError, RpcResult},
     },
 };
-use alloy_consensus::{Header, Transaction};
+use alloy_consensus::{Header, Transaction, TxEnvelope};
 use alloy_primitives::U256;
 use jsonrpsee::core::RegisterMethodError;
 use serde_json::{Value, json};
@@ -149,13 +149,8 @@ fn rewards(view: &View, header: &Header, percentiles: &[f64]) -> RpcResult<Vec<V
     let txs = db.block(header.number)?.map(|block| block.body.transactions).unwrap_or_default();
     let receipts = db.receipts(header.number)?.unwrap_or_default();
     let base_fee = header.base_fee_per_gas.unwrap_or(0);
-    let mut before = 0;
-    let mut tips: Vec<(u128, u64)> = Vec::with_capacity(txs.len());
-    for (tx, receipt) in txs.iter().zip(&receipts) {
-        let gas = receipt.cumulative_gas_used() - before;
-        before = receipt.cumulative_gas_used();
-        tips.push((tx.effective_tip_per_gas(base_fee).unwrap_or(0), gas));
-    }
+    let tip = |tx: &TxEnvelope| tx.effective_tip_per_gas(base_fee).unwrap_or(0);
+    let mut tips: Vec<(u128, u64)> = txs.iter().map(tip).zip(gas_used(&receipts)).collect();
     tips.sort_unstable();
     let at = |percentile: &f64| {
         let threshold = (header.gas_used as f64 * percentile / 100.0) as u64;

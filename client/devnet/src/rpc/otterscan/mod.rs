@@ -5,13 +5,13 @@ mod search;
 use super::{
     Methods, Rpc,
     args::{Args, Number},
-    convert,
+    convert::{self, gas_used},
     error::{RpcError, RpcResult},
     lookup::Found,
     replay::{is_merged, replay_all, replay_one, traced},
 };
 use crate::View;
-use alloy_consensus::{ReceiptEnvelope, Transaction};
+use alloy_consensus::Transaction;
 use alloy_eips::BlockId;
 use alloy_primitives::{Address, Bytes, U256};
 use jsonrpsee::core::RegisterMethodError;
@@ -164,17 +164,6 @@ fn receipts(rpc: &Rpc, view: &View, found: &Found) -> RpcResult<Vec<Value>> {
     let receipts = view.db().receipts(found.header.number)?.unwrap_or_default();
     let blob_fee = rpc.node.spec().blob_fee(&found.header);
     convert::receipts(found, receipts, blob_fee)
-}
-
-/// Gas of each transaction.
-fn gas_used(receipts: &[ReceiptEnvelope]) -> Vec<u64> {
-    let mut before = 0;
-    let mut all = Vec::with_capacity(receipts.len());
-    for receipt in receipts {
-        all.push(receipt.cumulative_gas_used() - before);
-        before = receipt.cumulative_gas_used();
-    }
-    all
 }
 
 /// The calls of a transaction of the chain.
