@@ -1,12 +1,14 @@
 //! What is answered to a GET: the page, health, metrics; which hosts may be named; and what a POST holds beside what the
 //! server beneath knows of.
 
-use super::{Shared, connection::Connection, ids::Ids, origins::Origins};
+use super::{Shared, connection::Connection, origins::Origins};
 use crate::NodeFailure;
 use alloy_primitives::bytes::Bytes;
 use http::{Method, StatusCode, header};
 use http_body::Body;
+use http_body_util::Full;
 use jsonrpsee::{
+    MethodResponse,
     core::{
         BoxError,
         http_helpers::{HttpError, read_body},
@@ -15,7 +17,9 @@ use jsonrpsee::{
         HttpBody, HttpRequest, HttpResponse,
         http::{content_type_is_json, response},
     },
+    types::{ErrorObject, Id, error::INVALID_REQUEST_CODE},
 };
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::json;
 use std::{
     future::Future,
@@ -160,25 +164,28 @@ where
         }
     };
     let _under_way = connection.map(|connection| connection.begin(body.len()));
-    let mut ids = Ids::default();
-    let replaced = ids.replace(&body, single);
-    let is_replaced = replaced.is_some();
-    let body = HttpBody::from(replaced.unwrap_or(body));
-    let answer = inner.call(HttpRequest::from_parts(parts, body)).await?;
-    if answer.body().size_hint().exact() == Some(NOTHING) {
-        let mut answer = HttpResponse::new(HttpBody::empty());
-        *answer.status_mut() = StatusCode::NO_CONTENT;
+    let body = Bytes::from(body);
+    let passed = HttpBody::new(Full::new(body.clone()));
+    let answer = inner.call(HttpRequest::from_parts(parts, passed)).await?;
+    if answer.body().size_hint().exact() != Some(NOTHING) {
         return Ok(answer);
     }
-    if !is_replaced {
-        return Ok(answer);
+    // An id that the server beneath does not know makes a notification of a request.
+    if single && serde_json::from_slice::<Head>(&body).is_ok_and(|head| head.id.is_some()) {
+        let message = "the id of a request is a text or a whole number from 0 to 2^64 - 1";
+        let error = ErrorObject::borrowed(INVALID_REQUEST_CODE, message, None);
+        let text = MethodResponse::error(Id::Null, error).into_json().to_string();
+        return Ok(respond(StatusCode::OK, "application/json; charset=utf-8", text));
     }
-    let (parts, body) = answer.into_parts();
-    let Ok((text, _)) = read_body(&parts.headers, body, u32::MAX).await else {
-        return Ok(response::internal_error());
-    };
-    let text = ids.restore(&String::from_utf8_lossy(&text));
-    Ok(HttpResponse::from_parts(parts, HttpBody::from(text)))
+    let mut answer = HttpResponse::new(HttpBody::empty());
+    *answer.status_mut() = StatusCode::NO_CONTENT;
+    Ok(answer)
+}
+
+/// What tells a request from a notification.
+#[derive(Deserialize)]
+struct Head {
+    id: Option<IgnoredAny>,
 }
 
 fn get(shared: &Shared, path: &str) -> HttpResponse {

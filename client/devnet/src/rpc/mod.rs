@@ -15,7 +15,6 @@ mod eth;
 mod evm;
 mod filters;
 mod http;
-mod ids;
 #[cfg(feature = "fuzzing")]
 mod local;
 mod lookup;
