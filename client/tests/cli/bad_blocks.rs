@@ -4,7 +4,7 @@
 use crate::{
     rewrite::rewritten,
     run::polytrie,
-    support::{Chain, Data, FRONTIER, RPC_COMPAT, assert_fails, for_each_layer, stream},
+    support::{Chain, Data, FRONTIER, RPC_COMPAT, assert_fails, for_each_layer, import, stream},
 };
 use alloy_consensus::{Block, BlockBody, EMPTY_ROOT_HASH, Header, TxEnvelope};
 use alloy_eips::{
@@ -173,21 +173,8 @@ fn stopping_at_an_invalid_block(layer: &str) {
     blocks[39] = rewritten(&blocks[39], |b| b.header.gas_used += 1);
     let data = Data::new();
     let file = data.write("wrong.rlp", stream(&blocks));
-    let run = polytrie![
-        "import",
-        file,
-        "--datadir",
-        data.path(),
-        "--chain",
-        chain.chain,
-        "--state",
-        layer,
-        "--on-invalid",
-        "stop",
-        "--json",
-        "-",
-    ]
-    .ok();
+    let run =
+        import![data.path(), file, chain.chain, layer, "--on-invalid", "stop", "--json", "-"].ok();
     assert_eq!(run.json()["head"]["number"], 39);
     assert!(run.stderr.contains("WARN") && run.stderr.contains("block 40"), "{}", run.stderr);
     assert_eq!(data.head().0, 39);
@@ -222,8 +209,7 @@ fn the_seal_is_not_checked(layer: &str) {
     let Some(chain) = FRONTIER.open() else { return };
     let Some(file) = crate::fixtures::fixture("chains/frontier-1000/badpow.blocks") else { return };
     let data = Data::new();
-    polytrie!["import", file, "--datadir", data.path(), "--chain", chain.chain, "--state", layer]
-        .ok();
+    import![data.path(), file, chain.chain, layer].ok();
     assert!(data.head().0 > 0);
     data.check();
 }

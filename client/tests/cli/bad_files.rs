@@ -5,7 +5,8 @@ use crate::{
     fixtures::fixture,
     run::{polytrie, run},
     support::{
-        CONDENSE, Chain, Data, FRONTIER, RPC_COMPAT, assert_fails, for_each_layer, sample, stream,
+        CONDENSE, Chain, Data, FRONTIER, RPC_COMPAT, assert_fails, for_each_layer, import, sample,
+        stream,
     },
 };
 use alloy_primitives::Bytes;
@@ -221,18 +222,7 @@ fn damage_in_the_middle(layer: &str) {
     let packed = std::fs::read(&condense.file).unwrap();
     let cut = case.write(&packed[..packed.len() / 2]);
     let other = Data::new();
-    let import = |file: &Path| {
-        polytrie![
-            "import",
-            file,
-            "--datadir",
-            other.path(),
-            "--chain",
-            condense.chain,
-            "--state",
-            layer
-        ]
-    };
+    let import = |file: &Path| import![other.path(), file, condense.chain, layer];
     let words = ["gzip data is damaged or cut off", "copy or download the file again"];
     assert_fails(&import(&cut), 1, &words);
     let half = other.head().0;
@@ -372,18 +362,7 @@ fn one_byte_wrong_in_an_archive(
         let mut bytes = bytes.clone();
         bytes[position] ^= 1 << random.random_range(0..8);
         let wrong = data.write("wrong", bytes);
-        let run = polytrie![
-            "import",
-            wrong,
-            "--datadir",
-            data.path(),
-            "--chain",
-            chain,
-            "--state",
-            layer,
-            "--to",
-            "200",
-        ];
+        let run = import![data.path(), wrong, chain, layer, "--to", "200"];
         assert_eq!(run.code, Some(1), "seed {seed}, byte {position}: {}", run.stderr);
         assert_fails(&run, 1, &[&wrong.display().to_string()]);
         // What is wrong at the start of the file is found before there is a data directory.

@@ -4,7 +4,7 @@
 use crate::{
     fixtures::{fixture, read},
     run::{polytrie, run},
-    support::{CONDENSE, ChainFixture, Data, FRONTIER, RPC_COMPAT},
+    support::{CONDENSE, ChainFixture, Data, FRONTIER, RPC_COMPAT, import},
 };
 use alloy_primitives::{B256, U256, hex, keccak256};
 use polytrie::{blocks::BlockReader, layers::LAYERS};
@@ -54,20 +54,8 @@ fn through_every_layer(chain: ChainFixture) -> Option<String> {
     let mut state: Option<String> = None;
     for layer in LAYERS {
         let data = Data::new();
-        let report = polytrie![
-            "import",
-            chain.file,
-            "--datadir",
-            data.path(),
-            "--chain",
-            chain.chain,
-            "--state",
-            layer.name,
-            "--json",
-            "-",
-        ]
-        .ok()
-        .json();
+        let report =
+            import![data.path(), chain.file, chain.chain, layer.name, "--json", "-"].ok().json();
         assert_eq!(report["head"]["number"], chain.head, "{}", layer.name);
         assert_eq!(report["head"]["hash"], chain.hash, "{}", layer.name);
         assert_eq!(report["blocks"], chain.head, "{}", layer.name);

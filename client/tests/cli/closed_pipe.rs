@@ -5,7 +5,7 @@ use crate::{
     fixtures::read,
     rewrite::rewritten,
     run::{Run, binary, polytrie},
-    support::{Data, assert_fails, sample, stream},
+    support::{Data, assert_fails, import, sample, stream},
 };
 use polytrie::{blocks::BlockReader, chain::TABLES, layers};
 use polytrie_kv::Batch;
@@ -112,19 +112,15 @@ fn damage_is_told_although_nobody_reads() {
 fn the_last_of_many_witnesses_is_verified_although_nobody_reads() {
     let data = Data::new();
     let dir = data.file("witnesses");
-    polytrie![
-        "import",
-        sample("chain.rlp.gz"),
-        "--datadir",
+    import![
         data.path(),
-        "--chain",
+        sample("chain.rlp.gz"),
         sample("genesis.json"),
-        "--state",
         "rain",
         "--to",
         "3",
         "--witness",
-        dir,
+        dir
     ]
     .ok();
     let file = |number: u64| dir.join(format!("{number}.json"));

@@ -3,7 +3,7 @@
 use crate::{
     database::store,
     run::polytrie,
-    support::{Data, RPC_COMPAT, assert_fails, check, head},
+    support::{Data, RPC_COMPAT, assert_fails, check, head, import},
 };
 use polytrie::{chain::TABLES, layers::LAYERS};
 use polytrie_kv::{Batch, KeyRange, testing::entries};
@@ -152,21 +152,8 @@ fn mistakes_are_refused() {
 fn the_interval_is_remembered() {
     let Some(chain) = RPC_COMPAT.open() else { return };
     let data = Data::new();
-    polytrie![
-        "import",
-        chain.file,
-        "--datadir",
-        data.path(),
-        "--chain",
-        chain.chain,
-        "--state",
-        "lmpt",
-        "--lmpt.interval",
-        "5",
-        "--to",
-        "30",
-    ]
-    .ok();
+    import![data.path(), chain.file, chain.chain, "lmpt", "--lmpt.interval", "5", "--to", "30"]
+        .ok();
     let run = polytrie!["import", chain.file, "--datadir", data.path(), "--lmpt.interval", "6"];
     assert_fails(&run, 2, &["lmpt.interval", "`5`", "`6`"]);
     let run = polytrie!["import", chain.file, "--datadir", data.path(), "--lmpt.sweep", "6"];

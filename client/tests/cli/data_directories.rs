@@ -5,7 +5,8 @@ use crate::{
     fixtures::fixture,
     run::{Run, binary, polytrie, run},
     support::{
-        CONDENSE, Chain, Data, RPC_COMPAT, assert_fails, for_each_layer, head, sample, stream,
+        CONDENSE, Chain, Data, RPC_COMPAT, assert_fails, for_each_layer, head, import, sample,
+        stream,
     },
 };
 use polytrie_state::Stamp;
@@ -65,18 +66,7 @@ fn another_layer_or_engine(layer: &str) {
     // Not even where nothing would be kept.
     let engine = polytrie!["import", chain.file, "--datadir", data.path(), "--kv", "memory"];
     assert_fails(&engine, 2, &[&name, "the engine `mdbx`", "`memory`"]);
-    let engine = polytrie![
-        "import",
-        chain.file,
-        "--datadir",
-        data.path(),
-        "--chain",
-        chain.chain,
-        "--state",
-        other,
-        "--kv",
-        "memory",
-    ];
+    let engine = import![data.path(), chain.file, chain.chain, other, "--kv", "memory"];
     assert_fails(&engine, 2, &[&name, "`memory`"]);
     let node = polytrie!["devnet", "--datadir", data.path(), "--kv", "memory", "--http.port", "0"];
     assert_fails(&node, 2, &[&name, "the engine `mdbx`", "`memory`"]);
@@ -248,16 +238,7 @@ fn not_ours(layer: &str) {
     let data = Data::new();
     fs::create_dir(data.path()).unwrap();
     fs::write(data.path().join("letter.txt"), "dear").unwrap();
-    let run = polytrie![
-        "import",
-        chain.file,
-        "--datadir",
-        data.path(),
-        "--chain",
-        chain.chain,
-        "--state",
-        layer
-    ];
+    let run = import![data.path(), chain.file, chain.chain, layer];
     let name = data.path().display().to_string();
     assert_fails(&run, 2, &[&name, "is not empty", "choose an empty directory"]);
     let run = polytrie!["db", "drop", "--yes", "--datadir", data.path()];
@@ -268,18 +249,7 @@ fn not_ours(layer: &str) {
     let begun = data.file("begun");
     fs::create_dir_all(begun.join("db")).unwrap();
     fs::write(begun.join("LOCK"), "1234\n").unwrap();
-    let import = || {
-        polytrie![
-            "import",
-            chain.file,
-            "--datadir",
-            begun,
-            "--chain",
-            chain.chain,
-            "--state",
-            layer
-        ]
-    };
+    let import = || import![begun, chain.file, chain.chain, layer];
     import().ok();
     fs::remove_file(begun.join("chain.json")).unwrap();
     fs::remove_file(begun.join("polytrie.json")).unwrap();
@@ -289,16 +259,7 @@ fn not_ours(layer: &str) {
         &["begun is not empty and holds no polytrie.json", "choose an empty"],
     );
     let file = data.write("plain", "a file");
-    let run = polytrie![
-        "import",
-        chain.file,
-        "--datadir",
-        file,
-        "--chain",
-        chain.chain,
-        "--state",
-        layer
-    ];
+    let run = import![file, chain.file, chain.chain, layer];
     assert_fails(&run, 3, &["plain", "check the path"]);
 }
 

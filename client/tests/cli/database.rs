@@ -2,7 +2,7 @@
 
 use crate::{
     run::polytrie,
-    support::{CONDENSE, Data, RPC_COMPAT, assert_fails, for_each_layer, sample},
+    support::{CONDENSE, Data, RPC_COMPAT, assert_fails, for_each_layer, import, sample},
 };
 use alloy_primitives::B256;
 use polytrie::{
@@ -243,16 +243,7 @@ fn check_survives_damaged_lengths(layer: &str) {
     const PAGE: usize = 4096;
     let data = Data::new();
     let genesis = sample("genesis.json");
-    let import = polytrie![
-        "import",
-        sample("chain.rlp.gz"),
-        "--datadir",
-        data.path(),
-        "--chain",
-        genesis,
-        "--state",
-        layer
-    ];
+    let import = import![data.path(), sample("chain.rlp.gz"), genesis, layer];
     import.ok();
     let file = data.path().join("db/mdbx.dat");
     let mut bytes = fs::read(&file).unwrap();

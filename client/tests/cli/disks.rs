@@ -3,7 +3,7 @@
 pub(crate) use crate::mount::Mount;
 use crate::{
     run::polytrie,
-    support::{CONDENSE, Data, RPC_COMPAT, assert_fails, check, for_each_layer, head},
+    support::{CONDENSE, Data, RPC_COMPAT, assert_fails, check, for_each_layer, head, import},
 };
 use std::fs;
 
@@ -15,18 +15,7 @@ fn a_full_disk(layer: &str) {
     let Some(disk) = Mount::new(data.file("disk"), "10m") else { return };
     let dir = disk.0.join("data");
     let import = |flush_every: &str| {
-        polytrie![
-            "import",
-            chain.file,
-            "--datadir",
-            dir,
-            "--chain",
-            chain.chain,
-            "--state",
-            layer,
-            "--flush-every",
-            flush_every,
-        ]
+        import![dir, chain.file, chain.chain, layer, "--flush-every", flush_every]
     };
     let words = [
         "the disk is full",
@@ -62,8 +51,7 @@ fn a_full_disk(layer: &str) {
     let tiny = Mount::new(data.file("tiny"), "16k").unwrap();
     fs::write(tiny.0.join("filler"), [7; 12 << 10]).unwrap();
     let dir = tiny.0.join("data");
-    let run =
-        polytrie!["import", chain.file, "--datadir", dir, "--chain", chain.chain, "--state", layer];
+    let run = import![dir, chain.file, chain.chain, layer];
     assert_fails(&run, 3, &["the disk is full", "free some space"]);
 }
 
@@ -72,19 +60,7 @@ fn a_read_only_disk(layer: &str) {
     let data = Data::new();
     let Some(disk) = Mount::new(data.file("disk"), "100m") else { return };
     let dir = disk.0.join("data");
-    polytrie![
-        "import",
-        chain.file,
-        "--datadir",
-        dir,
-        "--chain",
-        chain.chain,
-        "--state",
-        layer,
-        "--to",
-        "20",
-    ]
-    .ok();
+    import![dir, chain.file, chain.chain, layer, "--to", "20"].ok();
     let dump = polytrie!["db", "dump", "--datadir", dir].ok().stdout;
     disk.remount("ro");
     let name = dir.display().to_string();

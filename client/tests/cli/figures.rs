@@ -2,7 +2,7 @@
 
 use crate::{
     run::{binary, polytrie, run},
-    support::{Data, assert_fails},
+    support::{Data, assert_fails, sample},
 };
 use std::{
     ffi::OsStr,
@@ -10,10 +10,6 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
-
-fn sample(file: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sample").join(file)
-}
 
 /// The arguments of an import of the sample.
 fn import(data: &Data, more: &[&dyn AsRef<OsStr>]) -> Vec<PathBuf> {

@@ -5,7 +5,9 @@ use crate::{
     branches::{Branch, branch, empty_chain},
     rewrite::rewritten,
     run::{Run, polytrie, run},
-    support::{CONDENSE, ChainFixture, Data, RPC_COMPAT, assert_fails, for_each_layer, stream},
+    support::{
+        CONDENSE, ChainFixture, Data, RPC_COMPAT, assert_fails, for_each_layer, sample, stream,
+    },
 };
 use alloy_primitives::{Address, B256, Bytes, keccak256};
 use polytrie::{
@@ -16,11 +18,7 @@ use polytrie::{
 };
 use polytrie_chainspec::ChainSpec;
 use polytrie_kv::{KeyRange, Store, StoreOptions, testing::entries};
-use std::{
-    ffi::OsStr,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{ffi::OsStr, path::Path, sync::Arc};
 
 for_each_layer!(
     groups_change_nothing,
@@ -30,11 +28,6 @@ for_each_layer!(
     a_wrong_root_within_a_group_is_no_damage,
     a_shadow_ends_every_group,
 );
-
-/// The chain that is kept in this repository.
-fn sample(file: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sample").join(file)
-}
 
 fn sample_blocks(count: usize) -> Vec<Bytes> {
     let blocks = BlockReader::open(sample("chain.rlp.gz")).unwrap();

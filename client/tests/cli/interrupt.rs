@@ -2,14 +2,13 @@
 
 use crate::{
     run::{binary, polytrie},
-    support::{CONDENSE, Data, for_each_layer, stream},
+    support::{CONDENSE, Data, for_each_layer, sample, stream},
 };
 use polytrie::blocks::BlockReader;
 use std::{
     ffi::OsStr,
     fs,
     io::{Read, Write},
-    path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
     thread,
     time::Duration,
@@ -77,10 +76,6 @@ fn is_heard(signal: &str) -> bool {
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     // The first signal is SIGHUP.
     signal != "-HUP" || ignored.is_none_or(|mask| mask & 1 == 0)
-}
-
-fn sample(file: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sample").join(file)
 }
 
 const PIPED: u64 = 133;

@@ -13,6 +13,8 @@ mod fixtures;
 mod mount;
 #[path = "../common/run.rs"]
 mod run;
+#[path = "../common/sample.rs"]
+mod sample;
 mod support;
 use polytrie_layers::testsetup;
 

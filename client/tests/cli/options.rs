@@ -2,16 +2,9 @@
 
 use crate::{
     run::polytrie,
-    support::{Data, assert_fails},
+    support::{Data, assert_fails, sample},
 };
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
-
-fn sample(file: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sample").join(file)
-}
+use std::fs;
 
 #[test]
 fn numbers_that_make_no_sense_are_refused() {

@@ -1,9 +1,6 @@
 //! `import --prefetch`: blocks run ahead of their turn change nothing but when things are read.
 
-use crate::{
-    run::polytrie,
-    support::{CONDENSE, Data, RPC_COMPAT, for_each_layer},
-};
+use crate::support::{CONDENSE, Data, RPC_COMPAT, for_each_layer, import};
 
 for_each_layer!(nothing_depends_on_guesses);
 
@@ -15,20 +12,7 @@ fn nothing_depends_on_guesses(layer: &str) {
     ] {
         let Some(chain) = fixture.open() else { return };
         let data = Data::new();
-        polytrie![
-            "import",
-            chain.file,
-            "--datadir",
-            data.path(),
-            "--chain",
-            chain.chain,
-            "--state",
-            layer,
-            "--to",
-            to.to_string(),
-            prefetch,
-        ]
-        .ok();
+        import![data.path(), chain.file, chain.chain, layer, "--to", to.to_string(), prefetch].ok();
         let plain = chain.imported(layer, to);
         assert_eq!(data.head(), plain.head());
         data.check();

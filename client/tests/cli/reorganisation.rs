@@ -6,7 +6,7 @@ use crate::{
     fixtures::fixture,
     rewrite::rewritten,
     run::polytrie,
-    support::{CONDENSE, Chain, Data, assert_fails, for_each_layer, stream},
+    support::{CONDENSE, Chain, Data, assert_fails, for_each_layer, import, stream},
 };
 use alloy_primitives::{Address, Bytes, keccak256};
 use polytrie::{
@@ -69,17 +69,7 @@ impl Case {
         let data = Data::new();
         let blocks = &self.chain.blocks()[..=FORK as usize];
         let file = data.write("straight", stream(blocks.iter().chain(branch)));
-        polytrie![
-            "import",
-            file,
-            "--datadir",
-            data.path(),
-            "--chain",
-            self.chain.chain,
-            "--state",
-            layer
-        ]
-        .ok();
+        import![data.path(), file, self.chain.chain, layer].ok();
         let dump = data.dump();
         (data, dump)
     }
@@ -127,8 +117,7 @@ fn a_heavier_branch_wins_in_either_order(layer: &str) {
     let straight = Data::new();
     let shared = case.data.write("shared", stream(&case.chain.blocks()[..=FORK as usize]));
     let chain = &case.chain.chain;
-    polytrie!["import", shared, "--datadir", straight.path(), "--chain", chain, "--state", layer]
-        .ok();
+    import![straight.path(), shared, chain, layer].ok();
     let alone = case.import(&straight.path(), &file);
     for figure in ["blocks", "txs", "gas", "receipts_unchecked"] {
         assert_eq!(report[figure], alone[figure], "{figure}");
@@ -228,18 +217,7 @@ fn branches_with_other_rules(layer: &str) {
     {
         let Some(genesis) = fixture(&format!("chains/fork/genesis-{name}.json")) else { return };
         let data = Data::new();
-        let import = |file: &Path| {
-            polytrie![
-                "import",
-                file,
-                "--datadir",
-                data.path(),
-                "--chain",
-                genesis,
-                "--state",
-                layer
-            ]
-        };
+        let import = |file: &Path| import![data.path(), file, genesis, layer];
         import(&common).ok();
         // The wrong branch would be the head: its first block is executed, and refused.
         let words = ["block 7 ", "the header's gas used is", "get the file again"];

@@ -13,8 +13,10 @@ use std::{
 };
 use tempfile::TempDir;
 
+pub(crate) use crate::sample::sample;
+
 /// Makes of each function listed, which takes the name of a state layer, one test a layer. A new layer is a
-/// line here; a test says so if it was forgotten.
+/// line here.
 macro_rules! for_each_layer {
     ($($case:ident),* $(,)?) => {
         $crate::support::for_each_layer!(@layer "lmpt" lmpt $($case)*);
@@ -39,21 +41,15 @@ macro_rules! for_each_layer {
 }
 pub(crate) use for_each_layer;
 
-mod layers {
-    for_each_layer!(is_a_layer);
-
-    fn is_a_layer(name: &str) {
-        assert!(polytrie::layers::layer(name).is_ok());
-    }
-
-    #[test]
-    fn none_is_forgotten() {
-        let source = include_str!("support.rs");
-        for layer in polytrie::layers::LAYERS {
-            assert!(source.contains(&format!("@layer \"{}\"", layer.name)), "{}", layer.name);
-        }
-    }
+/// Imports a file into a data directory under a chain and a layer, with these options more.
+macro_rules! import {
+    ($data:expr, $file:expr, $chain:expr, $layer:expr $(, $arg:expr)* $(,)?) => {
+        $crate::run::polytrie![
+            "import", $file, "--datadir", $data, "--chain", $chain, "--state", $layer $(, $arg)*
+        ]
+    };
 }
+pub(crate) use import;
 
 /// A chain among the fixtures.
 #[derive(Debug, Clone, Copy)]
@@ -129,19 +125,7 @@ impl Chain {
     /// A data directory with its blocks up to `to`.
     pub(crate) fn imported(&self, layer: &str, to: u64) -> Data {
         let data = Data::new();
-        polytrie![
-            "import",
-            self.file,
-            "--datadir",
-            data.path(),
-            "--chain",
-            self.chain,
-            "--state",
-            layer,
-            "--to",
-            to.to_string(),
-        ]
-        .ok();
+        import![data.path(), self.file, self.chain, layer, "--to", to.to_string()].ok();
         assert_eq!(data.head().0, to);
         data
     }
@@ -192,11 +176,6 @@ impl Data {
     pub(crate) fn check(&self) {
         check(&self.path());
     }
-}
-
-/// A file of the chain that is in the repository.
-pub(crate) fn sample(file: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sample").join(file)
 }
 
 /// Number and hash of the head of a data directory.

@@ -2,7 +2,7 @@
 
 use polytrie::{
     conformance::{self, ConformanceError, ConformanceOptions, Outcome, TestReport},
-    layers,
+    layers::{self, LayerOptions},
 };
 use polytrie_testing::for_each_in_suite;
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ pub(crate) fn run(content: &str, layer: &str) -> Vec<TestReport> {
     let file = dir.path().join("test.json");
     fs::write(&file, content).expect("a file can be written");
     let layer = layers::layer(layer).expect("the layer is compiled in");
-    let layer_options = crate::samples::layer_options();
+    let layer_options = LayerOptions::for_tests();
     let options =
         ConformanceOptions { places: vec![file], layer, layer_options, jobs: 1, filter: None };
     let mut reports = Vec::new();

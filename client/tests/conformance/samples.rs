@@ -12,18 +12,6 @@ use std::{fs, path::Path};
 const LARGEST: usize = 400_000;
 const LARGEST_BENCHMARK: usize = 4_000_000;
 
-/// Settings under which every layer opens.
-pub(crate) fn layer_options() -> LayerOptions {
-    LayerOptions {
-        #[cfg(feature = "lvmt")]
-        lvmt: polytrie::layers::lvmt::LvmtSettings {
-            needs: polytrie::layers::lvmt::LvmtNeeds { setup: Some(crate::testsetup::dir()) },
-            ..Default::default()
-        },
-        ..LayerOptions::default()
-    }
-}
-
 /// Every `nth` file of a suite goes into `dir`.
 fn unpack_sample(suite: &str, folder: &str, nth: usize, largest: usize, dir: &Path) -> bool {
     let mut index = 0;
@@ -40,7 +28,7 @@ fn run(layer: &str, dir: &Path, filter: Option<&str>) -> (Summary, Vec<String>) 
     let options = ConformanceOptions {
         places: vec![dir.to_owned()],
         layer: layers::layer(layer).expect("the layer is compiled in"),
-        layer_options: layer_options(),
+        layer_options: LayerOptions::for_tests(),
         jobs: 2,
         filter: filter.map(|filter| Regex::new(filter).expect("a regular expression")),
     };

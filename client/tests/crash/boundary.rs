@@ -21,20 +21,6 @@ use std::{
     sync::Arc,
 };
 
-/// Settings under which every layer opens, with intervals that end within the chains.
-pub(crate) fn layer_options() -> LayerOptions {
-    LayerOptions {
-        #[cfg(feature = "lmpt")]
-        lmpt: polytrie::layers::lmpt::LmptSettings { interval: Some(5), ..Default::default() },
-        #[cfg(feature = "lvmt")]
-        lvmt: polytrie::layers::lvmt::LvmtSettings {
-            needs: polytrie::layers::lvmt::LvmtNeeds { setup: Some(crate::testsetup::dir()) },
-            ..Default::default()
-        },
-        ..LayerOptions::default()
-    }
-}
-
 /// What is imported, and how.
 struct Case {
     kind: &'static LayerKind,
@@ -57,7 +43,7 @@ impl Case {
             ..StoreOptions::default()
         };
         let store = Store::open(engine, &self.tables(), options)?;
-        let layer = (self.kind.open)(store.clone().into(), &layer_options())?;
+        let layer = (self.kind.open)(store.clone().into(), &LayerOptions::for_tests())?;
         let options = ChainOptions { verify_every: self.verify_every, ..ChainOptions::default() };
         Chain::open(Arc::clone(&self.spec), store, layer, options)
     }
@@ -79,7 +65,7 @@ impl Case {
     /// What is durable fits together. Without a genesis block there is nothing to look at yet.
     fn check(&self, engine: Arc<dyn Engine>, context: &str) {
         let store = Store::open(engine, &self.tables(), StoreOptions::default()).unwrap();
-        let layer = (self.kind.open)(store.clone().into(), &layer_options()).unwrap();
+        let layer = (self.kind.open)(store.clone().into(), &LayerOptions::for_tests()).unwrap();
         let db = polytrie::chain::ChainDb::new(store);
         let report = db.check(&self.spec, &mut |_| {}).unwrap();
         assert_eq!(report.problems, Vec::<String>::new(), "{context}");

@@ -8,13 +8,13 @@
 //! `POLYTRIE_TEST_DAMAGES` names another number of damages a layer, `POLYTRIE_TEST_SEED` repeats a run. Pages of rows are
 //! left alone: a layer sees there what its commitment sees.
 
-use crate::{boundary::layer_options, fixtures::read};
+use crate::{fixtures::read, sample::sample};
 use alloy_primitives::{B256, Bytes, keccak256};
 use alloy_rlp::Header;
 use polytrie::{
     chain::{Candidate, Chain, TABLES, check_state},
     datadir::{DataDir, OpenError, OpenOptions},
-    layers::{EngineOptions, LAYERS, LayerKind},
+    layers::{EngineOptions, LAYERS, LayerKind, LayerOptions},
 };
 use polytrie_kv::{
     KeyRange, KvError, StoreOptions,
@@ -38,10 +38,6 @@ const META: usize = 4096;
 const META_USED: usize = 244;
 const METAS: usize = 3 * META;
 
-fn sample(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sample").join(name)
-}
-
 /// The first blocks of the sample.
 fn blocks() -> Vec<Bytes> {
     let bytes = read(&sample("chain.rlp.gz"));
@@ -62,7 +58,7 @@ fn open(dir: &Path, kind: &LayerKind, read_only: bool) -> Result<(Chain, DataDir
         datadir: Some(dir.to_owned()),
         chain: (!read_only).then(|| sample("genesis.json").display().to_string()),
         state: Some(kind.name.to_owned()),
-        layer: layer_options(),
+        layer: LayerOptions::for_tests(),
         engine: EngineOptions { read_only, ..EngineOptions::default() },
         store: StoreOptions { background: false, counters: false, ..StoreOptions::default() },
         ..OpenOptions::default()
@@ -152,7 +148,7 @@ impl Directory {
         let expected = content(&work, kind, true).unwrap();
         assert_eq!(expected.head, BLOCKS as u64);
         let journals = files(&work).keys().filter(|name| name.contains("journal.")).count();
-        let store = kind.suit_store(StoreOptions::default(), &layer_options());
+        let store = kind.suit_store(StoreOptions::default(), &LayerOptions::for_tests());
         let expected_journals = if store.flush_every == 1 { 0 } else { 2 };
         assert_eq!(
             journals, expected_journals,

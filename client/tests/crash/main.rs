@@ -12,4 +12,6 @@ mod fixtures;
 mod kill;
 #[path = "../common/run.rs"]
 mod run;
+#[path = "../common/sample.rs"]
+mod sample;
 use polytrie_layers::testsetup;
