@@ -4,21 +4,12 @@
 use crate::{
     rewrite::rewritten,
     run::{Run, polytrie, run},
-    support::{Data, assert_fails, check, stream},
+    support::{Data, assert_fails, check, sample, stream},
 };
 use alloy_primitives::{B256, Bytes, keccak256};
 use polytrie::blocks::BlockReader;
 use polytrie::consensus::decode::decode_block;
-use std::{
-    ffi::OsStr,
-    fs,
-    path::{Path, PathBuf},
-};
-
-/// The chain that is kept in this repository.
-fn sample(file: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sample").join(file)
-}
+use std::{ffi::OsStr, fs, path::Path};
 
 fn sample_blocks(count: usize) -> Vec<Bytes> {
     let blocks = BlockReader::open(sample("chain.rlp.gz")).unwrap();
@@ -237,41 +228,21 @@ fn a_flat_state_that_is_not_there_is_asked_for() {
     data.check();
 }
 
-/// A flat state from before directories were marked is known by what is in it, and marked then.
+/// A store in a directory that does not say whose it is belongs to nobody: it is refused, and stays.
 #[test]
-fn a_flat_state_without_a_mark_is_taken_over_by_its_own_data_directory() {
+fn a_flat_state_without_a_mark_is_refused() {
     let blocks = sample_blocks(30);
-    let (data, other) = (Data::new(), Data::new());
+    let data = Data::new();
     let file = data.write("chain.rlp", stream(&blocks));
-    let earlier = |data: &Data| {
-        let flat = data.file("flat");
-        let args = ["--state", "replica", "--replica.path", flat.to_str().unwrap(), "--to", "20"];
-        import(data, &file, &args).ok();
-        // As it was: the engine's files in the directory itself, and no mark in either.
-        for file in fs::read_dir(flat.join("db")).unwrap() {
-            let file = file.unwrap();
-            fs::rename(file.path(), flat.join(file.file_name())).unwrap();
-        }
-        fs::remove_dir(flat.join("db")).unwrap();
-        for file in [flat.join("flat.json"), flat.join("LOCK"), data.path().join("flat.json")] {
-            fs::remove_file(file).unwrap();
-        }
-        flat
-    };
-    let (flat, others) = (earlier(&data), earlier(&other));
-    data.check();
-    assert!(!flat.join("flat.json").exists(), "reading changes nothing");
-    let args = ["--state", "replica", "--replica.path", flat.to_str().unwrap()];
+    let flat = data.file("flat");
+    let args = ["--state", "replica", "--replica.path", flat.to_str().unwrap(), "--to", "20"];
+    import(&data, &file, &args).ok();
+    fs::remove_file(flat.join("flat.json")).unwrap();
+    assert_fails(&import(&data, &file, &[]), 2, &["flat", "holds no flat.json", "db drop"]);
     assert_fails(&import(&Data::new(), &file, &args), 2, &["flat", "--replica.path"]);
-    import(&data, &file, &[]).ok();
-    assert!(flat.join("flat.json").exists());
-    data.check();
-    polytrie!["db", "drop", "--yes", "--datadir", data.path()].ok();
-    assert!(!flat.exists() && !data.path().exists());
-    // One that was not marked may be anybody's.
-    let run = polytrie!["db", "drop", "--yes", "--datadir", other.path()].ok();
+    let run = polytrie!["db", "drop", "--yes", "--datadir", data.path()].ok();
     assert!(run.text().contains("stays") && run.text().contains("flat"), "{}", run.text());
-    assert!(others.join("mdbx.dat").exists() && !other.path().exists());
+    assert!(flat.join("db/mdbx.dat").exists() && !data.path().exists());
 }
 
 /// What polytrie wrote goes with the data directory, and nothing else does.

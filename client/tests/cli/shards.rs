@@ -167,27 +167,14 @@ fn witnesses_belong_to_the_data() {
     assert!(run.stderr.contains("`on-request`") && run.stderr.contains("I/N"), "{}", run.stderr);
 }
 
-/// A directory with a stamp that says nothing of witnesses was made when `full` kept none.
+/// A stamp that says nothing of witnesses is an earlier build's.
 #[test]
-fn directories_of_before_go_on_with_proofs_on_request() {
+fn directories_of_before_are_refused() {
     let Some(chain) = RPC_COMPAT.open() else { return };
     let data = made(&chain, 10, "none");
     let mut stamp = Stamp::read(&data.path()).unwrap().unwrap();
     assert_eq!(stamp.parameters.remove("lvmt.witnesses").as_deref(), Some("none"));
     stamp.write(&data.path()).unwrap();
-    for (to, proofs) in [(20, "full"), (30, "1/16")] {
-        let run = import(&chain, &data, to, &[proofs]).ok();
-        assert!(run.stderr.contains("keeps none"), "{}", run.stderr);
-        assert!(run.stderr.contains("--lvmt.proofs on-request"), "{}", run.stderr);
-        data.check();
-        let proof = get(&data, CONTRACT, Some("0x0"), to).ok();
-        let root = proof.json()["commitment"]["digest"].as_str().unwrap().to_owned();
-        let file = data.write("proof.json", proof.text());
-        polytrie!["proof", "verify", file, "--root", root].ok();
-    }
-    for proofs in [&["on-request"][..], &["none"], &[]] {
-        let run = import(&chain, &data, 40, proofs).ok();
-        assert!(!run.stderr.contains("keeps none"), "{}", run.stderr);
-    }
-    data.check();
+    let run = import(&chain, &data, 20, &["full"]);
+    assert_fails(&run, 2, &["lvmt.witnesses", "earlier build", "empty --datadir"]);
 }

@@ -2,11 +2,10 @@
 
 use super::{LvmtSettings, setup};
 use crate::{kind::Parameters, options::LayerOptions};
-use polytrie_lvmt::Proofs;
+use polytrie_lvmt::{LvmtLayer, Proofs};
 use polytrie_state::StateError;
 
-/// The parameter of the stamp: `none`, `full` or I/N. Directories that were made before there was a choice have none, and
-/// keep nothing.
+/// The parameter of the stamp: `none`, `full` or I/N.
 const WITNESSES: &str = "lvmt.witnesses";
 
 /// Settles what is kept and what can be proven; returns what is asked of the stamp.
@@ -27,14 +26,12 @@ pub(super) fn settle(
             }
             (proofs, name(proofs))
         }
-        // `full` and I/N kept nothing then, and were what `on-request` is now.
-        (Some(None), Some(asked)) if asked.are_kept() => {
-            tracing::warn!(
-                "the data directory was made when `{asked}` kept no witnesses, so it keeps none: proofs are made on request, as with `--lvmt.proofs on-request`"
+        (Some(None), _) => {
+            let reason = format!(
+                "cannot use this data directory: an earlier build made it, and its stamp has no {WITNESSES}; import again into an empty --datadir"
             );
-            (Proofs::OnRequest, name(Proofs::None))
+            return Err(StateError::Unsupported { layer: LvmtLayer::NAME, reason });
         }
-        (Some(None), asked) => (asked.unwrap_or(default), name(Proofs::None)),
         (Some(Some(kept)), asked) => {
             let made_with: Proofs = kept.parse().unwrap_or_default();
             match asked {

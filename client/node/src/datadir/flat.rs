@@ -9,8 +9,7 @@
 //!
 //! The number is what is compared, so either may be moved. It is in D first, and in F before anything else is there and
 //! before D has its stamp: an attempt that ends early finds its own F again, and a D with a stamp that finds F empty
-//! knows that F is not there, as when its disk is not mounted. Before there was a `flat.json`, the engine's files were in
-//! F itself; such a directory is marked once it was found to belong to D.
+//! knows that F is not there, as when its disk is not mounted.
 
 use polytrie_kv::{DirLock, KvError, write_whole};
 use polytrie_layers::normal;
@@ -131,8 +130,6 @@ enum Content {
     Nothing,
     /// The flat state of a data directory.
     Owned(Owner),
-    /// A store whose directory was not marked.
-    Unmarked,
     /// Other files.
     Foreign,
 }
@@ -143,13 +140,7 @@ impl Content {
             return Ok(Self::Owned(owner));
         }
         let names = names(dir)?;
-        Ok(if names.iter().all(|name| is_nothing(name)) {
-            Self::Nothing
-        } else if holds_store(dir) {
-            Self::Unmarked
-        } else {
-            Self::Foreign
-        })
+        Ok(if names.iter().all(|name| is_nothing(name)) { Self::Nothing } else { Self::Foreign })
     }
 
     fn words(&self) -> String {
@@ -161,7 +152,6 @@ impl Content {
                     owner.datadir
                 )
             }
-            Self::Unmarked => "is not empty and does not say whose flat state is in it".to_owned(),
             Self::Foreign => format!("is not empty and holds no {OWNER_FILE}"),
         }
     }
@@ -190,7 +180,7 @@ fn is_nothing(name: &OsStr) -> bool {
     [LOCK, UNFINISHED, "lost+found"].iter().any(|nothing| name == *nothing)
 }
 
-/// Whether the engine's files are in the directory itself.
+/// Whether a directory holds the files of an engine.
 pub(super) fn holds_store(dir: &Path) -> bool {
     ["mdbx.dat", "CURRENT"].iter().any(|file| dir.join(file).exists())
 }
@@ -220,10 +210,6 @@ pub(super) fn claim(path: &Path, datadir: &Path) -> Result<(), FlatError> {
     fs::create_dir_all(path).map_err(io_error("create", path))?;
     let _lock = DirLock::acquire(path)?;
     free()?;
-    mark(known, path, datadir)
-}
-
-fn mark(known: Option<Owner>, path: &Path, datadir: &Path) -> Result<(), FlatError> {
     let owner = match known {
         Some(owner) => owner,
         None => {
@@ -239,9 +225,6 @@ fn mark(known: Option<Owner>, path: &Path, datadir: &Path) -> Result<(), FlatErr
 #[derive(Debug)]
 pub(super) struct FlatDir {
     path: PathBuf,
-    datadir: PathBuf,
-    is_marked: bool,
-    read_only: bool,
     /// Keeps other processes out.
     _lock: Option<DirLock>,
 }
@@ -254,53 +237,21 @@ impl FlatDir {
     /// If it is not there, in use, or another's.
     pub(super) fn open(path: &Path, datadir: &Path, read_only: bool) -> Result<Self, FlatError> {
         let known = Owner::read(datadir)?;
-        let is_marked = || match Content::of(path)? {
+        match Content::of(path)? {
             Content::Nothing => {
                 let (path, datadir) = (path.to_owned(), datadir.to_owned());
-                Err(FlatError::Missing { path, datadir })
+                return Err(FlatError::Missing { path, datadir });
             }
-            content if content.is_of(known.as_ref()) => Ok(true),
-            Content::Unmarked => Ok(false),
-            content => Err(content.taken(path, datadir, RESTORE)),
-        };
-        is_marked()?;
-        // In a store of RocksDB the file of that name is its own lock.
-        let has_lock = path.join("CURRENT").exists();
-        let lock = if read_only || has_lock { None } else { Some(DirLock::acquire(path)?) };
-        // It may have been marked meanwhile.
-        let is_marked = is_marked()?;
-        let (path, datadir) = (path.to_owned(), datadir.to_owned());
-        Ok(Self { path, datadir, is_marked, read_only, _lock: lock })
+            content if content.is_of(known.as_ref()) => {}
+            content => return Err(content.taken(path, datadir, RESTORE)),
+        }
+        let lock = if read_only { None } else { Some(DirLock::acquire(path)?) };
+        Ok(Self { path: path.to_owned(), _lock: lock })
     }
 
     /// Where the engine's files are.
     pub(super) fn store(&self) -> PathBuf {
-        let db = self.path.join("db");
-        if holds_store(&self.path) && !db.exists() { self.path.clone() } else { db }
-    }
-
-    /// A data directory without a state of its own cannot know an unmarked directory by what is in it.
-    ///
-    /// # Errors
-    ///
-    /// If it is not marked.
-    pub(super) fn expect_marked(&self) -> Result<(), FlatError> {
-        match self.is_marked {
-            true => Ok(()),
-            false => Err(Content::Unmarked.taken(&self.path, &self.datadir, RESTORE)),
-        }
-    }
-
-    /// What is in it was found to belong to the data directory: it is marked, if it was not and may be.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be written to.
-    pub(super) fn belongs(&self) -> Result<(), FlatError> {
-        match self.is_marked || self.read_only {
-            true => Ok(()),
-            false => mark(Owner::read(&self.datadir)?, &self.path, &self.datadir),
-        }
+        self.path.join("db")
     }
 }
 
@@ -315,7 +266,7 @@ pub fn remove_flat(path: &Path, datadir: &Path) -> Result<Option<String>, FlatEr
         content if content.is_of(Owner::read(datadir)?.as_ref()) => {}
         content => return Ok(Some(format!("stays, as the directory {}", content.words()))),
     }
-    let lock = if path.join("CURRENT").exists() { None } else { Some(DirLock::acquire(path)?) };
+    let lock = DirLock::acquire(path)?;
     let gone = |path: &Path, result: io::Result<()>| match result {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(io_error("remove", path)(error))
@@ -324,12 +275,6 @@ pub fn remove_flat(path: &Path, datadir: &Path) -> Result<Option<String>, FlatEr
     };
     let db = path.join("db");
     gone(&db, fs::remove_dir_all(&db))?;
-    if holds_store(path) {
-        for name in names(path)?.iter().filter(|name| is_engine_file(name)) {
-            let file = path.join(name);
-            gone(&file, fs::remove_file(&file))?;
-        }
-    }
     for name in [UNFINISHED, OWNER_FILE, LOCK] {
         let file = path.join(name);
         gone(&file, fs::remove_file(&file))?;
@@ -353,18 +298,6 @@ pub fn forget_flat(datadir: &Path) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Whether a file in a directory that an engine has for itself is the engine's.
-fn is_engine_file(name: &OsStr) -> bool {
-    const NAMES: [&str; 7] =
-        ["mdbx.dat", "mdbx.lck", "confirmed", "CURRENT", "IDENTITY", "LOG", LOCK];
-    const STARTS: [&str; 4] = ["journal.", "LOG.old.", "MANIFEST-", "OPTIONS-"];
-    const ENDS: [&str; 4] = [".sst", ".log", ".blob", ".dbtmp"];
-    let name = name.to_string_lossy();
-    NAMES.contains(&&*name)
-        || STARTS.iter().any(|start| name.starts_with(start))
-        || ENDS.iter().any(|end| name.ends_with(end))
 }
 
 /// Whether a file in a data directory without a stamp is what [`claim`] leaves there.

@@ -279,17 +279,8 @@ impl DataDir {
         let writes = store_options.flush_every / chain_options.verify_every.max(1);
         store_options.flush_every = writes.max(1);
         let store = Store::open(engine, &tables, kind.suit_store(store_options, &settings))?;
-        if let Some(flat) = &flat
-            && ChainDb::new(store.clone()).head()?.is_none()
-        {
-            flat.expect_marked()?;
-        }
         let place = Place { store: store.clone(), dir: own_dir, read_only };
         let layer = (kind.open)(place, &settings)?;
-        if let Some(flat) = &flat {
-            // The layer compared what is in it.
-            flat.belongs()?;
-        }
         let Specs { spec, outline } = specs;
         Ok(Self {
             dir: dir.to_owned(),
