@@ -48,6 +48,14 @@ pub enum ExportError {
         /// The first block asked for.
         start: u64,
     },
+    /// An era1 file that would go beyond the merge.
+    #[error("block {number} is past the merge, where era1 files end; take --format ere{}", before(*first, *number))]
+    Merged {
+        /// The first block asked for.
+        first: u64,
+        /// The first one past the merge.
+        number: u64,
+    },
     /// Blocks out of order.
     #[error("block {found} came to be written to {file}, but {expected} was next")]
     Order {
@@ -85,6 +93,11 @@ pub enum ExportError {
         /// The one that is there.
         other: String,
     },
+}
+
+/// What else can be done where a block is the first that cannot be written.
+fn before(first: u64, number: u64) -> String {
+    if number > first { format!(", or --to {}", number - 1) } else { String::new() }
 }
 
 impl ExportError {

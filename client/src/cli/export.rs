@@ -2,8 +2,8 @@
 
 use super::{args::StoredArgs, exit::Failure};
 use crate::{
-    blocks::{ArchiveExporter, ArchiveFormat, RlpWriter},
-    chain::{ChainError, ExportBlock},
+    blocks::{ArchiveExporter, ArchiveFormat, ExportError, RlpWriter},
+    chain::{ChainDb, ChainError, ExportBlock},
     datadir::{DataDir, Rows},
 };
 use alloy_consensus::{Header, ReceiptEnvelope, TxReceipt, proofs};
@@ -156,6 +156,9 @@ fn archives(
     let network =
         Path::new(chain).file_stem().map_or_else(|| chain.into(), |s| s.to_string_lossy());
     let mut out = ArchiveExporter::new(format, directory, &network, from)?;
+    if format == ArchiveFormat::Era1 {
+        expect_before_merge(&db, (from, to))?;
+    }
     // Not before the range is known to do: what is refused leaves nothing behind.
     fs::create_dir_all(directory)
         .map_err(|e| Failure::Machine(format!("cannot create {}: {e}", directory.display())))?;
@@ -176,6 +179,21 @@ fn archives(
         files.len(),
         directory.display()
     ))
+}
+
+/// The first block past the merge, if there is one, is named.
+fn expect_before_merge(db: &ChainDb, (first, last): (u64, u64)) -> Result<(), Failure> {
+    let is_merged =
+        |number| Ok::<_, ChainError>(db.block_head(number)?.header.difficulty.is_zero());
+    if !is_merged(last)? {
+        return Ok(());
+    }
+    let (mut low, mut number) = (first, last);
+    while low < number {
+        let middle = low.midpoint(number);
+        if is_merged(middle)? { number = middle } else { low = middle + 1 }
+    }
+    Err(ExportError::Merged { first, number }.into())
 }
 
 /// An archive holds the receipts of its blocks, so they must be those of the headers.

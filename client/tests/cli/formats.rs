@@ -3,7 +3,7 @@
 use crate::{
     database::store,
     run::{polytrie, run},
-    support::{CONDENSE, Data, RPC_COMPAT, assert_fails, for_each_layer, sample, stream},
+    support::{CONDENSE, Data, RPC_COMPAT, assert_fails, for_each_layer, import, sample, stream},
 };
 use alloy_primitives::hex;
 use flate2::{Compression, write::GzEncoder};
@@ -44,8 +44,7 @@ fn every_format_gives_the_same_chain(layer: &str) {
     ];
     for (number, file) in files.iter().enumerate() {
         let dir = data.file(&format!("data-{number}"));
-        let text =
-            polytrie!["import", file, "--datadir", dir, "--chain", chain.chain, "--state", layer];
+        let text = import![dir, file, chain.chain, layer];
         let text = text.ok().text().to_owned();
         assert!(text.starts_with(&format!("head 54 {} state root 0x", chain.hash)), "{text}");
         let export = polytrie!["export", "-", "--from", "1", "--datadir", dir].ok();
@@ -105,18 +104,7 @@ fn an_export_comes_out_in_ranges(layer: &str) {
     let whole = data.file("whole.rlp");
     polytrie!["export", whole, "--datadir", data.path()].ok();
     let again = data.file("again");
-    let report = polytrie![
-        "import",
-        whole,
-        "--datadir",
-        again,
-        "--chain",
-        chain.chain,
-        "--state",
-        layer,
-        "--json",
-        "-"
-    ];
+    let report = import![again, whole, chain.chain, layer, "--json", "-"];
     let report = report.ok().json();
     assert_eq!((&report["blocks"], &report["skipped"]), (&54.into(), &1.into()));
     let beyond = polytrie!["export", data.file("x"), "--from", "60", "--datadir", data.path()];
@@ -142,21 +130,17 @@ fn figures_go_where_they_are_asked_for(layer: &str) {
     let Some(chain) = CONDENSE.open() else { return };
     let data = Data::new();
     let (json, csv) = (data.file("report.json"), data.file("blocks.csv"));
-    let run = polytrie![
-        "import",
-        chain.file,
-        "--datadir",
+    let run = import![
         data.path(),
-        "--chain",
+        chain.file,
         chain.chain,
-        "--state",
         layer,
         "--to",
         "200",
         "--json",
         json,
         "--csv",
-        csv,
+        csv
     ]
     .ok();
     assert!(run.text().starts_with("head 200 0x"), "{}", run.text());
@@ -207,20 +191,7 @@ fn receipts_without_state_roots_make_no_archive(layer: &str) {
         let (data, copy) = (Data::new(), Data::new());
         let (to, out) = ("20", ["era1", "ere"].map(|format| (format, data.file(format))));
         let import = |file: &Path, data: &Data, verify: &str| {
-            polytrie![
-                "import",
-                file,
-                "--datadir",
-                data.path(),
-                "--chain",
-                chain.chain,
-                "--state",
-                layer,
-                "--to",
-                to,
-                "--verify",
-                verify,
-            ]
+            import![data.path(), file, chain.chain, layer, "--to", to, "--verify", verify]
         };
         let run = import(&chain.file, &data, verify).ok();
         let note = "neither state roots nor receipts roots were compared (--verify none)";
@@ -273,7 +244,7 @@ fn a_damaged_block_is_not_exported(layer: &str) {
         batch.put(table, &number.to_be_bytes(), &damaged);
         store(&data, &tables).write_durable(batch).unwrap();
         let out = data.file("out");
-        for format in ["rlp", "era1", "ere"] {
+        for format in ["rlp", "ere"] {
             let run = polytrie!["export", out, "--datadir", data.path(), "--format", format];
             let name = data.path().display().to_string();
             let words = ["is damaged", &*name, &format!("block {number} ")];
@@ -321,6 +292,32 @@ fn lines_for_each_block_go_to_standard_output() {
     let both = import(&elsewhere, Path::new("-"));
     assert_fails(&both, 2, &["--json", "--csv", "standard output"]);
     assert!(!elsewhere.path().exists());
+}
+
+#[test]
+fn era1_ends_at_the_merge() {
+    let data = Data::new();
+    let (file, chain) = (sample("chain.rlp.gz"), sample("genesis.json"));
+    let out = data.file("archive");
+    let export = |data: &Data, more: &[&str]| {
+        let datadir = data.path();
+        let mut args = ["export", "--format", "era1", "--datadir"].map(OsStr::new).to_vec();
+        args.extend([datadir.as_os_str(), out.as_os_str()]);
+        args.extend(more.iter().map(OsStr::new));
+        run(&args, &[])
+    };
+    import![data.path(), file, chain, "mpt", "--to", "5"].ok();
+    assert_fails(&export(&data, &[]), 2, &["block 0 is past the merge", "--format ere"]);
+    assert!(!out.exists());
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let data = chain.imported("mpt", chain.head);
+    let heads =
+        chain.blocks().iter().map(|rlp| decode_block(rlp).unwrap().header).collect::<Vec<_>>();
+    let first = heads.iter().find(|header| header.difficulty.is_zero()).unwrap().number;
+    let (words, before) = (format!("block {first} is past the merge"), (first - 1).to_string());
+    assert_fails(&export(&data, &[]), 2, &[&words, "--format ere", &format!("--to {before}")]);
+    assert!(!out.exists());
+    export(&data, &["--to", &before]).ok();
 }
 
 #[test]

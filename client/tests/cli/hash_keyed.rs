@@ -47,6 +47,10 @@ fn old_nodes_go_or_stay() {
     assert_eq!(count("engine_deletes"), count("deletes"));
     assert!(count("deletes") >= replaced);
 
+    let prune = |data: &Data| polytrie!["db", "prune", "--datadir", data.path()].ok();
+    let told = prune(&kept).text().to_owned();
+    assert!(told.contains("keeps all states") && told.contains("mpt-hash.pruning none"), "{told}");
+    assert_eq!(prune(&gone).text(), "`mpt-hash` keeps nothing that this command could forget\n");
     for data in [&gone, &kept] {
         data.check();
         let run = polytrie!["db", "unwind", "--to", "20", "--datadir", data.path()];

@@ -67,6 +67,10 @@ impl<W: Write> Era1Writer<W> {
         total_difficulty: U256,
     ) -> Result<(), ExportError> {
         let block = self.place.take(block, receipts)?;
+        if block.sealed.difficulty.is_zero() {
+            let number = block.sealed.number;
+            return Err(ExportError::Merged { first: self.place.start, number });
+        }
         self.offsets.push(self.records.position());
         self.roots.push(header_record_root(block.sealed.hash(), total_difficulty));
         self.records.compressed(Kind::Header, block.header)?;

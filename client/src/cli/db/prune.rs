@@ -14,7 +14,8 @@ use serde::Serialize;
 
 /// Forget what proofs of the state do not need: what newer versions of keys have replaced.
 ///
-/// The layer `lvmt` keeps such things, the others none. Reads, commitment and proofs stay as they are, and so do the
+/// The layer `lvmt` keeps such things, the others none (`mpt-hash` made with --mpt-hash.pruning none keeps all states, and
+/// goes on to). Reads, commitment and proofs stay as they are, and so do the
 /// undo records of the last 1024 blocks. Can be stopped at any time, and run again.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct PruneArgs {
@@ -48,6 +49,12 @@ pub(super) fn run(args: PruneArgs) -> Result<(), Failure> {
         Some(pruning) => pruning.prune(&dir.chain_db().undo_records()?)?,
         None => Pruned::default(),
     };
+    let keeps_all = dir
+        .stamp
+        .parameters
+        .iter()
+        .find(|(name, which)| name.ends_with(".pruning") && which.as_str() == "none");
+    let keeps_all = keeps_all.map(|(name, which)| format!("{name} {which}"));
     let report = Report {
         state: dir.stamp.state,
         entries: pruned.entries,
@@ -55,7 +62,10 @@ pub(super) fn run(args: PruneArgs) -> Result<(), Failure> {
         bytes_before: pruned.bytes_before,
         bytes_after: pruned.bytes_after,
     };
-    result.write(&report, || report.text(nothing))
+    result.write(&report, || match keeps_all {
+        Some(setting) => format!("`{}` keeps all states in this directory, which was made so ({setting}), and this command forgets none of them; for fewer, import into a new directory", report.state),
+        None => report.text(nothing),
+    })
 }
 
 impl Report {
