@@ -15,20 +15,32 @@ use std::path::PathBuf;
 /// Make one page of reports that were written before: what they have in common, then each.
 ///
 /// Of reports that differ in the number of accounts or keys, the page also shows throughput over the size of the state.
+/// With --svg, a picture of how fast each layer was instead, or beside it.
 #[derive(Debug, Args)]
 pub(super) struct PageArgs {
     /// Reports, as --json wrote them.
     #[arg(value_name = "REPORT.json", required = true)]
     reports: Vec<PathBuf>,
     /// Write the page, index.html, to this directory.
-    #[arg(long, value_name = "DIR")]
-    html: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "svg")]
+    html: Option<PathBuf>,
+    /// Write how fast each layer of the first report was to this file, as bars.
+    #[arg(long, value_name = "FILE.svg")]
+    svg: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &PageArgs) -> Result<(), Failure> {
     let reports = args.reports.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
-    create_dir(&args.html)?;
-    let path = args.html.join(PAGE);
+    output::expect_apart(
+        &[("--svg", args.svg.as_deref())],
+        &args.reports.iter().map(PathBuf::as_path).collect::<Vec<_>>(),
+    )?;
+    if let (Some(path), Some(report)) = (&args.svg, reports.first()) {
+        write_text(OutputFile::create(path)?, &html::picture(report))?;
+    }
+    let Some(dir) = &args.html else { return Ok(()) };
+    create_dir(dir)?;
+    let path = dir.join(PAGE);
     write_text(OutputFile::create(&path)?, &html::page(&reports))?;
     output::line(&format!("the page is {}", path.display()))
 }

@@ -1,7 +1,10 @@
 //! The page that `bench --html` and `bench page` make.
 
 use super::{bench, report};
-use crate::{run::run, support::Data};
+use crate::{
+    run::{polytrie, run},
+    support::Data,
+};
 use serde_json::Value;
 use std::{ffi::OsStr, fs};
 
@@ -74,4 +77,19 @@ fn a_page_and_lines_for_each_block() {
     .ok();
     let page = fs::read_to_string(second.join("index.html")).unwrap();
     assert!(page.contains("Over the size of the state"));
+
+    // The picture is a file of its own, the fastest layer first, for light and dark.
+    let svg = data.file("fast.svg");
+    polytrie!["bench", "page", first, "--svg", svg].ok();
+    let picture = fs::read_to_string(&svg).unwrap();
+    let report: Value = serde_json::from_slice(&fs::read(&first).unwrap()).unwrap();
+    let speed = |layer: usize| report["layers"][layer]["throughput"]["median"].as_f64().unwrap();
+    let place = |name: &str| picture.find(&format!(">{name}</text>")).unwrap();
+    assert_eq!(place("raw") < place("mpt"), speed(1) > speed(0));
+    for words in ["<svg", "prefers-color-scheme: dark", "tx/s"] {
+        assert!(picture.starts_with("<svg") && picture.contains(words), "{words}: {picture}");
+    }
+    assert!(!picture.contains("<script"));
+    assert_eq!(polytrie!["bench", "page", first].code, Some(2));
+    assert_eq!(polytrie!["bench", "page", first, "--svg", first].code, Some(2));
 }
