@@ -166,6 +166,12 @@ impl ChainSpec {
         self.outline.as_deref()
     }
 
+    /// Everything in the `genesis.json` that the chain was read from but accounts and state root: the beginning of a JSON
+    /// object, to which both can be added. `None` for a chain that was not read from a file.
+    pub fn genesis_fields(&self) -> Option<&str> {
+        genesis::open_outline(self.outline()?, self.genesis_header.state_root)
+    }
+
     /// The total difficulty that ends proof of work or authority: a block is merged if the total difficulty of its parent has reached
     /// it. Zero if the chain is merged from genesis, `None` if it never merges.
     pub fn terminal_total_difficulty(&self) -> Option<U256> {

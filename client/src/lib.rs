@@ -9,4 +9,6 @@ pub use polytrie_consensus as consensus;
 pub use polytrie_devnet::{self as devnet, rpc};
 pub use polytrie_files as blocks;
 pub use polytrie_layers as layers;
-pub use polytrie_node::{conformance, convert, datadir, import, process, state_root, witness};
+pub use polytrie_node::{
+    conformance, convert, datadir, import, process, state_dump, state_root, witness,
+};

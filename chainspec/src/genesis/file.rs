@@ -60,6 +60,11 @@ pub(super) fn close_outline(outline: &str, state_root: B256) -> String {
     format!("{outline}\"stateRoot\":\"{state_root}\",\"alloc\":{{}}}}")
 }
 
+/// What [`close_outline`] was given.
+pub(super) fn open_outline(outline: &str, state_root: B256) -> Option<&str> {
+    outline.strip_suffix(&close_outline("", state_root))
+}
+
 /// What a file that cannot be a JSON object seems to be.
 fn other_kind(bytes: &[u8]) -> Option<&'static str> {
     let start = bytes.iter().position(|byte| !byte.is_ascii_whitespace());

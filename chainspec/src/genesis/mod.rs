@@ -106,6 +106,11 @@ pub(crate) fn from_genesis(name: &str, mut genesis: Genesis) -> Result<ChainSpec
     build(name, draft).map_err(|flaw| flaw.of(name))
 }
 
+/// The beginning of the outline of a genesis with this state root, to which accounts can be added.
+pub(crate) fn open_outline(outline: &str, state_root: B256) -> Option<&str> {
+    file::open_outline(outline, state_root)
+}
+
 /// The chain that an outline describes: the state root is taken from it, accounts it has none.
 pub(crate) fn from_outline(name: &str, bytes: &[u8]) -> Result<ChainSpec, ChainSpecError> {
     let draft = Draft { allocation: Allocation::Absent, ..file::parse(name, bytes)? };

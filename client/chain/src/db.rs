@@ -5,6 +5,7 @@ use super::{
     head::Head,
     receipts::{decode_stored_receipts, encode_stored_receipts},
     signers::remove_signers,
+    start::StartAncestor,
     tables::{BLOCKS, CANONICAL, HEAD_KEY, META, NUMBERS, RECEIPTS, SIDE_BLOCKS, UNDO},
 };
 use alloy_consensus::{Block, Header, ReceiptEnvelope, Sealed, TxEnvelope};
@@ -273,6 +274,27 @@ pub(super) fn put_block(batch: &mut Batch, row: &BlockRow<'_>) {
     put_head(batch, row.number, &row.hash);
 }
 
+/// Adds what is known of a block that is not here, up to the one that the chain begins with.
+pub(super) fn put_ancestor(
+    batch: &mut Batch,
+    number: u64,
+    known: &StartAncestor,
+    total_difficulty: U256,
+) {
+    let number = number.to_be_bytes();
+    let mut index = Vec::with_capacity(INDEX_START);
+    index.extend_from_slice(known.hash.as_slice());
+    index.extend_from_slice(&total_difficulty.to_be_bytes::<32>());
+    if let Some(header) = &known.header {
+        header.encode(&mut index);
+        batch.put(NUMBERS, known.hash.as_slice(), &number);
+    }
+    batch.put(CANONICAL, &number, &index);
+    if let Some(rlp) = &known.block {
+        batch.put(BLOCKS, &number, rlp);
+    }
+}
+
 /// Removes the block at the head; `parent` becomes the head.
 pub(super) fn remove_block(batch: &mut Batch, number: u64, hash: &B256, parent: &B256) {
     let key = number.to_be_bytes();
@@ -299,7 +321,7 @@ pub(super) fn remove_side_block(batch: &mut Batch, hash: &B256) {
     batch.delete(SIDE_BLOCKS, hash.as_slice());
 }
 
-fn put_head(batch: &mut Batch, number: u64, hash: &B256) {
+pub(super) fn put_head(batch: &mut Batch, number: u64, hash: &B256) {
     let mut row = [0; 40];
     row[..8].copy_from_slice(&number.to_be_bytes());
     row[8..].copy_from_slice(hash.as_slice());

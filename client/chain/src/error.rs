@@ -75,6 +75,18 @@ pub enum ChainError {
     /// A row that must be there is not, or does not decode.
     #[error("the store is damaged: {0}; import again into an empty --datadir")]
     Corrupt(String),
+    /// Blocks before the one that the chain begins with are needed.
+    #[error(
+        "{what}, and the chain in this directory begins with the state at block {start}: make it anew with `polytrie init`, whose --header may name a file with the {needed} blocks up to {start}"
+    )]
+    BeforeStart {
+        /// What asks for them.
+        what: String,
+        /// The block that the chain begins with.
+        start: u64,
+        /// How many would do.
+        needed: usize,
+    },
     /// The records needed to go back that far are not kept any more.
     #[error(
         "cannot go back to block {asked}: undo records reach back to block {lowest} only; go back to that one, or import into an empty --datadir"

@@ -21,7 +21,7 @@ pub(super) fn end(db: &ChainDb) -> Result<(), ChainError> {
 }
 
 /// Removes the blocks of a chain that [`end`] has ended.
-fn clear(db: &ChainDb) -> Result<(), ChainError> {
+pub(super) fn clear(db: &ChainDb) -> Result<(), ChainError> {
     let mut batch = Batch::new();
     for table in tables::of_blocks() {
         batch.delete_range(table, &[], None);
@@ -55,15 +55,24 @@ pub(super) fn put(
             expected: header.state_root,
         });
     }
+    let mut batch = Batch::new();
+    put(&mut batch, spec);
+    db.store().write(batch)?;
+    db.store().flush()?;
+    Ok(Head { header: header.clone(), total_difficulty: header.difficulty })
+}
+
+/// Adds the genesis block, which becomes the head.
+pub(super) fn put(batch: &mut Batch, spec: &ChainSpec) {
+    let header = spec.genesis_header();
     let body = BlockBody::<TxEnvelope, Header> {
         transactions: Vec::new(),
         ommers: Vec::new(),
         withdrawals: header.withdrawals_root.is_some().then(Default::default),
     };
     let block: Block<TxEnvelope> = Block::new(header.inner().clone(), body);
-    let mut batch = Batch::new();
     put_block(
-        &mut batch,
+        batch,
         &BlockRow {
             number: header.number,
             hash: header.hash(),
@@ -74,9 +83,6 @@ pub(super) fn put(
             undo: &[],
         },
     );
-    db.store().write(batch)?;
-    db.store().flush()?;
-    Ok(Head { header: header.clone(), total_difficulty: header.difficulty })
 }
 
 /// Fills an empty layer with the genesis accounts.

@@ -9,6 +9,7 @@ use super::{
     candidate::{BlockStats, Candidate},
     error::{ChainError, InsertError},
     head::Head,
+    preimages::put_preimages,
 };
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{B256, Bytes, U256};
@@ -113,6 +114,9 @@ impl Chain {
         let start = Instant::now();
         let total_difficulty = self.head.total_difficulty + candidate.header.difficulty;
         self.put_valid(&mut open.rows, &candidate, total_difficulty, &receipts, &added.undo);
+        if self.options.keep_preimages {
+            put_preimages(&mut open.rows, &added.writes);
+        }
         self.head = Head { header: candidate.header.clone(), total_difficulty };
         self.remember(Ancestor::new(candidate.header.clone(), &candidate.block.body.ommers));
         open.blocks.push(Grouped {

@@ -123,7 +123,9 @@ impl Chain {
         let merged = spec.is_merged_after(self.head.total_difficulty);
         let rules = spec.rules(candidate.number(), candidate.header.timestamp, merged);
         check_candidate(&rules, &self.head, candidate)?;
-        check_ommers(&rules, &candidate.header, &candidate.block.body.ommers, &self.ancestors)
+        let ommers = &candidate.block.body.ommers;
+        self.expect_ancestors(candidate.number(), ommers, &self.ancestors)?;
+        check_ommers(&rules, &candidate.header, ommers, &self.ancestors)
             .map_err(|e| candidate.invalid(e))?;
         self.follow_signers(&rules, candidate)?;
         let stats = BlockStats {
@@ -204,7 +206,14 @@ impl Chain {
         };
         let roots = self.options.verify_roots;
         let executor = &mut self.executor;
-        let executed = candidate.execute(executor, rules, session, &ancestor_hash, roots, stats)?;
+        let executed = candidate
+            .execute(executor, rules, session, &ancestor_hash, roots, stats)
+            .map_err(|error| match error {
+                InsertError::Broken(error) => {
+                    InsertError::Broken(self.before_start(candidate.number(), error))
+                }
+                invalid @ InsertError::Invalid(_) => invalid,
+            })?;
         stats.oldest_hash = oldest.get();
         let start = Instant::now();
         if let Some(file) = candidate.receipts.as_ref().filter(|_| roots) {
@@ -227,6 +236,8 @@ impl Chain {
         check_candidate(&rules, &parent, &candidate)?;
         if !candidate.block.body.ommers.is_empty() {
             let ancestors = self.ancestors_of(parent.hash())?;
+            let ommers = &candidate.block.body.ommers;
+            self.expect_ancestors(candidate.number(), ommers, &ancestors)?;
             check_ommers(&rules, &candidate.header, &candidate.block.body.ommers, &ancestors)
                 .map_err(|e| candidate.invalid(e))?;
         }

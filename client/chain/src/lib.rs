@@ -31,6 +31,7 @@ mod receipts;
 mod recent;
 mod reorg;
 mod signers;
+mod start;
 mod switch;
 mod tables;
 #[cfg(test)]
@@ -51,7 +52,9 @@ pub use head::Head;
 pub use history::StateHistory;
 pub use overlay::Overlay;
 pub use past::layer_at;
+pub use preimages::{put_address_preimage, put_slot_preimage};
 pub use receipts::{decode_stored_receipts, encode_stored_receipts};
+pub use start::{Start, StartAncestor};
 pub use tables::{TABLES, UNDO_BLOCKS};
 pub use transactions::TransactionPlace;
 pub use witness::BlockWitness;
@@ -126,6 +129,8 @@ pub struct Chain {
     group: Option<OpenGroup>,
     /// The change of branch under way, if one is.
     switch: Option<Switch>,
+    /// The block it begins with, if that is not the genesis block.
+    start: Option<u64>,
     undo_reach: UndoReach,
     durable: Mutex<DurableHead>,
     /// What blocks wrote, with their numbers.
@@ -201,6 +206,7 @@ impl Chain {
         // A layer sees which code a block needs only where no cache above it answers.
         let code_cache = if options.witness_levels.is_some() { 0 } else { CODE_CACHE };
         let undo_reach = UndoReach::read(&db, head.number())?;
+        let start = db.start()?;
         let durable = Mutex::new(DurableHead::read(&db, head.number())?);
         let mut chain = Self {
             spec,
@@ -211,6 +217,7 @@ impl Chain {
             waiting: VecDeque::new(),
             group: None,
             switch: None,
+            start,
             undo_reach,
             durable,
             written: Vec::new(),
@@ -267,6 +274,11 @@ impl Chain {
     /// What is kept of the chain.
     pub const fn db(&self) -> &ChainDb {
         &self.db
+    }
+
+    /// The block before the first one that is here, if that is not the genesis block: nothing is executed up to it.
+    pub const fn start(&self) -> Option<u64> {
+        self.start
     }
 
     /// The state layer.

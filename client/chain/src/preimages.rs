@@ -63,12 +63,12 @@ impl Chain {
             if rows == 0 && self.db.address_of(&hash)?.is_some() {
                 return Ok(());
             }
-            batch.put(PREIMAGES, hash.as_slice(), address.as_slice());
+            put_address_preimage(&mut batch, &hash, &address);
             let slots = account.storage.iter().flatten();
             let slots = slots.map(|(slot, _)| U256::from_be_bytes(slot.0));
             rows += 1;
             for slot in slots {
-                put_slot(&mut batch, hash_slot(&slot), &slot);
+                put_slot_preimage(&mut batch, &hash_slot(&slot), &slot);
                 rows += 1;
             }
             if rows >= STEP {
@@ -84,16 +84,22 @@ impl Chain {
 pub(super) fn put_preimages(batch: &mut Batch, writes: &WriteSet) {
     for write in writes.accounts() {
         if let (None, Some(_), Some(address)) = (&write.before, &write.after, &write.address) {
-            batch.put(PREIMAGES, write.hash.as_slice(), address.as_slice());
+            put_address_preimage(batch, &write.hash, address);
         }
         for slot in write.slots.iter().filter(|slot| slot.before.is_zero()) {
             if let Some(preimage) = &slot.slot {
-                put_slot(batch, slot.hash, preimage);
+                put_slot_preimage(batch, &slot.hash, preimage);
             }
         }
     }
 }
 
-fn put_slot(batch: &mut Batch, hash: B256, slot: &U256) {
+/// Adds an address under its hash.
+pub fn put_address_preimage(batch: &mut Batch, hash: &B256, address: &Address) {
+    batch.put(PREIMAGES, hash.as_slice(), address.as_slice());
+}
+
+/// Adds a slot under its hash.
+pub fn put_slot_preimage(batch: &mut Batch, hash: &B256, slot: &U256) {
     batch.put(PREIMAGES, hash.as_slice(), &slot.to_be_bytes::<32>());
 }

@@ -1,13 +1,14 @@
 //! What is remembered of the last blocks.
 
 use super::{Chain, ChainDb, error::ChainError, head::Head};
-use alloy_consensus::Sealed;
+use crate::executor::InternalError;
+use alloy_consensus::{Header, Sealed};
 use alloy_primitives::B256;
 use polytrie_consensus::{Ancestor, OMMER_GENERATIONS, RecentAncestors, decode::decode_block};
 use std::collections::VecDeque;
 
 /// How far back BLOCKHASH reaches.
-const BLOCK_HASHES: usize = 256;
+pub(super) const BLOCK_HASHES: usize = 256;
 
 /// The hashes of the blocks up to a head, for BLOCKHASH: the last of them from memory.
 #[derive(Debug)]
@@ -56,6 +57,40 @@ impl Chain {
             next = parent;
         }
         Ok(blocks.into_iter().rev().collect())
+    }
+
+    /// Ommers are judged by the blocks before theirs. A chain that begins in the middle may not have them all.
+    pub(super) fn expect_ancestors(
+        &self,
+        number: u64,
+        ommers: &[Header],
+        ancestors: &RecentAncestors,
+    ) -> Result<(), ChainError> {
+        match self.start {
+            Some(start) if !ommers.is_empty() && !ancestors.is_complete() => {
+                let what = format!(
+                    "block {number} has ommers, which cannot be checked without the {OMMER_GENERATIONS} blocks before it"
+                );
+                Err(ChainError::BeforeStart { what, start, needed: OMMER_GENERATIONS })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The error for a hash that is not known because the chain begins after it; others stay what they are.
+    pub(super) fn before_start(&self, number: u64, error: ChainError) -> ChainError {
+        match (error, self.start) {
+            (
+                ChainError::Execution(InternalError::MissingBlockHash { number: asked }),
+                Some(start),
+            ) if asked < start => {
+                let what = format!(
+                    "block {number} asks for the hash of block {asked} (BLOCKHASH), which is not known"
+                );
+                ChainError::BeforeStart { what, start, needed: BLOCK_HASHES + 1 }
+            }
+            (error, _) => error,
+        }
     }
 
     /// Reads again what is remembered of the last blocks.

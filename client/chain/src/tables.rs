@@ -37,6 +37,10 @@ pub(super) const HEAD_KEY: &[u8] = b"head";
 /// There is none unless such a change is under way (see `switch.rs`).
 pub(super) const SWITCH_KEY: &[u8] = b"switch";
 
+/// Key of the row of the block that the chain begins with: its number. There is none if that is the genesis block (see
+/// `start.rs`).
+pub(super) const START_KEY: &[u8] = b"start";
+
 /// Key of the row of a block that is being taken back: its number ‖ steps that are done ‖ whether it is kept (one byte).
 /// There is none unless that is under way (see `back.rs`).
 pub(super) const WAY_BACK_KEY: &[u8] = b"back";

@@ -10,6 +10,7 @@ use super::{
     db::{BlockRow, put_block, remove_side_block},
     error::{ChainError, InsertError},
     head::Head,
+    preimages::put_preimages,
     switch::remove_switch,
     tables::SIGNERS,
     transactions::put_transactions,
@@ -125,6 +126,9 @@ impl Chain {
         let start = Instant::now();
         let number = candidate.header.number;
         let witness = outcome.witness.take();
+        if self.options.keep_preimages {
+            put_preimages(&mut outcome.batch, &writes);
+        }
         self.write_valid(&candidate, total_difficulty, &receipts, outcome)?;
         if let Some(witness) = witness {
             self.keep_witness(&candidate, oldest_hash, witness)?;

@@ -1,4 +1,4 @@
-//! Block files in and out.
+//! Block files in and out, and dumps of a state in.
 //!
 //! A [`BlockReader`] takes a path (or `-`) and yields [`RawBlock`]s: the exact RLP of one block after the
 //! other, cut out of the file but not decoded. What the file holds is recognised by its content, never from
@@ -20,15 +20,19 @@
 //! on another thread than reading. It accepts exactly the canonical encoding: whatever it returns encodes to the bytes it was
 //! given.
 //!
+//! [`read_headers`] reads headers from such files, or from JSON; [`dump`] is about states.
+//!
 //! [`RlpWriter`], [`Era1Writer`] and [`EreWriter`] are the other direction; [`ArchiveExporter`] makes a directory of files.
 
 mod chunk;
 mod detect;
+pub mod dump;
 pub mod e2store;
 pub mod era1;
 pub mod ere;
 mod error;
 mod exporter;
+mod headers;
 mod hex;
 mod output;
 mod raw;
@@ -45,6 +49,7 @@ pub use era1::Era1Writer;
 pub use ere::EreWriter;
 pub use error::{BlockFileError, BlockFileErrorKind, Place};
 pub use exporter::ArchiveExporter;
+pub use headers::{HeaderError, KnownHeader, read_headers};
 pub use output::{ExportError, OutputFile, RlpWriter};
 pub use raw::RawBlock;
 pub use reader::{BlockReader, ReadProgress};

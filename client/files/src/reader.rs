@@ -328,7 +328,25 @@ fn head_in(
     Ok(head.filter(|_| is_there).copied())
 }
 
-fn gunzip(start: Bytes, rest: Box<dyn Read + Send>) -> Box<dyn Read + Send> {
+/// Opens a file or standard input (`-`) for reading, with a handle that tells how far that has come.
+pub(super) fn open_counted(path: &Path) -> io::Result<(Box<dyn Read + Send>, ReadProgress)> {
+    if path.as_os_str() == "-" {
+        let progress = ReadProgress::default();
+        let input = Counted { inner: io::stdin(), read: Arc::clone(&progress.read) };
+        return Ok((Box::new(input), progress));
+    }
+    let inner = File::open(path)?;
+    let meta = inner.metadata()?;
+    if meta.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let progress =
+        ReadProgress { total: meta.is_file().then_some(meta.len()), ..Default::default() };
+    let input = Counted { inner, read: Arc::clone(&progress.read) };
+    Ok((Box::new(input), progress))
+}
+
+pub(super) fn gunzip(start: Bytes, rest: Box<dyn Read + Send>) -> Box<dyn Read + Send> {
     let compressed = Cursor::new(start).chain(rest);
     Box::new(MultiGzDecoder::new(BufReader::with_capacity(GZIP_BUFFER, compressed)))
 }

@@ -16,11 +16,13 @@ impl RootBuilder {
         Ordered::add_slot(&mut self.slots, hash, value)
     }
 
-    pub(crate) fn account(&mut self, hash: B256, account: &Account) -> Result<(), StateError> {
+    /// Returns the root of the account's storage.
+    pub(crate) fn account(&mut self, hash: B256, account: &Account) -> Result<B256, StateError> {
         let storage_root = Ordered::root(self.slots.take());
         let Account { nonce, balance, code_hash } = *account;
         let leaf = TrieAccount { nonce, balance, storage_root, code_hash };
-        self.accounts.add(hash, &alloy_rlp::encode(leaf))
+        self.accounts.add(hash, &alloy_rlp::encode(leaf))?;
+        Ok(storage_root)
     }
 
     pub(crate) fn root(mut self) -> B256 {

@@ -1,12 +1,13 @@
 //! How a command ends: the exit codes of the contract, decided in one place.
 
 use crate::{
-    blocks::{BlockFileError, ExportError},
+    blocks::{BlockFileError, ExportError, HeaderError},
     chain::ChainError,
     convert::ConvertError,
     datadir::{FlatError, OpenError},
     import::{ImportError, ShadowError},
     layers::UnknownKind,
+    state_dump::StateDumpError,
 };
 use polytrie_chainspec::ChainSpecError;
 use polytrie_kv::KvError;
@@ -236,6 +237,7 @@ impl From<ChainError> for Failure {
             | ChainError::HalfBack { .. }
             | ChainError::TooDeep { .. }
             | ChainError::NoUndo { .. }
+            | ChainError::BeforeStart { .. }
             | ChainError::TooLong { .. }
             | ChainError::AboveHead { .. } => Self::Usage(error.to_string()),
             ChainError::GenesisState { .. } => Self::Invalid(error.to_string()),
@@ -293,6 +295,35 @@ impl From<ConvertError> for Failure {
                 Self::Invalid(error.to_string())
             }
             ConvertError::Interrupted(_) => Self::Interrupted(error.to_string()),
+        }
+    }
+}
+
+impl From<HeaderError> for Failure {
+    fn from(error: HeaderError) -> Self {
+        match error.is_io() {
+            true => Self::Machine(error.to_string()),
+            false => Self::Invalid(error.to_string()),
+        }
+    }
+}
+
+impl From<StateDumpError> for Failure {
+    fn from(error: StateDumpError) -> Self {
+        match error {
+            StateDumpError::Open(error) => error.into(),
+            StateDumpError::State(error) => error.into(),
+            StateDumpError::Chain(error) => error.into(),
+            StateDumpError::File(ref file) if file.is_io() => Self::Machine(error.to_string()),
+            StateDumpError::File(_)
+            | StateDumpError::Content { .. }
+            | StateDumpError::Root { .. }
+            | StateDumpError::Header { .. } => Self::Invalid(error.to_string()),
+            StateDumpError::NoDifficulty { .. }
+            | StateDumpError::NoPreimage { .. }
+            | StateDumpError::NoHead => Self::Usage(error.to_string()),
+            StateDumpError::Write(_) => Self::Machine(error.to_string()),
+            StateDumpError::Interrupted => Self::Interrupted(error.to_string()),
         }
     }
 }

@@ -24,9 +24,9 @@ pub(super) struct ExportArgs {
     /// directory that the files go to.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The first block.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    from: u64,
+    /// The first block [default: 0, or the first one that is here, if the chain begins with a state dump]
+    #[arg(long, value_name = "N")]
+    from: Option<u64>,
     /// The last block [default: the head]
     #[arg(long, value_name = "N")]
     to: Option<u64>,
@@ -84,17 +84,17 @@ pub(super) fn run(args: ExportArgs) -> Result<(), Failure> {
         .head()?
         .ok_or_else(|| Failure::Invalid("there is no block in the data directory".into()))?
         .number();
-    let to = args.to.unwrap_or(head);
-    if to > head || args.from > to {
+    let first = dir.chain_db().start()?.map_or(0, |start| start + 1);
+    let (from, to) = (args.from.unwrap_or(first), args.to.unwrap_or(head));
+    if to > head || from > to || from < first {
         let to = args.to.map_or("the head".to_owned(), |to| to.to_string());
         return Err(Failure::Usage(format!(
-            "blocks {} to {to} were asked for, there are blocks 0 to {head}",
-            args.from
+            "blocks {from} to {to} were asked for, there are blocks {first} to {head}"
         )));
     }
-    let changed = dir.chain_db().changed_by_hand((args.from, to))?;
+    let changed = dir.chain_db().changed_by_hand((from, to))?;
     let mut impersonated = Vec::new();
-    let range = (args.from, to);
+    let range = (from, to);
     let line = match format.archive() {
         None => rlp(&dir, &args.file, range, &mut impersonated)?,
         Some(archive) => archives(&dir, &args.file, archive, range, &mut impersonated)?,

@@ -93,6 +93,10 @@ pub(super) struct ImportArgs {
         requires = "witness"
     )]
     witness_levels: u8,
+    /// Keep the addresses and slots that blocks add to the state (and those of the genesis) beside their hashes: `polytrie
+    /// db dump` needs them for other clients' formats. They must be kept from the first block on.
+    #[arg(long)]
+    preimages: bool,
     #[command(flatten)]
     result: ResultArgs,
     /// Write one line of figures a block to this file; `-` for standard output. An import that goes on appends to the
@@ -144,6 +148,9 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     let witnesses = args.witness_dir()?;
     let interrupt = on_interrupt();
     let (mut chain, dir) = DataDir::open(&options, true)?.into_chain()?;
+    if args.preimages {
+        chain.keep_preimages()?;
+    }
     let began_at_genesis = chain.head().number() == chain.spec().genesis_header().number;
     let shadow = args
         .shadow

@@ -1,34 +1,162 @@
-//! `polytrie init`: a data directory with the genesis block and nothing else.
+//! `polytrie init`: a data directory with the genesis block and nothing else, or with the state at some block.
 
 use super::{
     args::{ChainArg, DataArgs},
     exit::Failure,
+    output::{ResultArgs, Ticker},
+    signals::on_interrupt,
 };
-use crate::datadir::DataDir;
+use crate::{
+    blocks::read_headers,
+    datadir::{DataDir, NewDir, OpenOptions},
+    state_dump::{self, Beginning, Begun, Step},
+};
+use alloy_primitives::{B256, U256};
 use clap::Args;
-use std::io::{self, Write};
+use serde::Serialize;
+use std::path::PathBuf;
 
-/// Make a data directory with the genesis block only (import and devnet do it by themselves).
+/// Headers that are of use: that of the block, and those of the 256 blocks whose hashes `BLOCKHASH` may ask for.
+const HEADERS: usize = 257;
+
+/// Make a data directory with the genesis block only (import and devnet do it by themselves), or with the state at any block.
+///
+/// With --state-dump the chain begins after the block of --header: the state is taken from a dump that some client wrote, its
+/// root is computed and compared with the header's, and `polytrie import` goes on with the next block, under any layer.
+/// Dumps are read in one pass, whatever the order of their accounts, in bounded memory (what does not fit is sorted on disk,
+/// in the data directory). If that fails or is interrupted, nothing is left behind, and the same command begins anew.
 #[derive(Debug, Args)]
 pub(super) struct InitArgs {
     #[command(flatten)]
     chain: ChainArg,
+    /// The state to begin with: what `geth dump` (with --iterative or without), `geth snapshot dump` or `polytrie db dump`
+    /// writes, or the lines that reth's `init-state` takes; gzipped or not, `-` for standard input. Accounts and slots may
+    /// stand under their hashes: `geth snapshot dump` needs no preimages; `geth dump` leaves out what it has none of
+    /// (--cache.preimages), which is noticed.
+    #[arg(long, value_name = "FILE", requires = "header")]
+    state_dump: Option<PathBuf>,
+    /// The header of the block whose state that is: RLP (of the header or of the block, also as hex), or JSON as a node
+    /// answers to eth_getBlockByNumber. The file may hold more headers or blocks, in their order: the last one counts, the
+    /// 256 before it are for BLOCKHASH, and before the merge the last 7 blocks for ommers. From Prague on the state itself
+    /// holds their hashes.
+    #[arg(long, value_name = "FILE", requires = "state_dump")]
+    header: Option<PathBuf>,
+    /// The total difficulty with that block, if it is from before the merge and the file of --header does not say it.
+    #[arg(long, value_name = "N", requires = "state_dump")]
+    total_difficulty: Option<U256>,
+    /// Keep addresses and slots beside their hashes: `polytrie db dump` needs them for other clients' formats.
+    #[arg(long, requires = "state_dump")]
+    preimages: bool,
+    #[command(flatten)]
+    result: ResultArgs,
     #[command(flatten)]
     pub(super) data: DataArgs,
+}
+
+/// The result; serialises to the JSON of `--json`.
+#[derive(Debug, Serialize)]
+struct Report {
+    chain: String,
+    state: String,
+    number: u64,
+    hash: B256,
+    state_root: B256,
+    commitment: B256,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    accounts: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slots: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    block_hashes: Option<u64>,
 }
 
 pub(super) fn run(args: InitArgs) -> Result<(), Failure> {
     let mut options = args.data.options();
     options.chain = args.chain.chain;
+    if let (Some(dump), Some(header_file)) = (args.state_dump, args.header) {
+        let result = args.result.open()?;
+        let headers = read_headers(&header_file, HEADERS)?;
+        let (total_difficulty, keep_preimages) = (args.total_difficulty, args.preimages);
+        let beginning = Beginning { dump, headers, header_file, total_difficulty, keep_preimages };
+        let (dir, begun) = begin(&options, beginning)?;
+        tell(&begun);
+        let report = Report {
+            chain: dir.spec()?.name().to_owned(),
+            state: dir.stamp.state.clone(),
+            number: begun.number,
+            hash: begun.hash,
+            state_root: begun.state_root,
+            commitment: begun.commitment,
+            accounts: Some(begun.accounts),
+            slots: Some(begun.slots),
+            block_hashes: Some(begun.hashes),
+        };
+        return result.write(&report, || {
+            format!(
+                "{}, {} accounts, {} slots (the root was computed from them)",
+                report.head(),
+                begun.accounts,
+                begun.slots
+            )
+        });
+    }
     let (chain, dir) = DataDir::open(&options, true)?.into_chain()?;
     let head = chain.head();
-    let line = format!(
-        "{} on {}: head {} {} state root {}",
-        chain.spec().name(),
-        dir.stamp.state,
-        head.number(),
-        head.hash(),
-        head.header.state_root
-    );
-    writeln!(io::stdout(), "{line}").map_err(|e| Failure::output(&e))
+    let report = Report {
+        chain: chain.spec().name().to_owned(),
+        commitment: dir.layer.commitment().digest(),
+        state: dir.stamp.state.clone(),
+        number: head.number(),
+        hash: head.hash(),
+        state_root: head.header.state_root,
+        accounts: None,
+        slots: None,
+        block_hashes: None,
+    };
+    args.result.write(&report, || report.head())
+}
+
+impl Report {
+    fn head(&self) -> String {
+        let Self { chain, state, number, hash, state_root, .. } = self;
+        format!("{chain} on {state}: head {number} {hash} state root {state_root}")
+    }
+}
+
+/// Makes the directory, or leaves nothing.
+fn begin(options: &OpenOptions, beginning: Beginning) -> Result<(DataDir, Begun), Failure> {
+    let interrupt = on_interrupt();
+    let new = NewDir::create(options)?;
+    let mut ticker = Ticker::new();
+    let begun = state_dump::begin(new.dir(), beginning, &interrupt, &mut |step| {
+        if ticker.is_due() {
+            let Step { what, accounts, slots, percent } = step;
+            let percent = percent.map(|percent| format!(" ({percent} %)")).unwrap_or_default();
+            tracing::info!(accounts, slots, "{what}{percent}");
+        }
+    });
+    match begun {
+        Ok(begun) => Ok((new.seal()?, begun)),
+        Err(error) => {
+            if let Err(left) = new.discard() {
+                tracing::warn!("{left}");
+            }
+            Err(error.into())
+        }
+    }
+}
+
+/// What is not known of the blocks before.
+fn tell(begun: &Begun) {
+    let Begun { number, hashes, hashes_wanted, .. } = *begun;
+    if hashes < hashes_wanted {
+        tracing::warn!(
+            "BLOCKHASH may ask for the hashes of the {hashes_wanted} blocks before block {number}, and {hashes} are known: an import ends with a sentence at a block that asks for another one; a file for --header with the headers of these blocks prevents it"
+        );
+    }
+    if !begun.knows_difficulty {
+        tracing::warn!(
+            "the total difficulty of block {number} is not known, and counts from it on; --total-difficulty gives it"
+        );
+    }
 }

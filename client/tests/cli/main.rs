@@ -49,5 +49,6 @@ mod rewrite;
 mod setup;
 #[cfg(feature = "lvmt")]
 mod shards;
+mod state_dump;
 #[cfg(feature = "rain")]
 mod witness;

@@ -118,7 +118,7 @@ impl DataDir {
     }
 
     /// Makes a directory, which must not hold anything yet, and keeps others out.
-    fn claim(dir: &Path) -> Result<DirLock, OpenError> {
+    pub(super) fn claim(dir: &Path) -> Result<DirLock, OpenError> {
         let io = |action| move |source| OpenError::Io { action, path: dir.to_owned(), source };
         if dir.exists() && !is_left_over(dir).map_err(io("read"))? {
             return Err(OpenError::Foreign { path: dir.to_owned() });
@@ -128,7 +128,7 @@ impl DataDir {
     }
 
     /// Takes the directory of the flat state for this data directory, if there is one.
-    fn claim_flat(stamp: &Stamp, dir: &Path) -> Result<(), OpenError> {
+    pub(super) fn claim_flat(stamp: &Stamp, dir: &Path) -> Result<(), OpenError> {
         match layers::replica_path(stamp) {
             Some(path) => Ok(flat::claim(&path, dir)?),
             None => Ok(()),
@@ -206,7 +206,7 @@ impl DataDir {
         Self::assemble(&options, Path::new(""), stamp, kind, Specs::loaded(spec), None)
     }
 
-    fn stamp(
+    pub(super) fn stamp(
         options: &mut OpenOptions,
         kind: &LayerKind,
         kv: &str,

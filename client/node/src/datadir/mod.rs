@@ -14,6 +14,7 @@
 mod create;
 mod error;
 mod flat;
+mod new_dir;
 mod options;
 mod outline;
 mod repair;
@@ -22,6 +23,7 @@ pub use create::GENESIS_FILE;
 pub use error::OpenError;
 use flat::FlatDir;
 pub use flat::{FlatError, forget_flat, remove_flat};
+pub use new_dir::NewDir;
 pub use options::OpenOptions;
 use outline::FileState;
 pub use outline::OUTLINE_FILE;

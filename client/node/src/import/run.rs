@@ -141,6 +141,14 @@ impl<'c> Run<'c> {
             self.skip_genesis(hash, place)?;
             return Ok(self.is_last(number));
         }
+        // Blocks before the state that the chain begins with: mostly nothing is known of them.
+        if self.chain.start().is_some_and(|start| number < start)
+            && self.chain.db().canonical(number)?.is_none()
+        {
+            self.report.skipped += 1;
+            self.progress.skipped(number);
+            return Ok(self.is_last(number));
+        }
         let candidate = match content {
             Content::Ready(candidate) => *candidate,
             Content::Identified(..) if self.chain.is_known(number, &hash)? => {

@@ -8,13 +8,10 @@ use crate::{
         output::{self, Ticker},
     },
     datadir::DataDir,
+    state_dump::{DumpForm, DumpOptions, StateDumpError, write_dump},
 };
-use alloy_primitives::{B256, hex};
-use clap::Args;
-use polytrie_state::{Account, StateError, StateLayer, StateReader};
+use clap::{Args, ValueEnum};
 use std::{
-    io::{self, Write},
-    ops::ControlFlow,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -23,12 +20,16 @@ use std::{
 ///
 /// Two layers that hold the same state write the same bytes, so `diff` compares them. An account is
 /// {"hash","nonce","balance","codeHash","code","storage"}, where "code" and "storage" are left out if there
-/// is none; slots stand under the hash of their key, in the order of the hashes.
+/// is none; slots stand under the hash of their key, in the order of the hashes. The other formats name accounts and slots
+/// themselves, which a directory knows if it was filled with --preimages. `polytrie init --state-dump` reads all of them.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct DumpArgs {
     /// The file to write; `.gz` at its end compresses it, `-` is standard output.
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
+    /// How the state is written.
+    #[arg(long, value_name = "FORMAT", default_value = "polytrie")]
+    format: Format,
     /// Leave code out (its hash stays).
     #[arg(long)]
     no_code: bool,
@@ -39,93 +40,52 @@ pub(in crate::cli) struct DumpArgs {
     pub(super) data: StoredArgs,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// By hashes, as described above.
+    Polytrie,
+    /// What reth's `init-state` takes: {"root"}, then an account a line.
+    Reth,
+    /// What `geth dump --iterative` writes.
+    Geth,
+    /// The chain's genesis file with the state as its accounts: `geth init` comes to the state root of the head.
+    Genesis,
+}
+
 pub(super) fn run(args: DumpArgs) -> Result<(), Failure> {
-    let dir = DataDir::open(&args.data.options(true), false)?;
-    dir.chain_db().check_settled()?;
-    let out = OutputFile::create(&args.file)?;
-    let mut dump = Dump {
-        layer: &*dir.layer,
-        reader: dir.layer.reader()?,
-        with_code: !args.no_code,
-        with_storage: !args.no_storage,
-        out,
-        failed: None,
-        accounts: 0,
-        ticker: Ticker::new(),
+    let form = match args.format {
+        Format::Polytrie => DumpForm::Polytrie,
+        Format::Reth => DumpForm::Reth,
+        Format::Geth => DumpForm::Geth,
+        Format::Genesis => DumpForm::Genesis,
     };
-    let walked = dir.layer.accounts(B256::ZERO, &mut |hash, account| dump.account(hash, &account));
-    // Where writing failed, that is why the walk ended.
-    if let Some(error) = dump.failed.take() {
-        let file = Arc::clone(dump.out.name());
-        return Err(ExportError::Io { file, error }.into());
+    let is_whole = !args.no_code && !args.no_storage;
+    if !is_whole && matches!(args.format, Format::Reth | Format::Genesis) {
+        let text = "--no-code and --no-storage go with --format polytrie or geth: the other formats are there to be read back";
+        return Err(Failure::Usage(text.to_owned()));
     }
-    walked?;
-    let accounts = dump.accounts;
-    dump.out.finish()?;
+    let dir = DataDir::open(&args.data.options(true), false)?;
+    let mut out = OutputFile::create(&args.file)?;
+    let options = DumpOptions { form, code: !args.no_code, storage: !args.no_storage };
+    let mut ticker = Ticker::new();
+    let written = write_dump(&dir, options, &mut out, &mut |accounts| {
+        if ticker.is_due() {
+            tracing::info!(accounts, "dumping");
+        }
+    });
+    let accounts = match written {
+        Ok(accounts) => accounts,
+        Err(StateDumpError::Write(error)) => {
+            let file = Arc::clone(out.name());
+            return Err(ExportError::Io { file, error }.into());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    out.finish()?;
     let line = format!("wrote {accounts} accounts to {}", args.file.display());
     if args.file == Path::new("-") {
         tracing::info!("{line}");
         return Ok(());
     }
     output::line(&line)
-}
-
-struct Dump<'a> {
-    layer: &'a dyn StateLayer,
-    reader: Arc<dyn StateReader>,
-    with_code: bool,
-    with_storage: bool,
-    out: OutputFile,
-    failed: Option<io::Error>,
-    accounts: u64,
-    ticker: Ticker,
-}
-
-impl Dump<'_> {
-    fn account(&mut self, hash: B256, account: &Account) -> Result<ControlFlow<()>, StateError> {
-        let Account { nonce, balance, code_hash } = account;
-        self.put(format_args!(
-            r#"{{"hash":"{hash}","nonce":"{nonce:#x}","balance":"{balance:#x}","codeHash":"{code_hash}""#
-        ));
-        if self.with_code && account.has_code() {
-            let code = self.reader.code(code_hash)?.ok_or_else(|| {
-                StateError::Corrupt(format!("the code {code_hash} of account {hash} is missing"))
-            })?;
-            self.put(format_args!(r#","code":"{}""#, hex::encode_prefixed(code)));
-        }
-        if self.with_storage {
-            self.storage(hash)?;
-        }
-        self.put(format_args!("}}\n"));
-        self.accounts += 1;
-        if self.ticker.is_due() {
-            tracing::info!(accounts = self.accounts, "dumping");
-        }
-        Ok(self.flow())
-    }
-
-    fn storage(&mut self, account: B256) -> Result<(), StateError> {
-        let layer = self.layer;
-        let mut separator = r#","storage":{"#;
-        layer.slots(account, B256::ZERO, &mut |slot, value| {
-            self.put(format_args!(r#"{separator}"{slot}":"{value:#x}""#));
-            separator = ",";
-            Ok(self.flow())
-        })?;
-        if separator == "," {
-            self.put(format_args!("}}"));
-        }
-        Ok(())
-    }
-
-    /// Writes, unless that failed before.
-    fn put(&mut self, text: std::fmt::Arguments<'_>) {
-        if self.failed.is_none() {
-            self.failed = self.out.write_fmt(text).err();
-        }
-    }
-
-    const fn flow(&self) -> ControlFlow<()> {
-        if self.failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
 }

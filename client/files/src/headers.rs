@@ -1,0 +1,179 @@
+//! Headers out of a file: RLP of headers or blocks, in any form that blocks come in, or JSON as nodes answer with.
+
+use crate::{
+    BlockFileError, BlockFileErrorKind, BlockReader, RawBlock,
+    error::Place,
+    reader::{display_name, gunzip, open_counted},
+};
+use alloy_consensus::{Header, Sealed};
+use alloy_primitives::{B256, Bytes, U256};
+use polytrie_consensus::decode::{decode_header, decode_lone_header};
+use serde_json::Value;
+use std::{
+    collections::VecDeque,
+    io::{self, Read},
+    path::Path,
+    sync::Arc,
+};
+
+/// A header out of a file, and what else the file has of the block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownHeader {
+    /// The header.
+    pub header: Sealed<Header>,
+    /// The block's RLP, where the file has all of it.
+    pub block: Option<Bytes>,
+    /// The total difficulty with the block, where the file has it.
+    pub total_difficulty: Option<U256>,
+}
+
+/// Why there are no headers in a file.
+#[derive(Debug, thiserror::Error)]
+pub enum HeaderError {
+    /// It cannot be read as blocks.
+    #[error(transparent)]
+    File(#[from] BlockFileError),
+    /// It cannot be read.
+    #[error("{file}: the file cannot be read ({error}); check the path and its permissions")]
+    Read {
+        /// The file.
+        file: Arc<str>,
+        /// What the operating system said.
+        error: io::Error,
+    },
+    /// JSON that is no header.
+    #[error(
+        "{file}: {what}; expected is the header of a block, or the block, as RLP or as a node answers to eth_getBlockByNumber"
+    )]
+    Json {
+        /// The file.
+        file: Arc<str>,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Headers that are not in a row.
+    #[error(
+        "{file}: block {number} has the parent {found}, the header before it is that of {expected}; put headers of one chain into it, in their order"
+    )]
+    Gap {
+        /// The file.
+        file: Arc<str>,
+        /// Number of the block.
+        number: u64,
+        /// Its parent.
+        found: B256,
+        /// What comes before it.
+        expected: B256,
+    },
+}
+
+impl HeaderError {
+    /// Whether the machine failed, rather than the content being wrong.
+    pub fn is_io(&self) -> bool {
+        match self {
+            Self::File(error) => error.is_io(),
+            Self::Read { .. } => true,
+            Self::Json { .. } | Self::Gap { .. } => false,
+        }
+    }
+}
+
+/// The last `most` headers of a file, in their order, each the parent of the next; at least one.
+///
+/// # Errors
+///
+/// If the file cannot be read, or holds something else.
+pub fn read_headers(path: impl AsRef<Path>, most: usize) -> Result<Vec<KnownHeader>, HeaderError> {
+    let path = path.as_ref();
+    let file = display_name(path);
+    let mut last: VecDeque<KnownHeader> = VecDeque::new();
+    let mut add = |known: KnownHeader| {
+        if let Some(before) = last.back()
+            && before.header.hash() != known.header.parent_hash
+        {
+            return Err(HeaderError::Gap {
+                file: Arc::clone(&file),
+                number: known.header.number,
+                found: known.header.parent_hash,
+                expected: before.header.hash(),
+            });
+        }
+        if last.len() == most {
+            last.pop_front();
+        }
+        last.push_back(known);
+        Ok(())
+    };
+    match BlockReader::open(path) {
+        Ok(blocks) => blocks.into_iter().try_for_each(|raw| add(of_rlp(raw?)?))?,
+        Err(error) if matches!(*error.kind, BlockFileErrorKind::Json) => {
+            of_json(path, &file)?.into_iter().try_for_each(add)?;
+        }
+        Err(error) => return Err(error.into()),
+    }
+    Ok(last.into())
+}
+
+/// A block, or a header by itself: that begins with a hash, a block with a list.
+fn of_rlp(raw: RawBlock) -> Result<KnownHeader, BlockFileError> {
+    let mut rest = &raw.rlp[..];
+    let is_block = alloy_rlp::Header::decode(&mut rest).is_ok()
+        && rest.first().is_some_and(|first| *first >= 0xc0);
+    let decoded = if is_block { decode_header(&raw.rlp) } else { decode_lone_header(&raw.rlp) };
+    let header = decoded.map_err(|error| {
+        let place = Place { index: raw.index, offset: raw.offset, number: None };
+        BlockFileError::new(&raw.file, BlockFileErrorKind::Decode { place, error })
+    })?;
+    let block = is_block.then_some(raw.rlp);
+    Ok(KnownHeader { header, block, total_difficulty: raw.total_difficulty })
+}
+
+fn of_json(path: &Path, file: &Arc<str>) -> Result<Vec<KnownHeader>, HeaderError> {
+    let read = || -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        open_counted(path)?.0.read_to_end(&mut bytes)?;
+        if !bytes.starts_with(&[0x1f, 0x8b]) {
+            return Ok(bytes);
+        }
+        let mut unpacked = Vec::new();
+        gunzip(bytes.into(), Box::new(io::empty())).read_to_end(&mut unpacked)?;
+        Ok(unpacked)
+    };
+    let bytes = read().map_err(|error| HeaderError::Read { file: Arc::clone(file), error })?;
+    let wrong = |what: String| HeaderError::Json { file: Arc::clone(file), what };
+    let json: Value = serde_json::from_slice(&bytes)
+        .map_err(|error| wrong(format!("the JSON does not read: {error}")))?;
+    let answers = match json {
+        Value::Array(answers) => answers,
+        answer => vec![answer],
+    };
+    let mut headers = Vec::new();
+    for mut answer in answers {
+        // The whole of an answer, or what is in it.
+        if let Some(result) = answer.get_mut("result") {
+            answer = result.take();
+        }
+        headers.push(of_answer(answer).map_err(wrong)?);
+    }
+    if headers.is_empty() {
+        return Err(wrong("the JSON holds no header".to_owned()));
+    }
+    Ok(headers)
+}
+
+fn of_answer(answer: Value) -> Result<KnownHeader, String> {
+    let text = |name: &str| answer.get(name).and_then(Value::as_str).map(str::to_owned);
+    let (hash, total) = (text("hash"), text("totalDifficulty"));
+    let header: Header = serde_json::from_value(answer)
+        .map_err(|error| format!("the JSON is no header: {error}"))?;
+    let header = Sealed::new(header);
+    if let Some(expected) = hash.filter(|hash| hash.parse().ok() != Some(header.hash())) {
+        return Err(format!(
+            "the header of block {} has the hash {}, but the JSON says {expected}",
+            header.number,
+            header.hash()
+        ));
+    }
+    let total_difficulty = total.and_then(|total| total.parse().ok());
+    Ok(KnownHeader { header, block: None, total_difficulty })
+}

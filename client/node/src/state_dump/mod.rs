@@ -1,0 +1,160 @@
+//! A data directory that begins with the state at some block, out of a dump that some client wrote.
+//!
+//! ```text
+//! DumpReader ─► Gathered     one pass over the file: everything under its hash, code under its own
+//!               Sorter       in order of the hashes, in memory or in sorted runs on disk
+//!               Sorted ─► StateLayer::load, and beside it the root of every storage and of the state
+//!               root = that of the header? ─► ChainDb::begin_at: header N, hashes before it
+//! ```
+//!
+//! Memory does not depend on the size of the state, apart from the hashes of all code.
+
+mod error;
+mod gather;
+mod sorted;
+mod start;
+mod write;
+
+pub use error::StateDumpError;
+pub use write::{DumpForm, DumpOptions, write_dump};
+
+use crate::datadir::DataDir;
+use alloy_primitives::{B256, U256};
+use gather::Gathered;
+use polytrie_files::{
+    KnownHeader,
+    dump::{DumpEnd, DumpReader},
+};
+use polytrie_state::StateError;
+use sorted::Sorted;
+use std::{
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+/// What a chain is begun with.
+#[derive(Debug)]
+pub struct Beginning {
+    /// The dump; `-` is standard input.
+    pub dump: PathBuf,
+    /// Headers up to that of its block, each the parent of the next; at least one.
+    pub headers: Vec<KnownHeader>,
+    /// The file that they came from, for messages.
+    pub header_file: PathBuf,
+    /// The total difficulty with its block, if it was given.
+    pub total_difficulty: Option<U256>,
+    /// Whether addresses and slots are kept beside their hashes.
+    pub keep_preimages: bool,
+}
+
+/// How far a beginning has come.
+#[derive(Debug, Clone, Copy)]
+pub struct Step {
+    /// What is being done.
+    pub what: &'static str,
+    /// Accounts that are done.
+    pub accounts: u64,
+    /// Slots that are done.
+    pub slots: u64,
+    /// How much of the file was read, of 100.
+    pub percent: Option<u64>,
+}
+
+/// A chain that was begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Begun {
+    /// Number of its first block, whose state was taken in.
+    pub number: u64,
+    /// Its hash.
+    pub hash: B256,
+    /// Its state root, which the accounts make.
+    pub state_root: B256,
+    /// The layer's commitment.
+    pub commitment: B256,
+    /// Accounts.
+    pub accounts: u64,
+    /// Slots.
+    pub slots: u64,
+    /// Blocks before it whose hashes are known.
+    pub hashes: u64,
+    /// Blocks before it whose hashes `BLOCKHASH` may ask for.
+    pub hashes_wanted: u64,
+    /// Whether its total difficulty is known.
+    pub knows_difficulty: bool,
+}
+
+/// Fills a new directory, which has no stamp yet. After an error it must be discarded.
+///
+/// # Errors
+///
+/// If a file is wrong or cannot be read, the state is not that of the header, a store or a layer fails, or `interrupt` was
+/// set from outside.
+pub fn begin(
+    target: &DataDir,
+    beginning: Beginning,
+    interrupt: &AtomicBool,
+    progress: &mut dyn FnMut(Step),
+) -> Result<Begun, StateDumpError> {
+    let spec = target.spec()?;
+    let db = target.chain_db();
+    // What can be refused at once is refused before hours are spent.
+    let (mut start, knows_difficulty) = start::start(&spec, &beginning)?;
+    let expected = start.head.header.state_root;
+    let name = name_of(&beginning.dump);
+    let reader = DumpReader::open(&beginning.dump)?;
+    let read = reader.progress();
+    let mut gathered = Gathered::new(
+        target.store.scratch().clone(),
+        beginning.keep_preimages.then(|| db.clone()),
+        (start.head.number(), expected),
+        interrupt,
+    );
+    let mut reading = |accounts, slots| {
+        let percent = read.total().map(|total| 100 * read.read() / total.max(1));
+        progress(Step { what: "reading the dump", accounts, slots, percent });
+    };
+    gathered.tell = Some(&mut reading);
+    match reader.read(&mut gathered) {
+        Ok(_) => {}
+        Err(DumpEnd::File(error)) => return Err(error.into()),
+        Err(DumpEnd::Sink(error)) => return Err(error.of_dump(&name)),
+    }
+    let mut collected = gathered.finish()?;
+    let sorted = Sorted::new(&mut collected, interrupt, progress)?;
+    let loaded = target.layer.load(&mut sorted.accounts());
+    let found = sorted.finish().map_err(|error| error.of_dump(&name))?;
+    let commitment = loaded?;
+    if interrupt.load(Ordering::Relaxed) {
+        return Err(StateDumpError::Interrupted);
+    }
+    for root in [Some(found.root), commitment.as_state_root()].into_iter().flatten() {
+        if root != expected {
+            let number = start.head.number();
+            let header = name_of(&beginning.header_file);
+            return Err(StateDumpError::Root { file: name, header, number, found: root, expected });
+        }
+    }
+    start::add_stored_hashes(&mut start, &spec, &*target.layer)?;
+    let (hashes, hashes_wanted) = start.known_hashes();
+    db.begin_at(&spec, &start)?;
+    db.store().checkpoint().map_err(StateError::from)?;
+    Ok(Begun {
+        number: start.head.number(),
+        hash: start.head.hash(),
+        state_root: expected,
+        commitment: commitment.digest(),
+        accounts: found.accounts,
+        slots: found.slots,
+        hashes,
+        hashes_wanted,
+        knows_difficulty,
+    })
+}
+
+/// What messages call a file.
+fn name_of(file: &Path) -> String {
+    match file == Path::new("-") {
+        true => "standard input".to_owned(),
+        false => file.display().to_string(),
+    }
+}

@@ -1,0 +1,321 @@
+//! A state on its way out, in the forms that other programs take.
+
+use super::StateDumpError;
+use crate::{datadir::DataDir, state_root::storage_root};
+use alloy_primitives::{Address, B256, Bytes, U256, hex};
+use polytrie_chain::ChainDb;
+use polytrie_chainspec::ChainSpec;
+use polytrie_kv::{Scratch, Sortable, Sorter};
+use polytrie_state::{Account, StateError, StateLayer, StateReader};
+use std::{fmt::Arguments, io::Write, ops::ControlFlow, sync::Arc};
+
+/// Slots of an account that are sorted in memory.
+const HELD: usize = 1 << 17;
+
+/// How a state is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DumpForm {
+    /// An account a line, by hashes: the same bytes for every layer.
+    Polytrie,
+    /// The lines that reth's `init-state` takes.
+    Reth,
+    /// The lines that `geth dump --iterative` writes.
+    Geth,
+    /// A genesis file with the state as its accounts.
+    Genesis,
+}
+
+impl DumpForm {
+    /// What messages call it.
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Polytrie => "a dump",
+            Self::Reth => "a dump for reth",
+            Self::Geth => "a dump as geth writes it",
+            Self::Genesis => "a genesis file",
+        }
+    }
+}
+
+/// What of a state is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DumpOptions {
+    /// In which form.
+    pub form: DumpForm,
+    /// Code too.
+    pub code: bool,
+    /// Storage too.
+    pub storage: bool,
+}
+
+/// Writes the state at the head of a directory, in the order of the hashed addresses; returns how many accounts there are.
+/// `progress` receives how many are done.
+///
+/// # Errors
+///
+/// If the store fails or is damaged, `out` cannot be written to, or an account or slot has no known name that needs one.
+pub fn write_dump(
+    dir: &DataDir,
+    options: DumpOptions,
+    out: &mut dyn Write,
+    progress: &mut dyn FnMut(u64),
+) -> Result<u64, StateDumpError> {
+    let db = dir.chain_db();
+    db.check_settled()?;
+    let head = db.head()?;
+    let root = || head.as_ref().map(|head| head.header.state_root).ok_or(StateDumpError::NoHead);
+    let mut dump = Dump {
+        layer: &*dir.layer,
+        reader: dir.layer.reader()?,
+        scratch: dir.store.scratch(),
+        db,
+        options,
+        out,
+        accounts: 0,
+        failed: None,
+    };
+    match options.form {
+        DumpForm::Polytrie => {}
+        DumpForm::Reth | DumpForm::Geth => {
+            let root = root()?;
+            dump.put(format_args!("{{\"root\":\"{root}\"}}\n"))?;
+        }
+        DumpForm::Genesis => {
+            let (spec, root) = (dir.spec()?, root()?);
+            let fields = genesis_fields(&spec);
+            dump.put(format_args!("{fields}\"stateRoot\":\"{root}\",\"alloc\":{{\n"))?;
+        }
+    }
+    let walked = dir.layer.accounts(B256::ZERO, &mut |hash, account| {
+        let written = dump.account(hash, &account);
+        Ok(match dump.keep(written) {
+            Some(()) => {
+                dump.accounts += 1;
+                progress(dump.accounts);
+                ControlFlow::Continue(())
+            }
+            None => ControlFlow::Break(()),
+        })
+    });
+    // Where writing failed, that is why the walk ended.
+    if let Some(failed) = dump.failed.take() {
+        return Err(failed);
+    }
+    walked?;
+    if options.form == DumpForm::Genesis {
+        dump.put(format_args!("\n}}}}\n"))?;
+    }
+    Ok(dump.accounts)
+}
+
+/// The beginning of a genesis file. A chain that is built in gets the fewest fields that make one: the accounts count.
+fn genesis_fields(spec: &ChainSpec) -> String {
+    spec.genesis_fields().map_or_else(
+        || {
+            format!(
+                "{{\"config\":{{\"chainId\":{},\"terminalTotalDifficulty\":0}},\"difficulty\":\"0x0\",\"gasLimit\":\"{:#x}\",",
+                spec.chain_id(),
+                spec.genesis_header().gas_limit
+            )
+        },
+        str::to_owned,
+    )
+}
+
+struct Dump<'a> {
+    layer: &'a dyn StateLayer,
+    reader: Arc<dyn StateReader>,
+    scratch: &'a Scratch,
+    db: ChainDb,
+    options: DumpOptions,
+    out: &'a mut dyn Write,
+    accounts: u64,
+    /// Why it ends early.
+    failed: Option<StateDumpError>,
+}
+
+impl Dump<'_> {
+    /// Keeps an error aside, which ends a walk.
+    fn keep<T>(&mut self, result: Result<T, StateDumpError>) -> Option<T> {
+        result.map_err(|error| self.failed.get_or_insert(error)).ok()
+    }
+
+    fn put(&mut self, text: Arguments<'_>) -> Result<(), StateDumpError> {
+        self.out.write_fmt(text).map_err(StateDumpError::Write)
+    }
+
+    fn account(&mut self, hash: B256, account: &Account) -> Result<(), StateDumpError> {
+        let code = match self.options.code && account.has_code() {
+            true => Some(self.code(hash, &account.code_hash)?),
+            false => None,
+        };
+        let code = code.as_ref();
+        match self.options.form {
+            DumpForm::Polytrie => self.polytrie(hash, account, code),
+            DumpForm::Geth => self.geth(hash, account, code),
+            DumpForm::Reth => {
+                let address = self.address(&hash)?;
+                self.put(format_args!("{{\"address\":\"{address:?}\","))?;
+                self.genesis_account(hash, account, code)?;
+                self.put(format_args!("\n"))
+            }
+            DumpForm::Genesis => {
+                let address = self.address(&hash)?;
+                let separator = if self.accounts == 0 { "" } else { ",\n" };
+                self.put(format_args!("{separator}\"{address:?}\":{{"))?;
+                self.genesis_account(hash, account, code)
+            }
+        }
+    }
+
+    fn polytrie(
+        &mut self,
+        hash: B256,
+        account: &Account,
+        code: Option<&Bytes>,
+    ) -> Result<(), StateDumpError> {
+        let Account { nonce, balance, code_hash } = account;
+        self.put(format_args!(
+            r#"{{"hash":"{hash}","nonce":"{nonce:#x}","balance":"{balance:#x}","codeHash":"{code_hash}""#
+        ))?;
+        if let Some(code) = code {
+            self.put(format_args!(r#","code":"{}""#, hex::encode_prefixed(code)))?;
+        }
+        self.slots(hash, &mut |dump, slot, value, separator| {
+            dump.put(format_args!(r#"{separator}"{slot}":"{value:#x}""#))
+        })?;
+        self.put(format_args!("}}\n"))
+    }
+
+    /// The fields of an account of a genesis, to the end of its object.
+    fn genesis_account(
+        &mut self,
+        hash: B256,
+        account: &Account,
+        code: Option<&Bytes>,
+    ) -> Result<(), StateDumpError> {
+        let Account { nonce, balance, .. } = account;
+        self.put(format_args!(r#""nonce":"{nonce:#x}","balance":"{balance:#x}""#))?;
+        if let Some(code) = code {
+            self.put(format_args!(r#","code":"{}""#, hex::encode_prefixed(code)))?;
+        }
+        self.slots(hash, &mut |dump, slot, value, separator| {
+            let (slot, value) = (B256::from(dump.slot(&slot)?), B256::from(value));
+            dump.put(format_args!(r#"{separator}"{slot}":"{value}""#))
+        })?;
+        self.put(format_args!("}}"))
+    }
+
+    /// As geth's encoder has it: fields that are empty left out, slots in the order of their keys.
+    fn geth(
+        &mut self,
+        hash: B256,
+        account: &Account,
+        code: Option<&Bytes>,
+    ) -> Result<(), StateDumpError> {
+        let address = self.address(&hash)?;
+        let mut sorter = Sorter::new(self.scratch.clone(), HELD);
+        let (layer, mut failed) = (self.layer, None);
+        let root = storage_root(|slot| {
+            layer.slots(hash, B256::ZERO, &mut |key, value| {
+                slot(key, &value)?;
+                if !self.options.storage {
+                    return Ok(ControlFlow::Continue(()));
+                }
+                let added = self.slot(&key).and_then(|key| Ok(sorter.add(PlainSlot(key, value))?));
+                Ok(match added {
+                    Ok(()) => ControlFlow::Continue(()),
+                    Err(error) => {
+                        failed = Some(error);
+                        ControlFlow::Break(())
+                    }
+                })
+            })
+        });
+        if let Some(failed) = failed {
+            return Err(failed);
+        }
+        let root = root?;
+        let Account { nonce, balance, code_hash } = account;
+        self.put(format_args!(
+            r#"{{"balance":"{balance}","nonce":{nonce},"root":"{root}","codeHash":"{code_hash}""#
+        ))?;
+        if let Some(code) = code {
+            self.put(format_args!(r#","code":"{}""#, hex::encode_prefixed(code)))?;
+        }
+        let mut separator = r#","storage":{"#;
+        for slot in sorter.drain()? {
+            let PlainSlot(key, value) = slot?;
+            let (key, value) = (B256::from(key), hex::encode(value.to_be_bytes_trimmed_vec()));
+            self.put(format_args!(r#"{separator}"{key}":"{value}""#))?;
+            separator = ",";
+        }
+        let end = if separator == "," { "}" } else { "" };
+        self.put(format_args!("{end},\"address\":\"{address:?}\",\"key\":\"{hash}\"}}\n"))
+    }
+
+    /// Writes the storage of an account, if there is any: `each` writes what comes before a slot, and the slot.
+    fn slots(&mut self, account: B256, each: &mut SlotWriter<'_>) -> Result<(), StateDumpError> {
+        if !self.options.storage {
+            return Ok(());
+        }
+        let layer = self.layer;
+        let mut separator = r#","storage":{"#;
+        let mut written = Ok(());
+        layer.slots(account, B256::ZERO, &mut |slot, value| {
+            written = each(self, slot, value, separator);
+            separator = ",";
+            Ok(match &written {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            })
+        })?;
+        written?;
+        if separator == "," {
+            self.put(format_args!("}}"))?;
+        }
+        Ok(())
+    }
+
+    fn code(&self, account: B256, code_hash: &B256) -> Result<Bytes, StateDumpError> {
+        let code = self.reader.code(code_hash)?;
+        Ok(code.ok_or_else(|| {
+            StateError::Corrupt(format!("the code {code_hash} of account {account} is missing"))
+        })?)
+    }
+
+    fn address(&self, hash: &B256) -> Result<Address, StateDumpError> {
+        let form = self.options.form.words();
+        let unknown = StateDumpError::NoPreimage { what: "account", hash: *hash, form };
+        self.db.address_of(hash)?.ok_or(unknown)
+    }
+
+    fn slot(&self, hash: &B256) -> Result<U256, StateDumpError> {
+        let form = self.options.form.words();
+        let unknown = StateDumpError::NoPreimage { what: "slot", hash: *hash, form };
+        self.db.slot_of(hash)?.ok_or(unknown)
+    }
+}
+
+/// Writes a slot by its hash, behind a separator.
+type SlotWriter<'w> = dyn FnMut(&mut Dump<'_>, B256, U256, &str) -> Result<(), StateDumpError> + 'w;
+
+/// A slot and its value, by the slot.
+#[derive(Debug, Clone, Copy)]
+struct PlainSlot(U256, U256);
+
+impl Sortable for PlainSlot {
+    type Key = [u8; 32];
+
+    fn key(&self) -> Self::Key {
+        self.0.to_be_bytes()
+    }
+
+    fn value(&self) -> Vec<u8> {
+        self.1.to_be_bytes_trimmed_vec()
+    }
+
+    fn from_row(key: &[u8], value: &[u8]) -> Option<Self> {
+        Some(Self(U256::try_from_be_slice(key)?, U256::try_from_be_slice(value)?))
+    }
+}

@@ -1,0 +1,446 @@
+//! `init --state-dump`: any layer begins with the state at any block, out of what any client wrote, and goes on from there;
+//! `db dump --format` writes what they read.
+
+use crate::{
+    run::{Run, polytrie, run},
+    support::{Chain, ChainFixture, Data, RPC_COMPAT, assert_fails, for_each_layer, stream},
+};
+use alloy_consensus::Header;
+use alloy_primitives::{B256, Bytes, U256, hex, keccak256};
+use flate2::{Compression, write::GzEncoder};
+use polytrie::consensus::decode::decode_header;
+use serde_json::{Map, Value, json};
+use std::{
+    ffi::OsStr,
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+for_each_layer!(
+    every_format_is_taken_in,
+    what_is_wrong_leaves_nothing,
+    the_chain_goes_on_from_the_middle,
+);
+
+/// Where the chain is cut: after Prague, so that the state has the hashes of blocks before it.
+const AT: u64 = 40;
+
+/// The state at [`AT`] in the formats that name accounts, and the chain.
+struct Source {
+    chain: Chain,
+    data: Data,
+    at: u64,
+}
+
+impl Source {
+    fn open(at: u64) -> Option<Self> {
+        let chain = RPC_COMPAT.open()?;
+        let data = Data::new();
+        import_with_preimages(&chain, &data, at);
+        Some(Self { chain, data, at })
+    }
+
+    fn dump(&self, format: &str) -> String {
+        let data = self.data.path();
+        polytrie!["db", "dump", "--format", format, "--datadir", data].ok().text().to_owned()
+    }
+
+    /// The block at the cut, as RLP.
+    fn block(&self) -> Bytes {
+        self.chain.blocks()[self.at as usize - 1].clone()
+    }
+
+    /// The file of its header.
+    fn header(&self) -> PathBuf {
+        let header = decode_header(&self.block()).unwrap();
+        self.data.write("header.rlp", alloy_rlp::encode(header.inner()))
+    }
+
+    /// `init` of a new directory.
+    fn init(&self, layer: &str, dump: &Path, header: &Path, out: &Data, stdin: &[u8]) -> Run {
+        init(&self.chain, layer, dump, header, &out.path(), stdin)
+    }
+}
+
+fn import_with_preimages(chain: &Chain, data: &Data, at: u64) {
+    polytrie![
+        "import",
+        chain.file,
+        "--datadir",
+        data.path(),
+        "--chain",
+        chain.chain,
+        "--to",
+        at.to_string(),
+        "--preimages",
+    ]
+    .ok();
+}
+
+fn init(
+    chain: &Chain,
+    layer: &str,
+    dump: &Path,
+    header: &Path,
+    datadir: &Path,
+    stdin: &[u8],
+) -> Run {
+    let args: [&OsStr; 11] = [
+        "init".as_ref(),
+        "--state-dump".as_ref(),
+        dump.as_ref(),
+        "--header".as_ref(),
+        header.as_ref(),
+        "--chain".as_ref(),
+        chain.chain.as_ref(),
+        "--state".as_ref(),
+        layer.as_ref(),
+        "--datadir".as_ref(),
+        datadir.as_ref(),
+    ];
+    run(&args, stdin)
+}
+
+fn lines(dump: &str) -> Vec<Value> {
+    dump.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn text(lines: &[Value]) -> String {
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// As `geth dump` writes all of it.
+fn one_object(geth: &str) -> String {
+    let lines = lines(geth);
+    let root = lines[0]["root"].as_str().unwrap().trim_start_matches("0x");
+    let accounts: Map<String, Value> = lines[1..]
+        .iter()
+        .map(|line| (line["address"].as_str().unwrap().to_owned(), line.clone()))
+        .collect();
+    serde_json::to_string_pretty(&json!({"root": root, "accounts": accounts})).unwrap()
+}
+
+/// As `geth snapshot dump` writes it: slots under their hashes, values as RLP.
+fn snapshot(geth: &str) -> String {
+    let mut lines = lines(geth);
+    for line in &mut lines[1..] {
+        let line = line.as_object_mut().unwrap();
+        line.remove("address");
+        let Some(storage) = line.get_mut("storage") else { continue };
+        let hashed = storage.as_object().unwrap().iter().map(|(slot, value)| {
+            let slot: B256 = slot.parse().unwrap();
+            let value = U256::from_str_radix(value.as_str().unwrap(), 16).unwrap();
+            (keccak256(slot).to_string(), json!(hex::encode(alloy_rlp::encode(value))))
+        });
+        *storage = hashed.collect::<Map<_, _>>().into();
+    }
+    text(&lines)
+}
+
+fn shuffled(dump: &str) -> String {
+    let mut lines: Vec<&str> = dump.lines().collect();
+    lines.rotate_left(7);
+    lines.reverse();
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+fn gzipped(text: &str) -> Vec<u8> {
+    let mut out = GzEncoder::new(Vec::new(), Compression::fast());
+    out.write_all(text.as_bytes()).unwrap();
+    out.finish().unwrap()
+}
+
+/// Every format, gzipped, piped and shuffled, makes the state that an import makes.
+fn every_format_is_taken_in(layer: &str) {
+    let Some(source) = Source::open(AT) else { return };
+    let expected = source.data.dump();
+    let geth = source.dump("geth");
+    let header = source.header();
+    let formats = [
+        ("polytrie", expected.clone()),
+        ("geth", geth.clone()),
+        ("object", one_object(&geth)),
+        ("snapshot", snapshot(&geth)),
+        ("reth", source.dump("reth")),
+        ("genesis", source.dump("genesis")),
+        ("shuffled", shuffled(&geth)),
+    ];
+    for (name, dump) in formats {
+        let file = source.data.write(name, &dump);
+        let out = Data::new();
+        let run = source.init(layer, &file, &header, &out, &[]).ok();
+        assert!(run.text().contains(&format!("head {AT} ")), "{name}: {}", run.text());
+        assert!(out.dump() == expected, "{name}: another state");
+        assert_eq!(out.head(), source.data.head(), "{name}");
+        out.check();
+    }
+    let file = source.data.write("geth.gz", gzipped(&geth));
+    let out = Data::new();
+    source.init(layer, &file, &header, &out, &[]).ok();
+    assert!(out.dump() == expected);
+    let out = Data::new();
+    source.init(layer, Path::new("-"), &header, &out, gzipped(&snapshot(&geth)).as_slice()).ok();
+    assert!(out.dump() == expected);
+}
+
+/// The next blocks are imported, taken back and imported again, and it ends like a straight import; what comes before is
+/// not there, which is said.
+fn the_chain_goes_on_from_the_middle(layer: &str) {
+    for at in [20, AT] {
+        let Some(source) = Source::open(at) else { return };
+        let dump = source.data.write("dump", source.data.dump());
+        // Blocks as the header: before the merge, they tell of ommers.
+        let blocks = source.chain.blocks();
+        let header = source.data.write("blocks.rlp", stream(&blocks[..at as usize]));
+        let out = Data::new();
+        let total = total_difficulty(&blocks[..at as usize], &source.chain);
+        polytrie![
+            "init",
+            "--state-dump",
+            dump,
+            "--header",
+            header,
+            "--chain",
+            source.chain.chain,
+            "--state",
+            layer,
+            "--datadir",
+            out.path(),
+            "--total-difficulty",
+            total.to_string(),
+        ]
+        .ok();
+        let stats = |data: &Data| {
+            polytrie!["db", "stats", "--datadir", data.path(), "--json", "-"].ok().json()["head"]
+                .clone()
+        };
+        assert_eq!(stats(&out), stats(&source.data));
+        let run = polytrie!["import", source.chain.file, "--datadir", out.path(), "--json", "-"];
+        let report = run.ok().json();
+        assert_eq!(report["blocks"], source.chain.head - at, "{report}");
+        assert_eq!(report["skipped"], at, "{report}");
+        let head = (source.chain.head, source.chain.hash.to_owned());
+        assert_eq!(out.head(), head);
+        out.check();
+        let straight = Data::new();
+        import_with_preimages(&source.chain, &straight, source.chain.head);
+        assert!(out.dump() == straight.dump(), "another state at the head");
+        assert_eq!(stats(&out), stats(&straight));
+
+        let back =
+            |to: u64| polytrie!["db", "unwind", "--to", to.to_string(), "--datadir", out.path()];
+        back(at).ok();
+        assert!(out.dump() == source.data.dump(), "another state after the way back");
+        assert_fails(&back(at - 1), 2, &["cannot go back"]);
+        out.check();
+        polytrie!["import", source.chain.file, "--datadir", out.path()].ok();
+        assert_eq!(out.head(), head);
+
+        let file = out.file("exported.rlp");
+        let export =
+            |from: &str| polytrie!["export", file, "--datadir", out.path(), "--from", from];
+        assert_fails(&export("1"), 2, &[&format!("there are blocks {} to", at + 1)]);
+        polytrie!["export", file, "--datadir", out.path()].ok();
+        assert_eq!(std::fs::read(&file).unwrap(), stream(&blocks[at as usize..]));
+    }
+}
+
+fn total_difficulty(blocks: &[Bytes], chain: &Chain) -> U256 {
+    let genesis = chain.spec().genesis_header().difficulty;
+    blocks.iter().fold(genesis, |sum, rlp| sum + decode_header(rlp).unwrap().difficulty)
+}
+
+/// One sentence each, exit code 1, and nothing half-filled.
+fn what_is_wrong_leaves_nothing(layer: &str) {
+    let Some(source) = Source::open(AT) else { return };
+    let geth = source.dump("geth");
+    let reth = source.dump("reth");
+    let header = source.header();
+    let fails = |name: &str, dump: &[u8], header: &Path, words: &[&str]| {
+        let file = source.data.write(name, dump);
+        let out = Data::new();
+        let run = source.init(layer, &file, header, &out, &[]);
+        assert_fails(&run, 1, words);
+        assert!(!out.path().exists(), "{name}: something is left in {}", out.path().display());
+    };
+    let changed = |dump: &str, change: &dyn Fn(&mut Vec<Value>)| {
+        let mut lines = lines(dump);
+        change(&mut lines);
+        text(&lines).into_bytes()
+    };
+    let with_storage = |lines: &[Value]| {
+        lines
+            .iter()
+            .position(|line| line["storage"].as_object().is_some_and(|s| s.len() > 1))
+            .unwrap()
+    };
+    let balance = changed(&geth, &|lines| lines[3]["balance"] = json!("12345"));
+    fails("balance", &balance, &header, &["make the state root", "block 40", "has 0x"]);
+    let fewer_slots = |lines: &mut Vec<Value>| {
+        let at = with_storage(lines);
+        let storage = lines[at]["storage"].as_object_mut().unwrap();
+        let first = storage.keys().next().unwrap().clone();
+        storage.remove(&first);
+    };
+    let slot = changed(&geth, &fewer_slots);
+    fails("slot", &slot, &header, &["storage root", "a slot is missing", "--cache.preimages"]);
+    let slot = changed(&reth, &fewer_slots);
+    fails("slot of reth", &slot, &header, &["make the state root"]);
+    let cut = geth.trim_end();
+    let cut = &cut.as_bytes()[..cut.len() - 20];
+    fails("cut", cut, &header, &["cut off", "line"]);
+    let cut = geth.lines().take(9).fold(String::new(), |text, line| text + line + "\n");
+    fails("fewer", cut.as_bytes(), &header, &["make the state root"]);
+    let packed = gzipped(&geth);
+    fails("cut gzip", &packed[..packed.len() / 2], &header, &["damaged or cut off"]);
+    let twice = format!("{geth}{}\n", geth.lines().last().unwrap());
+    fails("twice", twice.as_bytes(), &header, &["is there twice"]);
+    let code = changed(&geth, &|lines| {
+        let at = lines.iter().position(|line| line["code"].is_string()).unwrap();
+        lines[at].as_object_mut().unwrap().remove("code");
+    });
+    fails("code", &code, &header, &["which the dump leaves out", "--nocode"]);
+    let odd = geth.replacen("\"nonce\":", "\"nonce\":\"many\",\"n\":", 1);
+    fails("odd", odd.as_bytes(), &header, &["line 2", "\"many\"", "64 bits"]);
+    fails("empty", b"", &header, &["is empty"]);
+    fails("blocks", &source.block(), &header, &["no dump of a state"]);
+    let nobody = changed(&geth, &|lines| {
+        let line = lines[2].as_object_mut().unwrap();
+        line.remove("address");
+        line.remove("key");
+    });
+    fails("nobody", &nobody, &header, &["neither \"address\" nor"]);
+
+    // Another block's header, and one that is none.
+    let blocks = source.chain.blocks();
+    let other = decode_header(&blocks[AT as usize]).unwrap();
+    let other = source.data.write("other.rlp", alloy_rlp::encode(other.inner()));
+    fails("geth", geth.as_bytes(), &other, &["the state with the root", "block 41"]);
+    let plain = source.data.dump();
+    fails("plain", plain.as_bytes(), &other, &["make the state root", "block 41"]);
+    let none = source.data.write("none.json", "{\"number\":\"0x1\"}");
+    fails("geth", geth.as_bytes(), &none, &["no header"]);
+    let gap = source.data.write("gap.rlp", stream([&blocks[30], &blocks[39]]));
+    fails("geth", geth.as_bytes(), &gap, &["has the parent"]);
+}
+
+/// Headers as nodes give them.
+#[test]
+fn headers_are_rlp_or_json() {
+    let Some(source) = Source::open(AT) else { return };
+    let dump = source.data.write("dump", source.data.dump());
+    let block = source.block();
+    let header = decode_header(&block).unwrap();
+    let rlp = alloy_rlp::encode(header.inner());
+    let mut answer = serde_json::to_value::<&Header>(header.inner()).unwrap();
+    answer["hash"] = json!(header.hash());
+    answer["transactions"] = json!([]);
+    let answer = json!({"jsonrpc": "2.0", "id": 1, "result": answer}).to_string();
+    let contents: [(&str, Vec<u8>); 5] = [
+        ("header", rlp.clone()),
+        ("block", block.to_vec()),
+        ("hex", format!("0x{}\n", hex::encode(&rlp)).into_bytes()),
+        ("json", answer.clone().into_bytes()),
+        ("json.gz", gzipped(&answer)),
+    ];
+    for (name, content) in contents {
+        let file = source.data.write(name, content);
+        let out = Data::new();
+        source.init("mpt", &dump, &file, &out, &[]).ok();
+        assert_eq!(out.head(), source.data.head(), "{name}");
+    }
+    let wrong = answer.replace("\"gasUsed\":\"0x", "\"gasUsed\":\"0x1");
+    let file = source.data.write("wrong", wrong);
+    let run = source.init("mpt", &dump, &file, &Data::new(), &[]);
+    assert_fails(&run, 1, &["has the hash"]);
+}
+
+/// A state that geth itself dumped.
+#[test]
+fn a_dump_of_geth_is_taken_in() {
+    let file = |name: &str| crate::fixtures::fixture(&format!("chains/ethtest/{name}"));
+    let (Some(dump), Some(header), Some(chain)) =
+        (file("headstate.json"), file("headblock.json"), file("genesis.json"))
+    else {
+        return;
+    };
+    let chain = Chain {
+        file: file("chain.rlp").unwrap(),
+        chain,
+        head: 600,
+        hash: "0x44e3809c9a3cda717f00aea3a9da336d149612c8d5657fbc0028176ef8d94d2a",
+    };
+    let out = Data::new();
+    init(&chain, "replica", &dump, &header, &out.path(), &[]).ok();
+    assert_eq!(out.head(), (chain.head, chain.hash.to_owned()));
+    let straight = chain.imported("raw", chain.head);
+    assert!(out.dump() == straight.dump());
+}
+
+/// Without names there is nothing to write for others; with them the state comes back from every format.
+#[test]
+fn names_are_kept_where_that_is_asked_for() {
+    let Some(source) = Source::open(AT) else { return };
+    let plain = source.chain.imported("mpt", AT);
+    for format in ["geth", "reth", "genesis"] {
+        let run = polytrie!["db", "dump", "--format", format, "--datadir", plain.path()];
+        assert_fails(&run, 2, &["known by its hash only", "--preimages"]);
+    }
+    let dump = source.data.write("dump", source.dump("reth"));
+    let (header, out) = (source.header(), Data::new());
+    polytrie![
+        "init",
+        "--state-dump",
+        dump,
+        "--header",
+        header,
+        "--chain",
+        source.chain.chain,
+        "--datadir",
+        out.path(),
+        "--preimages",
+    ]
+    .ok();
+    let end = |data: &Data| {
+        polytrie!["import", source.chain.file, "--datadir", data.path(), "--preimages"].ok();
+        polytrie!["db", "dump", "--format", "geth", "--datadir", data.path()].ok().text().to_owned()
+    };
+    assert!(end(&out) == end(&source.data));
+}
+
+/// A directory that holds something is left alone.
+#[test]
+fn a_directory_that_is_taken_stays() {
+    let Some(source) = Source::open(AT) else { return };
+    let dump = source.data.write("dump", source.data.dump());
+    let run = init(&source.chain, "mpt", &dump, &source.header(), &source.data.path(), &[]);
+    assert_fails(&run, 2, &["holds data of polytrie already"]);
+    assert_eq!(source.data.head().0, AT);
+    let missing = Data::new();
+    let run = source.init("mpt", &missing.file("nothing"), &source.header(), &missing, &[]);
+    assert_fails(&run, 3, &["cannot be opened"]);
+    assert!(!missing.path().exists());
+}
+
+/// Hashes that nobody gave are asked for by name; they are never zero.
+#[test]
+fn a_missing_block_hash_ends_the_import() {
+    const CONDENSE: ChainFixture = crate::support::CONDENSE;
+    let Some(chain) = CONDENSE.open() else { return };
+    let blocks = chain.blocks();
+    let at = 1_000;
+    let data = chain.imported("raw", at);
+    let dump = data.write("dump", data.dump());
+    let one = data.write("one", &blocks[at as usize]);
+    let many = data.write("many", stream(&blocks[..=at as usize]));
+    let out = Data::new();
+    let run = init(&chain, "mpt", &dump, &one, &out.path(), &[]).ok();
+    assert!(run.stderr.contains("BLOCKHASH"), "{}", run.stderr);
+    let run = polytrie!["import", chain.file, "--datadir", out.path()];
+    assert_fails(&run, 2, &["begins with the state at block 1000", "--header"]);
+    let out = Data::new();
+    init(&chain, "mpt", &dump, &many, &out.path(), &[]).ok();
+    polytrie!["import", chain.file, "--datadir", out.path()].ok();
+    assert_eq!(out.head(), (chain.head, chain.hash.to_owned()));
+    out.check();
+}
