@@ -103,3 +103,100 @@ impl<R: Read> ChainDb<R> {
         Ok(Some(u64::from_be_bytes(number)))
     }
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::{
+        Candidate, Chain, ChainOptions, InsertError, NextBlock, TABLES, load_genesis_state,
+    };
+    use polytrie_kv::Store;
+    use polytrie_mpt::{MptLayer, MptOptions};
+    use polytrie_state::TxWrites;
+    use std::sync::Arc;
+
+    /// Every block calls the contract of EIP-4788, which here asks for the hash of the fifth block before it.
+    fn spec() -> Arc<ChainSpec> {
+        let forks = [
+            "homestead",
+            "eip150",
+            "eip155",
+            "eip158",
+            "byzantium",
+            "constantinople",
+            "petersburg",
+            "istanbul",
+            "berlin",
+            "london",
+        ];
+        let forks: String = forks.iter().map(|fork| format!("\"{fork}Block\":0,")).collect();
+        let genesis = format!(
+            r#"{{"config":{{{forks}"chainId":7,"terminalTotalDifficulty":0,"shanghaiTime":0,"cancunTime":0}},
+                "difficulty":"0x0","gasLimit":"0x1c9c380","alloc":{{
+                "0x000f3df6d732807ef1319fb7b8bb8522d0beac02":{{"balance":"0x0","code":"0x60054303405000"}}}}}}"#
+        );
+        Arc::new(ChainSpec::parse("asking", genesis.as_bytes()).unwrap())
+    }
+
+    fn store() -> (Store, Arc<MptLayer>) {
+        let store = Store::memory(&[MptLayer::TABLES, TABLES].concat()).unwrap();
+        let layer = MptLayer::open(store.clone(), MptOptions::default()).unwrap();
+        (store, layer)
+    }
+
+    #[test]
+    fn a_hash_from_before_the_start_is_known_or_asked_for_by_name() {
+        const START: u64 = 10;
+        let spec = spec();
+        let (from, layer) = store();
+        let mut chain =
+            Chain::open(Arc::clone(&spec), from, layer, ChainOptions::default()).unwrap();
+        let mut blocks = Vec::new();
+        for _ in 0..START + 6 {
+            let parent = &chain.head().header;
+            let (timestamp, gas_limit) = (parent.timestamp + 1, parent.gas_limit);
+            let next = NextBlock { timestamp, gas_limit, ..NextBlock::default() };
+            let built =
+                chain.build(next, &TxWrites::default(), &mut |_, _, _| Ok(Vec::new())).unwrap();
+            chain.adopt(built).unwrap();
+            blocks.push(chain.db().block_rlp(chain.head().number()).unwrap().unwrap());
+        }
+        let headers: Vec<_> = (0..=START).map(|n| chain.db().block_head(n).unwrap()).collect();
+        // No block changes the state.
+        for known in [1, 3, 5] {
+            let (into, layer) = store();
+            load_genesis_state(&spec, &*layer).unwrap();
+            let ancestor = |number: u64| {
+                let hash = headers[number as usize].hash();
+                (number, StartAncestor { hash, header: None, block: None })
+            };
+            let ancestors = (START - known..START).map(ancestor).collect();
+            let start = Start { head: headers[START as usize].clone(), block: None, ancestors };
+            assert_eq!(start.known_hashes(), (known, START));
+            let db = ChainDb::new(into.clone());
+            db.begin_at(&spec, &start).unwrap();
+            assert_eq!(db.start().unwrap(), Some(START));
+            let mut chain =
+                Chain::open(Arc::clone(&spec), into, layer, ChainOptions::default()).unwrap();
+            assert_eq!(chain.head().number(), START);
+            for rlp in &blocks[START as usize..] {
+                let candidate = Candidate::prepare(&spec, rlp.clone()).unwrap();
+                let (number, inserted) = (candidate.number(), chain.insert(candidate));
+                // Block 11 asks for that of block 6, which takes four of those before block 10.
+                match known {
+                    5 => drop(inserted.unwrap()),
+                    _ => {
+                        let error = inserted.unwrap_err();
+                        let text = error.to_string();
+                        assert!(matches!(error, InsertError::Broken(_)), "{text}");
+                        let asked =
+                            format!("block {number} asks for the hash of block {}", number - 5);
+                        assert!(text.contains(&asked) && text.contains("--header"), "{text}");
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -3,12 +3,12 @@
 
 use crate::{
     run::{Run, polytrie, run},
-    support::{Chain, ChainFixture, Data, RPC_COMPAT, assert_fails, for_each_layer, stream},
+    support::{Chain, Data, RPC_COMPAT, assert_fails, for_each_layer, stream},
 };
 use alloy_consensus::Header;
 use alloy_primitives::{B256, Bytes, U256, hex, keccak256};
 use flate2::{Compression, write::GzEncoder};
-use polytrie::consensus::decode::decode_header;
+use polytrie::consensus::decode::{decode_block, decode_header};
 use serde_json::{Map, Value, json};
 use std::{
     ffi::OsStr,
@@ -22,7 +22,7 @@ for_each_layer!(
     the_chain_goes_on_from_the_middle,
 );
 
-/// Where the chain is cut: after Prague, so that the state has the hashes of blocks before it.
+/// Where the chain is cut: after the merge.
 const AT: u64 = 40;
 
 /// The state at [`AT`] in the formats that name accounts, and the chain.
@@ -422,25 +422,42 @@ fn a_directory_that_is_taken_stays() {
     assert!(!missing.path().exists());
 }
 
-/// Hashes that nobody gave are asked for by name; they are never zero.
+/// What is not known of blocks before the state is never guessed.
 #[test]
-fn a_missing_block_hash_ends_the_import() {
-    const CONDENSE: ChainFixture = crate::support::CONDENSE;
-    let Some(chain) = CONDENSE.open() else { return };
-    let blocks = chain.blocks();
-    let at = 1_000;
-    let data = chain.imported("raw", at);
-    let dump = data.write("dump", data.dump());
-    let one = data.write("one", &blocks[at as usize]);
-    let many = data.write("many", stream(&blocks[..=at as usize]));
+fn ommers_need_the_blocks_before_them() {
+    let Some(source) = Source::open(20) else { return };
+    let dump = source.data.write("dump", source.data.dump());
+    let blocks = source.chain.blocks();
+    let before = &blocks[..20];
+    let total = total_difficulty(before, &source.chain).to_string();
+    let begin = |header: &Path, out: &Data, more: &[&str]| {
+        let datadir = out.path();
+        let mut args: Vec<&OsStr> = vec![
+            "init".as_ref(),
+            "--state-dump".as_ref(),
+            dump.as_ref(),
+            "--header".as_ref(),
+            header.as_ref(),
+            "--chain".as_ref(),
+            source.chain.chain.as_ref(),
+            "--datadir".as_ref(),
+            datadir.as_ref(),
+        ];
+        args.extend(more.iter().map(OsStr::new));
+        run(&args, &[])
+    };
+    let header = source.header();
     let out = Data::new();
-    let run = init(&chain, "mpt", &dump, &one, &out.path(), &[]).ok();
+    assert_fails(&begin(&header, &out, &[]), 2, &["block 20", "--total-difficulty"]);
+    assert!(!out.path().exists());
+    let run = begin(&header, &out, &["--total-difficulty", &total]).ok();
     assert!(run.stderr.contains("BLOCKHASH"), "{}", run.stderr);
-    let run = polytrie!["import", chain.file, "--datadir", out.path()];
-    assert_fails(&run, 2, &["begins with the state at block 1000", "--header"]);
-    let out = Data::new();
-    init(&chain, "mpt", &dump, &many, &out.path(), &[]).ok();
-    polytrie!["import", chain.file, "--datadir", out.path()].ok();
-    assert_eq!(out.head(), (chain.head, chain.hash.to_owned()));
-    out.check();
+    assert!(!decode_block(&blocks[20]).unwrap().body.ommers.is_empty());
+    let run = polytrie!["import", source.chain.file, "--datadir", out.path()];
+    assert_fails(
+        &run,
+        2,
+        &["block 21 has ommers", "begins with the state at block 20", "--header"],
+    );
+    assert_eq!(out.head().0, 20);
 }
