@@ -2,7 +2,7 @@
 
 use crate::engine::Database;
 use polytrie_kv::{KeyRange, KvError, Table, View, Visit};
-use rocksdb::{DB, ReadOptions, Snapshot};
+use rocksdb::{DB, DBPinnableSlice, ReadOptions, Snapshot};
 use std::{fmt, sync::Arc};
 
 /// Bytes of a file that a sweep reads at a time.
@@ -51,6 +51,19 @@ impl View for RocksView {
             }
             None => false,
         })
+    }
+
+    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+        keys.iter().try_for_each(|key| table.check_key(key))?;
+        let Some(family) = self.db.family(table)? else { return Ok(vec![None; keys.len()]) };
+        let sorted = keys.is_sorted();
+        let keys = keys.iter().copied();
+        let found = self.db.db.batched_multi_get_cf_opt(family, keys, sorted, &self.at_snapshot);
+        let own = |value: Option<DBPinnableSlice<'_>>| value.map(|value| value.to_vec());
+        found
+            .into_iter()
+            .map(|value| value.map(own).map_err(|e| self.db.error("reading", e)))
+            .collect()
     }
 
     fn scan(

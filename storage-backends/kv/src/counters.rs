@@ -107,6 +107,18 @@ impl Counters {
         }
     }
 
+    /// So many gets asked of the engine at once, which brought this many bytes.
+    pub(crate) fn engine_got_many(&self, gets: usize, time: Duration, bytes: usize) {
+        let reads = self.reads();
+        add(&reads.gets, gets);
+        add(&reads.engine_gets, gets);
+        add(&reads.read_bytes, bytes);
+        add_time(&reads.engine_get_ns, time);
+        if time > SLOW * gets as u32 {
+            add(&reads.slow_engine_gets, gets);
+        }
+    }
+
     /// A scan that visited this many entries.
     pub(crate) fn scan(&self, entries: usize, bytes: usize) {
         let reads = self.reads();

@@ -95,6 +95,20 @@ pub trait View: Debug + Send + Sync {
     /// If the engine fails.
     fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError>;
 
+    /// The values of many keys, in the order of the keys; `None` where there is none. The keys need not be sorted, and one
+    /// may be there twice; most engines read them sooner than one by one, above all where they are sorted.
+    ///
+    /// # Errors
+    ///
+    /// If the engine fails.
+    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+        let get = |key: &&[u8]| {
+            let mut value = Vec::new();
+            Ok(self.get_into(table, key, &mut value)?.then_some(value))
+        };
+        keys.iter().map(get).collect()
+    }
+
     /// Calls `visit` with each entry of the range in key order (in reverse order if the range says so)
     /// until it breaks.
     ///

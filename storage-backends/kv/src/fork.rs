@@ -95,6 +95,10 @@ impl View for ForkView {
         self.0.get_into(table, key, out)
     }
 
+    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+        self.0.get_many(table, keys)
+    }
+
     fn scan(
         &self,
         table: Table,

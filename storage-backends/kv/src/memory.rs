@@ -238,6 +238,18 @@ impl View for MemoryView {
         })
     }
 
+    /// Under one hold of the lock.
+    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+        let state = self.inner.state.read();
+        let entries = state.tables.get(&table.id);
+        let get = |key: &&[u8]| {
+            table.check_key(key)?;
+            let versions = entries.and_then(|entries| entries.get(*key));
+            Ok(versions.and_then(|versions| versions.at(self.ticket.seq())).map(<[u8]>::to_vec))
+        };
+        keys.iter().map(get).collect()
+    }
+
     fn scan(
         &self,
         table: Table,

@@ -99,6 +99,16 @@ pub trait Read: Send + Sync {
         Ok(false)
     }
 
+    /// The values of many keys, in the order of the keys; `None` where there is none. An engine mostly reads them sooner than
+    /// one by one, above all where the keys are sorted.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::get_into`].
+    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+        keys.iter().map(|key| self.get(table, key)).collect()
+    }
+
     /// The value of `key`.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use crate::{
     overlay::{Found, Layers, hash, scan},
     recent::EngineView,
 };
-use std::{ops::ControlFlow, sync::Arc};
+use std::{ops::ControlFlow, sync::Arc, time::Instant};
 
 /// A consistent view of a store at one moment, unflushed writes included. Clones share it.
 ///
@@ -91,6 +91,38 @@ impl Read for Snapshot {
         shared.engine_get(view, table, key, out)
     }
 
+    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+        let Inner { shared, layers, view, ticket } = &*self.inner;
+        let mut values = vec![None; keys.len()];
+        // Of the keys that only the engine knows: their places.
+        let mut rest = Vec::new();
+        for (place, key) in keys.iter().enumerate() {
+            let position = shared.tables.key_position(table, key)?;
+            let mut value = Vec::new();
+            if !layers.is_empty() {
+                let hashed = (*key, hash(&shared.hasher, key));
+                let found = layers.find(position, hashed, ticket.seq(), &mut value);
+                if found != Found::Nothing {
+                    if let Some(counters) = &shared.counters {
+                        counters.overlay_get(value.len());
+                    }
+                    values[place] = (found == Found::Value).then_some(value);
+                    continue;
+                }
+            }
+            match shared.recent_get(view, table, key, &mut value) {
+                Some(found) => values[place] = found.then_some(value),
+                None => rest.push(place),
+            }
+        }
+        let wanted: Vec<&[u8]> = rest.iter().map(|place| keys[*place]).collect();
+        let found = shared.engine_get_many(view, table, &wanted)?;
+        for (place, value) in rest.into_iter().zip(found) {
+            values[place] = value;
+        }
+        Ok(values)
+    }
+
     fn scan(
         &self,
         table: Table,
@@ -169,17 +201,57 @@ impl Shared {
         key: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<bool, KvError> {
-        let Some(recent) = &view.recent else { return self.ask_engine(view, table, key, out) };
-        let hashed = (key, hash(&self.hasher, key));
-        let before = out.len();
-        if let Some(found) = recent.get(table, hashed, out) {
-            if let Some(counters) = &self.counters {
-                counters.recent_get(out.len() - before);
-            }
+        if let Some(found) = self.recent_get(view, table, key, out) {
             return Ok(found);
         }
+        let before = out.len();
         let found = self.ask_engine(view, table, key, out)?;
-        recent.put(table, hashed, found.then_some(&out[before..]));
+        self.keep(view, table, key, found.then_some(&out[before..]));
+        Ok(found)
+    }
+
+    /// Reads what the engine answered lately, counting; `None` if that is not known.
+    fn recent_get(
+        &self,
+        view: &EngineView,
+        table: Table,
+        key: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Option<bool> {
+        let before = out.len();
+        let found = view.recent.as_ref()?.get(table, (key, hash(&self.hasher, key)), out)?;
+        if let Some(counters) = &self.counters {
+            counters.recent_get(out.len() - before);
+        }
+        Some(found)
+    }
+
+    /// Keeps what the engine answered, if it is worth that.
+    fn keep(&self, view: &EngineView, table: Table, key: &[u8], row: Option<&[u8]>) {
+        if let Some(recent) = &view.recent {
+            recent.put(table, (key, hash(&self.hasher, key)), row);
+        }
+    }
+
+    /// Reads many keys of the engine at once, counting.
+    fn engine_get_many(
+        &self,
+        view: &EngineView,
+        table: Table,
+        keys: &[&[u8]],
+    ) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let started = self.counters.as_ref().map(|_| Instant::now());
+        let found = view.view.get_many(table, keys)?;
+        if let (Some(counters), Some(started)) = (&self.counters, started) {
+            let bytes = found.iter().flatten().map(Vec::len).sum();
+            counters.engine_got_many(keys.len(), started.elapsed(), bytes);
+        }
+        for (key, row) in keys.iter().zip(&found) {
+            self.keep(view, table, key, row.as_deref());
+        }
         Ok(found)
     }
 

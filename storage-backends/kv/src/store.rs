@@ -405,6 +405,10 @@ impl Read for Store {
         shared.engine_get(&shared.view.read(), table, key, out)
     }
 
+    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+        self.snapshot().get_many(table, keys)
+    }
+
     fn scan(
         &self,
         table: Table,

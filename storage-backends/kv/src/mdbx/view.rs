@@ -11,6 +11,9 @@ use parking_lot::{Mutex, MutexGuard};
 use signet_libmdbx::{Environment, MdbxError, MdbxResult, tx::aliases::RoTxUnsync};
 use std::{borrow::Cow, sync::Arc};
 
+/// Keys that are read under one hold of a reader.
+const KEYS_AT_ONCE: usize = 16;
+
 /// Several read transactions on the same state of the environment.
 ///
 /// A read transaction serves one thread at a time. One for each of a few threads keeps them from waiting for
@@ -57,6 +60,27 @@ impl View for MdbxView {
             }
             None => false,
         })
+    }
+
+    /// One cursor goes from key to key: where the next one is in the same page, it does not begin at the root.
+    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+        keys.iter().try_for_each(|key| table.check_key(key))?;
+        let Some(handle) = self.tables.handles[self.tables.set.position(table)?] else {
+            return Ok(vec![None; keys.len()]);
+        };
+        let mut values = Vec::with_capacity(keys.len());
+        // Other threads get the reader in between: each key may wait for a disk.
+        for keys in keys.chunks(KEYS_AT_ONCE) {
+            let reader = self.reader();
+            let mut cursor =
+                reader.cursor(handle).map_err(|e| self.tables.context.error("reading", e))?;
+            for key in keys {
+                let value: Option<Cow<'_, [u8]>> =
+                    cursor.set(key).map_err(|e| self.tables.context.read(e))?;
+                values.push(value.map(Cow::into_owned));
+            }
+        }
+        Ok(values)
     }
 
     fn scan(

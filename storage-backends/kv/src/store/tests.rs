@@ -404,6 +404,38 @@ fn rows_that_the_engine_answered_are_kept_until_the_next_flush() {
 }
 
 #[test]
+fn of_many_keys_the_engine_is_asked_for_what_only_it_knows() {
+    let engine = Arc::new(KeepsRows(MemoryEngine::new(), 1 << 20));
+    let store = open(&engine, by_hand());
+    store.write_durable(batch(b"old", b"flushed")).unwrap();
+    store.write_durable(batch(b"gone", b"flushed")).unwrap();
+    let before = store.snapshot();
+    let mut changes = batch(b"new", b"not flushed");
+    changes.delete(A, b"gone");
+    store.write(changes).unwrap();
+    let keys: [&[u8]; 5] = [b"new", b"old", b"never", b"gone", b"old"];
+    let asked = |reader: &dyn Read| {
+        let before = store.counters();
+        let rows = reader.get_many(A, &keys).unwrap();
+        let singles: Vec<_> = keys.iter().map(|key| reader.get(A, key).unwrap()).collect();
+        assert_eq!(rows, singles);
+        let counters = store.counters() - before;
+        assert_eq!(counters.gets, 10);
+        let rows = rows.into_iter().map(Option::unwrap_or_default).collect::<Vec<_>>();
+        (rows, [counters.overlay_gets, counters.engine_gets, counters.recent_gets])
+    };
+    let row = |text: &str| text.as_bytes().to_vec();
+    let now = ["not flushed", "flushed", "", "", "flushed"].map(row).to_vec();
+    // Of the single reads afterwards the engine is asked for none.
+    assert_eq!(asked(&store), (now.clone(), [4, 3, 3]));
+    assert_eq!(asked(&store.snapshot()), (now, [4, 0, 6]));
+    let then = ["", "flushed", "", "flushed", "flushed"].map(row).to_vec();
+    assert_eq!(asked(&before), (then, [0, 2, 8]));
+    let result = store.get_many(A, &[b"old", &[0; 9]]);
+    assert!(matches!(result, Err(KvError::KeyTooLong { .. })));
+}
+
+#[test]
 fn rows_that_are_expected_are_not_asked_for() {
     let engine = Arc::new(KeepsRows(MemoryEngine::new(), 1 << 20));
     let store = open(&engine, by_hand());

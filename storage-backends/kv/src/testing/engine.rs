@@ -23,8 +23,9 @@ type Test = (&'static str, fn(&dyn Engine));
 ///
 /// If the engine breaks the contract.
 pub fn engine_suite(open: impl Fn() -> Arc<dyn Engine>) {
-    let tests: [Test; 10] = [
+    let tests: [Test; 11] = [
         ("points", points),
+        ("many points", many_points),
         ("ranges", ranges),
         ("range deletions", range_deletions),
         ("order within a batch", order_within_a_batch),
@@ -52,6 +53,10 @@ struct Reader(Box<dyn View>);
 impl Read for Reader {
     fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
         self.0.get_into(table, key, out)
+    }
+
+    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+        self.0.get_many(table, keys)
     }
 
     fn scan(
@@ -137,6 +142,38 @@ fn sample() -> Vec<Entry> {
     keys.sort();
     keys.dedup();
     keys.into_iter().map(|key| (key.clone(), [&key[..], b"!"].concat())).collect()
+}
+
+fn many_points(engine: &dyn Engine) {
+    let [table, other, short] = TABLES;
+    let sample = sample();
+    write(engine, |batch| {
+        for (key, value) in &sample {
+            batch.put(table, key, value);
+        }
+        batch.put(table, b"empty", b"");
+    });
+    let before = view(engine);
+    write(engine, |batch| batch.delete(table, b"empty"));
+    // Sorted, as they are most of the time; then in no order, with some twice. Every third one is not there.
+    let mut keys: Vec<Vec<u8>> = sample.iter().map(|(key, _)| key.clone()).collect();
+    keys.extend(sample.iter().step_by(3).map(|(key, _)| [key, &b"?"[..]].concat()));
+    keys.push(b"empty".to_vec());
+    keys.sort();
+    let mut mixed: Vec<Vec<u8>> = keys.iter().rev().step_by(2).cloned().collect();
+    mixed.extend(keys.iter().step_by(3).cloned());
+    for keys in [keys, mixed, vec![vec![]], vec![]] {
+        let asked: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        for reader in [&before, &view(engine)] {
+            let expected: Vec<_> = asked.iter().map(|key| get(reader, table, key)).collect();
+            assert_eq!(reader.get_many(table, &asked).expect("get many"), expected);
+        }
+        let absent = vec![None; asked.len()];
+        assert_eq!(before.get_many(other, &asked).expect("get many"), absent, "another table");
+    }
+    let long = [1; 33];
+    let result = before.get_many(short, &[b"a", &long]);
+    assert!(matches!(result, Err(KvError::KeyTooLong { found: 33, expected: 32, .. })));
 }
 
 fn ranges(engine: &dyn Engine) {

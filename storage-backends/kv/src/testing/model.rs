@@ -272,6 +272,14 @@ fn check(reader: &impl Read, model: &Model, random: &mut Random) {
         let found = reader.get(table, &key).expect("get");
         assert_eq!(found.as_ref(), model.get(table, &key), "{key:02x?} of {}", table.name);
     }
+    for _ in 0..3 {
+        let table = table(random);
+        let keys: Vec<_> = (0..random.below(30)).map(|_| key(random)).collect();
+        let asked: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let expected: Vec<_> = keys.iter().map(|key| model.get(table, key).cloned()).collect();
+        let found = reader.get_many(table, &asked).expect("get many");
+        assert_eq!(found, expected, "{keys:02x?} of {}", table.name);
+    }
     for _ in 0..5 {
         let (table, from, to) = (table(random), key(random), key(random));
         let to = (!random.one_in(3)).then_some(to.as_slice());
