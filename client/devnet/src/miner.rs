@@ -3,12 +3,9 @@
 use super::{MineOptions, Node};
 use parking_lot::{Condvar, Mutex};
 use polytrie_chain::BlockStats;
+use polytrie_kv::{KvError, Worker, caught};
 use std::{
-    any::Any,
-    io,
-    panic::{self, AssertUnwindSafe},
     sync::Arc,
-    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
@@ -155,22 +152,21 @@ impl Miner {
         totals.write += stats.write;
     }
 
-    /// Starts the threads that make blocks and make them durable.
+    /// Starts the threads that make blocks and make them durable. Dropping them waits for their ends.
     ///
     /// # Errors
     ///
     /// If the system gives no threads.
-    pub fn start(node: &Arc<Node>) -> io::Result<Vec<JoinHandle<()>>> {
+    pub fn start(node: &Arc<Node>) -> Result<Vec<Worker>, KvError> {
         let mut threads = Vec::new();
         for (name, work) in [("miner", mine as fn(&Node)), ("durable", keep_durable)] {
             let node = Arc::clone(node);
             let work = move || {
-                let ended = panic::catch_unwind(AssertUnwindSafe(|| work(&node)));
-                if let Err(panic) = ended {
-                    node.fail(&format!("the thread `{name}` panicked: {}", message_of(&*panic)));
+                if let Err(said) = caught(|| work(&node)) {
+                    node.fail(&format!("the thread `{name}` panicked: {said}"));
                 }
             };
-            threads.push(thread::Builder::new().name(name.into()).spawn(work)?);
+            threads.push(Worker::start(name, work)?);
         }
         Ok(threads)
     }
@@ -197,12 +193,6 @@ impl Miner {
         }
         !state.stopped
     }
-}
-
-/// What a panic says.
-fn message_of(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
 /// Ends on request, or when nothing can be stored any more.

@@ -1,7 +1,7 @@
 //! What is said of a layer so that everything else can do without knowing which one it is.
 
 use super::{LayerNeeds, LayerOptions, Place};
-use polytrie_kv::{StoreOptions, Table};
+use polytrie_kv::{MemoryEngine, StoreOptions, Table};
 use polytrie_state::{Commitment, Proof, ProofError, StateError, StateLayer, Witness};
 use serde::Serialize;
 use std::{collections::BTreeMap, fmt, path::Path, sync::Arc};
@@ -50,7 +50,7 @@ pub(super) struct Hooks {
     pub(super) put_off: Option<fn(&LayerOptions, u64) -> Option<String>>,
     /// How it executes blocks from witnesses.
     pub(super) stateless: Option<Stateless>,
-    /// See [`LayerKind::suit_store`].
+    /// See [`LayerKind::writes_each_block`].
     pub(super) flushes_each_block: fn(&LayerOptions) -> bool,
     /// See [`LayerKind::provision`].
     pub(super) provision: Option<fn(&LayerOptions) -> Option<Provision>>,
@@ -150,15 +150,30 @@ impl LayerKind {
         self.hooks.put_off?(options, last_block)
     }
 
-    /// The options of a store for this layer, opened with these settings. Most leave them as they are. One of which an
-    /// engine should see all that it does has each block that is executed written to the engine by itself. What
-    /// is done to stored blocks stays one write, so that a command which fails on the way has changed nothing.
+    /// Whether each block that is executed is a write of the engine by itself, because an engine should see all that the
+    /// layer does. What is done to stored blocks stays one write, so that a command which fails on the way has changed
+    /// nothing.
+    pub fn writes_each_block(&self, settings: &LayerOptions) -> bool {
+        (self.hooks.flushes_each_block)(settings) && settings.executes
+    }
+
+    /// The options of a store for this layer, opened with these settings.
     #[must_use]
     pub fn suit_store(&self, mut options: StoreOptions, settings: &LayerOptions) -> StoreOptions {
-        if (self.hooks.flushes_each_block)(settings) && settings.executes {
+        if self.writes_each_block(settings) {
             options.flush_every = 1;
         }
         options
+    }
+
+    /// Why it makes no difference in how large groups blocks become durable (`--flush-every`), if it does not.
+    pub fn ignores_groups(&self, engine: &str, settings: &LayerOptions) -> Option<String> {
+        let name = self.name;
+        if self.writes_each_block(settings) {
+            return Some(format!("`{name}` has each block written to the engine by itself"));
+        }
+        (engine == MemoryEngine::NAME)
+            .then(|| format!("the engine `{engine}` keeps nothing on disk"))
     }
 
     /// How it executes blocks from witnesses, if it does.

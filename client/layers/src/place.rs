@@ -1,7 +1,7 @@
 //! Where a layer keeps its data.
 
 use super::engines::{EngineError, EngineOptions, open_engine};
-use polytrie_kv::{Store, StoreOptions, Table};
+use polytrie_kv::{Durability, Store, StoreOptions, Table};
 use polytrie_state::StateError;
 use std::path::PathBuf;
 
@@ -38,11 +38,7 @@ impl Place {
             EngineError::Store(error) => StateError::Store(error),
             EngineError::Unknown(error) => StateError::Corrupt(error.to_string()),
         })?;
-        let flush = StoreOptions {
-            flush_every: u64::MAX,
-            overlay_bytes: usize::MAX,
-            ..StoreOptions::default()
-        };
-        Ok(Some(Store::open(engine, tables, flush)?))
+        let options = StoreOptions { durability: Durability::ByHand, ..StoreOptions::default() };
+        Ok(Some(Store::open(engine, tables, options)?))
     }
 }

@@ -29,7 +29,7 @@ use alloy_primitives::{
 };
 use clap::Args;
 use polytrie_chainspec::ChainSpec;
-use polytrie_kv::{KvError, expect_threads};
+use polytrie_kv::{Durability, expect_threads};
 use polytrie_state::Stamp;
 use std::{
     fs::File,
@@ -267,7 +267,7 @@ pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
     let node = Node::new(chain, dir, options).map_err(machine)?;
     args.files.load(&node)?;
     let state_file = args.files.output()?;
-    let threads = Miner::start(&node).map_err(KvError::thread)?;
+    let threads = Miner::start(&node)?;
     // Its runtime starts a thread a core, and panics where it cannot.
     expect_threads(thread::available_parallelism().map_or(1, usize::from) + 2)?;
     let server = rpc::serve(Arc::clone(&node), server_options)?;
@@ -286,10 +286,7 @@ pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
     tracing::info!("stopping");
     server.stop();
     node.miner().stop();
-    for thread in threads {
-        // A thread that panicked has said so.
-        let _ = thread.join();
-    }
+    drop(threads);
     node.flush().map_err(machine)?;
     if let Some(failure) = failed {
         return Err(Failure::Machine(failure.to_string()));
@@ -335,6 +332,10 @@ fn open(args: &DevnetArgs, accounts: &DevAccounts) -> Result<DataDir, Failure> {
     options.chain_options.undo_blocks = args.history;
     options.engine.read_only = args.read_only;
     options.layer.executes = !args.read_only;
+    if args.block_time > 0.0 {
+        // A block at a time can wait for the disk; one for each transaction, as fast as they come, cannot.
+        options.store.durability = Durability::EveryWrite;
+    }
     if options.datadir.is_none() {
         if args.read_only {
             return Err(Failure::Usage(

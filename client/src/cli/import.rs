@@ -21,7 +21,7 @@ use crate::{
     witness::WitnessDir,
 };
 use clap::{Args, ValueEnum};
-use polytrie_kv::StoreOptions;
+use polytrie_kv::Durability;
 use polytrie_state::StateError;
 use std::{
     path::{Path, PathBuf},
@@ -64,10 +64,9 @@ pub(super) struct ImportArgs {
     on_invalid: OnInvalid,
     /// Make blocks durable in groups of this many (or as soon as --kv.buffer bytes have gathered, or no block has come from
     /// a pipe for a second). After a crash, the import goes on from the last group. With `--verify every=M`, at least M
-    /// blocks are made durable at once. `mpt-hash` has each block written by itself.
-    #[arg(long, value_name = "N", default_value_t = StoreOptions::FLUSH_EVERY,
-        value_parser = clap::value_parser!(u64).range(1..))]
-    flush_every: u64,
+    /// blocks are made durable at once. `mpt-hash` has each block written by itself [default: 4096]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    flush_every: Option<u64>,
     /// Threads that decode blocks and recover senders ahead of execution [default: one a core]
     #[arg(long, value_name = "N", value_parser = some_at_most(MOST_THREADS))]
     threads: Option<usize>,
@@ -218,7 +217,11 @@ impl ImportArgs {
     fn open_options(&self) -> OpenOptions {
         let mut options = self.data.options();
         options.chain.clone_from(&self.chain.chain);
-        options.store.flush_every = self.flush_every;
+        options.flush_every = self.flush_every;
+        if self.csv.is_some() || self.witness.is_some() {
+            // The lines and witnesses of blocks come before these become durable.
+            options.store.durability = Durability::ByHand;
+        }
         options.chain_options.verify_roots = self.verify != Verify::None;
         options.chain_options.verify_every = self.verify_every();
         options.chain_options.keep_writes = self.shadow.is_some();

@@ -98,7 +98,7 @@ fn damage_is_told_although_nobody_reads() {
     let blocks = *tables.iter().find(|table| table.name == "Blocks").unwrap();
     let mut stray = Batch::new();
     stray.put(blocks, &9_u64.to_be_bytes(), b"stray");
-    store(&data, &tables).write_durable(stray).unwrap();
+    store(&data, &tables).write(stray).unwrap();
     for run in [
         unread!["db", "check", "--datadir", data.path()],
         unread!["db", "check", "--datadir", data.path(), "--json", "-"],

@@ -6,7 +6,8 @@ use crate::{
     support::{Data, RPC_COMPAT, assert_fails, check, head, import},
 };
 use polytrie::{chain::TABLES, layers::LAYERS};
-use polytrie_kv::{Batch, KeyRange, testing::entries};
+use polytrie_kv::{Batch, KeyRange};
+use polytrie_kv_testing::entries;
 use std::fs;
 
 /// From every layer into every layer; the rest of the chain follows, blocks are taken back and run again, and it ends
@@ -73,7 +74,7 @@ fn a_damaged_state_does_not_become_another() {
                 let write = |value: &[u8]| {
                     let mut batch = Batch::new();
                     batch.put(*table, key, value);
-                    store(&data, &tables).write_durable(batch).unwrap();
+                    store(&data, &tables).write(batch).unwrap();
                 };
                 let mut damaged = value.clone();
                 let Some(last) = damaged.last_mut() else { continue };

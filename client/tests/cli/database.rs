@@ -9,7 +9,8 @@ use polytrie::{
     chain::TABLES,
     layers::{self, EngineOptions},
 };
-use polytrie_kv::{Batch, KeyRange, Store, StoreOptions, Table, testing::entries};
+use polytrie_kv::{Batch, Durability, KeyRange, Store, StoreOptions, Table};
+use polytrie_kv_testing::entries;
 use polytrie_state::Stamp;
 use std::fs;
 
@@ -74,7 +75,7 @@ fn an_interrupted_change_of_branch_is_told(layer: &str) {
     let put = |row: &[u8]| {
         let mut batch = Batch::new();
         batch.put(*meta, b"switch", row);
-        store(&data, &tables).write_durable(batch).unwrap();
+        store(&data, &tables).write(batch).unwrap();
     };
     let head: B256 = chain.hash.parse().unwrap();
     put(&[head.as_slice(), &chain.head.to_be_bytes(), &[7; 32]].concat());
@@ -144,7 +145,8 @@ fn stats_say_what_is_there(layer: &str) {
 pub(crate) fn store(data: &Data, tables: &[Table]) -> Store {
     let options = EngineOptions::default();
     let engine = layers::open_engine("mdbx", &data.path().join("db"), tables, options).unwrap();
-    let options = StoreOptions { background: false, ..StoreOptions::default() };
+    let durability = Durability::EveryWrite;
+    let options = StoreOptions { durability, background: false, ..StoreOptions::default() };
     Store::open(engine, tables, options).unwrap()
 }
 
@@ -180,7 +182,7 @@ fn check_finds_damage(layer: &str) {
             if table.name == "UndoRecords" && what == "changed" && !kind.canonical {
                 continue;
             }
-            store(&data, &tables).write_durable(batch).unwrap();
+            store(&data, &tables).write(batch).unwrap();
             let run = polytrie!["db", "check", "--datadir", data.path()];
             let context = format!("a row of {} is {what}", table.name);
             assert_eq!(run.code, Some(3), "{context}: {}{}", run.text(), run.stderr);
@@ -192,7 +194,7 @@ fn check_finds_damage(layer: &str) {
             assert!(!run.json()["problems"].as_array().unwrap().is_empty(), "{context}");
             let mut back = Batch::new();
             back.put(*table, key, value);
-            store(&data, &tables).write_durable(back).unwrap();
+            store(&data, &tables).write(back).unwrap();
             found += 1;
         }
     }
@@ -204,13 +206,13 @@ fn check_finds_damage(layer: &str) {
         let table = *tables.iter().find(|table| table.name == name).unwrap();
         let mut batch = Batch::new();
         batch.put(table, &key.to_be_bytes(), b"stray");
-        store(&data, &tables).write_durable(batch).unwrap();
+        store(&data, &tables).write(batch).unwrap();
         let run = polytrie!["db", "check", "--datadir", data.path()];
         assert_fails(&run, 3, &["is damaged"]);
         assert!(run.text().contains(&format!("table {name} has a row of block {key}")));
         let mut batch = Batch::new();
         batch.delete(table, &key.to_be_bytes());
-        store(&data, &tables).write_durable(batch).unwrap();
+        store(&data, &tables).write(batch).unwrap();
     }
     data.check();
 }

@@ -242,7 +242,7 @@ fn a_damaged_block_is_not_exported(layer: &str) {
         damaged[at] ^= 1;
         let mut batch = Batch::new();
         batch.put(table, &number.to_be_bytes(), &damaged);
-        store(&data, &tables).write_durable(batch).unwrap();
+        store(&data, &tables).write(batch).unwrap();
         let out = data.file("out");
         for format in ["rlp", "ere"] {
             let run = polytrie!["export", out, "--datadir", data.path(), "--format", format];

@@ -17,7 +17,8 @@ use polytrie::{
     layers::{self, EngineOptions},
 };
 use polytrie_chainspec::ChainSpec;
-use polytrie_kv::{KeyRange, Store, StoreOptions, testing::entries};
+use polytrie_kv::{KeyRange, Store, StoreOptions};
+use polytrie_kv_testing::entries;
 use std::{ffi::OsStr, path::Path, sync::Arc};
 
 for_each_layer!(

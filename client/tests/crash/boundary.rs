@@ -12,10 +12,8 @@ use polytrie::{
     layers::{LAYERS, LayerKind, LayerOptions},
 };
 use polytrie_chainspec::ChainSpec;
-use polytrie_kv::{
-    Engine, Entry, KeyRange, MemoryEngine, Store, StoreOptions, Table,
-    testing::{Fault, FaultEngine, entries},
-};
+use polytrie_kv::{Engine, Entry, KeyRange, MemoryEngine, Store, StoreOptions, Table};
+use polytrie_kv_testing::{Fault, FaultEngine, entries};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,

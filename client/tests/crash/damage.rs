@@ -16,10 +16,8 @@ use polytrie::{
     datadir::{DataDir, OpenError, OpenOptions},
     layers::{EngineOptions, LAYERS, LayerKind, LayerOptions},
 };
-use polytrie_kv::{
-    KeyRange, KvError, StoreOptions,
-    testing::{Random, entries},
-};
+use polytrie_kv::{Durability, KeyRange, KvError, StoreOptions};
+use polytrie_kv_testing::{Random, entries};
 use std::{
     collections::BTreeMap,
     env, fs,
@@ -60,7 +58,13 @@ fn open(dir: &Path, kind: &LayerKind, read_only: bool) -> Result<(Chain, DataDir
         state: Some(kind.name.to_owned()),
         layer: LayerOptions::for_tests(),
         engine: EngineOptions { read_only, ..EngineOptions::default() },
-        store: StoreOptions { background: false, counters: false, ..StoreOptions::default() },
+        // One after the other durable, as a devnet of a block time has them: the last ones are in the journal.
+        store: StoreOptions {
+            durability: Durability::EveryWrite,
+            background: false,
+            counters: false,
+            ..StoreOptions::default()
+        },
         ..OpenOptions::default()
     };
     DataDir::open(&options, true)?.into_chain()
@@ -70,8 +74,6 @@ fn insert(chain: &mut Chain, blocks: &[Bytes]) {
     for block in blocks {
         let candidate = Candidate::prepare(&Arc::clone(chain.spec()), block.clone()).unwrap();
         chain.insert(candidate).unwrap();
-        // One after the other durable, as a devnet has them: the last ones are in the journal.
-        chain.db().store().flush().unwrap();
     }
 }
 

@@ -3,10 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::{RocksEngine, RocksOptions};
-use polytrie_kv::{
-    Batch, Engine, KeyRange, KvError, Read as _, Store, StoreOptions, Table,
-    testing::{Random, TABLES, engine_suite, entries, store_suite},
-};
+use polytrie_kv::{Batch, Engine, KeyRange, KvError, Read as _, Store, StoreOptions, Table};
+use polytrie_kv_testing::{Random, TABLES, engine_suite, entries, store_suite};
 use std::{path::Path, sync::Arc};
 use tempfile::TempDir;
 

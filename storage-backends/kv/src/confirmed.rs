@@ -12,7 +12,7 @@
 //! The file is written after what it speaks of was synced, and is not synced itself: a power failure may leave an older
 //! one, never one that knows of more than there is. Without it nothing is lost but the comparison.
 
-use crate::{KvError, write_whole};
+use crate::{KvError, append_checksum, strip_checksum, write_whole};
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Seek as _, SeekFrom, Write as _},
@@ -72,19 +72,14 @@ impl Confirmed {
             bytes.extend_from_slice(&number(durable).to_be_bytes());
             bytes.extend_from_slice(&checksum(durable).to_be_bytes());
         }
-        let all = crc32fast::hash(&bytes);
-        bytes.extend_from_slice(&all.to_be_bytes());
+        append_checksum(&[], &mut bytes);
         let mut slot = [0; SLOT];
         slot[..bytes.len()].copy_from_slice(&bytes);
         slot
     }
 
     fn decode(slot: &[u8]) -> Option<(u64, Self)> {
-        let (content, checksum) = slot.get(..USED)?.split_last_chunk::<4>()?;
-        if crc32fast::hash(content) != u32::from_be_bytes(*checksum) {
-            return None;
-        }
-        let mut rest = content.strip_prefix(MAGIC)?;
+        let mut rest = strip_checksum(&[], slot.get(..USED)?)?.strip_prefix(MAGIC)?;
         let sequence = take(&mut rest)?;
         let mut durable = || {
             let number = u64::from_be_bytes(take(&mut rest)?);

@@ -47,6 +47,16 @@ pub enum KvError {
         /// The operating system's words.
         source: Arc<std::io::Error>,
     },
+    /// A thread of this process panicked, which is a mistake in this program.
+    #[error(
+        "{thread} panicked: {said}; run the same command again, nothing already stored is lost"
+    )]
+    Panicked {
+        /// Which thread.
+        thread: &'static str,
+        /// What the panic said.
+        said: String,
+    },
     /// A file of the store could not be read, written or created.
     #[error("cannot {action} {}: {source}; check the path, its permissions and the disk", path.display())]
     Io {

@@ -1,11 +1,10 @@
 //! Writing generations to the engine: in the background, or by the thread that fills them.
 
 use crate::{
-    Batch, Changes, Engine, KvError,
+    Batch, Changes, Engine, KvError, LiveSet, Worker, caught,
     confirmed::ConfirmedFile,
     counters::Counters,
     journal::{self, Applied, Journal},
-    live::LiveSet,
     overlay::{Generation, Layers},
     recent::EngineView,
     shard::Sharded,
@@ -13,14 +12,7 @@ use crate::{
 };
 use hashbrown::DefaultHashBuilder;
 use parking_lot::{Condvar, Mutex};
-use std::{
-    any::Any,
-    fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
-    path::PathBuf,
-    sync::Arc,
-    time::Instant,
-};
+use std::{fmt, path::PathBuf, sync::Arc, time::Instant};
 
 /// Batches the memory of which is kept, and the most bytes that one of them may take: what an ordinary block writes, several
 /// times over.
@@ -185,12 +177,9 @@ impl Shared {
         action: impl FnOnce() -> Result<T, KvError>,
     ) -> Result<T, KvError> {
         // Nothing that a panic leaves half done is used again: the store takes no more writes.
-        catch_unwind(AssertUnwindSafe(action)).unwrap_or_else(|panic| {
-            Err(KvError::Engine {
-                engine: self.engine.name(),
-                action: "flush",
-                reason: format!("it panicked: {}", panic_message(&*panic)),
-            })
+        caught(action).unwrap_or_else(|said| {
+            let (engine, reason) = (self.engine.name(), format!("it panicked: {said}"));
+            Err(KvError::Engine { engine, action: "flush", reason })
         })
     }
 
@@ -219,8 +208,21 @@ impl Shared {
         outcome
     }
 
+    /// Starts the flush thread.
+    pub(crate) fn start(shared: &Arc<Self>) -> Result<Worker, KvError> {
+        let shared = Arc::clone(shared);
+        Worker::start("kv-flush", move || {
+            if let Err(said) = caught(|| shared.run()) {
+                // Engines are called where panics are caught, so this one is the store's own. The next write reports it.
+                let error = said.in_thread("the thread that flushes the store");
+                shared.control.lock().poison.get_or_insert(error);
+                shared.ended.notify_all();
+            }
+        })
+    }
+
     /// The work of the flush thread.
-    pub(crate) fn run(&self) {
+    fn run(&self) {
         loop {
             {
                 let mut control = self.control.lock();
@@ -238,12 +240,4 @@ impl Shared {
             }
         }
     }
-}
-
-fn panic_message(panic: &(dyn Any + Send)) -> &str {
-    panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("without a message")
 }

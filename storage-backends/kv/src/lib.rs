@@ -8,7 +8,9 @@
 //! The arrows point down: this crate knows nothing of accounts, tries or blocks.
 
 mod batch;
+mod checksum;
 mod chunk;
+mod codec;
 mod confirmed;
 mod counters;
 mod disk;
@@ -30,15 +32,17 @@ mod snapshot;
 mod sorter;
 mod store;
 mod table;
-pub mod testing;
 mod threads;
+mod versions;
 
 pub use batch::{Batch, Changes, Op};
+pub use checksum::{append_checksum, strip_checksum};
 pub use confirmed::{Durable, is_confirmed};
 pub use counters::CountersSnapshot;
 pub use disk::{create_dir, dir_bytes, write_whole};
 pub use engine::{Engine, TableStats, View};
 pub use error::KvError;
+pub use live::{Live, LiveSet, Ticket};
 pub use lock::DirLock;
 pub use mdbx::{MdbxEngine, MdbxOptions};
 pub use memory::MemoryEngine;
@@ -46,6 +50,7 @@ pub use read::{Entry, KeyRange, Pick, Read, Visit, prefix_end};
 pub use scratch::{Part, Scratch};
 pub use snapshot::Snapshot;
 pub use sorter::{Run, Sortable, Sorter};
-pub use store::{Pending, Progress, Store, StoreOptions};
+pub use store::{Durability, Pending, Progress, Store, StoreOptions};
 pub use table::Table;
-pub use threads::expect_threads;
+pub use threads::{Panicked, Worker, caught, expect_threads};
+pub use versions::{Older, Versions};

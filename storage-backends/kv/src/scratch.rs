@@ -307,7 +307,16 @@ fn remove_left_over(dir: &Path) -> Result<(), KvError> {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::testing::entries;
+
+    fn entries(reader: &impl Read, table: Table, range: KeyRange<'_>) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        let mut visit = |key: &[u8], value: &[u8]| {
+            entries.push((key.to_vec(), value.to_vec()));
+            Ok(ControlFlow::Continue(()))
+        };
+        reader.scan(table, range, &mut visit).unwrap();
+        entries
+    }
 
     const ROWS: Table = Table::new(7, "Rows", 8);
     const OTHERS: Table = Table::new(8, "Others", 8);

@@ -1,9 +1,8 @@
 //! A store at one moment.
 
 use crate::{
-    KeyRange, KvError, Pick, Read, Table, Visit,
+    KeyRange, KvError, Pick, Read, Table, Ticket, Visit,
     flush::Shared,
-    live::Ticket,
     overlay::{Found, Layers, hash, scan},
     recent::EngineView,
 };

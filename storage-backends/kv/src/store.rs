@@ -1,27 +1,42 @@
 //! The store: an engine with an overlay of unflushed blocks.
 
 use crate::{
-    Batch, CountersSnapshot, Engine, KeyRange, KvError, MemoryEngine, Op, Pick, Read, Scratch,
-    Snapshot, Table, TableStats, Visit,
+    Batch, CountersSnapshot, Engine, KeyRange, KvError, LiveSet, MemoryEngine, Op, Panicked, Pick,
+    Read, Scratch, Snapshot, Table, TableStats, Visit, Worker,
     counters::Counters,
     flush::{Control, Head, Shared},
     journal::{self, Damage, Journal, Recovered},
-    live::LiveSet,
     overlay::{Found, Generation, hash},
     shard::Sharded,
     table::TableSet,
 };
 use hashbrown::DefaultHashBuilder;
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use std::{sync::Arc, thread::JoinHandle, time::Instant};
+use std::{sync::Arc, time::Instant};
+
+/// When a write becomes durable, so that no failure of the machine takes it away.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// Before [`Store::write`] returns: in the journal where the engine has one, else in the engine.
+    EveryWrite,
+    /// With the next flush into the engine, which begins when enough has gathered ([`StoreOptions::flush_every`],
+    /// [`StoreOptions::overlay_bytes`]) or when [`Store::flush`] asks for it. After a crash the last writes may be missing.
+    #[default]
+    Deferred,
+    /// With the next flush, which no write begins: the caller asks [`Store::is_full`], does what must come first, and calls
+    /// [`Store::begin_flush`].
+    ByHand,
+}
 
 /// How a store behaves.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
-    /// Number of batches (blocks) after which a flush starts by itself; at least 1.
+    /// When a write becomes durable.
+    pub durability: Durability,
+    /// Number of batches (blocks) after which they are flushed into the engine; at least 1.
     pub flush_every: u64,
-    /// Bytes of memory of unflushed changes after which a flush starts by itself. As much again may be in
-    /// use while that flush runs.
+    /// Bytes of memory of unflushed changes, or of their records in the journal, after which they are flushed into the
+    /// engine. As much again may be in use while that flush runs.
     pub overlay_bytes: usize,
     /// Whether flushes run on a thread of their own. If not, the write that fills the overlay returns after
     /// the flush.
@@ -42,6 +57,7 @@ impl StoreOptions {
 impl Default for StoreOptions {
     fn default() -> Self {
         Self {
+            durability: Durability::Deferred,
             flush_every: Self::FLUSH_EVERY,
             overlay_bytes: Self::OVERLAY_BYTES,
             background: true,
@@ -50,7 +66,7 @@ impl Default for StoreOptions {
     }
 }
 
-/// What is written and not yet durable.
+/// What is written and not yet in the engine.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Pending {
     /// Number of batches.
@@ -70,13 +86,12 @@ pub struct Progress {
 
 /// A key-value store. Handles are cheap to clone and share everything.
 ///
-/// A [`write`](Self::write) is atomic and seen at once by every reader of the store. It becomes durable with
-/// a later flush: when enough has gathered ([`StoreOptions`]), or when [`flush`](Self::flush) asks for it.
-/// A flush is one write of the engine and holds whole batches, in the order in which they were written; so
-/// after a crash the store is as it was after some earlier batch.
+/// A [`write`](Self::write) is atomic and seen at once by every reader of the store. When it is durable is an option of the
+/// store: [`Durability`]. A flush is one write of the engine and holds whole batches, in the order in which they were
+/// written; so after a crash the store is as it was after some earlier batch.
 ///
 /// **Dropping the last handle does not flush.** A flush that has begun is completed; what was written after
-/// it is gone, as in a crash. Call [`flush`](Self::flush) before.
+/// it and is not durable is gone, as in a crash. Call [`flush`](Self::flush) before.
 ///
 /// After a failed flush the store is *poisoned*: it can still be read, unflushed blocks included, but every
 /// later write or flush reports [`KvError::Poisoned`] with the first failure.
@@ -94,7 +109,7 @@ struct Handle {
     options: StoreOptions,
     scratch: Scratch,
     /// The flush thread, if there is one.
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Worker>,
 }
 
 /// What only the one write at a time needs.
@@ -103,10 +118,6 @@ struct Writing {
     journal: Option<Journal>,
     /// Number of the last write before which, itself included, all are in the journal or in the engine.
     covered: u64,
-    /// The last batch, if it is the only one that is not covered: a flush need only append it.
-    last: Option<Batch>,
-    /// Whether flushes wait for [`Store::hand_on`].
-    held_back: bool,
 }
 
 /// A batch smaller than this is put into journal and overlay one after the other: a thread would cost more than
@@ -175,7 +186,7 @@ impl Store {
             journal::recover(&*engine, declared, damage, replay)?;
         let journal_dir = engine.journal_dir().filter(|_| journal.is_some());
         let (journal, confirmed) = journal.unzip();
-        let writing = Writing { journal, covered: head.seq, last: None, held_back: false };
+        let writing = Writing { journal, covered: head.seq };
         let shared = Arc::new(Shared {
             tables,
             hasher,
@@ -192,13 +203,9 @@ impl Store {
             ended: Condvar::new(),
             engine,
         });
-        let thread = if options.background {
-            let shared = shared.clone();
-            let builder = std::thread::Builder::new().name("kv-flush".into());
-            let thread = builder.spawn(move || shared.run());
-            Some(thread.map_err(KvError::thread)?)
-        } else {
-            None
+        let thread = match options.background {
+            true => Some(Shared::start(&shared)?),
+            false => None,
         };
         let handle = Handle { shared, writing: Mutex::new(writing), options, scratch, thread };
         Ok(Self { handle: Arc::new(handle) })
@@ -226,26 +233,19 @@ impl Store {
         Snapshot::take_flushed(&self.handle.shared)
     }
 
-    /// Writes a batch: all of it is seen by readers, or nothing.
+    /// Writes a batch: all of it is seen by readers, or nothing. With [`Durability::EveryWrite`] it is durable when this
+    /// returns.
     ///
-    /// Waits if the overlay is full and the flush before has not ended.
+    /// Waits if overlay or journal are full and the flush before has not ended.
     ///
     /// # Errors
     ///
-    /// [`KvError::KeyTooLong`] and [`KvError::UnknownTable`], with nothing changed. [`KvError::Poisoned`]
-    /// after a failed flush. Where flushes do not run in the background, what the flush of a full overlay
-    /// reports; the batch was taken then, and is seen, but will not become durable.
+    /// [`KvError::KeyTooLong`] and [`KvError::UnknownTable`], with nothing changed. [`KvError::Poisoned`] after a failed
+    /// flush. What journal or engine report of this write or of the flush that it begins and waits for; the batch may be
+    /// seen then, but will not become durable.
     pub fn write(&self, batch: Batch) -> Result<(), KvError> {
         self.handle.check(&batch)?;
-        self.handle.write(batch, &mut self.handle.writing.lock())
-    }
-
-    /// From now on (or, with `false`, no longer) a write begins no flush, however much has gathered: for who has
-    /// something to do before it becomes durable, and calls [`hand_on`](Self::hand_on) then.
-    /// [`flush`](Self::flush), [`checkpoint`](Self::checkpoint) and [`write_durable`](Self::write_durable) do not wait
-    /// for that.
-    pub fn hold_back(&self, hold: bool) {
-        self.handle.writing.lock().held_back = hold;
+        self.handle.write(batch)
     }
 
     /// Whether enough has gathered for a flush.
@@ -258,22 +258,20 @@ impl Store {
     /// # Errors
     ///
     /// What an earlier flush reported; where flushes do not run in the background, what this one does.
-    pub fn hand_on(&self) -> Result<(), KvError> {
+    pub fn begin_flush(&self) -> Result<(), KvError> {
         self.handle.make_room(&mut self.handle.writing.lock())
     }
 
-    /// Returns when everything written so far is durable: in the engine, or, where the engine has a journal and
-    /// no more than the last batch is missing, in that.
+    /// Returns when everything written so far is durable: in the journal or in the engine. Does nothing with
+    /// [`Durability::EveryWrite`].
     ///
     /// # Errors
     ///
     /// What the engine reports; [`KvError::Poisoned`] if an earlier flush has failed.
     pub fn flush(&self) -> Result<(), KvError> {
         let mut writing = self.handle.writing.lock();
-        if self.handle.append_last(&mut writing)? {
-            return Ok(());
-        }
-        self.handle.checkpoint(writing)
+        self.handle.shared.check_poison()?;
+        if self.handle.is_covered(&mut writing) { Ok(()) } else { self.handle.checkpoint(writing) }
     }
 
     /// Returns when everything written so far is in the engine.
@@ -291,22 +289,6 @@ impl Store {
         self.handle.shared.batch()
     }
 
-    /// Writes a batch and returns when it, and everything before it, is durable, as after [`flush`](Self::flush).
-    ///
-    /// # Errors
-    ///
-    /// As [`write`](Self::write) and [`flush`](Self::flush).
-    pub fn write_durable(&self, batch: Batch) -> Result<(), KvError> {
-        self.handle.check(&batch)?;
-        let mut writing = self.handle.writing.lock();
-        if self.handle.write_journaled(&batch, &mut writing)? {
-            self.handle.shared.recycle(batch);
-            return Ok(());
-        }
-        self.handle.write(batch, &mut writing)?;
-        self.handle.checkpoint(writing)
-    }
-
     /// Writes a batch to the engine without keeping it in memory, and returns when it is durable. What is
     /// not flushed yet is flushed before. For big initial loads: a genesis of millions of accounts, written
     /// in parts in the order of the keys.
@@ -319,7 +301,7 @@ impl Store {
         self.handle.engine_write(batch)
     }
 
-    /// What is written and not yet durable.
+    /// What is written and not yet in the engine. Some of it, or all, may be durable in the journal.
     pub fn pending(&self) -> Pending {
         let head = self.handle.shared.head.read();
         let mut pending = Pending::default();
@@ -444,27 +426,27 @@ impl Handle {
         Ok(())
     }
 
-    /// Adds a checked batch to the overlay.
-    fn write(&self, batch: Batch, writing: &mut Writing) -> Result<(), KvError> {
+    /// Writes a checked batch.
+    fn write(&self, batch: Batch) -> Result<(), KvError> {
+        let mut writing = self.writing.lock();
         self.shared.check_poison()?;
-        let journaled = writing.journal.is_some() && self.is_covered(writing);
-        if !writing.held_back {
-            self.make_room(writing)?;
-        }
-        let full = self.apply(&batch)? && !writing.held_back;
-        let last = if journaled {
-            Some(batch)
+        let begins_flushes = self.options.durability == Durability::Deferred;
+        if self.options.durability != Durability::EveryWrite {
+            if begins_flushes {
+                self.make_room(&mut writing)?;
+            }
+            if self.apply(&batch)? && begins_flushes {
+                self.start_flush(&mut writing)?;
+            }
+        } else if writing.journal.is_some() && self.is_for_journal(&batch) {
+            self.write_journaled(&batch, &mut writing)?;
         } else {
-            self.shared.recycle(batch);
-            None
-        };
-        if let Some(before) = std::mem::replace(&mut writing.last, last) {
-            self.shared.recycle(before);
+            // What the engine has at once need not be in memory first.
+            drop(writing);
+            self.engine_write(&batch)?;
         }
-        // A batch that may still go to the journal is left to the next write, lest a flush have to wait for the
-        // engine.
-        let wait = writing.last.is_some() && self.thread.is_some();
-        if full && !wait { self.start_flush(writing) } else { Ok(()) }
+        self.shared.recycle(batch);
+        Ok(())
     }
 
     /// Whether everything is in the journal or in the engine.
@@ -474,36 +456,38 @@ impl Handle {
         writing.covered == shared.head.read().seq
     }
 
-    /// Adds a checked batch to the overlay and to the journal, if that makes it durable; else does nothing.
-    /// Returns whether it did.
-    fn write_journaled(&self, batch: &Batch, writing: &mut Writing) -> Result<bool, KvError> {
+    /// Adds a checked batch to the overlay and to the journal.
+    fn write_journaled(&self, batch: &Batch, writing: &mut Writing) -> Result<(), KvError> {
         let shared = &*self.shared;
-        shared.check_poison()?;
-        if !self.is_covered(writing) || writing.journal.is_none() || !self.is_for_journal(batch) {
-            return Ok(false);
-        }
         // Before the record, which belongs to the generation that takes the batch.
         self.make_room(writing)?;
-        let Some(journal) = &mut writing.journal else { return Ok(false) };
+        let Some(journal) = &mut writing.journal else { return Ok(()) };
         let (full, appended) = if batch.byte_len() < PARALLEL_BYTES {
             let appended = shared.append(journal, batch);
             (self.apply(batch)?, appended)
         } else {
             std::thread::scope(|scope| {
-                let append = || shared.guarded(|| shared.append(journal, batch));
+                let append = || shared.append(journal, batch);
                 let append = std::thread::Builder::new()
                     .spawn_scoped(scope, append)
                     .map_err(KvError::thread)?;
                 let full = self.apply(batch);
-                let panicked = || KvError::Corrupt("the journal's thread panicked".into());
-                full.map(|full| (full, append.join().unwrap_or_else(|_| Err(panicked()))))
+                let appended = append.join().unwrap_or_else(|panic| {
+                    Err(Panicked::of(&*panic).in_thread("the thread that writes the journal"))
+                });
+                full.map(|full| (full, appended))
             })?
         };
-        self.appended(appended, writing)?;
+        if let Err(error) = appended {
+            // What is seen will not become durable.
+            shared.control.lock().poison.get_or_insert(error.clone());
+            return Err(error);
+        }
+        writing.covered = shared.head.read().seq;
         if full || (self.has_long_journal(writing) && shared.head.read().layers.frozen.is_none()) {
             self.start_flush(writing)?;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Whether the journal has as much of the active generation as that may take. Batches that overwrite each other take
@@ -516,34 +500,6 @@ impl Handle {
     /// Whether a batch is for the journal rather than for the engine.
     fn is_for_journal(&self, batch: &Batch) -> bool {
         Journal::takes(batch) && batch.byte_len() <= self.options.overlay_bytes
-    }
-
-    /// Adds the last batch to the journal, if that makes everything durable; else does nothing. Returns whether
-    /// everything is durable.
-    fn append_last(&self, writing: &mut Writing) -> Result<bool, KvError> {
-        self.shared.check_poison()?;
-        if self.is_covered(writing) {
-            return Ok(true);
-        }
-        // A batch whose generation is frozen is about to reach the engine; its file has ended.
-        let frozen = self.shared.head.read().layers.active.is_none();
-        let Writing { journal: Some(journal), last, .. } = writing else { return Ok(false) };
-        let fits = |batch: &Batch| !frozen && self.is_for_journal(batch);
-        let Some(batch) = last.take().filter(fits) else { return Ok(false) };
-        let appended = self.shared.append(journal, &batch);
-        self.appended(appended, writing)?;
-        Ok(true)
-    }
-
-    /// Notes that everything is in the journal, or that it failed: what is seen will not become durable then.
-    fn appended(&self, result: Result<(), KvError>, writing: &mut Writing) -> Result<(), KvError> {
-        if let Err(error) = result {
-            self.shared.control.lock().poison.get_or_insert(error.clone());
-            return Err(error);
-        }
-        writing.last = None;
-        writing.covered = self.shared.head.read().seq;
-        Ok(())
     }
 
     /// Adds a checked batch to the active generation. Returns whether that is to be flushed now.
@@ -662,14 +618,25 @@ impl Drop for Handle {
     fn drop(&mut self) {
         self.shared.control.lock().shutdown = true;
         self.shared.work.notify_one();
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            // Engines are called where panics are caught, so this one is the store's own.
-            tracing::error!("the flush thread panicked");
-        }
+        drop(self.thread.take());
     }
 }
 
 #[cfg(test)]
-mod tests;
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::recent::EngineView;
+
+    /// The flush of a write may end after that of a later one: which of two threads is first to say so is chance.
+    #[test]
+    fn what_is_durable_never_goes_back() {
+        let store = Store::memory(&[]).unwrap();
+        let shared = &store.handle.shared;
+        for last in [2, 1] {
+            let view = Arc::new(EngineView::of(&*shared.engine).unwrap());
+            shared.end_flush(Ok(view), |_| last).unwrap();
+            assert_eq!(shared.control.lock().durable, 2);
+        }
+    }
+}

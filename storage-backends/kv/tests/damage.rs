@@ -4,9 +4,10 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use polytrie_kv::{
-    Batch, Entry, KeyRange, KvError, MdbxEngine, MdbxOptions, Store, StoreOptions, Table,
-    testing::{Random, entries},
+    Batch, Durability, Entry, KeyRange, KvError, MdbxEngine, MdbxOptions, Store, StoreOptions,
+    Table,
 };
+use polytrie_kv_testing::{Random, entries};
 use std::{
     fs::{self, OpenOptions},
     path::{Path, PathBuf},
@@ -18,7 +19,8 @@ const TABLE: Table = Table::new(0, "rows", 8);
 
 fn open(dir: &Path, read_only: bool) -> Result<Store, KvError> {
     let engine = MdbxEngine::open(MdbxOptions { read_only, ..MdbxOptions::new(dir, &[TABLE]) })?;
-    let options = StoreOptions { background: false, ..StoreOptions::default() };
+    let durability = Durability::EveryWrite;
+    let options = StoreOptions { durability, background: false, ..StoreOptions::default() };
     Store::open(Arc::new(engine), &[TABLE], options)
 }
 
@@ -177,7 +179,7 @@ fn the_data_file_may_not_go_back_alone() {
     let store = open(&path, false).unwrap();
     store.write(row(1, 100)).unwrap();
     store.checkpoint().unwrap();
-    store.write_durable(row(2, 100)).unwrap();
+    store.write(row(2, 100)).unwrap();
     drop(store);
     let new = dir.path().join("new");
     fs::create_dir(&new).unwrap();
@@ -233,7 +235,7 @@ fn what_says_what_was_confirmed_may_be_older() {
     let mut copies = vec![fs::read(&confirmed).unwrap()];
     for number in 0..12 {
         match number % 4 {
-            0 | 1 => store.write_durable(row(number, 100)).unwrap(),
+            0 | 1 => store.write(row(number, 100)).unwrap(),
             2 => store.engine_write(&row(number, 100)).unwrap(),
             _ => {
                 store.write(row(number, 100)).unwrap();

@@ -3,10 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use polytrie_kv::{
-    Batch, Changes, Engine, Entry, KeyRange, KvError, MemoryEngine, Read, Store, StoreOptions,
-    Table, View,
-    testing::{Random, Wrapped, entries},
+    Batch, Changes, Durability, Engine, Entry, KeyRange, KvError, MemoryEngine, Read, Store,
+    StoreOptions, Table, View,
 };
+use polytrie_kv_testing::{Random, Wrapped, entries};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -26,6 +26,8 @@ struct Journaled {
     dir: PathBuf,
 }
 
+polytrie_kv_testing::wrapped!(Journaled);
+
 impl Wrapped for Journaled {
     fn inner(&self) -> &dyn Engine {
         &*self.inner
@@ -35,10 +37,22 @@ impl Wrapped for Journaled {
     }
 }
 
+/// A store of which each write is durable when it returns.
 fn open(engine: &Arc<MemoryEngine>, dir: &Path) -> Result<Store, KvError> {
+    open_as(Durability::EveryWrite, engine, dir)
+}
+
+fn open_as(
+    durability: Durability,
+    engine: &Arc<MemoryEngine>,
+    dir: &Path,
+) -> Result<Store, KvError> {
     let engine = Journaled { inner: engine.clone(), dir: dir.to_owned() };
-    let options = StoreOptions { flush_every: 7, background: false, ..StoreOptions::default() };
-    Store::open(Arc::new(engine), &[A, B], options)
+    Store::open(Arc::new(engine), &[A, B], StoreOptions { flush_every: 7, ..in_step(durability) })
+}
+
+fn in_step(durability: Durability) -> StoreOptions {
+    StoreOptions { durability, background: false, ..StoreOptions::default() }
 }
 
 fn put(table: Table, key: &str, value: &str) -> Batch {
@@ -65,11 +79,11 @@ fn content(store: &Store) -> [Vec<Entry>; 2] {
 fn durable_batches_outlive_the_store_without_the_engine() {
     let (engine, dir) = (Arc::new(MemoryEngine::new()), tempfile::tempdir().unwrap());
     let store = open(&engine, dir.path()).unwrap();
-    store.write_durable(put(A, "x", "1")).unwrap();
+    store.write(put(A, "x", "1")).unwrap();
     let mut second = put(B, "x", "2");
     second.delete_range(A, b"", None);
     second.delete(B, b"y");
-    store.write_durable(second).unwrap();
+    store.write(second).unwrap();
     drop(store);
     let bare = Store::open(engine.clone(), &[A, B], StoreOptions::default()).unwrap();
     assert_eq!(content(&bare), [vec![], vec![]], "the engine has nothing yet");
@@ -85,7 +99,7 @@ fn durable_batches_outlive_the_store_without_the_engine() {
 fn what_the_engine_has_is_not_applied_again() {
     let (engine, dir) = (Arc::new(MemoryEngine::new()), tempfile::tempdir().unwrap());
     let store = open(&engine, dir.path()).unwrap();
-    store.write_durable(put(A, "x", "1")).unwrap();
+    store.write(put(A, "x", "1")).unwrap();
     let file = files(dir.path()).pop().unwrap();
     let bytes = fs::read(&file).unwrap();
     store.write(put(A, "x", "2")).unwrap();
@@ -116,7 +130,7 @@ impl Written {
         let store = open(&engine, dir.path()).unwrap();
         let mut after = Vec::new();
         for i in 0..writes {
-            store.write_durable(put(A, &format!("{i}"), "value")).unwrap();
+            store.write(put(A, &format!("{i}"), "value")).unwrap();
             let file = files(dir.path()).pop().unwrap();
             let confirmed = fs::read(dir.path().join("confirmed")).unwrap();
             after.push((fs::read(file).unwrap().len(), confirmed));
@@ -151,6 +165,8 @@ fn read_only(engine: &Arc<MemoryEngine>, dir: &Path) -> Result<Store, KvError> {
 
 #[derive(Debug)]
 struct ReadOnly(Journaled);
+
+polytrie_kv_testing::wrapped!(ReadOnly);
 
 impl Wrapped for ReadOnly {
     fn inner(&self) -> &dyn Engine {
@@ -225,7 +241,7 @@ fn a_missing_file_is_damage() {
     let (engine, dir) = (Arc::new(MemoryEngine::new()), tempfile::tempdir().unwrap());
     for i in 0..3 {
         let store = open(&engine, dir.path()).unwrap();
-        store.write_durable(put(A, &format!("{i}"), "value")).unwrap();
+        store.write(put(A, &format!("{i}"), "value")).unwrap();
     }
     let all = files(dir.path());
     assert_eq!(all.len(), 3, "every opening begins a file");
@@ -257,11 +273,11 @@ fn a_file_may_not_go_back_alone() {
     let (engine, dir) = (Arc::new(MemoryEngine::new()), tempfile::tempdir().unwrap());
     let store = open(&engine, dir.path()).unwrap();
     for i in 0..2 {
-        store.write_durable(put(A, &format!("{i}"), "value")).unwrap();
+        store.write(put(A, &format!("{i}"), "value")).unwrap();
     }
     let (file, confirmed) = (files(dir.path()).pop().unwrap(), dir.path().join("confirmed"));
     let (old_file, old_confirmed) = (fs::read(&file).unwrap(), fs::read(&confirmed).unwrap());
-    store.write_durable(put(A, "2", "value")).unwrap();
+    store.write(put(A, "2", "value")).unwrap();
     drop(store);
     fs::write(&file, old_file).unwrap();
     assert!(is_lost(&open(&engine, dir.path())));
@@ -284,16 +300,16 @@ fn repairing_goes_back_to_the_last_whole_record_and_on_from_there() {
         for i in 0..3 {
             let store = open(&engine, dir.path()).unwrap();
             for j in 0..2 {
-                store.write_durable(put(A, &format!("{i}{j}"), &"v".repeat(40))).unwrap();
+                store.write(put(A, &format!("{i}{j}"), &"v".repeat(40))).unwrap();
             }
         }
         harm(&files(dir.path()));
         assert_eq!(is_lost(&open(&engine, dir.path())), left < 6, "{number}");
         let journaled = Journaled { inner: engine.clone(), dir: dir.path().to_owned() };
-        let options = StoreOptions { background: false, ..StoreOptions::default() };
+        let options = in_step(Durability::EveryWrite);
         let store = Store::repair(Arc::new(journaled), &[A, B], options).unwrap();
         assert_eq!(content(&store)[0].len(), left, "{number}");
-        store.write_durable(put(B, "on", "it goes")).unwrap();
+        store.write(put(B, "on", "it goes")).unwrap();
         drop(store);
         let store = open(&engine, dir.path()).unwrap();
         assert_eq!(content(&store).map(|rows| rows.len()), [left, 1], "{number}");
@@ -315,8 +331,7 @@ fn a_journal_is_bounded_by_its_bytes() {
     let options = || StoreOptions {
         overlay_bytes: 100_000,
         flush_every: 1_000_000,
-        background: false,
-        ..StoreOptions::default()
+        ..in_step(Durability::EveryWrite)
     };
     let journaled = || Arc::new(Journaled { inner: engine.clone(), dir: dir.path().to_owned() });
     let size =
@@ -326,17 +341,67 @@ fn a_journal_is_bounded_by_its_bytes() {
         // Killed now and then: what was recovered counts as well.
         let store = Store::open(journaled(), &[A, B], options()).unwrap();
         for _ in 0..i % 5 {
-            store.write_durable(put(A, "x", &"0".repeat(10_000 + usize::from(i)))).unwrap();
+            store.write(put(A, "x", &"0".repeat(10_000 + usize::from(i)))).unwrap();
             largest = largest.max(size());
         }
     }
     assert!((50_000..120_000).contains(&largest), "{largest}");
     // What is as large by itself is not written twice.
     let store = Store::open(journaled(), &[A, B], options()).unwrap();
-    store.write_durable(put(B, "large", &"1".repeat(150_000))).unwrap();
+    store.write(put(B, "large", &"1".repeat(150_000))).unwrap();
     assert_eq!(size(), 0);
     let bare = Store::open(engine.clone(), &[A, B], StoreOptions::default()).unwrap();
     assert_eq!(bare.get(B, b"large").unwrap().unwrap().len(), 150_000);
+}
+
+/// At its bound a journal waits for the flush that is under way, so that no more than two such files are on disk.
+#[test]
+fn a_full_journal_waits_for_the_flush_before() {
+    let (engine, dir) = (Arc::new(MemoryEngine::new()), tempfile::tempdir().unwrap());
+    let closed = Arc::new(AtomicBool::new(true));
+    let inner = Journaled { inner: engine.clone(), dir: dir.path().to_owned() };
+    let gated = Gated { inner, closed: closed.clone() };
+    let options =
+        StoreOptions { overlay_bytes: 50_000, background: true, ..in_step(Durability::EveryWrite) };
+    let store = Store::open(Arc::new(gated), &[A, B], options).unwrap();
+    let write = || store.write(put(A, "x", &"0".repeat(10_000))).unwrap();
+    // Five are flushed, five more fill the next file; the one after them has to wait.
+    (0..10).for_each(|_| write());
+    let size =
+        || files(dir.path()).iter().map(|file| fs::metadata(file).unwrap().len()).sum::<u64>();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(write);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert!(!writer.is_finished());
+        assert!((100_000..110_000).contains(&size()), "{}", size());
+        closed.store(false, Relaxed);
+    });
+    assert_eq!(store.counters().stalls, 1);
+    store.checkpoint().unwrap();
+    assert_eq!((size(), store.counters().flushes), (0, 3));
+}
+
+/// What is deferred is not in the journal, and what an earlier process left there stays until the engine has it.
+#[test]
+fn a_deferred_write_is_durable_with_the_flush_and_not_before() {
+    let (engine, dir) = (Arc::new(MemoryEngine::new()), tempfile::tempdir().unwrap());
+    open(&engine, dir.path()).unwrap().write(put(A, "x", "journaled")).unwrap();
+    let deferred = || open_as(Durability::Deferred, &engine, dir.path()).unwrap();
+    let rows = |store: &Store| content(store)[0].len();
+    let store = deferred();
+    assert_eq!((rows(&store), files(dir.path()).len()), (1, 1));
+    store.write(put(A, "y", "deferred")).unwrap();
+    assert_eq!((rows(&store), store.counters().journal_batches), (2, 0));
+    drop(store);
+    let store = deferred();
+    assert_eq!(rows(&store), 1);
+    store.flush().unwrap();
+    assert_eq!(store.counters().flushes, 0, "the journal has it");
+    store.write(put(A, "y", "deferred")).unwrap();
+    store.flush().unwrap();
+    assert_eq!(files(dir.path()), Vec::<PathBuf>::new());
+    drop(store);
+    assert_eq!(rows(&deferred()), 2);
 }
 
 #[test]
@@ -344,7 +409,7 @@ fn a_file_that_was_only_begun_is_begun_again() {
     let (engine, dir) = (Arc::new(MemoryEngine::new()), tempfile::tempdir().unwrap());
     for i in 0..3 {
         let store = open(&engine, dir.path()).unwrap();
-        store.write_durable(put(A, &format!("{i}"), "value")).unwrap();
+        store.write(put(A, &format!("{i}"), "value")).unwrap();
         drop(store);
         let all = files(dir.path());
         assert_eq!(all.len(), i + 1);
@@ -360,6 +425,8 @@ struct Gated {
     inner: Journaled,
     closed: Arc<AtomicBool>,
 }
+
+polytrie_kv_testing::wrapped!(Gated);
 
 impl Wrapped for Gated {
     fn inner(&self) -> &dyn Engine {
@@ -384,16 +451,16 @@ fn a_crash_while_what_was_recovered_is_flushed_loses_nothing() {
     for file in 0..2 {
         let store = open(&engine, dir.path()).unwrap();
         for i in 0..3 {
-            store.write_durable(put(A, &format!("{file}{i}"), "value")).unwrap();
+            store.write(put(A, &format!("{file}{i}"), "value")).unwrap();
         }
     }
     let closed = Arc::new(AtomicBool::new(true));
     let inner = Journaled { inner: engine.clone(), dir: dir.path().to_owned() };
     let gated = Gated { inner, closed: closed.clone() };
-    let options = StoreOptions { flush_every: 6, ..StoreOptions::default() };
+    let options =
+        StoreOptions { flush_every: 6, background: true, ..in_step(Durability::EveryWrite) };
     let store = Store::open(Arc::new(gated), &[A, B], options).unwrap();
     store.write(put(A, "last", "value")).unwrap();
-    store.flush().unwrap();
     let crashed = tempfile::tempdir().unwrap();
     for file in files(dir.path()) {
         fs::copy(&file, crashed.path().join(file.file_name().unwrap())).unwrap();
@@ -413,6 +480,8 @@ struct Beside {
     left: AtomicU64,
 }
 
+polytrie_kv_testing::wrapped!(Beside);
+
 impl Wrapped for Beside {
     fn inner(&self) -> &dyn Engine {
         &self.inner
@@ -420,9 +489,9 @@ impl Wrapped for Beside {
     fn on_view(&self) -> Result<Box<dyn View>, KvError> {
         let view = self.inner.view()?;
         if self.left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok() {
-            self.writer.write_durable(put(B, "moves", "on"))?;
+            self.writer.write(put(B, "moves", "on"))?;
             self.writer.checkpoint()?;
-            self.writer.write_durable(put(A, "x", "later"))?;
+            self.writer.write(put(A, "x", "later"))?;
         }
         Ok(view)
     }
@@ -440,8 +509,8 @@ fn reading_beside_a_writer_mixes_no_states() {
     for flushes in 0..12 {
         let (engine, dir) = (Arc::new(MemoryEngine::new()), tempfile::tempdir().unwrap());
         let writer = open(&engine, dir.path()).unwrap();
-        writer.write_durable(put(A, "x", "first")).unwrap();
-        writer.write_durable(put(B, "y", "second")).unwrap();
+        writer.write(put(A, "x", "first")).unwrap();
+        writer.write(put(B, "y", "second")).unwrap();
         let inner = Journaled { inner: engine.clone(), dir: dir.path().to_owned() };
         let left = AtomicU64::new(flushes);
         let beside = Beside { inner, writer: writer.clone(), left };
@@ -464,7 +533,9 @@ fn any_history_with_crashes_ends_at_a_write_not_before_the_last_durable_one() {
     let mut random = Random::new(seed);
     for _ in 0..40 {
         let (engine, dir) = (Arc::new(MemoryEngine::new()), tempfile::tempdir().unwrap());
-        let mut store = open(&engine, dir.path()).unwrap();
+        let durabilities = [Durability::EveryWrite, Durability::Deferred];
+        let mut durability = durabilities[random.below(2)];
+        let mut store = open_as(durability, &engine, dir.path()).unwrap();
         // Content after each write since the last durable one, that one first.
         let mut history = vec![content(&store)];
         for _ in 0..60 {
@@ -482,13 +553,12 @@ fn any_history_with_crashes_ends_at_a_write_not_before_the_last_durable_one() {
                 }
             }
             match random.below(11) {
-                0..4 => {
+                0..8 => {
                     store.write(batch).unwrap();
+                    if durability == Durability::EveryWrite {
+                        history.clear();
+                    }
                     history.push(content(&store));
-                }
-                4..8 => {
-                    store.write_durable(batch).unwrap();
-                    history = vec![content(&store)];
                 }
                 8 | 9 => {
                     let flush = [Store::flush, Store::checkpoint][random.below(2)];
@@ -497,7 +567,8 @@ fn any_history_with_crashes_ends_at_a_write_not_before_the_last_durable_one() {
                 }
                 _ => {
                     drop(store);
-                    store = open(&engine, dir.path()).unwrap();
+                    durability = durabilities[random.below(2)];
+                    store = open_as(durability, &engine, dir.path()).unwrap();
                     let found = content(&store);
                     let at = history.iter().rposition(|known| *known == found);
                     assert!(at.is_some(), "the seed is {seed}");

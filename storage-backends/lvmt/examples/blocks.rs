@@ -8,7 +8,7 @@
 
 use alloy_primitives::{Address, U256};
 use polytrie_amt::{PowersOfTau, Setup};
-use polytrie_kv::{MdbxEngine, MdbxOptions, Store, StoreOptions};
+use polytrie_kv::{Durability, MdbxEngine, MdbxOptions, Store, StoreOptions};
 use polytrie_lvmt::{LvmtLayer, LvmtOptions, Proofs, verify};
 use polytrie_state::{
     Account, AccountChange, BlockRef, GenesisAccount, Prove, Session, StateLayer, TxWrites,
@@ -34,7 +34,8 @@ fn main() -> Result<(), Failure> {
     });
     let dir = tempfile::tempdir()?;
     let engine = MdbxEngine::open(MdbxOptions::new(dir.path(), LvmtLayer::TABLES))?;
-    let store = Store::open(Arc::new(engine), LvmtLayer::TABLES, StoreOptions::default())?;
+    let options = StoreOptions { durability: Durability::EveryWrite, ..StoreOptions::default() };
+    let store = Store::open(Arc::new(engine), LvmtLayer::TABLES, options)?;
     let options = LvmtOptions { proofs: Proofs::OnRequest };
     let layer = LvmtLayer::open(store.clone(), setup.clone(), options)?;
 
@@ -85,7 +86,7 @@ fn main() -> Result<(), Failure> {
         let mut outcome = session.finish()?.outcome;
         let finish = finishing.elapsed();
         let writing = Instant::now();
-        store.write_durable(std::mem::take(&mut outcome.batch))?;
+        store.write(std::mem::take(&mut outcome.batch))?;
         outcome.accept()?;
         let write = writing.elapsed();
         if number > 0 {

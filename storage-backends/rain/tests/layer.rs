@@ -75,7 +75,7 @@ fn a_lost_row_of_the_log_is_noticed() {
     }
     drop(layer);
     let log = RainLayer::TABLES.iter().find(|table| table.name == "RainLog").unwrap();
-    let rows = polytrie_kv::testing::entries(&store, *log, KeyRange::ALL);
+    let rows = polytrie_kv_testing::entries(&store, *log, KeyRange::ALL);
     assert_eq!(rows.len(), 3);
     for (key, value) in rows {
         let mut batch = Batch::new();

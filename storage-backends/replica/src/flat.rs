@@ -13,7 +13,7 @@
 
 use crate::{ACCOUNTS, JOURNAL, META, ReplicaLayer, SLOTS, journal, options::FlatStore};
 use parking_lot::Mutex;
-use polytrie_kv::{Batch, Read, Store, StoreOptions};
+use polytrie_kv::{Batch, Read, Store};
 use polytrie_state::StateError;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -95,11 +95,8 @@ impl Flat {
         let mut progress = own.progress.lock();
         progress.written += 1;
         progress.prepared = progress.prepared.saturating_sub(1);
-        let pending = own.store.pending();
-        // As a store does by itself; but not before the main one.
-        if pending.batches >= StoreOptions::FLUSH_EVERY
-            || pending.bytes >= StoreOptions::OVERLAY_BYTES
-        {
+        // Not before the main one.
+        if own.store.is_full() {
             self.main.flush()?;
             own.store.checkpoint()?;
             progress.durable = progress.written;

@@ -6,7 +6,8 @@ use alloy_primitives::{B256, U256};
 use polytrie_state::{BlockRef, Finished, Session, SessionCounters, StateError};
 use std::time::Instant;
 
-/// A block on top of block `number`, in which `work` reads and writes; durable when this returns.
+/// A block on top of block `number`, in which `work` reads and writes; durable when this returns, if each write of the store
+/// is.
 pub(super) fn durable_block(
     open: &OpenStore,
     number: u64,
@@ -25,10 +26,8 @@ pub(super) fn durable_block(
     let Finished { mut outcome, counters, .. } = session.finish()?;
     times.commit = lap();
     open.store.write(std::mem::take(&mut outcome.batch))?;
-    times.write = lap();
+    times.flush = lap();
     outcome.accept()?;
     times.commit += lap();
-    open.store.flush()?;
-    times.flush = lap();
     Ok((times, counters))
 }

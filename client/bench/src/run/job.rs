@@ -4,7 +4,7 @@ use super::{BenchError, ChainBench, StoreBench, TraceBench};
 use crate::{
     Base, BaseSpec, Cache, PreparedChain, Settings, Subject, fixture::OpenStore, measure::Measured,
 };
-use polytrie_kv::StoreOptions;
+use polytrie_kv::{Durability, StoreOptions};
 use polytrie_node::process::rss_bytes;
 use serde::{Deserialize, Serialize};
 use std::{path::PathBuf, sync::Arc};
@@ -66,14 +66,16 @@ impl Job {
     /// If anything fails, or the layer's answers are wrong.
     pub fn run(&self) -> Result<Measured, BenchError> {
         let options = self.settings.engine.store();
+        // Each block of state alone is durable at its end.
+        let durable = StoreOptions { durability: Durability::EveryWrite, ..options };
         match &self.work {
             Work::Store(bench) => {
                 let rss = rss_bytes();
-                bench.run(&self.open(options)?, rss)
+                bench.run(&self.open(durable)?, rss)
             }
             Work::Trace(bench) => {
                 let rss = rss_bytes();
-                bench.run(&self.open(options)?, rss)
+                bench.run(&self.open(durable)?, rss)
             }
             Work::Chain { bench, chain } => {
                 let chain = PreparedChain::at(chain.clone());

@@ -159,7 +159,7 @@ fn operate(
 mod tests {
     use super::*;
     use crate::{Base, BaseSpec, Cache, Settings, Subject};
-    use polytrie_kv::StoreOptions;
+    use polytrie_kv::{Durability, StoreOptions};
     use polytrie_layers::LayerOptions;
     use std::{collections::HashSet, sync::Arc};
 
@@ -180,9 +180,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let cache = Arc::new(Cache::open(dir.path()).unwrap());
         let subject = Subject { state: state.into(), kv: "memory".into() };
+        let durability = Durability::EveryWrite;
+        let options = StoreOptions { durability, ..StoreOptions::default() };
         let settings = Settings { layer: LayerOptions::for_tests(), ..Settings::default() };
-        let open =
-            OpenStore::open(&subject, dir.path(), &settings, StoreOptions::default()).unwrap();
+        let open = OpenStore::open(&subject, dir.path(), &settings, options).unwrap();
         open.fill(&Base::new(BaseSpec::Slots(bench.slot_keys()), cache)).unwrap();
         bench.run(&open, 0).unwrap()
     }

@@ -277,6 +277,12 @@ impl DataDir {
         if !kind.canonical {
             chain_options.verify_every = 1;
         }
+        if let Some(blocks) = options.flush_every {
+            store_options.flush_every = blocks;
+            if let Some(reason) = kind.ignores_groups(&stamp.kv, &settings) {
+                tracing::warn!("--flush-every has no effect: {reason}");
+            }
+        }
         // Blocks that share a root are one write.
         let writes = store_options.flush_every / chain_options.verify_every.max(1);
         store_options.flush_every = writes.max(1);

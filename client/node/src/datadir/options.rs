@@ -24,6 +24,8 @@ pub struct OpenOptions {
     pub engine: EngineOptions,
     /// Settings of the store above it.
     pub store: StoreOptions,
+    /// `--flush-every`, if it was given: the blocks that become durable together.
+    pub flush_every: Option<u64>,
     /// What the chain checks and keeps.
     pub chain_options: ChainOptions,
     /// The first block that is to come, with the file that it is in: no directory is made for another chain than its own.

@@ -50,12 +50,12 @@ pub struct ImportOptions {
     pub interrupt: Arc<AtomicBool>,
     /// How progress is shown.
     pub display: Display,
-    /// One line of figures a block.
+    /// One line of figures a block. The store must then be flushed by hand ([`Durability::ByHand`](polytrie_kv::Durability)).
     pub csv: Option<CsvLog>,
     /// A second chain under another layer, which every block is compared with.
     pub shadow: Option<Shadow>,
     /// Where each block's witness goes, if [`ChainOptions::witness_levels`](polytrie_chain::ChainOptions::witness_levels)
-    /// says that there are any.
+    /// says that there are any. The store must then be flushed by hand, too.
     pub witnesses: Option<WitnessDir>,
 }
 

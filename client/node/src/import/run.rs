@@ -57,8 +57,6 @@ impl<'c> Run<'c> {
 
     /// Imports all blocks, and makes them durable.
     pub(super) fn finish(mut self) -> ImportEnd {
-        let store = self.chain.db().store().clone();
-        store.hold_back(self.options.csv.is_some() || self.options.witnesses.is_some());
         let ended = self.blocks();
         // What was executed is written if it stands; if not, that is the first thing that went wrong.
         let settled = self.settle();
@@ -81,7 +79,6 @@ impl<'c> Run<'c> {
         };
         let shadowed = self.flush_shadow();
         self.report.time.flush_wait = flush_start.elapsed();
-        store.hold_back(false);
         self.progress.finish();
         let report = self.reported(flushed.is_ok());
         let all = [settled, told, ended, flushed, shadowed, written];
@@ -158,7 +155,7 @@ impl<'c> Run<'c> {
         };
         self.insert(candidate, place, ahead)?;
         let is_there = self.is_last(number) && self.chain.is_canonical(number, &hash)?;
-        self.hand_on()?;
+        self.begin_flush()?;
         Ok(is_there)
     }
 
@@ -253,14 +250,15 @@ impl<'c> Run<'c> {
 
     /// Lets a group of blocks become durable, once the files that tell of each block have them: an import that goes on
     /// after a crash does not execute them again.
-    fn hand_on(&mut self) -> Result<(), ImportError> {
-        if !self.chain.db().store().is_full() {
+    fn begin_flush(&mut self) -> Result<(), ImportError> {
+        let tells_of_each = self.options.csv.is_some() || self.options.witnesses.is_some();
+        if !tells_of_each || !self.chain.db().store().is_full() {
             return Ok(());
         }
         self.tell()?;
         self.make_witnesses_durable()?;
         self.flush_csv()?;
-        Ok(self.chain.db().store().hand_on().map_err(ChainError::from)?)
+        Ok(self.chain.db().store().begin_flush().map_err(ChainError::from)?)
     }
 
     /// Waits for the next block, for the end, or until the user asks to stop.

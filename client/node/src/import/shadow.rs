@@ -9,6 +9,7 @@ use super::report::ShadowReport;
 use crate::datadir::{DataDir, OpenError, OpenOptions};
 use alloy_primitives::{Address, B256, U256};
 use polytrie_chain::{Candidate, Chain, ChainError, InsertError, InvalidBlock};
+use polytrie_kv::Durability;
 use polytrie_state::{Account, AccountWrite, StateError, StateReader, WriteSet};
 use std::{fmt, sync::Arc};
 use thiserror::Error;
@@ -163,6 +164,7 @@ impl Shadow {
         own.kv = Some(dir.stamp.kv.clone());
         own.chain = options.chain.clone().or_else(|| Some(dir.stamp.chain.clone()));
         own.chain_options.keep_writes = true;
+        own.store.durability = Durability::Deferred;
         own.chain_options.witness_levels = None;
         // What only one data directory can have stays with the first one.
         own.layer = own.layer.beside();

@@ -7,10 +7,8 @@ use polytrie_chain::{Candidate, Chain, ChainError, ChainOptions, TABLES};
 use polytrie_chainspec::ChainSpec;
 use polytrie_consensus::decode::encode_slim_receipts;
 use polytrie_files::{BlockReader, EreWriter};
-use polytrie_kv::{
-    Changes, Engine, KvError, MemoryEngine, Store, StoreOptions,
-    testing::{SlowReads, Wrapped},
-};
+use polytrie_kv::{Changes, Engine, KvError, MemoryEngine, Store, StoreOptions};
+use polytrie_kv_testing::{SlowReads, Wrapped};
 use polytrie_mpt::{MptLayer, MptOptions};
 use polytrie_state::{Account, BlockRef, LayerSession, StateError, StateLayer, StateReader};
 use polytrie_testing::{AlterLayer, AlterSession, AlteredLayer, AlteredSession};
@@ -241,6 +239,8 @@ struct Interrupting {
     at: u64,
     interrupt: Arc<AtomicBool>,
 }
+
+polytrie_kv_testing::wrapped!(Interrupting);
 
 impl Wrapped for Interrupting {
     fn inner(&self) -> &dyn Engine {

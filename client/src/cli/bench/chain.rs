@@ -40,10 +40,9 @@ pub(super) struct ChainArgs {
         default_missing_value = "on", value_parser = prefetch())]
     prefetch: Prefetch,
     /// Make blocks durable in groups of this many (or as soon as --kv.buffer bytes have gathered). `mpt-hash` has each block
-    /// written by itself.
-    #[arg(long, value_name = "N", default_value_t = StoreOptions::FLUSH_EVERY,
-        value_parser = clap::value_parser!(u64).range(1..))]
-    flush_every: u64,
+    /// written by itself [default: 4096]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    flush_every: Option<u64>,
     #[command(flatten)]
     workload: WorkloadArgs,
     #[command(flatten)]
@@ -57,8 +56,11 @@ pub(super) fn run(args: &ChainArgs) -> Result<(), Failure> {
         warmup_blocks: args.warmup.unwrap_or_else(|| ChainBench::default_warmup(blocks)),
         recover: args.recover,
         prefetch: args.prefetch,
-        flush_every: args.flush_every,
+        flush_every: args.flush_every.unwrap_or(StoreOptions::FLUSH_EVERY),
     };
+    if args.flush_every.is_some() {
+        args.measure.warn_of_groups()?;
+    }
     let Some(chain) = &args.chain else {
         let spec = args.workload.spec()?;
         let bench = bench(spec.blocks());

@@ -123,6 +123,17 @@ impl MeasureArgs {
         })
     }
 
+    /// Says where `--flush-every` has no effect.
+    pub(super) fn warn_of_groups(&self) -> Result<(), Failure> {
+        for subject in self.subjects()? {
+            let reason = subject.check()?.ignores_groups(&subject.kv, &self.layer);
+            if let Some(reason) = reason {
+                tracing::warn!("--flush-every has no effect on {subject}: {reason}");
+            }
+        }
+        Ok(())
+    }
+
     /// Every layer on every engine.
     fn subjects(&self) -> Result<Vec<Subject>, Failure> {
         let all: Vec<String> = LAYERS.iter().map(|kind| kind.name.to_owned()).collect();

@@ -15,7 +15,8 @@ use alloy_primitives::Bytes;
 use eip225::End;
 use polytrie::{bench::Random, chain::TABLES, consensus::decode::decode_header, layers};
 use polytrie_chainspec::Clique;
-use polytrie_kv::{Batch, KeyRange, testing::entries};
+use polytrie_kv::{Batch, KeyRange};
+use polytrie_kv_testing::entries;
 use polytrie_testing::Seed;
 use std::{ffi::OsStr, path::PathBuf};
 
@@ -240,7 +241,7 @@ fn damaged_signers_are_found() {
     let write = |change: &dyn Fn(&mut Batch)| {
         let mut batch = Batch::new();
         change(&mut batch);
-        store(data, &tables).write_durable(batch).unwrap();
+        store(data, &tables).write(batch).unwrap();
     };
     let finds = |number: u64| {
         let run = polytrie!["db", "check", "--datadir", data.path()];

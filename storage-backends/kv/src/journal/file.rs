@@ -12,8 +12,6 @@ const MAGIC: &[u8] = b"polytrie journal 2\n";
 pub(super) const LENGTH_AND_CHECKSUM: usize = 8;
 /// Bytes of a record before its changes: length, checksum and number.
 pub(super) const RECORD_HEAD: usize = LENGTH_AND_CHECKSUM + 8;
-/// Bytes of a change before its key.
-pub(super) const CHANGE_HEAD: usize = 8;
 /// So many records behind a damaged one are known for its successors: what happens to look like a record elsewhere in a
 /// file has any number.
 const SUCCESSORS: u64 = 1 << 24;
@@ -103,17 +101,14 @@ impl Reader {
                 None => Ok(None),
             };
         };
-        let mut rest = self.buffer.as_slice();
-        let number = take_array(&mut rest).map(u64::from_be_bytes);
+        let mut changes = self.buffer.as_slice();
+        let number = take_array(&mut changes).map(u64::from_be_bytes);
         if number != Some(expected) {
             let found = number.unwrap_or_default();
             return Err(self.lost(&format!("record {found} stands where {expected} belongs")));
         }
-        let mut batch = Batch::with_capacity(rest.len() / 64, rest.len());
-        while !rest.is_empty() {
-            read_change(&mut rest, &self.tables, &mut batch)
-                .ok_or_else(|| self.lost(&format!("record {expected} does not decode")))?;
-        }
+        let batch = Batch::decode(changes, &self.tables)
+            .ok_or_else(|| self.lost(&format!("record {expected} does not decode")))?;
         Ok(Some((Durable { number: expected, checksum }, batch)))
     }
 
@@ -184,29 +179,8 @@ impl Reader {
     }
 }
 
-fn read_change(rest: &mut &[u8], tables: &[Table], batch: &mut Batch) -> Option<()> {
-    let [kind, table] = take_array(rest)?;
-    let key_len = u16::from_be_bytes(take_array(rest)?);
-    let value_len = u32::from_be_bytes(take_array(rest)?);
-    let key = take(rest, usize::from(key_len))?;
-    let value = take(rest, value_len as usize)?;
-    let table = *tables.get(usize::from(table))?;
-    match kind {
-        0 => batch.put(table, key, value),
-        1 => batch.delete(table, key),
-        2 => batch.delete_range(table, key, Some(value)),
-        3 => batch.delete_range(table, key, None),
-        _ => return None,
-    }
-    Some(())
-}
-
-fn take<'a>(rest: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
-    let (taken, after) = rest.split_at_checked(len)?;
-    *rest = after;
-    Some(taken)
-}
-
 fn take_array<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
-    take(rest, N)?.try_into().ok()
+    let (taken, after) = rest.split_first_chunk()?;
+    *rest = after;
+    Some(*taken)
 }

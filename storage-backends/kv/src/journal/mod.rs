@@ -8,9 +8,9 @@
 //! file      journal.<number>: one for each generation that has durable batches
 //!   header  magic, number of the file (8), names of the tables in the order by which records refer to them
 //!   records length (4), CRC-32 of what follows (4), number (8), changes
-//!   change  kind (1), table (1), key length (2), value length (4), key, value      integers big-endian
+//!   changes the batch, with tables in the order of the header ([`Batch::encode`])      integers big-endian
 //! engine    JOURNAL_TABLE "applied" ──► number of the last file whose batches the engine has (8), number of the record
-//!           after them (8), CRC-32 of both (4)
+//!           after them (8), checksum (4)
 //! ```
 //!
 //! The engine writes a generation and that row at once, so no batch is ever applied twice or to a state that
@@ -26,7 +26,7 @@
 mod file;
 
 use crate::{
-    Batch, Engine, KvError, Op, Table,
+    Batch, Engine, KvError, Table, append_checksum,
     confirmed::{CONFIRMED_FILE, Confirmed, ConfirmedFile, Durable},
     disk::sync_dir,
     recent::EngineView,
@@ -59,12 +59,9 @@ pub(crate) struct Applied {
 
 impl Applied {
     /// The row.
-    pub(crate) fn encode(self) -> [u8; 20] {
-        let mut row = [0; 20];
-        row[..8].copy_from_slice(&self.file.to_be_bytes());
-        row[8..16].copy_from_slice(&self.next.to_be_bytes());
-        let checksum = crc32fast::hash(&row[..16]);
-        row[16..].copy_from_slice(&checksum.to_be_bytes());
+    pub(crate) fn encode(self) -> Vec<u8> {
+        let mut row = [self.file, self.next].map(u64::to_be_bytes).concat();
+        append_checksum(APPLIED, &mut row);
         row
     }
 
@@ -306,7 +303,7 @@ impl Journal {
     }
 
     fn record_bytes(batch: &Batch) -> usize {
-        file::RECORD_HEAD + batch.byte_len() + file::CHANGE_HEAD * batch.len()
+        file::RECORD_HEAD + batch.encoded_len()
     }
 
     /// Bytes of records that the engine was not handed yet.
@@ -348,23 +345,8 @@ impl Journal {
         out.reserve(bytes);
         out.extend_from_slice(&[0; file::LENGTH_AND_CHECKSUM]);
         out.extend_from_slice(&self.next.to_be_bytes());
-        for (table, op) in batch.ops() {
-            let (kind, key, value) = match op {
-                Op::Put { key, value } => (0, key, value),
-                Op::Delete { key } => (1, key, &[][..]),
-                Op::DeleteRange { from, to: Some(to) } => (2, from, to),
-                Op::DeleteRange { from, to: None } => (3, from, &[][..]),
-            };
-            // The store has checked that the table is one of its own, and that the key is short.
-            let table =
-                self.tables.iter().position(|other| other.id == table.id).unwrap_or(usize::MAX);
-            out.extend_from_slice(&[kind, table as u8]);
-            out.extend_from_slice(&(key.len() as u16).to_be_bytes());
-            // Shorter than the record.
-            out.extend_from_slice(&(value.len() as u32).to_be_bytes());
-            out.extend_from_slice(key);
-            out.extend_from_slice(value);
-        }
+        // The store has checked that tables are its own, and that keys are short.
+        batch.encode(&self.tables, out);
         let checksum = crc32fast::hash(&out[file::LENGTH_AND_CHECKSUM..]);
         out[..4].copy_from_slice(&length.to_be_bytes());
         out[4..8].copy_from_slice(&checksum.to_be_bytes());

@@ -109,6 +109,3 @@ impl Engine for MdbxEngine {
         })
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -7,7 +7,7 @@ use super::{
     tombstones::{Span, Tombstones},
 };
 use crate::{
-    Batch, KeyRange, KvError, Op, journal::Applied, live::Live, shard::Sharded, table::TableSet,
+    Batch, KeyRange, KvError, Live, Op, journal::Applied, shard::Sharded, table::TableSet,
 };
 use hashbrown::DefaultHashBuilder;
 use std::{hash::BuildHasher as _, sync::Arc};

@@ -1,7 +1,7 @@
 //! The written rows of one table within one generation.
 
 use super::arena::{Arena, Slice};
-use crate::{KeyRange, live::Live};
+use crate::{KeyRange, Live, Older};
 use hashbrown::{HashMap, HashTable};
 use parking_lot::Mutex;
 
@@ -15,14 +15,6 @@ struct Row {
     len: u32,
     /// Number of the write that made this version.
     seq: u64,
-}
-
-/// A version of a row before the newest one.
-
-#[derive(Debug)]
-struct Older {
-    seq: u64,
-    value: Option<Slice>,
 }
 
 const REMOVED: u32 = u32::MAX;
@@ -42,8 +34,9 @@ pub(super) struct Rows {
     rows: Vec<Row>,
     /// Tag of the key's hash, and position in `rows`.
     index: HashTable<(u32, u32)>,
-    /// By position, the versions before the newest that someone still sees, oldest first. Mostly there are none.
-    older: HashMap<u32, Vec<Older>>,
+    /// By position, the versions before the newest that a reader still sees. Mostly there are none, so they are not part of
+    /// the row.
+    older: HashMap<u32, Older<Option<Slice>>>,
     order: Mutex<Order>,
 }
 
@@ -113,7 +106,7 @@ impl Rows {
         let keep = live.sees(row.seq..seq);
         if keep {
             let value = (row.len != REMOVED).then(|| row.room.prefix(row.len as usize));
-            self.older.entry(i).or_default().push(Older { seq: row.seq, value });
+            self.older.entry(i).or_default().push(row.seq, value);
         }
         if keep || value.len() > row.room.len() {
             // A little room to grow: a trie node gains children.
@@ -123,25 +116,13 @@ impl Rows {
         }
         row.len = len;
         row.seq = seq;
-        if !self.older.is_empty() {
-            self.forget(i, live);
-        }
-    }
-
-    /// Drops the older versions of a row that no snapshot sees any more.
-    fn forget(&mut self, i: u32, live: &Live<'_>) {
-        let hashbrown::hash_map::Entry::Occupied(mut older) = self.older.entry(i) else { return };
-        let versions = older.get_mut();
-        let mut next = self.rows[i as usize].seq;
-        for at in (0..versions.len()).rev() {
-            let seq = versions[at].seq;
-            if !live.sees(seq..next) {
-                versions.remove(at);
+        if !self.older.is_empty()
+            && let hashbrown::hash_map::Entry::Occupied(mut older) = self.older.entry(i)
+        {
+            older.get_mut().forget(seq, live);
+            if older.get().as_slice().is_empty() {
+                older.remove();
             }
-            next = seq;
-        }
-        if versions.is_empty() {
-            older.remove();
         }
     }
 
@@ -151,8 +132,8 @@ impl Rows {
         if row.seq <= seq {
             return Some(row.newest(arena));
         }
-        let older = self.older.get(&i)?.iter().rfind(|older| older.seq <= seq)?;
-        Some(Version { seq: older.seq, value: older.value.map(|value| arena.get(value)) })
+        let (seq, value) = self.older.get(&i)?.at(seq)?;
+        Some(Version { seq, value: value.map(|value| arena.get(value)) })
     }
 
     /// Positions of all rows in the order of their keys.

@@ -16,7 +16,7 @@ pub(crate) struct Sorted<'a> {
     /// In the order of their numbers.
     tables: Vec<SortedTable>,
     /// The row of what the engine then has of the journal, if there is one.
-    journaled: Option<[u8; 20]>,
+    journaled: Option<Vec<u8>>,
 }
 
 struct SortedTable {

@@ -7,11 +7,8 @@ use super::{
     rows::{Rows, Version},
     tombstones::{Span, Tombstones},
 };
-use crate::{
-    KeyRange,
-    live::{LiveSet, Ticket},
-    testing::Random,
-};
+use crate::{KeyRange, LiveSet, Ticket};
+use polytrie_kv_testing::Random;
 use std::{collections::BTreeMap, sync::Arc};
 
 fn key(random: &mut Random) -> Vec<u8> {

@@ -1,6 +1,6 @@
 //! Which ranges of keys were deleted, and when.
 
-use crate::{KeyRange, live::Live};
+use crate::{KeyRange, Live, Versions};
 use std::{collections::BTreeMap, ops::Bound};
 
 /// Deleted ranges of one table.
@@ -18,8 +18,8 @@ pub(super) struct Tombstones {
 struct Piece {
     /// First key after the piece; `None` for the end of the table.
     to: Option<Box<[u8]>>,
-    /// Numbers of the writes that deleted it, ascending, never empty.
-    seqs: Vec<u64>,
+    /// The writes that deleted it.
+    deleted: Versions<()>,
 }
 
 /// Where a piece begins and ends.
@@ -61,12 +61,7 @@ impl Tombstones {
             {
                 gaps.push(Span { from: reached, to: Some(start.clone()) });
             }
-            if let Some(last) = piece.seqs.last()
-                && !live.sees(*last..seq)
-            {
-                piece.seqs.pop();
-            }
-            piece.seqs.push(seq);
+            piece.deleted.set((), seq, live);
             reached.clone_from(&piece.to);
         }
         if let Some(reached) = reached
@@ -75,7 +70,7 @@ impl Tombstones {
             gaps.push(Span { from: reached, to: to.map(Into::into) });
         }
         for Span { from, to } in gaps {
-            self.add(from, Piece { to, seqs: vec![seq] });
+            self.add(from, Piece { to, deleted: Versions::new((), seq) });
         }
     }
 
@@ -124,6 +119,6 @@ impl Tombstones {
 
 impl Piece {
     fn at(&self, seq: u64) -> Option<u64> {
-        self.seqs.iter().rfind(|deleted| **deleted <= seq).copied()
+        self.deleted.at(seq).map(|(made, ())| made)
     }
 }

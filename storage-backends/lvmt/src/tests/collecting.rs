@@ -2,7 +2,8 @@
 
 use super::{Chain, account, destroyed, setup};
 use crate::{LEAVES, Proofs};
-use polytrie_kv::{KeyRange, Read, testing::entries};
+use polytrie_kv::{KeyRange, Read};
+use polytrie_kv_testing::entries;
 use polytrie_state::{Prune, Session, StateError, StateLayer};
 
 #[test]

@@ -3,7 +3,8 @@
 use super::{BLOCK, Chain, account, address, destroyed, setup};
 use crate::{LvmtLayer, LvmtOptions, Proofs, WITNESSES, verify::join};
 use alloy_primitives::U256;
-use polytrie_kv::{Batch, KeyRange, testing::entries};
+use polytrie_kv::{Batch, KeyRange};
+use polytrie_kv_testing::entries;
 use polytrie_state::{
     AccountChange, Proof, Prove, Prune, Session, StateError, StateLayer, TxWrites,
 };

@@ -2,10 +2,8 @@
 
 use super::suites::{Printed, Replica};
 use crate::{FlatStore, PaperLayer, PaperOptions, ReplicaLayer, ReplicaOptions};
-use polytrie_kv::{
-    Engine, MemoryEngine, Store, StoreOptions,
-    testing::{Fault, FaultEngine},
-};
+use polytrie_kv::{Engine, MemoryEngine, Store, StoreOptions};
+use polytrie_kv_testing::{Fault, FaultEngine};
 use polytrie_state::{StateError, StateLayer};
 use polytrie_testing::{
     History, Seed,

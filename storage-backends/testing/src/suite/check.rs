@@ -127,7 +127,7 @@ fn is_seen(
 ) -> bool {
     let before = open(factory, ground).unwrap_or_else(|e| panic!("{e}"));
     let rows = before.rows_of(table).unwrap_or_else(|e| panic!("{e}"));
-    before.store().write_durable(damage.clone()).unwrap_or_else(|e| panic!("{e}"));
+    before.store().write(damage.clone()).unwrap_or_else(|e| panic!("{e}"));
     let damaged = before.rows_of(table).unwrap_or_else(|e| panic!("{e}"));
     let store = before.store().clone();
     drop(before);
@@ -141,7 +141,7 @@ fn is_seen(
         repair.delete(table, extra);
     }
     repair.put(table, key, value);
-    store.write_durable(repair).unwrap_or_else(|e| panic!("{e}"));
+    store.write(repair).unwrap_or_else(|e| panic!("{e}"));
     seen
 }
 

@@ -7,10 +7,8 @@ use super::{
 };
 use crate::{History, Seed};
 use alloy_primitives::B256;
-use polytrie_kv::{
-    Engine, KvError, MemoryEngine, StoreOptions,
-    testing::{Fault, FaultEngine},
-};
+use polytrie_kv::{Engine, KvError, MemoryEngine, StoreOptions};
+use polytrie_kv_testing::{Fault, FaultEngine};
 use polytrie_state::{Commitment, StateError};
 use std::sync::Arc;
 

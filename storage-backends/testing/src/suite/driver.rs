@@ -4,8 +4,8 @@ use super::LayerFactory;
 use crate::{Block, Oracle};
 use alloy_primitives::{B256, keccak256};
 use polytrie_kv::{
-    Batch, Engine, KeyRange, MdbxEngine, MdbxOptions, MemoryEngine, Read, Store, StoreOptions,
-    Table,
+    Batch, Durability, Engine, KeyRange, MdbxEngine, MdbxOptions, MemoryEngine, Read, Store,
+    StoreOptions, Table,
 };
 use polytrie_state::{
     BlockRef, CODE_TABLE, Commitment, Finished, Fork, Group, Outcome, Session, StateError,
@@ -23,8 +23,13 @@ const HEAD_KEY: &[u8] = b"head";
 const STEPS_KEY: &[u8] = b"back";
 
 /// Store options under which everything happens within the call that asks for it.
-pub const STORE_IN_STEP: StoreOptions =
-    StoreOptions { flush_every: 1, overlay_bytes: 64 << 20, background: false, counters: false };
+pub const STORE_IN_STEP: StoreOptions = StoreOptions {
+    durability: Durability::Deferred,
+    flush_every: 1,
+    overlay_bytes: 64 << 20,
+    background: false,
+    counters: false,
+};
 
 /// What outlives a store: where its rows are.
 #[derive(Debug)]
@@ -134,7 +139,8 @@ impl<'f> Driver<'f> {
         let commitment = self.layer.load(&mut genesis.genesis().map(Ok))?;
         let mut batch = Batch::new();
         let head = put_head(&mut batch, 0, &commitment);
-        self.store.write_durable(batch)?;
+        self.store.write(batch)?;
+        self.store.flush()?;
         self.head = Some(head);
         Ok(commitment)
     }
@@ -240,7 +246,8 @@ impl<'f> Driver<'f> {
     pub(super) fn touch(&self) -> Result<(), StateError> {
         let mut batch = Batch::new();
         batch.delete(HEAD, STEPS_KEY);
-        Ok(self.store.write_durable(batch)?)
+        self.store.write(batch)?;
+        Ok(self.store.flush()?)
     }
 
     /// Makes everything written so far durable.

@@ -6,10 +6,8 @@ use super::{
 };
 use crate::{Block, History, Oracle, Seed};
 use alloy_primitives::{B256, U256};
-use polytrie_kv::{
-    Changes, Engine, KvError, MemoryEngine,
-    testing::{Fault, FaultEngine, Wrapped},
-};
+use polytrie_kv::{Changes, Engine, KvError, MemoryEngine};
+use polytrie_kv_testing::{Fault, FaultEngine, Wrapped};
 use polytrie_state::{Account, GenesisAccount, GenesisSlots, StateError, TxWrites};
 use std::{
     ops::ControlFlow,
@@ -187,6 +185,8 @@ impl Portions {
         Self { inner, largest, taken, most }
     }
 }
+
+polytrie_kv_testing::wrapped!(Portions);
 
 impl Wrapped for Portions {
     fn inner(&self) -> &dyn Engine {

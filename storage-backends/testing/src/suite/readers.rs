@@ -5,7 +5,8 @@ use super::{
     compare::{assert_reads, assert_state},
 };
 use crate::{History, Seed};
-use polytrie_kv::{MemoryEngine, StoreOptions, testing::KeepsRows};
+use polytrie_kv::{MemoryEngine, StoreOptions};
+use polytrie_kv_testing::KeepsRows;
 use polytrie_state::StateReader;
 use std::sync::Arc;
 

@@ -6,10 +6,8 @@ use super::{
     sessions::finish,
 };
 use crate::{History, Oracle, Seed};
-use polytrie_kv::{
-    Engine, MemoryEngine,
-    testing::{Fault, FaultEngine},
-};
+use polytrie_kv::{Engine, MemoryEngine};
+use polytrie_kv_testing::{Fault, FaultEngine};
 use polytrie_state::{SLOTS_A_PIECE, StateError, UndoRecord, undo_writes_in_full};
 use std::{ops::ControlFlow, sync::Arc};
 

@@ -1,7 +1,7 @@
 //! Engines that fail when they are told to, take their time, or have their rows kept.
 
-use super::Wrapped;
-use crate::{Changes, Engine, KeyRange, KvError, Table, View, Visit};
+use crate::Wrapped;
+use polytrie_kv::{Changes, Engine, KeyRange, KvError, Table, View, Visit};
 use std::{
     sync::{
         Arc,
@@ -25,6 +25,8 @@ pub enum Fault {
 #[derive(Debug)]
 pub struct SlowEngine(pub Arc<dyn Engine>);
 
+crate::wrapped!(SlowEngine);
+
 impl Wrapped for SlowEngine {
     fn inner(&self) -> &dyn Engine {
         &*self.0
@@ -39,6 +41,8 @@ impl Wrapped for SlowEngine {
 /// An engine whose reads of single keys take longer than memory ever does, as those of a disk.
 #[derive(Debug)]
 pub struct SlowReads<T>(pub T);
+
+crate::wrapped!(SlowReads<T>, T: Engine);
 
 impl<T: Engine> Wrapped for SlowReads<T> {
     fn inner(&self) -> &dyn Engine {
@@ -79,6 +83,8 @@ impl View for SlowReads<Box<dyn View>> {
 #[derive(Debug)]
 pub struct KeepsRows<T>(pub T, pub usize);
 
+crate::wrapped!(KeepsRows<T>, T: Engine);
+
 impl<T: Engine> Wrapped for KeepsRows<T> {
     fn inner(&self) -> &dyn Engine {
         &self.0
@@ -116,6 +122,8 @@ impl FaultEngine {
         self.at != 0 && self.writes() >= self.at
     }
 }
+
+crate::wrapped!(FaultEngine);
 
 impl Wrapped for FaultEngine {
     fn inner(&self) -> &dyn Engine {

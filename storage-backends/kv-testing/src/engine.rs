@@ -1,7 +1,7 @@
 //! The suite that every engine passes.
 
-use super::{Random, entries};
-use crate::{Batch, Engine, Entry, KeyRange, KvError, Read, Table, View, Visit, prefix_end};
+use crate::{Random, entries};
+use polytrie_kv::{Batch, Engine, Entry, KeyRange, KvError, Read, Table, View, Visit, prefix_end};
 use std::{ops::ControlFlow, sync::Arc};
 
 /// The tables of the suite; an engine under test is opened with them.

@@ -1,7 +1,7 @@
-//! What the tests of engines, stores and whatever is built on them share.
+//! What the tests of engines, of stores, and of all that is built on them share.
 //!
-//! An engine passes [`engine_suite`] and [`store_suite`]; crash tests run on a [`FaultEngine`]. Compiled
-//! always, so that other crates can use it in their tests; nothing here is for production.
+//! An engine passes [`engine_suite`] and [`store_suite`]; crash tests run on a [`FaultEngine`]. Nothing here is for
+//! production.
 
 mod engine;
 mod fault;
@@ -15,7 +15,10 @@ pub use model::store_suite;
 pub use random::Random;
 pub use wrapped::Wrapped;
 
-use crate::{Entry, KeyRange, Read, Table};
+#[doc(hidden)]
+pub use polytrie_kv as kv;
+
+use polytrie_kv::{Entry, KeyRange, Read, Table};
 use std::ops::ControlFlow;
 
 /// All entries of a range, in its order.

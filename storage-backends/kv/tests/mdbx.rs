@@ -2,12 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use super::*;
-use crate::{
-    Batch, KeyRange, Read as _, Store, StoreOptions,
-    testing::{Random, TABLES, engine_suite, entries, store_suite},
+use polytrie_kv::{
+    Batch, Durability, Engine, KeyRange, KvError, MdbxEngine, MdbxOptions, Read as _, Store,
+    StoreOptions, Table,
 };
-use std::path::Path;
+use polytrie_kv_testing::{Random, TABLES, engine_suite, entries, store_suite};
+use std::{path::Path, sync::Arc};
 use tempfile::TempDir;
 
 /// Synced to disk only where that is what is tested.
@@ -88,11 +88,12 @@ fn grows_until_its_limit() {
 #[test]
 fn gives_pages_back_when_views_go() {
     let dir = TempDir::new().unwrap();
-    let store = Store::open(open(dir.path()), &TABLES, StoreOptions::default()).unwrap();
+    let options = StoreOptions { durability: Durability::EveryWrite, ..StoreOptions::default() };
+    let store = Store::open(open(dir.path()), &TABLES, options).unwrap();
     let rewrite = |n: u64| {
         for i in 0..n {
             let rows = megabyte(0).into_iter().map(|(key, _)| (key, vec![i as u8; 230]));
-            store.write_durable(batch(rows)).unwrap();
+            store.write(batch(rows)).unwrap();
         }
     };
     rewrite(10);

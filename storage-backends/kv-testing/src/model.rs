@@ -1,8 +1,9 @@
 //! A store compared with a sorted map, at random and after crashes.
 
-use super::{Fault, FaultEngine, KeepsRows, Random, SlowEngine, engine::TABLES, entries, gathered};
-use crate::{
-    Batch, Engine, Entry, KeyRange, KvError, Op, Read, Snapshot, Store, StoreOptions, Table,
+use crate::{Fault, FaultEngine, KeepsRows, Random, SlowEngine, engine::TABLES, entries, gathered};
+use polytrie_kv::{
+    Batch, Durability, Engine, Entry, KeyRange, KvError, Op, Read, Snapshot, Store, StoreOptions,
+    Table,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -75,11 +76,14 @@ pub fn store_suite(open: impl Fn() -> Arc<dyn Engine>) {
     let seed = Random::seed();
     report(seed);
     let mut random = Random::new(seed);
-    for background in [false, true] {
-        for (flush_every, overlay_bytes) in SIZES {
-            let options =
-                StoreOptions { flush_every, overlay_bytes, background, ..StoreOptions::default() };
-            Run::new(&open, options, &mut random).random_history(150);
+    for durability in [Durability::Deferred, Durability::EveryWrite] {
+        for background in [false, true] {
+            for (flush_every, overlay_bytes) in SIZES {
+                let counters = true;
+                let options =
+                    StoreOptions { durability, flush_every, overlay_bytes, background, counters };
+                Run::new(&open, options, &mut random).random_history(150);
+            }
         }
     }
     // While a slow flush runs there are two generations above the engine.
@@ -92,8 +96,10 @@ pub fn store_suite(open: impl Fn() -> Arc<dyn Engine>) {
         Run::new(&keeping, options, &mut random).random_history(150);
     }
     for fault in [Fault::Before, Fault::After, Fault::Panic] {
-        for background in [false, true] {
-            crash_at_every_write(&open, fault, background, random.next());
+        for durability in [Durability::Deferred, Durability::EveryWrite] {
+            for background in [false, true] {
+                crash_at_every_write(&open, fault, durability, background, random.next());
+            }
         }
     }
 }
@@ -197,11 +203,9 @@ impl<'a, O: Fn() -> Arc<dyn Engine>> Run<'a, O> {
         let batch = batch(self.random);
         self.model.apply(&batch);
         self.history.push(self.model.clone());
-        if self.random.one_in(10) {
-            self.store().write_durable(batch).expect("write");
+        self.store().write(batch).expect("write");
+        if self.options.durability == Durability::EveryWrite {
             self.durable();
-        } else {
-            self.store().write(batch).expect("write");
         }
     }
 
@@ -302,10 +306,12 @@ fn check(reader: &impl Read, model: &Model, random: &mut Random) {
 fn crash_at_every_write(
     open: &impl Fn() -> Arc<dyn Engine>,
     fault: Fault,
+    durability: Durability,
     background: bool,
     seed: u64,
 ) {
-    let options = StoreOptions { flush_every: 3, background, ..StoreOptions::default() };
+    let options =
+        StoreOptions { durability, flush_every: 3, background, ..StoreOptions::default() };
     for at in 1.. {
         let mut random = Random::new(seed);
         let engine = Arc::new(FaultEngine::new(open(), fault, at));
@@ -322,6 +328,8 @@ fn crash_at_every_write(
             store.write(batch)?;
             if random.one_in(7) {
                 store.flush()?;
+                durable = history.len() - 1;
+            } else if durability == Durability::EveryWrite {
                 durable = history.len() - 1;
             }
             Ok::<(), KvError>(())

@@ -2,14 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use super::*;
-use crate::{
-    Changes,
-    recent::EngineView,
-    testing::{Fault, FaultEngine, KeepsRows, SlowReads, Wrapped, entries},
+use polytrie_kv::{
+    Batch, Changes, CountersSnapshot, Durability, Engine, Entry, KeyRange, KvError, MemoryEngine,
+    Pending, Progress, Read, Store, StoreOptions, Table,
 };
+use polytrie_kv_testing::{Fault, FaultEngine, KeepsRows, SlowReads, Wrapped, entries};
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -31,8 +33,13 @@ fn by_hand() -> StoreOptions {
     StoreOptions { background: false, ..StoreOptions::default() }
 }
 
+/// Each write is durable when it returns.
+fn every_write() -> StoreOptions {
+    StoreOptions { durability: Durability::EveryWrite, ..by_hand() }
+}
+
 /// What is durable.
-fn durable(engine: &Arc<impl Engine>) -> Vec<crate::Entry> {
+fn durable(engine: &Arc<impl Engine>) -> Vec<Entry> {
     entries(&open(engine, by_hand()), A, KeyRange::ALL)
 }
 
@@ -52,6 +59,8 @@ impl Gate {
         self.closed.store(false, Ordering::SeqCst);
     }
 }
+
+polytrie_kv_testing::wrapped!(Gate);
 
 impl Wrapped for Gate {
     fn inner(&self) -> &dyn Engine {
@@ -82,12 +91,28 @@ fn a_write_is_seen_at_once_and_durable_after_a_flush() {
     assert_eq!(store.pending(), Pending::default());
     assert_eq!(durable(&engine).len(), 2);
     assert_eq!(store.table_stats(A).unwrap().entries, 2);
-    store.write_durable(batch(b"3", b"three")).unwrap();
-    assert_eq!(store.progress(), Progress { written: 3, durable: 3 });
-    assert_eq!(durable(&engine).len(), 3);
     store.flush().unwrap();
-    assert_eq!(store.counters().flushes, 2, "nothing to flush is no flush");
+    assert_eq!(store.counters().flushes, 1, "nothing to flush is no flush");
     assert_eq!((store.engine_name(), store.tables()), ("memory", &[A, B][..]));
+}
+
+#[test]
+fn every_write_is_durable_when_it_returns_if_the_store_says_so() {
+    for background in [false, true] {
+        let engine = Arc::new(MemoryEngine::new());
+        let store = open(&engine, StoreOptions { background, ..every_write() });
+        for number in 1..5_u8 {
+            store.write(batch(&[number], b"row")).unwrap();
+            let written = u64::from(number);
+            assert_eq!(store.progress(), Progress { written, durable: written });
+            assert_eq!(durable(&engine).len(), usize::from(number));
+            // The engine takes it at once, without the overlay.
+            assert_eq!(store.pending(), Pending::default());
+            assert_eq!(store.counters().flushes, written);
+        }
+        store.flush().unwrap();
+        assert_eq!(store.counters().flushes, 4);
+    }
 }
 
 #[test]
@@ -104,7 +129,7 @@ fn the_memory_of_a_written_batch_comes_back_without_its_changes() {
     assert!(store.batch().memory_bytes() > 0);
     // More than an ordinary block's is not kept.
     let mut large = store.batch();
-    large.put(A, b"large", &vec![0; crate::flush::SPARE_BATCH_BYTES]);
+    large.put(A, b"large", &vec![0; 16 << 20]);
     store.write(large).unwrap();
     assert_eq!(store.batch().memory_bytes(), 0);
 }
@@ -167,9 +192,13 @@ fn a_full_overlay_waits_for_the_flush_before() {
         store.write(batch(&[i], b"")).unwrap();
     }
     assert_eq!(store.pending().batches, 4);
+    let begun = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let writer = scope.spawn(|| store.write(batch(&[4], b"")));
-        while !store.handle.writing.is_locked() {
+        let writer = scope.spawn(|| {
+            begun.store(true, Ordering::SeqCst);
+            store.write(batch(&[4], b""))
+        });
+        while !begun.load(Ordering::SeqCst) {
             std::thread::yield_now();
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -209,10 +238,12 @@ fn a_failed_flush_poisons() {
         for fault in [Fault::Before, Fault::After, Fault::Panic] {
             let engine = Arc::new(FaultEngine::new(Arc::new(MemoryEngine::new()), fault, 2));
             let store = open(&engine, StoreOptions { background, ..StoreOptions::default() });
-            store.write_durable(batch(b"1", b"one")).unwrap();
+            store.write(batch(b"1", b"one")).unwrap();
+            store.flush().unwrap();
             assert!(store.poisoned().is_none());
             let snapshot = store.snapshot();
-            let error = store.write_durable(batch(b"2", b"two")).unwrap_err();
+            store.write(batch(b"2", b"two")).unwrap();
+            let error = store.flush().unwrap_err();
             let text = error.to_string();
             assert!(matches!(error, KvError::Engine { .. }), "{text}");
             assert!(text.contains("a fault was injected at write 2"), "{text}");
@@ -220,7 +251,7 @@ fn a_failed_flush_poisons() {
             let refused = [
                 store.write(batch(b"3", b"")),
                 store.flush(),
-                store.write_durable(batch(b"3", b"")),
+                store.begin_flush().and_then(|()| store.checkpoint()),
                 store.engine_write(&batch(b"3", b"")),
             ];
             for error in refused.map(Result::unwrap_err) {
@@ -241,6 +272,12 @@ fn a_failed_engine_write_poisons() {
         let store = open(&engine, StoreOptions::default());
         assert!(matches!(store.engine_write(&batch(b"1", b"")), Err(KvError::Engine { .. })));
         assert!(matches!(store.write(batch(b"1", b"")), Err(KvError::Poisoned(_))));
+
+        let engine = Arc::new(FaultEngine::new(Arc::new(MemoryEngine::new()), fault, 1));
+        let store = open(&engine, every_write());
+        assert!(matches!(store.write(batch(b"1", b"")), Err(KvError::Engine { .. })));
+        assert!(matches!(store.write(batch(b"1", b"")), Err(KvError::Poisoned(_))));
+        assert_eq!(entries(&store, A, KeyRange::ALL), [], "what failed is not seen");
     }
 }
 
@@ -369,8 +406,8 @@ fn counts_what_is_asked_and_what_reaches_the_engine() {
     assert!(counters.engine_get_ns > 0 && counters.flush_ns > 0);
     assert_eq!(counters - counters, CountersSnapshot::default());
 
-    let store = open(&engine, StoreOptions { counters: false, ..by_hand() });
-    store.write_durable(batch(b"same", b"")).unwrap();
+    let store = open(&engine, StoreOptions { counters: false, ..every_write() });
+    store.write(batch(b"same", b"")).unwrap();
     store.get(A, b"same").unwrap();
     entries(&store, A, KeyRange::ALL);
     assert_eq!(store.counters(), CountersSnapshot::default());
@@ -379,9 +416,9 @@ fn counts_what_is_asked_and_what_reaches_the_engine() {
 #[test]
 fn rows_that_the_engine_answered_are_kept_until_the_next_flush() {
     let engine = Arc::new(KeepsRows(MemoryEngine::new(), 1 << 20));
-    let store = open(&engine, by_hand());
+    let store = open(&engine, every_write());
     store.write(batch(b"row", b"first")).unwrap();
-    store.write_durable(batch(b"long", &[7; 5_000])).unwrap();
+    store.write(batch(b"long", &[7; 5_000])).unwrap();
     let asked = |read: &dyn Fn(&[u8]) -> Option<Vec<u8>>| {
         let before = store.counters();
         let rows = [read(b"row"), read(b"long").map(|row| vec![row[0]]), read(b"never")];
@@ -396,7 +433,7 @@ fn rows_that_the_engine_answered_are_kept_until_the_next_flush() {
     assert_eq!(asked(&head), (first.clone(), 1), "all but the long one");
     assert_eq!(asked(&|key| before.get(A, key).unwrap()), (first.clone(), 1), "snapshots share it");
 
-    store.write_durable(batch(b"row", b"second")).unwrap();
+    store.write(batch(b"row", b"second")).unwrap();
     let second = [b"second".to_vec(), vec![7], vec![]];
     assert_eq!(asked(&head), (second.clone(), 3));
     assert_eq!(asked(&|key| before.get(A, key).unwrap()), (first, 1), "as it was");
@@ -439,7 +476,8 @@ fn of_many_keys_the_engine_is_asked_for_what_only_it_knows() {
 fn rows_that_are_expected_are_not_asked_for() {
     let engine = Arc::new(KeepsRows(MemoryEngine::new(), 1 << 20));
     let store = open(&engine, by_hand());
-    store.write_durable(batch(b"row", b"flushed")).unwrap();
+    store.write(batch(b"row", b"flushed")).unwrap();
+    store.flush().unwrap();
     let before = store.snapshot();
     store.write(batch(b"new", b"not flushed")).unwrap();
     let after = store.snapshot();
@@ -469,8 +507,8 @@ fn rows_that_are_expected_are_not_asked_for() {
 
 #[test]
 fn slow_reads_are_counted() {
-    let store = open(&Arc::new(SlowReads(MemoryEngine::new())), by_hand());
-    store.write_durable(batch(b"row", b"")).unwrap();
+    let store = open(&Arc::new(SlowReads(MemoryEngine::new())), every_write());
+    store.write(batch(b"row", b"")).unwrap();
     for _ in 0..1_000 {
         store.get(A, b"row").unwrap();
     }
@@ -531,12 +569,12 @@ fn readers_see_whole_batches_while_flushes_run() {
 }
 
 #[test]
-fn what_is_held_back_waits_until_it_is_handed_on() {
+fn by_hand_no_write_begins_a_flush() {
     for background in [false, true] {
         let engine = Arc::new(MemoryEngine::new());
-        let options = StoreOptions { flush_every: 2, background, ..StoreOptions::default() };
+        let durability = Durability::ByHand;
+        let options = StoreOptions { flush_every: 2, background, durability, ..by_hand() };
         let store = open(&engine, options);
-        store.hold_back(true);
         for key in 1..=5u8 {
             assert_eq!(store.is_full(), key > 2);
             store.write(batch(&[key], b"held")).unwrap();
@@ -544,28 +582,16 @@ fn what_is_held_back_waits_until_it_is_handed_on() {
         std::thread::sleep(Duration::from_millis(20));
         assert_eq!(durable(&engine), []);
         assert_eq!(store.pending().batches, 5);
-        store.hand_on().unwrap();
-        // Nothing is left to hand on, and what has been is waited for.
+        store.begin_flush().unwrap();
+        // Nothing more has gathered, and what has is waited for.
         assert!(!store.is_full());
         store.checkpoint().unwrap();
         assert_eq!(durable(&engine).len(), 5);
-        // As before, once it is not held back.
-        store.hold_back(false);
-        (6..=8).for_each(|key| store.write(batch(&[key], b"free")).unwrap());
-        store.checkpoint().unwrap();
-        assert_eq!(durable(&engine).len(), 8);
-    }
-}
-
-/// The flush of a write may end after that of a later one: which of two threads is first to say so is chance.
-#[test]
-fn what_is_durable_never_goes_back() {
-    let store = open(&Arc::new(MemoryEngine::new()), by_hand());
-    let shared = &store.handle.shared;
-    for last in [2, 1] {
-        let view = Arc::new(EngineView::of(&*shared.engine).unwrap());
-        shared.end_flush(Ok(view), |_| last).unwrap();
-        assert_eq!(shared.control.lock().durable, 2);
+        store.write(batch(&[6], b"held")).unwrap();
+        store.begin_flush().unwrap();
+        assert_eq!(store.pending().batches, 1, "too little has gathered");
+        store.flush().unwrap();
+        assert_eq!(durable(&engine).len(), 6);
     }
 }
 

@@ -1,0 +1,87 @@
+//! Engines around another one.
+
+use polytrie_kv::{Changes, Engine, KvError, View};
+use std::{fmt::Debug, path::PathBuf};
+
+/// An engine that does one thing in its own way and hands the rest on to another: with [`wrapped!`](crate::wrapped).
+pub trait Wrapped: Debug + Send + Sync + 'static {
+    /// The other one.
+    fn inner(&self) -> &dyn Engine;
+
+    /// What [`Engine::view`] does.
+    ///
+    /// # Errors
+    ///
+    /// As that.
+    fn on_view(&self) -> Result<Box<dyn View>, KvError> {
+        self.inner().view()
+    }
+
+    /// What [`Engine::write`] does.
+    ///
+    /// # Errors
+    ///
+    /// As that.
+    fn on_write(&self, changes: &dyn Changes) -> Result<(), KvError> {
+        self.inner().write(changes)
+    }
+
+    /// What [`Engine::row_cache_bytes`] says.
+    fn kept_rows(&self) -> usize {
+        self.inner().row_cache_bytes()
+    }
+
+    /// What [`Engine::is_read_only`] says.
+    fn takes_nothing(&self) -> bool {
+        self.inner().is_read_only()
+    }
+
+    /// What [`Engine::journal_dir`] says.
+    fn journal(&self) -> Option<PathBuf> {
+        None
+    }
+}
+
+/// Makes an [`Engine`] of a type that is [`Wrapped`].
+#[macro_export]
+macro_rules! wrapped {
+    ($wrapper:ty $(, $($parameter:tt)*)?) => {
+        impl$(<$($parameter)*>)? $crate::kv::Engine for $wrapper {
+            fn name(&self) -> &'static str {
+                $crate::Wrapped::inner(self).name()
+            }
+
+            fn view(&self) -> Result<Box<dyn $crate::kv::View>, $crate::kv::KvError> {
+                $crate::Wrapped::on_view(self)
+            }
+
+            fn write(&self, changes: &dyn $crate::kv::Changes) -> Result<(), $crate::kv::KvError> {
+                $crate::Wrapped::on_write(self, changes)
+            }
+
+            fn row_cache_bytes(&self) -> usize {
+                $crate::Wrapped::kept_rows(self)
+            }
+
+            fn is_read_only(&self) -> bool {
+                $crate::Wrapped::takes_nothing(self)
+            }
+
+            fn journal_dir(&self) -> Option<std::path::PathBuf> {
+                $crate::Wrapped::journal(self)
+            }
+
+            fn scratch_dir(&self) -> Option<std::path::PathBuf> {
+                $crate::Wrapped::inner(self).scratch_dir()
+            }
+
+            fn disk_bytes(&self) -> Result<u64, $crate::kv::KvError> {
+                $crate::Wrapped::inner(self).disk_bytes()
+            }
+
+            fn table_stats(&self, table: $crate::kv::Table) -> Result<$crate::kv::TableStats, $crate::kv::KvError> {
+                $crate::Wrapped::inner(self).table_stats(table)
+            }
+        }
+    };
+}
