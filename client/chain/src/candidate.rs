@@ -125,7 +125,7 @@ impl Candidate {
 #[derive(Debug)]
 pub enum Inserted {
     /// It extends the head, and is the head as soon as its state root is known.
-    Extended(BlockStats),
+    Extended(Box<BlockStats>),
     /// It was there already, on this branch or another.
     Known,
     /// It lies on a branch that is not the better one.

@@ -56,14 +56,14 @@ pub(super) fn put(
         });
     }
     let mut batch = Batch::new();
-    put(&mut batch, spec);
+    put_row(&mut batch, spec);
     db.store().write(batch)?;
     db.store().flush()?;
     Ok(Head { header: header.clone(), total_difficulty: header.difficulty })
 }
 
 /// Adds the genesis block, which becomes the head.
-pub(super) fn put(batch: &mut Batch, spec: &ChainSpec) {
+pub(super) fn put_row(batch: &mut Batch, spec: &ChainSpec) {
     let header = spec.genesis_header();
     let body = BlockBody::<TxEnvelope, Header> {
         transactions: Vec::new(),

@@ -36,7 +36,7 @@ impl Chain {
         }
         let parent_hash = candidate.header.parent_hash;
         if parent_hash == self.head.hash() {
-            return self.extend_head(candidate).map(Inserted::Extended);
+            return self.extend_head(candidate).map(|stats| Inserted::Extended(stats.into()));
         }
         self.settle()?;
         let Some(parent) = self.db.known(&parent_hash)? else {

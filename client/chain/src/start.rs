@@ -63,7 +63,7 @@ impl ChainDb {
     pub fn begin_at(&self, spec: &ChainSpec, start: &Start) -> Result<(), ChainError> {
         genesis::clear(self)?;
         let mut batch = Batch::new();
-        genesis::put(&mut batch, spec);
+        genesis::put_row(&mut batch, spec);
         let (head, number) = (&start.head, start.head.number());
         if number > spec.genesis_header().number {
             let mut total_difficulty = head.total_difficulty;

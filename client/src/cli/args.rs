@@ -49,6 +49,7 @@ impl DataArgs {
             layer: LayerOptions { replica_path: self.replica_path.clone(), ..self.layer.clone() },
             engine: self.engine.options(),
             store: self.engine.options().store(),
+            flush_every: None,
             chain_options: ChainOptions::default(),
             first_block: None,
         }

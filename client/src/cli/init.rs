@@ -82,7 +82,7 @@ pub(super) fn run(args: InitArgs) -> Result<(), Failure> {
         tell(&begun);
         let report = Report {
             chain: dir.spec()?.name().to_owned(),
-            state: dir.stamp.state.clone(),
+            state: dir.stamp.state,
             number: begun.number,
             hash: begun.hash,
             state_root: begun.state_root,

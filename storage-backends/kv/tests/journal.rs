@@ -359,7 +359,7 @@ fn a_journal_is_bounded_by_its_bytes() {
 fn a_full_journal_waits_for_the_flush_before() {
     let (engine, dir) = (Arc::new(MemoryEngine::new()), tempfile::tempdir().unwrap());
     let closed = Arc::new(AtomicBool::new(true));
-    let inner = Journaled { inner: engine.clone(), dir: dir.path().to_owned() };
+    let inner = Journaled { inner: engine, dir: dir.path().to_owned() };
     let gated = Gated { inner, closed: closed.clone() };
     let options =
         StoreOptions { overlay_bytes: 50_000, background: true, ..in_step(Durability::EveryWrite) };

@@ -444,8 +444,9 @@ fn rows_that_the_engine_answered_are_kept_until_the_next_flush() {
 fn of_many_keys_the_engine_is_asked_for_what_only_it_knows() {
     let engine = Arc::new(KeepsRows(MemoryEngine::new(), 1 << 20));
     let store = open(&engine, by_hand());
-    store.write_durable(batch(b"old", b"flushed")).unwrap();
-    store.write_durable(batch(b"gone", b"flushed")).unwrap();
+    store.write(batch(b"old", b"flushed")).unwrap();
+    store.write(batch(b"gone", b"flushed")).unwrap();
+    store.flush().unwrap();
     let before = store.snapshot();
     let mut changes = batch(b"new", b"not flushed");
     changes.delete(A, b"gone");

@@ -198,7 +198,7 @@ fn insert(
     };
     let (commit, write) = (stats.state_commit, stats.write);
     let execute = start.elapsed().saturating_sub(commit + write);
-    Ok((BlockTimes { execute, commit, write, ..BlockTimes::default() }, stats))
+    Ok((BlockTimes { execute, commit, write, ..BlockTimes::default() }, *stats))
 }
 
 /// Waits for the roots of all blocks so far.

@@ -25,10 +25,10 @@ pub enum BenchError {
     Given(#[from] GivenError),
     /// The chain could not be read.
     #[error(transparent)]
-    Blocks(#[from] ImportError),
+    Blocks(Box<ImportError>),
     /// The chain cannot go on.
     #[error(transparent)]
-    Chain(#[from] ChainError),
+    Chain(Box<ChainError>),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] KvError),
@@ -67,4 +67,16 @@ pub enum BenchError {
     /// The user asked to stop.
     #[error("interrupted {0}; there is no result")]
     Interrupted(String),
+}
+
+impl From<ImportError> for BenchError {
+    fn from(error: ImportError) -> Self {
+        Self::Blocks(error.into())
+    }
+}
+
+impl From<ChainError> for BenchError {
+    fn from(error: ChainError) -> Self {
+        Self::Chain(error.into())
+    }
 }

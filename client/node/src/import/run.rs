@@ -215,7 +215,7 @@ impl<'c> Run<'c> {
     ) -> Result<(), ImportError> {
         match inserted {
             Inserted::Extended(stats) => {
-                self.waiting.blocks.push_back(Executed { number, hash, place, stats });
+                self.waiting.blocks.push_back(Executed { number, hash, place, stats: *stats });
                 self.tell()?;
             }
             Inserted::Known => self.report.skipped += 1,
