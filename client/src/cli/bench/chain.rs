@@ -12,9 +12,10 @@ use clap::Args;
 use polytrie_kv::StoreOptions;
 use std::path::PathBuf;
 
-/// Measure state layers under a workload, or on blocks of your own, through executor and layer, senders known.
+/// Measure state layers under a workload, or on blocks of your own, as an import runs them, senders known.
 ///
-/// Every layer executes the same blocks from the same genesis. Canonical layers must come to the state root in every
+/// Every layer takes in the same blocks from the same genesis: all rules are checked, and blocks, receipts and undo records
+/// are stored. Canonical layers must come to the state root in every
 /// header. Prints transactions a second (blocks, if all are empty), and where the time went.
 #[derive(Debug, Args)]
 pub(super) struct ChainArgs {
@@ -31,7 +32,8 @@ pub(super) struct ChainArgs {
     /// Blocks at the start that are not measured [default: a tenth; of 3,000 or more, 1,000]
     #[arg(long, value_name = "B")]
     warmup: Option<u64>,
-    /// Include recovering the senders, ahead of execution on other threads.
+    /// Read the blocks from their file, decode them and recover their senders while it runs, on other threads, as an import
+    /// does.
     #[arg(long)]
     recover: bool,
     /// Run blocks ahead of their turn to read what they will need, as the same option of `import` does: `auto`, `on`
