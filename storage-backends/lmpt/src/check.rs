@@ -4,14 +4,13 @@ use crate::{
     JOURNAL, SNAPSHOT_TRIE, SWEEP, flat, journal,
     journal::generations,
     keys::{Key, Places, SlotKey},
-    live::Live,
     merge::storage_of,
     meta::Meta,
     reader::LmptReader,
     value::{Record, Value},
 };
 use alloy_primitives::B256;
-use polytrie_kv::{KeyRange, Read, Scratch, Snapshot};
+use polytrie_kv::{KeyRange, LiveSet, Read, Scratch, Snapshot};
 use polytrie_state::{AccountWalk, CheckReport, StateError, count_rows, scan};
 use polytrie_trie::{Rows, check_rows, leaf_on_path, state_error};
 use std::{collections::BTreeSet, ops::ControlFlow};
@@ -81,7 +80,7 @@ fn check_journal(
         report.problem(format!("the journal has {rows} rows, expected {expected}"));
     }
     journal::scan_blocks(store, blocks, |_| {})?;
-    generations((store, &Scratch::default()), meta, &Live::default())?;
+    generations((store, &Scratch::default()), meta, &LiveSet::default())?;
     Ok(())
 }
 
@@ -154,7 +153,7 @@ fn check_storages(reader: &LmptReader, report: &mut CheckReport) -> Result<(), S
         }
         let is_alive =
             flat::account(store, &account)?.is_some_and(|record| record.incarnation == incarnation);
-        let is_merged = reader.intermediate.account(&account, reader.ticket.seq)?.is_some();
+        let is_merged = reader.intermediate.account(&account, reader.ticket.seq())?.is_some();
         if !is_alive && !is_merged {
             report.problem(format!(
                 "the storage of account {account} from block {incarnation} is dead, and nothing sweeps it"

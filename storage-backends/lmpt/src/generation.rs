@@ -3,13 +3,12 @@
 use crate::{
     index::Index,
     keys::{Key, Places, SlotKey},
-    live::Live,
     spill::{Spill, SpilledNodes},
     value::{Record, Value},
 };
 use alloy_primitives::{B256, Bytes, U256};
 use parking_lot::{Mutex, RwLock};
-use polytrie_kv::{Batch, Scratch};
+use polytrie_kv::{Batch, LiveSet, Scratch};
 use polytrie_state::StateError;
 use polytrie_trie::{Trie, state_error};
 use std::{
@@ -93,10 +92,11 @@ impl Generation {
     }
 
     /// Notes in the index what [`Self::update`] did to the trie.
-    pub(crate) fn remember(&self, changes: &[Change], seq: u64, live: &Live) {
+    pub(crate) fn remember(&self, changes: &[Change], seq: u64, live: &LiveSet) {
         let mut index = self.index.write();
+        let live = live.lock();
         for change in changes {
-            index.set(&change.key, change.after, seq, live);
+            index.set(&change.key, change.after, seq, &live);
         }
     }
 
@@ -198,9 +198,9 @@ impl Generation {
 
     /// Lets go of the index, which must stand at change `seq`. Not while somebody reads an earlier state: its
     /// versions are in memory only.
-    pub(crate) fn spill_keys(&self, seq: u64, live: &Live) -> Result<(), StateError> {
+    pub(crate) fn spill_keys(&self, seq: u64, live: &LiveSet) -> Result<(), StateError> {
         let mut index = self.index.write();
-        if live.sees_before(seq) || index.bytes() == 0 {
+        if live.lock().sees(0..seq) || index.bytes() == 0 {
             return Ok(());
         }
         let spill = self.open_spill()?;

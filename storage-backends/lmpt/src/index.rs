@@ -1,57 +1,18 @@
 //! The hash index of one trie in memory: what it holds of a key, in one look.
-//!
-//! Every change has a number. A reader made after change 7 sees, of each key, the newest version that is not
-//! younger than 7; a version goes as soon as it is overwritten and no live reader stands between it and its
-//! successor.
+//! Every change has a number, and a reader sees what there was after one of them ([`Versions`]).
 
 use crate::{
     entries::Entries,
     keys::{Key, SlotKey},
-    live::Live,
     value::{Record, Value},
 };
 use alloy_primitives::{B256, U256, map::HashMap};
+use polytrie_kv::{Live, Versions};
 
 /// Bytes that a slot takes in the index, about: key, version, its place in the table.
 const SLOT_BYTES: usize = 150;
 /// Bytes that the index counts for one storage.
 const STORAGE_BYTES: usize = 280;
-
-/// The versions of a key, the newest apart.
-#[derive(Debug, Clone)]
-struct Versions<T> {
-    seq: u64,
-    now: T,
-    older: Vec<(u64, T)>,
-}
-
-impl<T: Copy> Versions<T> {
-    fn at(&self, seq: u64) -> Option<T> {
-        if self.seq <= seq {
-            return Some(self.now);
-        }
-        self.older.iter().rev().find(|(number, _)| *number <= seq).map(|(_, value)| *value)
-    }
-
-    fn set(&mut self, value: T, seq: u64, live: &Live) {
-        if !self.older.is_empty() {
-            let mut end = self.seq;
-            let mut kept: Vec<(u64, T)> = Vec::new();
-            for version in self.older.drain(..).rev() {
-                if live.sees(version.0..end) {
-                    kept.push(version);
-                }
-                end = version.0;
-            }
-            kept.reverse();
-            self.older = kept;
-        }
-        if live.sees(self.seq..seq) {
-            self.older.push((self.seq, self.now));
-        }
-        (self.seq, self.now) = (seq, value);
-    }
-}
 
 /// What an index says of a key: nothing, or what its trie holds, where an inner `None` means that the trie
 /// does not have the key.
@@ -90,27 +51,27 @@ impl Index {
 
     /// What the trie holds of an account after change `seq`.
     pub(crate) fn account(&self, hash: &B256, seq: u64) -> Found<Option<Record>> {
-        self.accounts.get(hash)?.at(seq)
+        at(self.accounts.get(hash)?, seq)
     }
 
     /// What the trie holds of a slot after change `seq`.
     pub(crate) fn slot(&self, key: &SlotKey, seq: u64) -> Found<U256> {
-        self.storages.get(&(key.account, key.incarnation))?.get(&key.slot)?.at(seq)
+        at(self.storages.get(&(key.account, key.incarnation))?.get(&key.slot)?, seq)
     }
 
     /// Notes what the trie holds of a key after change `seq`, the newest so far.
-    pub(crate) fn set(&mut self, key: &Key, value: Option<Value>, seq: u64, live: &Live) {
+    pub(crate) fn set(&mut self, key: &Key, value: Option<Value>, seq: u64, live: &Live<'_>) {
         match key {
             Key::Account(hash) => {
                 let value = value.map(Value::record);
-                let first = || Versions { seq, now: value, older: Vec::new() };
+                let first = || Versions::new(value, seq);
                 self.accounts.entry(*hash, first).set(value, seq, live);
             }
             Key::Slot(key) => {
                 let value = value.map(Value::number);
                 let storage = self.storages.entry((key.account, key.incarnation)).or_default();
                 let before = storage.len();
-                let first = || Versions { seq, now: value, older: Vec::new() };
+                let first = || Versions::new(value, seq);
                 storage.entry(key.slot, first).set(value, seq, live);
                 self.slots += storage.len() - before;
             }
@@ -126,7 +87,7 @@ impl Index {
         self.accounts
             .iter()
             .filter(move |(hash, _)| hash >= from)
-            .filter_map(move |(hash, versions)| Some((*hash, versions.at(seq)?)))
+            .filter_map(move |(hash, versions)| Some((*hash, at(versions, seq)?)))
     }
 
     /// The slots of a storage from `from` on after change `seq`, in no order.
@@ -141,46 +102,24 @@ impl Index {
             .into_iter()
             .flat_map(Entries::iter)
             .filter(move |(slot, _)| slot >= from)
-            .filter_map(move |(slot, versions)| Some((*slot, versions.at(seq)?)))
+            .filter_map(move |(slot, versions)| Some((*slot, at(versions, seq)?)))
     }
 
     /// Everything as of the last change, in no order.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (Key, Option<Value>)> {
-        let accounts = self
-            .accounts
-            .iter()
-            .map(|(hash, versions)| (Key::Account(*hash), versions.now.map(Value::of_account)));
+        let accounts = self.accounts.iter().map(|(hash, versions)| {
+            (Key::Account(*hash), versions.newest().map(Value::of_account))
+        });
         let slots = self.storages.iter().flat_map(|((account, incarnation), storage)| {
             storage.iter().map(|(slot, versions)| {
                 let key = SlotKey { account: *account, incarnation: *incarnation, slot: *slot };
-                (Key::Slot(key), versions.now.map(Value::of_slot))
+                (Key::Slot(key), versions.newest().map(Value::of_slot))
             })
         });
         accounts.chain(slots)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::Arc;
-
-    #[test]
-    fn versions_are_kept_for_those_who_see_them() {
-        let live = Arc::new(Live::default());
-        let mut versions = Versions { seq: 1, now: 'a', older: Vec::new() };
-        let reader = live.enter(2);
-        versions.set('b', 3, &live);
-        versions.set('c', 4, &live);
-        assert_eq!(versions.older, [(1, 'a')]);
-        assert_eq!((versions.at(0), versions.at(2), versions.at(9)), (None, Some('a'), Some('c')));
-        drop(reader);
-        let reader = live.enter(4);
-        versions.set('d', 5, &live);
-        assert_eq!(versions.older, [(4, 'c')]);
-        assert_eq!((versions.at(4), versions.at(5)), (Some('c'), Some('d')));
-        drop(reader);
-        versions.set('e', 6, &live);
-        assert!(versions.older.is_empty());
-    }
+fn at<T: Copy>(versions: &Versions<T>, seq: u64) -> Option<T> {
+    versions.at(seq).map(|(_, value)| *value)
 }

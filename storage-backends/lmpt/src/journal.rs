@@ -1,19 +1,17 @@
 //! The journal: the writes of each block, from which delta and intermediate come back after a restart.
 //!
-//! `number → rlp([[flat key, value]…]) ‖ checksum`, where a value without bytes is a tombstone and the checksum is
-//! the first 8 bytes of H(number ‖ rlp).
+//! `number → rlp([[flat key, value]…]) ‖ checksum`, where a value without bytes is a tombstone.
 
 use crate::{
     JOURNAL,
     generation::{Change, Generation},
     keys::Key,
-    live::Live,
-    meta::{Meta, Salted, checksum},
+    meta::{Meta, Salted},
     value::Value,
 };
 use alloy_primitives::{Bytes, map::HashMap};
-use alloy_rlp::{Decodable, RlpDecodable, RlpEncodable};
-use polytrie_kv::{Batch, KeyRange, Read, Scratch};
+use alloy_rlp::{RlpDecodable, RlpEncodable};
+use polytrie_kv::{Batch, KeyRange, LiveSet, Read, Scratch, append_checksum, strip_checksum};
 use polytrie_state::{StateError, scan};
 use polytrie_trie::{EMPTY_ROOT, LeafValue};
 use std::{ops::ControlFlow, ops::Range, sync::Arc};
@@ -34,9 +32,9 @@ pub(crate) fn write(batch: &mut Batch, number: u64, changes: &[Change]) {
         })
         .collect();
     let mut row = alloy_rlp::encode(&entries);
-    let sum = sum(number, &row);
-    row.extend_from_slice(&sum);
-    batch.put(JOURNAL, &number.to_be_bytes(), &row);
+    let key = number.to_be_bytes();
+    append_checksum(&key, &mut row);
+    batch.put(JOURNAL, &key, &row);
 }
 
 /// Removes the row of a block.
@@ -71,7 +69,7 @@ pub(crate) fn rebuild(
     (store, scratch): (&dyn Read, &Scratch),
     blocks: Range<u64>,
     expected: &Salted,
-    live: &Live,
+    live: &LiveSet,
 ) -> Result<Arc<Generation>, StateError> {
     let last = blocks.end;
     let mut written: HashMap<Key, Value> = HashMap::default();
@@ -106,7 +104,7 @@ pub(crate) fn blocks_in_memory(meta: &Meta) -> (Range<u64>, Range<u64>) {
 pub(crate) fn generations(
     (store, scratch): (&dyn Read, &Scratch),
     meta: &Meta,
-    live: &Live,
+    live: &LiveSet,
 ) -> Result<(Arc<Generation>, Arc<Generation>), StateError> {
     let (delta, intermediate) = blocks_in_memory(meta);
     Ok((
@@ -118,15 +116,8 @@ pub(crate) fn generations(
 fn decode(number: u64, row: &[u8]) -> Result<Vec<(Key, Value)>, StateError> {
     let damaged =
         || StateError::Corrupt(format!("the row of block {number} in the journal is damaged"));
-    let (body, found) = row.split_last_chunk::<8>().ok_or_else(damaged)?;
-    if *found != sum(number, body) {
-        return Err(damaged());
-    }
-    let mut rest = body;
-    let entries = Vec::<Entry>::decode(&mut rest).map_err(|_| damaged())?;
-    if !rest.is_empty() {
-        return Err(damaged());
-    }
+    let body = strip_checksum(&number.to_be_bytes(), row).ok_or_else(damaged)?;
+    let entries: Vec<Entry> = alloy_rlp::decode_exact(body).map_err(|_| damaged())?;
     entries
         .iter()
         .map(|entry| {
@@ -134,10 +125,6 @@ fn decode(number: u64, row: &[u8]) -> Result<Vec<(Key, Value)>, StateError> {
             Ok((key, Value::decode(&entry.value).map_err(|_| damaged())?))
         })
         .collect()
-}
-
-fn sum(number: u64, body: &[u8]) -> [u8; 8] {
-    checksum(&[&number.to_be_bytes()[..], body].concat())
 }
 
 fn missing(number: u64) -> StateError {

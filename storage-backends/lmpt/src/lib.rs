@@ -9,7 +9,6 @@
 //! - `shared.rs`, `block.rs`: the head, how it moves, and what a block changes,
 //! - `keys.rs`, `value.rs`: the keyspace and what leaves hold,
 //! - `generation.rs`, `index.rs`, `entries.rs`, `spill.rs`: one trie in memory, its hash index, and what does not fit,
-//! - `live.rs`: who reads at which block,
 //! - `view.rs`, `flat.rs`: reading through the layers, and the map at the bottom,
 //! - `merge/`: from the frozen intermediate into the snapshot, a slice a block,
 //! - `meta.rs`, `journal.rs`, `undo.rs`: what is written of each block,
@@ -26,7 +25,6 @@ mod index;
 mod journal;
 mod keys;
 mod layer;
-mod live;
 mod load;
 mod merge;
 mod meta;

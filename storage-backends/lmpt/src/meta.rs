@@ -9,7 +9,7 @@
 
 use crate::{Boundary, JOURNAL, LmptOptions, META, merge::Schedule, options::unsupported};
 use alloy_primitives::{B256, Bytes, keccak256};
-use polytrie_kv::{Batch, Read};
+use polytrie_kv::{Batch, Read, append_checksum, strip_checksum};
 use polytrie_state::{Commitment, StateError};
 use polytrie_trie::EMPTY_ROOT;
 
@@ -17,7 +17,6 @@ const KEY: &[u8] = b"head";
 
 /// Bytes of a row without and with its checksum.
 const BODY: usize = 2 * 8 + 1 + 3 * 8 + 5 * 32;
-const ROW: usize = BODY + 8;
 
 /// A trie in memory, as the commitment has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,7 +141,7 @@ impl Meta {
     /// `interval ‖ sweep ‖ flags ‖ number ‖ first ‖ oldest ‖ roots and salts ‖ checksum`, numbers big-endian. Flags: 1 there is a
     /// number, 2 the snapshot is switched at the boundary.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut row = Vec::with_capacity(ROW);
+        let mut row = Vec::with_capacity(BODY + 8);
         row.extend_from_slice(&self.schedule.interval.to_be_bytes());
         row.extend_from_slice(&self.schedule.sweep.to_be_bytes());
         let switched = self.schedule.boundary == Boundary::Switch;
@@ -153,15 +152,15 @@ impl Meta {
         for part in self.roots.to_array() {
             row.extend_from_slice(&part);
         }
-        row.extend_from_slice(&checksum(&row));
+        append_checksum(KEY, &mut row);
         row
     }
 
     /// Reads what [`Self::encode`] makes.
     pub(crate) fn decode(row: &[u8]) -> Result<Self, StateError> {
         let damaged = || StateError::Corrupt("the row of where the layer stands is damaged".into());
-        let (body, sum) = row.split_at_checked(BODY).ok_or_else(damaged)?;
-        if sum != checksum(body) || body[16] > 3 {
+        let body = strip_checksum(KEY, row).ok_or_else(damaged)?;
+        if body.len() != BODY || body[16] > 3 {
             return Err(damaged());
         }
         let number =
@@ -196,13 +195,6 @@ pub(crate) fn clear(batch: &mut Batch) {
     }
 }
 
-/// Eight bytes that tell a damaged row.
-pub(crate) fn checksum(bytes: &[u8]) -> [u8; 8] {
-    let mut sum = [0; 8];
-    sum.copy_from_slice(&keccak256(bytes)[..8]);
-    sum
-}
-
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
@@ -214,7 +206,7 @@ mod tests {
         for (number, boundary) in [(None, Boundary::Slices), (Some(7), Boundary::Switch)] {
             (meta.number, meta.schedule.boundary) = (number, boundary);
             let row = meta.encode();
-            assert_eq!(row.len(), ROW);
+            assert_eq!(row.len(), BODY + 4);
             assert_eq!(Meta::decode(&row).unwrap(), meta);
             for at in 0..row.len() {
                 let mut changed = row.clone();

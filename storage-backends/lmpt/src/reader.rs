@@ -1,8 +1,8 @@
 //! Reads at one block, beside whatever the layer does next.
 
-use crate::{generation::Generation, keys::SlotKey, live::Ticket, value::Record, view::View};
+use crate::{generation::Generation, keys::SlotKey, value::Record, view::View};
 use alloy_primitives::{Address, B256, Bytes, U256};
-use polytrie_kv::Snapshot;
+use polytrie_kv::{Snapshot, Ticket};
 use polytrie_state::{Account, StateError, StateReader, hash_address, hash_slot, read_code};
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ impl LmptReader {
             delta: &self.delta,
             intermediate: &self.intermediate,
             flat: &self.flat,
-            seq: self.ticket.seq,
+            seq: self.ticket.seq(),
         }
     }
 

@@ -5,7 +5,6 @@ use crate::{
     block::changes_of,
     generation::{Change, Generation},
     journal::{self, blocks_in_memory},
-    live::Live,
     merge::{Merge, MergeStats, Pace, Readers, Slice, take_back},
     meta::Meta,
     reader::LmptReader,
@@ -14,7 +13,7 @@ use crate::{
 };
 use alloy_primitives::B256;
 use parking_lot::{Mutex, RwLock};
-use polytrie_kv::{Batch, Snapshot, Store};
+use polytrie_kv::{Batch, LiveSet, Snapshot, Store};
 use polytrie_state::{
     Commitment, HeadChange, Lifecycle, Outcome, Proposal, StateError, UndoRecord, WriteSet,
     write_codes,
@@ -35,7 +34,7 @@ pub(crate) struct Shared {
     pub(crate) options: LmptOptions,
     /// Read for the merge.
     readers: Arc<Readers>,
-    pub(crate) live: Arc<Live>,
+    pub(crate) live: Arc<LiveSet>,
     pub(crate) head: RwLock<Head>,
     /// Locked before `head`, by whoever moves the layer.
     pub(crate) work: Mutex<Work>,
@@ -127,7 +126,7 @@ impl Shared {
     /// What the store holds; an empty store is the empty state.
     pub(crate) fn open(store: Store, options: LmptOptions) -> Result<Self, StateError> {
         options.check()?;
-        let live = Arc::new(Live::default());
+        let live = Arc::new(LiveSet::default());
         let empty = Meta::loaded(&options, EMPTY_ROOT);
         let read = Meta::read(&store).and_then(|meta| {
             let meta = meta.unwrap_or(empty).under(&options)?;
