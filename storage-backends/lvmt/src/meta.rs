@@ -1,8 +1,8 @@
 //! The row about everything: which setup, how many epochs, and which witnesses are kept.
 
 use crate::{META, kept::Share, record::Position};
-use alloy_primitives::{B256, keccak256};
-use polytrie_kv::Read;
+use alloy_primitives::B256;
+use polytrie_kv::{Read, append_checksum, strip_checksum};
 use polytrie_state::StateError;
 
 /// What the row says.
@@ -17,32 +17,29 @@ pub(crate) struct Meta {
 }
 
 impl Meta {
-    /// The setup's name, the number of epochs, the shard and of how many it is where witnesses are kept, and eight bytes
-    /// of the hash of all that, so that damage is not taken for another setup.
+    /// The setup's name, the number of epochs, the shard and of how many it is where witnesses are kept, and a checksum, so
+    /// that damage is not taken for another setup.
     pub(crate) fn row(&self) -> Vec<u8> {
         let mut row = [self.setup.as_slice(), &self.epochs.to_be_bytes()].concat();
         if let Some(share) = self.share {
             row.extend_from_slice(&share.to_bytes());
         }
-        let checksum = keccak256(&row);
-        row.extend_from_slice(&checksum[..CHECKSUM]);
+        append_checksum(&[], &mut row);
         row
     }
 
     /// Reads [`Self::row`]'s bytes.
     pub(crate) fn parse(row: &[u8]) -> Option<Self> {
-        let (setup, rest) = row.split_first_chunk::<32>()?;
-        let (epochs, rest) = rest.split_first_chunk::<8>()?;
-        let share = match rest.len().checked_sub(CHECKSUM)? {
-            0 => None,
-            length => Some(Share::from_bytes(&rest[..length])?),
+        let (setup, rest) = strip_checksum(&[], row)?.split_first_chunk::<32>()?;
+        let (epochs, share) = rest.split_first_chunk::<8>()?;
+        let share = match share.is_empty() {
+            true => None,
+            false => Some(Share::from_bytes(share)?),
         };
         let meta = Self { setup: B256::from(*setup), epochs: u64::from_be_bytes(*epochs), share };
-        (meta.epochs <= Position::MAX_EPOCHS && meta.row() == row).then_some(meta)
+        (meta.epochs <= Position::MAX_EPOCHS).then_some(meta)
     }
 }
-
-const CHECKSUM: usize = 8;
 
 /// Reads the row; `None` in an empty store.
 pub(crate) fn read_meta(store: &dyn Read) -> Result<Option<Meta>, StateError> {

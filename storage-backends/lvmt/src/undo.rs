@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! (table ‖ length of the key ‖ key ‖ u16 (0: there was none; else 1 + length) ‖ old value)…
-//! SHA-256 of all before it
+//! checksum
 //! ```
 //!
 //! Two kinds of entries under numbers of no table are there for reads at earlier blocks only: the record of an
@@ -16,14 +16,11 @@ use crate::{
     record::{Record, read_slot_value},
 };
 use alloy_primitives::{B256, U256};
-use polytrie_kv::{Batch, Read, Table};
+use polytrie_kv::{Batch, Read, Table, append_checksum, strip_checksum};
 use polytrie_state::{
     AccountWrite, SlotVisit, SlotWrite, StateError, UndoRecords, UndoSteps, WriteSet,
 };
-use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-
-const CHECKSUM: usize = 32;
 
 /// Stands where the number of a table does.
 const KEPT: u8 = 0;
@@ -114,8 +111,7 @@ impl OldRows {
 
     /// The undo record.
     pub(crate) fn finish(mut self) -> Vec<u8> {
-        let checksum = Sha256::digest(&self.record);
-        self.record.extend_from_slice(&checksum);
+        append_checksum(&[], &mut self.record);
         self.record
     }
 }
@@ -157,10 +153,7 @@ impl<'a> Undo<'a> {
     }
 
     fn parse(record: &'a [u8]) -> Option<Self> {
-        let (mut rest, checksum) = record.split_at_checked(record.len().checked_sub(CHECKSUM)?)?;
-        if Sha256::digest(rest)[..] != *checksum {
-            return None;
-        }
+        let mut rest = strip_checksum(&[], record)?;
         let mut undo = Self::default();
         while let Some(([table, length], after)) = rest.split_first_chunk::<2>() {
             let (key, after) = after.split_at_checked(usize::from(*length))?;

@@ -1,14 +1,12 @@
 //! The log of a shard: what each change wrote, from which the shard comes back after its last checkpoint.
 //!
 //! `shard ‖ number → rlp([before, [[hash, [[nonce, balance, code hash]?], wipe, [[slot hash, value]…]]…]]) ‖ checksum`,
-//! where `before` is the number of the row before it (or of the checkpoint), so that a row that is lost is noticed, and
-//! the checksum is the CRC-32 of key and RLP, big-endian. It used to be that of
-//! [`meta`]; such rows are still read.
+//! where `before` is the number of the row before it (or of the checkpoint), so that a row that is lost is noticed.
 
-use crate::{LOG, meta};
+use crate::LOG;
 use alloy_primitives::{B256, U256};
-use alloy_rlp::{Decodable, RlpDecodable, RlpEncodable};
-use polytrie_kv::{Batch, KeyRange, Read};
+use alloy_rlp::{RlpDecodable, RlpEncodable};
+use polytrie_kv::{Batch, KeyRange, Read, append_checksum, strip_checksum};
 use polytrie_state::{Account, AccountWrite, StateError, scan};
 use std::ops::ControlFlow;
 
@@ -76,8 +74,7 @@ pub(crate) struct LogRow {
 pub(crate) fn write(batch: &mut Batch, shard: usize, seq: u64, content: &LogRow) {
     let key = key(shard, seq);
     let mut row = alloy_rlp::encode(content);
-    let sum = checksum(&key, &row);
-    row.extend_from_slice(&sum);
+    append_checksum(&key, &mut row);
     batch.put(LOG, &key, &row);
 }
 
@@ -104,12 +101,7 @@ pub(crate) fn scan_shard(
 
 fn decode(key: &[u8], content: &[u8]) -> Option<(u64, LogRow)> {
     let seq = key.get(1..)?.first_chunk::<8>()?;
-    let mut sum = content;
-    let row = LogRow::decode(&mut sum).ok()?;
-    let body = content.strip_suffix(sum)?;
-    if sum != checksum(key, body) && sum != meta::checksum(key, body) {
-        return None;
-    }
+    let row = alloy_rlp::decode_exact::<LogRow>(strip_checksum(key, content)?).ok()?;
     let writes = &row.writes;
     let is_sound = writes.is_sorted_by(|a, b| a.hash < b.hash)
         && writes
@@ -126,36 +118,26 @@ fn key(shard: usize, seq: u64) -> [u8; 9] {
     key
 }
 
-/// Four bytes that tell a damaged row.
-fn checksum(key: &[u8], body: &[u8]) -> [u8; 4] {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(key);
-    hasher.update(body);
-    hasher.finalize().to_be_bytes()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_read_with_either_checksum_and_none_that_is_damaged() {
+    fn rows_come_back_and_none_that_is_damaged() {
         let account = Account { nonce: 3, balance: U256::from(5), code_hash: B256::ZERO };
         let slots = [(B256::repeat_byte(2), U256::from(7))].into_iter();
         let write = ShardWrite::new(B256::repeat_byte(1), Some(account), false, slots);
         let content = LogRow { before: 4, writes: vec![write] };
-        let (key, body) = (key(1, 9), alloy_rlp::encode(&content));
-        for sum in [&checksum(&key, &body)[..], &meta::checksum(&key, &body)[..]] {
-            let row = [&body[..], sum].concat();
-            let (seq, read) = decode(&key, &row).expect("a sound row");
-            assert_eq!((seq, read.before, &read.writes), (9, 4, &content.writes));
-            for at in 0..row.len() {
-                let mut damaged = row.clone();
-                damaged[at] ^= 1;
-                assert!(decode(&key, &damaged).is_none(), "byte {at}");
-            }
-            assert!(decode(&key, &row[..row.len() - 1]).is_none());
+        let (key, mut row) = (key(1, 9), alloy_rlp::encode(&content));
+        append_checksum(&key, &mut row);
+        let (seq, read) = decode(&key, &row).expect("a sound row");
+        assert_eq!((seq, read.before, &read.writes), (9, 4, &content.writes));
+        for at in 0..row.len() {
+            let mut damaged = row.clone();
+            damaged[at] ^= 1;
+            assert!(decode(&key, &damaged).is_none(), "byte {at}");
         }
-        assert!(decode(&key, &body).is_none());
+        assert!(decode(&key, &row[..row.len() - 1]).is_none());
+        assert!(decode(&key, &row[..row.len() - 4]).is_none());
     }
 }

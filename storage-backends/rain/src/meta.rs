@@ -1,15 +1,13 @@
 //! Where the layer and each of its shards stand.
 //!
 //! ```text
-//! RainMeta    "head" → number of the last change ‖ state root ‖ checksum                        48 bytes
-//! RainShards  shard  → number of the last change in the checkpoint ‖ reference ‖ checksum     17 to 49 bytes
+//! RainMeta    "head" → number of the last change ‖ state root ‖ checksum                        44 bytes
+//! RainShards  shard  → number of the last change in the checkpoint ‖ reference ‖ checksum     13 to 45 bytes
 //! ```
-//!
-//! The checksum is [`checksum`].
 
 use crate::{META, SHARDS};
-use alloy_primitives::{B256, Keccak256};
-use polytrie_kv::{Batch, Read};
+use alloy_primitives::B256;
+use polytrie_kv::{Batch, Read, append_checksum, strip_checksum};
 use polytrie_state::StateError;
 
 const KEY: &[u8] = b"head";
@@ -58,23 +56,11 @@ pub(crate) fn write_shard(batch: &mut Batch, shard: usize, seq: u64, reference: 
 
 fn seal(key: &[u8], seq: u64, rest: &[u8]) -> Vec<u8> {
     let mut row = [&seq.to_be_bytes()[..], rest].concat();
-    let sum = checksum(key, &row);
-    row.extend_from_slice(&sum);
+    append_checksum(key, &mut row);
     row
 }
 
 fn unseal<'a>(key: &[u8], row: &'a [u8]) -> Option<(u64, &'a [u8])> {
-    let (body, sum) = row.split_last_chunk::<8>()?;
-    let (seq, rest) = body.split_first_chunk::<8>()?;
-    (*sum == checksum(key, body)).then_some((u64::from_be_bytes(*seq), rest))
-}
-
-/// The first eight bytes of the Keccak-256 of a key and what its row holds: they tell a damaged row.
-pub(crate) fn checksum(key: &[u8], row: &[u8]) -> [u8; 8] {
-    let mut sum = [0; 8];
-    let mut hasher = Keccak256::new();
-    hasher.update(key);
-    hasher.update(row);
-    sum.copy_from_slice(&hasher.finalize()[..8]);
-    sum
+    let (seq, rest) = strip_checksum(key, row)?.split_first_chunk::<8>()?;
+    Some((u64::from_be_bytes(*seq), rest))
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! number of the block (8 bytes, big-endian) ‖ account ‖ first slot of the piece  →
-//!     (slot ‖ length of the value ‖ value, big-endian without leading zeros)… ‖ checksum (8 bytes)
+//!     (slot ‖ length of the value ‖ value, big-endian without leading zeros)… ‖ checksum
 //! ```
 //!
 //! Pieces are written while their block is finished, ahead of the batch that makes it durable, so that no more than a few
@@ -11,8 +11,10 @@
 //! when another block of the same number wipes it.
 
 use crate::{StateError, layer::SlotVisit, scan};
-use alloy_primitives::{B256, U256, keccak256};
-use polytrie_kv::{Batch, KeyRange, Read, Store, Table, prefix_end};
+use alloy_primitives::{B256, U256};
+use polytrie_kv::{
+    Batch, KeyRange, Read, Store, Table, append_checksum, prefix_end, strip_checksum,
+};
 use std::ops::ControlFlow;
 
 /// The table of the pieces: number of a block ‖ account ‖ slot → slots from that one on.
@@ -23,9 +25,6 @@ pub const SLOTS_A_PIECE: usize = 1_024;
 
 /// Bytes of pieces that are written at once.
 const PORTION: usize = 1 << 20;
-
-/// Bytes of a piece's checksum.
-const CHECKSUM: usize = 8;
 
 type Slots = Vec<(B256, U256)>;
 
@@ -168,7 +167,7 @@ fn prefix(number: u64, account: &B256) -> Vec<u8> {
 }
 
 fn encode(key: &[u8], piece: &[(B256, U256)]) -> Vec<u8> {
-    let mut row = Vec::with_capacity(piece.len() * 48 + CHECKSUM);
+    let mut row = Vec::with_capacity(piece.len() * 48);
     for (slot, value) in piece {
         let value = value.to_be_bytes_trimmed_vec();
         row.extend_from_slice(slot.as_slice());
@@ -176,16 +175,12 @@ fn encode(key: &[u8], piece: &[(B256, U256)]) -> Vec<u8> {
         row.push(value.len() as u8);
         row.extend_from_slice(&value);
     }
-    let sum = checksum(key, &row);
-    row.extend_from_slice(&sum);
+    append_checksum(key, &mut row);
     row
 }
 
 fn decode(key: &[u8], row: &[u8]) -> Option<Slots> {
-    let (mut rest, sum) = row.split_at_checked(row.len().checked_sub(CHECKSUM)?)?;
-    if *sum != checksum(key, rest) {
-        return None;
-    }
+    let mut rest = strip_checksum(key, row)?;
     let mut piece = Vec::with_capacity(SLOTS_A_PIECE);
     while let Some((slot, after)) = rest.split_first_chunk::<32>() {
         let (length, after) = after.split_first()?;
@@ -198,12 +193,6 @@ fn decode(key: &[u8], row: &[u8]) -> Option<Slots> {
     (is_sound && piece.is_sorted_by(|a, b| a.0 < b.0)).then_some(piece)
 }
 
-fn checksum(key: &[u8], body: &[u8]) -> [u8; CHECKSUM] {
-    let mut sum = [0; CHECKSUM];
-    sum.copy_from_slice(&keccak256([key, body].concat())[..CHECKSUM]);
-    sum
-}
-
 pub(crate) fn damaged() -> StateError {
     StateError::Corrupt("slots of a wiped account that an undo record needs are damaged".into())
 }
@@ -212,6 +201,7 @@ pub(crate) fn damaged() -> StateError {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use alloy_primitives::keccak256;
 
     fn slots(count: usize) -> Slots {
         let mut slots: Slots = (1..=count as u64)
