@@ -11,9 +11,7 @@
 //! Nodes have rows of their own, and so may leaves below a branch: what is put together from a witness does not know
 //! what its references lead to. Leaves are not hashed in advance.
 //!
-//! Rows used to be the RLP of their nodes, for a branch followed by nibble and RLP of each leaf in order. They are still
-//! read: an RLP list begins with another byte. They are replaced when their node changes. Whoever has nothing but the RLP
-//! of a node hands it out as such a row.
+//! The RLP of a node is read as its row, too, and begins with another byte: a witness has nothing else.
 
 use super::{
     children::{Child, Children, Item},
@@ -25,7 +23,6 @@ use crate::{
     row::{self, Row, RowChild, RowChildren, take},
 };
 use alloy_primitives::B256;
-use alloy_rlp::Header;
 
 const LEAF: u8 = 0xff;
 /// No prefix before a branch is as long.
@@ -70,7 +67,7 @@ fn decode<V: LeafValue>(path: &Nibbles, row: &[u8]) -> Result<Kind<V>, &'static 
     const SHORT: &str = "a row that ends too early";
     let mut rest = row;
     match take(&mut rest, 1).ok_or(SHORT)? {
-        [0xc0..=RLP_LIST_LAST] => decode_rlp(path, row),
+        [0xc0..=RLP_LIST_LAST] => node::decode(path, row),
         [LEAF] => {
             let key = B256::from_slice(take(&mut rest, 32).ok_or(SHORT)?);
             if !Nibbles::unpack_array(&key.0).starts_with(path) {
@@ -113,37 +110,4 @@ fn decode<V: LeafValue>(path: &Nibbles, row: &[u8]) -> Result<Kind<V>, &'static 
             Ok(Kind::Extension { prefix, child })
         }
     }
-}
-
-/// Reads a row as they used to be.
-fn decode_rlp<V: LeafValue>(path: &Nibbles, row: &[u8]) -> Result<Kind<V>, &'static str> {
-    let (rlp, mut leaves) = split(row)?;
-    let mut kind = node::decode(path, rlp)?;
-    while let [n, after @ ..] = leaves {
-        let Kind::Branch(children) = &mut kind else {
-            return Err("leaves after a node that is no branch");
-        };
-        let (rlp, after) = split(after)?;
-        leaves = after;
-        let Some(Child::Inner(link)) = children.get(n & 0x0f).filter(|_| *n < 16) else {
-            return Err("a leaf that the branch does not refer to");
-        };
-        let mut below = *path;
-        below.push(*n);
-        let Kind::Leaf(leaf) = node::decode(&below, rlp)? else {
-            return Err("a node that is no leaf in the row of its branch");
-        };
-        leaf.refer(*link.reference(below.len()));
-        children.put(*n, Item::Leaf(*leaf));
-    }
-    Ok(kind)
-}
-
-/// The first RLP item, and what follows it.
-fn split(bytes: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
-    let mut rest = bytes;
-    Header::decode(&mut rest)
-        .ok()
-        .and_then(|header| bytes.split_at_checked(bytes.len() - rest.len() + header.payload_length))
-        .ok_or("not an RLP list")
 }

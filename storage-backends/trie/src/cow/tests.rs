@@ -250,45 +250,6 @@ proptest! {
     }
 }
 
-/// The row of a node as rows used to be.
-fn old_row(trie: &CowTrie<SlotValue>, path: &Nibbles) -> Vec<u8> {
-    let rows = Memory::default();
-    let mut row = Vec::new();
-    assert!(trie.node_at(path, &rows, 0, &mut row).unwrap());
-    let mut new = Memory::default();
-    trie.write_since(0, &[], &mut new);
-    for n in 0..16 {
-        let mut below = *path;
-        below.push(n);
-        let mut leaf = Vec::new();
-        if !new.0.contains_key(&below) && trie.node_at(&below, &rows, 0, &mut leaf).unwrap() {
-            row.push(n);
-            row.extend(leaf);
-        }
-    }
-    row
-}
-
-#[test]
-fn rows_as_they_used_to_be_are_read() {
-    let mut whole = CowTrie::<SlotValue>::empty();
-    for now in 1..4 {
-        let block: Block = (0..200).map(|n| (n, (u64::from(n) % 4 + now) as u8)).collect();
-        update(&mut whole, &changes(&block), &Memory::default(), now);
-    }
-    let mut rows = Memory::default();
-    whole.write_since(0, &[], &mut rows);
-    let old = Memory(rows.0.keys().map(|path| (*path, old_row(&whole, path))).collect());
-    let mut stored = CowTrie::<SlotValue>::stored(whole.root());
-    assert_eq!(leaves(&stored, &old, B256::ZERO), leaves(&whole, &rows, B256::ZERO));
-    let walked = stored.walk_stored(&old, &mut |_, _| Ok(ControlFlow::Continue(()))).unwrap();
-    assert_eq!(walked.rows, old.0.len() as u64);
-    let block = changes(&vec![(3, 4), (7, 1), (199, 4)]);
-    update(&mut stored, &block, &old, 9);
-    update(&mut whole, &block, &rows, 9);
-    assert_eq!(stored.root(), whole.root());
-}
-
 /// So many changes are made and hashed on several threads.
 #[test]
 fn large_changes_lead_to_the_same_root() {
