@@ -1,24 +1,19 @@
 //! The threads that work for shards beside the blocks.
 
 use crate::SHARD_COUNT;
-use polytrie_kv::KvError;
+use polytrie_kv::{Worker, caught};
 use polytrie_state::StateError;
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::mpsc::{Receiver, Sender, channel},
-    thread::JoinHandle,
-};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 type Job = Box<dyn FnOnce() + Send>;
 
 /// As many threads as work in parallel, each of them for some shards.
 #[derive(Debug)]
 pub(crate) struct Workers {
+    // Fields drop in this order: without senders the threads end.
+    jobs: Vec<Sender<Job>>,
     threads: Vec<Worker>,
 }
-
-/// A thread and what gives it work; both go when the layer does.
-type Worker = (Option<Sender<Job>>, Option<JoinHandle<()>>);
 
 /// A result that a shard is working on.
 #[derive(Debug)]
@@ -42,18 +37,14 @@ impl<T> Awaited<T> {
 impl Workers {
     /// Starts the threads.
     pub(crate) fn start() -> Result<Self, StateError> {
-        let threads = (0..rayon::current_num_threads().clamp(1, SHARD_COUNT))
-            .map(|n| {
-                let (sender, jobs) = channel::<Job>();
-                let work = move || jobs.into_iter().for_each(|job| job());
-                let thread = std::thread::Builder::new()
-                    .name(format!("rain-{n:x}"))
-                    .spawn(work)
-                    .map_err(KvError::thread)?;
-                Ok((Some(sender), Some(thread)))
-            })
-            .collect::<Result<_, StateError>>()?;
-        Ok(Self { threads })
+        let mut workers = Self { jobs: Vec::new(), threads: Vec::new() };
+        for n in 0..rayon::current_num_threads().clamp(1, SHARD_COUNT) {
+            let (sender, jobs) = channel::<Job>();
+            let work = move || jobs.into_iter().for_each(|job| job());
+            workers.threads.push(Worker::start(format!("rain-{n:x}"), work)?);
+            workers.jobs.push(sender);
+        }
+        Ok(workers)
     }
 
     /// Has a shard do something, after what it was asked for before.
@@ -64,29 +55,13 @@ impl Workers {
     ) -> Awaited<T> {
         let (sender, receiver) = channel();
         let job = move || {
-            let done = catch_unwind(AssertUnwindSafe(work))
-                .unwrap_or(Err(StateError::Protocol("a shard's thread panicked")));
-            // The caller may have gone away.
+            let done =
+                caught(work).unwrap_or_else(|said| Err(said.in_thread("a shard's thread").into()));
+            // The caller may be gone.
             let _ = sender.send(done);
         };
-        if let Some(thread) = &self.threads[shard % self.threads.len()].0 {
-            // A thread that has ended drops the job, and the receiver says so.
-            let _ = thread.send(Box::new(job));
-        }
+        // A thread that has ended drops the job, and the receiver says so.
+        let _ = self.jobs[shard % self.jobs.len()].send(Box::new(job));
         Awaited(receiver)
-    }
-}
-
-impl Drop for Workers {
-    fn drop(&mut self) {
-        for (sender, _) in &mut self.threads {
-            *sender = None;
-        }
-        for (_, thread) in &mut self.threads {
-            if let Some(thread) = thread.take() {
-                // A panic was reported to the caller.
-                let _ = thread.join();
-            }
-        }
     }
 }

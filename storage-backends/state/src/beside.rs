@@ -1,14 +1,14 @@
 //! Work that another thread does if one has time.
 
 use parking_lot::Mutex;
+use polytrie_kv::{Panicked, caught};
 use std::{
     fmt,
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    panic::resume_unwind,
     sync::{
         Arc,
         mpsc::{Receiver, Sender, channel},
     },
-    thread,
 };
 
 /// Work for another thread that the caller need not wait for: all of them may be busy with something that takes longer, the
@@ -16,11 +16,11 @@ use std::{
 pub struct Beside<T> {
     /// Until it begins.
     waiting: Arc<Mutex<Option<Work<T>>>>,
-    result: Receiver<thread::Result<T>>,
+    result: Receiver<Result<T, Panicked>>,
 }
 
 /// What is to be done, and where the result goes.
-type Work<T> = (Box<dyn FnOnce() -> T + Send>, Sender<thread::Result<T>>);
+type Work<T> = (Box<dyn FnOnce() -> T + Send>, Sender<Result<T, Panicked>>);
 
 impl<T: Send + 'static> Beside<T> {
     /// Asks for it.
@@ -32,8 +32,8 @@ impl<T: Send + 'static> Beside<T> {
         rayon::spawn(move || {
             let work = taken.lock().take();
             if let Some((work, sender)) = work {
-                // The caller may have dropped the other end.
-                let _ = sender.send(catch_unwind(AssertUnwindSafe(work)));
+                // The caller may be gone.
+                let _ = sender.send(caught(work));
             }
         });
         Self { waiting, result }
@@ -46,7 +46,7 @@ impl<T: Send + 'static> Beside<T> {
         }
         match self.result.recv() {
             Ok(Ok(result)) => Some(result),
-            Ok(Err(panic)) => resume_unwind(panic),
+            Ok(Err(said)) => resume_unwind(Box::new(said.to_string())),
             // Not before something was sent.
             Err(_) => None,
         }
@@ -62,7 +62,10 @@ impl<T> fmt::Debug for Beside<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+    use std::{
+        sync::atomic::{AtomicBool, AtomicU32, Ordering},
+        thread,
+    };
 
     #[test]
     fn work_is_done_once_or_never() {
@@ -83,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_reaches_whoever_asked() {
+    fn a_panic_reaches_the_caller_in_its_words() {
         let begun = Arc::new(AtomicBool::new(false));
         let seen = begun.clone();
         let work = Beside::start(move || {
@@ -93,6 +96,7 @@ mod tests {
         while !begun.load(Ordering::Relaxed) {
             thread::yield_now();
         }
-        assert!(catch_unwind(AssertUnwindSafe(|| work.finish())).is_err());
+        let said = caught(|| work.finish()).expect_err("it panicked");
+        assert_eq!(said.to_string(), "on purpose");
     }
 }

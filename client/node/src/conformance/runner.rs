@@ -11,14 +11,13 @@ use super::{
     superseded,
 };
 use crossbeam_channel::{Sender, bounded};
+use polytrie_kv::caught;
 use polytrie_layers::{LayerKind, LayerOptions};
 use regex::Regex;
 use serde_json::value::RawValue;
 use std::{
-    any::Any,
     collections::BTreeMap,
     fs,
-    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::atomic::{AtomicUsize, Ordering},
     thread,
@@ -205,8 +204,7 @@ fn run_one(
         return None;
     }
     let start = Instant::now();
-    let result = catch_unwind(AssertUnwindSafe(test))
-        .unwrap_or_else(|payload| Err(Mismatch::Panic(panic_message(&*payload))));
+    let result = caught(test).unwrap_or_else(|said| Err(Mismatch::Panic(said.to_string())));
     let outcome = match result {
         Ok(()) => Outcome::Passed,
         Err(mismatch) if mismatch.is_skipped() => Outcome::Skipped(one_line(&mismatch.to_string())),
@@ -214,12 +212,6 @@ fn run_one(
     };
     let (file, name, time) = (file.to_owned(), name.to_owned(), start.elapsed());
     Some(TestReport { file, name, network, outcome, time })
-}
-
-fn panic_message(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("no message").to_owned()
 }
 
 fn one_line(text: &str) -> String {

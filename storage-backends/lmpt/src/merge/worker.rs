@@ -7,14 +7,12 @@ use super::{
 };
 use crate::{generation::Generation, value::Value};
 use parking_lot::{Condvar, Mutex};
-use polytrie_kv::{KvError, Store};
+use polytrie_kv::{Store, Worker, caught};
 use polytrie_state::StateError;
 use polytrie_trie::Trie;
 use std::{
     collections::VecDeque,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
-    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
@@ -40,7 +38,7 @@ pub(crate) struct Pace {
 #[derive(Debug)]
 pub(crate) struct Merge {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Worker>,
     /// The interval's first block.
     start: u64,
     /// The smallest number of slices found ready.
@@ -80,21 +78,18 @@ impl Merge {
             Arc::new(Shared { queue: Mutex::new(Queue::default()), changed: Condvar::new() });
         let mine = shared.clone();
         let work = move || {
-            let result = catch_unwind(AssertUnwindSafe(|| {
+            let result = caught(|| {
                 mine.run((store, readers), &intermediate, snapshot, next, schedule, pace)
-            }));
+            });
             let failure = match result {
                 Ok(Ok(())) => return,
                 Ok(Err(error)) => error,
-                Err(_) => StateError::Protocol("the merge panicked"),
+                Err(said) => said.in_thread("the merge of `lmpt`").into(),
             };
             mine.queue.lock().failure = Some(failure);
             mine.changed.notify_all();
         };
-        let thread = std::thread::Builder::new()
-            .name("lmpt-merge".into())
-            .spawn(work)
-            .map_err(KvError::thread)?;
+        let thread = Worker::start("lmpt-merge", work)?;
         let start = schedule.first_block(next);
         Ok(Self { shared, thread: Some(thread), start, slack: None })
     }
@@ -153,15 +148,8 @@ impl Merge {
         stats.slack = self.slack.unwrap_or_default();
         let (slack, late) = (stats.slack, stats.late);
         tracing::debug!(first_block = self.start, slack, late, "merged an interval");
-        self.join();
+        drop(self.thread.take());
         self.shared.queue.lock().merged.take()
-    }
-
-    fn join(&mut self) {
-        if let Some(thread) = self.thread.take() {
-            // A panic was reported where it happened.
-            let _ = thread.join();
-        }
     }
 }
 
@@ -169,7 +157,7 @@ impl Drop for Merge {
     fn drop(&mut self) {
         self.shared.queue.lock().cancelled = true;
         self.shared.changed.notify_all();
-        self.join();
+        drop(self.thread.take());
     }
 }
 

@@ -21,14 +21,10 @@ use job::{Job, Queue};
 use pace::Pace;
 use parking_lot::Mutex;
 use polytrie_chainspec::ChainSpec;
+use polytrie_kv::{KvError, Worker};
 use polytrie_state::{Access, StateError, StateReader};
 use serde::{Deserialize, Serialize};
-use std::{
-    collections::VecDeque,
-    io,
-    sync::Arc,
-    thread::{self, JoinHandle},
-};
+use std::{collections::VecDeque, sync::Arc};
 
 /// Threads that run transactions ahead. Nearly all of the time they wait for the disk, and a disk answers so many of
 /// them in two or three times the time that it takes for one. On two cores more gained nothing.
@@ -72,7 +68,7 @@ pub struct Prefetcher {
 enum Threads {
     /// Not needed so far.
     NotStarted,
-    Running(Arc<Queue>, Vec<JoinHandle<()>>),
+    Running(Arc<Queue>, Vec<Worker>),
     /// The system gave none.
     Unavailable,
 }
@@ -162,12 +158,13 @@ impl Prefetcher {
     fn queue(&mut self) -> Option<Arc<Queue>> {
         if let Threads::NotStarted = self.threads {
             let queue = Arc::new(Queue::default());
-            let threads: io::Result<_> = (0..THREADS).map(|_| start(&self.spec, &queue)).collect();
+            let threads: Result<_, KvError> =
+                (0..THREADS).map(|_| start(&self.spec, &queue)).collect();
             self.threads = match threads {
                 Ok(threads) => Threads::Running(queue, threads),
                 Err(error) => {
                     queue.close();
-                    tracing::warn!("nothing is read ahead: no thread can be started: {error}");
+                    tracing::warn!("nothing is read ahead: {error}");
                     Threads::Unavailable
                 }
             };
@@ -187,10 +184,7 @@ impl Drop for Prefetcher {
         }
         if let Threads::Running(queue, threads) = &mut self.threads {
             queue.close();
-            for thread in threads.drain(..) {
-                // One that panicked has said so.
-                let _ = thread.join();
-            }
+            threads.clear();
         }
     }
 }
@@ -206,7 +200,7 @@ fn give_way() {
 }
 
 /// Starts a thread that takes its work from a queue.
-fn start(spec: &Arc<ChainSpec>, queue: &Arc<Queue>) -> io::Result<JoinHandle<()>> {
+fn start(spec: &Arc<ChainSpec>, queue: &Arc<Queue>) -> Result<Worker, KvError> {
     let (spec, queue) = (Arc::clone(spec), Arc::clone(queue));
     let work = move || {
         give_way();
@@ -214,7 +208,7 @@ fn start(spec: &Arc<ChainSpec>, queue: &Arc<Queue>) -> io::Result<JoinHandle<()>
             job.run(&spec);
         }
     };
-    thread::Builder::new().name("prefetch".into()).spawn(work)
+    Worker::start("prefetch", work)
 }
 
 #[cfg(test)]
