@@ -26,7 +26,10 @@ fn old_nodes_go_or_stay() {
         args.extend([file, "--chain", chain.chain.to_str().unwrap(), "--datadir"]);
         args.push(datadir.to_str().unwrap());
         let args: Vec<_> = args.iter().map(std::ffi::OsStr::new).collect();
-        crate::run::run(&args, b"").ok().json()
+        let run = crate::run::run(&args, b"").ok();
+        let words = "--flush-every has no effect: `mpt-hash` has each block written to the engine";
+        assert!(run.stderr.contains(words), "{}", run.stderr);
+        run.json()
     };
     let (gone, kept) = (Data::new(), Data::new());
     let of_gone = import(&gone, &["--mpt-hash.cache", "0"]);
@@ -56,7 +59,8 @@ fn old_nodes_go_or_stay() {
         let run = polytrie!["db", "unwind", "--to", "20", "--datadir", data.path()];
         run.ok();
         data.check();
-        polytrie!["import", chain.file, "--datadir", data.path()].ok();
+        let run = polytrie!["import", chain.file, "--datadir", data.path()].ok();
+        assert!(!run.stderr.contains("--flush-every"), "{}", run.stderr);
         assert_eq!(data.head(), (chain.head, chain.hash.to_owned()));
         data.check();
     }
@@ -64,4 +68,27 @@ fn old_nodes_go_or_stay() {
     let other = ["--mpt-hash.pruning", "replaced"];
     let run = polytrie!["import", chain.file, "--datadir", kept.path(), other[0], other[1]];
     assert_fails(&run, 2, &["mpt-hash.pruning", "`none`", "`replaced`"]);
+}
+
+#[test]
+fn groups_of_an_engine_that_keeps_nothing_have_no_effect() {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let data = Data::new();
+    let run = polytrie![
+        "import",
+        chain.file,
+        "--chain",
+        chain.chain,
+        "--datadir",
+        data.path(),
+        "--kv",
+        "memory",
+        "--state",
+        "raw",
+        "--flush-every",
+        "7"
+    ]
+    .ok();
+    let words = "--flush-every has no effect: the engine `memory` keeps nothing on disk";
+    assert!(run.stderr.contains(words), "{}", run.stderr);
 }
