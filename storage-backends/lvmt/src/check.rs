@@ -15,8 +15,8 @@ use crate::{
     merkle::{IN_HISTORY, node},
     path::{Path, entry_index, entry_row_key},
     prove::leaf_at,
-    record::{Record, read_slot_value},
-    trees::{Head, Tree},
+    record::{KeyRecord, read_slot_value},
+    trees::{LvmtHead, Tree},
 };
 use alloy_primitives::B256;
 use polytrie_amt::{Entry, G1Affine, SLOTS as AMT_SLOTS, Setup, Versions, commit, sum_groups};
@@ -33,7 +33,7 @@ const GATHERED: usize = 1 << 18;
 pub(crate) fn check(
     store: &dyn Read,
     setup: &Setup,
-    head: &Head,
+    head: &LvmtHead,
     share: Option<Share>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<CheckReport, StateError> {
@@ -129,7 +129,7 @@ impl Scrub<'_> {
     fn accounts(&mut self, progress: &mut dyn FnMut(u64)) -> Result<(), StateError> {
         let store = self.store;
         scan(store, ACCOUNTS, KeyRange::ALL, |key, row| {
-            let (key, record) = (Key::from_row(ACCOUNTS, key)?, Record::read(row)?);
+            let (key, record) = (Key::from_row(ACCOUNTS, key)?, KeyRecord::read(row)?);
             self.record(&key, &record)?;
             let Some(account) = AccountState::read(&record.value)?.account else {
                 return Ok(ControlFlow::Continue(()));
@@ -147,7 +147,7 @@ impl Scrub<'_> {
         let mut owner: Option<(B256, AccountState)> = None;
         let mut buffer = Vec::new();
         scan(store, SLOTS, KeyRange::ALL, |key, row| {
-            let (key, record) = (Key::from_row(SLOTS, key)?, Record::read(row)?);
+            let (key, record) = (Key::from_row(SLOTS, key)?, KeyRecord::read(row)?);
             self.record(&key, &record)?;
             let Key::Slot { account, incarnation, .. } = key else {
                 return Ok(ControlFlow::Continue(()));
@@ -172,7 +172,7 @@ impl Scrub<'_> {
     }
 
     /// A record is what its tuple says, and has the slot that its entry gives it.
-    fn record(&mut self, key: &Key, record: &Record) -> Result<(), StateError> {
+    fn record(&mut self, key: &Key, record: &KeyRecord) -> Result<(), StateError> {
         let height = self.setup.height();
         let position = key.position();
         if leaf_at(self.store, &record.at, &mut self.leaves)? != Some(record.leaf(&position)) {

@@ -10,7 +10,7 @@ use crate::{
     ACCOUNTS, LEAVES, SLOTS, TREES,
     log::{CHUNK, Chunk, Epoch, chunk_key},
     meta::read_meta,
-    record::{Position, Record, WIDE},
+    record::{KeyRecord, Position, WIDE},
     undo::Undo,
 };
 use polytrie_kv::{Batch, KeyRange, Read, Run, Sorter, Store, Table};
@@ -61,7 +61,7 @@ fn find_live(
 /// The tuple that a row points at.
 fn position(table: Table, row: &[u8]) -> Result<Option<Position>, StateError> {
     if table != TREES {
-        return Ok(Some(Record::read(row)?.at));
+        return Ok(Some(KeyRecord::read(row)?.at));
     }
     // The root has no tuple, and its row no position.
     let at = row.get(WIDE..).and_then(|rest| rest.split_first_chunk());
@@ -172,7 +172,7 @@ mod tests {
     fn record(epoch: u64, leaf: u32) -> Vec<u8> {
         let (place, at) = (Place { level: 1, slot: 1 }, Position { epoch, leaf });
         let mut row = Vec::new();
-        Record { place, version: 1, at, value: Value::new() }.write(&mut row);
+        KeyRecord { place, version: 1, at, value: Value::new() }.write(&mut row);
         row
     }
 

@@ -18,8 +18,8 @@ use crate::{
     log::{CHUNK, Epoch, chunk_key, write_chunk},
     meta::Meta,
     path::{Path, RowKey, entry_index},
-    record::{Position, Record, RecordRef, Value, next_version},
-    trees::{Head, HeadUpdate, Tree},
+    record::{KeyRecord, Position, RecordRef, Value, next_version},
+    trees::{LvmtHead, LvmtHeadUpdate, Tree},
     undo::{NewRows, OldRows, Remarks, Sink},
 };
 use alloy_primitives::B256;
@@ -45,7 +45,7 @@ impl Stored {
 
 /// A key that changes.
 #[derive(Debug)]
-pub(crate) struct Change {
+pub(crate) struct KeyChange {
     pub(crate) key: Key,
     /// The row of its record before; `None` for a key never seen.
     pub(crate) old: Option<Stored>,
@@ -58,7 +58,7 @@ pub(crate) struct Committed {
     pub(crate) batch: Batch,
     /// What takes it back; empty if no undo record was asked for.
     pub(crate) undo: Vec<u8>,
-    pub(crate) update: HeadUpdate,
+    pub(crate) update: LvmtHeadUpdate,
 }
 
 /// A key with its new record, and the row of the old one.
@@ -66,7 +66,7 @@ struct Changed<'a> {
     key: Key,
     position: B256,
     old: Option<&'a [u8]>,
-    new: Record,
+    new: KeyRecord,
 }
 
 /// A tree that changes.
@@ -91,8 +91,8 @@ pub(crate) fn commit(
     store: &dyn Read,
     setup: &Setup,
     share: Option<Share>,
-    head: &Head,
-    changes: Vec<Change>,
+    head: &LvmtHead,
+    changes: Vec<KeyChange>,
     read: &[u8],
     remarks: Option<&Remarks<'_>>,
 ) -> Result<Committed, StateError> {
@@ -124,7 +124,7 @@ pub(crate) fn commit(
     let mut history = head.history.clone();
     let nodes = history.append(tuples.root());
 
-    let rows = Rows {
+    let rows = EpochRows {
         setup,
         share,
         head,
@@ -156,11 +156,11 @@ pub(crate) fn commit(
         .map(|tree| (entry_index(height, 0, &tree.path.prefix), tree.new))
         .collect();
     let undo = undo.unwrap_or_default();
-    Ok(Committed { batch, undo, update: HeadUpdate { root, first, history } })
+    Ok(Committed { batch, undo, update: LvmtHeadUpdate { root, first, history } })
 }
 
 /// Where the keys lie: the hashes of the rows of slots; an account's row is a hash already.
-fn positions(changes: &[Change]) -> Vec<B256> {
+fn positions(changes: &[KeyChange]) -> Vec<B256> {
     let mut positions = hash_all(changes.len(), |n, bytes| {
         if let Key::Slot { .. } = changes[n].key {
             bytes.extend_from_slice(&changes[n].key.row());
@@ -182,7 +182,7 @@ fn versions<'a>(
     store: &dyn Read,
     height: u8,
     epoch: u64,
-    changes: Vec<Change>,
+    changes: Vec<KeyChange>,
     read: &'a [u8],
 ) -> Result<Versions<'a>, StateError> {
     let positions = positions(&changes);
@@ -194,7 +194,7 @@ fn versions<'a>(
         .collect();
     let mut allocator = Allocator::new(store, height, &new_keys)?;
     let mut changed = Vec::with_capacity(changes.len());
-    for (n, (Change { key, old, value }, position)) in
+    for (n, (KeyChange { key, old, value }, position)) in
         changes.into_iter().zip(positions).enumerate()
     {
         let old = old.map(|old| old.row(read));
@@ -206,7 +206,7 @@ fn versions<'a>(
             None => (allocator.place(&key, &position)?, 1),
         };
         let at = Position { epoch, leaf: n as u32 };
-        changed.push(Changed { key, position, old, new: Record { place, version, at, value } });
+        changed.push(Changed { key, position, old, new: KeyRecord { place, version, at, value } });
     }
     Ok((changed, allocator.into_changed()))
 }
@@ -226,7 +226,7 @@ fn sum(
     store: &dyn Read,
     setup: &Setup,
     share: Option<Share>,
-    head: &Head,
+    head: &LvmtHead,
     changed: &[Changed<'_>],
 ) -> Result<Sums, StateError> {
     let height = setup.height();
@@ -311,11 +311,11 @@ impl Increment {
 }
 
 /// The rows of an epoch.
-struct Rows<'a> {
+struct EpochRows<'a> {
     setup: &'a Setup,
     share: Option<Share>,
     /// Before the epoch.
-    head: &'a Head,
+    head: &'a LvmtHead,
     epoch: u64,
     changed: &'a [Changed<'a>],
     entries: &'a Entries,
@@ -327,7 +327,7 @@ struct Rows<'a> {
     nodes: &'a [(u32, u64, B256)],
 }
 
-impl Rows<'_> {
+impl EpochRows<'_> {
     /// About how many there are.
     fn count(&self) -> usize {
         self.changed.len() + self.trees.len() + self.entries.len() + self.leaves.len() / CHUNK + 32

@@ -2,7 +2,7 @@
 
 use crate::{
     history::History,
-    trees::{Head, HeadUpdate},
+    trees::{LvmtHead, LvmtHeadUpdate},
 };
 use alloy_primitives::{B256, Bytes, keccak256};
 use polytrie_amt::{G1Affine, POINT_BYTES, decode_point, encode_point};
@@ -26,12 +26,12 @@ pub(crate) struct Body {
 
 impl Body {
     /// The parts at the head.
-    pub(crate) fn of(setup: B256, head: &Head) -> Self {
+    pub(crate) fn of(setup: B256, head: &LvmtHead) -> Self {
         Self::new(setup, head.root, &head.history)
     }
 
     /// The parts after a block.
-    pub(crate) fn after(setup: B256, update: &HeadUpdate) -> Self {
+    pub(crate) fn after(setup: B256, update: &LvmtHeadUpdate) -> Self {
         Self::new(setup, update.root, &update.history)
     }
 

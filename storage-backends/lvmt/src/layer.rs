@@ -9,10 +9,10 @@ use crate::{
     key::Key,
     load, prove,
     read::{LvmtReader, read_record, state_of, visit_slots},
-    record::Record,
+    record::KeyRecord,
     session::LvmtSession,
-    shared::{Before, LvmtChange, Shared},
-    trees::Head,
+    shared::{Before, LvmtChange, LvmtCore},
+    trees::LvmtHead,
     undo::LvmtRecords,
 };
 use alloy_primitives::{Address, B256, U256};
@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// The multi-layer versioned multipoint trie as a state layer.
 #[derive(Debug)]
 pub struct LvmtLayer {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<LvmtCore>,
 }
 
 impl LvmtLayer {
@@ -61,7 +61,7 @@ impl LvmtLayer {
             );
             return Err(StateError::Unsupported { layer: Self::NAME, reason });
         }
-        Ok(Arc::new(Self { shared: Arc::new(Shared::open(store, setup, options)?) }))
+        Ok(Arc::new(Self { shared: Arc::new(LvmtCore::open(store, setup, options)?) }))
     }
 }
 
@@ -86,7 +86,7 @@ impl StateLayer for LvmtLayer {
         let shared = &*self.shared;
         shared.lifecycle.fillable()?;
         // What is in memory must not outlive the rows, should the load fail half-way.
-        *shared.head.write() = Arc::new(Head::empty(shared.setup.height()));
+        *shared.head.write() = Arc::new(LvmtHead::empty(shared.setup.height()));
         let share = shared.options.proofs.share();
         let head = load::load(&shared.store, shared.setup.tables()?, share, accounts)?;
         *shared.head.write() = Arc::new(head);
@@ -108,7 +108,7 @@ impl StateLayer for LvmtLayer {
     }
 
     fn fork(&self) -> Result<Fork, StateError> {
-        let Shared { store, setup, options, lifecycle, .. } = &*self.shared;
+        let LvmtCore { store, setup, options, lifecycle, .. } = &*self.shared;
         lifecycle.ready()?;
         let store = store.fork()?;
         Ok(Fork { layer: Self::open(store.clone(), setup.clone(), *options)?, store })
@@ -121,7 +121,7 @@ impl StateLayer for LvmtLayer {
             let Key::Account(hash) = Key::from_row(ACCOUNTS, key)? else {
                 return Err(StateError::Corrupt("a slot is among the accounts".into()));
             };
-            match AccountState::read(&Record::read(row)?.value)?.account {
+            match AccountState::read(&KeyRecord::read(row)?.value)?.account {
                 Some(account) => visit(hash, account),
                 None => Ok(std::ops::ControlFlow::Continue(())),
             }
@@ -146,7 +146,7 @@ impl StateLayer for LvmtLayer {
             return Ok(damage);
         }
         let (head, snapshot) = self.shared.at_head()?;
-        let Shared { setup, options, .. } = &*self.shared;
+        let LvmtCore { setup, options, .. } = &*self.shared;
         check::check(&snapshot, setup.tables()?, &head, options.proofs.share(), progress)
     }
 

@@ -3,11 +3,11 @@
 use crate::{
     ACCOUNTS, ENTRIES, EPOCHS, HISTORY, LEAVES, META, SLOTS, TREES, WITNESSES,
     account::AccountState,
-    commit::{Change, commit},
+    commit::{KeyChange, commit},
     kept::Share,
     key::Key,
     record::slot_value,
-    trees::Head,
+    trees::LvmtHead,
 };
 use polytrie_amt::Setup;
 use polytrie_kv::{Batch, Store};
@@ -28,7 +28,7 @@ pub(crate) fn load(
     setup: &Setup,
     share: Option<Share>,
     accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
-) -> Result<Head, StateError> {
+) -> Result<LvmtHead, StateError> {
     let mut empty = Batch::new();
     for table in [ACCOUNTS, SLOTS, ENTRIES, TREES, LEAVES, EPOCHS, HISTORY, META, WITNESSES] {
         empty.delete_range(table, &[], None);
@@ -38,7 +38,7 @@ pub(crate) fn load(
         store,
         setup,
         share,
-        head: Head::empty(setup.height()),
+        head: LvmtHead::empty(setup.height()),
         changes: Vec::new(),
         codes: Batch::new(),
     };
@@ -48,11 +48,11 @@ pub(crate) fn load(
             write_codes(&mut loading.codes, &[(account.code_hash, code)]);
         }
         let state = AccountState { account: Some(account), incarnation: 0 };
-        loading.push(Change { key: Key::Account(hash), old: None, value: state.encode() })?;
+        loading.push(KeyChange { key: Key::Account(hash), old: None, value: state.encode() })?;
         for slot in slots {
             let (slot, number) = slot?;
             let key = Key::Slot { account: hash, incarnation: 0, slot };
-            loading.push(Change { key, old: None, value: slot_value(&number) })?;
+            loading.push(KeyChange { key, old: None, value: slot_value(&number) })?;
         }
     }
     loading.finish()
@@ -62,13 +62,13 @@ struct Loading<'a> {
     store: &'a Store,
     setup: &'a Setup,
     share: Option<Share>,
-    head: Head,
-    changes: Vec<Change>,
+    head: LvmtHead,
+    changes: Vec<KeyChange>,
     codes: Batch,
 }
 
 impl Loading<'_> {
-    fn push(&mut self, change: Change) -> Result<(), StateError> {
+    fn push(&mut self, change: KeyChange) -> Result<(), StateError> {
         self.changes.push(change);
         if self.codes.byte_len() >= CODE_BYTES {
             self.store.engine_write(&std::mem::take(&mut self.codes))?;
@@ -86,7 +86,7 @@ impl Loading<'_> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Head, StateError> {
+    fn finish(mut self) -> Result<LvmtHead, StateError> {
         if !self.changes.is_empty() {
             self.end_epoch()?;
         } else if !self.codes.is_empty() {

@@ -4,7 +4,7 @@ use crate::{
     SLOTS,
     account::AccountState,
     key::{Key, slots_prefix},
-    record::{Record, read_slot_value},
+    record::{KeyRecord, read_slot_value},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{KeyRange, Read, Snapshot, prefix_end};
@@ -16,19 +16,19 @@ pub(crate) fn read_record(
     store: &dyn Read,
     key: &Key,
     buffer: &mut Vec<u8>,
-) -> Result<Option<Record>, StateError> {
+) -> Result<Option<KeyRecord>, StateError> {
     buffer.clear();
     let found = store.get_into(key.table(), &key.row(), buffer)?;
-    found.then(|| Record::read(buffer)).transpose()
+    found.then(|| KeyRecord::read(buffer)).transpose()
 }
 
 /// What an account's record says.
-pub(crate) fn state_of(record: Option<&Record>) -> Result<AccountState, StateError> {
+pub(crate) fn state_of(record: Option<&KeyRecord>) -> Result<AccountState, StateError> {
     record.map_or_else(|| Ok(AccountState::default()), |record| AccountState::read(&record.value))
 }
 
 /// The number a slot's record says.
-pub(crate) fn number_of(record: Option<&Record>) -> Result<U256, StateError> {
+pub(crate) fn number_of(record: Option<&KeyRecord>) -> Result<U256, StateError> {
     record.map_or(Ok(U256::ZERO), |record| read_slot_value(&record.value))
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn visit_slots(
     let to = prefix_end(&slots_prefix(account, incarnation));
     let range = KeyRange { from: &from, to: to.as_deref(), reverse: false };
     scan(store, SLOTS, range, |key, row| {
-        let value = read_slot_value(&Record::read(row)?.value)?;
+        let value = read_slot_value(&KeyRecord::read(row)?.value)?;
         match Key::from_row(SLOTS, key)? {
             Key::Slot { slot, .. } if !value.is_zero() => visit(slot, value),
             _ => Ok(ControlFlow::Continue(())),

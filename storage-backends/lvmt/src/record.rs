@@ -18,7 +18,7 @@ pub(crate) type Value = ArrayVec<u8, 77>;
 
 /// What is kept of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Record {
+pub(crate) struct KeyRecord {
     pub(crate) place: Place,
     /// How often the key was written; at least 1.
     pub(crate) version: u64,
@@ -106,7 +106,7 @@ pub(crate) fn next_version(version: u64) -> Result<u64, StateError> {
     })
 }
 
-impl Record {
+impl KeyRecord {
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         out.push(self.place.level << 3 | self.place.slot);
         out.extend_from_slice(&wide(self.version));
@@ -142,7 +142,7 @@ pub(crate) struct RecordRef<'a> {
 }
 
 impl<'a> RecordRef<'a> {
-    /// Reads [`Record::write`]'s bytes.
+    /// Reads [`KeyRecord::write`]'s bytes.
     pub(crate) fn read(bytes: &'a [u8]) -> Result<Self, StateError> {
         Self::parse(bytes).ok_or_else(|| no_record(bytes))
     }

@@ -3,11 +3,11 @@
 use crate::{
     SLOTS,
     account::AccountState,
-    commit::{Change, Committed, Stored, commit},
+    commit::{Committed, KeyChange, Stored, commit},
     key::{Key, slot_row},
     read::has_slots,
     record::{RecordRef, read_slot_value, slot_value},
-    shared::{Before, LvmtChange, Shared},
+    shared::{Before, LvmtChange, LvmtCore},
     undo::{OldRows, Remarks},
 };
 use alloy_primitives::{
@@ -26,12 +26,12 @@ use polytrie_state::{
 pub(crate) struct LvmtSession {
     proposal: Proposal<LvmtChange>,
     accounts: HashMap<B256, Known>,
-    rows: Rows,
+    rows: RowsRead,
 }
 
 /// The rows read so far, one after the other.
 #[derive(Debug)]
-struct Rows {
+struct RowsRead {
     store: Store,
     bytes: Vec<u8>,
 }
@@ -46,14 +46,14 @@ struct Known {
 
 /// What a block changes, as far as the write set and the rows tell.
 #[derive(Debug, Default)]
-struct Changes {
-    keys: Vec<Change>,
+struct BlockChanges {
+    keys: Vec<KeyChange>,
     /// Accounts of which only slots change.
     kept: Vec<(B256, Stored)>,
     wiped: Vec<B256>,
 }
 
-impl Rows {
+impl RowsRead {
     fn account(&mut self, account: &B256) -> Result<Known, StateError> {
         let key = Key::Account(*account);
         let row = self.read(&key)?;
@@ -95,16 +95,16 @@ impl Rows {
 
 impl LvmtSession {
     pub(crate) fn new(proposal: Proposal<LvmtChange>) -> Self {
-        let rows = Rows { store: proposal.change.shared.store.clone(), bytes: Vec::new() };
+        let rows = RowsRead { store: proposal.change.shared.store.clone(), bytes: Vec::new() };
         Self { proposal, accounts: HashMap::default(), rows }
     }
 
-    fn shared(&self) -> &Shared {
+    fn shared(&self) -> &LvmtCore {
         &self.proposal.change.shared
     }
 
     /// What is known of an account, and the rows.
-    fn known(&mut self, account: &B256) -> Result<(&mut Known, &mut Rows), StateError> {
+    fn known(&mut self, account: &B256) -> Result<(&mut Known, &mut RowsRead), StateError> {
         let known = match self.accounts.entry(*account) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(unknown) => unknown.insert(self.rows.account(account)?),
@@ -113,8 +113,8 @@ impl LvmtSession {
     }
 
     /// What a block changes, in the order of its write set.
-    fn changes(&mut self, writes: &WriteSet) -> Result<Changes, StateError> {
-        let mut changes = Changes::default();
+    fn changes(&mut self, writes: &WriteSet) -> Result<BlockChanges, StateError> {
+        let mut changes = BlockChanges::default();
         changes.keys.reserve(writes.accounts().len() + writes.slot_count());
         for write in writes.accounts() {
             self.account_changes(write, &mut changes)?;
@@ -125,7 +125,7 @@ impl LvmtSession {
     fn account_changes(
         &mut self,
         write: &AccountWrite,
-        changes: &mut Changes,
+        changes: &mut BlockChanges,
     ) -> Result<(), StateError> {
         let (known, rows) = self.known(&write.hash)?;
         let old = known.state;
@@ -138,7 +138,7 @@ impl LvmtSession {
         let new = AccountState { account: write.after, incarnation };
         if new != old {
             let key = Key::Account(write.hash);
-            changes.keys.push(Change { key, old: known.row, value: new.encode() });
+            changes.keys.push(KeyChange { key, old: known.row, value: new.encode() });
         } else if let Some(row) = known.row {
             changes.kept.push((write.hash, row));
         }
@@ -152,7 +152,7 @@ impl LvmtSession {
                 Some(row) => *row,
                 None => rows.slot(&write.hash, incarnation, &slot.hash)?,
             };
-            changes.keys.push(Change { key, old, value: slot_value(&slot.after) });
+            changes.keys.push(KeyChange { key, old, value: slot_value(&slot.after) });
         }
         Ok(())
     }
@@ -187,7 +187,7 @@ impl LayerSession for LvmtSession {
     }
 
     fn finish(mut self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
-        let Changes { keys, kept, wiped } = self.changes(writes)?;
+        let BlockChanges { keys, kept, wiped } = self.changes(writes)?;
         let shared = self.shared();
         let (head, share) = (shared.head(), shared.options.proofs.share());
         let store = &shared.store;
@@ -202,6 +202,6 @@ impl LayerSession for LvmtSession {
             (batch, undo, Some(update))
         };
         write_codes(&mut batch, writes.codes());
-        LvmtChange::finish(self.proposal, update, Before::Record(undo.clone()), batch, undo)
+        LvmtChange::finish(self.proposal, update, Before::KeyRecord(undo.clone()), batch, undo)
     }
 }

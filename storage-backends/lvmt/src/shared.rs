@@ -8,7 +8,7 @@ use crate::{
     meta::{Meta, read_meta},
     path::{Path, entry_index},
     setup::expect_same,
-    trees::{Head, HeadUpdate, Tree},
+    trees::{LvmtHead, LvmtHeadUpdate, Tree},
     undo::Undo,
 };
 use alloy_primitives::B256;
@@ -20,11 +20,11 @@ use std::sync::Arc;
 
 /// What the layer and its sessions share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct LvmtCore {
     pub(crate) store: Store,
     pub(crate) setup: KnownSetup,
     pub(crate) options: LvmtOptions,
-    pub(crate) head: RwLock<Arc<Head>>,
+    pub(crate) head: RwLock<Arc<LvmtHead>>,
     /// How to read at the head while a block, or the way back from one, is finished and not accepted: it may be written at
     /// any moment. Held while the head moves.
     before: Mutex<Option<Before>>,
@@ -36,20 +36,20 @@ pub(crate) struct Shared {
 /// What a block, or the way back from one, makes of the head.
 #[derive(Debug)]
 pub(crate) struct LvmtChange {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<LvmtCore>,
     /// `None` if that is nothing.
-    update: Option<HeadUpdate>,
+    update: Option<LvmtHeadUpdate>,
 }
 
 impl LvmtChange {
-    pub(crate) fn of(shared: &Arc<Shared>) -> Self {
+    pub(crate) fn of(shared: &Arc<LvmtCore>) -> Self {
         Self { shared: Arc::clone(shared), update: None }
     }
 
     /// It is known what changes; `before` is the store as it is now.
     pub(crate) fn finish(
         mut proposal: Proposal<Self>,
-        update: Option<HeadUpdate>,
+        update: Option<LvmtHeadUpdate>,
         before: Before,
         batch: Batch,
         undo: Vec<u8>,
@@ -87,11 +87,11 @@ impl HeadChange for LvmtChange {
 pub(crate) enum Before {
     /// What the block's undo record says. A snapshot would cost every block: the store keeps a second version of each row that
     /// is overwritten under one.
-    Record(Vec<u8>),
+    KeyRecord(Vec<u8>),
     Snapshot(Snapshot),
 }
 
-impl Shared {
+impl LvmtCore {
     /// What the store holds; an empty store is the empty state.
     pub(crate) fn open(
         store: Store,
@@ -100,7 +100,7 @@ impl Shared {
     ) -> Result<Self, StateError> {
         let (lifecycle, head) =
             Lifecycle::opened(store.clone(), stored_head(&store, &setup, options), || {
-                Ok(Head::empty(setup.height()))
+                Ok(LvmtHead::empty(setup.height()))
             })?;
         Ok(Self {
             store,
@@ -113,18 +113,18 @@ impl Shared {
         })
     }
 
-    pub(crate) fn head(&self) -> Arc<Head> {
+    pub(crate) fn head(&self) -> Arc<LvmtHead> {
         Arc::clone(&self.head.read())
     }
 
     /// The head, and a snapshot of the store at the same block: while a block is finished, and perhaps written, the one
     /// from before it.
-    pub(crate) fn at_head(&self) -> Result<(Arc<Head>, Snapshot), StateError> {
+    pub(crate) fn at_head(&self) -> Result<(Arc<LvmtHead>, Snapshot), StateError> {
         let before = self.before.lock();
         let snapshot = match &*before {
             None => self.store.snapshot(),
             Some(Before::Snapshot(snapshot)) => snapshot.clone(),
-            Some(Before::Record(record)) => {
+            Some(Before::KeyRecord(record)) => {
                 let fork = self.store.fork()?;
                 let undo = Undo::read(record)?;
                 let mut batch = old_rows(&undo);
@@ -142,13 +142,16 @@ impl Shared {
     }
 
     /// What undoing the last block changes, from its record.
-    pub(crate) fn undone(&self, record: &[u8]) -> Result<(Batch, Option<HeadUpdate>), StateError> {
+    pub(crate) fn undone(
+        &self,
+        record: &[u8],
+    ) -> Result<(Batch, Option<LvmtHeadUpdate>), StateError> {
         let head = self.head();
         let height = self.setup.height();
         let undo = Undo::read(record)?;
         let (rows, mut batch) = (&undo.rows, old_rows(&undo));
         let mut update =
-            HeadUpdate { root: head.root, first: Vec::new(), history: History::default() };
+            LvmtHeadUpdate { root: head.root, first: Vec::new(), history: History::default() };
         let mut epochs = None;
         for row in rows {
             if row.table == META {
@@ -210,7 +213,7 @@ fn stored_head(
     store: &Store,
     setup: &KnownSetup,
     options: LvmtOptions,
-) -> Result<Head, StateError> {
+) -> Result<LvmtHead, StateError> {
     let epochs = match read_meta(store)? {
         Some(found) => {
             expect_same(setup.id(), found.setup)?;
@@ -219,5 +222,5 @@ fn stored_head(
         }
         None => 0,
     };
-    Head::load(store, setup.height(), History::load(store, epochs)?)
+    LvmtHead::load(store, setup.height(), History::load(store, epochs)?)
 }

@@ -85,22 +85,22 @@ fn write_tree_tuple(path: &Path, version: u64, commitment: &G1Affine, out: &mut 
 
 /// What the layer keeps in memory: the commitments of the first two levels, and the peaks of the history.
 #[derive(Debug, Clone)]
-pub(crate) struct Head {
+pub(crate) struct LvmtHead {
     pub(crate) root: G1Affine,
     /// The trees of level 1 by their index in the root.
     pub(crate) first: Vec<Tree>,
     pub(crate) history: History,
 }
 
-/// What a block changes of the [`Head`].
+/// What a block changes of the [`LvmtHead`].
 #[derive(Debug, Clone)]
-pub(crate) struct HeadUpdate {
+pub(crate) struct LvmtHeadUpdate {
     pub(crate) root: G1Affine,
     pub(crate) first: Vec<(u32, Tree)>,
     pub(crate) history: History,
 }
 
-impl Head {
+impl LvmtHead {
     pub(crate) fn empty(height: u8) -> Self {
         Self {
             root: identity(),
@@ -127,7 +127,7 @@ impl Head {
     }
 
     /// Goes on from a block.
-    pub(crate) fn apply(&mut self, update: HeadUpdate) {
+    pub(crate) fn apply(&mut self, update: LvmtHeadUpdate) {
         self.root = update.root;
         self.history = update.history;
         for (index, tree) in update.first {

@@ -13,7 +13,7 @@ use crate::{
     account::AccountState,
     key::Key,
     read::visit_slots,
-    record::{Record, read_slot_value},
+    record::{KeyRecord, read_slot_value},
 };
 use alloy_primitives::{B256, U256};
 use polytrie_kv::{Batch, Read, Table, append_checksum, strip_checksum};
@@ -183,7 +183,7 @@ impl<'a> Undo<'a> {
         let changed = changed.map(|row| (row.key, row.value));
         for (key, value) in changed.chain(self.kept.iter().map(|(key, old)| (*key, Some(*old)))) {
             let AccountState { account, incarnation } = match value {
-                Some(value) => AccountState::read(&Record::read(value)?.value)?,
+                Some(value) => AccountState::read(&KeyRecord::read(value)?.value)?,
                 None => AccountState::default(),
             };
             let hash = hash(key)?;
@@ -205,7 +205,7 @@ impl<'a> Undo<'a> {
             // Those of a later incarnation did not exist.
             if incarnation == *own {
                 let after = match row.value {
-                    Some(old) => read_slot_value(&Record::read(old)?.value)?,
+                    Some(old) => read_slot_value(&KeyRecord::read(old)?.value)?,
                     None => U256::ZERO,
                 };
                 write.slots.push(old_slot(slot, after));

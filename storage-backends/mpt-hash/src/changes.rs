@@ -11,20 +11,20 @@ use polytrie_state::StateError;
 
 /// What becomes of rows. A node that is removed and added again stays as it was.
 #[derive(Debug, Default)]
-pub(crate) struct Changes {
+pub(crate) struct NodeChanges {
     /// By the keys of their rows.
-    nodes: B256Map<Change>,
+    nodes: B256Map<NodeChange>,
 }
 
 #[derive(Debug, Default)]
-struct Change {
+struct NodeChange {
     /// How often the node was added less how often it was removed.
     count: i32,
     /// Its RLP, if it was ever added.
     rlp: Vec<u8>,
 }
 
-impl Changes {
+impl NodeChanges {
     /// A node that was added.
     fn get(&self, key: &B256) -> Option<&[u8]> {
         self.nodes.get(key).filter(|change| change.count > 0).map(|change| &*change.rlp)
@@ -52,7 +52,7 @@ impl Changes {
     }
 
     /// What is not as it was, in the order in which the engine has it.
-    fn sorted(&self) -> Vec<(&B256, &Change)> {
+    fn sorted(&self) -> Vec<(&B256, &NodeChange)> {
         let mut nodes: Vec<_> = self.nodes.iter().filter(|(_, change)| change.count != 0).collect();
         nodes.sort_unstable_by_key(|(key, _)| **key);
         nodes
@@ -82,7 +82,7 @@ impl Changes {
 /// Changes over the nodes that there were.
 #[derive(Debug)]
 pub(crate) struct Changed<'a> {
-    pub(crate) changes: &'a Changes,
+    pub(crate) changes: &'a NodeChanges,
     pub(crate) below: &'a dyn Nodes,
 }
 

@@ -1,7 +1,7 @@
 //! A write set on its way through the tries.
 
 use crate::{
-    changes::{Changed, Changes},
+    changes::{Changed, NodeChanges},
     nodes::{Nodes, put_root},
     trie::Trie,
 };
@@ -16,7 +16,7 @@ pub(crate) struct State {
     pub(crate) root: B256,
     /// Roots of the storage of accounts that were changed.
     storage_roots: B256Map<B256>,
-    pub(crate) changes: Changes,
+    pub(crate) changes: NodeChanges,
     /// Whether nodes that are no longer part of the state go.
     drops: bool,
 }
@@ -24,7 +24,7 @@ pub(crate) struct State {
 impl State {
     /// That of the parent.
     pub(crate) fn new(root: B256, drops: bool) -> Self {
-        Self { root, storage_roots: B256Map::default(), changes: Changes::default(), drops }
+        Self { root, storage_roots: B256Map::default(), changes: NodeChanges::default(), drops }
     }
 
     /// Takes writes through the tries: first those of the storage of each account, then that of the accounts. `nodes` are

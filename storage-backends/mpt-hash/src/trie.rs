@@ -4,7 +4,7 @@
 //! than that a node is not there, so that what a store failed with is kept aside here.
 
 use crate::{
-    changes::{Changed, Changes},
+    changes::{Changed, NodeChanges},
     codec::{EMPTY_NODE, Ethereum, Keccak, Malformed},
     nodes::{Nodes, row_key},
 };
@@ -87,7 +87,7 @@ impl<'a> Trie<'a> {
     }
 
     /// Removes all of its nodes. Their number is that of the changes which this makes.
-    pub(crate) fn remove(&self, changes: &mut Changes) -> Result<(), StateError> {
+    pub(crate) fn remove(&self, changes: &mut NodeChanges) -> Result<(), StateError> {
         if self.root == EMPTY_ROOT {
             return Ok(());
         }
@@ -109,7 +109,7 @@ impl<'a> Trie<'a> {
     /// Sets leaves, or removes them, and notes which nodes that adds and removes. Returns the root.
     pub(crate) fn update<V: LeafValue>(
         &self,
-        changes: &mut Changes,
+        changes: &mut NodeChanges,
         leaves: impl IntoIterator<Item = (B256, Option<V>)>,
     ) -> Result<B256, StateError> {
         let mut root = self.root;
@@ -214,7 +214,7 @@ impl HashDBRef<Keccak, DBValue> for Source<'_> {
 #[derive(Debug)]
 struct Sink<'a> {
     source: Source<'a>,
-    changes: &'a mut Changes,
+    changes: &'a mut NodeChanges,
 }
 
 impl Sink<'_> {
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn what_changed_and_changed_back_is_no_change() {
         let owner = B256::repeat_byte(7);
-        let mut changes = Changes::default();
+        let mut changes = NodeChanges::default();
         let trie = Trie::of_storage(&Nowhere, owner, EMPTY_ROOT);
         let first = trie.update(&mut changes, (1..100).map(|n| slot(n, n))).unwrap();
         let (came, went) = changes.came_and_went();
@@ -315,8 +315,8 @@ mod tests {
             missing.contains(&root.to_string()) && missing.contains("account trie"),
             "{missing}"
         );
-        assert!(trie.update(&mut Changes::default(), [slot(1, 1)]).is_err());
-        assert!(trie.remove(&mut Changes::default()).is_err());
+        assert!(trie.update(&mut NodeChanges::default(), [slot(1, 1)]).is_err());
+        assert!(trie.remove(&mut NodeChanges::default()).is_err());
         assert!(trie.leaves::<SlotValue>(&B256::ZERO, &mut |_, _| unreachable!()).is_err());
         let empty = Trie::of_accounts(&Nowhere, EMPTY_ROOT);
         assert_eq!(empty.get::<SlotValue>(&B256::ZERO).unwrap(), None);

@@ -2,7 +2,7 @@
 
 use crate::{
     ACCOUNT_NODES, LOG, META, RainOptions, SHARDS, STORAGE_NODES, TRIE, check, proof,
-    reader::RainReader, session::RainSession, shared::Shared, version::shard_of,
+    reader::RainReader, session::RainSession, shared::RainCore, version::shard_of,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_kv::{Store, Table};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// The DSM-Tree as a state layer.
 #[derive(Debug)]
 pub struct RainLayer {
-    shared: Arc<Shared>,
+    shared: Arc<RainCore>,
 }
 
 impl RainLayer {
@@ -34,7 +34,7 @@ impl RainLayer {
     ///
     /// If the store fails.
     pub fn open(store: Store, options: RainOptions) -> Result<Arc<Self>, StateError> {
-        Ok(Arc::new(Self { shared: Arc::new(Shared::open(store, options)?) }))
+        Ok(Arc::new(Self { shared: Arc::new(RainCore::open(store, options)?) }))
     }
 
     /// A block, which leaves a witness without so many levels if that is asked for.
@@ -43,7 +43,7 @@ impl RainLayer {
         parent: BlockRef,
         witness_levels: Option<u8>,
     ) -> Result<RainSession, StateError> {
-        let (proposal, head) = Shared::begin(&self.shared)?;
+        let (proposal, head) = RainCore::begin(&self.shared)?;
         Ok(RainSession::new(proposal, head, parent.number.wrapping_add(1), witness_levels))
     }
 
@@ -83,7 +83,7 @@ impl StateLayer for RainLayer {
     }
 
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
-        Shared::undo(&self.shared, record)
+        RainCore::undo(&self.shared, record)
     }
 
     fn fork(&self) -> Result<Fork, StateError> {

@@ -3,7 +3,7 @@
 use crate::{
     TRIE,
     change::change,
-    shared::{RainChange, Shared},
+    shared::{RainChange, RainCore},
     touches::Source,
     version::Version,
     witness::{self, Asked},
@@ -53,7 +53,7 @@ impl RainSession {
         }
     }
 
-    fn shared(&self) -> &Shared {
+    fn shared(&self) -> &RainCore {
         &self.proposal.change.shared
     }
 }
@@ -142,7 +142,7 @@ impl LayerSession for RainSession {
         let witness = asked
             .map(|asked| witness::make(&parent, &source.noted(), &asked, writes, witness_levels))
             .transpose()?;
-        let outcome = Shared::finish(proposal, (number, parent), writes)?;
+        let outcome = RainCore::finish(proposal, (number, parent), writes)?;
         Ok(Outcome { witness, ..outcome })
     }
 }

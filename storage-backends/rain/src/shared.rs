@@ -26,7 +26,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 /// What the layer and its sessions share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct RainCore {
     pub(crate) source: Source,
     /// Where changes find nodes. Changes of a fork bring nodes into memory that are its own, while it shares what it reads.
     changes: Source,
@@ -34,13 +34,13 @@ pub(crate) struct Shared {
     pub(crate) options: RainOptions,
     /// Those who write checkpoints. A fork has none, as it does not live long.
     workers: Option<Workers>,
-    pub(crate) head: RwLock<Head>,
+    pub(crate) head: RwLock<RainHead>,
     work: Mutex<Work>,
 }
 
 /// The state at the head. It is locked after [`Work`], where both are.
 #[derive(Debug)]
-pub(crate) struct Head {
+pub(crate) struct RainHead {
     pub(crate) root: B256,
     state: HeadState,
 }
@@ -53,7 +53,7 @@ enum HeadState {
     Ahead(Option<(Arc<Version>, Vec<u8>)>),
 }
 
-impl From<Arc<Version>> for Head {
+impl From<Arc<Version>> for RainHead {
     fn from(version: Arc<Version>) -> Self {
         Self { root: version.root, state: HeadState::Here(version) }
     }
@@ -83,7 +83,7 @@ impl Work {
 /// What a block, or the way back from one, makes of the head.
 #[derive(Debug)]
 pub(crate) struct RainChange {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<RainCore>,
     finished: Option<FinishedChange>,
 }
 
@@ -97,7 +97,7 @@ struct FinishedChange {
 }
 
 impl RainChange {
-    fn of(shared: &Arc<Shared>) -> Self {
+    fn of(shared: &Arc<RainCore>) -> Self {
         Self { shared: Arc::clone(shared), finished: None }
     }
 
@@ -121,7 +121,7 @@ impl RainChange {
         }
         Meta { seq, root: version.root }.write(&mut batch);
         write_codes(&mut batch, writes.codes());
-        let checkpoint = Shared::end_checkpoint(work, seq, &mut batch)
+        let checkpoint = RainCore::end_checkpoint(work, seq, &mut batch)
             .map_err(|error| shared.lifecycle.poison(error))?;
         let commitment = Commitment::state_root(version.root);
         self.finished = Some(FinishedChange { version: Arc::new(version), logged, checkpoint });
@@ -154,7 +154,7 @@ impl HeadChange for RainChange {
     }
 }
 
-impl Shared {
+impl RainCore {
     /// What the store holds; an empty store is the empty state.
     pub(crate) fn open(store: Store, options: RainOptions) -> Result<Self, StateError> {
         let (lifecycle, State { version, shards }) =

@@ -4,7 +4,7 @@
 //! in at once: their senders are recovered on all cores, and the block that is made on their arrival finds all of them.
 
 use super::{
-    Shared,
+    RpcState,
     error::{RpcError, RpcResult},
     eth::{SEND_RAW, recovered, submit_all},
     middleware::{Asked, InBatch, refused},
@@ -27,7 +27,7 @@ const PIECE: usize = 32;
 /// Answers batches.
 #[derive(Debug, Clone)]
 pub(super) struct Batches {
-    shared: Arc<Shared>,
+    shared: Arc<RpcState>,
     /// The methods that are there.
     names: Arc<HashSet<&'static str>>,
     /// Bytes of an answer.
@@ -38,7 +38,7 @@ pub(super) struct Batches {
 
 impl Batches {
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<RpcState>,
         names: Arc<HashSet<&'static str>>,
         max_response: u32,
     ) -> Self {

@@ -1,7 +1,7 @@
 //! What is answered to a GET: the page, health, metrics; which hosts may be named; and what a POST holds beside what the
 //! server beneath knows of.
 
-use super::{Shared, connection::Connection, origins::Origins};
+use super::{RpcState, connection::Connection, origins::Origins};
 use crate::NodeFailure;
 use alloy_primitives::bytes::Bytes;
 use http::{Method, StatusCode, header};
@@ -48,7 +48,7 @@ pub(super) struct OneAnswer;
 /// Answers GETs by itself and refuses requests for hosts that are not this one.
 #[derive(Debug, Clone)]
 pub(super) struct HttpLayer {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<RpcState>,
     /// Names by which the node may be called; `*` for any.
     pub(super) hosts: Arc<Vec<String>>,
     /// Origins whose pages may call the node.
@@ -171,7 +171,7 @@ where
         return Ok(answer);
     }
     // An id that the server beneath does not know makes a notification of a request.
-    if single && serde_json::from_slice::<Head>(&body).is_ok_and(|head| head.id.is_some()) {
+    if single && serde_json::from_slice::<RequestHead>(&body).is_ok_and(|head| head.id.is_some()) {
         let message = "the id of a request is a text or a whole number from 0 to 2^64 - 1";
         let error = ErrorObject::borrowed(INVALID_REQUEST_CODE, message, None);
         let text = MethodResponse::error(Id::Null, error).into_json().to_string();
@@ -184,11 +184,11 @@ where
 
 /// What tells a request from a notification.
 #[derive(Deserialize)]
-struct Head {
+struct RequestHead {
     id: Option<IgnoredAny>,
 }
 
-fn get(shared: &Shared, path: &str) -> HttpResponse {
+fn get(shared: &RpcState, path: &str) -> HttpResponse {
     match path {
         "/" => respond(StatusCode::OK, "text/html; charset=utf-8", PAGE.to_owned()),
         "/health" => {

@@ -1,6 +1,6 @@
 //! The methods without a network.
 
-use super::{RpcLimits, ServeError, Shared, module, server::STACK};
+use super::{RpcLimits, RpcState, ServeError, module, server::STACK};
 use crate::Node;
 use jsonrpsee::RpcModule;
 use polytrie_layers::LayerNeeds;
@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 #[derive(Debug)]
 pub struct LocalRpc {
     runtime: Runtime,
-    methods: RpcModule<Shared>,
+    methods: RpcModule<RpcState>,
 }
 
 impl LocalRpc {
@@ -28,7 +28,7 @@ impl LocalRpc {
             .thread_stack_size(STACK)
             .build()
             .map_err(ServeError::Threads)?;
-        let shared = Shared::new(node, limits, u32::MAX as usize, LayerNeeds::default());
+        let shared = RpcState::new(node, limits, u32::MAX as usize, LayerNeeds::default());
         Ok(Self { runtime, methods: module(Arc::new(shared))? })
     }
 

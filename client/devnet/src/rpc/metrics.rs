@@ -1,6 +1,6 @@
 //! Figures about the node for Prometheus.
 
-use super::Shared;
+use super::RpcState;
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
@@ -28,7 +28,7 @@ impl Metrics {
     }
 }
 
-impl Shared {
+impl RpcState {
     /// All figures in the text form that Prometheus reads.
     pub(super) fn metrics_text(&self) -> String {
         let mut text = Text::default();

@@ -62,7 +62,7 @@ use tokio::{
 
 /// What all requests share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct RpcState {
     node: Arc<Node>,
     filters: Arc<Filters>,
     metrics: Arc<Metrics>,
@@ -78,7 +78,7 @@ pub(crate) struct Shared {
     nonces: Mutex<()>,
 }
 
-impl Shared {
+impl RpcState {
     /// What the requests to a node share. Its filters hear of what happens from now on.
     fn new(node: Arc<Node>, limits: RpcLimits, max_response: usize, needs: LayerNeeds) -> Self {
         let filters = Arc::new(Filters::default());
@@ -100,15 +100,15 @@ impl Shared {
 /// One request: what it works with, and the time that it has.
 #[derive(Debug)]
 pub(crate) struct Rpc {
-    shared: Arc<Shared>,
+    shared: Arc<RpcState>,
     /// When all of its work must have ended.
     deadline: Option<Instant>,
 }
 
 impl Deref for Rpc {
-    type Target = Shared;
+    type Target = RpcState;
 
-    fn deref(&self) -> &Shared {
+    fn deref(&self) -> &RpcState {
         &self.shared
     }
 }
@@ -185,7 +185,7 @@ impl Default for RpcLimits {
 
 impl Rpc {
     /// A request that begins now.
-    fn new(shared: Arc<Shared>) -> Self {
+    fn new(shared: Arc<RpcState>) -> Self {
         let deadline = shared.limits.call_time.and_then(|time| Instant::now().checked_add(time));
         Self { shared, deadline }
     }
@@ -205,7 +205,7 @@ impl Rpc {
 }
 
 /// Methods on their way into the server.
-struct Methods(RpcModule<Shared>);
+struct Methods(RpcModule<RpcState>);
 
 impl Methods {
     /// Adds a method.
@@ -294,7 +294,7 @@ async fn on_thread<R: Send + 'static>(
 }
 
 /// All methods.
-fn module(shared: Arc<Shared>) -> Result<RpcModule<Shared>, RegisterMethodError> {
+fn module(shared: Arc<RpcState>) -> Result<RpcModule<RpcState>, RegisterMethodError> {
     let mut methods = Methods(RpcModule::from_arc(shared));
     eth::register(&mut methods)?;
     net::register(&mut methods)?;

@@ -1,7 +1,7 @@
 //! HTTP and WebSocket on one port.
 
 use super::{
-    RpcLimits, Shared,
+    RpcLimits, RpcState,
     batch::Batches,
     connection::{Connection, Connections, Watched},
     http::HttpLayer,
@@ -154,7 +154,7 @@ async fn start(
 ) -> Result<(ServerHandle, SocketAddr), ServeError> {
     let connections = Connections::new(options.max_request as usize, options.max_response as usize);
     let max_response = options.max_response as usize;
-    let shared = Shared::new(node, options.limits, max_response, options.needs.clone());
+    let shared = RpcState::new(node, options.limits, max_response, options.needs.clone());
     let shared = Arc::new(shared);
     let metrics = Arc::clone(&shared.metrics);
     let methods = module(Arc::clone(&shared))?;

@@ -1,7 +1,7 @@
 //! `eth_subscribe`.
 
 use super::{
-    Methods, Shared,
+    Methods, RpcState,
     args::Args,
     connection::Connection,
     convert,
@@ -57,7 +57,7 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
 async fn subscribe(
     params: Params<'static>,
     pending: PendingSubscriptionSink,
-    rpc: Arc<Shared>,
+    rpc: Arc<RpcState>,
     extensions: Extensions,
 ) -> Result<(), SubscriptionError> {
     let topic = match topic(&params) {
@@ -118,7 +118,7 @@ impl Told {
     /// There is a new head.
     async fn block(
         &mut self,
-        rpc: &Shared,
+        rpc: &RpcState,
         to: &Receiver,
         header: Sealed<Header>,
     ) -> Result<(), SubscriptionError> {
@@ -130,7 +130,7 @@ impl Told {
     /// Blocks were taken back.
     async fn reverted(
         &mut self,
-        rpc: &Shared,
+        rpc: &RpcState,
         to: &Receiver,
         reverted: &Reverted,
     ) -> Result<(), SubscriptionError> {
@@ -156,7 +156,7 @@ impl Told {
     /// Tells of blocks before `next` that were missed, as the chain has them now.
     async fn catch_up(
         &mut self,
-        rpc: &Shared,
+        rpc: &RpcState,
         to: &Receiver,
         next: u64,
     ) -> Result<(), SubscriptionError> {
@@ -173,7 +173,7 @@ impl Told {
 
     async fn tell(
         &mut self,
-        rpc: &Shared,
+        rpc: &RpcState,
         to: &Receiver,
         header: &Sealed<Header>,
     ) -> Result<(), SubscriptionError> {

@@ -2,7 +2,7 @@
 
 use super::{
     error::E2StoreProblem,
-    record::{Head, Kind},
+    record::{Kind, RecordHead},
 };
 
 /// What the index of a file must say.
@@ -45,7 +45,7 @@ impl Index<'_> {
     }
 
     /// Compares it with the content of the index record.
-    pub(crate) fn check(&self, head: Head, data: &[u8]) -> Result<(), E2StoreProblem> {
+    pub(crate) fn check(&self, head: RecordHead, data: &[u8]) -> Result<(), E2StoreProblem> {
         let expected = self.blocks() as u64;
         let (words, _) = data.as_chunks::<8>();
         let [start, words @ .., count] = words else {

@@ -34,7 +34,9 @@ pub(crate) use directory::{DirectoryEntry, list_directory, names_of};
 pub(crate) use format::format_of;
 pub(crate) use index::Index;
 pub(crate) use lineage::{Lineage, join};
-pub(crate) use record::{HEAD, Head, Kind, VERSION_MAGIC, cut_off, missing, payload, required};
+pub(crate) use record::{
+    HEAD, Kind, RecordHead, VERSION_MAGIC, cut_off, missing, payload, required,
+};
 pub(crate) use snappy::Unframer;
 pub(crate) use write::{Place, RecordWriter};
 

@@ -118,7 +118,7 @@ impl fmt::Display for Kind {
 
 /// The head of one record, checked.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Head {
+pub(crate) struct RecordHead {
     pub(crate) kind: Kind,
     /// Where the record starts in the file.
     pub(crate) offset: u64,
@@ -126,7 +126,7 @@ pub(crate) struct Head {
     pub(crate) length: u32,
 }
 
-impl Head {
+impl RecordHead {
     /// The head at `offset` in these bytes; it must be of one of the `expected` kinds. `block` is the block that the record
     /// belongs to, for messages.
     pub(crate) fn parse(
@@ -229,15 +229,15 @@ pub(crate) fn required(
     input: &mut ChunkReader,
     expected: &[Kind],
     block: Option<u64>,
-) -> Result<Head, BlockFileErrorKind> {
+) -> Result<RecordHead, BlockFileErrorKind> {
     let offset = input.offset();
-    Head::read(input, expected, block)?.ok_or_else(|| missing(offset, expected, block).into())
+    RecordHead::read(input, expected, block)?.ok_or_else(|| missing(offset, expected, block).into())
 }
 
 /// The bytes behind a head.
 pub(crate) fn payload(
     input: &mut ChunkReader,
-    head: Head,
+    head: RecordHead,
     block: Option<u64>,
 ) -> Result<Bytes, BlockFileErrorKind> {
     let length = head.length as usize;

@@ -13,7 +13,7 @@ use alloy_rlp::Header as RlpHeader;
 use super::{
     BLOCKS_PER_ERA,
     index::Index,
-    record::{HEAD, Head, Kind},
+    record::{HEAD, Kind, RecordHead},
     snappy::Framer,
 };
 use crate::output::ExportError;
@@ -131,7 +131,7 @@ impl<W: Write> RecordWriter<W> {
     pub(crate) fn record(&mut self, kind: Kind, data: &[u8]) -> Result<(), ExportError> {
         let write = |out: &mut W| {
             let length = u32::try_from(data.len()).map_err(io::Error::other)?;
-            out.write_all(&Head::encode(kind, length))?;
+            out.write_all(&RecordHead::encode(kind, length))?;
             out.write_all(data)
         };
         write(&mut self.out).map_err(|error| ExportError::io(&self.name, error))?;

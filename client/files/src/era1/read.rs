@@ -5,8 +5,8 @@ use alloy_primitives::{B256, U256, bytes::Bytes};
 use crate::{
     chunk::ChunkReader,
     e2store::{
-        BLOCKS_PER_ERA, E2StoreProblem, Head, Index, Kind, Lineage, Unframer, accumulator_root,
-        header_record_root, join, payload, required,
+        BLOCKS_PER_ERA, E2StoreProblem, Index, Kind, Lineage, RecordHead, Unframer,
+        accumulator_root, header_record_root, join, payload, required,
     },
     error::BlockFileErrorKind,
 };
@@ -50,7 +50,7 @@ impl Era1Blocks {
     ) -> Result<Option<Era1Block>, BlockFileErrorKind> {
         loop {
             let Some(era) = &mut self.era else {
-                let Some(head) = Head::read(input, &[Kind::Version], None)? else {
+                let Some(head) = RecordHead::read(input, &[Kind::Version], None)? else {
                     return Ok(None);
                 };
                 payload(input, head, None)?;
@@ -77,7 +77,7 @@ impl Era1Blocks {
     fn block(
         &mut self,
         input: &mut ChunkReader,
-        head: Head,
+        head: RecordHead,
     ) -> Result<Era1Block, BlockFileErrorKind> {
         let era = self.era.get_or_insert_default();
         let offset = head.offset;
@@ -127,7 +127,7 @@ impl Era {
     fn check_accumulator(
         &self,
         input: &mut ChunkReader,
-        head: Head,
+        head: RecordHead,
     ) -> Result<(), BlockFileErrorKind> {
         let found = B256::from_slice(&payload(input, head, None)?);
         let expected = accumulator_root(&self.roots);
@@ -138,7 +138,11 @@ impl Era {
         }
     }
 
-    fn check_index(&self, input: &mut ChunkReader, head: Head) -> Result<(), BlockFileErrorKind> {
+    fn check_index(
+        &self,
+        input: &mut ChunkReader,
+        head: RecordHead,
+    ) -> Result<(), BlockFileErrorKind> {
         let data = payload(input, head, None)?;
         let columns = [(Kind::Header, &self.offsets[..])];
         let first = self.lineage.first().unwrap_or_default();

@@ -1,21 +1,21 @@
 //! Where the records of an ere file are.
 
 use crate::{
-    e2store::{BLOCKS_PER_ERA, E2StoreProblem, Head, Kind},
+    e2store::{BLOCKS_PER_ERA, E2StoreProblem, Kind, RecordHead},
     error::BlockFileErrorKind,
 };
 
 /// The heads of an ere file, by their kinds, in the order of the blocks.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
-    pub(super) headers: Vec<Head>,
-    pub(super) bodies: Vec<Head>,
-    pub(super) receipts: Vec<Head>,
-    pub(super) proofs: Vec<Head>,
-    pub(super) difficulties: Vec<Head>,
-    pub(super) accumulator: Option<Head>,
-    pub(super) index: Option<Head>,
-    version: Option<Head>,
+    pub(super) headers: Vec<RecordHead>,
+    pub(super) bodies: Vec<RecordHead>,
+    pub(super) receipts: Vec<RecordHead>,
+    pub(super) proofs: Vec<RecordHead>,
+    pub(super) difficulties: Vec<RecordHead>,
+    pub(super) accumulator: Option<RecordHead>,
+    pub(super) index: Option<RecordHead>,
+    version: Option<RecordHead>,
 }
 
 impl Layout {
@@ -48,7 +48,7 @@ impl Layout {
     }
 
     /// Adds the next record, which is of an [expected](Self::expected) kind.
-    pub(super) fn push(&mut self, head: Head) -> Result<(), BlockFileErrorKind> {
+    pub(super) fn push(&mut self, head: RecordHead) -> Result<(), BlockFileErrorKind> {
         match head.kind {
             Kind::Version => self.version = Some(head),
             Kind::Header if self.headers.len() as u64 == BLOCKS_PER_ERA => {

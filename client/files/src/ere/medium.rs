@@ -14,7 +14,7 @@ use tempfile::spooled_tempfile;
 use super::layout::Layout;
 use crate::{
     chunk::ChunkReader,
-    e2store::{E2StoreProblem, HEAD, Head, Kind, cut_off, missing},
+    e2store::{E2StoreProblem, HEAD, Kind, RecordHead, cut_off, missing},
     error::BlockFileErrorKind,
 };
 
@@ -50,12 +50,12 @@ impl Medium {
         let mut layout = Layout::default();
         while layout.index.is_none() {
             let (at, expected) = (input.offset(), layout.expected());
-            let Some(head) = Head::read(input, &expected, None)? else {
+            let Some(head) = RecordHead::read(input, &expected, None)? else {
                 return end(at, start, &expected);
             };
             // What is passed over takes no room: a hole in the file.
             let is_kept = !matches!(head.kind, Kind::Other(_));
-            spool.write_all(&Head::encode(head.kind, head.length)).map_err(no_room)?;
+            spool.write_all(&RecordHead::encode(head.kind, head.length)).map_err(no_room)?;
             let mut left = head.length;
             while left > 0 {
                 let piece = left.min(PIECE) as usize;
@@ -97,7 +97,7 @@ impl Medium {
             }
             let mut bytes = [0; HEAD];
             self.read_at(at, &mut bytes)?;
-            let head = Head::parse(bytes, at, &expected, None)?;
+            let head = RecordHead::parse(bytes, at, &expected, None)?;
             if head.end() > length {
                 let (present, expected) = (length - head.data(), u64::from(head.length));
                 return Err(head.error(None, E2StoreProblem::Truncated { present, expected }));
@@ -109,7 +109,7 @@ impl Medium {
     }
 
     /// The bytes behind a head that was found.
-    pub(super) fn payload(&mut self, head: Head) -> Result<Vec<u8>, BlockFileErrorKind> {
+    pub(super) fn payload(&mut self, head: RecordHead) -> Result<Vec<u8>, BlockFileErrorKind> {
         let mut data = vec![0; head.length as usize];
         self.read_at(head.data(), &mut data)?;
         Ok(data)

@@ -11,7 +11,8 @@ use super::{layout::Layout, medium::Medium, proof::check_proof};
 use crate::{
     chunk::ChunkReader,
     e2store::{
-        E2StoreProblem, Head, Index, Lineage, Unframer, accumulator_root, header_record_root, join,
+        E2StoreProblem, Index, Lineage, RecordHead, Unframer, accumulator_root, header_record_root,
+        join,
     },
     error::BlockFileErrorKind,
 };
@@ -91,7 +92,7 @@ impl EreBlocks {
         };
         let Some(medium) = &mut self.medium else { return Ok(None) };
         let layout = medium.find(*next, *length)?;
-        *next = layout.as_ref().and_then(|layout| layout.index).map_or(*length, Head::end);
+        *next = layout.as_ref().and_then(|layout| layout.index).map_or(*length, RecordHead::end);
         Ok(layout)
     }
 

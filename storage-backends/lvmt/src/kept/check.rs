@@ -10,7 +10,7 @@ use crate::{
     TREES, WITNESSES,
     path::Path,
     prove::{entries, no_tables},
-    trees::Head,
+    trees::LvmtHead,
 };
 use polytrie_amt::{Entry, NodeSum, SLOTS, Setup, sum_nodes};
 use polytrie_kv::{KeyRange, Read, prefix_end};
@@ -24,7 +24,7 @@ const PORTION: usize = 1024;
 pub(crate) fn check(
     store: &dyn Read,
     setup: &Setup,
-    head: &Head,
+    head: &LvmtHead,
     share: Option<Share>,
     report: &mut CheckReport,
 ) -> Result<(), StateError> {
@@ -57,7 +57,7 @@ pub(crate) fn check(
     Ok(())
 }
 
-fn root_entries(head: &Head) -> Vec<Entry> {
+fn root_entries(head: &LvmtHead) -> Vec<Entry> {
     let entry = |(index, version)| Entry { index, versions: [version, 0, 0, 0, 0, 0] };
     (0..).zip(head.first.iter().map(|tree| tree.version)).map(entry).collect()
 }

@@ -19,8 +19,8 @@ use crate::{
     merkle,
     path::{Path, entry_index, entry_row_key},
     read::{number_of, read_record, state_of},
-    record::{Position, Record},
-    trees::{Head, Tree},
+    record::{KeyRecord, Position},
+    trees::{LvmtHead, Tree},
     verify::{ClaimedAccount, ClaimedSlot, Elsewhere, LvmtProof},
     witness::{EntryWitness, EpochWitness, Owner, TreeWitness, Witness},
 };
@@ -36,7 +36,7 @@ use std::collections::{BTreeMap, BTreeSet, btree_map::Entry as MapEntry};
 pub(crate) struct Source<'a> {
     pub(crate) store: &'a dyn Read,
     pub(crate) setup: &'a Setup,
-    pub(crate) head: &'a Head,
+    pub(crate) head: &'a LvmtHead,
     pub(crate) root_proofs: &'a Mutex<Option<ProofTree>>,
     pub(crate) proofs: Proofs,
 }
@@ -136,7 +136,7 @@ struct Prover<'a> {
 
 impl Prover<'_> {
     /// Adds what proves a key, present or absent, and returns its record.
-    fn add(&mut self, key: &Key) -> Result<Option<Record>, StateError> {
+    fn add(&mut self, key: &Key) -> Result<Option<KeyRecord>, StateError> {
         let height = self.source.setup.height();
         let position = key.position();
         self.source.expect_own(key, &position)?;
@@ -145,7 +145,7 @@ impl Prover<'_> {
         loop {
             let owners = self.open(level, &position)?;
             let path = Path::of(height, level, &position);
-            let shown: Vec<(u8, &Key, &Record)> = match &record {
+            let shown: Vec<(u8, &Key, &KeyRecord)> = match &record {
                 Some(record) if record.place.level == level => {
                     vec![(record.place.slot, key, record)]
                 }
@@ -175,7 +175,7 @@ impl Prover<'_> {
     }
 
     /// Opens the entry of a key on a level; returns who has its slots.
-    fn open(&mut self, level: u8, position: &B256) -> Result<Vec<(Key, Record)>, StateError> {
+    fn open(&mut self, level: u8, position: &B256) -> Result<Vec<(Key, KeyRecord)>, StateError> {
         let Source { store, setup, head, .. } = self.source;
         let height = setup.height();
         let path = Path::of(height, level, position);
@@ -235,7 +235,7 @@ impl Prover<'_> {
 /// Adds the Merkle nodes of all tuples that a witness names.
 pub(crate) fn show_tuples(
     store: &dyn Read,
-    head: &Head,
+    head: &LvmtHead,
     witness: &mut Witness,
 ) -> Result<(), StateError> {
     let mut tuples: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();

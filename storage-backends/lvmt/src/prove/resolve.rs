@@ -5,7 +5,7 @@ use crate::{
     allocation::{Reference, references},
     key::{Key, slot_row},
     path::{RowKey, entry_row_key},
-    record::Record,
+    record::KeyRecord,
 };
 use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, Read, Table, prefix_end};
@@ -18,7 +18,7 @@ pub(crate) fn owners(
     height: u8,
     level: u8,
     entry: &RowKey,
-) -> Result<Vec<(Key, Record)>, StateError> {
+) -> Result<Vec<(Key, KeyRecord)>, StateError> {
     let row = store.get(ENTRIES, entry)?.unwrap_or_default();
     owners_in_row(store, height, level, entry, &row)
 }
@@ -30,11 +30,11 @@ pub(crate) fn owners_in_row(
     level: u8,
     entry: &[u8],
     row: &[u8],
-) -> Result<Vec<(Key, Record)>, StateError> {
+) -> Result<Vec<(Key, KeyRecord)>, StateError> {
     let mut owners = Vec::new();
     for (slot, reference) in (1u8..).zip(references(row)?) {
         let mut found = None;
-        let mut visit = |key: Key, record: Record| {
+        let mut visit = |key: Key, record: KeyRecord| {
             let place = record.place;
             if (place.level, place.slot) == (level, slot)
                 && entry_row_key(height, level, &key.position())[..] == *entry
@@ -65,11 +65,13 @@ fn candidates(
     store: &dyn Read,
     table: Table,
     prefix: &[u8],
-    visit: &mut dyn FnMut(Key, Record) -> ControlFlow<()>,
+    visit: &mut dyn FnMut(Key, KeyRecord) -> ControlFlow<()>,
 ) -> Result<(), StateError> {
     let to = prefix_end(prefix);
     let range = KeyRange { from: prefix, to: to.as_deref(), reverse: false };
-    scan(store, table, range, |key, row| Ok(visit(Key::from_row(table, key)?, Record::read(row)?)))
+    scan(store, table, range, |key, row| {
+        Ok(visit(Key::from_row(table, key)?, KeyRecord::read(row)?))
+    })
 }
 
 /// The accounts whose hashes begin alike.

@@ -8,7 +8,7 @@ use crate::{
     path::{Path, entry_index},
     prove::show_tuples,
     read::read_record,
-    trees::Head,
+    trees::LvmtHead,
     verify::{ClaimedAccount, ClaimedSlot, LvmtProof, verify_witness},
     witness::{Owner, Witness},
 };
@@ -103,11 +103,11 @@ impl<'a> Forgery<'a> {
     }
 }
 
-fn head(chain: &Chain) -> Head {
+fn head(chain: &Chain) -> LvmtHead {
     let store = chain.store.snapshot();
     let epochs = crate::meta::read_meta(&store).unwrap().unwrap().epochs;
     let history = crate::history::History::load(&store, epochs).unwrap();
-    Head::load(&store, HEIGHT, history).unwrap()
+    LvmtHead::load(&store, HEIGHT, history).unwrap()
 }
 
 #[test]

@@ -27,7 +27,7 @@ struct Path {
 
 /// What the threads and the sessions share.
 #[derive(Debug, Default)]
-struct Shared {
+struct FetchState {
     /// The block under way: paths of those before it are no longer needed.
     block: AtomicU64,
     failure: Mutex<Option<StateError>>,
@@ -44,13 +44,13 @@ struct Shared {
 pub(super) struct Fetchers {
     queue: Option<Sender<Path>>,
     threads: Vec<JoinHandle<()>>,
-    shared: Arc<Shared>,
+    shared: Arc<FetchState>,
 }
 
 impl Fetchers {
     /// So many threads behind a queue of this many paths; as many as the system allows.
     pub(super) fn start(threads: usize, queue: usize) -> Self {
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::<FetchState>::default();
         let (sender, receiver) = bounded::<Path>(queue.max(1));
         let start = |number| {
             let (receiver, shared) = (receiver.clone(), Arc::clone(&shared));
@@ -70,7 +70,7 @@ impl Fetchers {
     }
 
     pub(super) fn figures(&self) -> [(&'static str, u64); 4] {
-        let Shared { asked, fetched, waits, wait_ns, .. } = &*self.shared;
+        let FetchState { asked, fetched, waits, wait_ns, .. } = &*self.shared;
         [
             ("paths_asked", asked.load(Relaxed)),
             ("paths_fetched", fetched.load(Relaxed)),
@@ -98,7 +98,7 @@ pub(super) struct Fetching {
     queue: Sender<Path>,
     before: Arc<dyn StateReader>,
     block: u64,
-    shared: Arc<Shared>,
+    shared: Arc<FetchState>,
 }
 
 impl Fetching {
@@ -126,7 +126,7 @@ impl Fetching {
     }
 }
 
-fn fetch(queue: &Receiver<Path>, shared: &Shared) {
+fn fetch(queue: &Receiver<Path>, shared: &FetchState) {
     for Path { block, before, address, slot } in queue {
         if block != shared.block.load(Relaxed) {
             continue;

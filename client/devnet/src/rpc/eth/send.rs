@@ -8,7 +8,7 @@ use super::{
 use crate::{
     Added, MiningMode, PoolError, PoolTransaction, impersonate,
     rpc::{
-        Methods, Rpc, Shared,
+        Methods, Rpc, RpcState,
         args::{Args, Number},
         convert,
         error::{RpcError, RpcResult},
@@ -183,7 +183,7 @@ pub(in crate::rpc) fn recovered(params: &Params<'_>) -> RpcResult<PoolTransactio
 
 /// Takes in transactions that came together, as far as they are some. The answer does not wait until they are mined.
 pub(in crate::rpc) fn submit_all(
-    rpc: &Shared,
+    rpc: &RpcState,
     found: Vec<RpcResult<PoolTransaction>>,
 ) -> Vec<RpcResult<B256>> {
     let mut txs = Vec::with_capacity(found.len());
