@@ -125,8 +125,8 @@ fn blocks_of_somebody_else_are_kept_and_exported() {
         let warning = "accounts were impersonated in the blocks 2, 4";
         assert!(export.stderr.contains(warning), "{layer}: {}", export.stderr);
         assert!(export.stderr.contains("changed by hand ahead of block 2"), "{}", export.stderr);
-        let era1 = dir.path().join("era1");
-        let export = polytrie!["export", &era1, "--format", "era1", "--datadir", &data].ok();
+        let ere = dir.path().join("ere");
+        let export = polytrie!["export", &ere, "--format", "ere", "--datadir", &data].ok();
         assert!(export.stderr.contains(warning), "{layer}: {}", export.stderr);
         // An import says which block it is.
         let (copy, genesis) = (dir.path().join("copy"), data.join("genesis.json"));
