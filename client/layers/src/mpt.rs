@@ -9,7 +9,7 @@ pub(super) const KIND: LayerKind = LayerKind {
     canonical: true,
     tables: MptLayer::TABLES,
     open: |place, options| {
-        let options = MptOptions { cache_bytes: options.trie_cache };
+        let options = MptOptions { cache_bytes: options.trie_cache, ..MptOptions::default() };
         Ok(MptLayer::open(place.store, options)?)
     },
     verify: Some(|_, commitment, proof| LayerKind::proven(verify(commitment.digest(), proof)?)),

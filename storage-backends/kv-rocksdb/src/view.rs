@@ -5,9 +5,6 @@ use polytrie_kv::{KeyRange, KvError, Table, View, Visit};
 use rocksdb::{DB, DBPinnableSlice, ReadOptions, Snapshot};
 use std::{fmt, sync::Arc};
 
-/// Bytes of a file that a sweep reads at a time.
-const READ_AHEAD: usize = 256 << 10;
-
 /// A snapshot together with the database it belongs to.
 pub(crate) struct RocksView {
     /// Reads of single keys, at the snapshot. Refers to it without a lifetime that would tell.
@@ -72,36 +69,12 @@ impl View for RocksView {
         range: KeyRange<'_>,
         visit: &mut Visit<'_>,
     ) -> Result<(), KvError> {
-        self.visit(ReadOptions::default(), table, range, visit)
-    }
-
-    fn sweep(
-        &self,
-        table: Table,
-        range: KeyRange<'_>,
-        visit: &mut Visit<'_>,
-    ) -> Result<bool, KvError> {
-        let mut options = ReadOptions::default();
-        options.fill_cache(false);
-        options.set_readahead_size(READ_AHEAD);
-        self.visit(options, table, range, visit)?;
-        Ok(true)
-    }
-}
-
-impl RocksView {
-    fn visit(
-        &self,
-        mut bounds: ReadOptions,
-        table: Table,
-        range: KeyRange<'_>,
-        visit: &mut Visit<'_>,
-    ) -> Result<(), KvError> {
         table.check_range(range.from, range.to)?;
         let Some(family) = self.db.family(table)? else { return Ok(()) };
         if range.is_empty() {
             return Ok(());
         }
+        let mut bounds = ReadOptions::default();
         if !range.from.is_empty() {
             bounds.set_iterate_lower_bound(range.from);
         }

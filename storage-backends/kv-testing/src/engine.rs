@@ -199,14 +199,6 @@ fn ranges(engine: &dyn Engine) {
             assert_eq!(entries(&reader, table, range.rev()), expected, "{range:?} in reverse");
             let last = reader.first(table, range.rev()).expect("first");
             assert_eq!(last, expected.first().cloned());
-            expected.reverse();
-            let mut found = Vec::new();
-            let swept = reader.0.sweep(table, range, &mut |key, value| {
-                found.push((key.to_vec(), value.to_vec()));
-                Ok(ControlFlow::Continue(()))
-            });
-            let expected = if swept.expect("sweep") { expected } else { Vec::new() };
-            assert_eq!(found, expected, "{range:?} swept");
         }
     }
     assert_eq!(entries(&reader, TABLES[1], KeyRange::ALL), [], "another table is empty");

@@ -68,15 +68,6 @@ impl View for SlowReads<Box<dyn View>> {
     ) -> Result<(), KvError> {
         self.0.scan(table, range, visit)
     }
-
-    fn sweep(
-        &self,
-        table: Table,
-        range: KeyRange<'_>,
-        visit: &mut Visit<'_>,
-    ) -> Result<bool, KvError> {
-        self.0.sweep(table, range, visit)
-    }
 }
 
 /// An engine of whose rows the store keeps so many bytes.

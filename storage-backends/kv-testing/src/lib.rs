@@ -36,26 +36,3 @@ pub fn entries(reader: &(impl Read + ?Sized), table: Table, range: KeyRange<'_>)
         .expect("scan");
     entries
 }
-
-/// The entries of a range that are wanted, as far as they can be gathered; `None` if they cannot.
-///
-/// # Panics
-///
-/// If reading fails, or something is visited and then said not to have been.
-pub fn gathered(
-    reader: &(impl Read + ?Sized),
-    table: Table,
-    range: KeyRange<'_>,
-    wanted: impl Fn(&[u8]) -> bool,
-) -> Option<Vec<Entry>> {
-    let mut entries = Vec::new();
-    let mut pick = |key: &[u8]| ControlFlow::Continue(wanted(key));
-    let gathered = reader
-        .gather(table, range, &mut pick, &mut |key, value| {
-            entries.push((key.to_vec(), value.to_vec()));
-            Ok(ControlFlow::Continue(()))
-        })
-        .expect("gather");
-    assert!(gathered || entries.is_empty(), "what was visited was gathered");
-    gathered.then_some(entries)
-}

@@ -117,21 +117,4 @@ pub trait View: Debug + Send + Sync {
     /// If the engine fails, or as `visit`.
     fn scan(&self, table: Table, range: KeyRange<'_>, visit: &mut Visit<'_>)
     -> Result<(), KvError>;
-
-    /// As [`scan`](Self::scan), where going through a range costs much less than getting every few of its rows by their
-    /// keys, because the engine fetches many at a time; `false`, and nothing visited, elsewhere. What is visited is not
-    /// kept in caches: most of it was not asked for.
-    ///
-    /// # Errors
-    ///
-    /// If the engine fails, or as `visit`.
-    fn sweep(
-        &self,
-        table: Table,
-        range: KeyRange<'_>,
-        visit: &mut Visit<'_>,
-    ) -> Result<bool, KvError> {
-        let _ = (table, range, visit);
-        Ok(false)
-    }
 }

@@ -46,7 +46,7 @@ pub use live::{Live, LiveSet, Ticket};
 pub use lock::DirLock;
 pub use mdbx::{MdbxEngine, MdbxOptions};
 pub use memory::MemoryEngine;
-pub use read::{Entry, KeyRange, Pick, Read, Visit, prefix_end};
+pub use read::{Entry, KeyRange, Read, Visit, prefix_end};
 pub use scratch::{Part, Scratch};
 pub use snapshot::Snapshot;
 pub use sorter::{Run, Sortable, Sorter};

@@ -240,17 +240,6 @@ impl View for MemoryView {
             Ok(())
         })
     }
-
-    /// No faster than its gets; it is here so that callers that gather are tested on it.
-    fn sweep(
-        &self,
-        table: Table,
-        range: KeyRange<'_>,
-        visit: &mut Visit<'_>,
-    ) -> Result<bool, KvError> {
-        self.scan(table, range, visit)?;
-        Ok(true)
-    }
 }
 
 fn fill<'a>(

@@ -6,9 +6,6 @@ use std::ops::ControlFlow;
 /// Receives the entries of a scan; breaks to end it early. An error ends the scan and is returned by it.
 pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, KvError> + 'a;
 
-/// Tells which keys are wanted; breaks to end before one.
-pub type Pick<'a> = dyn FnMut(&[u8]) -> ControlFlow<(), bool> + 'a;
-
 /// A key with its value.
 pub type Entry = (Vec<u8>, Vec<u8>);
 
@@ -78,26 +75,6 @@ pub trait Read: Send + Sync {
     /// As [`Self::get_into`], or as `visit`.
     fn scan(&self, table: Table, range: KeyRange<'_>, visit: &mut Visit<'_>)
     -> Result<(), KvError>;
-
-    /// Reads many keys that lie close together: visits the entries of a range whose keys `pick` wants, where that costs
-    /// less than [`get_into`](Self::get_into) for each; `false`, and nothing visited, where it does not.
-    ///
-    /// What is visited is as it is now, but **entries that were never flushed may be left out**: they are not in order,
-    /// and to get them takes no disk.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::get_into`], or as `visit`.
-    fn gather(
-        &self,
-        table: Table,
-        range: KeyRange<'_>,
-        pick: &mut Pick<'_>,
-        visit: &mut Visit<'_>,
-    ) -> Result<bool, KvError> {
-        let _ = (table, range, pick, visit);
-        Ok(false)
-    }
 
     /// The values of many keys, in the order of the keys; `None` where there is none. An engine mostly reads them sooner than
     /// one by one, above all where the keys are sorted.

@@ -1,8 +1,9 @@
 //! What a view of the engine answered lately.
 //!
-//! Where reads wait for a disk, a row is read ahead of its turn by one thread and in its turn by another. The engine has
-//! it in memory by then, and still does the rest again: finds the file, the block in it, the row in that. What a view
-//! answered once it answers for ever, so answers are kept beside the view, and go with it.
+//! This is a cache, and reads nothing ahead: it is for engines in which a row that is in memory still takes long, since the
+//! engine has to find the file, the block in it, and the row in that. Where reads wait for a disk, a block's rows are read
+//! by one thread when the block is run ahead, and again when it is executed. What a view answered once it answers for ever,
+//! so answers are kept beside the view, and go with it.
 
 use crate::{Engine, KvError, Table, View};
 use hashbrown::{HashTable, hash_table::Entry};

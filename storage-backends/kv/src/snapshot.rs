@@ -1,12 +1,12 @@
 //! A store at one moment.
 
 use crate::{
-    KeyRange, KvError, Pick, Read, Table, Ticket, Visit,
+    KeyRange, KvError, Read, Table, Ticket, Visit,
     flush::Shared,
     overlay::{Found, Layers, hash, scan},
     recent::EngineView,
 };
-use std::{ops::ControlFlow, sync::Arc, time::Instant};
+use std::{sync::Arc, time::Instant};
 
 /// A consistent view of a store at one moment, unflushed writes included. Clones share it.
 ///
@@ -46,30 +46,6 @@ impl Snapshot {
         let ticket = shared.live.enter(shared.head.read().seq);
         let (layers, view) = (Layers::default(), shared.view.read().clone());
         Self { inner: Arc::new(Inner { shared: shared.clone(), layers, view, ticket }) }
-    }
-
-    /// Whether [`Self::expect`] does anything.
-    pub fn keeps_rows(&self) -> bool {
-        self.inner.view.recent.is_some()
-    }
-
-    /// Tells what the row of a key is (`None`: there is none) to save the engine from being asked for it, here or by
-    /// the store later. It must be what reading it would bring.
-    ///
-    /// # Errors
-    ///
-    /// [`KvError::KeyTooLong`] and [`KvError::UnknownTable`].
-    pub fn expect(&self, table: Table, key: &[u8], row: Option<&[u8]>) -> Result<(), KvError> {
-        let Inner { shared, layers, view, ticket } = &*self.inner;
-        let position = shared.tables.key_position(table, key)?;
-        if let Some(recent) = &view.recent {
-            let key = (key, hash(&shared.hasher, key));
-            // What is not flushed tells nothing about the engine's row.
-            if layers.find(position, key, ticket.seq(), &mut Vec::new()) == Found::Nothing {
-                recent.put(table, key, row);
-            }
-        }
-        Ok(())
     }
 }
 
@@ -149,45 +125,6 @@ impl Read for Snapshot {
             counters.scan(entries, bytes);
         }
         result
-    }
-
-    fn gather(
-        &self,
-        table: Table,
-        range: KeyRange<'_>,
-        pick: &mut Pick<'_>,
-        visit: &mut Visit<'_>,
-    ) -> Result<bool, KvError> {
-        let Inner { shared, layers, view, ticket } = &*self.inner;
-        let position = shared.tables.range_position(table, range)?;
-        if range.is_empty() {
-            return Ok(true);
-        }
-        let (mut entries, mut bytes) = (0, 0);
-        let mut newer = Vec::new();
-        let swept = view.view.sweep(table, range, &mut |key, value| {
-            entries += 1;
-            bytes += key.len() + value.len();
-            match pick(key) {
-                ControlFlow::Break(()) => return Ok(ControlFlow::Break(())),
-                ControlFlow::Continue(false) => return Ok(ControlFlow::Continue(())),
-                ControlFlow::Continue(true) => {}
-            }
-            if layers.is_empty() {
-                return visit(key, value);
-            }
-            newer.clear();
-            match layers.find(position, (key, hash(&shared.hasher, key)), ticket.seq(), &mut newer)
-            {
-                Found::Nothing => visit(key, value),
-                Found::Value => visit(key, &newer),
-                Found::Removed => Ok(ControlFlow::Continue(())),
-            }
-        })?;
-        if let Some(counters) = shared.counters.as_ref().filter(|_| swept) {
-            counters.scan(entries, bytes);
-        }
-        Ok(swept)
     }
 }
 

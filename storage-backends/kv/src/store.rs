@@ -1,8 +1,8 @@
 //! The store: an engine with an overlay of unflushed blocks.
 
 use crate::{
-    Batch, CountersSnapshot, Engine, KeyRange, KvError, LiveSet, MemoryEngine, Op, Panicked, Pick,
-    Read, Scratch, Snapshot, Table, TableStats, Visit, Worker,
+    Batch, CountersSnapshot, Engine, KeyRange, KvError, LiveSet, MemoryEngine, Op, Panicked, Read,
+    Scratch, Snapshot, Table, TableStats, Visit, Worker,
     counters::Counters,
     flush::{Control, Head, Shared},
     journal::{self, Damage, Journal, Recovered},
@@ -398,16 +398,6 @@ impl Read for Store {
         visit: &mut Visit<'_>,
     ) -> Result<(), KvError> {
         self.snapshot().scan(table, range, visit)
-    }
-
-    fn gather(
-        &self,
-        table: Table,
-        range: KeyRange<'_>,
-        pick: &mut Pick<'_>,
-        visit: &mut Visit<'_>,
-    ) -> Result<bool, KvError> {
-        self.snapshot().gather(table, range, pick, visit)
     }
 }
 

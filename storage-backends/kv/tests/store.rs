@@ -474,39 +474,6 @@ fn of_many_keys_the_engine_is_asked_for_what_only_it_knows() {
 }
 
 #[test]
-fn rows_that_are_expected_are_not_asked_for() {
-    let engine = Arc::new(KeepsRows(MemoryEngine::new(), 1 << 20));
-    let store = open(&engine, by_hand());
-    store.write(batch(b"row", b"flushed")).unwrap();
-    store.flush().unwrap();
-    let before = store.snapshot();
-    store.write(batch(b"new", b"not flushed")).unwrap();
-    let after = store.snapshot();
-    assert!(before.keeps_rows());
-    before.expect(A, b"row", Some(b"flushed")).unwrap();
-    before.expect(A, b"new", None).unwrap();
-    after.expect(A, b"new", Some(b"not flushed")).unwrap();
-    let row = |read: &dyn Read, key: &[u8]| read.get(A, key).unwrap().unwrap_or_default();
-    for reader in [&store as &dyn Read, &after] {
-        assert_eq!(
-            (row(reader, b"row"), row(reader, b"new")),
-            (b"flushed".into(), b"not flushed".into())
-        );
-    }
-    assert_eq!((row(&before, b"row"), row(&before, b"new")), (b"flushed".into(), b"".into()));
-    assert_eq!(store.counters().engine_gets, 0);
-    assert!(matches!(before.expect(A, &[0; 9], None), Err(KvError::KeyTooLong { .. })));
-
-    store.flush().unwrap();
-    assert_eq!(row(&store, b"new"), b"not flushed");
-    assert_eq!(store.counters().engine_gets, 1);
-    let plain = open(&Arc::new(MemoryEngine::new()), by_hand());
-    assert!(!plain.snapshot().keeps_rows());
-    plain.snapshot().expect(A, b"row", Some(b"")).unwrap();
-    assert_eq!(plain.get(A, b"row").unwrap(), None, "nothing is kept");
-}
-
-#[test]
 fn slow_reads_are_counted() {
     let store = open(&Arc::new(SlowReads(MemoryEngine::new())), every_write());
     store.write(batch(b"row", b"")).unwrap();

@@ -30,6 +30,16 @@ pub(crate) fn slot(store: &dyn Read, key: &SlotKey) -> Result<U256, StateError> 
     decode_slot(key, &bytes)
 }
 
+/// The records of many accounts.
+pub(crate) fn accounts_of(
+    store: &dyn Read,
+    hashes: &[&B256],
+) -> Result<Vec<Option<Record>>, StateError> {
+    let keys: Vec<&[u8]> = hashes.iter().map(|hash| hash.as_slice()).collect();
+    let rows = hashes.iter().zip(store.get_many(FLAT_ACCOUNTS, &keys)?);
+    rows.map(|(hash, row)| row.map(|row| decode_account(hash, &row)).transpose()).collect()
+}
+
 /// Sets or removes a key.
 pub(crate) fn set(batch: &mut Batch, key: &Key, value: Option<Value>) {
     match value.and_then(Value::present) {

@@ -5,9 +5,10 @@ use alloy_primitives::{Address, B256, Bytes, U256, map::B256Map};
 use parking_lot::Mutex;
 use polytrie_kv::Store;
 use polytrie_state::{
-    Access, Account, Announced, LayerSession, Outcome, Proposal, ReadAhead, SlotVisit, StateError,
-    UndoRecord, Wants, WriteSet, hash_address, hash_slot, read_code,
+    Access, Account, LayerSession, Outcome, Proposal, SlotVisit, StateError, UndoRecord, Wants,
+    WriteSet, hash_address, hash_slot, read_code,
 };
+use polytrie_trie::{ReadAhead, Reading};
 use std::{mem, sync::Arc};
 
 #[derive(Debug)]
@@ -19,7 +20,7 @@ pub(crate) struct LmptSession {
     seq: u64,
     /// Records that were read, ahead too: slots need the incarnation of their account.
     known: Arc<Mutex<Records>>,
-    announced: Announced,
+    announced: Reading<Ahead>,
 }
 
 type Records = B256Map<Option<Record>>;
@@ -30,15 +31,17 @@ impl LmptSession {
         parent: u64,
         (delta, intermediate, seq): (Arc<Generation>, Arc<Generation>, u64),
     ) -> Self {
-        Self {
-            proposal,
-            parent,
-            delta,
-            intermediate,
+        let known = Arc::<Mutex<Records>>::default();
+        let shared = &proposal.change.0;
+        let ahead = Ahead {
+            delta: delta.clone(),
+            intermediate: intermediate.clone(),
+            flat: shared.store.clone(),
             seq,
-            known: Arc::default(),
-            announced: Announced::default(),
-        }
+            known: known.clone(),
+        };
+        let announced = Reading::new(&shared.readers, ahead);
+        Self { proposal, parent, delta, intermediate, seq, known, announced }
     }
 
     fn store(&self) -> &Store {
@@ -72,15 +75,7 @@ impl LayerSession for LmptSession {
     }
 
     fn hint(&mut self, access: Access) {
-        let Self { proposal, delta, intermediate, seq, known, .. } = self;
-        let reader = || Ahead {
-            delta: delta.clone(),
-            intermediate: intermediate.clone(),
-            flat: proposal.change.0.store.clone(),
-            seq: *seq,
-            known: known.clone(),
-        };
-        self.announced.announce(access, reader);
+        self.announced.want(access);
     }
 
     fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
@@ -112,7 +107,7 @@ impl LayerSession for LmptSession {
 
     fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
         let Self { proposal, parent, delta, intermediate, seq, known, announced } = *self;
-        announced.end();
+        announced.end().map_err(|error| proposal.poison(error.into()))?;
         let shared = proposal.change.0.clone();
         let view = View { delta: &delta, intermediate: &intermediate, flat: &shared.store, seq };
         let known = mem::take(&mut *known.lock());
@@ -140,28 +135,39 @@ struct Ahead {
 }
 
 impl ReadAhead for Ahead {
-    fn read(&mut self, access: Access) -> Result<(), StateError> {
+    type Wanted = Access;
+
+    fn read(&self, wanted: Vec<Access>) {
+        // The block meets the same error.
+        let _ = self.try_read(&wanted);
+    }
+}
+
+impl Ahead {
+    fn try_read(&self, wanted: &[Access]) -> Result<(), StateError> {
         let Self { delta, intermediate, flat, seq, known } = self;
         let view = View { delta, intermediate, flat, seq: *seq };
-        let (Access::Account(address)
-        | Access::SlotRead(address, _)
-        | Access::SlotWrite(address, _)) = access;
-        let account = hash_address(&address);
-        let found = known.lock().get(&account).copied();
-        let record = match found {
-            Some(record) => record,
-            None => {
-                let record = view.account(&account)?;
-                known.lock().insert(account, record);
-                record
-            }
+        let address = |access: &Access| match *access {
+            Access::Account(address)
+            | Access::SlotRead(address, _)
+            | Access::SlotWrite(address, _) => address,
         };
-        if let (Access::SlotRead(_, slot) | Access::SlotWrite(_, slot), Some(record)) =
-            (access, record)
-        {
-            // The block finds it in a cache of the store.
-            let Record { incarnation, .. } = record;
-            view.slot(&SlotKey { account, incarnation, slot: hash_slot(&slot) })?;
+        let mut accounts: Vec<B256> =
+            wanted.iter().map(|access| hash_address(&address(access))).collect();
+        accounts.sort_unstable();
+        accounts.dedup();
+        accounts.retain(|account| !known.lock().contains_key(account));
+        let records = view.accounts_of(&accounts)?;
+        known.lock().extend(accounts.into_iter().zip(records));
+        for access in wanted {
+            if let Access::SlotRead(address, slot) | Access::SlotWrite(address, slot) = access {
+                let account = hash_address(address);
+                let record = known.lock().get(&account).copied().flatten();
+                if let Some(Record { incarnation, .. }) = record {
+                    // The block finds it in a cache of the store.
+                    view.slot(&SlotKey { account, incarnation, slot: hash_slot(slot) })?;
+                }
+            }
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use crate::{
     block::changes_of,
     generation::{Change, Generation},
     journal::{self, blocks_in_memory},
-    merge::{Merge, MergeStats, Pace, Readers, Slice, take_back},
+    merge::{Merge, MergeStats, Pace, Slice, take_back},
     meta::Meta,
     reader::LmptReader,
     undo,
@@ -18,7 +18,7 @@ use polytrie_state::{
     Commitment, HeadChange, Lifecycle, Outcome, Proposal, StateError, UndoRecord, WriteSet,
     write_codes,
 };
-use polytrie_trie::{EMPTY_ROOT, Trie};
+use polytrie_trie::{EMPTY_ROOT, Readers, Trie};
 use std::{
     mem,
     sync::{
@@ -32,8 +32,8 @@ pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) lifecycle: Arc<Lifecycle>,
     pub(crate) options: LmptOptions,
-    /// Read for the merge.
-    readers: Arc<Readers>,
+    /// Threads that read for merges and for blocks.
+    pub(crate) readers: Arc<Readers>,
     pub(crate) live: Arc<LiveSet>,
     pub(crate) head: RwLock<Head>,
     /// Locked before `head`, by whoever moves the layer.
@@ -138,7 +138,7 @@ impl Shared {
             })?;
         let head = RwLock::new(Head { meta, delta, intermediate, seq: 0 });
         let work = Mutex::default();
-        let readers = Arc::new(Readers::new(options.read_ahead));
+        let readers = Arc::new(Readers::new(Readers::MOST, options.read_ahead));
         let undo_from = AtomicU64::new(0);
         Ok(Self { store, lifecycle, options, readers, live, head, work, undo_from })
     }

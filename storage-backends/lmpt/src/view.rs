@@ -43,6 +43,26 @@ impl View<'_> {
         flat::slot(self.flat, key)
     }
 
+    /// The records of many accounts.
+    pub(crate) fn accounts_of(&self, hashes: &[B256]) -> Result<Vec<Option<Record>>, StateError> {
+        let mut records = vec![None; hashes.len()];
+        let mut rest = Vec::new();
+        'next: for (place, hash) in hashes.iter().enumerate() {
+            for generation in [self.delta, self.intermediate] {
+                if let Some(found) = generation.account(hash, self.seq)? {
+                    records[place] = found;
+                    continue 'next;
+                }
+            }
+            rest.push(place);
+        }
+        let below: Vec<&B256> = rest.iter().map(|place| &hashes[*place]).collect();
+        for (place, record) in rest.into_iter().zip(flat::accounts_of(self.flat, &below)?) {
+            records[place] = record;
+        }
+        Ok(records)
+    }
+
     /// Whether an account has any slot.
     pub(crate) fn has_slots(&self, account: B256, incarnation: u64) -> Result<bool, StateError> {
         let mut found = false;

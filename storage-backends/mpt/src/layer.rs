@@ -14,7 +14,7 @@ use polytrie_state::{
     LayerSession, Lifecycle, Outcome, PastWitnesses, Proof, Prove, SlotVisit, StateError,
     StateLayer, StateReader, Touched, WIPED_TABLE, WriteSet,
 };
-use polytrie_trie::{AccountLeaf, Detour, state_error, stored_root};
+use polytrie_trie::{AccountLeaf, Detour, Readers, state_error, stored_root};
 use std::sync::Arc;
 
 /// What the layer lets a user set.
@@ -22,12 +22,14 @@ use std::sync::Arc;
 pub struct MptOptions {
     /// Bytes of trie nodes to keep in memory between blocks.
     pub cache_bytes: usize,
+    /// Paths that blocks announce are read ahead even where the store is fast; no result depends on it.
+    pub read_ahead: bool,
 }
 
 impl Default for MptOptions {
     /// 1 GiB.
     fn default() -> Self {
-        Self { cache_bytes: 1 << 30 }
+        Self { cache_bytes: 1 << 30, read_ahead: false }
     }
 }
 
@@ -56,7 +58,8 @@ impl MptLayer {
     /// If the root of the account trie cannot be read or is damaged.
     pub fn open(store: Store, options: MptOptions) -> Result<Arc<Self>, StateError> {
         let root = stored_root::<AccountLeaf>(&TRIE.account_rows(&store)).map_err(state_error)?;
-        let tries = Arc::new(Mutex::new(Tries::stored(store.clone(), root)));
+        let readers = Arc::new(Readers::new(Readers::MOST, options.read_ahead));
+        let tries = Arc::new(Mutex::new(Tries::stored(store.clone(), root, readers)));
         let lifecycle = Lifecycle::new(store.clone());
         let root = Arc::new(RwLock::new(root));
         Ok(Arc::new(Self { store, options, root, tries, lifecycle }))

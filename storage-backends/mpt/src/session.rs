@@ -4,8 +4,8 @@ use crate::{TRIE, tries::Tries};
 use alloy_primitives::{Address, B256, Bytes, U256, map::B256Set};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use polytrie_state::{
-    Account, Commitment, HeadChange, LayerSession, Outcome, Proposal, SlotVisit, StateError,
-    UndoRecord, WriteSet, read_code, write_codes,
+    Access, Account, Commitment, HeadChange, LayerSession, Outcome, Proposal, SlotVisit,
+    StateError, UndoRecord, Wants, WriteSet, read_code, write_codes,
 };
 use polytrie_trie::EMPTY_ROOT;
 use std::sync::Arc;
@@ -33,8 +33,10 @@ impl HeadChange for MptChange {
     }
 
     fn discard(&mut self) -> Result<(), StateError> {
-        self.tries.lock().go_back(*self.root.read());
-        Ok(())
+        let mut tries = self.tries.lock();
+        let ended = tries.rows.end();
+        tries.go_back(*self.root.read());
+        Ok(ended?)
     }
 }
 
@@ -43,23 +45,31 @@ pub(crate) struct MptSession {
     proposal: Proposal<MptChange>,
     /// Number of the block.
     number: u64,
+    /// The block reads by itself now: another thread would not read what it says any sooner.
+    reads: bool,
     /// Accounts with slots that were wiped on the way to an intermediate root: the trie in memory no longer has those.
     wiped: B256Set,
 }
 
 impl MptSession {
     pub(crate) fn new(proposal: Proposal<MptChange>, number: u64) -> Self {
-        Self { proposal, number, wiped: B256Set::default() }
+        Self { proposal, number, reads: false, wiped: B256Set::default() }
     }
 
     fn tries(&self) -> MutexGuard<'_, Tries> {
         self.proposal.change.tries.lock()
     }
+
+    /// The tries, to read from them.
+    fn reading(&mut self) -> MutexGuard<'_, Tries> {
+        self.reads = true;
+        self.tries()
+    }
 }
 
 impl LayerSession for MptSession {
     fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
-        Ok(self.tries().account(hash)?.map(|leaf| leaf.account()))
+        Ok(self.reading().account(hash)?.map(|leaf| leaf.account()))
     }
 
     fn slot(
@@ -69,18 +79,29 @@ impl LayerSession for MptSession {
         _: &U256,
         hash: &B256,
     ) -> Result<U256, StateError> {
-        self.tries().slot(account, hash)
+        self.reading().slot(account, hash)
     }
 
     fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
-        read_code(&self.tries().store, code_hash)
+        read_code(self.tries().rows.store(), code_hash)
     }
 
     fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool, StateError> {
         if self.wiped.contains(hash) {
             return Ok(true);
         }
-        Ok(self.tries().account(hash)?.is_some_and(|leaf| leaf.storage_root != EMPTY_ROOT))
+        Ok(self.reading().account(hash)?.is_some_and(|leaf| leaf.storage_root != EMPTY_ROOT))
+    }
+
+    /// Hints help where reads wait for a disk.
+    fn wants(&self) -> Wants {
+        Wants { hints: self.tries().rows.is_slow(), ..Wants::default() }
+    }
+
+    fn hint(&mut self, access: Access) {
+        if !self.reads {
+            self.tries().want(access);
+        }
     }
 
     fn state_root_so_far(&mut self, since_last: &WriteSet) -> Result<Option<B256>, StateError> {
@@ -88,7 +109,7 @@ impl LayerSession for MptSession {
         let mut tries = self.proposal.change.tries.lock();
         for write in since_last.accounts().iter().filter(|w| w.wipe) {
             // The store has what there was before the block.
-            let before = TRIE.account(&tries.store, &write.hash)?;
+            let before = TRIE.account(tries.rows.store(), &write.hash)?;
             if before.is_some_and(|leaf| leaf.storage_root != EMPTY_ROOT) {
                 self.wiped.insert(write.hash);
             }
@@ -101,7 +122,7 @@ impl LayerSession for MptSession {
         self.proposal.check()?;
         let mut guard = self.tries();
         let tries: &mut Tries = &mut guard;
-        let store = tries.store.clone();
+        let store = tries.rows.store().clone();
         let mut batch = store.batch();
         write_codes(&mut batch, writes.codes());
         let mut apply = || tries.apply(writes, Some(&mut batch));
@@ -116,6 +137,7 @@ impl LayerSession for MptSession {
             rayon::join(apply, undo)
         };
         let (root, undo) = (root.map_err(|error| self.proposal.poison(error))?, undo?);
+        tries.rows.end().map_err(|error| self.proposal.poison(error.into()))?;
         let record = undo.encode();
         if undo.is_whole() {
             tries.remember_way_back(&record);

@@ -3,10 +3,14 @@
 use crate::TRIE;
 use alloy_primitives::{B256, U256, map::HashMap};
 use polytrie_kv::{Batch, Store};
-use polytrie_state::{AccountWrite, StateError, UndoRecord, WriteSet};
-use polytrie_trie::{AccountLeaf, Ages, EMPTY_ROOT, SlotValue, Trie, state_error};
+use polytrie_state::{
+    Access, AccountWrite, StateError, UndoRecord, WriteSet, hash_address, hash_slot,
+};
+use polytrie_trie::{
+    AccountLeaf, Ages, EMPTY_ROOT, Prefetcher, Readers, SlotValue, Trie, state_error,
+};
 use rayon::prelude::*;
-use std::mem;
+use std::{mem, sync::Arc};
 
 /// Fewer changed slots than this are not worth a second thread (measured: a task costs about as much as
 /// twenty slots).
@@ -15,7 +19,8 @@ const PARALLEL_SLOTS: usize = 64;
 /// What is in memory of all tries, at one block.
 #[derive(Debug)]
 pub(crate) struct Tries {
-    pub(crate) store: Store,
+    /// The rows of what is not in memory.
+    pub(crate) rows: Prefetcher,
     accounts: Trie<AccountLeaf>,
     storages: HashMap<B256, Storage>,
     /// Bytes of all `storages`.
@@ -38,6 +43,13 @@ impl Storage {
     fn bytes(&self) -> usize {
         self.trie.bytes() + size_of::<(B256, Self)>()
     }
+
+    /// The trie, which the block of this number uses.
+    const fn touch(&mut self, block: u32) -> &mut Trie<SlotValue> {
+        self.touched = block;
+        self.trie.set_block(block);
+        &mut self.trie
+    }
 }
 
 /// The change of one account's storage, worked on by one thread.
@@ -48,9 +60,9 @@ struct StorageJob<'a> {
 }
 
 impl Tries {
-    pub(crate) fn stored(store: Store, root: B256) -> Self {
+    pub(crate) fn stored(store: Store, root: B256, readers: Arc<Readers>) -> Self {
         Self {
-            store,
+            rows: Prefetcher::new(TRIE, store, readers),
             accounts: Trie::stored(root),
             storages: HashMap::default(),
             storage_bytes: 0,
@@ -110,9 +122,33 @@ impl Tries {
         self.accounts.set_block(self.block);
     }
 
+    /// Has read ahead what of the way to an account or a slot is not in memory.
+    pub(crate) fn want(&mut self, access: Access) {
+        let (address, slot) = match access {
+            Access::Account(address) => (address, None),
+            Access::SlotRead(address, slot) | Access::SlotWrite(address, slot) => {
+                (address, Some(slot))
+            }
+        };
+        let account = hash_address(&address);
+        let Some(slot) = slot else {
+            if let Some(from) = self.accounts.missing(&account) {
+                self.rows.want(None, account, from);
+            }
+            return;
+        };
+        let slot = hash_slot(&slot);
+        let from = match self.storages.get_mut(&account) {
+            Some(storage) => storage.touch(self.block).missing(&slot),
+            None => Some(0),
+        };
+        if let Some(from) = from {
+            self.rows.want(Some(account), slot, from);
+        }
+    }
+
     pub(crate) fn account(&mut self, hash: &B256) -> Result<Option<AccountLeaf>, StateError> {
-        let rows = TRIE.account_rows(&self.store);
-        Ok(self.accounts.get(hash, &rows).map_err(state_error)?.copied())
+        Ok(self.accounts.get(hash, &self.rows.rows(None)).map_err(state_error)?.copied())
     }
 
     pub(crate) fn slot(&mut self, account: &B256, slot: &B256) -> Result<U256, StateError> {
@@ -124,10 +160,8 @@ impl Tries {
         }
         let Some(storage) = self.storages.get_mut(account) else { return Ok(U256::ZERO) };
         let before = storage.bytes();
-        storage.touched = self.block;
-        storage.trie.set_block(self.block);
-        let rows = TRIE.storage_rows(&self.store, *account);
-        let value = storage.trie.get(slot, &rows).map_err(state_error)?;
+        let rows = self.rows.rows(Some(*account));
+        let value = storage.touch(self.block).get(slot, &rows).map_err(state_error)?;
         let value = value.map_or(U256::ZERO, |value| value.0);
         self.storage_bytes += storage.bytes() - before;
         Ok(value)
@@ -143,14 +177,14 @@ impl Tries {
         let mut jobs = self.storage_jobs(writes)?;
         let save = batch.is_some();
         let slots: usize = jobs.iter().map(|job| job.write.slots.len()).sum();
-        let store = &self.store;
+        let source = &self.rows;
         if jobs.len() > 1 && slots >= PARALLEL_SLOTS {
-            let run = |job: &mut StorageJob<'_>| job.run(store, save.then(Batch::new));
+            let run = |job: &mut StorageJob<'_>| job.run(source, save.then(Batch::new));
             jobs.par_iter_mut().with_max_len(16).for_each(run);
         } else {
             for job in &mut jobs {
                 // One batch goes from trie to trie: nothing is copied, and there is room in it already.
-                job.run(store, batch.as_deref_mut().map(mem::take));
+                job.run(source, batch.as_deref_mut().map(mem::take));
                 if let (Some(batch), Ok(Some(rows))) = (batch.as_deref_mut(), &mut job.result) {
                     *batch = mem::take(rows);
                 }
@@ -181,8 +215,7 @@ impl Tries {
             };
             leaves.push((write.hash, leaf));
         }
-        let rows = TRIE.account_rows(&self.store);
-        self.accounts.update(&leaves, &rows).map_err(state_error)?;
+        self.accounts.update(&leaves, &self.rows.rows(None)).map_err(state_error)?;
         let root = match batch {
             Some(batch) => {
                 let rows = TRIE.account_sink(mem::take(batch));
@@ -278,13 +311,13 @@ impl Tries {
 
 impl StorageJob<'_> {
     /// Adds what changed to `rows`, if there are any.
-    fn run(&mut self, store: &Store, rows: Option<Batch>) {
-        self.result = self.try_run(store, rows);
+    fn run(&mut self, source: &Prefetcher, rows: Option<Batch>) {
+        self.result = self.try_run(source, rows);
     }
 
     fn try_run(
         &mut self,
-        store: &Store,
+        source: &Prefetcher,
         batch: Option<Batch>,
     ) -> Result<Option<Batch>, StateError> {
         if self.write.wipe {
@@ -296,7 +329,7 @@ impl StorageJob<'_> {
             .iter()
             .map(|s| (s.hash, (!s.after.is_zero()).then_some(SlotValue(s.after))))
             .collect();
-        let rows = TRIE.storage_rows(store, self.write.hash);
+        let rows = source.rows(Some(self.write.hash));
         self.trie.update(&changes, &rows).map_err(state_error)?;
         let Some(batch) = batch else {
             self.trie.root();

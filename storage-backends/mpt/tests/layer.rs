@@ -3,16 +3,26 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use alloy_primitives::{Address, B256, U256};
-use polytrie_kv::{Store, Table};
+use polytrie_kv::{
+    Engine, KeyRange, KvError, MemoryEngine, Store, StoreOptions, Table, View, Visit,
+};
+use polytrie_kv_testing::Wrapped;
 use polytrie_mpt::{MptLayer, MptOptions, verify};
 use polytrie_state::{
-    Account, AccountChange, BlockRef, CommitmentKind, Session, StateError, StateLayer, TxWrites,
+    Access, Account, AccountChange, BlockRef, CommitmentKind, Session, StateError, StateLayer,
+    TxWrites,
 };
 use polytrie_testing::{
     layer_suite,
     suite::{self, LayerFactory, Verifier},
 };
-use std::sync::Arc;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+};
 
 #[derive(Debug, Default)]
 struct Mpt(MptOptions);
@@ -36,12 +46,21 @@ impl LayerFactory for Mpt {
 
     fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
         // Nothing kept between blocks; a little; everything.
-        let budgets = [0, 20_000, usize::MAX];
-        budgets.map(|cache_bytes| Box::new(Self(MptOptions { cache_bytes })) as _).into()
+        let budgets = [0, 20_000, usize::MAX].into_iter();
+        let options = budgets.flat_map(|cache_bytes| {
+            [false, true].map(|read_ahead| MptOptions { cache_bytes, read_ahead })
+        });
+        options.map(|options| Box::new(Self(options)) as _).collect()
     }
 }
 
 layer_suite!(Mpt::default());
+
+mod with_everything_read_ahead {
+    use super::{Mpt, MptOptions};
+
+    polytrie_testing::layer_suite!(Mpt(MptOptions { cache_bytes: 0, read_ahead: true }));
+}
 
 #[test]
 fn a_large_contract_is_loaded_in_portions() {
@@ -74,4 +93,114 @@ fn small_contracts_count_with_all_they_take() {
     assert!(with_slots > CONTRACTS * 600, "{with_slots}");
     let without = run(1, U256::ZERO);
     assert!(without < CONTRACTS * 300, "tries that hold nothing are let go of: {without}");
+}
+
+/// A store in which so many accounts have a slot each, and the layer on it, which keeps nothing in memory.
+fn filled(engine: Arc<dyn Engine>, accounts: u64) -> (Store, Arc<MptLayer>) {
+    let store = Store::open(engine, MptLayer::TABLES, StoreOptions::default()).unwrap();
+    let options = MptOptions { cache_bytes: 0, read_ahead: true };
+    let layer = MptLayer::open(store.clone(), options).unwrap();
+    let mut session = Session::begin(&*layer, BlockRef { number: 0, hash: B256::ZERO }).unwrap();
+    let change = |n: u64| AccountChange {
+        address: address(n),
+        account: Some(Account { nonce: n + 1, ..Account::default() }),
+        wiped: false,
+        code: None,
+        slots: vec![(U256::from(n), U256::from(n + 1))],
+    };
+    session.apply(&TxWrites { accounts: (0..accounts).map(change).collect() }).unwrap();
+    session.finish().unwrap().outcome.write(&store).unwrap();
+    store.checkpoint().unwrap();
+    (store, layer)
+}
+
+fn address(n: u64) -> Address {
+    Address::from_word(U256::from(n + 1).into())
+}
+
+/// An engine that counts the reads of threads that read ahead, or panics in them.
+#[derive(Debug)]
+struct Watched<T> {
+    inner: T,
+    read_ahead: Arc<AtomicUsize>,
+    panics: Arc<AtomicBool>,
+}
+
+impl<T: Engine> Wrapped for Watched<T> {
+    fn inner(&self) -> &dyn Engine {
+        &self.inner
+    }
+
+    fn on_view(&self) -> Result<Box<dyn View>, KvError> {
+        let (read_ahead, panics) = (self.read_ahead.clone(), self.panics.clone());
+        Ok(Box::new(Watched { inner: self.inner.view()?, read_ahead, panics }))
+    }
+}
+
+polytrie_kv_testing::wrapped!(Watched<T>, T: Engine);
+
+impl View for Watched<Box<dyn View>> {
+    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
+        if thread::current().name() == Some("read-ahead") {
+            assert!(!self.panics.load(Ordering::SeqCst), "on purpose");
+            self.read_ahead.fetch_add(1, Ordering::SeqCst);
+        }
+        self.inner.get_into(table, key, out)
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), KvError> {
+        self.inner.scan(table, range, visit)
+    }
+}
+
+#[test]
+fn what_a_block_announces_is_read_by_other_threads() {
+    let (read_ahead, panics) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+    let inner = MemoryEngine::new();
+    let engine = Watched { inner, read_ahead: read_ahead.clone(), panics: panics.clone() };
+    let (store, layer) = filled(Arc::new(engine), 200);
+    let parent = BlockRef { number: 1, hash: B256::ZERO };
+    let mut session = Session::begin(&*layer, parent).unwrap();
+    assert!(session.wants_hints());
+    let announce = |session: &mut Session| {
+        for n in 0..200 {
+            session.hint(Access::Account(address(n)));
+            session.hint(Access::SlotRead(address(n), U256::from(n)));
+            session.hint(Access::SlotWrite(address(n), U256::from(n)));
+        }
+    };
+    announce(&mut session);
+    // What the block before has touched of the account trie is in memory still; of each storage trie the one row is not.
+    while read_ahead.load(Ordering::SeqCst) < 200 {
+        thread::yield_now();
+    }
+    for n in 0..200 {
+        assert_eq!(session.account(&address(n)).unwrap().unwrap().nonce, n + 1);
+        assert_eq!(session.slot(&address(n), &U256::from(n)).unwrap(), U256::from(n + 1));
+    }
+    // It is too late for more.
+    session.hint(Access::Account(address(1_000)));
+    session.finish().unwrap().outcome.write(&store).unwrap();
+
+    panics.store(true, Ordering::SeqCst);
+    // A thread may not have come before the end of a block; the next one reports it then.
+    let error = loop {
+        let begun = Session::begin(&*layer, BlockRef { number: 2, ..parent });
+        let ended = begun.and_then(|mut session| {
+            announce(&mut session);
+            thread::yield_now();
+            session.finish()
+        });
+        if let Err(error) = ended {
+            break error;
+        }
+    };
+    assert!(error.to_string().contains("it panicked: on purpose"), "{error}");
+    let error = layer.begin(parent).unwrap_err();
+    assert!(matches!(error, StateError::Poisoned(_)), "{error}");
 }

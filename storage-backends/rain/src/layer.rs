@@ -66,11 +66,6 @@ impl StateLayer for RainLayer {
         Ok(Arc::new(self.shared.reader()?))
     }
 
-    fn reader_ahead(&self) -> Result<Arc<dyn StateReader>, StateError> {
-        self.shared.lifecycle.ready()?;
-        Ok(Arc::new(RainReader { is_ahead: true, ..self.shared.reader()? }))
-    }
-
     fn load(
         &self,
         accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,

@@ -16,8 +16,6 @@ pub(crate) struct RainReader {
     /// The rows of nodes that the version does not have in memory.
     pub(crate) rows: Snapshot,
     pub(crate) touches: Arc<Touches>,
-    /// Whether it reads what blocks will need, so that all of it is to stay in memory.
-    pub(crate) is_ahead: bool,
 }
 
 impl RainReader {
@@ -29,7 +27,7 @@ impl RainReader {
     /// Whether nodes that had to be read stay in memory: as long as there is room. Only blocks make room, and there may
     /// never be one.
     fn keeps(&self) -> bool {
-        self.is_ahead || !self.touches.may_be_full()
+        !self.touches.may_be_full()
     }
 
     /// What is wanted of an account.

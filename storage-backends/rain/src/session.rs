@@ -10,10 +10,10 @@ use crate::{
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
 use polytrie_state::{
-    Access, Account, Announced, LayerSession, Outcome, Proposal, ReadAhead, StateError, Wants,
-    WriteSet, hash_address, hash_slot, read_code,
+    Access, Account, LayerSession, Outcome, Proposal, StateError, Wants, WriteSet, hash_address,
+    hash_slot, read_code,
 };
-use polytrie_trie::{SlotValue, cow::CowTrie, state_error};
+use polytrie_trie::{ReadAhead, Reading, SlotValue, cow::CowTrie, state_error};
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct RainSession {
     parent: Arc<Version>,
     /// Number of the block.
     number: u64,
-    announced: Announced,
+    announced: Reading<Ahead>,
     /// The storage that was read last, with its account: mostly the next slot is one of the same.
     storage: Option<(B256, CowTrie<SlotValue>)>,
     /// The state within the block, if a root was asked for there.
@@ -41,11 +41,14 @@ impl RainSession {
         number: u64,
         witness_levels: Option<u8>,
     ) -> Self {
+        let source = &proposal.change.shared.source;
+        let ahead = Ahead { version: parent.clone(), source: source.clone() };
+        let announced = Reading::new(&source.touches.readers, ahead);
         Self {
             proposal,
             parent,
             number,
-            announced: Announced::default(),
+            announced,
             storage: None,
             so_far: None,
             asked: witness_levels.map(|_| Asked::default()),
@@ -64,10 +67,7 @@ impl LayerSession for RainSession {
     }
 
     fn hint(&mut self, access: Access) {
-        let Self { proposal, parent, .. } = self;
-        let source = &proposal.change.shared.source;
-        let reader = || Ahead { version: parent.clone(), source: source.clone() };
-        self.announced.announce(access, reader);
+        self.announced.want(access);
     }
 
     fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
@@ -136,7 +136,7 @@ impl LayerSession for RainSession {
         let Self { proposal, parent, number, announced, storage, so_far, asked, witness_levels } =
             *self;
         // What is shared with them would have to be copied.
-        announced.end();
+        announced.end().map_err(|error| proposal.poison(error.into()))?;
         drop((storage, so_far));
         let source = &proposal.change.shared.source;
         let witness = asked
@@ -155,16 +155,23 @@ struct Ahead {
 }
 
 impl ReadAhead for Ahead {
-    fn read(&mut self, access: Access) -> Result<(), StateError> {
-        let rows = self.source.noted();
-        match access {
-            Access::Account(address) => {
-                self.version.account(&rows, &hash_address(&address))?;
-            }
-            Access::SlotRead(address, slot) | Access::SlotWrite(address, slot) => {
-                self.version.slot(&rows, &hash_address(&address), &hash_slot(&slot))?;
+    type Wanted = Access;
+
+    fn read(&self, wanted: Vec<Access>) {
+        for access in wanted {
+            let read = match access {
+                Access::Account(address) => {
+                    self.version.account(&self.source.noted(), &hash_address(&address)).map(drop)
+                }
+                Access::SlotRead(address, slot) | Access::SlotWrite(address, slot) => {
+                    let (account, slot) = (hash_address(&address), hash_slot(&slot));
+                    self.version.slot(&self.source.noted(), &account, &slot).map(drop)
+                }
+            };
+            if read.is_err() {
+                // The block meets the same error.
+                return;
             }
         }
-        Ok(())
     }
 }

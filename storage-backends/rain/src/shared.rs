@@ -404,7 +404,6 @@ impl RainCore {
             version: version.clone(),
             rows: self.source.store.snapshot(),
             touches: self.source.touches.clone(),
-            is_ahead: false,
         };
         // Under the lock: the rows may be those of the next block, whose checkpoint is of this version or an older one.
         if let HeadState::Here(version) = &self.head.read().state {

@@ -3,6 +3,7 @@
 use crate::{SHARD_COUNT, STORAGE_NODES, version::shard_of};
 use alloy_primitives::B256;
 use polytrie_kv::{KeyRange, KvError, Read, Store, Table, Visit};
+use polytrie_trie::Readers;
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
@@ -22,6 +23,8 @@ pub(crate) struct Touches {
     measured: [AtomicU64; SHARD_COUNT],
     since: [AtomicU64; SHARD_COUNT],
     cache_bytes: u64,
+    /// Threads that read for blocks, and how long the rows take.
+    pub(crate) readers: Arc<Readers>,
 }
 
 impl Touches {
@@ -78,7 +81,12 @@ impl Source {
     /// Those of a store, for a layer that keeps so many bytes of nodes.
     pub(crate) fn new(store: Store, cache_bytes: usize) -> Self {
         let none = || std::array::from_fn(|_| AtomicU64::new(0));
-        let touches = Touches { measured: none(), since: none(), cache_bytes: cache_bytes as u64 };
+        let touches = Touches {
+            measured: none(),
+            since: none(),
+            cache_bytes: cache_bytes as u64,
+            readers: Arc::new(Readers::new(Readers::MOST, false)),
+        };
         Self { store, touches: Arc::new(touches) }
     }
 
@@ -97,7 +105,7 @@ pub(crate) struct Noted<'a> {
 impl Read for Noted<'_> {
     fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
         let before = out.len();
-        let found = self.rows.get_into(table, key, out)?;
+        let found = self.touches.readers.timed(|| self.rows.get_into(table, key, out))?;
         if found {
             let shard = if table == STORAGE_NODES {
                 key.first_chunk().map(|account| shard_of(&B256::new(*account)))

@@ -1,4 +1,7 @@
 //! Hints on their way from the EVM to the workers: filtered, bundled, dropped rather than waited for.
+//!
+//! Nothing is read here. A trie belongs to its worker, so only that knows what of a path is not in memory, and has it read
+//! ahead (`polytrie_trie::Prefetcher`).
 
 use crate::side::{HINTS_AT_ONCE, TrieSide};
 use alloy_primitives::{
@@ -62,10 +65,6 @@ impl Filter {
 
     fn send(&mut self, side: &TrieSide) {
         let bundle = std::mem::take(&mut self.bundle);
-        if side.parts() == 1 {
-            self.send_to(0, bundle, side);
-            return;
-        }
         let mut bundles = vec![Vec::new(); side.parts()];
         for access in bundle {
             let part = match &access {

@@ -3,7 +3,7 @@
 use crate::{
     ACCOUNT_TRIE, ACCOUNTS, FLAT, JOURNAL, META, SLOTS, STORAGE_TRIE, TRIE, check, flat, load,
     options::{FlatStore, ReplicaOptions},
-    reader::{AheadReader, ReplicaReader},
+    reader::ReplicaReader,
     session::ReplicaSession,
     shared::{Core, ReplicaChange},
     side::Work,
@@ -77,16 +77,6 @@ impl StateLayer for ReplicaLayer {
             flat: self.core.flat.store().snapshot(),
             store: self.core.store.snapshot(),
         }))
-    }
-
-    fn reader_ahead(&self) -> Result<Arc<dyn StateReader>, StateError> {
-        self.core.lifecycle.ready()?;
-        let snapshot = self.core.store.snapshot();
-        // Two stores are not at the same block at all times.
-        if self.core.flat.is_apart() || !snapshot.keeps_rows() {
-            return self.reader();
-        }
-        Ok(Arc::new(AheadReader { snapshot }))
     }
 
     fn load(

@@ -8,10 +8,12 @@ use crate::{
     side::{Outbox, Sealing, TrieSide},
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
+use polytrie_kv::Store;
 use polytrie_state::{
     Access, Account, AccountWrite, LayerSession, Outcome, PendingOutcome, Proposal, StateError,
     Wants, WriteSet, read_code,
 };
+use polytrie_trie::{ReadAhead, Reading};
 use std::sync::Arc;
 
 /// Writes are handed to the workers when so many have come together: waking a thread for each transaction
@@ -29,6 +31,8 @@ pub(crate) struct ReplicaSession {
     filter: Filter,
     /// Whether hints help this block.
     hinted: bool,
+    /// Where the store is slow: flat rows that are read ahead.
+    ahead: Option<Reading<FlatAhead>>,
     /// Whether the workers are told of writes before the end of the block.
     streamed: bool,
     out: Outbox,
@@ -43,6 +47,9 @@ impl ReplicaSession {
         let core = proposal.change.core.clone();
         let overlay = core.overlay.lock().clone();
         let hinted = core.side.wants_hints();
+        let readers = Some(&core.side.readers).filter(|readers| readers.is_slow());
+        let ahead =
+            readers.map(|readers| Reading::new(readers, FlatAhead(core.flat.store().clone())));
         Self {
             proposal,
             core,
@@ -50,6 +57,7 @@ impl ReplicaSession {
             overlay,
             filter: Filter::default(),
             hinted,
+            ahead,
             streamed: false,
             out: Outbox::default(),
             shared: false,
@@ -62,10 +70,18 @@ impl ReplicaSession {
         (!self.streamed).then_some(&self.core.side)
     }
 
+    /// The block reads by itself now.
+    fn close(&mut self) {
+        if let Some(ahead) = &mut self.ahead {
+            ahead.close();
+        }
+    }
+
     /// Tells the workers that the block is over; afterwards they compute its root, while the next one begins if `go_on`
     /// says so.
     fn end(&mut self, writes: &WriteSet, go_on: bool) -> Result<Sealing, StateError> {
         self.filter.count(&self.core.hints);
+        self.ahead = None;
         let side = &self.core.side;
         let sent = if self.streamed { self.out.send(side, false) } else { side.take(writes) };
         let sealing = sent.and_then(|()| side.finish(go_on));
@@ -75,6 +91,7 @@ impl ReplicaSession {
 
 impl LayerSession for ReplicaSession {
     fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
+        self.close();
         if let Some(account) = self.tries().and_then(|tries| tries.known_account(hash)) {
             return Ok(account);
         }
@@ -91,6 +108,7 @@ impl LayerSession for ReplicaSession {
         _: &U256,
         hash: &B256,
     ) -> Result<U256, StateError> {
+        self.close();
         if let Some(value) = self.tries().and_then(|tries| tries.known_slot(account, hash)) {
             return Ok(value);
         }
@@ -118,6 +136,9 @@ impl LayerSession for ReplicaSession {
         #[cfg(test)]
         if self.core.options.trouble.as_ref().is_some_and(|trouble| trouble.drops_hint()) {
             return;
+        }
+        if let Some(ahead) = &self.ahead {
+            ahead.want(access);
         }
         self.filter.hint(access, &self.core.side);
     }
@@ -170,6 +191,19 @@ impl LayerSession for ReplicaSession {
         core.overlay.lock().0.push(Arc::clone(&writes));
         proposal.wait()?;
         Ok(Box::new(Waiting { proposal, writes, number, sealing }))
+    }
+}
+
+/// Reads the flat rows that a block announces. It finds them in a cache: that of the store, of the engine or of the system.
+#[derive(Debug)]
+struct FlatAhead(Store);
+
+impl ReadAhead for FlatAhead {
+    type Wanted = Access;
+
+    fn read(&self, wanted: Vec<Access>) {
+        // The block meets the same error.
+        let _ = FLAT.look_at(&self.0, &wanted);
     }
 }
 

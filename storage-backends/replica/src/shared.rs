@@ -39,7 +39,7 @@ impl Core {
     pub(crate) fn open(store: Store, options: ReplicaOptions) -> Result<Self, StateError> {
         let root = stored_root::<AccountLeaf>(&TRIE.account_rows(&store)).map_err(state_error)?;
         let flat = Flat::open(store.clone(), options.flat.clone())?;
-        let side = TrieSide::new(&store, flat.store(), root, &options);
+        let side = TrieSide::new(&store, root, &options);
         Ok(Self {
             lifecycle: Lifecycle::with_depth(store.clone(), options.depth),
             store,

@@ -108,16 +108,6 @@ pub trait StateLayer: Debug + Send + Sync {
     /// If the store fails; damage is what the report is for.
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError>;
 
-    /// As [`Self::reader`], for blocks that are executed before those below them have ended: it may read more than it is
-    /// asked for, so that what these blocks need is in memory when they are executed again.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::reader`].
-    fn reader_ahead(&self) -> Result<Arc<dyn StateReader>, StateError> {
-        self.reader()
-    }
-
     /// How many blocks may be executed on top of one whose commitment is still being computed; 0 if the
     /// commitment is known when a block ends. See [`LayerSession::finish_later`].
     fn depth(&self) -> usize {

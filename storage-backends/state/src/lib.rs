@@ -21,7 +21,6 @@
 
 mod access;
 mod account;
-mod announced;
 mod beside;
 mod cache;
 mod capabilities;
@@ -56,7 +55,6 @@ mod writes;
 
 pub use access::Access;
 pub use account::Account;
-pub use announced::{Announced, ReadAhead};
 pub use beside::Beside;
 pub use capabilities::{PastWitnesses, Prove, Prune, Pruned, Stateless};
 pub use check::{AccountWalk, CheckReport, count_rows};

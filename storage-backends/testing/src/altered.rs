@@ -19,7 +19,6 @@ macro_rules! layer_methods {
             fn name() -> &'static str;
             fn commitment() -> Commitment;
             fn reader() -> Result<Arc<dyn StateReader>, StateError>;
-            fn reader_ahead() -> Result<Arc<dyn StateReader>, StateError>;
             fn load(
                 accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
             ) -> Result<Commitment, StateError>;

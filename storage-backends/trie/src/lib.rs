@@ -9,7 +9,6 @@
 //! The engine knows accounts and slots as leaf values only; it knows no layer. What several layers say of it at the seam
 //! in the same words (errors, proofs, how their tables are filled and checked) is here too.
 
-mod ahead;
 mod arena;
 mod build;
 mod canonical;
@@ -17,9 +16,8 @@ mod check;
 mod codec;
 pub mod cow;
 mod error;
-mod gather;
 pub mod keccak;
-mod pace;
+mod prefetch;
 mod proof;
 mod row;
 pub mod rows;
@@ -29,13 +27,12 @@ mod value;
 #[cfg(test)]
 mod tests;
 
-pub use ahead::{MissingPaths, RowsAhead, RowsOver};
 pub use arena::{Ages, Cut, Trie};
 pub use build::SortedBuilder;
 pub use canonical::{Detour, state_error, verify};
 pub use check::{RowCheck, check_rows};
 pub use error::TrieError;
-pub use pace::{ReadPace, Timed};
+pub use prefetch::{Owner, Prefetcher, ReadAhead, Readers, Reading};
 pub use proof::{
     AccountProof, SlotProof, leaf_on_path, prove_key, stored_root, verify_account_proof, verify_key,
 };

@@ -15,7 +15,7 @@ use crate::{
     row::{self, Row, RowChild, RowChildren},
 };
 use alloy_primitives::B256;
-use polytrie_kv::{Batch, KeyRange, KvError, Read, Table, Visit, prefix_end};
+use polytrie_kv::{Batch, KeyRange, KvError, Read, Table, prefix_end};
 use std::{cmp::Reverse, ops::ControlFlow};
 
 /// Reads rows of one trie.
@@ -26,43 +26,13 @@ pub trait RowSource: Sync {
     ///
     /// If the store fails.
     fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError>;
-
-    /// Visits, in order, the rows from `from` to `last` and below that whose paths `pick` wants, where that costs less than
-    /// loading each; `false`, and nothing visited, where it does not. Some may be left out: see [`Read::gather`].
-    ///
-    /// # Errors
-    ///
-    /// If the store fails, or as `visit`.
-    fn gather(
-        &self,
-        from: &Nibbles,
-        last: &Nibbles,
-        pick: &mut PickPath<'_>,
-        visit: &mut VisitRow<'_>,
-    ) -> Result<bool, TrieError> {
-        let _ = (from, last, pick, visit);
-        Ok(false)
-    }
 }
 
 impl<R: RowSource> RowSource for &R {
     fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
         R::load(self, path, out)
     }
-
-    fn gather(
-        &self,
-        from: &Nibbles,
-        last: &Nibbles,
-        pick: &mut PickPath<'_>,
-        visit: &mut VisitRow<'_>,
-    ) -> Result<bool, TrieError> {
-        R::gather(self, from, last, pick, visit)
-    }
 }
-
-/// Tells which paths, a byte a nibble, are wanted; breaks to end before one.
-pub type PickPath<'a> = dyn FnMut(&[u8]) -> ControlFlow<(), bool> + 'a;
 
 /// Receives rows by path; breaks to end the scan early.
 pub type VisitRow<'a> = dyn FnMut(Nibbles, &[u8]) -> Result<ControlFlow<()>, TrieError> + 'a;
@@ -117,17 +87,22 @@ impl<R> Rows<R> {
     }
 
     fn key(&self, path: &Nibbles, buffer: &mut [u8; 96]) -> usize {
-        let mut len = 0;
-        if let Some(owner) = &self.owner {
-            buffer[..32].copy_from_slice(owner.as_slice());
-            len = 32;
-        }
-        for nibble in path.iter() {
-            buffer[len] = nibble;
-            len += 1;
-        }
-        len
+        key_of(self.owner.as_ref(), path, buffer)
     }
+}
+
+/// Writes the key of a row; returns its length.
+pub(crate) fn key_of(owner: Option<&B256>, path: &Nibbles, buffer: &mut [u8; 96]) -> usize {
+    let mut len = 0;
+    if let Some(owner) = owner {
+        buffer[..32].copy_from_slice(owner.as_slice());
+        len = 32;
+    }
+    for nibble in path.iter() {
+        buffer[len] = nibble;
+        len += 1;
+    }
+    len
 }
 
 impl Rows<&dyn Read> {
@@ -221,25 +196,16 @@ impl Rows<&dyn Read> {
         let len = self.key(from, &mut buffer);
         let end = self.owner.and_then(|owner| prefix_end(owner.as_slice()));
         let range = KeyRange { from: &buffer[..len], to: end.as_deref(), reverse: false };
-        self.by_path(visit, |visit| self.inner.scan(self.table, range, visit))
-    }
-
-    /// Has entries of the table visited as rows.
-    fn by_path<T>(
-        &self,
-        visit: &mut VisitRow<'_>,
-        scan: impl FnOnce(&mut Visit<'_>) -> Result<T, KvError>,
-    ) -> Result<T, TrieError> {
         let skip = self.skip();
         let mut failed = None;
-        let done = scan(&mut |key, value| {
+        self.inner.scan(self.table, range, &mut |key, value| {
             let step = nibbles_of_key(&key[skip..]).and_then(|path| visit(path, value));
             Ok(step.unwrap_or_else(|error| {
                 failed = Some(error);
                 ControlFlow::Break(())
             }))
         })?;
-        failed.map_or(Ok(done), Err)
+        failed.map_or(Ok(()), Err)
     }
 }
 
@@ -268,22 +234,6 @@ impl RowSource for Rows<&dyn Read> {
         let mut buffer = [0; 96];
         let len = self.key(path, &mut buffer);
         Ok(self.inner.get_into(self.table, &buffer[..len], out)?)
-    }
-
-    fn gather(
-        &self,
-        from: &Nibbles,
-        last: &Nibbles,
-        pick: &mut PickPath<'_>,
-        visit: &mut VisitRow<'_>,
-    ) -> Result<bool, TrieError> {
-        let (mut buffer, mut end) = ([0; 96], [0; 96]);
-        let (from, last) = (self.key(from, &mut buffer), self.key(last, &mut end));
-        let end = prefix_end(&end[..last]);
-        let range = KeyRange { from: &buffer[..from], to: end.as_deref(), reverse: false };
-        let skip = self.skip();
-        let mut pick = |key: &[u8]| pick(&key[skip..]);
-        self.by_path(visit, |visit| self.inner.gather(self.table, range, &mut pick, visit))
     }
 }
 

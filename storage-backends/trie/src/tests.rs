@@ -3,45 +3,21 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::{
-    EMPTY_ROOT, LeafValue, Nibbles, RowSink, RowSource, RowsAhead, SlotValue, SortedBuilder, Trie,
-    TrieError,
-    gather::Patience,
-    prove_key,
-    rows::{PickPath, VisitRow},
-    verify_key,
+    EMPTY_ROOT, LeafValue, Nibbles, RowSink, RowSource, SlotValue, SortedBuilder, Trie, TrieError,
+    prove_key, verify_key,
 };
 use alloy_primitives::{B256, U256};
 use alloy_trie::HashBuilder;
 use proptest::prelude::*;
-use std::{collections::BTreeMap, ops::ControlFlow};
+use std::collections::BTreeMap;
 
 /// Rows in a sorted map.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-struct MapRows(BTreeMap<Nibbles, Vec<u8>>);
+pub(crate) struct MapRows(pub(crate) BTreeMap<Nibbles, Vec<u8>>);
 
 impl RowSource for MapRows {
     fn load(&self, path: &Nibbles, out: &mut Vec<u8>) -> Result<bool, TrieError> {
         Ok(self.0.get(path).map(|rlp| out.extend_from_slice(rlp)).is_some())
-    }
-
-    fn gather(
-        &self,
-        from: &Nibbles,
-        last: &Nibbles,
-        pick: &mut PickPath<'_>,
-        visit: &mut VisitRow<'_>,
-    ) -> Result<bool, TrieError> {
-        for (path, row) in self.0.range(*from..) {
-            if path > last && !path.starts_with(last) {
-                break;
-            }
-            match pick(&path.to_vec()) {
-                ControlFlow::Break(()) => break,
-                ControlFlow::Continue(false) => {}
-                ControlFlow::Continue(true) => drop(visit(*path, row)?),
-            }
-        }
-        Ok(true)
     }
 }
 
@@ -84,9 +60,9 @@ impl MapRows {
     }
 }
 
-type Model = BTreeMap<B256, U256>;
+pub(crate) type Model = BTreeMap<B256, U256>;
 
-fn oracle_root(model: &Model) -> B256 {
+pub(crate) fn oracle_root(model: &Model) -> B256 {
     let mut builder = HashBuilder::default();
     for (key, value) in model {
         let mut bytes = Vec::new();
@@ -96,7 +72,7 @@ fn oracle_root(model: &Model) -> B256 {
     builder.root()
 }
 
-fn built(model: &Model) -> (B256, MapRows) {
+pub(crate) fn built(model: &Model) -> (B256, MapRows) {
     let mut builder = SortedBuilder::new(Changes::default());
     for (key, value) in model {
         builder.add(*key, SlotValue(*value));
@@ -108,7 +84,7 @@ fn built(model: &Model) -> (B256, MapRows) {
 }
 
 /// Keys that share long prefixes, and end so alike that short nodes occur.
-fn key() -> impl Strategy<Value = B256> {
+pub(crate) fn key() -> impl Strategy<Value = B256> {
     let prefix_len = prop_oneof![0usize..6, 30usize..32, Just(31)];
     (prefix_len, any::<u8>(), any::<u8>(), 0usize..3).prop_map(|(len, a, b, ends)| {
         let mut key = B256::repeat_byte([0x00, 0x11, 0xff][ends]);
@@ -118,7 +94,7 @@ fn key() -> impl Strategy<Value = B256> {
     })
 }
 
-fn value() -> impl Strategy<Value = U256> {
+pub(crate) fn value() -> impl Strategy<Value = U256> {
     prop_oneof![
         3 => (1u64..4).prop_map(U256::from),
         1 => any::<[u8; 32]>().prop_map(|b| U256::from_be_bytes(b) | U256::ONE),
@@ -280,97 +256,6 @@ proptest! {
     }
 
     #[test]
-    fn what_is_missing_of_a_path_can_be_read_ahead(
-        keys in prop::collection::btree_map(key(), value(), 1..30),
-        asked in key(),
-        touched in prop::collection::vec(key(), 0..4),
-        remove in any::<bool>(),
-    ) {
-        let (root, rows) = built(&keys);
-        let mut trie = Trie::<SlotValue>::stored(root);
-        for key in touched {
-            trie.get(&key, &rows).unwrap();
-        }
-        let mut ahead = RowsAhead::default();
-        if let Some(depth) = trie.missing(&asked) {
-            prop_assert_eq!(trie.known(&asked), None);
-            prop_assert_eq!(ahead.missing::<SlotValue>(&asked, depth), Some(depth));
-            ahead = RowsAhead::of_path::<SlotValue>(&asked, depth, &rows).unwrap();
-            prop_assert!(!ahead.is_empty());
-            prop_assert_eq!(ahead.missing::<SlotValue>(&asked, depth), None);
-        }
-        // Nothing but what was read ahead is needed to find the key.
-        let before = trie.bytes();
-        let expected = keys.get(&asked).map(|value| SlotValue(*value));
-        prop_assert_eq!(trie.get(&asked, &ahead).unwrap().copied(), expected);
-        prop_assert_eq!(trie.known(&asked).map(Option::<&SlotValue>::copied), Some(expected));
-        prop_assert_eq!(trie.missing(&asked), None);
-        prop_assert!(trie.bytes() >= before);
-        let change = if remove { None } else { Some(SlotValue(U256::from(99))) };
-        trie.update(&[(asked, change)], &ahead.over(&rows)).unwrap();
-        let mut model = keys;
-        if remove { model.remove(&asked); } else { model.insert(asked, U256::from(99)); }
-        prop_assert_eq!(trie.root(), oracle_root(&model));
-    }
-
-    #[test]
-    fn what_an_update_needs_can_be_read_ahead(
-        keys in prop::collection::btree_map(key(), value(), 1..60),
-        touched in prop::collection::vec(key(), 0..4),
-        changes in prop::collection::btree_map(key(), prop::option::of(value()), 1..40),
-        threads in 1usize..5,
-    ) {
-        let (root, rows) = built(&keys);
-        let mut trie = Trie::<SlotValue>::stored(root);
-        for key in touched {
-            trie.get(&key, &rows).unwrap();
-        }
-        let mut model = keys;
-        for (key, after) in &changes {
-            match after {
-                Some(value) => model.insert(*key, *value),
-                None => model.remove(key),
-            };
-        }
-        let changes: Vec<_> = changes.into_iter().map(|(k, v)| (k, v.map(SlotValue))).collect();
-        let ahead = trie.missing_paths(&changes).read(threads, &rows).unwrap();
-        // To find the keys takes nothing else.
-        for (key, _) in &changes {
-            trie.get(key, &ahead.over(&MapRows::default())).unwrap();
-        }
-        trie.update(&changes, &ahead.over(&rows)).unwrap();
-        prop_assert_eq!(trie.root(), oracle_root(&model));
-        // Nor does one change, though a removal needs a node beside the way.
-        let mut trie = Trie::<SlotValue>::stored(root);
-        let ahead = trie.missing_paths(&changes[..1]).read(threads, &rows).unwrap();
-        trie.update(&changes[..1], &ahead.over(&MapRows::default())).unwrap();
-    }
-
-    #[test]
-    fn what_an_update_needs_can_be_gathered(
-        keys in prop::collection::btree_map(key(), value(), 1..200),
-        touched in prop::collection::vec(key(), 0..4),
-        changes in prop::collection::btree_map(key(), value(), 1..40),
-    ) {
-        let (root, rows) = built(&keys);
-        let mut trie = Trie::<SlotValue>::stored(root);
-        for key in touched {
-            trie.get(&key, &rows).unwrap();
-        }
-        let changes: Vec<_> = changes.into_iter().map(|(k, v)| (k, Some(SlotValue(v)))).collect();
-        let paths = trie.missing_paths(&changes);
-        // So little of it that both happen: rows are passed, and given up.
-        let patience = Patience { a_key: 2, at_first: 3 };
-        let (mut ahead, rest) = paths.gather_with(patience, &rows).unwrap();
-        // Rows that lie far apart are left to be read one by one.
-        ahead.extend(rest.read(2, &rows).unwrap());
-        trie.update(&changes, &ahead.over(&MapRows::default())).unwrap();
-        let mut model = keys;
-        model.extend(changes.iter().filter_map(|(key, value)| Some((*key, (*value)?.0))));
-        prop_assert_eq!(trie.root(), oracle_root(&model));
-    }
-
-    #[test]
     fn nodes_on_the_ways_of_keys_go_as_deep_ones_do(
         keys in prop::collection::btree_map(key(), value(), 1..200),
         touched in prop::collection::vec(key(), 1..40),
@@ -482,23 +367,4 @@ fn values_of_every_length_come_back() {
             assert_eq!(trie.get(key, &rows).unwrap(), Some(value));
         }
     }
-}
-
-/// Of keys that lie close together nothing is left to be read one by one, of keys far apart nearly everything is.
-#[test]
-fn rows_are_gathered_while_they_lie_close_together() {
-    let keys: Model = (0..2_000u64)
-        .map(|n| (alloy_primitives::keccak256(n.to_be_bytes()), U256::from(n + 1)))
-        .collect();
-    let (root, rows) = built(&keys);
-    let all: Vec<_> = keys.keys().map(|key| (*key, Some(SlotValue(U256::from(7))))).collect();
-    let mut trie = Trie::<SlotValue>::stored(root);
-    let (found, rest) = trie.missing_paths(&all).gather(&rows).unwrap();
-    assert!(rest.is_empty());
-    // Those above the first key included.
-    assert_eq!(found.len(), rows.0.len());
-
-    let few: Vec<_> = all.into_iter().step_by(500).collect();
-    let (found, rest) = trie.missing_paths(&few).gather(&rows).unwrap();
-    assert!(!rest.is_empty() && found.len() < 10, "{}", found.len());
 }

@@ -40,7 +40,7 @@ impl<B: Upcoming> Ahead<B> {
             && let Some(next) = self.blocks.peek(place)
         {
             if let Ok(senders) = &next.senders {
-                let reader = || chain.layer().reader_ahead();
+                let reader = || chain.layer().reader();
                 prefetcher.begin(next.header.hash(), &next.block, senders, reader)?;
             }
             place += 1;

@@ -216,7 +216,9 @@ fn on(engine: Arc<dyn Engine>) -> Chain {
     let spec = ChainSpec::load(sample("genesis.json").to_str().unwrap()).unwrap();
     let options = StoreOptions { flush_every: 1, background: false, ..StoreOptions::default() };
     let store = Store::open(engine, &[MptLayer::TABLES, TABLES].concat(), options).unwrap();
-    let layer = MptLayer::open(store.clone(), MptOptions { cache_bytes: 0 }).unwrap();
+    let layer =
+        MptLayer::open(store.clone(), MptOptions { cache_bytes: 0, ..MptOptions::default() })
+            .unwrap();
     Chain::open(spec, store, layer, ChainOptions::default()).unwrap()
 }
 

@@ -5,13 +5,11 @@
 //! slices ahead of the blocks that take them; a block whose slice is not there yet waits. Where the snapshot is to be
 //! switched at the boundary, the whole merge is one slice, which the last block of the interval takes.
 
-mod readers;
 mod schedule;
 mod slice;
 mod stats;
 mod worker;
 
-pub(crate) use readers::Readers;
 pub use schedule::Boundary;
 pub(crate) use schedule::Schedule;
 pub(crate) use slice::{Slice, SliceUndo, storage_of, take_back};

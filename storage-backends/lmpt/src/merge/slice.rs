@@ -1,9 +1,6 @@
 //! One slice: what it writes, and how it is taken back.
 
-use super::{
-    readers::{Readers, Threads},
-    schedule::SliceNumber,
-};
+use super::schedule::SliceNumber;
 use crate::{
     SNAPSHOT_TRIE, SWEEP, flat,
     generation::Generation,
@@ -13,16 +10,22 @@ use crate::{
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, KeyRange, Read, Store};
 use polytrie_state::{StateError, scan};
-use polytrie_trie::{Cut, Rows, RowsAhead, Trie, state_error};
+use polytrie_trie::{Cut, Prefetcher, Readers, Rows, Trie, TrieTables, state_error};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     mem,
-    ops::ControlFlow,
+    ops::{ControlFlow, Range},
     sync::Arc,
 };
 
 /// Account hash ‖ incarnation of storage that is dead.
 pub(crate) type DeadStorage = [u8; 40];
+
+/// The snapshot's rows; it is one trie.
+const SNAPSHOT: TrieTables = TrieTables::new(SNAPSHOT_TRIE, SNAPSHOT_TRIE);
+
+/// Entries of a slice, the ways to which are read at once.
+const PORTION: usize = 1_024;
 
 /// A slice that was merged.
 #[derive(Debug, Default, Clone)]
@@ -88,17 +91,11 @@ impl Plan {
         self.order[number.of(self.order.len())].iter().map(|(place, _)| place)
     }
 
-    fn part(&self, number: SliceNumber) -> impl ExactSizeIterator<Item = (&B256, &Key, &Value)> {
-        self.order[number.of(self.order.len())].iter().map(|(place, at)| {
+    fn entries_at(&self, at: Range<usize>) -> impl Iterator<Item = (&B256, &Key, &Value)> {
+        self.order[at].iter().map(|(place, at)| {
             let (key, value) = &self.entries[*at as usize];
             (place, key, value)
         })
-    }
-
-    /// What a slice may change in the trie.
-    fn changes(&self, number: Option<SliceNumber>) -> Vec<(B256, Option<Value>)> {
-        let part = number.into_iter().flat_map(|number| self.part(number));
-        part.map(|(place, _, value)| (*place, value.present())).collect()
     }
 }
 
@@ -127,8 +124,8 @@ impl Lives<'_> {
 /// The snapshot on its way to the next one.
 #[derive(Debug)]
 pub(super) struct Merger {
-    store: Store,
-    readers: Arc<Readers>,
+    /// The rows of what is not in memory.
+    source: Prefetcher,
     plan: Plan,
     /// Dead slots that one slice removes at most.
     most_swept: u64,
@@ -139,8 +136,6 @@ pub(super) struct Merger {
     cut: Option<Cut>,
     /// Memory in which slices are put together.
     scratch: Batch,
-    /// What was read for the next slice.
-    ahead: Option<RowsAhead>,
     /// Dead storage, in the order in which it is swept.
     queue: BTreeSet<DeadStorage>,
     /// The last slot swept of storage that is not swept to its end. Up to it all are gone, though perhaps not yet from the
@@ -158,74 +153,41 @@ impl Merger {
     ) -> Result<Self, StateError> {
         let queue = read_queue(&store)?;
         Ok(Self {
-            store,
-            readers,
+            source: Prefetcher::new(SNAPSHOT, store, readers),
             plan,
             most_swept,
             trie,
             unsettled: VecDeque::new(),
             cut: None,
             scratch: Batch::new(),
-            ahead: None,
             queue,
             swept_to: BTreeMap::new(),
         })
     }
 
     /// Merges one slice, while so many wait for their blocks; the one after it goes on from it, whether or not it is written
-    /// yet. Where the store is slow, what the one after it needs is read meanwhile.
+    /// yet.
     pub(super) fn slice(
         &mut self,
         number: SliceNumber,
         waiting: usize,
     ) -> Result<Slice, StateError> {
         self.trie.set_block(number.index as u32);
-        let readers = Arc::clone(&self.readers);
-        let Some(threads) = readers.threads(waiting) else {
-            let ahead = self.ahead.take().unwrap_or_default();
-            return self.with_rows(number, &ahead, None);
-        };
-        let store = self.store.clone();
-        let rows = Rows::new(&store as &dyn Read, SNAPSHOT_TRIE);
-        let rows = readers.timed(&rows, Some(threads));
-        let ahead = match self.ahead.take() {
-            Some(ahead) => ahead,
-            None => {
-                let changes = self.plan.changes(Some(number));
-                threads.read(self.trie.missing_paths(&changes), &rows).map_err(state_error)?
-            }
-        };
-        // A row that is read now and is not right any more after this slice is that of a node which stays in memory.
-        let changes = self.plan.changes(number.next());
-        let paths = self.trie.missing_paths(&changes);
-        let work = || self.with_rows(number, &ahead, Some(threads));
-        let (next, slice) = threads.read_during(paths, &rows, work);
-        self.ahead = Some(next.map_err(state_error)?);
-        slice
-    }
-
-    fn with_rows(
-        &mut self,
-        number: SliceNumber,
-        ahead: &RowsAhead,
-        threads: Option<Threads<'_>>,
-    ) -> Result<Slice, StateError> {
+        // They keep the disk from answering those who execute.
+        self.source.limit(Readers::MOST / (1 + waiting));
         let before = self.trie.bytes();
         let mut slice = Slice { batch: mem::take(&mut self.scratch), ..Slice::default() };
         let mut changes = Vec::new();
-        self.merge(number, (ahead, threads), &mut slice, &mut changes)?;
+        let part = number.of(self.plan.order.len());
+        slice.undo.merged.reserve_exact(part.len());
+        for start in part.clone().step_by(PORTION) {
+            self.merge(start..part.end.min(start + PORTION), &mut slice, &mut changes)?;
+        }
         let merged = changes.len();
         self.sweep(&mut slice, &mut changes)?;
+        self.read_ahead(changes[merged..].iter().map(|(place, _)| *place))?;
         changes.sort_unstable_by_key(|(place, _)| *place);
-        let rows = Rows::new(&self.store as &dyn Read, SNAPSHOT_TRIE);
-        let rows = self.readers.timed(&rows, threads);
-        let threads = threads.filter(|_| changes.len() > merged);
-        let swept = match threads {
-            Some(threads) => threads.read(self.trie.missing_paths(&changes), &rows),
-            None => Ok(RowsAhead::default()),
-        };
-        let swept = swept.map_err(state_error)?;
-        self.trie.update(&changes, &swept.over(&rows)).map_err(state_error)?;
+        self.trie.update(&changes, &self.source.rows(None)).map_err(state_error)?;
         let (root, rows) = self.trie.commit(Rows::new(slice.batch, SNAPSHOT_TRIE));
         // Slices wait by the hundred: without the room that a batch has left, and had before it grew.
         let mut scratch = rows.into_inner();
@@ -235,8 +197,25 @@ impl Merger {
         self.scratch = scratch;
         slice.undo.merged.shrink_to_fit();
         slice.root = root;
+        // What was read may be written to from now on.
+        self.source.end()?;
         self.unsettled.push_back((number, self.trie.bytes().saturating_sub(before)));
         Ok(slice)
+    }
+
+    /// Where the store is slow: reads at once what of the ways to these places is not in memory.
+    fn read_ahead(&mut self, places: impl Iterator<Item = B256>) -> Result<(), StateError> {
+        let Self { source, trie, .. } = self;
+        source.end()?;
+        if source.is_slow() {
+            for place in places {
+                if let Some(from) = trie.missing(&place) {
+                    source.need(None, place, from)?;
+                }
+            }
+            source.wait()?;
+        }
+        Ok(())
     }
 
     /// Lets go of nodes where they take more than `bytes`. Those of the last `keep` slices, the rows of which need not be
@@ -262,21 +241,21 @@ impl Merger {
         self.trie
     }
 
+    /// Merges some entries, by their positions in the order of the snapshot.
     fn merge(
         &mut self,
-        number: SliceNumber,
-        (ahead, threads): (&RowsAhead, Option<Threads<'_>>),
+        entries: Range<usize>,
         slice: &mut Slice,
         changes: &mut Vec<(B256, Option<Value>)>,
     ) -> Result<(), StateError> {
-        let Self { store, readers, plan, trie, .. } = self;
-        let part = plan.part(number);
-        slice.undo.merged.reserve_exact(part.len());
-        let rows = Rows::new(&*store as &dyn Read, SNAPSHOT_TRIE);
-        let rows = readers.timed(&rows, threads);
+        let places: Vec<B256> = self.plan.order[entries.clone()].iter().map(|(p, _)| *p).collect();
+        self.read_ahead(places.into_iter())?;
+        let Self { source, plan, trie, .. } = self;
+        let store = source.store();
+        let part = plan.entries_at(entries);
         for (place, key, value) in part {
             // What the flat map has too; the trie needs the way to it anyhow.
-            let before = trie.get(place, &ahead.over(&rows)).map_err(state_error)?.copied();
+            let before = trie.get(place, &source.rows(None)).map_err(state_error)?.copied();
             let after = value.present();
             if before == after {
                 continue;
@@ -312,22 +291,27 @@ impl Merger {
             let from = last.unwrap_or(B256::ZERO);
             let mut swept_to = last;
             let mut ended = true;
-            flat::scan_slots(&self.store, (account, incarnation), &from, &mut |slot, value| {
-                if Some(slot) == last {
-                    return Ok(ControlFlow::Continue(()));
-                }
-                if left == 0 {
-                    ended = false;
-                    return Ok(ControlFlow::Break(()));
-                }
-                left -= 1;
-                swept_to = Some(slot);
-                let key = Key::Slot(SlotKey { account, incarnation, slot });
-                flat::set(&mut slice.batch, &key, None);
-                changes.push((places.of(&key), None));
-                slice.undo.merged.push((key, Some(Value::Slot(value))));
-                Ok(ControlFlow::Continue(()))
-            })?;
+            flat::scan_slots(
+                self.source.store(),
+                (account, incarnation),
+                &from,
+                &mut |slot, value| {
+                    if Some(slot) == last {
+                        return Ok(ControlFlow::Continue(()));
+                    }
+                    if left == 0 {
+                        ended = false;
+                        return Ok(ControlFlow::Break(()));
+                    }
+                    left -= 1;
+                    swept_to = Some(slot);
+                    let key = Key::Slot(SlotKey { account, incarnation, slot });
+                    flat::set(&mut slice.batch, &key, None);
+                    changes.push((places.of(&key), None));
+                    slice.undo.merged.push((key, Some(Value::Slot(value))));
+                    Ok(ControlFlow::Continue(()))
+                },
+            )?;
             if ended {
                 self.queue.remove(&dead);
                 slice.batch.delete(SWEEP, &dead);

@@ -1,7 +1,7 @@
 //! The thread that merges ahead.
 
 use super::{
-    MergeStats, Readers, Slice,
+    MergeStats, Slice,
     schedule::{Schedule, SliceNumber},
     slice::{Merger, Plan},
 };
@@ -9,7 +9,7 @@ use crate::{generation::Generation, value::Value};
 use parking_lot::{Condvar, Mutex};
 use polytrie_kv::{Store, Worker, caught};
 use polytrie_state::StateError;
-use polytrie_trie::Trie;
+use polytrie_trie::{Readers, Trie};
 use std::{
     collections::VecDeque,
     sync::Arc,

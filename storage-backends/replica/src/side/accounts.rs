@@ -1,14 +1,10 @@
 //! The account trie, in the hands of the first worker.
 
-use super::{
-    ahead::{Ahead, missing_from},
-    effort::Effort,
-    message::LeafWrite,
-};
+use super::{effort::Effort, message::LeafWrite};
 use alloy_primitives::{B256, map::B256HashMap};
-use polytrie_kv::{Batch, Store};
+use polytrie_kv::Batch;
 use polytrie_state::{Account, StateError};
-use polytrie_trie::{AccountLeaf, EMPTY_ROOT, ReadPace, RowsAhead, Trie, state_error};
+use polytrie_trie::{AccountLeaf, EMPTY_ROOT, Prefetcher, Trie, state_error};
 
 /// An account and its leaf afterwards.
 type Change = (B256, Option<AccountLeaf>);
@@ -22,7 +18,6 @@ pub(super) struct Accounts {
     waiting: B256HashMap<Option<Account>>,
     /// Rows of the block that were made ahead of its end.
     rows: Batch,
-    ahead: Ahead,
     effort: Effort,
     /// Whether the block under way has changed anything.
     changed: bool,
@@ -35,15 +30,12 @@ impl Accounts {
             log: B256HashMap::default(),
             waiting: B256HashMap::default(),
             rows: Batch::new(),
-            ahead: Ahead::default(),
             effort: Effort::default(),
             changed: false,
         }
     }
 
-    pub(super) fn begin(&mut self, turn: u32) {
-        // As for storage tries: what was asked for before the block is void.
-        self.ahead.clear();
+    pub(super) const fn begin(&mut self, turn: u32) {
         self.trie.set_block(turn);
     }
 
@@ -58,33 +50,16 @@ impl Accounts {
         }
     }
 
-    /// From where the way to an account must be read, if it must and nobody was asked yet.
-    pub(super) fn ask_from(&mut self, account: &B256) -> Option<usize> {
-        let from = missing_from(Some(&mut self.trie), account, &self.ahead.rows)?;
-        self.ahead.asked.insert(*account).then_some(from)
+    /// From which nibble on the way to an account is not in memory; `None` if all of it is.
+    pub(super) fn missing(&mut self, account: &B256) -> Option<usize> {
+        self.trie.missing(account)
     }
 
-    /// Whether readers are on their way to an account.
-    pub(super) fn is_asked(&self, account: &B256) -> bool {
-        self.ahead.asked.contains(account)
-    }
-
-    pub(super) fn not_asked(&mut self, account: &B256) {
-        self.ahead.asked.remove(account);
-    }
-
-    pub(super) fn arrived(&mut self, account: &B256, rows: RowsAhead) {
-        self.ahead.rows.extend(rows);
-        self.ahead.asked.remove(account);
-    }
-
-    /// Accounts that were written and whose path is neither in memory nor read ahead.
+    /// The same for all accounts that are written and not taken in.
     pub(super) fn still_missing(&mut self) -> Vec<(B256, usize)> {
-        let (trie, rows) = (&mut self.trie, &self.ahead.rows);
-        let written = self.log.keys().chain(self.waiting.keys());
-        written
-            .filter_map(|account| Some((*account, missing_from(Some(&mut *trie), account, rows)?)))
-            .collect()
+        let Self { trie, log, waiting, .. } = self;
+        let written = log.keys().chain(waiting.keys());
+        written.filter_map(|account| Some((*account, trie.missing(account)?))).collect()
     }
 
     /// What the trie has of an account, if the way to it is in memory.
@@ -101,28 +76,21 @@ impl Accounts {
     pub(super) fn resolve(
         &mut self,
         account: &B256,
-        store: &Store,
-        pace: &ReadPace,
+        source: &Prefetcher,
     ) -> Result<(), StateError> {
-        let source = self.ahead.over(store, None, pace);
-        self.trie.get(account, &source).map_err(state_error).map(drop)
+        self.trie.get(account, &source.rows(None)).map_err(state_error).map(drop)
     }
 
     /// Takes in what is ready, and makes rows of what will hardly change again in this block. Returns
     /// whether there was anything to do.
-    pub(super) fn work_ahead(
-        &mut self,
-        store: &Store,
-        pace: &ReadPace,
-    ) -> Result<bool, StateError> {
+    pub(super) fn work_ahead(&mut self, source: &Prefetcher) -> Result<bool, StateError> {
         if self.log.is_empty() {
             return Ok(false);
         }
-        let changes = self.ready(store, pace, true)?;
+        let changes = self.taken(source)?;
         let applied = changes.len();
         self.effort.add(applied);
-        let source = self.ahead.over(store, None, pace);
-        self.trie.update(&changes, &source).map_err(state_error)?;
+        self.trie.update(&changes, &source.rows(None)).map_err(state_error)?;
         if let Some(depth) = self.effort.depth() {
             let rows = crate::TRIE.account_sink(std::mem::take(&mut self.rows));
             self.rows = self.trie.commit_below(depth, rows).into_inner();
@@ -130,30 +98,15 @@ impl Accounts {
         Ok(applied > 0)
     }
 
-    /// Takes accounts out of the log as changes of the trie, sorted. With `ready_only`, those stay that readers are on
-    /// their way to.
-    fn ready(
-        &mut self,
-        store: &Store,
-        pace: &ReadPace,
-        ready_only: bool,
-    ) -> Result<Vec<Change>, StateError> {
-        let Self { trie, log, ahead, .. } = self;
-        let mut ready: Vec<(B256, Option<Account>)> = Vec::with_capacity(log.len());
-        log.retain(|account, after| {
-            let waits = ready_only
-                && ahead.asked.contains(account)
-                && missing_from(Some(&mut *trie), account, &ahead.rows).is_some();
-            if !waits {
-                ready.push((*account, *after));
-            }
-            waits
-        });
-        ready.sort_unstable_by_key(|(account, _)| *account);
-        let source = ahead.over(store, None, pace);
-        let mut changes = Vec::with_capacity(ready.len() + self.waiting.len());
-        for (account, after) in ready {
-            let before = trie.get(&account, &source).map_err(state_error)?;
+    /// Takes the accounts out of the log as changes of the trie, sorted.
+    fn taken(&mut self, source: &Prefetcher) -> Result<Vec<Change>, StateError> {
+        let Self { trie, log, .. } = self;
+        let mut taken: Vec<(B256, Option<Account>)> = log.drain().collect();
+        taken.sort_unstable_by_key(|(account, _)| *account);
+        let rows = source.rows(None);
+        let mut changes = Vec::with_capacity(taken.len() + self.waiting.len());
+        for (account, after) in taken {
+            let before = trie.get(&account, &rows).map_err(state_error)?;
             let storage_root = before.map_or(EMPTY_ROOT, |leaf| leaf.storage_root);
             changes.push((account, after.map(|after| AccountLeaf::new(&after, storage_root))));
         }
@@ -165,11 +118,10 @@ impl Accounts {
     pub(super) fn seal(
         &mut self,
         roots: &B256HashMap<B256>,
-        store: &Store,
-        pace: &ReadPace,
+        source: &Prefetcher,
         rows: Option<&mut Batch>,
     ) -> Result<B256, StateError> {
-        let mut changes = self.ready(store, pace, false)?;
+        let mut changes = self.taken(source)?;
         self.effort.add(changes.len());
         for (account, after) in &self.waiting {
             let leaf = match (after, roots.get(account)) {
@@ -183,8 +135,7 @@ impl Accounts {
             changes.push((*account, leaf));
         }
         changes.sort_unstable_by_key(|(account, _)| *account);
-        let source = self.ahead.over(store, None, pace);
-        self.trie.update(&changes, &source).map_err(state_error)?;
+        self.trie.update(&changes, &source.rows(None)).map_err(state_error)?;
         let Some(rows) = rows else { return Ok(self.trie.root()) };
         if !self.rows.is_empty() {
             rows.absorb(std::mem::take(&mut self.rows));
@@ -199,7 +150,6 @@ impl Accounts {
     /// The block is over; returns whether it changed anything.
     pub(super) fn end(&mut self) -> bool {
         self.waiting.clear();
-        self.ahead.clear();
         std::mem::take(&mut self.changed)
     }
 
@@ -210,7 +160,6 @@ impl Accounts {
             *self = Self::stored(root);
             self.begin(turn);
         }
-        self.ahead.clear();
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -220,21 +169,5 @@ impl Accounts {
     /// Lets go of what was not touched in the last `keep` turns.
     pub(super) fn evict(&mut self, keep: u32) {
         self.trie.evict(keep);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_asked_for_before_a_block_began_is_not_waited_for_in_it() {
-        let account = B256::repeat_byte(1);
-        let mut accounts = Accounts::stored(B256::repeat_byte(3));
-        accounts.begin(1);
-        assert_eq!(accounts.ask_from(&account), Some(0));
-        assert!(accounts.is_asked(&account));
-        accounts.begin(2);
-        assert!(!accounts.is_asked(&account));
     }
 }

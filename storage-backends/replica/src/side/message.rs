@@ -1,11 +1,9 @@
-//! What is said between the executing thread, the workers and the readers.
+//! What is said between the executing thread and the workers.
 
 use alloy_primitives::B256;
 use crossbeam_channel::Sender;
 use polytrie_kv::Batch;
 use polytrie_state::{Access, Account, AccountWrite, SlotWrite, StateError};
-use polytrie_trie::RowsAhead;
-use std::sync::{Arc, atomic::AtomicU64};
 
 /// What a worker must do, in order.
 #[derive(Debug)]
@@ -83,32 +81,3 @@ pub(crate) struct Part {
 
 /// Hints that passed the filter.
 pub(crate) type Hints = Vec<Access>;
-
-/// Which trie: the account trie, or that of an account.
-pub(crate) type Owner = Option<B256>;
-
-/// A path to be read ahead.
-#[derive(Debug)]
-pub(crate) struct Job {
-    pub(crate) owner: Owner,
-    pub(crate) key: B256,
-    /// Nibbles of the key that are in memory.
-    pub(crate) from: usize,
-    /// Somebody will wait for it.
-    pub(crate) needed: bool,
-    /// The turn it is for, and the one that its worker is at.
-    pub(crate) turn: u64,
-    pub(crate) now: Arc<AtomicU64>,
-    pub(crate) answer: Sender<Answer>,
-}
-
-/// What a reader found.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) owner: Owner,
-    pub(crate) key: B256,
-    pub(crate) turn: u64,
-    pub(crate) rows: Result<RowsAhead, StateError>,
-    /// Nanoseconds it took.
-    pub(crate) nanos: u64,
-}

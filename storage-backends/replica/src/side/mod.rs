@@ -8,7 +8,7 @@
 //!  Finish ───────────────────────────►  storage tries                │
 //!                                          ◄── roots, rows ──────────┘
 //!         ◄── root and rows ────────────────┘
-//!                                       readers: paths that are missing, where the store is slow
+//!                                       where the store is slow: paths that are missing are read ahead (`trie`)
 //! ```
 //!
 //! A trie is owned by one worker for good: which one, its account's hash says. Everything else moves through
@@ -16,26 +16,24 @@
 //! are a function of the writes, and each worker sees those in order.
 
 mod accounts;
-mod ahead;
 mod effort;
 mod known;
 mod message;
 mod outbox;
-mod readers;
 mod storage;
 mod worker;
 
 pub(crate) use message::{Hints, Sealed, Work};
 pub(crate) use outbox::Outbox;
 
-use crate::{error::gone, options::ReplicaOptions};
+use crate::{TRIE, error::gone, options::ReplicaOptions};
 use alloy_primitives::B256;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use message::Writes;
 use parking_lot::{Mutex, MutexGuard};
 use polytrie_kv::Store;
 use polytrie_state::{StateError, WriteSet};
-use readers::{ReaderThreads, Readers};
+use polytrie_trie::{Prefetcher, Readers};
 use std::{
     io,
     sync::{Arc, OnceLock},
@@ -62,7 +60,7 @@ pub(crate) struct TrieSide {
     queue: usize,
     /// The threads, once they are needed.
     links: OnceLock<Vec<Link>>,
-    readers: Option<Arc<ReaderThreads>>,
+    pub(crate) readers: Arc<Readers>,
 }
 
 /// Where the workers are.
@@ -109,37 +107,34 @@ fn no_thread(error: io::Error) -> StateError {
 }
 
 impl TrieSide {
-    pub(crate) fn new(store: &Store, flat: &Store, root: B256, options: &ReplicaOptions) -> Self {
+    pub(crate) fn new(store: &Store, root: B256, options: &ReplicaOptions) -> Self {
         let count = options.workers.max(1);
-        let setup = |root, peers, readers| Setup {
-            store: store.clone(),
+        #[cfg(test)]
+        let always = options.trouble.as_ref().is_some_and(|trouble| trouble.slow_store);
+        #[cfg(not(test))]
+        let always = false;
+        let readers = if options.workers > 0 { options.readers } else { 0 };
+        let readers = Arc::new(Readers::new(readers, always));
+        let setup = |root, peers| Setup {
+            source: Prefetcher::new(TRIE, store.clone(), Arc::clone(&readers)),
             root,
             peers,
-            readers,
             cache_bytes: options.cache_bytes / count,
             #[cfg(test)]
             trouble: options.trouble.clone(),
         };
-        let readers = match options.readers {
-            count if count > 0 && options.workers > 0 => {
-                Some(Readers::new(count, options.queue, store, flat))
-            }
-            _ => None,
-        };
         let (others, parts): (Vec<_>, Vec<_>) = (1..count).map(|_| unbounded()).unzip();
-        let first = Peers::First(parts);
-        let mut workers = vec![Worker::new(setup(Some(root), first, readers.clone()))];
-        for to_first in others {
-            let peers = Peers::Other(to_first);
-            workers.push(Worker::new(setup(None, peers, readers.clone())));
-        }
+        let mut workers = vec![Worker::new(setup(Some(root), Peers::First(parts)))];
+        let others =
+            others.into_iter().map(|to_first| Worker::new(setup(None, Peers::Other(to_first))));
+        workers.extend(others);
         Self {
             seat: Mutex::new(Seat::Here(workers)),
             parts: count,
             threads: options.workers,
             queue: queue_of(options.queue),
             links: OnceLock::new(),
-            readers: readers.as_ref().map(Readers::threads),
+            readers,
         }
     }
 
@@ -152,7 +147,7 @@ impl TrieSide {
     /// nothing to do yet. A block that may be small is executed sooner without them.
     pub(crate) fn wants_hints(&self) -> bool {
         match &*self.seat.lock() {
-            Seat::Here(workers) => self.threads > 0 && workers.iter().any(Worker::reads_slowly),
+            Seat::Here(_) => self.readers.is_slow(),
             Seat::Away | Seat::Returning => true,
         }
     }
@@ -357,16 +352,13 @@ fn queue_of(hints: usize) -> usize {
 
 impl Drop for TrieSide {
     fn drop(&mut self) {
-        // Threads end when nobody can send them anything, readers when all workers have.
+        // Threads end when no more can be sent to them.
         *self.seat.get_mut() = Seat::Away;
         let links = self.links.take().unwrap_or_default();
         let threads: Vec<_> = links.into_iter().map(|link| link.thread).collect();
         for thread in threads {
             // A worker catches what goes wrong in its work; it has been told to whoever asked.
             let _ = thread.join();
-        }
-        if let Some(readers) = &self.readers {
-            readers.join();
         }
     }
 }

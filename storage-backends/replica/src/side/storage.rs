@@ -1,17 +1,13 @@
 //! The storage tries of one worker.
 
-use super::{
-    ahead::{Ahead, missing_from},
-    effort::Effort,
-    message::Part,
-};
+use super::{effort::Effort, message::Part};
 use alloy_primitives::{
     B256, U256,
     map::{B256HashMap, B256HashSet},
 };
-use polytrie_kv::{Batch, Store};
+use polytrie_kv::Batch;
 use polytrie_state::{SlotWrite, StateError};
-use polytrie_trie::{EMPTY_ROOT, ReadPace, RowsAhead, SlotValue, Trie, state_error, stored_root};
+use polytrie_trie::{EMPTY_ROOT, Prefetcher, SlotValue, Trie, state_error, stored_root};
 use rayon::prelude::*;
 
 /// Fewer changes than this, beside those of the trie with most of them, are not worth a second thread.
@@ -30,8 +26,6 @@ pub(super) struct Storages {
     changed: B256HashSet,
     /// Of these, those with writes that were not taken in yet.
     unapplied: B256HashSet,
-    /// Tries for which something was asked of readers in this block.
-    asked: B256HashSet,
     turn: u32,
 }
 
@@ -46,7 +40,6 @@ pub(super) struct Storage {
     log: Vec<(B256, U256)>,
     /// Rows of the block that were made ahead of its end.
     rows: Batch,
-    ahead: Ahead,
     effort: Effort,
     touched: u32,
     /// The bytes that [`Storages::bytes`] has for it.
@@ -60,7 +53,6 @@ impl Storage {
             had_rows: false,
             log: Vec::new(),
             rows: Batch::new(),
-            ahead: Ahead::default(),
             effort: Effort::default(),
             touched,
             counted: 0,
@@ -85,12 +77,11 @@ impl Storage {
     fn open(
         &mut self,
         account: B256,
-        store: &Store,
-        pace: &ReadPace,
+        source: &Prefetcher,
     ) -> Result<&mut Trie<SlotValue>, StateError> {
         if self.trie.is_none() {
-            let source = self.ahead.over(store, Some(account), pace);
-            let root = stored_root::<SlotValue>(&source).map_err(state_error)?;
+            let rows = source.rows(Some(account));
+            let root = stored_root::<SlotValue>(&rows).map_err(state_error)?;
             self.had_rows = root != EMPTY_ROOT;
             self.trie = Some(Trie::stored(root));
         }
@@ -99,9 +90,9 @@ impl Storage {
         Ok(trie)
     }
 
-    fn wipe(&mut self, account: B256, store: &Store, pace: &ReadPace) -> Result<(), StateError> {
+    fn wipe(&mut self, account: B256, source: &Prefetcher) -> Result<(), StateError> {
         self.log.clear();
-        self.open(account, store, pace)?;
+        self.open(account, source)?;
         let had_rows = self.had_rows;
         // What was made of the block so far is void; a range deletion does not reach it.
         self.rows = Batch::new();
@@ -113,46 +104,27 @@ impl Storage {
         Ok(())
     }
 
-    /// Takes in what was written. With `ready_only`, what needs rows that others are reading stays.
-    fn apply(
-        &mut self,
-        account: B256,
-        store: &Store,
-        pace: &ReadPace,
-        ready_only: bool,
-    ) -> Result<(), StateError> {
+    /// Takes in what was written.
+    fn apply(&mut self, account: B256, source: &Prefetcher) -> Result<(), StateError> {
         if self.log.is_empty() {
             return Ok(());
         }
-        self.open(account, store, pace)?;
-        let Self { trie: Some(trie), log, ahead, effort, .. } = self else { return Ok(()) };
-        let mut changes = latest(log);
-        if ready_only {
-            // A key stays while a reader is on its way to it.
-            changes.retain(|(key, value)| {
-                let waits = ahead.asked.contains(key)
-                    && missing_from(Some(&mut *trie), key, &ahead.rows).is_some();
-                if waits {
-                    log.push((*key, value.map_or(U256::ZERO, |v| v.0)));
-                }
-                !waits
-            });
-        }
+        self.open(account, source)?;
+        let Self { trie: Some(trie), log, effort, .. } = self else { return Ok(()) };
+        let changes = latest(log);
         effort.add(changes.len());
-        let source = ahead.over(store, Some(account), pace);
-        trie.update(&changes, &source).map_err(state_error)
+        trie.update(&changes, &source.rows(Some(account))).map_err(state_error)
     }
 
     /// Takes in everything and computes the root; at the end of the block rows are added to `rows`.
     fn seal(
         &mut self,
         account: B256,
-        store: &Store,
-        pace: &ReadPace,
+        source: &Prefetcher,
         rows: Option<&mut Batch>,
     ) -> Result<B256, StateError> {
-        self.apply(account, store, pace, false)?;
-        self.open(account, store, pace)?;
+        self.apply(account, source)?;
+        self.open(account, source)?;
         let Some(trie) = &mut self.trie else { return Ok(EMPTY_ROOT) };
         let Some(rows) = rows else { return Ok(trie.root()) };
         if !self.rows.is_empty() {
@@ -163,7 +135,6 @@ impl Storage {
         *rows = all.into_inner();
         self.effort.end();
         self.had_rows = root != EMPTY_ROOT;
-        self.ahead.clear();
         Ok(root)
     }
 }
@@ -184,9 +155,7 @@ fn latest(log: &mut Vec<(B256, U256)>) -> Vec<(B256, Option<SlotValue>)> {
 }
 
 impl Storages {
-    pub(super) fn begin(&mut self, turn: u32) {
-        // A hint may have overtaken the beginning of its block. Readers drop what was asked for it, and nobody may wait.
-        self.drop_ahead();
+    pub(super) const fn begin(&mut self, turn: u32) {
         self.turn = turn;
     }
 
@@ -195,15 +164,14 @@ impl Storages {
         &mut self,
         (account, wipe, slots): (B256, bool, &[SlotWrite]),
         root: impl FnOnce() -> Option<B256>,
-        store: &Store,
-        pace: &ReadPace,
+        source: &Prefetcher,
     ) -> Result<(), StateError> {
         let turn = self.turn;
         let storage = self.tries.entry(account).or_insert_with(|| Storage::of_root(root(), turn));
         storage.touched = turn;
         self.changed.insert(account);
         if wipe {
-            storage.wipe(account, store, pace)?;
+            storage.wipe(account, source)?;
         }
         if !slots.is_empty() {
             self.unapplied.insert(account);
@@ -212,52 +180,27 @@ impl Storages {
         Ok(())
     }
 
-    /// From where the way to a slot must be read, if it must and nobody was asked yet.
-    pub(super) fn ask_from(&mut self, account: B256, slot: &B256) -> Option<usize> {
+    /// From which nibble on the way to a slot is not in memory; `None` if all of it is.
+    pub(super) fn missing(&mut self, account: &B256, slot: &B256) -> Option<usize> {
         let turn = self.turn;
-        let storage = self.tries.entry(account).or_insert_with(|| Storage::new(turn));
-        storage.touched = turn;
-        storage.count(&mut self.bytes);
-        if let Some(trie) = &mut storage.trie {
-            trie.set_block(turn);
-        }
-        let from = missing_from(storage.trie.as_mut(), slot, &storage.ahead.rows)?;
-        self.asked.insert(account);
-        storage.ahead.asked.insert(*slot).then_some(from)
+        let Some(storage) = self.tries.get_mut(account) else { return Some(0) };
+        let Some(trie) = &mut storage.trie else { return Some(0) };
+        trie.set_block(turn);
+        trie.missing(slot)
     }
 
-    /// The same for everything that is written and not taken in, whether asked for or not.
+    /// The same for everything that is written and not taken in.
     pub(super) fn still_missing(&mut self) -> Vec<(B256, B256, usize)> {
         let mut missing = Vec::new();
-        for account in &self.changed {
+        for account in &self.unapplied {
             let Some(storage) = self.tries.get_mut(account) else { continue };
-            for (slot, _) in &storage.log {
-                let from = missing_from(storage.trie.as_mut(), slot, &storage.ahead.rows);
-                missing.extend(from.map(|from| (*account, *slot, from)));
-            }
+            let Storage { trie, log, .. } = storage;
+            missing.extend(log.iter().filter_map(|(slot, _)| {
+                let from = trie.as_mut().map_or(Some(0), |trie| trie.missing(slot))?;
+                Some((*account, *slot, from))
+            }));
         }
         missing
-    }
-
-    /// Whether readers are on their way to a slot.
-    pub(super) fn is_asked(&self, account: &B256, slot: &B256) -> bool {
-        self.tries.get(account).is_some_and(|storage| storage.ahead.asked.contains(slot))
-    }
-
-    /// A path was not taken by the readers after all.
-    pub(super) fn not_asked(&mut self, account: &B256, slot: &B256) {
-        if let Some(storage) = self.tries.get_mut(account) {
-            storage.ahead.asked.remove(slot);
-        }
-    }
-
-    /// Rows that were read ahead.
-    pub(super) fn arrived(&mut self, account: &B256, slot: &B256, rows: RowsAhead) {
-        if let Some(storage) = self.tries.get_mut(account) {
-            storage.ahead.rows.extend(rows);
-            // Not waited for any more, whatever it brought.
-            storage.ahead.asked.remove(slot);
-        }
     }
 
     /// The value of a slot, if the way to it is in memory.
@@ -274,31 +217,24 @@ impl Storages {
         &mut self,
         account: B256,
         slot: &B256,
-        store: &Store,
-        pace: &ReadPace,
+        source: &Prefetcher,
     ) -> Result<(), StateError> {
         let turn = self.turn;
         let storage = self.tries.entry(account).or_insert_with(|| Storage::new(turn));
         storage.touched = turn;
-        storage.open(account, store, pace)?;
-        if let Storage { trie: Some(trie), ahead, .. } = storage {
-            trie.get(slot, &ahead.over(store, Some(account), pace)).map_err(state_error)?;
-        }
+        let trie = storage.open(account, source)?;
+        trie.get(slot, &source.rows(Some(account))).map_err(state_error)?;
         storage.count(&mut self.bytes);
         Ok(())
     }
 
-    /// Takes in the writes of one trie that are ready, and makes rows of what will hardly change again in
+    /// Takes in the writes of one trie, and makes rows of what will hardly change again in
     /// this block. Returns whether there was anything to do.
-    pub(super) fn work_ahead(
-        &mut self,
-        store: &Store,
-        pace: &ReadPace,
-    ) -> Result<bool, StateError> {
+    pub(super) fn work_ahead(&mut self, source: &Prefetcher) -> Result<bool, StateError> {
         let Some(account) = self.unapplied.iter().next().copied() else { return Ok(false) };
         self.unapplied.remove(&account);
         let Some(storage) = self.tries.get_mut(&account) else { return Ok(true) };
-        storage.apply(account, store, pace, true)?;
+        storage.apply(account, source)?;
         if let Storage { trie: Some(trie), rows, effort, .. } = storage
             && let Some(depth) = effort.depth()
         {
@@ -309,20 +245,8 @@ impl Storages {
         Ok(true)
     }
 
-    /// Keys wait for readers: looks at them again when something has arrived.
-    pub(super) fn retry(&mut self, account: &B256) {
-        if self.tries.get(account).is_some_and(|storage| !storage.log.is_empty()) {
-            self.unapplied.insert(*account);
-        }
-    }
-
     /// Completes what the block has changed so far.
-    pub(super) fn seal(
-        &mut self,
-        store: &Store,
-        pace: &ReadPace,
-        end: bool,
-    ) -> Result<Part, StateError> {
+    pub(super) fn seal(&mut self, source: &Prefetcher, end: bool) -> Result<Part, StateError> {
         let mut jobs: Vec<(B256, Storage)> = Vec::with_capacity(self.changed.len());
         for account in &self.changed {
             if let Some(storage) = self.tries.remove(account) {
@@ -334,7 +258,7 @@ impl Storages {
         let largest = jobs.iter().map(changes).max().unwrap_or_default();
         let others = jobs.iter().map(changes).sum::<usize>() - largest;
         let run = |(account, storage): &mut (B256, Storage), rows: &mut Batch| {
-            let root = storage.seal(*account, store, pace, end.then_some(rows))?;
+            let root = storage.seal(*account, source, end.then_some(rows))?;
             Ok((*account, root))
         };
         let mut part = Part::default();
@@ -368,16 +292,7 @@ impl Storages {
 
     /// The block is over; returns what it changed.
     pub(super) fn end(&mut self) -> B256HashSet {
-        self.drop_ahead();
         std::mem::take(&mut self.changed)
-    }
-
-    fn drop_ahead(&mut self) {
-        for account in self.asked.drain() {
-            if let Some(storage) = self.tries.get_mut(&account) {
-                storage.ahead.clear();
-            }
-        }
     }
 
     /// Forgets tries that hold what is void now.
@@ -388,7 +303,6 @@ impl Storages {
             }
         }
         self.unapplied.clear();
-        self.drop_ahead();
     }
 
     pub(super) const fn bytes(&self) -> usize {
@@ -413,22 +327,5 @@ impl Storages {
             true
         });
         self.bytes = bytes;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_asked_for_before_a_block_began_is_not_waited_for_in_it() {
-        let (account, slot) = (B256::repeat_byte(1), B256::repeat_byte(2));
-        let mut storages = Storages::default();
-        storages.begin(1);
-        assert_eq!(storages.ask_from(account, &slot), Some(0));
-        assert!(storages.is_asked(&account, &slot));
-        storages.begin(2);
-        assert!(!storages.is_asked(&account, &slot));
-        assert_eq!(storages.ask_from(account, &slot), Some(0));
     }
 }

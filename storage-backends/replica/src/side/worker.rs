@@ -2,50 +2,36 @@
 
 use super::{
     accounts::Accounts,
-    message::{Answer, Hints, Job, LeafWrite, Owner, Part, Sealed, Work, Writes},
-    readers::Readers,
+    message::{Hints, LeafWrite, Part, Sealed, Work, Writes},
     storage::Storages,
 };
 use crate::error::{gone, panicked};
 #[cfg(test)]
 use crate::tests::Trouble;
-use alloy_primitives::{
-    B256, U256,
-    map::{B256HashMap, HashSet},
-};
+use alloy_primitives::{B256, U256, map::B256HashMap};
 use crossbeam_channel::{Receiver, Sender, select};
-use polytrie_kv::Store;
 use polytrie_state::{Access, StateError, WriteSet, hash_address, hash_slot};
-use polytrie_trie::{AccountLeaf, ReadPace};
+use polytrie_trie::{AccountLeaf, Prefetcher};
 use std::{
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
 };
 
 /// The tries of one part. All of them belong to whoever holds this; nothing is shared.
 #[derive(Debug)]
 pub(super) struct Worker {
-    store: Store,
+    /// The rows of what is not in memory.
+    source: Prefetcher,
     storages: Storages,
     /// The first worker has the account trie.
     accounts: Option<Accounts>,
     /// What the other workers tell the first, or where they tell it.
     peers: Peers,
-    /// Where paths are read ahead, with the way back; the second half must not be dropped before the first.
-    readers: Option<(Readers, Sender<Answer>)>,
-    answers: Receiver<Answer>,
-    pace: ReadPace,
     /// Bytes of nodes to keep.
     cache_bytes: usize,
     /// How old nodes may be, as far as memory decides.
     keep: u32,
     turn: u64,
-    /// The same for the readers.
-    now: Arc<AtomicU64>,
     /// What the blocks changed that ended and are not in the store yet.
     waiting: VecDeque<Changed>,
     /// The first thing that went wrong. Nothing is done any more after it.
@@ -74,11 +60,10 @@ pub(super) enum Peers {
 /// What a worker is made of.
 #[derive(Debug)]
 pub(super) struct Setup {
-    pub(super) store: Store,
+    pub(super) source: Prefetcher,
     /// The root at the head, for the first worker.
     pub(super) root: Option<B256>,
     pub(super) peers: Peers,
-    pub(super) readers: Option<Readers>,
     pub(super) cache_bytes: usize,
     #[cfg(test)]
     pub(super) trouble: Option<std::sync::Arc<Trouble>>,
@@ -89,23 +74,14 @@ const OLDEST: u32 = 256;
 
 impl Worker {
     pub(super) fn new(setup: Setup) -> Self {
-        let (answer, answers) = crossbeam_channel::unbounded();
-        #[cfg(test)]
-        let always = setup.trouble.as_ref().is_some_and(|trouble| trouble.slow_store);
-        #[cfg(not(test))]
-        let always = false;
         Self {
-            store: setup.store,
+            source: setup.source,
             storages: Storages::default(),
             accounts: setup.root.map(Accounts::stored),
             peers: setup.peers,
-            readers: setup.readers.map(|readers| (readers, answer)),
-            answers,
-            pace: ReadPace::new(always),
             cache_bytes: setup.cache_bytes,
             keep: OLDEST,
             turn: 0,
-            now: Arc::default(),
             waiting: VecDeque::new(),
             failure: None,
             #[cfg(test)]
@@ -131,12 +107,6 @@ impl Worker {
                         }
                         None
                     }
-                    recv(self.answers) -> answer => {
-                        if let Ok(answer) = answer {
-                            self.guarded(|worker| worker.arrived(answer));
-                        }
-                        None
-                    }
                 },
             };
             match next {
@@ -153,15 +123,12 @@ impl Worker {
 
     /// Does one thing that may help or saves work later; returns whether there was one.
     fn work_unasked(&mut self, hints: &Receiver<Hints>) -> bool {
-        if let Ok(answer) = self.answers.try_recv() {
-            self.guarded(|worker| worker.arrived(answer));
-            return true;
-        }
         if let Ok(hint) = hints.try_recv() {
             self.guarded(|worker| worker.take_hints(hint));
             return true;
         }
-        self.guarded(Self::work_ahead).unwrap_or_default()
+        // Where the store is slow, what was written is taken in when its paths are read.
+        !self.source.is_slow() && self.guarded(Self::work_ahead).unwrap_or_default()
     }
 
     /// Does something that may fail; after a failure, nothing.
@@ -195,7 +162,8 @@ impl Worker {
         match work {
             Work::Begin => {
                 self.turn += 1;
-                self.now.store(self.turn, Relaxed);
+                // A hint may have overtaken the beginning of its block.
+                self.guarded(|worker| Ok(worker.source.end()?));
                 // Ages are compared modulo 2^32.
                 let turn = self.turn as u32;
                 self.storages.begin(turn);
@@ -239,20 +207,18 @@ impl Worker {
     }
 
     fn write(&mut self, writes: Writes) -> Result<(), StateError> {
-        let asks = self.reads_slowly();
+        let asks = self.source.is_slow();
         for write in writes.storage {
             if asks {
-                for slot in &write.slots {
-                    self.ask_slot(write.account, &slot.hash);
-                }
+                write.slots.iter().for_each(|slot| self.want_slot(write.account, slot.hash));
             }
             let change = (write.account, write.wipe, &write.slots[..]);
             let root = || self.accounts.as_mut()?.known_storage_root(&write.account);
-            self.storages.write(change, root, &self.store, &self.pace)?;
+            self.storages.write(change, root, &self.source)?;
         }
         for write in writes.leaves {
             if asks {
-                self.ask_account(&write.account);
+                self.want_account(write.account);
             }
             if let Some(accounts) = &mut self.accounts {
                 accounts.write(&write);
@@ -267,10 +233,10 @@ impl Worker {
             for write in writes.accounts() {
                 let leaf = LeafWrite::of(write);
                 if leaf.storage && is_own(&write.hash) {
-                    let Self { storages, accounts, store, pace, .. } = worker;
+                    let Self { storages, accounts, source, .. } = worker;
                     let change = (write.hash, write.clears_slots(), &write.slots[..]);
                     let root = || accounts.as_mut()?.known_storage_root(&write.hash);
-                    storages.write(change, root, store, pace)?;
+                    storages.write(change, root, source)?;
                 }
                 if let Some(accounts) = &mut worker.accounts {
                     accounts.write(&leaf);
@@ -281,23 +247,23 @@ impl Worker {
     }
 
     fn take_hints(&mut self, hints: Hints) -> Result<(), StateError> {
-        let asks = self.reads_slowly();
+        let asks = self.source.is_slow();
         for hint in hints {
             match hint {
                 Access::Account(address) => {
                     let account = hash_address(&address);
                     if asks {
-                        self.ask_account(&account);
+                        self.want_account(account);
                     } else if let Some(accounts) = &mut self.accounts {
-                        accounts.resolve(&account, &self.store, &self.pace)?;
+                        accounts.resolve(&account, &self.source)?;
                     }
                 }
                 Access::SlotRead(address, slot) | Access::SlotWrite(address, slot) => {
                     let (account, slot) = (hash_address(&address), hash_slot(&slot));
                     if asks {
-                        self.ask_slot(account, &slot);
+                        self.want_slot(account, slot);
                     } else {
-                        self.storages.resolve(account, &slot, &self.store, &self.pace)?;
+                        self.storages.resolve(account, &slot, &self.source)?;
                     }
                 }
             }
@@ -319,60 +285,25 @@ impl Worker {
         self.storages.known(account, slot)
     }
 
-    fn ask_slot(&mut self, account: B256, slot: &B256) {
-        if let Some(from) = self.storages.ask_from(account, slot)
-            && !self.ask(Some(account), *slot, from, false)
-        {
-            self.storages.not_asked(&account, slot);
+    /// Has read ahead what of the way to a slot is not in memory, unless too much waits for that already.
+    fn want_slot(&mut self, account: B256, slot: B256) {
+        if let Some(from) = self.storages.missing(&account, &slot) {
+            self.source.want(Some(account), slot, from);
         }
     }
 
-    fn ask_account(&mut self, account: &B256) {
-        let Some(from) = self.accounts.as_mut().and_then(|accounts| accounts.ask_from(account))
-        else {
-            return;
-        };
-        if !self.ask(None, *account, from, false)
-            && let Some(accounts) = &mut self.accounts
-        {
-            accounts.not_asked(account);
+    fn want_account(&mut self, account: B256) {
+        if let Some(from) = self.accounts.as_mut().and_then(|tries| tries.missing(&account)) {
+            self.source.want(None, account, from);
         }
-    }
-
-    fn ask(&mut self, owner: Owner, key: B256, from: usize, needed: bool) -> bool {
-        let Some((readers, answer)) = &self.readers else { return false };
-        let (turn, now, answer) = (self.turn, Arc::clone(&self.now), answer.clone());
-        readers.ask(Job { owner, key, from, needed, turn, now, answer })
-    }
-
-    fn arrived(&mut self, answer: Answer) -> Result<(), StateError> {
-        let Answer { owner, key, turn, rows, nanos } = answer;
-        let rows = rows?;
-        self.pace.took(nanos, rows.len() as u64);
-        // What was read for an earlier block may have changed since.
-        if turn != self.turn {
-            return Ok(());
-        }
-        match owner {
-            Some(account) => {
-                self.storages.arrived(&account, &key, rows);
-                self.storages.retry(&account);
-            }
-            None => {
-                if let Some(accounts) = &mut self.accounts {
-                    accounts.arrived(&key, rows);
-                }
-            }
-        }
-        Ok(())
     }
 
     fn work_ahead(&mut self) -> Result<bool, StateError> {
-        if self.storages.work_ahead(&self.store, &self.pace)? {
+        if self.storages.work_ahead(&self.source)? {
             return Ok(true);
         }
         match &mut self.accounts {
-            Some(accounts) => accounts.work_ahead(&self.store, &self.pace),
+            Some(accounts) => accounts.work_ahead(&self.source),
             None => Ok(false),
         }
     }
@@ -396,8 +327,8 @@ impl Worker {
     /// over and return nothing.
     fn seal(&mut self, end: bool) -> Result<Option<Sealed>, StateError> {
         let own = self.guarded(|worker| {
-            worker.fetch_what_is_needed()?;
-            worker.storages.seal(&worker.store, &worker.pace, end)
+            worker.read_what_is_needed()?;
+            worker.storages.seal(&worker.source, end)
         });
         let own = self.or_failure(own);
         let others = match &self.peers {
@@ -430,51 +361,23 @@ impl Worker {
         }
         let Some(accounts) = &mut self.accounts else { return Err(gone()) };
         let taken = end.then_some(&mut rows);
-        let root = accounts.seal(&roots, &self.store, &self.pace, taken)?;
+        let root = accounts.seal(&roots, &self.source, taken)?;
         Ok(Sealed { root, rows })
     }
 
-    /// Where the store is slow: all paths that were written and are not there yet are read at once, unless readers are
-    /// on their way to them, and waited for. Nobody waits for those that were only hinted at.
-    fn fetch_what_is_needed(&mut self) -> Result<(), StateError> {
-        if !self.reads_slowly() {
-            return Ok(());
-        }
-        // What two ways have in common may have been read for one of them only: there is a second time.
-        for _ in 0..2 {
-            let mut awaited = HashSet::<(Owner, B256)>::default();
+    /// Where the store is slow: all paths that were written and are not in memory are read at once, and waited for.
+    fn read_what_is_needed(&mut self) -> Result<(), StateError> {
+        if self.source.is_slow() {
             for (account, slot, from) in self.storages.still_missing() {
-                if self.storages.is_asked(&account, &slot)
-                    || self.ask(Some(account), slot, from, true)
-                {
-                    awaited.insert((Some(account), slot));
-                }
+                self.source.need(Some(account), slot, from)?;
             }
-            let missing = self.accounts.as_mut().map(Accounts::still_missing).unwrap_or_default();
-            for (account, from) in missing {
-                let asked =
-                    self.accounts.as_ref().is_some_and(|accounts| accounts.is_asked(&account));
-                if asked || self.ask(None, account, from, true) {
-                    awaited.insert((None, account));
-                }
-            }
-            if awaited.is_empty() {
-                break;
-            }
-            while !awaited.is_empty() {
-                let answer = self.answers.recv().map_err(|_| gone())?;
-                if answer.turn == self.turn {
-                    awaited.remove(&(answer.owner, answer.key));
-                }
-                self.arrived(answer)?;
+            for (account, from) in
+                self.accounts.as_mut().map(Accounts::still_missing).unwrap_or_default()
+            {
+                self.source.need(None, account, from)?;
             }
         }
-        Ok(())
-    }
-
-    /// Whether reads wait for a disk, so that it pays to know of them early.
-    pub(super) fn reads_slowly(&self) -> bool {
-        self.readers.is_some() && self.pace.is_slow()
+        Ok(self.source.wait()?)
     }
 
     fn bytes(&self) -> usize {

@@ -1,9 +1,9 @@
 //! Two tables of flat rows: how they are read, listed and written.
 
 use super::{decode_account, decode_value, encode_account, encode_value};
-use crate::{Account, StateError, WriteSet, scan};
+use crate::{Access, Account, StateError, WriteSet, hash_address, hash_slot, scan};
 use alloy_primitives::{B256, U256};
-use polytrie_kv::{Batch, KeyRange, Read, Snapshot, Table, prefix_end};
+use polytrie_kv::{Batch, KeyRange, Read, Table, prefix_end};
 use std::ops::ControlFlow;
 
 /// The tables of a flat state.
@@ -94,41 +94,28 @@ impl FlatTables {
         }
     }
 
-    /// Tells a snapshot what [`Self::account`] would read.
+    /// Reads the rows of accounts and slots only to have them in a cache.
     ///
     /// # Errors
     ///
-    /// As [`Self::account`].
-    pub fn expect_account(
-        &self,
-        snapshot: &Snapshot,
-        hash: &B256,
-        account: Option<&Account>,
-    ) -> Result<(), StateError> {
-        let mut row = Vec::new();
-        let row = account.map(|account| {
-            encode_account(account, &mut row);
-            row.as_slice()
-        });
-        Ok(snapshot.expect(self.accounts, hash.as_slice(), row)?)
-    }
-
-    /// Tells a snapshot what [`Self::slot`] would read.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::account`].
-    pub fn expect_slot(
-        &self,
-        snapshot: &Snapshot,
-        account: &B256,
-        slot: &B256,
-        value: &U256,
-    ) -> Result<(), StateError> {
-        let mut row = Vec::new();
-        encode_value(value, &mut row);
-        let row = (!value.is_zero()).then_some(row.as_slice());
-        Ok(snapshot.expect(self.slots, self.slot_key(account, slot).as_slice(), row)?)
+    /// If the store fails.
+    pub fn look_at(&self, store: &dyn Read, wanted: &[Access]) -> Result<(), StateError> {
+        let (mut accounts, mut slots) = (Vec::new(), Vec::new());
+        for access in wanted {
+            match access {
+                Access::Account(address) => accounts.push(hash_address(address)),
+                Access::SlotRead(address, slot) | Access::SlotWrite(address, slot) => {
+                    slots.push(self.slot_key(&hash_address(address), &hash_slot(slot)));
+                }
+            }
+        }
+        accounts.sort_unstable();
+        slots.sort_unstable_by(|a, b| a.as_slice().cmp(b.as_slice()));
+        let accounts: Vec<&[u8]> = accounts.iter().map(B256::as_slice).collect();
+        let slots: Vec<&[u8]> = slots.iter().map(SlotKey::as_slice).collect();
+        store.get_many(self.accounts, &accounts)?;
+        store.get_many(self.slots, &slots)?;
+        Ok(())
     }
 
     /// Whether there is any slot of an account.

@@ -22,4 +22,3 @@ mod update;
 
 pub use evict::{Ages, Cut};
 pub use trie::Trie;
-pub(crate) use update::Change;

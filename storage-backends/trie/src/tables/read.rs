@@ -2,11 +2,11 @@
 
 use super::TrieTables;
 use crate::{
-    AccountLeaf, AccountProof, Detour, LeafValue, Rows, SlotValue, cow::StateTries, leaf_on_path,
-    state_error,
+    AccountLeaf, AccountProof, Detour, LeafValue, Nibbles, Rows, SlotValue, cow::StateTries,
+    leaf_on_path, rows::key_of, state_error,
 };
 use alloy_primitives::{Address, B256, Bytes, U256};
-use polytrie_kv::Read;
+use polytrie_kv::{KvError, Read};
 use polytrie_state::{Proof, SlotVisit, StateError, Touched, WriteSet};
 
 impl TrieTables {
@@ -21,6 +21,25 @@ impl TrieTables {
         account: &B256,
     ) -> Result<Option<AccountLeaf>, StateError> {
         leaf(account, &self.account_rows(store))
+    }
+
+    /// The rows of many paths, which are sorted, each with the account of its storage trie or none.
+    pub(crate) fn get_many(
+        &self,
+        store: &dyn Read,
+        paths: &[(Option<B256>, Nibbles)],
+    ) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+        let key = |(owner, path): &(Option<B256>, Nibbles)| {
+            let mut buffer = [0; 96];
+            let len = key_of(owner.as_ref(), path, &mut buffer);
+            (buffer, len)
+        };
+        let keys: Vec<_> = paths.iter().map(key).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(|(key, len)| &key[..*len]).collect();
+        let accounts = paths.partition_point(|(owner, _)| owner.is_none());
+        let mut rows = store.get_many(self.accounts, &keys[..accounts])?;
+        rows.extend(store.get_many(self.storage, &keys[accounts..])?);
+        Ok(rows)
     }
 
     /// A slot by the hashes of its account and of itself; zero where there is none.

@@ -1,0 +1,108 @@
+//! The rows of many paths, read a level of all of them at a time.
+
+use crate::{
+    LeafValue, Nibbles, TrieTables,
+    codec::{nibble, path_of},
+    row::{self, Row, RowChild, RowChildren},
+};
+use alloy_primitives::{B256, map::HashMap};
+use polytrie_kv::{KvError, Read};
+
+/// The account with this storage trie; `None` is the account trie.
+pub type Owner = Option<B256>;
+
+/// A key to which the way is missing from its first `from` nibbles on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Way {
+    pub(super) owner: Owner,
+    pub(super) key: B256,
+    pub(super) from: usize,
+}
+
+/// Rows by trie and path.
+pub(super) type Found = HashMap<(Owner, Nibbles), Vec<u8>>;
+
+/// A leaf of a row is passed over here, whatever it holds.
+#[derive(Debug, Clone, PartialEq)]
+struct Skipped;
+
+impl LeafValue for Skipped {
+    fn encode(&self, _: &mut Vec<u8>) {}
+
+    fn decode(_: &[u8]) -> Result<Self, &'static str> {
+        Ok(Self)
+    }
+}
+
+/// A row that is needed after another one.
+enum Next {
+    /// On the way to the key, at this depth.
+    Way(usize),
+    /// Beside it: where the key is removed, this child of its branch is the only one left, and moves up.
+    Beside(Nibbles),
+}
+
+/// What follows on the row at the first `depth` nibbles of a key. What is wrong with a row is reported by the trie.
+fn next(key: &B256, depth: usize, row: &[u8]) -> Option<Next> {
+    let path = path_of(key, depth);
+    let mut children = RowChildren::<Skipped>::new();
+    let Ok(Row::Branch { prefix }) = row::decode(&path, row, &mut children) else { return None };
+    let end = depth + prefix.len();
+    let mut branch = path.join(&prefix);
+    if path_of(key, end) != branch {
+        return None;
+    }
+    let is_own = |(n, _): &&(u8, RowChild<Skipped>)| *n == nibble(key, end);
+    match (&children.iter().find(is_own)?.1, &children[..]) {
+        (RowChild::Inner(_), _) => Some(Next::Way(end + 1)),
+        (RowChild::Leaf(found, _), [(n, RowChild::Inner(_)), _] | [_, (n, RowChild::Inner(_))])
+            if found == key =>
+        {
+            branch.push(*n);
+            Some(Next::Beside(branch))
+        }
+        (RowChild::Leaf(..), _) => None,
+    }
+}
+
+/// From which depth on the way is missing in the rows that were found; `None` if all of it is there.
+pub(super) fn missing(found: &Found, way: Way) -> Option<usize> {
+    let mut depth = way.from;
+    while let Some(row) = found.get(&(way.owner, path_of(&way.key, depth))) {
+        let Some(Next::Way(deeper)) = next(&way.key, depth, row) else { return None };
+        depth = deeper;
+    }
+    Some(depth)
+}
+
+/// Reads the rows of these ways, as far as there are any. Where a way ends at the key's leaf in a branch with one more child, the
+/// row of that child is among them.
+pub(super) fn read(tables: &TrieTables, store: &dyn Read, ways: &[Way]) -> Result<Found, KvError> {
+    let mut found = Found::default();
+    let mut level: Vec<Way> = ways.to_vec();
+    let mut beside = Vec::new();
+    while !level.is_empty() || !beside.is_empty() {
+        let paths = level.iter().map(|way| (way.owner, path_of(&way.key, way.from)));
+        let mut paths: Vec<_> = paths.chain(beside.drain(..)).collect();
+        paths.sort_unstable();
+        paths.dedup();
+        let rows = tables.get_many(store, &paths)?;
+        let rows = paths.into_iter().zip(rows);
+        found.extend(rows.filter_map(|(path, row)| Some((path, row?))));
+        level.retain_mut(|way| {
+            let row = found.get(&(way.owner, path_of(&way.key, way.from)));
+            match row.and_then(|row| next(&way.key, way.from, row)) {
+                Some(Next::Way(depth)) => {
+                    way.from = depth;
+                    true
+                }
+                Some(Next::Beside(path)) => {
+                    beside.push((way.owner, path));
+                    false
+                }
+                None => false,
+            }
+        });
+    }
+    Ok(found)
+}

@@ -1,0 +1,171 @@
+//! What waits to be read ahead for one block.
+
+use super::Readers;
+use parking_lot::{Condvar, Mutex};
+use polytrie_kv::KvError;
+use std::{
+    collections::VecDeque,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+/// What may wait; more is not read ahead.
+const MOST_WAITING: usize = 4_096;
+/// Less is over before another thread has woken up, where the store is fast.
+const WORTH_A_THREAD: usize = 32;
+/// What a thread takes at a time where the store is slow, at most.
+const AT_ONCE: usize = 16;
+/// The same where it is fast. Who ends the reading waits for so much.
+const AT_ONCE_IN_MEMORY: usize = 4;
+
+/// How something is read ahead.
+pub trait ReadAhead: Send + Sync + 'static {
+    /// What to read.
+    type Wanted: Send + 'static;
+
+    /// Reads these, so that the block finds them read. What cannot be read the block meets by itself.
+    fn read(&self, wanted: Vec<Self::Wanted>);
+}
+
+/// Other threads read ahead what a block announces, until this is dropped.
+pub struct Reading<R: ReadAhead> {
+    readers: Arc<Readers>,
+    queue: Arc<Queue<R>>,
+    is_closed: bool,
+}
+
+struct Queue<R: ReadAhead> {
+    state: Mutex<State<R>>,
+    /// Signals that a thread has read what it had taken.
+    changed: Condvar,
+    /// Threads that may read at the same time, however many there are.
+    limit: usize,
+}
+
+struct State<R: ReadAhead> {
+    /// `None` when the reading has ended.
+    reader: Option<Arc<R>>,
+    waiting: VecDeque<R::Wanted>,
+    /// Threads that were asked to come and have not left.
+    threads: usize,
+    /// Of these, those that read.
+    reading: usize,
+}
+
+impl<R: ReadAhead> Reading<R> {
+    /// Reads with `reader`.
+    pub fn new(readers: &Arc<Readers>, reader: R) -> Self {
+        Self::limited(readers, Readers::MOST, reader)
+    }
+
+    /// Reads with `reader`, on so many threads at most.
+    pub(super) fn limited(readers: &Arc<Readers>, limit: usize, reader: R) -> Self {
+        let (reader, waiting) = (Some(Arc::new(reader)), VecDeque::new());
+        let state = Mutex::new(State { reader, waiting, threads: 0, reading: 0 });
+        let queue = Arc::new(Queue { state, changed: Condvar::new(), limit });
+        Self { readers: Arc::clone(readers), queue, is_closed: false }
+    }
+
+    /// Something will be needed soon. Returns whether it waits to be read now.
+    pub fn want(&self, wanted: R::Wanted) -> bool {
+        let mut state = self.queue.state.lock();
+        if self.is_closed || state.waiting.len() >= MOST_WAITING {
+            return false;
+        }
+        state.waiting.push_back(wanted);
+        let is_worth_it = self.readers.is_slow() || state.waiting.len() >= WORTH_A_THREAD;
+        if is_worth_it && state.threads < self.queue.threads(&self.readers) {
+            state.threads += 1;
+            drop(state);
+            let (readers, queue) = (Arc::clone(&self.readers), Arc::clone(&self.queue));
+            self.readers.spawn(move || queue.work(&readers));
+        }
+        true
+    }
+
+    /// The block reads by itself now: it is too late to announce more.
+    pub const fn close(&mut self) {
+        self.is_closed = true;
+    }
+
+    /// Returns when all of it is read.
+    ///
+    /// # Errors
+    ///
+    /// As [`Readers::check`].
+    pub fn wait(&self) -> Result<(), KvError> {
+        self.queue.state.lock().threads += 1;
+        self.queue.work(&self.readers);
+        self.queue.wait_for_threads();
+        self.readers.check()
+    }
+
+    /// From now on no thread reads, nor holds anything for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Readers::check`].
+    pub fn end(self) -> Result<(), KvError> {
+        self.stop();
+        self.readers.check()
+    }
+
+    fn stop(&self) {
+        let reader = {
+            let mut state = self.queue.state.lock();
+            state.waiting.clear();
+            state.reader.take()
+        };
+        self.queue.wait_for_threads();
+        drop(reader);
+    }
+}
+
+impl<R: ReadAhead> Queue<R> {
+    /// Reads until nothing waits.
+    fn work(&self, readers: &Readers) {
+        let mut state = self.state.lock();
+        while let Some(reader) = state.reader.clone().filter(|_| !state.waiting.is_empty()) {
+            let most = if readers.is_slow() { AT_ONCE } else { AT_ONCE_IN_MEMORY };
+            let count = (state.waiting.len() / self.threads(readers)).clamp(1, most);
+            let wanted = state.waiting.drain(..count).collect();
+            state.reading += 1;
+            drop(state);
+            // Nothing that a panic leaves half done is used again: the layer fails with it.
+            let read = catch_unwind(AssertUnwindSafe(|| reader.read(wanted)));
+            drop(reader);
+            if let Err(panic) = read {
+                readers.panicked(&*panic);
+            }
+            state = self.state.lock();
+            state.reading -= 1;
+            self.changed.notify_all();
+        }
+        state.threads -= 1;
+    }
+
+    fn threads(&self, readers: &Readers) -> usize {
+        readers.threads().clamp(1, self.limit.max(1))
+    }
+
+    /// Waits for the threads that read.
+    fn wait_for_threads(&self) {
+        let mut state = self.state.lock();
+        while state.reading > 0 {
+            self.changed.wait(&mut state);
+        }
+    }
+}
+
+impl<R: ReadAhead> Drop for Reading<R> {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl<R: ReadAhead> fmt::Debug for Reading<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reading").field("is_closed", &self.is_closed).finish_non_exhaustive()
+    }
+}
