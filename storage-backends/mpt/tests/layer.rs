@@ -190,8 +190,8 @@ fn what_a_block_announces_is_read_by_other_threads() {
     panics.store(true, Ordering::SeqCst);
     // A thread may not have come before the end of a block; the next one reports it then.
     let error = loop {
-        let begun = Session::begin(&*layer, BlockRef { number: 2, ..parent });
-        let ended = begun.and_then(|mut session| {
+        let session = Session::begin(&*layer, BlockRef { number: 2, ..parent });
+        let ended = session.and_then(|mut session| {
             announce(&mut session);
             thread::yield_now();
             session.finish()

@@ -185,7 +185,8 @@ impl Merger {
         }
         let merged = changes.len();
         self.sweep(&mut slice, &mut changes)?;
-        self.read_ahead(changes[merged..].iter().map(|(place, _)| *place))?;
+        let swept = changes[merged..].iter().map(|(place, _)| place);
+        read_ahead(&mut self.source, &mut self.trie, swept)?;
         changes.sort_unstable_by_key(|(place, _)| *place);
         self.trie.update(&changes, &self.source.rows(None)).map_err(state_error)?;
         let (root, rows) = self.trie.commit(Rows::new(slice.batch, SNAPSHOT_TRIE));
@@ -201,21 +202,6 @@ impl Merger {
         self.source.end()?;
         self.unsettled.push_back((number, self.trie.bytes().saturating_sub(before)));
         Ok(slice)
-    }
-
-    /// Where the store is slow: reads at once what of the ways to these places is not in memory.
-    fn read_ahead(&mut self, places: impl Iterator<Item = B256>) -> Result<(), StateError> {
-        let Self { source, trie, .. } = self;
-        source.end()?;
-        if source.is_slow() {
-            for place in places {
-                if let Some(from) = trie.missing(&place) {
-                    source.need(None, place, from)?;
-                }
-            }
-            source.wait()?;
-        }
-        Ok(())
     }
 
     /// Lets go of nodes where they take more than `bytes`. Those of the last `keep` slices, the rows of which need not be
@@ -248,9 +234,8 @@ impl Merger {
         slice: &mut Slice,
         changes: &mut Vec<(B256, Option<Value>)>,
     ) -> Result<(), StateError> {
-        let places: Vec<B256> = self.plan.order[entries.clone()].iter().map(|(p, _)| *p).collect();
-        self.read_ahead(places.into_iter())?;
         let Self { source, plan, trie, .. } = self;
+        read_ahead(source, trie, plan.order[entries.clone()].iter().map(|(place, _)| place))?;
         let store = source.store();
         let part = plan.entries_at(entries);
         for (place, key, value) in part {
@@ -322,6 +307,24 @@ impl Merger {
         }
         Ok(())
     }
+}
+
+/// Where the store is slow: reads at once what of the ways to these places is not in memory.
+fn read_ahead<'a>(
+    source: &mut Prefetcher,
+    trie: &mut Trie<Value>,
+    places: impl Iterator<Item = &'a B256>,
+) -> Result<(), StateError> {
+    source.end()?;
+    if source.is_slow() {
+        for place in places {
+            if let Some(from) = trie.missing(place) {
+                source.need(None, *place, from)?;
+            }
+        }
+        source.wait()?;
+    }
+    Ok(())
 }
 
 /// What takes a slice back that led to `root`, and the root before it.

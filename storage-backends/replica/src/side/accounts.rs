@@ -55,7 +55,7 @@ impl Accounts {
         self.trie.missing(account)
     }
 
-    /// The same for all accounts that are written and not taken in.
+    /// Accounts that are written and not taken in, and from which nibble on the ways to them are not in memory.
     pub(super) fn still_missing(&mut self) -> Vec<(B256, usize)> {
         let Self { trie, log, waiting, .. } = self;
         let written = log.keys().chain(waiting.keys());

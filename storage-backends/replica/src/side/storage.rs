@@ -189,7 +189,7 @@ impl Storages {
         trie.missing(slot)
     }
 
-    /// The same for everything that is written and not taken in.
+    /// Slots that are written and not taken in, and from which nibble on the ways to them are not in memory.
     pub(super) fn still_missing(&mut self) -> Vec<(B256, B256, usize)> {
         let mut missing = Vec::new();
         for account in &self.unapplied {

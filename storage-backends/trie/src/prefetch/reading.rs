@@ -16,7 +16,7 @@ const MOST_WAITING: usize = 4_096;
 const WORTH_A_THREAD: usize = 32;
 /// What a thread takes at a time where the store is slow, at most.
 const AT_ONCE: usize = 16;
-/// The same where it is fast. Who ends the reading waits for so much.
+/// What a thread takes at a time where the store is fast: the end of a block waits for so much.
 const AT_ONCE_IN_MEMORY: usize = 4;
 
 /// How something is read ahead.
