@@ -96,8 +96,11 @@ impl<R: Read> ChainDb<R> {
     ///
     /// If it is not there, the store fails or is damaged.
     pub fn block_head(&self, number: u64) -> Result<Head, ChainError> {
-        let row = self.index_row(number)?;
-        let row = row.ok_or_else(|| ChainError::Corrupt(format!("block {number} is missing")))?;
+        let row = match self.index_row(number)? {
+            // Of a block before the one that the chain begins with, nothing but the hash may be known.
+            Some(row) if row.len() > INDEX_START => row,
+            _ => return Err(self.missing(number)),
+        };
         let (hash, total_difficulty) = hash_and_difficulty(&row);
         let header = decode_lone_header(&row[INDEX_START..]).map_err(|e| {
             ChainError::Corrupt(format!("the header of block {number} does not decode: {e}"))
@@ -108,6 +111,15 @@ impl<R: Read> ChainDb<R> {
             )));
         }
         Ok(Head { header, total_difficulty })
+    }
+
+    /// The error for a block that is not here: the store is damaged, unless the chain begins after it.
+    pub fn missing(&self, number: u64) -> ChainError {
+        match self.start() {
+            Ok(Some(start)) if number <= start => ChainError::NotHere { number, start },
+            Ok(_) => ChainError::Corrupt(format!("block {number} is missing")),
+            Err(error) => error,
+        }
     }
 
     fn index_row(&self, number: u64) -> Result<Option<Vec<u8>>, ChainError> {

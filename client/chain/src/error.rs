@@ -87,6 +87,16 @@ pub enum ChainError {
         /// How many would do.
         needed: usize,
     },
+    /// It is a block before the one that the chain begins with.
+    #[error(
+        "block {number} is not here: the chain in this directory begins with the state at block {start}"
+    )]
+    NotHere {
+        /// Its number.
+        number: u64,
+        /// The block that the chain begins with.
+        start: u64,
+    },
     /// The records needed to go back that far are not kept any more.
     #[error(
         "cannot go back to block {asked}: undo records reach back to block {lowest} only; go back to that one, or import into an empty --datadir"

@@ -48,7 +48,7 @@ impl ChainDb {
     }
 
     fn export_block(&self, number: u64) -> Result<ExportBlock, ChainError> {
-        let missing = || ChainError::Corrupt(format!("block {number} is missing"));
+        let missing = || self.missing(number);
         let (expected, total_difficulty) = self.canonical(number)?.ok_or_else(missing)?;
         let rlp = self.block_rlp(number)?.ok_or_else(missing)?;
         let corrupt = |what: String| ChainError::Corrupt(format!("block {number} {what}"));

@@ -97,6 +97,8 @@ pub struct ChainOptions {
     pub witness_levels: Option<u8>,
     /// Whether addresses and slots can be found by their hashes ([`ChainDb::address_of`]).
     pub keep_preimages: bool,
+    /// Whether the state is a part of one: its root is never that of a header.
+    pub partial_state: bool,
 }
 
 impl Default for ChainOptions {
@@ -109,6 +111,7 @@ impl Default for ChainOptions {
             index_transactions: false,
             witness_levels: None,
             keep_preimages: false,
+            partial_state: false,
         }
     }
 }
@@ -131,6 +134,8 @@ pub struct Chain {
     switch: Option<Switch>,
     /// The block it begins with, if that is not the genesis block.
     start: Option<u64>,
+    /// The block it begins with, if nothing but its hash is known.
+    unknown_parent: Option<B256>,
     undo_reach: UndoReach,
     durable: Mutex<DurableHead>,
     /// What blocks wrote, with their numbers.
@@ -190,6 +195,7 @@ impl Chain {
         genesis::check(&spec, &db)?;
         // Between the steps of a way back the state is that of no block.
         if db.way_back()?.is_none()
+            && !options.partial_state
             && let Some(found) = layer.commitment().as_state_root()
             && found != head.header.state_root
             && options.verify_roots
@@ -200,6 +206,44 @@ impl Chain {
                 expected: head.header.state_root,
             });
         }
+        let mut chain = Self::on_top_of(head, spec, db, layer, options)?;
+        chain.end_way_back()?;
+        chain.remove_void_wiped()?;
+        chain.reload_recent()?;
+        chain.undo_switch()?;
+        Ok(chain)
+    }
+
+    /// A chain in a store, whose layer holds a part of the state at `start`: what some blocks on top of it touch. No root is
+    /// compared, and the rules about the first header are not checked unless that of its parent is known.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    pub fn open_partial(
+        spec: Arc<ChainSpec>,
+        store: Store,
+        layer: Arc<dyn StateLayer>,
+        options: ChainOptions,
+        start: &Start,
+        knows_parent: bool,
+    ) -> Result<Self, ChainError> {
+        let db = ChainDb::new(store);
+        db.begin_at(&spec, start)?;
+        let options = ChainOptions { partial_state: true, verify_every: 1, ..options };
+        let mut chain = Self::on_top_of(start.head.clone(), spec, db, layer, options)?;
+        chain.unknown_parent = (!knows_parent).then_some(start.head.hash());
+        chain.reload_recent()?;
+        Ok(chain)
+    }
+
+    fn on_top_of(
+        head: Head,
+        spec: Arc<ChainSpec>,
+        db: ChainDb,
+        layer: Arc<dyn StateLayer>,
+        options: ChainOptions,
+    ) -> Result<Self, ChainError> {
         if options.witness_levels.is_some() {
             witness_maker(&*layer)?;
         }
@@ -208,7 +252,7 @@ impl Chain {
         let undo_reach = UndoReach::read(&db, head.number())?;
         let start = db.start()?;
         let durable = Mutex::new(DurableHead::read(&db, head.number())?);
-        let mut chain = Self {
+        let chain = Self {
             spec,
             db,
             layer,
@@ -218,6 +262,7 @@ impl Chain {
             group: None,
             switch: None,
             start,
+            unknown_parent: None,
             undo_reach,
             durable,
             written: Vec::new(),
@@ -228,10 +273,6 @@ impl Chain {
             head,
         };
         chain.report_horizon(chain.head.number());
-        chain.end_way_back()?;
-        chain.remove_void_wiped()?;
-        chain.reload_recent()?;
-        chain.undo_switch()?;
         Ok(chain)
     }
 

@@ -67,7 +67,11 @@ impl Chain {
         ancestors: &RecentAncestors,
     ) -> Result<(), ChainError> {
         match self.start {
-            Some(start) if !ommers.is_empty() && !ancestors.is_complete() => {
+            Some(start)
+                if !ommers.is_empty()
+                    && !ancestors.is_complete()
+                    && !self.options.partial_state =>
+            {
                 let what = format!(
                     "block {number} has ommers, which cannot be checked without the {OMMER_GENERATIONS} blocks before it"
                 );

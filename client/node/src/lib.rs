@@ -5,6 +5,7 @@ pub mod conformance;
 pub mod convert;
 pub mod datadir;
 pub mod import;
+pub mod prestate;
 pub mod process;
 pub mod state_dump;
 pub mod state_root;

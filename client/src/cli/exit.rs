@@ -7,6 +7,7 @@ use crate::{
     datadir::{FlatError, OpenError},
     import::{ImportError, ShadowError},
     layers::UnknownKind,
+    prestate::PrestateError,
     state_dump::StateDumpError,
 };
 use polytrie_chainspec::ChainSpecError;
@@ -238,6 +239,7 @@ impl From<ChainError> for Failure {
             | ChainError::TooDeep { .. }
             | ChainError::NoUndo { .. }
             | ChainError::BeforeStart { .. }
+            | ChainError::NotHere { .. }
             | ChainError::TooLong { .. }
             | ChainError::AboveHead { .. } => Self::Usage(error.to_string()),
             ChainError::GenesisState { .. } => Self::Invalid(error.to_string()),
@@ -304,6 +306,18 @@ impl From<HeaderError> for Failure {
         match error.is_io() {
             true => Self::Machine(error.to_string()),
             false => Self::Invalid(error.to_string()),
+        }
+    }
+}
+
+impl From<PrestateError> for Failure {
+    fn from(error: PrestateError) -> Self {
+        match error {
+            PrestateError::Read { .. } => Self::Machine(error.to_string()),
+            PrestateError::Nothing(_) => Self::Usage(error.to_string()),
+            PrestateError::Form { .. } | PrestateError::Gap { .. } => {
+                Self::Invalid(error.to_string())
+            }
         }
     }
 }

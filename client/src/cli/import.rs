@@ -5,12 +5,12 @@ use super::{
     exit::Failure,
     input,
     logging::LogArgs,
-    output::{self, ResultArgs},
+    output::{self, ResultArgs, ResultFile, Ticker},
     signals::on_interrupt,
 };
 use crate::{
     chain::Chain,
-    datadir::{DataDir, OpenOptions},
+    datadir::{DataDir, NewDir, OpenOptions},
     executor::Prefetch,
     import::{
         self, Begun, CsvLog, Display, ImportEnd, ImportError, ImportOptions, ImportReport, Shadow,
@@ -18,6 +18,8 @@ use crate::{
     },
     layers::values::{MOST_THREADS, some_at_most},
     layers::{self, DEFAULT_LAYER},
+    prestate::Prestate,
+    state_dump::Step,
     witness::WitnessDir,
 };
 use clap::{Args, ValueEnum};
@@ -25,6 +27,7 @@ use polytrie_kv::Durability;
 use polytrie_state::StateError;
 use std::{
     path::{Path, PathBuf},
+    sync::{Arc, atomic::AtomicBool},
     thread,
 };
 
@@ -37,8 +40,18 @@ use std::{
 #[derive(Debug, Args)]
 pub(super) struct ImportArgs {
     /// Block files, in their order; `-` for standard input.
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "prestate", value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// Execute real blocks without the whole state: a directory with a JSON file for each of some consecutive blocks, with what it
+    /// touches, as scripts/fetch-prestate asks a node for them (or witnesses, as --witness writes them). Gas, receipts and all
+    /// else are checked, but not state roots, as a part of a state has another. Nothing is kept: --datadir is where the state
+    /// is for as long as it takes (without it, memory), and is removed.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "shadow", "witness", "preimages"])]
+    prestate: Option<PathBuf>,
+    /// With --prestate: as many accounts in the state, of which the blocks touch some: tries as deep as those of a state of
+    /// this size.
+    #[arg(long, value_name = "N", requires = "prestate", default_value_t = 0)]
+    accounts: u64,
     #[command(flatten)]
     chain: ChainArg,
     /// Stop after this block.
@@ -137,6 +150,9 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     args.expect_apart()?;
     let mut options = args.open_options();
     let result = args.result.open()?;
+    if let Some(dir) = &args.prestate {
+        return run_partial(&args, dir, options, result, logging);
+    }
     import::expect_files(&args.files)?;
     // The figures of an earlier import are not lost to a mistake about the directory they are of.
     let (mut csv, mut begun) = (None, None);
@@ -159,48 +175,114 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     if csv.is_none() {
         csv = args.create_csv()?;
     }
-    let display = match (logging.is_quiet(), logging.can_draw()) {
-        (true, _) => Display::Quiet,
-        (false, true) => Display::Bar,
-        (false, false) => Display::Lines,
+    let import_options = ImportOptions {
+        files: args.files.clone(),
+        begun,
+        csv,
+        shadow,
+        witnesses,
+        ..args.import_options(interrupt, logging)
     };
-    let threads =
-        args.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
-    let ImportEnd { report, error } = import::import(
-        &mut chain,
-        ImportOptions {
-            files: args.files.clone(),
-            begun,
-            to: args.to,
-            threads,
-            prefetch: args.prefetch,
-            interrupt,
-            display,
-            csv,
-            shadow,
-            witnesses,
-        },
-    );
-    tell(&chain, &report, error.is_none());
-    let line = args.verdict(&report, dir.kind.canonical, began_at_genesis);
-    let written = if output::takes_stdout(args.csv.as_deref()) {
-        tracing::info!("{line}");
-        result.write_json(&report)
-    } else {
-        result.write(&report, || line)
-    };
-    let ended = match error {
-        Some(error) if error.is_invalid_block() && args.on_invalid == OnInvalid::Stop => {
-            tracing::warn!("stopped: {error}");
-            Ok(())
+    let end = import::import(&mut chain, import_options);
+    args.end(&chain, end, result, (dir.kind.canonical, began_at_genesis))
+}
+
+/// Runs blocks on the part of a state that they touch.
+fn run_partial(
+    args: &ImportArgs,
+    dir: &Path,
+    mut options: OpenOptions,
+    result: ResultFile,
+    logging: &LogArgs,
+) -> Result<(), Failure> {
+    if options.datadir.is_none() {
+        options.kv = Some("memory".to_owned());
+    }
+    let new = NewDir::create(&options)?;
+    let done = (|| {
+        let spec = new.dir().spec()?;
+        let prestate = Prestate::read(dir, &spec)?;
+        let interrupt = on_interrupt();
+        let mut ticker = Ticker::new();
+        let progress = &mut |step: Step| {
+            if ticker.is_due() {
+                tracing::info!(accounts = step.accounts, slots = step.slots, "{}", step.what);
+            }
+        };
+        let mut chain = prestate.begin(new.dir(), args.accounts, &interrupt, progress)?;
+        let (first, last) = prestate.range();
+        tracing::info!(
+            "blocks {first} to {last} name {} accounts, of {} in the state",
+            prestate.accounts(),
+            prestate.accounts().max(args.accounts)
+        );
+        if !prestate.knows_parent() {
+            tracing::warn!(
+                "the header before block {first} is not known, so the rules that compare its own with that are not checked"
+            );
         }
-        Some(error) => Err(error.into()),
-        None => Ok(()),
-    };
-    Failure::decide(ended, written)
+        let name = dir.display().to_string();
+        let import_options = ImportOptions {
+            files: vec![dir.to_owned()],
+            begun: Some(Begun::of_bytes(&name, prestate.stream())?),
+            csv: args.create_csv()?,
+            ..args.import_options(interrupt, logging)
+        };
+        let end = import::import(&mut chain, import_options);
+        args.end(&chain, end, result, (false, false))
+    })();
+    let removed = new.discard();
+    Failure::decide(done, removed.map_err(Failure::from))
 }
 
 impl ImportArgs {
+    /// How to import, without what to import and where else it goes.
+    fn import_options(&self, interrupt: Arc<AtomicBool>, logging: &LogArgs) -> ImportOptions {
+        let display = match (logging.is_quiet(), logging.can_draw()) {
+            (true, _) => Display::Quiet,
+            (false, true) => Display::Bar,
+            (false, false) => Display::Lines,
+        };
+        let threads =
+            self.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+        ImportOptions {
+            to: self.to,
+            threads,
+            prefetch: self.prefetch,
+            interrupt,
+            display,
+            ..ImportOptions::plain(Vec::new())
+        }
+    }
+
+    /// Tells what came of an import of canonical state roots or not, from the genesis block on or not.
+    fn end(
+        &self,
+        chain: &Chain,
+        end: ImportEnd,
+        result: ResultFile,
+        (is_canonical, began_at_genesis): (bool, bool),
+    ) -> Result<(), Failure> {
+        let ImportEnd { report, error } = end;
+        tell(chain, &report, error.is_none());
+        let line = self.verdict(&report, is_canonical, began_at_genesis);
+        let written = if output::takes_stdout(self.csv.as_deref()) {
+            tracing::info!("{line}");
+            result.write_json(&report)
+        } else {
+            result.write(&report, || line)
+        };
+        let ended = match error {
+            Some(error) if error.is_invalid_block() && self.on_invalid == OnInvalid::Stop => {
+                tracing::warn!("stopped: {error}");
+                Ok(())
+            }
+            Some(error) => Err(error.into()),
+            None => Ok(()),
+        };
+        Failure::decide(ended, written)
+    }
+
     /// Refuses outputs that would get in each other's way, or in that of what is read.
     fn expect_apart(&self) -> Result<(), Failure> {
         if output::takes_stdout(self.csv.as_deref()) && self.result.takes_stdout() {

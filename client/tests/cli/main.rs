@@ -40,6 +40,7 @@ mod layered;
 mod limits;
 mod options;
 mod prefetch;
+mod prestate;
 mod proofs;
 mod reorganisation;
 #[cfg(all(feature = "replica", feature = "mpt", feature = "raw"))]

@@ -134,6 +134,8 @@ impl From<ChainError> for RpcError {
     fn from(error: ChainError) -> Self {
         match error {
             ChainError::NoUndo { .. }
+            | ChainError::NotHere { .. }
+            | ChainError::BeforeStart { .. }
             | ChainError::AboveHead { .. }
             | ChainError::TooLong { .. } => Self::server(error.to_string()),
             ChainError::State(error) => error.into(),

@@ -84,9 +84,7 @@ impl Rpc {
     pub(super) fn block_ref(&self, view: &View, id: BlockId) -> RpcResult<BlockRef> {
         let number = self.known(view, id)?;
         let row = view.db().canonical(number)?;
-        let (hash, _) = row.ok_or_else(|| {
-            RpcError::internal(&format!("block {number} is missing below the head"))
-        })?;
+        let (hash, _) = row.ok_or_else(|| view.db().missing(number))?;
         Ok(BlockRef { number, hash })
     }
 

@@ -163,6 +163,11 @@ impl DataDir {
         }
     }
 
+    /// What the chain in it is to check and keep.
+    pub const fn chain_options(&self) -> ChainOptions {
+        self.chain_options
+    }
+
     /// What is kept of the chain, without its rules.
     pub fn chain_db(&self) -> ChainDb {
         ChainDb::new(self.store.clone())

@@ -43,13 +43,15 @@ impl NewDir {
         }
         let kind = layers::layer(options.state.as_deref().unwrap_or(DEFAULT_LAYER))?;
         let (file, spec) = outline::load(options.chain.as_deref().ok_or(OpenError::NoChain)?)?;
-        let lock = DataDir::claim(path)?;
         let kv = options.kv.as_deref().unwrap_or(DEFAULT_ENGINE);
         let mut options = options.clone();
+        // What is refused without a look at the disk leaves nothing there.
         let stamp = DataDir::stamp(&mut options, kind, kv, &spec)?;
-        DataDir::claim_flat(&stamp, path)?;
+        let lock = DataDir::claim(path)?;
         let flat = layers::replica_path(&stamp);
-        let made = DataDir::assemble(&options, path, stamp, kind, Specs::loaded(spec), Some(lock));
+        let made = DataDir::claim_flat(&stamp, path).and_then(|()| {
+            DataDir::assemble(&options, path, stamp, kind, Specs::loaded(spec), Some(lock))
+        });
         match made {
             Ok(dir) => Ok(Self { dir, path: Some(path.to_owned()), was_there, file }),
             Err(error) => {

@@ -99,8 +99,14 @@ pub fn not_verified(chain: &Chain, report: &ImportReport) -> Vec<String> {
     }
     let mut notes = Vec::new();
     let layer = chain.layer().name();
+    if chain.options().partial_state {
+        let note =
+            "state roots were not compared: the state is what the blocks touch, not all of it";
+        notes.push(note.to_owned());
+    }
     match chain.layer().commitment().kind() {
         CommitmentKind::StateRoot => {}
+        _ if chain.options().partial_state => {}
         CommitmentKind::None => notes.push(format!(
             "state roots were not compared: the layer `{layer}` does not authenticate the state"
         )),

@@ -93,6 +93,16 @@ impl Begun {
         Ok(Self { first: reader.next().transpose()?, reader })
     }
 
+    /// Blocks that are in memory; `name` stands in messages where a file name would.
+    ///
+    /// # Errors
+    ///
+    /// If they are no blocks.
+    pub fn of_bytes(name: &str, blocks: Vec<u8>) -> Result<Self, BlockFileError> {
+        let reader = BlockReader::from_reader(name, std::io::Cursor::new(blocks))?;
+        Ok(Self { first: None, reader })
+    }
+
     /// The header of that block, if it decodes.
     pub fn header(&self) -> Option<Sealed<Header>> {
         decode_header(&self.first.as_ref()?.rlp).ok()

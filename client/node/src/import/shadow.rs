@@ -203,7 +203,7 @@ impl Shadow {
             tracing::info!(from = number + 1, to = target, "the shadow catches up");
         }
         for number in number + 1..=target {
-            let missing = || ChainError::Corrupt(format!("block {number} is missing"));
+            let missing = || main.db().missing(number);
             let rlp = main.db().block_rlp(number).and_then(|rlp| rlp.ok_or_else(missing));
             let rlp = rlp.map_err(|e| self.broken(e))?;
             let candidate = Candidate::prepare(main.spec(), rlp)

@@ -115,6 +115,13 @@ pub(super) struct Collected {
     pub(super) codes: Codes,
 }
 
+impl Collected {
+    /// Nothing yet.
+    pub(super) fn new(scratch: Scratch) -> Self {
+        Self { entries: Sorter::new(scratch.clone(), HELD), codes: Codes::new(scratch) }
+    }
+}
+
 /// What was read of a dump so far.
 pub(super) struct Gathered<'a> {
     entries: Sorter<Entry>,
@@ -143,12 +150,7 @@ impl<'a> Gathered<'a> {
     ) -> Self {
         Self {
             entries: Sorter::new(scratch.clone(), HELD),
-            codes: Codes {
-                scratch: scratch.clone(),
-                part: None,
-                known: HashSet::new(),
-                batch: Batch::new(),
-            },
+            codes: Codes::new(scratch.clone()),
             slots: Waiting { scratch, held: Vec::new(), spilled: None },
             preimages: preimages.map(|db| (db, Batch::new())),
             expected,
@@ -299,7 +301,11 @@ pub(super) struct Codes {
 }
 
 impl Codes {
-    fn add(&mut self, hash: B256, code: &Bytes) -> Result<(), StateDumpError> {
+    fn new(scratch: Scratch) -> Self {
+        Self { scratch, part: None, known: HashSet::new(), batch: Batch::new() }
+    }
+
+    pub(super) fn add(&mut self, hash: B256, code: &Bytes) -> Result<(), StateDumpError> {
         if self.known.insert(hash) {
             self.batch.put(CODES, hash.as_slice(), code);
             self.write(PORTION)?;
@@ -307,7 +313,7 @@ impl Codes {
         Ok(())
     }
 
-    fn write(&mut self, most: usize) -> Result<(), StateDumpError> {
+    pub(super) fn write(&mut self, most: usize) -> Result<(), StateDumpError> {
         if self.batch.byte_len() > most {
             let part = match &mut self.part {
                 Some(part) => part,

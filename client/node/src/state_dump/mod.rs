@@ -11,11 +11,13 @@
 
 mod error;
 mod gather;
+mod partial;
 mod sorted;
 mod start;
 mod write;
 
 pub use error::StateDumpError;
+pub use partial::PartialState;
 pub use write::{DumpForm, DumpOptions, write_dump};
 
 use crate::datadir::DataDir;

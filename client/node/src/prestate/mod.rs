@@ -1,0 +1,143 @@
+//! Real blocks without the whole state: what a range of consecutive blocks touches becomes one state to begin with.
+//!
+//! A directory holds a JSON file for each block, in one of these forms, and beside them, if there are any, `codes.json` (code by
+//! its hash) and `blockhashes.json` (hashes of earlier blocks by number):
+//!
+//! | fields | what they are |
+//! |---|---|
+//! | `block`, `prestate`, `parent` | RLP of the block, what `debug_traceBlockByNumber` answers with `prestateTracer`, RLP of the parent's header |
+//! | `block`, `pre` | RLP of the block, and accounts by address with all that the block touches |
+//! | `block`, `state`, `codes`, `ancestors` | a witness, as `import --witness` writes it: trie nodes of the state before the block |
+//!
+//! What counts is where an account or slot is named first: later files say what it is after the blocks between.
+
+mod file;
+mod merge;
+mod nodes;
+
+pub use file::PrestateError;
+use merge::Merged;
+
+use crate::{
+    datadir::DataDir,
+    state_dump::{PartialState, StateDumpError, Step},
+};
+use alloy_consensus::{Header, Sealed};
+use alloy_primitives::{Bytes, U256};
+use polytrie_chain::{Chain, Head, Start, StartAncestor};
+use polytrie_chainspec::ChainSpec;
+use polytrie_consensus::decode::decode_lone_header;
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{Arc, atomic::AtomicBool},
+};
+
+/// Blocks and the state that they begin with.
+#[derive(Debug)]
+pub struct Prestate {
+    blocks: Vec<Bytes>,
+    state: PartialState,
+    start: Start,
+    /// Whether the header before the first block is known.
+    knows_parent: bool,
+    /// Number of the first block, and of the last.
+    range: (u64, u64),
+}
+
+impl Prestate {
+    /// Reads a directory of files, of blocks that follow each other.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be read or is none of the forms above, or a block is missing.
+    pub fn read(dir: &Path, spec: &ChainSpec) -> Result<Self, PrestateError> {
+        let file::Directory { files, codes, hashes } = file::read(dir)?;
+        let mut merged = Merged::new(codes);
+        let total_difficulty = before(spec, files.iter().map(|file| file.block.header()));
+        let mut total = total_difficulty;
+        for file in &files {
+            let header = file.block.header();
+            let merge = spec.is_merged_after(total);
+            let rules = spec.rules(header.number, header.timestamp, merge);
+            total += header.difficulty;
+            merged.add(file, rules)?;
+        }
+        let Some((first, last)) = files.first().zip(files.last()) else {
+            return Err(PrestateError::Nothing(dir.to_owned()));
+        };
+        let (header, range) =
+            (first.block.header(), (first.block.header().number, last.block.header().number));
+        let parent = first.parent.as_ref().map(|parent| decode_lone_header(parent)).transpose();
+        let parent = parent.ok().flatten().filter(|parent| parent.hash() == header.parent_hash);
+        let knows_parent = parent.is_some();
+        let parent = parent.unwrap_or_else(|| {
+            let unknown = Header { number: header.number.saturating_sub(1), ..Header::default() };
+            Sealed::new_unchecked(unknown, header.parent_hash)
+        });
+        let known = |hash| StartAncestor { hash, header: None, block: None };
+        let mut ancestors: BTreeMap<u64, StartAncestor> = BTreeMap::new();
+        for (number, hash) in hashes.into_iter().chain(first.ancestors.clone()) {
+            if number < parent.number {
+                ancestors.insert(number, known(hash));
+            }
+        }
+        let head = Head { header: parent, total_difficulty };
+        let start = Start { head, block: None, ancestors };
+        let blocks = files.into_iter().map(|file| file.rlp).collect();
+        Ok(Self { blocks, state: merged.finish(), start, knows_parent, range })
+    }
+
+    /// The first block and the last one.
+    pub const fn range(&self) -> (u64, u64) {
+        self.range
+    }
+
+    /// Accounts that the blocks name.
+    pub fn accounts(&self) -> u64 {
+        self.state.accounts()
+    }
+
+    /// Whether the rules about the first header can be checked.
+    pub const fn knows_parent(&self) -> bool {
+        self.knows_parent
+    }
+
+    /// The blocks, one after the other.
+    pub fn stream(&self) -> Vec<u8> {
+        self.blocks.concat()
+    }
+
+    /// Fills a new directory with the state, and as many other accounts as there are less than `accounts`: tries that are as
+    /// deep as those of a larger state. Returns the chain, on which the blocks can be inserted.
+    ///
+    /// # Errors
+    ///
+    /// If a store or a layer fails, or `interrupt` was set from outside.
+    pub fn begin(
+        &self,
+        target: &DataDir,
+        accounts: u64,
+        interrupt: &AtomicBool,
+        progress: &mut dyn FnMut(Step),
+    ) -> Result<Chain, StateDumpError> {
+        self.state.load(target, accounts, interrupt, progress)?;
+        let (spec, layer) = (target.spec()?, Arc::clone(&target.layer));
+        let options = target.chain_options();
+        let store = target.store.clone();
+        Ok(Chain::open_partial(spec, store, layer, options, &self.start, self.knows_parent)?)
+    }
+}
+
+/// A total difficulty before the first of these headers, as far as it matters: the merge comes where it does.
+fn before<'h>(spec: &ChainSpec, headers: impl Iterator<Item = &'h Header>) -> U256 {
+    let (mut mined, mut is_merged) = (U256::ZERO, false);
+    for header in headers {
+        mined += header.difficulty;
+        is_merged |= header.difficulty.is_zero();
+    }
+    match spec.terminal_total_difficulty().filter(|_| is_merged) {
+        Some(terminal) => terminal.saturating_sub(mined),
+        None => U256::ZERO,
+    }
+}

@@ -1,0 +1,81 @@
+//! A part of a state, in memory, with which a layer is filled.
+
+use super::{
+    StateDumpError, Step,
+    gather::{Collected, Entry, Named, What},
+    sorted::Sorted,
+};
+use crate::datadir::DataDir;
+use alloy_primitives::{B256, Bytes, U256, keccak256};
+use polytrie_state::Account;
+use std::{
+    collections::HashMap,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+/// Accounts and slots by their hashes, and code.
+#[derive(Debug, Default)]
+pub struct PartialState {
+    accounts: Vec<(B256, Account, Vec<(B256, U256)>)>,
+    codes: HashMap<B256, Bytes>,
+}
+
+impl PartialState {
+    /// Adds an account, each once.
+    pub fn add(&mut self, hash: B256, account: Account, slots: impl Iterator<Item = (B256, U256)>) {
+        self.accounts.push((hash, account, slots.collect()));
+    }
+
+    /// Adds code by its hash.
+    pub fn add_codes(&mut self, codes: HashMap<B256, Bytes>) {
+        self.codes.extend(codes);
+    }
+
+    /// How many accounts there are.
+    pub fn accounts(&self) -> u64 {
+        self.accounts.len() as u64
+    }
+
+    /// Fills a layer with it, and with as many other accounts as there are less than `accounts`.
+    pub(crate) fn load(
+        &self,
+        target: &DataDir,
+        accounts: u64,
+        interrupt: &AtomicBool,
+        progress: &mut dyn FnMut(Step),
+    ) -> Result<(), StateDumpError> {
+        let mut collected = Collected::new(target.store.scratch().clone());
+        for (hash, account, slots) in &self.accounts {
+            if account.has_code()
+                && let Some(code) = self.codes.get(&account.code_hash)
+            {
+                collected.codes.add(account.code_hash, code)?;
+            }
+            let named = Named { account: *account, storage_root: None, hashed: true };
+            let what = What::Account(Box::new(named));
+            collected.entries.add(Entry { account: *hash, what })?;
+            for (slot, value) in slots {
+                collected.entries.add(Entry { account: *hash, what: What::Slot(*slot, *value) })?;
+            }
+        }
+        collected.codes.write(0)?;
+        for number in self.accounts()..accounts {
+            if interrupt.load(Ordering::Relaxed) {
+                return Err(StateDumpError::Interrupted);
+            }
+            // Of no account: the hash of an address is that of 20 bytes.
+            let account = keccak256(number.to_be_bytes());
+            let named = Named {
+                account: Account { balance: U256::ONE, ..Account::default() },
+                storage_root: None,
+                hashed: true,
+            };
+            collected.entries.add(Entry { account, what: What::Account(Box::new(named)) })?;
+        }
+        let sorted = Sorted::new(&mut collected, interrupt, progress)?;
+        let loaded = target.layer.load(&mut sorted.accounts());
+        sorted.finish()?;
+        loaded?;
+        Ok(())
+    }
+}

@@ -1,0 +1,103 @@
+//! `import --prestate`: real blocks, without the whole state, on every layer.
+
+use crate::{
+    run::polytrie,
+    support::{Data, assert_fails, for_each_layer},
+};
+use polytrie_testing::for_each_json;
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, fs, path::Path};
+
+for_each_layer!(real_blocks_from_london_on);
+
+/// The first block of London.
+const LONDON: u64 = 12_965_000;
+
+/// The files of an archive, by name.
+fn archive(name: &str) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for_each_json(&format!("blocks/{name}.tar.xz"), "", |path, bytes| {
+        let name = Path::new(path).file_name().unwrap().to_string_lossy().into_owned();
+        files.insert(name, bytes.to_vec());
+    });
+    files
+}
+
+fn number(name: &str) -> Option<u64> {
+    name.strip_suffix(".json")?.parse().ok()
+}
+
+/// A directory with one block and what is beside the blocks of an archive.
+fn one_block(data: &Data, files: &BTreeMap<String, Vec<u8>>, name: &str) -> std::path::PathBuf {
+    let dir = data.file("blocks");
+    fs::create_dir(&dir).unwrap();
+    for name in [name, "codes.json", "blockhashes.json"] {
+        if let Some(bytes) = files.get(name) {
+            fs::write(dir.join(name), bytes).unwrap();
+        }
+    }
+    dir
+}
+
+/// Gas, bloom and receipts are those of the headers.
+fn real_blocks_from_london_on(layer: &str) {
+    for set in ["prestate", "witness"] {
+        let files = archive(set);
+        let recent: Vec<&String> =
+            files.keys().filter(|name| number(name).is_some_and(|n| n >= LONDON)).collect();
+        assert!(files.is_empty() || recent.len() >= 7, "{set}: {}", recent.len());
+        for name in recent {
+            let data = Data::new();
+            let dir = one_block(&data, &files, name);
+            let mut args = vec!["import", "--chain", "mainnet", "--state", layer, "--json", "-"];
+            let (dir, datadir) = (dir.display().to_string(), data.path().display().to_string());
+            args.extend(["--prestate", &dir]);
+            // On disk too, deep in a larger state.
+            if number(name).is_some_and(|number| number % 3 == 0) {
+                args.extend(["--datadir", &datadir, "--accounts", "20000"]);
+            }
+            let args: Vec<&std::ffi::OsStr> = args.into_iter().map(std::ffi::OsStr::new).collect();
+            let run = crate::run::run(&args, &[]).ok();
+            let report = run.json();
+            assert_eq!(report["blocks"], 1, "{set}, {name}: {report}");
+            assert_eq!(report["head"]["number"], number(name).unwrap(), "{set}, {name}");
+            assert!(run.stderr.contains("state roots were not compared"), "{}", run.stderr);
+            assert!(!data.path().exists(), "{set}, {name}: something was kept");
+        }
+    }
+}
+
+/// What cannot be used is refused in a sentence.
+#[test]
+fn mistakes_are_refused() {
+    let import = |dir: &Path| polytrie!["import", "--prestate", dir, "--chain", "mainnet"];
+    let data = Data::new();
+    assert_fails(&import(&data.file("missing")), 3, &["cannot read"]);
+    let dir = data.file("dir");
+    fs::create_dir(&dir).unwrap();
+    assert_fails(&import(&dir), 2, &["holds no file of a block", "scripts/fetch-prestate"]);
+    fs::write(dir.join("1.json"), "{\"block\":\"0xc0\"}").unwrap();
+    assert_fails(&import(&dir), 1, &["1.json", "block"]);
+    fs::write(dir.join("1.json"), "{").unwrap();
+    assert_fails(&import(&dir), 1, &["1.json", "does not read"]);
+
+    let files = archive("prestate");
+    let recent: Vec<_> =
+        files.iter().filter(|(name, _)| number(name).is_some_and(|n| n >= LONDON)).collect();
+    let [(first, bytes), (second, other), ..] = recent[..] else { return };
+    let apart = Data::new();
+    let dir = one_block(&apart, &files, first);
+    fs::write(dir.join(second), other).unwrap();
+    assert_fails(&import(&dir), 1, &[second, "blocks that follow each other"]);
+
+    // An account less: the block comes to other gas, or a transaction cannot be paid for.
+    let apart = Data::new();
+    let dir = one_block(&apart, &files, first);
+    let mut file: Value = serde_json::from_slice(bytes).unwrap();
+    for account in file["pre"].as_object_mut().unwrap().values_mut() {
+        account["balance"] = json!("0x0");
+    }
+    fs::write(dir.join(first), file.to_string()).unwrap();
+    let run = import(&dir);
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+}
