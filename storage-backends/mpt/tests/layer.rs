@@ -200,7 +200,7 @@ fn what_a_block_announces_is_read_by_other_threads() {
             break error;
         }
     };
-    assert!(error.to_string().contains("it panicked: on purpose"), "{error}");
+    assert!(error.to_string().contains("panicked: on purpose"), "{error}");
     let error = layer.begin(parent).unwrap_err();
     assert!(matches!(error, StateError::Poisoned(_)), "{error}");
 }

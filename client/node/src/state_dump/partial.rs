@@ -13,10 +13,13 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
+/// An account by its hash, with its slots by theirs.
+type HashedAccount = (B256, Account, Vec<(B256, U256)>);
+
 /// Accounts and slots by their hashes, and code.
 #[derive(Debug, Default)]
 pub struct PartialState {
-    accounts: Vec<(B256, Account, Vec<(B256, U256)>)>,
+    accounts: Vec<HashedAccount>,
     codes: HashMap<B256, Bytes>,
 }
 
