@@ -39,7 +39,7 @@ pub use dump::{Dump, Origin, WholeAccount};
 pub use error::{NodeError, NodeFailure};
 pub use events::{Event, FormerChain, Listener, Reverted};
 pub use genesis::dev_genesis;
-pub use miner::{Miner, MiningMode};
+pub use miner::{Miner, MinerThreads, MiningMode};
 pub use node::{
     AccountParts, AccountRange, FoundAccount, Node, NodeOptions, RangeLimits, Roots, SlotRange,
 };

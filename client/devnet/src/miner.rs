@@ -47,6 +47,27 @@ struct State {
     failures: u64,
 }
 
+/// The threads of a miner. Dropping this stops them and waits for their ends.
+#[derive(Debug)]
+pub struct MinerThreads {
+    node: Arc<Node>,
+    threads: Vec<Worker>,
+}
+
+impl MinerThreads {
+    /// Whether all of them have ended.
+    pub fn are_finished(&self) -> bool {
+        self.threads.iter().all(Worker::is_finished)
+    }
+}
+
+impl Drop for MinerThreads {
+    fn drop(&mut self) {
+        self.node.miner().stop();
+        self.threads.clear();
+    }
+}
+
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
@@ -152,13 +173,13 @@ impl Miner {
         totals.write += stats.write;
     }
 
-    /// Starts the threads that make blocks and make them durable. Dropping them waits for their ends.
+    /// Starts the threads that make blocks and make them durable.
     ///
     /// # Errors
     ///
     /// If the system gives no threads.
-    pub fn start(node: &Arc<Node>) -> Result<Vec<Worker>, KvError> {
-        let mut threads = Vec::new();
+    pub fn start(node: &Arc<Node>) -> Result<MinerThreads, KvError> {
+        let mut threads = MinerThreads { node: Arc::clone(node), threads: Vec::new() };
         for (name, work) in [("miner", mine as fn(&Node)), ("durable", keep_durable)] {
             let node = Arc::clone(node);
             let work = move || {
@@ -166,7 +187,7 @@ impl Miner {
                     node.fail(&format!("the thread `{name}` panicked: {said}"));
                 }
             };
-            threads.push(Worker::start(name, work)?);
+            threads.threads.push(Worker::start(name, work)?);
         }
         Ok(threads)
     }

@@ -10,7 +10,7 @@ use alloy_eips::eip7702::Authorization;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address};
 use parking_lot::Mutex;
 use polytrie_chain::{Chain, ChainOptions, TABLES};
-use polytrie_kv::{MemoryEngine, Store, StoreOptions, Worker};
+use polytrie_kv::{MemoryEngine, Store, StoreOptions};
 use polytrie_kv_testing::{Fault, FaultEngine};
 use polytrie_layers::{LAYERS, LayerOptions};
 use polytrie_node::datadir::{DataDir, OpenOptions};
@@ -348,25 +348,10 @@ fn blocks_are_told_in_their_order_whoever_makes_them() {
     assert!(heads.0.lock().iter().copied().eq(1..=2000));
 }
 
-/// The threads of [`Miner::start`], which end with this.
-struct Mining {
-    node: Arc<Node>,
-    threads: Vec<Worker>,
-}
-
-impl Mining {
-    fn start(node: &Arc<Node>) -> Self {
-        let threads = Miner::start(node).unwrap();
-        node.miner().set_mode(MiningMode::OnArrival);
-        Self { node: Arc::clone(node), threads }
-    }
-}
-
-impl Drop for Mining {
-    fn drop(&mut self) {
-        // Before they are waited for.
-        self.node.miner().stop();
-    }
+fn mining(node: &Arc<Node>) -> MinerThreads {
+    let threads = Miner::start(node).unwrap();
+    node.miner().set_mode(MiningMode::OnArrival);
+    threads
 }
 
 fn wait(node: &Node, hash: &B256) {
@@ -377,18 +362,18 @@ fn wait(node: &Node, hash: &B256) {
 #[test]
 fn blocks_come_by_themselves() {
     let node = node(LAYERS[0].name);
-    let mining = Mining::start(&node);
+    let threads = mining(&node);
     let added = node.submit(transfer(&node, 1, 0, 5)).unwrap();
     wait(&node, &added.tx.hash());
     assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::from(5));
-    drop(mining);
+    drop(threads);
     assert!(node.failure().is_none());
 }
 
 #[test]
 fn what_could_not_be_mined_is_tried_again() {
     let node = node(LAYERS[0].name);
-    let mining = Mining::start(&node);
+    let threads = mining(&node);
     // No block can have this time: none could follow.
     node.clock().set_next(u64::MAX);
     let added = node.submit(transfer(&node, 1, 0, 5)).unwrap();
@@ -402,7 +387,7 @@ fn what_could_not_be_mined_is_tried_again() {
     node.clock().set_next(now);
     wait(&node, &added.tx.hash());
     assert_eq!(node.balance(&SOMEBODY).unwrap(), U256::from(5));
-    drop(mining);
+    drop(threads);
     assert!(node.failure().is_none());
 }
 
@@ -417,10 +402,10 @@ fn who_makes_blocks_gives_up_where_nothing_can_be_stored() {
     let spec = dir.spec().unwrap();
     let chain = Chain::open(spec, store, layer, ChainOptions::default()).unwrap();
     let node = node_on(chain, dir);
-    let mining = Mining::start(&node);
+    let threads = mining(&node);
     node.submit(transfer(&node, 0, 0, 5)).unwrap();
     let until = Instant::now() + Duration::from_secs(20);
-    while !mining.threads.iter().all(Worker::is_finished) {
+    while !threads.are_finished() {
         assert!(Instant::now() < until, "{:?}", node.db().store().poisoned());
         std::thread::sleep(Duration::from_millis(20));
         if node.pool().is_empty() {
@@ -544,11 +529,14 @@ impl Listener for Panics {
 fn a_panic_of_the_miner_is_seen() {
     let node = node(LAYERS[0].name);
     node.listen(Arc::new(Panics));
-    let mut mining = Mining::start(&node);
+    let threads = mining(&node);
     assert!(node.failure().is_none());
     node.submit(transfer(&node, 1, 0, 5)).unwrap();
-    // The thread ends by itself.
-    drop(mining.threads.remove(0));
+    let until = Instant::now() + Duration::from_secs(20);
+    while node.failure().is_none() && Instant::now() < until {
+        std::thread::yield_now();
+    }
+    drop(threads);
     let failure = node.failure().unwrap();
     assert!(matches!(failure, NodeFailure::Program(_)), "{failure}");
     let text = failure.to_string();

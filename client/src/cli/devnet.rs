@@ -285,7 +285,6 @@ pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
     });
     tracing::info!("stopping");
     server.stop();
-    node.miner().stop();
     drop(threads);
     node.flush().map_err(machine)?;
     if let Some(failure) = failed {

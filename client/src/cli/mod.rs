@@ -164,7 +164,7 @@ mod tests {
         ("JSON-RPC over HTTP and WebSocket", &["http.", "rpc."]),
         ("Transaction pool", &["txpool."]),
         ("Logging", &["quiet", "verbose", "log."]),
-        ("Output", &["json", "html", "csv", "svg"]),
+        ("Output", &["json", "html", "csv", "svg", "markdown"]),
         (
             "Workload",
             &[

@@ -158,11 +158,15 @@ impl Prefetcher {
     fn queue(&mut self) -> Option<Arc<Queue>> {
         if let Threads::NotStarted = self.threads {
             let queue = Arc::new(Queue::default());
-            let threads: Result<_, KvError> =
-                (0..THREADS).map(|_| start(&self.spec, &queue)).collect();
-            self.threads = match threads {
-                Ok(threads) => Threads::Running(queue, threads),
+            let mut threads = Vec::with_capacity(THREADS);
+            let started = (0..THREADS).try_for_each(|_| -> Result<_, KvError> {
+                threads.push(start(&self.spec, &queue)?);
+                Ok(())
+            });
+            self.threads = match started {
+                Ok(()) => Threads::Running(queue, threads),
                 Err(error) => {
+                    // Dropping those that were started waits for their end.
                     queue.close();
                     tracing::warn!("nothing is read ahead: {error}");
                     Threads::Unavailable
