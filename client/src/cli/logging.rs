@@ -1,6 +1,7 @@
 //! Logs: to standard error, as loud as asked for.
 
 use clap::{ArgAction, Args, ValueEnum};
+use polytrie_kv::expect_threads;
 use std::{
     env,
     io::{self, IsTerminal},
@@ -63,7 +64,8 @@ impl LogArgs {
         if self.verbose == 1 && env::var_os(EnvFilter::DEFAULT_ENV).is_none() {
             filter = filter.add_directive(OWN.parse().unwrap_or_else(|_| level.into()));
         }
-        let (writer, guard) = match serves {
+        // The library panics without a thread. What else needs one says so in a sentence.
+        let (writer, guard) = match serves && expect_threads(1).is_ok() {
             false => (BoxMakeWriter::new(io::stderr), None),
             true => {
                 let (writer, guard) =
