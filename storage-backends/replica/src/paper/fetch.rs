@@ -63,10 +63,10 @@ impl Fetchers {
     }
 
     /// A block begins on this state.
-    pub(super) fn begin(&self, before: Arc<dyn StateReader>) -> Option<Fetching> {
-        let queue = self.queue.clone()?;
+    pub(super) fn begin(self: &Arc<Self>, before: Arc<dyn StateReader>) -> Option<Fetching> {
+        self.queue.as_ref()?;
         let block = self.shared.block.fetch_add(1, Relaxed) + 1;
-        Some(Fetching { queue, before, block, shared: Arc::clone(&self.shared) })
+        Some(Fetching { fetchers: Arc::clone(self), before, block })
     }
 
     pub(super) fn figures(&self) -> [(&'static str, u64); 4] {
@@ -92,27 +92,27 @@ impl Drop for Fetchers {
     }
 }
 
-/// What a block asks for.
+/// What a block asks for. It keeps the threads: they end with the layer, or with a block that outlives it.
 #[derive(Debug)]
 pub(super) struct Fetching {
-    queue: Sender<Path>,
+    fetchers: Arc<Fetchers>,
     before: Arc<dyn StateReader>,
     block: u64,
-    shared: Arc<FetchState>,
 }
 
 impl Fetching {
     /// Asks for the path of a slot. Waits while the queue is full.
     pub(super) fn ask(&self, address: Address, slot: U256) {
         let path = Path { block: self.block, before: Arc::clone(&self.before), address, slot };
-        self.shared.asked.fetch_add(1, Relaxed);
-        if let Err(TrySendError::Full(path)) = self.queue.try_send(path) {
+        let Fetchers { queue: Some(queue), shared, .. } = &*self.fetchers else { return };
+        shared.asked.fetch_add(1, Relaxed);
+        if let Err(TrySendError::Full(path)) = queue.try_send(path) {
             let began = Instant::now();
-            // Threads end with the layer, which outlives its blocks.
-            let _ = self.queue.send(path);
-            self.shared.waits.fetch_add(1, Relaxed);
+            // It fails only without threads, and then nothing is fetched.
+            let _ = queue.send(path);
+            shared.waits.fetch_add(1, Relaxed);
             let waited = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            self.shared.wait_ns.fetch_add(waited, Relaxed);
+            shared.wait_ns.fetch_add(waited, Relaxed);
         }
     }
 
@@ -122,7 +122,7 @@ impl Fetching {
     ///
     /// If one panicked.
     pub(super) fn check(&self) -> Result<(), StateError> {
-        self.shared.failure.lock().clone().map_or(Ok(()), Err)
+        self.fetchers.shared.failure.lock().clone().map_or(Ok(()), Err)
     }
 }
 
@@ -181,23 +181,27 @@ mod tests {
 
     #[test]
     fn a_full_queue_makes_the_block_wait_and_repeated_paths_are_walked_again() {
-        let fetchers = Fetchers::start(1, 2);
+        let fetchers = Arc::new(Fetchers::start(1, 2));
         let (allow, allowed) = bounded(0);
         let block = fetchers.begin(Arc::new(Slow(allowed))).unwrap();
         thread::scope(|scope| {
             let asking =
                 scope.spawn(|| (0..6).for_each(|_| block.ask(Address::ZERO, U256::from(7))));
+            // One is with the thread, which waits, and two are in the queue: the fourth has no room.
+            while figure(&fetchers, "paths_asked") < 4 {
+                thread::yield_now();
+            }
             (0..6).for_each(|_| allow.send(()).unwrap());
             asking.join().unwrap();
         });
-        // One is with the thread, two in the queue: at least the fourth had to wait, unless the thread was quick.
         assert_eq!(figure(&fetchers, "paths_asked"), 6);
+        assert!(figure(&fetchers, "queue_waits") > 0);
         block.check().unwrap();
     }
 
     #[test]
     fn a_panic_is_reported_by_the_block_and_the_thread_goes_on() {
-        let fetchers = Fetchers::start(1, 4);
+        let fetchers = Arc::new(Fetchers::start(1, 4));
         let (allow, allowed) = bounded(0);
         let block = fetchers.begin(Arc::new(Slow(allowed))).unwrap();
         block.ask(Address::ZERO, U256::from(13));
@@ -209,15 +213,26 @@ mod tests {
     }
 
     #[test]
+    fn a_block_that_outlives_the_layer_does_not_hold_it_up() {
+        let fetchers = Arc::new(Fetchers::start(1, 4));
+        let (allow, allowed) = bounded(1);
+        let block = fetchers.begin(Arc::new(Slow(allowed))).unwrap();
+        drop(fetchers);
+        block.ask(Address::ZERO, U256::from(7));
+        allow.send(()).unwrap();
+        block.check().unwrap();
+    }
+
+    #[test]
     fn without_threads_nothing_is_asked_for() {
-        let fetchers = Fetchers::start(0, 4);
+        let fetchers = Arc::new(Fetchers::start(0, 4));
         assert!(fetchers.begin(Arc::new(Slow(bounded(0).1))).is_none());
     }
 
     /// Paths of a block that is over are skipped.
     #[test]
     fn what_is_left_of_a_block_is_not_fetched() {
-        let fetchers = Fetchers::start(1, 8);
+        let fetchers = Arc::new(Fetchers::start(1, 8));
         let (allow, allowed) = bounded(0);
         let reader: Arc<dyn StateReader> = Arc::new(Slow(allowed));
         let first = fetchers.begin(Arc::clone(&reader)).unwrap();

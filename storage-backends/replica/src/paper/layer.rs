@@ -33,7 +33,7 @@ pub struct PaperOptions {
 pub struct PaperLayer {
     trie: Arc<dyn StateLayer>,
     flat: Arc<Flat>,
-    fetchers: Fetchers,
+    fetchers: Arc<Fetchers>,
 }
 
 impl PaperLayer {
@@ -56,7 +56,7 @@ impl PaperLayer {
     ) -> Result<Self, StateError> {
         flat::expect_here(&store, own.as_ref())?;
         let flat = Arc::new(Flat::open(store, own)?);
-        Ok(Self { trie, flat, fetchers })
+        Ok(Self { trie, flat, fetchers: Arc::new(fetchers) })
     }
 
     /// The flat slots of the state that the trie holds.
