@@ -235,7 +235,7 @@ fn a_panic_is_reported_from_then_on() {
         (0..100).for_each(|n| assert!(reading.want(n)));
         let errors = [reading.wait(), reading.end(), readers.check()];
         for error in errors.map(Result::unwrap_err) {
-            assert!(error.to_string().contains("it panicked: on purpose"), "{error}");
+            assert!(error.to_string().contains("panicked: on purpose"), "{error}");
         }
         assert_eq!(Arc::strong_count(&notes), 1);
     }
