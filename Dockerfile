@@ -3,14 +3,26 @@
 #   docker build -t polytrie .
 #   docker run --rm -v polytrie-data:/data -v "$PWD/blocks:/blocks:ro" polytrie \
 #       import /blocks/chain.rlp --chain /blocks/genesis.json --datadir /data
-FROM rust:1.95-slim-bookworm AS build
+#   docker run --rm -p 127.0.0.1:8545:8545 polytrie devnet --http.addr 0.0.0.0
+#
+# What others wrote is compiled in a layer of its own, which stays as long as Cargo.lock and the manifests do.
+FROM rust:1.95-slim-bookworm AS rust
 RUN apt-get update \
  && apt-get install -y --no-install-recommends build-essential \
  && rm -rf /var/lib/apt/lists/*
+RUN cargo install cargo-chef --version 0.1.78 --locked
 WORKDIR /src
-COPY . .
 # Cargo features add layers and engines, for example: --build-arg FEATURES=rocksdb (which also needs libclang-dev).
 ARG FEATURES=""
+
+FROM rust AS recipe
+COPY . .
+RUN cargo chef prepare --bin polytrie --recipe-path recipe.json
+
+FROM rust AS build
+COPY --from=recipe /src/recipe.json .
+RUN cargo chef cook --release --locked --bin polytrie --features "$FEATURES" --recipe-path recipe.json
+COPY . .
 RUN cargo build --release --locked --bin polytrie --features "$FEATURES" \
  && strip target/release/polytrie
 
