@@ -1,10 +1,9 @@
 //! Real chains: each genesis file gives the chain that the blocks beside it continue, and the built-in genesis states are
-//! those of other clients. Where the fixtures are absent these tests say so and pass.
+//! those of other clients. Where the fixtures are absent these tests say so.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
-#![expect(clippy::print_stderr, reason = "a skipped test says so")]
 
-use std::{fs, io::Read, path::PathBuf};
+use std::{fs, io::Read};
 
 use alloy_consensus::Header;
 use alloy_hardforks::EthereumHardfork as Fork;
@@ -12,19 +11,7 @@ use alloy_primitives::{B256, U256, b256};
 use alloy_rlp::Decodable;
 use flate2::read::GzDecoder;
 use polytrie_chainspec::{ChainSpec, DaoFork};
-
-fn fixture(name: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("POLYTRIE_FIXTURES").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/fixtures")),
-        PathBuf::from,
-    );
-    let path = root.join(name);
-    if !path.exists() {
-        eprintln!("skipped: {} is absent", path.display());
-        return None;
-    }
-    Some(path)
-}
+use polytrie_testing::fixture;
 
 /// The first two headers of a file of RLP blocks.
 fn first_headers(bytes: &[u8]) -> [Header; 2] {

@@ -4,7 +4,7 @@
 
 use crate::{RocksEngine, RocksOptions};
 use polytrie_kv::{Batch, Engine, KeyRange, KvError, Read as _, Store, StoreOptions, Table};
-use polytrie_kv_testing::{Random, TABLES, engine_suite, entries, store_suite};
+use polytrie_kv_testing::{Random, TABLES, engine_suite, entries, skipped, store_suite};
 use std::{path::Path, sync::Arc};
 use tempfile::TempDir;
 
@@ -34,7 +34,7 @@ fn passes_the_engine_suite_with_little_memory_and_direct_io() {
     };
     // Closed again at once: a directory is opened by one engine at a time.
     if let Err(error) = RocksEngine::open(options.clone()).map(drop) {
-        skipped(&format!("no direct I/O in the temporary directory: {error}"));
+        skipped(format_args!("no direct I/O in the temporary directory: {error}"));
         return;
     }
     engine_suite(|| Arc::new(RocksEngine::open(options.clone()).unwrap()));
@@ -167,9 +167,4 @@ impl Drop for Mounted<'_> {
         let unmounted = std::process::Command::new("umount").arg("-l").arg(self.0).status();
         assert!(unmounted.is_ok_and(|status| status.success()) || std::thread::panicking());
     }
-}
-
-#[expect(clippy::print_stderr, reason = "shown by the test harness")]
-fn skipped(reason: &str) {
-    eprintln!("skipped: {reason}");
 }

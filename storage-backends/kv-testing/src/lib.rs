@@ -1,18 +1,20 @@
 //! What the tests of engines, of stores, and of all that is built on them share.
 //!
-//! An engine passes [`engine_suite`] and [`store_suite`]; crash tests run on a [`FaultEngine`]. Nothing here is for
-//! production.
+//! An engine passes [`engine_suite`] and [`store_suite`]; crash tests run on a [`FaultEngine`]; a test that lacks what it
+//! needs says so with [`skipped`]. Nothing here is for production.
 
 mod engine;
 mod fault;
 mod model;
 mod random;
+mod skip;
 mod wrapped;
 
 pub use engine::{TABLES, engine_suite};
 pub use fault::{Fault, FaultEngine, KeepsRows, SlowEngine, SlowReads};
 pub use model::store_suite;
 pub use random::Random;
+pub use skip::skipped;
 pub use wrapped::Wrapped;
 
 #[doc(hidden)]

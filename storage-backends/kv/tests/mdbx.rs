@@ -6,7 +6,7 @@ use polytrie_kv::{
     Batch, Durability, Engine, KeyRange, KvError, MdbxEngine, MdbxOptions, Read as _, Store,
     StoreOptions, Table,
 };
-use polytrie_kv_testing::{Random, TABLES, engine_suite, entries, store_suite};
+use polytrie_kv_testing::{Random, TABLES, engine_suite, entries, skipped, store_suite};
 use std::{path::Path, sync::Arc};
 use tempfile::TempDir;
 
@@ -263,15 +263,10 @@ impl<'a> Mount<'a> {
         if mount.output().is_ok_and(|output| output.status.success()) {
             Some(Self(path))
         } else {
-            skipped();
+            skipped("this process may not mount a tmpfs");
             None
         }
     }
-}
-
-#[expect(clippy::print_stderr, reason = "shown by the test harness")]
-fn skipped() {
-    eprintln!("skipped: this process may not mount a tmpfs");
 }
 
 impl Drop for Mount<'_> {

@@ -1,6 +1,7 @@
 //! Where the real data is that tests read, and what is in its archives.
 
 use liblzma::read::XzDecoder;
+use polytrie_kv_testing::skipped;
 use std::{
     env,
     fs::File,
@@ -8,32 +9,44 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The path of a fixture, if it is there. Says that the test is skipped if it is not.
+/// The path of a fixture.
 ///
-/// Fixtures are in the folder that the environment variable `POLYTRIE_FIXTURES` names, else in `../shared/fixtures`
-/// beside the workspace.
-#[expect(clippy::print_stderr, reason = "a skipped test must not look like a passed one")]
+/// Fixtures are in the folder that the environment variable `POLYTRIE_FIXTURES` names: then each of them must be there.
+/// Without it they are looked for in `../shared/fixtures` beside the workspace, and `None` says that this one is absent;
+/// the test that wants it is reported as skipped.
+///
+/// # Panics
+///
+/// If `POLYTRIE_FIXTURES` is set and the fixture is absent.
+#[track_caller]
 pub fn fixture(path: &str) -> Option<PathBuf> {
-    let root = env::var_os("POLYTRIE_FIXTURES").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/fixtures")),
-        PathBuf::from,
-    );
+    let named = env::var_os("POLYTRIE_FIXTURES").map(PathBuf::from);
+    let demanded = named.is_some();
+    let root = named.unwrap_or_else(|| {
+        PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/fixtures"))
+    });
     let path = root.join(path);
     if path.exists() {
         return Some(path);
     }
-    eprintln!("skipped: {} is not there (set POLYTRIE_FIXTURES)", path.display());
+    assert!(
+        !demanded,
+        "{} is not there, and POLYTRIE_FIXTURES says that fixtures are; unset it to skip what needs them",
+        path.display()
+    );
+    skipped(format_args!("{} is not there (set POLYTRIE_FIXTURES)", path.display()));
     None
 }
 
 /// Hands every JSON file under `folder` in an archive (`suites/eest-prague.tar.xz`) to `visit`, with its path in the
-/// archive, and returns how many there were. `None` if the archive is absent.
+/// archive, and returns how many there were. `None` if the archive is absent, see [`fixture`].
 ///
 /// The archive is unpacked in memory, one file at a time.
 ///
 /// # Panics
 ///
-/// If it cannot be read.
+/// If it cannot be read, or is absent although `POLYTRIE_FIXTURES` is set.
+#[track_caller]
 pub fn for_each_json(
     archive: &str,
     folder: &str,
@@ -61,7 +74,8 @@ pub fn for_each_json(
 ///
 /// # Panics
 ///
-/// If it cannot be read.
+/// If it cannot be read, or is absent although `POLYTRIE_FIXTURES` is set.
+#[track_caller]
 pub fn for_each_in_suite(
     suite: &str,
     folder: &str,

@@ -19,3 +19,4 @@ pub use altered::{AlterLayer, AlterSession, AlteredLayer, AlteredSession};
 pub use fixtures::{fixture, for_each_in_suite, for_each_json};
 pub use history::{Block, History, Seed};
 pub use oracle::{Oracle, OracleAccount, OracleLayer, verify_eip1186};
+pub use polytrie_kv_testing::skipped;
