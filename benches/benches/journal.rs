@@ -1,0 +1,49 @@
+//! The journal: a block's batch made durable.
+
+use alloy_primitives::keccak256;
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use polytrie_kv::{Batch, Durability, MdbxEngine, MdbxOptions, Store, StoreOptions, Table};
+use std::sync::Arc;
+
+/// Rows of a batch.
+const ROWS: u64 = 1_000;
+/// Bytes of a value.
+const VALUE: usize = 100;
+const TABLE: Table = Table::new(0, "rows", 32);
+
+/// Rows that come again and again, so that the overlay stays small.
+fn batch() -> Batch {
+    let mut batch = Batch::new();
+    for n in 0..ROWS {
+        batch.put(TABLE, keccak256(n.to_be_bytes()).as_slice(), &[n as u8; VALUE]);
+    }
+    batch
+}
+
+fn benchmark(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("journal");
+    group.throughput(Throughput::Bytes(ROWS * (32 + VALUE as u64)));
+    for durable in [false, true] {
+        let dir = tempfile::tempdir().expect("there is room for temporary files");
+        let options = MdbxOptions { durable, ..MdbxOptions::new(dir.path(), &[TABLE]) };
+        let engine = Arc::new(MdbxEngine::open(options).expect("an empty directory can be opened"));
+        let options =
+            StoreOptions { durability: Durability::EveryWrite, ..StoreOptions::default() };
+        let store = Store::open(engine, &[TABLE], options).expect("a new store can be opened");
+        let name = match durable {
+            true => "append of 1,000 rows to MDBX's journal, durable engine",
+            false => "append of 1,000 rows to MDBX's journal",
+        };
+        group.bench_function(name, |bencher| {
+            bencher.iter_batched(
+                batch,
+                |batch| store.write(batch).expect("there is room on the disk"),
+                BatchSize::SmallInput,
+            );
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, benchmark);
+criterion_main!(benches);
