@@ -6,7 +6,6 @@ use super::{
     candidate::BlockStats,
     error::{ChainError, executed},
     head::Head,
-    preimages::put_preimages,
     recent::AncestorHashes,
 };
 use crate::executor::{BlockRun, BlockToExecute, ExecuteError, Executed};
@@ -19,7 +18,7 @@ use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, B64, B256, Bloom, Bytes, U256};
 use polytrie_chainspec::Rules;
 use polytrie_consensus::{Ancestor, next_base_fee, next_difficulty, next_excess_blob_gas};
-use polytrie_state::{Finished, Outcome, Session, TxWrites, WriteSet};
+use polytrie_state::{Finished, Outcome, Session, TxWrites, WriteSet, put_preimages};
 use std::{ops::Deref, time::Instant};
 use thiserror::Error;
 

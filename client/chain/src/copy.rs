@@ -5,7 +5,8 @@ use super::{
     error::ChainError,
     tables::{META, SIDE_BLOCKS, TABLES, UNDO},
 };
-use polytrie_kv::{Batch, KeyRange, Read};
+use polytrie_kv::{Batch, KeyRange, Read, Table};
+use polytrie_state::PREIMAGE_TABLE;
 use std::ops::ControlFlow;
 
 /// Rows are written in portions of this many bytes.
@@ -24,20 +25,29 @@ impl ChainDb {
             batch.delete_range(*table, &[], None);
         }
         target.store().engine_write(&batch)?;
-        let source = self.store().snapshot();
         let contents = TABLES.iter().filter(|table| ![UNDO, META].contains(table));
-        for table in contents.chain([&META]) {
-            let mut batch = Batch::new();
-            source.scan(*table, KeyRange::ALL, &mut |key, value| {
-                batch.put(*table, key, value);
-                if batch.byte_len() >= PORTION {
-                    target.store().engine_write(&std::mem::take(&mut batch))?;
-                }
-                Ok(ControlFlow::Continue(()))
-            })?;
-            target.store().engine_write(&batch)?;
-        }
-        Ok(())
+        contents.chain([&META]).try_for_each(|table| self.copy_table(*table, target))
+    }
+
+    /// Adds the addresses and slots that are kept to those of `target`, for a state layer there that needs them.
+    ///
+    /// # Errors
+    ///
+    /// If either store fails.
+    pub fn copy_preimages(&self, target: &Self) -> Result<(), ChainError> {
+        self.copy_table(PREIMAGE_TABLE, target)
+    }
+
+    fn copy_table(&self, table: Table, target: &Self) -> Result<(), ChainError> {
+        let mut batch = Batch::new();
+        self.store().snapshot().scan(table, KeyRange::ALL, &mut |key, value| {
+            batch.put(table, key, value);
+            if batch.byte_len() >= PORTION {
+                target.store().engine_write(&std::mem::take(&mut batch))?;
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(target.store().engine_write(&batch)?)
     }
 
     /// Adds the blocks of other branches to those of `target`, which must have the same head.

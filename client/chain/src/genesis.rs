@@ -4,12 +4,13 @@ use super::{
     db::{BlockRow, ChainDb, put_block},
     error::ChainError,
     head::Head,
+    preimages::put_genesis,
     tables::{self, HEAD_KEY, META},
 };
 use alloy_consensus::{Block, BlockBody, Header, TxEnvelope};
 use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256, keccak256};
 use polytrie_chainspec::ChainSpec;
-use polytrie_kv::Batch;
+use polytrie_kv::{Batch, Store};
 use polytrie_state::{Account, Commitment, GenesisAccount, StateError, StateLayer, hash_address};
 
 /// Removes the row of the head, so that the store holds no chain. The other rows go when the next chain begins.
@@ -36,7 +37,7 @@ pub(super) fn write(
     layer: &dyn StateLayer,
 ) -> Result<Head, ChainError> {
     clear(db)?;
-    put(spec, db, &load_genesis_state(spec, layer)?)
+    put(spec, db, &load_genesis_state(spec, db.store(), layer)?)
 }
 
 /// Writes the genesis block, whose state has this commitment.
@@ -85,17 +86,21 @@ pub(super) fn put_row(batch: &mut Batch, spec: &ChainSpec) {
     );
 }
 
-/// Fills an empty layer with the genesis accounts.
+/// Fills an empty layer on `store`, which has the tables of a chain too, with the genesis accounts.
 ///
 /// # Errors
 ///
 /// If the specification has no accounts, or the layer or its store fails.
 pub fn load_genesis_state(
     spec: &ChainSpec,
+    store: &Store,
     layer: &dyn StateLayer,
 ) -> Result<Commitment, ChainError> {
     if !spec.has_accounts() {
         return Err(ChainError::NoGenesisAccounts { name: spec.name().to_owned() });
+    }
+    if layer.needs_preimages() {
+        put_genesis(spec, store)?;
     }
     let mut accounts: Vec<GenesisAccount<'_>> = spec
         .genesis_accounts()

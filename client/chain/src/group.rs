@@ -9,14 +9,13 @@ use super::{
     candidate::{BlockStats, Candidate},
     error::{ChainError, InsertError},
     head::Head,
-    preimages::put_preimages,
 };
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{B256, Bytes, U256};
 use polytrie_chainspec::Rules;
 use polytrie_consensus::{Ancestor, check_state_root, decode::EncodedReceipts};
 use polytrie_kv::Batch;
-use polytrie_state::{CommitmentKind, Group, WriteSet};
+use polytrie_state::{CommitmentKind, Group, WriteSet, put_preimages};
 use std::{sync::Arc, time::Instant};
 
 /// A group ends when its blocks take so many bytes of memory.

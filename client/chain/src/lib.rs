@@ -52,7 +52,6 @@ pub use head::Head;
 pub use history::StateHistory;
 pub use overlay::Overlay;
 pub use past::layer_at;
-pub use preimages::{put_address_preimage, put_slot_preimage};
 pub use receipts::{decode_stored_receipts, encode_stored_receipts};
 pub use start::{Start, StartAncestor};
 pub use tables::{TABLES, UNDO_BLOCKS};

@@ -166,7 +166,7 @@ mod tests {
         // No block changes the state.
         for known in [1, 3, 5] {
             let (into, layer) = store();
-            load_genesis_state(&spec, &*layer).unwrap();
+            load_genesis_state(&spec, &into, &*layer).unwrap();
             let ancestor = |number: u64| {
                 let hash = headers[number as usize].hash();
                 (number, StartAncestor { hash, header: None, block: None })

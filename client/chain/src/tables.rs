@@ -1,6 +1,7 @@
 //! Tables of the chain and the layout of their rows. Numbers are eight bytes, big-endian.
 
 use polytrie_kv::Table;
+use polytrie_state::PREIMAGE_TABLE;
 
 /// Block number → the block's RLP, byte for byte as it was imported.
 pub(super) const BLOCKS: Table = Table::new(40, "Blocks", 8);
@@ -19,9 +20,6 @@ pub(super) const META: Table = Table::new(46, "ChainMeta", 16);
 
 /// Transaction hash → block number ‖ index in the block (four bytes, big-endian), if an index is kept.
 pub(super) const TRANSACTIONS: Table = Table::new(47, "TransactionPlaces", 32);
-
-/// Keccak-256 → the address (20 bytes) or slot (32 bytes, big-endian) it is of, if they are kept.
-pub(super) const PREIMAGES: Table = Table::new(48, "Preimages", 32);
 
 /// Block hash → what a user changed by hand ahead of the block (see `by_hand.rs`).
 pub(super) const BY_HAND: Table = Table::new(49, "StateByHand", 32);
@@ -55,14 +53,14 @@ pub const TABLES: &[Table] = &[
     SIDE_BLOCKS,
     META,
     TRANSACTIONS,
-    PREIMAGES,
+    PREIMAGE_TABLE,
     BY_HAND,
     SIGNERS,
 ];
 
 /// The tables of a chain that begins anew: preimages stay true.
 pub(super) fn of_blocks() -> impl Iterator<Item = Table> {
-    TABLES.iter().copied().filter(|table| *table != PREIMAGES)
+    TABLES.iter().copied().filter(|table| *table != PREIMAGE_TABLE)
 }
 
 /// For how many blocks undo records are kept by default.

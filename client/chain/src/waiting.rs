@@ -10,7 +10,6 @@ use super::{
     db::{BlockRow, put_block, remove_side_block},
     error::{ChainError, InsertError},
     head::Head,
-    preimages::put_preimages,
     switch::remove_switch,
     tables::SIGNERS,
     transactions::put_transactions,
@@ -19,7 +18,7 @@ use alloy_consensus::ReceiptEnvelope;
 use alloy_primitives::U256;
 use polytrie_consensus::check_state_root;
 use polytrie_kv::Batch;
-use polytrie_state::{FinishedLater, Outcome, PendingOutcome, WriteSet};
+use polytrie_state::{FinishedLater, Outcome, PendingOutcome, WriteSet, put_preimages};
 use std::{sync::Arc, time::Instant};
 
 /// A block that was executed and is valid but for its root, which is not known yet.

@@ -120,6 +120,12 @@ pub trait StateLayer: Debug + Send + Sync {
         let _ = horizon;
     }
 
+    /// Whether its keys are made of addresses and slots themselves, not of their hashes. Then whoever fills it writes these
+    /// to [`PREIMAGE_TABLE`](crate::PREIMAGE_TABLE) of its store first; those that blocks bring it writes itself.
+    fn needs_preimages(&self) -> bool {
+        false
+    }
+
     /// How its undo records are read.
     fn undo_records(&self) -> &dyn UndoRecords {
         &PlainRecords

@@ -39,6 +39,7 @@ mod layer_session;
 mod lifecycle;
 mod outcome;
 mod pending;
+mod preimages;
 mod proof;
 mod proposal;
 mod reader;
@@ -71,6 +72,9 @@ pub use layer_session::{LayerSession, Wants};
 pub use lifecycle::Lifecycle;
 pub use outcome::Outcome;
 pub use pending::PendingOutcome;
+pub use preimages::{
+    PREIMAGE_TABLE, put_address_preimage, put_preimages, put_slot_preimage, read_address, read_slot,
+};
 pub use proof::{Proof, ProofError, Proven};
 pub use proposal::{HeadChange, Proposal, Unaccepted};
 pub use reader::StateReader;

@@ -34,6 +34,7 @@ macro_rules! layer_methods {
             ) -> Result<(), StateError>;
             fn check(progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError>;
             fn advance(horizon: Horizon) -> ();
+            fn needs_preimages() -> bool;
             fn figures() -> Vec<(&'static str, u64)>;
         }
     };

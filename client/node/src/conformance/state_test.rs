@@ -107,7 +107,7 @@ impl Subtest<'_> {
         let spec = spec_of(name, network, &test.config, Header::default(), &test.pre)?;
         let (store, layer) = open_layer(layer, options).map_err(Mismatch::Open)?;
         let layer = &*layer;
-        load_genesis_state(&spec, layer).map_err(Mismatch::Open)?;
+        load_genesis_state(&spec, &store, layer).map_err(Mismatch::Open)?;
         let mut session = Session::begin(layer, BlockRef { number: 0, hash: B256::ZERO })?;
         let result = test.env.transact(&spec, &mut session, rlp)?;
         let logs = match (result, &expectation.expect_exception) {

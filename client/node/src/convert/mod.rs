@@ -100,6 +100,9 @@ pub fn convert(
         true => Err(ConvertError::Interrupted(what)),
         false => Ok(()),
     };
+    if to.needs_preimages() {
+        source.chain_db().copy_preimages(&ChainDb::new(target.store.clone()))?;
+    }
     let filled = fill(from, to, interrupt, progress);
     ended(CONVERTING)?;
     let Filled { accounts, slots, commitment } = filled?;

@@ -4,10 +4,13 @@ use super::{
     ConvertError, Filled, RootBuilder, compare, fill,
     walk::{PORTION, Walk},
 };
-use alloy_primitives::{B256, Bytes, U256, keccak256};
-use polytrie_kv::Store;
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use polytrie_kv::{Batch, Store};
 use polytrie_layers::{LAYERS, LayerKind, LayerOptions};
-use polytrie_state::{Account, GenesisAccount, StateLayer};
+use polytrie_state::{
+    Account, GenesisAccount, PREIMAGE_TABLE, StateLayer, hash_address, hash_slot,
+    put_address_preimage, put_slot_preimage,
+};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -34,13 +37,26 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 type State = BTreeMap<B256, (Account, BTreeMap<B256, U256>)>;
 
 fn state() -> State {
-    let account = |(byte, slots): (u8, usize)| {
-        let slots = (1..=slots as u64).map(|n| (keccak256(n.to_be_bytes()), U256::from(n)));
+    let account = |((byte, slots), address): ((u8, usize), Address)| {
+        let slots = (1..=slots as u64).map(|n| (hash_slot(&U256::from(n)), U256::from(n)));
         let code_hash = keccak256(code(byte));
         let account = Account { nonce: 1, balance: U256::from(byte), code_hash };
-        (B256::repeat_byte(byte), (account, slots.collect()))
+        (hash_address(&address), (account, slots.collect()))
     };
-    STATE.into_iter().map(account).collect()
+    STATE.into_iter().zip(addresses()).map(account).collect()
+}
+
+/// An address for each account, in the order of their hashes.
+fn addresses() -> Vec<Address> {
+    let mut addresses: Vec<_> = STATE.iter().map(|(byte, _)| Address::repeat_byte(*byte)).collect();
+    addresses.sort_by_key(hash_address);
+    addresses
+}
+
+/// The hash of the account with this byte.
+fn hash_of(byte: u8) -> B256 {
+    let at = STATE.iter().position(|(other, _)| *other == byte).unwrap();
+    hash_address(&addresses()[at])
 }
 
 /// The accounts share two codes.
@@ -48,8 +64,17 @@ fn code(byte: u8) -> Bytes {
     vec![byte % 2; 40].into()
 }
 
+/// A layer on a store that has the addresses and slots.
 fn open(kind: &LayerKind) -> Arc<dyn StateLayer> {
-    let store = Store::memory(kind.tables).unwrap();
+    let store = Store::memory(&[kind.tables, &[PREIMAGE_TABLE]].concat()).unwrap();
+    let mut preimages = Batch::new();
+    for address in addresses() {
+        put_address_preimage(&mut preimages, &hash_address(&address), &address);
+    }
+    for slot in (0..=6 * PORTION as u64).map(U256::from) {
+        put_slot_preimage(&mut preimages, &hash_slot(&slot), &slot);
+    }
+    store.write(preimages).unwrap();
     (kind.open)(store.into(), &LayerOptions::for_tests()).unwrap()
 }
 
@@ -57,7 +82,7 @@ fn filled(kind: &LayerKind, state: &State) -> Arc<dyn StateLayer> {
     let layer = open(kind);
     let mut accounts = state.iter().map(|(hash, (account, slots))| {
         let slots: Vec<_> = slots.iter().map(|(slot, value)| (*slot, *value)).collect();
-        let code = Some(code(hash[0]));
+        let code = Some(code(account.balance.to()));
         Ok(GenesisAccount { hash: *hash, account: *account, code, slots: slots.into() })
     });
     layer.load(&mut accounts).unwrap();
@@ -92,7 +117,7 @@ fn every_difference_is_found() {
     let kind = &LAYERS[0];
     let state = state();
     let source = filled(kind, &state);
-    let large = B256::repeat_byte(0x80);
+    let large = hash_of(0x80);
     type Change = fn(&mut BTreeMap<B256, U256>);
     let changes: [Change; 4] = [
         |slots| {
@@ -102,7 +127,7 @@ fn every_difference_is_found() {
             slots.pop_first();
         },
         |slots| {
-            slots.insert(B256::repeat_byte(0xff), U256::ONE);
+            slots.insert(hash_slot(&U256::ZERO), U256::ONE);
         },
         |slots| *slots.values_mut().nth(3 * PORTION).unwrap() += U256::ONE,
     ];
@@ -118,7 +143,7 @@ fn every_difference_is_found() {
         change(&mut other.get_mut(&large).unwrap().1);
         assert_eq!(find(&other), format!("the slots of account {large}"));
     }
-    for gone in [0x01, 0x80, 0xff].map(B256::repeat_byte) {
+    for gone in [0x01, 0x80, 0xff].map(hash_of) {
         let mut other = state.clone();
         other.remove(&gone);
         assert_eq!(find(&other), format!("account {gone}"));
@@ -135,7 +160,7 @@ fn slots_come_in_portions_and_may_be_passed_over() {
         let walk = Walk::start(scope, &*layer, &NEVER).unwrap();
         for (n, (byte, count)) in STATE.into_iter().enumerate() {
             let (hash, _) = walk.account().unwrap().unwrap();
-            assert_eq!(hash, B256::repeat_byte(byte));
+            assert_eq!(hash, hash_of(byte));
             if n % 3 == 2 {
                 continue;
             }

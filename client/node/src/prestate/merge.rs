@@ -4,7 +4,7 @@ use super::{
     file::{PrestateError, PrestateFile, TouchedAccount},
     nodes,
 };
-use crate::state_dump::PartialState;
+use crate::state_dump::{PartialState, Preimages};
 use alloy_eips::eip4788::BEACON_ROOTS_ADDRESS;
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256};
@@ -26,13 +26,20 @@ struct Known {
 pub(super) struct Merged {
     accounts: BTreeMap<B256, Known>,
     codes: HashMap<B256, Bytes>,
+    /// Addresses and slots that are named by themselves.
+    preimages: Preimages,
     /// What blocks paid to accounts that were not named by then: where they are named later, they have it.
     paid: HashMap<B256, U256>,
 }
 
 impl Merged {
     pub(super) fn new(codes: HashMap<B256, Bytes>) -> Self {
-        Self { accounts: BTreeMap::new(), codes, paid: HashMap::new() }
+        Self {
+            accounts: BTreeMap::new(),
+            codes,
+            preimages: Preimages::default(),
+            paid: HashMap::new(),
+        }
     }
 
     /// Adds what a block names for the first time.
@@ -91,6 +98,9 @@ impl Merged {
         let nonce = touched.nonce.saturating_to();
         let account = Account { nonce, balance: touched.balance, code_hash };
         let is_there = keep_empty || !account.is_empty();
+        self.preimages.addresses.insert(hash, *address);
+        let slots = touched.storage.keys().map(|slot| (hash_slot(slot), *slot));
+        self.preimages.slots.extend(slots);
         let known = self.name(hash, is_there.then_some(account));
         for (slot, value) in &touched.storage {
             known.slots.entry(hash_slot(slot)).or_insert(*value);
@@ -121,6 +131,7 @@ impl Merged {
             let is_called =
                 contract.address == BEACON_ROOTS_ADDRESS || rules.is(EthereumHardfork::Prague);
             if is_called && !self.accounts.contains_key(&hash) {
+                self.preimages.addresses.insert(hash, contract.address);
                 self.codes.insert(code_hash, contract.code);
                 self.name(
                     hash,
@@ -138,6 +149,7 @@ impl Merged {
             state.add(hash, account, known.slots.into_iter().filter(|(_, value)| !value.is_zero()));
         }
         state.add_codes(self.codes);
+        state.add_preimages(self.preimages);
         state
     }
 }

@@ -2,10 +2,10 @@
 
 use super::StateDumpError;
 use alloy_primitives::{Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256};
-use polytrie_chain::{ChainDb, put_address_preimage, put_slot_preimage};
+use polytrie_chain::ChainDb;
 use polytrie_files::dump::{DumpAccount, DumpSink, DumpSlot, SlotKeys};
 use polytrie_kv::{Batch, Part, Read, Scratch, Sortable, Sorter, Table};
-use polytrie_state::Account;
+use polytrie_state::{Account, put_address_preimage, put_slot_preimage};
 use std::{
     collections::HashSet,
     fmt, mem,

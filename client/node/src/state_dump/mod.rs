@@ -17,7 +17,7 @@ mod start;
 mod write;
 
 pub use error::StateDumpError;
-pub use partial::PartialState;
+pub use partial::{PartialState, Preimages};
 pub use write::{DumpForm, DumpOptions, write_dump};
 
 use crate::datadir::DataDir;
@@ -107,7 +107,7 @@ pub fn begin(
     let read = reader.progress();
     let mut gathered = Gathered::new(
         target.store.scratch().clone(),
-        beginning.keep_preimages.then(|| db.clone()),
+        (beginning.keep_preimages || target.layer.needs_preimages()).then(|| db.clone()),
         (start.head.number(), expected),
         interrupt,
     );

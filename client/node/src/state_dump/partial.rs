@@ -6,12 +6,16 @@ use super::{
     sorted::Sorted,
 };
 use crate::datadir::DataDir;
-use alloy_primitives::{B256, Bytes, U256, keccak256};
-use polytrie_state::Account;
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use polytrie_kv::Batch;
+use polytrie_state::{Account, hash_address, put_address_preimage, put_slot_preimage};
 use std::{
     collections::HashMap,
     sync::atomic::{AtomicBool, Ordering},
 };
+
+/// Bytes of rows written at once.
+const PORTION: usize = 16 << 20;
 
 /// An account by its hash, with its slots by theirs.
 type HashedAccount = (B256, Account, Vec<(B256, U256)>);
@@ -21,6 +25,16 @@ type HashedAccount = (B256, Account, Vec<(B256, U256)>);
 pub struct PartialState {
     accounts: Vec<HashedAccount>,
     codes: HashMap<B256, Bytes>,
+    preimages: Preimages,
+}
+
+/// Addresses and slots by their hashes, as far as they are known.
+#[derive(Debug, Default)]
+pub struct Preimages {
+    /// Addresses.
+    pub addresses: HashMap<B256, Address>,
+    /// Slots.
+    pub slots: HashMap<B256, U256>,
 }
 
 impl PartialState {
@@ -32,6 +46,12 @@ impl PartialState {
     /// Adds code by its hash.
     pub fn add_codes(&mut self, codes: HashMap<B256, Bytes>) {
         self.codes.extend(codes);
+    }
+
+    /// Adds what is known of addresses and slots, for a layer that needs them.
+    pub fn add_preimages(&mut self, preimages: Preimages) {
+        self.preimages.addresses.extend(preimages.addresses);
+        self.preimages.slots.extend(preimages.slots);
     }
 
     /// How many accounts there are.
@@ -47,6 +67,12 @@ impl PartialState {
         interrupt: &AtomicBool,
         progress: &mut dyn FnMut(Step),
     ) -> Result<(), StateDumpError> {
+        let mut preimages = Batch::new();
+        if target.layer.needs_preimages() {
+            let Preimages { addresses, slots } = &self.preimages;
+            addresses.iter().for_each(|(hash, it)| put_address_preimage(&mut preimages, hash, it));
+            slots.iter().for_each(|(hash, it)| put_slot_preimage(&mut preimages, hash, it));
+        }
         let mut collected = Collected::new(target.store.scratch().clone());
         for (hash, account, slots) in &self.accounts {
             if account.has_code()
@@ -66,8 +92,14 @@ impl PartialState {
             if interrupt.load(Ordering::Relaxed) {
                 return Err(StateDumpError::Interrupted);
             }
-            // Of no account: the hash of an address is that of 20 bytes.
-            let account = keccak256(number.to_be_bytes());
+            let address = Address::from_word(keccak256(number.to_be_bytes()));
+            let account = hash_address(&address);
+            if target.layer.needs_preimages() {
+                put_address_preimage(&mut preimages, &account, &address);
+                if preimages.byte_len() >= PORTION {
+                    target.store.engine_write(&std::mem::take(&mut preimages))?;
+                }
+            }
             let named = Named {
                 account: Account { balance: U256::ONE, ..Account::default() },
                 storage_root: None,
@@ -75,6 +107,7 @@ impl PartialState {
             };
             collected.entries.add(Entry { account, what: What::Account(Box::new(named)) })?;
         }
+        target.store.engine_write(&preimages)?;
         let sorted = Sorted::new(&mut collected, interrupt, progress)?;
         let loaded = target.layer.load(&mut sorted.accounts());
         sorted.finish()?;

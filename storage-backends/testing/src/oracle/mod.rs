@@ -10,10 +10,12 @@ pub use proof::verify_eip1186;
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_rlp::encode;
 use alloy_trie::{HashBuilder, Nibbles, TrieAccount};
+use polytrie_kv::Batch;
 use polytrie_state::{
-    Account, GenesisAccount, GenesisSlots, StateError, TxWrites, WriteSet, hash_address, hash_slot,
+    Account, AccountChange, GenesisAccount, GenesisSlots, StateError, TxWrites, WriteSet,
+    hash_address, hash_slot, put_address_preimage, put_slot_preimage,
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// A state as a sorted map.
 ///
@@ -24,6 +26,15 @@ use std::collections::BTreeMap;
 pub struct Oracle {
     accounts: BTreeMap<B256, OracleAccount>,
     codes: BTreeMap<B256, Bytes>,
+    /// Addresses and slots that were written, by hash.
+    preimages: Arc<Preimages>,
+}
+
+/// Addresses and slots by their hashes.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+struct Preimages {
+    addresses: BTreeMap<B256, Address>,
+    slots: BTreeMap<B256, U256>,
 }
 
 /// An account of an [`Oracle`].
@@ -65,6 +76,7 @@ impl Oracle {
     pub fn apply(&mut self, writes: &TxWrites) {
         for change in &writes.accounts {
             let hash = hash_address(&change.address);
+            self.remember(hash, change);
             if let Some((hash, code)) = &change.code {
                 self.codes.insert(*hash, code.clone());
             }
@@ -80,6 +92,31 @@ impl Oracle {
             for (slot, value) in &change.slots {
                 entry.set(hash_slot(slot), *value);
             }
+        }
+    }
+
+    /// Remembers what is new of the address and slots of a change; most of it is not.
+    fn remember(&mut self, hash: B256, change: &AccountChange) {
+        let known = &self.preimages;
+        let slots = change.slots.iter().map(|(slot, _)| (hash_slot(slot), *slot));
+        let slots = slots.filter(|(hash, _)| !known.slots.contains_key(hash));
+        let slots: Vec<_> = slots.collect();
+        if slots.is_empty() && known.addresses.contains_key(&hash) {
+            return;
+        }
+        let known = Arc::make_mut(&mut self.preimages);
+        known.addresses.insert(hash, change.address);
+        known.slots.extend(slots);
+    }
+
+    /// Adds the addresses and slots that were ever written, by their hashes: what a layer may need that is filled with
+    /// [`Self::genesis`].
+    pub fn put_preimages(&self, batch: &mut Batch) {
+        for (hash, address) in &self.preimages.addresses {
+            put_address_preimage(batch, hash, address);
+        }
+        for (hash, slot) in &self.preimages.slots {
+            put_slot_preimage(batch, hash, slot);
         }
     }
 

@@ -8,8 +8,8 @@ use polytrie_kv::{
     StoreOptions, Table,
 };
 use polytrie_state::{
-    BlockRef, CODE_TABLE, Commitment, Finished, Fork, Group, Outcome, Session, StateError,
-    StateLayer, WIPED_TABLE, remove_wiped, undo_in_steps,
+    BlockRef, CODE_TABLE, Commitment, Finished, Fork, Group, Outcome, PREIMAGE_TABLE, Session,
+    StateError, StateLayer, WIPED_TABLE, remove_wiped, undo_in_steps,
 };
 use std::{ops::ControlFlow, sync::Arc};
 use tempfile::TempDir;
@@ -21,6 +21,9 @@ const UNDO: Table = Table::new(251, "SuiteUndo", 8);
 const HEAD_KEY: &[u8] = b"head";
 /// Key of how many steps of the way back from the head are done, while that is under way.
 const STEPS_KEY: &[u8] = b"back";
+
+/// Tables whose rows are true whatever the state is: they stay when nothing needs them any more.
+pub(super) const NEVER_DELETED: [Table; 2] = [CODE_TABLE, PREIMAGE_TABLE];
 
 /// Store options under which everything happens within the call that asks for it.
 pub const STORE_IN_STEP: StoreOptions = StoreOptions {
@@ -136,6 +139,7 @@ impl<'f> Driver<'f> {
     ///
     /// If the layer or the store fails, here as in what follows.
     pub fn load(&mut self, genesis: &Oracle) -> Result<Commitment, StateError> {
+        self.put_preimages(genesis)?;
         let commitment = self.layer.load(&mut genesis.genesis().map(Ok))?;
         let mut batch = Batch::new();
         let head = put_head(&mut batch, 0, &commitment);
@@ -143,6 +147,16 @@ impl<'f> Driver<'f> {
         self.store.flush()?;
         self.head = Some(head);
         Ok(commitment)
+    }
+
+    /// Writes the addresses and slots that a genesis has, if the layer needs them.
+    pub(super) fn put_preimages(&self, genesis: &Oracle) -> Result<(), StateError> {
+        if self.layer.needs_preimages() {
+            let mut batch = Batch::new();
+            genesis.put_preimages(&mut batch);
+            self.store.write(batch)?;
+        }
+        Ok(())
     }
 
     /// One block forward.
@@ -304,7 +318,7 @@ impl<'f> Driver<'f> {
         row.try_into().map(u64::from_be_bytes).map_err(damaged)
     }
 
-    /// All rows of the layer, without code (which is never deleted), without what belongs to undo records, and without the
+    /// All rows of the layer, without those that are never deleted, without what belongs to undo records, and without the
     /// driver's own.
     ///
     /// # Errors
@@ -312,8 +326,8 @@ impl<'f> Driver<'f> {
     /// If the store fails.
     pub fn rows(&self) -> Result<Vec<Row>, StateError> {
         let mut rows = Vec::new();
-        let beside = [CODE_TABLE, WIPED_TABLE];
-        for table in self.factory.tables().into_iter().filter(|table| !beside.contains(table)) {
+        let is_beside = |table: &Table| *table == WIPED_TABLE || NEVER_DELETED.contains(table);
+        for table in self.factory.tables().into_iter().filter(|table| !is_beside(table)) {
             rows.extend(self.rows_of(table)?);
         }
         Ok(rows)

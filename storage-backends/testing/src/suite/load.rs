@@ -72,6 +72,7 @@ pub fn an_interrupted_load_is_repeated(factory: &dyn LayerFactory) {
         let ground = Ground::memory();
         let driver = open(factory, &ground);
         let mine = StateError::Protocol("an error of the source");
+        driver.put_preimages(large.genesis()).unwrap_or_else(|e| panic!("{e}"));
         let accounts = large.genesis().genesis().map(Ok).take(stop);
         let found = driver.layer().load(&mut accounts.chain([Err(mine.clone())]));
         let Err(found) = found else { panic!("the source's error was swallowed") };
