@@ -1,0 +1,175 @@
+//! The layer: the seam implemented.
+
+use crate::{
+    ACCOUNTS, BinaryOptions, FLAT, GROUPS, SLOTS, STEMS,
+    cache::GroupCache,
+    check, load,
+    node::Node,
+    proof,
+    reader::BinaryReader,
+    session::{BinarySession, Memory, Move, applied, commitment},
+    tree::Tree,
+};
+use alloy_primitives::{Address, B256, U256};
+use parking_lot::RwLock;
+use polytrie_kv::{Batch, Store, Table};
+use polytrie_state::{
+    AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
+    LayerSession, Lifecycle, Outcome, Proof, Prove, SlotVisit, StateError, StateLayer, StateReader,
+    WIPED_TABLE,
+};
+use std::sync::{Arc, atomic::Ordering::Relaxed};
+
+/// The layer's name.
+pub(crate) const NAME: &str = "binary";
+
+/// The unified binary tree of EIP-7864, with flat rows beside it.
+#[derive(Debug)]
+pub struct BinaryLayer {
+    store: Store,
+    options: BinaryOptions,
+    memory: Memory,
+    lifecycle: Arc<Lifecycle>,
+}
+
+impl BinaryLayer {
+    /// The layer's name.
+    pub const NAME: &'static str = NAME;
+
+    /// The tables it needs in its store, beside [`PREIMAGE_TABLE`](polytrie_state::PREIMAGE_TABLE), which is the chain's.
+    pub const TABLES: &'static [Table] = &[ACCOUNTS, SLOTS, GROUPS, STEMS, CODE_TABLE, WIPED_TABLE];
+
+    /// Opens the layer on what the store holds; an empty store is the empty state.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails.
+    pub fn open(store: Store, options: BinaryOptions) -> Result<Arc<Self>, StateError> {
+        let read = Tree { rows: &store, cache: None, group_depth: options.group_depth }.root();
+        let (lifecycle, root) = Lifecycle::opened(store.clone(), read, || Ok(Node::Empty))?;
+        let memory = Memory {
+            head: Arc::new(RwLock::new(root)),
+            cache: Arc::new(GroupCache::new(options.cache_bytes)),
+            written: Arc::default(),
+        };
+        Ok(Arc::new(Self { store, options, memory, lifecycle }))
+    }
+
+    fn change(&self) -> Move {
+        Move { memory: self.memory.clone(), to: None }
+    }
+
+    /// Reads at the head as of now.
+    fn now(&self) -> Result<BinaryReader, StateError> {
+        self.lifecycle.ready()?;
+        BinaryReader::new(self.store.snapshot(), self.options.group_depth, self.options.reads)
+    }
+
+    /// A proof of an account and some chunks of its code, by their numbers; see [`verify_code`](crate::verify_code).
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    pub fn prove_code(&self, address: &Address, chunks: &[u64]) -> Result<Proof, StateError> {
+        proof::prove(&self.now()?, address, &[], chunks)
+    }
+}
+
+impl StateLayer for BinaryLayer {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn commitment(&self) -> Commitment {
+        commitment(&self.memory.head.read())
+    }
+
+    fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
+        Ok(Arc::new(self.now()?))
+    }
+
+    fn load(
+        &self,
+        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
+    ) -> Result<Commitment, StateError> {
+        self.lifecycle.fillable()?;
+        self.memory.cache.clear();
+        let root = load::load(&self.store, self.options.group_depth, accounts)?;
+        let commitment = commitment(&root);
+        *self.memory.head.write() = root;
+        self.lifecycle.filled();
+        Ok(commitment)
+    }
+
+    fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
+        let proposal = self.lifecycle.begin(self.change())?;
+        let number = parent.number.wrapping_add(1);
+        Ok(Box::new(BinarySession::new(self.store.clone(), self.options, proposal, number)))
+    }
+
+    fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
+        let (mut proposal, writes) = self.lifecycle.begin_undo(record, self.change())?;
+        let (cache, group_depth) = (Some(&*self.memory.cache), self.options.group_depth);
+        let tree = Tree { rows: &self.store, cache, group_depth };
+        let root = self.memory.head.read().clone();
+        let mut batch = Batch::new();
+        let update = applied(tree, &root, &writes, &mut batch)?;
+        let commitment = commitment(&update.root);
+        proposal.change.to = Some(update);
+        proposal.finish(commitment, batch, Vec::new())
+    }
+
+    fn fork(&self) -> Result<Fork, StateError> {
+        self.lifecycle.ready()?;
+        let store = self.store.fork()?;
+        Ok(Fork { layer: Self::open(store.clone(), self.options)?, store })
+    }
+
+    fn accounts(&self, from: B256, visit: &mut AccountVisit<'_>) -> Result<(), StateError> {
+        self.lifecycle.ready()?;
+        FLAT.visit_accounts(&self.store.snapshot(), &from, visit)
+    }
+
+    fn slots(
+        &self,
+        account: B256,
+        from: B256,
+        visit: &mut SlotVisit<'_>,
+    ) -> Result<(), StateError> {
+        self.lifecycle.ready()?;
+        FLAT.visit_slots(&self.store.snapshot(), &account, &from, visit)
+    }
+
+    fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
+        if let Some(damage) = self.lifecycle.damage()? {
+            return Ok(damage);
+        }
+        check::check(&self.store.snapshot(), self.options.group_depth, progress)
+    }
+
+    fn needs_preimages(&self) -> bool {
+        true
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        let Memory { cache, written, .. } = &self.memory;
+        let (asked, hits) = cache.asked_and_hits();
+        vec![
+            ("groups_read", asked),
+            ("group_cache_hits", hits),
+            ("group_cache_bytes", cache.bytes() as u64),
+            ("groups_written", written.groups.load(Relaxed)),
+            ("stems_written", written.stems.load(Relaxed)),
+        ]
+    }
+
+    fn proofs(&self) -> Option<&dyn Prove> {
+        Some(self)
+    }
+}
+
+impl Prove for BinaryLayer {
+    fn prove(&self, address: &Address, slots: &[U256]) -> Result<Proof, StateError> {
+        proof::prove(&self.now()?, address, slots, &[])
+    }
+}

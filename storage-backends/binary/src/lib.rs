@@ -1,0 +1,54 @@
+//! `binary`: the unified binary tree of EIP-7864.
+//!
+//! Accounts, code and slots are leaves of one tree of two children a node. A key is a stem of 31 bytes and a byte: 256 leaves
+//! with one stem have a tree of their own, and stems are the leaves of the tree above them. Hashes are BLAKE3.
+//!
+//! - `key.rs`, `account.rs`, `code.rs`: where in the tree an account, a slot, a chunk of code is, and what its leaf holds,
+//! - `hash.rs`, `stem.rs`, `node.rs`: the tree itself, as the EIP hashes it,
+//! - `group.rs`, `cache.rs`, `tree.rs`: rows of several levels each, and finding a stem in them,
+//! - `update.rs`, `leaves.rs`: a block's writes as leaves, and new hashes and rows from these,
+//! - `layer.rs`, `session.rs`, `reader.rs`, `state.rs`: the seam, and what both ways of reading have in common,
+//! - `proof/`, `load.rs`, `check.rs`: proofs, filling an empty layer, and looking for damage.
+
+mod account;
+mod cache;
+mod check;
+mod code;
+mod group;
+mod hash;
+mod key;
+mod layer;
+mod leaves;
+mod load;
+mod node;
+mod options;
+mod proof;
+mod reader;
+mod session;
+mod state;
+mod stem;
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests;
+mod tree;
+mod update;
+
+pub use code::chunks;
+pub use key::{Stem, TreeKey};
+pub use layer::BinaryLayer;
+pub use options::{BinaryOptions, GroupDepth, Reads};
+pub use proof::{BinaryProof, ChunkClaim, End, Hashes, SlotClaim, StemProof, verify, verify_code};
+
+use polytrie_kv::Table;
+use polytrie_state::flat::FlatTables;
+
+/// `keccak256(address)` → account.
+pub(crate) const ACCOUNTS: Table = Table::new(110, "BinaryAccounts", 32);
+/// First 20 bytes of `keccak256(address)` ‖ `keccak256(slot)` → value.
+pub(crate) const SLOTS: Table = Table::new(111, "BinarySlots", 52);
+/// Both: what is listed, wiped and, by default, read; the bytes of their rows are those of [`polytrie_state::flat`].
+pub(crate) const FLAT: FlatTables = FlatTables::short(ACCOUNTS, SLOTS);
+/// Depth (1 byte) ‖ path to there, as many bytes as it takes → the nodes below, see `group.rs`.
+pub(crate) const GROUPS: Table = Table::new(112, "BinaryGroups", 32);
+/// Stem → its leaves, see `stem.rs`.
+pub(crate) const STEMS: Table = Table::new(113, "BinaryStems", 31);

@@ -1,0 +1,166 @@
+//! Filling an empty layer from sorted accounts, in bounded memory.
+//!
+//! Accounts come in the order of one hash and stand in the tree in that of another. So their leaves are first written by
+//! stem, in portions, and the engine sorts them; then all stems are read in order, and the tree is built from left to right.
+
+use crate::{
+    ACCOUNTS, FLAT, GROUPS, GroupDepth, SLOTS, STEMS, Stem,
+    key::AccountKeys,
+    layer::NAME,
+    leaves::{LeafChanges, address_of, slot_of, stored_code},
+    node::Node,
+    stem::Leaves,
+    tree::Tree,
+    update::Update,
+};
+use alloy_primitives::B256;
+use polytrie_kv::{Batch, KeyRange, Read, Store};
+use polytrie_state::{
+    GenesisAccount, PREIMAGE_TABLE, StateError, in_order_of_hash, scan, write_codes,
+};
+use std::{mem, ops::ControlFlow};
+
+/// Leaves that are gathered before they are written.
+const LEAVES: usize = 100_000;
+/// Bytes of flat rows that are gathered before they are written.
+const BYTES: usize = 16 << 20;
+/// Stems that go into the tree at once.
+const STEMS_AT_ONCE: usize = 100_000;
+
+/// Loads the accounts; returns the node at the root. The first write empties the tables, where an earlier attempt may have
+/// left rows. The addresses and slots must be among the preimages.
+///
+/// # Errors
+///
+/// If the accounts come with an error or out of order, or the store fails; [`StateError::Unsupported`] if an address or a slot
+/// is known by its hash only.
+pub(crate) fn load(
+    store: &Store,
+    group_depth: GroupDepth,
+    accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
+) -> Result<Node, StateError> {
+    let mut batch = Batch::new();
+    for table in [ACCOUNTS, SLOTS, GROUPS, STEMS] {
+        batch.delete_range(table, &[], None);
+    }
+    store.engine_write(&batch)?;
+    let mut loader = Loader { store, batch: Batch::new(), leaves: LeafChanges::default() };
+    for account in in_order_of_hash(accounts) {
+        loader.account(account?)?;
+    }
+    loader.write()?;
+    build(store, group_depth)
+}
+
+struct Loader<'a> {
+    store: &'a Store,
+    /// Flat rows and code.
+    batch: Batch,
+    leaves: LeafChanges,
+}
+
+impl Loader<'_> {
+    fn account(&mut self, account: GenesisAccount<'_>) -> Result<(), StateError> {
+        let GenesisAccount { hash, account, code, slots } = account;
+        expect_known(self.store, "account", &hash)?;
+        let keys = AccountKeys::new(address_of(self.store, &hash)?);
+        let mut value = Vec::new();
+        FLAT.put_account(&mut self.batch, &hash, &account, &mut value);
+        let code = match code {
+            Some(code) => {
+                write_codes(&mut self.batch, &[(account.code_hash, code.clone())]);
+                code
+            }
+            None if account.has_code() => {
+                // It came with another account, perhaps just now.
+                self.write()?;
+                stored_code(self.store, &account.code_hash)?
+            }
+            None => Default::default(),
+        };
+        self.leaves.set_account(&keys, &account, &code)?;
+        for slot in slots {
+            let (slot, number) = slot?;
+            expect_known(self.store, "slot", &slot)?;
+            FLAT.put_slot(&mut self.batch, (&hash, &slot), &number, &mut value);
+            self.leaves.set_slot(&keys, &slot_of(self.store, &slot)?, &number);
+            self.write_portion()?;
+        }
+        self.write_portion()
+    }
+
+    fn write_portion(&mut self) -> Result<(), StateError> {
+        if self.leaves.count() >= LEAVES || self.batch.byte_len() >= BYTES {
+            self.write()?;
+        }
+        Ok(())
+    }
+
+    /// Writes what was gathered. Stems that earlier portions began are read again.
+    fn write(&mut self) -> Result<(), StateError> {
+        let mut batch = mem::take(&mut self.batch);
+        let changes = mem::take(&mut self.leaves).into_sorted();
+        let keys: Vec<&[u8]> = changes.iter().map(|(stem, _)| &stem.0[..]).collect();
+        let rows = self.store.get_many(STEMS, &keys)?;
+        let mut row = Vec::new();
+        for ((stem, changes), before) in changes.iter().zip(rows) {
+            let mut leaves = match before {
+                Some(before) => Leaves::decode(stem, &before)?,
+                None => Leaves::default(),
+            };
+            for (sub, change) in changes {
+                leaves.change(stem, *sub, *change)?;
+            }
+            row.clear();
+            leaves.encode(&mut row);
+            batch.put(STEMS, &stem.0, &row);
+        }
+        Ok(self.store.engine_write(&batch)?)
+    }
+}
+
+fn expect_known(rows: &dyn Read, what: &str, hash: &B256) -> Result<(), StateError> {
+    if rows.get(PREIMAGE_TABLE, hash.as_slice())?.is_some() {
+        return Ok(());
+    }
+    Err(StateError::Unsupported {
+        layer: NAME,
+        reason: format!(
+            "has keys made of addresses and slots, and the {what} with the hash {hash} is known by its hash only; fill the directory that it comes from with --preimages, which keeps addresses and slots beside their hashes"
+        ),
+    })
+}
+
+/// Builds the tree over all stems that are stored.
+fn build(store: &Store, group_depth: GroupDepth) -> Result<Node, StateError> {
+    let tree = Tree { rows: store, cache: None, group_depth };
+    let mut root = Node::Empty;
+    let mut next = Vec::new();
+    loop {
+        let mut portion: Vec<(Stem, Option<B256>)> = Vec::new();
+        scan(store, STEMS, KeyRange::from(&next), |key, row| {
+            let stem = stem_of(key)?;
+            portion.push((stem, Leaves::decode(&stem, row)?.hash(&stem)));
+            let is_full = portion.len() == STEMS_AT_ONCE;
+            Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        let Some((last, _)) = portion.last() else { return Ok(root) };
+        next = [&last.0[..], &[0]].concat();
+        let update = Update::of_hashes(tree, &root, &portion)?;
+        let mut batch = Batch::new();
+        update.write(&mut batch);
+        store.engine_write(&batch)?;
+        root = update.root;
+    }
+}
+
+/// The stem whose row has this key.
+///
+/// # Errors
+///
+/// If it is no stem.
+pub(crate) fn stem_of(key: &[u8]) -> Result<Stem, StateError> {
+    key.try_into().map(Stem).map_err(|_| {
+        StateError::Corrupt(format!("a key of {} bytes in {}, expected 31", key.len(), STEMS.name))
+    })
+}

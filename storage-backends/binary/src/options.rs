@@ -1,0 +1,64 @@
+//! What a user can set.
+
+use std::fmt;
+
+/// What the layer lets a user set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BinaryOptions {
+    /// Levels of the tree in one row. The rows depend on it.
+    pub group_depth: GroupDepth,
+    /// Bytes of groups to keep in memory.
+    pub cache_bytes: usize,
+    /// What reads of accounts and slots go through.
+    pub reads: Reads,
+}
+
+impl Default for BinaryOptions {
+    /// Groups of 5 levels, 256 MiB of them in memory, reads of flat rows.
+    fn default() -> Self {
+        Self { group_depth: GroupDepth::DEFAULT, cache_bytes: 256 << 20, reads: Reads::Flat }
+    }
+}
+
+/// What reads of accounts and slots go through. Rows and results are the same.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum Reads {
+    /// The flat rows: one read of the store each.
+    #[default]
+    Flat,
+    /// The tree, group by group, as a client would read that keeps nothing else.
+    Tree,
+}
+
+/// Levels of the tree in one row: 1 to 8.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct GroupDepth(u8);
+
+impl GroupDepth {
+    /// 5: a row of at most about 1 KiB, and what go-ethereum settled on for its own groups.
+    pub const DEFAULT: Self = Self(5);
+
+    /// This many levels; `None` if they are not 1 to 8.
+    pub const fn new(levels: u8) -> Option<Self> {
+        match levels {
+            1..=8 => Some(Self(levels)),
+            _ => None,
+        }
+    }
+
+    /// How many levels.
+    pub const fn levels(self) -> u8 {
+        self.0
+    }
+
+    /// Whether a group begins at this depth.
+    pub(crate) const fn begins_at(self, depth: usize) -> bool {
+        depth.is_multiple_of(self.0 as usize)
+    }
+}
+
+impl fmt::Display for GroupDepth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -1,0 +1,119 @@
+//! Proofs of accounts, slots and code, present or absent.
+//!
+//! A proof holds what it claims, and for each stem that this takes, in the order in which the claims name them, the way from
+//! the root to it and an opening of its leaves. Hashes that are zero are left out: a bit says of each whether it is there.
+
+mod form;
+mod opening;
+mod verify;
+
+pub use form::{BinaryProof, ChunkClaim, End, Hashes, SlotClaim, StemProof};
+pub use verify::{verify, verify_code};
+
+use crate::{
+    Stem, TreeKey,
+    key::{AccountKeys, BALANCE_REST, BASIC_DATA, CODE_HASH},
+    reader::BinaryReader,
+    state::account_in,
+    stem::Leaves,
+};
+use alloy_primitives::{Address, B256, U256};
+use polytrie_state::{Proof, StateError};
+
+/// The leaves of an account that prove it.
+const ACCOUNT: [u8; 3] = [BASIC_DATA, CODE_HASH, BALANCE_REST];
+
+/// A stem, and the leaves of it that are asked for, in order.
+pub(crate) type Asked = (Stem, Vec<u8>);
+
+/// What a proof of an account, slots and chunks of code opens: the account's own stem first.
+pub(crate) fn asked(keys: &AccountKeys, others: impl Iterator<Item = TreeKey>) -> Vec<Asked> {
+    let mut stems: Vec<Asked> = vec![(keys.header, ACCOUNT.to_vec())];
+    for TreeKey { stem, sub } in others {
+        match stems.iter_mut().find(|(known, _)| *known == stem) {
+            Some((_, subs)) => subs.push(sub),
+            None => stems.push((stem, vec![sub])),
+        }
+    }
+    for (_, subs) in &mut stems {
+        subs.sort_unstable();
+        subs.dedup();
+    }
+    stems
+}
+
+/// A proof of an account, some of its slots and some chunks of its code.
+///
+/// # Errors
+///
+/// If the store fails or is damaged.
+pub(crate) fn prove(
+    state: &BinaryReader,
+    address: &Address,
+    slots: &[U256],
+    chunks: &[u64],
+) -> Result<Proof, StateError> {
+    let keys = AccountKeys::new(*address);
+    let (slot_keys, chunk_keys) =
+        (slots.iter().map(|slot| keys.slot(slot)), chunks.iter().map(|chunk| keys.chunk(*chunk)));
+    let mut stems = Vec::new();
+    let mut opened: Vec<(Stem, Leaves)> = Vec::new();
+    for (stem, subs) in asked(&keys, slot_keys.chain(chunk_keys)) {
+        let (proof, leaves) = prove_stem(state, &stem, &subs)?;
+        stems.push(proof);
+        opened.push((stem, leaves));
+    }
+    let leaf = |key: TreeKey| {
+        let leaves = opened.iter().find(|(stem, _)| *stem == key.stem);
+        leaves.and_then(|(_, leaves)| leaves.get(key.sub)).copied()
+    };
+    let account = account_in(&opened[0].1, address)?;
+    let claimed = account.unwrap_or_default();
+    let slot = |slot: &U256| {
+        let value = leaf(keys.slot(slot)).map_or(U256::ZERO, Into::into);
+        SlotClaim { key: *slot, value }
+    };
+    let chunk = |chunk: &u64| ChunkClaim { number: *chunk, chunk: leaf(keys.chunk(*chunk)) };
+    let proof = BinaryProof {
+        address: *address,
+        exists: account.is_some(),
+        nonce: U256::from(claimed.nonce),
+        balance: claimed.balance,
+        code_hash: claimed.code_hash,
+        slots: slots.iter().map(slot).collect(),
+        code: chunks.iter().map(chunk).collect(),
+        stems,
+    };
+    let proof = serde_json::to_value(proof)
+        .map_err(|e| StateError::Corrupt(format!("a proof has no JSON form ({e})")))?;
+    Ok(Proof { layer: crate::layer::NAME.to_owned(), proof })
+}
+
+/// The way to a stem and an opening of leaves of it; and its leaves, none if it is not there.
+fn prove_stem(
+    state: &BinaryReader,
+    stem: &Stem,
+    subs: &[u8],
+) -> Result<(StemProof, Leaves), StateError> {
+    let tree = state.tree();
+    let way = tree.way(&state.root, stem)?;
+    let (end, leaves) = match way.end {
+        None => (End::Nothing, Leaves::default()),
+        Some((found, _)) if found == *stem => {
+            let leaves = tree.row(stem)?;
+            let (values, siblings) = opening::open(&leaves, subs);
+            (End::Stem { values, siblings }, leaves)
+        }
+        Some((other, _)) => {
+            let leaves = tree.row(&other)?;
+            // Any leaf does.
+            let (sub, value) = leaves.all().first().copied().unwrap_or_default();
+            let (_, siblings) = opening::open(&leaves, &[sub]);
+            (End::Other { stem: other.0.into(), sub, value, siblings }, Leaves::default())
+        }
+    };
+    Ok((StemProof { way: Hashes::pack(&way.siblings), end }, leaves))
+}
+
+/// Where a value is and whether it is there.
+pub(crate) type Value = Option<B256>;

@@ -1,0 +1,138 @@
+//! Checking a proof against a root.
+
+use super::{
+    BinaryProof, End, StemProof, Value, asked,
+    form::{ChunkClaim, Hashes, SlotClaim},
+    opening,
+};
+use crate::{
+    Stem, TreeKey,
+    account::account_of,
+    hash::{hash_pair, hash_stem},
+    key::{AccountKeys, BALANCE_REST, BASIC_DATA, CODE_HASH, STEM_BITS},
+};
+use alloy_primitives::{B256, KECCAK256_EMPTY, U256};
+use polytrie_state::{Account, Proof, ProofError, Proven};
+
+/// Checks a proof against a root, without a layer.
+///
+/// # Errors
+///
+/// If it has another form, does not lead to the root, or claims what its leaves do not say.
+pub fn verify(root: B256, proof: &Proof) -> Result<Proven, ProofError> {
+    let proof = checked(root, proof)?;
+    let BinaryProof { address, exists, nonce, balance, code_hash, slots, .. } = proof;
+    // It was compared with that of the account.
+    let nonce = nonce.saturating_to();
+    let slots = slots.into_iter().map(|SlotClaim { key, value }| (key, value)).collect();
+    Ok(Proven { address, exists, nonce, balance, code_hash, slots })
+}
+
+/// The chunks of code that a proof proves, by their numbers; none where the code is shorter.
+///
+/// # Errors
+///
+/// As [`verify`].
+pub fn verify_code(root: B256, proof: &Proof) -> Result<Vec<(u64, Option<B256>)>, ProofError> {
+    let proof = checked(root, proof)?;
+    Ok(proof.code.into_iter().map(|ChunkClaim { number, chunk }| (number, chunk)).collect())
+}
+
+fn checked(root: B256, proof: &Proof) -> Result<BinaryProof, ProofError> {
+    if proof.layer != crate::layer::NAME {
+        let reason = format!("it is one of `{}`, not of `binary`", proof.layer);
+        return Err(ProofError::Malformed(reason));
+    }
+    let proof: BinaryProof = serde_json::from_value(proof.proof.clone())
+        .map_err(|e| ProofError::Malformed(e.to_string()))?;
+    check(root, &proof).map_err(ProofError::Invalid)?;
+    Ok(proof)
+}
+
+fn check(root: B256, proof: &BinaryProof) -> Result<(), String> {
+    let keys = AccountKeys::new(proof.address);
+    let slots = proof.slots.iter().map(|claim| keys.slot(&claim.key));
+    let chunks = proof.code.iter().map(|claim| keys.chunk(claim.number));
+    let asked = asked(&keys, slots.chain(chunks));
+    if asked.len() != proof.stems.len() {
+        let (found, expected) = (proof.stems.len(), asked.len());
+        return Err(format!("it has {found} stems, what it claims takes {expected}"));
+    }
+    let mut leaves: Vec<(TreeKey, Value)> = Vec::new();
+    for ((stem, subs), proof) in asked.iter().zip(&proof.stems) {
+        let found = check_stem(root, stem, subs, proof).map_err(|e| format!("stem {stem}: {e}"))?;
+        leaves.extend(subs.iter().map(|sub| TreeKey { stem: *stem, sub: *sub }).zip(found));
+    }
+    let leaf = |key: TreeKey| {
+        let found = leaves.iter().find(|(other, _)| *other == key);
+        found.and_then(|(_, value)| *value)
+    };
+    let header = |sub| leaf(keys.in_header(sub));
+    let account = match (header(BASIC_DATA), header(CODE_HASH)) {
+        (None, None) => None,
+        (Some(basic), Some(code_hash)) => {
+            account_of(&basic, &code_hash, header(BALANCE_REST).as_ref())
+                .map(Some)
+                .ok_or("the leaves are no account")?
+        }
+        _ => return Err("an account has some of its leaves only".to_owned()),
+    };
+    let claimed = Account {
+        nonce: u64::try_from(proof.nonce).map_err(|_| "the nonce is too large")?,
+        balance: proof.balance,
+        code_hash: proof.code_hash,
+    };
+    let absent = Account { code_hash: KECCAK256_EMPTY, ..Account::default() };
+    if account.is_some() != proof.exists || account.unwrap_or(absent) != claimed {
+        return Err(format!("the leaves say {account:?}, it claims {claimed:?}"));
+    }
+    for SlotClaim { key, value } in &proof.slots {
+        let found = leaf(keys.slot(key)).map_or(U256::ZERO, Into::into);
+        if found != *value {
+            return Err(format!("slot {key} is {found}, it claims {value}"));
+        }
+    }
+    for ChunkClaim { number, chunk } in &proof.code {
+        let found = leaf(keys.chunk(*number));
+        if found != *chunk {
+            return Err(format!("chunk {number} is {found:?}, it claims {chunk:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// The leaves of a stem that are asked for, if the proof leads to the root.
+fn check_stem(
+    root: B256,
+    stem: &Stem,
+    subs: &[u8],
+    proof: &StemProof,
+) -> Result<Vec<Value>, &'static str> {
+    let way = proof.way.unpack().filter(|way| way.len() <= STEM_BITS);
+    let way = way.ok_or("the way to it is malformed")?;
+    let opened = |subs: &[u8], values: &[Value], siblings: &Hashes| {
+        opening::root(subs, values, siblings).ok_or("its leaves are not opened as they should be")
+    };
+    let (hash, values) = match &proof.end {
+        End::Nothing => (B256::ZERO, vec![None; subs.len()]),
+        End::Other { stem: other, sub, value, siblings } => {
+            let other = Stem(other.0);
+            if other == *stem || !other.shares(stem, way.len()) {
+                return Err("the other stem does not stand on the way to it");
+            }
+            let leaves = opened(&[*sub], &[Some(*value)], siblings)?;
+            (hash_stem(&other, &leaves), vec![None; subs.len()])
+        }
+        End::Stem { values, siblings } => {
+            (hash_stem(stem, &opened(subs, values, siblings)?), values.clone())
+        }
+    };
+    let mut hash = hash;
+    for (depth, sibling) in way.iter().enumerate().rev() {
+        hash = match stem.bit(depth) {
+            false => hash_pair(&hash, sibling),
+            true => hash_pair(sibling, &hash),
+        };
+    }
+    if hash == root { Ok(values) } else { Err("it does not lead to the root") }
+}

@@ -1,0 +1,60 @@
+//! Reads at one block, whatever happens later.
+
+use crate::{FLAT, GroupDepth, Reads, node::Node, state::View, tree::Tree};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use polytrie_kv::Snapshot;
+use polytrie_state::{Account, StateError, StateReader, hash_address, hash_slot, read_code};
+
+/// Reads at the block at which it was made.
+#[derive(Debug)]
+pub(crate) struct BinaryReader {
+    pub(crate) rows: Snapshot,
+    /// The node at the root of the tree in these rows.
+    pub(crate) root: Node,
+    group_depth: GroupDepth,
+    reads: Reads,
+}
+
+impl BinaryReader {
+    /// A reader of what a snapshot holds.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    pub(crate) fn new(
+        rows: Snapshot,
+        group_depth: GroupDepth,
+        reads: Reads,
+    ) -> Result<Self, StateError> {
+        let root = Tree { rows: &rows, cache: None, group_depth }.root()?;
+        Ok(Self { rows, root, group_depth, reads })
+    }
+
+    /// The tree in these rows.
+    pub(crate) const fn tree(&self) -> Tree<'_> {
+        Tree { rows: &self.rows, cache: None, group_depth: self.group_depth }
+    }
+
+    const fn view(&self) -> View<'_> {
+        View { tree: self.tree(), root: &self.root, reads: self.reads }
+    }
+}
+
+impl StateReader for BinaryReader {
+    fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
+        self.view().account(address, &hash_address(address), &mut Vec::new())
+    }
+
+    fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
+        let (account, hash) = (hash_address(address), hash_slot(slot));
+        self.view().slot((address, &account), (slot, &hash), &mut Vec::new())
+    }
+
+    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+        read_code(&self.rows, code_hash)
+    }
+
+    fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
+        FLAT.has_slots(&self.rows, &hash_address(address))
+    }
+}

@@ -1,0 +1,165 @@
+//! One block under way.
+
+use crate::{
+    BinaryOptions, FLAT, cache::GroupCache, leaves::LeafChanges, node::Node, state::View,
+    tree::Tree, update::Update,
+};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use parking_lot::RwLock;
+use polytrie_kv::{Batch, Store};
+use polytrie_state::{
+    Account, Commitment, HeadChange, LayerSession, Outcome, Proposal, SlotVisit, StateError,
+    UndoRecord, WriteSet, put_preimages, read_code, write_codes,
+};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+/// Rows that blocks have changed.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    pub(crate) groups: AtomicU64,
+    pub(crate) stems: AtomicU64,
+}
+
+/// What of the layer is in memory, and moves with the head.
+#[derive(Debug, Clone)]
+pub(crate) struct Memory {
+    /// The node at the root, at the head.
+    pub(crate) head: Arc<RwLock<Node>>,
+    /// Groups of the head.
+    pub(crate) cache: Arc<GroupCache>,
+    pub(crate) written: Arc<Written>,
+}
+
+/// What becomes of memory with a block. It changes nothing before the block is accepted.
+#[derive(Debug)]
+pub(crate) struct Move {
+    pub(crate) memory: Memory,
+    /// What is to be at the head, when it is known.
+    pub(crate) to: Option<Update>,
+}
+
+impl HeadChange for Move {
+    fn accept(&mut self) -> Result<(), StateError> {
+        if let Some(update) = self.to.take() {
+            let Memory { head, cache, written } = &self.memory;
+            update.settle(cache);
+            let (groups, stems) = update.row_counts();
+            written.groups.fetch_add(groups, Relaxed);
+            written.stems.fetch_add(stems, Relaxed);
+            *head.write() = update.root;
+        }
+        Ok(())
+    }
+
+    fn discard(&mut self) -> Result<(), StateError> {
+        Ok(())
+    }
+}
+
+/// One block under way. It reads from the store, whose head is the parent until the block is written.
+#[derive(Debug)]
+pub(crate) struct BinarySession {
+    store: Store,
+    options: BinaryOptions,
+    proposal: Proposal<Move>,
+    /// Number of the block.
+    number: u64,
+    /// The node at the root before the block.
+    parent: Node,
+    /// The buffer that all reads share.
+    value: Vec<u8>,
+}
+
+impl BinarySession {
+    pub(crate) fn new(
+        store: Store,
+        options: BinaryOptions,
+        proposal: Proposal<Move>,
+        number: u64,
+    ) -> Self {
+        let parent = proposal.change.memory.head.read().clone();
+        Self { store, options, proposal, number, parent, value: Vec::new() }
+    }
+}
+
+/// What a write set makes of the tree of a store, and what to write; flat rows are in it.
+///
+/// # Errors
+///
+/// If the store fails or is damaged.
+pub(crate) fn applied(
+    tree: Tree<'_>,
+    root: &Node,
+    writes: &WriteSet,
+    batch: &mut Batch,
+) -> Result<Update, StateError> {
+    let changes = LeafChanges::of(tree.rows, writes)?.into_sorted();
+    let update = Update::of(tree, root, &changes)?;
+    FLAT.write(batch, writes);
+    update.write(batch);
+    Ok(update)
+}
+
+/// The commitment of a tree with this node at its root.
+pub(crate) fn commitment(root: &Node) -> Commitment {
+    let root = root.hash();
+    Commitment::own(root, Bytes::copy_from_slice(root.as_slice()))
+}
+
+impl LayerSession for BinarySession {
+    fn account(&mut self, address: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
+        let Self { store, options, proposal, parent, value, .. } = self;
+        view(store, options, &proposal.change.memory, parent).account(address, hash, value)
+    }
+
+    fn slot(
+        &mut self,
+        address: &Address,
+        account: &B256,
+        slot: &U256,
+        hash: &B256,
+    ) -> Result<U256, StateError> {
+        let Self { store, options, proposal, parent, value, .. } = self;
+        let view = view(store, options, &proposal.change.memory, parent);
+        view.slot((address, account), (slot, hash), value)
+    }
+
+    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+        read_code(&self.store, code_hash)
+    }
+
+    fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool, StateError> {
+        FLAT.has_slots(&self.store, hash)
+    }
+
+    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
+        let Self { store, options, mut proposal, number, parent, .. } = *self;
+        proposal.check()?;
+        let slots = |account: &B256, visit: &mut SlotVisit<'_>| {
+            FLAT.visit_slots(&store, account, &B256::ZERO, visit)
+        };
+        let undo = UndoRecord::of(writes, (&store, number), slots)?.encode();
+        let mut batch = store.batch();
+        put_preimages(&mut batch, writes);
+        write_codes(&mut batch, writes.codes());
+        let tree = view(&store, &options, &proposal.change.memory, &parent).tree;
+        let update = applied(tree, &parent, writes, &mut batch)?;
+        let commitment = commitment(&update.root);
+        proposal.change.to = Some(update);
+        proposal.finish(commitment, batch, undo)
+    }
+}
+
+/// The state before a block.
+fn view<'a>(
+    store: &'a Store,
+    options: &BinaryOptions,
+    memory: &'a Memory,
+    parent: &'a Node,
+) -> View<'a> {
+    let (cache, group_depth) = (Some(&*memory.cache), options.group_depth);
+    View { tree: Tree { rows: store, cache, group_depth }, root: parent, reads: options.reads }
+}

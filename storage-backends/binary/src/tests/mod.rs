@@ -1,0 +1,185 @@
+//! The tree against the EIP's reference and against `ubt`.
+
+use crate::{
+    BinaryLayer, GROUPS, GroupDepth, STEMS, Stem,
+    account::LeafChange,
+    hash::hash_pair,
+    node::Node,
+    tree::Tree,
+    update::{StemChanges, Update},
+};
+use alloy_primitives::{B256, b256};
+use polytrie_kv::{Batch, KeyRange, Read, Store};
+use polytrie_testing::Seed;
+use rand::{RngExt, SeedableRng, seq::SliceRandom};
+use rand_chacha::ChaCha8Rng;
+use std::{collections::BTreeMap, ops::ControlFlow};
+use ubt::{Blake3Hasher, UnifiedBinaryTree};
+
+mod stems;
+
+/// A tree in a store of its own.
+struct Grown {
+    store: Store,
+    root: Node,
+    group_depth: GroupDepth,
+}
+
+impl Grown {
+    fn new(levels: u8) -> Self {
+        let group_depth = GroupDepth::new(levels).unwrap();
+        Self { store: Store::memory(BinaryLayer::TABLES).unwrap(), root: Node::Empty, group_depth }
+    }
+
+    fn tree(&self) -> Tree<'_> {
+        Tree { rows: &self.store, cache: None, group_depth: self.group_depth }
+    }
+
+    /// Sets leaves, or removes those that are `None`.
+    fn change(&mut self, leaves: &[([u8; 32], Option<B256>)]) -> B256 {
+        let mut stems: BTreeMap<Stem, Vec<(u8, LeafChange)>> = BTreeMap::new();
+        for (key, value) in leaves {
+            let change = value.map_or(LeafChange::Remove, LeafChange::Set);
+            let stem = Stem(key[..31].try_into().unwrap());
+            stems.entry(stem).or_default().push((key[31], change));
+        }
+        let changes: StemChanges = stems.into_iter().collect();
+        let update = Update::of(self.tree(), &self.root, &changes).unwrap();
+        let mut batch = Batch::new();
+        update.write(&mut batch);
+        self.store.write(batch).unwrap();
+        self.root = update.root;
+        assert_eq!(self.tree().root().unwrap().hash(), self.root.hash(), "the row of the root");
+        self.root.hash()
+    }
+
+    /// All rows.
+    fn rows(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut rows = Vec::new();
+        for table in [GROUPS, STEMS] {
+            let visit = &mut |key: &[u8], value: &[u8]| {
+                rows.push((key.to_vec(), value.to_vec()));
+                Ok(ControlFlow::Continue(()))
+            };
+            self.store.scan(table, KeyRange::ALL, visit).unwrap();
+        }
+        rows
+    }
+}
+
+/// The reference implementation's one root (`test_merkleize_multiple_entries`).
+#[test]
+fn the_root_is_that_of_the_reference() {
+    let expected = b256!("2f36879fd9d9e26df24eae699dbe6d88c194b3933d7d3e5ac06e489fe4db75cd");
+    let leaf = |n: u8, first: u8| {
+        let (mut key, mut value) = ([0; 32], B256::ZERO);
+        (key[0], value[0]) = (first, n);
+        (key, Some(value))
+    };
+    let leaves = [leaf(1, 0), leaf(2, 0x80), leaf(3, 1), leaf(4, 0x81)];
+    for levels in 1..=8 {
+        assert_eq!(Grown::new(levels).change(&leaves), expected, "{levels} levels a group");
+    }
+}
+
+/// Its shapes: how far a stem is from the root.
+#[test]
+fn shapes_are_those_of_the_reference() {
+    let depth = |grown: &Grown, key: [u8; 32]| {
+        let stem = Stem(key[..31].try_into().unwrap());
+        let way = grown.tree().way(&grown.root, &stem).unwrap();
+        assert_eq!(way.end.unwrap().0, stem);
+        way.siblings.len()
+    };
+    let value = Some(B256::repeat_byte(1));
+    let (zero, mut far) = ([0; 32], [0; 32]);
+    far[0] = 0x80;
+    for levels in [1, 2, 5, 8] {
+        let mut grown = Grown::new(levels);
+        assert_eq!(grown.change(&[]), B256::ZERO);
+        grown.change(&[(zero, value)]);
+        assert_eq!(depth(&grown, zero), 0);
+        grown.change(&[(far, value)]);
+        assert_eq!((depth(&grown, zero), depth(&grown, far)), (1, 1));
+        // The first 42 bits are the same.
+        let (mut near, mut nearer) = ([0; 32], [0; 32]);
+        near[5..].fill(0xc0);
+        nearer[5] = 0xe0;
+        let mut grown = Grown::new(levels);
+        grown.change(&[(near, value), (nearer, value)]);
+        assert_eq!((depth(&grown, near), depth(&grown, nearer)), (43, 43));
+        // Alone, a stem goes up again; all rows between are gone.
+        grown.change(&[(near, None)]);
+        assert_eq!((depth(&grown, nearer), grown.rows().len()), (0, 2));
+        grown.change(&[(nearer, None)]);
+        assert_eq!((grown.root.hash(), grown.rows().len()), (B256::ZERO, 0));
+    }
+}
+
+/// Random leaves, put and removed in batches: the same root as `ubt` after each, whatever the group depth, and in the end
+/// the same rows as a tree that never saw what was removed.
+#[test]
+fn roots_are_those_of_ubt() {
+    let seed = Seed::or(7_864);
+    let mut rng = ChaCha8Rng::seed_from_u64(seed.value());
+    let mut trees: Vec<Grown> = (1..=8).map(Grown::new).collect();
+    let mut ubt: UnifiedBinaryTree<Blake3Hasher> = UnifiedBinaryTree::new();
+    let mut there: BTreeMap<[u8; 32], B256> = BTreeMap::new();
+    for round in 0..24 {
+        let mut batch: BTreeMap<[u8; 32], Option<B256>> = BTreeMap::new();
+        for _ in 0..rng.random_range(1..60) {
+            // `ubt` takes zero for a leaf that is not there.
+            batch.insert(stems::key(&mut rng), Some(B256::from(rng.random::<[u8; 32]>()) | ONE));
+        }
+        let mut known: Vec<_> = there.keys().copied().collect();
+        known.shuffle(&mut rng);
+        let fewer = if round % 6 == 5 { known.len() } else { known.len() / 4 };
+        batch.extend(known.into_iter().take(fewer).map(|key| (key, None)));
+        for (key, value) in &batch {
+            match value {
+                Some(value) => {
+                    there.insert(*key, *value);
+                    ubt.insert_b256(B256::new(*key), *value);
+                }
+                None => {
+                    there.remove(key);
+                    ubt.delete(&ubt::TreeKey::from_bytes(B256::new(*key)));
+                }
+            }
+        }
+        let leaves: Vec<_> = batch.into_iter().collect();
+        let expected = ubt.root_hash().unwrap();
+        for grown in &mut trees {
+            let found = grown.change(&leaves);
+            assert_eq!(found, expected, "round {round}, {} levels a group", grown.group_depth);
+        }
+    }
+    let leaves: Vec<_> = there.iter().map(|(key, value)| (*key, Some(*value))).collect();
+    for grown in &trees {
+        let mut straight = Grown::new(grown.group_depth.levels());
+        straight.change(&leaves);
+        assert_eq!(straight.rows(), grown.rows(), "{} levels a group", grown.group_depth);
+        let mut found = Vec::new();
+        let visit = &mut |stem: &Stem, _: &B256| {
+            found.push(*stem);
+            Ok(ControlFlow::Continue(()))
+        };
+        grown.tree().stems(&grown.root, visit).unwrap();
+        let mut expected: Vec<_> =
+            there.keys().map(|key| Stem(key[..31].try_into().unwrap())).collect();
+        expected.dedup();
+        assert_eq!(found, expected);
+    }
+}
+
+const ONE: B256 = B256::with_last_byte(1);
+
+/// A zero that is written is a leaf, and one that is not there is none; so the EIP, and not `ubt`.
+#[test]
+fn a_leaf_of_zeros_is_a_leaf() {
+    let mut grown = Grown::new(5);
+    let with = grown.change(&[([0; 32], Some(ONE)), ([1; 32], Some(B256::ZERO))]);
+    let without = grown.change(&[([1; 32], None)]);
+    assert_ne!(with, without);
+    assert_eq!(hash_pair(&B256::ZERO, &B256::ZERO), B256::ZERO);
+}

@@ -1,0 +1,149 @@
+//! The tree in its rows: finding a stem, and walking through all of them.
+
+use crate::{
+    GROUPS, GroupDepth, STEMS, Stem,
+    cache::GroupCache,
+    group::{self, GroupKey},
+    node::Node,
+    stem::Leaves,
+};
+use alloy_primitives::B256;
+use polytrie_kv::Read;
+use polytrie_state::StateError;
+use std::ops::ControlFlow;
+
+/// The tree as a store or a snapshot holds it.
+#[derive(Clone, Copy)]
+pub(crate) struct Tree<'a> {
+    pub(crate) rows: &'a dyn Read,
+    /// Groups of the head, if that is what `rows` are at.
+    pub(crate) cache: Option<&'a GroupCache>,
+    pub(crate) group_depth: GroupDepth,
+}
+
+/// Receives stems with the hashes that they should have.
+pub(crate) type StemVisit<'a> = dyn FnMut(&Stem, &B256) -> Result<ControlFlow<()>, StateError> + 'a;
+
+/// The way to where a stem is or would be.
+#[derive(Debug)]
+pub(crate) struct Way {
+    /// Hashes of the nodes that it passes by, from the root on.
+    pub(crate) siblings: Vec<B256>,
+    /// What is at its end: the stem, another one, or nothing.
+    pub(crate) end: Option<(Stem, B256)>,
+}
+
+impl Tree<'_> {
+    /// The node at the root.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged, here as in what follows.
+    pub(crate) fn root(&self) -> Result<Node, StateError> {
+        Ok(self.read(&GroupKey::ROOT)?.unwrap_or_default())
+    }
+
+    /// The inner node with this hash, which begins a group.
+    pub(crate) fn group(&self, key: GroupKey, hash: &B256) -> Result<Node, StateError> {
+        if let Some(node) = self.cache.and_then(|cache| cache.get(&key))
+            && node.hash() == *hash
+        {
+            return Ok(node);
+        }
+        let node = self.read(&key)?;
+        let node = node.filter(|node| node.hash() == *hash).ok_or_else(|| {
+            StateError::Corrupt(format!("the part of the tree with the hash {hash} is not there"))
+        })?;
+        if let Some(cache) = self.cache {
+            cache.put(key, &node);
+        }
+        Ok(node)
+    }
+
+    fn read(&self, key: &GroupKey) -> Result<Option<Node>, StateError> {
+        let (bytes, length) = key.bytes();
+        let row = self.rows.get(GROUPS, &bytes[..length])?;
+        row.map(|row| group::decode(key, self.group_depth, &row)).transpose()
+    }
+
+    /// The way from `root` to a stem.
+    pub(crate) fn way(&self, root: &Node, stem: &Stem) -> Result<Way, StateError> {
+        let mut siblings = Vec::new();
+        let mut node = root.clone();
+        loop {
+            node = match node {
+                Node::Empty => return Ok(Way { siblings, end: None }),
+                Node::Stem(stem, hash) => return Ok(Way { siblings, end: Some((stem, hash)) }),
+                Node::Below(hash) => {
+                    self.group(GroupKey::on_way_to(stem, siblings.len()), &hash)?
+                }
+                Node::Inner(inner) => {
+                    let (next, other) = match stem.bit(siblings.len()) {
+                        false => (&inner.left, &inner.right),
+                        true => (&inner.right, &inner.left),
+                    };
+                    siblings.push(other.hash());
+                    next.clone()
+                }
+            };
+        }
+    }
+
+    /// The leaves of a stem, found from `root` on; none if it is not there.
+    pub(crate) fn leaves(&self, root: &Node, stem: &Stem) -> Result<Leaves, StateError> {
+        match self.way(root, stem)?.end {
+            Some((found, _)) if found == *stem => self.row(stem),
+            _ => Ok(Leaves::default()),
+        }
+    }
+
+    /// The leaves in the row of a stem that is there.
+    pub(crate) fn row(&self, stem: &Stem) -> Result<Leaves, StateError> {
+        match self.rows.get(STEMS, &stem.0)? {
+            Some(row) => Leaves::decode(stem, &row),
+            None => {
+                Err(StateError::Corrupt(format!("the leaves of the stem {stem} are not there")))
+            }
+        }
+    }
+
+    /// Visits all stems in order, with the hashes that they should have. Returns how many groups hold them.
+    pub(crate) fn stems(&self, root: &Node, visit: &mut StemVisit<'_>) -> Result<u64, StateError> {
+        let mut groups = u64::from(!root.is_empty());
+        let _ended_early = self.stems_below(root, Stem([0; 31]), 0, &mut groups, visit)?;
+        Ok(groups)
+    }
+
+    fn stems_below(
+        &self,
+        node: &Node,
+        path: Stem,
+        depth: usize,
+        groups: &mut u64,
+        visit: &mut StemVisit<'_>,
+    ) -> Result<ControlFlow<()>, StateError> {
+        match node {
+            Node::Empty => Ok(ControlFlow::Continue(())),
+            Node::Stem(stem, hash) => visit(stem, hash),
+            Node::Below(hash) => {
+                let node = self.group(GroupKey::on_way_to(&path, depth), hash)?;
+                *groups += 1;
+                self.stems_below(&node, path, depth, groups, visit)
+            }
+            Node::Inner(inner) => {
+                if self.stems_below(&inner.left, path, depth + 1, groups, visit)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                let mut right = path;
+                right.0[depth / 8] |= 0x80 >> (depth % 8);
+                self.stems_below(&inner.right, right, depth + 1, groups, visit)
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Tree<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tree").field("group_depth", &self.group_depth).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,220 @@
+//! From changed leaves to a new root: one pass from the root down, which reads and makes anew only the groups that lie on the
+//! way to a changed stem.
+
+use crate::{
+    GROUPS, STEMS, Stem,
+    account::LeafChange,
+    cache::GroupCache,
+    group::{self, GroupKey},
+    node::Node,
+    stem::Leaves,
+    tree::Tree,
+};
+use alloy_primitives::B256;
+use polytrie_kv::Batch;
+use polytrie_state::StateError;
+use rayon::prelude::*;
+
+/// What becomes of leaves: stems in order, each once, with its changes in the order in which they act.
+pub(crate) type StemChanges = Vec<StemChange>;
+
+/// What becomes of the leaves of a stem.
+pub(crate) type StemChange = (Stem, Vec<(u8, LeafChange)>);
+
+/// From how many stems on two threads go on.
+const PARALLEL: usize = 64;
+
+/// A stem that changed, with the hash of its node; none if it is gone.
+type Changed = (Stem, Option<B256>);
+
+/// What becomes of rows, and the root.
+#[derive(Debug)]
+pub(crate) struct Update {
+    /// The node at the root.
+    pub(crate) root: Node,
+    groups: Vec<(GroupKey, Option<Node>)>,
+    stems: Vec<(Stem, Leaves)>,
+}
+
+impl Update {
+    /// Changes leaves of the tree below `root`.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    pub(crate) fn of(
+        tree: Tree<'_>,
+        root: &Node,
+        changes: &StemChanges,
+    ) -> Result<Self, StateError> {
+        let keys: Vec<&[u8]> = changes.iter().map(|(stem, _)| &stem.0[..]).collect();
+        let rows = tree.rows.get_many(STEMS, &keys)?;
+        let changed = |((stem, changes), row): (&StemChange, Option<Vec<u8>>)| {
+            let mut leaves = match row {
+                Some(row) => Leaves::decode(stem, &row)?,
+                None => Leaves::default(),
+            };
+            let before = leaves.clone();
+            for (sub, change) in changes {
+                leaves.change(stem, *sub, *change)?;
+            }
+            Ok((leaves != before).then(|| (*stem, leaves.hash(stem), leaves)))
+        };
+        let pairs = changes.par_iter().zip(rows).with_min_len(PARALLEL / 2);
+        let changed: Result<Vec<_>, StateError> = pairs.map(changed).collect();
+        let mut hashes = Vec::new();
+        let mut stems = Vec::new();
+        for (stem, hash, leaves) in changed?.into_iter().flatten() {
+            hashes.push((stem, hash));
+            stems.push((stem, leaves));
+        }
+        let Self { root, groups, .. } = Self::of_hashes(tree, root, &hashes)?;
+        Ok(Self { root, groups, stems })
+    }
+
+    /// Puts stems into the tree below `root`, or takes them out; their rows are the caller's.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::of`].
+    pub(crate) fn of_hashes(
+        tree: Tree<'_>,
+        root: &Node,
+        changed: &[Changed],
+    ) -> Result<Self, StateError> {
+        let mut groups = Vec::new();
+        let before = root.hash();
+        let root = within(tree, root.clone(), 0, changed, &mut groups)?;
+        if root.hash() != before {
+            groups.push((GroupKey::ROOT, Some(root.clone()).filter(|root| !root.is_empty())));
+        }
+        Ok(Self { root, groups, stems: Vec::new() })
+    }
+
+    /// Adds the rows to a batch.
+    pub(crate) fn write(&self, batch: &mut Batch) {
+        let mut row = Vec::new();
+        for (stem, leaves) in &self.stems {
+            row.clear();
+            leaves.encode(&mut row);
+            match row.is_empty() {
+                false => batch.put(STEMS, &stem.0, &row),
+                true => batch.delete(STEMS, &stem.0),
+            }
+        }
+        for (key, node) in &self.groups {
+            let (key, length) = key.bytes();
+            match node {
+                Some(node) => {
+                    row.clear();
+                    group::encode(node, &mut row);
+                    batch.put(GROUPS, &key[..length], &row);
+                }
+                None => batch.delete(GROUPS, &key[..length]),
+            }
+        }
+    }
+
+    /// The rows are written: what changed is likely to be read.
+    pub(crate) fn settle(&self, cache: &GroupCache) {
+        for (key, node) in &self.groups {
+            match node {
+                // The root is in memory anyway.
+                Some(node) if *key != GroupKey::ROOT => cache.put(*key, node),
+                _ => cache.remove(key),
+            }
+        }
+    }
+
+    /// How many rows of groups and of stems are written or deleted.
+    pub(crate) fn row_counts(&self) -> (u64, u64) {
+        (self.groups.len() as u64, self.stems.len() as u64)
+    }
+}
+
+/// The node at a depth after changes; what begins a group there goes into a row of its own.
+fn at(
+    tree: Tree<'_>,
+    node: Node,
+    depth: usize,
+    changed: &[Changed],
+    groups: &mut Vec<(GroupKey, Option<Node>)>,
+) -> Result<Node, StateError> {
+    let [(stem, _), ..] = changed else { return Ok(node) };
+    if !tree.group_depth.begins_at(depth) {
+        return within(tree, node, depth, changed, groups);
+    }
+    let key = GroupKey::on_way_to(stem, depth);
+    let (node, before) = match node {
+        Node::Below(hash) => (tree.group(key, &hash)?, Some(hash)),
+        node => (node, None),
+    };
+    match within(tree, node, depth, changed, groups)? {
+        node @ Node::Inner(_) => {
+            let hash = node.hash();
+            if before != Some(hash) {
+                groups.push((key, Some(node)));
+            }
+            Ok(Node::Below(hash))
+        }
+        node => {
+            if before.is_some() {
+                groups.push((key, None));
+            }
+            Ok(node)
+        }
+    }
+}
+
+/// The node after changes, in the group that it is in.
+fn within(
+    tree: Tree<'_>,
+    node: Node,
+    depth: usize,
+    changed: &[Changed],
+    groups: &mut Vec<(GroupKey, Option<Node>)>,
+) -> Result<Node, StateError> {
+    if changed.is_empty() {
+        return Ok(node);
+    }
+    let (left, right) = match node {
+        Node::Inner(inner) => (inner.left.clone(), inner.right.clone()),
+        Node::Below(_) => return Err(StateError::Corrupt("a group lies within another".into())),
+        Node::Empty | Node::Stem(..) => {
+            // A stem that changes is among the changes.
+            let stays = match node {
+                Node::Stem(stem, hash) => {
+                    let is_changed = changed.binary_search_by_key(&stem, |(stem, _)| *stem).is_ok();
+                    (!is_changed).then_some((stem, hash))
+                }
+                _ => None,
+            };
+            let mut there = changed.iter().filter_map(|(stem, hash)| Some((*stem, (*hash)?)));
+            match (stays, there.next(), there.next()) {
+                (None, None, _) => return Ok(Node::Empty),
+                (Some((stem, hash)), None, _) | (None, Some((stem, hash)), None) => {
+                    return Ok(Node::Stem(stem, hash));
+                }
+                (Some((stem, hash)), ..) if stem.bit(depth) => {
+                    (Node::Empty, Node::Stem(stem, hash))
+                }
+                (Some((stem, hash)), ..) => (Node::Stem(stem, hash), Node::Empty),
+                (None, ..) => (Node::Empty, Node::Empty),
+            }
+        }
+    };
+    let (to_left, to_right) =
+        changed.split_at(changed.partition_point(|(stem, _)| !stem.bit(depth)));
+    if to_left.len().min(to_right.len()) < PARALLEL {
+        let left = at(tree, left, depth + 1, to_left, groups)?;
+        let right = at(tree, right, depth + 1, to_right, groups)?;
+        return Ok(Node::above(left, right));
+    }
+    let mut of_right = Vec::new();
+    let (left, right) = rayon::join(
+        || at(tree, left, depth + 1, to_left, groups),
+        || at(tree, right, depth + 1, to_right, &mut of_right),
+    );
+    groups.append(&mut of_right);
+    Ok(Node::above(left?, right?))
+}

@@ -1,0 +1,154 @@
+//! The commitment against a tree that `ubt` grows from leaves made by hand, and proofs of code.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use polytrie_binary::{BinaryLayer, BinaryOptions, GroupDepth, chunks, verify, verify_code};
+use polytrie_kv::Store;
+use polytrie_state::{
+    Account, AccountChange, BlockRef, PREIMAGE_TABLE, Proof, Session, StateLayer, TxWrites,
+};
+use polytrie_testing::Seed;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::{collections::BTreeMap, sync::Arc};
+use ubt::{BasicDataLeaf, Blake3Hasher, TreeKey, UnifiedBinaryTree, chunkify_code};
+
+/// An empty layer and its store.
+fn empty(levels: u8) -> (Store, Arc<BinaryLayer>) {
+    let store = Store::memory(&[BinaryLayer::TABLES, &[PREIMAGE_TABLE]].concat()).unwrap();
+    let group_depth = GroupDepth::new(levels).unwrap();
+    let options = BinaryOptions { group_depth, ..BinaryOptions::default() };
+    (store.clone(), BinaryLayer::open(store, options).unwrap())
+}
+
+fn run(store: &Store, layer: &dyn StateLayer, number: u64, accounts: Vec<AccountChange>) -> B256 {
+    let parent = BlockRef { number, hash: B256::ZERO };
+    let mut session = Session::begin(layer, parent).unwrap();
+    session.apply(&TxWrites { accounts }).unwrap();
+    session.finish().unwrap().outcome.write(store).unwrap().digest()
+}
+
+/// A contract with this code, if there is any.
+fn contract(address: Address, code: &[u8], slots: Vec<(U256, U256)>) -> AccountChange {
+    let code_hash = keccak256(code);
+    let account = Account { nonce: 1, balance: U256::from(7), code_hash };
+    let code = Some((code_hash, Bytes::copy_from_slice(code)));
+    AccountChange { address, account: Some(account), wiped: false, code, slots }
+}
+
+/// A key as the EIP writes it down: of a place, 256 of which share a stem.
+fn key(address: &Address, place: U256, carry: bool) -> B256 {
+    let (index, sub): (U256, u8) = (place >> 8, place.byte(0));
+    // 256³¹ + slot may have one bit more than 256.
+    let index: U256 = if carry { index + (U256::ONE << 248) } else { index };
+    let bytes = [&[0; 12][..], address.as_slice(), &index.to_be_bytes::<32>()].concat();
+    let mut key = B256::new(*blake3::hash(&bytes).as_bytes());
+    key[31] = sub;
+    key
+}
+
+/// The leaves of a state.
+fn leaves(state: &BTreeMap<Address, AccountChange>) -> BTreeMap<B256, B256> {
+    let mut leaves = BTreeMap::new();
+    for (address, change) in state {
+        let Some(account) = change.account else { continue };
+        let code = change.code.as_ref().map_or(&[][..], |(_, code)| code);
+        let basic = BasicDataLeaf::new(account.nonce, account.balance.to(), code.len() as u32);
+        leaves.insert(key(address, U256::ZERO, false), basic.encode());
+        leaves.insert(key(address, U256::from(1), false), account.code_hash);
+        for (number, chunk) in chunkify_code(code).into_iter().enumerate() {
+            leaves.insert(key(address, U256::from(128 + number), false), chunk.encode());
+        }
+        for (slot, value) in change.slots.iter().filter(|(_, value)| !value.is_zero()) {
+            let (place, carry) = match *slot < U256::from(64) {
+                true => (U256::from(64) + *slot, false),
+                false => slot.overflowing_add(U256::ONE << 248),
+            };
+            leaves.insert(key(address, place, carry), (*value).into());
+        }
+    }
+    leaves
+}
+
+/// Accounts with code and slots come, change and go; after each block the root is that of a new tree of `ubt` with the
+/// leaves of the state.
+#[test]
+fn the_commitment_is_the_root_of_the_leaves() {
+    let seed = Seed::or(31);
+    let mut rng = ChaCha8Rng::seed_from_u64(seed.value());
+    let layers = [1, 5, 8].map(empty);
+    let mut state: BTreeMap<Address, AccountChange> = BTreeMap::new();
+    for number in 0..12 {
+        let mut block = Vec::new();
+        for byte in 1..=30 {
+            let address = Address::repeat_byte(byte);
+            let is_there = state.contains_key(&address);
+            let change = match rng.random_range(0..4) {
+                0 if is_there => AccountChange {
+                    address,
+                    account: None,
+                    wiped: true,
+                    code: None,
+                    slots: Vec::new(),
+                },
+                1 | 2 => {
+                    let code: Vec<u8> =
+                        (0..rng.random_range(0..6_000)).map(|_| rng.random()).collect();
+                    let mut slots = BTreeMap::new();
+                    for _ in 0..rng.random_range(0..20) {
+                        let bits = [4, 7, 10, 256][rng.random_range(0..4)];
+                        let slot = U256::from_be_bytes(rng.random::<[u8; 32]>()) >> (256 - bits);
+                        slots.insert(slot, U256::from(rng.random::<u32>()) + U256::ONE);
+                    }
+                    let wiped = is_there;
+                    AccountChange { wiped, ..contract(address, &code, slots.into_iter().collect()) }
+                }
+                _ => continue,
+            };
+            match change.account {
+                Some(_) => drop(state.insert(address, change.clone())),
+                None => drop(state.remove(&address)),
+            }
+            block.push(change);
+        }
+        let mut tree: UnifiedBinaryTree<Blake3Hasher> = UnifiedBinaryTree::new();
+        for (key, value) in leaves(&state) {
+            tree.insert(TreeKey::from_bytes(key), value);
+        }
+        let expected = tree.root_hash().unwrap();
+        for (store, layer) in &layers {
+            let found = run(store, &**layer, number, block.clone());
+            assert_eq!(found, expected, "block {number}");
+            let report = layer.check(&mut |_| {}).unwrap();
+            assert_eq!(report.problems, Vec::<String>::new());
+        }
+    }
+}
+
+/// Chunks of code are proven, those after the end as absent; and nothing else is.
+#[test]
+fn code_is_proven() {
+    let (store, layer) = empty(5);
+    let (address, code) = (Address::repeat_byte(7), vec![0x62; 31 * 400 - 5]);
+    let other = contract(Address::repeat_byte(8), &[], Vec::new());
+    let root = run(&store, &*layer, 0, vec![contract(address, &code, Vec::new()), other]);
+    let all: Vec<B256> = chunks(&code).collect();
+    let numbers = [0, 127, 128, 399, 400, 1 << 40];
+    let proof = layer.prove_code(&address, &numbers).unwrap();
+    let expected: Vec<_> =
+        numbers.iter().map(|number| (*number, all.get(*number as usize).copied())).collect();
+    assert_eq!(verify_code(root, &proof), Ok(expected));
+    let proven = verify(root, &proof).unwrap();
+    assert!(proven.exists && proven.code_hash == keccak256(&code));
+    assert!(verify(B256::repeat_byte(1), &proof).is_err());
+    for number in 0..numbers.len() {
+        let mut json = proof.proof.clone();
+        json["code"][number]["chunk"] = serde_json::json!(B256::repeat_byte(2));
+        let proof = Proof { proof: json, ..proof.clone() };
+        assert!(verify(root, &proof).is_err(), "chunk {number}");
+    }
+    let nobody = layer.prove_code(&Address::repeat_byte(9), &[0]).unwrap();
+    assert_eq!(verify_code(root, &nobody), Ok(vec![(0, None)]));
+    assert!(!verify(root, &nobody).unwrap().exists);
+}

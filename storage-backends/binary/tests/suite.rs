@@ -1,0 +1,80 @@
+//! The suite that every layer passes: with groups of the default depth, and what of it touches rows with the smallest and
+//! the largest ones.
+
+use polytrie_binary::{BinaryLayer, BinaryOptions, GroupDepth, Reads, verify};
+use polytrie_kv::{Store, Table};
+use polytrie_state::{CommitmentKind, PREIMAGE_TABLE, StateError, StateLayer};
+use polytrie_testing::suite::{LayerFactory, Verifier};
+use std::sync::Arc;
+
+#[derive(Debug, Default)]
+struct Binary(BinaryOptions);
+
+impl Binary {
+    fn of_depth(levels: u8) -> Self {
+        let group_depth = GroupDepth::new(levels).expect("a depth that there is");
+        Self(BinaryOptions { group_depth, cache_bytes: 20_000, reads: Reads::Tree })
+    }
+}
+
+impl LayerFactory for Binary {
+    fn tables(&self) -> Vec<Table> {
+        [BinaryLayer::TABLES, &[PREIMAGE_TABLE]].concat()
+    }
+
+    fn open(&self, store: Store) -> Result<Arc<dyn StateLayer>, StateError> {
+        Ok(BinaryLayer::open(store, self.0)?)
+    }
+
+    fn kind(&self) -> CommitmentKind {
+        CommitmentKind::Own
+    }
+
+    fn verifier(&self) -> Option<Verifier> {
+        Some(|of, address, slots, proof| verify(of.digest(), proof)?.answer(address, slots))
+    }
+
+    fn variants(&self) -> Vec<Box<dyn LayerFactory>> {
+        // Nothing kept in memory; a little; everything.
+        let budgets = [0, 20_000, usize::MAX].into_iter();
+        let options = budgets.flat_map(|cache_bytes| {
+            [Reads::Flat, Reads::Tree].map(|reads| BinaryOptions { cache_bytes, reads, ..self.0 })
+        });
+        options.map(|options| Box::new(Self(options)) as _).collect()
+    }
+}
+
+mod default {
+    use super::Binary;
+    use polytrie_testing::layer_suite;
+
+    layer_suite!(Binary::default());
+}
+
+mod smallest_groups {
+    use super::Binary;
+    use polytrie_testing::layer_suite;
+
+    layer_suite! { Binary::of_depth(1) =>
+        adversarial_history,
+        blocks_are_undone,
+        damage_is_found,
+        loading_equals_building,
+        readers_keep_their_block,
+        wide_history,
+    }
+}
+
+mod largest_groups {
+    use super::Binary;
+    use polytrie_testing::layer_suite;
+
+    layer_suite! { Binary::of_depth(8) =>
+        adversarial_history,
+        blocks_are_undone,
+        damage_is_found,
+        loading_equals_building,
+        readers_keep_their_block,
+        wide_history,
+    }
+}
