@@ -2,6 +2,8 @@
 //! a line in [`LAYERS`] and in `NAMES` (and in [`LayerOptions`] if it has options), a feature in `Cargo.toml` and a crate;
 //! a new engine is an entry in [`ENGINES`].
 
+#[cfg(feature = "binary")]
+pub mod binary;
 mod capabilities;
 mod engines;
 mod flat_path;
@@ -39,7 +41,7 @@ pub use place::Place;
 pub use unknown::UnknownKind;
 
 /// Every name that `--state` may have in some build, with its Cargo feature.
-const NAMES: &[&str] = &["raw", "mpt", "mpt-hash", "replica", "lmpt", "lvmt", "rain"];
+const NAMES: &[&str] = &["raw", "mpt", "mpt-hash", "replica", "lmpt", "lvmt", "rain", "binary"];
 
 /// The layers of this build.
 pub const LAYERS: &[LayerKind] = &[
@@ -55,6 +57,8 @@ pub const LAYERS: &[LayerKind] = &[
     replica::KIND,
     #[cfg(feature = "rain")]
     rain::KIND,
+    #[cfg(feature = "binary")]
+    binary::KIND,
     #[cfg(feature = "raw")]
     raw::KIND,
 ];

@@ -1,5 +1,7 @@
 //! What a user can set about layers: the options of the command line, and what the processes of a benchmark get.
 
+#[cfg(feature = "binary")]
+use super::binary::BinarySettings;
 #[cfg(feature = "lmpt")]
 use super::lmpt::LmptSettings;
 #[cfg(feature = "lvmt")]
@@ -25,6 +27,10 @@ pub struct LayerOptions {
     /// Bytes of trie nodes kept in memory between blocks (k, M, G may follow).
     #[arg(id = "trie.cache", long = "trie.cache", value_name = "BYTES", value_parser = parse_bytes, default_value = "1G")]
     pub trie_cache: usize,
+    /// Of `binary`.
+    #[cfg(feature = "binary")]
+    #[command(flatten)]
+    pub binary: BinarySettings,
     /// Of `lmpt`.
     #[cfg(feature = "lmpt")]
     #[command(flatten)]
@@ -57,6 +63,8 @@ impl Default for LayerOptions {
     fn default() -> Self {
         Self {
             trie_cache: TRIE_CACHE,
+            #[cfg(feature = "binary")]
+            binary: BinarySettings::default(),
             #[cfg(feature = "lmpt")]
             lmpt: LmptSettings::default(),
             #[cfg(feature = "mpt-hash")]

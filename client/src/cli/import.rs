@@ -106,7 +106,8 @@ pub(super) struct ImportArgs {
     )]
     witness_levels: u8,
     /// Keep the addresses and slots that blocks add to the state (and those of the genesis) beside their hashes: `polytrie
-    /// db dump` needs them for other clients' formats. They must be kept from the first block on.
+    /// db dump` needs them for other clients' formats, and `polytrie db convert` for the layer `binary`, which keeps them by
+    /// itself. They must be kept from the first block on.
     #[arg(long)]
     preimages: bool,
     #[command(flatten)]

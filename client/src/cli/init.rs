@@ -44,7 +44,8 @@ pub(super) struct InitArgs {
     /// The total difficulty with that block, if it is from before the merge and the file of --header does not say it.
     #[arg(long, value_name = "N", requires = "state_dump")]
     total_difficulty: Option<U256>,
-    /// Keep addresses and slots beside their hashes: `polytrie db dump` needs them for other clients' formats.
+    /// Keep addresses and slots beside their hashes: `polytrie db dump` needs them for other clients' formats, and
+    /// `polytrie db convert` for the layer `binary`, which keeps them by itself.
     #[arg(long, requires = "state_dump")]
     preimages: bool,
     #[command(flatten)]

@@ -158,7 +158,7 @@ mod tests {
     /// What the options under a heading begin with; one of another kind went there by the order of its fields.
     const HEADINGS: [(&str, &[&str]); 11] = [
         ("Data directory", &["datadir", "state", "kv", "replica.path"]),
-        ("State layers", &["trie.", "lmpt.", "mpt-hash.", "rain."]),
+        ("State layers", &["trie.", "binary.", "lmpt.", "mpt-hash.", "rain."]),
         ("State layer replica", &["replica."]),
         ("LVMT", &["lvmt."]),
         ("JSON-RPC over HTTP and WebSocket", &["http.", "rpc."]),

@@ -18,7 +18,9 @@ fn every_layer_becomes_every_other() {
     let half = chain.head / 2;
     let straight = chain.imported("mpt", chain.head).dump();
     for from in LAYERS {
-        let data = chain.imported(from.name, half);
+        let (data, to) = (Data::new(), half.to_string());
+        // What some layers cannot do without.
+        import![data.path(), chain.file, chain.chain, from.name, "--to", to, "--preimages"].ok();
         let (dump, at) = (data.dump(), data.head());
         for to in LAYERS {
             let context = format!("{} into {}", from.name, to.name);
@@ -107,6 +109,17 @@ fn a_damaged_state_does_not_become_another() {
         assert!(noticed > 1, "{}: {noticed} of {tried}", kind.name);
         data.check();
     }
+}
+
+/// A layer whose keys are not hashes needs addresses and slots, and says so.
+#[cfg(feature = "binary")]
+#[test]
+fn a_state_known_by_hashes_only_is_refused() {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let data = chain.imported("raw", 3);
+    let out = data.file("out");
+    let run = polytrie!["db", "convert", "--to", "binary", "--datadir", data.path(), "--out", out];
+    assert_fails(&run, 2, &["`binary`", "known by its hash only", "--preimages"]);
 }
 
 /// What cannot be converted is refused in a sentence, and nothing is touched.

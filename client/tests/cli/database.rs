@@ -182,6 +182,10 @@ fn check_finds_damage(layer: &str) {
             if table.name == "UndoRecords" && what == "changed" && !kind.canonical {
                 continue;
             }
+            // They are never deleted: that of a slot that is gone is not missed.
+            if table.name == "Preimages" && what == "gone" {
+                continue;
+            }
             store(&data, &tables).write(batch).unwrap();
             let run = polytrie!["db", "check", "--datadir", data.path()];
             let context = format!("a row of {} is {what}", table.name);

@@ -21,6 +21,8 @@ use polytrie_layers::testsetup;
 mod bad_blocks;
 mod bad_files;
 mod bench;
+#[cfg(feature = "binary")]
+mod binary;
 mod chains;
 mod clique;
 mod closed_pipe;

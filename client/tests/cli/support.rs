@@ -19,6 +19,7 @@ pub(crate) use crate::sample::sample;
 /// line here.
 macro_rules! for_each_layer {
     ($($case:ident),* $(,)?) => {
+        $crate::support::for_each_layer!(@layer "binary" binary $($case)*);
         $crate::support::for_each_layer!(@layer "lmpt" lmpt $($case)*);
         $crate::support::for_each_layer!(@layer "lvmt" lvmt $($case)*);
         $crate::support::for_each_layer!(@layer "mpt" mpt $($case)*);

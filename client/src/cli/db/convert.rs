@@ -21,7 +21,7 @@ use std::path::PathBuf;
 /// The chain and its head stay the same, and an import goes on from there. The states are compared in the end; if
 /// either layer has state roots, that of the head must come out. The blocks up to the head cannot be taken back in the new
 /// directory: what that needs is the old layer's own. The commitment of a layer without state roots depends on the blocks
-/// it saw, so it is another one than after an import.
+/// it saw, so it is another one than after an import. Into `binary` only what was filled with --preimages can be turned.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ConvertArgs {
     /// Directory of chain and state.

@@ -1,0 +1,30 @@
+//! `binary`: what its settings do to a data directory.
+
+use crate::{
+    run::polytrie,
+    support::{Data, RPC_COMPAT, assert_fails, check, import},
+};
+
+/// The group depth belongs to the data and changes rows, not results; what reads go through changes neither.
+#[test]
+fn the_group_depth_is_remembered() {
+    let Some(chain) = RPC_COMPAT.open() else { return };
+    let mut states = Vec::new();
+    for depth in ["1", "8"] {
+        let data = Data::new();
+        let dir = data.path();
+        let extra = ["--binary.group-depth", depth, "--to", "20"];
+        import![dir, chain.file, chain.chain, "binary", extra[0], extra[1], extra[2], extra[3]]
+            .ok();
+        let run = polytrie!["import", chain.file, "--datadir", dir, "--binary.group-depth", "4"];
+        assert_fails(&run, 2, &["binary.group-depth", "`4`", depth]);
+        let args = ["--binary.reads", "tree", "--json", "-"];
+        let run = polytrie!["import", chain.file, "--datadir", dir, args[0], args[1], args[2], "-"];
+        let commitment = run.ok().json()["head"]["commitment"].clone();
+        check(&dir);
+        states.push((commitment, data.dump()));
+    }
+    assert!(states[0] == states[1], "{} {}", states[0].0, states[1].0);
+    let run = polytrie!["import", chain.file, "--binary.group-depth", "9"];
+    assert_fails(&run, 2, &["binary.group-depth", "9"]);
+}
