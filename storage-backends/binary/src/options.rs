@@ -35,7 +35,7 @@ pub enum Reads {
 pub struct GroupDepth(u8);
 
 impl GroupDepth {
-    /// 5: a row of at most about 1 KiB, and what go-ethereum settled on for its own groups.
+    /// 5: rows of 1 to 2 KiB, and the default of go-ethereum's groups.
     pub const DEFAULT: Self = Self(5);
 
     /// This many levels; `None` if they are not 1 to 8.
