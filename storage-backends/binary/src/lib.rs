@@ -44,10 +44,10 @@ use polytrie_state::flat::FlatTables;
 
 /// `keccak256(address)` → account.
 pub(crate) const ACCOUNTS: Table = Table::new(110, "BinaryAccounts", 32);
-/// First 20 bytes of `keccak256(address)` ‖ `keccak256(slot)` → value.
-pub(crate) const SLOTS: Table = Table::new(111, "BinarySlots", 52);
+/// `keccak256(address)` ‖ `keccak256(slot)` → value.
+pub(crate) const SLOTS: Table = Table::new(111, "BinarySlots", 64);
 /// Both: what is listed, wiped and, by default, read; the bytes of their rows are those of [`polytrie_state::flat`].
-pub(crate) const FLAT: FlatTables = FlatTables::short(ACCOUNTS, SLOTS);
+pub(crate) const FLAT: FlatTables = FlatTables::new(ACCOUNTS, SLOTS);
 /// Depth (1 byte) ‖ path to there, as many bytes as it takes → the nodes below, see `group.rs`.
 pub(crate) const GROUPS: Table = Table::new(112, "BinaryGroups", 32);
 /// Stem → its leaves, see `stem.rs`.

@@ -136,7 +136,7 @@ mod tests {
         assert_eq!((packed.hashes.len(), &packed.mask[..]), (5, &[0b1110_0010, 0b1000_0000][..]));
         assert_eq!(packed.unpack().unwrap(), all);
         let broken: [fn(&mut Hashes); 5] = [
-            |it| it.count += 1,
+            |it| it.count += 8,
             |it| it.mask = Bytes::from_static(&[0b1110_0010, 0b1000_0001]),
             |it| it.mask = Bytes::from_static(&[0b1110_0010]),
             |it| it.hashes.push(B256::repeat_byte(2)),

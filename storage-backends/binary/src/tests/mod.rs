@@ -67,18 +67,59 @@ impl Grown {
     }
 }
 
-/// The reference implementation's one root (`test_merkleize_multiple_entries`).
-#[test]
-fn the_root_is_that_of_the_reference() {
-    let expected = b256!("2f36879fd9d9e26df24eae699dbe6d88c194b3933d7d3e5ac06e489fe4db75cd");
-    let leaf = |n: u8, first: u8| {
-        let (mut key, mut value) = ([0; 32], B256::ZERO);
-        (key[0], value[0]) = (first, n);
-        (key, Some(value))
+/// Leaves, and the root of the tree that holds nothing else.
+type Vector = (Vec<([u8; 32], B256)>, B256);
+
+/// The roots that tests of the EIP's reference implementation, and those after it, ask for: one leaf, two stems, leaves of
+/// one stem and of two, and four stems.
+fn vectors() -> [Vector; 5] {
+    let of = |stem: [u8; 31], sub: u8, value: u8| {
+        let mut key = [sub; 32];
+        key[..31].copy_from_slice(&stem);
+        (key, B256::repeat_byte(value))
     };
-    let leaves = [leaf(1, 0), leaf(2, 0x80), leaf(3, 1), leaf(4, 0x81)];
-    for levels in 1..=8 {
-        assert_eq!(Grown::new(levels).change(&leaves), expected, "{levels} levels a group");
+    let (zero, filled) = ([0; 31], [0x80; 31]);
+    let at = |first: u8| {
+        let mut stem = zero;
+        stem[0] = first;
+        stem
+    };
+    let counted = |(n, first): (u8, u8)| {
+        let mut value = B256::ZERO;
+        value[0] = n;
+        (of(at(first), 0, 0).0, value)
+    };
+    [
+        (
+            vec![of(zero, 0, 1)],
+            b256!("694545468677064fd833cddc8455762fe6b21c6cabe2fc172529e0f573181cd5"),
+        ),
+        (
+            vec![of(zero, 0, 1), of(at(0x80), 0, 2)],
+            b256!("85fc622076752a6fcda2c886c18058d639066a83473d9684704b5a29455ed2ed"),
+        ),
+        (
+            vec![of(zero, 3, 1), of(zero, 4, 2), of(zero, 9, 3), of(zero, 255, 4)],
+            b256!("aa12acb5689a2dc03e9d7ab0350449c70cdad286750dc8ba1dd092f5e100191a"),
+        ),
+        (
+            vec![of(zero, 3, 1), of(zero, 4, 2), of(filled, 3, 1), of(filled, 4, 2)],
+            b256!("d8cb5a1f0611c2af9413c9fa179a4a1bf0eb6debc8d9e10d439b3e32371085ad"),
+        ),
+        (
+            [(1, 0), (2, 0x80), (3, 1), (4, 0x81)].map(counted).to_vec(),
+            b256!("e93c209026b8b00d76062638102ece415028bd104e1d892d5399375a323f2218"),
+        ),
+    ]
+}
+
+#[test]
+fn roots_are_those_of_the_reference() {
+    for (leaves, expected) in vectors() {
+        let leaves: Vec<_> = leaves.into_iter().map(|(key, value)| (key, Some(value))).collect();
+        for levels in 1..=8 {
+            assert_eq!(Grown::new(levels).change(&leaves), expected, "{levels} levels a group");
+        }
     }
 }
 

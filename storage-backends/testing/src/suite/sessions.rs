@@ -146,15 +146,17 @@ pub fn discarded_blocks_leave_nothing(factory: &dyn LayerFactory) {
     each_block(factory, &history, |driver, block, parent, state| {
         let rows = driver.rows()?;
         turn += 1;
-        for (n, other) in wrong.blocks[turn - 1..].iter().take(3).enumerate() {
+        let others = wrong.blocks[turn - 1..].iter().zip(&wrong.states[turn..]);
+        for (n, (other, after)) in others.take(3).enumerate() {
+            let txs = with_codes(&other.txs, after);
             let mut session = driver.begin()?;
             if n == 0 {
-                for tx in &other.txs {
+                for tx in &txs {
                     session.apply(tx)?;
                 }
                 drop(session);
             } else {
-                drop(finish(session, &other.txs)?);
+                drop(finish(session, &txs)?);
             }
             assert_state(driver, parent, &block.label);
         }
@@ -176,6 +178,18 @@ pub fn discarded_blocks_leave_nothing(factory: &dyn LayerFactory) {
         assert_rows(&driver.rows()?, &straight.rows()?, &block.label);
         Ok(())
     });
+}
+
+/// Writes on a state that is not their own: with the code that their own has and this one may not.
+fn with_codes(txs: &[TxWrites], state: &Oracle) -> Vec<TxWrites> {
+    let mut txs = txs.to_vec();
+    for change in txs.iter_mut().flat_map(|tx| &mut tx.accounts) {
+        if let (None, Some(account)) = (&change.code, change.account) {
+            let code = state.codes().get(&account.code_hash).cloned();
+            change.code = code.map(|code| (account.code_hash, code));
+        }
+    }
+    txs
 }
 
 /// How writes are cut into transactions makes no difference.
