@@ -121,6 +121,7 @@ impl Chain {
         before: &TxWrites,
         fill: &mut Fill<'_>,
     ) -> Result<NewHead, BuildError> {
+        self.forget_proposed();
         let start = Instant::now();
         let spec = self.spec.clone();
         let merged = spec.is_merged_after(self.head.total_difficulty);

@@ -31,6 +31,7 @@ impl Chain {
     /// the chain is as before. It may also be a block from before whose state root was still being computed, see
     /// [`Self::settle`]; the chain then ends before that one. [`InsertError::Broken`] if the chain cannot go on.
     pub fn insert(&mut self, candidate: Candidate) -> Result<Inserted, InsertError> {
+        self.forget_proposed();
         if self.is_known(candidate.number(), &candidate.header.hash())? {
             return Ok(Inserted::Known);
         }
@@ -64,7 +65,7 @@ impl Chain {
         Ok(self.waits(number, hash) || canonical()?.is_some_and(|(found, _)| found == *hash))
     }
 
-    fn unknown_parent(&self, candidate: &Candidate) -> InsertError {
+    pub(super) fn unknown_parent(&self, candidate: &Candidate) -> InsertError {
         let head = self.head.number();
         let next = head.saturating_add(1);
         let hint = match candidate.number() {
@@ -114,7 +115,7 @@ impl Chain {
     }
 
     /// The rules about header and body of a block on top of the head.
-    fn examine<'s>(
+    pub(super) fn examine<'s>(
         &mut self,
         spec: &'s ChainSpec,
         candidate: &mut Candidate,
@@ -177,7 +178,7 @@ impl Chain {
         }
     }
 
-    fn execute_alone(
+    pub(super) fn execute_alone(
         &mut self,
         rules: &Rules<'_>,
         candidate: &Candidate,

@@ -27,6 +27,7 @@ mod insert;
 mod overlay;
 mod past;
 mod preimages;
+mod proposed;
 mod receipts;
 mod recent;
 mod reorg;
@@ -70,7 +71,7 @@ use signers::RecentSigners;
 use std::{collections::VecDeque, sync::Arc};
 use switch::Switch;
 use undo::{DurableHead, UndoReach};
-use waiting::WaitingBlock;
+use waiting::{VerifiedBlock, WaitingBlock};
 use witness::witness_maker;
 
 /// Bytes of analysed contract code kept in memory.
@@ -129,6 +130,8 @@ pub struct Chain {
     waiting: VecDeque<WaitingBlock>,
     /// Blocks up to the head that share a state root which is not known yet. If there is a group, nothing waits.
     group: Option<OpenGroup>,
+    /// A block on top of the head that was verified and is not chosen. If there is one, nothing waits.
+    proposed: Option<VerifiedBlock>,
     /// The change of branch under way, if one is.
     switch: Option<Switch>,
     /// The block it begins with, if that is not the genesis block.
@@ -259,6 +262,7 @@ impl Chain {
             options,
             waiting: VecDeque::new(),
             group: None,
+            proposed: None,
             switch: None,
             start,
             unknown_parent: None,
@@ -285,6 +289,7 @@ impl Chain {
         if !spec.has_accounts() {
             return Err(ChainError::NoGenesisAccounts { name: spec.name().to_owned() });
         }
+        self.forget_proposed();
         genesis::end(&self.db)?;
         let store = self.db.store().clone();
         *self = Self::open(spec, store, Arc::clone(&self.layer), self.options)?;

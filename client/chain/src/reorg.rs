@@ -32,6 +32,7 @@ impl Chain {
     /// If `number` is above the head, an undo record is not kept any more ([`ChainError::NoUndo`]; nothing
     /// has changed then), or the store fails.
     pub fn unwind_to(&mut self, number: u64) -> Result<u64, ChainError> {
+        self.forget_proposed();
         let head = self.head.number();
         if number > head {
             return Err(ChainError::AboveHead { asked: number, head });
@@ -184,6 +185,7 @@ impl Chain {
     /// [`InsertError::Invalid`] if one of its blocks breaks a rule; that block and what follows it are
     /// forgotten. [`InsertError::Broken`] if there is no such side block, or the chain cannot go on.
     pub fn execute_side(&mut self, tip: B256) -> Result<(), InsertError> {
+        self.forget_proposed();
         let head = self.head.hash();
         self.reorganise(tip, self.way_to(tip)?)?;
         self.reorganise(head, self.way_to(head)?).map(|_| ()).map_err(|error| match error {
@@ -208,7 +210,7 @@ impl Chain {
     }
 
     /// The side blocks that end in `tip`, and the block of the chain that they stand on.
-    fn side_branch(&self, tip: B256) -> Result<Way, ChainError> {
+    pub(super) fn side_branch(&self, tip: B256) -> Result<Way, ChainError> {
         let mut branch = Vec::new();
         let mut hash = tip;
         let fork = loop {

@@ -35,6 +35,17 @@ pub(super) struct WaitingBlock {
     oldest_hash: Option<u64>,
 }
 
+/// A block that has been found valid, and is not written yet. Dropped it never happened.
+#[derive(Debug)]
+pub(super) struct VerifiedBlock {
+    pub(super) candidate: Candidate,
+    pub(super) total_difficulty: U256,
+    receipts: Vec<ReceiptEnvelope>,
+    outcome: Outcome,
+    writes: Arc<WriteSet>,
+    oldest_hash: Option<u64>,
+}
+
 impl WaitingBlock {
     pub(super) fn new(
         parent: Head,
@@ -102,6 +113,16 @@ impl Chain {
 
     /// Compares the root of a block and writes all of it.
     fn write(&mut self, block: WaitingBlock, stats: &mut BlockStats) -> Result<(), InsertError> {
+        let verified = self.check_root(block, stats)?;
+        Ok(self.write_verified(verified, stats)?)
+    }
+
+    /// Waits for the root of a block, and compares it.
+    pub(super) fn check_root(
+        &self,
+        block: WaitingBlock,
+        stats: &mut BlockStats,
+    ) -> Result<VerifiedBlock, InsertError> {
         let start = Instant::now();
         let WaitingBlock {
             candidate,
@@ -112,7 +133,7 @@ impl Chain {
             oldest_hash,
             ..
         } = block;
-        let mut outcome = outcome.resolve()?;
+        let outcome = outcome.resolve()?;
         stats.state_commit += start.elapsed();
         if self.options.verify_roots
             && !self.options.partial_state
@@ -123,7 +144,24 @@ impl Chain {
             outcome.discard()?;
             return Err(candidate.invalid(wrong));
         }
+        Ok(VerifiedBlock { candidate, total_difficulty, receipts, outcome, writes, oldest_hash })
+    }
+
+    /// Writes all of a block that has been found valid.
+    pub(super) fn write_verified(
+        &mut self,
+        block: VerifiedBlock,
+        stats: &mut BlockStats,
+    ) -> Result<(), ChainError> {
         let start = Instant::now();
+        let VerifiedBlock {
+            candidate,
+            total_difficulty,
+            receipts,
+            mut outcome,
+            writes,
+            oldest_hash,
+        } = block;
         let number = candidate.header.number;
         let witness = outcome.witness.take();
         if self.options.keep_preimages {

@@ -107,6 +107,11 @@ impl Executor {
         self
     }
 
+    /// Where it takes the system contracts to be.
+    pub const fn system_contracts(&self) -> SystemContracts {
+        self.system_contracts
+    }
+
     /// Executes a block on `session`, which stands at its parent.
     ///
     /// To have the receipts of a block before Byzantium compared, begin the session

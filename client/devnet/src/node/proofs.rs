@@ -78,7 +78,7 @@ impl Node {
         block: BlockRef,
         deadline: Option<Instant>,
     ) -> Result<(Fork, u64), NodeError> {
-        let chain = match deadline {
+        let mut chain = match deadline {
             None => self.chain.lock(),
             Some(deadline) => self.chain.try_lock_until(deadline).ok_or(NodeError::Busy)?,
         };
@@ -86,6 +86,6 @@ impl Node {
         if self.db.canonical(number)?.is_none_or(|(found, _)| found != hash) {
             return Err(NodeError::TakenBack { number, hash });
         }
-        Ok((self.layer.fork()?, chain.head().number()))
+        Ok((chain.fork_layer()?, chain.head().number()))
     }
 }

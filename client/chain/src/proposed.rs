@@ -1,0 +1,266 @@
+//! A block that is verified before anybody has decided that it is to be the head.
+//!
+//! Whoever drives a chain over the Engine API first asks whether a block is valid ([`Chain::propose`]), and later says which
+//! one is the head ([`Chain::choose_proposed`], [`Chain::choose`]). In between the block is in memory alone: the store is
+//! that of the head. Whatever else the chain does first forgets it.
+
+use super::{
+    Candidate, Chain, ChainDb, ChainOptions, Head, Inserted,
+    candidate::BlockStats,
+    db::put_side_block,
+    error::{ChainError, InsertError},
+    switch::Switch,
+    waiting::WaitingBlock,
+};
+use alloy_primitives::{B256, Bytes};
+use polytrie_consensus::{Ancestor, decode::decode_header};
+use polytrie_kv::Batch;
+use polytrie_state::Fork;
+use std::sync::Arc;
+
+impl Chain {
+    /// Executes a block on top of the head and checks all of it. The head stays; what came of the block is kept in memory,
+    /// in the place of what was proposed before.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::insert`]; a block that does not stand on the head is refused as one whose parent is not known.
+    pub fn propose(&mut self, mut candidate: Candidate) -> Result<BlockStats, InsertError> {
+        self.forget_proposed();
+        self.settle()?;
+        if candidate.header.parent_hash != self.head.hash() {
+            return Err(self.unknown_parent(&candidate));
+        }
+        let spec = self.spec.clone();
+        let (rules, mut stats) = self.examine(&spec, &mut candidate)?;
+        let (receipts, finished) = self.execute_alone(&rules, &candidate, &mut stats)?;
+        let total_difficulty = self.head.total_difficulty + candidate.header.difficulty;
+        let (parent, oldest) = (self.head.clone(), stats.oldest_hash);
+        let block =
+            WaitingBlock::new(parent, candidate, total_difficulty, receipts, finished, oldest);
+        self.proposed = Some(self.check_root(block, &mut stats)?);
+        Ok(stats)
+    }
+
+    /// The hash of the block that is proposed, if one is.
+    pub fn proposed(&self) -> Option<B256> {
+        self.proposed.as_ref().map(|block| block.candidate.header.hash())
+    }
+
+    /// Makes the block that is proposed the head, in one atomic write. Returns `false` if none is.
+    ///
+    /// # Errors
+    ///
+    /// If the store or the layer fails.
+    pub fn choose_proposed(&mut self) -> Result<bool, ChainError> {
+        let Some(block) = self.proposed.take() else { return Ok(false) };
+        let (header, total_difficulty) = (block.candidate.header.clone(), block.total_difficulty);
+        let ancestor = Ancestor::new(header.clone(), &block.candidate.block.body.ommers);
+        self.write_verified(block, &mut BlockStats::default())?;
+        self.head = Head { header, total_difficulty };
+        self.remember(ancestor);
+        Ok(true)
+    }
+
+    /// Forgets the block that is proposed, if one is.
+    pub fn forget_proposed(&mut self) {
+        self.proposed = None;
+    }
+
+    /// Makes `tip` the head, whichever branch it is on. `blocks` are what the chain does not know of that branch, as RLP,
+    /// oldest first and up to `tip`: the first stands on a block that is known, or there are none. If one of them is invalid
+    /// the head is what it was before, and so it is if a crash comes in between.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::insert`]; [`ChainError::TooDeep`] with nothing changed if the way back is not kept any more.
+    pub fn choose(&mut self, tip: B256, blocks: &[Bytes]) -> Result<Inserted, InsertError> {
+        self.forget_proposed();
+        self.settle()?;
+        let (mut batch, mut base, mut above) = (Batch::new(), tip, Vec::new());
+        let mut total_difficulty = None;
+        for rlp in blocks {
+            let header = decode_header(rlp)
+                .map_err(|e| ChainError::Corrupt(format!("a block decodes once only: {e}")))?;
+            let before = match total_difficulty {
+                Some(before) => before,
+                None => {
+                    base = header.parent_hash;
+                    let parent = self.db.known(&base)?.ok_or_else(|| {
+                        ChainError::Corrupt(format!("block {base} was known and is not"))
+                    })?;
+                    parent.total_difficulty
+                }
+            };
+            let sum = before + header.difficulty;
+            total_difficulty = Some(sum);
+            put_side_block(&mut batch, &header.hash(), sum, rlp);
+            above.push((header.hash(), rlp.clone()));
+        }
+        let mut way = self.way_to(base)?;
+        way.branch.extend(above);
+        if way.branch.is_empty() {
+            return Ok(Inserted::Known);
+        }
+        Switch::new(&self.head, tip).put(&mut batch);
+        self.db.store().write(batch)?;
+        self.reorganise(tip, way)
+    }
+
+    /// Where the branch that ends in `tip` leaves the chain, and the hashes of its blocks, oldest first; none if `tip` is in
+    /// the chain. `None` if the block is not known.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails or is damaged.
+    pub fn branch_to(&self, tip: B256) -> Result<Option<(u64, Vec<B256>)>, ChainError> {
+        if self.db.known(&tip)?.is_none() {
+            return Ok(None);
+        }
+        let way = self.side_branch(tip)?;
+        Ok(Some((way.fork, way.branch.into_iter().map(|(hash, _)| hash).collect())))
+    }
+
+    /// A chain of its own that begins with this one and changes nothing of it, in memory: for blocks of other branches, which
+    /// it can go over to. It keeps what a [`polytrie_kv::Snapshot`] keeps, so let it go soon.
+    ///
+    /// # Errors
+    ///
+    /// If the layer or the store fails.
+    pub fn fork(&mut self) -> Result<Self, ChainError> {
+        let Fork { store, layer } = self.fork_layer()?;
+        let options = ChainOptions {
+            verify_every: 1,
+            keep_writes: false,
+            index_transactions: false,
+            keep_preimages: false,
+            witness_levels: None,
+            ..self.options
+        };
+        let fork = Self::open_db(Arc::clone(&self.spec), ChainDb::new(store), layer, options)?;
+        Ok(fork.with_system_contracts(self.executor.system_contracts()))
+    }
+
+    /// The layer at the head, for what changes nothing of the chain.
+    ///
+    /// # Errors
+    ///
+    /// As [`polytrie_state::StateLayer::fork`].
+    pub fn fork_layer(&mut self) -> Result<Fork, ChainError> {
+        self.forget_proposed();
+        Ok(self.layer.fork()?)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::{NextBlock, testing};
+    use polytrie_kv::MemoryEngine;
+    use polytrie_layers::LAYERS;
+    use polytrie_state::TxWrites;
+
+    /// An empty block on top of the head, and what it is called.
+    fn next(chain: &mut Chain, salt: u8) -> (B256, Bytes) {
+        let parent = &chain.head().header;
+        let next = NextBlock {
+            timestamp: parent.timestamp + 1,
+            gas_limit: parent.gas_limit,
+            prev_randao: B256::repeat_byte(salt),
+            ..NextBlock::default()
+        };
+        let built = chain.build(next, &TxWrites::default(), &mut |_, _, _| Ok(Vec::new()));
+        let built = built.unwrap().into_block();
+        (built.header.hash(), built.rlp)
+    }
+
+    fn candidate(chain: &Chain, rlp: &Bytes) -> Candidate {
+        Candidate::prepare(chain.spec(), rlp.clone()).unwrap()
+    }
+
+    /// Blocks on top of the head, each on the one before.
+    fn branch(chain: &mut Chain, salt: u8, count: usize) -> Vec<(B256, Bytes)> {
+        let mut fork = chain.fork().unwrap();
+        let mut take_next = || {
+            let block = next(&mut fork, salt);
+            fork.insert(candidate(&fork, &block.1)).unwrap();
+            fork.settle().unwrap();
+            block
+        };
+        (0..count).map(|_| take_next()).collect()
+    }
+
+    #[test]
+    fn what_is_proposed_is_not_there_before_it_is_chosen() {
+        for layer in LAYERS {
+            let engine = Arc::new(MemoryEngine::new());
+            let mut chain = testing::open(layer, &engine, ChainOptions::default());
+            let genesis = chain.head().hash();
+            let (hash, rlp) = next(&mut chain, 1);
+            assert!(!chain.choose_proposed().unwrap());
+            chain.propose(candidate(&chain, &rlp)).unwrap();
+            assert_eq!((chain.proposed(), chain.head().hash()), (Some(hash), genesis));
+            assert!(!chain.is_known(1, &hash).unwrap(), "{}", layer.name);
+            // Whatever else is done forgets it, and nothing is left of it.
+            let (other, _) = next(&mut chain, 2);
+            assert_ne!(other, hash);
+            assert_eq!(chain.proposed(), None);
+            chain.propose(candidate(&chain, &rlp)).unwrap();
+            drop(chain.fork().unwrap());
+            assert_eq!(chain.proposed(), None);
+            chain.propose(candidate(&chain, &rlp)).unwrap();
+            assert!(chain.choose_proposed().unwrap());
+            assert_eq!((chain.proposed(), chain.head().hash()), (None, hash), "{}", layer.name);
+            chain.flush().unwrap();
+            let again = chain.propose(candidate(&chain, &rlp)).unwrap_err();
+            assert!(again.to_string().contains("its parent"), "{again}");
+            drop(chain);
+            let chain = testing::open(layer, &engine, ChainOptions::default());
+            assert_eq!(chain.head().hash(), hash, "{}", layer.name);
+        }
+    }
+
+    #[test]
+    fn a_branch_is_chosen_whole_or_not_at_all() {
+        for layer in LAYERS {
+            let engine = Arc::new(MemoryEngine::new());
+            let mut chain = testing::open(layer, &engine, ChainOptions::default());
+            let ours = branch(&mut chain, 1, 2);
+            let theirs = branch(&mut chain, 2, 3);
+            let blocks = |branch: &[(B256, Bytes)]| {
+                branch.iter().map(|(_, rlp)| rlp.clone()).collect::<Vec<_>>()
+            };
+            assert_eq!(chain.head().number(), 0, "{}", layer.name);
+            assert_eq!(chain.branch_to(ours[1].0).unwrap(), None);
+            chain.choose(ours[1].0, &blocks(&ours)).unwrap();
+            assert_eq!(chain.head().hash(), ours[1].0, "{}", layer.name);
+            chain.choose(theirs[2].0, &blocks(&theirs)).unwrap();
+            assert_eq!(chain.head().hash(), theirs[2].0, "{}", layer.name);
+            // The way back needs no blocks.
+            let way = chain.branch_to(ours[1].0).unwrap();
+            assert_eq!(way, Some((0, vec![ours[0].0, ours[1].0])));
+            chain.choose(ours[1].0, &[]).unwrap();
+            assert_eq!(chain.head().hash(), ours[1].0);
+            assert_eq!(chain.branch_to(ours[0].0).unwrap(), Some((1, Vec::new())));
+            assert!(matches!(chain.choose(ours[0].0, &[]).unwrap(), Inserted::Known));
+
+            // One that is invalid, on one that is not.
+            let third = branch(&mut chain, 3, 1);
+            let mut block = polytrie_consensus::decode::decode_block(&third[0].1).unwrap();
+            block.header.parent_hash = third[0].0;
+            block.header.number += 1;
+            block.header.timestamp += 1;
+            block.header.gas_used = 1;
+            let wrong = (block.header.hash_slow(), Bytes::from(alloy_rlp::encode(&block)));
+            let both = [third[0].1.clone(), wrong.1.clone()];
+            assert!(matches!(chain.choose(wrong.0, &both), Err(InsertError::Invalid(_))));
+            assert_eq!(chain.head().hash(), ours[1].0, "{}", layer.name);
+            assert!(!chain.is_known(4, &wrong.0).unwrap());
+            chain.flush().unwrap();
+            drop(chain);
+            let chain = testing::open(layer, &engine, ChainOptions::default());
+            assert_eq!(chain.head().hash(), ours[1].0, "{}", layer.name);
+        }
+    }
+}
