@@ -1,10 +1,11 @@
 //! What a node does with blocks and state, on any layer: data directories, import, states in and out as dumps, conversion of
-//! one layer's state into another's, witnesses, and the official tests.
+//! one layer's state into another's, witnesses, payloads of the Engine API, and the official tests.
 
 pub mod conformance;
 pub mod convert;
 pub mod datadir;
 pub mod import;
+pub mod payload;
 pub mod prestate;
 pub mod process;
 pub mod state_dump;

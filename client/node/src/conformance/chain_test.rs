@@ -3,9 +3,9 @@
 use super::{
     format::{ChainTest, Expected, ExpectedCall, TestBlock, TestConfig, TestPayload},
     mismatch::Mismatch,
-    payload::{self, PayloadError},
     post_state,
 };
+use crate::payload::{self, PayloadError};
 use alloy_consensus::Header;
 use alloy_genesis::GenesisAccount;
 use alloy_primitives::{Address, B256, Bytes, address, hex};
@@ -147,10 +147,11 @@ fn insert(chain: &mut Chain, index: usize, block: &TestBlock) -> Result<(), Mism
 /// As the Engine API would: a valid payload is the head after the call of `engine_forkchoiceUpdated` that follows.
 fn deliver(chain: &mut Chain, index: usize, call: &TestPayload) -> Result<(), Mismatch> {
     let expected = call.expected().ok_or(Mismatch::Call { index })?;
-    let block = payload::block(chain.spec(), call);
+    let version = call.new_payload_version.value().unwrap_or_default();
+    let block = payload::block(chain.spec(), version, &call.params);
     let (expected, result) = match (expected, block) {
         (ExpectedCall::Refused(code), Err(PayloadError::Call { code: found, .. }))
-            if found == code =>
+            if i64::from(found) == code =>
         {
             return Ok(());
         }

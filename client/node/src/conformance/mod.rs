@@ -44,7 +44,6 @@ mod error;
 mod files;
 mod format;
 mod mismatch;
-mod payload;
 mod post_state;
 mod report;
 mod runner;

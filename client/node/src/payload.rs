@@ -1,6 +1,5 @@
 //! The block that a payload of the Engine API stands for, and what is wrong with the call.
 
-use super::format::TestPayload;
 use alloy_consensus::{Block, TxEnvelope};
 use alloy_eips::eip7685::Requests;
 use alloy_hardforks::EthereumHardfork;
@@ -22,31 +21,45 @@ const LATER_FIELDS: [(&str, u8); 5] = [
     ("slotNumber", 4),
 ];
 
+/// The call has parameters of another shape than its method takes.
+pub const INVALID_PARAMS: i32 = -32602;
+/// The method is not for the fork of the payload.
+pub const UNSUPPORTED_FORK: i32 = -38005;
+
 /// Why a payload makes no block.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum PayloadError {
-    /// The call is refused: the error has this code.
-    Call { code: i64, reason: String },
-    /// The payload is invalid.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PayloadError {
+    /// The call is refused.
+    Call {
+        /// The code of the error.
+        code: i32,
+        /// What is wrong with the call.
+        reason: String,
+    },
+    /// The payload is invalid, for this reason.
     Invalid(String),
 }
 
 impl PayloadError {
     fn parameters(reason: impl Into<String>) -> Self {
-        Self::Call { code: -32602, reason: reason.into() }
+        Self::Call { code: INVALID_PARAMS, reason: reason.into() }
     }
 
     fn unsupported_fork(version: i64) -> Self {
         let reason = format!("engine_newPayloadV{version} is not for the fork of this payload");
-        Self::Call { code: -38005, reason }
+        Self::Call { code: UNSUPPORTED_FORK, reason }
     }
 }
 
-/// The RLP of the block. Everything that the Engine API wants checked besides the block is: the shape of the call, whether
-/// its version is that of the block's fork, the block's hash and the hashes of its blobs.
-pub(super) fn block(spec: &ChainSpec, call: &TestPayload) -> Result<Bytes, PayloadError> {
-    let version = call.new_payload_version.value().unwrap_or_default();
-    let [payload, rest @ ..] = &call.params[..] else {
+/// The RLP of the block of a call of `engine_newPayload` in this version. Everything that the Engine API wants checked besides
+/// the block is: the shape of the call, whether its version is that of the block's fork, the block's hash and the hashes of
+/// its blobs.
+///
+/// # Errors
+///
+/// If the call is not one, or the payload does not make the block whose hash it names.
+pub fn block(spec: &ChainSpec, version: i64, params: &[Value]) -> Result<Bytes, PayloadError> {
+    let [payload, rest @ ..] = params else {
         return Err(PayloadError::parameters("there is no payload"));
     };
     let timestamp: U64 = parse(payload.get("timestamp"), "timestamp")?;
