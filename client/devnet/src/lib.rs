@@ -17,6 +17,7 @@ mod cheats;
 mod clock;
 mod console;
 mod dump;
+pub mod engine;
 mod error;
 mod events;
 mod genesis;
@@ -41,7 +42,8 @@ pub use events::{Event, FormerChain, Listener, Reverted};
 pub use genesis::dev_genesis;
 pub use miner::{Miner, MinerThreads, MiningMode};
 pub use node::{
-    AccountParts, AccountRange, FoundAccount, Node, NodeOptions, RangeLimits, Roots, SlotRange,
+    AccountParts, AccountRange, FoundAccount, Marks, Node, NodeOptions, RangeLimits, Roots,
+    SlotRange,
 };
 pub use pending::PendingBlock;
 pub use polytrie_consensus::{impersonate, impersonated, sender_of};

@@ -53,6 +53,7 @@ fn node_on(chain: Chain, dir: DataDir) -> Arc<Node> {
         pool: PoolLimits::default(),
         gas_limit: None,
         beneficiary: Address::ZERO,
+        is_driven: false,
     };
     Node::new(chain, dir, options).unwrap()
 }

@@ -47,6 +47,7 @@ impl Devnet {
             pool: PoolLimits::default(),
             gas_limit: None,
             beneficiary: alice,
+            is_driven: false,
         };
         let node = Node::new(chain, dir, options).expect("memory does not fail");
         let limits = RpcLimits {

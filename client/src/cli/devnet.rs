@@ -2,10 +2,12 @@
 
 use super::{
     args::{ChainArg, DataArgs},
+    authrpc::AuthArgs,
     bench::user_cache,
     exit::Failure,
     logging::LogArgs,
     output,
+    serving::{HttpArgs, PoolArgs, machine, wait},
     signals::on_interrupt,
 };
 use crate::{
@@ -14,14 +16,9 @@ use crate::{
     chain::Chain,
     consensus::{MAX_GAS_LIMIT, MIN_GAS_LIMIT},
     datadir::{DataDir, OpenOptions},
-    devnet::{
-        DEFAULT_MNEMONIC, DevAccounts, Miner, MiningMode, Node, NodeFailure, NodeOptions,
-        PoolLimits, dev_genesis,
-    },
+    devnet::{DEFAULT_MNEMONIC, DevAccounts, Miner, MiningMode, Node, NodeOptions, dev_genesis},
     layers::LAYERS,
-    layers::LayerNeeds,
-    layers::values::{parse_bytes, parse_some_bytes},
-    rpc::{self, RpcLimits, RunningServer, ServeError, ServerOptions},
+    rpc::{self, Audience, RunningServer},
 };
 use alloy_primitives::{
     Address, U256,
@@ -33,12 +30,8 @@ use polytrie_kv::{Durability, expect_threads};
 use polytrie_state::Stamp;
 use std::{
     fs::File,
-    net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     thread,
     time::Duration,
 };
@@ -94,6 +87,12 @@ pub(super) struct DevnetArgs {
     history: u64,
     #[command(flatten)]
     files: StateFileArgs,
+    /// Serve the Engine API too, on a port of its own: a consensus layer says which blocks are added. The node makes none by
+    /// itself then.
+    #[arg(long, help_heading = "Engine API over HTTP and WebSocket", conflicts_with_all = ["read_only", "block_time"])]
+    authrpc: bool,
+    #[command(flatten)]
+    auth: AuthArgs,
     #[command(flatten)]
     http: HttpArgs,
     #[command(flatten)]
@@ -166,88 +165,13 @@ fn within(path: &Path) -> PathBuf {
     if path.is_dir() { path.join("state.json") } else { path.to_owned() }
 }
 
-/// The server.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "JSON-RPC over HTTP and WebSocket")]
-struct HttpArgs {
-    /// Address to listen on.
-    #[arg(long = "http.addr", visible_alias = "host", value_name = "ADDRESS", default_value = "127.0.0.1", value_parser = address)]
-    addr: IpAddr,
-    /// Port to listen on; 0 takes any that is free.
-    #[arg(
-        long = "http.port",
-        visible_alias = "port",
-        visible_short_alias = 'p',
-        value_name = "PORT",
-        default_value_t = 8545
-    )]
-    port: u16,
-    /// Origins whose pages may call the node, beside localhost on any port, separated by commas; `*` for any. Browser
-    /// extensions are named too (`chrome-extension://…`) [default: `*` for a chain in memory that is served to this
-    /// machine alone, none otherwise]
-    #[arg(long = "http.corsdomain", value_name = "ORIGINS", value_delimiter = ',')]
-    cors: Option<Vec<String>>,
-    /// Names by which the node may be called beside localhost, separated by commas; `*` for any.
-    #[arg(long = "http.vhosts", value_name = "NAMES", value_delimiter = ',')]
-    vhosts: Vec<String>,
-    /// Most bytes of a request (k, M, G may follow).
-    #[arg(long = "rpc.max-request", value_name = "BYTES", value_parser = parse_some_bytes, default_value = "15M")]
-    max_request: usize,
-    /// Most bytes of an answer; a trace ends as soon as it would become larger, by an estimate.
-    #[arg(long = "rpc.max-response", value_name = "BYTES", value_parser = parse_some_bytes, default_value = "160M")]
-    max_response: usize,
-    /// Most requests in a batch.
-    #[arg(long = "rpc.max-batch", value_name = "N", default_value_t = 1000)]
-    max_batch: u32,
-    /// Most connections at once.
-    #[arg(long = "rpc.max-connections", value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
-    max_connections: u32,
-    /// Most gas of a call.
-    #[arg(long = "rpc.gascap", value_name = "GAS", default_value_t = 50_000_000)]
-    gas_cap: u64,
-    /// Most seconds of a call (`eth_call`, `eth_estimateGas`, `eth_simulateV1` and the like), or of the transactions
-    /// that are run again for a trace; 0 for no limit.
-    #[arg(long = "rpc.evmtimeout", value_name = "SECONDS", default_value_t = 5.0)]
-    evm_timeout: f64,
-    /// Most blocks that a search for logs may span.
-    #[arg(long = "rpc.max-log-blocks", value_name = "N", default_value_t = 100_000)]
-    log_blocks: u64,
-    /// Most logs that a search may find; what a filter has more, it tells when it is asked again.
-    #[arg(long = "rpc.max-logs", value_name = "N", default_value_t = 20_000)]
-    logs: usize,
-}
-
-/// The transactions that wait.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Transaction pool")]
-struct PoolArgs {
-    /// Most transactions that wait for a block.
-    #[arg(long = "txpool.max", value_name = "N", default_value_t = 200_000)]
-    total: usize,
-    /// Most of them from one sender.
-    #[arg(long = "txpool.max-per-sender", value_name = "N", default_value_t = 20_000)]
-    per_sender: usize,
-    /// Most bytes they may take (k, M, G may follow).
-    #[arg(long = "txpool.max-bytes", value_name = "BYTES", value_parser = parse_bytes, default_value = "256M")]
-    bytes: usize,
-}
-
-/// An address, or the one name that every machine has.
-fn address(text: &str) -> Result<IpAddr, String> {
-    match text {
-        "localhost" => Ok(IpAddr::from([127, 0, 0, 1])),
-        _ => text.parse().map_err(|_| {
-            "expected an address of this machine, for example 127.0.0.1, or 0.0.0.0 for all of them".to_owned()
-        }),
-    }
-}
-
 pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
     let interrupt = on_interrupt();
     let accounts = DevAccounts::new(&args.mnemonic, args.accounts)
         .map_err(|error| Failure::Usage(error.to_string()))?;
     let mining = mining(&args)?;
-    let server_options = server_options(&args, args.data.options().layer.needs())?;
+    let needs = args.data.options().layer.needs();
+    let server_options = args.http.options(Audience::Owner, origins(&args), needs)?;
     let (chain, dir) = open(&args, &accounts)?.into_chain()?;
     if !args.read_only {
         expect_no_signers(&chain)?;
@@ -256,20 +180,27 @@ pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
         accounts,
         mining,
         read_only: args.read_only,
-        pool: PoolLimits {
-            total: args.pool.total,
-            per_sender: args.pool.per_sender,
-            bytes: args.pool.bytes,
-        },
+        pool: args.pool.limits(),
         gas_limit: args.gas_limit,
         beneficiary: args.coinbase,
+        is_driven: false,
     };
     let node = Node::new(chain, dir, options).map_err(machine)?;
     args.files.load(&node)?;
     let state_file = args.files.output()?;
     let threads = Miner::start(&node)?;
-    // Its runtime starts a thread a core, and panics where it cannot.
-    expect_threads(thread::available_parallelism().map_or(1, usize::from) + 2)?;
+    let servers = 1 + usize::from(args.authrpc);
+    // Each runtime starts a thread a core, and panics where it cannot.
+    expect_threads(servers * (thread::available_parallelism().map_or(1, usize::from) + 2))?;
+    let driven = match args.authrpc {
+        true => {
+            let secret = args.auth.secret(&args.data)?;
+            let server = args.auth.serve(&node, &secret, &server_options)?;
+            secret.tell(&server)?;
+            Some(server)
+        }
+        false => None,
+    };
     let server = rpc::serve(Arc::clone(&node), server_options)?;
     if !logging.is_quiet() {
         greet(&args, &node)?;
@@ -278,12 +209,9 @@ pub(super) fn run(args: DevnetArgs, logging: &LogArgs) -> Result<(), Failure> {
     let address = server.address();
     output::line(&format!("listening on http://{address} and ws://{address}"))?;
     warn_if_open(&args, &server);
-    let failed = wait(&interrupt, || match node.failure() {
-        // What is there can still be read.
-        None | Some(NodeFailure::Store(_)) => None,
-        Some(failure @ NodeFailure::Program(_)) => Some(failure),
-    });
+    let failed = wait(&interrupt, &node);
     tracing::info!("stopping");
+    driven.into_iter().for_each(RunningServer::stop);
     server.stop();
     drop(threads);
     node.flush().map_err(machine)?;
@@ -307,12 +235,8 @@ fn expect_no_signers(chain: &Chain) -> Result<(), Failure> {
     }
 }
 
-fn machine(error: crate::devnet::NodeError) -> Failure {
-    Failure::Machine(error.to_string())
-}
-
 fn mining(args: &DevnetArgs) -> Result<MiningMode, Failure> {
-    if args.no_mining {
+    if args.no_mining || args.authrpc {
         return Ok(MiningMode::Manual);
     }
     if args.block_time == 0.0 {
@@ -432,39 +356,6 @@ fn who_may_call(args: &DevnetArgs) -> String {
     }
 }
 
-fn server_options(devnet: &DevnetArgs, needs: LayerNeeds) -> Result<ServerOptions, Failure> {
-    let args = &devnet.http;
-    let limit = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
-    let call_time = Duration::try_from_secs_f64(args.evm_timeout).map_err(|_| {
-        Failure::Usage(format!("--rpc.evmtimeout {} is not a number of seconds", args.evm_timeout))
-    })?;
-    Ok(ServerOptions {
-        address: SocketAddr::new(args.addr, args.port),
-        cors: origins(devnet),
-        hosts: args.vhosts.clone(),
-        max_request: limit(args.max_request),
-        max_response: limit(args.max_response),
-        max_batch: args.max_batch,
-        max_connections: args.max_connections,
-        limits: RpcLimits {
-            gas_cap: args.gas_cap,
-            call_time: (!call_time.is_zero()).then_some(call_time),
-            log_blocks: args.log_blocks,
-            logs: args.logs,
-        },
-        needs,
-    })
-}
-
-impl From<ServeError> for Failure {
-    fn from(error: ServeError) -> Self {
-        match error {
-            ServeError::Origin(_) => Self::Usage(error.to_string()),
-            _ => Self::Machine(error.to_string()),
-        }
-    }
-}
-
 /// What a user wants to know at the start.
 fn greet(args: &DevnetArgs, node: &Node) -> Result<(), Failure> {
     let view = node.view();
@@ -505,27 +396,5 @@ fn warn_if_open(args: &DevnetArgs, server: &RunningServer) {
             "{} can be reached from outside, and whoever reaches it can use the accounts above",
             server.address()
         );
-    }
-}
-
-/// Waits until the node is to stop, or cannot go on.
-fn wait<F>(interrupt: &AtomicBool, failure: impl Fn() -> Option<F>) -> Option<F> {
-    while !interrupt.load(Ordering::Relaxed) {
-        if let Some(failure) = failure() {
-            return Some(failure);
-        }
-        thread::sleep(Duration::from_millis(50));
-    }
-    None
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_failure_ends_the_wait_as_an_interrupt_does() {
-        assert_eq!(wait(&AtomicBool::new(false), || Some("failed")), Some("failed"));
-        assert_eq!(wait(&AtomicBool::new(true), || None::<&str>), None);
     }
 }

@@ -1,11 +1,13 @@
 //! The command line: one file per command.
 
 mod args;
+mod authrpc;
 mod bench;
 mod completions;
 mod conformance;
 mod db;
 mod devnet;
+mod engine;
 mod exit;
 mod export;
 mod import;
@@ -14,6 +16,7 @@ mod input;
 mod logging;
 mod output;
 mod proof;
+mod serving;
 #[cfg(feature = "lvmt")]
 mod setup;
 mod signals;
@@ -47,6 +50,7 @@ enum Command {
     Import(import::ImportArgs),
     Export(export::ExportArgs),
     Devnet(Box<devnet::DevnetArgs>),
+    Engine(Box<engine::EngineArgs>),
     Bench(bench::BenchArgs),
     Conformance(conformance::ConformanceArgs),
     #[cfg(feature = "lvmt")]
@@ -80,13 +84,15 @@ fn run(watched: Result<(), Failure>) -> ExitCode {
             return ExitCode::from(code);
         }
     };
-    let log = cli.logging.start(matches!(cli.command, Command::Devnet(_)));
+    let serves = matches!(cli.command, Command::Devnet(_) | Command::Engine(_));
+    let log = cli.logging.start(serves);
     let datadir = cli.command.datadir().map(Path::to_owned);
     let result = watched.and_then(|()| start_threads()).and_then(|()| match cli.command {
         Command::Init(args) => init::run(args),
         Command::Import(args) => import::run(args, &cli.logging),
         Command::Export(args) => export::run(args),
         Command::Devnet(args) => devnet::run(*args, &cli.logging),
+        Command::Engine(args) => engine::run(*args, &cli.logging),
         Command::Bench(args) => bench::run(args),
         Command::Conformance(args) => conformance::run(args, &cli.logging),
         #[cfg(feature = "lvmt")]
@@ -142,6 +148,7 @@ impl Command {
             Self::Import(args) => args.data.datadir.as_deref(),
             Self::Export(args) => Some(&args.data.datadir),
             Self::Devnet(args) => args.data.datadir.as_deref(),
+            Self::Engine(args) => args.data.datadir.as_deref(),
             Self::Proof(command) => command.datadir(),
             Self::Db(command) => Some(command.datadir()),
             _ => None,
@@ -156,12 +163,13 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// What the options under a heading begin with; one of another kind went there by the order of its fields.
-    const HEADINGS: [(&str, &[&str]); 11] = [
+    const HEADINGS: [(&str, &[&str]); 12] = [
         ("Data directory", &["datadir", "state", "kv", "replica.path"]),
         ("State layers", &["trie.", "binary.", "lmpt.", "mpt-hash.", "rain."]),
         ("State layer replica", &["replica."]),
         ("LVMT", &["lvmt."]),
         ("JSON-RPC over HTTP and WebSocket", &["http.", "rpc."]),
+        ("Engine API over HTTP and WebSocket", &["authrpc", "engine."]),
         ("Transaction pool", &["txpool."]),
         ("Logging", &["quiet", "verbose", "log."]),
         ("Output", &["json", "html", "csv", "svg", "markdown"]),

@@ -1,16 +1,19 @@
 //! The node: chain, pool, and what everybody sees of them.
 
 mod held;
+mod moved;
 mod proofs;
 mod ranges;
 mod revert;
 mod roots;
 mod submit;
 
+pub use moved::Marks;
 pub use ranges::{AccountParts, AccountRange, FoundAccount, RangeLimits, SlotRange};
 pub use roots::Roots;
 
 use held::Held;
+use moved::MarksCell;
 
 use super::{
     Cheats, Clock, DevAccounts, Event, Listener, NodeError, NodeFailure, PendingBlock, Pool,
@@ -53,6 +56,8 @@ pub struct NodeOptions {
     pub gas_limit: Option<u64>,
     /// Who receives the tips.
     pub beneficiary: Address,
+    /// Whether a consensus layer says which blocks are safe and finalized; nobody does before it has.
+    pub is_driven: bool,
 }
 
 /// A node with a chain of its own. All methods may be called from any thread.
@@ -75,6 +80,8 @@ pub struct Node {
     pub(super) pending: Mutex<Option<Arc<PendingBlock>>>,
     /// The last block that is known to be durable.
     durable: Mutex<u64>,
+    /// What is safe and finalized.
+    marks: MarksCell,
     /// Why the node cannot go on, if a mistake in this program is to blame.
     failed: Mutex<Option<String>>,
     /// Whether the log says what the node does.
@@ -138,6 +145,7 @@ impl Node {
             settings: Mutex::new(settings.clone()),
             pending: Mutex::default(),
             durable: Mutex::new(durable),
+            marks: MarksCell::new(options.is_driven),
             failed: Mutex::default(),
             telling: AtomicBool::new(true),
             initial: settings,

@@ -18,12 +18,16 @@ impl Node {
     /// If the pool does not take it, nothing may be changed, or the state cannot be read.
     pub fn submit(&self, tx: PoolTransaction) -> Result<Added, NodeError> {
         self.writable()?;
-        let (view, state) = self.examine(&tx)?;
-        let mut pool = self.pool.lock();
-        let added = self.put(&mut pool, tx, &view, state)?;
-        drop(pool);
+        let added = self.accept(tx)?;
         self.took(&[&added]);
         Ok(added)
+    }
+
+    /// Takes in a transaction without telling anybody.
+    pub(super) fn accept(&self, tx: PoolTransaction) -> Result<Added, NodeError> {
+        let (view, state) = self.examine(&tx)?;
+        let mut pool = self.pool.lock();
+        self.put(&mut pool, tx, &view, state)
     }
 
     /// Takes in transactions that came together, in order. A block is made once all are there.

@@ -41,6 +41,11 @@ impl Args {
         self.values.as_slice().first()
     }
 
+    /// All that were not taken yet.
+    pub(super) fn rest(&mut self) -> Vec<Value> {
+        self.values.by_ref().collect()
+    }
+
     /// The next one, which must be there.
     pub(super) fn next<T: DeserializeOwned>(&mut self) -> RpcResult<T> {
         let index = self.taken;

@@ -1,10 +1,10 @@
 //! What is answered to a GET: the page, health, metrics; which hosts may be named; and what a POST holds beside what the
 //! server beneath knows of.
 
-use super::{RpcState, connection::Connection, origins::Origins};
+use super::{RpcState, connection::Connection, jwt::JwtSecret, origins::Origins};
 use crate::NodeFailure;
 use alloy_primitives::bytes::Bytes;
-use http::{Method, StatusCode, header};
+use http::{HeaderMap, Method, StatusCode, header};
 use http_body::Body;
 use http_body_util::Full;
 use jsonrpsee::{
@@ -27,7 +27,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use tokio::time;
 use tower::{Layer, Service};
@@ -53,6 +53,8 @@ pub(super) struct HttpLayer {
     pub(super) hosts: Arc<Vec<String>>,
     /// Origins whose pages may call the node.
     pub(super) origins: Arc<Origins>,
+    /// The secret that whoever calls must have, if there is one.
+    pub(super) secret: Option<JwtSecret>,
     /// Bytes of a request.
     pub(super) max_request: u32,
 }
@@ -91,6 +93,13 @@ where
     }
 
     fn call(&mut self, request: HttpRequest<B>) -> Self::Future {
+        if let Some(secret) = &self.layer.secret
+            && let Err(reason) = authorized(secret, request.headers())
+        {
+            tracing::warn!("a request to the Engine API was refused: {reason}");
+            let answer = respond(StatusCode::UNAUTHORIZED, "text/plain", format!("{reason}\n"));
+            return Box::pin(std::future::ready(Ok(answer)));
+        }
         let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
         if !is_allowed(host.unwrap_or_default(), &self.layer.hosts) {
             let text = "this host is not allowed; name it with --http.vhosts";
@@ -131,6 +140,14 @@ where
         let answer = post(inner, request, connection.clone(), self.layer.max_request);
         Box::pin(async move { Ok(counted(answer.await?, connection)) })
     }
+}
+
+/// Whether a request shows that whoever sends it has the secret.
+fn authorized(secret: &JwtSecret, headers: &HeaderMap) -> Result<(), String> {
+    let value = headers.get(header::AUTHORIZATION);
+    let value = value.and_then(|value| value.to_str().ok());
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    secret.check(value, now)
 }
 
 /// An answer, counted as one that its connection is yet to take.

@@ -1,6 +1,6 @@
 //! The methods without a network.
 
-use super::{RpcLimits, RpcState, ServeError, module, server::STACK};
+use super::{Audience, RpcLimits, RpcState, ServeError, module, server::STACK};
 use crate::Node;
 use jsonrpsee::RpcModule;
 use polytrie_layers::LayerNeeds;
@@ -28,8 +28,8 @@ impl LocalRpc {
             .thread_stack_size(STACK)
             .build()
             .map_err(ServeError::Threads)?;
-        let shared = RpcState::new(node, limits, u32::MAX as usize, LayerNeeds::default());
-        Ok(Self { runtime, methods: module(Arc::new(shared))? })
+        let shared = RpcState::new(node, None, limits, u32::MAX as usize, LayerNeeds::default());
+        Ok(Self { runtime, methods: module(Arc::new(shared), &Audience::Owner)? })
     }
 
     /// The names of all methods.

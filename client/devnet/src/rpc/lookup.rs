@@ -55,9 +55,9 @@ impl Rpc {
                 BlockNumberOrTag::Earliest => Some(self.node.spec().genesis_header().number),
                 BlockNumberOrTag::Number(number) => Some(number).filter(|number| *number <= head),
                 BlockNumberOrTag::Latest | BlockNumberOrTag::Pending => Some(head),
-                // Only the user takes a block of this chain back, or a failure before it is durable.
-                BlockNumberOrTag::Safe | BlockNumberOrTag::Finalized => {
-                    Some(self.node.durable().min(head))
+                BlockNumberOrTag::Safe => self.node.marks().safe.map(|safe| safe.min(head)),
+                BlockNumberOrTag::Finalized => {
+                    self.node.marks().finalized.map(|finalized| finalized.min(head))
                 }
             },
             BlockId::Hash(hash) => {

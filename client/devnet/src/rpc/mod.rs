@@ -6,15 +6,18 @@
 mod anvil;
 mod args;
 mod batch;
+mod built;
 mod connection;
 mod convert;
 mod debug;
 mod dump;
+mod engine;
 mod error;
 mod eth;
 mod evm;
 mod filters;
 mod http;
+mod jwt;
 #[cfg(feature = "fuzzing")]
 mod local;
 mod lookup;
@@ -36,11 +39,12 @@ mod witness;
 
 pub use dump::{read_state, write_state};
 pub use error::{RpcError, RpcResult};
+pub use jwt::{JwtError, JwtSecret};
 #[cfg(feature = "fuzzing")]
 pub use local::LocalRpc;
-pub use server::{RunningServer, ServeError, ServerOptions, serve};
+pub use server::{Audience, RunningServer, ServeError, ServerOptions, serve};
 
-use crate::Node;
+use crate::{Node, engine::Engine};
 use args::Args;
 use filters::Filters;
 use jsonrpsee::{RpcModule, core::RegisterMethodError, types::ErrorObjectOwned};
@@ -64,6 +68,8 @@ use tokio::{
 #[derive(Debug)]
 pub(crate) struct RpcState {
     node: Arc<Node>,
+    /// What a consensus layer talks to, where it does.
+    engine: Option<Arc<Engine>>,
     filters: Arc<Filters>,
     metrics: Arc<Metrics>,
     limits: RpcLimits,
@@ -80,11 +86,18 @@ pub(crate) struct RpcState {
 
 impl RpcState {
     /// What the requests to a node share. Its filters hear of what happens from now on.
-    fn new(node: Arc<Node>, limits: RpcLimits, max_response: usize, needs: LayerNeeds) -> Self {
+    fn new(
+        node: Arc<Node>,
+        engine: Option<Arc<Engine>>,
+        limits: RpcLimits,
+        max_response: usize,
+        needs: LayerNeeds,
+    ) -> Self {
         let filters = Arc::new(Filters::default());
         node.listen(Arc::clone(&filters) as _);
         Self {
             node,
+            engine,
             filters,
             metrics: Arc::default(),
             limits,
@@ -293,23 +306,32 @@ async fn on_thread<R: Send + 'static>(
     task::spawn_blocking(work).await.unwrap_or_else(|error| Err(RpcError::internal(&error)))
 }
 
-/// All methods.
-fn module(shared: Arc<RpcState>) -> Result<RpcModule<RpcState>, RegisterMethodError> {
+/// The methods that an audience may call.
+fn module(
+    shared: Arc<RpcState>,
+    audience: &Audience,
+) -> Result<RpcModule<RpcState>, RegisterMethodError> {
     let mut methods = Methods(RpcModule::from_arc(shared));
     eth::register(&mut methods)?;
     net::register(&mut methods)?;
-    web3::register(&mut methods)?;
+    web3::register(&mut methods, audience)?;
     txpool::register(&mut methods)?;
     debug::register(&mut methods)?;
     ranges::register(&mut methods)?;
     trace::register(&mut methods)?;
-    testing::register(&mut methods)?;
-    evm::register(&mut methods)?;
-    anvil::register(&mut methods)?;
-    dump::register(&mut methods)?;
     witness::register(&mut methods)?;
     otterscan::register(&mut methods)?;
     polytrie::register(&mut methods)?;
     subscriptions::register(&mut methods)?;
+    match audience {
+        Audience::Owner => {
+            testing::register(&mut methods)?;
+            evm::register(&mut methods)?;
+            anvil::register(&mut methods)?;
+            dump::register(&mut methods)?;
+        }
+        Audience::Everybody => {}
+        Audience::ConsensusLayer { .. } => engine::register(&mut methods)?,
+    }
     Ok(methods.0)
 }

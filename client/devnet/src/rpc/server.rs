@@ -5,11 +5,12 @@ use super::{
     batch::Batches,
     connection::{Connection, Connections, Watched},
     http::HttpLayer,
+    jwt::JwtSecret,
     middleware::Watch,
     module,
     origins::Origins,
 };
-use crate::Node;
+use crate::{Node, engine::Engine};
 use hyper::{body::Incoming, server::conn::http1};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -46,9 +47,37 @@ const MESSAGES: u32 = 64;
 /// The time in which the head of a request must have come, and for which a connection may be idle.
 const HEAD_TIME: Duration = Duration::from_secs(120);
 
+/// Who may call, and what.
+#[derive(Debug, Clone)]
+pub enum Audience {
+    /// Whoever the chain belongs to: everything, changes by hand included.
+    Owner,
+    /// Anybody: nothing that changes the chain, which others decide about, but transactions to be sent.
+    Everybody,
+    /// Who has the secret: the same, and the Engine API.
+    ConsensusLayer {
+        /// What it drives.
+        engine: Arc<Engine>,
+        /// The secret.
+        secret: JwtSecret,
+    },
+}
+
+impl Audience {
+    /// How the options of the command line begin that are about this server.
+    const fn prefix(&self) -> &'static str {
+        match self {
+            Self::Owner | Self::Everybody => "http",
+            Self::ConsensusLayer { .. } => "authrpc",
+        }
+    }
+}
+
 /// How the server is to be.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
+    /// Who may call it.
+    pub audience: Audience,
     /// Where it listens.
     pub address: SocketAddr,
     /// Origins whose pages may call it beside those of this machine; `*` for any.
@@ -73,10 +102,12 @@ pub struct ServerOptions {
 #[derive(Debug, Error)]
 pub enum ServeError {
     /// It cannot listen.
-    #[error("cannot listen on {address}: {source}; {}", where_else(source))]
+    #[error("cannot listen on {address}: {source}; {}", where_else(source, prefix))]
     Listen {
         /// Where.
         address: SocketAddr,
+        /// How the options begin that are about this server.
+        prefix: &'static str,
         /// The operating system's words.
         source: io::Error,
     },
@@ -94,14 +125,16 @@ pub enum ServeError {
 }
 
 /// What to do about an address that cannot be listened on.
-fn where_else(error: &io::Error) -> &'static str {
+fn where_else(error: &io::Error, prefix: &str) -> String {
     match error.kind() {
-        io::ErrorKind::AddrInUse => "choose another --http.port, or end what uses it",
-        io::ErrorKind::AddrNotAvailable => {
-            "choose an --http.addr that this machine has (0.0.0.0 for all of them)"
+        io::ErrorKind::AddrInUse => {
+            format!("choose another --{prefix}.port, or end what uses it")
         }
-        io::ErrorKind::PermissionDenied => "choose an --http.port above 1023",
-        _ => "choose another --http.addr or --http.port",
+        io::ErrorKind::AddrNotAvailable => {
+            format!("choose an --{prefix}.addr that this machine has (0.0.0.0 for all of them)")
+        }
+        io::ErrorKind::PermissionDenied => format!("choose an --{prefix}.port above 1023"),
+        _ => format!("choose another --{prefix}.addr or --{prefix}.port"),
     }
 }
 
@@ -154,16 +187,21 @@ async fn start(
 ) -> Result<(ServerHandle, SocketAddr), ServeError> {
     let connections = Connections::new(options.max_request as usize, options.max_response as usize);
     let max_response = options.max_response as usize;
-    let shared = RpcState::new(node, options.limits, max_response, options.needs.clone());
+    let (engine, secret) = match &options.audience {
+        Audience::ConsensusLayer { engine, secret } => (Some(Arc::clone(engine)), Some(*secret)),
+        Audience::Owner | Audience::Everybody => (None, None),
+    };
+    let needs = options.needs.clone();
+    let shared = RpcState::new(node, engine, options.limits, max_response, needs);
     let shared = Arc::new(shared);
     let metrics = Arc::clone(&shared.metrics);
-    let methods = module(Arc::clone(&shared))?;
+    let methods = module(Arc::clone(&shared), &options.audience)?;
     let names = Arc::new(methods.method_names().collect());
     let batches = Batches::new(Arc::clone(&shared), Arc::clone(&names), options.max_response);
     let hosts = Arc::new(options.hosts.clone());
     let origins = Arc::new(Origins::new(&options.cors)?);
     let cors = cors(&origins);
-    let http = HttpLayer { shared, hosts, origins, max_request: options.max_request };
+    let http = HttpLayer { shared, hosts, origins, secret, max_request: options.max_request };
     let config = ServerConfig::builder()
         .max_request_body_size(options.max_request)
         .max_response_body_size(options.max_response)
@@ -179,7 +217,8 @@ async fn start(
         names: Arc::clone(&names),
         batches: batches.clone(),
     });
-    let listen = |source| ServeError::Listen { address: options.address, source };
+    let prefix = options.audience.prefix();
+    let listen = |source| ServeError::Listen { address: options.address, prefix, source };
     let (stop, handle) = stop_channel();
     let service = Server::builder()
         .set_config(config)

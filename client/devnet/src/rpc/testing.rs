@@ -3,13 +3,14 @@
 use super::{
     Methods, Rpc,
     args::Args,
-    convert::{gas_used, quantity},
+    built::{Bundle, block_value},
+    convert::quantity,
     error::{RpcError, RpcResult},
     eth::decode,
 };
-use alloy_consensus::{BlobTransactionSidecarVariant, Transaction, TxEnvelope};
+use alloy_consensus::TxEnvelope;
 use alloy_eips::{Encodable2718, eip4895::Withdrawal};
-use alloy_primitives::{Address, B256, Bytes, U64, U256};
+use alloy_primitives::{Address, B256, Bytes, U64};
 use jsonrpsee::core::RegisterMethodError;
 use polytrie_chain::NextBlock;
 use polytrie_consensus::recover_sender;
@@ -59,11 +60,7 @@ fn build_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
     let built = rpc.node.preview(next, transactions)?;
     let header = &built.header;
     let base_fee = header.base_fee_per_gas.unwrap_or(0);
-    let mut value = U256::ZERO;
-    let used = gas_used(&built.executed.receipts);
-    for (tx, gas) in built.block.body.transactions.iter().zip(used) {
-        value += U256::from(tx.effective_tip_per_gas(base_fee).unwrap_or(0)) * U256::from(gas);
-    }
+    let value = block_value(&built);
     let raw: Vec<Bytes> =
         built.block.body.transactions.iter().map(|tx| tx.encoded_2718().into()).collect();
     let requests = built.executed.requests.map(|requests| requests.take()).unwrap_or_default();
@@ -88,7 +85,7 @@ fn build_block(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
             "excessBlobGas": header.excess_blob_gas.map(quantity),
         },
         "blockValue": value,
-        "blobsBundle": blobs(rpc, &built.block.body.transactions),
+        "blobsBundle": Bundle::of(rpc, &built.block.body.transactions),
         "executionRequests": requests,
         "shouldOverrideBuilder": false,
     }))
@@ -98,28 +95,4 @@ fn with_sender(bytes: &Bytes) -> RpcResult<(TxEnvelope, Address)> {
     let tx = decode(bytes)?;
     let sender = recover_sender(&tx).map_err(|error| RpcError::params(error.to_string()))?;
     Ok((tx, sender))
-}
-
-/// The blobs of the transactions that came from the pool.
-fn blobs(rpc: &Rpc, transactions: &[TxEnvelope]) -> Value {
-    let (mut commitments, mut proofs, mut blobs) = (Vec::new(), Vec::new(), Vec::new());
-    let pool = rpc.node.pool();
-    for tx in transactions.iter().filter(|tx| tx.is_eip4844()) {
-        let Some(sidecar) = pool.get(tx.tx_hash()).and_then(|tx| tx.sidecar.clone()) else {
-            continue;
-        };
-        match &*sidecar {
-            BlobTransactionSidecarVariant::Eip4844(sidecar) => {
-                commitments.extend(sidecar.commitments.iter().map(|item| json!(item)));
-                proofs.extend(sidecar.proofs.iter().map(|item| json!(item)));
-                blobs.extend(sidecar.blobs.iter().map(|item| json!(item)));
-            }
-            BlobTransactionSidecarVariant::Eip7594(sidecar) => {
-                commitments.extend(sidecar.commitments.iter().map(|item| json!(item)));
-                proofs.extend(sidecar.cell_proofs.iter().map(|item| json!(item)));
-                blobs.extend(sidecar.blobs.iter().map(|item| json!(item)));
-            }
-        }
-    }
-    json!({ "commitments": commitments, "proofs": proofs, "blobs": blobs })
 }

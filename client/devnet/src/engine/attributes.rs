@@ -1,0 +1,164 @@
+//! What a consensus layer says of the next block, by version of the method and by fork.
+
+use super::{Branch, Engine, EngineError};
+use crate::{Marks, Node, View};
+use alloy_hardforks::EthereumHardfork;
+use alloy_primitives::B256;
+use alloy_rpc_types_engine::{ForkchoiceState, PayloadAttributes};
+use polytrie_chain::NextBlock;
+use polytrie_chainspec::Rules;
+
+/// The next block on the head that `view` shows, as version 1 to 3 of `engine_forkchoiceUpdated` has it.
+pub(super) fn next_block(
+    node: &Node,
+    view: &View,
+    version: u8,
+    attributes: PayloadAttributes,
+) -> Result<NextBlock, EngineError> {
+    let head = &view.head.header;
+    let rules = view.next_rules(node.spec(), attributes.timestamp);
+    check(&rules, version, &attributes)?;
+    if attributes.timestamp <= head.timestamp {
+        return Err(EngineError::Attributes(format!(
+            "timestamp {} is not later than that of the head, {}",
+            attributes.timestamp, head.timestamp
+        )));
+    }
+    Ok(NextBlock {
+        timestamp: attributes.timestamp,
+        beneficiary: attributes.suggested_fee_recipient,
+        prev_randao: attributes.prev_randao,
+        withdrawals: attributes.withdrawals.unwrap_or_default(),
+        parent_beacon_block_root: attributes.parent_beacon_block_root.unwrap_or_default(),
+        gas_limit: node.settings().gas_limit_after(head.gas_limit),
+        ..NextBlock::default()
+    })
+}
+
+/// Whether the attributes are those of the version, and the version is that of the fork.
+fn check(
+    rules: &Rules<'_>,
+    version: u8,
+    attributes: &PayloadAttributes,
+) -> Result<(), EngineError> {
+    let wrong = |what: &str| Err(EngineError::Attributes(what.to_owned()));
+    let has_withdrawals = attributes.withdrawals.is_some();
+    let has_root = attributes.parent_beacon_block_root.is_some();
+    if has_root != (version >= 3) {
+        return wrong(if has_root {
+            "parentBeaconBlockRoot comes with version 3"
+        } else {
+            "parentBeaconBlockRoot is missing"
+        });
+    }
+    let (since, before) = match version {
+        1 => (EthereumHardfork::Paris, EthereumHardfork::Shanghai),
+        2 => (EthereumHardfork::Paris, EthereumHardfork::Cancun),
+        _ => (EthereumHardfork::Cancun, EthereumHardfork::Amsterdam),
+    };
+    if !rules.is(since) || rules.is(before) {
+        let (time, fork) = (attributes.timestamp, rules.fork_name());
+        return Err(EngineError::Fork(format!(
+            "engine_forkchoiceUpdatedV{version} is not for {fork}, which the timestamp {time} is in"
+        )));
+    }
+    match (has_withdrawals, rules.is(EthereumHardfork::Shanghai)) {
+        (true, false) => wrong("withdrawals come with Shanghai"),
+        (false, true) => wrong("withdrawals are missing"),
+        _ => Ok(()),
+    }
+}
+
+impl Engine {
+    /// The blocks that a choice calls safe and finalized, which must be in the chain that ends in its head.
+    pub(super) fn marks(
+        &self,
+        choice: &ForkchoiceState,
+        branch: &Branch,
+    ) -> Result<Marks, EngineError> {
+        let number = |name: &str, hash: B256| {
+            if hash.is_zero() {
+                return Ok(None);
+            }
+            if let Some(above) = branch.hashes.iter().position(|known| *known == hash) {
+                return Ok(Some(branch.fork + 1 + above as u64));
+            }
+            let number = self.node().db().number_of(&hash).map_err(crate::NodeError::from)?;
+            match number.filter(|number| *number <= branch.fork) {
+                Some(number) => Ok(Some(number)),
+                None => Err(EngineError::Forkchoice(format!(
+                    "{name} {hash} is not in the chain that ends in headBlockHash {}",
+                    choice.head_block_hash
+                ))),
+            }
+        };
+        Ok(Marks {
+            safe: number("safeBlockHash", choice.safe_block_hash)?,
+            finalized: number("finalizedBlockHash", choice.finalized_block_hash)?,
+        })
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use alloy_consensus::Header;
+    use alloy_hardforks::ForkCondition;
+    use polytrie_chainspec::{ChainSpec, Forks};
+
+    /// A chain whose forks come a thousand seconds after each other, from Shanghai on.
+    fn chain() -> ChainSpec {
+        let forks = [
+            EthereumHardfork::Shanghai,
+            EthereumHardfork::Cancun,
+            EthereumHardfork::Prague,
+            EthereumHardfork::Osaka,
+            EthereumHardfork::Amsterdam,
+        ];
+        let all = forks
+            .into_iter()
+            .zip(1..)
+            .fold(Forks::up_to(EthereumHardfork::Paris), |forks, (fork, n)| {
+                forks.with(fork, ForkCondition::Timestamp(n * 1000))
+            });
+        ChainSpec::with_forks("test", 1, all, Header::default(), [])
+    }
+
+    #[test]
+    fn each_version_has_its_forks_and_fields() {
+        let chain = chain();
+        let code = |version, timestamp, withdrawals: bool, root: bool| {
+            let attributes = PayloadAttributes {
+                timestamp,
+                withdrawals: withdrawals.then(Vec::new),
+                parent_beacon_block_root: root.then_some(B256::ZERO),
+                ..PayloadAttributes::default()
+            };
+            let rules = chain.rules(1, timestamp, true);
+            check(&rules, version, &attributes).err().map(|error| error.code().unwrap())
+        };
+        let [paris, shanghai, cancun, prague, osaka, amsterdam] =
+            [0, 1, 2, 3, 4, 5].map(|n| n * 1000);
+        for (version, time, withdrawals, root, expected) in [
+            (1, paris, false, false, None),
+            (1, paris, true, false, Some(-38003)),
+            (1, shanghai, false, false, Some(-38005)),
+            (2, paris, false, false, None),
+            (2, paris, true, false, Some(-38003)),
+            (2, shanghai, true, false, None),
+            (2, shanghai, false, false, Some(-38003)),
+            (2, shanghai, true, true, Some(-38003)),
+            (2, cancun, true, false, Some(-38005)),
+            (3, shanghai, true, true, Some(-38005)),
+            (3, cancun, true, true, None),
+            (3, cancun, true, false, Some(-38003)),
+            (3, cancun, false, true, Some(-38003)),
+            (3, prague, true, true, None),
+            (3, osaka, true, true, None),
+            (3, amsterdam, true, true, Some(-38005)),
+        ] {
+            assert_eq!(code(version, time, withdrawals, root), expected, "V{version} at {time}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Payloads that the node makes.
+//!
+//! A payload is begun with the choice of a head: an empty one is made at once, so that there always is one. What waits in
+//! the pool goes into it when it is asked for, as long as its parent is the head.
+
+use super::{Engine, EngineError};
+use crate::{Node, NodeError};
+use alloy_primitives::{B64, B256, Keccak256};
+use alloy_rpc_types_engine::PayloadId;
+use polytrie_chain::{BuildError, BuiltBlock, NextBlock};
+use std::{collections::VecDeque, sync::Arc};
+
+/// Payloads that are kept; the first one makes room.
+const JOBS: usize = 16;
+
+/// The payloads that were begun, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Jobs(VecDeque<Job>);
+
+/// A payload that was begun.
+#[derive(Debug)]
+struct Job {
+    id: PayloadId,
+    parent: B256,
+    next: NextBlock,
+    /// The best that there is so far.
+    built: Arc<BuiltBlock>,
+}
+
+impl Jobs {
+    /// Begins a payload on top of the head, which is `parent`.
+    pub(super) fn begin(
+        &mut self,
+        node: &Node,
+        version: u8,
+        parent: B256,
+        next: NextBlock,
+    ) -> Result<PayloadId, EngineError> {
+        let id = id(version, parent, &next);
+        if self.0.iter().any(|job| job.id == id) {
+            return Ok(id);
+        }
+        let built = match node.preview(next.clone(), Some(Vec::new())) {
+            Ok(built) => Arc::new(built),
+            Err(NodeError::Build(BuildError::Refused(reason))) => {
+                return Err(EngineError::Attributes(reason));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        while self.0.len() >= JOBS {
+            self.0.pop_front();
+        }
+        self.0.push_back(Job { id, parent, next, built });
+        Ok(id)
+    }
+}
+
+impl Engine {
+    /// A payload that was begun, with what waits in the pool now if its parent still is the head.
+    ///
+    /// # Errors
+    ///
+    /// If it was not begun, or the node fails.
+    pub fn payload(&self, id: PayloadId) -> Result<Arc<BuiltBlock>, EngineError> {
+        let mut state = self.state.lock();
+        let job = state.jobs.0.iter_mut().find(|job| job.id == id);
+        let job = job.ok_or_else(|| EngineError::UnknownPayload(id.to_string()))?;
+        if self.node.view().hash() == job.parent {
+            match self.node.preview(job.next.clone(), None) {
+                Ok(built) => job.built = Arc::new(built),
+                // The empty one is still as good as it was.
+                Err(NodeError::Build(BuildError::Refused(reason))) => {
+                    tracing::warn!("no payload could be made of the pool: {reason}");
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(Arc::clone(&job.built))
+    }
+}
+
+/// The same for the same attributes on the same head, and another one for others.
+fn id(version: u8, parent: B256, next: &NextBlock) -> PayloadId {
+    let mut hasher = Keccak256::new();
+    hasher.update([version]);
+    hasher.update(parent);
+    hasher.update(next.timestamp.to_be_bytes());
+    hasher.update(next.prev_randao);
+    hasher.update(next.beneficiary);
+    hasher.update(next.parent_beacon_block_root);
+    hasher.update(alloy_rlp::encode(&next.withdrawals));
+    let hash = hasher.finalize();
+    let mut id = [0; 8];
+    id.copy_from_slice(&hash[..8]);
+    PayloadId(B64::new(id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_eips::eip4895::Withdrawal;
+
+    #[test]
+    fn an_id_says_what_the_payload_is_made_of() {
+        let next = NextBlock { timestamp: 5, ..NextBlock::default() };
+        let first = id(3, B256::ZERO, &next);
+        assert_eq!(id(3, B256::ZERO, &next.clone()), first);
+        assert_ne!(id(2, B256::ZERO, &next), first);
+        assert_ne!(id(3, B256::repeat_byte(1), &next), first);
+        let withdrawals = vec![Withdrawal::default()];
+        assert_ne!(id(3, B256::ZERO, &NextBlock { withdrawals, ..next.clone() }), first);
+        assert_ne!(id(3, B256::ZERO, &NextBlock { timestamp: 6, ..next }), first);
+    }
+}

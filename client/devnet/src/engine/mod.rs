@@ -1,0 +1,332 @@
+//! The chain as a consensus layer drives it: which payloads are valid, and which of them is the head.
+//!
+//! ```text
+//!   newPayload ─► on the head?  ── yes ─► Chain::propose: executed, in memory ─┐
+//!                     └─ no: on another block that is known?                   ├─► VALID, INVALID
+//!                              ├─ yes ─► a fork of the chain, in memory ───────┘
+//!                              └─ no ──► kept as it is ────────────────────────► SYNCING
+//!   forkchoiceUpdated ─► the head: proposed, in the chain, or on a branch ─► one atomic write a block, durable ─► VALID
+//!                        with attributes ─► a payload to be asked for: empty at once, of the pool later
+//! ```
+//!
+//! What nobody has chosen is not stored: after a crash the head is the one that was chosen last. Whatever is kept of
+//! other payloads is bounded in bytes.
+
+mod attributes;
+mod building;
+mod error;
+mod tree;
+
+pub use error::EngineError;
+
+use crate::{Node, NodeError};
+use alloy_primitives::B256;
+use alloy_rpc_types_engine::{
+    ForkchoiceState, ForkchoiceUpdated, PayloadAttributes, PayloadStatus, PayloadStatusEnum,
+};
+use building::Jobs;
+use parking_lot::Mutex;
+use polytrie_chain::{Candidate, Chain, ChainError, InsertError};
+use std::sync::Arc;
+use tree::{Refusal, Tree};
+
+/// Bytes of payloads that are kept, unless something else is asked for.
+pub const PAYLOAD_BYTES: usize = 256 << 20;
+
+/// A node that a consensus layer drives. Calls come one after the other.
+#[derive(Debug)]
+pub struct Engine {
+    node: Arc<Node>,
+    state: Mutex<State>,
+}
+
+/// What is known beside the chain.
+#[derive(Debug)]
+struct State {
+    tree: Tree,
+    /// The chain that goes over to other branches, and the head that it began with: that of the chain, or it is of no use
+    /// any more.
+    aside: Option<(B256, Chain)>,
+    jobs: Jobs,
+}
+
+/// Where a head that is to be chosen stands.
+#[derive(Debug)]
+struct Branch {
+    /// Number of the last block that it shares with the chain.
+    fork: u64,
+    /// Its blocks above that, oldest first.
+    hashes: Vec<B256>,
+    /// Those of them that are not stored.
+    new: Vec<B256>,
+}
+
+impl Engine {
+    /// The engine of a node; it keeps at most so many bytes of payloads that are not in the chain.
+    pub fn new(node: Arc<Node>, payload_bytes: usize) -> Self {
+        let tree = Tree::new(payload_bytes);
+        Self { node, state: Mutex::new(State { tree, aside: None, jobs: Jobs::default() }) }
+    }
+
+    /// The node.
+    pub const fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
+
+    /// What is to be said of a payload (`engine_newPayload`).
+    ///
+    /// # Errors
+    ///
+    /// If the node does not work any more, or fails now.
+    pub fn new_payload(&self, candidate: Candidate) -> Result<PayloadStatus, NodeError> {
+        self.node.writable()?;
+        let mut state = self.state.lock();
+        let (hash, parent) = (candidate.header.hash(), candidate.header.parent_hash);
+        if let Some(refusal) = state.tree.refusal(&hash) {
+            return Ok(refusal.status());
+        }
+        let mut chain = self.node.chain();
+        let is_known = chain.is_known(candidate.header.number, &hash)?;
+        if is_known || chain.proposed() == Some(hash) || state.tree.is_valid(&hash) {
+            return Ok(valid(hash));
+        }
+        if let Some(refusal) = state.tree.refusal(&parent) {
+            return Ok(state.tree.refuse(hash, refusal.of_child(&parent)));
+        }
+        if parent != chain.head().hash() {
+            drop(chain);
+            state.tree.keep(&candidate, false);
+            return self.validate(&mut state, hash);
+        }
+        let kept = candidate.clone();
+        match chain.propose(candidate) {
+            Ok(_) => {
+                state.tree.keep(&kept, true);
+                Ok(valid(hash))
+            }
+            Err(InsertError::Invalid(block)) => {
+                Ok(state.tree.refuse(hash, Refusal::new(Some(parent), &block.reason)))
+            }
+            Err(InsertError::Broken(error)) => Err(error.into()),
+        }
+    }
+
+    /// Executes what is kept up to `tip` and was not, on a fork of the chain.
+    fn validate(&self, state: &mut State, tip: B256) -> Result<PayloadStatus, NodeError> {
+        let State { tree, aside, .. } = state;
+        let Some((base, branch)) = tree.branch_to(&tip) else {
+            // There was no room to keep it.
+            return Ok(PayloadStatus::from_status(PayloadStatusEnum::Syncing));
+        };
+        // It is gone if anything goes wrong on the way.
+        let begun = aside.take().filter(|(head, _)| *head == self.node.view().hash());
+        let (head, mut chain) = match begun {
+            Some(begun) => begun,
+            None => {
+                let mut chain = self.node.chain();
+                if chain.branch_to(base)?.is_none() {
+                    return Ok(PayloadStatus::from_status(PayloadStatusEnum::Syncing));
+                }
+                (chain.head().hash(), chain.fork()?)
+            }
+        };
+        let mut status = valid(tip);
+        if chain.branch_to(base)?.is_none() {
+            *aside = Some((head, chain));
+            return Ok(PayloadStatus::from_status(PayloadStatusEnum::Syncing));
+        }
+        for (at, hash) in branch.iter().enumerate() {
+            let Some(kept) = tree.get(hash) else { break };
+            let (number, parent, rlp) = (kept.number, kept.parent, kept.rlp.clone());
+            if !chain.is_known(number, hash)? {
+                match take_in(&mut chain, rlp) {
+                    Ok(()) => {}
+                    Err(InsertError::Invalid(block)) => {
+                        let refusal = Refusal::new(Some(parent), &block.reason);
+                        status = tree.refuse(*hash, refusal.clone());
+                        for above in &branch[at + 1..] {
+                            status = tree.refuse(*above, refusal.of_child(hash));
+                        }
+                        break;
+                    }
+                    Err(InsertError::Broken(ChainError::TooDeep { .. })) => {
+                        status = PayloadStatus::from_status(PayloadStatusEnum::Accepted);
+                        break;
+                    }
+                    Err(InsertError::Broken(error)) => return Err(error.into()),
+                }
+            }
+            tree.set_valid(hash);
+        }
+        *aside = Some((head, chain));
+        Ok(status)
+    }
+
+    /// Makes a block the head (`engine_forkchoiceUpdated`), and begins a payload on top of it if there are attributes.
+    /// What was chosen is durable when this returns.
+    ///
+    /// # Errors
+    ///
+    /// If the choice contradicts itself, goes back further than is kept, or the attributes are not for this version or
+    /// this head; the head has moved in the last case. If the node does not work any more, or fails now.
+    pub fn forkchoice_updated(
+        &self,
+        version: u8,
+        choice: ForkchoiceState,
+        attributes: Option<PayloadAttributes>,
+    ) -> Result<ForkchoiceUpdated, EngineError> {
+        self.node.writable()?;
+        let head = choice.head_block_hash;
+        if head.is_zero() {
+            return Err(EngineError::Forkchoice("headBlockHash is zero".to_owned()));
+        }
+        let mut state = self.state.lock();
+        if let Some(refusal) = state.tree.refusal(&head) {
+            return Ok(ForkchoiceUpdated::new(refusal.status()));
+        }
+        let Some(branch) = branch_to(&self.node.chain(), &state, head)? else {
+            return Ok(ForkchoiceUpdated::from_status(PayloadStatusEnum::Syncing));
+        };
+        if branch.new.iter().any(|hash| !state.tree.is_valid(hash)) {
+            let status = self.validate(&mut state, head)?;
+            match status.status {
+                PayloadStatusEnum::Valid => {}
+                PayloadStatusEnum::Accepted => return Err(EngineError::TooDeep),
+                _ => return Ok(ForkchoiceUpdated::new(status)),
+            }
+        }
+        let marks = self.marks(&choice, &branch)?;
+        if let Some(not_chosen) = self.choose(&mut state, head)? {
+            return Ok(ForkchoiceUpdated::new(not_chosen));
+        }
+        let updated = ForkchoiceUpdated::new(valid(head));
+        // An ancestor of the head stays one (the specification leaves it open), and no payload is begun on it.
+        let view = self.node.view();
+        if view.hash() != head {
+            return Ok(updated);
+        }
+        self.node.set_marks(marks);
+        let Some(attributes) = attributes else { return Ok(updated) };
+        let next = attributes::next_block(&self.node, &view, version, attributes)?;
+        let id = state.jobs.begin(&self.node, version, head, next)?;
+        Ok(updated.with_payload_id(id))
+    }
+
+    /// Makes the end of a branch the head, unless it is in the chain already. Says why not if it cannot be.
+    fn choose(&self, state: &mut State, head: B256) -> Result<Option<PayloadStatus>, EngineError> {
+        let mut chain = self.node.chain();
+        // The owner of the chain may have changed it meanwhile.
+        let Some(branch) = branch_to(&chain, state, head)? else {
+            return Ok(Some(PayloadStatus::from_status(PayloadStatusEnum::Syncing)));
+        };
+        if branch.hashes.is_empty() {
+            return Ok(None);
+        }
+        let former = self.node.view();
+        let chosen = choose_on(&mut chain, state, head, &branch);
+        // It may have gone some way.
+        if chain.head().hash() != former.hash() {
+            state.aside = None;
+            self.node.moved(&chain, &former)?;
+        }
+        drop(chain);
+        match chosen {
+            Ok(()) => {}
+            Err(InsertError::Invalid(block)) => {
+                let parent = branch.hashes.iter().rev().skip_while(|hash| **hash != block.hash);
+                let parent = parent.skip(1).copied().next();
+                let refusal = Refusal::new(parent, &block.reason);
+                let status = state.tree.refuse(block.hash, refusal);
+                return Ok(Some(
+                    state.tree.refusal(&head).map_or(status, |of_head| of_head.status()),
+                ));
+            }
+            Err(InsertError::Broken(ChainError::TooDeep { .. })) => {
+                return Err(EngineError::TooDeep);
+            }
+            Err(InsertError::Broken(error)) => return Err(NodeError::from(error).into()),
+        }
+        for hash in &branch.new {
+            state.tree.forget(hash);
+        }
+        self.node.flush()?;
+        Ok(None)
+    }
+
+    /// Goes back to a block of the chain (`debug_setHead`). What is above it is forgotten.
+    ///
+    /// # Errors
+    ///
+    /// If it is above the head, or the way back is not kept any more; or if the node fails.
+    pub fn set_head(&self, number: u64) -> Result<(), NodeError> {
+        self.node.writable()?;
+        let mut state = self.state.lock();
+        let mut chain = self.node.chain();
+        let former = self.node.view();
+        let unwound = chain.unwind_to(number);
+        if chain.head().hash() != former.hash() {
+            state.aside = None;
+            self.node.moved(&chain, &former)?;
+        }
+        drop(chain);
+        unwound?;
+        self.node.flush()
+    }
+}
+
+/// Where a block stands; `None` if it does not stand on the chain.
+fn branch_to(chain: &Chain, state: &State, tip: B256) -> Result<Option<Branch>, NodeError> {
+    if chain.db().number_of(&tip)?.is_none()
+        && let Some((base, new)) = state.tree.branch_to(&tip)
+    {
+        let Some((fork, mut hashes)) = chain.branch_to(base)? else { return Ok(None) };
+        hashes.extend(&new);
+        return Ok(Some(Branch { fork, hashes, new }));
+    }
+    let found = chain.branch_to(tip)?;
+    Ok(found.map(|(fork, hashes)| Branch { fork, hashes, new: Vec::new() }))
+}
+
+/// Moves the head to the end of a branch whose blocks were found valid.
+fn choose_on(
+    chain: &mut Chain,
+    state: &State,
+    head: B256,
+    branch: &Branch,
+) -> Result<(), InsertError> {
+    let kept = branch.new.iter().filter_map(|hash| Some(state.tree.get(hash)?.rlp.clone()));
+    let blocks: Vec<_> = kept.collect();
+    let is_next = branch.fork == chain.head().number() && branch.hashes.len() == 1;
+    if let ([rlp], true) = (&blocks[..], is_next) {
+        if chain.proposed() != Some(head) {
+            let candidate = prepared(chain, rlp.clone())?;
+            chain.propose(candidate)?;
+        }
+        chain.choose_proposed()?;
+        return Ok(());
+    }
+    chain.choose(head, &blocks).map(drop)
+}
+
+/// Takes a block into a chain aside.
+fn take_in(chain: &mut Chain, rlp: alloy_primitives::Bytes) -> Result<(), InsertError> {
+    let candidate = prepared(chain, rlp)?;
+    chain.insert(candidate)?;
+    chain.settle()?;
+    // The store of a fork flushes nothing by itself.
+    let store = chain.db().store();
+    if store.is_full() {
+        store.begin_flush()?;
+    }
+    Ok(())
+}
+
+/// A block that decoded before.
+fn prepared(chain: &Chain, rlp: alloy_primitives::Bytes) -> Result<Candidate, ChainError> {
+    Candidate::prepare(chain.spec(), rlp)
+        .map_err(|error| ChainError::Corrupt(format!("a payload decodes once only: {error}")))
+}
+
+const fn valid(hash: B256) -> PayloadStatus {
+    PayloadStatus::new(PayloadStatusEnum::Valid, Some(hash))
+}

@@ -1,0 +1,257 @@
+//! Payloads that are not in the chain: blocks of other branches, blocks whose parents are missing, and what was invalid.
+
+use alloy_primitives::{B256, Bytes, map::B256Map};
+use alloy_rpc_types_engine::{PayloadStatus, PayloadStatusEnum};
+use polytrie_chain::Candidate;
+use std::{collections::VecDeque, fmt::Display};
+
+/// Invalid blocks that are remembered.
+const REFUSED: usize = 4096;
+/// Letters of a reason that are remembered.
+const REASON: usize = 1000;
+/// Bytes that a payload takes beside its RLP; an estimate.
+const OVERHEAD: usize = 256;
+
+/// The payloads that are kept, each under its hash. The oldest ones make room for others.
+#[derive(Debug)]
+pub(super) struct Tree {
+    kept: B256Map<Kept>,
+    /// In the order in which they came.
+    order: VecDeque<B256>,
+    bytes: usize,
+    most: usize,
+    refused: B256Map<Refusal>,
+    refused_order: VecDeque<B256>,
+}
+
+/// A payload.
+#[derive(Debug)]
+pub(super) struct Kept {
+    /// Hash of its parent.
+    pub(super) parent: B256,
+    /// Its number.
+    pub(super) number: u64,
+    /// The block.
+    pub(super) rlp: Bytes,
+    /// Whether it was executed, and so was everything that it stands on.
+    is_valid: bool,
+}
+
+/// Why a payload is invalid.
+#[derive(Debug, Clone)]
+pub(super) struct Refusal {
+    /// The last ancestor that is valid.
+    latest_valid: Option<B256>,
+    reason: String,
+}
+
+impl Refusal {
+    pub(super) fn new(latest_valid: Option<B256>, reason: &dyn Display) -> Self {
+        let reason = reason.to_string().chars().take(REASON).collect();
+        Self { latest_valid, reason }
+    }
+
+    /// What follows for a block that stands on `parent`, which was refused.
+    pub(super) fn of_child(&self, parent: &B256) -> Self {
+        let reason = match self.reason.starts_with(INHERITED) {
+            true => self.reason.clone(),
+            false => format!("{INHERITED}{parent}: {}", self.reason),
+        };
+        Self { latest_valid: self.latest_valid, reason }
+    }
+
+    pub(super) fn status(&self) -> PayloadStatus {
+        let invalid = PayloadStatusEnum::Invalid { validation_error: self.reason.clone() };
+        PayloadStatus::new(invalid, self.latest_valid)
+    }
+}
+
+/// How the reason begins where an ancestor is to blame.
+const INHERITED: &str = "it stands on the invalid block ";
+
+impl Tree {
+    /// An empty one that keeps at most so many bytes.
+    pub(super) fn new(most: usize) -> Self {
+        Self {
+            kept: B256Map::default(),
+            order: VecDeque::new(),
+            bytes: 0,
+            most,
+            refused: B256Map::default(),
+            refused_order: VecDeque::new(),
+        }
+    }
+
+    /// A payload that is kept.
+    pub(super) fn get(&self, hash: &B256) -> Option<&Kept> {
+        self.kept.get(hash)
+    }
+
+    /// Whether a payload is kept that was found valid.
+    pub(super) fn is_valid(&self, hash: &B256) -> bool {
+        self.kept.get(hash).is_some_and(|kept| kept.is_valid)
+    }
+
+    /// Notes that a payload was found valid.
+    pub(super) fn set_valid(&mut self, hash: &B256) {
+        if let Some(kept) = self.kept.get_mut(hash) {
+            kept.is_valid = true;
+        }
+    }
+
+    /// Keeps a payload. What came first goes where there is no room; what is too large by itself is not kept.
+    pub(super) fn keep(&mut self, block: &Candidate, is_valid: bool) {
+        let hash = block.header.hash();
+        if let Some(kept) = self.kept.get_mut(&hash) {
+            kept.is_valid |= is_valid;
+            return;
+        }
+        let bytes = block.rlp.len() + OVERHEAD;
+        if bytes > self.most {
+            let most = self.most;
+            tracing::warn!(
+                "payload {hash} takes {bytes} bytes and is not kept: --engine.payloads is {most}"
+            );
+            return;
+        }
+        while self.bytes + bytes > self.most
+            && let Some(oldest) = self.order.front().copied()
+        {
+            let most = self.most;
+            tracing::warn!(
+                "payload {oldest} makes room for others: --engine.payloads is {most} bytes"
+            );
+            self.forget(&oldest);
+        }
+        let (parent, number, rlp) =
+            (block.header.parent_hash, block.header.number, block.rlp.clone());
+        self.kept.insert(hash, Kept { parent, number, rlp, is_valid });
+        self.order.push_back(hash);
+        self.bytes += bytes;
+    }
+
+    /// Forgets a payload.
+    pub(super) fn forget(&mut self, hash: &B256) {
+        if let Some(kept) = self.kept.remove(hash) {
+            self.bytes -= kept.rlp.len() + OVERHEAD;
+            self.order.retain(|other| other != hash);
+        }
+    }
+
+    /// The payloads that lead to `tip`, oldest first, and the block that the first of them stands on; `None` if `tip` is not
+    /// kept.
+    pub(super) fn branch_to(&self, tip: &B256) -> Option<(B256, Vec<B256>)> {
+        let mut kept = self.kept.get(tip)?;
+        let mut branch = vec![*tip];
+        while let Some(parent) = self.kept.get(&kept.parent) {
+            branch.push(kept.parent);
+            kept = parent;
+        }
+        branch.reverse();
+        Some((kept.parent, branch))
+    }
+
+    /// Why a block is refused, if it is: it was, or it stands on one that was.
+    pub(super) fn refusal(&mut self, hash: &B256) -> Option<Refusal> {
+        if let Some(known) = self.refused.get(hash) {
+            return Some(known.clone());
+        }
+        let (base, branch) = self.branch_to(hash)?;
+        let refusal = self.refused.get(&base)?.of_child(&base);
+        for above in branch {
+            self.refuse(above, refusal.clone());
+        }
+        Some(refusal)
+    }
+
+    /// Remembers an invalid block, and says so.
+    pub(super) fn refuse(&mut self, hash: B256, refusal: Refusal) -> PayloadStatus {
+        self.forget(&hash);
+        let status = refusal.status();
+        if self.refused.insert(hash, refusal).is_none() {
+            self.refused_order.push_back(hash);
+        }
+        while self.refused_order.len() > REFUSED {
+            if let Some(oldest) = self.refused_order.pop_front() {
+                self.refused.remove(&oldest);
+            }
+        }
+        status
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use alloy_consensus::{Block, BlockBody, Header};
+    use polytrie_chainspec::ChainSpec;
+
+    /// A block of this number on `parent`, with so many bytes of extra data.
+    fn block(number: u64, parent: B256, bytes: usize) -> Candidate {
+        let extra_data = vec![7; bytes].into();
+        let header = Header { number, parent_hash: parent, extra_data, ..Header::default() };
+        let block = Block { header, body: BlockBody::default() };
+        let rlp = alloy_rlp::encode(&block).into();
+        Candidate::of(&ChainSpec::dev(1, []), block, rlp).0
+    }
+
+    #[test]
+    fn a_branch_ends_where_nothing_is_kept() {
+        let mut tree = Tree::new(1 << 20);
+        let base = B256::repeat_byte(1);
+        let first = block(1, base, 0);
+        let second = block(2, first.header.hash(), 0);
+        let [one, two] = [&first, &second].map(|block| block.header.hash());
+        tree.keep(&second, false);
+        assert_eq!(tree.branch_to(&two).unwrap(), (one, vec![two]));
+        assert!(tree.branch_to(&one).is_none());
+        tree.keep(&first, true);
+        assert_eq!(tree.branch_to(&two).unwrap(), (base, vec![one, two]));
+        assert!(tree.is_valid(&one) && !tree.is_valid(&two));
+        tree.keep(&second, true);
+        assert!(tree.is_valid(&two));
+        tree.forget(&one);
+        assert_eq!(tree.branch_to(&two).unwrap(), (one, vec![two]));
+    }
+
+    #[test]
+    fn the_oldest_makes_room() {
+        let blocks = [1, 2, 3].map(|number| block(number, B256::ZERO, 1000));
+        let bytes = blocks[0].rlp.len() + OVERHEAD;
+        let mut tree = Tree::new(2 * bytes);
+        blocks.iter().for_each(|block| tree.keep(block, false));
+        let there = blocks.each_ref().map(|block| tree.get(&block.header.hash()).is_some());
+        assert_eq!(there, [false, true, true]);
+        assert_eq!((tree.bytes, tree.order.len()), (2 * bytes, 2));
+        // What does not fit at all takes nobody's place.
+        tree.keep(&block(4, B256::ZERO, 3 * bytes), false);
+        assert_eq!((tree.bytes, tree.order.len()), (2 * bytes, 2));
+    }
+
+    #[test]
+    fn what_stands_on_an_invalid_block_is_invalid_for_its_reason() {
+        let mut tree = Tree::new(1 << 20);
+        let [grandparent, parent, child] = [1, 2, 3].map(B256::repeat_byte);
+        let refusal = Refusal::new(Some(grandparent), &"its gas is wrong");
+        tree.refuse(parent, refusal.clone());
+        let status = tree.refuse(child, refusal.of_child(&parent));
+        assert_eq!(status.latest_valid_hash, Some(grandparent));
+        let reason = status.status.validation_error().unwrap();
+        assert!(reason.contains(&parent.to_string()) && reason.ends_with("its gas is wrong"));
+        // The one to blame is named once, however far it is.
+        let further = tree.refusal(&child).unwrap().of_child(&child);
+        assert_eq!(further.status().status.validation_error().unwrap(), reason);
+        // So are those that came before it was known.
+        let waiting = block(4, child, 0);
+        tree.keep(&waiting, false);
+        let found = tree.refusal(&waiting.header.hash()).unwrap();
+        assert_eq!(found.latest_valid, Some(grandparent));
+        assert!(tree.get(&waiting.header.hash()).is_none());
+        for n in 0..=REFUSED as u64 {
+            tree.refuse(B256::left_padding_from(&n.to_be_bytes()), refusal.clone());
+        }
+        assert!(tree.refusal(&parent).is_none());
+        assert_eq!(tree.refused.len(), REFUSED);
+    }
+}

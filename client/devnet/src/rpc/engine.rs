@@ -1,0 +1,230 @@
+//! `engine_`: the methods of a consensus layer, and `debug_setHead`.
+//!
+//! The rules are in [`crate::engine`]; here are the versions of the methods and the shapes of parameters and answers.
+
+use super::{
+    Methods, Rpc,
+    args::{Args, Number},
+    built::{Bundle, block_value},
+    error::{RpcError, RpcResult},
+    web3::VERSION,
+};
+use crate::engine::{Engine, EngineError};
+use alloy_eips::eip7685::Requests;
+use alloy_hardforks::EthereumHardfork;
+use alloy_primitives::{B256, U256};
+use alloy_rpc_types_engine::{
+    ExecutionPayloadBodyV1, ExecutionPayloadFieldV2, ExecutionPayloadV1, ExecutionPayloadV3,
+    ForkchoiceState, ForkchoiceUpdated, PayloadAttributes, PayloadId, PayloadStatus,
+    PayloadStatusEnum,
+};
+use jsonrpsee::core::RegisterMethodError;
+use polytrie_chain::{BuiltBlock, Candidate};
+use polytrie_node::payload::{self, PayloadError};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// The most bodies in one answer; the specification asks for at least 32.
+const BODIES: u64 = 1024;
+
+/// The methods that a consensus layer may ask for; the one that lists them is not among them.
+const CAPABILITIES: &[&str] = &[
+    "engine_newPayloadV1",
+    "engine_newPayloadV2",
+    "engine_newPayloadV3",
+    "engine_newPayloadV4",
+    "engine_forkchoiceUpdatedV1",
+    "engine_forkchoiceUpdatedV2",
+    "engine_forkchoiceUpdatedV3",
+    "engine_getPayloadV1",
+    "engine_getPayloadV2",
+    "engine_getPayloadV3",
+    "engine_getPayloadV4",
+    "engine_getPayloadV5",
+    "engine_getPayloadBodiesByHashV1",
+    "engine_getPayloadBodiesByRangeV1",
+    "engine_getClientVersionV1",
+];
+
+pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
+    methods.add("engine_newPayloadV1", |rpc, args| new_payload(rpc, args, 1))?;
+    methods.add("engine_newPayloadV2", |rpc, args| new_payload(rpc, args, 2))?;
+    methods.add("engine_newPayloadV3", |rpc, args| new_payload(rpc, args, 3))?;
+    methods.add("engine_newPayloadV4", |rpc, args| new_payload(rpc, args, 4))?;
+    methods.add("engine_forkchoiceUpdatedV1", |rpc, args| forkchoice(rpc, args, 1))?;
+    methods.add("engine_forkchoiceUpdatedV2", |rpc, args| forkchoice(rpc, args, 2))?;
+    methods.add("engine_forkchoiceUpdatedV3", |rpc, args| forkchoice(rpc, args, 3))?;
+    methods.add("engine_getPayloadV1", |rpc, args| {
+        let built = built(rpc, args, 1)?;
+        Ok(ExecutionPayloadV1::from_block_unchecked(built.header.hash(), &built.block))
+    })?;
+    methods.add("engine_getPayloadV2", |rpc, args| {
+        let built = built(rpc, args, 2)?;
+        let (hash, block) = (built.header.hash(), &built.block);
+        let execution_payload = ExecutionPayloadFieldV2::from_block_unchecked(hash, block);
+        Ok(Envelope::of(&built, execution_payload))
+    })?;
+    methods.add("engine_getPayloadV3", |rpc, args| Ok(envelope(rpc, &*built(rpc, args, 3)?)))?;
+    methods.add("engine_getPayloadV4", |rpc, args| {
+        let built = built(rpc, args, 4)?;
+        Ok(envelope(rpc, &built).with_requests(&built))
+    })?;
+    methods.add("engine_getPayloadV5", |rpc, args| {
+        let built = built(rpc, args, 5)?;
+        Ok(envelope(rpc, &built).with_requests(&built))
+    })?;
+    methods.add("engine_getPayloadBodiesByHashV1", bodies_by_hash)?;
+    methods.add("engine_getPayloadBodiesByRangeV1", bodies_by_range)?;
+    methods.add("engine_exchangeCapabilities", |_, args| {
+        let asked: Vec<String> = args.next()?;
+        let missing: Vec<_> =
+            CAPABILITIES.iter().filter(|ours| !asked.iter().any(|one| one == *ours)).collect();
+        tracing::debug!("the consensus layer does not know {missing:?}");
+        Ok(CAPABILITIES.to_vec())
+    })?;
+    methods.add("engine_getClientVersionV1", |_, args| {
+        let asking: Option<Value> = args.optional()?;
+        tracing::debug!("the consensus layer is {}", asking.unwrap_or_default());
+        // The specification wants two letters that nobody else has, and four bytes of the commit, which a build does not know.
+        Ok(json!([{ "code": "PT", "name": "polytrie", "version": VERSION, "commit": "0x00000000" }]))
+    })?;
+    methods.add("debug_setHead", |rpc, args| {
+        let number: Number = args.next()?;
+        engine(rpc)?.set_head(number.as_u64()?)?;
+        Ok(Value::Null)
+    })
+}
+
+impl From<EngineError> for RpcError {
+    fn from(error: EngineError) -> Self {
+        match (error.code(), error) {
+            (_, EngineError::Node(error)) => error.into(),
+            (Some(code), error) => Self::new(code, error.to_string()),
+            (None, error) => Self::internal(&error),
+        }
+    }
+}
+
+fn engine(rpc: &Rpc) -> RpcResult<&Arc<Engine>> {
+    // These methods are there only where there is one.
+    rpc.engine.as_ref().ok_or_else(|| RpcError::server("no consensus layer drives this node"))
+}
+
+fn new_payload(rpc: &Rpc, args: &mut Args, version: i64) -> RpcResult<PayloadStatus> {
+    let invalid = |reason: String| {
+        Ok(PayloadStatus::from_status(PayloadStatusEnum::Invalid { validation_error: reason }))
+    };
+    let spec = rpc.node.spec();
+    let rlp = match payload::block(spec, version, &args.rest()) {
+        Ok(rlp) => rlp,
+        Err(PayloadError::Invalid(reason)) => return invalid(reason),
+        Err(PayloadError::Call { code, reason }) => return Err(RpcError::new(code, reason)),
+    };
+    match Candidate::prepare(spec, rlp) {
+        Ok(candidate) => Ok(engine(rpc)?.new_payload(candidate)?),
+        Err(error) => invalid(format!("the block does not decode: {error}")),
+    }
+}
+
+fn forkchoice(rpc: &Rpc, args: &mut Args, version: u8) -> RpcResult<ForkchoiceUpdated> {
+    let choice: ForkchoiceState = args.next()?;
+    let attributes: Option<PayloadAttributes> = args.optional()?;
+    Ok(engine(rpc)?.forkchoice_updated(version, choice, attributes)?)
+}
+
+/// A payload that was begun, if it is for this version.
+fn built(rpc: &Rpc, args: &mut Args, version: u8) -> RpcResult<Arc<BuiltBlock>> {
+    let id: PayloadId = args.next()?;
+    let built = engine(rpc)?.payload(id)?;
+    let rules = rpc.rules(&built.header, true);
+    let (since, before) = match version {
+        1 => (EthereumHardfork::Paris, EthereumHardfork::Shanghai),
+        2 => (EthereumHardfork::Paris, EthereumHardfork::Cancun),
+        3 => (EthereumHardfork::Cancun, EthereumHardfork::Prague),
+        4 => (EthereumHardfork::Prague, EthereumHardfork::Osaka),
+        _ => (EthereumHardfork::Osaka, EthereumHardfork::Amsterdam),
+    };
+    if rules.is(since) && !rules.is(before) {
+        return Ok(built);
+    }
+    let fork = rules.fork_name();
+    let reason = format!("engine_getPayloadV{version} is not for {fork}, which payload {id} is in");
+    Err(EngineError::Fork(reason).into())
+}
+
+/// A payload with what a proposer wants to know beside it.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Envelope<P> {
+    execution_payload: P,
+    block_value: U256,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blobs_bundle: Option<Bundle>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    should_override_builder: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    execution_requests: Option<Requests>,
+}
+
+impl<P> Envelope<P> {
+    fn of(built: &BuiltBlock, execution_payload: P) -> Self {
+        Self {
+            execution_payload,
+            block_value: block_value(built),
+            blobs_bundle: None,
+            should_override_builder: None,
+            execution_requests: None,
+        }
+    }
+
+    /// Adds the requests of EIP-7685.
+    fn with_requests(self, built: &BuiltBlock) -> Self {
+        let requests = built.executed.requests.clone().unwrap_or_default();
+        Self { execution_requests: Some(requests), ..self }
+    }
+}
+
+/// A payload from Cancun on.
+fn envelope(rpc: &Rpc, built: &BuiltBlock) -> Envelope<ExecutionPayloadV3> {
+    let payload = ExecutionPayloadV3::from_block_unchecked(built.header.hash(), &built.block);
+    Envelope {
+        blobs_bundle: Some(Bundle::of(rpc, &built.block.body.transactions)),
+        should_override_builder: Some(false),
+        ..Envelope::of(built, payload)
+    }
+}
+
+fn bodies_by_hash(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Option<ExecutionPayloadBodyV1>>> {
+    let hashes: Vec<B256> = args.next()?;
+    expect_few(hashes.len() as u64)?;
+    let view = rpc.node.view();
+    let body = |hash| match view.db().number_of(hash)? {
+        Some(number) => body(rpc, number),
+        None => Ok(None),
+    };
+    hashes.iter().map(body).collect()
+}
+
+fn bodies_by_range(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Option<ExecutionPayloadBodyV1>>> {
+    let [start, count] = [args.next::<Number>()?, args.next()?];
+    let [start, count] = [start.as_u64()?, count.as_u64()?];
+    if start == 0 || count == 0 {
+        return Err(RpcError::params("start and count are numbers from 1 on"));
+    }
+    expect_few(count)?;
+    let last = start.saturating_add(count - 1).min(rpc.node.view().head.number());
+    (start..=last).map(|number| body(rpc, number)).collect()
+}
+
+fn expect_few(found: u64) -> RpcResult<()> {
+    match found > BODIES {
+        true => Err(EngineError::TooLarge { found, most: BODIES }.into()),
+        false => Ok(()),
+    }
+}
+
+fn body(rpc: &Rpc, number: u64) -> RpcResult<Option<ExecutionPayloadBodyV1>> {
+    let block = rpc.node.view().db().block(number)?;
+    Ok(block.map(ExecutionPayloadBodyV1::from_block))
+}

@@ -1,0 +1,263 @@
+//! Who may call the Engine API: whoever has the secret, shown with a token that is signed with it (JSON Web Token, HS256).
+//!
+//! Of what such tokens may be, the Engine API takes one kind, so what is here is one kind: the library that knows all of
+//! them would bring the signatures of all of them along.
+
+use alloy_primitives::hex;
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD as BASE64};
+use hmac::{Hmac, Mac, digest::KeyInit};
+use polytrie_kv::create_dir;
+use serde::Deserialize;
+use sha2_for_hmac::Sha256;
+use std::{
+    fmt, fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+use thiserror::Error;
+
+/// The most seconds between the time of a token and the node's (the authentication page of the Engine API).
+const WINDOW: u64 = 60;
+
+/// A secret of 256 bits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct JwtSecret([u8; 32]);
+
+/// It is not shown.
+impl fmt::Debug for JwtSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JwtSecret(…)")
+    }
+}
+
+/// There is no secret.
+#[derive(Debug, Error)]
+pub enum JwtError {
+    /// It cannot be read or written.
+    #[error("cannot {action} the secret in {}: {source}; name another file with --authrpc.jwtsecret", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// Its file.
+        path: PathBuf,
+        /// The operating system's words.
+        source: io::Error,
+    },
+    /// The file holds something else.
+    #[error(
+        "{} holds no secret: expected 64 hexadecimal digits (32 bytes), found {found}; remove the file to have one made, or name another with --authrpc.jwtsecret",
+        path.display()
+    )]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What is in it.
+        found: String,
+    },
+}
+
+#[derive(Deserialize)]
+struct Header {
+    alg: String,
+}
+
+#[derive(Deserialize)]
+struct Claims {
+    /// When it was made, in seconds since 1970.
+    iat: u64,
+    /// When it ends, if it says.
+    exp: Option<u64>,
+}
+
+impl JwtSecret {
+    /// The secret in a file. One is made if the file is not there, for the eyes of its owner only.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read or made, or the file holds something else.
+    pub fn read_or_make(path: &Path) -> Result<Self, JwtError> {
+        let io = |action| move |source| JwtError::Io { action, path: path.to_owned(), source };
+        match fs::read(path) {
+            Ok(bytes) => Self::parse(&bytes).map_err(|found| {
+                let path = path.to_owned();
+                JwtError::Content { path, found }
+            }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Self::make(path).map_err(io("make"))
+            }
+            Err(error) => Err(io("read")(error)),
+        }
+    }
+
+    /// The secret that a file holds, or what it holds instead.
+    fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let text = std::str::from_utf8(bytes).map_err(|_| "bytes that are no text".to_owned())?;
+        let text = text.trim();
+        let secret = hex::decode(text).map_err(|_| "text that is not hexadecimal".to_owned())?;
+        let length = secret.len();
+        secret.try_into().map(Self).map_err(|_| format!("{length} bytes"))
+    }
+
+    fn make(path: &Path) -> io::Result<Self> {
+        let secret: [u8; 32] = rand::random();
+        if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
+            create_dir(dir)?;
+        }
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(path)?;
+        writeln!(file, "{}", hex::encode(secret))?;
+        file.sync_all()?;
+        Ok(Self(secret))
+    }
+
+    /// A token that was made at this time, in seconds since 1970, as a consensus layer makes it.
+    pub fn token(&self, issued_at: u64) -> String {
+        let header = BASE64.encode(r#"{"typ":"JWT","alg":"HS256"}"#);
+        let claims = BASE64.encode(format!(r#"{{"iat":{issued_at}}}"#));
+        let signed = format!("{header}.{claims}");
+        let signature = BASE64.encode(self.mac(&signed).finalize().into_bytes());
+        format!("{signed}.{signature}")
+    }
+
+    /// Whether the value of the header `Authorization` is a token that is good at this time, in seconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub(super) fn check(&self, authorization: Option<&str>, now: u64) -> Result<(), String> {
+        let value = authorization.ok_or("there is no header Authorization with a token")?;
+        let (scheme, token) = value.split_once(' ').ok_or("Authorization names no token")?;
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return Err("Authorization names no token: expected Bearer".to_owned());
+        }
+        let malformed = || "the token is malformed".to_owned();
+        let (signed, signature) = token.trim().rsplit_once('.').ok_or_else(malformed)?;
+        let (header, claims) = signed.split_once('.').ok_or_else(malformed)?;
+        let header: Header = part(header).ok_or_else(malformed)?;
+        if header.alg != "HS256" {
+            return Err("the token is not signed with HS256".to_owned());
+        }
+        let signature = BASE64.decode(signature).map_err(|_| malformed())?;
+        let wrong = || "the token is signed with another secret".to_owned();
+        self.mac(signed).verify_slice(&signature).map_err(|_| wrong())?;
+        let claims: Claims = part(claims).ok_or("the token does not say when it was made")?;
+        if claims.iat.abs_diff(now) > WINDOW {
+            let iat = claims.iat;
+            return Err(format!(
+                "the token was made at {iat}, which is not within {WINDOW} seconds of {now}"
+            ));
+        }
+        match claims.exp {
+            Some(end) if end.saturating_add(WINDOW) < now => {
+                Err(format!("the token ended at {end}, and it is {now}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn mac(&self, signed: &str) -> Hmac<Sha256> {
+        // A key that is shorter than a block of the hash is one with zeros behind it (RFC 2104).
+        let mut key = [0; 64];
+        key[..32].copy_from_slice(&self.0);
+        let mut mac = <Hmac<Sha256> as KeyInit>::new(&key.into());
+        mac.update(signed.as_bytes());
+        mac
+    }
+}
+
+/// A part of a token.
+fn part<T: for<'de> Deserialize<'de>>(text: &str) -> Option<T> {
+    serde_json::from_slice(&BASE64.decode(text).ok()?).ok()
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    const SECRET: JwtSecret = JwtSecret([7; 32]);
+
+    fn check(value: &str, now: u64) -> Result<(), String> {
+        SECRET.check(Some(value), now)
+    }
+
+    #[test]
+    fn a_token_is_good_for_a_minute() {
+        let value = format!("Bearer {}", SECRET.token(1000));
+        for now in [940, 1000, 1060] {
+            check(&value, now).unwrap();
+        }
+        for now in [939, 1061, 0, u64::MAX] {
+            assert!(check(&value, now).unwrap_err().contains("within 60 seconds"));
+        }
+        check(&value.replace("Bearer", "bearer"), 1000).unwrap();
+    }
+
+    #[test]
+    fn what_others_have_made_is_refused() {
+        assert!(SECRET.check(None, 1000).unwrap_err().contains("no header"));
+        let other = JwtSecret([8; 32]).token(1000);
+        assert!(check(&format!("Bearer {other}"), 1000).unwrap_err().contains("another secret"));
+        let good = SECRET.token(1000);
+        for bad in ["Bearer", "Basic abc", "Bearer a.b", "Bearer a.b.c", "Bearer ..", ""] {
+            check(bad, 1000).unwrap_err();
+        }
+        // Claims that were exchanged after they were signed.
+        let [header, _, signature] = good.split('.').collect::<Vec<_>>()[..] else { panic!() };
+        let claims = BASE64.encode(r#"{"iat":2000}"#);
+        let changed = format!("Bearer {header}.{claims}.{signature}");
+        assert!(check(&changed, 2000).unwrap_err().contains("another secret"));
+    }
+
+    #[test]
+    fn only_one_algorithm_is_taken() {
+        let claims = BASE64.encode(r#"{"iat":1000}"#);
+        for alg in ["none", "HS512", "RS256"] {
+            let header = BASE64.encode(format!(r#"{{"alg":"{alg}"}}"#));
+            let signed = format!("{header}.{claims}");
+            let signature = BASE64.encode(SECRET.mac(&signed).finalize().into_bytes());
+            let refused = check(&format!("Bearer {signed}.{signature}"), 1000).unwrap_err();
+            assert!(refused.contains("HS256"), "{alg}: {refused}");
+        }
+    }
+
+    #[test]
+    fn a_token_may_say_when_it_ends() {
+        let signed = |claims: &str| {
+            let header = BASE64.encode(r#"{"alg":"HS256"}"#);
+            let signed = format!("{header}.{}", BASE64.encode(claims));
+            let signature = BASE64.encode(SECRET.mac(&signed).finalize().into_bytes());
+            format!("Bearer {signed}.{signature}")
+        };
+        check(&signed(r#"{"iat":1000,"exp":1001,"id":"x"}"#), 1030).unwrap();
+        assert!(check(&signed(r#"{"iat":1000,"exp":900}"#), 1000).unwrap_err().contains("ended"));
+        assert!(check(&signed(r#"{"exp":2000}"#), 1000).unwrap_err().contains("when it was made"));
+    }
+
+    #[test]
+    fn a_secret_is_made_once_and_kept_to_its_owner() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("below").join("jwt.hex");
+        let made = JwtSecret::read_or_make(&path).unwrap();
+        assert_eq!(JwtSecret::read_or_make(&path).unwrap(), made);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        assert!(!format!("{made:?}").contains(&hex::encode(made.0)));
+        // As other clients write it.
+        fs::write(&path, format!("0x{}\r\n", "07".repeat(32))).unwrap();
+        assert_eq!(JwtSecret::read_or_make(&path).unwrap(), SECRET);
+        for (content, found) in
+            [("0x0707", "2 bytes"), ("seven", "not hexadecimal"), ("", "0 bytes")]
+        {
+            fs::write(&path, content).unwrap();
+            let error = JwtSecret::read_or_make(&path).unwrap_err().to_string();
+            assert!(error.contains(found), "{error}");
+        }
+    }
+}

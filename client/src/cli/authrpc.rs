@@ -1,0 +1,101 @@
+//! Options of the server for whoever drives a node over the Engine API.
+
+use super::{args::DataArgs, exit::Failure, output, serving::address};
+use crate::{
+    devnet::{
+        Node,
+        engine::{Engine, PAYLOAD_BYTES},
+    },
+    layers::values::parse_some_bytes,
+    rpc::{self, Audience, JwtError, JwtSecret, RunningServer, ServerOptions},
+};
+use clap::Args;
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    sync::Arc,
+};
+
+/// The secret within a data directory.
+const SECRET_FILE: &str = "jwt.hex";
+
+/// Bytes of a request of a consensus layer: a payload in hexadecimal, with room to spare.
+const MAX_REQUEST: u32 = 128 << 20;
+
+/// The server with the Engine API.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Engine API over HTTP and WebSocket")]
+pub(super) struct AuthArgs {
+    /// Address to listen on.
+    #[arg(long = "authrpc.addr", value_name = "ADDRESS", default_value = "127.0.0.1", value_parser = address)]
+    addr: IpAddr,
+    /// Port to listen on; 0 takes any that is free.
+    #[arg(long = "authrpc.port", value_name = "PORT", default_value_t = 8551)]
+    port: u16,
+    /// File of the secret that both sides have, 32 bytes in hexadecimal; made if it is not there [default: jwt.hex in
+    /// the data directory]
+    #[arg(long = "authrpc.jwtsecret", value_name = "FILE")]
+    secret: Option<PathBuf>,
+    /// Most bytes of payloads that are kept beside the chain: of other branches, and those whose parents are missing
+    /// (k, M, G may follow); the oldest ones make room.
+    #[arg(long = "engine.payloads", value_name = "BYTES", value_parser = parse_some_bytes, default_value_t = PAYLOAD_BYTES)]
+    payloads: usize,
+}
+
+impl AuthArgs {
+    /// The server for whoever drives the node, with the limits of the other server.
+    pub(super) fn serve(
+        &self,
+        node: &Arc<Node>,
+        secret: &Secret,
+        http: &ServerOptions,
+    ) -> Result<RunningServer, Failure> {
+        let engine = Arc::new(Engine::new(Arc::clone(node), self.payloads));
+        let options = ServerOptions {
+            audience: Audience::ConsensusLayer { engine, secret: secret.value },
+            address: SocketAddr::new(self.addr, self.port),
+            // Who has the secret may call it by any name, and a page has none.
+            cors: Vec::new(),
+            hosts: vec!["*".to_owned()],
+            max_request: MAX_REQUEST.max(http.max_request),
+            ..http.clone()
+        };
+        Ok(rpc::serve(Arc::clone(node), options)?)
+    }
+
+    /// The secret: made, where there is none yet.
+    pub(super) fn secret(&self, data: &DataArgs) -> Result<Secret, Failure> {
+        let default = || data.datadir.as_ref().map(|dir| dir.join(SECRET_FILE));
+        let path = self.secret.clone().or_else(default).ok_or_else(|| {
+            Failure::Usage(
+                "there is no --datadir to keep the secret in; name a file with --authrpc.jwtsecret"
+                    .into(),
+            )
+        })?;
+        Ok(Secret { value: JwtSecret::read_or_make(&path)?, path })
+    }
+}
+
+/// The secret, and where it is kept.
+#[derive(Debug)]
+pub(super) struct Secret {
+    value: JwtSecret,
+    path: PathBuf,
+}
+
+impl Secret {
+    /// Says where the server is, and what it takes to call it.
+    pub(super) fn tell(&self, server: &RunningServer) -> Result<(), Failure> {
+        output::line(&format!("secret in {}", self.path.display()))?;
+        output::line(&format!("engine listening on http://{0} and ws://{0}", server.address()))
+    }
+}
+
+impl From<JwtError> for Failure {
+    fn from(error: JwtError) -> Self {
+        match error {
+            JwtError::Content { .. } => Self::Usage(error.to_string()),
+            JwtError::Io { .. } => Self::Machine(error.to_string()),
+        }
+    }
+}

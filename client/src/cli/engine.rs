@@ -1,0 +1,136 @@
+//! `polytrie engine`: a node that a consensus layer drives.
+
+use super::{
+    args::{ChainArg, DataArgs},
+    authrpc::AuthArgs,
+    exit::Failure,
+    logging::LogArgs,
+    output,
+    serving::{HttpArgs, PoolArgs, machine, wait},
+    signals::on_interrupt,
+};
+use crate::{
+    chain::Chain,
+    consensus::{MAX_GAS_LIMIT, MIN_GAS_LIMIT},
+    datadir::{DataDir, OpenOptions},
+    devnet::{DEFAULT_MNEMONIC, DevAccounts, Miner, MiningMode, Node, NodeOptions},
+    rpc::{self, Audience},
+};
+use alloy_primitives::Address;
+use clap::Args;
+use polytrie_kv::{Durability, expect_threads};
+use std::{sync::Arc, thread};
+
+/// Run a node that a consensus layer drives over the Engine API, on any state layer.
+///
+/// A payload is executed when it comes, and stored when it is chosen: then it is durable, and until then a crash forgets it.
+/// There is no network: what is not sent as a payload is not known. The chain must be past the merge; `polytrie import`
+/// brings one there. Layers without Ethereum's state root (`raw`, `lmpt`, `lvmt`) take the root in a header as it is. The eth_ methods
+/// answer on both ports, the Engine API on the one with the secret. Ctrl-C (or SIGTERM) ends the node with exit code 0.
+#[derive(Debug, Args)]
+pub(super) struct EngineArgs {
+    #[command(flatten)]
+    chain: ChainArg,
+    /// Blocks before the head whose state can be read and proven, and which can be taken back.
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..))]
+    history: u64,
+    /// Gas limit that payloads of this node move towards.
+    #[arg(long, value_name = "GAS", value_parser = clap::value_parser!(u64).range(MIN_GAS_LIMIT..=MAX_GAS_LIMIT))]
+    gas_limit: Option<u64>,
+    #[command(flatten)]
+    auth: AuthArgs,
+    #[command(flatten)]
+    http: HttpArgs,
+    #[command(flatten)]
+    pool: PoolArgs,
+    #[command(flatten)]
+    pub(super) data: DataArgs,
+}
+
+pub(super) fn run(args: EngineArgs, logging: &LogArgs) -> Result<(), Failure> {
+    let interrupt = on_interrupt();
+    let accounts =
+        DevAccounts::new(DEFAULT_MNEMONIC, 0).map_err(|error| Failure::Usage(error.to_string()))?;
+    let needs = args.data.options().layer.needs();
+    let cors = args.http.cors.clone().unwrap_or_default();
+    let public = args.http.options(Audience::Everybody, cors, needs)?;
+    let (chain, dir) = open(&args)?.into_chain()?;
+    expect_merged(&chain)?;
+    let secret = args.auth.secret(&args.data)?;
+    let options = NodeOptions {
+        accounts,
+        mining: MiningMode::Manual,
+        read_only: false,
+        pool: args.pool.limits(),
+        gas_limit: args.gas_limit,
+        beneficiary: Address::ZERO,
+        is_driven: true,
+    };
+    let node = Node::new(chain, dir, options).map_err(machine)?;
+    let threads = Miner::start(&node)?;
+    // Each runtime starts a thread a core, and panics where it cannot.
+    expect_threads(2 * (thread::available_parallelism().map_or(1, usize::from) + 2))?;
+    let authenticated = args.auth.serve(&node, &secret, &public)?;
+    let public = rpc::serve(Arc::clone(&node), public)?;
+    if !logging.is_quiet() {
+        greet(&node)?;
+    }
+    secret.tell(&authenticated)?;
+    // The last line, which scripts wait for.
+    output::line(&format!("listening on http://{0} and ws://{0}", public.address()))?;
+    let failed = wait(&interrupt, &node);
+    tracing::info!("stopping");
+    authenticated.stop();
+    public.stop();
+    drop(threads);
+    node.flush().map_err(machine)?;
+    if let Some(failure) = failed {
+        return Err(Failure::Machine(failure.to_string()));
+    }
+    tracing::info!("stopped at block {}", node.view().head.number());
+    Ok(())
+}
+
+/// The directory that is there, or a new one.
+fn open(args: &EngineArgs) -> Result<DataDir, Failure> {
+    let mut options: OpenOptions = args.data.options();
+    options.chain.clone_from(&args.chain.chain);
+    options.chain_options.undo_blocks = args.history;
+    options.layer.executes = true;
+    // What is chosen is durable before the answer.
+    options.store.durability = Durability::EveryWrite;
+    Ok(DataDir::open(&options, true)?)
+}
+
+/// Before the merge no consensus layer says what the head is.
+fn expect_merged(chain: &Chain) -> Result<(), Failure> {
+    let (spec, head) = (chain.spec(), chain.head());
+    if spec.is_merged_after(head.total_difficulty) {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "the chain {} is before the merge at its head, block {}, and the Engine API is for what comes after; import blocks up to the merge first, with `polytrie import`",
+        spec.name(),
+        head.number()
+    )))
+}
+
+/// What a user wants to know at the start.
+fn greet(node: &Node) -> Result<(), Failure> {
+    let (view, spec, kind) = (node.view(), node.spec(), node.kind());
+    output::line(&format!(
+        "chain {} (id {}) on {}, head {} {}",
+        spec.name(),
+        spec.chain_id(),
+        kind.name,
+        view.head.number(),
+        view.hash()
+    ))?;
+    if !kind.canonical {
+        tracing::warn!(
+            "`{}` has no state root of Ethereum: the root in a payload is taken as it is, everything else is checked; payloads that this node makes have the digest of `{0}` in its place",
+            kind.name
+        );
+    }
+    Ok(())
+}

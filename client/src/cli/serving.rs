@@ -1,0 +1,180 @@
+//! Options of a node that answers requests, and how long it does.
+
+use super::exit::Failure;
+use crate::{
+    devnet::{Node, NodeError, NodeFailure, PoolLimits},
+    layers::{
+        LayerNeeds,
+        values::{parse_bytes, parse_some_bytes},
+    },
+    rpc::{Audience, RpcLimits, ServeError, ServerOptions},
+};
+use clap::Args;
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
+
+/// The server.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "JSON-RPC over HTTP and WebSocket")]
+pub(super) struct HttpArgs {
+    /// Address to listen on.
+    #[arg(long = "http.addr", visible_alias = "host", value_name = "ADDRESS", default_value = "127.0.0.1", value_parser = address)]
+    pub(super) addr: IpAddr,
+    /// Port to listen on; 0 takes any that is free.
+    #[arg(
+        long = "http.port",
+        visible_alias = "port",
+        visible_short_alias = 'p',
+        value_name = "PORT",
+        default_value_t = 8545
+    )]
+    port: u16,
+    /// Origins whose pages may call the node, beside localhost on any port, separated by commas; `*` for any. Browser
+    /// extensions are named too (`chrome-extension://…`) [default: `*` for a chain in memory that is served to this
+    /// machine alone, none otherwise]
+    #[arg(long = "http.corsdomain", value_name = "ORIGINS", value_delimiter = ',')]
+    pub(super) cors: Option<Vec<String>>,
+    /// Names by which the node may be called beside localhost, separated by commas; `*` for any.
+    #[arg(long = "http.vhosts", value_name = "NAMES", value_delimiter = ',')]
+    vhosts: Vec<String>,
+    /// Most bytes of a request (k, M, G may follow).
+    #[arg(long = "rpc.max-request", value_name = "BYTES", value_parser = parse_some_bytes, default_value = "15M")]
+    max_request: usize,
+    /// Most bytes of an answer; a trace ends as soon as it would become larger, by an estimate.
+    #[arg(long = "rpc.max-response", value_name = "BYTES", value_parser = parse_some_bytes, default_value = "160M")]
+    max_response: usize,
+    /// Most requests in a batch.
+    #[arg(long = "rpc.max-batch", value_name = "N", default_value_t = 1000)]
+    max_batch: u32,
+    /// Most connections at once.
+    #[arg(long = "rpc.max-connections", value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
+    max_connections: u32,
+    /// Most gas of a call.
+    #[arg(long = "rpc.gascap", value_name = "GAS", default_value_t = 50_000_000)]
+    gas_cap: u64,
+    /// Most seconds of a call (`eth_call`, `eth_estimateGas`, `eth_simulateV1` and the like), or of the transactions
+    /// that are run again for a trace; 0 for no limit.
+    #[arg(long = "rpc.evmtimeout", value_name = "SECONDS", default_value_t = 5.0)]
+    evm_timeout: f64,
+    /// Most blocks that a search for logs may span.
+    #[arg(long = "rpc.max-log-blocks", value_name = "N", default_value_t = 100_000)]
+    log_blocks: u64,
+    /// Most logs that a search may find; what a filter has more, it tells when it is asked again.
+    #[arg(long = "rpc.max-logs", value_name = "N", default_value_t = 20_000)]
+    logs: usize,
+}
+
+/// The transactions that wait.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Transaction pool")]
+pub(super) struct PoolArgs {
+    /// Most transactions that wait for a block.
+    #[arg(long = "txpool.max", value_name = "N", default_value_t = 200_000)]
+    total: usize,
+    /// Most of them from one sender.
+    #[arg(long = "txpool.max-per-sender", value_name = "N", default_value_t = 20_000)]
+    per_sender: usize,
+    /// Most bytes they may take (k, M, G may follow).
+    #[arg(long = "txpool.max-bytes", value_name = "BYTES", value_parser = parse_bytes, default_value = "256M")]
+    bytes: usize,
+}
+
+/// An address, or the one name that every machine has.
+pub(super) fn address(text: &str) -> Result<IpAddr, String> {
+    match text {
+        "localhost" => Ok(IpAddr::from([127, 0, 0, 1])),
+        _ => text.parse().map_err(|_| {
+            "expected an address of this machine, for example 127.0.0.1, or 0.0.0.0 for all of them".to_owned()
+        }),
+    }
+}
+
+impl HttpArgs {
+    /// A server for this audience, whom pages of these origins may call.
+    pub(super) fn options(
+        &self,
+        audience: Audience,
+        cors: Vec<String>,
+        needs: LayerNeeds,
+    ) -> Result<ServerOptions, Failure> {
+        let limit = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
+        let call_time = Duration::try_from_secs_f64(self.evm_timeout).map_err(|_| {
+            Failure::Usage(format!(
+                "--rpc.evmtimeout {} is not a number of seconds",
+                self.evm_timeout
+            ))
+        })?;
+        Ok(ServerOptions {
+            audience,
+            address: SocketAddr::new(self.addr, self.port),
+            cors,
+            hosts: self.vhosts.clone(),
+            max_request: limit(self.max_request),
+            max_response: limit(self.max_response),
+            max_batch: self.max_batch,
+            max_connections: self.max_connections,
+            limits: RpcLimits {
+                gas_cap: self.gas_cap,
+                call_time: (!call_time.is_zero()).then_some(call_time),
+                log_blocks: self.log_blocks,
+                logs: self.logs,
+            },
+            needs,
+        })
+    }
+}
+
+impl PoolArgs {
+    /// What the pool holds.
+    pub(super) const fn limits(&self) -> PoolLimits {
+        PoolLimits { total: self.total, per_sender: self.per_sender, bytes: self.bytes }
+    }
+}
+
+impl From<ServeError> for Failure {
+    fn from(error: ServeError) -> Self {
+        match error {
+            ServeError::Origin(_) => Self::Usage(error.to_string()),
+            _ => Self::Machine(error.to_string()),
+        }
+    }
+}
+
+/// What a node says that failed.
+pub(super) fn machine(error: NodeError) -> Failure {
+    Failure::Machine(error.to_string())
+}
+
+/// Waits until the node is to stop, or cannot go on.
+pub(super) fn wait(interrupt: &AtomicBool, node: &Node) -> Option<NodeFailure> {
+    wait_for(interrupt, || match node.failure() {
+        // What is there can still be read.
+        None | Some(NodeFailure::Store(_)) => None,
+        Some(failure @ NodeFailure::Program(_)) => Some(failure),
+    })
+}
+
+fn wait_for<F>(interrupt: &AtomicBool, failure: impl Fn() -> Option<F>) -> Option<F> {
+    while !interrupt.load(Ordering::Relaxed) {
+        if let Some(failure) = failure() {
+            return Some(failure);
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_ends_the_wait_as_an_interrupt_does() {
+        assert_eq!(wait_for(&AtomicBool::new(false), || Some("failed")), Some("failed"));
+        assert_eq!(wait_for(&AtomicBool::new(true), || None::<&str>), None);
+    }
+}

@@ -1,0 +1,117 @@
+//! Who may call what.
+
+use crate::{
+    run::polytrie,
+    support::{Node, args, attributes, http, post},
+};
+use polytrie::rpc::JwtSecret;
+use serde_json::{Value, json};
+use std::{fs, path::Path};
+
+#[test]
+fn the_engine_answers_to_whoever_has_the_secret() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::new(&dir.path().join("data"), "mpt", Path::new("dev"), args![]);
+    let other = dir.path().join("other.hex");
+    let foreign = JwtSecret::read_or_make(&other).unwrap().token(0);
+    let ask = |authorization: Option<&str>| {
+        post(&node.engine, authorization, "engine_exchangeCapabilities", json!([[]]))
+    };
+    let (status, body) = ask(Some(&node.token(0)));
+    assert!(status == 200 && body.contains("engine_newPayloadV4"), "{status} {body}");
+    assert_eq!(ask(Some(&node.token(50))).0, 200);
+    for (authorization, words) in [
+        (None, "no header Authorization"),
+        (Some(node.token(120)), "not within 60 seconds"),
+        (Some(node.token(-120)), "not within 60 seconds"),
+        (Some(format!("Bearer {foreign}")), "another secret"),
+        (Some("Bearer x.y.z".to_owned()), "malformed"),
+    ] {
+        let (status, body) = ask(authorization.as_deref());
+        assert!(status == 401 && body.contains(words), "{authorization:?}: {status} {body}");
+    }
+    // So it is for a WebSocket, and for what is otherwise for everybody.
+    let upgrade = "GET / HTTP/1.1\r\nHost: engine\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    assert!(http(&node.engine, None, upgrade, "").starts_with("HTTP/1.1 401"));
+    let close = "GET /health HTTP/1.1\r\nHost: engine\r\nConnection: close\r\n";
+    assert!(http(&node.engine, None, close, "").starts_with("HTTP/1.1 401"));
+    assert!(http(&node.engine, Some(&node.token(0)), close, "").starts_with("HTTP/1.1 200"));
+
+    // The other port is for everybody, and changes nothing.
+    for method in ["engine_newPayloadV1", "debug_setHead", "evm_mine", "anvil_setBalance"] {
+        let (status, body) = post(&node.open, None, method, json!([]));
+        let answer: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((status, &answer["error"]["code"]), (200, &json!(-32601)), "{method}");
+    }
+    for method in ["evm_mine", "anvil_setBalance"] {
+        assert_eq!(node.error(method, json!([])).0, -32601, "{method}");
+    }
+    let version = node.call("engine_getClientVersionV1", json!([]));
+    assert_eq!(version[0]["name"], "polytrie");
+    let modules = node.call("rpc_modules", json!([]));
+    assert!(modules["engine"].is_string() && modules["anvil"].is_null(), "{modules}");
+}
+
+#[test]
+fn a_websocket_with_the_token_is_let_in() {
+    use std::io::{BufRead, BufReader, Write};
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::new(&dir.path().join("data"), "mpt", Path::new("dev"), args![]);
+    let mut stream = std::net::TcpStream::connect(&node.engine).unwrap();
+    let request = format!(
+        "GET / HTTP/1.1\r\nHost: engine\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nAuthorization: {}\r\n\r\n",
+        node.token(0)
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).unwrap();
+    assert!(line.starts_with("HTTP/1.1 101"), "{line}");
+}
+
+/// Its owner may still do with the chain what a devnet allows.
+#[test]
+fn a_devnet_is_driven_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let secret = dir.path().join("secret");
+    let options = args!["--authrpc", "--authrpc.jwtsecret", &secret, "--state", "rain"];
+    let node = Node::run("devnet", &secret, options);
+    let genesis = node.head();
+    let time = node.public("eth_getBlockByNumber", json!(["latest", false]))["timestamp"].clone();
+    let time = crate::support::quantity(&time);
+    let payload = node.build(genesis, &attributes(time + 10, 1));
+    node.valid(&payload);
+    node.public("evm_mine", json!([]));
+    // It was mined in between: the payload is on another branch now.
+    assert_ne!(node.head(), genesis);
+    node.choose(payload.hash);
+    node.public("evm_mine", json!([]));
+    let parent =
+        node.public("eth_getBlockByNumber", json!(["latest", false]))["parentHash"].clone();
+    assert_eq!(parent, json!(payload.hash));
+    let (status, body) = post(&node.open, None, "engine_getClientVersionV1", json!([]));
+    assert!(status == 200 && body.contains("-32601"), "{body}");
+}
+
+#[test]
+fn what_is_missing_is_said_before_anything_is_served() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = polytrie!["engine", "--chain", "dev", "--kv", "memory", "--state", "mpt"];
+    assert!(run.code == Some(2) && run.message().contains("--authrpc.jwtsecret"), "{}", run.stderr);
+    let secret = dir.path().join("secret");
+    fs::write(&secret, "0x12").unwrap();
+    let data = dir.path().join("data");
+    let run =
+        polytrie!["engine", "--chain", "dev", "--datadir", &data, "--authrpc.jwtsecret", &secret];
+    assert_eq!(run.code, Some(2), "{}", run.stderr);
+    assert!(run.message().contains("64 hexadecimal digits"), "{}", run.stderr);
+    // A chain that is not past the merge.
+    let genesis = dir.path().join("genesis.json");
+    fs::write(
+        &genesis,
+        r#"{ "config": { "chainId": 1337, "homesteadBlock": 0, "ethash": {} }, "alloc": {}, "difficulty": "0x4000000000", "gasLimit": "5000000" }"#,
+    )
+    .unwrap();
+    let data = dir.path().join("before");
+    let run = polytrie!["engine", "--chain", &genesis, "--datadir", &data];
+    assert!(run.code == Some(2) && run.message().contains("before the merge"), "{}", run.stderr);
+}

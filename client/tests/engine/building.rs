@@ -1,0 +1,99 @@
+//! Payloads that the node makes.
+
+use crate::support::{Node, Payload, args, attributes, layers, payment, quantity};
+use alloy_primitives::{Address, B256, U256};
+use serde_json::{Value, json};
+use std::path::Path;
+
+#[test]
+fn a_payload_goes_round() {
+    let bob = Address::repeat_byte(0xb0);
+    for layer in layers() {
+        let dir = tempfile::tempdir().unwrap();
+        let node = Node::new(&dir.path().join("data"), layer.name, Path::new("dev"), args![]);
+        let genesis = node.head();
+        let mut wanted = attributes(10, 1);
+        wanted["withdrawals"] =
+            json!([{ "index": "0x0", "validatorIndex": "0x1", "address": bob, "amount": "0x3" }]);
+        let answer = node.choose_as(genesis, B256::ZERO, &wanted);
+        let id = &answer["payloadId"];
+        // The same attributes are the same payload.
+        assert_eq!(&node.choose_as(genesis, B256::ZERO, &wanted)["payloadId"], id);
+
+        // It is empty, until there is something to put into it.
+        let empty = node.call("engine_getPayloadV5", json!([id]));
+        assert_eq!(empty["executionPayload"]["transactions"], json!([]));
+        assert_eq!(empty["blockValue"], "0x0");
+        let (hash, raw) = payment(0, bob, 5);
+        assert_eq!(node.public("eth_sendRawTransaction", json!([raw])), json!(hash));
+        let full = node.call("engine_getPayloadV5", json!([id]));
+        assert_eq!(full["executionPayload"]["transactions"], json!([raw]));
+        let tip = 21_000 * 1_000_000_000_u64;
+        assert_eq!(full["blockValue"], json!(U256::from(tip)));
+        assert_eq!(full["blobsBundle"], json!({ "commitments": [], "proofs": [], "blobs": [] }));
+        assert_eq!(full["executionRequests"], json!([]));
+        assert_eq!(full["shouldOverrideBuilder"], false);
+        let payload = &full["executionPayload"];
+        assert_eq!(payload["feeRecipient"], json!(Address::repeat_byte(1)));
+        assert_eq!(payload["prevRandao"], json!(B256::repeat_byte(1)));
+        assert_eq!(payload["withdrawals"][0]["amount"], "0x3");
+
+        let made = Payload::made(&full, B256::repeat_byte(0xbe));
+        node.valid(&made);
+        // What somebody looks at in between takes nothing away.
+        node.public("eth_getBlockByNumber", json!(["pending", false]));
+        node.choose(made.hash);
+        let balance = node.public("eth_getBalance", json!([bob, "latest"]));
+        assert_eq!(quantity(&balance), 5 + 3_000_000_000, "{}", layer.name);
+        let fees = node.public("eth_getBalance", json!([Address::repeat_byte(1), "latest"]));
+        assert_eq!(quantity(&fees), tip);
+        assert_eq!(node.public("txpool_status", json!([]))["pending"], "0x0");
+        // Its parent is not the head any more: it stays what it was.
+        assert_eq!(node.call("engine_getPayloadV5", json!([id])), full);
+    }
+}
+
+#[test]
+fn attributes_are_held_against_version_and_head() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::new(&dir.path().join("data"), "mpt", Path::new("dev"), args![]);
+    let genesis = node.head();
+    let first = node.build(genesis, &attributes(10, 1));
+    node.valid(&first);
+    let choice = json!({
+        "headBlockHash": first.hash, "safeBlockHash": B256::ZERO, "finalizedBlockHash": B256::ZERO
+    });
+    // The head moves nevertheless.
+    let late = attributes(10, 1);
+    let (code, message) = node.error("engine_forkchoiceUpdatedV3", json!([choice, late]));
+    assert!(code == -38003 && message.contains("later"), "{code} {message}");
+    assert_eq!(node.head(), first.hash);
+    let without = |field: &str| {
+        let mut attributes = attributes(20, 1);
+        attributes.as_object_mut().unwrap().remove(field);
+        attributes
+    };
+    let root = "parentBeaconBlockRoot";
+    for (version, attributes, expected) in [
+        (3, without("withdrawals"), -38003),
+        (3, without(root), -38003),
+        (2, without(root), -38005),
+        (2, attributes(20, 1), -38003),
+        (3, without("prevRandao"), -32602),
+    ] {
+        let method = format!("engine_forkchoiceUpdatedV{version}");
+        let (code, message) = node.error(&method, json!([choice, attributes]));
+        assert_eq!(code, expected, "{method} {attributes}: {message}");
+    }
+    for (method, id, expected) in [
+        ("engine_getPayloadV5", json!("0x0000000000000001"), -38001),
+        ("engine_getPayloadV5", Value::Null, -32602),
+    ] {
+        assert_eq!(node.error(method, json!([id])).0, expected, "{method} {id}");
+    }
+    let id = &node.choose_as(first.hash, B256::ZERO, &attributes(20, 1))["payloadId"];
+    for version in 1..=4 {
+        let (code, message) = node.error(&format!("engine_getPayloadV{version}"), json!([id]));
+        assert!(code == -38005 && message.contains("Osaka"), "V{version}: {message}");
+    }
+}

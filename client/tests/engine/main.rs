@@ -1,0 +1,19 @@
+//! `polytrie engine` as a consensus layer sees it: payloads in, heads chosen.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+#[path = "../common/fixtures.rs"]
+mod fixtures;
+#[path = "../common/run.rs"]
+mod run;
+#[path = "../common/sample.rs"]
+mod sample;
+use polytrie_layers::testsetup;
+
+mod access;
+mod branches;
+mod building;
+mod crash;
+mod payloads;
+mod rules;
+mod support;

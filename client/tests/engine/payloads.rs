@@ -1,0 +1,228 @@
+//! What is said of payloads, on every layer.
+
+use crate::{
+    run::polytrie,
+    sample::sample,
+    support::{Node, Payload, args, bytes, layers, quantity, sample_blocks},
+};
+use alloy_consensus::{Block, TxEnvelope};
+use alloy_eips::Encodable2718;
+use alloy_primitives::B256;
+use serde_json::{Value, json};
+
+/// The block with another value somewhere in its header.
+fn changed(block: &Block<TxEnvelope>, change: impl FnOnce(&mut Block<TxEnvelope>)) -> Payload {
+    let mut block = block.clone();
+    change(&mut block);
+    Payload::of(&block)
+}
+
+#[track_caller]
+fn assert_invalid(status: &Value, latest_valid: Option<B256>, words: &str) {
+    assert_eq!(status["status"], "INVALID", "{status}");
+    assert_eq!(status["latestValidHash"], json!(latest_valid), "{status}");
+    assert!(status["validationError"].as_str().unwrap().contains(words), "{status}");
+}
+
+#[test]
+fn every_layer_is_driven_block_by_block() {
+    let blocks = sample_blocks(46);
+    let payloads: Vec<_> = blocks.iter().map(Payload::of).collect();
+    for layer in layers() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        let node = Node::new(&data, layer.name, &sample("genesis.json"), args![]);
+        let genesis = node.head();
+        assert!(node.public("eth_getBlockByNumber", json!(["finalized", false])).is_null());
+        for (at, payload) in payloads[..40].iter().enumerate() {
+            node.valid(payload);
+            // Nobody has chosen it yet.
+            assert_eq!(node.head(), blocks[at].header.parent_hash, "{}", layer.name);
+            node.choose(payload.hash);
+        }
+
+        // What is known is said at once, wherever it is.
+        node.valid(&payloads[10]);
+        node.valid(&payloads[39]);
+
+        // What stands on a block that nobody has sent waits for it.
+        let syncing =
+            json!({ "status": "SYNCING", "latestValidHash": null, "validationError": null });
+        assert_eq!(node.payload(&payloads[43]), syncing);
+        assert_eq!(node.payload(&payloads[42]), syncing);
+        let answer = node.choose_as(payloads[43].hash, B256::ZERO, &Value::Null);
+        assert_eq!(answer, json!({ "payloadStatus": syncing, "payloadId": null }));
+        assert_eq!(node.head(), payloads[39].hash);
+        // It comes, and another one on top of it before it is chosen.
+        node.valid(&payloads[40]);
+        node.valid(&payloads[41]);
+        assert_eq!(node.head(), payloads[39].hash);
+        node.choose(payloads[43].hash);
+
+        let answer = node.choose_as(payloads[43].hash, payloads[30].hash, &Value::Null);
+        assert_eq!(answer["payloadStatus"]["status"], "VALID");
+        for tag in ["safe", "finalized"] {
+            let block = node.public("eth_getBlockByNumber", json!([tag, false]));
+            assert_eq!(block["hash"], json!(payloads[30].hash), "{}", layer.name);
+        }
+        // An ancestor of the head changes nothing, and nothing is made on it.
+        let answer = node.choose_as(payloads[20].hash, B256::ZERO, &Value::Null);
+        assert_eq!(answer["payloadStatus"]["latestValidHash"], json!(payloads[20].hash));
+        assert_eq!(node.head(), payloads[43].hash);
+
+        // Both ports answer what drivers ask for.
+        assert_eq!(quantity(&node.public("eth_blockNumber", json!([]))), 44);
+        assert_eq!(node.call("eth_syncing", json!([])), false);
+        assert_eq!(node.call("net_version", json!([])), "70717");
+        let by_hash = node.call("eth_getBlockByHash", json!([payloads[7].hash, true]));
+        assert_eq!(quantity(&by_hash["number"]), 8);
+        let name = node.public("web3_clientVersion", json!([]));
+        assert!(name.as_str().unwrap().starts_with("polytrie/v"), "{name}");
+        bodies(&node, &blocks);
+
+        assert_eq!(node.stop(), Some(0));
+        let check = polytrie!["db", "check", "--datadir", &data].ok();
+        assert!(check.text().starts_with("clean: "), "{}: {}", layer.name, check.text());
+        let node = Node::open(&data, args![]);
+        assert_eq!(node.head(), payloads[43].hash, "{}", layer.name);
+        assert_ne!(node.head(), genesis);
+        node.valid(&payloads[44]);
+        node.choose(payloads[44].hash);
+    }
+}
+
+/// The bodies of blocks by hash and by range.
+fn bodies(node: &Node, blocks: &[Block<TxEnvelope>]) {
+    let expected = |number: usize| {
+        let txs = &blocks[number - 1].body.transactions;
+        txs.iter().map(Encodable2718::encoded_2718).collect::<Vec<_>>()
+    };
+    let found = |body: &Value| {
+        body["transactions"].as_array().unwrap().iter().map(bytes).collect::<Vec<_>>()
+    };
+    let range = node.call("engine_getPayloadBodiesByRangeV1", json!(["0x3", "0x4"]));
+    let range = range.as_array().unwrap().clone();
+    assert_eq!(range.len(), 4);
+    for (number, body) in (3..).zip(&range) {
+        assert_eq!(found(body), expected(number));
+        assert!(body["withdrawals"].is_null());
+    }
+    let behind = node.call("engine_getPayloadBodiesByRangeV1", json!(["0x2b", "0x20"]));
+    assert_eq!(behind.as_array().unwrap().len(), 2);
+    let hashes = json!([[blocks[4].header.hash_slow(), B256::ZERO]]);
+    let by_hash = node.call("engine_getPayloadBodiesByHashV1", hashes);
+    assert_eq!(found(&by_hash[0]), expected(5));
+    assert!(by_hash[1].is_null());
+    for params in [json!(["0x0", "0x1"]), json!(["0x1", "0x0"])] {
+        assert_eq!(node.error("engine_getPayloadBodiesByRangeV1", params).0, -32602);
+    }
+    let (code, _) = node.error("engine_getPayloadBodiesByRangeV1", json!(["0x1", "0x401"]));
+    assert_eq!(code, -38004);
+}
+
+#[test]
+fn an_invalid_payload_and_what_stands_on_it_are_refused() {
+    let blocks = sample_blocks(12);
+    let payloads: Vec<_> = blocks.iter().map(Payload::of).collect();
+    for layer in layers() {
+        let dir = tempfile::tempdir().unwrap();
+        let node = Node::new(dir.path(), layer.name, &sample("genesis.json"), args![]);
+        for payload in &payloads[..10] {
+            node.valid(payload);
+            node.choose(payload.hash);
+        }
+        let parent = payloads[9].hash;
+        let wrong_gas = changed(&blocks[10], |block| block.header.gas_used += 1);
+        assert_invalid(&node.payload(&wrong_gas), Some(parent), "gas");
+        let wrong_root = changed(&blocks[10], |block| block.header.state_root.0[0] ^= 1);
+        let status = node.payload(&wrong_root);
+        match layer.canonical {
+            true => assert_invalid(&status, Some(parent), "state root"),
+            // Their own commitment is no such root.
+            false => assert_eq!(status["status"], "VALID", "{}", layer.name),
+        }
+        // Said again, and of what stands on it; and it cannot be chosen.
+        assert_invalid(&node.payload(&wrong_gas), Some(parent), "gas");
+        let child = changed(&blocks[11], |block| block.header.parent_hash = wrong_gas.hash);
+        assert_invalid(&node.payload(&child), Some(parent), &wrong_gas.hash.to_string());
+        let grandchild = changed(&blocks[11], |block| block.header.parent_hash = child.hash);
+        assert_invalid(&node.payload(&grandchild), Some(parent), &wrong_gas.hash.to_string());
+        for refused in [&wrong_gas, &child] {
+            let answer = node.choose_as(refused.hash, B256::ZERO, &Value::Null);
+            assert_invalid(&answer["payloadStatus"], Some(parent), "gas");
+        }
+        // Not the block of that hash at all: nothing is known of a block with it.
+        let mut other = payloads[10].clone();
+        other.params[0]["blockHash"] = json!(B256::repeat_byte(7));
+        assert_invalid(&node.payload(&other), None, "hash");
+        let mut garbage = payloads[10].clone();
+        garbage.params[0]["transactions"] = json!(["0x1234"]);
+        assert_invalid(&node.payload(&garbage), None, "");
+
+        // On another branch, where it is found out aside.
+        let sibling = changed(&blocks[9], |block| block.header.extra_data = vec![1].into());
+        node.valid(&sibling);
+        let on_it = changed(&blocks[10], |block| {
+            block.header.parent_hash = sibling.hash;
+            block.header.gas_used += 1;
+        });
+        assert_invalid(&node.payload(&on_it), Some(sibling.hash), "gas");
+        // Two of which the first is wrong, the second one sent first.
+        let first = changed(&blocks[9], |block| block.header.gas_used += 1);
+        let second = changed(&blocks[10], |block| block.header.parent_hash = first.hash);
+        assert_eq!(node.payload(&second)["status"], "SYNCING");
+        assert_invalid(&node.payload(&first), Some(payloads[8].hash), "gas");
+        let answer = node.choose_as(second.hash, B256::ZERO, &Value::Null);
+        assert_invalid(&answer["payloadStatus"], Some(payloads[8].hash), "gas");
+
+        assert_eq!(node.head(), parent, "{}", layer.name);
+        node.valid(&payloads[10]);
+        node.choose(payloads[10].hash);
+    }
+}
+
+#[test]
+fn each_fork_has_its_version_of_the_method() {
+    let blocks = sample_blocks(1000);
+    let first = |is_in: &dyn Fn(&Block<TxEnvelope>) -> bool| {
+        blocks.iter().position(is_in).expect("the chain has the fork")
+    };
+    let starts = [
+        first(&|block| block.header.withdrawals_root.is_some()),
+        first(&|block| block.header.parent_beacon_block_root.is_some()),
+        first(&|block| block.header.requests_hash.is_some()),
+    ];
+    for layer in ["mpt", "raw"] {
+        let dir = tempfile::tempdir().unwrap();
+        for start in starts {
+            let (genesis, chain) = (sample("genesis.json"), sample("chain.rlp.gz"));
+            let last = (start - 2).to_string();
+            polytrie![
+                "import",
+                "--datadir",
+                dir.path(),
+                "--state",
+                layer,
+                "--chain",
+                genesis,
+                "--to",
+                last,
+                chain
+            ]
+            .ok();
+            let node = Node::open(dir.path(), args![]);
+            for block in &blocks[start - 2..start + 2] {
+                let payload = Payload::of(block);
+                // A version for another fork is refused, whatever the shape.
+                let (code, message) = match payload.params.len() {
+                    1 => node.error("engine_newPayloadV3", json!(payload.params)),
+                    _ => node.error("engine_newPayloadV2", json!(payload.params)),
+                };
+                assert!(matches!(code, -32602 | -38005), "{code} {message}");
+                node.valid(&payload);
+                node.choose(payload.hash);
+            }
+            assert_eq!(node.stop(), Some(0));
+        }
+    }
+}

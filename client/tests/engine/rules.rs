@@ -1,0 +1,66 @@
+//! The shapes of calls, and what is kept.
+
+use crate::support::{Node, args, attributes};
+use alloy_primitives::B256;
+use serde_json::{Value, json};
+use std::path::Path;
+
+#[test]
+fn a_call_of_another_shape_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::new(&dir.path().join("data"), "mpt", Path::new("dev"), args![]);
+    let payload = node.build(node.head(), &attributes(10, 1));
+    let params = |change: &dyn Fn(&mut Vec<Value>)| {
+        let mut params = payload.params.clone();
+        change(&mut params);
+        json!(params)
+    };
+    let old = params(&|params| params.truncate(3));
+    for (method, params, expected) in [
+        ("engine_newPayloadV4", json!([]), -32602),
+        ("engine_newPayloadV4", params(&|params| params.truncate(3)), -32602),
+        ("engine_newPayloadV4", params(&|params| params[0]["withdrawals"] = Value::Null), -32602),
+        ("engine_newPayloadV4", params(&|params| params[0]["blobGasUsed"] = Value::Null), -32602),
+        ("engine_newPayloadV4", params(&|params| params[1] = Value::Null), -32602),
+        // Requests that are empty, or not in order.
+        ("engine_newPayloadV4", params(&|params| params[3] = json!(["0x00"])), -32602),
+        ("engine_newPayloadV4", params(&|params| params[3] = json!(["0x0101", "0x0001"])), -32602),
+        ("engine_newPayloadV3", old, -38005),
+        ("engine_forkchoiceUpdatedV3", json!([]), -32602),
+    ] {
+        let (code, message) = node.error(method, params.clone());
+        assert_eq!(code, expected, "{method} {params}: {message}");
+    }
+    // Other blobs than the transactions have.
+    let mut blobs = payload.clone();
+    blobs.params[1] = json!([B256::repeat_byte(1)]);
+    let status = node.payload(&blobs);
+    assert_eq!((&status["status"], &status["latestValidHash"]), (&json!("INVALID"), &Value::Null));
+    let zero = json!({
+        "headBlockHash": B256::ZERO, "safeBlockHash": B256::ZERO, "finalizedBlockHash": B256::ZERO
+    });
+    assert_eq!(node.error("engine_forkchoiceUpdatedV3", json!([zero, null])).0, -38002);
+    node.valid(&payload);
+    node.choose(payload.hash);
+}
+
+#[test]
+fn what_is_kept_is_bounded_and_the_head_needs_none_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    // Room for one empty block.
+    let node = Node::new(&data, "mpt", Path::new("dev"), args!["--engine.payloads", "1000"]);
+    let genesis = node.head();
+    let [one, two] = [1, 2].map(|salt| node.build(genesis, &attributes(10, salt)));
+    node.valid(&one);
+    node.choose(one.hash);
+    let three = node.build(one.hash, &attributes(20, 1));
+    node.valid(&two);
+    node.valid(&three);
+    // The oldest one has made room.
+    let answer = node.choose_as(two.hash, B256::ZERO, &Value::Null);
+    assert_eq!(answer["payloadStatus"]["status"], "SYNCING");
+    node.choose(three.hash);
+    node.valid(&two);
+    node.choose(two.hash);
+}

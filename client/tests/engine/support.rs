@@ -1,0 +1,331 @@
+//! A node in a process of its own, and a consensus layer that drives it.
+
+use crate::{fixtures::read, run::binary, sample::sample, testsetup};
+use alloy_consensus::{Block, SignableTransaction, TxEip1559, TxEnvelope};
+use alloy_eips::Encodable2718;
+use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address, b256, hex};
+use alloy_rlp::Decodable;
+use alloy_rpc_types_engine::ExecutionPayload;
+use alloy_signer::SignerSync;
+use alloy_signer_local::PrivateKeySigner;
+use polytrie::{consensus::decode::decode_block, rpc::JwtSecret};
+use serde_json::{Value, json};
+use std::{
+    ffi::OsString,
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// An account that has ether on the chain `dev`, and its key, which everybody knows.
+pub(crate) const ALICE: Address = address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
+const ALICE_KEY: B256 = b256!("ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80");
+
+/// A running node; it is killed in the end.
+#[derive(Debug)]
+pub(crate) struct Node {
+    child: Child,
+    /// Where the Engine API is.
+    pub(crate) engine: String,
+    /// Where everybody may call.
+    pub(crate) open: String,
+    pub(crate) secret: JwtSecret,
+}
+
+/// Arguments of different kinds, as the operating system takes them.
+macro_rules! args {
+    ($($arg:expr),* $(,)?) => {
+        vec![$(std::ffi::OsString::from($arg)),*]
+    };
+}
+pub(crate) use args;
+
+/// A payload as a consensus layer sends it.
+#[derive(Debug, Clone)]
+pub(crate) struct Payload {
+    version: u8,
+    pub(crate) params: Vec<Value>,
+    pub(crate) hash: B256,
+}
+
+impl Payload {
+    /// That of a block whose requests, if it may have any, are none.
+    pub(crate) fn of(block: &Block<TxEnvelope>) -> Self {
+        let header = &block.header;
+        let hash = header.hash_slow();
+        let (payload, sidecar) = ExecutionPayload::from_block_unchecked(hash, block);
+        let payload = match payload {
+            ExecutionPayload::V1(payload) => json!(payload),
+            ExecutionPayload::V2(payload) => json!(payload),
+            ExecutionPayload::V3(payload) => json!(payload),
+            ExecutionPayload::V4(payload) => json!(payload),
+        };
+        let mut params = vec![payload];
+        if let Some(root) = header.parent_beacon_block_root {
+            params.extend([json!(sidecar.versioned_hashes().unwrap()), json!(root)]);
+        }
+        if header.requests_hash.is_some() {
+            params.push(json!([]));
+        }
+        let version = match (header.requests_hash, header.parent_beacon_block_root) {
+            (Some(_), _) => 4,
+            (None, Some(_)) => 3,
+            (None, None) if header.withdrawals_root.is_some() => 2,
+            (None, None) => 1,
+        };
+        Self { version, params, hash }
+    }
+
+    pub(crate) fn method(&self) -> String {
+        format!("engine_newPayloadV{}", self.version)
+    }
+
+    /// A payload that the node made from Prague on, without blobs.
+    pub(crate) fn made(envelope: &Value, root: B256) -> Self {
+        let payload = envelope["executionPayload"].clone();
+        let hash = payload["blockHash"].as_str().unwrap().parse().unwrap();
+        let requests = envelope["executionRequests"].clone();
+        Self { version: 4, params: vec![payload, json!([]), json!(root), requests], hash }
+    }
+}
+
+impl Node {
+    /// A node on a new directory for this chain.
+    pub(crate) fn new(dir: &Path, layer: &str, chain: &Path, more: Vec<OsString>) -> Self {
+        let mut args = args!["--state", layer, "--chain", chain];
+        args.extend(more);
+        Self::open(dir, args)
+    }
+
+    /// A node on a directory.
+    pub(crate) fn open(dir: &Path, more: Vec<OsString>) -> Self {
+        let mut args = args!["--datadir", dir];
+        args.extend(more);
+        Self::run("engine", &dir.join("jwt.hex"), args)
+    }
+
+    /// A node of this command, which keeps its secret in a file.
+    pub(crate) fn run(command: &str, secret: &Path, args: Vec<OsString>) -> Self {
+        let mut child = Command::new(binary())
+            .env("POLYTRIE_LVMT_SETUP", testsetup::dir())
+            .env_remove("RUST_LOG")
+            .args([command, "--authrpc.port", "0", "--http.port", "0"])
+            .args(args)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program can be started");
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut address = |before: &str| loop {
+            let line = lines.next().expect("the node says where it listens").unwrap();
+            if let Some(rest) = line.strip_prefix(before) {
+                break rest.split(' ').next().unwrap().to_owned();
+            }
+        };
+        let engine = address("engine listening on http://");
+        let open = address("listening on http://");
+        let secret = JwtSecret::read_or_make(secret).unwrap();
+        Self { child, engine, open, secret }
+    }
+
+    /// The value of the header `Authorization` with a token of this age in seconds.
+    pub(crate) fn token(&self, age: i64) -> String {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        format!("Bearer {}", self.secret.token(now.checked_add_signed(-age).unwrap()))
+    }
+
+    /// The whole answer of the Engine API to a request.
+    pub(crate) fn answer(&self, method: &str, params: Value) -> Value {
+        let (status, body) = post(&self.engine, Some(&self.token(0)), method, params);
+        assert_eq!(status, 200, "{method}: {body}");
+        serde_json::from_str(&body).unwrap_or_else(|e| panic!("{method}: {e}: {body}"))
+    }
+
+    /// The result of a request, which must succeed.
+    #[track_caller]
+    pub(crate) fn call(&self, method: &str, params: Value) -> Value {
+        let mut answer = self.answer(method, params);
+        assert!(answer.get("error").is_none(), "{method}: {answer}");
+        answer["result"].take()
+    }
+
+    /// Code and message of the error of a request, which must fail.
+    #[track_caller]
+    pub(crate) fn error(&self, method: &str, params: Value) -> (i64, String) {
+        let answer = self.answer(method, params);
+        let error = answer.get("error").unwrap_or_else(|| panic!("{method}: {answer}"));
+        (error["code"].as_i64().unwrap(), error["message"].as_str().unwrap().to_owned())
+    }
+
+    /// What everybody is told.
+    #[track_caller]
+    pub(crate) fn public(&self, method: &str, params: Value) -> Value {
+        let (status, body) = post(&self.open, None, method, params);
+        assert_eq!(status, 200, "{method}: {body}");
+        let mut answer: Value = serde_json::from_str(&body).unwrap();
+        assert!(answer.get("error").is_none(), "{method}: {answer}");
+        answer["result"].take()
+    }
+
+    /// Sends a payload: what is said of it.
+    pub(crate) fn payload(&self, payload: &Payload) -> Value {
+        self.call(&payload.method(), json!(payload.params))
+    }
+
+    /// Sends a payload, which must be valid.
+    #[track_caller]
+    pub(crate) fn valid(&self, payload: &Payload) {
+        let status = self.payload(payload);
+        let expected = json!({
+            "status": "VALID", "latestValidHash": payload.hash, "validationError": null
+        });
+        assert_eq!(status, expected, "{}", payload.hash);
+    }
+
+    /// Makes a block the head, and calls it safe and final if `settled`: what is said of it.
+    pub(crate) fn choose_as(&self, head: B256, settled: B256, attributes: &Value) -> Value {
+        let version = match attributes {
+            Value::Null => 1,
+            _ => 3,
+        };
+        let choice = json!({
+            "headBlockHash": head, "safeBlockHash": settled, "finalizedBlockHash": settled
+        });
+        let method = format!("engine_forkchoiceUpdatedV{version}");
+        self.call(&method, json!([choice, attributes]))
+    }
+
+    /// Makes a block the head, which must be possible.
+    #[track_caller]
+    pub(crate) fn choose(&self, head: B256) {
+        let answer = self.choose_as(head, B256::ZERO, &Value::Null);
+        assert_eq!(answer["payloadStatus"]["status"], "VALID", "{answer}");
+        assert_eq!(answer["payloadStatus"]["latestValidHash"], json!(head), "{answer}");
+        assert_eq!(self.head(), head);
+    }
+
+    /// Has the node make a payload on top of a head from Osaka on.
+    pub(crate) fn build(&self, head: B256, attributes: &Value) -> Payload {
+        let answer = self.choose_as(head, B256::ZERO, attributes);
+        let envelope = self.call("engine_getPayloadV5", json!([answer["payloadId"]]));
+        let root = attributes["parentBeaconBlockRoot"].as_str().unwrap().parse().unwrap();
+        Payload::made(&envelope, root)
+    }
+
+    /// The hash of the head.
+    pub(crate) fn head(&self) -> B256 {
+        let block = self.public("eth_getBlockByNumber", json!(["latest", false]));
+        block["hash"].as_str().unwrap().parse().unwrap()
+    }
+
+    /// Asks the node to stop, and waits until it has.
+    pub(crate) fn stop(mut self) -> Option<i32> {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+        self.child.wait().unwrap().code()
+    }
+
+    /// Ends the process without a warning.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Attributes of a payload from Cancun on, which differs from others in `salt`.
+pub(crate) fn attributes(timestamp: u64, salt: u8) -> Value {
+    json!({
+        "timestamp": format!("{timestamp:#x}"),
+        "prevRandao": B256::repeat_byte(salt),
+        "suggestedFeeRecipient": Address::repeat_byte(salt),
+        "withdrawals": [],
+        "parentBeaconBlockRoot": B256::repeat_byte(0xbe),
+    })
+}
+
+/// Sends a request: the status and the body of the answer.
+pub(crate) fn post(
+    address: &str,
+    authorization: Option<&str>,
+    method: &str,
+    params: Value,
+) -> (u16, String) {
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+    let length = body.len();
+    let head = format!(
+        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n"
+    );
+    let answer = http(address, authorization, &head, &body);
+    let status = answer.split(' ').nth(1).unwrap_or("0").parse().unwrap_or(0);
+    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    (status, body.to_owned())
+}
+
+/// Sends these lines of a request and a body, and reads until the connection is closed.
+pub(crate) fn http(address: &str, authorization: Option<&str>, head: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+    let authorization =
+        authorization.map_or_else(String::new, |value| format!("Authorization: {value}\r\n"));
+    stream.write_all(format!("{head}{authorization}\r\n{body}").as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    String::from_utf8(answer).unwrap()
+}
+
+/// Blocks of the chain that is kept in this repository, from the first on: proof of stake from Paris to Osaka.
+pub(crate) fn sample_blocks(count: usize) -> Vec<Block<TxEnvelope>> {
+    let bytes = read(&sample("chain.rlp.gz"));
+    let mut rest = &bytes[..];
+    let blocks = std::iter::from_fn(|| {
+        let start = rest;
+        let header = alloy_rlp::Header::decode(&mut rest).ok()?;
+        let length = start.len() - rest.len() + header.payload_length;
+        rest = &start[length..];
+        Some(decode_block(&start[..length]).unwrap())
+    });
+    blocks.filter(|block| block.header.number > 0).take(count).collect()
+}
+
+/// A payment of Alice's on the chain `dev`.
+pub(crate) fn payment(nonce: u64, to: Address, value: u64) -> (B256, Bytes) {
+    let tx = TxEip1559 {
+        chain_id: 1337,
+        nonce,
+        gas_limit: 21_000,
+        max_fee_per_gas: 100_000_000_000,
+        max_priority_fee_per_gas: 1_000_000_000,
+        to: TxKind::Call(to),
+        value: U256::from(value),
+        ..TxEip1559::default()
+    };
+    let signer = PrivateKeySigner::from_bytes(&ALICE_KEY).unwrap();
+    let signature = signer.sign_hash_sync(&tx.signature_hash()).unwrap();
+    let signed = TxEnvelope::from(tx.into_signed(signature));
+    (*signed.tx_hash(), signed.encoded_2718().into())
+}
+
+/// Every layer that is compiled in.
+pub(crate) fn layers() -> impl Iterator<Item = &'static polytrie::layers::LayerKind> {
+    polytrie::layers::LAYERS.iter().copied()
+}
+
+/// A number as the node writes it.
+pub(crate) fn quantity(value: &Value) -> u64 {
+    let text = value.as_str().unwrap_or_else(|| panic!("{value} is no number"));
+    u64::from_str_radix(text.strip_prefix("0x").unwrap(), 16).unwrap()
+}
+
+/// Bytes as the node writes them.
+pub(crate) fn bytes(value: &Value) -> Vec<u8> {
+    hex::decode(value.as_str().unwrap()).unwrap()
+}
