@@ -79,6 +79,13 @@ class Node:
         return answer["result"]
 
 
+def token(secret):
+    """A token for the Engine API, of a secret in hexadecimal (HS256), made now."""
+    encode = lambda part: base64.urlsafe_b64encode(part).rstrip(b"=")
+    claim = encode(b'{"alg":"HS256","typ":"JWT"}') + b"." + encode(json.dumps({"iat": int(time.time())}).encode())
+    return (claim + b"." + encode(hmac.digest(bytes.fromhex(secret), claim, hashlib.sha256))).decode()
+
+
 def start_geth(geth, chain, dir):
     data = dir / "geth"
     scheme = ["--datadir", data, "--state.scheme", "hash", "--gcmode", "archive", "--history.transactions", "0"]
@@ -94,11 +101,8 @@ def start_geth(geth, chain, dir):
     node.url = node.address(r"HTTP server started +endpoint=(\S+) auth=false")
     # A consensus client would say which blocks are safe and final: here, as with us, all of them.
     head = node.call("eth_getBlockByNumber", "latest", False)["hash"]
-    encode = lambda part: base64.urlsafe_b64encode(part).rstrip(b"=")
-    claim = encode(b'{"alg":"HS256","typ":"JWT"}') + b"." + encode(json.dumps({"iat": int(time.time())}).encode())
-    token = claim + b"." + encode(hmac.digest(bytes.fromhex(secret), claim, hashlib.sha256))
     choice = {"headBlockHash": head, "safeBlockHash": head, "finalizedBlockHash": head}
-    chosen = node.answer("engine_forkchoiceUpdatedV3", [choice, None], engine, Authorization=f"Bearer {token.decode()}")
+    chosen = node.answer("engine_forkchoiceUpdatedV3", [choice, None], engine, Authorization=f"Bearer {token(secret)}")
     if chosen.get("result", {}).get("payloadStatus", {}).get("status") != "VALID":
         fail(f"geth does not take its head as final: {chosen}")
     return node

@@ -28,10 +28,10 @@ const MAX_REQUEST: u32 = 128 << 20;
 pub(super) struct AuthArgs {
     /// Address to listen on.
     #[arg(long = "authrpc.addr", value_name = "ADDRESS", default_value = "127.0.0.1", value_parser = address)]
-    addr: IpAddr,
+    auth_addr: IpAddr,
     /// Port to listen on; 0 takes any that is free.
     #[arg(long = "authrpc.port", value_name = "PORT", default_value_t = 8551)]
-    port: u16,
+    auth_port: u16,
     /// File of the secret that both sides have, 32 bytes in hexadecimal; made if it is not there [default: jwt.hex in
     /// the data directory]
     #[arg(long = "authrpc.jwtsecret", value_name = "FILE")]
@@ -53,7 +53,7 @@ impl AuthArgs {
         let engine = Arc::new(Engine::new(Arc::clone(node), self.payloads));
         let options = ServerOptions {
             audience: Audience::ConsensusLayer { engine, secret: secret.value },
-            address: SocketAddr::new(self.addr, self.port),
+            address: SocketAddr::new(self.auth_addr, self.auth_port),
             // Who has the secret may call it by any name, and a page has none.
             cors: Vec::new(),
             hosts: vec!["*".to_owned()],

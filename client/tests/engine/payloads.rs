@@ -1,9 +1,10 @@
 //! What is said of payloads, on every layer.
 
 use crate::{
+    fixtures::fixture,
     run::polytrie,
     sample::sample,
-    support::{Node, Payload, args, bytes, layers, quantity, sample_blocks},
+    support::{Node, Payload, args, blocks_of, bytes, layers, quantity, sample_blocks},
 };
 use alloy_consensus::{Block, TxEnvelope};
 use alloy_eips::Encodable2718;
@@ -225,4 +226,19 @@ fn each_fork_has_its_version_of_the_method() {
             assert_eq!(node.stop(), Some(0));
         }
     }
+}
+
+/// Blocks that another client has made, from Shanghai on.
+#[test]
+fn blocks_of_another_client_are_valid_payloads() {
+    let files = ["chains/ethtest/genesis.json", "chains/ethtest/chain.rlp"].map(fixture);
+    let [Some(genesis), Some(chain)] = files else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::new(dir.path(), "rain", &genesis, args![]);
+    for block in blocks_of(&chain, 40) {
+        let payload = Payload::of(&block);
+        node.valid(&payload);
+        node.choose(payload.hash);
+    }
+    assert_eq!(quantity(&node.public("eth_blockNumber", json!([]))), 40);
 }

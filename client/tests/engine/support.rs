@@ -4,7 +4,6 @@ use crate::{fixtures::read, run::binary, sample::sample, testsetup};
 use alloy_consensus::{Block, SignableTransaction, TxEip1559, TxEnvelope};
 use alloy_eips::Encodable2718;
 use alloy_primitives::{Address, B256, Bytes, TxKind, U256, address, b256, hex};
-use alloy_rlp::Decodable;
 use alloy_rpc_types_engine::ExecutionPayload;
 use alloy_signer::SignerSync;
 use alloy_signer_local::PrivateKeySigner;
@@ -284,7 +283,12 @@ pub(crate) fn http(address: &str, authorization: Option<&str>, head: &str, body:
 
 /// Blocks of the chain that is kept in this repository, from the first on: proof of stake from Paris to Osaka.
 pub(crate) fn sample_blocks(count: usize) -> Vec<Block<TxEnvelope>> {
-    let bytes = read(&sample("chain.rlp.gz"));
+    blocks_of(&sample("chain.rlp.gz"), count)
+}
+
+/// Blocks of an RLP file, from the first one after the genesis on.
+pub(crate) fn blocks_of(file: &Path, count: usize) -> Vec<Block<TxEnvelope>> {
+    let bytes = read(file);
     let mut rest = &bytes[..];
     let blocks = std::iter::from_fn(|| {
         let start = rest;
@@ -316,7 +320,7 @@ pub(crate) fn payment(nonce: u64, to: Address, value: u64) -> (B256, Bytes) {
 
 /// Every layer that is compiled in.
 pub(crate) fn layers() -> impl Iterator<Item = &'static polytrie::layers::LayerKind> {
-    polytrie::layers::LAYERS.iter().copied()
+    polytrie::layers::LAYERS.iter()
 }
 
 /// A number as the node writes it.
