@@ -1,0 +1,142 @@
+//! Looking for damage: the rows against the root, and the crate's pages and values against the rows.
+
+use crate::{
+    ACCOUNTS, FLAT, SLOTS, keys::slot_path, proof::holds, root::Root, session::Parts, tree::Session,
+};
+use alloy_primitives::{B256, hex};
+use nomt::{
+    hasher::{Blake3Hasher, ValueHasher},
+    trie::{KeyPath, ValueHash},
+};
+use polytrie_kv::{KeyRange, Sortable, Sorter, Store};
+use polytrie_state::{
+    CheckReport, StateError, Trail,
+    flat::{decode_account, decode_value},
+    scan,
+};
+use std::ops::ControlFlow;
+
+/// Leaves that are sorted in memory.
+const IN_MEMORY: usize = 1 << 20;
+
+/// A leaf, sorted by its key.
+#[derive(Debug)]
+struct Leaf(KeyPath, ValueHash);
+
+impl Sortable for Leaf {
+    type Key = KeyPath;
+
+    fn key(&self) -> KeyPath {
+        self.0
+    }
+
+    fn value(&self) -> Vec<u8> {
+        self.1.to_vec()
+    }
+
+    fn from_row(key: &[u8], value: &[u8]) -> Option<Self> {
+        Some(Self(key.try_into().ok()?, value.try_into().ok()?))
+    }
+}
+
+/// Computes the root from the rows, without the crate's trie, and asks that for each of them.
+pub(crate) fn check(
+    parts: &Parts,
+    progress: &mut dyn FnMut(u64),
+) -> Result<CheckReport, StateError> {
+    let Parts { store, tree, head } = parts;
+    let trail = *head.lock();
+    let mut report = CheckReport::default();
+    report.check_codes(store)?;
+    trail.check(store, &mut report)?;
+    let mut leaves = Sorter::new(store.scratch().clone(), IN_MEMORY);
+    accounts(store, &mut report, &mut leaves, progress)?;
+    slots(store, &mut report, &mut leaves)?;
+    if Trail::read(store)?.is_none() && report.accounts + report.slots > 0 {
+        report.problem("there is a state, and its trail is missing".to_owned());
+    }
+    let mut root = Root::default();
+    for leaf in leaves.drain()? {
+        let Leaf(key, value_hash) = leaf?;
+        root.add(key, value_hash);
+    }
+    let (found, expected) = (B256::new(root.end()), trail.digest());
+    if found != expected {
+        report.problem(format!("the rows have the root {found}, expected {expected}"));
+    }
+    if report.problems.is_empty() {
+        let scrubbed = tree
+            .session(&trail, store)
+            .and_then(|session| scrub(store, &session, expected, &mut report));
+        report.part(scrubbed)?;
+    }
+    if let Some((_, pages)) = tree.figures().iter().find(|(name, _)| *name == "pages") {
+        report.nodes = *pages;
+    }
+    Ok(report)
+}
+
+fn accounts(
+    store: &Store,
+    report: &mut CheckReport,
+    leaves: &mut Sorter<Leaf>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(), StateError> {
+    scan(&store.snapshot(), ACCOUNTS, KeyRange::ALL, |key, row| {
+        report.count_account(progress);
+        let wrong =
+            || StateError::Corrupt(format!("a key of {} bytes in {}", key.len(), ACCOUNTS.name));
+        let account = B256::try_from(key).map_err(|_| wrong());
+        match account.and_then(|hash| Ok((hash, decode_account(&hash, row)?))) {
+            Ok((hash, account)) => {
+                report.check_code_is_there(store, format_args!("account {hash}"), &account)?;
+                leaves.add(Leaf(hash.0, Blake3Hasher::hash_value(row)))?;
+            }
+            Err(damage) => report.problem(damage.to_string()),
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    progress(report.accounts);
+    Ok(())
+}
+
+fn slots(
+    store: &Store,
+    report: &mut CheckReport,
+    leaves: &mut Sorter<Leaf>,
+) -> Result<(), StateError> {
+    scan(&store.snapshot(), SLOTS, KeyRange::ALL, |key, row| {
+        report.slots += 1;
+        let decoded = FLAT
+            .split_slot_key(key)
+            .and_then(|(account, slot)| decode_value(&B256::from_slice(account), &slot, row));
+        match decoded {
+            Ok(_) => leaves.add(Leaf(slot_path(key), Blake3Hasher::hash_value(row)))?,
+            Err(damage) => report.problem(damage.to_string()),
+        }
+        Ok(ControlFlow::Continue(()))
+    })
+}
+
+/// Every row is in the crate's trie and among its values.
+fn scrub(
+    store: &Store,
+    session: &Session,
+    root: B256,
+    report: &mut CheckReport,
+) -> Result<(), StateError> {
+    for table in [ACCOUNTS, SLOTS] {
+        scan(&store.snapshot(), table, KeyRange::ALL, |key, row| {
+            let path = match KeyPath::try_from(key) {
+                Ok(account) if table == ACCOUNTS => account,
+                _ => slot_path(key),
+            };
+            if !holds(session, root, path, row)? {
+                let (name, key) = (table.name, hex::encode_prefixed(key));
+                report.problem(format!("the files of nomt do not hold the row {key} of {name}; remove their directory, and they are made anew"));
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+    }
+    Ok(())
+}

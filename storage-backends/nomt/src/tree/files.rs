@@ -1,0 +1,165 @@
+//! Where the crate's files are, and how they are opened.
+
+use crate::{NAME, NomtOptions, tree::Db};
+use nomt::{IoUringPermission, Options, check_iou_permissions};
+use polytrie_kv::{KvError, caught, create_dir};
+use polytrie_state::StateError;
+use std::{
+    fmt::Display,
+    fs,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+    thread,
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+
+/// How long to wait for the lock of a database that was just closed: threads of it hold it a moment longer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How the crate's message begins where it cannot have the lock.
+const LOCKED: &str = "Failed to lock directory";
+
+/// The directory of the crate's files.
+#[derive(Debug)]
+pub(super) struct Files {
+    pub(super) options: NomtOptions,
+    /// Used where no directory was named; made when it is needed.
+    temporary: OnceLock<TempDir>,
+}
+
+impl Files {
+    pub(super) const fn new(options: NomtOptions) -> Self {
+        Self { options, temporary: OnceLock::new() }
+    }
+
+    /// Whether they outlive the layer.
+    pub(super) const fn are_kept(&self) -> bool {
+        self.options.dir.is_some()
+    }
+
+    /// Where they are, if they are there.
+    pub(super) fn path(&self) -> Option<PathBuf> {
+        let dir = self.options.dir.clone();
+        dir.or_else(|| self.temporary.get().map(|dir| dir.path().join(NAME)))
+    }
+
+    /// Opens what is there, or makes it.
+    pub(super) fn open(&self) -> Result<Db, StateError> {
+        let dir = self.dir()?;
+        if !dir.exists() {
+            self.make(&dir)?;
+        }
+        self.open_in(&dir)
+    }
+
+    /// Opens an empty database in the place of what is there, which must be closed.
+    pub(super) fn open_anew(&self) -> Result<Db, StateError> {
+        let dir = self.dir()?;
+        remove(&dir)?;
+        self.make(&dir)?;
+        self.open_in(&dir)
+    }
+
+    /// Gives the hash table so many buckets; the database must be closed.
+    pub(super) fn grow(&self, buckets: u32) -> Result<(), StateError> {
+        let dir = self.dir()?;
+        let mut options = self.options_in(&dir);
+        options.hashtable_buckets(buckets);
+        patiently(&dir, "grow the hash table", || nomt::grow_hashtable(&options))
+    }
+
+    /// Makes an empty database, whole or not at all.
+    fn make(&self, dir: &Path) -> Result<(), StateError> {
+        let io = |action, error| StateError::Store(KvError::io(action, dir, error));
+        match check_iou_permissions() {
+            IoUringPermission::Allowed => {}
+            IoUringPermission::Denied | IoUringPermission::NotSupported => {
+                let reason = "needs io_uring (Linux 6.0 or later), which this system does not offer or, as containers often do, forbids; allow it, or use `lmpt`, for example";
+                return Err(StateError::Unsupported { layer: NAME, reason: reason.to_owned() });
+            }
+        }
+        if !self.are_kept() {
+            // What is opened is made.
+            return Ok(());
+        }
+        let parent = dir.parent().unwrap_or(dir);
+        create_dir(parent).map_err(|error| io("create", error))?;
+        let unfinished = dir.with_extension("new");
+        remove(&unfinished)?;
+        drop(self.open_in(&unfinished)?);
+        fs::rename(&unfinished, dir).map_err(|error| io("create", error))?;
+        let parent = fs::File::open(parent).and_then(|parent| parent.sync_all());
+        parent.map_err(|error| io("create", error))
+    }
+
+    fn open_in(&self, dir: &Path) -> Result<Db, StateError> {
+        patiently(dir, "open", || Db::open(self.options_in(dir)))
+    }
+
+    fn options_in(&self, dir: &Path) -> Options {
+        // Of pages and of leaves.
+        let half_mib = (self.options.cache_bytes >> 21).max(1);
+        let mut options = Options::new();
+        options.path(dir);
+        options.commit_concurrency(self.options.threads.max(1));
+        options.io_workers(1);
+        // A session that reads ahead may not be dropped: a thread of the crate panics then.
+        options.warm_up(false);
+        options.hashtable_buckets(self.options.buckets.max(1));
+        options.preallocate_ht(false);
+        options.page_cache_size(half_mib);
+        options.leaf_cache_size(half_mib);
+        options
+    }
+
+    fn dir(&self) -> Result<PathBuf, StateError> {
+        if let Some(dir) = &self.options.dir {
+            return Ok(dir.clone());
+        }
+        if self.temporary.get().is_none() {
+            let made = tempfile::Builder::new().prefix("polytrie-nomt-").tempdir();
+            let made = made.map_err(|error| KvError::io("create", &std::env::temp_dir(), error))?;
+            // Another thread may have been quicker; then this one goes.
+            let _ = self.temporary.set(made);
+        }
+        Ok(self.path().unwrap_or_default())
+    }
+}
+
+/// Does something with the crate's files that takes their lock.
+fn patiently<T, E: Display>(
+    dir: &Path,
+    action: &'static str,
+    mut attempt: impl FnMut() -> Result<T, E>,
+) -> Result<T, StateError> {
+    let since = Instant::now();
+    loop {
+        let error = match caught(&mut attempt) {
+            Ok(Ok(done)) => return Ok(done),
+            Ok(Err(error)) => format!("{error:#}"),
+            Err(said) => said.to_string(),
+        };
+        if !error.starts_with(LOCKED) {
+            let dir = dir.display();
+            let reason = format!(
+                "{error}; if the files in {dir} are damaged, remove that directory: it is made anew from the flat rows"
+            );
+            return Err(StateError::Store(KvError::Engine { engine: NAME, action, reason }));
+        }
+        if since.elapsed() > PATIENCE {
+            let (path, holder) = (dir.to_owned(), String::new());
+            return Err(StateError::Store(KvError::InUse { path, holder }));
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn remove(dir: &Path) -> Result<(), StateError> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(StateError::Store(KvError::io("remove", dir, error)))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,52 @@
+//! The trie of all flat rows, made from nothing: for a genesis, and where the files are lost.
+
+use super::{State, Tree};
+use crate::{
+    ACCOUNTS, SLOTS,
+    keys::{Changes, slot_path},
+};
+use alloy_primitives::B256;
+use polytrie_kv::{KeyRange, Store};
+use polytrie_state::{StateError, scan};
+use std::{mem, ops::ControlFlow, sync::Arc};
+
+/// Keys of one commit.
+const CHUNK: usize = 1 << 15;
+
+impl Tree {
+    /// Makes it anew from the flat rows of a store, which nothing else may change meanwhile. Returns the root.
+    pub(crate) fn refill(&self, store: &Store) -> Result<B256, StateError> {
+        let mut state = self.state.lock();
+        if state.has_forks() {
+            return Err(StateError::Protocol("a layer was filled while it had a fork"));
+        }
+        self.fill(&mut state, Some(store))
+    }
+
+    /// Makes it anew from flat rows, or empty. Returns the root.
+    pub(super) fn fill(&self, state: &mut State, rows: Option<&Store>) -> Result<B256, StateError> {
+        drop(state.take());
+        // Closed before its files go.
+        state.db = None;
+        state.db = Some(Arc::new(self.files.open_anew()?));
+        state.done = 0;
+        let Some(rows) = rows else { return Ok(state.root()) };
+        let rows = rows.snapshot();
+        let mut changes = Changes::new();
+        for table in [ACCOUNTS, SLOTS] {
+            scan(&rows, table, KeyRange::ALL, |key, row| {
+                let path = match <[u8; 32]>::try_from(key) {
+                    Ok(account) if table == ACCOUNTS => account,
+                    _ => slot_path(key),
+                };
+                changes.insert(path, Some(row.to_vec()));
+                if changes.len() >= CHUNK {
+                    self.write(state, mem::take(&mut changes))?;
+                }
+                Ok(ControlFlow::Continue(()))
+            })?;
+        }
+        self.write(state, changes)?;
+        Ok(state.root())
+    }
+}
