@@ -25,6 +25,7 @@ cleanup() { [ -z "$node_pid" ] || kill "$node_pid" 2>/dev/null || true; rm -rf "
 trap cleanup EXIT
 if [ ${#layers[@]} -eq 0 ]; then
     for layer in raw mpt mpt-hash replica lmpt rain binary; do
+    for layer in raw mpt mpt-hash replica lmpt rain nomt; do
         # A layer that is not compiled in is refused at once.
         "$binary" init --datadir "$work/$layer" --chain dev --state "$layer" >/dev/null 2>&1 && layers+=("$layer")
     done

@@ -16,6 +16,8 @@ pub mod lvmt;
 mod mpt;
 #[cfg(feature = "mpt-hash")]
 pub mod mpt_hash;
+#[cfg(feature = "nomt")]
+pub mod nomt;
 mod options;
 mod place;
 #[cfg(feature = "rain")]
@@ -42,6 +44,7 @@ pub use unknown::UnknownKind;
 
 /// Every name that `--state` may have in some build, with its Cargo feature.
 const NAMES: &[&str] = &["raw", "mpt", "mpt-hash", "replica", "lmpt", "lvmt", "rain", "binary"];
+const NAMES: &[&str] = &["raw", "mpt", "mpt-hash", "replica", "lmpt", "lvmt", "rain", "nomt"];
 
 /// The layers of this build.
 pub const LAYERS: &[LayerKind] = &[
@@ -61,6 +64,8 @@ pub const LAYERS: &[LayerKind] = &[
     binary::KIND,
     #[cfg(feature = "raw")]
     raw::KIND,
+    #[cfg(feature = "nomt")]
+    nomt::KIND,
 ];
 
 /// The layer a new data directory gets by default.

@@ -8,6 +8,8 @@ use super::lmpt::LmptSettings;
 use super::lvmt::{LvmtNeeds, LvmtSettings};
 #[cfg(feature = "mpt-hash")]
 use super::mpt_hash::MptHashSettings;
+#[cfg(feature = "nomt")]
+use super::nomt::NomtSettings;
 #[cfg(feature = "rain")]
 use super::rain::RainSettings;
 #[cfg(feature = "replica")]
@@ -39,6 +41,10 @@ pub struct LayerOptions {
     #[cfg(feature = "mpt-hash")]
     #[command(flatten)]
     pub mpt_hash: MptHashSettings,
+    /// Of `nomt`.
+    #[cfg(feature = "nomt")]
+    #[command(flatten)]
+    pub nomt: NomtSettings,
     /// Of `rain`.
     #[cfg(feature = "rain")]
     #[command(flatten)]
@@ -69,6 +75,8 @@ impl Default for LayerOptions {
             lmpt: LmptSettings::default(),
             #[cfg(feature = "mpt-hash")]
             mpt_hash: MptHashSettings::default(),
+            #[cfg(feature = "nomt")]
+            nomt: NomtSettings::default(),
             #[cfg(feature = "rain")]
             rain: RainSettings::default(),
             #[cfg(feature = "replica")]
@@ -126,6 +134,10 @@ impl LayerOptions {
         #[cfg(feature = "mpt-hash")]
         {
             self.mpt_hash.cache = self.mpt_hash.cache.min(quarter);
+        }
+        #[cfg(feature = "nomt")]
+        {
+            self.nomt.cache = self.nomt.cache.min(quarter);
         }
         self
     }

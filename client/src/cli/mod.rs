@@ -166,6 +166,7 @@ mod tests {
     const HEADINGS: [(&str, &[&str]); 12] = [
         ("Data directory", &["datadir", "state", "kv", "replica.path"]),
         ("State layers", &["trie.", "binary.", "lmpt.", "mpt-hash.", "rain."]),
+        ("State layers", &["trie.", "lmpt.", "mpt-hash.", "nomt.", "rain."]),
         ("State layer replica", &["replica."]),
         ("LVMT", &["lvmt."]),
         ("JSON-RPC over HTTP and WebSocket", &["http.", "rpc."]),

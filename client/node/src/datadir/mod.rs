@@ -7,7 +7,8 @@
 //! D/genesis.json    the genesis of a chain that `polytrie devnet` made
 //! D/flat.json       which directory of --replica.path is this one's
 //! D/LOCK            held while a process works here
-//! D/db/             the engine's files; scratch-… in it: what does not fit into memory, gone with the process
+//! D/db/             the engine's files; scratch-… in it: what does not fit into memory, gone with the process; LAYER/ in
+//!                   it: files of the layer's own, if it has any
 //! D/shadow-LAYER/   a data directory of its own: what `import --shadow LAYER` compares with
 //! ```
 
@@ -292,7 +293,11 @@ impl DataDir {
         let writes = store_options.flush_every / chain_options.verify_every.max(1);
         store_options.flush_every = writes.max(1);
         let store = Store::open(engine, &tables, kind.suit_store(store_options, &settings))?;
-        let place = Place { store: store.clone(), dir: own_dir, read_only };
+        let place = Place {
+            dir: own_dir,
+            read_only,
+            ..Place::on_disk(store.clone(), &dir.join("db"), kind.name)
+        };
         let layer = (kind.open)(place, &settings)?;
         let Specs { spec, outline } = specs;
         Ok(Self {
