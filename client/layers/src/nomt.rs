@@ -43,6 +43,7 @@ pub(super) const KIND: LayerKind = LayerKind {
             threads,
             dir: place.files,
             read_only: place.read_only,
+            ..NomtOptions::default()
         };
         Ok(NomtLayer::open(place.store, options)?)
     },

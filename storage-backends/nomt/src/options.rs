@@ -12,9 +12,11 @@ pub struct NomtOptions {
     pub buckets: u32,
     /// Threads that fetch pages and compute the trie, at least one.
     pub threads: usize,
-    /// The directory of its files, which is made where it is missing; without one they are in the system's directory for
-    /// temporary files and go with the layer.
+    /// The directory of its files, which is made where it is missing; without one they are in [`Self::temporary`] and go
+    /// with the layer.
     pub dir: Option<PathBuf>,
+    /// The directory for files that go with the layer.
+    pub temporary: PathBuf,
     /// Whether nothing is to be committed. The files of [`Self::dir`] are opened when something asks for the trie.
     pub read_only: bool,
 }
@@ -35,6 +37,7 @@ impl Default for NomtOptions {
             buckets: Self::BUCKETS,
             threads: Self::THREADS,
             dir: None,
+            temporary: std::env::temp_dir(),
             read_only: false,
         }
     }

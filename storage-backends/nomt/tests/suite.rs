@@ -7,10 +7,20 @@ use polytrie_testing::{
     layer_suite,
     suite::{self, LayerFactory, Verifier},
 };
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Nomt(NomtOptions);
+
+impl Default for Nomt {
+    /// Memory holds the files where it can: each opening makes some, and a disk syncs each of them.
+    fn default() -> Self {
+        let options = NomtOptions::default();
+        let memory = Path::new("/dev/shm");
+        let temporary = if memory.is_dir() { memory.to_owned() } else { options.temporary };
+        Self(NomtOptions { temporary, ..options })
+    }
+}
 
 impl LayerFactory for Nomt {
     fn tables(&self) -> Vec<Table> {

@@ -118,8 +118,9 @@ impl Files {
             return Ok(dir.clone());
         }
         if self.temporary.get().is_none() {
-            let made = tempfile::Builder::new().prefix("polytrie-nomt-").tempdir();
-            let made = made.map_err(|error| KvError::io("create", &std::env::temp_dir(), error))?;
+            let within = &self.options.temporary;
+            let made = tempfile::Builder::new().prefix("polytrie-nomt-").tempdir_in(within);
+            let made = made.map_err(|error| KvError::io("create", within, error))?;
             // Another thread may have been quicker; then this one goes.
             let _ = self.temporary.set(made);
         }
