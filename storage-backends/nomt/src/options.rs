@@ -24,8 +24,8 @@ pub struct NomtOptions {
 impl NomtOptions {
     /// [`Self::cache_bytes`] unless something else is asked for: suits 8 GiB.
     pub const CACHE_BYTES: usize = 512 << 20;
-    /// [`Self::buckets`] unless something else is asked for: 16 MiB.
-    pub const BUCKETS: u32 = 4_096;
+    /// [`Self::buckets`] unless something else is asked for: 4 MiB.
+    pub const BUCKETS: u32 = 1_024;
     /// [`Self::threads`] unless something else is asked for: suits two cores.
     pub const THREADS: usize = 2;
 }

@@ -2,12 +2,12 @@
 
 use crate::{NAME, NomtOptions, tree::Db};
 use nomt::{IoUringPermission, Options, check_iou_permissions};
-use polytrie_kv::{KvError, caught, create_dir};
+use polytrie_kv::{KvError, caught, create_dir, expect_threads};
 use polytrie_state::StateError;
 use std::{
     fmt::Display,
     fs,
-    io::ErrorKind,
+    io::{Error, ErrorKind},
     path::{Path, PathBuf},
     sync::OnceLock,
     thread,
@@ -19,6 +19,8 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How the crate's message begins where it cannot have the lock.
 const LOCKED: &str = "Failed to lock directory";
+/// Threads that it starts beside those that compute the trie, twice; more or less.
+const THREADS: usize = 8;
 
 /// The directory of the crate's files.
 #[derive(Debug)]
@@ -66,7 +68,7 @@ impl Files {
         let dir = self.dir()?;
         let mut options = self.options_in(&dir);
         options.hashtable_buckets(buckets);
-        patiently(&dir, "grow the hash table", || nomt::grow_hashtable(&options))
+        patiently(&dir, "grow the hash table in", || nomt::grow_hashtable(&options))
     }
 
     /// Makes an empty database, whole or not at all.
@@ -94,6 +96,8 @@ impl Files {
     }
 
     fn open_in(&self, dir: &Path) -> Result<Db, StateError> {
+        // It panics where it cannot start them.
+        expect_threads(THREADS + 2 * self.options.threads)?;
         patiently(dir, "open", || Db::open(self.options_in(dir)))
     }
 
@@ -136,17 +140,12 @@ fn patiently<T, E: Display>(
 ) -> Result<T, StateError> {
     let since = Instant::now();
     loop {
-        let error = match caught(&mut attempt) {
-            Ok(Ok(done)) => return Ok(done),
-            Ok(Err(error)) => format!("{error:#}"),
-            Err(said) => said.to_string(),
+        let error = match reported(&mut attempt) {
+            Ok(done) => return Ok(done),
+            Err(error) => error,
         };
         if !error.starts_with(LOCKED) {
-            let dir = dir.display();
-            let reason = format!(
-                "{error}; if the files in {dir} are damaged, remove that directory: it is made anew from the flat rows"
-            );
-            return Err(StateError::Store(KvError::Engine { engine: NAME, action, reason }));
+            return Err(failure(dir, action, error));
         }
         if since.elapsed() > PATIENCE {
             let (path, holder) = (dir.to_owned(), String::new());
@@ -154,6 +153,27 @@ fn patiently<T, E: Display>(
         }
         thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Does something with the crate, whose threads hand their panics on: what it says of a failure.
+pub(super) fn reported<T, E: Display>(work: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
+    match caught(work) {
+        Ok(done) => done.map_err(|error| format!("{error:#}")),
+        Err(said) => Err(said.to_string()),
+    }
+}
+
+/// What the crate says of a failure, as an error. Its text has the number of the system's error, if there was one.
+pub(super) fn failure(dir: &Path, action: &'static str, said: String) -> StateError {
+    let number = said.rsplit_once("(os error ").and_then(|(_, rest)| rest.split_once(')'));
+    if let Some(number) = number.and_then(|(number, _)| number.parse().ok()) {
+        return StateError::Store(KvError::io(action, dir, Error::from_raw_os_error(number)));
+    }
+    let reason = format!(
+        "{said}; if the files in {} are damaged, remove that directory: it is made anew from the flat rows",
+        dir.display()
+    );
+    StateError::Store(KvError::Engine { engine: NAME, action, reason })
 }
 
 fn remove(dir: &Path) -> Result<(), StateError> {

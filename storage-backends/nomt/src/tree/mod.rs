@@ -18,10 +18,10 @@ use crate::{
     keys::{Changes, current},
 };
 use alloy_primitives::B256;
-use files::Files;
+use files::{Files, failure, reported};
 use nomt::{KeyReadWrite, Nomt, Overlay, SessionParams, hasher::Blake3Hasher, trie::KeyPath};
 use parking_lot::Mutex;
-use polytrie_kv::{KvError, Store, caught};
+use polytrie_kv::{KvError, Store};
 use polytrie_state::{StateError, Trail};
 use std::{
     collections::VecDeque,
@@ -258,7 +258,8 @@ impl Tree {
         self.make_room(state, changes.len())?;
         let Some(db) = state.db.as_deref().filter(|_| !changes.is_empty()) else { return Ok(()) };
         let session = begin(db, &state.waiting)?;
-        run("commit", || session.finish(written(changes))?.commit(db))
+        let committed = reported(|| session.finish(written(changes))?.commit(db));
+        committed.map_err(|said| failure(&self.files.path().unwrap_or_default(), "write to", said))
     }
 
     /// Grows the hash table if so many new keys may fill it too far.
@@ -291,17 +292,14 @@ fn written(changes: Changes) -> Vec<(KeyPath, KeyReadWrite)> {
     changes.into_iter().map(|(key, value)| (key, KeyReadWrite::Write(value))).collect()
 }
 
-/// Does something with the crate, whose threads hand their panics on.
+/// Has the crate read something.
 pub(crate) fn run<T, E: Display>(
     action: &'static str,
     work: impl FnOnce() -> Result<T, E>,
 ) -> Result<T, StateError> {
-    let reason = match caught(work) {
-        Ok(Ok(done)) => return Ok(done),
-        Ok(Err(error)) => format!("{error:#}"),
-        Err(said) => said.to_string(),
-    };
-    Err(StateError::Store(KvError::Engine { engine: crate::NAME, action, reason }))
+    reported(work).map_err(|reason| {
+        StateError::Store(KvError::Engine { engine: crate::NAME, action, reason })
+    })
 }
 
 fn begin(db: &Db, waiting: &VecDeque<Waiting>) -> Result<Session, StateError> {
