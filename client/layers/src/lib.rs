@@ -43,8 +43,8 @@ pub use place::Place;
 pub use unknown::UnknownKind;
 
 /// Every name that `--state` may have in some build, with its Cargo feature.
-const NAMES: &[&str] = &["raw", "mpt", "mpt-hash", "replica", "lmpt", "lvmt", "rain", "binary"];
-const NAMES: &[&str] = &["raw", "mpt", "mpt-hash", "replica", "lmpt", "lvmt", "rain", "nomt"];
+const NAMES: &[&str] =
+    &["raw", "mpt", "mpt-hash", "replica", "lmpt", "lvmt", "rain", "binary", "nomt"];
 
 /// The layers of this build.
 pub const LAYERS: &[LayerKind] = &[

@@ -9,9 +9,7 @@ use polytrie_kv::{
 };
 use polytrie_state::{
     BlockRef, CODE_TABLE, Commitment, Finished, Fork, Group, Outcome, PREIMAGE_TABLE, Session,
-    StateError, StateLayer, WIPED_TABLE, remove_wiped, undo_in_steps,
-    BlockRef, CODE_TABLE, Commitment, Finished, Fork, Group, Outcome, Session, StateError,
-    StateLayer, TRAIL_TABLE, WIPED_TABLE, remove_wiped, undo_in_steps,
+    StateError, StateLayer, TRAIL_TABLE, WIPED_TABLE, remove_wiped, undo_in_steps,
 };
 use std::{ops::ControlFlow, sync::Arc};
 use tempfile::TempDir;
@@ -320,9 +318,7 @@ impl<'f> Driver<'f> {
         row.try_into().map(u64::from_be_bytes).map_err(damaged)
     }
 
-    /// All rows of the layer, without those that are never deleted, without what belongs to undo records, and without the
-    /// driver's own.
-    /// All rows of the layer, without code (which is never deleted), without what belongs to undo records, without the
+    /// All rows of the layer, without those that are never deleted, without what belongs to undo records, without the
     /// trail (which says what is durable), and without the driver's own.
     ///
     /// # Errors
@@ -330,10 +326,10 @@ impl<'f> Driver<'f> {
     /// If the store fails.
     pub fn rows(&self) -> Result<Vec<Row>, StateError> {
         let mut rows = Vec::new();
-        let is_beside = |table: &Table| *table == WIPED_TABLE || NEVER_DELETED.contains(table);
+        let is_beside = |table: &Table| {
+            [TRAIL_TABLE, WIPED_TABLE].contains(table) || NEVER_DELETED.contains(table)
+        };
         for table in self.factory.tables().into_iter().filter(|table| !is_beside(table)) {
-        let beside = [CODE_TABLE, TRAIL_TABLE, WIPED_TABLE];
-        for table in self.factory.tables().into_iter().filter(|table| !beside.contains(table)) {
             rows.extend(self.rows_of(table)?);
         }
         Ok(rows)
