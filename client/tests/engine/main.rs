@@ -4,6 +4,7 @@
 
 #[path = "../common/fixtures.rs"]
 mod fixtures;
+#[expect(dead_code, reason = "no command of these tests answers in JSON")]
 #[path = "../common/run.rs"]
 mod run;
 #[path = "../common/sample.rs"]
