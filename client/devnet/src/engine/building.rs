@@ -104,7 +104,7 @@ mod tests {
     fn an_id_says_what_the_payload_is_made_of() {
         let next = NextBlock { timestamp: 5, ..NextBlock::default() };
         let first = id(3, B256::ZERO, &next);
-        assert_eq!(id(3, B256::ZERO, &next.clone()), first);
+        assert_eq!(id(3, B256::ZERO, &next), first);
         assert_ne!(id(2, B256::ZERO, &next), first);
         assert_ne!(id(3, B256::repeat_byte(1), &next), first);
         let withdrawals = vec![Withdrawal::default()];
