@@ -28,7 +28,7 @@ use std::{sync::Arc, thread};
 /// brings one there. Layers without Ethereum's state root (`raw`, `lmpt`, `lvmt`) take the root in a header as it is. The eth_ methods
 /// answer on both ports, the Engine API on the one with the secret. Ctrl-C (or SIGTERM) ends the node with exit code 0.
 #[derive(Debug, Args)]
-pub(super) struct EngineArgs {
+pub(super) struct EngineApiArgs {
     #[command(flatten)]
     chain: ChainArg,
     /// Blocks before the head whose state can be read and proven, and which can be taken back.
@@ -47,7 +47,7 @@ pub(super) struct EngineArgs {
     pub(super) data: DataArgs,
 }
 
-pub(super) fn run(args: EngineArgs, logging: &LogArgs) -> Result<(), Failure> {
+pub(super) fn run(args: EngineApiArgs, logging: &LogArgs) -> Result<(), Failure> {
     let interrupt = on_interrupt();
     let accounts =
         DevAccounts::new(DEFAULT_MNEMONIC, 0).map_err(|error| Failure::Usage(error.to_string()))?;
@@ -92,7 +92,7 @@ pub(super) fn run(args: EngineArgs, logging: &LogArgs) -> Result<(), Failure> {
 }
 
 /// The directory that is there, or a new one.
-fn open(args: &EngineArgs) -> Result<DataDir, Failure> {
+fn open(args: &EngineApiArgs) -> Result<DataDir, Failure> {
     let mut options: OpenOptions = args.data.options();
     options.chain.clone_from(&args.chain.chain);
     options.chain_options.undo_blocks = args.history;

@@ -50,7 +50,7 @@ enum Command {
     Import(import::ImportArgs),
     Export(export::ExportArgs),
     Devnet(Box<devnet::DevnetArgs>),
-    Engine(Box<engine::EngineArgs>),
+    Engine(Box<engine::EngineApiArgs>),
     Bench(bench::BenchArgs),
     Conformance(conformance::ConformanceArgs),
     #[cfg(feature = "lvmt")]

@@ -108,7 +108,7 @@ fn what_is_missing_is_said_before_anything_is_served() {
     let genesis = dir.path().join("genesis.json");
     fs::write(
         &genesis,
-        r#"{ "config": { "chainId": 1337, "homesteadBlock": 0, "ethash": {} }, "alloc": {}, "difficulty": "0x4000000000", "gasLimit": "5000000" }"#,
+        r#"{ "config": { "chainId": 1337, "homesteadBlock": 0, "ethash": {} }, "alloc": { "0x0000000000000000000000000000000000000007": { "balance": "7" } }, "difficulty": "0x4000000000", "gasLimit": "5000000" }"#,
     )
     .unwrap();
     let data = dir.path().join("before");
