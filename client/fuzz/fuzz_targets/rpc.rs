@@ -16,7 +16,10 @@ fuzz_target!(|data: &[u8]| {
     match std::str::from_utf8(data) {
         Ok(text) if text.starts_with('{') => {
             let request: Option<serde_json::Value> = serde_json::from_str(text).ok();
-            match request.as_ref().and_then(|request| Some((request["method"].as_str()?, &request["params"]))) {
+            match request
+                .as_ref()
+                .and_then(|request| Some((request["method"].as_str()?, &request["params"])))
+            {
                 Some((method, params)) => devnet.ask(method, params),
                 // What is no request has no method.
                 None => drop(devnet.answer_text(text)),

@@ -3,11 +3,13 @@
 use alloy_primitives::U256;
 use polytrie::{
     datadir::{DataDir, OpenOptions},
-    devnet::{DEFAULT_MNEMONIC, DevAccounts, MiningMode, Node, NodeOptions, PoolLimits, dev_genesis},
-    rpc::{LocalRpc, RpcLimits},
+    devnet::{
+        DEFAULT_MNEMONIC, DevAccounts, MiningMode, Node, NodeOptions, PoolLimits, dev_genesis,
+    },
+    rpc::{LocalRpc, RpcLimits, read_state, write_state},
 };
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// Stores what it is called with, and logs it; reverts with a reason where that is all ones.
 const CODE: &str = "0x608180600b6000396000f33615601d5760003580191560295780600055600052600160206000a1005b60005460005260206000f35b7f08c379a000000000000000000000000000000000000000000000000000000000600052602060045260026024527f6e6f00000000000000000000000000000000000000000000000000000000000060445260646000fd";
@@ -21,6 +23,7 @@ const MOST_BLOCKS: u64 = 64;
 /// A node, and the moment to which each run goes back.
 #[derive(Debug)]
 pub struct Devnet {
+    node: Arc<Node>,
     rpc: LocalRpc,
     methods: Vec<&'static str>,
     /// What stands for the texts that begin with `$`.
@@ -37,7 +40,11 @@ impl Devnet {
         let balance = U256::from(10).pow(U256::from(22));
         let genesis = dev_genesis(1337, accounts.addresses(), balance);
         let (alice, bob) = (accounts.addresses()[0], accounts.addresses()[1]);
-        let options = OpenOptions { state: Some("mpt".into()), kv: Some("memory".into()), ..OpenOptions::default() };
+        let options = OpenOptions {
+            state: Some("mpt".into()),
+            kv: Some("memory".into()),
+            ..OpenOptions::default()
+        };
         let dir = DataDir::create_with(&options, &genesis).expect("memory does not fail");
         let (chain, dir) = dir.into_chain().expect("memory does not fail");
         let options = NodeOptions {
@@ -55,10 +62,10 @@ impl Devnet {
             call_time: Some(Duration::from_secs(2)),
             ..RpcLimits::default()
         };
-        let rpc = LocalRpc::new(node, limits).expect("there are threads");
+        let rpc = LocalRpc::new(Arc::clone(&node), limits).expect("there are threads");
         let methods = rpc.method_names().filter(|name| !waits(name)).collect();
         let (names, snapshot, head) = (Vec::new(), Value::Null, Value::Null);
-        let mut devnet = Self { rpc, methods, names, snapshot, head, runs: 0 };
+        let mut devnet = Self { node, rpc, methods, names, snapshot, head, runs: 0 };
         let word = format!("{:#066x}", 7);
         let deploy = json!([{ "from": alice, "data": CODE }]);
         let deployed = devnet.result("eth_sendTransaction", &deploy);
@@ -68,7 +75,8 @@ impl Devnet {
         let call = json!([{ "from": alice, "to": contract, "data": word }]);
         let tx = devnet.result("eth_sendTransaction", &call);
         devnet.result("evm_mine", &json!([]));
-        devnet.result("eth_sendTransaction", &json!([{ "from": bob, "to": alice, "value": "0x1" }]));
+        devnet
+            .result("eth_sendTransaction", &json!([{ "from": bob, "to": alice, "value": "0x1" }]));
         devnet.result("evm_mine", &json!([]));
         let gas = json!([{ "from": bob, "to": alice, "gas": "0x5208", "gasPrice": "0x77359400", "nonce": "0x1" }]);
         let raw = devnet.result("eth_signTransaction", &gas);
@@ -122,6 +130,23 @@ impl Devnet {
         assert_eq!(head, self.head);
     }
 
+    /// Its state, as a file of anvil has it.
+    pub fn state(&self) -> Value {
+        let mut text = Vec::new();
+        write_state(&self.node, &mut text).expect("every account is known by its address");
+        serde_json::from_slice(&text).expect("a state is JSON")
+    }
+
+    /// Takes in a file of a state; whether it is one. An error must not say that the node failed.
+    pub fn load(&self, file: &[u8]) -> bool {
+        let loaded = read_state(&self.node, file);
+        if let Err(error) = &loaded {
+            assert!(!error.message().is_empty());
+            assert!(error.code() != -32603, "{error:?}");
+        }
+        loaded.is_ok()
+    }
+
     /// The answer to a request as text.
     pub fn answer_text(&self, request: &str) -> Option<String> {
         self.rpc.answer(request)
@@ -140,7 +165,9 @@ impl Devnet {
     }
 
     fn put(&self, value: &mut Value) {
-        let known = |text: &str| self.names.iter().find(|(name, _)| *name == text).map(|(_, value)| value.clone());
+        let known = |text: &str| {
+            self.names.iter().find(|(name, _)| *name == text).map(|(_, value)| value.clone())
+        };
         match value {
             Value::String(text) => {
                 if let Some(known) = known(text) {
@@ -182,8 +209,11 @@ fn asks_for_many_blocks(method: &str, params: &Value) -> bool {
         Value::String(text) => text.len() > 4,
         _ => false,
     };
-    method.contains("mine") && params.as_array().is_some_and(|params| params.iter().any(|param| match param {
-        Value::Object(fields) => fields.get("blocks").is_some_and(is_many),
-        param => method != "evm_mine" && is_many(param),
-    }))
+    method.contains("mine")
+        && params.as_array().is_some_and(|params| {
+            params.iter().any(|param| match param {
+                Value::Object(fields) => fields.get("blocks").is_some_and(is_many),
+                param => method != "evm_mine" && is_many(param),
+            })
+        })
 }

@@ -1,8 +1,12 @@
 //! What the fuzz targets share.
 
+pub mod change;
 pub mod devnet;
 pub mod e2store;
+pub mod files;
+pub mod kv;
 pub mod requests;
+pub mod sample;
 
 use std::io::Cursor;
 

@@ -12,7 +12,7 @@ mod wrapped;
 
 pub use engine::{TABLES, engine_suite};
 pub use fault::{Fault, FaultEngine, KeepsRows, SlowEngine, SlowReads};
-pub use model::store_suite;
+pub use model::{Model, store_suite};
 pub use random::Random;
 pub use skip::skipped;
 pub use wrapped::Wrapped;

@@ -9,10 +9,11 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// The slow, obvious store: all tables in one sorted map.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Model(BTreeMap<(u8, Vec<u8>), Vec<u8>>);
+pub struct Model(BTreeMap<(u8, Vec<u8>), Vec<u8>>);
 
 impl Model {
-    fn apply(&mut self, batch: &Batch) {
+    /// Makes the changes of a batch.
+    pub fn apply(&mut self, batch: &Batch) {
         for (table, op) in batch.ops() {
             if let Op::DeleteRange { from, to } = op {
                 let range = KeyRange { from, to, reverse: false };
@@ -32,11 +33,13 @@ impl Model {
         }
     }
 
-    fn get(&self, table: Table, key: &[u8]) -> Option<&Vec<u8>> {
+    /// The value of a key.
+    pub fn get(&self, table: Table, key: &[u8]) -> Option<&Vec<u8>> {
         self.0.get(&(table.id, key.to_vec()))
     }
 
-    fn entries(&self, table: Table, range: KeyRange<'_>) -> Vec<Entry> {
+    /// The entries of a range, in its order.
+    pub fn entries(&self, table: Table, range: KeyRange<'_>) -> Vec<Entry> {
         let within =
             |((id, key), _): &(&(u8, Vec<u8>), &Vec<u8>)| *id == table.id && range.contains(key);
         let mut found: Vec<Entry> = (self.0.iter().filter(within))
@@ -48,8 +51,12 @@ impl Model {
         found
     }
 
-    /// Everything a reader holds.
-    fn read(reader: &impl Read) -> Self {
+    /// Everything that a reader holds of [`TABLES`].
+    ///
+    /// # Panics
+    ///
+    /// If reading fails.
+    pub fn read(reader: &impl Read) -> Self {
         let mut model = Self::default();
         for table in TABLES {
             for (key, value) in entries(reader, table, KeyRange::ALL) {

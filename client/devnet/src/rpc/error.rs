@@ -85,6 +85,11 @@ impl RpcError {
         }
     }
 
+    /// The code, as JSON-RPC has it.
+    pub fn code(&self) -> i32 {
+        self.0.code()
+    }
+
     /// The message.
     pub fn message(&self) -> &str {
         self.0.message()
