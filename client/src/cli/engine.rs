@@ -25,8 +25,8 @@ use std::{sync::Arc, thread};
 ///
 /// A payload is executed when it comes, and stored when it is chosen: then it is durable, and until then a crash forgets it.
 /// There is no network: what is not sent as a payload is not known. The chain must be past the merge; `polytrie import`
-/// brings one there. Layers without Ethereum's state root (`raw`, `lmpt`, `lvmt`) take the root in a header as it is. The eth_ methods
-/// answer on both ports, the Engine API on the one with the secret. Ctrl-C (or SIGTERM) ends the node with exit code 0.
+/// brings one there. Layers without Ethereum's state root take the root in a payload as it is. The eth_ methods answer on both
+/// ports, the Engine API on the one with the secret. Ctrl-C (or SIGTERM) ends the node with exit code 0.
 #[derive(Debug, Args)]
 pub(super) struct EngineApiArgs {
     #[command(flatten)]
