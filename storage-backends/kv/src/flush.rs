@@ -20,13 +20,13 @@ const SPARE_BATCHES: usize = 4;
 pub(crate) const SPARE_BATCH_BYTES: usize = 4 << 20;
 
 /// What the handles of a store share with its flush thread.
-pub(crate) struct Shared {
+pub(crate) struct StoreState {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) tables: TableSet,
     pub(crate) hasher: DefaultHashBuilder,
     pub(crate) counters: Option<Counters>,
     pub(crate) live: Arc<LiveSet>,
-    pub(crate) head: Sharded<Head>,
+    pub(crate) head: Sharded<Unflushed>,
     /// Directory of the journal, if there is one.
     pub(crate) journal: Option<PathBuf>,
     /// What says what was confirmed, if there is a journal.
@@ -45,15 +45,15 @@ pub(crate) struct Shared {
     pub(crate) ended: Condvar,
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for StoreState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("engine", &self.engine).finish_non_exhaustive()
+        f.debug_struct("StoreState").field("engine", &self.engine).finish_non_exhaustive()
     }
 }
 
 /// What is written and not in the engine, and how far it goes.
 #[derive(Debug, Default)]
-pub(crate) struct Head {
+pub(crate) struct Unflushed {
     pub(crate) layers: Layers,
     /// Number of the last write.
     pub(crate) seq: u64,
@@ -73,7 +73,7 @@ pub(crate) struct Control {
     pub(crate) shutdown: bool,
 }
 
-impl Shared {
+impl StoreState {
     /// # Errors
     ///
     /// [`KvError::Poisoned`] after the first failure.
@@ -192,7 +192,7 @@ impl Shared {
     pub(crate) fn end_flush(
         &self,
         outcome: Result<Arc<EngineView>, KvError>,
-        settle: impl FnOnce(&mut Head) -> u64,
+        settle: impl FnOnce(&mut Unflushed) -> u64,
     ) -> Result<(), KvError> {
         let outcome = outcome.map(|view| self.set_view(view));
         let mut control = self.control.lock();

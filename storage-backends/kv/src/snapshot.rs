@@ -2,7 +2,7 @@
 
 use crate::{
     KeyRange, KvError, Read, Table, Ticket, Visit,
-    flush::Shared,
+    flush::StoreState,
     overlay::{Found, Layers, hash, scan},
     recent::EngineView,
 };
@@ -18,7 +18,7 @@ pub struct Snapshot {
 
 #[derive(Debug)]
 struct Inner {
-    shared: Arc<Shared>,
+    shared: Arc<StoreState>,
     layers: Layers,
     view: Arc<EngineView>,
     /// Keeps the versions that are seen here.
@@ -26,7 +26,7 @@ struct Inner {
 }
 
 impl Snapshot {
-    pub(crate) fn take(shared: &Arc<Shared>) -> Self {
+    pub(crate) fn take(shared: &Arc<StoreState>) -> Self {
         // Under the lock, so that no write discards a version before the ticket is there to keep it.
         let head = shared.head.read();
         let inner = Inner {
@@ -42,7 +42,7 @@ impl Snapshot {
 
 impl Snapshot {
     /// A snapshot of what is in the engine, without what was written since.
-    pub(crate) fn take_flushed(shared: &Arc<Shared>) -> Self {
+    pub(crate) fn take_flushed(shared: &Arc<StoreState>) -> Self {
         let ticket = shared.live.enter(shared.head.read().seq);
         let (layers, view) = (Layers::default(), shared.view.read().clone());
         Self { inner: Arc::new(Inner { shared: shared.clone(), layers, view, ticket }) }
@@ -128,7 +128,7 @@ impl Read for Snapshot {
     }
 }
 
-impl Shared {
+impl StoreState {
     /// Reads what the engine has, counting.
     pub(crate) fn engine_get(
         &self,

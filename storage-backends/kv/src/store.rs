@@ -4,7 +4,7 @@ use crate::{
     Batch, CountersSnapshot, Engine, KeyRange, KvError, LiveSet, MemoryEngine, Op, Panicked, Read,
     Scratch, Snapshot, Table, TableStats, Visit, Worker,
     counters::Counters,
-    flush::{Control, Head, Shared},
+    flush::{Control, StoreState, Unflushed},
     journal::{self, Damage, Journal, Recovered},
     overlay::{Found, Generation, hash},
     shard::Sharded,
@@ -103,7 +103,7 @@ pub struct Store {
 /// What goes with the last handle.
 #[derive(Debug)]
 struct Handle {
-    shared: Arc<Shared>,
+    shared: Arc<StoreState>,
     /// Held by the one write at a time.
     writing: Mutex<Writing>,
     options: StoreOptions,
@@ -175,7 +175,7 @@ impl Store {
     ) -> Result<Self, KvError> {
         let tables = TableSet::new(declared)?;
         let (hasher, live) = (DefaultHashBuilder::default(), Arc::new(LiveSet::default()));
-        let replay = |head: &mut Head, batch: &Batch| {
+        let replay = |head: &mut Unflushed, batch: &Batch| {
             let active =
                 head.layers.active.get_or_insert_with(|| Arc::new(Generation::new(&tables)));
             active.apply(batch, head.seq + 1, &tables, &hasher, &live.lock())?;
@@ -187,7 +187,7 @@ impl Store {
         let journal_dir = engine.journal_dir().filter(|_| journal.is_some());
         let (journal, confirmed) = journal.unzip();
         let writing = Writing { journal, covered: head.seq };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(StoreState {
             tables,
             hasher,
             counters: options.counters.then(Counters::default),
@@ -204,7 +204,7 @@ impl Store {
             engine,
         });
         let thread = match options.background {
-            true => Some(Shared::start(&shared)?),
+            true => Some(StoreState::start(&shared)?),
             false => None,
         };
         let handle = Handle { shared, writing: Mutex::new(writing), options, scratch, thread };
@@ -497,7 +497,7 @@ impl Handle {
         let shared = &*self.shared;
         let full = {
             let mut head = shared.head.write();
-            let Head { layers, seq, .. } = &mut *head;
+            let Unflushed { layers, seq, .. } = &mut *head;
             let active = layers.active.get_or_insert_with(|| Arc::new(shared.generation()));
             let live = shared.live.lock();
             let size = active.apply(batch, *seq + 1, &shared.tables, &shared.hasher, &live)?;

@@ -2,11 +2,11 @@
 
 use crate::{
     FLAT_ACCOUNTS, FLAT_SLOTS, JOURNAL, LmptOptions, META, NAME, SNAPSHOT_TRIE, SWEEP, check,
+    head::{HeadState, LmptChange, LmptState, Work},
     journal, load,
     merge::MergeStats,
     proof,
     session::LmptSession,
-    shared::{Head, LmptChange, Shared, Work},
     undo::LmptRecords,
 };
 use alloy_primitives::{Address, B256, U256};
@@ -21,7 +21,7 @@ use std::sync::{Arc, atomic::Ordering};
 /// The layered trie as a state layer.
 #[derive(Debug)]
 pub struct LmptLayer {
-    shared: Arc<Shared>,
+    shared: Arc<LmptState>,
 }
 
 impl LmptLayer {
@@ -38,7 +38,7 @@ impl LmptLayer {
     ///
     /// If the store fails or is damaged, or holds a state of another interval or sweep.
     pub fn open(store: Store, options: LmptOptions) -> Result<Arc<Self>, StateError> {
-        Ok(Arc::new(Self { shared: Arc::new(Shared::open(store, options)?) }))
+        Ok(Arc::new(Self { shared: Arc::new(LmptState::open(store, options)?) }))
     }
 
     /// How much time the merges had left.
@@ -79,7 +79,7 @@ impl StateLayer for LmptLayer {
         let rows = (&shared.store as &dyn Read, shared.store.scratch());
         let (delta, intermediate) = journal::generations(rows, &meta, &shared.live)?;
         let mut head = shared.head.write();
-        *head = Head { meta, delta, intermediate, seq: head.seq + 1 };
+        *head = HeadState { meta, delta, intermediate, seq: head.seq + 1 };
         shared.lifecycle.filled();
         Ok(meta.roots.commitment())
     }

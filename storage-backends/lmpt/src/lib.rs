@@ -21,6 +21,7 @@ mod check;
 mod entries;
 mod flat;
 mod generation;
+mod head;
 mod index;
 mod journal;
 mod keys;
@@ -32,7 +33,6 @@ mod options;
 mod proof;
 mod reader;
 mod session;
-mod shared;
 mod sorter;
 mod spill;
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! One block under way.
 
-use crate::{generation::Generation, keys::SlotKey, shared::LmptChange, value::Record, view::View};
+use crate::{generation::Generation, head::LmptChange, keys::SlotKey, value::Record, view::View};
 use alloy_primitives::{Address, B256, Bytes, U256, map::B256Map};
 use parking_lot::Mutex;
 use polytrie_kv::Store;

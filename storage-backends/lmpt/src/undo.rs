@@ -11,7 +11,7 @@ use polytrie_trie::LeafValue;
 
 /// A record, decoded, without what only reads at earlier blocks need.
 #[derive(Debug)]
-pub(crate) struct Record {
+pub(crate) struct LmptUndo {
     pub(crate) number: u64,
     /// Where the layer stood before the block.
     pub(crate) meta: Meta,
@@ -63,12 +63,12 @@ pub(crate) fn encode(
 }
 
 /// Reads a record back.
-pub(crate) fn decode(bytes: &[u8]) -> Result<Record, StateError> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<LmptUndo, StateError> {
     let raw = raw(bytes)?;
     let keys = |keys: &[Bytes]| -> Result<Vec<[u8; 40]>, StateError> {
         keys.iter().map(|key| <[u8; 40]>::try_from(&key[..]).map_err(|_| damaged())).collect()
     };
-    Ok(Record {
+    Ok(LmptUndo {
         number: raw.number,
         meta: Meta::decode(&raw.meta).map_err(|_| damaged())?,
         writes: entries(&raw.writes)?,

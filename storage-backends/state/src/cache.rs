@@ -1,8 +1,8 @@
 //! The block's own view of the state: what it read, what it wrote, what was there before.
 
 use crate::{
-    Account, AccountChange, AccountWrite, CallCount, LayerSession, SessionCounters, SlotWrite,
-    StateError, TxWrites, WriteSet, hash_address, hash_slot,
+    Account, AccountChange, AccountWrite, LayerSession, SessionCounters, SlotWrite, StateError,
+    TxWrites, WriteSet, hash_address, hash_slot,
 };
 use alloy_primitives::{
     Address, B256, Bytes, U256,
@@ -15,31 +15,7 @@ pub(crate) struct BlockCache {
     accounts: HashMap<Address, Entry>,
     codes: HashMap<B256, Bytes>,
     /// What was asked of the layer.
-    pub(crate) counters: Counters,
-}
-
-/// Counts, unless it is switched off.
-#[derive(Debug)]
-pub(crate) struct Counters(pub(crate) Option<SessionCounters>);
-
-impl Counters {
-    pub(crate) fn count(&mut self, change: impl FnOnce(&mut SessionCounters)) {
-        if let Some(counters) = &mut self.0 {
-            change(counters);
-        }
-    }
-
-    /// Does something that is counted, and now and then timed, as `which`.
-    fn call<T>(
-        &mut self,
-        which: impl Fn(&mut SessionCounters) -> &mut CallCount,
-        call: impl FnOnce() -> Result<T, StateError>,
-    ) -> Result<T, StateError> {
-        let started = self.0.as_mut().and_then(|counters| which(counters).sampled());
-        let result = call();
-        self.count(|counters| which(counters).done(started));
-        result
-    }
+    pub(crate) counters: SessionCounters,
 }
 
 #[derive(Debug)]
@@ -80,7 +56,7 @@ impl Default for BlockCache {
         Self {
             accounts: HashMap::default(),
             codes: HashMap::default(),
-            counters: Counters(Some(SessionCounters::default())),
+            counters: SessionCounters::default(),
         }
     }
 }
@@ -103,16 +79,14 @@ impl BlockCache {
         let (entry, counters) = self.entry(layer, address)?;
         match entry.slots.entry(*slot) {
             MapEntry::Occupied(known) => {
-                counters.count(|counters| counters.known += 1);
+                counters.known += 1;
                 Ok(known.get().now)
             }
             MapEntry::Vacant(_) if entry.wiped => Ok(U256::ZERO),
             MapEntry::Vacant(unknown) => {
                 let hash = hash_slot(slot);
-                let value = counters.call(
-                    |counters| &mut counters.slots_read,
-                    || layer.slot(address, &entry.hash, slot, &hash),
-                )?;
+                let value =
+                    counters.slots_read.call(|| layer.slot(address, &entry.hash, slot, &hash))?;
                 unknown.insert(SlotEntry { hash, before: value, now: value });
                 Ok(value)
             }
@@ -167,10 +141,9 @@ impl BlockCache {
                     let before = if entry.wiped {
                         U256::ZERO
                     } else {
-                        counters.call(
-                            |counters| &mut counters.slots_read,
-                            || layer.slot(&change.address, &entry.hash, slot, &hash),
-                        )?
+                        counters
+                            .slots_read
+                            .call(|| layer.slot(&change.address, &entry.hash, slot, &hash))?
                     };
                     unknown.insert(SlotEntry { hash, before, now: *value });
                 }
@@ -256,18 +229,15 @@ impl BlockCache {
         &mut self,
         layer: &mut dyn LayerSession,
         address: &Address,
-    ) -> Result<(&mut Entry, &mut Counters), StateError> {
+    ) -> Result<(&mut Entry, &mut SessionCounters), StateError> {
         let entry = match self.accounts.entry(*address) {
             MapEntry::Occupied(found) => {
-                self.counters.count(|counters| counters.known += 1);
+                self.counters.known += 1;
                 found.into_mut()
             }
             MapEntry::Vacant(vacant) => {
                 let hash = hash_address(address);
-                let before = self.counters.call(
-                    |counters| &mut counters.accounts_read,
-                    || layer.account(address, &hash),
-                )?;
+                let before = self.counters.accounts_read.call(|| layer.account(address, &hash))?;
                 vacant.insert(Entry {
                     hash,
                     before,

@@ -41,6 +41,14 @@ impl CallCount {
         }
     }
 
+    /// Makes a call that is counted, and now and then timed.
+    pub(crate) fn call<T>(&mut self, call: impl FnOnce() -> T) -> T {
+        let started = self.sampled();
+        let result = call();
+        self.done(started);
+        result
+    }
+
     /// The time in all calls, estimated from those that were timed.
     pub fn time(&self) -> Duration {
         let total = u128::from(self.timed_ns) * u128::from(self.calls);

@@ -84,12 +84,6 @@ impl Session {
         }
     }
 
-    /// Counts nothing: to find out what counting costs.
-    pub fn without_counters(mut self) -> Self {
-        self.cache.counters.0 = None;
-        self
-    }
-
     /// Asks for [`Self::state_root_so_far`] to be possible; to be called before the first write.
     pub fn with_intermediate_roots(mut self) -> Self {
         self.since_last_root = Some(WriteSet::default());
@@ -141,9 +135,9 @@ impl Session {
         counters.accounts_read.time() + counters.slots_read.time()
     }
 
-    /// What was asked of the layer so far; zeros if it is not counted.
+    /// What was asked of the layer so far.
     pub fn counters(&self) -> SessionCounters {
-        self.cache.counters.0.unwrap_or_default()
+        self.cache.counters
     }
 
     /// Whether hints have any effect on this layer.
@@ -154,7 +148,7 @@ impl Session {
     /// Something will be touched soon.
     pub fn hint(&mut self, access: Access) {
         if self.wants_hints {
-            self.cache.counters.count(|counters| counters.hints += 1);
+            self.cache.counters.hints += 1;
             self.layer.hint(access);
         }
     }
@@ -165,8 +159,7 @@ impl Session {
     ///
     /// If what was there before cannot be read, or as [`LayerSession::stream_hashed`].
     pub fn apply(&mut self, writes: &TxWrites) -> Result<(), StateError> {
-        let started =
-            self.cache.counters.0.as_mut().and_then(|counters| counters.applied.sampled());
+        let started = self.cache.counters.applied.sampled();
         for change in &writes.accounts {
             self.cache.apply(&mut *self.layer, change)?;
         }
@@ -181,7 +174,7 @@ impl Session {
             (None, Some(pending)) => merge(pending, writes),
             (None, None) => {}
         }
-        self.cache.counters.count(|counters| counters.applied.done(started));
+        self.cache.counters.applied.done(started);
         Ok(())
     }
 
@@ -209,11 +202,10 @@ impl Session {
     ///
     /// If what was there before cannot be read, or as [`LayerSession::finish`].
     pub fn finish(mut self) -> Result<Finished, StateError> {
-        let started =
-            self.cache.counters.0.as_mut().and_then(|counters| counters.finished.sampled());
+        let started = self.cache.counters.finished.sampled();
         let writes = self.write_set()?;
         let outcome = self.layer.finish(&writes)?;
-        let counters = finished(self.cache.counters.0, started, &writes);
+        let counters = finished(self.cache.counters, started, &writes);
         Ok(Finished { outcome, writes, counters })
     }
 
@@ -223,11 +215,10 @@ impl Session {
     ///
     /// If what was there before cannot be read, or as [`LayerSession::finish_later`].
     pub fn finish_later(mut self) -> Result<FinishedLater, StateError> {
-        let started =
-            self.cache.counters.0.as_mut().and_then(|counters| counters.finished.sampled());
+        let started = self.cache.counters.finished.sampled();
         let writes = Arc::new(self.write_set()?);
         let outcome = self.layer.finish_later(Arc::clone(&writes))?;
-        let counters = finished(self.cache.counters.0, started, &writes);
+        let counters = finished(self.cache.counters, started, &writes);
         Ok(FinishedLater { outcome, writes, counters })
     }
 
@@ -248,13 +239,12 @@ impl Session {
     }
 }
 
-/// The counters of a block that has just ended, if it is counted.
+/// The counters of a block that has just ended.
 fn finished(
-    counters: Option<SessionCounters>,
+    mut counters: SessionCounters,
     started: Option<Instant>,
     writes: &WriteSet,
 ) -> SessionCounters {
-    let Some(mut counters) = counters else { return SessionCounters::default() };
     counters.finished.done(started);
     counters.accounts_written = writes.accounts().len() as u64;
     counters.slots_written = writes.slot_count() as u64;

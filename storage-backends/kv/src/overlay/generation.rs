@@ -41,21 +41,21 @@ pub(crate) struct Generation {
 pub(super) struct Data {
     pub(super) arena: Arena,
     /// In the order of the store's tables.
-    pub(super) tables: Vec<Changes>,
+    pub(super) tables: Vec<TableChanges>,
     batches: u64,
     last_seq: u64,
 }
 
 /// The changes of one table.
 #[derive(Debug, Default)]
-pub(super) struct Changes {
+pub(super) struct TableChanges {
     pub(super) rows: Rows,
     pub(super) tombstones: Tombstones,
 }
 
 impl Generation {
     pub(crate) fn new(tables: &TableSet) -> Self {
-        let tables = tables.as_slice().iter().map(|_| Changes::default()).collect();
+        let tables = tables.as_slice().iter().map(|_| TableChanges::default()).collect();
         Self {
             data: Sharded::new(Data { arena: Arena::default(), tables, batches: 0, last_seq: 0 }),
         }
@@ -67,7 +67,7 @@ impl Generation {
         let mut generation = Arc::into_inner(generation)?;
         let data = generation.data.get_mut();
         data.arena.clear();
-        for Changes { rows, tombstones } in &mut data.tables {
+        for TableChanges { rows, tombstones } in &mut data.tables {
             rows.clear();
             *tombstones = Tombstones::default();
         }
@@ -129,7 +129,7 @@ impl Generation {
         out: &mut Vec<u8>,
     ) -> Found {
         let data = self.data.read();
-        let Changes { rows, tombstones } = &data.tables[table];
+        let TableChanges { rows, tombstones } = &data.tables[table];
         let version = rows.find(&data.arena, key, hash, seq);
         if !tombstones.is_empty()
             && let Some(deleted) = tombstones.newest(key, seq)

@@ -34,7 +34,7 @@ impl<'a> Sorted<'a> {
         journaled: Option<Applied>,
     ) -> Self {
         let sorted =
-            |(position, (&table, changes)): (usize, (&Table, &super::generation::Changes))| {
+            |(position, (&table, changes)): (usize, (&Table, &super::generation::TableChanges))| {
                 SortedTable {
                     table,
                     position,

@@ -37,7 +37,7 @@ pub(crate) struct Pace {
 /// One merge under way.
 #[derive(Debug)]
 pub(crate) struct Merge {
-    shared: Arc<Shared>,
+    handover: Arc<Handover>,
     thread: Option<Worker>,
     /// The interval's first block.
     start: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Merge {
 }
 
 #[derive(Debug)]
-struct Shared {
+struct Handover {
     queue: Mutex<Queue>,
     /// Signals both sides.
     changed: Condvar,
@@ -74,9 +74,9 @@ impl Merge {
         schedule: Schedule,
         pace: Pace,
     ) -> Result<Self, StateError> {
-        let shared =
-            Arc::new(Shared { queue: Mutex::new(Queue::default()), changed: Condvar::new() });
-        let mine = shared.clone();
+        let handover =
+            Arc::new(Handover { queue: Mutex::new(Queue::default()), changed: Condvar::new() });
+        let mine = handover.clone();
         let work = move || {
             let result = caught(|| {
                 mine.run((store, readers), &intermediate, snapshot, next, schedule, pace)
@@ -91,7 +91,7 @@ impl Merge {
         };
         let thread = Worker::start("lmpt-merge", work)?;
         let start = schedule.first_block(next);
-        Ok(Self { shared, thread: Some(thread), start, slack: None })
+        Ok(Self { handover, thread: Some(thread), start, slack: None })
     }
 
     /// The first block of the interval it is for.
@@ -105,7 +105,7 @@ impl Merge {
         number: SliceNumber,
         stats: &mut MergeStats,
     ) -> Result<Arc<Slice>, StateError> {
-        let mut queue = self.shared.queue.lock();
+        let mut queue = self.handover.queue.lock();
         let ready = queue.ready.len() as u64;
         let started = Instant::now();
         let slice = loop {
@@ -115,7 +115,7 @@ impl Merge {
             match queue.ready.front() {
                 Some((found, slice)) if *found == number => break slice.clone(),
                 Some(_) => return Err(StateError::Protocol("the merge is at another slice")),
-                None => self.shared.changed.wait(&mut queue),
+                None => self.handover.changed.wait(&mut queue),
             }
         };
         let waited = started.elapsed();
@@ -134,12 +134,12 @@ impl Merge {
 
     /// The block that took the first slice is written.
     pub(crate) fn settle(&mut self) {
-        let mut queue = self.shared.queue.lock();
+        let mut queue = self.handover.queue.lock();
         if let Some((_, slice)) = queue.ready.pop_front() {
             queue.bytes -= slice.bytes();
             queue.settled += 1;
         }
-        self.shared.changed.notify_all();
+        self.handover.changed.notify_all();
     }
 
     /// The merge is at its end. What it has of the snapshot in memory, for the next one.
@@ -149,19 +149,19 @@ impl Merge {
         let (slack, late) = (stats.slack, stats.late);
         tracing::debug!(first_block = self.start, slack, late, "merged an interval");
         drop(self.thread.take());
-        self.shared.queue.lock().merged.take()
+        self.handover.queue.lock().merged.take()
     }
 }
 
 impl Drop for Merge {
     fn drop(&mut self) {
-        self.shared.queue.lock().cancelled = true;
-        self.shared.changed.notify_all();
+        self.handover.queue.lock().cancelled = true;
+        self.handover.changed.notify_all();
         drop(self.thread.take());
     }
 }
 
-impl Shared {
+impl Handover {
     fn run(
         &self,
         (store, readers): (Store, Arc<Readers>),

@@ -28,14 +28,14 @@ use std::{
 };
 
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct LmptState {
     pub(crate) store: Store,
     pub(crate) lifecycle: Arc<Lifecycle>,
     pub(crate) options: LmptOptions,
     /// Threads that read for merges and for blocks.
     pub(crate) readers: Arc<Readers>,
     pub(crate) live: Arc<LiveSet>,
-    pub(crate) head: RwLock<Head>,
+    pub(crate) head: RwLock<HeadState>,
     /// Locked before `head`, by whoever moves the layer.
     pub(crate) work: Mutex<Work>,
     /// The first block that may be taken back.
@@ -44,7 +44,7 @@ pub(crate) struct Shared {
 
 /// The state at the head.
 #[derive(Debug)]
-pub(crate) struct Head {
+pub(crate) struct HeadState {
     pub(crate) meta: Meta,
     pub(crate) delta: Arc<Generation>,
     pub(crate) intermediate: Arc<Generation>,
@@ -106,7 +106,7 @@ impl Pending {
 
 /// What becomes of the trie that is ahead.
 #[derive(Debug)]
-pub(crate) struct LmptChange(pub(crate) Arc<Shared>);
+pub(crate) struct LmptChange(pub(crate) Arc<LmptState>);
 
 impl HeadChange for LmptChange {
     fn accept(&mut self) -> Result<(), StateError> {
@@ -122,7 +122,7 @@ impl HeadChange for LmptChange {
     }
 }
 
-impl Shared {
+impl LmptState {
     /// What the store holds; an empty store is the empty state.
     pub(crate) fn open(store: Store, options: LmptOptions) -> Result<Self, StateError> {
         options.check()?;
@@ -136,7 +136,7 @@ impl Shared {
             Lifecycle::opened(store.clone(), read, || {
                 Ok((empty, journal::generations((&store, store.scratch()), &empty, &live)?))
             })?;
-        let head = RwLock::new(Head { meta, delta, intermediate, seq: 0 });
+        let head = RwLock::new(HeadState { meta, delta, intermediate, seq: 0 });
         let work = Mutex::default();
         let readers = Arc::new(Readers::new(Readers::MOST, options.read_ahead));
         let undo_from = AtomicU64::new(0);
@@ -252,7 +252,7 @@ impl Shared {
     fn way_back(
         &self,
         work: &mut Work,
-        record: undo::Record,
+        record: undo::LmptUndo,
     ) -> Result<(Commitment, Batch), StateError> {
         let (meta, delta, intermediate) = {
             let head = self.head.read();
@@ -378,7 +378,7 @@ impl Shared {
     }
 
     /// Reads at the head, over the map at the bottom as it was.
-    pub(crate) fn reader_at(&self, head: &Head, flat: Snapshot) -> LmptReader {
+    pub(crate) fn reader_at(&self, head: &HeadState, flat: Snapshot) -> LmptReader {
         LmptReader {
             delta: head.delta.clone(),
             intermediate: head.intermediate.clone(),
