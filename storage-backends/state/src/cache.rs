@@ -10,7 +10,7 @@ use alloy_primitives::{
 };
 
 /// Everything one block has touched so far, with the value at its start and the value now.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct BlockCache {
     accounts: HashMap<Address, Entry>,
     codes: HashMap<B256, Bytes>,
@@ -48,16 +48,6 @@ impl Entry {
             before: s.before,
             after: s.now,
         })
-    }
-}
-
-impl Default for BlockCache {
-    fn default() -> Self {
-        Self {
-            accounts: HashMap::default(),
-            codes: HashMap::default(),
-            counters: SessionCounters::default(),
-        }
     }
 }
 
