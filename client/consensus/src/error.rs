@@ -2,7 +2,7 @@
 //!
 //! Throughout, `found` is what the block says and `expected` is what the rules or the execution give.
 
-use super::clique::CliqueError;
+use super::{access_list::AccessListError, clique::CliqueError};
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{B64, B256, Bloom, Bytes, U256};
 use thiserror::Error;
@@ -321,6 +321,9 @@ pub enum ConsensusError {
         /// Hash of the list.
         expected: B256,
     },
+    /// The list that came beside the block, or that running it gave, breaks a rule (EIP-7928).
+    #[error(transparent)]
+    AccessList(#[from] AccessListError),
     /// Running the block led to another state.
     #[error(
         "the header's state root is {found}, but running the block led to the state root {expected}"

@@ -7,7 +7,8 @@
 //!    blocks before;
 //! 2. [`check_body`] and [`check_ommers`]: the body against its header, and the ommers against the
 //!    last generations of the chain;
-//! 3. [`check_result`] and [`check_state_root`]: what running the block gave against its header.
+//! 3. [`check_result`] and [`check_state_root`]: what running the block gave against its header; from Amsterdam on also
+//!    [`access_list`], for the list that comes beside a block.
 //!
 //! Every function here is pure: it reads neither the clock nor a store, so any thread may call it.
 //! Every error means "this block is invalid"; none of them can mean "this program is broken".
@@ -32,6 +33,7 @@
 //! | gas limit not above what is left of the block | alloy-evm's block executor |
 //! | each authorization of an EIP-7702 list | revm; an invalid one is skipped, it does not invalidate the block |
 
+pub mod access_list;
 mod body;
 pub mod clique;
 pub mod decode;

@@ -1,5 +1,6 @@
 //! Each rule with a block that keeps it and one that breaks it, and the published vectors and chains.
 
+mod access_list;
 mod body;
 mod chain_files;
 mod chains;
