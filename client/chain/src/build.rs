@@ -17,7 +17,9 @@ use alloy_eips::eip4895::Withdrawal;
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, B64, B256, Bloom, Bytes, U256};
 use polytrie_chainspec::Rules;
-use polytrie_consensus::{Ancestor, next_base_fee, next_difficulty, next_excess_blob_gas};
+use polytrie_consensus::{
+    Ancestor, access_list::access_list_hash, next_base_fee, next_difficulty, next_excess_blob_gas,
+};
 use polytrie_state::{Finished, Outcome, Session, TxWrites, WriteSet, put_preimages};
 use std::{ops::Deref, time::Instant};
 use thiserror::Error;
@@ -255,6 +257,10 @@ fn next_header(
         base_fee_per_gas: base_fee.map(|fee| next.base_fee.unwrap_or(fee)),
         excess_blob_gas: narrow(next_excess_blob_gas(rules, parent))?,
         parent_beacon_block_root: cancun.then_some(next.parent_beacon_block_root),
+        // Without a beacon chain no slot is left out (EIP-7843).
+        slot_number: rules
+            .is(EthereumHardfork::Amsterdam)
+            .then(|| parent.slot_number.map_or(0, |slot| slot.saturating_add(1))),
         ..Header::default()
     })
 }
@@ -275,6 +281,9 @@ fn complete_header(
     header.gas_used = executed.gas_used;
     header.blob_gas_used = rules.is(EthereumHardfork::Cancun).then_some(executed.blob_gas_used);
     header.requests_hash = executed.requests.as_ref().map(|requests| requests.requests_hash());
+    let access_list =
+        executed.access_list.as_ref().filter(|_| rules.is(EthereumHardfork::Amsterdam));
+    header.block_access_list_hash = access_list.map(|list| access_list_hash(list));
 }
 
 fn failed(error: ExecuteError) -> BuildError {

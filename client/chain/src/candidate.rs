@@ -32,6 +32,8 @@ pub struct Candidate {
     pub authorities: Vec<Address>,
     /// What running it ahead of its turn has touched, as a hint.
     pub accesses: Vec<Access>,
+    /// The RLP of its access list, if that came beside it (EIP-7928).
+    pub access_list: Option<Bytes>,
     /// What [`check_body`] said.
     pub body: Result<(), ConsensusError>,
     /// Receipts that came with it (era1, ere).
@@ -86,6 +88,7 @@ impl Candidate {
             senders: Ok(Vec::new()),
             authorities: Vec::new(),
             accesses: Vec::new(),
+            access_list: None,
             body: Ok(()),
             receipts: None,
             total_difficulty: None,

@@ -1,7 +1,7 @@
 //! Taking in one block.
 
 use super::{
-    Chain,
+    BlockAccessList, Chain,
     candidate::{BlockStats, Candidate, Inserted},
     db::put_side_block,
     error::{ChainError, InsertError, InvalidReason},
@@ -226,6 +226,10 @@ impl Chain {
                 invalid @ InsertError::Invalid(_) => invalid,
             })?;
         stats.oldest_hash = oldest.get();
+        if let Some(list) = executed.access_list.filter(|_| self.options.keep_access_lists) {
+            let (number, hash) = (candidate.number(), candidate.header.hash());
+            self.access_lists.push(BlockAccessList { number, hash, list });
+        }
         let start = Instant::now();
         if let Some(file) = candidate.receipts.as_ref().filter(|_| roots) {
             check_file_receipts(file, &executed.receipts, executed.receipts_comparable)

@@ -7,6 +7,7 @@
 //! undo record, head) goes to the store in one atomic batch, so the store is always that of some head. A change of
 //! branch is many of them, and is taken back if a crash interrupts it.
 
+mod access_lists;
 mod back;
 mod build;
 mod by_hand;
@@ -42,6 +43,7 @@ mod undo;
 mod waiting;
 mod witness;
 
+pub use access_lists::BlockAccessList;
 pub use build::{BuildError, BuiltBlock, Fill, NewHead, NextBlock};
 pub use candidate::{BlockStats, Candidate, Inserted};
 pub use check::{ChainReport, check_state};
@@ -59,7 +61,7 @@ pub use tables::{TABLES, UNDO_BLOCKS};
 pub use transactions::TransactionPlace;
 pub use witness::BlockWitness;
 
-use crate::executor::{Executor, SystemContracts};
+use crate::executor::{Amsterdam, Executor, SystemContracts};
 use alloy_primitives::B256;
 use group::OpenGroup;
 use parking_lot::Mutex;
@@ -99,6 +101,8 @@ pub struct ChainOptions {
     pub keep_preimages: bool,
     /// Whether the state is a part of one: its root is never that of a header.
     pub partial_state: bool,
+    /// Whether an access list is made of every block that is executed, for [`Chain::take_access_lists`].
+    pub keep_access_lists: bool,
 }
 
 impl Default for ChainOptions {
@@ -112,6 +116,7 @@ impl Default for ChainOptions {
             witness_levels: None,
             keep_preimages: false,
             partial_state: false,
+            keep_access_lists: false,
         }
     }
 }
@@ -144,6 +149,8 @@ pub struct Chain {
     written: Vec<(u64, Arc<WriteSet>)>,
     /// What blocks needed.
     witnesses: Vec<BlockWitness>,
+    /// What blocks touched.
+    access_lists: Vec<BlockAccessList>,
     /// The last blocks up to the head, for the rules about ommers.
     ancestors: RecentAncestors,
     /// The signers after the last blocks, on a chain of Clique.
@@ -251,6 +258,10 @@ impl Chain {
         }
         // A layer sees which code a block needs only where no cache above it answers.
         let code_cache = if options.witness_levels.is_some() { 0 } else { CODE_CACHE };
+        let mut executor = Executor::new(code_cache);
+        if options.keep_access_lists {
+            executor = executor.with_access_lists();
+        }
         let undo_reach = UndoReach::read(&db, head.number())?;
         let start = db.start()?;
         let durable = Mutex::new(DurableHead::read(&db, head.number())?);
@@ -258,7 +269,7 @@ impl Chain {
             spec,
             db,
             layer,
-            executor: Executor::new(code_cache),
+            executor,
             options,
             waiting: VecDeque::new(),
             group: None,
@@ -270,6 +281,7 @@ impl Chain {
             durable,
             written: Vec::new(),
             witnesses: Vec::new(),
+            access_lists: Vec::new(),
             ancestors: RecentAncestors::new(),
             signers: RecentSigners::default(),
             hashes: VecDeque::new(),
@@ -303,6 +315,13 @@ impl Chain {
     #[must_use]
     pub fn with_system_contracts(mut self, contracts: SystemContracts) -> Self {
         self.executor = self.executor.with_system_contracts(contracts);
+        self
+    }
+
+    /// This chain, with a draft of Amsterdam that is not the newest.
+    #[must_use]
+    pub fn with_amsterdam(mut self, amsterdam: Amsterdam) -> Self {
+        self.executor = self.executor.with_amsterdam(amsterdam);
         self
     }
 

@@ -51,14 +51,19 @@ impl PayloadError {
     }
 }
 
-/// The RLP of the block of a call of `engine_newPayload` in this version. Everything that the Engine API wants checked besides
+/// The RLP of the block of a call of `engine_newPayload` in this version, and that of its access list if the payload has
+/// one. Everything that the Engine API wants checked besides
 /// the block is: the shape of the call, whether its version is that of the block's fork, the block's hash and the hashes of
 /// its blobs.
 ///
 /// # Errors
 ///
 /// If the call is not one, or the payload does not make the block whose hash it names.
-pub fn block(spec: &ChainSpec, version: i64, params: &[Value]) -> Result<Bytes, PayloadError> {
+pub fn block(
+    spec: &ChainSpec,
+    version: i64,
+    params: &[Value],
+) -> Result<(Bytes, Option<Bytes>), PayloadError> {
     let [payload, rest @ ..] = params else {
         return Err(PayloadError::parameters("there is no payload"));
     };
@@ -90,6 +95,10 @@ pub fn block(spec: &ChainSpec, version: i64, params: &[Value]) -> Result<Bytes, 
         3 => ExecutionPayload::V3(parse::<ExecutionPayloadV3>(Some(payload), "payload")?),
         _ => ExecutionPayload::V4(parse::<ExecutionPayloadV4>(Some(payload), "payload")?),
     };
+    let access_list = match &payload {
+        ExecutionPayload::V4(payload) => Some(payload.block_access_list.clone()),
+        _ => None,
+    };
     let expected = payload.block_hash();
     let block: Block<TxEnvelope> = payload
         .try_into_block_with_sidecar(&sidecar)
@@ -105,7 +114,7 @@ pub fn block(spec: &ChainSpec, version: i64, params: &[Value]) -> Result<Bytes, 
         let reason = "the transactions have other blobs than the call names";
         return Err(PayloadError::Invalid(reason.to_owned()));
     }
-    Ok(alloy_rlp::encode(&block).into())
+    Ok((alloy_rlp::encode(&block).into(), access_list))
 }
 
 /// The parameters after the payload.

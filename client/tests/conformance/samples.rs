@@ -96,3 +96,31 @@ fn engine_tests() {
     let place = ["eest-benchmark-engine", "benchmark"];
     sample_of(place, 3, LARGEST_BENCHMARK, Some("gas-value_1M"), 15);
 }
+
+/// Block access lists (EIP-7928). What fails of these tests is charged, or charged in an order, that the EVM crates have
+/// given up since (client/consensus/README.md); that the lists are right, the others show.
+#[test]
+fn access_lists() {
+    const OTHER_DRAFT: [&str; 6] = [
+        "7702",
+        "all_transaction_types",
+        "create2_collision",
+        "create_and_oog",
+        "create_selfdestruct_to_self_with_call",
+        "aborted_storage_access",
+    ];
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let folder = "devnet/for_amsterdam/amsterdam/eip7928_block_level_access_lists";
+    if !unpack_sample("eest-amsterdam", folder, 3, LARGEST, dir.path()) {
+        return;
+    }
+    for layer in layers::LAYERS {
+        let (summary, failures) = run(layer.name, dir.path(), None);
+        let unknown: Vec<_> = failures
+            .iter()
+            .filter(|failure| !OTHER_DRAFT.iter().any(|name| failure.contains(name)))
+            .collect();
+        assert!(unknown.is_empty(), "{}: {unknown:?}", layer.name);
+        assert!(summary.passed >= 60, "{}: {summary}", layer.name);
+    }
+}

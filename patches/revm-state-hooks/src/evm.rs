@@ -76,6 +76,13 @@ impl<DB: StateHook, I, P> HookedEvm<DB, I, P> {
 }
 
 impl<DB: Database, I, P> HookedEvm<DB, I, P> {
+    /// Takes so much gas for an instruction before it runs, for a draft of a fork that is not revm's.
+    #[must_use]
+    pub fn with_static_gas(mut self, opcode: u8, gas: u16) -> Self {
+        self.inner.instruction.insert_gas(opcode, gas);
+        self
+    }
+
     /// Directs system calls to `from` to `to`, for a chain whose system contract stands there.
     #[must_use]
     pub fn with_moved_contract(mut self, from: Address, to: Address) -> Self {

@@ -6,6 +6,7 @@
 //! | SLOAD and SSTORE tell the database what they are about to touch | a state layer can work ahead of the block's end | [`StateHook::on_sload`], [`StateHook::on_sstore`] |
 //! | a creation fails where storage is already present (EIP-7610) | revm looks at nonce and code only | [`StateHook::has_storage`] |
 //! | SSTORE charged as in EIP-1283 | revm has no revision for Constantinople without Petersburg | [`HookedEvm::with_eip1283`] |
+//! | an instruction can cost another static gas | drafts of a fork differ | [`HookedEvm::with_static_gas`] |
 //! | system calls can go to another address | a chain may have its system contracts elsewhere | [`HookedEvm::with_moved_contract`] |
 //!
 //! [`HookedEvm`] implements [`alloy_evm::Evm`], so [`alloy_evm::eth::EthBlockExecutor`] drives it

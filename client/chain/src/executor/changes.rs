@@ -14,8 +14,7 @@ pub(super) fn account_change(address: Address, account: &EvmAccount) -> Option<A
     if !account.is_touched() {
         return None;
     }
-    let gone = account.is_selfdestructed() || (account.is_empty() && !account.is_created());
-    if gone {
+    if is_gone(account) {
         // It was not there before: nothing happened.
         if account.is_loaded_as_not_existing() {
             return None;
@@ -50,6 +49,11 @@ pub(super) fn account_change(address: Address, account: &EvmAccount) -> Option<A
         code: new_code(account, created),
         slots,
     })
+}
+
+/// Whether an account that is touched is not there any more.
+pub(super) fn is_gone(account: &EvmAccount) -> bool {
+    account.is_selfdestructed() || (account.is_empty() && !account.is_created())
 }
 
 /// Code that may be new to the store: that of a created contract, or a delegation (EIP-7702).

@@ -14,7 +14,9 @@ use revm::{
 };
 use revm_state_hooks::StateHook;
 
-use super::{BlockHashes, CodeCache, InternalError, changes::account_change};
+use super::{
+    BlockHashes, CodeCache, InternalError, access_list::AccessListBuilder, changes::account_change,
+};
 
 /// The state of a session, as revm reads it and writes to it.
 pub(super) struct SessionDatabase<'a> {
@@ -28,6 +30,8 @@ pub(super) struct SessionDatabase<'a> {
     failure: Arc<OnceLock<InternalError>>,
     /// Kept between transactions for its allocation.
     writes: TxWrites,
+    /// The block's access list so far, if one is made.
+    pub(super) access_list: Option<AccessListBuilder>,
 }
 
 impl<'a> SessionDatabase<'a> {
@@ -38,7 +42,8 @@ impl<'a> SessionDatabase<'a> {
         delegations: bool,
         failure: Arc<OnceLock<InternalError>>,
     ) -> Self {
-        Self { session, codes, hashes, delegations, failure, writes: TxWrites::default() }
+        let writes = TxWrites::default();
+        Self { session, codes, hashes, delegations, failure, writes, access_list: None }
     }
 
     /// Remembers an error, if it is the first.
@@ -62,6 +67,9 @@ impl<'a> SessionDatabase<'a> {
 
     /// Adds what happened to an account to what is applied next.
     fn add(&mut self, address: Address, account: &EvmAccount) {
+        if let Some(list) = &mut self.access_list {
+            list.add(address, account);
+        }
         let Some(change) = account_change(address, account) else { return };
         if let (Some((hash, _)), Some(code)) = (&change.code, &account.info.code) {
             self.codes.insert(*hash, code.clone());

@@ -23,6 +23,8 @@
 //! [`polytrie_consensus`]. A block whose header or body is invalid does no harm, but what comes of it
 //! means nothing.
 
+mod access_list;
+mod amsterdam;
 mod block;
 mod changes;
 mod codes;
@@ -47,6 +49,7 @@ mod system;
 #[cfg(test)]
 mod tests;
 
+pub use amsterdam::Amsterdam;
 pub use block::BlockToExecute;
 pub use codes::CodeCache;
 pub use console::Console;

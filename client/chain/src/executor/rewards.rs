@@ -9,7 +9,7 @@ use polytrie_chainspec::Rules;
 /// What proof of work pays for a block: its beneficiary first, with what it gets for the ommers, and then theirs. Empty
 /// after the merge, and under Clique.
 pub fn block_rewards(rules: Rules<'_>, header: &Header, ommers: &[Header]) -> Vec<(Address, U256)> {
-    let Some(base) = calc::base_block_reward(Schedule(rules), header.number) else {
+    let Some(base) = calc::base_block_reward(Schedule::new(rules), header.number) else {
         return Vec::new();
     };
     let mut rewards = Vec::with_capacity(1 + ommers.len());

@@ -6,9 +6,10 @@ use std::{
 };
 
 use alloy_consensus::{
-    Eip658Value, Header, ReceiptEnvelope, TxEnvelope, TxType, transaction::Recovered,
+    Eip658Value, Header, ReceiptEnvelope, Transaction as _, TxEnvelope, TxType,
+    transaction::Recovered,
 };
-use alloy_eips::eip7685::Requests;
+use alloy_eips::{eip7685::Requests, eip7928::AccountChanges};
 use alloy_evm::{
     Evm,
     block::BlockExecutor as _,
@@ -24,8 +25,9 @@ use revm_state_hooks::HookedEvm;
 use polytrie_consensus::clique::coinbase;
 
 use super::{
-    BlockHashes, BlockInvalid, BlockToExecute, CodeCache, ExecuteError, Failed, InternalError,
-    SystemContracts,
+    Amsterdam, BlockHashes, BlockInvalid, BlockToExecute, CodeCache, ExecuteError, Failed,
+    InternalError, SystemContracts,
+    access_list::AccessListBuilder,
     console::{CONSOLE, Console},
     dao,
     database::SessionDatabase,
@@ -40,6 +42,9 @@ use super::{
 pub struct Executor {
     codes: CodeCache,
     system_contracts: SystemContracts,
+    amsterdam: Amsterdam,
+    /// Whether access lists are also made of blocks that need none.
+    access_lists: bool,
 }
 
 /// What came of a block. The state changes are in the session.
@@ -51,6 +56,8 @@ pub struct Executed {
     pub gas_used: u64,
     /// Blob gas that all transactions used; 0 before Cancun.
     pub blob_gas_used: u64,
+    /// What the block touched (EIP-7928); `None` before Amsterdam, unless the executor makes lists of all blocks.
+    pub access_list: Option<Vec<AccountChanges>>,
     /// Requests to the consensus layer (EIP-7685); `None` before Prague.
     pub requests: Option<Requests>,
     /// Whether the root of the receipts can be compared with the header's. Before Byzantium a
@@ -87,6 +94,7 @@ pub struct BlockRun<'a> {
     inner: Inner<'a>,
     rules: Rules<'a>,
     system_contracts: SystemContracts,
+    amsterdam: Amsterdam,
     failure: Arc<OnceLock<InternalError>>,
     /// Before Byzantium, as long as the layer gives state roots.
     receipts_comparable: bool,
@@ -97,7 +105,26 @@ pub struct BlockRun<'a> {
 impl Executor {
     /// An executor that keeps about `code_cache` bytes of contract code between blocks.
     pub fn new(code_cache: usize) -> Self {
-        Self { codes: CodeCache::new(code_cache), system_contracts: SystemContracts::default() }
+        Self {
+            codes: CodeCache::new(code_cache),
+            system_contracts: SystemContracts::default(),
+            amsterdam: Amsterdam::default(),
+            access_lists: false,
+        }
+    }
+
+    /// This executor, for a chain whose Amsterdam is not the newest one.
+    #[must_use]
+    pub const fn with_amsterdam(mut self, amsterdam: Amsterdam) -> Self {
+        self.amsterdam = amsterdam;
+        self
+    }
+
+    /// This executor, making an access list of every block, whatever its fork.
+    #[must_use]
+    pub const fn with_access_lists(mut self) -> Self {
+        self.access_lists = true;
+        self
     }
 
     /// This executor, for a chain that has its system contracts at other addresses.
@@ -199,24 +226,28 @@ impl Executor {
         let coinbase = coinbase.unwrap_or(header.beneficiary);
         let failure = Arc::new(OnceLock::new());
         let prague = rules.is(EthereumHardfork::Prague);
-        let database =
+        let mut database =
             SessionDatabase::new(session, &mut self.codes, hashes, prague, Arc::clone(&failure));
+        if self.access_lists || rules.is(EthereumHardfork::Amsterdam) {
+            database.access_list = Some(AccessListBuilder::default());
+        }
         // The inspector looks on only where a transaction is run for it, see `BlockRun::transact`.
-        let environment = environment(header, coinbase, &rules);
+        let environment = self.amsterdam.adapt(environment(header, coinbase, &rules));
         let mut evm = HookedEvm::with_inspector(database, environment, Console::new(true));
         evm.set_inspector_enabled(false);
-        evm = self.system_contracts.announce(evm);
+        evm = self.amsterdam.set_static_gas(self.system_contracts.announce(evm));
         if rules.is_eip1283() {
             evm = evm.with_eip1283();
         }
         let context = context(header, ommers, withdrawals);
-        let inner =
-            EthBlockExecutor::new(evm, context, Schedule(rules), AlloyReceiptBuilder::default());
-        let system_contracts = self.system_contracts;
+        let schedule = Schedule { rules, amsterdam: self.amsterdam };
+        let inner = EthBlockExecutor::new(evm, context, schedule, AlloyReceiptBuilder::default());
+        let (system_contracts, amsterdam) = (self.system_contracts, self.amsterdam);
         BlockRun {
             inner,
             rules,
             system_contracts,
+            amsterdam,
             failure,
             receipts_comparable: true,
             console: false,
@@ -239,6 +270,7 @@ impl BlockRun<'_> {
             true => self.printed(tx, sender)?,
             false => Vec::new(),
         };
+        self.go_on();
         let gas_used = self.inner.commit_transaction(output).tx_gas_used();
         self.check_failure()?;
         if !self.rules.is(EthereumHardfork::Byzantium) {
@@ -247,8 +279,17 @@ impl BlockRun<'_> {
         Ok(Included { gas_used, failed, console })
     }
 
+    /// What changes from now on belongs to the next place in the block's access list.
+    fn go_on(&mut self) {
+        let transactions = self.inner.receipts.len();
+        if let Some(list) = &mut self.inner.evm.db_mut().access_list {
+            list.go_on_after(transactions);
+        }
+    }
+
     /// Runs a transaction without keeping its changes.
     fn run(&mut self, tx: &TxEnvelope, sender: Address) -> Result<Ran, ExecuteError> {
+        self.amsterdam.prepare(&mut self.inner.evm.context_mut().cfg, tx.is_create());
         let ran =
             self.inner.execute_transaction_without_commit(Recovered::new_unchecked(tx, sender));
         ran.map_err(|error| {
@@ -303,7 +344,8 @@ impl BlockRun<'_> {
     /// # Errors
     ///
     /// As [`Executor::execute_block`].
-    pub fn finish(self) -> Result<Executed, ExecuteError> {
+    pub fn finish(mut self) -> Result<Executed, ExecuteError> {
+        self.go_on();
         let Self { mut inner, rules, system_contracts, failure, receipts_comparable, .. } = self;
         let prague = rules.is(EthereumHardfork::Prague);
         if let Some(contract) = rules.spec.deposit_contract().filter(|_| prague) {
@@ -312,7 +354,7 @@ impl BlockRun<'_> {
         if prague {
             system_contracts.check(inner.evm.db_mut().session)?;
         }
-        let (_, result) =
+        let (mut evm, result) =
             inner.finish().map_err(|error| ExecuteError::new(error, failure.get(), None))?;
         if let Some(failure) = failure.get() {
             return Err(failure.clone().into());
@@ -321,6 +363,7 @@ impl BlockRun<'_> {
             receipts: result.receipts,
             gas_used: result.gas_used,
             blob_gas_used: result.blob_gas_used,
+            access_list: evm.db_mut().access_list.take().map(AccessListBuilder::finish),
             requests: prague.then_some(result.requests),
             receipts_comparable,
         })

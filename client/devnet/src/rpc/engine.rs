@@ -116,13 +116,16 @@ fn new_payload(rpc: &Rpc, args: &mut Args, version: i64) -> RpcResult<PayloadSta
         Ok(PayloadStatus::from_status(PayloadStatusEnum::Invalid { validation_error: reason }))
     };
     let spec = rpc.node.spec();
-    let rlp = match payload::block(spec, version, &args.rest()) {
-        Ok(rlp) => rlp,
+    let (rlp, access_list) = match payload::block(spec, version, &args.rest()) {
+        Ok(block) => block,
         Err(PayloadError::Invalid(reason)) => return invalid(reason),
         Err(PayloadError::Call { code, reason }) => return Err(RpcError::new(code, reason)),
     };
     match Candidate::prepare(spec, rlp) {
-        Ok(candidate) => Ok(engine(rpc)?.new_payload(candidate)?),
+        Ok(mut candidate) => {
+            candidate.access_list = access_list;
+            Ok(engine(rpc)?.new_payload(candidate)?)
+        }
         Err(error) => invalid(format!("the block does not decode: {error}")),
     }
 }

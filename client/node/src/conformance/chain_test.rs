@@ -9,7 +9,7 @@ use crate::payload::{self, PayloadError};
 use alloy_consensus::Header;
 use alloy_genesis::GenesisAccount;
 use alloy_primitives::{Address, B256, Bytes, address, hex};
-use polytrie_chain::executor::SystemContracts;
+use polytrie_chain::executor::{Amsterdam, SystemContracts};
 use polytrie_chain::{Candidate, Chain, ChainError, ChainOptions, InsertError, Inserted, TABLES};
 use polytrie_chainspec::{ChainSpec, Forks};
 use polytrie_consensus::decode::decode_header;
@@ -32,6 +32,9 @@ const DEVNET_CONTRACTS: SystemContracts = SystemContracts {
     consolidations: address!("0x00431f263ce400f4455c2dcf564e53007ca4bbbb"),
 };
 
+/// Where every test of the newest Amsterdam has a contract (EIP-8282).
+const BUILDER_EXITS: Address = address!("0x000064d678505ad48f8ccb093bc65613800e8282");
+
 /// Runs a test on a new chain in memory.
 pub(super) fn run(
     name: &str,
@@ -40,7 +43,8 @@ pub(super) fn run(
     options: &LayerOptions,
 ) -> Result<(), Mismatch> {
     let chain = open(spec(name, test)?, layer, options).map_err(Mismatch::Open)?;
-    let mut chain = chain.with_system_contracts(system_contracts(test));
+    let mut chain =
+        chain.with_system_contracts(system_contracts(test)).with_amsterdam(amsterdam(test));
     for (index, block) in test.blocks.iter().enumerate() {
         insert(&mut chain, index, block)?;
     }
@@ -113,6 +117,11 @@ fn system_contracts(test: &ChainTest) -> SystemContracts {
     }
 }
 
+/// The draft of Amsterdam that the test was made for. Nothing says so but what is in its state.
+fn amsterdam(test: &ChainTest) -> Amsterdam {
+    if test.pre.contains_key(&BUILDER_EXITS) { Amsterdam::Newest } else { Amsterdam::Bal57 }
+}
+
 fn open(
     spec: ChainSpec,
     layer: &LayerKind,
@@ -140,7 +149,7 @@ pub(super) fn open_layer(
 fn insert(chain: &mut Chain, index: usize, block: &TestBlock) -> Result<(), Mismatch> {
     let result = hex::decode(&block.rlp)
         .map_err(|error| Refusal::Block(format!("it is not hexadecimal: {error}")))
-        .and_then(|rlp| offer(chain, Bytes::from(rlp)));
+        .and_then(|rlp| offer(chain, Bytes::from(rlp), block.access_list()));
     judge(chain, index, block.expected(), result)
 }
 
@@ -172,7 +181,9 @@ fn deliver(chain: &mut Chain, index: usize, call: &TestPayload) -> Result<(), Mi
         (ExpectedCall::Answered(expected), Err(PayloadError::Invalid(reason))) => {
             (expected, Err(Refusal::Block(reason)))
         }
-        (ExpectedCall::Answered(expected), Ok(rlp)) => (expected, offer(chain, rlp)),
+        (ExpectedCall::Answered(expected), Ok((rlp, access_list))) => {
+            (expected, offer(chain, rlp, access_list))
+        }
     };
     judge(chain, index, expected, result)?;
     let head = chain.head();
@@ -245,9 +256,14 @@ impl From<ChainError> for Refusal {
 
 /// As an import does it, but for what an import may leave open: a block of another branch is executed too, and the state
 /// root of a block is checked whatever the layer.
-fn offer(chain: &mut Chain, rlp: Bytes) -> Result<(B256, Inserted), Refusal> {
-    let candidate = Candidate::prepare(chain.spec(), rlp)
+fn offer(
+    chain: &mut Chain,
+    rlp: Bytes,
+    access_list: Option<Bytes>,
+) -> Result<(B256, Inserted), Refusal> {
+    let mut candidate = Candidate::prepare(chain.spec(), rlp)
         .map_err(|error| Refusal::Block(format!("it does not decode: {error}")))?;
+    candidate.access_list = access_list;
     let hash = candidate.header.hash();
     let inserted = chain.insert(candidate)?;
     // What becomes of this block is asked before the next one comes, whatever the layer's depth.

@@ -1,7 +1,7 @@
 //! The JSON of the tests that are chains: their blocks come as RLP or as payloads of the Engine API.
 
 use alloy_consensus::Header;
-use alloy_eips::eip7840::BlobParams;
+use alloy_eips::{eip7840::BlobParams, eip7928::AccountChanges};
 use alloy_genesis::GenesisAccount;
 use alloy_primitives::{Address, B64, B256, Bloom, Bytes, U64, U256};
 use serde::{Deserialize, de::IgnoredAny};
@@ -73,6 +73,18 @@ pub(super) struct TestBlock {
     /// Old tests may have one for each fork instead; what they all share is looked at.
     #[serde(alias = "expectExceptionALL")]
     expect_exception: Option<String>,
+    /// From Amsterdam on.
+    block_access_list: Option<Vec<AccountChanges>>,
+    /// What an invalid block decodes to, if it does.
+    #[serde(rename = "rlp_decoded")]
+    decoded: Option<DecodedBlock>,
+}
+
+/// The part of a decoded block that its RLP does not hold.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct DecodedBlock {
+    block_access_list: Option<Vec<AccountChanges>>,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -95,6 +107,13 @@ impl TestBlock {
             (Some(header), None) => Expected::Valid(header.hash),
             (_, exception) => Expected::Invalid(exception.as_deref()),
         }
+    }
+
+    /// The RLP of the access list that comes beside the block, if one does.
+    pub(super) fn access_list(&self) -> Option<Bytes> {
+        let decoded = || self.decoded.as_ref()?.block_access_list.as_ref();
+        let list = self.block_access_list.as_ref().or_else(decoded)?;
+        Some(alloy_rlp::encode(list).into())
     }
 }
 

@@ -181,7 +181,7 @@ fn executor<'a>(
         HookedEvm::with_inspector(sandbox, environment(header, coinbase, &rules), NoOpInspector {})
             .with_precompiles(precompiles);
     let context = context(header, ommers, withdrawals);
-    EthBlockExecutor::new(evm, context, Schedule(rules), AlloyReceiptBuilder::default())
+    EthBlockExecutor::new(evm, context, Schedule::new(rules), AlloyReceiptBuilder::default())
 }
 
 fn internal(error: BlockExecutionError) -> InternalError {
