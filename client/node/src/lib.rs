@@ -1,6 +1,8 @@
 //! What a node does with blocks and state, on any layer: data directories, import, states in and out as dumps, conversion of
-//! one layer's state into another's, witnesses, payloads of the Engine API, and the official tests.
+//! one layer's state into another's, witnesses, access lists,
+//! payloads of the Engine API, and the official tests.
 
+pub mod access_lists;
 pub mod conformance;
 pub mod convert;
 pub mod datadir;

@@ -1,6 +1,7 @@
 //! How a command ends: the exit codes of the contract, decided in one place.
 
 use crate::{
+    access_lists::AccessListFileError,
     blocks::{BlockFileError, ExportError, HeaderError},
     chain::ChainError,
     convert::ConvertError,
@@ -342,6 +343,13 @@ impl From<StateDumpError> for Failure {
     }
 }
 
+impl From<AccessListFileError> for Failure {
+    fn from(error: AccessListFileError) -> Self {
+        let text = error.to_string();
+        if error.is_ours() { Self::Machine(text) } else { Self::Usage(text) }
+    }
+}
+
 impl From<ImportError> for Failure {
     fn from(error: ImportError) -> Self {
         match error {
@@ -350,6 +358,7 @@ impl From<ImportError> for Failure {
             | ImportError::OtherGenesis { .. } => Self::Invalid(error.to_string()),
             ImportError::Shadow(error) => error.into(),
             ImportError::File(error) => error.into(),
+            ImportError::AccessLists(error) => error.into(),
             ImportError::Broken { place, error } => {
                 let of = place.map(|place| format!("{place}: ")).unwrap_or_default();
                 Self::from(*error).map(|text| of + &text)

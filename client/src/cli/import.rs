@@ -1,6 +1,7 @@
 //! `polytrie import`.
 
 use super::{
+    access_lists::AccessListArgs,
     args::{ChainArg, DataArgs, LAYER_NAME, prefetch},
     exit::Failure,
     input,
@@ -46,7 +47,7 @@ pub(super) struct ImportArgs {
     /// touches, as scripts/fetch-prestate asks a node for them (or witnesses, as --witness writes them). Gas, receipts and all
     /// else are checked, but not state roots, as a part of a state has another. Nothing is kept: --datadir is where the state
     /// is for as long as it takes (without it, memory), and is removed.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "shadow", "witness", "preimages"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "shadow", "witness", "preimages", "bal", "bal_build"])]
     prestate: Option<PathBuf>,
     /// With --prestate: as many accounts in the state, of which the blocks touch some: tries as deep as those of a state of
     /// this size.
@@ -110,6 +111,8 @@ pub(super) struct ImportArgs {
     /// itself. They must be kept from the first block on.
     #[arg(long)]
     preimages: bool,
+    #[command(flatten)]
+    access_lists: AccessListArgs,
     #[command(flatten)]
     result: ResultArgs,
     /// Write one line of figures a block to this file; `-` for standard output. An import that goes on appends to the
@@ -176,12 +179,15 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     if csv.is_none() {
         csv = args.create_csv()?;
     }
+    let (hints, access_lists) = args.access_lists.open(&options)?;
     let import_options = ImportOptions {
         files: args.files.clone(),
         begun,
         csv,
         shadow,
         witnesses,
+        hints,
+        access_lists,
         ..args.import_options(interrupt, logging)
     };
     let end = import::import(&mut chain, import_options);
@@ -292,7 +298,11 @@ impl ImportArgs {
         }
         let genesis = self.chain.chain.as_deref().map(Path::new);
         let inputs: Vec<&Path> = self.files.iter().map(PathBuf::as_path).chain(genesis).collect();
-        let outputs = [("--json", self.result.file()), ("--csv", self.csv.as_deref())];
+        let outputs = [
+            ("--json", self.result.file()),
+            ("--csv", self.csv.as_deref()),
+            ("--bal-file", self.access_lists.output()),
+        ];
         output::expect_apart(&outputs, &inputs)
     }
 
@@ -301,13 +311,14 @@ impl ImportArgs {
         let mut options = self.data.options();
         options.chain.clone_from(&self.chain.chain);
         options.flush_every = self.flush_every;
-        if self.csv.is_some() || self.witness.is_some() {
-            // The lines and witnesses of blocks come before these become durable.
+        if self.csv.is_some() || self.witness.is_some() || self.access_lists.builds() {
+            // The lines, witnesses and access lists of blocks come before these become durable.
             options.store.durability = Durability::ByHand;
         }
         options.chain_options.verify_roots = self.verify != Verify::None;
         options.chain_options.verify_every = self.verify_every();
         options.chain_options.keep_writes = self.shadow.is_some();
+        options.chain_options.keep_access_lists = self.access_lists.builds();
         options.chain_options.witness_levels = self.witness.as_ref().map(|_| self.witness_levels);
         options
     }
@@ -355,6 +366,12 @@ fn tell(chain: &Chain, report: &ImportReport, is_done: bool) {
         tracing::warn!(
             "no witness was written: it is made when a block is executed, and these are stored already; import them into another --datadir, or take them back with `polytrie db unwind` first"
         );
+    }
+    if let Some(lists) = report.lists_written {
+        tracing::info!("the access lists of {lists} blocks were written");
+    }
+    if report.listed > 0 {
+        tracing::info!("what {} blocks touch was known ahead", report.listed);
     }
     if let Some(shadow) = &report.shadow {
         let roots =

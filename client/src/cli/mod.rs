@@ -1,5 +1,6 @@
 //! The command line: one file per command.
 
+mod access_lists;
 mod args;
 mod authrpc;
 mod bench;

@@ -18,6 +18,7 @@ mod sample;
 mod support;
 use polytrie_layers::testsetup;
 
+mod access_lists;
 mod bad_blocks;
 mod bad_files;
 mod bench;

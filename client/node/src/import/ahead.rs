@@ -1,8 +1,11 @@
 //! Blocks on their way to their turn, and running them ahead of it.
 
+use crate::access_lists::{AccessListReader, accesses};
+use alloy_primitives::B256;
 use polytrie_chain::executor::{Prefetch, Prefetcher};
 use polytrie_chain::{Candidate, Chain, ChainError};
 use polytrie_chainspec::ChainSpec;
+use polytrie_state::Access;
 use std::sync::Arc;
 
 /// Blocks in the order of their turns.
@@ -16,6 +19,10 @@ pub trait Upcoming {
 pub struct Ahead<B> {
     /// `None` if no block is run ahead.
     prefetcher: Option<Prefetcher>,
+    /// What blocks are known to touch, if that is to be made use of.
+    lists: Option<AccessListReader>,
+    /// Blocks of which that was known so far.
+    listed: u64,
     /// The blocks.
     pub blocks: B,
 }
@@ -23,25 +30,52 @@ pub struct Ahead<B> {
 impl<B: Upcoming> Ahead<B> {
     /// These blocks, run ahead of their turn when `when` says.
     pub fn new(when: Prefetch, spec: &Arc<ChainSpec>, blocks: B) -> Self {
-        Self { prefetcher: Prefetcher::new(when, spec), blocks }
+        Self { prefetcher: Prefetcher::new(when, spec), lists: None, listed: 0, blocks }
     }
 
-    /// The turn of a block has come: tells it what running it ahead has touched, and begins to run others ahead, as many
-    /// as there is room for.
+    /// These blocks, some of which are known to touch what these lists say.
+    #[must_use]
+    pub fn with_lists(mut self, lists: Option<AccessListReader>) -> Self {
+        self.lists = lists;
+        self
+    }
+
+    /// Blocks of which it was known what they touch.
+    pub const fn listed(&self) -> u64 {
+        self.listed
+    }
+
+    /// The turn of a block has come: tells it what it is known to touch, or what running it ahead has touched, and begins
+    /// to read or run others ahead, as many as there is room for.
     ///
     /// # Errors
     ///
     /// If the layer gives no reader.
     pub fn begin(&mut self, candidate: &mut Candidate, chain: &Chain) -> Result<(), ChainError> {
+        let hash = candidate.header.hash();
+        if let Some(prefetcher) = &mut self.prefetcher {
+            candidate.accesses = prefetcher.take(&hash);
+        }
+        if self.lists.as_ref().is_some_and(|lists| lists.has(&hash)) {
+            self.listed += 1;
+            // Else it was read from the file when it was begun with.
+            if candidate.accesses.is_empty() {
+                candidate.accesses = known(&mut self.lists, &hash).unwrap_or_default();
+            }
+        }
         let Some(prefetcher) = &mut self.prefetcher else { return Ok(()) };
-        candidate.accesses = prefetcher.take(&candidate.header.hash());
         let mut place = prefetcher.blocks_ahead();
         while prefetcher.has_room()
             && let Some(next) = self.blocks.peek(place)
         {
-            if let Ok(senders) = &next.senders {
-                let reader = || chain.layer().reader();
-                prefetcher.begin(next.header.hash(), &next.block, senders, reader)?;
+            let (hash, reader) = (next.header.hash(), || chain.layer().reader());
+            let transactions = next.block.body.transactions.len();
+            if transactions > 0
+                && let Some(known) = known(&mut self.lists, &hash)
+            {
+                prefetcher.begin_known(hash, known, transactions, reader)?;
+            } else if let Ok(senders) = &next.senders {
+                prefetcher.begin(hash, &next.block, senders, reader)?;
             }
             place += 1;
         }
@@ -53,5 +87,17 @@ impl<B: Upcoming> Ahead<B> {
         let Some(prefetcher) = &mut self.prefetcher else { return 0 };
         prefetcher.executed(transactions, || chain.db().store().counters().slow_engine_gets);
         prefetcher.transactions()
+    }
+}
+
+/// What a block is known to touch. A file that cannot be read is not asked again: nothing depends on it.
+fn known(lists: &mut Option<AccessListReader>, block: &B256) -> Option<Vec<Access>> {
+    match lists.as_mut()?.get(block) {
+        Ok(list) => Some(accesses(&list?)),
+        Err(error) => {
+            tracing::warn!("the import goes on without access lists: {error}");
+            *lists = None;
+            None
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Why an import ended early.
 
 use super::shadow::ShadowError;
+use crate::access_lists::AccessListFileError;
 use alloy_primitives::B256;
 use polytrie_chain::{ChainError, InvalidBlock, InvalidReason};
 use polytrie_consensus::decode::BlockPart;
@@ -78,6 +79,9 @@ pub enum ImportError {
         /// The operating system's words.
         source: std::io::Error,
     },
+    /// The file of access lists cannot be written.
+    #[error(transparent)]
+    AccessLists(#[from] AccessListFileError),
     /// A file that was named for figures holds something else.
     #[error(
         "{file} holds something else than the figures of an import, which go on after those that are there; name another file"
@@ -130,6 +134,7 @@ impl ImportError {
         match self {
             Self::Shadow(error) => matches!(error, ShadowError::Broken { .. }),
             Self::Broken { .. } | Self::Output { .. } | Self::Thread { .. } | Self::Worker => true,
+            Self::AccessLists(error) => error.is_ours(),
             Self::File(error) => error.is_io(),
             Self::Invalid { .. }
             | Self::Stored { .. }

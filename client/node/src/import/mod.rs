@@ -23,7 +23,10 @@ pub use progress::{Display, Progress};
 pub use report::{HeadReport, ImportReport, ShadowReport, TimeSplit, WitnessReport};
 pub use shadow::{Difference, Key, SHADOW_PREFIX, Shadow, ShadowError, What};
 
-use crate::witness::WitnessDir;
+use crate::{
+    access_lists::{AccessListReader, AccessListWriter},
+    witness::WitnessDir,
+};
 use polytrie_chain::Chain;
 use polytrie_chain::executor::Prefetch;
 use polytrie_state::CommitmentKind;
@@ -57,6 +60,12 @@ pub struct ImportOptions {
     /// Where each block's witness goes, if [`ChainOptions::witness_levels`](polytrie_chain::ChainOptions::witness_levels)
     /// says that there are any. The store must then be flushed by hand, too.
     pub witnesses: Option<WitnessDir>,
+    /// What blocks are known to touch, to read it before their turn.
+    pub hints: Option<AccessListReader>,
+    /// Where the access list of each block goes, if
+    /// [`ChainOptions::keep_access_lists`](polytrie_chain::ChainOptions::keep_access_lists) says that there are any. The store
+    /// must then be flushed by hand, too.
+    pub access_lists: Option<AccessListWriter>,
 }
 
 impl ImportOptions {
@@ -73,6 +82,8 @@ impl ImportOptions {
             csv: None,
             shadow: None,
             witnesses: None,
+            hints: None,
+            access_lists: None,
         }
     }
 }

@@ -29,8 +29,11 @@ pub struct ImportReport {
     pub tps: f64,
     /// Millions of gas a second.
     pub mgas_per_second: f64,
-    /// Transactions that were run ahead of their turn, to read what they need.
+    /// Transactions that were run ahead of their turn, to read what they need; or that are in blocks whose access list was
+    /// known, and what that names was read ahead.
     pub prefetched: u64,
+    /// Blocks whose access list was known before their turn.
+    pub listed: u64,
     /// Blocks in the files that were stored already.
     pub skipped: u64,
     /// Blocks of other branches.
@@ -57,6 +60,9 @@ pub struct ImportReport {
     /// What was written so that the blocks can be executed without state, if anything was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub witnesses: Option<WitnessReport>,
+    /// Blocks whose access lists were written, if they were to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lists_written: Option<u64>,
     /// The most memory the process ever held, in bytes.
     pub peak_rss_bytes: u64,
 }
@@ -149,6 +155,7 @@ impl ImportReport {
             tps: 0.0,
             mgas_per_second: 0.0,
             prefetched: 0,
+            listed: 0,
             skipped: 0,
             side: 0,
             reorganised: 0,
@@ -160,6 +167,7 @@ impl ImportReport {
             layer: BTreeMap::new(),
             shadow: None,
             witnesses: None,
+            lists_written: None,
             peak_rss_bytes: 0,
         }
     }

@@ -7,6 +7,7 @@ use super::{
     pipeline::{self, Content, Pipeline, Prepared},
     waiting::{Executed, Waiting},
 };
+use crate::access_lists::AccessListWriter;
 use alloy_primitives::B256;
 use polytrie_chain::{BlockStats, Candidate, Chain, ChainError, Inserted};
 use polytrie_kv::CountersSnapshot;
@@ -68,13 +69,14 @@ impl<'c> Run<'c> {
         };
         let told = self.tell();
         // Before the blocks are durable: what is there already is not imported again, so the report would miss it.
-        let witnessed = self.make_witnesses_durable();
+        let witnessed =
+            self.make_witnesses_durable().and_then(|()| self.make_access_lists_durable());
         let written = self.flush_csv();
         let flush_start = Instant::now();
         // The chain first: a shadow that is behind catches up, one that is far ahead cannot come back.
         let flushed = match witnessed {
             Ok(()) => self.chain.flush().map_err(ImportError::from),
-            // They are executed again, for their witnesses.
+            // They are executed again, for their witnesses and lists.
             Err(error) => Err(error),
         };
         let shadowed = self.flush_shadow();
@@ -92,6 +94,7 @@ impl<'c> Run<'c> {
         report.leave(self.chain, is_flushed);
         report.shadow = self.options.shadow.as_ref().map(Shadow::report);
         report.witnesses = self.options.witnesses.as_ref().map(WitnessReport::of);
+        report.lists_written = self.options.access_lists.as_ref().map(AccessListWriter::written);
         report
     }
 
@@ -104,7 +107,8 @@ impl<'c> Run<'c> {
         let (begun, threads) = (self.options.begun.take(), self.options.threads);
         let files = self.options.files.clone();
         let blocks = Pipeline::start(spec, files, begun, threads, self.chain.head().number())?;
-        let mut ahead = Ahead::new(self.options.prefetch, self.chain.spec(), blocks);
+        let mut ahead = Ahead::new(self.options.prefetch, self.chain.spec(), blocks)
+            .with_lists(self.options.hints.take());
         // Whether the last block that was asked for is there: a pipe may have nothing more to say for long.
         let mut is_there = false;
         while !is_there {
@@ -197,8 +201,10 @@ impl<'c> Run<'c> {
             Err(error) => return Err(self.waiting.blame(error, Some((hash, place)))),
         };
         self.report.prefetched = ahead.executed(transactions, self.chain);
+        self.report.listed = ahead.listed();
         self.count(number, hash, place, inserted)?;
         self.write_witnesses()?;
+        self.write_access_lists()?;
         if let (Some(shadow), Some(again)) = (&mut self.options.shadow, again) {
             shadow.follow(again, self.chain)?;
         }
@@ -248,15 +254,26 @@ impl<'c> Run<'c> {
         Ok(())
     }
 
+    fn write_access_lists(&mut self) -> Result<(), ImportError> {
+        let Some(file) = &mut self.options.access_lists else { return Ok(()) };
+        for block in self.chain.take_access_lists() {
+            file.write(&block)?;
+        }
+        Ok(())
+    }
+
     /// Lets a group of blocks become durable, once the files that tell of each block have them: an import that goes on
     /// after a crash does not execute them again.
     fn begin_flush(&mut self) -> Result<(), ImportError> {
-        let tells_of_each = self.options.csv.is_some() || self.options.witnesses.is_some();
+        let tells_of_each = self.options.csv.is_some()
+            || self.options.witnesses.is_some()
+            || self.options.access_lists.is_some();
         if !tells_of_each || !self.chain.db().store().is_full() {
             return Ok(());
         }
         self.tell()?;
         self.make_witnesses_durable()?;
+        self.make_access_lists_durable()?;
         self.flush_csv()?;
         Ok(self.chain.db().store().begin_flush().map_err(ChainError::from)?)
     }
@@ -270,6 +287,7 @@ impl<'c> Run<'c> {
                 self.settle()?;
                 self.tell()?;
                 self.make_witnesses_durable()?;
+                self.make_access_lists_durable()?;
                 self.flush_csv()?;
                 self.chain.flush()?;
                 self.flush_shadow()?;
@@ -309,6 +327,11 @@ impl<'c> Run<'c> {
         let Some(dir) = &mut self.options.witnesses else { return Ok(()) };
         let file = dir.path().display().to_string();
         dir.make_durable().map_err(|source| ImportError::Output { file, source })
+    }
+
+    fn make_access_lists_durable(&mut self) -> Result<(), ImportError> {
+        let Some(file) = &mut self.options.access_lists else { return Ok(()) };
+        Ok(file.make_durable()?)
     }
 
     fn flush_csv(&mut self) -> Result<(), ImportError> {

@@ -24,16 +24,23 @@ use std::{
 /// take any time, and memory that is far from paid for.
 const MOST_GAS: u64 = 1 << 27;
 
-/// A block. Each of its transactions runs on the state before, without those that come before it: so threads need not
-/// wait for each other, and what it touches seldom depends on them.
+/// A block whose turn has not come.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) hash: B256,
-    block: Block<TxEnvelope>,
-    senders: Vec<Address>,
-    scout: Scout,
-    /// The transaction to be run next; when the block's turn has come, or all have begun, the number of them or more.
+    work: Work,
+    /// What is to be done next; when the block's turn has come, or all has begun, the number of them or more.
     next: AtomicUsize,
+}
+
+/// How it is found out and read what the block touches.
+#[derive(Debug)]
+enum Work {
+    /// Each of its transactions runs on the state before, without those that come before it: so threads need not wait
+    /// for each other, and what it touches seldom depends on them.
+    Run { block: Block<TxEnvelope>, senders: Vec<Address>, scout: Scout },
+    /// It is known: all of it is read from the state before.
+    Read { accesses: Vec<Access>, transactions: usize, state: Arc<dyn StateReader> },
 }
 
 impl Job {
@@ -44,38 +51,92 @@ impl Job {
         reader: Arc<dyn StateReader>,
         codes: Arc<Mutex<CodeCache>>,
     ) -> Self {
-        Self { hash, block, senders, scout: Scout::new(reader, codes), next: AtomicUsize::new(0) }
+        let work = Work::Run { block, senders, scout: Scout::new(reader, codes) };
+        Self { hash, work, next: AtomicUsize::new(0) }
+    }
+
+    /// A block of so many transactions that touches this.
+    pub(super) fn known(
+        hash: B256,
+        accesses: Vec<Access>,
+        transactions: usize,
+        state: Arc<dyn StateReader>,
+    ) -> Self {
+        let work = Work::Read { accesses, transactions, state };
+        Self { hash, work, next: AtomicUsize::new(0) }
     }
 
     /// The number of transactions.
-    pub(super) const fn len(&self) -> usize {
-        self.block.body.transactions.len()
+    pub(super) const fn transactions(&self) -> usize {
+        match &self.work {
+            Work::Run { block, .. } => block.body.transactions.len(),
+            Work::Read { transactions, .. } => *transactions,
+        }
     }
 
-    /// The next transaction that no thread runs, with its sender.
-    fn next(&self) -> Option<(&TxEnvelope, Address)> {
-        let at = self.next.fetch_add(1, Relaxed);
-        Some((self.block.body.transactions.get(at)?, *self.senders.get(at)?))
+    /// How many things there are to do.
+    const fn len(&self) -> usize {
+        match &self.work {
+            Work::Run { block, .. } => block.body.transactions.len(),
+            Work::Read { accesses, .. } => accesses.len(),
+        }
     }
 
-    /// Whether no more transactions are to be started.
+    /// The number of the next thing that no thread does.
+    fn next(&self) -> usize {
+        self.next.fetch_add(1, Relaxed)
+    }
+
+    /// Whether nothing more is to be started.
     pub(super) fn is_over(&self) -> bool {
         self.next.load(Relaxed) >= self.len()
     }
 
-    /// No more transactions are started. Returns what those that were have read so far.
+    /// Nothing more is started. Returns what the block touches, as far as that is known.
     pub(super) fn end(&self) -> Vec<Access> {
         self.next.store(self.len(), Relaxed);
-        self.scout.accesses()
+        match &self.work {
+            Work::Run { scout, .. } => scout.accesses(),
+            Work::Read { accesses, .. } => accesses.clone(),
+        }
     }
 
-    /// Runs transactions until all have begun.
+    /// Does what there is to do until all has begun.
     pub(super) fn run(&self, spec: &ChainSpec) {
-        let mut next = self.next();
-        if next.is_none() {
+        match &self.work {
+            Work::Run { block, senders, scout } => {
+                self.run_transactions(spec, block, senders, scout)
+            }
+            Work::Read { accesses, state, .. } => {
+                while let Some(access) = accesses.get(self.next()) {
+                    // Nothing is reported: the block meets an error where it needs the value.
+                    let _ = match access {
+                        Access::Account(address) => state.account(address).map(drop),
+                        Access::SlotRead(address, slot) | Access::SlotWrite(address, slot) => {
+                            state.slot(address, slot).map(drop)
+                        }
+                    };
+                }
+            }
+        }
+    }
+
+    fn run_transactions(
+        &self,
+        spec: &ChainSpec,
+        block: &Block<TxEnvelope>,
+        senders: &[Address],
+        scout: &Scout,
+    ) {
+        let next = || {
+            let at = self.next();
+            Some((block.body.transactions.get(at)?, *senders.get(at)?))
+        };
+        let mut transaction = next();
+        if transaction.is_none() {
             return;
         }
-        let header = &self.block.header;
+        let header = &block.header;
         let rules = spec.rules(header.number, header.timestamp, header.difficulty.is_zero());
         // A wrong one makes the guess a little worse, and comes up in the block's turn.
         let coinbase = coinbase(&rules, header).unwrap_or(header.beneficiary);
@@ -88,17 +149,17 @@ impl Job {
         cfg.disable_eip3607 = true;
         cfg.disable_block_gas_limit = true;
         cfg.tx_gas_limit_cap = Some(MOST_GAS);
-        let mut evm = HookedEvm::new(self.scout.database(rules.is(EthereumHardfork::Prague)), env);
+        let mut evm = HookedEvm::new(scout.database(rules.is(EthereumHardfork::Prague)), env);
         if rules.is_eip1283() {
             evm = evm.with_eip1283();
         }
-        while let Some((tx, sender)) = next {
+        while let Some((tx, sender)) = transaction {
             let tx = TxEnv::from_recovered_tx(tx, sender);
             // One that cannot be run on this state is left out, and so is one that no account could pay for.
             if tx.max_balance_spending().is_ok() {
                 let _ = evm.transact_raw(tx);
             }
-            next = self.next();
+            transaction = next();
         }
     }
 }
@@ -122,7 +183,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// The first block with transactions that no thread runs; waits for one. `None` if none will come any more.
+    /// The first block with something that no thread does; waits for one. `None` if none will come any more.
     pub(super) fn next(&self) -> Option<Arc<Job>> {
         let mut waiting = self.waiting.lock();
         loop {

@@ -1,5 +1,6 @@
 //! Speculative execution: while one block is executed, those after it run on the state before it, and what they read
-//! there is in memory (and announced to the layer) when their turn comes. A wrong guess costs time and nothing else.
+//! there is in memory (and announced to the layer) when their turn comes. A wrong guess costs time and nothing else. Of a
+//! block whose access list is known nothing is guessed: what it lists is read.
 //!
 //! ```text
 //! executing thread:   block 7         block 8         block 9
@@ -104,7 +105,7 @@ impl Prefetcher {
         self.pace.as_ref().is_none_or(Pace::is_slow)
             && !matches!(self.threads, Threads::Unavailable)
             && self.begun.len() < BLOCKS_AHEAD
-            && self.begun.iter().map(|job| job.len()).sum::<usize>() < TRANSACTIONS_AHEAD
+            && self.begun.iter().map(|job| job.transactions()).sum::<usize>() < TRANSACTIONS_AHEAD
     }
 
     /// Blocks that were started and whose turn has not come.
@@ -132,10 +133,34 @@ impl Prefetcher {
         if block.body.transactions.is_empty() || self.begun.iter().any(|job| job.hash == hash) {
             return Ok(());
         }
-        let Some(queue) = self.queue() else { return Ok(()) };
         let codes = Arc::clone(&self.codes);
-        let job = Arc::new(Job::new(hash, block.clone(), senders.to_vec(), reader()?, codes));
-        self.transactions += job.len() as u64;
+        let job = || Ok(Job::new(hash, block.clone(), senders.to_vec(), reader()?, codes));
+        self.start(job)
+    }
+
+    /// Begins to read what the block with this hash, and so many transactions, is known to touch, unless that was done
+    /// before.
+    ///
+    /// # Errors
+    ///
+    /// If there is no reader.
+    pub fn begin_known(
+        &mut self,
+        hash: B256,
+        accesses: Vec<Access>,
+        transactions: usize,
+        reader: impl FnOnce() -> Result<Arc<dyn StateReader>, StateError>,
+    ) -> Result<(), StateError> {
+        if transactions == 0 || self.begun.iter().any(|job| job.hash == hash) {
+            return Ok(());
+        }
+        self.start(|| Ok(Job::known(hash, accesses, transactions, reader()?)))
+    }
+
+    fn start(&mut self, job: impl FnOnce() -> Result<Job, StateError>) -> Result<(), StateError> {
+        let Some(queue) = self.queue() else { return Ok(()) };
+        let job = Arc::new(job()?);
+        self.transactions += job.transactions() as u64;
         queue.push(Arc::clone(&job));
         self.begun.push_back(job);
         Ok(())

@@ -205,3 +205,54 @@ fn a_state_that_cannot_be_read_harms_nothing() {
     assert!(job.is_over());
     assert_eq!(job.end(), []);
 }
+
+/// Remembers what is read.
+#[derive(Debug)]
+struct Counted(Arc<dyn StateReader>, Mutex<Vec<Access>>);
+
+impl StateReader for Counted {
+    fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
+        self.1.lock().push(Access::Account(*address));
+        self.0.account(address)
+    }
+    fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
+        self.1.lock().push(Access::SlotRead(*address, *slot));
+        self.0.slot(address, slot)
+    }
+    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+        self.0.code(code_hash)
+    }
+    fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
+        self.0.has_storage(address)
+    }
+}
+
+#[test]
+fn of_a_block_that_is_known_each_thing_is_read_once_and_nothing_is_run() {
+    let slot = |number| Access::SlotRead(CONTRACT, U256::from(number));
+    let accesses = vec![Access::Account(CONTRACT), slot(1), slot(5), Access::Account(SENDER)];
+    let reader = Arc::new(Counted(state(), Mutex::default()));
+    let job = Arc::new(Job::known(hash(1), accesses.clone(), 2, Arc::clone(&reader) as _));
+    let threads: Vec<_> = (0..3)
+        .map(|_| {
+            let job = Arc::clone(&job);
+            std::thread::spawn(move || job.run(&spec()))
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let mut read = reader.1.lock().clone();
+    read.sort_by_key(|access| accesses.iter().position(|known| known == access));
+    assert_eq!(read, accesses);
+    assert!(job.is_over());
+    assert_eq!(job.end(), accesses);
+}
+
+#[test]
+fn the_turn_of_a_block_that_is_known_ends_reading_it() {
+    let accesses = vec![Access::Account(CONTRACT), Access::SlotWrite(CONTRACT, U256::ONE)];
+    let reader = Arc::new(Counted(state(), Mutex::default()));
+    let job = Job::known(hash(1), accesses.clone(), 1, Arc::clone(&reader) as _);
+    assert_eq!(job.end(), accesses);
+    job.run(&spec());
+    assert_eq!(*reader.1.lock(), []);
+}

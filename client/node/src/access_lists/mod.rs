@@ -1,0 +1,104 @@
+//! Access lists of blocks (EIP-7928) in a file beside the chain: `import --bal-build` writes them, `import --bal hints`
+//! reads them. No other client has such a file, and no export holds anything of it.
+//!
+//! ```text
+//! polytrie access lists 1\n      what the file is
+//! hash (32 bytes)                of the block
+//! length (4 bytes, big-endian)   of what follows
+//! RLP of the list                as its hash in a header of Amsterdam is of
+//! hash, length, RLP …            of the next block, in any order
+//! ```
+//!
+//! A list that a crash cut short is written again. What is read from here is a hint: a wrong list costs time, and never
+//! changes what a block does.
+
+mod error;
+mod reader;
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests;
+mod writer;
+
+pub use error::AccessListFileError;
+pub use reader::AccessListReader;
+pub use writer::AccessListWriter;
+
+use alloy_eips::eip7928::AccountChanges;
+use alloy_primitives::{B256, map::B256Map};
+use polytrie_state::Access;
+use std::{
+    fs::File,
+    io::{self, BufReader, Read, Seek, SeekFrom},
+};
+
+/// The name of the file in a data directory.
+pub const ACCESS_LISTS_FILE: &str = "access-lists";
+
+const HEADING: &[u8] = b"polytrie access lists 1\n";
+
+/// Where a list is.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    offset: u64,
+    length: u32,
+}
+
+/// What a file holds.
+#[derive(Debug)]
+struct Contents {
+    places: B256Map<Place>,
+    /// The end of the last whole list, or of the heading; 0 if not even that is there.
+    end: u64,
+}
+
+impl Contents {
+    /// Finds the lists in a file; `None` if it holds something else. The lists themselves are not read.
+    fn find(file: &mut File) -> io::Result<Option<Self>> {
+        let size = file.seek(SeekFrom::End(0))?;
+        file.rewind()?;
+        let mut file = BufReader::new(file);
+        let mut heading = Vec::new();
+        (&mut file).take(HEADING.len() as u64).read_to_end(&mut heading)?;
+        if !HEADING.starts_with(&heading) {
+            return Ok(None);
+        }
+        let mut found = Self { places: B256Map::default(), end: 0 };
+        if heading.len() < HEADING.len() {
+            return Ok(Some(found));
+        }
+        found.end = HEADING.len() as u64;
+        let (mut hash, mut length) = (B256::ZERO, [0; 4]);
+        while size.saturating_sub(found.end) >= FRAME {
+            file.read_exact(&mut hash.0)?;
+            file.read_exact(&mut length)?;
+            let place = Place { offset: found.end + FRAME, length: u32::from_be_bytes(length) };
+            let end = place.offset + u64::from(place.length);
+            if end > size {
+                break;
+            }
+            file.seek_relative(i64::from(place.length))?;
+            found.places.insert(hash, place);
+            found.end = end;
+        }
+        Ok(Some(found))
+    }
+}
+
+/// Bytes before a list.
+const FRAME: u64 = 36;
+
+/// What a list says will be touched, as hints. Its order, by address, is that of the list.
+pub fn accesses(list: &[AccountChanges]) -> Vec<Access> {
+    let slots: usize =
+        list.iter().map(|a| 1 + a.storage_changes.len() + a.storage_reads.len()).sum();
+    let mut accesses = Vec::with_capacity(slots);
+    for account in list {
+        let address = account.address;
+        accesses.push(Access::Account(address));
+        let written = account.storage_changes.iter();
+        accesses.extend(written.map(|slot| Access::SlotWrite(address, slot.slot)));
+        let read = account.storage_reads.iter();
+        accesses.extend(read.map(|slot| Access::SlotRead(address, *slot)));
+    }
+    accesses
+}

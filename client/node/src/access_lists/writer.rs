@@ -1,0 +1,93 @@
+//! Lists into a file.
+
+use super::{AccessListFileError, Contents, HEADING};
+use alloy_primitives::{B256, map::B256Set};
+use polytrie_chain::BlockAccessList;
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, BufWriter, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+};
+
+/// Adds lists to a file.
+#[derive(Debug)]
+pub struct AccessListWriter {
+    path: PathBuf,
+    file: BufWriter<File>,
+    /// The blocks whose lists are there.
+    known: B256Set,
+    written: u64,
+}
+
+impl AccessListWriter {
+    /// Opens a file, which is made if it is not there, to go on after the lists that it holds.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written, or holds something else.
+    pub fn open(path: &Path) -> Result<Self, AccessListFileError> {
+        let failed = |source| AccessListFileError::Io { file: path.to_owned(), source };
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let mut file = options.open(path).map_err(failed)?;
+        let contents = Contents::find(&mut file).map_err(failed)?;
+        let Contents { places, end } =
+            contents.ok_or_else(|| AccessListFileError::OtherContent { file: path.to_owned() })?;
+        let begin = |mut file: File| -> io::Result<BufWriter<File>> {
+            // What a crash cut short goes.
+            file.set_len(end)?;
+            file.seek(SeekFrom::Start(end))?;
+            let mut file = BufWriter::new(file);
+            if end == 0 {
+                file.write_all(HEADING)?;
+            }
+            Ok(file)
+        };
+        let file = begin(file).map_err(failed)?;
+        let known = places.into_keys().collect();
+        Ok(Self { path: path.to_owned(), file, known, written: 0 })
+    }
+
+    /// Adds the list of a block, unless it is there.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written.
+    pub fn write(&mut self, block: &BlockAccessList) -> Result<(), AccessListFileError> {
+        if !self.known.insert(block.hash) {
+            return Ok(());
+        }
+        let rlp = alloy_rlp::encode(&block.list);
+        let written = frame(block.hash, &rlp).and_then(|frame| {
+            self.file.write_all(&frame)?;
+            self.file.write_all(&rlp)
+        });
+        self.written += 1;
+        self.result(written)
+    }
+
+    /// How many lists were added.
+    pub const fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Makes all lists durable.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be written.
+    pub fn make_durable(&mut self) -> Result<(), AccessListFileError> {
+        let flushed = self.file.flush().and_then(|()| self.file.get_ref().sync_data());
+        self.result(flushed)
+    }
+
+    fn result(&self, result: io::Result<()>) -> Result<(), AccessListFileError> {
+        result.map_err(|source| AccessListFileError::Io { file: self.path.clone(), source })
+    }
+}
+
+/// What comes before a list.
+fn frame(hash: B256, rlp: &[u8]) -> io::Result<Vec<u8>> {
+    let length = u32::try_from(rlp.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
+    Ok([&hash[..], &length.to_be_bytes()].concat())
+}
