@@ -8,7 +8,7 @@ use std::{fmt::Debug, path::PathBuf};
 /// The trait is thin on purpose. Caching of unflushed blocks, counters, background flushing and poisoning
 /// are the business of [`Store`](crate::Store), written once for all engines.
 pub trait Engine: Debug + Send + Sync + 'static {
-    /// The engine's name as on the command line: `mdbx`, `rocksdb`, `memory`.
+    /// The engine's name as on the command line: `mdbx`, `rocksdb`, `cassandra`, `memory`.
     fn name(&self) -> &'static str;
 
     /// A view of what is durable now; later writes do not change it.

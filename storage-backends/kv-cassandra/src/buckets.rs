@@ -1,0 +1,134 @@
+//! Which partition a key is in.
+//!
+//! Cassandra spreads partitions over its nodes and keeps order within one only. So a partition is an interval of keys:
+//! all that share a short prefix, the *bucket*. Buckets follow each other in the order of their bytes, and a scan goes
+//! through those that there are, one after the other.
+
+use parking_lot::RwLock;
+use polytrie_kv::{KeyRange, Table};
+use std::{collections::BTreeSet, ops::Bound};
+
+/// Keys of a table that takes none longer than this begin with a number (a block, a sequence), or are one.
+const NUMBERS: u16 = 12;
+/// Bits of a key that make up its bucket, at least. Hashes begin with two whole bytes, so there are 65,536 buckets for them: of
+/// 1.5 thousand million slots, 23,000 stand in each.
+const BITS: u32 = 12;
+
+/// The bucket of a key.
+///
+/// Numbers: all but the last byte, so 256 of them share one. Anything else: the shortest prefix of 12 bits or more, where
+/// a byte below 16 counts for four: it is one of a path, which has a nibble in each byte. A key that ends before
+/// that has a bucket for itself. No bucket is the prefix of another one's keys, so the order of buckets is that of keys.
+pub(crate) fn bucket(table: Table, key: &[u8]) -> &[u8] {
+    if table.max_key <= NUMBERS {
+        let whole = usize::from(table.max_key);
+        return &key[..key.len().min(whole.saturating_sub(1))];
+    }
+    let mut bits = 0;
+    let end = key.iter().position(|byte| {
+        bits += if *byte < 16 { 4 } else { 8 };
+        bits >= BITS
+    });
+    &key[..end.map_or(key.len(), |last| last + 1)]
+}
+
+/// The buckets in which there may be rows. None is ever taken out: those that are empty cost a request of a scan.
+#[derive(Debug, Default)]
+pub(crate) struct Buckets(RwLock<BTreeSet<(u8, Box<[u8]>)>>);
+
+impl Buckets {
+    pub(crate) fn contains(&self, table: Table, bucket: &[u8]) -> bool {
+        self.0.read().contains(&(table.id, bucket.into()))
+    }
+
+    pub(crate) fn insert(&self, table: Table, bucket: &[u8]) {
+        self.0.write().insert((table.id, bucket.into()));
+    }
+
+    /// Those that a range may have rows in, in its order.
+    pub(crate) fn within(&self, table: Table, range: KeyRange<'_>) -> Vec<Vec<u8>> {
+        if range.is_empty() {
+            return Vec::new();
+        }
+        // The first bucket that may hold a key of the range is that of its first key, or one before with that as a prefix.
+        let first = bucket(table, range.from);
+        let buckets = self.0.read();
+        let all = buckets.range((
+            Bound::Included((table.id, first.into())),
+            Bound::Unbounded::<(u8, Box<[u8]>)>,
+        ));
+        let within = all
+            .take_while(|(id, bucket)| *id == table.id && range.to.is_none_or(|to| **bucket < *to))
+            .map(|(_, bucket)| bucket.to_vec());
+        let mut within: Vec<_> = within.collect();
+        if range.reverse {
+            within.reverse();
+        }
+        within
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use polytrie_kv_testing::Random;
+
+    const HASHED: Table = Table::new(1, "hashed", 32);
+    const NUMBERED: Table = Table::new(2, "numbered", 8);
+
+    #[test]
+    fn keys_find_their_buckets() {
+        let cases: [(Table, &[u8], &[u8]); 8] = [
+            (HASHED, b"", b""),
+            (HASHED, &[0xab], &[0xab]),
+            (HASHED, &[0xab, 0xcd, 0xef], &[0xab, 0xcd]),
+            (HASHED, &[1, 2, 3, 4], &[1, 2, 3]),
+            (HASHED, &[1, 0x20, 3, 4], &[1, 0x20]),
+            (HASHED, &[1, 2], &[1, 2]),
+            (NUMBERED, &[0, 0, 0, 0, 0, 0, 7, 1], &[0, 0, 0, 0, 0, 0, 7]),
+            (NUMBERED, b"", b""),
+        ];
+        for (table, key, expected) in cases {
+            assert_eq!(bucket(table, key), expected, "{key:02x?}");
+        }
+    }
+
+    #[test]
+    fn buckets_have_the_order_of_their_keys() {
+        let mut random = Random::new(Random::seed());
+        for table in [HASHED, NUMBERED] {
+            let buckets = Buckets::default();
+            let mut keys: Vec<Vec<u8>> = (0..2_000)
+                .map(|_| {
+                    let len = random.below(usize::from(table.max_key) + 1);
+                    let mut key = random.bytes(len);
+                    if random.one_in(2) {
+                        key.iter_mut().for_each(|byte| *byte &= 0x1f);
+                    }
+                    key
+                })
+                .collect();
+            keys.sort();
+            assert!(keys.is_sorted_by_key(|key| bucket(table, key)));
+            keys.iter().for_each(|key| buckets.insert(table, bucket(table, key)));
+            for _ in 0..200 {
+                let [from, to] = [0; 2].map(|_| &keys[random.below(keys.len())]);
+                let range = KeyRange {
+                    from,
+                    to: (!random.one_in(4)).then_some(to),
+                    reverse: random.one_in(2),
+                };
+                let within = buckets.within(table, range);
+                let all = keys.iter().filter(|key| range.contains(key));
+                assert!(
+                    all.clone().all(|key| within.iter().any(|found| found == bucket(table, key)))
+                );
+                assert!(if range.reverse {
+                    within.is_sorted_by(|a, b| a > b)
+                } else {
+                    within.is_sorted_by(|a, b| a < b)
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! The connection to a cluster.
+
+use crate::{
+    error::{failed, is_final},
+    schema::{self, Statements},
+};
+use polytrie_kv::KvError;
+use scylla::{
+    client::{
+        execution_profile::ExecutionProfile, session::Session, session_builder::SessionBuilder,
+    },
+    errors::ExecutionError,
+    policies::speculative_execution::SimpleSpeculativeExecutionPolicy,
+    statement::{Consistency, SerialConsistency},
+};
+use std::{
+    fmt,
+    future::Future,
+    sync::{Arc, mpsc},
+    time::{Duration, Instant},
+};
+use tokio::runtime::{Builder, Runtime};
+
+/// How long one request may take before it is given up and sent again.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(6);
+/// After so long a read or a write that may be repeated is sent to another node as well.
+const SPECULATE_AFTER: Duration = Duration::from_millis(800);
+/// Pauses between attempts: the first one, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+
+/// A connection to a cluster and one keyspace in it. Engines share it.
+pub struct Cluster {
+    /// `None` only while it is dropped.
+    runtime: Option<Runtime>,
+    link: Arc<Link>,
+}
+
+/// What a request needs.
+pub(crate) struct Link {
+    pub(crate) session: Session,
+    pub(crate) statements: Statements,
+    patience: Duration,
+    nodes: String,
+    /// What a test may cut.
+    #[cfg(test)]
+    pub(crate) line: crate::tests::Line,
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("nodes", &self.link.nodes).finish_non_exhaustive()
+    }
+}
+
+impl Cluster {
+    /// Connects to a cluster through some of its nodes (`host:port`), and makes the tables in a keyspace where they are not
+    /// there, unless `create` forbids that.
+    ///
+    /// `patience` is how long a request is repeated while nodes are slow, or too few of them answer.
+    ///
+    /// # Errors
+    ///
+    /// If no node answers for as long as that, the keyspace has no name that Cassandra takes, or tables are missing that
+    /// must not be made.
+    pub fn connect(
+        nodes: &[String],
+        keyspace: &str,
+        patience: Duration,
+        create: bool,
+    ) -> Result<Arc<Self>, KvError> {
+        let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        if keyspace.is_empty() || keyspace.len() > 48 || !keyspace.chars().all(is_word) {
+            return Err(failed(
+                "choosing a keyspace",
+                format!("`{keyspace}` is no name for one, expected up to 48 of a-z, 0-9 and _"),
+            ));
+        }
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("cassandra")
+            .enable_all()
+            .build()
+            .map_err(KvError::thread)?;
+        let (nodes, keyspace) = (nodes.to_vec(), keyspace.to_owned());
+        let connected = wait(&runtime, async move {
+            let started = Instant::now();
+            let mut pause = PAUSES.0;
+            loop {
+                let error = match Link::open(&nodes, &keyspace, patience, create).await {
+                    Ok(link) => return Ok(link),
+                    Err(error) => error,
+                };
+                if started.elapsed() + pause > patience {
+                    return Err(error);
+                }
+                if pause == PAUSES.0 {
+                    tracing::warn!("{error}; trying for {} s", patience.as_secs());
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(PAUSES.1);
+            }
+        })?;
+        Ok(Arc::new(Self { runtime: Some(runtime), link: Arc::new(connected?) }))
+    }
+
+    pub(crate) fn link(&self) -> Arc<Link> {
+        Arc::clone(&self.link)
+    }
+
+    /// Runs something on the threads of the connection, and waits for it. Works in any thread, those of another runtime
+    /// included, which it blocks.
+    pub(crate) fn wait<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, KvError>> + Send + 'static,
+    ) -> Result<T, KvError> {
+        wait(self.runtime(), work)?
+    }
+
+    /// Runs something on the threads of the connection; the result is sent.
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> mpsc::Receiver<T> {
+        spawn(self.runtime(), work)
+    }
+
+    #[expect(clippy::expect_used, reason = "taken by `drop` only, after which nobody asks")]
+    fn runtime(&self) -> &Runtime {
+        self.runtime.as_ref().expect("there until it is dropped")
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // Waiting for its threads would panic where the last handle goes in a thread of another runtime.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+fn spawn<T: Send + 'static>(
+    runtime: &Runtime,
+    work: impl Future<Output = T> + Send + 'static,
+) -> mpsc::Receiver<T> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    runtime.spawn(async move {
+        // Nobody waits any more: then nobody misses it.
+        let _ = sender.send(work.await);
+    });
+    receiver
+}
+
+fn wait<T: Send + 'static>(
+    runtime: &Runtime,
+    work: impl Future<Output = T> + Send + 'static,
+) -> Result<T, KvError> {
+    received(&spawn(runtime, work))
+}
+
+/// Waits for what was spawned.
+pub(crate) fn received<T>(receiver: &mpsc::Receiver<T>) -> Result<T, KvError> {
+    receiver.recv().map_err(|_| failed("waiting for an answer", "the request ended in a panic"))
+}
+
+impl Link {
+    async fn open(
+        nodes: &[String],
+        keyspace: &str,
+        patience: Duration,
+        create: bool,
+    ) -> Result<Self, KvError> {
+        let names = nodes.join(", ");
+        let profile = ExecutionProfile::builder()
+            .consistency(Consistency::Quorum)
+            .serial_consistency(Some(SerialConsistency::Serial))
+            .request_timeout(Some(REQUEST_TIMEOUT))
+            .speculative_execution_policy(Some(Arc::new(SimpleSpeculativeExecutionPolicy {
+                max_retry_count: 1,
+                retry_interval: SPECULATE_AFTER,
+            })))
+            .build();
+        let action = "connecting";
+        let session = SessionBuilder::new()
+            .known_nodes(nodes)
+            .default_execution_profile_handle(profile.into_handle())
+            .build()
+            .await
+            .map_err(|error| {
+                let reason = format!("no node of {names} takes us in: {error}; see that they run and name them with --kv.nodes");
+                failed(action, reason)
+            })?;
+        if create {
+            schema::create(&session, keyspace).await.map_err(|e| failed("making the tables", e))?;
+        } else if !schema::exists(&session, keyspace).await.map_err(|e| failed(action, e))? {
+            return Err(failed(
+                action,
+                format!("the cluster of {names} has no keyspace `{keyspace}` with stores of ours"),
+            ));
+        }
+        let statements = Statements::prepare(&session, keyspace)
+            .await
+            .map_err(|e| failed("preparing statements", e))?;
+        Ok(Self {
+            session,
+            statements,
+            patience,
+            nodes: names,
+            #[cfg(test)]
+            line: crate::tests::Line::default(),
+        })
+    }
+
+    /// Sends a request until it is answered: nodes may be slow, restarted or cut off for a while. It must be one that
+    /// changes nothing when it is repeated.
+    ///
+    /// # Errors
+    ///
+    /// If it is refused in a way that repeating does not change, or its time is up.
+    pub(crate) async fn persist<T, F: Future<Output = Result<T, ExecutionError>>>(
+        &self,
+        action: &'static str,
+        request: impl Fn() -> F,
+    ) -> Result<T, KvError> {
+        let mut patience = self.patience();
+        loop {
+            let answer = self.send(request()).await?;
+            match answer {
+                Ok(answer) => return Ok(answer),
+                Err(error) => patience.after(action, &error).await?,
+            }
+        }
+    }
+
+    /// Sends a request once. It fails only where a test has cut the line.
+    pub(crate) async fn send<T>(&self, request: impl Future<Output = T>) -> Result<T, KvError> {
+        #[cfg(test)]
+        self.line.send()?;
+        let answer = request.await;
+        #[cfg(test)]
+        self.line.answer()?;
+        Ok(answer)
+    }
+
+    /// How long to go on trying, from now.
+    pub(crate) fn patience(&self) -> Patience<'_> {
+        Patience { link: self, started: Instant::now(), pause: PAUSES.0 }
+    }
+}
+
+/// A bounded wait for better times.
+pub(crate) struct Patience<'a> {
+    link: &'a Link,
+    started: Instant,
+    pause: Duration,
+}
+
+impl Patience<'_> {
+    /// Waits a little after an error.
+    ///
+    /// # Errors
+    ///
+    /// If there is no use in that, or the time is up.
+    pub(crate) async fn after(
+        &mut self,
+        action: &'static str,
+        error: &ExecutionError,
+    ) -> Result<(), KvError> {
+        if is_final(error) {
+            return Err(failed(action, error));
+        }
+        let Link { patience, nodes, .. } = self.link;
+        if self.started.elapsed() + self.pause > *patience {
+            let seconds = patience.as_secs();
+            return Err(failed(
+                action,
+                format!(
+                    "too few nodes of the cluster ({nodes}) answered within {seconds} s, the last error: {error}; nothing that was stored is lost, run the same command again when they do"
+                ),
+            ));
+        }
+        if self.pause == PAUSES.0 {
+            tracing::debug!(%error, action, "a request to the cluster is repeated");
+        }
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(PAUSES.1);
+        Ok(())
+    }
+}

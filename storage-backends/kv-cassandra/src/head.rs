@@ -1,0 +1,184 @@
+//! The row of a store, which moves by compare-and-set only.
+
+use crate::{
+    cluster::Link,
+    error::{corrupt, failed},
+};
+use polytrie_kv::KvError;
+use scylla::{errors::ExecutionError, response::query_result::QueryResult};
+use std::sync::Arc;
+
+const FORMAT: i32 = 1;
+
+/// What the row says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// The opening that may write. A number at random, since two that open at once take the same epoch.
+    pub(crate) owner: String,
+    /// How often the store was opened for writing.
+    pub(crate) epoch: u64,
+    /// The last batch that is committed; 0 for none.
+    pub(crate) version: u64,
+    /// The epoch that committed it, and all that are not collected yet.
+    pub(crate) writer: u64,
+    /// In how many parts it was written down.
+    pub(crate) parts: u32,
+    /// Views older than this see nothing that can be relied on: versions that others replaced are being removed.
+    pub(crate) floor: u64,
+    /// Up to here that is done, and nothing is left of what was written down.
+    pub(crate) cleared: u64,
+}
+
+/// A number as Cassandra has it. Versions count batches, so none is ever too large.
+pub(crate) fn cql(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn number(cql: i64) -> Result<u64, KvError> {
+    u64::try_from(cql)
+        .map_err(|_| corrupt(format!("a number of a store is {cql}, expected 0 or more")))
+}
+
+type Fields = (String, i64, i64, i64, i32, i64, i64, i32);
+
+impl Head {
+    /// That of a store which holds nothing.
+    fn new(owner: String) -> Self {
+        Self { owner, epoch: 1, version: 0, writer: 1, parts: 0, floor: 0, cleared: 0 }
+    }
+
+    fn from_fields(fields: Fields) -> Result<Self, KvError> {
+        let (owner, epoch, version, writer, parts, floor, cleared, format) = fields;
+        if format != FORMAT {
+            return Err(corrupt(format!(
+                "the store has format {format}, this program reads format {FORMAT}: use the version that wrote it"
+            )));
+        }
+        Ok(Self {
+            owner,
+            epoch: number(epoch)?,
+            version: number(version)?,
+            writer: number(writer)?,
+            parts: u32::try_from(parts).map_err(corrupt)?,
+            floor: number(floor)?,
+            cleared: number(cleared)?,
+        })
+    }
+
+    fn fields(&self) -> Fields {
+        (
+            self.owner.clone(),
+            cql(self.epoch),
+            cql(self.version),
+            cql(self.writer),
+            i32::try_from(self.parts).unwrap_or(i32::MAX),
+            cql(self.floor),
+            cql(self.cleared),
+            FORMAT,
+        )
+    }
+}
+
+/// Reads the row as it is after whatever is under way; `None` if there is no such store.
+pub(crate) async fn read(link: &Link, store: &Arc<str>) -> Result<Option<Head>, KvError> {
+    let action = "reading the head of the store";
+    let request = || link.session.execute_unpaged(&link.statements.head_read, (store,));
+    let rows = link.persist(action, request).await?.into_rows_result();
+    let rows = rows.map_err(|e| failed(action, e))?;
+    let fields = rows.maybe_first_row::<Fields>().map_err(|e| failed(action, e))?;
+    fields.map(Head::from_fields).transpose()
+}
+
+/// The floor as it was when this was asked, or higher.
+pub(crate) async fn floor(link: &Link, store: &Arc<str>) -> Result<u64, KvError> {
+    let action = "reading the head of the store";
+    let request = || link.session.execute_unpaged(&link.statements.floor_read, (store,));
+    let rows = link.persist(action, request).await?.into_rows_result();
+    let rows = rows.map_err(|e| failed(action, e))?;
+    let (floor,) = rows.first_row::<(i64,)>().map_err(|e| failed(action, e))?;
+    number(floor)
+}
+
+/// Takes the store over: from now on whoever had it before commits nothing more. Makes it if it is not there.
+pub(crate) async fn take_over(link: &Link, store: &Arc<str>) -> Result<Head, KvError> {
+    let owner = format!("{:016x}", rand::random::<u64>());
+    loop {
+        let found = read(link, store).await?;
+        let next = match &found {
+            None => Head::new(owner.clone()),
+            Some(found) => Head { owner: owner.clone(), epoch: found.epoch + 1, ..found.clone() },
+        };
+        // Another one that opens it may have been first; then the last to come has it.
+        if swap(link, store, found.as_ref(), &next).await?.is_none() {
+            return Ok(next);
+        }
+    }
+}
+
+/// Moves the head from what it was to what comes next. Returns what is there instead, if something is.
+///
+/// A compare-and-set that is not answered may have been done or not, or be done by a later one. So after each that did not
+/// say yes the row is read, which ends whatever is under way.
+pub(crate) async fn swap(
+    link: &Link,
+    store: &Arc<str>,
+    before: Option<&Head>,
+    next: &Head,
+) -> Result<Option<Head>, KvError> {
+    let action = "committing";
+    let mut patience = link.patience();
+    loop {
+        let answer = match before {
+            None => link.send(insert(link, store, next)).await?,
+            Some(before) => link.send(update(link, store, before, next)).await?,
+        };
+        if answer.as_ref().is_ok_and(|answer| *answer) {
+            return Ok(None);
+        }
+        let found = read(link, store).await?;
+        if found.as_ref() == Some(next) {
+            return Ok(None);
+        }
+        if found.as_ref() != before {
+            return Ok(found);
+        }
+        if let Err(error) = answer {
+            patience.after(action, &error).await?;
+        }
+    }
+}
+
+async fn insert(link: &Link, store: &Arc<str>, next: &Head) -> Result<bool, ExecutionError> {
+    let (owner, epoch, version, writer, parts, floor, cleared, format) = next.fields();
+    let values = (owner, epoch, version, writer, parts, floor, cleared, format, store);
+    let answer = link.session.execute_unpaged(&link.statements.head_insert, values).await?;
+    Ok(is_applied(answer))
+}
+
+async fn update(
+    link: &Link,
+    store: &Arc<str>,
+    before: &Head,
+    next: &Head,
+) -> Result<bool, ExecutionError> {
+    let (owner, epoch, version, writer, parts, floor, cleared, format) = next.fields();
+    let values = (
+        (owner, epoch, version, writer, parts, floor, cleared, format),
+        (&before.owner, cql(before.epoch), cql(before.version), cql(before.floor)),
+    );
+    let ((owner, epoch, version, writer, parts, floor, cleared, format), (o, e, v, f)) = values;
+    let values = (owner, epoch, version, writer, parts, floor, cleared, format, store, o, e, v, f);
+    let answer = link.session.execute_unpaged(&link.statements.head_update, values).await?;
+    Ok(is_applied(answer))
+}
+
+/// Whether a compare-and-set was done: the first column says so, whatever others there are. An answer that does not read
+/// is none: the row is read then.
+fn is_applied(answer: QueryResult) -> bool {
+    let Ok(rows) = answer.into_rows_result() else { return false };
+    let first = rows.first_row::<scylla::value::Row>();
+    first.is_ok_and(|row| {
+        let applied = row.columns.first().and_then(Option::as_ref);
+        applied.is_some_and(|applied| applied.as_boolean() == Some(true))
+    })
+}

@@ -1,0 +1,31 @@
+//! Apache Cassandra behind the key-value seam of polytrie: the rows of a store on a replicated, sharded cluster.
+//!
+//! Cassandra keeps no snapshots and has no transactions over several partitions, so this crate makes both. Each row
+//! carries the number of the batch that wrote it, and a view reads the newest row up to its own number. A batch is
+//! first written down whole in the cluster, then committed by one compare-and-set on the row of the store, and only
+//! then applied; whoever opens the store next finishes what was committed. `README.md` has the protocol with each
+//! failure and what happens.
+
+mod address;
+mod buckets;
+mod cluster;
+mod deleted;
+mod engine;
+mod error;
+mod flight;
+mod head;
+mod log;
+mod open;
+mod rows;
+mod scan;
+mod schema;
+mod view;
+mod write;
+
+pub use address::{ADDRESS_FILE, DEFAULT_KEYSPACE};
+pub use cluster::Cluster;
+pub use engine::CassandraEngine;
+pub use open::CassandraOptions;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! A batch as it is written down in the cluster, before it is committed.
+//!
+//! ```text
+//! part    number of tables (1), for each the length of its name (1) and its name; changes as `Batch::encode` has them,
+//!         tables by their place in that list
+//! ```
+
+use crate::{
+    Cluster,
+    cluster::Link,
+    error::{corrupt, failed},
+    flight::Flight,
+    head::cql,
+};
+use polytrie_kv::{Batch, Changes, KvError, Op, Table};
+use scylla::response::{PagingState, PagingStateResponse};
+use std::{ops::ControlFlow, sync::Arc};
+
+/// Bytes of keys and values after which a part ends.
+const PART: usize = 512 << 10;
+
+/// Where a batch is written down.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) store: Arc<str>,
+    pub(crate) version: u64,
+    /// The epoch of who writes it: one that was fenced may write down another batch of the same number.
+    pub(crate) writer: u64,
+}
+
+/// Writes a batch down and returns its number of parts.
+pub(crate) fn append(
+    cluster: &Cluster,
+    place: &Place,
+    tables: &[Table],
+    changes: &dyn Changes,
+) -> Result<u32, KvError> {
+    let head = encode_tables(tables);
+    let mut flight = Flight::new(cluster);
+    let mut parts = 0;
+    let mut part = Batch::new();
+    let mut send = |part: &mut Batch, parts: &mut u32| {
+        let mut bytes = head.clone();
+        part.encode(tables, &mut bytes);
+        part.clear();
+        let (link, place, number) = (cluster.link(), place.clone(), *parts);
+        *parts += 1;
+        let request = async move { put(&link, &place, number, &bytes).await };
+        flight.push(PART, request, &mut |()| {})
+    };
+    for (table, op) in changes.ops() {
+        match op {
+            Op::Put { key, value } => part.put(table, key, value),
+            Op::Delete { key } => part.delete(table, key),
+            Op::DeleteRange { from, to } => part.delete_range(table, from, to),
+        }
+        if part.byte_len() >= PART {
+            send(&mut part, &mut parts)?;
+        }
+    }
+    if !part.is_empty() {
+        send(&mut part, &mut parts)?;
+    }
+    flight.finish(&mut |()| {})?;
+    Ok(parts)
+}
+
+async fn put(link: &Link, place: &Place, number: u32, bytes: &[u8]) -> Result<(), KvError> {
+    let Place { store, version, writer } = place;
+    let part = i32::try_from(number).map_err(|e| failed("writing a batch down", e))?;
+    let values = (store, cql(*version), cql(*writer), part, bytes, cql(*version));
+    let request = || link.session.execute_unpaged(&link.statements.batch_put, values);
+    link.persist("writing a batch down", request).await.map(drop)
+}
+
+/// Reads a batch part by part, and returns how many there were.
+pub(crate) fn read(
+    cluster: &Cluster,
+    place: &Place,
+    tables: &[Table],
+    visit: &mut dyn FnMut(Batch) -> Result<(), KvError>,
+) -> Result<u32, KvError> {
+    let mut parts = 0;
+    let mut state = Some(PagingState::start());
+    while let Some(from) = state {
+        let (link, place) = (cluster.link(), place.clone());
+        let (page, next) = cluster.wait(async move { page(&link, &place, from).await })?;
+        for bytes in page {
+            parts += 1;
+            visit(decode(&bytes, tables)?)?;
+        }
+        state = next;
+    }
+    Ok(parts)
+}
+
+async fn page(
+    link: &Link,
+    place: &Place,
+    from: PagingState,
+) -> Result<(Vec<Vec<u8>>, Option<PagingState>), KvError> {
+    let action = "reading a batch that was written down";
+    let Place { store, version, writer } = place;
+    let mut statement = link.statements.batch_read.clone();
+    statement.set_page_size(8);
+    let values = (store, cql(*version), cql(*writer));
+    let request = || link.session.execute_single_page(&statement, values, from.clone());
+    let (answer, next) = link.persist(action, request).await?;
+    let rows = answer.into_rows_result().map_err(|e| failed(action, e))?;
+    let rows = rows.rows::<(i32, Vec<u8>)>().map_err(|e| failed(action, e))?;
+    let parts = rows.map(|row| row.map(|(_, bytes)| bytes)).collect::<Result<_, _>>();
+    Ok((parts.map_err(|e| failed(action, e))?, following(next)))
+}
+
+/// Where the next page begins; `None` if there is none.
+pub(crate) fn following(response: PagingStateResponse) -> Option<PagingState> {
+    match response.into_paging_control_flow() {
+        ControlFlow::Continue(next) => Some(next),
+        ControlFlow::Break(()) => None,
+    }
+}
+
+/// Removes what was written down, if anything was.
+pub(crate) fn remove(cluster: &Cluster, place: &Place) -> Result<(), KvError> {
+    let (link, place) = (cluster.link(), place.clone());
+    cluster.wait(async move {
+        let Place { store, version, writer } = &place;
+        let values = (cql(*version), store, cql(*version), cql(*writer));
+        let request = || link.session.execute_unpaged(&link.statements.batch_drop, values);
+        link.persist("removing a batch that was written down", request).await.map(drop)
+    })
+}
+
+fn encode_tables(tables: &[Table]) -> Vec<u8> {
+    let mut bytes = vec![tables.len() as u8];
+    for table in tables {
+        bytes.push(table.name.len() as u8);
+        bytes.extend_from_slice(table.name.as_bytes());
+    }
+    bytes
+}
+
+fn decode(bytes: &[u8], tables: &[Table]) -> Result<Batch, KvError> {
+    let damaged = || corrupt("a part of a batch that was written down does not read");
+    let (count, mut bytes) = bytes.split_first().ok_or_else(damaged)?;
+    let mut listed = Vec::new();
+    for _ in 0..*count {
+        let (len, rest) = bytes.split_first().ok_or_else(damaged)?;
+        let (name, rest) = rest.split_at_checked(usize::from(*len)).ok_or_else(damaged)?;
+        let known = tables.iter().find(|table| table.name.as_bytes() == name);
+        listed.push(*known.ok_or_else(|| {
+            let name = String::from_utf8_lossy(name);
+            corrupt(format!("a batch that was written down has the table `{name}`, which is not one of those that the store is opened with"))
+        })?);
+        bytes = rest;
+    }
+    Batch::decode(bytes, &listed).ok_or_else(damaged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_read_whatever_the_order_of_tables() {
+        let [one, two] = [Table::new(3, "one", 9), Table::new(1, "two", 9)];
+        let mut batch = Batch::new();
+        batch.put(one, b"key", b"value");
+        batch.delete(two, b"gone");
+        let mut bytes = encode_tables(&[one, two]);
+        batch.encode(&[one, two], &mut bytes);
+        let found = decode(&bytes, &[two, one]);
+        assert!(found.is_ok_and(|found| found.ops().eq(batch.ops())));
+        assert!(decode(&bytes, &[two]).is_err(), "a table that is not known");
+        assert!(decode(&bytes[..5], &[two, one]).is_err());
+    }
+}

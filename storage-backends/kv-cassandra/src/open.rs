@@ -1,0 +1,203 @@
+//! Opening a store: taking it over, and finishing what was committed.
+
+use crate::{
+    CassandraEngine, Cluster,
+    address::Address,
+    buckets::Buckets,
+    deleted::{Deleted, OfVersion},
+    engine::{Current, Shared},
+    error::{corrupt, failed},
+    head::{self, Head},
+    log::{self, Place, following},
+    write::Writer,
+};
+use parking_lot::{Mutex, RwLock};
+use polytrie_kv::{KvError, LiveSet, Table};
+use scylla::response::PagingState;
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+/// How a store in a cluster is opened.
+#[derive(Debug, Clone)]
+pub struct CassandraOptions {
+    /// Directory that remembers which store of which cluster it is, created when missing. Nothing else is kept there but
+    /// what need not outlive the process.
+    pub dir: PathBuf,
+    /// All tables that will be used.
+    pub tables: Vec<Table>,
+    /// Open without the right to write. The store must exist. It is read as it is now; if somebody writes meanwhile, reading
+    /// fails before it would be wrong.
+    pub read_only: bool,
+    /// Some nodes of the cluster, as `host:port`; none for those that the directory remembers.
+    pub nodes: Vec<String>,
+    /// The keyspace; `None` for what the directory remembers, or [`DEFAULT_KEYSPACE`](crate::DEFAULT_KEYSPACE).
+    pub keyspace: Option<String>,
+    /// The name of the store; `None` for what the directory remembers, or a new one.
+    pub store: Option<String>,
+    /// How long a request is repeated before it counts as failed.
+    pub patience: Duration,
+    /// Bytes of rows that are kept of those that were read lately.
+    pub cache_bytes: usize,
+}
+
+impl CassandraOptions {
+    /// Writable, a minute of patience, 64 MiB of rows kept, the cluster that the directory remembers.
+    pub fn new(dir: impl Into<PathBuf>, tables: &[Table]) -> Self {
+        Self {
+            dir: dir.into(),
+            tables: tables.to_vec(),
+            read_only: false,
+            nodes: Vec::new(),
+            keyspace: None,
+            store: None,
+            patience: Duration::from_secs(60),
+            cache_bytes: 64 << 20,
+        }
+    }
+
+    fn check_tables(&self) -> Result<(), KvError> {
+        for (i, table) in self.tables.iter().enumerate() {
+            let same = |other: &&Table| other.id == table.id || other.name == table.name;
+            if let Some(other) = self.tables[..i].iter().find(same) {
+                return Err(KvError::DuplicateTable(other.name, table.name));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl CassandraEngine {
+    /// Opens a store, or creates it.
+    ///
+    /// Whoever had it open for writing before is fenced: its next write fails. What it had committed is applied first.
+    ///
+    /// # Errors
+    ///
+    /// [`KvError::DuplicateTable`]; [`KvError::Io`] for a directory that cannot be used; [`KvError::Engine`] if the
+    /// directory belongs to another store, or the cluster does not answer for as long as the options say;
+    /// [`KvError::Corrupt`].
+    pub fn open(options: CassandraOptions) -> Result<Self, KvError> {
+        options.check_tables()?;
+        let CassandraOptions { dir, nodes, keyspace, store, patience, read_only, .. } = &options;
+        let address = Address::find(dir, nodes, keyspace.as_deref(), store.as_deref())?;
+        let cluster = Cluster::connect(&address.nodes, &address.keyspace, *patience, !read_only)?;
+        if !read_only {
+            // Before the first row: a store that nobody knows of cannot be removed.
+            address.keep(dir)?;
+        }
+        Self::open_on(cluster, &address.store, options)
+    }
+
+    /// Opens a store of a cluster that is connected; the directory need not say which one it is.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_on(
+        cluster: Arc<Cluster>,
+        store: &str,
+        options: CassandraOptions,
+    ) -> Result<Self, KvError> {
+        options.check_tables()?;
+        let store: Arc<str> = store.into();
+        let (link, name, read_only) = (cluster.link(), Arc::clone(&store), options.read_only);
+        let head = cluster.wait(async move {
+            if !read_only {
+                return head::take_over(&link, &name).await;
+            }
+            head::read(&link, &name)
+                .await?
+                .ok_or_else(|| failed("opening", format!("the cluster has no store `{name}`")))
+        })?;
+        let shared = Shared {
+            cluster,
+            store,
+            options,
+            buckets: Buckets::default(),
+            live: Arc::new(LiveSet::default()),
+            current: RwLock::default(),
+        };
+        shared.read_buckets()?;
+        let deleted = shared.finish(&head)?;
+        *shared.current.write() = Current { version: head.version, deleted: Arc::new(deleted) };
+        let mut writer = Writer { collected: head.cleared, head, failure: None };
+        if !shared.options.read_only {
+            shared.clear_up(&mut writer)?;
+        }
+        Ok(Self { shared: Arc::new(shared), writer: Mutex::new(writer) })
+    }
+}
+
+impl Shared {
+    /// Applies the last version again, since whoever committed it may have ended on the way: that changes nothing where it is
+    /// done, also beside a writer that is just doing it. Returns what the versions deleted that are not collected.
+    fn finish(&self, head: &Head) -> Result<Deleted, KvError> {
+        let mut deleted = Deleted::default();
+        for version in head.cleared + 1..=head.version {
+            let place = Place { store: self.store.clone(), version, writer: head.writer };
+            let mut of = OfVersion::default();
+            let is_last = version == head.version && head.floor < version;
+            let tables = &self.options.tables;
+            let parts = log::read(&self.cluster, &place, tables, &mut |batch| {
+                of.add(version, &batch);
+                if is_last { self.apply(version, &batch) } else { Ok(()) }
+            })?;
+            if is_last && parts != head.parts {
+                self.expect_collected(version, parts, head.parts)?;
+            }
+            deleted.push(of);
+        }
+        Ok(deleted)
+    }
+
+    /// What the last version was is removed only by one that writes, after it was applied.
+    fn expect_collected(&self, version: u64, found: u32, expected: u32) -> Result<(), KvError> {
+        let (link, store) = (self.cluster.link(), Arc::clone(&self.store));
+        let floor = self.cluster.wait(async move { head::floor(&link, &store).await })?;
+        if floor >= version {
+            return Ok(());
+        }
+        Err(corrupt(format!(
+            "version {version} of the store `{}` was written down in {expected} parts, and {found} of them are there: more replicas were lost than the keyspace can lose",
+            self.store
+        )))
+    }
+
+    /// Removes what nobody sees, now that there are no views, and what the owner before may have written down in vain.
+    fn clear_up(&self, writer: &mut Writer) -> Result<(), KvError> {
+        let Head { version, epoch, .. } = writer.head;
+        let store = Arc::clone(&self.store);
+        let in_vain = Place { store, version: version + 1, writer: epoch - 1 };
+        log::remove(&self.cluster, &in_vain)?;
+        if writer.head.floor < version {
+            let next = Head { floor: version, ..writer.head.clone() };
+            self.commit(writer, next)?;
+        }
+        self.collect_unseen(writer)
+    }
+
+    fn read_buckets(&self) -> Result<(), KvError> {
+        let action = "reading the partitions of the store";
+        let mut state = Some(PagingState::start());
+        while let Some(from) = state {
+            let (link, store) = (self.cluster.link(), Arc::clone(&self.store));
+            let (rows, next) = self.cluster.wait(async move {
+                let statement = &link.statements.bucket_read;
+                let request =
+                    || link.session.execute_single_page(statement, (&store,), from.clone());
+                let (answer, next) = link.persist(action, request).await?;
+                let rows = answer.into_rows_result().map_err(|e| failed(action, e))?;
+                let rows = rows.rows::<(String, Vec<u8>)>().map_err(|e| failed(action, e))?;
+                let rows: Vec<_> = rows.collect::<Result<_, _>>().map_err(|e| failed(action, e))?;
+                Ok((rows, following(next)))
+            })?;
+            for (name, bucket) in rows {
+                // One of another layer's program, or of the table of a test.
+                if let Some(table) = self.options.tables.iter().find(|table| table.name == name) {
+                    self.buckets.insert(*table, &bucket);
+                }
+            }
+            state = next;
+        }
+        Ok(())
+    }
+}

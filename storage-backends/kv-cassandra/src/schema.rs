@@ -1,0 +1,164 @@
+//! The fixed tables that all stores of a keyspace share, and the statements on them.
+//!
+//! ```text
+//! heads    store                                 ──► owner, epoch, version, writer, parts, floor, cleared, format
+//! batches  (store, version, writer), part        ──► part of a batch that was written down, see `log.rs`
+//! buckets  store, (tbl, bucket)                  ──► nothing: the partitions of `entries` that there may be
+//! entries  (store, tbl, bucket), key, version    ──► value; without one the key was removed
+//! ```
+//!
+//! In parentheses what decides the nodes. Versions of a key stand together, the newest first. Every write bears the
+//! version as its write time, so that repeating it, or doing it late, changes nothing. `heads` is written by
+//! compare-and-set only.
+
+use scylla::{
+    client::session::Session,
+    errors::{ExecutionError, PrepareError},
+    statement::{Consistency, prepared::PreparedStatement},
+};
+
+/// Replicas of each row in a keyspace that is made here, where the cluster has as many nodes.
+const REPLICAS: usize = 3;
+
+/// Makes keyspace and tables where they are not there.
+pub(crate) async fn create(session: &Session, keyspace: &str) -> Result<(), ExecutionError> {
+    let nodes = session.get_cluster_state().get_nodes_info().len();
+    let replicas = REPLICAS.min(nodes.max(1));
+    let statements = [
+        format!(
+            "CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = \
+             {{'class': 'NetworkTopologyStrategy', 'replication_factor': {replicas}}}"
+        ),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {keyspace}.heads (store text PRIMARY KEY, owner text, epoch bigint, \
+             version bigint, writer bigint, parts int, floor bigint, cleared bigint, format int)"
+        ),
+        // What comes back of a batch after its removal is not looked at, so it need not be remembered for long.
+        format!(
+            "CREATE TABLE IF NOT EXISTS {keyspace}.batches (store text, version bigint, writer bigint, part int, \
+             changes blob, PRIMARY KEY ((store, version, writer), part)) WITH gc_grace_seconds = 10800"
+        ),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {keyspace}.buckets (store text, tbl text, bucket blob, \
+             PRIMARY KEY (store, tbl, bucket))"
+        ),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {keyspace}.entries (store text, tbl text, bucket blob, key blob, \
+             version bigint, value blob, PRIMARY KEY ((store, tbl, bucket), key, version)) \
+             WITH CLUSTERING ORDER BY (key ASC, version DESC)"
+        ),
+    ];
+    for statement in statements {
+        session.query_unpaged(statement, ()).await?;
+    }
+    Ok(())
+}
+
+/// Whether the tables are there.
+pub(crate) async fn exists(session: &Session, keyspace: &str) -> Result<bool, ExecutionError> {
+    let statement = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ? AND table_name = 'entries'";
+    let found = session.query_unpaged(statement, (keyspace,)).await?;
+    Ok(found.into_rows_result().is_ok_and(|rows| rows.rows_num() > 0))
+}
+
+/// The statements, prepared. All but those of `heads` may be repeated.
+#[derive(Debug)]
+pub(crate) struct Statements {
+    pub(crate) head_insert: PreparedStatement,
+    pub(crate) head_update: PreparedStatement,
+    /// As the last compare-and-set left it, one that was under way included.
+    pub(crate) head_read: PreparedStatement,
+    /// As the last compare-and-set that was confirmed left it, or newer.
+    pub(crate) floor_read: PreparedStatement,
+    pub(crate) batch_put: PreparedStatement,
+    pub(crate) batch_read: PreparedStatement,
+    pub(crate) batch_drop: PreparedStatement,
+    pub(crate) bucket_put: PreparedStatement,
+    pub(crate) bucket_read: PreparedStatement,
+    pub(crate) get: PreparedStatement,
+    pub(crate) scan: PreparedStatement,
+    pub(crate) scan_back: PreparedStatement,
+    pub(crate) put: PreparedStatement,
+    pub(crate) drop_key: PreparedStatement,
+    pub(crate) drop_range: PreparedStatement,
+}
+
+impl Statements {
+    pub(crate) async fn prepare(session: &Session, keyspace: &str) -> Result<Self, PrepareError> {
+        const BUCKET: &str = "store = ? AND tbl = ? AND bucket = ?";
+        const RANGE: &str = "store = ? AND tbl = ? AND bucket = ? AND key >= ? AND key < ?";
+        let prepare = async |text: String| {
+            let mut statement = session.prepare(text).await?;
+            statement.set_consistency(Consistency::Quorum);
+            statement.set_is_idempotent(true);
+            Ok::<_, PrepareError>(statement)
+        };
+        let once = async |text: String| {
+            let mut statement = prepare(text).await?;
+            statement.set_is_idempotent(false);
+            Ok::<_, PrepareError>(statement)
+        };
+        let fields = "owner, epoch, version, writer, parts, floor, cleared, format";
+        let mut head_read =
+            prepare(format!("SELECT {fields} FROM {keyspace}.heads WHERE store = ?")).await?;
+        head_read.set_consistency(Consistency::Serial);
+        Ok(Self {
+            head_insert: once(format!(
+                "INSERT INTO {keyspace}.heads ({fields}, store) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"
+            ))
+            .await?,
+            head_update: once(format!(
+                "UPDATE {keyspace}.heads SET owner = ?, epoch = ?, version = ?, writer = ?, parts = ?, floor = ?, \
+                 cleared = ?, format = ? WHERE store = ? IF owner = ? AND epoch = ? AND version = ? AND floor = ?"
+            ))
+            .await?,
+            head_read,
+            floor_read: prepare(format!("SELECT floor FROM {keyspace}.heads WHERE store = ?"))
+                .await?,
+            batch_put: prepare(format!(
+                "INSERT INTO {keyspace}.batches (store, version, writer, part, changes) VALUES (?, ?, ?, ?, ?) \
+                 USING TIMESTAMP ?"
+            ))
+            .await?,
+            batch_read: prepare(format!(
+                "SELECT part, changes FROM {keyspace}.batches WHERE store = ? AND version = ? AND writer = ?"
+            ))
+            .await?,
+            batch_drop: prepare(format!(
+                "DELETE FROM {keyspace}.batches USING TIMESTAMP ? WHERE store = ? AND version = ? AND writer = ?"
+            ))
+            .await?,
+            bucket_put: prepare(format!(
+                "INSERT INTO {keyspace}.buckets (store, tbl, bucket) VALUES (?, ?, ?) USING TIMESTAMP ?"
+            ))
+            .await?,
+            bucket_read: prepare(format!(
+                "SELECT tbl, bucket FROM {keyspace}.buckets WHERE store = ?"
+            ))
+            .await?,
+            get: prepare(format!(
+                "SELECT version, value FROM {keyspace}.entries WHERE {BUCKET} AND key = ? AND version <= ? LIMIT 1"
+            ))
+            .await?,
+            scan: prepare(format!(
+                "SELECT key, version, value FROM {keyspace}.entries WHERE {RANGE}"
+            ))
+            .await?,
+            scan_back: prepare(format!(
+                "SELECT key, version, value FROM {keyspace}.entries WHERE {RANGE} ORDER BY key DESC, version ASC"
+            ))
+            .await?,
+            put: prepare(format!(
+                "INSERT INTO {keyspace}.entries (store, tbl, bucket, key, version, value) VALUES (?, ?, ?, ?, ?, ?) \
+                 USING TIMESTAMP ?"
+            ))
+            .await?,
+            drop_key: prepare(format!(
+                "DELETE FROM {keyspace}.entries USING TIMESTAMP ? WHERE {BUCKET} AND key = ?"
+            ))
+            .await?,
+            drop_range: prepare(format!("DELETE FROM {keyspace}.entries USING TIMESTAMP ? WHERE {RANGE}"))
+                .await?,
+        })
+    }
+}

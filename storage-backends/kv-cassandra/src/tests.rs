@@ -1,0 +1,318 @@
+//! Cassandra passes the suites, and nothing is lost wherever the line is cut.
+//!
+//! They need a cluster: `POLYTRIE_CASSANDRA` names nodes of one (`scripts/cluster test` starts it, and runs them).
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use crate::{CassandraEngine, CassandraOptions, Cluster};
+use polytrie_kv::{Batch, Engine, Entry, KeyRange, KvError, Read, Table, View, Visit};
+use polytrie_kv_testing::{Random, TABLES, engine_suite, entries, store_suite};
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
+
+/// The variable that names the nodes.
+const NODES: &str = "POLYTRIE_CASSANDRA";
+const KEYSPACE: &str = "polytrie_test";
+
+/// A line to the cluster that a test may cut after some requests.
+#[derive(Debug)]
+pub(crate) struct Line(AtomicI64);
+
+impl Default for Line {
+    fn default() -> Self {
+        Self(AtomicI64::new(i64::MAX))
+    }
+}
+
+impl Line {
+    /// From now on so many requests get through; of the last one the answer does not come back.
+    fn cut_after(&self, requests: i64) {
+        self.0.store(requests, Ordering::SeqCst);
+    }
+
+    fn is_cut(&self) -> bool {
+        self.0.load(Ordering::SeqCst) <= 0
+    }
+
+    pub(crate) fn send(&self) -> Result<(), KvError> {
+        let left = self.0.fetch_sub(1, Ordering::SeqCst);
+        if left > 0 { Ok(()) } else { Err(cut()) }
+    }
+
+    pub(crate) fn answer(&self) -> Result<(), KvError> {
+        if self.is_cut() { Err(cut()) } else { Ok(()) }
+    }
+}
+
+fn cut() -> KvError {
+    crate::error::failed("sending", "the test has cut the line")
+}
+
+/// A connection to the cluster that the tests may use, if there is one.
+fn cluster() -> Option<Arc<Cluster>> {
+    let Ok(nodes) = std::env::var(NODES) else {
+        say(&format!("skipped: {NODES} names no nodes of a cluster, see `scripts/cluster test`"));
+        return None;
+    };
+    let nodes: Vec<String> = nodes.split(',').map(str::to_owned).collect();
+    // Tables are made by one test at a time: Cassandra minds when two make the same ones.
+    static MAKING: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
+    let _making = MAKING.lock();
+    Some(Cluster::connect(&nodes, KEYSPACE, Duration::from_secs(60), true).unwrap())
+}
+
+#[expect(clippy::print_stderr, reason = "shown by the test harness")]
+fn say(text: &str) {
+    eprintln!("{text}");
+}
+
+/// The name of a store that nobody else has.
+fn new_name() -> String {
+    format!("test-{:016x}", rand::random::<u64>())
+}
+
+fn options() -> CassandraOptions {
+    CassandraOptions::new(std::env::temp_dir(), &TABLES)
+}
+
+fn open(cluster: &Arc<Cluster>, store: &str) -> Result<CassandraEngine, KvError> {
+    CassandraEngine::open_on(Arc::clone(cluster), store, options())
+}
+
+#[test]
+fn passes_the_engine_suite() {
+    let Some(cluster) = cluster() else { return };
+    let store = new_name();
+    engine_suite(|| Arc::new(open(&cluster, &store).unwrap()));
+}
+
+#[test]
+fn passes_the_store_suite() {
+    let Some(cluster) = cluster() else { return };
+    let store = new_name();
+    store_suite(|| -> Arc<dyn Engine> { Arc::new(open(&cluster, &store).unwrap()) });
+}
+
+/// A view as a reader.
+struct Reader(Box<dyn View>);
+
+impl Read for Reader {
+    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
+        self.0.get_into(table, key, out)
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), KvError> {
+        self.0.scan(table, range, visit)
+    }
+}
+
+fn all(engine: &CassandraEngine) -> Vec<Vec<Entry>> {
+    let reader = Reader(engine.view().unwrap());
+    TABLES.iter().map(|table| entries(&reader, *table, KeyRange::ALL)).collect()
+}
+
+/// A batch of every kind of change, and what it makes of some rows.
+fn change(random: &mut Random, rows: &mut BTreeMap<Vec<u8>, Vec<u8>>) -> Batch {
+    let mut batch = Batch::new();
+    let key = |random: &mut Random| vec![random.below(40) as u8 * 6, random.below(3) as u8];
+    if random.one_in(2) {
+        let (from, to) = (key(random), key(random));
+        batch.delete_range(TABLES[0], &from, Some(&to));
+        rows.retain(|key, _| !(KeyRange::between(&from, &to)).contains(key));
+    }
+    for _ in 0..20 {
+        let key = key(random);
+        if random.one_in(3) {
+            batch.delete(TABLES[0], &key);
+            rows.remove(&key);
+        } else {
+            let len = random.below(60);
+            let value = random.bytes(len);
+            batch.put(TABLES[0], &key, &value);
+            rows.insert(key, value);
+        }
+    }
+    batch
+}
+
+/// Writes batches with the line cut after one request, two, three, …: whoever opens the store next finds whole batches, none
+/// missing of which it was said that they are there.
+#[test]
+fn nothing_is_lost_wherever_the_line_is_cut() {
+    let Some(cluster) = cluster() else { return };
+    let seed = Random::seed();
+    say(&format!("POLYTRIE_TEST_SEED={seed}"));
+    let mut random = Random::new(seed);
+    let store = new_name();
+    let mut rows = BTreeMap::new();
+    for requests in 1.. {
+        let engine = open(&cluster, &store).unwrap();
+        cluster.link().line.cut_after(requests);
+        let mut next = rows.clone();
+        let mut cut = false;
+        for _ in 0..3 {
+            next = rows.clone();
+            let batch = change(&mut random, &mut next);
+            cut = engine.write(&batch).is_err();
+            if cut {
+                assert!(engine.write(&batch).is_err(), "nothing follows a write that failed");
+                break;
+            }
+            rows = next.clone();
+        }
+        let done = !cluster.link().line.is_cut();
+        assert!(!(cut && done), "seed {seed}: a write failed by itself");
+        cluster.link().line.cut_after(i64::MAX);
+        drop(engine);
+
+        // One that only reads comes first, as often as not.
+        let read_only = random.one_in(2);
+        let options = CassandraOptions { read_only, ..options() };
+        let engine = CassandraEngine::open_on(Arc::clone(&cluster), &store, options).unwrap();
+        let found: BTreeMap<_, _> = all(&engine).remove(0).into_iter().collect();
+        assert!(
+            found == rows || (cut && found == next),
+            "seed {seed}, cut after {requests} requests: whole batches, and none missing"
+        );
+        rows = found;
+        if done {
+            return;
+        }
+    }
+}
+
+#[test]
+fn who_was_cut_off_and_comes_back_is_out() {
+    let Some(cluster) = cluster() else { return };
+    let Some(other) = self::cluster() else { return };
+    let store = new_name();
+    let put = |value: &[u8]| {
+        let mut batch = Batch::new();
+        batch.put(TABLES[0], b"key", value);
+        batch.put(TABLES[0], value, value);
+        batch
+    };
+    let stale = open(&cluster, &store).unwrap();
+    stale.write(&put(b"1")).unwrap();
+    // It commits, and is cut off before it has applied.
+    let committed = put(b"2");
+    let mut requests = 1;
+    let committed_at = loop {
+        let engine = open(&cluster, &store).unwrap();
+        let version = engine.writer.lock().head.version;
+        cluster.link().line.cut_after(requests);
+        let failed = engine.write(&committed).is_err();
+        cluster.link().line.cut_after(i64::MAX);
+        assert!(failed, "the line was cut before it had applied");
+        let known = engine.writer.lock().head.version;
+        if known > version {
+            break (engine, known);
+        }
+        requests += 1;
+    };
+    let (late, version) = committed_at;
+
+    let new = open(&other, &store).unwrap();
+    new.write(&put(b"3")).unwrap();
+    new.write(&put(b"4")).unwrap();
+    let expected = all(&new);
+    // Now it goes on with what it was doing.
+    late.shared.apply(version, &committed).unwrap();
+    assert_eq!(all(&new), expected, "what was late changes nothing");
+    for old in [&stale, &late] {
+        assert!(old.write(&put(b"5")).is_err());
+    }
+    let error = stale.write(&put(b"5")).unwrap_err().to_string();
+    assert!(error.contains("another process has opened the store"), "{error}");
+    assert_eq!(all(&new), expected, "nor does what is refused");
+    drop(new);
+    assert_eq!(all(&open(&other, &store).unwrap()), expected);
+}
+
+#[test]
+fn readers_beside_a_writer_are_right_or_fail() {
+    let Some(cluster) = cluster() else { return };
+    let store = new_name();
+    let writer = open(&cluster, &store).unwrap();
+    let put = |value: u8| {
+        let mut batch = Batch::new();
+        (0..50).for_each(|key| batch.put(TABLES[1], &[key], &[value]));
+        batch.delete_range(TABLES[2], &[], None);
+        writer.write(&batch).unwrap();
+    };
+    put(1);
+    let options = CassandraOptions { read_only: true, ..options() };
+    let reader = CassandraEngine::open_on(Arc::clone(&cluster), &store, options).unwrap();
+    let view = Reader(reader.view().unwrap());
+    assert_eq!(view.get(TABLES[1], &[7]).unwrap().as_deref(), Some(&[1][..]));
+    assert!(matches!(reader.write(&Batch::new()), Err(KvError::Io { .. })));
+    for value in 2..5 {
+        put(value);
+        match view.get(TABLES[1], &[7]) {
+            Ok(found) => assert_eq!(found.as_deref(), Some(&[1][..])),
+            Err(error) => {
+                assert!(error.to_string().contains("run the same command again"), "{error}")
+            }
+        }
+    }
+    assert!(view.get(TABLES[1], &[7]).is_err(), "what it saw was removed by now");
+    writer.write(&Batch::new()).unwrap();
+}
+
+#[test]
+fn a_directory_remembers_its_store() {
+    let Some(_) = cluster() else { return };
+    let nodes: Vec<String> = std::env::var(NODES).unwrap().split(',').map(str::to_owned).collect();
+    let dir = tempfile::TempDir::new().unwrap();
+    let options = |path: &Path| CassandraOptions::new(path, &TABLES);
+    let error = CassandraEngine::open(options(dir.path())).unwrap_err().to_string();
+    assert!(error.contains("--kv.nodes"), "{error}");
+    let mut new = options(dir.path());
+    (new.nodes, new.keyspace) = (nodes, Some(KEYSPACE.to_owned()));
+    let engine = CassandraEngine::open(new).unwrap();
+    let mut batch = Batch::new();
+    batch.put(TABLES[0], b"key", b"value");
+    engine.write(&batch).unwrap();
+    drop(engine);
+    let engine = CassandraEngine::open(options(dir.path())).unwrap();
+    assert_eq!(all(&engine)[0], [(b"key".to_vec(), b"value".to_vec())]);
+    drop(engine);
+
+    // The file is all that another machine needs.
+    let elsewhere = tempfile::TempDir::new().unwrap();
+    std::fs::copy(dir.path().join(crate::ADDRESS_FILE), elsewhere.path().join(crate::ADDRESS_FILE))
+        .unwrap();
+    let engine = CassandraEngine::open(options(elsewhere.path())).unwrap();
+    assert_eq!(all(&engine)[0].len(), 1);
+    let asked = CassandraOptions { store: Some("other".to_owned()), ..options(dir.path()) };
+    let error = CassandraEngine::open(asked).unwrap_err().to_string();
+    assert!(error.contains("you asked for `other`"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_stored_is_refused_before_anything_is_sent() {
+    let Some(cluster) = cluster() else { return };
+    let engine = open(&cluster, &new_name()).unwrap();
+    let mut batch = Batch::new();
+    batch.put(TABLES[0], b"fine", b"");
+    batch.put(TABLES[0], b"key", &vec![1; 16 << 20]);
+    let error = engine.write(&batch).unwrap_err().to_string();
+    assert!(error.contains("expected at most"), "{error}");
+    assert_eq!(all(&engine), [vec![], vec![], vec![]]);
+    let mut batch = Batch::new();
+    batch.put(TABLES[0], b"key", &vec![1; 14 << 20]);
+    engine.write(&batch).unwrap();
+    assert_eq!(all(&engine)[0][0].1.len(), 14 << 20);
+}

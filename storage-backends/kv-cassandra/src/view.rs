@@ -1,0 +1,145 @@
+//! A view: the rows up to one version.
+
+use crate::{
+    buckets::bucket,
+    cluster::Link,
+    deleted::Deleted,
+    engine::Shared,
+    error::failed,
+    flight::Flight,
+    head::{self, cql},
+    scan,
+};
+use polytrie_kv::{KeyRange, KvError, Table, Ticket, View, Visit};
+use std::{fmt, sync::Arc};
+
+/// A key behind every key that a table may hold.
+pub(crate) const END: [u8; Table::KEY_LIMIT as usize + 1] = [0xff; Table::KEY_LIMIT as usize + 1];
+
+/// The rows as they were after one version, whatever is written later.
+pub(crate) struct CassandraView {
+    shared: Arc<Shared>,
+    ticket: Ticket,
+    deleted: Arc<Deleted>,
+}
+
+impl fmt::Debug for CassandraView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CassandraView").field("version", &self.ticket.seq()).finish_non_exhaustive()
+    }
+}
+
+/// A row of the cluster: the version that wrote it, and its value unless it removed the key.
+type Versioned = (i64, Option<Vec<u8>>);
+
+impl CassandraView {
+    pub(crate) const fn new(shared: Arc<Shared>, ticket: Ticket, deleted: Arc<Deleted>) -> Self {
+        Self { shared, ticket, deleted }
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.ticket.seq()
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// The value of a row, if the view sees one.
+    pub(crate) fn value(
+        &self,
+        table: Table,
+        key: &[u8],
+        (version, value): Versioned,
+    ) -> Option<Vec<u8>> {
+        let version = u64::try_from(version).unwrap_or_default();
+        value.filter(|_| !self.deleted.hides(table, key, version))
+    }
+
+    /// What asks the cluster for a key.
+    fn request(
+        &self,
+        table: Table,
+        key: &[u8],
+    ) -> impl Future<Output = Result<Option<Versioned>, KvError>> + Send + 'static {
+        let (link, store) = (self.shared.cluster.link(), Arc::clone(&self.shared.store));
+        let (bucket, key, version) = (bucket(table, key).to_vec(), key.to_vec(), self.version());
+        async move { ask(&link, &store, table, (&bucket, &key), version).await }
+    }
+
+    /// Fails if what was just read may have been removed meanwhile: whoever writes knows the views of its own process only,
+    /// and says in the head before it removes anything.
+    pub(crate) fn expect_whole(&self) -> Result<(), KvError> {
+        let shared = &*self.shared;
+        if !shared.options.read_only {
+            return Ok(());
+        }
+        let (link, store) = (shared.cluster.link(), Arc::clone(&shared.store));
+        let floor = shared.cluster.wait(async move { head::floor(&link, &store).await })?;
+        if floor <= self.version() {
+            return Ok(());
+        }
+        let (store, version) = (&shared.store, self.version());
+        let reason = format!(
+            "the store `{store}` was opened for reading at version {version}, and its writer has removed what was replaced up to {floor}; run the same command again, best while nothing writes"
+        );
+        Err(failed("reading", reason))
+    }
+}
+
+async fn ask(
+    link: &Link,
+    store: &Arc<str>,
+    table: Table,
+    (bucket, key): (&[u8], &[u8]),
+    version: u64,
+) -> Result<Option<Versioned>, KvError> {
+    let action = "reading";
+    let values = (store, table.name, bucket, key, cql(version));
+    let request = || link.session.execute_unpaged(&link.statements.get, values);
+    let rows = link.persist(action, request).await?.into_rows_result();
+    let rows = rows.map_err(|e| failed(action, e))?;
+    rows.maybe_first_row::<Versioned>().map_err(|e| failed(action, e))
+}
+
+impl View for CassandraView {
+    fn get_into(&self, table: Table, key: &[u8], out: &mut Vec<u8>) -> Result<bool, KvError> {
+        table.check_key(key)?;
+        self.shared.expect_table(table)?;
+        let row = self.shared.cluster.wait(self.request(table, key))?;
+        self.expect_whole()?;
+        let value = row.and_then(|row| self.value(table, key, row));
+        value.iter().for_each(|value| out.extend_from_slice(value));
+        Ok(value.is_some())
+    }
+
+    /// All at once, as far as a cluster takes them.
+    fn get_many(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+        self.shared.expect_table(table)?;
+        keys.iter().try_for_each(|key| table.check_key(key))?;
+        let mut rows = vec![None; keys.len()];
+        let mut take = |(place, row): (usize, Option<Versioned>)| rows[place] = row;
+        let mut flight = Flight::new(&self.shared.cluster);
+        for (place, key) in keys.iter().enumerate() {
+            let request = self.request(table, key);
+            flight.push(key.len(), async move { Ok((place, request.await?)) }, &mut take)?;
+        }
+        flight.finish(&mut take)?;
+        self.expect_whole()?;
+        let value = |(row, key): (Option<Versioned>, &&[u8])| {
+            row.and_then(|row| self.value(table, key, row))
+        };
+        Ok(rows.into_iter().zip(keys).map(value).collect())
+    }
+
+    fn scan(
+        &self,
+        table: Table,
+        range: KeyRange<'_>,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), KvError> {
+        table.check_range(range.from, range.to)?;
+        self.shared.expect_table(table)?;
+        scan::scan(self, table, range, visit)
+    }
+}

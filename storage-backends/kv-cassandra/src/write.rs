@@ -1,0 +1,257 @@
+//! A write: written down, committed, applied, and what it replaced is collected.
+//!
+//! ```text
+//! written down   the batch whole, under (store, version, epoch)             a crash: nobody looks at it again
+//! committed      heads.version = version, if owner and epoch are still ours  a crash: the next opening applies it
+//! applied        rows of `entries` with this version                        a crash: the same
+//! collected      what no view sees is removed, then what was written down    a crash: done again
+//! ```
+
+use crate::{
+    CassandraEngine,
+    buckets::bucket,
+    deleted::OfVersion,
+    engine::{Current, Shared},
+    error::failed,
+    head::{self, Head, cql},
+    log::{self, Place},
+    rows::{Groups, drop_key, put},
+    view::END,
+};
+use polytrie_kv::{Batch, Changes, KeyRange, KvError, Op, Table};
+use std::{collections::BTreeSet, io, sync::Arc};
+
+/// Bytes of a value at most. Cassandra takes no write larger than half a segment of its log, which is 16 MiB as it comes.
+const LONGEST_VALUE: usize = 15 << 20;
+
+/// Who may write, and how far it is.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pub(crate) head: Head,
+    /// Versions up to this are collected.
+    pub(crate) collected: u64,
+    /// Why nothing is written any more.
+    pub(crate) failure: Option<KvError>,
+}
+
+impl CassandraEngine {
+    pub(crate) fn write_changes(&self, changes: &dyn Changes) -> Result<(), KvError> {
+        let shared = &*self.shared;
+        if shared.options.read_only {
+            let kind = io::ErrorKind::PermissionDenied;
+            let source = io::Error::new(kind, "the store is open read-only");
+            return Err(KvError::io("write to", &shared.options.dir, source));
+        }
+        shared.check(changes)?;
+        let sorted = (!is_sorted(changes)).then(|| sorted(changes));
+        let changes = sorted.as_ref().map_or(changes, |sorted| sorted as &dyn Changes);
+        if changes.ops().next().is_none() {
+            return Ok(());
+        }
+        let mut writer = self.writer.lock();
+        if let Some(failure) = &writer.failure {
+            return Err(failed("writing", format!("an earlier write failed: {failure}")));
+        }
+        let written = shared.write(&mut writer, changes);
+        if let Err(error) = &written {
+            // Whether it is committed is for the next opening to find out.
+            writer.failure = Some(error.clone());
+            return written;
+        }
+        if let Err(error) = shared.collect_unseen(&mut writer) {
+            tracing::warn!(
+                "what a write replaced could not be removed from the cluster, the next one tries again: {error}"
+            );
+        }
+        written
+    }
+}
+
+impl Shared {
+    /// Checks tables and lengths, before anything is sent.
+    fn check(&self, changes: &dyn Changes) -> Result<(), KvError> {
+        for (table, op) in changes.ops() {
+            self.expect_table(table)?;
+            match op {
+                Op::Put { key, value } => {
+                    table.check_key(key)?;
+                    if value.len() > LONGEST_VALUE {
+                        let (name, found) = (table.name, value.len());
+                        let reason = format!(
+                            "a value of {found} bytes in the table {name}, expected at most {LONGEST_VALUE}; keep this chain under another engine"
+                        );
+                        return Err(failed("writing", reason));
+                    }
+                }
+                Op::Delete { key } => table.check_key(key)?,
+                Op::DeleteRange { from, to } => table.check_range(from, to)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, writer: &mut Writer, changes: &dyn Changes) -> Result<(), KvError> {
+        let version = writer.head.version + 1;
+        let place = Place { store: self.store.clone(), version, writer: writer.head.epoch };
+        self.add_buckets(version, changes)?;
+        let parts = log::append(&self.cluster, &place, &self.options.tables, changes)?;
+        let next = Head {
+            version,
+            writer: writer.head.epoch,
+            parts,
+            floor: self.oldest_view(&writer.head),
+            cleared: writer.collected,
+            ..writer.head.clone()
+        };
+        self.commit(writer, next)?;
+        self.apply(version, changes)?;
+        let mut current = self.current.write();
+        let mut deleted = (*current.deleted).clone();
+        deleted.push(OfVersion::new(version, changes));
+        *current = Current { version, deleted: Arc::new(deleted) };
+        Ok(())
+    }
+
+    /// The oldest version that a view reads.
+    fn oldest_view(&self, head: &Head) -> u64 {
+        self.live.lock().oldest().unwrap_or(head.version)
+    }
+
+    /// Moves the head.
+    ///
+    /// # Errors
+    ///
+    /// If somebody else has the store by now.
+    pub(crate) fn commit(&self, writer: &mut Writer, next: Head) -> Result<(), KvError> {
+        let (link, store) = (self.cluster.link(), Arc::clone(&self.store));
+        let (before, moved) = (writer.head.clone(), next.clone());
+        let found = self.cluster.wait(async move {
+            let found = head::swap(&link, &store, Some(&before), &moved).await?;
+            Ok(found)
+        })?;
+        let Some(found) = found else {
+            writer.head = next;
+            return Ok(());
+        };
+        let (store, ours, epoch) = (&self.store, writer.head.epoch, found.epoch);
+        let reason = format!(
+            "another process has opened the store `{store}` for writing since (its epoch is {epoch}, ours {ours}), and this one is out: nothing of this write is there; end one of the two"
+        );
+        Err(failed("committing", reason))
+    }
+
+    /// Makes the buckets known that a batch brings, before it is committed: who reads it looks there.
+    pub(crate) fn add_buckets(&self, version: u64, changes: &dyn Changes) -> Result<(), KvError> {
+        let mut new: BTreeSet<(&'static str, &[u8])> = BTreeSet::new();
+        let mut groups =
+            Groups::new(&self.cluster, "adding partitions", |statements| &statements.bucket_put);
+        let mut last: Option<(Table, &[u8])> = None;
+        let mut added = Vec::new();
+        for (table, op) in changes.ops() {
+            let Op::Put { key, .. } = op else { continue };
+            let bucket = bucket(table, key);
+            if last.replace((table, bucket)) == Some((table, bucket))
+                || self.buckets.contains(table, bucket)
+                || !new.insert((table.name, bucket))
+            {
+                continue;
+            }
+            let row = (Arc::clone(&self.store), table.name, bucket.to_vec(), cql(version));
+            groups.add((bucket.len(), row))?;
+            added.push((table, bucket));
+        }
+        groups.finish()?;
+        added.into_iter().for_each(|(table, bucket)| self.buckets.insert(table, bucket));
+        Ok(())
+    }
+
+    /// Writes the rows of a committed version. Doing it again changes nothing.
+    pub(crate) fn apply(&self, version: u64, changes: &dyn Changes) -> Result<(), KvError> {
+        let mut groups = Groups::new(&self.cluster, "applying", |statements| &statements.put);
+        for (table, op) in changes.ops() {
+            let (key, value) = match op {
+                Op::Put { key, value } => (key, Some(value)),
+                Op::Delete { key } => (key, None),
+                Op::DeleteRange { .. } => continue,
+            };
+            groups.add(put(&self.store, table, key, version, value))?;
+        }
+        groups.finish()
+    }
+
+    /// Removes what no view sees any more, as far as the head has said so.
+    pub(crate) fn collect_unseen(&self, writer: &mut Writer) -> Result<(), KvError> {
+        while writer.collected < writer.head.floor {
+            let version = writer.collected + 1;
+            let place = Place { store: self.store.clone(), version, writer: writer.head.writer };
+            self.collect(&place)?;
+            writer.collected = version;
+            let mut current = self.current.write();
+            let mut deleted = (*current.deleted).clone();
+            deleted.forget(version);
+            current.deleted = Arc::new(deleted);
+        }
+        Ok(())
+    }
+
+    /// Removes what a version replaced: rows of its keys that are older, what it deleted, and the notes of what it was. By
+    /// write time, so that nothing newer goes, nothing older comes back, and doing it again changes nothing.
+    fn collect(&self, place: &Place) -> Result<(), KvError> {
+        let Place { store, version, .. } = place;
+        let version = *version;
+        let mut groups =
+            Groups::new(&self.cluster, "collecting", |statements| &statements.drop_key);
+        let mut ranges =
+            Groups::new(&self.cluster, "collecting", |statements| &statements.drop_range);
+        log::read(&self.cluster, place, &self.options.tables, &mut |batch| {
+            for (table, op) in batch.ops() {
+                match op {
+                    Op::Put { key, .. } => groups.add(drop_key(store, table, key, version - 1))?,
+                    // The row that says so goes, too.
+                    Op::Delete { key } => groups.add(drop_key(store, table, key, version))?,
+                    Op::DeleteRange { from, to } => {
+                        let range = KeyRange { from, to, reverse: false };
+                        let to = to.unwrap_or(&END);
+                        for bucket in self.buckets.within(table, range) {
+                            let bytes = from.len() + to.len();
+                            let (from, to) = (from.to_vec(), to.to_vec());
+                            let time = cql(version - 1);
+                            let row = (time, Arc::clone(store), table.name, bucket, from, to);
+                            ranges.add((bytes, row))?;
+                        }
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        groups.finish()?;
+        ranges.finish()?;
+        log::remove(&self.cluster, place)
+    }
+}
+
+/// Whether ranges come first, and then at most one change a key, sorted by table and key. Two changes of one key in one version
+/// would be two rows with the same write time.
+fn is_sorted(changes: &dyn Changes) -> bool {
+    let mut last: Option<(u8, &[u8])> = None;
+    changes.ops().all(|(table, op)| match op {
+        Op::DeleteRange { .. } => last.is_none(),
+        Op::Put { key, .. } | Op::Delete { key } => {
+            let this = (table.id, key);
+            last.replace(this).is_none_or(|last| last < this)
+        }
+    })
+}
+
+fn sorted(changes: &dyn Changes) -> Batch {
+    let (count, bytes) = changes.size_hint();
+    let mut batch = Batch::with_capacity(count, bytes);
+    for (table, op) in changes.ops() {
+        match op {
+            Op::Put { key, value } => batch.put(table, key, value),
+            Op::Delete { key } => batch.delete(table, key),
+            Op::DeleteRange { from, to } => batch.delete_range(table, from, to),
+        }
+    }
+    batch.to_sorted()
+}
