@@ -14,7 +14,7 @@ use scylla::{
     statement::{Consistency, SerialConsistency},
 };
 use std::{
-    fmt,
+    fmt::{self, Display},
     future::Future,
     sync::{Arc, mpsc},
     time::{Duration, Instant},
@@ -82,24 +82,8 @@ impl Cluster {
             .build()
             .map_err(KvError::thread)?;
         let (nodes, keyspace) = (nodes.to_vec(), keyspace.to_owned());
-        let connected = wait(&runtime, async move {
-            let started = Instant::now();
-            let mut pause = PAUSES.0;
-            loop {
-                let error = match Link::open(&nodes, &keyspace, patience, create).await {
-                    Ok(link) => return Ok(link),
-                    Err(error) => error,
-                };
-                if started.elapsed() + pause > patience {
-                    return Err(error);
-                }
-                if pause == PAUSES.0 {
-                    tracing::warn!("{error}; trying for {} s", patience.as_secs());
-                }
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(PAUSES.1);
-            }
-        })?;
+        let connected =
+            wait(&runtime, async move { Link::open(&nodes, &keyspace, patience, create).await })?;
         Ok(Arc::new(Self { runtime: Some(runtime), link: Arc::new(connected?) }))
     }
 
@@ -180,27 +164,26 @@ impl Link {
                 retry_interval: SPECULATE_AFTER,
             })))
             .build();
-        let action = "connecting";
-        let session = SessionBuilder::new()
-            .known_nodes(nodes)
-            .default_execution_profile_handle(profile.into_handle())
-            .build()
-            .await
-            .map_err(|error| {
-                let reason = format!("no node of {names} takes us in: {error}; see that they run and name them with --kv.nodes");
-                failed(action, reason)
-            })?;
-        if create {
-            schema::create(&session, keyspace).await.map_err(|e| failed("making the tables", e))?;
-        } else if !schema::exists(&session, keyspace).await.map_err(|e| failed(action, e))? {
-            return Err(failed(
-                action,
-                format!("the cluster of {names} has no keyspace `{keyspace}` with stores of ours"),
-            ));
+        let mut trying = Patience::new(patience, &names);
+        let session = loop {
+            let builder = SessionBuilder::new()
+                .known_nodes(nodes)
+                .default_execution_profile_handle(profile.clone().into_handle());
+            match builder.build().await {
+                Ok(session) => break session,
+                Err(error) => trying.after("connecting", &error, false).await?,
+            }
+        };
+        while let Err(error) = schema::expect(&session, keyspace, create).await {
+            trying.after("looking for the tables", &error, is_final(&error)).await?;
         }
-        let statements = Statements::prepare(&session, keyspace)
-            .await
-            .map_err(|e| failed("preparing statements", e))?;
+        let statements = loop {
+            match Statements::prepare(&session, keyspace).await {
+                Ok(statements) => break statements,
+                // Without the tables, for one that only reads.
+                Err(error) => trying.after("preparing statements", &error, !create).await?,
+            }
+        };
         Ok(Self {
             session,
             statements,
@@ -227,7 +210,7 @@ impl Link {
             let answer = self.send(request()).await?;
             match answer {
                 Ok(answer) => return Ok(answer),
-                Err(error) => patience.after(action, &error).await?,
+                Err(error) => patience.after(action, &error, is_final(&error)).await?,
             }
         }
     }
@@ -244,18 +227,26 @@ impl Link {
 
     /// How long to go on trying, from now.
     pub(crate) fn patience(&self) -> Patience<'_> {
-        Patience { link: self, started: Instant::now(), pause: PAUSES.0 }
+        Patience::new(self.patience, &self.nodes)
     }
 }
 
 /// A bounded wait for better times.
 pub(crate) struct Patience<'a> {
-    link: &'a Link,
+    bound: Duration,
+    /// For whom.
+    nodes: &'a str,
     started: Instant,
     pause: Duration,
+    /// Whether the user knows that it takes long.
+    is_told: bool,
 }
 
-impl Patience<'_> {
+impl<'a> Patience<'a> {
+    fn new(bound: Duration, nodes: &'a str) -> Self {
+        Self { bound, nodes, started: Instant::now(), pause: PAUSES.0, is_told: false }
+    }
+
     /// Waits a little after an error.
     ///
     /// # Errors
@@ -264,14 +255,14 @@ impl Patience<'_> {
     pub(crate) async fn after(
         &mut self,
         action: &'static str,
-        error: &ExecutionError,
+        error: &impl Display,
+        is_final: bool,
     ) -> Result<(), KvError> {
-        if is_final(error) {
+        if is_final {
             return Err(failed(action, error));
         }
-        let Link { patience, nodes, .. } = self.link;
-        if self.started.elapsed() + self.pause > *patience {
-            let seconds = patience.as_secs();
+        let (seconds, nodes) = (self.bound.as_secs(), self.nodes);
+        if self.started.elapsed() + self.pause > self.bound {
             return Err(failed(
                 action,
                 format!(
@@ -279,8 +270,11 @@ impl Patience<'_> {
                 ),
             ));
         }
-        if self.pause == PAUSES.0 {
-            tracing::debug!(%error, action, "a request to the cluster is repeated");
+        if self.pause == PAUSES.1 && !self.is_told {
+            self.is_told = true;
+            tracing::warn!(
+                "{action}: {error}; the cluster ({nodes}) is asked again for up to {seconds} s"
+            );
         }
         tokio::time::sleep(self.pause).await;
         self.pause = (self.pause * 2).min(PAUSES.1);

@@ -2,7 +2,7 @@
 
 use crate::{
     cluster::Link,
-    error::{corrupt, failed},
+    error::{corrupt, failed, is_final},
 };
 use polytrie_kv::KvError;
 use scylla::{errors::ExecutionError, response::query_result::QueryResult};
@@ -143,7 +143,7 @@ pub(crate) async fn swap(
             return Ok(found);
         }
         if let Err(error) = answer {
-            patience.after(action, &error).await?;
+            patience.after(action, &error, is_final(&error)).await?;
         }
     }
 }

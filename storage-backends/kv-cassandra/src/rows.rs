@@ -14,13 +14,14 @@ use scylla::{
 };
 use std::{mem, sync::Arc};
 
-/// Rows of one request at most, and bytes after which it is sent. Cassandra refuses batches above 640 KiB unless they are of a single row.
+/// Rows of one request at most, and bytes after which it is sent. As it comes, Cassandra refuses a batch above 50 KiB unless it is
+/// of one row, and counts more than we do.
 const ROWS: usize = 64;
-const BYTES: usize = 64 << 10;
+const BYTES: usize = 16 << 10;
 /// Bytes of a row beside its key and value: the names of store and table, and numbers.
-const OVERHEAD: usize = 80;
+const OVERHEAD: usize = 120;
 
-/// A row of `entries`: store, table, bucket, key, version, value, write time.
+/// A row of `records`: store, table, bucket, key, version, value, write time.
 pub(crate) type Put = (Arc<str>, &'static str, Vec<u8>, Vec<u8>, i64, MaybeUnset<Vec<u8>>, i64);
 
 /// What a version made of a key; without a value, that it removed it.
@@ -50,7 +51,8 @@ pub(crate) fn drop_key(
     version: u64,
 ) -> (usize, DropKey) {
     let bucket = bucket(table, key).to_vec();
-    (key.len(), (cql(version), Arc::clone(store), table.name, bucket, key.to_vec()))
+    // It is a range, from the key to the key.
+    (2 * key.len(), (cql(version), Arc::clone(store), table.name, bucket, key.to_vec()))
 }
 
 /// Rows for one statement, sent in groups.

@@ -3,8 +3,8 @@
 //! ```text
 //! heads    store                                 ──► owner, epoch, version, writer, parts, floor, cleared, format
 //! batches  (store, version, writer), part        ──► part of a batch that was written down, see `log.rs`
-//! buckets  store, (tbl, bucket)                  ──► nothing: the partitions of `entries` that there may be
-//! entries  (store, tbl, bucket), key, version    ──► value; without one the key was removed
+//! buckets  store, (tbl, bucket)                  ──► nothing: the partitions of `records` that there may be
+//! records  (store, tbl, bucket), key, version    ──► value; without one the key was removed
 //! ```
 //!
 //! In parentheses what decides the nodes. Versions of a key stand together, the newest first. Every write bears the
@@ -20,8 +20,16 @@ use scylla::{
 /// Replicas of each row in a keyspace that is made here, where the cluster has as many nodes.
 const REPLICAS: usize = 3;
 
-/// Makes keyspace and tables where they are not there.
-pub(crate) async fn create(session: &Session, keyspace: &str) -> Result<(), ExecutionError> {
+/// Makes keyspace and tables where they are not there, if it may.
+pub(crate) async fn expect(
+    session: &Session,
+    keyspace: &str,
+    create: bool,
+) -> Result<(), ExecutionError> {
+    // To ask for all of it again costs an agreement of all nodes.
+    if !create || exists(session, keyspace).await? {
+        return Ok(());
+    }
     let nodes = session.get_cluster_state().get_nodes_info().len();
     let replicas = REPLICAS.min(nodes.max(1));
     let statements = [
@@ -43,7 +51,7 @@ pub(crate) async fn create(session: &Session, keyspace: &str) -> Result<(), Exec
              PRIMARY KEY (store, tbl, bucket))"
         ),
         format!(
-            "CREATE TABLE IF NOT EXISTS {keyspace}.entries (store text, tbl text, bucket blob, key blob, \
+            "CREATE TABLE IF NOT EXISTS {keyspace}.records (store text, tbl text, bucket blob, key blob, \
              version bigint, value blob, PRIMARY KEY ((store, tbl, bucket), key, version)) \
              WITH CLUSTERING ORDER BY (key ASC, version DESC)"
         ),
@@ -54,9 +62,9 @@ pub(crate) async fn create(session: &Session, keyspace: &str) -> Result<(), Exec
     Ok(())
 }
 
-/// Whether the tables are there.
-pub(crate) async fn exists(session: &Session, keyspace: &str) -> Result<bool, ExecutionError> {
-    let statement = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ? AND table_name = 'entries'";
+/// Whether the last of the tables is there.
+async fn exists(session: &Session, keyspace: &str) -> Result<bool, ExecutionError> {
+    let statement = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ? AND table_name = 'records'";
     let found = session.query_unpaged(statement, (keyspace,)).await?;
     Ok(found.into_rows_result().is_ok_and(|rows| rows.rows_num() > 0))
 }
@@ -137,27 +145,27 @@ impl Statements {
             ))
             .await?,
             get: prepare(format!(
-                "SELECT version, value FROM {keyspace}.entries WHERE {BUCKET} AND key = ? AND version <= ? LIMIT 1"
+                "SELECT version, value FROM {keyspace}.records WHERE {BUCKET} AND key = ? AND version <= ? LIMIT 1"
             ))
             .await?,
             scan: prepare(format!(
-                "SELECT key, version, value FROM {keyspace}.entries WHERE {RANGE}"
+                "SELECT key, version, value FROM {keyspace}.records WHERE {RANGE}"
             ))
             .await?,
             scan_back: prepare(format!(
-                "SELECT key, version, value FROM {keyspace}.entries WHERE {RANGE} ORDER BY key DESC, version ASC"
+                "SELECT key, version, value FROM {keyspace}.records WHERE {RANGE} ORDER BY key DESC, version ASC"
             ))
             .await?,
             put: prepare(format!(
-                "INSERT INTO {keyspace}.entries (store, tbl, bucket, key, version, value) VALUES (?, ?, ?, ?, ?, ?) \
+                "INSERT INTO {keyspace}.records (store, tbl, bucket, key, version, value) VALUES (?, ?, ?, ?, ?, ?) \
                  USING TIMESTAMP ?"
             ))
             .await?,
             drop_key: prepare(format!(
-                "DELETE FROM {keyspace}.entries USING TIMESTAMP ? WHERE {BUCKET} AND key = ?"
+                "DELETE FROM {keyspace}.records USING TIMESTAMP ? WHERE {BUCKET} AND key = ?"
             ))
             .await?,
-            drop_range: prepare(format!("DELETE FROM {keyspace}.entries USING TIMESTAMP ? WHERE {RANGE}"))
+            drop_range: prepare(format!("DELETE FROM {keyspace}.records USING TIMESTAMP ? WHERE {RANGE}"))
                 .await?,
         })
     }

@@ -3,7 +3,7 @@
 //! ```text
 //! written down   the batch whole, under (store, version, epoch)             a crash: nobody looks at it again
 //! committed      heads.version = version, if owner and epoch are still ours  a crash: the next opening applies it
-//! applied        rows of `entries` with this version                        a crash: the same
+//! applied        rows of `records` with this version                        a crash: the same
 //! collected      what no view sees is removed, then what was written down    a crash: done again
 //! ```
 
