@@ -8,12 +8,8 @@ use nomt::{
     hasher::{Blake3Hasher, ValueHasher},
     trie::{KeyPath, ValueHash},
 };
-use polytrie_kv::{KeyRange, KvError, Sortable, Sorter, Store};
-use polytrie_state::{
-    CheckReport, StateError, Trail,
-    flat::{decode_account, decode_value},
-    scan,
-};
+use polytrie_kv::{KeyRange, KvError, Sortable, Sorter, Store, Table};
+use polytrie_state::{CheckReport, StateError, Trail, scan};
 use std::{io::ErrorKind, ops::ControlFlow};
 
 /// Leaves that are sorted in memory.
@@ -50,8 +46,9 @@ pub(crate) fn check(
     report.check_codes(store)?;
     trail.check(store, &mut report)?;
     let mut leaves = Sorter::new(store.scratch().clone(), IN_MEMORY);
-    accounts(store, &mut report, &mut leaves, progress)?;
-    slots(store, &mut report, &mut leaves)?;
+    FLAT.check(&store.snapshot(), &mut report, progress, &mut |table, key, row| {
+        Ok(leaves.add(Leaf(path_of(table, key), Blake3Hasher::hash_value(row)))?)
+    })?;
     if Trail::read(store)?.is_none() && report.accounts + report.slots > 0 {
         report.problem("there is a state, and its trail is missing".to_owned());
     }
@@ -86,46 +83,12 @@ pub(crate) fn check(
     Ok(report)
 }
 
-fn accounts(
-    store: &Store,
-    report: &mut CheckReport,
-    leaves: &mut Sorter<Leaf>,
-    progress: &mut dyn FnMut(u64),
-) -> Result<(), StateError> {
-    scan(&store.snapshot(), ACCOUNTS, KeyRange::ALL, |key, row| {
-        report.count_account(progress);
-        let wrong =
-            || StateError::Corrupt(format!("a key of {} bytes in {}", key.len(), ACCOUNTS.name));
-        let account = B256::try_from(key).map_err(|_| wrong());
-        match account.and_then(|hash| Ok((hash, decode_account(&hash, row)?))) {
-            Ok((hash, account)) => {
-                report.check_code_is_there(store, format_args!("account {hash}"), &account)?;
-                leaves.add(Leaf(hash.0, Blake3Hasher::hash_value(row)))?;
-            }
-            Err(damage) => report.problem(damage.to_string()),
-        }
-        Ok(ControlFlow::Continue(()))
-    })?;
-    progress(report.accounts);
-    Ok(())
-}
-
-fn slots(
-    store: &Store,
-    report: &mut CheckReport,
-    leaves: &mut Sorter<Leaf>,
-) -> Result<(), StateError> {
-    scan(&store.snapshot(), SLOTS, KeyRange::ALL, |key, row| {
-        report.slots += 1;
-        let decoded = FLAT
-            .split_slot_key(key)
-            .and_then(|(account, slot)| decode_value(&B256::from_slice(account), &slot, row));
-        match decoded {
-            Ok(_) => leaves.add(Leaf(slot_path(key), Blake3Hasher::hash_value(row)))?,
-            Err(damage) => report.problem(damage.to_string()),
-        }
-        Ok(ControlFlow::Continue(()))
-    })
+/// The key of a row in the crate's trie.
+fn path_of(table: Table, key: &[u8]) -> KeyPath {
+    match KeyPath::try_from(key) {
+        Ok(account) if table == ACCOUNTS => account,
+        _ => slot_path(key),
+    }
 }
 
 /// Every row is in the crate's trie and among its values.
@@ -137,11 +100,7 @@ fn scrub(
 ) -> Result<(), StateError> {
     for table in [ACCOUNTS, SLOTS] {
         scan(&store.snapshot(), table, KeyRange::ALL, |key, row| {
-            let path = match KeyPath::try_from(key) {
-                Ok(account) if table == ACCOUNTS => account,
-                _ => slot_path(key),
-            };
-            if !holds(session, root, path, row)? {
+            if !holds(session, root, path_of(table, key), row)? {
                 let (name, key) = (table.name, hex::encode_prefixed(key));
                 report.problem(format!("the files of nomt do not hold the row {key} of {name}; remove their directory, and they are made anew"));
             }

@@ -1,8 +1,7 @@
 //! The layer: the seam implemented.
 
 use crate::{
-    ACCOUNTS, FLAT, NAME, NomtOptions, SLOTS, check, load, proof,
-    reader::NomtReader,
+    ACCOUNTS, FLAT, NAME, NomtOptions, SLOTS, check, proof,
     session::{NomtSession, Parts, Step, commitment, end},
     tree::Tree,
 };
@@ -12,7 +11,7 @@ use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
     LayerSession, Lifecycle, Outcome, Proof, Prove, SlotVisit, StateError, StateLayer, StateReader,
-    TRAIL_TABLE, Trail, WIPED_TABLE,
+    TRAIL_TABLE, Trail, WIPED_TABLE, flat::FlatReader,
 };
 use std::sync::Arc;
 
@@ -74,7 +73,8 @@ impl StateLayer for NomtLayer {
 
     fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
         self.lifecycle.ready()?;
-        Ok(Arc::new(NomtReader(self.parts.store.snapshot())))
+        let rows = self.parts.store.snapshot();
+        Ok(Arc::new(FlatReader::new(FLAT, rows.clone(), rows)))
     }
 
     fn load(
@@ -83,7 +83,10 @@ impl StateLayer for NomtLayer {
     ) -> Result<Commitment, StateError> {
         self.lifecycle.fillable()?;
         let Parts { store, tree, head } = &self.parts;
-        load::load(store, accounts)?;
+        // Nothing of the trie is taken for the state of rows that are being filled.
+        let mut first = Batch::new();
+        Trail::remove(&mut first);
+        FLAT.load(store, first, accounts)?;
         let root = tree.refill(store)?;
         let mut batch = Batch::new();
         let trail = Trail::begin(&mut batch, root);

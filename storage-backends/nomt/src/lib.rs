@@ -10,15 +10,13 @@
 //! - `tree/`: the crate's database: files, what is not committed yet, filling it, its size,
 //! - `proof.rs`: proofs, made and verified,
 //! - `root.rs`: the root of sorted leaves, without the crate's trie,
-//! - `reader.rs`, `load.rs`, `check.rs`, `options.rs`: reads at one block, a genesis, looking for damage, settings.
+//! - `check.rs`, `options.rs`: looking for damage, settings.
 
 mod check;
 mod keys;
 mod layer;
-mod load;
 mod options;
 mod proof;
-mod reader;
 mod root;
 mod session;
 mod tree;

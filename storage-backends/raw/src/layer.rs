@@ -1,15 +1,15 @@
 //! The layer: the seam implemented.
 
 use crate::{
-    ACCOUNTS, FLAT, SLOTS, check, load,
-    reader::RawReader,
+    ACCOUNTS, FLAT, SLOTS,
     session::{RawSession, batch_of},
 };
 use alloy_primitives::B256;
-use polytrie_kv::{Store, Table};
+use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
     LayerSession, Lifecycle, Outcome, SlotVisit, StateError, StateLayer, StateReader, WIPED_TABLE,
+    flat::FlatReader,
 };
 use std::sync::Arc;
 
@@ -49,7 +49,8 @@ impl StateLayer for RawLayer {
 
     fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
         self.lifecycle.ready()?;
-        Ok(Arc::new(RawReader(self.store.snapshot())))
+        let rows = self.store.snapshot();
+        Ok(Arc::new(FlatReader::new(FLAT, rows.clone(), rows)))
     }
 
     fn load(
@@ -57,7 +58,7 @@ impl StateLayer for RawLayer {
         accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
     ) -> Result<Commitment, StateError> {
         self.lifecycle.ready()?;
-        load::load(&self.store, accounts)?;
+        FLAT.load(&self.store, Batch::new(), accounts)?;
         Ok(Commitment::none())
     }
 
@@ -95,6 +96,9 @@ impl StateLayer for RawLayer {
 
     fn check(&self, progress: &mut dyn FnMut(u64)) -> Result<CheckReport, StateError> {
         self.lifecycle.ready()?;
-        check::check(&self.store.snapshot(), progress)
+        let (rows, mut report) = (self.store.snapshot(), CheckReport::default());
+        report.check_codes(&rows)?;
+        FLAT.check(&rows, &mut report, progress, &mut |_, _, _| Ok(()))?;
+        Ok(report)
     }
 }

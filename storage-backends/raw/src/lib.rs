@@ -5,14 +5,11 @@
 //! the smallest complete [`StateLayer`](polytrie_state::StateLayer) it is the one to copy for a new layer.
 //!
 //! - `layer.rs`: the layer, which implements the seam,
-//! - `session.rs`: one block under way, and a write set turned into a batch,
-//! - `reader.rs`: reads at one block,
-//! - `load.rs`, `check.rs`: filling an empty layer, and looking for damage.
+//! - `session.rs`: one block under way, and a write set turned into a batch.
+//!
+//! Reads at a block, filling and looking for damage are what all flat rows have in common: [`polytrie_state::flat`].
 
-mod check;
 mod layer;
-mod load;
-mod reader;
 mod session;
 
 pub use layer::RawLayer;

@@ -3,7 +3,6 @@
 use crate::{
     ACCOUNT_TRIE, ACCOUNTS, FLAT, JOURNAL, META, SLOTS, STORAGE_TRIE, TRIE, check, flat, load,
     options::{FlatStore, ReplicaOptions},
-    reader::ReplicaReader,
     session::ReplicaSession,
     shared::{Core, ReplicaChange},
     side::Work,
@@ -14,7 +13,7 @@ use polytrie_mpt_hash::MptHashLayer;
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
     LayerSession, Outcome, PastWitnesses, Proof, Prove, SlotVisit, StateError, StateLayer,
-    StateReader, Touched, WIPED_TABLE, WriteSet,
+    StateReader, Touched, WIPED_TABLE, WriteSet, flat::FlatReader,
 };
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
@@ -73,10 +72,8 @@ impl StateLayer for ReplicaLayer {
 
     fn reader(&self) -> Result<Arc<dyn StateReader>, StateError> {
         self.core.lifecycle.ready()?;
-        Ok(Arc::new(ReplicaReader {
-            flat: self.core.flat.store().snapshot(),
-            store: self.core.store.snapshot(),
-        }))
+        let rows = self.core.flat.store().snapshot();
+        Ok(Arc::new(FlatReader::new(FLAT, rows, self.core.store.snapshot())))
     }
 
     fn load(

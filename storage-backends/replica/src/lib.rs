@@ -6,7 +6,7 @@
 //! before the state root is known. The README of this crate draws the flow of data and lists what differs
 //! from the paper.
 //!
-//! - `layer.rs`, `session.rs`, `reader.rs`: the seam,
+//! - `layer.rs`, `session.rs`: the seam,
 //! - `shared.rs`: the head, and what makes the outcome of a block,
 //! - `overlay.rs`, `hints.rs`: blocks that wait for their root, and what is worth fetching,
 //! - `flat.rs`, `journal.rs`: where the flat state is, and how one in a store of its own comes after,
@@ -25,7 +25,6 @@ mod load;
 mod options;
 mod overlay;
 mod paper;
-mod reader;
 mod session;
 mod shared;
 mod side;

@@ -1,7 +1,11 @@
 //! Flat state: one row an account and one a slot, the same for every layer that keeps such rows.
 
+mod check;
 mod codec;
+mod load;
+mod reader;
 mod tables;
 
 pub use codec::{decode_account, decode_value, encode_account, encode_value};
+pub use reader::FlatReader;
 pub use tables::FlatTables;

@@ -245,7 +245,8 @@ impl FlatTables {
     }
 }
 
-fn wrong_key(table: Table, key: &[u8], expected: usize) -> StateError {
+/// A key that has another length than those of its table.
+pub(super) fn wrong_key(table: Table, key: &[u8], expected: usize) -> StateError {
     let (found, table) = (key.len(), table.name);
     StateError::Corrupt(format!("a key of {found} bytes in {table}, expected {expected}"))
 }

@@ -1,0 +1,82 @@
+//! Looking for damage in flat rows.
+
+use super::{FlatTables, decode_account, decode_value, tables::wrong_key};
+use crate::{CheckReport, StateError, scan};
+use alloy_primitives::{B256, hex};
+use polytrie_kv::{KeyRange, Read, Table, prefix_end};
+use std::ops::ControlFlow;
+
+/// Takes the table, key and bytes of a row that is what it should be.
+type RowVisit<'a> = dyn FnMut(Table, &[u8], &[u8]) -> Result<(), StateError> + 'a;
+
+impl FlatTables {
+    /// Decodes every row and counts it, and looks for the code of each account and for the account of each slot. Rows without
+    /// damage go to `visit`, accounts first: a wrong value that decodes looks like a right one here.
+    ///
+    /// # Errors
+    ///
+    /// If the store fails, or as `visit`.
+    pub fn check(
+        &self,
+        store: &dyn Read,
+        report: &mut CheckReport,
+        progress: &mut dyn FnMut(u64),
+        visit: &mut RowVisit<'_>,
+    ) -> Result<(), StateError> {
+        scan(store, self.accounts, KeyRange::ALL, |key, row| {
+            report.count_account(progress);
+            let hash = B256::try_from(key).map_err(|_| wrong_key(self.accounts, key, 32));
+            match hash.and_then(|hash| Ok((hash, decode_account(&hash, row)?))) {
+                Ok((hash, account)) => {
+                    report.check_code_is_there(store, format_args!("account {hash}"), &account)?;
+                    visit(self.accounts, key, row)?;
+                }
+                Err(damage) => report.problem(damage.to_string()),
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        progress(report.accounts);
+        let mut owner = Vec::new();
+        scan(store, self.slots, KeyRange::ALL, |key, row| {
+            report.slots += 1;
+            match self.checked_slot(key, row) {
+                Ok(account) => {
+                    if owner != account {
+                        owner = account.to_vec();
+                        self.check_owner(store, account, report)?;
+                    }
+                    visit(self.slots, key, row)?;
+                }
+                Err(damage) => report.problem(damage.to_string()),
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+
+    /// As much of the account's hash as the key of a slot holds, if its row decodes.
+    fn checked_slot<'a>(&self, key: &'a [u8], row: &[u8]) -> Result<&'a [u8], StateError> {
+        let (account, slot) = self.split_slot_key(key)?;
+        decode_value(&B256::right_padding_from(account), &slot, row)?;
+        Ok(account)
+    }
+
+    fn check_owner(
+        &self,
+        store: &dyn Read,
+        account: &[u8],
+        report: &mut CheckReport,
+    ) -> Result<(), StateError> {
+        let to = prefix_end(account);
+        let range = KeyRange { from: account, to: to.as_deref(), reverse: false };
+        let mut found = false;
+        scan(store, self.accounts, range, |_, _| {
+            found = true;
+            Ok(ControlFlow::Break(()))
+        })?;
+        if !found {
+            let account = hex::encode_prefixed(account);
+            report.problem(format!("there are slots of account {account}, which is not there"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,49 @@
+//! Filling flat rows from sorted accounts.
+
+use super::FlatTables;
+use crate::{GenesisAccount, StateError, in_order_of_hash, write_codes};
+use polytrie_kv::{Batch, Store};
+
+/// Bytes of rows written at once.
+const CHUNK: usize = 4 << 20;
+
+impl FlatTables {
+    /// Streams the accounts and their code into a store, past what it gathers. `first` goes with the first write, which
+    /// empties the tables: a load that was stopped in the middle can be started again.
+    ///
+    /// # Errors
+    ///
+    /// If the accounts come with an error or out of order, or the store fails.
+    pub fn load(
+        &self,
+        store: &Store,
+        first: Batch,
+        accounts: &mut dyn Iterator<Item = Result<GenesisAccount<'_>, StateError>>,
+    ) -> Result<(), StateError> {
+        let mut batch = first;
+        batch.delete_range(self.accounts, &[], None);
+        batch.delete_range(self.slots, &[], None);
+        let mut value = Vec::new();
+        for account in in_order_of_hash(accounts) {
+            let GenesisAccount { hash, account, code, slots } = account?;
+            self.put_account(&mut batch, &hash, &account, &mut value);
+            if let Some(code) = code {
+                write_codes(&mut batch, &[(account.code_hash, code)]);
+            }
+            for slot in slots {
+                let (slot, number) = slot?;
+                self.put_slot(&mut batch, (&hash, &slot), &number, &mut value);
+                write_chunk(store, &mut batch)?;
+            }
+            write_chunk(store, &mut batch)?;
+        }
+        Ok(store.engine_write(&batch)?)
+    }
+}
+
+fn write_chunk(store: &Store, batch: &mut Batch) -> Result<(), StateError> {
+    if batch.byte_len() >= CHUNK {
+        store.engine_write(&std::mem::take(batch))?;
+    }
+    Ok(())
+}

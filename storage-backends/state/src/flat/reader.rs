@@ -1,0 +1,41 @@
+//! Reads of flat rows at one block, whatever happens later.
+
+use super::FlatTables;
+use crate::{Account, StateError, StateReader, hash_address, hash_slot, read_code};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use polytrie_kv::Snapshot;
+
+/// Reads at the block at which its snapshots were made.
+#[derive(Debug)]
+pub struct FlatReader {
+    tables: FlatTables,
+    rows: Snapshot,
+    codes: Snapshot,
+}
+
+impl FlatReader {
+    /// A reader of these tables in `rows`, and of the code in `codes`. They may be of two stores, and taken one after the
+    /// other: code is never deleted.
+    pub const fn new(tables: FlatTables, rows: Snapshot, codes: Snapshot) -> Self {
+        Self { tables, rows, codes }
+    }
+}
+
+impl StateReader for FlatReader {
+    fn account(&self, address: &Address) -> Result<Option<Account>, StateError> {
+        self.tables.account(&self.rows, &hash_address(address), &mut Vec::new())
+    }
+
+    fn slot(&self, address: &Address, slot: &U256) -> Result<U256, StateError> {
+        let (account, slot) = (hash_address(address), hash_slot(slot));
+        self.tables.slot(&self.rows, &account, &slot, &mut Vec::new())
+    }
+
+    fn code(&self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+        read_code(&self.codes, code_hash)
+    }
+
+    fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
+        self.tables.has_slots(&self.rows, &hash_address(address))
+    }
+}
