@@ -3,7 +3,7 @@
 
 use crate::{
     run::{Run, polytrie, run},
-    support::{Chain, Data, RPC_COMPAT, assert_fails, for_each_layer, stream},
+    support::{Chain, Data, RPC_COMPAT, assert_fails, for_each_layer, needs_names, stream},
 };
 use alloy_consensus::Header;
 use alloy_primitives::{B256, Bytes, U256, hex, keccak256};
@@ -150,7 +150,8 @@ fn gzipped(text: &str) -> Vec<u8> {
     out.finish().unwrap()
 }
 
-/// Every format, gzipped, piped and shuffled, makes the state that an import makes.
+/// Every format, gzipped, piped and shuffled, makes the state that an import makes. Two of them name no account, which is not
+/// enough for some layers.
 fn every_format_is_taken_in(layer: &str) {
     let Some(source) = Source::open(AT) else { return };
     let expected = source.data.dump();
@@ -168,7 +169,13 @@ fn every_format_is_taken_in(layer: &str) {
     for (name, dump) in formats {
         let file = source.data.write(name, &dump);
         let out = Data::new();
-        let run = source.init(layer, &file, &header, &out, &[]).ok();
+        let run = source.init(layer, &file, &header, &out, &[]);
+        if needs_names(layer) && matches!(name, "polytrie" | "snapshot") {
+            assert_fails(&run, 2, &["is known by its hash only"]);
+            assert!(!out.path().exists(), "{name}: something is left");
+            continue;
+        }
+        let run = run.ok();
         assert!(run.text().contains(&format!("head {AT} ")), "{name}: {}", run.text());
         assert!(out.dump() == expected, "{name}: another state");
         assert_eq!(out.head(), source.data.head(), "{name}");
@@ -179,7 +186,7 @@ fn every_format_is_taken_in(layer: &str) {
     source.init(layer, &file, &header, &out, &[]).ok();
     assert!(out.dump() == expected);
     let out = Data::new();
-    source.init(layer, Path::new("-"), &header, &out, gzipped(&snapshot(&geth)).as_slice()).ok();
+    source.init(layer, Path::new("-"), &header, &out, gzipped(&geth).as_slice()).ok();
     assert!(out.dump() == expected);
 }
 
@@ -188,7 +195,7 @@ fn every_format_is_taken_in(layer: &str) {
 fn the_chain_goes_on_from_the_middle(layer: &str) {
     for at in [20, AT] {
         let Some(source) = Source::open(at) else { return };
-        let dump = source.data.write("dump", source.data.dump());
+        let dump = source.data.write("dump", source.dump("geth"));
         // Blocks as the header: before the merge, they tell of ommers.
         let blocks = source.chain.blocks();
         let header = source.data.write("blocks.rlp", stream(&blocks[..at as usize]));
@@ -316,8 +323,10 @@ fn what_is_wrong_leaves_nothing(layer: &str) {
     let other = decode_header(&blocks[AT as usize]).unwrap();
     let other = source.data.write("other.rlp", alloy_rlp::encode(other.inner()));
     fails("geth", geth.as_bytes(), &other, &["the state with the root", "block 41"]);
-    let plain = source.data.dump();
-    fails("plain", plain.as_bytes(), &other, &["make the state root", "block 41"]);
+    if !needs_names(layer) {
+        let plain = source.data.dump();
+        fails("plain", plain.as_bytes(), &other, &["make the state root", "block 41"]);
+    }
     let none = source.data.write("none.json", "{\"number\":\"0x1\"}");
     fails("geth", geth.as_bytes(), &none, &["no header"]);
     let gap = source.data.write("gap.rlp", stream([&blocks[30], &blocks[39]]));

@@ -43,6 +43,11 @@ macro_rules! for_each_layer {
 }
 pub(crate) use for_each_layer;
 
+/// Whether the keys of a layer are made of addresses and slots, so that hashes of them are not enough to fill it.
+pub(crate) fn needs_names(layer: &str) -> bool {
+    layer == "binary"
+}
+
 /// Imports a file into a data directory under a chain and a layer, with these options more.
 macro_rules! import {
     ($data:expr, $file:expr, $chain:expr, $layer:expr $(, $arg:expr)* $(,)?) => {

@@ -82,7 +82,7 @@ fn filled(kind: &LayerKind, state: &State) -> Arc<dyn StateLayer> {
     let layer = open(kind);
     let mut accounts = state.iter().map(|(hash, (account, slots))| {
         let slots: Vec<_> = slots.iter().map(|(slot, value)| (*slot, *value)).collect();
-        let code = Some(code(account.balance.to()));
+        let code = [0, 1].map(code).into_iter().find(|code| keccak256(code) == account.code_hash);
         Ok(GenesisAccount { hash: *hash, account: *account, code, slots: slots.into() })
     });
     layer.load(&mut accounts).unwrap();
