@@ -38,7 +38,7 @@ pub(super) struct Job {
 enum Work {
     /// Each of its transactions runs on the state before, without those that come before it: so threads need not wait
     /// for each other, and what it touches seldom depends on them.
-    Run { block: Block<TxEnvelope>, senders: Vec<Address>, scout: Scout },
+    Run { block: Box<Block<TxEnvelope>>, senders: Vec<Address>, scout: Scout },
     /// It is known: all of it is read from the state before.
     Read { accesses: Vec<Access>, transactions: usize, state: Arc<dyn StateReader> },
 }
@@ -51,7 +51,7 @@ impl Job {
         reader: Arc<dyn StateReader>,
         codes: Arc<Mutex<CodeCache>>,
     ) -> Self {
-        let work = Work::Run { block, senders, scout: Scout::new(reader, codes) };
+        let work = Work::Run { block: Box::new(block), senders, scout: Scout::new(reader, codes) };
         Self { hash, work, next: AtomicUsize::new(0) }
     }
 
