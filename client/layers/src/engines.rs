@@ -38,6 +38,14 @@ pub const ENGINES: &[EngineKind] = &[
         open: None,
     },
     EngineKind {
+        name: "cassandra",
+        about: "a replicated cluster of other machines",
+        #[cfg(feature = "cassandra")]
+        open: Some(cassandra),
+        #[cfg(not(feature = "cassandra"))]
+        open: None,
+    },
+    EngineKind {
         name: "memory",
         about: "nothing on any disk: for tests and throw-away devnets",
         open: Some(|_, _, _| Ok(Arc::new(MemoryEngine::new()))),
@@ -77,7 +85,7 @@ fn available() -> String {
 }
 
 /// What a user can set about engines.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineOptions {
     /// Open for reading only.
     pub read_only: bool,
@@ -86,10 +94,16 @@ pub struct EngineOptions {
     pub repair: bool,
     /// `--kv.direct-io`: RocksDB reads and writes past the page cache.
     pub direct_io: bool,
-    /// `--kv.cache`: bytes of RocksDB's caches; `None` for its default.
+    /// `--kv.cache`: bytes of RocksDB's caches, or of the rows that are kept of what Cassandra answered; `None` for the default.
     pub cache: Option<usize>,
     /// `--kv.buffer`: bytes of blocks in memory that make a flush begin; `None` for the store's default.
     pub buffer: Option<usize>,
+    /// `--kv.nodes`: some nodes of the cluster, as `host:port`; none for those that the directory remembers.
+    pub nodes: Vec<String>,
+    /// `--kv.keyspace`: where in the cluster stores are.
+    pub keyspace: Option<String>,
+    /// `--kv.patience`: seconds for which a request to the cluster is repeated; `None` for the engine's default.
+    pub patience: Option<u64>,
 }
 
 impl EngineOptions {
@@ -134,6 +148,26 @@ fn rocksdb(
         rocks.cache_bytes = bytes;
     }
     Ok(Arc::new(RocksEngine::open(rocks)?))
+}
+
+#[cfg(feature = "cassandra")]
+fn cassandra(
+    dir: &Path,
+    tables: &[Table],
+    options: EngineOptions,
+) -> Result<Arc<dyn Engine>, KvError> {
+    use polytrie_kv_cassandra::{CassandraEngine, CassandraOptions};
+    let mut cassandra = CassandraOptions::new(dir, tables);
+    cassandra.read_only = options.read_only;
+    cassandra.nodes = options.nodes;
+    cassandra.keyspace = options.keyspace;
+    if let Some(seconds) = options.patience {
+        cassandra.patience = std::time::Duration::from_secs(seconds);
+    }
+    if let Some(bytes) = options.cache {
+        cassandra.cache_bytes = bytes;
+    }
+    Ok(Arc::new(CassandraEngine::open(cassandra)?))
 }
 
 /// An engine could not be opened.

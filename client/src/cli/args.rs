@@ -77,13 +77,23 @@ pub(super) struct EngineArgs {
     /// RocksDB reads and writes past the page cache.
     #[arg(long = "kv.direct-io")]
     direct_io: bool,
-    /// Bytes of RocksDB's caches (k, M, G may follow).
+    /// Bytes of RocksDB's caches, or of the rows that are kept of what Cassandra answered (k, M, G may follow).
     #[arg(long = "kv.cache", value_name = "BYTES", value_parser = parse_bytes)]
     kv_cache: Option<usize>,
     /// Bytes of blocks that gather in memory before they are made durable together (k, M, G may follow); while that
     /// happens, as many may gather again. The more there are, the fewer pages the engine rewrites [default: 128M]
     #[arg(long = "kv.buffer", value_name = "BYTES", value_parser = parse_bytes)]
     kv_buffer: Option<usize>,
+    /// Some nodes of the cluster of Cassandra, from which the others are learned. A directory remembers them.
+    #[arg(long = "kv.nodes", value_name = "HOST:PORT,…", value_delimiter = ',')]
+    kv_nodes: Vec<String>,
+    /// The keyspace of Cassandra in which stores are. A directory remembers it [default: polytrie]
+    #[arg(long = "kv.keyspace", value_name = "NAME")]
+    kv_keyspace: Option<String>,
+    /// Seconds for which a request to Cassandra is repeated while nodes are slow, or too few of them answer, before the command
+    /// fails [default: 60]
+    #[arg(long = "kv.patience", value_name = "SECONDS")]
+    kv_patience: Option<u64>,
 }
 
 impl EngineArgs {
@@ -95,6 +105,9 @@ impl EngineArgs {
             direct_io: self.direct_io,
             cache: self.kv_cache,
             buffer: self.kv_buffer,
+            nodes: self.kv_nodes.clone(),
+            keyspace: self.kv_keyspace.clone(),
+            patience: self.kv_patience,
         }
     }
 }

@@ -182,6 +182,11 @@ impl Comparison {
     }
 
     fn run(&self, base: &Base, work: &Work) -> Result<Vec<RunResult>, BenchError> {
+        if let Some(subject) = self.subjects.iter().find(|subject| subject.is_elsewhere()) {
+            return Err(BenchError::Usage(format!(
+                "{subject} cannot be measured here: a cluster is not copied for each run; import a chain that `bench generate` makes, with `polytrie import --kv cassandra --json FILE`"
+            )));
+        }
         if let Some(subject) = self.subjects.iter().find(|s| self.cold && s.is_in_memory()) {
             return Err(BenchError::Usage(format!(
                 "--cold does not go with {subject}: there is no disk to read from; choose --kv mdbx or rocksdb"

@@ -178,7 +178,7 @@ impl DataDir {
         kind: &LayerKind,
         dir: &Path,
     ) -> Result<Arc<dyn Engine>, OpenError> {
-        let open = || layers::open_engine(kv, dir, &tables(kind), options.engine);
+        let open = || layers::open_engine(kv, dir, &tables(kind), options.engine.clone());
         match open() {
             Err(EngineError::Store(KvError::Corrupt(_))) if !is_confirmed(dir) => {
                 fs::remove_dir_all(dir).map_err(|e| KvError::io("remove", dir, e))?;

@@ -182,7 +182,7 @@ fn is_nothing(name: &OsStr) -> bool {
 
 /// Whether a directory holds the files of an engine.
 pub(super) fn holds_store(dir: &Path) -> bool {
-    ["mdbx.dat", "CURRENT"].iter().any(|file| dir.join(file).exists())
+    ["mdbx.dat", "CURRENT", "cluster.json"].iter().any(|file| dir.join(file).exists())
 }
 
 /// Makes a directory that of a data directory without a stamp, which is there and locked.

@@ -122,7 +122,7 @@ impl DataDir {
         stamp.expect(dir, "the state layer", &stamp.state, options.state.as_deref())?;
         expect_store(dir, &stamp)?;
         let tables = tables(layers::layer(&stamp.state)?);
-        let access = EngineOptions { read_only: true, ..options.engine };
+        let access = EngineOptions { read_only: true, ..options.engine.clone() };
         let engine = layers::open_engine(&stamp.kv, &dir.join("db"), &tables, access)?;
         let store = Store::open(engine, &tables, options.store.clone())?;
         let outline = outline::read(dir, &stamp).map(|(_, outline)| outline);
@@ -278,7 +278,8 @@ impl DataDir {
         };
         let own_dir = flat.as_ref().map(FlatDir::store).or_else(|| settings.replica_path.clone());
         let tables = tables(kind);
-        let engine = layers::open_engine(&stamp.kv, &dir.join("db"), &tables, options.engine)?;
+        let engine =
+            layers::open_engine(&stamp.kv, &dir.join("db"), &tables, options.engine.clone())?;
         let mut chain_options = options.chain_options;
         let mut store_options = options.store.clone();
         if !kind.canonical {

@@ -52,7 +52,7 @@ pub fn damage_is_found(factory: &dyn LayerFactory) {
     let seed = Seed::or(22);
     let mut rng = ChaCha8Rng::seed_from_u64(seed.value());
     let history = History::with_genesis_of(seed.value(), 60);
-    let ground = Ground::memory();
+    let ground = Ground::of(factory);
     let mut driver = open(factory, &ground).unwrap_or_else(|e| panic!("{e}"));
     driver.load(history.genesis()).unwrap_or_else(|e| panic!("{e}"));
     for block in &history.blocks {

@@ -3,11 +3,12 @@
 use super::{
     Driver, LayerFactory, STORE_IN_STEP,
     compare::{assert_rows, assert_state},
+    driver::empty_engine,
     sessions::finish,
 };
 use crate::{History, Seed};
 use alloy_primitives::B256;
-use polytrie_kv::{Engine, KvError, MemoryEngine, StoreOptions};
+use polytrie_kv::{Engine, KvError, StoreOptions};
 use polytrie_kv_testing::{Fault, FaultEngine};
 use polytrie_state::{Commitment, StateError};
 use std::sync::Arc;
@@ -27,7 +28,7 @@ pub fn a_crash_at_any_write_is_survived(factory: &dyn LayerFactory) {
     for (flush_every, background) in [(1, false), (5, false), (3, true)] {
         for (at, fault) in (1..).flat_map(|at| [(at, Fault::Before), (at, Fault::After)]) {
             let context = format!("flushed every {flush_every}, crash at write {at} ({fault:?})");
-            let memory: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+            let memory = empty_engine(factory);
             let faulty = Arc::new(FaultEngine::new(memory.clone(), fault, at));
             let options = StoreOptions { flush_every, background, ..STORE_IN_STEP };
             let ended = go_on(factory, faulty.clone(), &options, &history, &digests, &context);
@@ -78,7 +79,7 @@ pub fn a_failed_write_poisons(factory: &dyn LayerFactory) {
     let seed = Seed::or(17);
     let history = History::random(seed.value(), 12);
     let writes_to_load = {
-        let memory = Arc::new(MemoryEngine::new());
+        let memory = empty_engine(factory);
         let counting = Arc::new(FaultEngine::new(memory, Fault::Before, 0));
         let mut driver = Driver::open_on(factory, counting.clone(), &STORE_IN_STEP)
             .unwrap_or_else(|e| panic!("{e}"));
@@ -89,7 +90,7 @@ pub fn a_failed_write_poisons(factory: &dyn LayerFactory) {
         [(Fault::Before, false), (Fault::After, false), (Fault::Before, true), (Fault::Panic, true)]
     {
         let context = format!("{fault:?}, background {background}");
-        let memory = Arc::new(MemoryEngine::new());
+        let memory = empty_engine(factory);
         let faulty = Arc::new(FaultEngine::new(memory, fault, writes_to_load + 3));
         let options = StoreOptions { background, ..STORE_IN_STEP };
         let mut driver = Driver::open_on(factory, faulty.clone(), &options)
@@ -115,7 +116,7 @@ pub fn a_failed_write_poisons(factory: &dyn LayerFactory) {
         says_why(driver.layer().check(&mut |_| {}).map(drop), &context);
         says_why(driver.flush(), &context);
 
-        let memory = Arc::new(MemoryEngine::new());
+        let memory = empty_engine(factory);
         let faulty = Arc::new(FaultEngine::new(memory, fault, writes_to_load + 3));
         let driver =
             Driver::open_on(factory, faulty, &options).unwrap_or_else(|e| panic!("{context}: {e}"));

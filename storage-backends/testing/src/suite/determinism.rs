@@ -17,7 +17,7 @@ pub fn threads_change_nothing(factory: &dyn LayerFactory) {
         let [one, four] = [1, 4].map(|threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
             let pool = pool.unwrap_or_else(|e| panic!("{e}"));
-            pool.install(|| run(factory, &history, &Ground::memory(), &STORE_IN_STEP))
+            pool.install(|| run(factory, &history, &Ground::of(factory), &STORE_IN_STEP))
         });
         same(&four, &one, "four threads against one");
     }
@@ -27,7 +27,7 @@ pub fn threads_change_nothing(factory: &dyn LayerFactory) {
 pub fn flushing_changes_nothing(factory: &dyn LayerFactory) {
     let seed = Seed::or(19);
     let history = History::adversarial(seed.value());
-    let expected = run(factory, &history, &Ground::memory(), &STORE_IN_STEP);
+    let expected = run(factory, &history, &Ground::of(factory), &STORE_IN_STEP);
     for (flush_every, overlay_bytes) in
         [(2, 64 << 20), (17, 64 << 20), (1_000, 64 << 20), (1_000, 4 << 10)]
     {
@@ -38,7 +38,7 @@ pub fn flushing_changes_nothing(factory: &dyn LayerFactory) {
             ..StoreOptions::default()
         };
         let context = format!("flushed every {flush_every} blocks or {overlay_bytes} bytes");
-        for ground in [Ground::memory(), Ground::disk()] {
+        for ground in [Ground::of(factory), Ground::disk()] {
             same(&run(factory, &history, &ground, &options), &expected, &context);
         }
     }
@@ -48,9 +48,9 @@ pub fn flushing_changes_nothing(factory: &dyn LayerFactory) {
 pub fn variants_change_nothing(factory: &dyn LayerFactory) {
     let seed = Seed::or(20);
     for history in [History::adversarial(seed.value()), History::wide(seed.value())] {
-        let expected = run(factory, &history, &Ground::memory(), &STORE_IN_STEP);
+        let expected = run(factory, &history, &Ground::of(factory), &STORE_IN_STEP);
         for variant in factory.variants() {
-            let found = run(&*variant, &history, &Ground::memory(), &STORE_IN_STEP);
+            let found = run(&*variant, &history, &Ground::of(factory), &STORE_IN_STEP);
             same(&found, &expected, &format!("{variant:?}"));
         }
     }

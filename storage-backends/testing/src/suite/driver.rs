@@ -49,6 +49,11 @@ impl Ground {
         Self::Memory(Arc::new(MemoryEngine::new()))
     }
 
+    /// What [`LayerFactory::engine`] gives: memory, mostly.
+    pub fn of(factory: &dyn LayerFactory) -> Self {
+        Self::Memory(empty_engine(factory))
+    }
+
     /// An empty directory.
     #[expect(clippy::missing_panics_doc, reason = "a suite panics when it cannot go on")]
     pub fn disk() -> Self {
@@ -73,6 +78,11 @@ impl Ground {
             })?),
         })
     }
+}
+
+/// What [`LayerFactory::engine`] gives, for the tables of a layer and of its driver.
+pub(super) fn empty_engine(factory: &dyn LayerFactory) -> Arc<dyn Engine> {
+    factory.engine(&[factory.tables(), vec![HEAD, UNDO]].concat())
 }
 
 /// One row: table name, key, value.
@@ -127,7 +137,7 @@ impl<'f> Driver<'f> {
     /// A layer in memory with this state as its genesis.
     #[expect(clippy::missing_panics_doc, reason = "a suite panics when it cannot go on")]
     pub fn in_memory(factory: &'f dyn LayerFactory, genesis: &Oracle) -> Self {
-        let mut driver = Self::open(factory, &Ground::memory(), &STORE_IN_STEP)
+        let mut driver = Self::open(factory, &Ground::of(factory), &STORE_IN_STEP)
             .expect("a layer opens on an empty store");
         driver.load(genesis).expect("a genesis loads");
         driver

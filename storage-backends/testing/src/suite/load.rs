@@ -3,10 +3,11 @@
 use super::{
     Driver, Ground, LayerFactory, STORE_IN_STEP,
     compare::{assert_commitment, assert_rows, assert_state},
+    driver::empty_engine,
 };
 use crate::{Block, History, Oracle, Seed};
 use alloy_primitives::{B256, U256};
-use polytrie_kv::{Changes, Engine, KvError, MemoryEngine};
+use polytrie_kv::{Changes, Engine, KvError};
 use polytrie_kv_testing::{Fault, FaultEngine, Wrapped};
 use polytrie_state::{Account, GenesisAccount, GenesisSlots, StateError, TxWrites};
 use std::{
@@ -69,7 +70,7 @@ pub fn an_interrupted_load_is_repeated(factory: &dyn LayerFactory) {
     let straight = Driver::in_memory(factory, small.genesis());
 
     for stop in [0, 1, 1_000, 1_999] {
-        let ground = Ground::memory();
+        let ground = Ground::of(factory);
         let driver = open(factory, &ground);
         let mine = StateError::Protocol("an error of the source");
         driver.put_preimages(large.genesis()).unwrap_or_else(|e| panic!("{e}"));
@@ -82,7 +83,7 @@ pub fn an_interrupted_load_is_repeated(factory: &dyn LayerFactory) {
     }
 
     for (at, fault) in (1..).flat_map(|at| [(at, Fault::Before), (at, Fault::After)]) {
-        let memory: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+        let memory = empty_engine(factory);
         let faulty = Arc::new(FaultEngine::new(memory.clone(), fault, at));
         let mut driver = Driver::open_on(factory, faulty.clone(), &STORE_IN_STEP)
             .unwrap_or_else(|e| panic!("{e}"));

@@ -63,7 +63,7 @@ pub use wipes::{
 };
 
 use alloy_primitives::{Address, U256};
-use polytrie_kv::{Store, Table};
+use polytrie_kv::{Engine, MemoryEngine, Store, Table};
 use polytrie_state::{
     Account, Commitment, CommitmentKind, Proof, ProofError, StateError, StateLayer,
 };
@@ -93,6 +93,13 @@ pub trait LayerFactory: Debug + Sync {
     /// How much damage `check` can find.
     fn scrub(&self) -> Scrub {
         Scrub::AnyByte
+    }
+
+    /// An empty engine, for as long as a test has a handle of it. One that is slow should be under the tests of its own crate
+    /// only.
+    fn engine(&self, tables: &[Table]) -> Arc<dyn Engine> {
+        let _ = tables;
+        Arc::new(MemoryEngine::new())
     }
 
     /// What verifies the layer's proofs; none if it makes none.

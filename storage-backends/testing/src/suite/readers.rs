@@ -16,8 +16,8 @@ pub fn readers_keep_their_block(factory: &dyn LayerFactory) {
     let history = History::random(seed.value(), 30);
     let grouped = StoreOptions { flush_every: 4, background: true, ..STORE_IN_STEP };
     for (ground, options) in [
-        (Ground::memory(), STORE_IN_STEP),
-        (Ground::memory(), grouped.clone()),
+        (Ground::of(factory), STORE_IN_STEP),
+        (Ground::of(factory), grouped.clone()),
         (keeps_rows(), STORE_IN_STEP),
         (keeps_rows(), grouped.clone()),
         (Ground::disk(), grouped),

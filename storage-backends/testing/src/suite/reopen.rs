@@ -10,7 +10,7 @@ use polytrie_state::StateError;
 
 /// Every few blocks closed and opened again, in memory.
 pub fn reopened_in_memory(factory: &dyn LayerFactory) {
-    reopened(factory, Ground::memory, &[1, 2, 5]);
+    reopened(factory, || Ground::of(factory), &[1, 2, 5]);
 }
 
 /// Every few blocks closed and opened again, on disk.

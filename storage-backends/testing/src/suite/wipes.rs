@@ -3,10 +3,10 @@
 use super::{
     Driver, LayerFactory, STORE_IN_STEP,
     compare::{assert_rows, assert_state},
+    driver::empty_engine,
     sessions::finish,
 };
 use crate::{History, Oracle, Seed};
-use polytrie_kv::{Engine, MemoryEngine};
 use polytrie_kv_testing::{Fault, FaultEngine};
 use polytrie_state::{SLOTS_A_PIECE, StateError, UndoRecord, undo_writes_in_full};
 use std::{ops::ControlFlow, sync::Arc};
@@ -91,7 +91,7 @@ pub fn a_crash_on_the_way_back_is_survived(factory: &dyn LayerFactory) {
     for (at, fault) in (1..).flat_map(|at| [(at, Fault::Before), (at, Fault::After)]) {
         let context = format!("crash at write {at} ({fault:?}), seed {}", history.seed);
         let fail = |e: StateError| -> ! { panic!("{context}: {e}") };
-        let memory: Arc<dyn Engine> = Arc::new(MemoryEngine::new());
+        let memory = empty_engine(factory);
         let mut driver =
             Driver::open_on(factory, memory.clone(), &STORE_IN_STEP).unwrap_or_else(|e| fail(e));
         driver.load(history.genesis()).unwrap_or_else(|e| fail(e));
