@@ -43,6 +43,8 @@ pub struct NextBlock {
     pub withdrawals: Vec<Withdrawal>,
     /// Base fee in wei, where it is to differ from what EIP-1559 says; such a block is not valid elsewhere.
     pub base_fee: Option<u64>,
+    /// The slot, from Amsterdam on (EIP-7843), where a consensus layer says which; else the one after the parent's.
+    pub slot_number: Option<u64>,
 }
 
 /// A block that was executed and sealed, to be added to the chain. Dropped it never happened.
@@ -257,10 +259,11 @@ fn next_header(
         base_fee_per_gas: base_fee.map(|fee| next.base_fee.unwrap_or(fee)),
         excess_blob_gas: narrow(next_excess_blob_gas(rules, parent))?,
         parent_beacon_block_root: cancun.then_some(next.parent_beacon_block_root),
-        // Without a beacon chain no slot is left out (EIP-7843).
-        slot_number: rules
-            .is(EthereumHardfork::Amsterdam)
-            .then(|| parent.slot_number.map_or(0, |slot| slot.saturating_add(1))),
+        slot_number: rules.is(EthereumHardfork::Amsterdam).then(|| {
+            // Without a beacon chain no slot is left out.
+            let after = || parent.slot_number.map_or(0, |slot| slot.saturating_add(1));
+            next.slot_number.unwrap_or_else(after)
+        }),
         ..Header::default()
     })
 }

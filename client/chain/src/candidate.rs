@@ -3,6 +3,7 @@
 use super::error::{InsertError, InvalidBlock, InvalidReason};
 use crate::executor::{SenderError, recover_authorities, recover_senders};
 use alloy_consensus::{Block, Header, Sealed, TxEnvelope};
+use alloy_eips::eip7928::AccountChanges;
 use alloy_primitives::{Address, Bytes, U256};
 use polytrie_chainspec::ChainSpec;
 use polytrie_consensus::{
@@ -11,7 +12,10 @@ use polytrie_consensus::{
     decode::{DecodeError, EncodedReceipts, decode_block},
 };
 use polytrie_state::{Access, SessionCounters};
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// A block on its way in, with everything that could be found out without the chain.
 #[derive(Debug, Clone)]
@@ -34,6 +38,8 @@ pub struct Candidate {
     pub accesses: Vec<Access>,
     /// The RLP of its access list, if that came beside it (EIP-7928).
     pub access_list: Option<Bytes>,
+    /// What somebody says is its access list: a hint, whatever the header says.
+    pub listed: Option<Arc<Vec<AccountChanges>>>,
     /// What [`check_body`] said.
     pub body: Result<(), ConsensusError>,
     /// Receipts that came with it (era1, ere).
@@ -89,6 +95,7 @@ impl Candidate {
             authorities: Vec::new(),
             accesses: Vec::new(),
             access_list: None,
+            listed: None,
             body: Ok(()),
             receipts: None,
             total_difficulty: None,
@@ -159,6 +166,8 @@ pub struct BlockStats {
     pub state_commit: Duration,
     /// Handing the batch to the store.
     pub write: Duration,
+    /// Whether it ran by its access list, see [`ListUse`](super::ListUse).
+    pub by_list: bool,
     /// Whether the receipts root was compared.
     pub receipts_checked: bool,
     /// The oldest block whose hash was asked for, if any was.

@@ -5,7 +5,7 @@ use super::{
     candidate::{BlockStats, Candidate},
     error::{InsertError, executed},
 };
-use crate::executor::{BlockHashes, BlockToExecute, Executed, Executor};
+use crate::executor::{BlockHashes, BlockToExecute, Executed, Executor, Listed};
 use alloy_eips::eip7928::AccountChanges;
 use alloy_hardforks::EthereumHardfork;
 use polytrie_chainspec::Rules;
@@ -20,10 +20,18 @@ use polytrie_consensus::{
 use polytrie_state::Session;
 use std::time::Instant;
 
+/// How a candidate is executed.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Execution<'a> {
+    /// Whether the root of its receipts is compared, if the layer gives what they hold.
+    pub receipts_root: bool,
+    /// The list by which it runs, on a session of that list.
+    pub listed: Option<Listed<'a>>,
+}
+
 impl Candidate {
     /// Executes the block on `session`, which stands at its parent, and checks what comes of it, but for the state root.
-    /// The root of its receipts is compared if `receipts_root` says so and the layer gives what they hold. The times are
-    /// added to `stats`.
+    /// The times are added to `stats`.
     ///
     /// # Errors
     ///
@@ -34,20 +42,23 @@ impl Candidate {
         rules: &Rules<'_>,
         session: &mut Session,
         ancestor_hash: &dyn BlockHashes,
-        receipts_root: bool,
+        how: Execution<'_>,
         stats: &mut BlockStats,
     ) -> Result<Executed, InsertError> {
         let start = Instant::now();
         let senders = self.senders.as_ref().map_err(|e| self.invalid(e.clone()))?;
         let coinbase = self.coinbase.as_ref().map_err(|e| self.invalid(e.clone()))?;
         let transactions = self.block.body.transactions.len();
-        let listed = self.access_list.as_ref();
-        let listed = listed.map(|rlp| check_access_list(&self.header, transactions, rlp));
-        let listed = listed.transpose().map_err(|e| self.invalid(ConsensusError::from(e)))?;
+        // The list by which it runs has been looked at.
+        let came = self.access_list.as_ref().filter(|_| how.listed.is_none());
+        let came = came.map(|rlp| check_access_list(&self.header, transactions, rlp));
+        let came = came.transpose().map_err(|e| self.invalid(ConsensusError::from(e)))?;
+        let listed = how.listed.map(|listed| listed.block.list()).or(came.as_deref());
         let block = BlockToExecute::new(&self.block, senders)
             .with_coinbase(*coinbase)
             .with_authorities(&self.authorities)
-            .with_accesses(&self.accesses);
+            .with_accesses(&self.accesses)
+            .with_listed(how.listed);
         let executed = executor
             .execute_block(session, *rules, ancestor_hash, block)
             .map_err(|e| executed(e).map_or_else(InsertError::Broken, |r| self.invalid(r)))?;
@@ -55,12 +66,12 @@ impl Candidate {
         stats.execute = start.elapsed().saturating_sub(stats.state_read);
 
         let start = Instant::now();
-        stats.receipts_checked = executed.receipts_comparable && receipts_root;
+        stats.receipts_checked = executed.receipts_comparable && how.receipts_root;
         let mode = if stats.receipts_checked { ReceiptsRoot::Compare } else { ReceiptsRoot::Skip };
-        let access_list =
-            executed.access_list.as_ref().filter(|_| rules.is(EthereumHardfork::Amsterdam));
-        if let Some(found) = access_list {
-            self.check_access_list(listed.as_deref(), found)
+        let is_amsterdam = rules.is(EthereumHardfork::Amsterdam);
+        let access_list = executed.access_list.as_ref().filter(|_| is_amsterdam);
+        if let Some(found) = &executed.access_list {
+            self.check_access_list(listed, found, is_amsterdam)
                 .map_err(|e| self.invalid(ConsensusError::from(e)))?;
         }
         let result = ExecutedResult {
@@ -75,17 +86,19 @@ impl Candidate {
         Ok(executed)
     }
 
-    /// Holds what running the block touched against the list that came beside it, if one did.
+    /// Holds what running the block touched against its list, if there is one, and against the block's limit.
     fn check_access_list(
         &self,
         listed: Option<&[AccountChanges]>,
         executed: &[AccountChanges],
+        is_limited: bool,
     ) -> Result<(), AccessListError> {
         let transactions = self.block.body.transactions.len();
         let difference = listed.and_then(|listed| first_difference(listed, executed, transactions));
         match difference {
             Some(difference) => Err(difference.into()),
-            None => check_access_list_size(&self.header, executed),
+            None if is_limited => check_access_list_size(&self.header, executed),
+            None => Ok(()),
         }
     }
 }

@@ -105,7 +105,7 @@ impl Chain {
         stats: &mut BlockStats,
     ) -> Result<(), InsertError> {
         let mut session = open.group.session();
-        let receipts = self.execute(rules, &candidate, &mut session, stats)?;
+        let receipts = self.execute(rules, &candidate, &mut session, None, stats)?;
         let start = Instant::now();
         let added = open.group.add(session)?;
         stats.state_commit = start.elapsed();

@@ -5,6 +5,8 @@ use super::{
     candidate::{BlockStats, Candidate, Inserted},
     db::put_side_block,
     error::{ChainError, InsertError, InvalidReason},
+    execute::Execution,
+    executor::Listed,
     file_receipts::check_file_receipts,
     head::Head,
     recent::AncestorHashes,
@@ -20,7 +22,10 @@ use polytrie_chainspec::{ChainSpec, Rules};
 use polytrie_consensus::{Ancestor, check_header, check_ommers};
 use polytrie_kv::Batch;
 use polytrie_state::{FinishedLater, Session};
-use std::{cell::Cell, time::Instant};
+use std::{
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Instant,
+};
 
 impl Chain {
     /// Takes in one block.
@@ -184,6 +189,13 @@ impl Chain {
         candidate: &Candidate,
         stats: &mut BlockStats,
     ) -> Result<(Vec<ReceiptEnvelope>, FinishedLater), InsertError> {
+        if let Some(list) = self.list_of(rules, candidate) {
+            if let Some(done) = self.execute_by_list(rules, candidate, list, stats) {
+                return Ok(done);
+            }
+            // What was dropped leaves the layer when what waits below it does.
+            self.settle()?;
+        }
         let parent = self.head.block_ref();
         let mut session = match self.options.witness_levels {
             None => Session::begin(&*self.layer, parent)?,
@@ -193,7 +205,7 @@ impl Chain {
         if !rules.is(EthereumHardfork::Byzantium) && has_roots {
             session = session.with_intermediate_roots();
         }
-        let receipts = self.execute(rules, candidate, &mut session, stats)?;
+        let receipts = self.execute(rules, candidate, &mut session, None, stats)?;
         let start = Instant::now();
         let finished = session.finish_later()?;
         stats.state_commit = start.elapsed();
@@ -207,25 +219,30 @@ impl Chain {
         rules: &Rules<'_>,
         candidate: &Candidate,
         session: &mut Session,
+        listed: Option<Listed<'_>>,
         stats: &mut BlockStats,
     ) -> Result<Vec<ReceiptEnvelope>, InsertError> {
         let ancestors = AncestorHashes::new(&self.head, &self.hashes, &self.db);
-        let oldest = Cell::new(None);
+        let oldest = AtomicU64::new(u64::MAX);
         let ancestor_hash = |number: u64| {
-            oldest.set(Some(oldest.get().map_or(number, |oldest: u64| oldest.min(number))));
+            oldest.fetch_min(number, Relaxed);
             ancestors.hash(number)
         };
         let roots = self.options.verify_roots;
+        let how = Execution { receipts_root: roots, listed };
         let executor = &mut self.executor;
         let executed = candidate
-            .execute(executor, rules, session, &ancestor_hash, roots, stats)
+            .execute(executor, rules, session, &ancestor_hash, how, stats)
             .map_err(|error| match error {
                 InsertError::Broken(error) => {
                     InsertError::Broken(self.before_start(candidate.number(), error))
                 }
                 invalid @ InsertError::Invalid(_) => invalid,
             })?;
-        stats.oldest_hash = oldest.get();
+        stats.oldest_hash = Some(oldest.into_inner()).filter(|number| *number < u64::MAX);
+        if self.options.keep_transaction_times && !executed.transaction_times.is_empty() {
+            self.transaction_times.push(executed.transaction_times);
+        }
         if let Some(list) = executed.access_list.filter(|_| self.options.keep_access_lists) {
             let (number, hash) = (candidate.number(), candidate.header.hash());
             self.access_lists.push(BlockAccessList { number, hash, list });

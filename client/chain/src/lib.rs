@@ -43,12 +43,13 @@ mod undo;
 mod waiting;
 mod witness;
 
-pub use access_lists::BlockAccessList;
+pub use access_lists::{BlockAccessList, ListUse};
 pub use build::{BuildError, BuiltBlock, Fill, NewHead, NextBlock};
 pub use candidate::{BlockStats, Candidate, Inserted};
 pub use check::{ChainReport, check_state};
 pub use db::ChainDb;
 pub use error::{ChainError, InsertError, InvalidBlock, InvalidReason};
+pub use execute::Execution;
 pub use export::ExportBlock;
 pub use genesis::load_genesis_state;
 pub use head::Head;
@@ -70,7 +71,7 @@ use polytrie_consensus::RecentAncestors;
 use polytrie_kv::Store;
 use polytrie_state::{StateLayer, WriteSet};
 use signers::RecentSigners;
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 use switch::Switch;
 use undo::{DurableHead, UndoReach};
 use waiting::{VerifiedBlock, WaitingBlock};
@@ -103,6 +104,10 @@ pub struct ChainOptions {
     pub partial_state: bool,
     /// Whether an access list is made of every block that is executed, for [`Chain::take_access_lists`].
     pub keep_access_lists: bool,
+    /// What is made of access lists that are there before their blocks run.
+    pub list_use: ListUse,
+    /// Whether it is kept how long each transaction ran, for [`Chain::take_transaction_times`].
+    pub keep_transaction_times: bool,
 }
 
 impl Default for ChainOptions {
@@ -117,6 +122,8 @@ impl Default for ChainOptions {
             keep_preimages: false,
             partial_state: false,
             keep_access_lists: false,
+            list_use: ListUse::Check,
+            keep_transaction_times: false,
         }
     }
 }
@@ -151,6 +158,8 @@ pub struct Chain {
     witnesses: Vec<BlockWitness>,
     /// What blocks touched.
     access_lists: Vec<BlockAccessList>,
+    /// How long the transactions of blocks ran.
+    transaction_times: Vec<Vec<Duration>>,
     /// The last blocks up to the head, for the rules about ommers.
     ancestors: RecentAncestors,
     /// The signers after the last blocks, on a chain of Clique.
@@ -282,6 +291,7 @@ impl Chain {
             written: Vec::new(),
             witnesses: Vec::new(),
             access_lists: Vec::new(),
+            transaction_times: Vec::new(),
             ancestors: RecentAncestors::new(),
             signers: RecentSigners::default(),
             hashes: VecDeque::new(),
@@ -360,6 +370,12 @@ impl Chain {
     /// [`ChainOptions::keep_writes`] says so.
     pub fn take_written(&mut self) -> Vec<(u64, Arc<WriteSet>)> {
         std::mem::take(&mut self.written)
+    }
+
+    /// How long the EVM ran each transaction of the blocks since the last call, of those whose transactions ran at the same
+    /// time; nothing unless [`ChainOptions::keep_transaction_times`] says so.
+    pub fn take_transaction_times(&mut self) -> Vec<Vec<Duration>> {
+        std::mem::take(&mut self.transaction_times)
     }
 
     /// Makes everything written so far durable, and brings it into the engine; blocks that wait are not.

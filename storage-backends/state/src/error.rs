@@ -14,6 +14,9 @@ pub enum StateError {
     /// The layer was driven out of order.
     #[error("the state layer was driven out of order: {0}")]
     Protocol(&'static str),
+    /// A block asked for something that it had not been told to ask for ([`Known`](crate::Known)).
+    #[error("the block touches something that it was not said to touch")]
+    Untold,
     /// The layer cannot do this.
     #[error("the state layer `{layer}` {reason}")]
     Unsupported {

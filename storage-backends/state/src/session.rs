@@ -222,8 +222,12 @@ impl Session {
         Ok(FinishedLater { outcome, writes, counters })
     }
 
-    /// Ends the block without a commitment.
-    pub(crate) fn into_writes(mut self) -> Result<WriteSet, StateError> {
+    /// Ends the block without a commitment: what it changed.
+    ///
+    /// # Errors
+    ///
+    /// If what was there before cannot be read.
+    pub fn into_writes(mut self) -> Result<WriteSet, StateError> {
         self.cache.write_set(&mut *self.layer)
     }
 

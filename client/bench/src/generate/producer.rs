@@ -91,6 +91,7 @@ impl Producer {
             parent_beacon_block_root: plan.parent_beacon_block_root,
             withdrawals: plan.withdrawals,
             base_fee: None,
+            slot_number: None,
         };
         let built = self.chain.build(next, &TxWrites::default(), &mut |run, _, _| {
             for (tx, sender) in transactions.iter().zip(&senders) {

@@ -1,5 +1,9 @@
 //! What blocks touched, for those who want to know it ahead the next time.
 
+mod by_list;
+
+pub use by_list::ListUse;
+
 use super::Chain;
 use alloy_eips::eip7928::AccountChanges;
 use alloy_primitives::B256;
@@ -24,6 +28,8 @@ impl Chain {
     }
 }
 
+#[cfg(test)]
+mod modes;
 #[cfg(test)]
 mod mutations;
 #[cfg(test)]

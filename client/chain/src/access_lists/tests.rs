@@ -4,8 +4,8 @@
 
 use super::mutations::{damage, mutate};
 use crate::{
-    BuiltBlock, Candidate, Chain, ChainOptions, InsertError, Inserted, InvalidReason, NextBlock,
-    testing,
+    BuiltBlock, Candidate, Chain, ChainOptions, InsertError, Inserted, InvalidReason, ListUse,
+    NextBlock, testing,
 };
 use alloy_consensus::{Block, Signed, Transaction, TxEnvelope, TxLegacy};
 use alloy_eips::{
@@ -30,24 +30,25 @@ use std::{env, sync::Arc};
 
 const SENDER: Address = address!("0x00000000000000000000000000000000000000aa");
 /// Adds one to the slot whose number it is given.
-const COUNTER: Address = address!("0x00000000000000000000000000000000000000bb");
+pub(super) const COUNTER: Address = address!("0x00000000000000000000000000000000000000bb");
 /// Reads the slot whose number it is given.
-const READER: Address = address!("0x00000000000000000000000000000000000000cc");
+pub(super) const READER: Address = address!("0x00000000000000000000000000000000000000cc");
 /// Adds one to a slot, and takes that back.
-const REVERTER: Address = address!("0x00000000000000000000000000000000000000dd");
+pub(super) const REVERTER: Address = address!("0x00000000000000000000000000000000000000dd");
 const MINER: Address = address!("0x00000000000000000000000000000000000000ee");
-const NOBODY: Address = address!("0x00000000000000000000000000000000000000ff");
+pub(super) const NOBODY: Address = address!("0x00000000000000000000000000000000000000ff");
 const STAKER: Address = address!("0x0000000000000000000000000000000000000100");
 
-/// How many lists are mutated for each layer, beside the default.
+/// How many lists are mutated for each layer and each use of lists, and as many damaged, in place of the default.
 const COUNT: &str = "POLYTRIE_MUTATIONS";
 
-fn spec() -> Arc<ChainSpec> {
+/// A chain whose blocks are of Amsterdam, or of the fork before.
+pub(super) fn spec(is_amsterdam: bool) -> Arc<ChainSpec> {
     let contract = |code: Bytes| json!({ "balance": "0x0", "nonce": "0x1", "code": code });
-    let genesis = json!({
+    let mut genesis = json!({
         "config": {
             "chainId": 1, "londonBlock": 0, "mergeNetsplitBlock": 0, "terminalTotalDifficulty": 0,
-            "shanghaiTime": 0, "cancunTime": 0, "pragueTime": 0, "osakaTime": 0, "amsterdamTime": 0,
+            "shanghaiTime": 0, "cancunTime": 0, "pragueTime": 0, "osakaTime": 0,
         },
         "gasLimit": "0x3938700",
         "difficulty": "0x0",
@@ -62,10 +63,13 @@ fn spec() -> Arc<ChainSpec> {
             (CONSOLIDATION_REQUEST_PREDEPLOY_ADDRESS.to_string()): contract(bytes!("5f54505f5ff3")),
         },
     });
-    Arc::new(ChainSpec::parse("amsterdam.json", genesis.to_string().as_bytes()).unwrap())
+    if is_amsterdam {
+        genesis["config"]["amsterdamTime"] = json!(0);
+    }
+    Arc::new(ChainSpec::parse("genesis.json", genesis.to_string().as_bytes()).unwrap())
 }
 
-fn transaction(nonce: u64, to: TxKind, value: u64, input: Bytes) -> TxEnvelope {
+pub(super) fn transaction(nonce: u64, to: TxKind, value: u64, input: Bytes) -> TxEnvelope {
     let gas_price = 10_000_000_000;
     let (value, gas_limit) = (U256::from(value), 1_000_000);
     let tx = TxLegacy { chain_id: None, nonce, gas_price, gas_limit, to, value, input };
@@ -73,7 +77,7 @@ fn transaction(nonce: u64, to: TxKind, value: u64, input: Bytes) -> TxEnvelope {
 }
 
 /// What fills a block whose first transaction has this nonce.
-fn transactions(nonce: u64) -> Vec<TxEnvelope> {
+pub(super) fn transactions(nonce: u64) -> Vec<TxEnvelope> {
     let slot = |number: u64| Bytes::from(U256::from(number).to_be_bytes_vec());
     let calls = [
         (TxKind::Call(COUNTER), 0, slot(5)),
@@ -90,15 +94,20 @@ fn transactions(nonce: u64) -> Vec<TxEnvelope> {
     numbered.map(|(nonce, (to, value, input))| transaction(nonce, to, value, input)).collect()
 }
 
-fn open(kind: &LayerKind) -> Chain {
-    let options = ChainOptions { keep_access_lists: true, ..ChainOptions::default() };
-    testing::open_spec(kind, &Arc::new(MemoryEngine::new()), options, spec())
+fn open(kind: &LayerKind, list_use: ListUse) -> Chain {
+    let options = ChainOptions { keep_access_lists: true, list_use, ..ChainOptions::default() };
+    testing::open_spec(kind, &Arc::new(MemoryEngine::new()), options, spec(true))
 }
 
 /// The next block, which the chain does not take in.
 fn build(chain: &mut Chain) -> BuiltBlock {
+    let nonce = chain.head().header.number * transactions(0).len() as u64;
+    build_of(chain, &transactions(nonce))
+}
+
+/// As [`build`], of other transactions.
+pub(super) fn build_of(chain: &mut Chain, transactions: &[TxEnvelope]) -> BuiltBlock {
     let parent = &chain.head().header;
-    let nonce = parent.number * transactions(0).len() as u64;
     let withdrawal = Withdrawal { address: STAKER, amount: 3, ..Withdrawal::default() };
     let next = NextBlock {
         timestamp: parent.timestamp + 12,
@@ -107,18 +116,21 @@ fn build(chain: &mut Chain) -> BuiltBlock {
         withdrawals: vec![withdrawal],
         ..NextBlock::default()
     };
-    let transactions = transactions(nonce);
     let built = chain.build(next, &TxWrites::default(), &mut |run, _, _| {
-        for tx in &transactions {
+        for tx in transactions {
             assert_eq!(run.transact(tx, SENDER)?.failed.is_some(), tx.to() == Some(REVERTER));
         }
-        Ok(transactions.clone())
+        Ok(transactions.to_vec())
     });
     built.unwrap().into_block()
 }
 
 /// A block as its list comes beside it.
-fn candidate(chain: &Chain, block: &Block<TxEnvelope>, list: Option<Vec<u8>>) -> Candidate {
+pub(super) fn candidate(
+    chain: &Chain,
+    block: &Block<TxEnvelope>,
+    list: Option<Vec<u8>>,
+) -> Candidate {
     let senders = vec![SENDER; block.body.transactions.len()];
     let rlp = alloy_rlp::encode(block).into();
     let (mut candidate, _) =
@@ -148,11 +160,14 @@ fn refused(chain: &mut Chain, block: &Block<TxEnvelope>, list: Option<Vec<u8>>) 
 
 #[test]
 fn wrong_lists_are_refused_and_change_nothing() {
-    let count = env::var(COUNT).map_or(150, |count| count.parse().unwrap());
-    for (number, kind) in (0..).zip(LAYERS) {
+    let count = env::var(COUNT).map_or(50, |count| count.parse().unwrap());
+    let uses = [ListUse::Check, ListUse::Commit, ListUse::Run { threads: 3 }];
+    for (number, (kind, list_use)) in
+        (0..).zip(LAYERS.iter().flat_map(|kind| uses.map(|list_use| (kind, list_use))))
+    {
         let seed = Seed::or(number + 1);
         let mut random = ChaCha8Rng::seed_from_u64(seed.value());
-        let mut chain = open(kind);
+        let mut chain = open(kind, list_use);
         // A first block, so that there is something to be harmed.
         let first = build(&mut chain);
         chain.insert(candidate(&chain, &first.block, None)).unwrap();
@@ -214,7 +229,7 @@ fn wrong_lists_are_refused_and_change_nothing() {
 #[test]
 fn a_list_ends_with_what_its_block_leaves() {
     for kind in LAYERS {
-        let mut chain = open(kind);
+        let mut chain = open(kind, ListUse::Check);
         for _ in 0..3 {
             let built = build(&mut chain);
             let list = built.executed.access_list.as_ref().unwrap();
@@ -262,7 +277,7 @@ fn changes(account: &AccountChanges) -> Vec<(u64, Vec<(u64, u64)>)> {
 #[test]
 fn a_list_tells_who_changed_what() {
     let kind = LAYERS.first().unwrap();
-    let mut chain = open(kind);
+    let mut chain = open(kind, ListUse::Check);
     let built = build(&mut chain);
     let list = built.executed.access_list.unwrap();
     let of = |address| list.iter().find(|account| account.address == address).unwrap();

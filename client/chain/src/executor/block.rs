@@ -5,6 +5,8 @@ use alloy_eips::eip4895::Withdrawal;
 use alloy_primitives::Address;
 use polytrie_state::Access;
 
+use super::Listed;
+
 /// The parts of a block that execution needs, with the senders that were recovered ahead of it.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockToExecute<'a> {
@@ -20,6 +22,8 @@ pub struct BlockToExecute<'a> {
     pub authorities: &'a [Address],
     /// What else is expected to be touched: a hint.
     pub accesses: &'a [Access],
+    /// Its access list with what that names, if it is to be run by it. It then runs on a session of the list.
+    pub listed: Option<Listed<'a>>,
     /// The ommers; they are rewarded before the merge.
     pub ommers: &'a [Header],
     /// The withdrawals, from Shanghai on.
@@ -36,6 +40,7 @@ impl<'a> BlockToExecute<'a> {
             senders,
             authorities: &[],
             accesses: &[],
+            listed: None,
             ommers: &block.body.ommers,
             withdrawals: block.body.withdrawals.as_ref().map(|withdrawals| withdrawals.as_slice()),
         }
@@ -50,6 +55,7 @@ impl<'a> BlockToExecute<'a> {
             senders: &[],
             authorities: &[],
             accesses: &[],
+            listed: None,
             ommers: &[],
             withdrawals,
         }
@@ -73,6 +79,13 @@ impl<'a> BlockToExecute<'a> {
     #[must_use]
     pub const fn with_accesses(mut self, accesses: &'a [Access]) -> Self {
         self.accesses = accesses;
+        self
+    }
+
+    /// The block, to be run by its access list.
+    #[must_use]
+    pub const fn with_listed(mut self, listed: Option<Listed<'a>>) -> Self {
+        self.listed = listed;
         self
     }
 }

@@ -1,6 +1,6 @@
 //! Contract code that is ready to run, kept from block to block.
 
-use alloy_primitives::{B256, map::B256HashMap};
+use alloy_primitives::{B256, Bytes, map::B256HashMap};
 use revm::bytecode::{Bytecode, eip7702::EIP7702_MAGIC_BYTES};
 
 /// What an entry costs beside its bytes: keys, table, reference counts.
@@ -61,6 +61,15 @@ impl CodeCache {
     }
 }
 
+/// Makes code ready to run. What looks like a delegation (EIP-7702) is one only where there are such, as `delegations`
+/// says, and only if it has the right length; a contract from before London may begin as it likes.
+pub(super) fn ready_to_run(code: Bytes, delegations: bool) -> Bytecode {
+    match delegations.then(|| Bytecode::new_eip7702_raw(code.clone())) {
+        Some(Ok(delegation)) => delegation,
+        _ => Bytecode::new_legacy(code),
+    }
+}
+
 /// The code itself, one bit a byte for the jump destinations, and the overhead.
 fn size(code: &Bytecode) -> usize {
     let length = code.original_byte_slice().len();
@@ -70,7 +79,7 @@ fn size(code: &Bytecode) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloy_primitives::{Bytes, keccak256};
+    use alloy_primitives::keccak256;
 
     fn code(index: u16) -> (B256, Bytecode) {
         let mut bytes = vec![0x5b; 1000];

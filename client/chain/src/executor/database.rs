@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use alloy_primitives::{Address, B256, Bytes, U256, map::AddressMap};
+use alloy_primitives::{Address, B256, U256, map::AddressMap};
 use polytrie_state::{Access, Session, StateError, TxWrites};
 use revm::{
     Database, DatabaseCommit,
@@ -16,6 +16,7 @@ use revm_state_hooks::StateHook;
 
 use super::{
     BlockHashes, CodeCache, InternalError, access_list::AccessListBuilder, changes::account_change,
+    codes::ready_to_run,
 };
 
 /// The state of a session, as revm reads it and writes to it.
@@ -54,15 +55,6 @@ impl<'a> SessionDatabase<'a> {
             let _ = self.failure.set(error.clone());
             error
         })
-    }
-
-    /// Makes code ready to run. What looks like a delegation is one only where there are such, and
-    /// only if it has the right length; a contract from before London may begin as it likes.
-    fn prepare(&self, code: Bytes) -> Bytecode {
-        match self.delegations.then(|| Bytecode::new_eip7702_raw(code.clone())) {
-            Some(Ok(delegation)) => delegation,
-            _ => Bytecode::new_legacy(code),
-        }
     }
 
     /// Adds what happened to an account to what is applied next.
@@ -118,7 +110,7 @@ impl Database for SessionDatabase<'_> {
                 StateError::Corrupt(format!("there is no code with the hash {code_hash}"));
             return self.noticed(Err(missing));
         };
-        let code = self.prepare(code);
+        let code = ready_to_run(code, self.delegations);
         self.codes.insert(code_hash, code.clone());
         Ok(code)
     }

@@ -3,6 +3,8 @@
 use std::{
     fmt,
     sync::{Arc, OnceLock},
+    thread,
+    time::Duration,
 };
 
 use alloy_consensus::{
@@ -18,8 +20,8 @@ use alloy_evm::{
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, Bytes};
 use polytrie_chainspec::Rules;
-use polytrie_state::Session;
-use revm::context_interface::result::HaltReason;
+use polytrie_state::{Session, StateError};
+use revm::context_interface::{Cfg, result::HaltReason};
 use revm_state_hooks::HookedEvm;
 
 use polytrie_consensus::clique::coinbase;
@@ -34,6 +36,7 @@ use super::{
     deposits,
     environment::{context, environment},
     hints,
+    listed::{Listed, ListedBlock, Transactions},
     schedule::Schedule,
 };
 
@@ -42,7 +45,7 @@ use super::{
 pub struct Executor {
     codes: CodeCache,
     system_contracts: SystemContracts,
-    amsterdam: Amsterdam,
+    pub(super) amsterdam: Amsterdam,
     /// Whether access lists are also made of blocks that need none.
     access_lists: bool,
 }
@@ -64,6 +67,8 @@ pub struct Executed {
     /// receipt holds the state root after its transaction; this is `false` if the layer could not
     /// give them, and the receipts then hold the status instead.
     pub receipts_comparable: bool,
+    /// How long the EVM ran each transaction, where they ran at the same time; empty elsewhere.
+    pub transaction_times: Vec<Duration>,
 }
 
 /// What came of one transaction.
@@ -100,6 +105,8 @@ pub struct BlockRun<'a> {
     receipts_comparable: bool,
     /// Whether what contracts want to have printed is gathered.
     console: bool,
+    /// How long each transaction ran, as far as they ran by themselves.
+    times: Vec<Duration>,
 }
 
 impl Executor {
@@ -160,13 +167,71 @@ impl Executor {
             return Err(InternalError::SenderCount { found, expected }.into());
         }
         let block = block.with_coinbase(block_coinbase(&rules, &block)?);
+        if let Some(listed) = block.listed {
+            return self.execute_listed(session, rules, hashes, block, listed);
+        }
         hints::announce(session, &block);
         let mut run = self.begin(session, rules, hashes, block)?;
-        run.inner.reserve(block.transactions.len());
-        for (tx, sender) in block.transactions.iter().zip(block.senders) {
-            run.transact(tx, *sender)?;
-        }
+        run.transact_all(&block)?;
         run.finish()
+    }
+
+    /// Reads from `session`, which stands at the parent of a block and has no writes, all that the block needs according to
+    /// its access list. The list has the form that EIP-7928 asks for.
+    ///
+    /// # Errors
+    ///
+    /// If the layer fails.
+    pub fn read_listed(
+        &mut self,
+        session: &mut Session,
+        rules: &Rules<'_>,
+        coinbase: Address,
+        list: Arc<Vec<AccountChanges>>,
+    ) -> Result<ListedBlock, StateError> {
+        let delegations = rules.is(EthereumHardfork::Prague);
+        ListedBlock::read(session, &mut self.codes, list, coinbase, delegations)
+    }
+
+    /// Executes a block on what its list says. `session` is that of the list.
+    fn execute_listed(
+        &mut self,
+        session: &mut Session,
+        rules: Rules<'_>,
+        hashes: &dyn BlockHashes,
+        block: BlockToExecute<'_>,
+        listed: Listed<'_>,
+    ) -> Result<Executed, ExecuteError> {
+        let transactions = Transactions::new(self, &rules, hashes, &block, listed.block);
+        let others = match listed.threads {
+            // One for what there is to do beside them.
+            None => 1,
+            Some(threads) => threads.min(block.transactions.len()).saturating_sub(1),
+        };
+        let other = || {
+            (listed.beside)();
+            if listed.threads.is_some() {
+                transactions.run();
+            }
+        };
+        thread::scope(|scope| {
+            for number in 0..others {
+                let name = format!("listed-{number}");
+                if let Err(error) = thread::Builder::new().name(name).spawn_scoped(scope, other) {
+                    tracing::debug!("transactions run on fewer threads than asked for: {error}");
+                    break;
+                }
+            }
+            let executed = self.begin(session, rules, hashes, block).and_then(|mut run| {
+                match listed.threads {
+                    None => run.transact_all(&block)?,
+                    Some(_) => run.include_all(&block, &transactions)?,
+                }
+                run.finish()
+            });
+            transactions.stop();
+            executed
+        })
     }
 
     /// Begins a block: everything that comes before its transactions. Those that `block` has are not run.
@@ -228,7 +293,8 @@ impl Executor {
         let prague = rules.is(EthereumHardfork::Prague);
         let mut database =
             SessionDatabase::new(session, &mut self.codes, hashes, prague, Arc::clone(&failure));
-        if self.access_lists || rules.is(EthereumHardfork::Amsterdam) {
+        let compared = block.listed.is_some_and(|listed| listed.threads.is_some());
+        if self.access_lists || compared || rules.is(EthereumHardfork::Amsterdam) {
             database.access_list = Some(AccessListBuilder::default());
         }
         // The inspector looks on only where a transaction is run for it, see `BlockRun::transact`.
@@ -251,11 +317,62 @@ impl Executor {
             failure,
             receipts_comparable: true,
             console: false,
+            times: Vec::new(),
         }
     }
 }
 
 impl BlockRun<'_> {
+    /// Executes the transactions of a block.
+    fn transact_all(&mut self, block: &BlockToExecute<'_>) -> Result<(), ExecuteError> {
+        self.inner.reserve(block.transactions.len());
+        for (tx, sender) in block.transactions.iter().zip(block.senders) {
+            self.transact(tx, *sender)?;
+        }
+        Ok(())
+    }
+
+    /// Applies the changes of the transactions of a block, which run on as many threads as there are.
+    fn include_all<'t>(
+        &mut self,
+        block: &BlockToExecute<'_>,
+        transactions: &Transactions<'t>,
+    ) -> Result<(), ExecuteError> {
+        self.inner.reserve(block.transactions.len());
+        let mut evm = transactions.evm();
+        for (number, tx) in block.transactions.iter().enumerate() {
+            let ran = transactions.take(&mut evm, number);
+            let (result, time) = ran.ok_or(InternalError::State(StateError::Untold))?;
+            self.check_gas(number, tx)?;
+            let (blob_gas_used, tx_type) = (tx.blob_gas_used().unwrap_or_default(), tx.tx_type());
+            self.go_on();
+            self.inner.commit_transaction(EthTxResult { result, blob_gas_used, tx_type });
+            self.check_failure()?;
+            self.times.push(time);
+        }
+        Ok(())
+    }
+
+    /// Whether the block has gas left for one more transaction, as alloy-evm asks before it runs one.
+    fn check_gas(&self, index: usize, tx: &TxEnvelope) -> Result<(), BlockInvalid> {
+        let (cfg, limit) = (self.inner.evm.cfg_env(), self.inner.evm.block().gas_limit);
+        let (gas_limit, two_kinds) = (tx.gas_limit(), cfg.enable_amsterdam_eip8037);
+        let used = match two_kinds {
+            true => self.inner.block_regular_gas_used,
+            false => self.inner.cumulative_tx_gas_used,
+        };
+        let regular = (gas_limit.min(cfg.tx_gas_limit_cap()), limit.saturating_sub(used));
+        let state = (gas_limit, limit.saturating_sub(self.inner.block_state_gas_used));
+        let too_much = [Some(regular), two_kinds.then_some(state)];
+        match too_much.into_iter().flatten().find(|(asked, available)| asked > available) {
+            Some((_, available)) => {
+                let hash = *tx.tx_hash();
+                Err(BlockInvalid::TransactionGas { index, hash, gas_limit, available })
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Executes the next transaction and applies its changes.
     ///
     /// # Errors
@@ -346,7 +463,9 @@ impl BlockRun<'_> {
     /// As [`Executor::execute_block`].
     pub fn finish(mut self) -> Result<Executed, ExecuteError> {
         self.go_on();
-        let Self { mut inner, rules, system_contracts, failure, receipts_comparable, .. } = self;
+        let Self {
+            mut inner, rules, system_contracts, failure, receipts_comparable, times, ..
+        } = self;
         let prague = rules.is(EthereumHardfork::Prague);
         if let Some(contract) = rules.spec.deposit_contract().filter(|_| prague) {
             deposits::check(&inner.receipts, contract)?;
@@ -366,6 +485,7 @@ impl BlockRun<'_> {
             access_list: evm.db_mut().access_list.take().map(AccessListBuilder::finish),
             requests: prague.then_some(result.requests),
             receipts_comparable,
+            transaction_times: times,
         })
     }
 

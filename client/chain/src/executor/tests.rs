@@ -104,6 +104,7 @@ impl World {
             senders: &senders,
             authorities: &[],
             accesses: &[],
+            listed: None,
             ommers,
             withdrawals,
         };
@@ -505,6 +506,7 @@ fn the_contracts_of_requests_may_be_deployed_in_the_first_block_of_prague() {
             senders: &senders,
             authorities: &[],
             accesses: &[],
+            listed: None,
             ommers: &[],
             withdrawals: None,
         };
@@ -531,6 +533,7 @@ fn system_contracts_are_called_where_they_stand() {
         senders: &[],
         authorities: &[],
         accesses: &[],
+        listed: None,
         ommers: &[],
         withdrawals: None,
     };
@@ -557,6 +560,7 @@ fn blockhash_asks_for_the_last_256_ancestors_only() {
             senders: &[SENDER],
             authorities: &[],
             accesses: &[],
+            listed: None,
             ommers: &[],
             withdrawals: None,
         };
@@ -586,6 +590,7 @@ fn senders_must_match_transactions() {
         senders: &[SENDER],
         authorities: &[],
         accesses: &[],
+        listed: None,
         ommers: &[],
         withdrawals: None,
     };

@@ -46,9 +46,22 @@ pub fn check_access_list(
         let error = format!("{} bytes follow the list", rest.len());
         return Err(AccessListError::Decode(error));
     }
-    validate_block_access_list(&list, transactions)?;
+    check_access_list_form(&list, transactions)?;
     check_access_list_size(header, &list)?;
     Ok(list)
+}
+
+/// The form that EIP-7928 asks for in a block with so many transactions: everything in order and named once, and no place
+/// that the block does not have.
+///
+/// # Errors
+///
+/// [`AccessListError::Form`].
+pub fn check_access_list_form(
+    list: &[AccountChanges],
+    transactions: usize,
+) -> Result<(), AccessListError> {
+    Ok(validate_block_access_list(list, transactions)?)
 }
 
 /// A block may touch one account or slot for each 2,000 gas of its limit.

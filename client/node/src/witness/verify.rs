@@ -9,7 +9,7 @@ use alloy_primitives::{
 };
 use alloy_rlp::Decodable;
 use polytrie_chain::executor::{Executor, InternalError};
-use polytrie_chain::{BlockStats, Candidate, ChainError, InsertError};
+use polytrie_chain::{BlockStats, Candidate, ChainError, Execution, InsertError};
 use polytrie_chainspec::ChainSpec;
 use polytrie_consensus::{check_header, check_ommer_list, check_state_root};
 use polytrie_layers::{self as layers, Stateless};
@@ -148,7 +148,7 @@ pub fn verify(
             &rules,
             &mut session,
             &ancestor_hash,
-            receipts_root,
+            Execution { receipts_root, listed: None },
             &mut stats,
         )
         .map_err(|error| match error {

@@ -1,8 +1,8 @@
 //! The state that a block is run on ahead of its turn.
 
-use crate::executor::{CodeCache, InternalError};
+use crate::executor::{CodeCache, InternalError, codes::ready_to_run};
 use alloy_primitives::{
-    Address, B256, Bytes, KECCAK256_EMPTY, U256,
+    Address, B256, KECCAK256_EMPTY, U256,
     map::{AddressMap, HashMap},
 };
 use parking_lot::Mutex;
@@ -90,7 +90,7 @@ impl Database for ScoutDatabase<'_> {
         let code = base
             .code(&hash)?
             .ok_or_else(|| StateError::Corrupt(format!("there is no code with the hash {hash}")))?;
-        let code = self.prepare(code);
+        let code = ready_to_run(code, self.delegations);
         codes.lock().insert(hash, code.clone());
         Ok(code)
     }
@@ -111,15 +111,6 @@ impl Database for ScoutDatabase<'_> {
     fn block_hash(&mut self, _: u64) -> Result<B256, InternalError> {
         // Guessed wrong, which hardly any transaction notices.
         Ok(B256::ZERO)
-    }
-}
-
-impl ScoutDatabase<'_> {
-    fn prepare(&self, code: Bytes) -> Bytecode {
-        match self.delegations.then(|| Bytecode::new_eip7702_raw(code.clone())) {
-            Some(Ok(delegation)) => delegation,
-            _ => Bytecode::new_legacy(code),
-        }
     }
 }
 

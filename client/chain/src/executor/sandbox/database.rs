@@ -3,8 +3,12 @@
 use super::precompiles::SandboxPrecompiles;
 use crate::{
     Overlay,
-    executor::{BlockHashes, InternalError, changes::account_change},
+    executor::{
+        BlockHashes, InternalError, access_list::AccessListBuilder, changes::account_change,
+        codes::ready_to_run,
+    },
 };
+use alloy_eips::eip7928::AccountChanges;
 use alloy_evm::overrides::OverrideBlockHashes;
 use alloy_primitives::{
     Address, B256, Bytes, KECCAK256_EMPTY, U256, keccak256,
@@ -35,6 +39,8 @@ pub struct Sandbox {
     pub(super) moved_precompiles: Vec<(Address, Option<Address>)>,
     /// What was changed, if it is recorded.
     recorded: Option<TxWrites>,
+    /// The access list of what was run, if one is made.
+    access_list: Option<AccessListBuilder>,
     /// When runs end.
     deadline: Option<Instant>,
 }
@@ -49,6 +55,7 @@ impl Sandbox {
             delegations: true,
             moved_precompiles: Vec::new(),
             recorded: None,
+            access_list: None,
             deadline: None,
         }
     }
@@ -84,6 +91,23 @@ impl Sandbox {
             .as_mut()
             .map(|writes| std::mem::take(&mut writes.accounts))
             .unwrap_or_default()
+    }
+
+    /// From now on an access list (EIP-7928) is made, as of a block that begins.
+    pub fn begin_access_list(&mut self) {
+        self.access_list = Some(AccessListBuilder::default());
+    }
+
+    /// So many transactions of the block were run: what changes now belongs to the next place in its access list.
+    pub(super) const fn go_on_after(&mut self, transactions: usize) {
+        if let Some(list) = &mut self.access_list {
+            list.go_on_after(transactions);
+        }
+    }
+
+    /// The list since [`Self::begin_access_list`].
+    pub fn end_access_list(&mut self) -> Option<Vec<AccountChanges>> {
+        self.access_list.take().map(AccessListBuilder::finish)
     }
 
     /// Puts the precompiles back to where they belong.
@@ -140,6 +164,9 @@ impl Sandbox {
     }
 
     fn commit_account(&mut self, address: Address, account: &EvmAccount) {
+        if let Some(list) = &mut self.access_list {
+            list.add(address, account);
+        }
         let Some(change) = account_change(address, account) else { return };
         // Code that is not new is known to the state by its hash.
         self.apply(change);
@@ -175,10 +202,7 @@ impl DatabaseRef for Sandbox {
         let code = self.code(&code_hash)?.ok_or_else(|| {
             StateError::Corrupt(format!("there is no code with the hash {code_hash}"))
         })?;
-        Ok(match self.delegations.then(|| Bytecode::new_eip7702_raw(code.clone())) {
-            Some(Ok(delegation)) => delegation,
-            _ => Bytecode::new_legacy(code),
-        })
+        Ok(ready_to_run(code, self.delegations))
     }
 
     fn storage_ref(&self, address: Address, slot: U256) -> Result<U256, InternalError> {

@@ -33,7 +33,9 @@ pub struct Replay<'a> {
     header: &'a Header,
     coinbase: Address,
     rules: Rules<'a>,
-    /// Logs of the transactions so far.
+    /// Transactions so far.
+    transactions: usize,
+    /// Their logs.
     logs: u64,
 }
 
@@ -55,7 +57,7 @@ impl<'a> Replay<'a> {
             sandbox.apply(change);
         }
         prepare(sandbox, header, coinbase, rules)?;
-        Ok(Self { sandbox, header, coinbase, rules, logs: 0 })
+        Ok(Self { sandbox, header, coinbase, rules, transactions: 0, logs: 0 })
     }
 
     /// Runs the next transaction.
@@ -79,6 +81,8 @@ impl<'a> Replay<'a> {
     /// Keeps what a transaction changed.
     pub(super) fn keep(&mut self, ran: ResultAndState) {
         self.logs += ran.result.logs().len() as u64;
+        self.sandbox.go_on_after(self.transactions);
+        self.transactions += 1;
         self.sandbox.commit(ran.state);
     }
 
@@ -127,7 +131,8 @@ impl<'a> Replay<'a> {
         ommers: &[Header],
         withdrawals: Option<&[Withdrawal]>,
     ) -> Result<(), InternalError> {
-        let Self { sandbox, header, coinbase, rules, .. } = self;
+        let Self { sandbox, header, coinbase, rules, transactions, .. } = self;
+        sandbox.go_on_after(transactions);
         complete(sandbox, header, coinbase, rules, receipts, ommers, withdrawals).map(drop)
     }
 

@@ -1,0 +1,220 @@
+//! A block whose access list is there before it runs (EIP-7928).
+//!
+//! The list names all that the block reads and every value that it leaves. So what it reads is read at once
+//! ([`ListedBlock::read`]), what it leaves is known ([`ListedBlock::writes`]), and so is what each of its transactions
+//! finds: they can run at the same time ([`Transactions`]).
+//!
+//! ```text
+//! layer:     read all ─► take in what the block leaves ─► commitment
+//! threads:          └──► transactions 2, 4, 5 …, each on what the list says comes before it ─┐
+//! this one:         └──► before the transactions ─► 1 ─► 2 ─► 3 ─► … in order, into a session ─► after them
+//! ```
+//!
+//! A list is believed, and then held against what the block did. That all of it agrees shows that each transaction ran on
+//! the right values: the first one did, as nothing but what comes before the transactions is before it; so what it left,
+//! which is what the list says, is right; so the second one did, and so on. Where anything does not agree (or a
+//! transaction asks for what is not listed) nothing is known of the block: it has to run without its list.
+//!
+//! All of this is for blocks from Cancun on. Before, a contract with slots could destroy itself, and the list does not name
+//! those that nothing has read.
+
+mod transactions;
+mod view;
+
+pub(super) use transactions::Transactions;
+
+use super::{CodeCache, codes::ready_to_run};
+use alloy_eips::{eip4788::SYSTEM_ADDRESS, eip7928::AccountChanges};
+use alloy_primitives::{
+    Address, B256, U256, keccak256,
+    map::{AddressMap, B256Map},
+};
+use polytrie_state::{Access, Account, AccountChange, Known, Session, StateError, TxWrites};
+use revm::bytecode::Bytecode;
+use std::sync::Arc;
+
+/// A block's list with all that it names, as that is before the block.
+#[derive(Debug)]
+pub struct ListedBlock {
+    list: Arc<Vec<AccountChanges>>,
+    /// Where in the list an account is.
+    places: AddressMap<usize>,
+    known: Arc<Known>,
+    /// All code that accounts in the list have, or are given.
+    codes: B256Map<Bytecode>,
+    /// The hashes of the codes that an account is given, in the order of the list.
+    given: AddressMap<Vec<B256>>,
+}
+
+/// How a block is run by its list.
+#[derive(Clone, Copy)]
+pub struct Listed<'a> {
+    /// The list, and what was read.
+    pub block: &'a ListedBlock,
+    /// How many threads run transactions, the calling one included; `None` to run them one after the other.
+    pub threads: Option<usize>,
+    /// What there is to do beside the transactions. The first other thread does that first; if the system gives none, nobody.
+    pub beside: &'a (dyn Fn() + Sync),
+}
+
+impl std::fmt::Debug for Listed<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Listed").field("threads", &self.threads).finish_non_exhaustive()
+    }
+}
+
+/// What a list says will be touched. Its order, by address, is that of the list.
+pub fn accesses(list: &[AccountChanges]) -> Vec<Access> {
+    let slots: usize =
+        list.iter().map(|a| 1 + a.storage_changes.len() + a.storage_reads.len()).sum();
+    let mut accesses = Vec::with_capacity(slots);
+    for account in list {
+        let address = account.address;
+        accesses.push(Access::Account(address));
+        let written = account.storage_changes.iter();
+        accesses.extend(written.map(|slot| Access::SlotWrite(address, slot.slot)));
+        let read = account.storage_reads.iter();
+        accesses.extend(read.map(|slot| Access::SlotRead(address, *slot)));
+    }
+    accesses
+}
+
+impl ListedBlock {
+    /// Reads from `session`, in which nothing was written so far, all that a block with this list needs. The fees go to
+    /// `coinbase`; `delegations` says whether code can be one (EIP-7702). The list has the form that EIP-7928 asks for.
+    ///
+    /// # Errors
+    ///
+    /// If the layer fails.
+    pub(super) fn read(
+        session: &mut Session,
+        codes: &mut CodeCache,
+        list: Arc<Vec<AccountChanges>>,
+        coinbase: Address,
+        delegations: bool,
+    ) -> Result<Self, StateError> {
+        let mut wanted = accesses(&list);
+        if session.wants_hints() {
+            for access in &wanted {
+                session.hint(*access);
+            }
+        }
+        // The EVM reads them whether or not anything becomes of it.
+        wanted.extend([SYSTEM_ADDRESS, coinbase].map(Access::Account));
+        let mut known = Known::read(session, &wanted)?;
+        let (mut places, mut given) = (AddressMap::default(), AddressMap::default());
+        let mut needed = B256Map::default();
+        for (place, listed) in list.iter().enumerate() {
+            let address = listed.address;
+            places.insert(address, place);
+            let before = known.account(&address)?;
+            if let Some(account) = before.filter(Account::has_code) {
+                let hash = account.code_hash;
+                if !needed.contains_key(&hash) {
+                    let cached = codes.get(&hash).map(Ok);
+                    let code = cached.unwrap_or_else(|| {
+                        let code = known.read_code(session, hash)?;
+                        let code = ready_to_run(code, delegations);
+                        codes.insert(hash, code.clone());
+                        Ok::<_, StateError>(code)
+                    });
+                    needed.insert(hash, code?);
+                }
+            }
+            if !listed.code_changes.is_empty() {
+                let hashes = listed.code_changes.iter().map(|change| {
+                    let hash = keccak256(&change.new_code);
+                    let code = || ready_to_run(change.new_code.clone(), delegations);
+                    needed.entry(hash).or_insert_with(code);
+                    hash
+                });
+                let hashes = hashes.collect();
+                given.insert(address, hashes);
+            }
+            // Where a contract comes into being, or the account goes, somebody will ask. To look for it everywhere would cost
+            // more than to run the few blocks without their list that ask elsewhere.
+            if before.is_some_and(|account| account.nonce == 0 && !account.has_code())
+                && (!listed.code_changes.is_empty()
+                    || listed.balance_changes.iter().any(|change| change.post_balance.is_zero()))
+            {
+                known.look_for_storage(session, &address)?;
+            }
+        }
+        Ok(Self { list, places, known: Arc::new(known), codes: needed, given })
+    }
+
+    /// The list.
+    pub fn list(&self) -> &[AccountChanges] {
+        &self.list
+    }
+
+    /// What the block leaves, as if it were one transaction.
+    ///
+    /// # Errors
+    ///
+    /// None that comes from a layer: an account of the list is known.
+    pub fn writes(&self) -> Result<TxWrites, StateError> {
+        let changed = self.list.iter().filter(|listed| listed.has_changes());
+        let accounts = changed.map(|listed| {
+            let address = listed.address;
+            let before = self.known.account(&address)?;
+            let after = self.account_after(listed, before, u64::MAX);
+            let code = self.given.get(&address).and_then(|hashes| hashes.last());
+            let code = code.zip(listed.code_post_state()).map(|(hash, code)| (*hash, code.clone()));
+            Ok(AccountChange {
+                address,
+                account: after,
+                wiped: after.is_none(),
+                code: code.filter(|(_, code)| !code.is_empty()),
+                slots: listed.storage_post_states().collect(),
+            })
+        });
+        Ok(TxWrites { accounts: accounts.collect::<Result<_, StateError>>()? })
+    }
+
+    /// A block that runs on what was read.
+    pub fn session(&self) -> Session {
+        self.known.session()
+    }
+
+    /// What becomes of an account by all changes with an index up to this.
+    fn account_after(
+        &self,
+        listed: &AccountChanges,
+        before: Option<Account>,
+        index: u64,
+    ) -> Option<Account> {
+        let nonce =
+            last_of(&listed.nonce_changes, index, |c| c.block_access_index.get()).map(|at| {
+                let change = &listed.nonce_changes[at];
+                change.new_nonce
+            });
+        let balance = last_of(&listed.balance_changes, index, |c| c.block_access_index.get())
+            .map(|at| listed.balance_changes[at].post_balance);
+        let code = last_of(&listed.code_changes, index, |c| c.block_access_index.get())
+            .and_then(|at| self.given.get(&listed.address)?.get(at).copied());
+        if (nonce, balance, code) == (None, None, None) {
+            return before;
+        }
+        let account = before.unwrap_or_default();
+        let account = Account {
+            nonce: nonce.unwrap_or(account.nonce),
+            balance: balance.unwrap_or(account.balance),
+            code_hash: code.unwrap_or(account.code_hash),
+        };
+        Some(account).filter(|account| !account.is_empty())
+    }
+
+    /// What becomes of a slot by all changes with an index up to this; `None` if none of them is about it.
+    fn slot_after(listed: &AccountChanges, slot: &U256, index: u64) -> Option<U256> {
+        let at = listed.storage_changes.binary_search_by(|changes| changes.slot.cmp(slot)).ok()?;
+        let changes = &listed.storage_changes[at].changes;
+        let at = last_of(changes, index, |change| change.block_access_index.get())?;
+        Some(changes[at].new_value)
+    }
+}
+
+/// The last of these, which are in order, with an index up to this.
+fn last_of<T>(changes: &[T], index: u64, of: impl Fn(&T) -> u64) -> Option<usize> {
+    changes.partition_point(|change| of(change) <= index).checked_sub(1)
+}
