@@ -32,10 +32,15 @@ impl Settings {
         if let Some(limit) = self.gas_limit {
             return limit;
         }
-        // The rules allow a difference of less than this part of the parent's (EIP-1559 left the bound as it was).
-        let step = (parent / 1024).saturating_sub(1);
-        self.gas_target.clamp(parent.saturating_sub(step), parent.saturating_add(step))
+        gas_limit_towards(self.gas_target, parent)
     }
+}
+
+/// The gas limit of a block whose parent has `parent`, as near to `target` as it may be.
+pub(crate) fn gas_limit_towards(target: u64, parent: u64) -> u64 {
+    // The rules allow a difference of less than this part of the parent's (EIP-1559 left the bound as it was).
+    let step = (parent / 1024).saturating_sub(1);
+    target.clamp(parent.saturating_sub(step), parent.saturating_add(step))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Options that several commands share.
 
 use crate::{
+    access_lists::AccessListMode,
     chain::ChainOptions,
     datadir::OpenOptions,
     executor::Prefetch,
@@ -69,6 +70,32 @@ pub(super) fn prefetch() -> impl TypedValueParser<Value = Prefetch> {
         "on" => Prefetch::On,
         _ => Prefetch::Off,
     })
+}
+
+/// Values of `--bal`.
+pub(super) fn access_list_mode() -> impl TypedValueParser<Value = AccessListMode> {
+    let value = |name, help| PossibleValue::new(name).help(help);
+    let values = [
+        value("off", "They are not read"),
+        value("hints", "What they name is announced to the state layer, and may be read ahead"),
+        value(
+            "trie",
+            "The commitment is computed from what they say is left, too, while blocks run",
+        ),
+        value("parallel", "Transactions run at the same time, too"),
+    ];
+    PossibleValuesParser::new(values).map(|name| match name.as_str() {
+        "hints" => AccessListMode::Hints,
+        "trie" => AccessListMode::Trie,
+        "parallel" => AccessListMode::Parallel,
+        _ => AccessListMode::Off,
+    })
+}
+
+/// How many threads run transactions, unless that is told: as many as there are cores.
+pub(super) fn access_list_threads(asked: Option<u16>) -> usize {
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    asked.map_or_else(cores, usize::from)
 }
 
 /// Settings of the engines.

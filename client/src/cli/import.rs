@@ -319,6 +319,7 @@ impl ImportArgs {
         options.chain_options.verify_every = self.verify_every();
         options.chain_options.keep_writes = self.shadow.is_some();
         options.chain_options.keep_access_lists = self.access_lists.builds();
+        options.chain_options.list_use = self.access_lists.list_use();
         options.chain_options.witness_levels = self.witness.as_ref().map(|_| self.witness_levels);
         options
     }

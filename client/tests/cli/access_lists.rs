@@ -1,4 +1,4 @@
-//! `import --bal-build` and `--bal hints`: lists that one import makes are hints to another, and change nothing.
+//! `import --bal-build` and `--bal`: lists that one import makes are there for another, and change nothing.
 
 use crate::{
     run::{Run, polytrie},
@@ -6,10 +6,10 @@ use crate::{
 };
 use std::{fs, path::Path};
 
-for_each_layer!(hints_change_nothing);
+for_each_layer!(lists_change_nothing);
 
-/// Blocks of the sample that are imported.
-const BLOCKS: u64 = 200;
+/// Blocks of the sample that are imported: the last of them are of Cancun.
+const BLOCKS: u64 = 500;
 
 fn build(data: &Data, file: &Path, layer: &str) -> Run {
     import![
@@ -27,17 +27,17 @@ fn build(data: &Data, file: &Path, layer: &str) -> Run {
     ]
 }
 
-fn hint(data: &Data, file: &Path, layer: &str, prefetch: &str) -> Run {
+fn with_lists(data: &Data, file: &Path, layer: &str, bal: &str, more: &str) -> Run {
     import![
         data.path(),
         sample("chain.rlp.gz"),
         sample("genesis.json"),
         layer,
         "--bal",
-        "hints",
+        bal,
         "--bal-file",
         file,
-        prefetch,
+        more,
         "--to",
         BLOCKS.to_string(),
         "--json",
@@ -45,17 +45,24 @@ fn hint(data: &Data, file: &Path, layer: &str, prefetch: &str) -> Run {
     ]
 }
 
-fn hints_change_nothing(layer: &str) {
+fn lists_change_nothing(layer: &str) {
     let plain = Data::new();
     let file = plain.file("lists");
     let built = build(&plain, &file, layer).ok().json();
     assert_eq!(built["lists_written"], built["blocks"]);
     assert_eq!(built["blocks"], BLOCKS);
-    for prefetch in ["--prefetch=on", "--prefetch=off"] {
+    for (bal, more) in [
+        ("hints", "--prefetch=on"),
+        ("hints", "--prefetch=off"),
+        ("trie", "--prefetch=on"),
+        ("parallel", "--bal-threads=1"),
+        ("parallel", "--bal-threads=3"),
+    ] {
         let data = Data::new();
-        let hinted = hint(&data, &file, layer, prefetch).ok().json();
-        assert_eq!(hinted["listed"], BLOCKS, "{prefetch}");
-        assert_eq!(hinted["head"], built["head"]);
+        let listed = with_lists(&data, &file, layer, bal, more).ok().json();
+        assert_eq!(listed["listed"], BLOCKS, "{bal} {more}");
+        assert_eq!(listed["by_list"].as_u64() > Some(0), bal != "hints", "{bal} {more}");
+        assert_eq!(listed["head"], built["head"]);
         data.check();
         assert!(data.dump() == plain.dump(), "another state");
     }
@@ -73,22 +80,23 @@ fn wrong_lists_do_no_harm() {
         *byte ^= 0x10;
     }
     fs::write(&file, bytes).unwrap();
-    let data = Data::new();
-    hint(&data, &file, "mpt", "--prefetch=on").ok();
-    assert_eq!(data.head(), plain.head());
-    assert!(data.dump() == plain.dump(), "another state");
+    for bal in ["hints", "trie", "parallel"] {
+        let data = Data::new();
+        with_lists(&data, &file, "mpt", bal, "--prefetch=on").ok();
+        assert_eq!(data.head(), plain.head());
+        assert!(data.dump() == plain.dump(), "another state");
+    }
 }
 
 #[test]
 fn what_is_no_file_of_lists_is_named() {
     let data = Data::new();
     let missing = data.file("missing");
-    let run = hint(&data, &missing, "mpt", "--prefetch=off");
+    let run = with_lists(&data, &missing, "mpt", "hints", "--prefetch=off");
     assert_fails(&run, 3, &["there are no access lists in", "missing", "--bal-build"]);
     let other = data.write("other", "blocks");
-    for run in
-        [hint(&Data::new(), &other, "mpt", "--prefetch=off"), build(&Data::new(), &other, "mpt")]
-    {
+    let hint = with_lists(&Data::new(), &other, "mpt", "hints", "--prefetch=off");
+    for run in [hint, build(&Data::new(), &other, "mpt")] {
         assert_fails(&run, 2, &["holds no access lists of blocks", "--bal-file"]);
     }
     assert_eq!(fs::read(&other).unwrap(), b"blocks");

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+#[path = "../common/amsterdam.rs"]
+mod amsterdam;
 #[path = "../common/branches.rs"]
 #[expect(dead_code, reason = "of what makes branches, one function is needed here")]
 mod branches;
@@ -14,8 +16,11 @@ mod fixtures;
 mod mount;
 #[path = "../common/run.rs"]
 mod run;
+#[path = "../common/sample.rs"]
+mod sample;
 use polytrie_layers::testsetup;
 
+mod access_lists;
 mod blobs;
 mod calls;
 mod chain;

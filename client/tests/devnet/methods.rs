@@ -15,7 +15,7 @@ fn nothing_that_tools_ask_for_is_missing() {
     let names = "
         eth_accounts eth_baseFee eth_blobBaseFee eth_blockNumber eth_call eth_chainId eth_coinbase eth_config
         eth_capabilities eth_createAccessList eth_estimateGas eth_feeHistory eth_fillTransaction eth_gasPrice
-        eth_getBalance eth_getBlockByHash eth_getBlockByNumber eth_getBlockReceipts
+        eth_getBalance eth_getBlockAccessList eth_getBlockByHash eth_getBlockByNumber eth_getBlockReceipts
         eth_getBlockTransactionCountByHash eth_getBlockTransactionCountByNumber eth_getCode eth_getFilterChanges
         eth_getFilterLogs eth_getLogs eth_getProof eth_getStorageAt eth_getStorageValues
         eth_getTransactionByBlockHashAndIndex eth_getTransactionByBlockNumberAndIndex eth_getTransactionByHash

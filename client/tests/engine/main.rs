@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+#[path = "../common/amsterdam.rs"]
+mod amsterdam;
 #[path = "../common/fixtures.rs"]
 mod fixtures;
 #[expect(dead_code, reason = "no command of these tests answers in JSON")]
@@ -12,6 +14,7 @@ mod sample;
 use polytrie_layers::testsetup;
 
 mod access;
+mod access_lists;
 mod branches;
 mod building;
 mod crash;

@@ -13,6 +13,7 @@ use crate::{
 };
 use alloy_consensus::TxReceipt;
 use alloy_primitives::B256;
+use polytrie_chain::ChainOptions;
 use polytrie_kv::StoreOptions;
 use polytrie_layers::LayerOptions;
 use serde::{Deserialize, Serialize};
@@ -113,7 +114,7 @@ fn make(
     let state = scratch.path().join("state");
     copy_tree(&prepared.dir, &state)?;
     let chain = OpenStore::open(&subject, &state, &settings, StoreOptions::default())?
-        .begin(chain_spec)
+        .begin(chain_spec, ChainOptions::default())
         .map_err(ProduceError::from)?;
     let chain_spec = chain.spec();
     let mut figures = ChainFigures {

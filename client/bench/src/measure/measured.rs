@@ -1,6 +1,6 @@
 //! The figures of one run.
 
-use super::Percentiles;
+use super::{Percentiles, Schedule};
 use alloy_primitives::B256;
 use polytrie_kv::CountersSnapshot;
 use polytrie_node::process::DeviceIo;
@@ -52,6 +52,12 @@ pub struct Measured {
     /// What the layer counted of its own work from the first block on, the warm-up's included.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub layer: BTreeMap<String, u64>,
+    /// Blocks that ran by their access list.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub by_list: u64,
+    /// What other numbers of threads would make of the transactions, where they ran at the same time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Schedule>,
     /// The commitment after the last block.
     pub commitment: Commitment,
     /// All values read, folded into one: layers that remember the same agree. `None` where not read directly.
@@ -60,6 +66,11 @@ pub struct Measured {
     /// Each block; a comparison of runs takes them out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub each_block: Vec<BlockFigures>,
+}
+
+/// Whether there is nothing to tell.
+const fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 /// One block.

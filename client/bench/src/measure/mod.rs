@@ -3,9 +3,11 @@
 mod machine;
 mod measured;
 mod recorder;
+mod schedule;
 mod stats;
 
 pub use machine::Machine;
 pub use measured::{Amplification, BlockFigures, Commitment, Measured, TimeSplit};
 pub use recorder::{BlockTimes, Recorder};
+pub use schedule::{SCHEDULED_THREADS, Schedule, Scheduled};
 pub use stats::{Percentiles, Spread};

@@ -1,6 +1,6 @@
 //! Taking the figures of a run while it runs.
 
-use super::{Amplification, BlockFigures, Commitment, Measured, Percentiles, TimeSplit};
+use super::{Amplification, BlockFigures, Commitment, Measured, Percentiles, Schedule, TimeSplit};
 use crate::fixture::OpenStore;
 use polytrie_kv::{CountersSnapshot, KvError};
 use polytrie_node::process::{DeviceIo, own_rss_bytes, peak_rss_bytes};
@@ -44,6 +44,10 @@ pub struct Recorder {
     slowed: f64,
     times: BlockTimes,
     session: SessionCounters,
+    /// How long the transactions of blocks ran, and on how many threads.
+    transactions: (Vec<Vec<Duration>>, usize),
+    /// Blocks that ran by their access list.
+    by_list: u64,
 }
 
 impl Recorder {
@@ -64,6 +68,8 @@ impl Recorder {
             slowed: open.slowed,
             times: BlockTimes::default(),
             session: SessionCounters::default(),
+            transactions: (Vec::new(), 1),
+            by_list: 0,
             counters_before: open.store.counters(),
             device_before: DeviceIo::now(),
         })
@@ -97,6 +103,14 @@ impl Recorder {
         self.session += session;
     }
 
+    /// Adds a block that ran by its access list, and how long its transactions ran on so many threads, if they ran at the
+    /// same time.
+    pub fn by_list(&mut self, times: Vec<Vec<Duration>>, threads: usize) {
+        self.by_list += 1;
+        self.transactions.0.extend(times);
+        self.transactions.1 = threads;
+    }
+
     /// Ends the run when everything is durable; that takes part in the time.
     ///
     /// # Errors
@@ -113,6 +127,8 @@ impl Recorder {
         let operations = self.blocks.iter().map(|(operations, _)| operations).sum();
         let block_seconds: Vec<f64> = self.blocks.iter().map(|(_, seconds)| *seconds).collect();
         let commitment = open.layer.commitment();
+        let (times, threads) = &self.transactions;
+        let schedule = Schedule::of(times, *threads, operations, seconds);
         Ok(Measured {
             blocks: self.blocks.len() as u64,
             operations,
@@ -133,6 +149,8 @@ impl Recorder {
             peak_rss_bytes: peak_rss_bytes(),
             own_rss_bytes: own_rss_bytes(),
             layer: open.layer.figures().into_iter().map(|(name, n)| (name.to_owned(), n)).collect(),
+            by_list: self.by_list,
+            schedule,
             commitment: Commitment {
                 digest: commitment.digest(),
                 canonical: commitment.as_state_root().is_some(),

@@ -3,7 +3,7 @@
 use super::{BASELINE, REFERENCE};
 use crate::{
     Subject,
-    measure::{Amplification, Percentiles, Spread, TimeSplit},
+    measure::{Amplification, Percentiles, Schedule, Spread, TimeSplit},
     run::RunResult,
 };
 use serde::{Deserialize, Serialize};
@@ -38,6 +38,9 @@ pub struct LayerSummary {
     pub block_seconds: Percentiles,
     /// Reads and writes at the layer and at the engine.
     pub amplification: Amplification,
+    /// What other numbers of threads would make of the transactions, where they ran at the same time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Schedule>,
     /// Bytes on disk after it.
     pub disk_bytes: u64,
     /// The most memory that any run ever held, pages of mapped files (MDBX) included.
@@ -161,6 +164,7 @@ fn summary(subject: &Subject, results: &[RunResult], unit: &str) -> Option<Layer
         time: measured.time,
         block_seconds: measured.block_seconds,
         amplification: measured.amplification,
+        schedule: measured.schedule.clone(),
         disk_bytes: measured.disk_bytes,
         peak_rss_bytes: peak.unwrap_or_default(),
         own_rss_bytes: measured.own_rss_bytes,

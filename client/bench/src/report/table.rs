@@ -34,7 +34,33 @@ pub(super) fn render(report: &Report) -> String {
     text += &speed(report);
     text.push('\n');
     text += &costs(report);
+    if let Some(schedule) = schedule(report) {
+        text.push('\n');
+        text += &schedule;
+    }
     text
+}
+
+/// What other numbers of threads would make of it, if anybody has looked.
+fn schedule(report: &Report) -> Option<String> {
+    let scheduled: Vec<_> =
+        report.layers.iter().filter_map(|layer| Some((layer, layer.schedule.as_ref()?))).collect();
+    let threads = &scheduled.first()?.1.threads;
+    let mut heads = vec!["layer".to_owned(), "EVM us".to_owned(), "longest".to_owned()];
+    heads.extend(threads.iter().map(|scheduled| scheduled.threads.to_string()));
+    let mut rows = vec![heads];
+    for (layer, schedule) in scheduled {
+        let mut row = vec![layer.name()];
+        row.extend([schedule.seconds, schedule.longest].map(|s| format!("{:.2}", layer.micros(s))));
+        row.extend(schedule.threads.iter().map(|scheduled| format!("{:.0}", scheduled.throughput)));
+        rows.push(row);
+    }
+    let unit = &report.unit;
+    Some(
+        format!(
+            "simulated: {unit} on so many threads, by a greedy schedule of the measured times of transactions, all else as it was\n"
+        ) + &columns(&rows),
+    )
 }
 
 /// What else bounded the runs.

@@ -1,19 +1,20 @@
 //! A chain through the same calls as an import: [`Ahead`] and [`Chain::insert`].
 
-use super::BenchError;
+use super::{BenchError, lists::unusable};
 use crate::{
     CacheError, PreparedChain,
     fixture::OpenStore,
     measure::{BlockTimes, Measured, Recorder},
 };
 use polytrie_chain::executor::Prefetch;
-use polytrie_chain::{BlockStats, Candidate, Chain, InsertError, Inserted};
+use polytrie_chain::{BlockStats, Candidate, Chain, ChainOptions, InsertError, Inserted};
 use polytrie_chainspec::ChainSpec;
 use polytrie_files::{BlockFileError, BlockReader, RawBlock};
+use polytrie_node::access_lists::{AccessListMode, AccessListReader};
 use polytrie_node::import::{Ahead, Content, ImportError, Permit, Pipeline, Upcoming};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use std::{collections::VecDeque, io, time::Instant};
+use std::{collections::VecDeque, io, path::Path, sync::Arc, time::Instant};
 
 /// Blocks of warm-up that are enough for any chain: an interval of `lmpt` as a node has it, which gets one that is no longer
 /// than the warm-up.
@@ -28,8 +29,19 @@ pub struct ChainBench {
     pub recover: bool,
     /// Whether blocks are run ahead of their turn, as `import --prefetch` does.
     pub prefetch: Prefetch,
+    /// What is made of the access lists of the blocks, as `import --bal` does.
+    #[serde(default, skip_serializing_if = "AccessListMode::is_off")]
+    pub bal: AccessListMode,
+    /// Threads that run transactions, where these run at the same time.
+    #[serde(default, skip_serializing_if = "is_one")]
+    pub bal_threads: usize,
     /// Blocks that become durable together.
     pub flush_every: u64,
+}
+
+/// Where nobody asks for threads there is one.
+const fn is_one(threads: &usize) -> bool {
+    *threads <= 1
 }
 
 /// The blocks of a chain, ready for their turns.
@@ -42,8 +54,13 @@ pub(super) enum Blocks {
 }
 
 impl Blocks {
-    /// All blocks of a chain, decoded, with the senders that were recovered when it was prepared.
-    fn load(chain: &PreparedChain, spec: &ChainSpec) -> Result<Self, BenchError> {
+    /// All blocks of a chain, decoded, with the senders that were recovered when it was prepared, and with the access lists
+    /// in a file if there is one.
+    pub(super) fn load(
+        chain: &PreparedChain,
+        spec: &ChainSpec,
+        lists: Option<&Path>,
+    ) -> Result<Self, BenchError> {
         let raw: Vec<RawBlock> =
             BlockReader::open(chain.blocks()).and_then(Iterator::collect).map_err(read)?;
         let ready = |raw: RawBlock| -> Result<Candidate, BlockFileError> {
@@ -61,11 +78,18 @@ impl Blocks {
             }
             candidate.senders = Ok(of_block);
         }
+        if let Some(lists) = lists {
+            let mut lists = AccessListReader::open(lists).map_err(unusable)?;
+            for candidate in &mut blocks {
+                let list = lists.get(&candidate.header.hash()).map_err(unusable)?;
+                candidate.listed = list.map(Arc::new);
+            }
+        }
         Ok(Self::InMemory(blocks.into()))
     }
 
     /// The next block; the permit is to be held until it is in the chain.
-    fn next(&mut self) -> Result<Option<(Candidate, Option<Permit>)>, BenchError> {
+    pub(super) fn next(&mut self) -> Result<Option<(Candidate, Option<Permit>)>, BenchError> {
         match self {
             Self::InMemory(blocks) => Ok(blocks.pop_front().map(|block| (block, None))),
             Self::FromFile(pipeline) => {
@@ -111,11 +135,12 @@ impl ChainBench {
     pub(super) fn blocks(
         &self,
         chain: &PreparedChain,
+        lists: Option<&Path>,
         threads: usize,
     ) -> Result<Blocks, BenchError> {
         let spec = chain.spec()?;
         if !self.recover {
-            return Blocks::load(chain, &spec);
+            return Blocks::load(chain, &spec, lists);
         }
         let known = spec.genesis_header().number;
         Ok(Blocks::FromFile(Pipeline::start(spec, vec![chain.blocks()], None, threads, known)?))
@@ -130,7 +155,10 @@ impl ChainBench {
         rss_before: u64,
     ) -> Result<Measured, BenchError> {
         let length = prepared.length()?;
-        let mut chain = open.begin(prepared.spec()?)?;
+        let list_use = self.bal.list_use(self.bal_threads);
+        let options =
+            ChainOptions { list_use, keep_transaction_times: true, ..ChainOptions::default() };
+        let mut chain = open.begin(prepared.spec()?, options)?;
         let mut ahead = Ahead::new(self.prefetch, chain.spec(), blocks);
         let mut recorder = None;
         let mut operations = 0;
@@ -161,7 +189,11 @@ impl ChainBench {
             if self.recover {
                 times.recover = recover;
             }
+            let ran = chain.take_transaction_times();
             if let Some(recorder) = &mut recorder {
+                if stats.by_list {
+                    recorder.by_list(ran, self.bal_threads);
+                }
                 let counted = if length.is_empty_blocks() { 1 } else { stats.txs };
                 operations += counted;
                 recorder.block(counted, Some(stats.gas), times, stats.session);
@@ -206,7 +238,7 @@ fn settle(chain: &mut Chain) -> Result<(), BenchError> {
     chain.settle().map_err(|error| wrong(chain, error))
 }
 
-fn wrong(chain: &Chain, error: InsertError) -> BenchError {
+pub(super) fn wrong(chain: &Chain, error: InsertError) -> BenchError {
     match error {
         InsertError::Invalid(block) => {
             BenchError::Wrong(format!("with the layer `{}`, {block}", chain.layer().name()))

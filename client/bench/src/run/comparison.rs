@@ -4,6 +4,7 @@ use super::{
     BenchError, ChainBench, Coldness, Job, Keeper, MemoryLimit, StoreBench, TraceBench, Work,
     child::{self, Bounds},
     cold::prove,
+    lists::lists,
     warm::warm_memory,
 };
 use crate::{
@@ -170,7 +171,10 @@ impl Comparison {
         let length = chain.length()?;
         let measured = length.blocks.saturating_sub(bench.warmup_blocks);
         let merging = self.suited(bench.warmup_blocks, measured);
-        let work = Work::Chain { bench, chain: chain.dir().to_owned() };
+        let lists = (!bench.bal.is_off())
+            .then(|| lists(&self.cache, base, chain, &self.settings))
+            .transpose()?;
+        let work = Work::Chain { bench, chain: chain.dir().to_owned(), lists };
         let results = merging.run(base, &work)?;
         if let (Value::Object(all), Value::Object(more)) =
             (&mut parameters, serde_json::json!(bench))

@@ -44,6 +44,8 @@ pub enum Work {
         bench: ChainBench,
         /// The prepared chain.
         chain: PathBuf,
+        /// The file of its access lists, if something is made of them.
+        lists: Option<PathBuf>,
     },
 }
 
@@ -77,9 +79,9 @@ impl Job {
                 let rss = rss_bytes();
                 bench.run(&self.open(durable)?, rss)
             }
-            Work::Chain { bench, chain } => {
+            Work::Chain { bench, chain, lists } => {
                 let chain = PreparedChain::at(chain.clone());
-                let blocks = bench.blocks(&chain, self.threads)?;
+                let blocks = bench.blocks(&chain, lists.as_deref(), self.threads)?;
                 let rss = rss_bytes();
                 let open = self.open(StoreOptions { flush_every: bench.flush_every, ..options })?;
                 bench.run(&chain, blocks, &open, rss)

@@ -11,6 +11,7 @@ mod durable;
 mod error;
 mod job;
 mod limit;
+mod lists;
 mod store;
 mod trace;
 mod warm;

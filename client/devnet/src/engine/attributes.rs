@@ -1,14 +1,14 @@
 //! What a consensus layer says of the next block, by version of the method and by fork.
 
 use super::{Branch, Engine, EngineError};
-use crate::{Marks, Node, View};
+use crate::{Marks, Node, View, settings::gas_limit_towards};
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::B256;
 use alloy_rpc_types_engine::{ForkchoiceState, PayloadAttributes};
 use polytrie_chain::NextBlock;
 use polytrie_chainspec::Rules;
 
-/// The next block on the head that `view` shows, as version 1 to 3 of `engine_forkchoiceUpdated` has it.
+/// The next block on the head that `view` shows, as version 1 to 4 of `engine_forkchoiceUpdated` has it.
 pub(super) fn next_block(
     node: &Node,
     view: &View,
@@ -30,7 +30,11 @@ pub(super) fn next_block(
         prev_randao: attributes.prev_randao,
         withdrawals: attributes.withdrawals.unwrap_or_default(),
         parent_beacon_block_root: attributes.parent_beacon_block_root.unwrap_or_default(),
-        gas_limit: node.settings().gas_limit_after(head.gas_limit),
+        gas_limit: match attributes.target_gas_limit {
+            Some(target) => gas_limit_towards(target, head.gas_limit),
+            None => node.settings().gas_limit_after(head.gas_limit),
+        },
+        slot_number: attributes.slot_number,
         ..NextBlock::default()
     })
 }
@@ -51,12 +55,23 @@ fn check(
             "parentBeaconBlockRoot is missing"
         });
     }
+    for (is_there, what) in [
+        (attributes.slot_number.is_some(), "slotNumber"),
+        (attributes.target_gas_limit.is_some(), "targetGasLimit"),
+    ] {
+        match (is_there, version >= 4) {
+            (true, false) => return wrong(&format!("{what} comes with version 4")),
+            (false, true) => return wrong(&format!("{what} is missing")),
+            _ => {}
+        }
+    }
     let (since, before) = match version {
-        1 => (EthereumHardfork::Paris, EthereumHardfork::Shanghai),
-        2 => (EthereumHardfork::Paris, EthereumHardfork::Cancun),
-        _ => (EthereumHardfork::Cancun, EthereumHardfork::Amsterdam),
+        1 => (EthereumHardfork::Paris, Some(EthereumHardfork::Shanghai)),
+        2 => (EthereumHardfork::Paris, Some(EthereumHardfork::Cancun)),
+        3 => (EthereumHardfork::Cancun, Some(EthereumHardfork::Amsterdam)),
+        _ => (EthereumHardfork::Amsterdam, None),
     };
-    if !rules.is(since) || rules.is(before) {
+    if !rules.is(since) || before.is_some_and(|fork| rules.is(fork)) {
         let (time, fork) = (attributes.timestamp, rules.fork_name());
         return Err(EngineError::Fork(format!(
             "engine_forkchoiceUpdatedV{version} is not for {fork}, which the timestamp {time} is in"
@@ -133,6 +148,8 @@ mod tests {
                 timestamp,
                 withdrawals: withdrawals.then(Vec::new),
                 parent_beacon_block_root: root.then_some(B256::ZERO),
+                slot_number: (version == 4).then_some(7),
+                target_gas_limit: (version == 4).then_some(60_000_000),
                 ..PayloadAttributes::default()
             };
             let rules = chain.rules(1, timestamp, true);
@@ -157,8 +174,24 @@ mod tests {
             (3, prague, true, true, None),
             (3, osaka, true, true, None),
             (3, amsterdam, true, true, Some(-38005)),
+            (4, osaka, true, true, Some(-38005)),
+            (4, amsterdam, true, true, None),
+            (4, amsterdam, true, false, Some(-38003)),
+            (4, amsterdam, false, true, Some(-38003)),
         ] {
             assert_eq!(code(version, time, withdrawals, root), expected, "V{version} at {time}");
+        }
+        // Slot and gas limit belong to version 4, and to no other.
+        let attributes = PayloadAttributes {
+            timestamp: amsterdam,
+            withdrawals: Some(Vec::new()),
+            parent_beacon_block_root: Some(B256::ZERO),
+            slot_number: Some(7),
+            ..PayloadAttributes::default()
+        };
+        for (version, time) in [(3, osaka), (4, amsterdam)] {
+            let error = check(&chain.rules(1, time, true), version, &attributes).unwrap_err();
+            assert_eq!(error.code(), Some(-38003), "V{version}");
         }
     }
 }

@@ -89,6 +89,8 @@ fn id(version: u8, parent: B256, next: &NextBlock) -> PayloadId {
     hasher.update(next.beneficiary);
     hasher.update(next.parent_beacon_block_root);
     hasher.update(alloy_rlp::encode(&next.withdrawals));
+    hasher.update(next.gas_limit.to_be_bytes());
+    hasher.update(next.slot_number.unwrap_or_default().to_be_bytes());
     let hash = hasher.finalize();
     let mut id = [0; 8];
     id.copy_from_slice(&hash[..8]);
@@ -109,6 +111,9 @@ mod tests {
         assert_ne!(id(3, B256::repeat_byte(1), &next), first);
         let withdrawals = vec![Withdrawal::default()];
         assert_ne!(id(3, B256::ZERO, &NextBlock { withdrawals, ..next.clone() }), first);
+        let slot_number = Some(1);
+        assert_ne!(id(3, B256::ZERO, &NextBlock { slot_number, ..next.clone() }), first);
+        assert_ne!(id(3, B256::ZERO, &NextBlock { gas_limit: 1, ..next.clone() }), first);
         assert_ne!(id(3, B256::ZERO, &NextBlock { timestamp: 6, ..next }), first);
     }
 }

@@ -4,6 +4,7 @@
 
 use super::{
     Methods, Rpc,
+    access_lists::list_of,
     args::{Args, Number},
     built::{Bundle, block_value},
     error::{RpcError, RpcResult},
@@ -12,11 +13,11 @@ use super::{
 use crate::engine::{Engine, EngineError};
 use alloy_eips::eip7685::Requests;
 use alloy_hardforks::EthereumHardfork;
-use alloy_primitives::{B256, U256};
+use alloy_primitives::{B256, Bytes, FixedBytes, U256};
 use alloy_rpc_types_engine::{
-    ExecutionPayloadBodyV1, ExecutionPayloadFieldV2, ExecutionPayloadV1, ExecutionPayloadV3,
-    ForkchoiceState, ForkchoiceUpdated, PayloadAttributes, PayloadId, PayloadStatus,
-    PayloadStatusEnum,
+    ExecutionPayloadBodyV1, ExecutionPayloadBodyV2, ExecutionPayloadFieldV2, ExecutionPayloadV1,
+    ExecutionPayloadV3, ExecutionPayloadV4, ForkchoiceState, ForkchoiceUpdated, PayloadAttributes,
+    PayloadId, PayloadStatus, PayloadStatusEnum,
 };
 use jsonrpsee::core::RegisterMethodError;
 use polytrie_chain::{BuiltBlock, Candidate};
@@ -34,16 +35,21 @@ const CAPABILITIES: &[&str] = &[
     "engine_newPayloadV2",
     "engine_newPayloadV3",
     "engine_newPayloadV4",
+    "engine_newPayloadV5",
     "engine_forkchoiceUpdatedV1",
     "engine_forkchoiceUpdatedV2",
     "engine_forkchoiceUpdatedV3",
+    "engine_forkchoiceUpdatedV4",
     "engine_getPayloadV1",
     "engine_getPayloadV2",
     "engine_getPayloadV3",
     "engine_getPayloadV4",
     "engine_getPayloadV5",
+    "engine_getPayloadV6",
     "engine_getPayloadBodiesByHashV1",
+    "engine_getPayloadBodiesByHashV2",
     "engine_getPayloadBodiesByRangeV1",
+    "engine_getPayloadBodiesByRangeV2",
     "engine_getClientVersionV1",
 ];
 
@@ -52,9 +58,11 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
     methods.add("engine_newPayloadV2", |rpc, args| new_payload(rpc, args, 2))?;
     methods.add("engine_newPayloadV3", |rpc, args| new_payload(rpc, args, 3))?;
     methods.add("engine_newPayloadV4", |rpc, args| new_payload(rpc, args, 4))?;
+    methods.add("engine_newPayloadV5", |rpc, args| new_payload(rpc, args, 5))?;
     methods.add("engine_forkchoiceUpdatedV1", |rpc, args| forkchoice(rpc, args, 1))?;
     methods.add("engine_forkchoiceUpdatedV2", |rpc, args| forkchoice(rpc, args, 2))?;
     methods.add("engine_forkchoiceUpdatedV3", |rpc, args| forkchoice(rpc, args, 3))?;
+    methods.add("engine_forkchoiceUpdatedV4", |rpc, args| forkchoice(rpc, args, 4))?;
     methods.add("engine_getPayloadV1", |rpc, args| {
         let built = built(rpc, args, 1)?;
         Ok(ExecutionPayloadV1::from_block_unchecked(built.header.hash(), &built.block))
@@ -74,8 +82,19 @@ pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError>
         let built = built(rpc, args, 5)?;
         Ok(envelope(rpc, &built).with_requests(&built))
     })?;
-    methods.add("engine_getPayloadBodiesByHashV1", bodies_by_hash)?;
-    methods.add("engine_getPayloadBodiesByRangeV1", bodies_by_range)?;
+    methods.add("engine_getPayloadV6", |rpc, args| {
+        let built = built(rpc, args, 6)?;
+        Ok(envelope_of(rpc, &built, payload_with_list(&built)).with_requests(&built))
+    })?;
+    methods.add("engine_getPayloadBodiesByHashV1", |rpc, args| bodies_by_hash(rpc, args, body))?;
+    methods
+        .add("engine_getPayloadBodiesByRangeV1", |rpc, args| bodies_by_range(rpc, args, body))?;
+    methods.add_heavy("engine_getPayloadBodiesByHashV2", |rpc, args| {
+        bodies_by_hash(rpc, args, body_with_list)
+    })?;
+    methods.add_heavy("engine_getPayloadBodiesByRangeV2", |rpc, args| {
+        bodies_by_range(rpc, args, body_with_list)
+    })?;
     methods.add("engine_exchangeCapabilities", |_, args| {
         let asked: Vec<String> = args.next()?;
         let missing: Vec<_> =
@@ -133,6 +152,10 @@ fn new_payload(rpc: &Rpc, args: &mut Args, version: i64) -> RpcResult<PayloadSta
 fn forkchoice(rpc: &Rpc, args: &mut Args, version: u8) -> RpcResult<ForkchoiceUpdated> {
     let choice: ForkchoiceState = args.next()?;
     let attributes: Option<PayloadAttributes> = args.optional()?;
+    if version >= 4 {
+        // Which columns of blobs the consensus layer keeps matters to a node that samples them from others.
+        let _custody: Option<FixedBytes<16>> = args.optional()?;
+    }
     Ok(engine(rpc)?.forkchoice_updated(version, choice, attributes)?)
 }
 
@@ -142,13 +165,14 @@ fn built(rpc: &Rpc, args: &mut Args, version: u8) -> RpcResult<Arc<BuiltBlock>> 
     let built = engine(rpc)?.payload(id)?;
     let rules = rpc.rules(&built.header, true);
     let (since, before) = match version {
-        1 => (EthereumHardfork::Paris, EthereumHardfork::Shanghai),
-        2 => (EthereumHardfork::Paris, EthereumHardfork::Cancun),
-        3 => (EthereumHardfork::Cancun, EthereumHardfork::Prague),
-        4 => (EthereumHardfork::Prague, EthereumHardfork::Osaka),
-        _ => (EthereumHardfork::Osaka, EthereumHardfork::Amsterdam),
+        1 => (EthereumHardfork::Paris, Some(EthereumHardfork::Shanghai)),
+        2 => (EthereumHardfork::Paris, Some(EthereumHardfork::Cancun)),
+        3 => (EthereumHardfork::Cancun, Some(EthereumHardfork::Prague)),
+        4 => (EthereumHardfork::Prague, Some(EthereumHardfork::Osaka)),
+        5 => (EthereumHardfork::Osaka, Some(EthereumHardfork::Amsterdam)),
+        _ => (EthereumHardfork::Amsterdam, None),
     };
-    if rules.is(since) && !rules.is(before) {
+    if rules.is(since) && !before.is_some_and(|fork| rules.is(fork)) {
         return Ok(built);
     }
     let fork = rules.fork_name();
@@ -191,6 +215,17 @@ impl<P> Envelope<P> {
 /// A payload from Cancun on.
 fn envelope(rpc: &Rpc, built: &BuiltBlock) -> Envelope<ExecutionPayloadV3> {
     let payload = ExecutionPayloadV3::from_block_unchecked(built.header.hash(), &built.block);
+    envelope_of(rpc, built, payload)
+}
+
+/// A payload from Amsterdam on.
+fn payload_with_list(built: &BuiltBlock) -> ExecutionPayloadV4 {
+    let list = built.executed.access_list.clone().unwrap_or_default();
+    let (hash, list) = (built.header.hash(), alloy_rlp::encode(&list).into());
+    ExecutionPayloadV4::from_block_unchecked_with_bal(hash, &built.block, list)
+}
+
+fn envelope_of<P>(rpc: &Rpc, built: &BuiltBlock, payload: P) -> Envelope<P> {
     Envelope {
         blobs_bundle: Some(Bundle::of(rpc, &built.block.body.transactions)),
         should_override_builder: Some(false),
@@ -198,18 +233,21 @@ fn envelope(rpc: &Rpc, built: &BuiltBlock) -> Envelope<ExecutionPayloadV3> {
     }
 }
 
-fn bodies_by_hash(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Option<ExecutionPayloadBodyV1>>> {
+/// The body of a block, by its number; `None` if the block is not there.
+type BodyOf<B> = fn(&Rpc, u64) -> RpcResult<Option<B>>;
+
+fn bodies_by_hash<B>(rpc: &Rpc, args: &mut Args, of: BodyOf<B>) -> RpcResult<Vec<Option<B>>> {
     let hashes: Vec<B256> = args.next()?;
     expect_few(hashes.len() as u64)?;
     let view = rpc.node.view();
     let body = |hash| match view.db().number_of(hash)? {
-        Some(number) => body(rpc, number),
+        Some(number) => of(rpc, number),
         None => Ok(None),
     };
     hashes.iter().map(body).collect()
 }
 
-fn bodies_by_range(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Option<ExecutionPayloadBodyV1>>> {
+fn bodies_by_range<B>(rpc: &Rpc, args: &mut Args, of: BodyOf<B>) -> RpcResult<Vec<Option<B>>> {
     let [start, count] = [args.next::<Number>()?, args.next()?];
     let [start, count] = [start.as_u64()?, count.as_u64()?];
     if start == 0 || count == 0 {
@@ -217,7 +255,7 @@ fn bodies_by_range(rpc: &Rpc, args: &mut Args) -> RpcResult<Vec<Option<Execution
     }
     expect_few(count)?;
     let last = start.saturating_add(count - 1).min(rpc.node.view().head.number());
-    (start..=last).map(|number| body(rpc, number)).collect()
+    (start..=last).map(|number| of(rpc, number)).collect()
 }
 
 fn expect_few(found: u64) -> RpcResult<()> {
@@ -230,4 +268,17 @@ fn expect_few(found: u64) -> RpcResult<()> {
 fn body(rpc: &Rpc, number: u64) -> RpcResult<Option<ExecutionPayloadBodyV1>> {
     let block = rpc.node.view().db().block(number)?;
     Ok(block.map(ExecutionPayloadBodyV1::from_block))
+}
+
+/// A body with its access list, as long as the state before the block is kept.
+fn body_with_list(rpc: &Rpc, number: u64) -> RpcResult<Option<ExecutionPayloadBodyV2>> {
+    let view = rpc.node.view();
+    let Some(found) = rpc.block(&view, number)? else { return Ok(None) };
+    let parent = number.checked_sub(1).map(|parent| view.state_at(parent)).transpose()?;
+    let list = match parent.flatten() {
+        Some(_) => list_of(rpc, &view, &found)?,
+        None => None,
+    };
+    let list = list.map(|list| Bytes::from(alloy_rlp::encode(list)));
+    Ok(Some(ExecutionPayloadBodyV2::from_block(found.block, list)))
 }

@@ -3,6 +3,7 @@
 //! A method is a function of the node and the parameters. All of them run on threads that may wait, so none holds up
 //! the others; what is read of the chain within one request is one moment of it (a [`View`](crate::View)).
 
+mod access_lists;
 mod anvil;
 mod args;
 mod batch;
@@ -320,6 +321,7 @@ fn module(
     ranges::register(&mut methods)?;
     trace::register(&mut methods)?;
     witness::register(&mut methods)?;
+    access_lists::register(&mut methods)?;
     otterscan::register(&mut methods)?;
     polytrie::register(&mut methods)?;
     subscriptions::register(&mut methods)?;

@@ -1,5 +1,5 @@
-//! Access lists of blocks (EIP-7928) in a file beside the chain: `import --bal-build` writes them, `import --bal hints`
-//! reads them. No other client has such a file, and no export holds anything of it.
+//! Access lists of blocks (EIP-7928) in a file beside the chain: `import --bal-build` writes them, `import --bal` reads
+//! them. No other client has such a file, and no export holds anything of it.
 //!
 //! ```text
 //! polytrie access lists 1\n      what the file is
@@ -13,6 +13,7 @@
 //! changes what a block does.
 
 mod error;
+mod mode;
 mod reader;
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
@@ -20,12 +21,11 @@ mod tests;
 mod writer;
 
 pub use error::AccessListFileError;
+pub use mode::AccessListMode;
 pub use reader::AccessListReader;
 pub use writer::AccessListWriter;
 
-use alloy_eips::eip7928::AccountChanges;
 use alloy_primitives::{B256, map::B256Map};
-use polytrie_state::Access;
 use std::{
     fs::File,
     io::{self, BufReader, Read, Seek, SeekFrom},
@@ -86,19 +86,3 @@ impl Contents {
 
 /// Bytes before a list.
 const FRAME: u64 = 36;
-
-/// What a list says will be touched, as hints. Its order, by address, is that of the list.
-pub fn accesses(list: &[AccountChanges]) -> Vec<Access> {
-    let slots: usize =
-        list.iter().map(|a| 1 + a.storage_changes.len() + a.storage_reads.len()).sum();
-    let mut accesses = Vec::with_capacity(slots);
-    for account in list {
-        let address = account.address;
-        accesses.push(Access::Account(address));
-        let written = account.storage_changes.iter();
-        accesses.extend(written.map(|slot| Access::SlotWrite(address, slot.slot)));
-        let read = account.storage_reads.iter();
-        accesses.extend(read.map(|slot| Access::SlotRead(address, *slot)));
-    }
-    accesses
-}

@@ -1,7 +1,10 @@
 use super::*;
-use alloy_eips::eip7928::{BalanceChange, BlockAccessIndex, SlotChanges, StorageChange};
+use alloy_eips::eip7928::{
+    AccountChanges, BalanceChange, BlockAccessIndex, SlotChanges, StorageChange,
+};
 use alloy_primitives::{Address, U256};
-use polytrie_chain::BlockAccessList;
+use polytrie_chain::{BlockAccessList, executor::accesses};
+use polytrie_state::Access;
 use std::fs;
 
 fn block(number: u64) -> BlockAccessList {

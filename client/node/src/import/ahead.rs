@@ -1,11 +1,10 @@
 //! Blocks on their way to their turn, and running them ahead of it.
 
-use crate::access_lists::{AccessListReader, accesses};
-use alloy_primitives::B256;
-use polytrie_chain::executor::{Prefetch, Prefetcher};
-use polytrie_chain::{Candidate, Chain, ChainError};
+use crate::access_lists::AccessListReader;
+use alloy_eips::eip7928::AccountChanges;
+use polytrie_chain::executor::{Prefetch, Prefetcher, accesses};
+use polytrie_chain::{Candidate, Chain, ChainError, ListUse};
 use polytrie_chainspec::ChainSpec;
-use polytrie_state::Access;
 use std::sync::Arc;
 
 /// Blocks in the order of their turns.
@@ -56,12 +55,18 @@ impl<B: Upcoming> Ahead<B> {
         if let Some(prefetcher) = &mut self.prefetcher {
             candidate.accesses = prefetcher.take(&hash);
         }
-        if self.lists.as_ref().is_some_and(|lists| lists.has(&hash)) {
+        let runs_by_list = chain.options().list_use != ListUse::Check;
+        if candidate.listed.is_some() || self.lists.as_ref().is_some_and(|lists| lists.has(&hash)) {
             self.listed += 1;
             // Else it was read from the file when it was begun with.
-            if candidate.accesses.is_empty() {
-                candidate.accesses = known(&mut self.lists, &hash).unwrap_or_default();
+            if candidate.accesses.is_empty() || runs_by_list {
+                candidate.listed = list_of(&mut self.lists, candidate);
             }
+        }
+        if candidate.accesses.is_empty()
+            && let Some(list) = &candidate.listed
+        {
+            candidate.accesses = accesses(list);
         }
         let Some(prefetcher) = &mut self.prefetcher else { return Ok(()) };
         let mut place = prefetcher.blocks_ahead();
@@ -71,9 +76,9 @@ impl<B: Upcoming> Ahead<B> {
             let (hash, reader) = (next.header.hash(), || chain.layer().reader());
             let transactions = next.block.body.transactions.len();
             if transactions > 0
-                && let Some(known) = known(&mut self.lists, &hash)
+                && let Some(list) = list_of(&mut self.lists, next)
             {
-                prefetcher.begin_known(hash, known, transactions, reader)?;
+                prefetcher.begin_known(hash, accesses(&list), transactions, reader)?;
             } else if let Ok(senders) = &next.senders {
                 prefetcher.begin(hash, &next.block, senders, reader)?;
             }
@@ -90,10 +95,16 @@ impl<B: Upcoming> Ahead<B> {
     }
 }
 
-/// What a block is known to touch. A file that cannot be read is not asked again: nothing depends on it.
-fn known(lists: &mut Option<AccessListReader>, block: &B256) -> Option<Vec<Access>> {
-    match lists.as_mut()?.get(block) {
-        Ok(list) => Some(accesses(&list?)),
+/// The list of a block, if it is known. A file that cannot be read is not asked again: nothing depends on it.
+fn list_of(
+    lists: &mut Option<AccessListReader>,
+    block: &Candidate,
+) -> Option<Arc<Vec<AccountChanges>>> {
+    if let Some(list) = &block.listed {
+        return Some(Arc::clone(list));
+    }
+    match lists.as_mut()?.get(&block.header.hash()) {
+        Ok(list) => Some(Arc::new(list?)),
         Err(error) => {
             tracing::warn!("the import goes on without access lists: {error}");
             *lists = None;

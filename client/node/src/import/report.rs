@@ -34,6 +34,8 @@ pub struct ImportReport {
     pub prefetched: u64,
     /// Blocks whose access list was known before their turn.
     pub listed: u64,
+    /// Blocks that ran by their access list.
+    pub by_list: u64,
     /// Blocks in the files that were stored already.
     pub skipped: u64,
     /// Blocks of other branches.
@@ -176,6 +178,7 @@ impl ImportReport {
         self.blocks += 1;
         self.txs += stats.txs;
         self.gas += stats.gas;
+        self.by_list += u64::from(stats.by_list);
         self.receipts_unchecked += u64::from(!stats.receipts_checked && stats.txs > 0);
         self.time.check += stats.check;
         self.time.execute += stats.execute;

@@ -1,10 +1,14 @@
 //! `polytrie bench chain`.
 
 use super::{
-    super::args::prefetch, Failure, measure::MeasureArgs, output::OutputArgs,
+    super::args::{access_list_mode, access_list_threads, prefetch},
+    Failure,
+    measure::MeasureArgs,
+    output::OutputArgs,
     workload::WorkloadArgs,
 };
 use crate::{
+    access_lists::AccessListMode,
     bench::{ChainBench, GivenChain},
     executor::Prefetch,
 };
@@ -41,6 +45,13 @@ pub(super) struct ChainArgs {
     #[arg(long, value_name = "WHEN", default_value = "off", num_args = 0..=1, require_equals = true,
         default_missing_value = "on", value_parser = prefetch())]
     prefetch: Prefetch,
+    /// What to make of the access lists of the blocks (EIP-7928), as the same option of `import` does. The lists are made
+    /// before the clock starts.
+    #[arg(long, value_name = "HOW", default_value = "off", conflicts_with = "recover", value_parser = access_list_mode())]
+    bal: AccessListMode,
+    /// Threads that run the transactions of a block with --bal parallel [default: the number of cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    bal_threads: Option<u16>,
     /// Make blocks durable in groups of this many (or as soon as --kv.buffer bytes have gathered). `mpt-hash` has each block
     /// written by itself [default: 4096]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -58,6 +69,11 @@ pub(super) fn run(args: &ChainArgs) -> Result<(), Failure> {
         warmup_blocks: args.warmup.unwrap_or_else(|| ChainBench::default_warmup(blocks)),
         recover: args.recover,
         prefetch: args.prefetch,
+        bal: args.bal,
+        bal_threads: match args.bal {
+            AccessListMode::Parallel => access_list_threads(args.bal_threads),
+            _ => 1,
+        },
         flush_every: args.flush_every.unwrap_or(StoreOptions::FLUSH_EVERY),
     };
     if args.flush_every.is_some() {

@@ -100,6 +100,30 @@ fn layers_under_workloads() {
 }
 
 #[test]
+fn layers_with_access_lists() {
+    let data = Data::new();
+    let cache = data.file("cache");
+    let chain = "--workload mixed --accounts 60 --txs 100 --block-txs 10 --runs 1";
+    let args = |more: &str| format!("chain --states {} {chain} {more}", states());
+    let off = bench(&cache, &args("--json -")).ok().json();
+    for how in ["hints", "trie", "parallel --bal-threads 2"] {
+        let report = bench(&cache, &args(&format!("--json - --bal {how}"))).ok().json();
+        let results = parts(&report).1.iter().zip(parts(&off).1);
+        for (result, off) in results {
+            assert_eq!(result["commitment"], off["commitment"], "{} {how}", result["state"]);
+            let by_list = result["by_list"].as_u64().unwrap_or_default();
+            assert_eq!(by_list, if how == "hints" { 0 } else { 9 }, "{} {how}", result["state"]);
+            let threads = result["schedule"]["threads"].as_array().map(Vec::len);
+            assert_eq!(threads, how.starts_with("parallel").then_some(6));
+        }
+    }
+    let table = bench(&cache, &args("--bal parallel")).ok();
+    for word in ["bal parallel", "simulated: tx/s on so many threads", " 64"] {
+        assert!(table.text().contains(word), "`{word}` is missing in {}", table.text());
+    }
+}
+
+#[test]
 fn a_table_for_people_and_a_cache_that_is_used() {
     let data = Data::new();
     let cache = data.file("cache");

@@ -1,0 +1,66 @@
+//! The access lists of a prepared chain, made before anything is measured.
+
+use super::{BenchError, chain::Blocks};
+use crate::{
+    Base, Cache, PreparedChain, Settings, Subject,
+    fixture::{OpenStore, copy::copy_tree, store::prepared},
+};
+use polytrie_chain::{Chain, ChainOptions, InsertError};
+use polytrie_kv::StoreOptions;
+use polytrie_node::{
+    access_lists::{ACCESS_LISTS_FILE, AccessListFileError, AccessListWriter},
+    import::ImportError,
+};
+use std::path::{Path, PathBuf};
+
+/// The file of the lists of a chain: from the cache, or made now by running all of it on `mpt`.
+pub(super) fn lists(
+    cache: &Cache,
+    base: &Base,
+    chain: &PreparedChain,
+    settings: &Settings,
+) -> Result<PathBuf, BenchError> {
+    // Its name stands for all that the chain depends on.
+    let name = chain.dir().file_name().map(|name| name.to_string_lossy().into_owned());
+    let parameters = serde_json::json!({ "chain": name });
+    let dir = cache.entry("access-lists", &parameters, |dir| {
+        tracing::info!("making the access lists of the chain");
+        make(cache, base, chain, settings, &dir.join(ACCESS_LISTS_FILE))
+    })?;
+    Ok(dir.join(ACCESS_LISTS_FILE))
+}
+
+fn make(
+    cache: &Cache,
+    base: &Base,
+    prepared_chain: &PreparedChain,
+    settings: &Settings,
+    file: &Path,
+) -> Result<(), BenchError> {
+    let subject = Subject { state: "mpt".into(), kv: "mdbx".into() };
+    let scratch = cache.scratch()?;
+    let state = scratch.path().join("state");
+    copy_tree(&prepared(cache, base, &subject, settings)?.dir, &state)?;
+    let open = OpenStore::open(&subject, &state, settings, StoreOptions::default())?;
+    let options = ChainOptions { keep_access_lists: true, ..ChainOptions::default() };
+    let mut chain = open.begin(prepared_chain.spec()?, options)?;
+    let mut writer = AccessListWriter::open(file).map_err(unusable)?;
+    let mut blocks = Blocks::load(prepared_chain, chain.spec(), None)?;
+    while let Some((candidate, _)) = blocks.next()? {
+        cache.go_on("access lists were made")?;
+        chain.insert(candidate).map_err(|error| invalid(&chain, error))?;
+        for block in chain.take_access_lists() {
+            writer.write(&block).map_err(unusable)?;
+        }
+    }
+    chain.settle().map_err(|error| invalid(&chain, error))?;
+    writer.make_durable().map_err(unusable)
+}
+
+fn invalid(chain: &Chain, error: InsertError) -> BenchError {
+    super::chain::wrong(chain, error)
+}
+
+pub(super) fn unusable(error: AccessListFileError) -> BenchError {
+    ImportError::from(error).into()
+}

@@ -1,0 +1,102 @@
+//! `eth_getBlockAccessList`: what a block touched (EIP-7928).
+//!
+//! No list is stored: the block is run once more on the state before it, and what comes of it must have the hash that is in
+//! the header.
+
+use super::{
+    Methods, Rpc,
+    args::Args,
+    convert::quantity,
+    error::{RpcError, RpcResult},
+    lookup::Found,
+    replay::{is_merged, parent_sandbox, pass},
+};
+use crate::View;
+use alloy_eips::eip7928::AccountChanges;
+use alloy_primitives::{B256, U256};
+use jsonrpsee::core::RegisterMethodError;
+use polytrie_chain::executor::sandbox::Replay;
+use polytrie_consensus::access_list::access_list_hash;
+use serde_json::{Value, json};
+
+/// A block of a fork that has no lists.
+const RESOURCE_NOT_FOUND: i32 = -32001;
+
+pub(super) fn register(methods: &mut Methods) -> Result<(), RegisterMethodError> {
+    methods.add_heavy("eth_getBlockAccessList", block_access_list)
+}
+
+fn block_access_list(rpc: &Rpc, args: &mut Args) -> RpcResult<Value> {
+    let id = args.block()?;
+    let view = rpc.node.view();
+    if id.is_pending() {
+        return Ok(Value::Null);
+    }
+    let Some(number) = rpc.number(&view, id)? else { return Ok(Value::Null) };
+    let Some(found) = rpc.block(&view, number)? else { return Ok(Value::Null) };
+    match list_of(rpc, &view, &found)? {
+        Some(list) => Ok(list.iter().map(account).collect()),
+        None => Err(RpcError::new(
+            RESOURCE_NOT_FOUND,
+            format!("block {number} has no access list: it is from before Amsterdam"),
+        )),
+    }
+}
+
+/// The list of a block; `None` if its fork has none.
+pub(super) fn list_of(
+    rpc: &Rpc,
+    view: &View,
+    found: &Found,
+) -> RpcResult<Option<Vec<AccountChanges>>> {
+    let Some(expected) = found.header.block_access_list_hash else { return Ok(None) };
+    if found.header.number == rpc.node.spec().genesis_header().number {
+        // It is not executed, so nothing is touched.
+        return Ok(Some(Vec::new()));
+    }
+    let mut sandbox = parent_sandbox(rpc, view, &found.header)?;
+    sandbox.begin_access_list();
+    let rules = rpc.rules(&found.header, is_merged(rpc, found));
+    let mut replay = Replay::begin(&mut sandbox, &found.header, rules)?;
+    let body = &found.block.body;
+    pass(&mut replay, &body.transactions)?;
+    let receipts = view.db().receipts(found.header.number)?.unwrap_or_default();
+    let withdrawals = body.withdrawals.as_ref().map(|list| list.as_slice());
+    replay.finish(receipts, &body.ommers, withdrawals)?;
+    let list = sandbox.end_access_list().unwrap_or_default();
+    let made = access_list_hash(&list);
+    if made != expected {
+        return Err(RpcError::internal(&format!(
+            "run once more, block {} has an access list with the hash {made}, not {expected} as in its header",
+            found.header.number
+        )));
+    }
+    Ok(Some(list))
+}
+
+/// An entry as execution-apis has it. Keys and values of storage have all their zeros.
+fn account(account: &AccountChanges) -> Value {
+    let word = |value: U256| json!(B256::from(value));
+    let change = |index: u64, value: Value| json!({ "index": quantity(index), "value": value });
+    let slots = account.storage_changes.iter().map(|slot| {
+        let changes = slot.changes.iter();
+        let changes = changes.map(|c| change(c.block_access_index.get(), word(c.new_value)));
+        json!({ "key": word(slot.slot), "changes": changes.collect::<Value>() })
+    });
+    let reads = account.storage_reads.iter().map(|slot| word(*slot));
+    let balances = account.balance_changes.iter();
+    let balances = balances.map(|c| change(c.block_access_index.get(), json!(c.post_balance)));
+    let nonces = account.nonce_changes.iter();
+    let nonces = nonces.map(|c| change(c.block_access_index.get(), quantity(c.new_nonce)));
+    let codes = account.code_changes.iter();
+    let codes =
+        codes.map(|c| json!({ "index": quantity(c.block_access_index.get()), "code": c.new_code }));
+    json!({
+        "address": account.address,
+        "storageChanges": slots.collect::<Value>(),
+        "storageReads": reads.collect::<Value>(),
+        "balanceChanges": balances.collect::<Value>(),
+        "nonceChanges": nonces.collect::<Value>(),
+        "codeChanges": codes.collect::<Value>(),
+    })
+}

@@ -1,0 +1,35 @@
+//! What is made of the lists.
+
+use polytrie_chain::ListUse;
+use serde::{Deserialize, Serialize};
+
+/// What is made of the access lists of blocks; each does what those before it do.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AccessListMode {
+    /// Nothing: they are not read.
+    #[default]
+    Off,
+    /// What they name is announced to the layer, and may be read ahead.
+    Hints,
+    /// The commitment is computed from them while blocks run.
+    Trie,
+    /// Transactions run at the same time.
+    Parallel,
+}
+
+impl AccessListMode {
+    /// Whether there is nothing to do.
+    pub fn is_off(&self) -> bool {
+        *self == Self::Off
+    }
+
+    /// What the chain makes of lists, with so many threads for transactions.
+    pub const fn list_use(self, threads: usize) -> ListUse {
+        match self {
+            Self::Off | Self::Hints => ListUse::Check,
+            Self::Trie => ListUse::Commit,
+            Self::Parallel => ListUse::Run { threads },
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What blocks touched, from Amsterdam on.
+
+use crate::{
+    amsterdam,
+    support::{ALICE, BOB, Devnet, args, layers},
+    transactions::{deploy, word},
+};
+use alloy_eips::eip7928::AccountChanges;
+use alloy_primitives::{B256, U256};
+use polytrie::consensus::access_list::access_list_hash;
+use serde_json::{Value, json};
+
+/// The list of a block, and the hash in its header.
+fn list_of(node: &Devnet, block: &Value) -> (Vec<AccountChanges>, B256) {
+    let list = node.call("eth_getBlockAccessList", json!([block]));
+    let header = node.call("eth_getHeaderByHash", json!([block]));
+    let hash = header["blockAccessListHash"].clone();
+    (serde_json::from_value(list).unwrap(), serde_json::from_value(hash).unwrap())
+}
+
+#[test]
+fn blocks_of_amsterdam_have_their_lists() {
+    let dir = tempfile::tempdir().unwrap();
+    let genesis = amsterdam::genesis(dir.path(), &ALICE.to_string());
+    for layer in layers() {
+        let node = Devnet::start(layer, args!["--chain", &genesis]);
+        let contract = deploy(&node);
+        for number in [5, 6, 0] {
+            let call = json!([{ "from": ALICE, "to": contract, "data": word(number) }]);
+            node.call("eth_sendTransaction", call);
+        }
+        node.send(ALICE, BOB, 7);
+        // What is changed by hand is no part of the next block.
+        node.call("anvil_setBalance", json!([BOB, "0x64"]));
+        node.send(ALICE, BOB, 1);
+        for number in 1..=node.head() {
+            let block = node.call("eth_getBlockByNumber", json!([format!("{number:#x}"), false]));
+            let (list, expected) = list_of(&node, &block["hash"]);
+            assert_eq!(access_list_hash(&list), expected, "{layer}: block {number}");
+            let sender = list.iter().find(|account| account.address == ALICE).unwrap();
+            assert_eq!(sender.nonce_post_state(), Some(number), "{layer}");
+        }
+        let list = node.call("eth_getBlockAccessList", json!(["latest"]));
+        let is_bob = |account: &&Value| account["address"] == json!(BOB);
+        let paid = list.as_array().unwrap().iter().find(is_bob).unwrap();
+        let expected = json!({
+            "address": BOB,
+            "storageChanges": [],
+            "storageReads": [],
+            "balanceChanges": [{ "index": "0x1", "value": "0x65" }],
+            "nonceChanges": [],
+            "codeChanges": [],
+        });
+        assert_eq!(*paid, expected, "{layer}");
+        // A slot has all its zeros, and so has its value.
+        let set = node.call("eth_getBlockAccessList", json!(["0x2"]));
+        let changed = set.as_array().unwrap().iter().find(|a| a["address"] == contract).unwrap();
+        let change = &changed["storageChanges"][0];
+        assert_eq!(change["key"].as_str().unwrap().len(), 66);
+        assert_eq!(
+            change["changes"][0],
+            json!({ "index": "0x1", "value": B256::from(U256::from(5)) })
+        );
+        assert_eq!(node.call("eth_getBlockAccessList", json!(["pending"])), Value::Null);
+        assert_eq!(node.call("eth_getBlockAccessList", json!(["0xffff"])), Value::Null);
+    }
+}
+
+#[test]
+fn blocks_before_have_none() {
+    let node = Devnet::start("mpt", args![]);
+    node.send(ALICE, BOB, 1);
+    let (code, message) = node.error("eth_getBlockAccessList", json!(["latest"]));
+    assert!(code == -32001 && message.contains("before Amsterdam"), "{code} {message}");
+}
