@@ -156,7 +156,7 @@ impl Chain {
         let execute = start.elapsed().saturating_sub(state_read);
 
         let start = Instant::now();
-        let Finished { outcome, writes, .. } = session.finish().map_err(broken)?;
+        let Finished { outcome, writes, counters } = session.finish().map_err(broken)?;
         let state_commit = start.elapsed();
 
         let start = Instant::now();
@@ -174,6 +174,7 @@ impl Chain {
             state_read,
             state_commit,
             receipts_checked: false,
+            session: counters,
             ..BlockStats::default()
         };
         let rlp = alloy_rlp::encode(&block).into();
@@ -201,6 +202,7 @@ impl Chain {
         self.head = Head { header: candidate.header.clone(), total_difficulty };
         self.remember(Ancestor::new(candidate.header.clone(), &candidate.block.body.ommers));
         stats.write = start.elapsed();
+        self.log_if_slow(self.head.block_ref(), &stats);
         Ok((executed, stats))
     }
 }

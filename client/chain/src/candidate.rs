@@ -11,7 +11,7 @@ use polytrie_consensus::{
     clique::{self, CliqueError},
     decode::{DecodeError, EncodedReceipts, decode_block},
 };
-use polytrie_state::{Access, SessionCounters};
+use polytrie_state::{Access, BlockRef, SessionCounters};
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -125,6 +125,10 @@ impl Candidate {
         self.header.number
     }
 
+    pub(super) fn block_ref(&self) -> BlockRef {
+        BlockRef { number: self.number(), hash: self.header.hash() }
+    }
+
     pub(super) fn invalid(&self, reason: impl Into<InvalidReason>) -> InsertError {
         let reason = reason.into();
         Box::new(InvalidBlock { number: self.number(), hash: self.header.hash(), reason }).into()
@@ -156,7 +160,7 @@ pub struct BlockStats {
     pub txs: u64,
     /// Gas used.
     pub gas: u64,
-    /// Rules about header, body and result.
+    /// Rules about header, body and result, and what else is neither of the following.
     pub check: Duration,
     /// The EVM, without waiting for state.
     pub execute: Duration,
@@ -180,5 +184,10 @@ impl BlockStats {
     /// All time spent on the block by the thread that executes.
     pub fn total(&self) -> Duration {
         self.check + self.execute + self.state_read + self.state_commit + self.write
+    }
+
+    /// The block that was begun at `start` is done: what no part has seen of the time since then goes to the rules.
+    pub(super) fn account_for_all_since(&mut self, start: Instant) {
+        self.check += start.elapsed().saturating_sub(self.total());
     }
 }

@@ -109,6 +109,7 @@ impl Chain {
         let start = Instant::now();
         let added = open.group.add(session)?;
         stats.state_commit = start.elapsed();
+        stats.session = added.counters;
 
         let start = Instant::now();
         let total_difficulty = self.head.total_difficulty + candidate.header.difficulty;

@@ -100,6 +100,7 @@ impl Chain {
 
     /// Takes in a block on top of the head, by itself or together with others.
     fn extend_head(&mut self, mut candidate: Candidate) -> Result<BlockStats, InsertError> {
+        let (start, block) = (Instant::now(), candidate.block_ref());
         let spec = self.spec.clone();
         let (rules, mut stats) = self.examine(&spec, &mut candidate)?;
         if self.goes_into_group(&rules, &candidate) {
@@ -108,14 +109,19 @@ impl Chain {
             self.close_group(&mut stats)?;
             self.extend_alone(&rules, candidate, &mut stats)?;
         }
+        stats.account_for_all_since(start);
+        self.log_if_slow(block, &stats);
         Ok(stats)
     }
 
     /// Takes in a block on top of the head by itself.
     pub(super) fn extend(&mut self, mut candidate: Candidate) -> Result<BlockStats, InsertError> {
+        let (start, block) = (Instant::now(), candidate.block_ref());
         let spec = self.spec.clone();
         let (rules, mut stats) = self.examine(&spec, &mut candidate)?;
         self.extend_alone(&rules, candidate, &mut stats)?;
+        stats.account_for_all_since(start);
+        self.log_if_slow(block, &stats);
         Ok(stats)
     }
 

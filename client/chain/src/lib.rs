@@ -33,6 +33,7 @@ mod receipts;
 mod recent;
 mod reorg;
 mod signers;
+mod slow_block;
 mod start;
 mod switch;
 mod tables;
@@ -70,11 +71,12 @@ use polytrie_chainspec::ChainSpec;
 use polytrie_consensus::RecentAncestors;
 use polytrie_kv::Store;
 use polytrie_state::{StateLayer, WriteSet};
+use proposed::Proposed;
 use signers::RecentSigners;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 use switch::Switch;
 use undo::{DurableHead, UndoReach};
-use waiting::{VerifiedBlock, WaitingBlock};
+use waiting::WaitingBlock;
 use witness::witness_maker;
 
 /// Bytes of analysed contract code kept in memory.
@@ -108,6 +110,8 @@ pub struct ChainOptions {
     pub list_use: ListUse,
     /// Whether it is kept how long each transaction ran, for [`Chain::take_transaction_times`].
     pub keep_transaction_times: bool,
+    /// The log has a line of JSON for each block that takes at least so long, as geth's has with `--debug.logslowblock`.
+    pub log_slow_blocks: Option<Duration>,
 }
 
 impl Default for ChainOptions {
@@ -124,6 +128,7 @@ impl Default for ChainOptions {
             keep_access_lists: false,
             list_use: ListUse::Check,
             keep_transaction_times: false,
+            log_slow_blocks: None,
         }
     }
 }
@@ -143,7 +148,7 @@ pub struct Chain {
     /// Blocks up to the head that share a state root which is not known yet. If there is a group, nothing waits.
     group: Option<OpenGroup>,
     /// A block on top of the head that was verified and is not chosen. If there is one, nothing waits.
-    proposed: Option<VerifiedBlock>,
+    proposed: Option<Proposed>,
     /// The change of branch under way, if one is.
     switch: Option<Switch>,
     /// The block it begins with, if that is not the genesis block.

@@ -10,13 +10,20 @@ use super::{
     db::put_side_block,
     error::{ChainError, InsertError},
     switch::Switch,
-    waiting::WaitingBlock,
+    waiting::{VerifiedBlock, WaitingBlock},
 };
 use alloy_primitives::{B256, Bytes};
 use polytrie_consensus::{Ancestor, decode::decode_header};
 use polytrie_kv::Batch;
 use polytrie_state::Fork;
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
+
+/// A block that was verified, and where the time went.
+#[derive(Debug)]
+pub(super) struct Proposed {
+    block: VerifiedBlock,
+    stats: BlockStats,
+}
 
 impl Chain {
     /// Executes a block on top of the head and checks all of it. The head stays; what came of the block is kept in memory,
@@ -28,6 +35,7 @@ impl Chain {
     pub fn propose(&mut self, mut candidate: Candidate) -> Result<BlockStats, InsertError> {
         self.forget_proposed();
         self.settle()?;
+        let start = Instant::now();
         if candidate.header.parent_hash != self.head.hash() {
             return Err(self.unknown_parent(&candidate));
         }
@@ -38,13 +46,15 @@ impl Chain {
         let (parent, oldest) = (self.head.clone(), stats.oldest_hash);
         let block =
             WaitingBlock::new(parent, candidate, total_difficulty, receipts, finished, oldest);
-        self.proposed = Some(self.check_root(block, &mut stats)?);
+        let block = self.check_root(block, &mut stats)?;
+        stats.account_for_all_since(start);
+        self.proposed = Some(Proposed { block, stats });
         Ok(stats)
     }
 
     /// The hash of the block that is proposed, if one is.
     pub fn proposed(&self) -> Option<B256> {
-        self.proposed.as_ref().map(|block| block.candidate.header.hash())
+        self.proposed.as_ref().map(|proposed| proposed.block.candidate.header.hash())
     }
 
     /// Makes the block that is proposed the head, in one atomic write. Returns `false` if none is.
@@ -53,12 +63,13 @@ impl Chain {
     ///
     /// If the store or the layer fails.
     pub fn choose_proposed(&mut self) -> Result<bool, ChainError> {
-        let Some(block) = self.proposed.take() else { return Ok(false) };
+        let Some(Proposed { block, mut stats }) = self.proposed.take() else { return Ok(false) };
         let (header, total_difficulty) = (block.candidate.header.clone(), block.total_difficulty);
         let ancestor = Ancestor::new(header.clone(), &block.candidate.block.body.ommers);
-        self.write_verified(block, &mut BlockStats::default())?;
+        self.write_verified(block, &mut stats)?;
         self.head = Head { header, total_difficulty };
         self.remember(ancestor);
+        self.log_if_slow(self.head.block_ref(), &stats);
         Ok(true)
     }
 
@@ -135,6 +146,7 @@ impl Chain {
             index_transactions: false,
             keep_preimages: false,
             witness_levels: None,
+            log_slow_blocks: None,
             ..self.options
         };
         let fork = Self::open_db(Arc::clone(&self.spec), ChainDb::new(store), layer, options)?;

@@ -12,7 +12,7 @@ use clap::{
     Arg, Args, Command,
     builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser},
 };
-use std::{ffi::OsStr, path::PathBuf};
+use std::{ffi::OsStr, path::PathBuf, time::Duration};
 
 /// Which data directory, and how to open it.
 #[derive(Debug, Args)]
@@ -54,6 +54,23 @@ impl DataArgs {
             chain_options: ChainOptions::default(),
             first_block: None,
         }
+    }
+}
+
+/// Blocks that take long.
+#[derive(Debug, Clone, Copy, Args)]
+pub(super) struct SlowBlockArg {
+    /// Log a line of JSON for each block that takes at least so many milliseconds, 0 for every block: its time and gas, what
+    /// it read and wrote of accounts, slots and code, and what was known already, under the names of geth's
+    /// --debug.logslowblock.
+    #[arg(long, value_name = "MS")]
+    log_slow_block: Option<u64>,
+}
+
+impl SlowBlockArg {
+    /// From how long on a block has a line, if any has.
+    pub(super) fn least(self) -> Option<Duration> {
+        self.log_slow_block.map(Duration::from_millis)
     }
 }
 

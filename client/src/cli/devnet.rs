@@ -1,7 +1,7 @@
 //! `polytrie devnet`: a node with a chain of its own.
 
 use super::{
-    args::{ChainArg, DataArgs},
+    args::{ChainArg, DataArgs, SlowBlockArg},
     authrpc::AuthArgs,
     bench::user_cache,
     exit::Failure,
@@ -97,6 +97,8 @@ pub(super) struct DevnetArgs {
     http: HttpArgs,
     #[command(flatten)]
     pool: PoolArgs,
+    #[command(flatten)]
+    slow_block: SlowBlockArg,
     #[command(flatten)]
     pub(super) data: DataArgs,
 }
@@ -253,6 +255,7 @@ fn open(args: &DevnetArgs, accounts: &DevAccounts) -> Result<DataDir, Failure> {
     let mut options: OpenOptions = args.data.options();
     options.chain.clone_from(&args.chain.chain);
     options.chain_options.undo_blocks = args.history;
+    options.chain_options.log_slow_blocks = args.slow_block.least();
     options.engine.read_only = args.read_only;
     options.layer.executes = !args.read_only;
     if args.block_time > 0.0 {

@@ -1,7 +1,7 @@
 //! `polytrie engine`: a node that a consensus layer drives.
 
 use super::{
-    args::{ChainArg, DataArgs},
+    args::{ChainArg, DataArgs, SlowBlockArg},
     authrpc::AuthArgs,
     exit::Failure,
     logging::LogArgs,
@@ -43,6 +43,8 @@ pub(super) struct EngineApiArgs {
     http: HttpArgs,
     #[command(flatten)]
     pool: PoolArgs,
+    #[command(flatten)]
+    slow_block: SlowBlockArg,
     #[command(flatten)]
     pub(super) data: DataArgs,
 }
@@ -96,6 +98,7 @@ fn open(args: &EngineApiArgs) -> Result<DataDir, Failure> {
     let mut options: OpenOptions = args.data.options();
     options.chain.clone_from(&args.chain.chain);
     options.chain_options.undo_blocks = args.history;
+    options.chain_options.log_slow_blocks = args.slow_block.least();
     options.layer.executes = true;
     // What is chosen is durable before the answer.
     options.store.durability = Durability::EveryWrite;

@@ -2,7 +2,7 @@
 
 use super::{
     access_lists::AccessListArgs,
-    args::{ChainArg, DataArgs, LAYER_NAME, prefetch},
+    args::{ChainArg, DataArgs, LAYER_NAME, SlowBlockArg, prefetch},
     exit::Failure,
     input,
     logging::LogArgs,
@@ -119,6 +119,8 @@ pub(super) struct ImportArgs {
     /// lines of the blocks before it; after a crash none of them is missing.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    #[command(flatten)]
+    slow_block: SlowBlockArg,
     #[command(flatten)]
     pub(super) data: DataArgs,
 }
@@ -318,6 +320,7 @@ impl ImportArgs {
         options.chain_options.verify_roots = self.verify != Verify::None;
         options.chain_options.verify_every = self.verify_every();
         options.chain_options.keep_writes = self.shadow.is_some();
+        options.chain_options.log_slow_blocks = self.slow_block.least();
         options.chain_options.keep_access_lists = self.access_lists.builds();
         options.chain_options.list_use = self.access_lists.list_use();
         options.chain_options.witness_levels = self.witness.as_ref().map(|_| self.witness_levels);

@@ -53,6 +53,7 @@ mod rewrite;
 mod setup;
 #[cfg(feature = "lvmt")]
 mod shards;
+mod slow_blocks;
 mod state_dump;
 #[cfg(feature = "rain")]
 mod witness;

@@ -4,7 +4,7 @@ use crate::{
     support::{ALICE, BOB, Devnet, args, layers},
     transactions::{deploy, word},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use std::{fs, path::PathBuf};
 use tempfile::TempDir;
 
@@ -133,4 +133,17 @@ fn a_layer_that_needs_a_setup_makes_one_up_in_memory() {
         assert_eq!(node.head(), 1);
         assert!(said(node, &log).contains("INSECURE"));
     }
+}
+
+#[test]
+fn every_block_has_a_line_of_json_if_asked_for() {
+    let (node, log, _dir) = node("mpt", "--log-slow-block 0");
+    node.send(ALICE, BOB, 1);
+    node.send(ALICE, BOB, 1);
+    let said = said(node, &log);
+    let lines = said.lines().filter_map(|line| Some(&line[line.find(r#"{"level""#)?..]));
+    let lines: Vec<Value> = lines.map(|line| serde_json::from_str(line).unwrap()).collect();
+    let numbers: Vec<_> = lines.iter().map(|line| line["block"]["number"].clone()).collect();
+    assert_eq!(numbers, [json!(1), json!(2)], "{said}");
+    assert_eq!(lines[1]["block"]["tx_count"], 1);
 }

@@ -6,7 +6,7 @@ use crate::{
 };
 use alloy_primitives::{
     Address, B256, Bytes, U256,
-    map::{Entry as MapEntry, HashMap},
+    map::{Entry as MapEntry, HashMap, HashSet},
 };
 
 /// Everything one block has touched so far, with the value at its start and the value now.
@@ -14,6 +14,8 @@ use alloy_primitives::{
 pub(crate) struct BlockCache {
     accounts: HashMap<Address, Entry>,
     codes: HashMap<B256, Bytes>,
+    /// Codes that the block needed and did not write.
+    codes_needed: HashSet<B256>,
     /// What was asked of the layer.
     pub(crate) counters: SessionCounters,
 }
@@ -57,6 +59,10 @@ impl BlockCache {
         layer: &mut dyn LayerSession,
         address: &Address,
     ) -> Result<Option<Account>, StateError> {
+        if let Some(known) = self.accounts.get(address) {
+            self.counters.accounts_known += 1;
+            return Ok(known.now);
+        }
         Ok(self.entry(layer, address)?.0.now)
     }
 
@@ -69,10 +75,13 @@ impl BlockCache {
         let (entry, counters) = self.entry(layer, address)?;
         match entry.slots.entry(*slot) {
             MapEntry::Occupied(known) => {
-                counters.known += 1;
+                counters.slots_known += 1;
                 Ok(known.get().now)
             }
-            MapEntry::Vacant(_) if entry.wiped => Ok(U256::ZERO),
+            MapEntry::Vacant(_) if entry.wiped => {
+                counters.slots_known += 1;
+                Ok(U256::ZERO)
+            }
             MapEntry::Vacant(unknown) => {
                 let hash = hash_slot(slot);
                 let value =
@@ -85,6 +94,25 @@ impl BlockCache {
 
     pub(crate) fn code(&self, hash: &B256) -> Option<Bytes> {
         self.codes.get(hash).cloned()
+    }
+
+    /// Code from before the block.
+    pub(crate) fn read_code(
+        &mut self,
+        layer: &mut dyn LayerSession,
+        hash: &B256,
+    ) -> Result<Option<Bytes>, StateError> {
+        let code = self.counters.codes_read.call(|| layer.code(hash))?;
+        self.counters.code_bytes_read += code.as_ref().map_or(0, |code| code.len() as u64);
+        self.codes_needed.insert(*hash);
+        Ok(code)
+    }
+
+    pub(crate) fn count_known_code(&mut self, hash: &B256, bytes: usize) {
+        if !self.codes.contains_key(hash) && self.codes_needed.insert(*hash) {
+            self.counters.codes_known += 1;
+            self.counters.code_bytes_known += bytes as u64;
+        }
     }
 
     pub(crate) fn has_storage(
@@ -221,10 +249,7 @@ impl BlockCache {
         address: &Address,
     ) -> Result<(&mut Entry, &mut SessionCounters), StateError> {
         let entry = match self.accounts.entry(*address) {
-            MapEntry::Occupied(found) => {
-                self.counters.known += 1;
-                found.into_mut()
-            }
+            MapEntry::Occupied(found) => found.into_mut(),
             MapEntry::Vacant(vacant) => {
                 let hash = hash_address(address);
                 let before = self.counters.accounts_read.call(|| layer.account(address, &hash))?;

@@ -1,5 +1,6 @@
 //! Counters at the seam: what was asked of a layer, and how long it took.
 
+use crate::{AccountWrite, WriteSet};
 use serde::{Deserialize, Serialize};
 use std::{
     ops::AddAssign,
@@ -66,13 +67,24 @@ impl AddAssign for CallCount {
 
 /// What one [`Session`](crate::Session) asked of its layer. Add those of several blocks for their sum.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SessionCounters {
     /// Accounts read from the layer.
     pub accounts_read: CallCount,
     /// Slots read from the layer: SLOAD, and the first SSTORE of a slot.
     pub slots_read: CallCount,
-    /// Reads of accounts and slots that the block had touched before: answered without the layer.
-    pub known: u64,
+    /// Codes read from the layer, by their hashes.
+    pub codes_read: CallCount,
+    /// Bytes of these codes.
+    pub code_bytes_read: u64,
+    /// Reads of accounts that the block had touched before: answered without the layer.
+    pub accounts_known: u64,
+    /// The same of slots.
+    pub slots_known: u64,
+    /// Codes that the executor kept from earlier blocks: each counts once a block.
+    pub codes_known: u64,
+    /// Bytes of these codes.
+    pub code_bytes_known: u64,
     /// Finalised writes of transactions taken in: SSTORE and balances, with what the layer does at once.
     pub applied: CallCount,
     /// Hints passed on.
@@ -81,8 +93,14 @@ pub struct SessionCounters {
     pub finished: CallCount,
     /// Accounts in the write sets, those of which only slots changed included.
     pub accounts_written: u64,
+    /// Of these, accounts that were there and are not any more.
+    pub accounts_deleted: u64,
     /// Slots in the write sets.
     pub slots_written: u64,
+    /// Of these, slots that were set to zero.
+    pub slots_deleted: u64,
+    /// Codes in the write sets.
+    pub codes_written: u64,
     /// Bytes of code in the write sets.
     pub code_bytes_written: u64,
 }
@@ -96,6 +114,18 @@ impl SessionCounters {
     /// Accounts and slots given to the layer.
     pub const fn writes(&self) -> u64 {
         self.accounts_written + self.slots_written
+    }
+
+    /// Counts what a block changed.
+    pub(crate) fn count_writes(&mut self, writes: &WriteSet) {
+        let deleted = |write: &&AccountWrite| write.before.is_some() && write.after.is_none();
+        let slots = || writes.accounts().iter().flat_map(|write| &write.slots);
+        self.accounts_written = writes.accounts().len() as u64;
+        self.accounts_deleted = writes.accounts().iter().filter(deleted).count() as u64;
+        self.slots_written = writes.slot_count() as u64;
+        self.slots_deleted = slots().filter(|slot| slot.after.is_zero()).count() as u64;
+        self.codes_written = writes.codes().len() as u64;
+        self.code_bytes_written = writes.codes().iter().map(|(_, code)| code.len() as u64).sum();
     }
 
     /// Bytes of the accounts (104 each, key included) and slots (64 each) asked of the layer.
@@ -115,12 +145,20 @@ impl AddAssign for SessionCounters {
     fn add_assign(&mut self, other: Self) {
         self.accounts_read += other.accounts_read;
         self.slots_read += other.slots_read;
-        self.known += other.known;
+        self.codes_read += other.codes_read;
+        self.code_bytes_read += other.code_bytes_read;
+        self.accounts_known += other.accounts_known;
+        self.slots_known += other.slots_known;
+        self.codes_known += other.codes_known;
+        self.code_bytes_known += other.code_bytes_known;
         self.applied += other.applied;
         self.hints += other.hints;
         self.finished += other.finished;
         self.accounts_written += other.accounts_written;
+        self.accounts_deleted += other.accounts_deleted;
         self.slots_written += other.slots_written;
+        self.slots_deleted += other.slots_deleted;
+        self.codes_written += other.codes_written;
         self.code_bytes_written += other.code_bytes_written;
     }
 }

@@ -6,8 +6,8 @@
 //! and with the layer's head below.
 
 use crate::{
-    Access, Account, AccountWrite, LayerSession, Outcome, Session, SlotWrite, StateError,
-    StateLayer, UndoRecord, Wants, WriteSet,
+    Access, Account, AccountWrite, LayerSession, Outcome, Session, SessionCounters, SlotWrite,
+    StateError, StateLayer, UndoRecord, Wants, WriteSet,
     layer::{BlockRef, SlotVisit},
 };
 use alloy_primitives::{
@@ -42,6 +42,8 @@ pub struct GroupedBlock {
     pub writes: Arc<WriteSet>,
     /// Its undo record.
     pub undo: Vec<u8>,
+    /// What it asked of the layer and of the blocks before it.
+    pub counters: SessionCounters,
 }
 
 impl Group {
@@ -73,13 +75,13 @@ impl Group {
     ///
     /// If the layer fails.
     pub fn add(&mut self, block: Session) -> Result<GroupedBlock, StateError> {
-        let writes = block.into_writes()?;
+        let (writes, counters) = block.into_writes()?;
         let mut merged = self.merged.lock();
         self.number += 1;
         let slots = |account: &B256, visit: &mut SlotVisit<'_>| merged.slots(account, visit);
         let undo = UndoRecord::of(&writes, (&self.store, self.number), slots)?.encode();
         merged.add(&writes);
-        Ok(GroupedBlock { writes: Arc::new(writes), undo })
+        Ok(GroupedBlock { writes: Arc::new(writes), undo, counters })
     }
 
     /// Bytes of memory that the group takes, more or less.

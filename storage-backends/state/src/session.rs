@@ -116,8 +116,13 @@ impl Session {
     pub fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
         match self.cache.code(code_hash) {
             Some(code) => Ok(Some(code)),
-            None => self.layer.code(code_hash),
+            None => self.cache.read_code(&mut *self.layer, code_hash),
         }
+    }
+
+    /// Counts code of so many bytes that the block needs, and that whoever asks keeps from an earlier one.
+    pub fn count_known_code(&mut self, code_hash: &B256, bytes: usize) {
+        self.cache.count_known_code(code_hash, bytes);
     }
 
     /// Whether the account has any slot that is not zero.
@@ -129,10 +134,10 @@ impl Session {
         self.cache.has_storage(&mut *self.layer, address)
     }
 
-    /// Time spent so far waiting for the layer to read accounts and slots, estimated from a sample.
+    /// Time spent so far waiting for the layer to read accounts, slots and code, estimated from a sample.
     pub fn read_time(&self) -> Duration {
         let counters = self.counters();
-        counters.accounts_read.time() + counters.slots_read.time()
+        counters.accounts_read.time() + counters.slots_read.time() + counters.codes_read.time()
     }
 
     /// What was asked of the layer so far.
@@ -222,13 +227,15 @@ impl Session {
         Ok(FinishedLater { outcome, writes, counters })
     }
 
-    /// Ends the block without a commitment: what it changed.
+    /// Ends the block without a commitment: what it changed, and what it asked of the layer.
     ///
     /// # Errors
     ///
     /// If what was there before cannot be read.
-    pub fn into_writes(mut self) -> Result<WriteSet, StateError> {
-        self.cache.write_set(&mut *self.layer)
+    pub fn into_writes(mut self) -> Result<(WriteSet, SessionCounters), StateError> {
+        let writes = self.cache.write_set(&mut *self.layer)?;
+        let counters = finished(self.cache.counters, None, &writes);
+        Ok((writes, counters))
     }
 
     /// What the block changed in the end. It does not name what was changed before the last root and is now as it was
@@ -250,9 +257,7 @@ fn finished(
     writes: &WriteSet,
 ) -> SessionCounters {
     counters.finished.done(started);
-    counters.accounts_written = writes.accounts().len() as u64;
-    counters.slots_written = writes.slot_count() as u64;
-    counters.code_bytes_written = writes.codes().iter().map(|(_, code)| code.len() as u64).sum();
+    counters.count_writes(writes);
     counters
 }
 

@@ -267,6 +267,7 @@ mod tests {
             pinned: None,
             memory_limit: None,
             slowed: None,
+            log_slow_blocks: None,
             notes: Vec::new(),
             cache: Arc::new(Cache::open(dir).unwrap()),
             interrupt: Arc::default(),

@@ -92,6 +92,10 @@ pub(super) fn run(
     if !status.success() {
         return Err(failed(reason(status, &stderr)));
     }
+    if job.log_slow_blocks.is_some() {
+        // What it logged is asked for.
+        let _ = io::stderr().write_all(stderr.as_bytes());
+    }
     serde_json::from_str(&stdout).map_err(|e| failed(format!("its figures are not JSON: {e}")))
 }
 

@@ -22,9 +22,12 @@ use polytrie_layers::LayerKind;
 use polytrie_node::process::ProcessorTime;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 /// What is compared, and how often.
@@ -46,6 +49,8 @@ pub struct Comparison {
     pub memory_limit: Option<MemoryLimit>,
     /// A layer that is made slower by this part of its time, to see that comparing reports finds it.
     pub slowed: Option<(String, f64)>,
+    /// From how long on the log has a line for a block of a chain; `None` for no such lines.
+    pub log_slow_blocks: Option<Duration>,
     /// What else the report should say about the runs.
     pub notes: Vec<String>,
     /// Where prepared things are kept.
@@ -248,6 +253,7 @@ impl Comparison {
                 Some((state, part)) if *state == subject.state => *part,
                 _ => 0.0,
             },
+            log_slow_blocks: self.log_slow_blocks,
             store: None,
             base: base.spec().clone(),
             cache: self.cache.dir().to_owned(),

@@ -7,7 +7,7 @@ use crate::{
 use polytrie_kv::{Durability, StoreOptions};
 use polytrie_node::process::rss_bytes;
 use serde::{Deserialize, Serialize};
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 /// One run. Travels as JSON from the process that compares to the one that measures.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -20,6 +20,8 @@ pub struct Job {
     pub threads: usize,
     /// Part of its time that the run is made longer by.
     pub slowed: f64,
+    /// From how long on the log has a line for a block; `None` for no such lines.
+    pub log_slow_blocks: Option<Duration>,
     /// The copy of the store that this run may spoil; `None` if the engine keeps nothing on a disk.
     pub store: Option<PathBuf>,
     /// What is in the store at the start.
@@ -94,6 +96,7 @@ impl Job {
         let dir = self.store.as_ref().unwrap_or(&in_memory);
         let mut open = OpenStore::open(&self.subject, dir, &self.settings, options)?;
         open.slowed = self.slowed;
+        open.log_slow_blocks = self.log_slow_blocks;
         if self.store.is_none() {
             let cache = Arc::new(Cache::open(&self.cache)?);
             open.fill(&Base::new(self.base.clone(), cache))?;

@@ -126,7 +126,7 @@ impl Chain {
         stats.execute += prepared;
         stats.session = finished.counters;
         let receipts = executed.map_err(|error| error.to_string())?;
-        if run.into_writes().map_err(layer)? != *finished.writes {
+        if run.into_writes().map_err(layer)?.0 != *finished.writes {
             return Err("it leaves something else than the list says".into());
         }
         Ok((receipts, finished))

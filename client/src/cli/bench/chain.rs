@@ -1,7 +1,7 @@
 //! `polytrie bench chain`.
 
 use super::{
-    super::args::{access_list_mode, access_list_threads, prefetch},
+    super::args::{SlowBlockArg, access_list_mode, access_list_threads, prefetch},
     Failure,
     measure::MeasureArgs,
     output::OutputArgs,
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     access_lists::AccessListMode,
-    bench::{ChainBench, GivenChain},
+    bench::{ChainBench, Comparison, GivenChain},
     executor::Prefetch,
 };
 use clap::Args;
@@ -57,6 +57,8 @@ pub(super) struct ChainArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     flush_every: Option<u64>,
     #[command(flatten)]
+    slow_block: SlowBlockArg,
+    #[command(flatten)]
     workload: WorkloadArgs,
     #[command(flatten)]
     measure: MeasureArgs,
@@ -76,13 +78,19 @@ pub(super) fn run(args: &ChainArgs) -> Result<(), Failure> {
         },
         flush_every: args.flush_every.unwrap_or(StoreOptions::FLUSH_EVERY),
     };
+    let with_lines = |comparison: &Comparison| {
+        let log_slow_blocks = args.slow_block.least();
+        Comparison { log_slow_blocks, ..comparison.clone() }
+    };
     if args.flush_every.is_some() {
         args.measure.warn_of_groups()?;
     }
     let Some(chain) = &args.chain else {
         let spec = args.workload.spec()?;
         let bench = bench(spec.blocks());
-        return args.measure.run(&args.output, |comparison| comparison.chain(&spec, bench));
+        return args
+            .measure
+            .run(&args.output, |comparison| with_lines(comparison).chain(&spec, bench));
     };
     if args.files.iter().any(|file| file.as_os_str() == "-") {
         return Err(Failure::Usage(
@@ -92,6 +100,6 @@ pub(super) fn run(args: &ChainArgs) -> Result<(), Failure> {
     }
     args.measure.run(&args.output, |comparison| {
         let given = GivenChain::open(&args.files, chain, args.to, &comparison.cache)?;
-        comparison.given_chain(&given, bench(given.blocks()))
+        with_lines(comparison).given_chain(&given, bench(given.blocks()))
     })
 }

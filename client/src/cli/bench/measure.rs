@@ -117,6 +117,7 @@ impl MeasureArgs {
             pinned: if self.pin { Some(cores(threads)?) } else { None },
             memory_limit: memory_limit.transpose()?,
             slowed: self.slow_down.clone(),
+            log_slow_blocks: None,
             notes: notes.transpose()?.into_iter().collect(),
             cache: Arc::new(cache),
             interrupt,
