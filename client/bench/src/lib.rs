@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`workload`] | what a chain starts from and what its blocks hold |
 //! | [`generate`](mod@generate) | plans become blocks with canonical roots, and files that others import |
+//! | [`mainnet`] | a state of mainnet's shape |
+//! | [`worst`] | blocks that do one thing only, the hardest for a layer |
 //! | [`given`] | the user's own files of blocks in place of a workload |
 //! | [`fixture`] | stores and chains that are prepared once, cached, and copied for each run |
 //! | [`run`] | one process a run, layers in turns |
@@ -14,9 +16,11 @@
 //! Everything random follows from a seed through [`Random`] and [`Wallet`]: the same parameters give the same bytes.
 //! `README.md` beside this file says what each workload does and how to read the results.
 
+pub mod assembler;
 pub mod fixture;
 pub mod generate;
 pub mod given;
+pub mod mainnet;
 pub mod measure;
 pub mod paper;
 mod random;
@@ -24,14 +28,15 @@ pub mod report;
 pub mod run;
 mod wallet;
 pub mod workload;
+pub mod worst;
 
 pub use fixture::{
     Base, BaseSpec, CHAIN_FILE, Cache, CacheError, ChainLength, FixtureError, PreparedChain,
     Settings, SlotKeys, Subject, equip,
 };
 pub use generate::{
-    BlockPlan, ChainFigures, GENESIS_FILE, GenerateError, Generated, GeneratedHead, Planned,
-    ProduceError, Produced, Producer, generate,
+    BlockPlan, ChainFigures, GENESIS_FILE, GenerateError, Generated, GeneratedHead, GeneratedState,
+    Planned, ProduceError, Produced, Producer, generate, generate_state,
 };
 pub use given::{GivenChain, GivenError};
 pub use measure::Machine;

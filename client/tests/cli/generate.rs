@@ -4,9 +4,14 @@ use crate::{
     run::polytrie,
     support::{Data, for_each_layer},
 };
+use polytrie::layers::LAYERS;
 use std::{fs, path::Path};
 
-for_each_layer!(the_sample_imports, a_generated_chain_imports);
+for_each_layer!(
+    the_sample_imports,
+    a_generated_chain_imports,
+    a_state_of_mainnets_shape_is_taken_in
+);
 
 fn the_sample_imports(layer: &str) {
     let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/sample");
@@ -81,4 +86,23 @@ fn what_cannot_be_generated() {
             polytrie!["bench", "generate", "--workload", "transfer", option, value, "--out", file];
         assert_eq!(args.code, Some(2), "{wrong:?}");
     }
+}
+
+/// Every canonical layer comes to the root of the genesis that was written.
+fn a_state_of_mainnets_shape_is_taken_in(layer: &str) {
+    let data = Data::new();
+    let (out, dir) = (data.file("shape"), data.file("data"));
+    let made = polytrie![
+        "bench", "generate", "--shape", "mainnet", "--size", "300k", "--seed", "5", "--out", out,
+        "--json", "-"
+    ];
+    let made = made.ok().json();
+    let genesis = out.join("genesis.json");
+    assert_eq!(made["genesis_bytes"], fs::metadata(&genesis).unwrap().len());
+    let begun =
+        polytrie!["init", "--chain", genesis, "--datadir", dir, "--state", layer, "--json", "-"];
+    let begun = begun.ok().json();
+    let kind = LAYERS.iter().find(|kind| kind.name == layer).unwrap();
+    assert!(!kind.canonical || begun["commitment"] == begun["state_root"], "{begun}");
+    polytrie!["db", "check", "--datadir", dir].ok();
 }

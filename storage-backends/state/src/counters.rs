@@ -12,9 +12,9 @@ use std::{
 const SAMPLE: u64 = 13;
 
 /// Bytes of an account as the EVM sees it: hashed key, nonce, balance, code hash.
-const ACCOUNT_BYTES: u64 = 32 + 8 + 32 + 32;
+pub const ACCOUNT_BYTES: u64 = 32 + 8 + 32 + 32;
 /// Bytes of a slot: its key within the account, and its value.
-const SLOT_BYTES: u64 = 32 + 32;
+pub const SLOT_BYTES: u64 = 32 + 32;
 
 /// What one kind of call amounted to.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

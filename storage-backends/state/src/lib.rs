@@ -63,7 +63,7 @@ pub use capabilities::{PastWitnesses, Prove, Prune, Pruned, Stateless};
 pub use check::{AccountWalk, CheckReport, count_rows};
 pub use code::{CODE_TABLE, read_code, write_codes};
 pub use commitment::{Commitment, CommitmentKind};
-pub use counters::{CallCount, SessionCounters};
+pub use counters::{ACCOUNT_BYTES, CallCount, SLOT_BYTES, SessionCounters};
 pub use error::StateError;
 pub use fork::Fork;
 pub use genesis::{GenesisAccount, GenesisSlots, in_order_of_hash};

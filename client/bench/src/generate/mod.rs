@@ -14,6 +14,7 @@ pub use producer::{ProduceError, Produced, Producer};
 use super::{
     WorkloadSpec,
     fixture::{Base, CHAIN_FILE, Cache, CacheError, FixtureError, PreparedChain, base::wallet},
+    mainnet::{MainnetShape, Parts},
 };
 use polytrie_chainspec::ChainSpecError;
 use polytrie_files::{ExportError, OutputFile};
@@ -21,7 +22,10 @@ use serde::Serialize;
 use std::{
     fs,
     path::Path,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Instant,
 };
 use tempfile::TempDir;
@@ -102,6 +106,43 @@ pub fn generate(
     fs::rename(&chain, &old).map_err(CacheError::at("write", &old))?;
     work.close().map_err(CacheError::at("remove the temporary directory in", dir))?;
     Ok(Generated { genesis_bytes, chain: prepared.figures()? })
+}
+
+/// What was generated where there is a state alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GeneratedState {
+    /// Bytes of `genesis.json`.
+    pub genesis_bytes: u64,
+    /// What the state amounts to, without the system contracts.
+    #[serde(flatten)]
+    pub parts: Parts,
+}
+
+/// Writes a genesis of mainnet's shape to `dir`, which is made if it is not there. Memory does not depend on its size. Blocks of
+/// an earlier chain there are removed.
+///
+/// # Errors
+///
+/// If the disk fails, or `interrupt` was set.
+pub fn generate_state(
+    shape: MainnetShape,
+    dir: &Path,
+    interrupt: &AtomicBool,
+) -> Result<GeneratedState, GenerateError> {
+    fs::create_dir_all(dir).map_err(CacheError::at("create", dir))?;
+    let (path, blocks) = (dir.join(GENESIS_FILE), dir.join(CHAIN_FILE));
+    let mut out = OutputFile::create(&path)?;
+    let accounts = shape.accounts().take_while(|_| !interrupt.load(Ordering::Relaxed));
+    shape.genesis().write(accounts, &mut out).map_err(CacheError::at("write", &path))?;
+    if interrupt.load(Ordering::Relaxed) {
+        return Err(GenerateError::Interrupted { blocks: 0 });
+    }
+    if blocks.exists() {
+        fs::remove_file(&blocks).map_err(CacheError::at("replace", &blocks))?;
+    }
+    out.finish()?;
+    let genesis_bytes = fs::metadata(&path).map_or(0, |data| data.len());
+    Ok(GeneratedState { genesis_bytes, parts: shape.parts() })
 }
 
 fn write_genesis(spec: &WorkloadSpec, cache: &Cache, path: &Path) -> Result<(), GenerateError> {

@@ -64,6 +64,16 @@ impl Producer {
         &self.chain.head().header
     }
 
+    /// Takes all blocks back.
+    ///
+    /// # Errors
+    ///
+    /// If one cannot be taken back any more, or the store fails.
+    pub fn begin_again(&mut self) -> Result<(), ProduceError> {
+        self.chain.unwind_to(self.chain.spec().genesis_header().number)?;
+        Ok(())
+    }
+
     /// Makes the next block.
     ///
     /// # Errors

@@ -54,40 +54,6 @@ pub(super) enum Blocks {
 }
 
 impl Blocks {
-    /// All blocks of a chain, decoded, with the senders that were recovered when it was prepared, and with the access lists
-    /// in a file if there is one.
-    pub(super) fn load(
-        chain: &PreparedChain,
-        spec: &ChainSpec,
-        lists: Option<&Path>,
-    ) -> Result<Self, BenchError> {
-        let raw: Vec<RawBlock> =
-            BlockReader::open(chain.blocks()).and_then(Iterator::collect).map_err(read)?;
-        let ready = |raw: RawBlock| -> Result<Candidate, BlockFileError> {
-            Ok(Candidate::with_senders(spec, raw.decode()?, raw.rlp, Some(Vec::new())).0)
-        };
-        let mut blocks: Vec<_> =
-            raw.into_par_iter().map(ready).collect::<Result<_, _>>().map_err(read)?;
-        let mut senders = chain.senders()?.into_iter();
-        for candidate in &mut blocks {
-            let transactions = candidate.block.body.transactions.len();
-            let of_block: Vec<_> = senders.by_ref().take(transactions).collect();
-            if of_block.len() != transactions {
-                let text = "it has fewer senders than transactions; remove it";
-                return Err(CacheError::at("use", chain.dir())(io::Error::other(text)).into());
-            }
-            candidate.senders = Ok(of_block);
-        }
-        if let Some(lists) = lists {
-            let mut lists = AccessListReader::open(lists).map_err(unusable)?;
-            for candidate in &mut blocks {
-                let list = lists.get(&candidate.header.hash()).map_err(unusable)?;
-                candidate.listed = list.map(Arc::new);
-            }
-        }
-        Ok(Self::InMemory(blocks.into()))
-    }
-
     /// The next block; the permit is to be held until it is in the chain.
     pub(super) fn next(&mut self) -> Result<Option<(Candidate, Option<Permit>)>, BenchError> {
         match self {
@@ -103,6 +69,35 @@ impl Blocks {
             }
         }
     }
+}
+
+/// All blocks of a chain, decoded, with the senders that were recovered when it was prepared.
+///
+/// # Errors
+///
+/// If they cannot be read.
+pub(crate) fn candidates(
+    chain: &PreparedChain,
+    spec: &ChainSpec,
+) -> Result<VecDeque<Candidate>, BenchError> {
+    let raw: Vec<RawBlock> =
+        BlockReader::open(chain.blocks()).and_then(Iterator::collect).map_err(read)?;
+    let ready = |raw: RawBlock| -> Result<Candidate, BlockFileError> {
+        Ok(Candidate::with_senders(spec, raw.decode()?, raw.rlp, Some(Vec::new())).0)
+    };
+    let mut blocks: Vec<_> =
+        raw.into_par_iter().map(ready).collect::<Result<_, _>>().map_err(read)?;
+    let mut senders = chain.senders()?.into_iter();
+    for candidate in &mut blocks {
+        let transactions = candidate.block.body.transactions.len();
+        let of_block: Vec<_> = senders.by_ref().take(transactions).collect();
+        if of_block.len() != transactions {
+            let text = "it has fewer senders than transactions; remove it";
+            return Err(CacheError::at("use", chain.dir())(io::Error::other(text)).into());
+        }
+        candidate.senders = Ok(of_block);
+    }
+    Ok(blocks.into())
 }
 
 impl Upcoming for Blocks {
@@ -140,7 +135,15 @@ impl ChainBench {
     ) -> Result<Blocks, BenchError> {
         let spec = chain.spec()?;
         if !self.recover {
-            return Blocks::load(chain, &spec, lists);
+            let mut blocks = candidates(chain, &spec)?;
+            if let Some(lists) = lists {
+                let mut lists = AccessListReader::open(lists).map_err(unusable)?;
+                for candidate in &mut blocks {
+                    let list = lists.get(&candidate.header.hash()).map_err(unusable)?;
+                    candidate.listed = list.map(Arc::new);
+                }
+            }
+            return Ok(Blocks::InMemory(blocks));
         }
         let known = spec.genesis_header().number;
         Ok(Blocks::FromFile(Pipeline::start(spec, vec![chain.blocks()], None, threads, known)?))

@@ -1,8 +1,8 @@
 //! A process for each run: this program again, with the job on its standard input.
 
 use super::{BenchError, Job, MemoryLimit};
-use crate::measure::Measured;
 use polytrie_kv::KvError;
+use serde::de::DeserializeOwned;
 use std::{
     env,
     io::{self, Read, Write},
@@ -31,12 +31,12 @@ pub(super) struct Bounds<'a> {
 /// # Errors
 ///
 /// If the process fails, or `interrupt` was set: the process is ended then.
-pub(super) fn run(
+pub(super) fn run<T: DeserializeOwned>(
     job: &Job,
     run: usize,
     bounds: Bounds<'_>,
     interrupt: &AtomicBool,
-) -> Result<Measured, BenchError> {
+) -> Result<T, BenchError> {
     let process = |action| move |source| BenchError::Process { action, source };
     let mut line = serde_json::to_vec(job)
         .map_err(|e| process("write down what to measure")(io::Error::other(e)))?;

@@ -17,10 +17,11 @@ use crate::{
     },
     measure::{BlockFigures, Measured},
     report::EMPTY_BLOCKS,
+    worst::{self, Case, WorstBench, WorstReport, WorstRun, WorstSpec},
 };
 use polytrie_layers::LayerKind;
 use polytrie_node::process::ProcessorTime;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{
     sync::{
@@ -190,6 +191,44 @@ impl Comparison {
         Ok(Report::new("chain", unit, seed, parameters, &merging, results))
     }
 
+    /// Worst cases at each gas, `merge` consecutive blocks as one.
+    ///
+    /// # Errors
+    ///
+    /// If there is no result.
+    pub fn worst(
+        &self,
+        spec: &WorstSpec,
+        cases: &[Case],
+        gas: &[u64],
+        merge: u64,
+    ) -> Result<WorstReport, BenchError> {
+        let base = Base::new(BaseSpec::Worst(*spec), Arc::clone(&self.cache));
+        let tests = worst::prepare(spec, cases, gas, merge, &base, &self.cache)?;
+        let work = Work::Worst(WorstBench { tests });
+        self.prepare_stores(&base)?;
+        let mut results = Vec::new();
+        for run in 1..=self.runs {
+            for subject in turn(run, &self.subjects) {
+                self.go_on("between runs")?;
+                let (tests, _) = self.run_one(&base, subject, &work, run, 0)?;
+                tracing::info!("run {run} of {}: {subject}: all tests", self.runs);
+                results.push(WorstRun { subject: subject.clone(), run, tests });
+            }
+        }
+        let notes = self.notes.clone();
+        Ok(WorstReport::new(*spec, merge, self.runs, cases, notes, results))
+    }
+
+    /// Fills the stores of all layers, unless they are in the cache already.
+    fn prepare_stores(&self, base: &Base) -> Result<(), BenchError> {
+        for subject in self.subjects.iter().filter(|subject| !subject.is_in_memory()) {
+            self.go_on("while stores were prepared")?;
+            prepared(&self.cache, base, subject, &self.settings)?;
+        }
+        Ok(())
+    }
+
     fn run(&self, base: &Base, work: &Work) -> Result<Vec<RunResult>, BenchError> {
         if let Some(subject) = self.subjects.iter().find(|subject| subject.is_elsewhere()) {
             return Err(BenchError::Usage(format!(
@@ -201,16 +240,13 @@ impl Comparison {
                 "--cold does not go with {subject}: there is no disk to read from; choose --kv mdbx or rocksdb"
             )));
         }
-        for subject in self.subjects.iter().filter(|subject| !subject.is_in_memory()) {
-            self.go_on("while stores were prepared")?;
-            prepared(&self.cache, base, subject, &self.settings)?;
-        }
+        self.prepare_stores(base)?;
         let mut results: Vec<RunResult> = Vec::new();
         for run in 1..=self.runs {
             for subject in turn(run, &self.subjects) {
                 self.go_on("between runs")?;
                 let peak = results.iter().map(|result| result.measured.peak_rss_bytes).max();
-                let (mut measured, others) =
+                let (mut measured, others): (Measured, _) =
                     self.run_one(base, subject, work, run, peak.unwrap_or_default())?;
                 let mut blocks = std::mem::take(&mut measured.each_block);
                 for (number, block) in (work.first_block()..).zip(&mut blocks) {
@@ -236,14 +272,14 @@ impl Comparison {
 
     /// What one run measured, and what part of the machine others took meanwhile. `peak`: the most memory that any run
     /// before took.
-    fn run_one(
+    fn run_one<T: DeserializeOwned>(
         &self,
         base: &Base,
         subject: &Subject,
         work: &Work,
         run: usize,
         peak: u64,
-    ) -> Result<(Measured, Option<f64>), BenchError> {
+    ) -> Result<(T, Option<f64>), BenchError> {
         let scratch = self.cache.scratch()?;
         let mut job = Job {
             subject: subject.clone(),

@@ -2,12 +2,13 @@
 
 use super::{BenchError, ChainBench, StoreBench, TraceBench};
 use crate::{
-    Base, BaseSpec, Cache, PreparedChain, Settings, Subject, fixture::OpenStore, measure::Measured,
+    Base, BaseSpec, Cache, PreparedChain, Settings, Subject, fixture::OpenStore, worst::WorstBench,
 };
 use polytrie_kv::{Durability, StoreOptions};
 use polytrie_node::process::rss_bytes;
 use serde::{Deserialize, Serialize};
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use serde_json::Value;
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
 /// One run. Travels as JSON from the process that compares to the one that measures.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -40,6 +41,8 @@ pub enum Work {
     Store(StoreBench),
     /// A trace of writes on the state layer alone.
     Trace(TraceBench),
+    /// Worst cases.
+    Worst(WorstBench),
     /// A chain through executor and layer.
     Chain {
         /// How.
@@ -57,36 +60,41 @@ impl Work {
         match self {
             Self::Store(bench) => bench.warmup_blocks + 1,
             Self::Trace(bench) => bench.warmup_blocks + 1,
+            Self::Worst(_) => 1,
             Self::Chain { bench, .. } => bench.warmup_blocks + 1,
         }
     }
 }
 
 impl Job {
-    /// Does it, in this process.
+    /// Does it, in this process. Returns what was measured: of worst cases the
+    /// [`WorstFigures`](crate::worst::WorstFigures) of each test, else [`Measured`](crate::measure::Measured).
     ///
     /// # Errors
     ///
     /// If anything fails, or the layer's answers are wrong.
-    pub fn run(&self) -> Result<Measured, BenchError> {
+    pub fn run(&self) -> Result<Value, BenchError> {
         let options = self.settings.engine.store();
         // Each block of state alone is durable at its end.
         let durable = StoreOptions { durability: Durability::EveryWrite, ..options };
         match &self.work {
             Work::Store(bench) => {
                 let rss = rss_bytes();
-                bench.run(&self.open(durable)?, rss)
+                json(&bench.run(&self.open(durable)?, rss)?)
             }
             Work::Trace(bench) => {
                 let rss = rss_bytes();
-                bench.run(&self.open(durable)?, rss)
+                json(&bench.run(&self.open(durable)?, rss)?)
+            }
+            Work::Worst(bench) => {
+                json(&bench.run(self.store.as_deref(), &mut || self.open(options))?)
             }
             Work::Chain { bench, chain, lists } => {
                 let chain = PreparedChain::at(chain.clone());
                 let blocks = bench.blocks(&chain, lists.as_deref(), self.threads)?;
                 let rss = rss_bytes();
                 let open = self.open(StoreOptions { flush_every: bench.flush_every, ..options })?;
-                bench.run(&chain, blocks, &open, rss)
+                json(&bench.run(&chain, blocks, &open, rss)?)
             }
         }
     }
@@ -103,4 +111,10 @@ impl Job {
         }
         Ok(open)
     }
+}
+
+fn json(figures: &impl Serialize) -> Result<Value, BenchError> {
+    let action = "write down the figures";
+    serde_json::to_value(figures)
+        .map_err(|error| BenchError::Process { action, source: io::Error::other(error) })
 }

@@ -1,6 +1,6 @@
 //! The access lists of a prepared chain, made before anything is measured.
 
-use super::{BenchError, chain::Blocks};
+use super::{BenchError, chain::candidates};
 use crate::{
     Base, Cache, PreparedChain, Settings, Subject,
     fixture::{OpenStore, copy::copy_tree, store::prepared},
@@ -45,8 +45,7 @@ fn make(
     let options = ChainOptions { keep_access_lists: true, ..ChainOptions::default() };
     let mut chain = open.begin(prepared_chain.spec()?, options)?;
     let mut writer = AccessListWriter::open(file).map_err(unusable)?;
-    let mut blocks = Blocks::load(prepared_chain, chain.spec(), None)?;
-    while let Some((candidate, _)) = blocks.next()? {
+    for candidate in candidates(prepared_chain, chain.spec())? {
         cache.go_on("access lists were made")?;
         chain.insert(candidate).map_err(|error| invalid(&chain, error))?;
         for block in chain.take_access_lists() {

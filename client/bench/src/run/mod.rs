@@ -17,6 +17,7 @@ mod trace;
 mod warm;
 
 pub use chain::ChainBench;
+pub(crate) use chain::candidates;
 pub use cold::Coldness;
 pub use comparison::{Comparison, RunResult};
 pub use error::BenchError;

@@ -1,7 +1,6 @@
 //! What can happen in a block.
 
 use crate::{
-    assembler::deploy,
     block::{Call, Draft, Form},
     contracts::{self, word, words},
     workload::{ACCOUNTS, DEPOSIT_CONTRACT, GENESIS_TABLE, SUPPLY, Sample},
@@ -16,6 +15,7 @@ use alloy_eips::{
 };
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use polytrie_bench::assembler::deploy;
 use polytrie_bench::workload::{CHAIN_ID, GWEI};
 
 /// Gas of a transfer to an account without code.

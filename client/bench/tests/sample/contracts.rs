@@ -1,8 +1,8 @@
 //! The contracts of the sample chain.
 
-use crate::assembler::Assembler;
 use alloy_hardforks::EthereumHardfork;
 use alloy_primitives::{Address, Bytes, U256, b256};
+use polytrie_bench::assembler::Assembler;
 use revm::bytecode::opcode::{
     ADD, ADDRESS, BALANCE, BASEFEE, BLOBBASEFEE, BLOBHASH, BLOCKHASH, CALL, CALLDATACOPY,
     CALLDATALOAD, CALLDATASIZE, CALLER, CALLVALUE, CHAINID, CLZ, COINBASE, CREATE2, DIFFICULTY,
@@ -145,7 +145,7 @@ pub(crate) fn reverting_init() -> Bytes {
 
 /// Init code of a contract that may not exist: its code would begin with 0xef (EIP-3541).
 pub(crate) fn reserved_init() -> Bytes {
-    crate::assembler::deploy(&Bytes::from_static(&[0xef]))
+    polytrie_bench::assembler::deploy(&Bytes::from_static(&[0xef]))
 }
 
 /// Calldata is an address and what to call it with, value included. Logs what comes back.

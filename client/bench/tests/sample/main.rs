@@ -5,7 +5,6 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod actions;
-mod assembler;
 mod block;
 mod contracts;
 mod lives;

@@ -11,12 +11,14 @@
 
 mod error;
 mod gather;
+mod initial;
 mod partial;
 mod sorted;
 mod start;
 mod write;
 
 pub use error::StateDumpError;
+pub use initial::{Filled, fill};
 pub use partial::{PartialState, Preimages};
 pub use write::{DumpForm, DumpOptions, write_dump};
 

@@ -5,10 +5,14 @@ use super::{
     workload::{CacheArg, WorkloadArgs},
 };
 use crate::{
-    bench::{Cache, CacheError, Generated, WorkloadSpec, generate},
+    bench::{
+        Cache, CacheError, Generated, WorkloadSpec, generate, generate_state,
+        mainnet::{MainnetShape, Parts},
+    },
     cli::{output::ResultArgs, signals::on_interrupt},
+    layers::values::parse_bytes,
 };
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::{fs, path::PathBuf, sync::Arc};
 use tempfile::TempDir;
@@ -21,12 +25,27 @@ pub(super) struct GenerateArgs {
     /// The directory to write to; made if it is not there.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    /// Write a state alone, DIR/genesis.json, in the proportions of this network: a fifth of its bytes are accounts, a tenth code,
+    /// seven tenths slots, and few contracts have most of them. It is written in bounded memory, whatever its size.
+    #[arg(long, value_name = "NETWORK", requires = "size",
+        conflicts_with_all = ["workload", "accounts", "txs", "block_txs", "popularity", "new_recipients", "senders"])]
+    shape: Option<Network>,
+    /// Bytes of that state (k, M, G may follow): 104 an account, 64 a slot, and code; the file has about twice as many.
+    #[arg(long, value_name = "BYTES", requires = "shape", value_parser = parse_bytes)]
+    size: Option<usize>,
     #[command(flatten)]
     cache: CacheArg,
     #[command(flatten)]
     result: ResultArgs,
     #[command(flatten)]
     workload: WorkloadArgs,
+}
+
+/// Whose shape a state can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Network {
+    /// Ethereum's main network.
+    Mainnet,
 }
 
 /// The JSON of `--json`.
@@ -41,6 +60,16 @@ struct Report<'a> {
 pub(super) fn run(args: &GenerateArgs) -> Result<(), Failure> {
     let interrupt = on_interrupt();
     let spec = args.workload.spec()?;
+    if let (Some(Network::Mainnet), Some(size)) = (args.shape, args.size) {
+        let shape = MainnetShape { bytes: size as u64, seed: spec.seed };
+        let generated = generate_state(shape, &args.out, &interrupt)?;
+        return args.result.write(&generated, || {
+            let Parts { accounts, slots, contracts, code_bytes, largest } = generated.parts;
+            format!(
+                "{accounts} accounts, of them {contracts} contracts with {code_bytes} bytes of code and {slots} slots, {largest} in the largest"
+            )
+        });
+    }
     let at = |action| CacheError::at(action, &args.out);
     fs::create_dir_all(&args.out).map_err(|error| {
         let out = args.out.display();

@@ -80,11 +80,16 @@ impl MeasureArgs {
         self.subjects()?;
         // A file that cannot be written should not be noticed after an hour of measuring.
         let outputs = Outputs::open(output)?;
+        let report = measure(&self.equipped()?)?;
+        outputs.write(&report)
+    }
+
+    /// The comparison, with what its layers cannot be opened without.
+    pub(super) fn equipped(&self) -> Result<Comparison, Failure> {
         let mut comparison = self.comparison(RUNS)?;
         let notes = equip(&comparison.subjects, &mut comparison.settings, &comparison.cache)?;
         comparison.notes.extend(notes);
-        let report = measure(&comparison)?;
-        outputs.write(&report)
+        Ok(comparison)
     }
 
     /// The comparison for figures of papers, which see to it themselves that their layers have what they need.

@@ -10,6 +10,7 @@ mod page;
 mod paper;
 mod store;
 mod workload;
+mod worst;
 
 pub(super) use workload::user_cache;
 
@@ -32,6 +33,7 @@ enum Command {
     Compare(compare::CompareArgs),
     Page(page::PageArgs),
     Paper(paper::PaperArgs),
+    Worst(worst::WorstArgs),
     #[command(hide = true)]
     RunJob,
 }
@@ -44,6 +46,7 @@ pub(super) fn run(args: BenchArgs) -> Result<(), Failure> {
         Command::Compare(args) => compare::run(&args),
         Command::Page(args) => page::run(&args),
         Command::Paper(args) => paper::run(&args),
+        Command::Worst(args) => worst::run(&args),
         Command::RunJob => job::run(),
     }
 }
@@ -65,6 +68,7 @@ impl From<FixtureError> for Failure {
             FixtureError::Unknown(error) => error.into(),
             FixtureError::Store(error) => error.into(),
             FixtureError::State(error) => error.into(),
+            FixtureError::Fill(error) => (*error).into(),
         }
     }
 }

@@ -6,6 +6,7 @@ mod measured;
 mod merges;
 mod page;
 mod stopped;
+mod worst;
 
 use crate::{
     run::{Run, run},

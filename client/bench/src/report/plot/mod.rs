@@ -4,9 +4,11 @@
 //! scaled.
 
 mod bars;
+mod heat;
 mod lines;
 
 pub use bars::{Bar, Bars, Part};
+pub use heat::{Heat, HeatRow};
 pub use lines::{Line, Lines};
 
 use std::fmt::Write;

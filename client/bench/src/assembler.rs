@@ -5,7 +5,7 @@ use revm::bytecode::opcode;
 
 /// Code under construction. Jumps go to labels and reach 255 bytes far, which is enough here.
 #[derive(Debug, Default)]
-pub(crate) struct Assembler {
+pub struct Assembler {
     code: Vec<u8>,
     labels: Vec<(&'static str, u8)>,
     /// Where the address of a label belongs.
@@ -13,23 +13,27 @@ pub(crate) struct Assembler {
 }
 
 impl Assembler {
-    pub(crate) fn new() -> Self {
+    /// Nothing yet.
+    pub fn new() -> Self {
         Self::default()
     }
 
     /// Instructions without operand.
-    pub(crate) fn ops(mut self, ops: &[u8]) -> Self {
+    #[must_use]
+    pub fn ops(mut self, ops: &[u8]) -> Self {
         self.code.extend_from_slice(ops);
         self
     }
 
     /// Pushes a number with the shortest instruction that every fork knows.
-    pub(crate) fn push(self, number: u64) -> Self {
+    #[must_use]
+    pub fn push(self, number: u64) -> Self {
         self.push_bytes(&U256::from(number).to_be_bytes_trimmed_vec())
     }
 
     /// Pushes up to 32 bytes.
-    pub(crate) fn push_bytes(mut self, bytes: &[u8]) -> Self {
+    #[must_use]
+    pub fn push_bytes(mut self, bytes: &[u8]) -> Self {
         // PUSH0 came with Shanghai only.
         let bytes = if bytes.is_empty() { &[0] } else { bytes };
         self.code.push(opcode::PUSH1 - 1 + bytes.len() as u8);
@@ -38,18 +42,22 @@ impl Assembler {
     }
 
     /// A place to jump to.
-    pub(crate) fn label(mut self, name: &'static str) -> Self {
+    #[must_use]
+    pub fn label(mut self, name: &'static str) -> Self {
         self.labels.push((name, self.code.len() as u8));
         self.code.push(opcode::JUMPDEST);
         self
     }
 
-    pub(crate) fn jump(self, label: &'static str) -> Self {
+    /// Jumps.
+    #[must_use]
+    pub fn jump(self, label: &'static str) -> Self {
         self.push_label(label).ops(&[opcode::JUMP])
     }
 
     /// Jumps if the top of the stack is not zero.
-    pub(crate) fn jump_if(self, label: &'static str) -> Self {
+    #[must_use]
+    pub fn jump_if(self, label: &'static str) -> Self {
         self.push_label(label).ops(&[opcode::JUMPI])
     }
 
@@ -61,7 +69,7 @@ impl Assembler {
 
     /// The code. A jump to a label that is not there goes to byte 0, where no contract of ours has a JUMPDEST that it
     /// does not mean.
-    pub(crate) fn finish(mut self) -> Bytes {
+    pub fn finish(mut self) -> Bytes {
         for (label, place) in self.jumps {
             let target = self.labels.iter().find(|(name, _)| *name == label);
             self.code[place] = target.map_or(0, |(_, target)| *target);
@@ -70,7 +78,7 @@ impl Assembler {
     }
 
     /// Init code that runs this and then deploys `runtime`.
-    pub(crate) fn deploy(self, runtime: &Bytes) -> Bytes {
+    pub fn deploy(self, runtime: &Bytes) -> Bytes {
         let mut code = self.finish().to_vec();
         // PUSH2 length, DUP1, PUSH2 offset, PUSH1 0, CODECOPY, PUSH1 0, RETURN
         let offset = code.len() + 13;
@@ -92,10 +100,11 @@ impl Assembler {
 }
 
 /// Init code that deploys `runtime` and does nothing else.
-pub(crate) fn deploy(runtime: &Bytes) -> Bytes {
+pub fn deploy(runtime: &Bytes) -> Bytes {
     Assembler::new().deploy(runtime)
 }
 
+#[cfg(test)]
 mod tests {
     use super::*;
     use alloy_primitives::hex;

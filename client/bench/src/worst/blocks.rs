@@ -1,0 +1,200 @@
+//! The blocks of a test: a case, and how much gas a block uses.
+
+use super::{
+    Case, WorstSpec,
+    cases::{self, Plan, doomed},
+    state::CANCUN_AFTER,
+};
+use crate::{
+    BlockPlan, Cache, GenerateError, Planned, ProduceError, Producer, Settings, Subject, Wallet,
+    fixture::{
+        Base, OpenStore,
+        cache::Scratch,
+        chain::{ChainFiles, OUTLINE, write},
+        copy::copy_tree,
+        store::prepared,
+    },
+    workload::{BLOCK_TIME, CHAIN_ID, GWEI},
+};
+use alloy_consensus::TxEip1559;
+use alloy_primitives::{Address, Bytes};
+use polytrie_chain::ChainOptions;
+use polytrie_kv::StoreOptions;
+use serde::{Deserialize, Serialize};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// The most gas of a transaction (EIP-7825).
+const MOST_TX_GAS: u64 = 1 << 24;
+/// Gas that a transaction of a list needs beside what its numbers take.
+const LIST_OVERHEAD: u64 = 60_000;
+/// What a short transaction may use, and what it does use.
+const SHORT: (u64, u64) = (60_000, 26_500);
+/// What destroys a contract.
+const DESTROY_GAS: u64 = 100_000;
+
+/// A test: blocks on the genesis block.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorstTest {
+    /// The case.
+    pub case: String,
+    /// Gas that a block uses, before blocks were merged.
+    pub gas: u64,
+    /// Where its prepared chain is.
+    pub chain: PathBuf,
+}
+
+/// Makes the blocks of each case at each gas, `merge` of them as one, unless they are in the cache already.
+///
+/// # Errors
+///
+/// If they cannot be made.
+pub fn prepare(
+    spec: &WorstSpec,
+    cases: &[Case],
+    gas: &[u64],
+    merge: u64,
+    base: &Base,
+    cache: &Arc<Cache>,
+) -> Result<Vec<WorstTest>, GenerateError> {
+    let mut maker = None;
+    let mut tests = Vec::new();
+    for case in cases {
+        // What destroys uses no more gas in a larger block.
+        let gas = if case.plan == Plan::Destroy { &gas[..gas.len().min(1)] } else { gas };
+        for gas in gas {
+            let parameters = serde_json::json!({
+                "spec": spec, "case": case.name, "gas": gas, "merge": merge, "plan": format!("{:?}", case.plan),
+            });
+            let chain = cache.entry(
+                &format!("worst-{}", case.name),
+                &parameters,
+                |dir| -> Result<(), GenerateError> {
+                    cache.go_on("the blocks of worst cases were made")?;
+                    let maker = match &mut maker {
+                        Some(maker) => maker,
+                        none => none.insert(Maker::open(spec, base, cache)?),
+                    };
+                    maker.make(case, gas * merge, dir)
+                },
+            )?;
+            tests.push(WorstTest { case: case.name.clone(), gas: *gas, chain });
+        }
+    }
+    Ok(tests)
+}
+
+/// Makes blocks on the canonical layer `mpt`.
+struct Maker {
+    spec: WorstSpec,
+    producer: Producer,
+    outline: String,
+    wallet: Wallet,
+    deep: [Vec<u32>; 2],
+    _store: Scratch,
+}
+
+/// A transaction before it has a sender.
+type Call = (Address, Bytes, u64);
+
+impl Maker {
+    fn open(spec: &WorstSpec, base: &Base, cache: &Arc<Cache>) -> Result<Self, GenerateError> {
+        let subject = Subject { state: "mpt".into(), kv: "mdbx".into() };
+        let settings = Settings::default();
+        let prepared = prepared(cache, base, &subject, &settings)?;
+        let plan = spec.genesis();
+        let chain_spec = Arc::new(plan.chain_spec(prepared.commitment)?);
+        let store = cache.scratch()?;
+        let state = store.path().join("state");
+        copy_tree(&prepared.dir, &state)?;
+        let chain = OpenStore::open(&subject, &state, &settings, StoreOptions::default())?
+            .begin(chain_spec, ChainOptions::default())
+            .map_err(ProduceError::from)?;
+        Ok(Self {
+            spec: *spec,
+            producer: Producer::new(chain),
+            outline: plan.outline(prepared.commitment),
+            wallet: spec.wallet(),
+            deep: [spec.deep_slots().deepest, spec.deep_accounts().deepest],
+            _store: store,
+        })
+    }
+
+    /// Makes the blocks, and takes them back.
+    fn make(&mut self, case: &Case, gas: u64, dir: &Path) -> Result<(), GenerateError> {
+        tracing::info!("making the blocks of {} at {} million gas", case.name, gas / 1_000_000);
+        write(&dir.join(OUTLINE), &self.outline)?;
+        let mut files = ChainFiles::create::<GenerateError>(dir)?;
+        // Each test begins at the genesis block, where nobody has sent anything.
+        let mut wallet = self.wallet.clone();
+        let mut sent = 0;
+        for block in 1..=self.spec.blocks {
+            let calls = self.calls(case, gas, block);
+            let transactions = calls.into_iter().map(|call| {
+                let from = sent % wallet.len();
+                sent += 1;
+                Planned { from, tx: transaction(&mut wallet, from, call).into() }
+            });
+            let transactions = transactions.collect();
+            let parent = self.producer.parent();
+            let waits = if block == 1 && case.plan != Plan::Destroy { CANCUN_AFTER } else { 0 };
+            let plan = BlockPlan::after(parent, parent.hash(), BLOCK_TIME + waits);
+            let plan = BlockPlan { transactions, ..plan };
+            let produced = self.producer.produce(plan, &wallet)?;
+            files.push::<GenerateError>(&produced.rlp, &produced.senders)?;
+        }
+        files.finish::<GenerateError>()?;
+        Ok(self.producer.begin_again()?)
+    }
+
+    /// The transactions of a block.
+    fn calls(&self, case: &Case, gas: u64, block: u64) -> Vec<Call> {
+        let each_block = gas.div_ceil(MOST_TX_GAS);
+        let tx_gas = gas / each_block;
+        let all = each_block * self.spec.blocks;
+        // Numbers of the transactions of this block, from 0.
+        let numbers = each_block * (block - 1)..each_block * block;
+        match case.plan {
+            Plan::Through(calls) => {
+                let stride = calls.count.map_or(1 << 24, |count| count / all);
+                let call = |n| (calls.to, cases::call(&calls, n * stride, &[]), tx_gas);
+                numbers.map(call).collect()
+            }
+            Plan::Listed(calls, each) => {
+                let [slots, accounts] = &self.deep;
+                let is_slots = calls.routine == cases::Routine::LoadListed;
+                let list = if is_slots { slots } else { accounts };
+                let length = (tx_gas.saturating_sub(LIST_OVERHEAD) / each) as usize;
+                let part = |n: u64| -> Vec<u32> {
+                    let begin = n as usize * length;
+                    (begin..begin + length)
+                        .filter_map(|at| list.get(at % list.len()))
+                        .copied()
+                        .collect()
+                };
+                let call = |n| (calls.to, cases::call(&calls, 0, &part(n)), tx_gas);
+                numbers.map(call).collect()
+            }
+            Plan::Short(to) => {
+                let (most, used) = SHORT;
+                (0..gas / used).map(|_| (to, Bytes::new(), most)).collect()
+            }
+            Plan::Destroy => vec![(doomed(block), Bytes::new(), DESTROY_GAS)],
+        }
+    }
+}
+
+fn transaction(wallet: &mut Wallet, from: usize, (to, input, gas_limit): Call) -> TxEip1559 {
+    TxEip1559 {
+        chain_id: CHAIN_ID,
+        nonce: wallet.use_nonce(from),
+        gas_limit,
+        max_fee_per_gas: 100 * GWEI,
+        max_priority_fee_per_gas: GWEI / 10,
+        to: to.into(),
+        input,
+        ..Default::default()
+    }
+}

@@ -1,0 +1,28 @@
+//! The heat map: a row a test, a column a layer, the colour how many times `mpt` it is.
+
+use super::report::{WorstReport, name};
+use crate::report::plot::{Heat, HeatRow, standalone};
+
+/// Width of the drawing.
+const WIDTH: f64 = 860.0;
+
+/// Draws it as a file of its own.
+pub(super) fn draw(report: &WorstReport) -> String {
+    let subjects = report.subjects();
+    let row = |row: &super::report::WorstRow| HeatRow {
+        name: row.name(),
+        ratios: subjects
+            .iter()
+            .map(|subject| {
+                let cell = row.layers.iter().find(|cell| cell.subject == **subject)?;
+                cell.ratio_to_mpt
+            })
+            .collect(),
+    };
+    let heat = Heat {
+        label: "Speed of each layer in each worst case, as a multiple of mpt".to_owned(),
+        columns: subjects.iter().map(|subject| name(subject, report)).collect(),
+        rows: report.tests.iter().map(row).collect(),
+    };
+    standalone(&heat.svg(WIDTH))
+}

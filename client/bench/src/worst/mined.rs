@@ -1,0 +1,74 @@
+//! Keys whose hashes have long beginnings in common, so that their branch lies deep.
+
+use alloy_primitives::B256;
+use rayon::prelude::*;
+use std::{cmp::Reverse, collections::BTreeSet};
+
+/// Neighbours of a pair, on each side, that are taken too: they make the branches above it.
+const NEIGHBOURS: usize = 8;
+
+/// Numbers of keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Mined {
+    /// The keys that are in the trie, in order.
+    pub(super) all: Vec<u32>,
+    /// Those of them that lie deepest, in order.
+    pub(super) deepest: Vec<u32>,
+}
+
+/// Looks among the keys with the numbers below `pool` for the `pairs` whose hashes have most in common. With their neighbours
+/// in the order of hashes, a path to them is as deep as if all keys were there, and deeper: of n keys the best pair shares
+/// about twice the nibbles that it takes to tell n keys apart.
+pub(super) fn mine(pool: u32, pairs: usize, hash: impl Fn(u64) -> B256 + Sync) -> Mined {
+    let hashes = (0..pool).into_par_iter().map(|number| (hash(number.into()), number));
+    let mut hashes: Vec<(B256, u32)> = hashes.collect();
+    hashes.par_sort_unstable();
+    let shared = |at: usize| common_nibbles(&hashes[at].0, &hashes[at + 1].0);
+    let mut places: Vec<usize> = (0..hashes.len().saturating_sub(1)).collect();
+    places.sort_by_key(|at| Reverse(shared(*at)));
+    places.truncate(pairs);
+    let (mut all, mut deepest) = (BTreeSet::new(), BTreeSet::new());
+    for at in places {
+        let around = at.saturating_sub(NEIGHBOURS)..(at + 2 + NEIGHBOURS).min(hashes.len());
+        all.extend(hashes[around].iter().map(|(_, number)| *number));
+        deepest.extend([hashes[at].1, hashes[at + 1].1]);
+    }
+    Mined { all: all.into_iter().collect(), deepest: deepest.into_iter().collect() }
+}
+
+/// Nibbles that two hashes begin with alike.
+fn common_nibbles(a: &B256, b: &B256) -> usize {
+    let bytes = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    let half = a.get(bytes).zip(b.get(bytes)).is_some_and(|(a, b)| a >> 4 == b >> 4);
+    2 * bytes + usize::from(half)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy_primitives::keccak256;
+
+    #[test]
+    fn pairs_lie_deeper_than_keys_at_random() {
+        let hash = |number: u64| keccak256(number.to_be_bytes());
+        let mined = mine(4096, 10, hash);
+        // Three nibbles tell 4096 keys apart.
+        let near = |number: &u32| {
+            let others = mined.deepest.iter().filter(|other| *other != number);
+            let of = |other: &u32| common_nibbles(&hash((*number).into()), &hash((*other).into()));
+            others.map(of).max().unwrap_or(0)
+        };
+        assert!(mined.deepest.len() >= 18);
+        assert!(mined.deepest.iter().map(near).all(|shared| shared >= 4), "{mined:?}");
+        assert!(mined.deepest.iter().all(|number| mined.all.binary_search(number).is_ok()));
+        assert_eq!(mined, mine(4096, 10, hash));
+        assert_eq!(mine(0, 3, hash), Mined { all: vec![], deepest: vec![] });
+    }
+
+    #[test]
+    fn nibbles_are_counted() {
+        let [a, b] = [[0x12, 0x34], [0x12, 0x35]].map(|end| B256::left_padding_from(&end));
+        assert_eq!(common_nibbles(&a, &b), 63);
+        assert_eq!(common_nibbles(&a, &a), 64);
+    }
+}

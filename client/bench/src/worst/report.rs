@@ -1,0 +1,275 @@
+//! What all runs came to: a table, and everything as JSON.
+
+use super::{Case, WorstFigures, WorstSpec, heat};
+use crate::{
+    Subject,
+    measure::{Machine, Percentiles, Spread},
+    report::{REFERENCE, columns},
+};
+use serde::{Deserialize, Serialize};
+use std::fmt::Write;
+
+/// One run of one layer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorstRun {
+    /// What was measured.
+    #[serde(flatten)]
+    pub subject: Subject,
+    /// Number of the run, from 1.
+    pub run: usize,
+    /// The figures of each test.
+    pub tests: Vec<WorstFigures>,
+}
+
+/// The result; serialises to the JSON of `--json`.
+#[derive(Debug, Clone, Serialize)]
+pub struct WorstReport {
+    /// Version of this program.
+    pub version: String,
+    /// Where it ran.
+    pub machine: Machine,
+    /// What the state depends on.
+    #[serde(flatten)]
+    pub spec: WorstSpec,
+    /// Blocks that were taken as one.
+    pub merge: u64,
+    /// Runs of each layer.
+    pub runs: usize,
+    /// What else is to be said.
+    pub notes: Vec<String>,
+    /// The cases, in their order.
+    pub cases: Vec<Described>,
+    /// The tests, the one with the worst ratio first.
+    pub tests: Vec<WorstRow>,
+    /// Each run.
+    pub results: Vec<WorstRun>,
+}
+
+/// What a case is.
+#[derive(Debug, Clone, Serialize)]
+pub struct Described {
+    /// Its name.
+    pub name: String,
+    /// What its blocks do.
+    pub about: String,
+}
+
+/// A test: a case, a gas, cold or warm.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WorstRow {
+    /// The case.
+    pub case: String,
+    /// Gas of a block.
+    pub gas_limit: u64,
+    /// Whether its blocks had been executed just before.
+    pub warm: bool,
+    /// The layers, the slowest first.
+    pub layers: Vec<WorstCell>,
+}
+
+/// A test on a layer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WorstCell {
+    /// What was measured.
+    #[serde(flatten)]
+    pub subject: Subject,
+    /// Millions of gas a second, until durable: the median of all runs.
+    pub mgas_per_second: f64,
+    /// Milliseconds of a block, of all runs.
+    pub p50_ms: f64,
+    /// The same.
+    pub p99_ms: f64,
+    /// The median of what it was faster than `mpt` on the same engine in the same turn; `None` without `mpt`.
+    pub ratio_to_mpt: Option<f64>,
+}
+
+impl WorstRow {
+    /// Its name in tables.
+    pub fn name(&self) -> String {
+        let warm = if self.warm { "warm" } else { "cold" };
+        format!("{} {}M {warm}", self.case, self.gas_limit / 1_000_000)
+    }
+
+    /// The worst ratio of a layer.
+    fn worst(&self) -> f64 {
+        let ratios = self.layers.iter().filter_map(|cell| cell.ratio_to_mpt);
+        ratios.fold(f64::INFINITY, f64::min)
+    }
+}
+
+impl WorstReport {
+    /// Sums up.
+    pub fn new(
+        spec: WorstSpec,
+        merge: u64,
+        runs: usize,
+        cases: &[Case],
+        notes: Vec<String>,
+        results: Vec<WorstRun>,
+    ) -> Self {
+        let described =
+            |case: &Case| Described { name: case.name.clone(), about: case.about.clone() };
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            machine: Machine::this(),
+            spec,
+            merge,
+            runs,
+            notes,
+            cases: cases.iter().map(described).collect(),
+            tests: rows(&results),
+            results,
+        }
+    }
+
+    /// Everything that fits on a screen.
+    pub fn table(&self) -> String {
+        let WorstSpec { seed, size, slots, codes, blocks, .. } = self.spec;
+        let (machine, mut text) = (&self.machine, String::new());
+        // A String takes whatever is written to it.
+        let _ = writeln!(
+            text,
+            "bench worst: size {size}, slots {slots}, codes {codes}, blocks {blocks}, merge {}; {} runs of each in turns; seed {seed}",
+            self.merge, self.runs
+        );
+        let _ = writeln!(
+            text,
+            "{} ({} cores), {}; polytrie {}",
+            machine.cpu, machine.cores, machine.system, self.version
+        );
+        self.notes.iter().for_each(|note| _ = writeln!(text, "{note}"));
+        let heads = ["test", "layer", "Mgas/s", "p50 ms", "p99 ms", "x mpt"];
+        let mut rows = vec![heads.map(str::to_owned).to_vec()];
+        for row in &self.tests {
+            for (at, cell) in row.layers.iter().enumerate() {
+                rows.push(vec![
+                    if at == 0 { row.name() } else { String::new() },
+                    name(&cell.subject, self),
+                    format!("{:.1}", cell.mgas_per_second),
+                    format!("{:.1}", cell.p50_ms),
+                    format!("{:.1}", cell.p99_ms),
+                    cell.ratio_to_mpt.map_or_else(String::new, |ratio| format!("{ratio:.2}")),
+                ]);
+            }
+        }
+        text + "\n" + &columns(&rows)
+    }
+
+    /// How many times `mpt` each layer is in each test, as a heat map.
+    pub fn heat_map(&self) -> String {
+        heat::draw(self)
+    }
+
+    /// What was measured, in the order of the first turn.
+    pub(super) fn subjects(&self) -> Vec<&Subject> {
+        let mut subjects = Vec::new();
+        for result in self.results.iter().filter(|result| result.run == 1) {
+            subjects.push(&result.subject);
+        }
+        subjects
+    }
+}
+
+/// What a subject is called: the layer, with its engine if there are several.
+pub(super) fn name(subject: &Subject, report: &WorstReport) -> String {
+    let one = report.results.iter().all(|result| result.subject.kv == subject.kv);
+    if one { subject.state.clone() } else { subject.to_string() }
+}
+
+fn rate(figures: &WorstFigures) -> f64 {
+    figures.gas as f64 / 1e6 / figures.seconds.max(1e-9)
+}
+
+/// The figures of a test on a layer, of one run or of all.
+fn figures<'r>(
+    results: &'r [WorstRun],
+    test: &WorstFigures,
+    subject: &Subject,
+    run: Option<usize>,
+) -> Vec<&'r WorstFigures> {
+    let is_test = |other: &&WorstFigures| {
+        (&other.case, other.gas_limit, other.warm) == (&test.case, test.gas_limit, test.warm)
+    };
+    let runs = results.iter().filter(|result| result.subject == *subject);
+    let runs = runs.filter(|result| run.is_none_or(|run| result.run == run));
+    runs.filter_map(|result| result.tests.iter().find(is_test)).collect()
+}
+
+/// The tests with the medians of their layers, the one with the worst ratio first.
+fn rows(results: &[WorstRun]) -> Vec<WorstRow> {
+    let Some(first) = results.first() else { return Vec::new() };
+    let mut subjects: Vec<&Subject> = results.iter().map(|result| &result.subject).collect();
+    subjects.sort();
+    subjects.dedup();
+    let mut rows = Vec::new();
+    // All runs have the same tests, but for those on an engine that keeps nothing, which are never cold.
+    let longest = results.iter().max_by_key(|result| result.tests.len()).unwrap_or(first);
+    for test in &longest.tests {
+        let of = |subject, run| figures(results, test, subject, run);
+        let cell = |subject: &&Subject| -> Option<WorstCell> {
+            let all = of(subject, None);
+            if all.is_empty() {
+                return None;
+            }
+            let blocks: Vec<f64> = all.iter().flat_map(|it| it.blocks.clone()).collect();
+            let percentiles = Percentiles::of(&blocks);
+            let reference = Subject { state: REFERENCE.to_owned(), kv: subject.kv.clone() };
+            let turns = results.iter().filter(|result| result.subject == **subject);
+            let ratios: Vec<f64> = turns
+                .filter_map(|result| {
+                    let of_mpt = of(&reference, Some(result.run)).first().map(|it| rate(it))?;
+                    Some(rate(of(subject, Some(result.run)).first()?) / of_mpt)
+                })
+                .collect();
+            Some(WorstCell {
+                subject: (*subject).clone(),
+                mgas_per_second: Spread::of(all.iter().map(|it| rate(it))).median,
+                p50_ms: percentiles.p50 * 1e3,
+                p99_ms: percentiles.p99 * 1e3,
+                ratio_to_mpt: (!ratios.is_empty()).then(|| Spread::of(ratios).median),
+            })
+        };
+        let mut layers: Vec<WorstCell> = subjects.iter().filter_map(cell).collect();
+        layers.sort_by(|a, b| a.mgas_per_second.total_cmp(&b.mgas_per_second));
+        let (case, gas_limit, warm) = (test.case.clone(), test.gas_limit, test.warm);
+        rows.push(WorstRow { case, gas_limit, warm, layers });
+    }
+    rows.sort_by(|a, b| a.worst().total_cmp(&b.worst()));
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(state: &str, run: usize, seconds: [f64; 2]) -> WorstRun {
+        let test = |case: &str, seconds: f64| WorstFigures {
+            case: case.to_owned(),
+            gas_limit: 30_000_000,
+            warm: false,
+            gas: 30_000_000,
+            seconds,
+            blocks: vec![seconds / 2.0; 2],
+        };
+        let subject = Subject { state: state.to_owned(), kv: "mdbx".to_owned() };
+        WorstRun { subject, run, tests: vec![test("a", seconds[0]), test("b", seconds[1])] }
+    }
+
+    #[test]
+    fn the_worst_ratio_comes_first() {
+        let results = vec![
+            run("mpt", 1, [1.0, 1.0]),
+            run("raw", 1, [0.5, 4.0]),
+            run("mpt", 2, [2.0, 2.0]),
+            run("raw", 2, [1.0, 8.0]),
+        ];
+        let rows = rows(&results);
+        assert_eq!(rows.iter().map(|row| &row.case[..]).collect::<Vec<_>>(), ["b", "a"]);
+        let ratios = |row: &WorstRow| {
+            let cells = row.layers.iter();
+            cells.map(|cell| (cell.subject.state.clone(), cell.ratio_to_mpt)).collect::<Vec<_>>()
+        };
+        assert_eq!(ratios(&rows[0]), [("raw".into(), Some(0.25)), ("mpt".into(), Some(1.0))]);
+        assert_eq!(ratios(&rows[1]), [("mpt".into(), Some(1.0)), ("raw".into(), Some(2.0))]);
+    }
+}

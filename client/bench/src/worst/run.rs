@@ -1,0 +1,105 @@
+//! One run of all tests on one layer.
+
+use super::WorstTest;
+use crate::{
+    BenchError, PreparedChain,
+    fixture::{OpenStore, copy::forget_tree},
+    run::candidates,
+};
+use polytrie_chain::{Candidate, Chain, ChainOptions, InsertError};
+use serde::{Deserialize, Serialize};
+use std::{collections::VecDeque, path::Path, time::Instant};
+
+/// What a run does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorstBench {
+    /// The tests, in their order.
+    pub tests: Vec<WorstTest>,
+}
+
+/// What one test came to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorstFigures {
+    /// The case.
+    pub case: String,
+    /// Gas that a block was to use, before blocks were merged.
+    pub gas_limit: u64,
+    /// Whether the blocks had been executed just before; if not, the layer was opened anew for them.
+    pub warm: bool,
+    /// Gas that all blocks used.
+    pub gas: u64,
+    /// Seconds of all blocks, until they were durable.
+    pub seconds: f64,
+    /// Seconds of each block, until its commitment was compared and it was handed to the store.
+    pub blocks: Vec<f64>,
+}
+
+impl WorstBench {
+    /// Runs on a store that holds the genesis state; `reopen` opens it. What is in memory only cannot be opened twice: such a
+    /// store has warm tests only.
+    pub(crate) fn run(
+        &self,
+        store: Option<&Path>,
+        reopen: &mut dyn FnMut() -> Result<OpenStore, BenchError>,
+    ) -> Result<Vec<WorstFigures>, BenchError> {
+        let Some(first) = self.tests.first() else { return Ok(Vec::new()) };
+        let spec = PreparedChain::at(first.chain.clone()).spec()?;
+        let mut chain = reopen()?.begin(spec.clone(), ChainOptions::default())?;
+        chain.flush()?;
+        let mut figures = Vec::new();
+        for test in &self.tests {
+            let blocks = candidates(&PreparedChain::at(test.chain.clone()), &spec)?;
+            if let Some(store) = store {
+                drop(chain);
+                forget_tree(store)?;
+                chain = reopen()?.go_on(spec.clone())?;
+            }
+            let cold = measure(&mut chain, test, blocks.clone())?;
+            figures.extend(store.is_some().then_some(cold));
+            let warm = measure(&mut chain, test, blocks)?;
+            figures.push(WorstFigures { warm: true, ..warm });
+        }
+        Ok(figures)
+    }
+}
+
+/// Takes the blocks in, and takes them back.
+fn measure(
+    chain: &mut Chain,
+    test: &WorstTest,
+    blocks: VecDeque<Candidate>,
+) -> Result<WorstFigures, BenchError> {
+    let begin = chain.head().number();
+    let (mut gas, mut seconds) = (0, Vec::new());
+    for block in blocks {
+        gas += block.header.gas_used;
+        let start = Instant::now();
+        let taken = chain.insert(block).and_then(|_| chain.settle());
+        taken.map_err(|error| wrong(chain, test, error))?;
+        seconds.push(start.elapsed().as_secs_f64());
+    }
+    let start = Instant::now();
+    chain.flush()?;
+    let flush = start.elapsed().as_secs_f64();
+    chain.unwind_to(begin)?;
+    chain.flush()?;
+    Ok(WorstFigures {
+        case: test.case.clone(),
+        gas_limit: test.gas,
+        warm: false,
+        gas,
+        seconds: seconds.iter().sum::<f64>() + flush,
+        blocks: seconds,
+    })
+}
+
+fn wrong(chain: &Chain, test: &WorstTest, error: InsertError) -> BenchError {
+    match error {
+        InsertError::Invalid(block) => BenchError::Wrong(format!(
+            "with the layer `{}`, in the test {}, {block}",
+            chain.layer().name(),
+            test.case
+        )),
+        InsertError::Broken(error) => error.into(),
+    }
+}

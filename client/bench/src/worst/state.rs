@@ -1,0 +1,125 @@
+//! The state that the cases work on.
+
+use super::{
+    WorstSpec,
+    cases::{
+        DEEP, Routine, SAME, address, base, contract, counting, delegating, destroying, doomed,
+        powers, slot,
+    },
+    mined::{Mined, mine},
+};
+use crate::{
+    Random, Wallet,
+    mainnet::{LONGEST_CODE, MainnetShape},
+    workload::{CHAIN_ID, GENESIS_TIME, GWEI},
+};
+use alloy_primitives::{Bytes, U256, uint};
+use polytrie_chainspec::{GenesisPlan, InitialAccount};
+use polytrie_state::{hash_address, hash_slot};
+
+/// Accounts that send.
+const SENDERS: usize = 64;
+/// A million ether.
+const BALANCE: U256 = uint!(1_000_000_000_000_000_000_000_000_U256);
+/// Keys that are looked at for deep branches, at most: memory for 40 bytes each.
+const MOST_MINED: u64 = 1 << 22;
+/// Seconds after the genesis block when Cancun, and all after it, begin.
+pub(super) const CANCUN_AFTER: u64 = 100_000;
+/// Gas that blocks leave over, so that the last transaction need not be measured out.
+const SLACK: u64 = 1_000_000;
+
+impl WorstSpec {
+    /// The genesis of the chain. Until Cancun a contract can be destroyed with its slots.
+    pub(crate) fn genesis(&self) -> GenesisPlan {
+        let cancun = GENESIS_TIME + CANCUN_AFTER;
+        GenesisPlan {
+            chain_id: CHAIN_ID,
+            fork_times: vec![0, cancun, cancun, cancun],
+            timestamp: GENESIS_TIME,
+            gas_limit: self.most_gas + SLACK,
+            base_fee: GWEI as u64,
+            extra_data: Bytes::new(),
+            deposit_contract: None,
+        }
+    }
+
+    /// Those who send.
+    pub(super) fn wallet(&self) -> Wallet {
+        Wallet::new(self.seed, SENDERS)
+    }
+
+    fn pairs(&self) -> (u32, usize) {
+        let pool = (4 * self.largest()).min(MOST_MINED) as u32;
+        (pool, (self.largest() / 100) as usize)
+    }
+
+    /// Slots that lie deep.
+    pub(super) fn deep_slots(&self) -> Mined {
+        let (pool, pairs) = self.pairs();
+        mine(pool, pairs, |number| hash_slot(&slot(base::DEEP_SLOTS + number)))
+    }
+
+    /// Accounts that lie deep.
+    pub(super) fn deep_accounts(&self) -> Mined {
+        let (pool, pairs) = self.pairs();
+        mine(pool, pairs, |number| hash_address(&address(base::DEEP_ACCOUNTS + number)))
+    }
+
+    /// All accounts but the system contracts, in any order.
+    pub(crate) fn accounts(&self) -> impl Iterator<Item = InitialAccount<'static>> + use<> {
+        let spec = *self;
+        let senders = spec.wallet().addresses().to_vec();
+        let senders = senders.into_iter().map(|sender| InitialAccount::funded(sender, BALANCE));
+        let routines = Routine::ALL.into_iter();
+        let routines = routines.map(|it| InitialAccount::contract(it.address(), it.code()));
+        let contracts = powers(&spec).map(|power| with_slots(contract(power), 10_u64.pow(power)));
+        let doomed = (1..=spec.blocks).map(move |block| InitialAccount {
+            code: destroying(),
+            ..with_slots(doomed(block), spec.largest() / 10)
+        });
+        let small = (0..spec.small()).map(|number| InitialAccount {
+            code: counting(),
+            ..with_slots(address(base::SMALL + number), 1)
+        });
+        let same = InitialAccount { code: counting(), ..with_slots(SAME, 1) };
+        let codes = (0..spec.codes).map(move |number| {
+            InitialAccount::contract(address(base::CODES + number), long_code(spec.seed, number))
+        });
+        let slots = spec.deep_slots().all.into_iter();
+        let slots = slots.map(|number| (slot(base::DEEP_SLOTS + u64::from(number)), U256::ONE));
+        let deep = InitialAccount {
+            balance: BALANCE,
+            slots: Box::new(slots),
+            ..InitialAccount::contract(DEEP, delegating())
+        };
+        let deep_accounts = spec.deep_accounts().all.into_iter().map(|number| {
+            let address = address(base::DEEP_ACCOUNTS + u64::from(number));
+            InitialAccount::funded(address, U256::ONE)
+        });
+        let around = MainnetShape { bytes: spec.size, seed: spec.seed }.accounts();
+        let cases = senders.chain(routines).chain(contracts).chain(doomed).chain(small);
+        cases.chain([same, deep]).chain(codes).chain(deep_accounts).chain(around)
+    }
+}
+
+/// A contract that delegates, with the first `count` slots.
+fn with_slots(at: alloy_primitives::Address, count: u64) -> InitialAccount<'static> {
+    let slots = (0..count).map(|number| (slot(base::SLOTS + number), U256::from(number + 1)));
+    InitialAccount {
+        balance: BALANCE,
+        slots: Box::new(slots),
+        ..InitialAccount::contract(at, delegating())
+    }
+}
+
+/// Code as long as it may be, that no other contract has.
+fn long_code(seed: u64, number: u64) -> Bytes {
+    let mut random = Random::new(seed, !number);
+    // It begins with STOP.
+    let mut code = vec![0];
+    while code.len() < LONGEST_CODE as usize {
+        code.extend(random.word().to_be_bytes());
+    }
+    code.truncate(LONGEST_CODE as usize);
+    code.into()
+}

@@ -1,0 +1,145 @@
+//! Accounts by address, in any order and any number, with which a layer is filled.
+
+use super::{
+    StateDumpError, Step,
+    gather::{Collected, Entry, Named, What},
+    sorted::Sorted,
+};
+use alloy_primitives::{B256, KECCAK256_EMPTY, keccak256};
+use polytrie_chainspec::InitialAccount;
+use polytrie_kv::{Batch, Store};
+use polytrie_state::{
+    Account, Commitment, StateLayer, hash_address, hash_slot, put_address_preimage,
+    put_slot_preimage,
+};
+use std::{
+    mem,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+/// Bytes of rows written at once.
+const PORTION: usize = 16 << 20;
+
+/// What a layer was filled with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filled {
+    /// The state root that the accounts make, whatever the layer.
+    pub root: B256,
+    /// The layer's commitment.
+    pub commitment: Commitment,
+    /// Accounts.
+    pub accounts: u64,
+    /// Slots.
+    pub slots: u64,
+}
+
+/// Fills an empty layer, which stands on `store`. Memory does not depend on how many accounts and slots there are, nor on how
+/// many one account has: what does not fit is sorted beside the store's files.
+///
+/// # Errors
+///
+/// If an account or slot comes twice, the disk or the layer fails, or `interrupt` was set from outside.
+pub fn fill<'a>(
+    store: &Store,
+    layer: &dyn StateLayer,
+    accounts: impl Iterator<Item = InitialAccount<'a>>,
+    interrupt: &AtomicBool,
+    progress: &mut dyn FnMut(Step),
+) -> Result<Filled, StateDumpError> {
+    let mut preimages =
+        Preimages { store: layer.needs_preimages().then_some(store), batch: Batch::new() };
+    let mut collected = Collected::new(store.scratch().clone());
+    for InitialAccount { address, nonce, balance, code, slots } in accounts {
+        if interrupt.load(Ordering::Relaxed) {
+            return Err(StateDumpError::Interrupted);
+        }
+        let account = hash_address(&address);
+        preimages.add(|batch| put_address_preimage(batch, &account, &address))?;
+        let code_hash = if code.is_empty() { KECCAK256_EMPTY } else { keccak256(&code) };
+        if !code.is_empty() {
+            collected.codes.add(code_hash, &code)?;
+        }
+        let state = Account { nonce, balance, code_hash };
+        let named = Named { account: state, storage_root: None, hashed: true };
+        collected.entries.add(Entry { account, what: What::Account(Box::new(named)) })?;
+        for (slot, value) in slots {
+            let hash = hash_slot(&slot);
+            preimages.add(|batch| put_slot_preimage(batch, &hash, &slot))?;
+            collected.entries.add(Entry { account, what: What::Slot(hash, value) })?;
+        }
+    }
+    preimages.write(0)?;
+    collected.codes.write(0)?;
+    let sorted = Sorted::new(&mut collected, interrupt, progress)?;
+    let loaded = layer.load(&mut sorted.accounts());
+    let found = sorted.finish()?;
+    let commitment = loaded?;
+    Ok(Filled { root: found.root, commitment, accounts: found.accounts, slots: found.slots })
+}
+
+/// Addresses and slots on their way into a store, if its layer needs them.
+struct Preimages<'a> {
+    store: Option<&'a Store>,
+    batch: Batch,
+}
+
+impl Preimages<'_> {
+    fn add(&mut self, put: impl FnOnce(&mut Batch)) -> Result<(), StateDumpError> {
+        if self.store.is_none() {
+            return Ok(());
+        }
+        put(&mut self.batch);
+        self.write(PORTION)
+    }
+
+    fn write(&mut self, most: usize) -> Result<(), StateDumpError> {
+        if let Some(store) = self.store
+            && self.batch.byte_len() > most
+        {
+            store.engine_write(&mem::take(&mut self.batch))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use alloy_primitives::{Address, Bytes, U256};
+    use polytrie_kv::{MemoryEngine, StoreOptions};
+    use polytrie_layers::{LAYERS, LayerOptions};
+    use std::sync::Arc;
+
+    fn accounts() -> impl Iterator<Item = InitialAccount<'static>> {
+        (1..=50_u8).rev().map(|number| InitialAccount {
+            slots: Box::new((1..=u64::from(number)).map(|n| (U256::from(n), U256::from(n + 1)))),
+            balance: U256::from(number),
+            ..InitialAccount::contract(Address::repeat_byte(number), Bytes::from(vec![number; 9]))
+        })
+    }
+
+    #[test]
+    fn every_layer_is_filled_in_any_order_and_gives_what_it_was_filled_with() {
+        let mut roots = Vec::new();
+        for kind in LAYERS {
+            let engine = Arc::new(MemoryEngine::new());
+            let tables = [kind.tables, polytrie_chain::TABLES].concat();
+            let store = Store::open(engine, &tables, StoreOptions::default()).unwrap();
+            let mut settings = LayerOptions::for_tests();
+            kind.settle_parameters(&mut settings, None).unwrap();
+            let layer = (kind.open)(store.clone().into(), &settings).unwrap();
+            let never = AtomicBool::new(false);
+            let filled = fill(&store, &*layer, accounts(), &never, &mut |_| {}).unwrap();
+            assert_eq!((filled.accounts, filled.slots), (50, 50 * 51 / 2), "{}", kind.name);
+            if let Some(root) = filled.commitment.as_state_root() {
+                assert_eq!(root, filled.root, "{}", kind.name);
+            }
+            roots.push(filled.root);
+            let reader = layer.reader().unwrap();
+            let slot = reader.slot(&Address::repeat_byte(7), &U256::from(5)).unwrap();
+            assert_eq!(slot, U256::from(6), "{}", kind.name);
+        }
+        assert!(roots.windows(2).all(|two| two[0] == two[1]), "{roots:?}");
+    }
+}
