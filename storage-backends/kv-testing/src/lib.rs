@@ -1,8 +1,10 @@
 //! What the tests of engines, of stores, and of all that is built on them share.
 //!
-//! An engine passes [`engine_suite`] and [`store_suite`]; crash tests run on a [`FaultEngine`]; a test that lacks what it
+//! An engine passes [`engine_suite`] and [`store_suite`]; crash tests run on a [`FaultEngine`], those of
+//! a loss of power on a [`ForgetfulDisk`]; a test that lacks what it
 //! needs says so with [`skipped`]. Nothing here is for production.
 
+mod disk;
 mod engine;
 mod fault;
 mod model;
@@ -10,6 +12,7 @@ mod random;
 mod skip;
 mod wrapped;
 
+pub use disk::{Failure, ForgetfulDisk, Lived, OnDisk, disk_seeds, first_caught, power_loss};
 pub use engine::{TABLES, engine_suite};
 pub use fault::{Fault, FaultEngine, KeepsRows, SlowEngine, SlowReads};
 pub use model::{Model, store_suite};

@@ -131,7 +131,7 @@ fn table(random: &mut Random) -> Table {
     TABLES[random.below(TABLES.len())]
 }
 
-fn batch(random: &mut Random) -> Batch {
+pub(crate) fn batch(random: &mut Random) -> Batch {
     let mut batch = Batch::new();
     for _ in 0..random.below(40) {
         let table = table(random);

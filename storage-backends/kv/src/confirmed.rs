@@ -12,9 +12,13 @@
 //! The file is written after what it speaks of was synced, and is not synced itself: a power failure may leave an older
 //! one, never one that knows of more than there is. Without it nothing is lost but the comparison.
 
-use crate::{KvError, append_checksum, strip_checksum, write_whole};
+use crate::{
+    KvError, append_checksum,
+    disk::{Access, File},
+    strip_checksum, write_whole,
+};
 use std::{
-    fs::{self, File, OpenOptions},
+    fs,
     io::{self, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
 };
@@ -127,11 +131,14 @@ impl ConfirmedFile {
             let slots = [confirmed.encode(1), confirmed.encode(0)].concat();
             write_whole(&path, &slots).map_err(failed("write"))?;
         }
-        let file = OpenOptions::new().write(true).open(&path).map_err(failed("open"))?;
+        let file = File::open(&path, Access::Edit).map_err(failed("open"))?;
         let mut opened = Self { path, file, sequence: sequence.unwrap_or(1), confirmed };
         opened.write()?;
         // Numbers that were given up may come again, for something else.
-        opened.file.sync_data().map_err(|e| KvError::io("sync", &opened.path, e))?;
+        opened
+            .file
+            .sync("confirmed: at opening")
+            .map_err(|e| KvError::io("sync", &opened.path, e))?;
         Ok(opened)
     }
 

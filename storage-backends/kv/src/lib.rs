@@ -13,7 +13,7 @@ mod chunk;
 mod codec;
 mod confirmed;
 mod counters;
-mod disk;
+pub mod disk;
 mod engine;
 mod error;
 mod flush;

@@ -1,9 +1,13 @@
 //! One file of a journal: its head, and its records one after the other.
 
-use crate::{Batch, KvError, Table, confirmed::Durable};
+use crate::{
+    Batch, KvError, Table,
+    confirmed::Durable,
+    disk::{Access, File},
+};
 use std::{
-    fs::{File, OpenOptions},
     io::{self, BufReader, Read as _, Seek as _, SeekFrom, Write as _},
+    ops::Range,
     path::{Path, PathBuf},
 };
 
@@ -12,13 +16,15 @@ const MAGIC: &[u8] = b"polytrie journal 2\n";
 pub(super) const LENGTH_AND_CHECKSUM: usize = 8;
 /// Bytes of a record before its changes: length, checksum and number.
 pub(super) const RECORD_HEAD: usize = LENGTH_AND_CHECKSUM + 8;
+/// Bytes that are written again at once.
+const REWRITTEN: u64 = 1 << 20;
 /// So many records behind a damaged one are known for its successors: what happens to look like a record elsewhere in a
 /// file has any number.
 const SUCCESSORS: u64 = 1 << 24;
 
 /// Begins a file.
 pub(super) fn create(path: &Path, number: u64, tables: &[Table]) -> io::Result<File> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+    let mut file = File::open(path, Access::Create)?;
     let mut head = MAGIC.to_vec();
     head.extend_from_slice(&number.to_be_bytes());
     head.push(tables.len() as u8);
@@ -28,6 +34,29 @@ pub(super) fn create(path: &Path, number: u64, tables: &[Table]) -> io::Result<F
     }
     file.write_all(&head)?;
     Ok(file)
+}
+
+/// Makes a file durable that was read, of which nobody has confirmed these bytes. They are written again: where a sync has
+/// failed, the system may have forgotten that they were to be written, and another sync says that all is well.
+pub(super) fn make_durable(path: &Path, unconfirmed: &Range<u64>) -> Result<(), KvError> {
+    let rewrite = || -> io::Result<()> {
+        let mut file = File::open(path, Access::Edit)?;
+        let mut bytes = Vec::new();
+        let mut at = unconfirmed.start;
+        while at < unconfirmed.end {
+            file.seek(SeekFrom::Start(at))?;
+            bytes.clear();
+            (&mut file).take(REWRITTEN.min(unconfirmed.end - at)).read_to_end(&mut bytes)?;
+            file.seek(SeekFrom::Start(at))?;
+            file.write_all(&bytes)?;
+            if bytes.is_empty() {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            at += bytes.len() as u64;
+        }
+        file.sync("journal: found files")
+    };
+    rewrite().map_err(|e| KvError::io("write to", path, e))
 }
 
 /// Number of a file and names of its tables.
@@ -56,7 +85,7 @@ impl Reader {
         next: u64,
     ) -> Result<Option<Self>, KvError> {
         let io = |e| KvError::io("read", path, e);
-        let file = File::open(path).map_err(io)?;
+        let file = File::open(path, Access::Read).map_err(io)?;
         let length = file.metadata().map_err(io)?.len();
         let (path, buffer) = (path.to_owned(), Vec::new());
         let file = BufReader::new(file);

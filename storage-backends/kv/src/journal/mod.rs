@@ -20,6 +20,9 @@
 //! else is damage, and says so: a record before the end or before another one that is whole, and whatever
 //! [`Confirmed`] knows of that is not there.
 //!
+//! Where a sync has failed, the system may forget what it had to write, show it to whoever reads all the same, and say that
+//! the next sync went well. So what opening reads and nobody has confirmed is written again before anything builds on it.
+//!
 //! A process that only reads may do so while another one writes. What it read belongs together if the engine had no more
 //! files afterwards than before.
 
@@ -28,13 +31,14 @@ mod file;
 use crate::{
     Batch, Engine, KvError, Table, append_checksum,
     confirmed::{CONFIRMED_FILE, Confirmed, ConfirmedFile, Durable},
-    disk::sync_dir,
+    disk::{Access, File, remove_file, sync_dir},
     recent::EngineView,
 };
 use file::Reader;
 use std::{
-    fs::{self, File, OpenOptions},
+    fs,
     io::Write as _,
+    ops::Range,
     path::{Path, PathBuf},
 };
 
@@ -145,10 +149,8 @@ pub(crate) fn recover<T: Default>(
         (read, _) => read?,
     }
     // What a crash left unsynced was read, and what comes now builds on it.
-    for number in &found.files {
-        let path = path_of(&dir, *number);
-        let synced = File::open(&path).and_then(|file| file.sync_all());
-        synced.map_err(|e| KvError::io("sync", &path, e))?;
+    for (number, range) in &found.files {
+        file::make_durable(&path_of(&dir, *number), range)?;
     }
     remove_up_to(&dir, applied.file);
     let journal = Journal {
@@ -204,8 +206,8 @@ fn read_beside_a_writer<T: Default>(
 /// What was found of the files that the engine does not have.
 #[derive(Debug, Default)]
 struct Found {
-    /// Numbers of those that were read.
-    files: Vec<u64>,
+    /// Numbers of those that were read, and where in them the bytes are that nobody has confirmed.
+    files: Vec<(u64, Range<u64>)>,
     /// Bytes of them.
     bytes: u64,
     /// Number of the file that comes next.
@@ -214,8 +216,6 @@ struct Found {
     next: u64,
     /// The last record.
     last: Option<Durable>,
-    /// Where the record that comes next would be in the last file.
-    end: u64,
 }
 
 impl Found {
@@ -251,10 +251,9 @@ impl Found {
                 }
                 continue;
             };
-            self.files.push(expected);
+            self.files.push((expected, 0..reader.position()));
             self.number = expected + 1;
             self.bytes += reader.length();
-            self.end = reader.position();
             while let Some((record, batch)) = reader.next(self.next)? {
                 let is_another =
                     |confirmed: &Durable| confirmed.number == record.number && *confirmed != record;
@@ -267,10 +266,16 @@ impl Found {
                 apply(&batch)?;
                 self.next = record.number + 1;
                 self.last = Some(record);
-                self.end = reader.position();
+                let end = reader.position();
+                let is_confirmed = confirmed.is_some_and(|c| c.number >= record.number);
+                if let Some((_, range)) = self.files.last_mut() {
+                    // Syncs of one file do not go on after the first that fails.
+                    *range = if is_confirmed { end } else { range.start }..end;
+                }
             }
         }
-        let last = path_of(dir, self.files.last().copied().unwrap_or(self.number));
+        let last = self.files.last().map_or(self.number, |(number, _)| *number);
+        let last = path_of(dir, last);
         let what = match self.files.is_empty() && !last.exists() {
             true => "is missing".to_owned(),
             false => format!("ends before record {}", self.next),
@@ -280,19 +285,20 @@ impl Found {
 
     /// Removes everything behind what was read.
     fn give_up(&mut self, dir: &Path) -> Result<(), KvError> {
-        let kept = self.files.last().copied().unwrap_or(self.number - 1);
+        let kept = self.files.last().map_or(self.number - 1, |(number, _)| *number);
         for number in numbers(dir)?.into_iter().filter(|number| *number > kept) {
             let path = path_of(dir, number);
-            fs::remove_file(&path).map_err(|e| KvError::io("remove", &path, e))?;
+            remove_file(&path).map_err(|e| KvError::io("remove", &path, e))?;
         }
-        if let Some(number) = self.files.last() {
+        if let Some((number, range)) = self.files.last() {
             let path = path_of(dir, *number);
-            let file = OpenOptions::new().write(true).open(&path);
-            let cut = file.and_then(|file| file.set_len(self.end));
+            let file = File::open(&path, Access::Edit);
+            let cut = file.and_then(|file| file.set_len(range.end));
             cut.map_err(|e| KvError::io("cut", &path, e))?;
         }
         self.number = kept + 1;
-        Ok(())
+        // Else what was given up may be there again after a loss of power.
+        sync_dir(dir, "journal: repaired").map_err(|e| KvError::io("write to", dir, e))
     }
 }
 
@@ -320,12 +326,13 @@ impl Journal {
             None => {
                 let file = file::create(&path, self.number, &self.tables)
                     .map_err(|e| KvError::io("create", &path, e))?;
-                sync_dir(&self.dir).map_err(|e| KvError::io("write to", &self.dir, e))?;
+                sync_dir(&self.dir, "journal: name")
+                    .map_err(|e| KvError::io("write to", &self.dir, e))?;
                 file
             }
         };
         file.write_all(&self.buffer)
-            .and_then(|()| file.sync_data())
+            .and_then(|()| file.sync("journal: record"))
             .map_err(|e| KvError::io("write to", &path, e))?;
         // After an error the file stays closed: what came of the record is not known, and nothing may follow it.
         self.file = Some(file);
@@ -369,7 +376,7 @@ impl Journal {
 pub(crate) fn remove_up_to(dir: &Path, applied: u64) {
     for number in numbers(dir).unwrap_or_default() {
         if number <= applied
-            && let Err(error) = fs::remove_file(path_of(dir, number))
+            && let Err(error) = remove_file(&path_of(dir, number))
         {
             tracing::debug!(%error, number, "an old file of the journal could not be removed");
         }

@@ -118,7 +118,9 @@ impl MdbxEngine {
         if options.durable && !options.read_only {
             // Whatever is built on it, a stamp to begin with, must not be durable before it is.
             let synced = File::open(&data).and_then(|file| file.sync_all());
-            synced.and_then(|()| sync_dir(path)).map_err(|e| KvError::io("sync", path, e))?;
+            synced
+                .and_then(|()| sync_dir(path, "mdbx: names"))
+                .map_err(|e| KvError::io("sync", path, e))?;
         }
         Ok(Self {
             env,

@@ -1,9 +1,21 @@
-//! Files beside those of an engine: how much of a disk they take, and how they are written.
+//! Files that must outlive a loss of power, beside those of an engine: how they are written, and how much of a disk they
+//! take.
+//!
+//! What is written to a [`File`] is durable when it was synced, and its name when the directory was. A test
+//! [mounts](Mount) a disk of its own, which forgets what was not, tears it, or fails; each sync has a name, by which
+//! such a disk leaves it out.
+
+mod file;
+mod simulated;
+
+pub use file::File;
+pub use simulated::{Access, Action, Mount, SimulatedDisk};
 
 use crate::KvError;
+use simulated::tell;
 use std::{
-    fs::{self, File, Metadata},
-    io::{self, ErrorKind, Write},
+    fs::{self, Metadata},
+    io::{self, ErrorKind, Write as _},
     path::Path,
 };
 
@@ -36,13 +48,12 @@ pub fn dir_bytes(dir: &Path) -> Result<u64, KvError> {
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".tmp");
-    let mut out = File::create(&temporary)?;
+    let mut out = File::open(temporary.as_ref(), Access::Create)?;
     out.write_all(bytes)?;
-    out.sync_all()?;
-    fs::rename(&temporary, path)?;
+    out.sync("whole file: content")?;
+    rename(temporary.as_ref(), path)?;
     // Else the name may be lost in a power failure that what is written later survives, on another disk or this one.
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-    sync_dir(dir.unwrap_or(Path::new(".")))
+    sync_dir(parent(path), "whole file: name")
 }
 
 /// Creates a directory with its parents where they are missing, and makes their names durable.
@@ -54,13 +65,12 @@ pub fn create_dir(dir: &Path) -> io::Result<()> {
     if dir.is_dir() {
         return Ok(());
     }
-    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let parent = parent.unwrap_or(Path::new("."));
+    let parent = parent(dir);
     create_dir(parent)?;
-    match fs::create_dir(dir) {
+    match tell(dir, Action::CreateDir(dir)).and_then(|()| fs::create_dir(dir)) {
         // By another process meanwhile.
         Err(error) if error.kind() == ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
-        created => created.and_then(|()| match sync_dir(parent) {
+        created => created.and_then(|()| match sync_dir(parent, "directory: name") {
             // A process that may write into a directory need not be allowed to read it.
             Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(()),
             synced => synced,
@@ -68,9 +78,43 @@ pub fn create_dir(dir: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes the names in a directory durable.
-pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
+/// Makes the names in a directory durable. `place` says where in the code that is, for tests that leave it out there; no two
+/// places have the same.
+///
+/// # Errors
+///
+/// What the operating system says.
+pub fn sync_dir(dir: &Path, place: &'static str) -> io::Result<()> {
+    match simulated::mounted(dir) {
+        Some(disk) => disk.act(Action::SyncDir(dir, place)),
+        None => fs::File::open(dir)?.sync_all(),
+    }
+}
+
+/// Gives a file another name, in the place of what has that name.
+///
+/// # Errors
+///
+/// What the operating system says.
+pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    tell(from, Action::Rename(from, to))?;
+    fs::rename(from, to)
+}
+
+/// Removes a file.
+///
+/// # Errors
+///
+/// What the operating system says.
+pub fn remove_file(path: &Path) -> io::Result<()> {
+    tell(path, Action::Remove(path))?;
+    fs::remove_file(path)
+}
+
+/// The directory that a path is in.
+pub fn parent(path: &Path) -> &Path {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    dir.unwrap_or(Path::new("."))
 }
 
 #[cfg(unix)]

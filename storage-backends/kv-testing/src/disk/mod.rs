@@ -1,0 +1,421 @@
+//! A disk that forgets what was not synced.
+//!
+//! The files below its directory are real ones, and everything that [`polytrie_kv::disk`] does to them is noted. At a loss
+//! of power they become what a disk might hold then: of what was written to a file since its last sync nothing, all, the
+//! beginning, or any of its sectors of 512 bytes; of the names that were given, changed or removed since the last sync of
+//! their directory, any. Files that were made in another way stay as they are.
+//!
+//! ```no_run
+//! # use polytrie_kv_testing::{Failure, ForgetfulDisk};
+//! let disk = ForgetfulDisk::new(1);
+//! disk.fail_at(17, Failure::Power);
+//! // … work in disk.dir(), until it fails …
+//! disk.restart();
+//! ```
+
+mod content;
+mod names;
+mod suite;
+
+pub use suite::{Lived, disk_seeds, first_caught, power_loss};
+
+use crate::{Random, Wrapped};
+use content::Content;
+use names::Names;
+use polytrie_kv::{
+    Changes, Engine, KvError,
+    disk::{Access, Action, Mount, SimulatedDisk},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// What happens at a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// The power is lost: what the call asks for may have begun, and no later one does anything.
+    Power,
+    /// The call fails (`EIO`). Of a sync, what it was of is never written.
+    Io,
+    /// From here on nothing can be written for so many calls (`ENOSPC`).
+    Full(u64),
+}
+
+/// A directory on a disk that forgets.
+#[derive(Debug)]
+pub struct ForgetfulDisk {
+    temp: tempfile::TempDir,
+    dir: PathBuf,
+    shared: Arc<Shared>,
+    mount: Option<Mount>,
+}
+
+#[derive(Debug)]
+struct Shared(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    random: Random,
+    files: BTreeMap<u64, Content>,
+    names: Names,
+    calls: u64,
+    failures: Vec<(u64, Failure)>,
+    full_until: u64,
+    is_off: bool,
+    has_failed: bool,
+    ignored: Option<String>,
+    places: BTreeSet<&'static str>,
+}
+
+impl ForgetfulDisk {
+    /// An empty one.
+    ///
+    /// # Panics
+    ///
+    /// If there is no room for temporary files.
+    pub fn new(seed: u64) -> Self {
+        let temp = tempfile::tempdir().expect("there is room for temporary files");
+        let dir = fs::canonicalize(temp.path()).expect("it is there").join("disk");
+        fs::create_dir(&dir).expect("there is room for temporary files");
+        let shared = Arc::new(Shared(Mutex::new(State {
+            random: Random::new(seed),
+            files: BTreeMap::new(),
+            names: Names::default(),
+            calls: 0,
+            failures: Vec::new(),
+            full_until: 0,
+            is_off: false,
+            has_failed: false,
+            ignored: None,
+            places: BTreeSet::new(),
+        })));
+        let mount = Some(Mount::new(&dir, shared.clone()));
+        Self { temp, dir, shared, mount }
+    }
+
+    /// The directory, which is durable.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Has the syncs at one place of the code do nothing.
+    pub fn ignore(&self, place: &str) {
+        self.shared.lock().ignored = Some(place.to_owned());
+    }
+
+    /// The places in the code from which something was synced.
+    pub fn places(&self) -> BTreeSet<&'static str> {
+        self.shared.lock().places.clone()
+    }
+
+    /// Something happens at the `call`-th call from now.
+    pub fn fail_at(&self, call: u64, failure: Failure) {
+        let mut state = self.shared.lock();
+        let at = state.calls + call;
+        state.failures.push((at, failure));
+    }
+
+    /// How many calls there were.
+    pub fn calls(&self) -> u64 {
+        self.shared.lock().calls
+    }
+
+    /// Whether something has failed since the last [`restart`](Self::restart) or [`revive`](Self::revive).
+    pub fn has_failed(&self) -> bool {
+        self.shared.lock().has_failed
+    }
+
+    /// The power is lost, if it is not, and comes back: files are what the disk has of them. Nothing may have one open.
+    ///
+    /// # Panics
+    ///
+    /// If the files cannot be written.
+    pub fn restart(&self) {
+        let mut state = self.shared.lock();
+        let State { random, files, names, .. } = &mut *state;
+        let left = names.survivors(random);
+        // A file has one content, whatever its names.
+        let contents: BTreeMap<u64, Vec<u8>> =
+            files.iter().map(|(id, content)| (*id, content.survivor(random))).collect();
+        names.show(&left, |id| contents.get(&id).cloned().unwrap_or_default());
+        state.settle(&left);
+        state.be_well();
+    }
+
+    /// The process ends, and another begins on what it left: the system still has what it wrote. What was planned to fail
+    /// does not.
+    ///
+    /// # Panics
+    ///
+    /// If the files cannot be written.
+    pub fn revive(&self) {
+        let mut state = self.shared.lock();
+        let State { files, names, .. } = &mut *state;
+        // What the last call had begun is there.
+        let seen = names.seen.clone();
+        names.show(&seen, |id| files.get(&id).map(Content::seen).unwrap_or_default());
+        state.be_well();
+    }
+
+    /// Damages a file, durably.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such file.
+    pub fn damage(&self, path: &Path, damage: impl FnOnce(&mut Vec<u8>)) {
+        let mut bytes = fs::read(path).expect("the file is there");
+        damage(&mut bytes);
+        fs::write(path, &bytes).expect("there is room for temporary files");
+        let mut state = self.shared.lock();
+        if let Some(Some(id)) = state.names.seen.get(path).copied() {
+            state.files.insert(id, Content::durable(bytes));
+        }
+    }
+}
+
+impl Drop for ForgetfulDisk {
+    fn drop(&mut self) {
+        drop(self.mount.take());
+        // Nobody looks at it any more.
+        _ = fs::remove_dir_all(self.temp.path());
+    }
+}
+
+impl Shared {
+    /// A test that failed while it held this fails by itself.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// What is left is durable.
+    fn settle(&mut self, left: &BTreeMap<PathBuf, Option<u64>>) {
+        self.names = Names::default();
+        self.files.clear();
+        for (id, (path, node)) in (self.calls << 16..).zip(left) {
+            let node = node.map(|_| id);
+            self.names.found(path, node);
+            if node.is_some() {
+                let bytes = fs::read(path).expect("it was just written");
+                self.files.insert(id, Content::durable(bytes));
+            }
+        }
+    }
+
+    fn be_well(&mut self) {
+        self.failures.clear();
+        (self.full_until, self.is_off, self.has_failed) = (0, false, false);
+    }
+
+    /// Counts a call, and says what happens at it.
+    fn call(&mut self) -> Option<Failure> {
+        if self.is_off {
+            return Some(Failure::Power);
+        }
+        self.calls += 1;
+        let now = self.calls;
+        let failure = self.failures.iter().find(|(at, _)| *at == now).map(|(_, failure)| *failure);
+        match failure {
+            Some(Failure::Power) => self.is_off = true,
+            Some(Failure::Full(calls)) => self.full_until = now + calls,
+            _ => {}
+        }
+        let is_full = now < self.full_until;
+        self.has_failed |= failure.is_some() || is_full;
+        let failure = failure.filter(|failure| !matches!(failure, Failure::Full(_)));
+        failure.or_else(|| is_full.then_some(Failure::Full(0)))
+    }
+
+    /// Whether a call that fails is half done all the same.
+    fn begins(&mut self, was_off: bool) -> bool {
+        !was_off && self.random.one_in(2)
+    }
+}
+
+fn error(failure: Failure) -> io::Error {
+    match failure {
+        Failure::Power => io::Error::other("the power is lost"),
+        Failure::Io => io::Error::from_raw_os_error(5),
+        Failure::Full(_) => io::Error::from_raw_os_error(28),
+    }
+}
+
+impl SimulatedDisk for Shared {
+    fn open(&self, path: &Path, access: Access) -> io::Result<u64> {
+        let mut state = self.lock();
+        let was_off = state.is_off;
+        match state.call() {
+            // What is there can be opened on a full disk.
+            Some(Failure::Full(_)) if path.exists() => {}
+            Some(failure) => {
+                if failure == Failure::Power
+                    && access == Access::Create
+                    && !path.exists()
+                    && state.begins(was_off)
+                {
+                    let id = state.calls << 16;
+                    state.files.insert(id, Content::default());
+                    state.names.put(path, Some(id));
+                }
+                return Err(error(failure));
+            }
+            None => {}
+        }
+        let id = match state.names.seen.get(path) {
+            Some(Some(id)) => *id,
+            _ => {
+                let id = state.calls << 16;
+                match fs::read(path) {
+                    // It was made in another way, and is durable.
+                    Ok(bytes) => {
+                        state.files.insert(id, Content::durable(bytes));
+                        state.names.found(path, Some(id));
+                    }
+                    Err(_) if matches!(access, Access::Read | Access::Edit) => {}
+                    Err(_) => {
+                        state.files.insert(id, Content::default());
+                        state.names.put(path, Some(id));
+                    }
+                }
+                id
+            }
+        };
+        if access == Access::Create
+            && let Some(content) = state.files.get_mut(&id)
+        {
+            content.set_length(0);
+        }
+        Ok(id)
+    }
+
+    fn write(&self, file: u64, at: u64, bytes: &[u8]) -> io::Result<usize> {
+        let mut state = self.lock();
+        let was_off = state.is_off;
+        let failure = state.call();
+        let taken = match failure {
+            None => bytes.len(),
+            Some(Failure::Io) => return Err(error(Failure::Io)),
+            Some(_) if was_off => 0,
+            Some(_) => state.random.below(bytes.len() + 1),
+        };
+        if let Some(content) = state.files.get_mut(&file) {
+            content.write(at, &bytes[..taken]);
+        }
+        match failure {
+            // The rest fails.
+            Some(failure) if taken == 0 || failure == Failure::Power => Err(error(failure)),
+            _ => Ok(taken),
+        }
+    }
+
+    fn act(&self, action: Action<'_>) -> io::Result<()> {
+        let mut state = self.lock();
+        let was_off = state.is_off;
+        let failure = state.call();
+        let is_ignored = match action {
+            Action::Sync(_, place) | Action::SyncDir(_, place) => {
+                state.places.insert(place);
+                state.ignored.as_deref() == Some(place)
+            }
+            _ => false,
+        };
+        match (failure, action) {
+            (None, _) => {}
+            // A full disk can be read, and names can go.
+            (Some(Failure::Full(_)), Action::Read(_) | Action::Remove(_)) => {}
+            (Some(Failure::Full(_)), Action::SyncDir(..) | Action::Rename(..)) => {}
+            (Some(failure), Action::Sync(file, _)) => {
+                if failure != Failure::Power
+                    && let Some(content) = state.files.get_mut(&file)
+                {
+                    content.fail_sync();
+                }
+                return Err(error(failure));
+            }
+            (Some(failure), _) => {
+                if failure != Failure::Power || !state.begins(was_off) {
+                    return Err(error(failure));
+                }
+                state.note(action, is_ignored);
+                return Err(error(failure));
+            }
+        }
+        state.note(action, is_ignored);
+        Ok(())
+    }
+}
+
+impl State {
+    fn note(&mut self, action: Action<'_>, is_ignored: bool) {
+        match action {
+            Action::Read(_) => {}
+            Action::SetLength(file, length) => {
+                if let Some(content) = self.files.get_mut(&file) {
+                    content.set_length(length);
+                }
+            }
+            Action::Sync(file, _) => {
+                if let Some(content) = self.files.get_mut(&file).filter(|_| !is_ignored) {
+                    content.sync();
+                }
+            }
+            Action::SyncDir(dir, _) => {
+                if !is_ignored {
+                    self.names.sync(dir);
+                }
+            }
+            Action::Rename(from, to) => self.names.rename(from, to),
+            Action::Remove(path) => self.names.remove(path),
+            Action::CreateDir(path) => self.names.put(path, None),
+        }
+    }
+}
+
+/// An engine in memory that keeps its journal on a disk that forgets. Its own rows are durable as soon as they are written.
+#[derive(Debug)]
+pub struct OnDisk {
+    engine: Arc<dyn Engine>,
+    dir: PathBuf,
+    shared: Arc<Shared>,
+}
+
+impl OnDisk {
+    /// Keeps the journal of `engine` in `dir`, which is on `disk`.
+    pub fn new(engine: Arc<dyn Engine>, disk: &ForgetfulDisk, dir: &Path) -> Self {
+        Self { engine, dir: dir.to_owned(), shared: Arc::clone(&disk.shared) }
+    }
+}
+
+crate::wrapped!(OnDisk);
+
+impl Wrapped for OnDisk {
+    fn inner(&self) -> &dyn Engine {
+        &*self.engine
+    }
+
+    fn on_write(&self, changes: &dyn Changes) -> Result<(), KvError> {
+        let (failure, begins) = {
+            let mut state = self.shared.lock();
+            let was_off = state.is_off;
+            let failure = state.call();
+            (failure, failure == Some(Failure::Power) && state.begins(was_off))
+        };
+        match failure {
+            None => self.engine.write(changes),
+            Some(failure) => {
+                if begins {
+                    self.engine.write(changes)?;
+                }
+                Err(KvError::io("write to", &self.dir, error(failure)))
+            }
+        }
+    }
+
+    fn journal(&self) -> Option<PathBuf> {
+        Some(self.dir.clone())
+    }
+}

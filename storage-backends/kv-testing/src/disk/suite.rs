@@ -1,0 +1,324 @@
+//! Stores and small files through losses of power, killed processes, and disks that fail.
+
+use super::{Failure, ForgetfulDisk, OnDisk};
+use crate::{Model, Random, engine::TABLES, model::batch};
+use polytrie_kv::{
+    Durability, Engine, KvError, MemoryEngine, Store, StoreOptions, create_dir, write_whole,
+};
+use std::{
+    env, fs,
+    ops::{AddAssign, Range},
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
+    sync::Arc,
+};
+
+/// What a run went through.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Lived {
+    /// Losses of power.
+    pub power: u64,
+    /// Processes that were killed.
+    pub kills: u64,
+    /// Calls that failed otherwise.
+    pub failures: u64,
+    /// Writes that were confirmed.
+    pub writes: u64,
+    /// Repairs after damage.
+    pub repairs: u64,
+}
+
+impl AddAssign for Lived {
+    fn add_assign(&mut self, other: Self) {
+        self.power += other.power;
+        self.kills += other.kills;
+        self.failures += other.failures;
+        self.writes += other.writes;
+        self.repairs += other.repairs;
+    }
+}
+
+/// The seeds to run: so many as `POLYTRIE_DISK_SEEDS` says, else `default`; the one of `POLYTRIE_TEST_SEED` if that is set.
+///
+/// # Panics
+///
+/// If a variable is set to something that is not a number.
+pub fn disk_seeds(default: u64) -> Range<u64> {
+    let number = |name| {
+        let text = env::var(name).ok()?;
+        Some(text.parse::<u64>().unwrap_or_else(|_| panic!("{name} is a number, found {text}")))
+    };
+    match number("POLYTRIE_TEST_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("POLYTRIE_DISK_SEEDS").unwrap_or(default),
+    }
+}
+
+/// The first of some seeds at which `run` fails if the syncs at `place` are left out.
+pub fn first_caught(
+    seeds: Range<u64>,
+    place: &str,
+    run: impl Fn(u64, Option<&str>) -> Result<Lived, String>,
+) -> Option<(u64, String)> {
+    seeds.into_iter().find_map(|seed| run(seed, Some(place)).err().map(|error| (seed, error)))
+}
+
+/// Writes to a store and to a small file beside it through some lives, each of which ends with a loss of power, a killed
+/// process, or a call that fails. Nothing that was confirmed may be missing, and nothing else be read than what was written.
+/// `ignored` names a place in the code of which the syncs do nothing.
+///
+/// # Errors
+///
+/// What went wrong. A panic counts.
+pub fn power_loss(seed: u64, ignored: Option<&str>) -> Result<Lived, String> {
+    let lived = catch_unwind(AssertUnwindSafe(|| Run::new(seed, ignored).live()));
+    let lived = lived.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        Err(format!("a panic: {}", text.or(panic.downcast_ref().copied()).unwrap_or("?")))
+    });
+    lived.map_err(|error| format!("seed {seed}: {error}"))
+}
+
+struct Run {
+    random: Random,
+    disk: ForgetfulDisk,
+    engine: Arc<dyn Engine>,
+    dir: PathBuf,
+    /// What the store held after each write, from the beginning.
+    history: Vec<Model>,
+    /// The last of them that is durable.
+    durable: usize,
+    /// The last version of the small file that is durable, and the last that was begun.
+    version: (u64, u64),
+    lived: Lived,
+}
+
+/// Why a life has ended.
+type Ended = Result<(), KvError>;
+
+impl Run {
+    fn new(seed: u64, ignored: Option<&str>) -> Self {
+        let mut random = Random::new(seed);
+        let disk = ForgetfulDisk::new(random.next());
+        if let Some(place) = ignored {
+            disk.ignore(place);
+        }
+        Self {
+            dir: disk.dir().join("data").join("db"),
+            disk,
+            random,
+            engine: Arc::new(MemoryEngine::new()),
+            history: vec![Model::default()],
+            durable: 0,
+            version: (0, 0),
+            lived: Lived::default(),
+        }
+    }
+
+    fn live(mut self) -> Result<Lived, String> {
+        for _ in 0..3 + self.random.below(5) {
+            self.plan();
+            let ended = self.work()?;
+            self.end(ended)?;
+        }
+        // The last one has nothing that fails.
+        let store = self.open()?.map_err(|error| error.to_string())?;
+        self.compare(&store)?;
+        self.read_version()?;
+        Ok(self.lived)
+    }
+
+    fn plan(&mut self) {
+        for _ in 0..1 + self.random.below(2) {
+            let call = 1 + self.random.below(90) as u64;
+            let failure = match self.random.below(8) {
+                0..=4 => Failure::Power,
+                5..=6 => Failure::Io,
+                _ => Failure::Full(self.random.below(12) as u64),
+            };
+            self.disk.fail_at(call, failure);
+        }
+    }
+
+    fn options(&mut self) -> StoreOptions {
+        let durability = match self.random.one_in(4) {
+            true => Durability::Deferred,
+            false => Durability::EveryWrite,
+        };
+        StoreOptions {
+            durability,
+            flush_every: [1, 3, 8, 1_000][self.random.below(4)],
+            overlay_bytes: [3_000, 1 << 20][self.random.below(2)],
+            // Else calls would come in another order each time.
+            background: false,
+            counters: false,
+        }
+    }
+
+    /// Opens the store as a process that begins; the inner error is one that was to be expected.
+    fn open(&mut self) -> Result<Result<Store, KvError>, String> {
+        let options = self.options();
+        Ok(match self.open_as(&options, false) {
+            Err(error) if !self.disk.has_failed() => {
+                return Err(format!("what was not damaged does not open: {error}"));
+            }
+            Ok(store) => {
+                self.find(&store, self.durable)?;
+                Ok(store)
+            }
+            opened => opened,
+        })
+    }
+
+    fn open_as(&self, options: &StoreOptions, repair: bool) -> Result<Store, KvError> {
+        // As an engine does that has files.
+        create_dir(&self.dir).map_err(|error| KvError::io("create", &self.dir, error))?;
+        let engine = Arc::new(OnDisk::new(Arc::clone(&self.engine), &self.disk, &self.dir));
+        let open = if repair { Store::repair } else { Store::open };
+        open(engine, &TABLES, options.clone())
+    }
+
+    /// What a store holds is what it held after some write, from this one on; and it is durable now.
+    fn find(&mut self, store: &Store, from: usize) -> Result<(), String> {
+        let found = Model::read(store);
+        let place = self.history[from..].iter().rposition(|model| *model == found);
+        let place = place.ok_or_else(|| {
+            let earlier = self.history.iter().rposition(|model| *model == found);
+            format!("what was confirmed at write {from} is missing; found is write {earlier:?}")
+        })?;
+        self.durable = from + place;
+        self.history.truncate(self.durable + 1);
+        Ok(())
+    }
+
+    fn compare(&self, store: &Store) -> Result<(), String> {
+        match self.history.last() == Some(&Model::read(store)) {
+            true => Ok(()),
+            false => Err("another content is read than was written".to_owned()),
+        }
+    }
+
+    /// A process, until it ends.
+    fn work(&mut self) -> Result<Ended, String> {
+        let store = match self.open()? {
+            Ok(store) => store,
+            Err(error) => return Ok(Err(error)),
+        };
+        if !self.disk.has_failed() {
+            self.read_version()?;
+        }
+        for _ in 0..self.random.below(40) {
+            let done = self.step(&store);
+            if done.is_err() {
+                return Ok(done);
+            }
+        }
+        self.compare(&store)?;
+        Ok(Ok(()))
+    }
+
+    fn step(&mut self, store: &Store) -> Ended {
+        match self.random.below(20) {
+            0 => store.flush()?,
+            1 => store.checkpoint()?,
+            2 => {
+                let version = self.version.1 + 1;
+                self.version.1 = version;
+                write_whole(&self.dir.join("version"), &bytes_of(version))
+                    .map_err(|error| KvError::io("write", &self.dir, error))?;
+                self.version.0 = version;
+                return Ok(());
+            }
+            _ => {
+                let batch = batch(&mut self.random);
+                let mut model = self.history.last().cloned().unwrap_or_default();
+                model.apply(&batch);
+                self.history.push(model);
+                store.write(batch)?;
+                let progress = store.progress();
+                if progress.durable < progress.written {
+                    return Ok(());
+                }
+                self.lived.writes += 1;
+            }
+        }
+        self.durable = self.history.len() - 1;
+        Ok(())
+    }
+
+    /// The small file is one of those that were written whole, and no older than the last that was confirmed.
+    fn read_version(&self) -> Result<(), String> {
+        let (durable, last) = self.version;
+        match fs::read(self.dir.join("version")) {
+            Err(_) if durable == 0 => Ok(()),
+            Err(error) => Err(format!("the small file was confirmed and is gone: {error}")),
+            Ok(found) => match (durable..=last).any(|v| v > 0 && bytes_of(v) == found) {
+                true => Ok(()),
+                false => Err(format!("the small file is none of those from {durable} to {last}")),
+            },
+        }
+    }
+
+    /// Ends a life: by what was planned, or by chance.
+    fn end(&mut self, ended: Ended) -> Result<(), String> {
+        match ended {
+            Err(error) if !self.disk.has_failed() => {
+                return Err(format!("nothing was to fail: {error}"));
+            }
+            Err(error) if error.to_string().contains("os error") => self.lived.failures += 1,
+            _ => {}
+        }
+        if self.random.one_in(3) {
+            self.disk.revive();
+            self.lived.kills += 1;
+            return Ok(());
+        }
+        self.disk.restart();
+        self.lived.power += 1;
+        if self.random.one_in(6) { self.damage() } else { Ok(()) }
+    }
+
+    /// Damages a file of the journal. If that is seen, the store is repaired, and it goes on from there; if the power is lost
+    /// then, it needs no repair again.
+    fn damage(&mut self) -> Result<(), String> {
+        let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
+        let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        files.retain(|path| path.to_string_lossy().contains("journal."));
+        files.sort();
+        if files.is_empty() {
+            return Ok(());
+        }
+        let file = &files[self.random.below(files.len())];
+        let (at, cuts) = (self.random.below(4_096), self.random.one_in(3));
+        self.disk.damage(file, |bytes| {
+            let at = at % bytes.len().max(1);
+            match cuts {
+                true => bytes.truncate(at),
+                false => bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 4),
+            }
+        });
+        let options = self.options();
+        let opened = match self.open_as(&options, false) {
+            Err(KvError::Lost { .. }) => {
+                self.lived.repairs += 1;
+                self.open_as(&options, true)
+            }
+            opened => opened,
+        };
+        let store = opened.map_err(|error| format!("what is damaged is not repaired: {error}"))?;
+        self.find(&store, 0)?;
+        if self.random.one_in(2) {
+            drop(store);
+            self.disk.restart();
+            self.lived.power += 1;
+            let store = self.open()?.map_err(|error| error.to_string())?;
+            self.compare(&store)?;
+        }
+        Ok(())
+    }
+}
+
+/// The content of a version of the small file: it has more than one sector.
+fn bytes_of(version: u64) -> Vec<u8> {
+    Random::new(version).bytes(700 + version as usize % 900)
+}

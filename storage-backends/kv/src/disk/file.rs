@@ -1,0 +1,107 @@
+//! A file, for all that must outlive a loss of power.
+
+use super::simulated::{Access, Action, SimulatedDisk, mounted};
+use std::{
+    fs::{self, Metadata, OpenOptions},
+    io::{self, Read, Seek, SeekFrom, Write},
+    path::Path,
+    sync::Arc,
+};
+
+/// A file of the operating system, or one on a disk that a test [mounts](super::Mount).
+#[derive(Debug)]
+pub struct File {
+    file: fs::File,
+    /// What stands in for the disk, and its name for this file.
+    disk: Option<(Arc<dyn SimulatedDisk>, u64)>,
+}
+
+impl File {
+    /// Opens a file.
+    ///
+    /// # Errors
+    ///
+    /// What the operating system says.
+    pub fn open(path: &Path, access: Access) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        match access {
+            Access::Read => options.read(true),
+            Access::Edit => options.read(true).write(true),
+            Access::Append => options.read(true).write(true).create(true).truncate(false),
+            Access::Create => options.write(true).create(true).truncate(true),
+            Access::CreateNew => options.write(true).create_new(true),
+        };
+        let disk = match mounted(path) {
+            Some(disk) => {
+                let file = disk.open(path, access)?;
+                Some((disk, file))
+            }
+            None => None,
+        };
+        Ok(Self { file: options.open(path)?, disk })
+    }
+
+    /// What the system knows of it.
+    ///
+    /// # Errors
+    ///
+    /// What the operating system says.
+    pub fn metadata(&self) -> io::Result<Metadata> {
+        self.file.metadata()
+    }
+
+    /// Cuts it, or has it grow by zeros.
+    ///
+    /// # Errors
+    ///
+    /// What the operating system says.
+    pub fn set_len(&self, length: u64) -> io::Result<()> {
+        if let Some((disk, file)) = &self.disk {
+            disk.act(Action::SetLength(*file, length))?;
+        }
+        self.file.set_len(length)
+    }
+
+    /// Makes what was written to it durable, but for its name. `place` says where in the code that is, for tests that leave
+    /// it out there; no two places have the same.
+    ///
+    /// # Errors
+    ///
+    /// What the operating system says. What was written since the last time may never become durable then, whatever a
+    /// later call says: it must be written again.
+    pub fn sync(&self, place: &'static str) -> io::Result<()> {
+        match &self.disk {
+            Some((disk, file)) => disk.act(Action::Sync(*file, place)),
+            // Its length is made durable as well, other metadata nobody needs.
+            None => self.file.sync_data(),
+        }
+    }
+}
+
+impl Read for File {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some((disk, file)) = &self.disk {
+            disk.act(Action::Read(*file))?;
+        }
+        self.file.read(buffer)
+    }
+}
+
+impl Write for File {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some((disk, file)) = &self.disk else { return self.file.write(bytes) };
+        let taken = disk.write(*file, self.file.stream_position()?, bytes)?;
+        self.file.write_all(&bytes[..taken])?;
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Seek for File {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}

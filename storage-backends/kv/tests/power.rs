@@ -1,0 +1,78 @@
+//! What a loss of power takes of a store with a journal: nothing that was confirmed.
+
+#![expect(clippy::print_stderr, reason = "shown by the test harness with --nocapture")]
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use polytrie_kv::{Batch, Durability, Engine, MemoryEngine, Read as _, Store, StoreOptions, Table};
+use polytrie_kv_testing::{
+    Failure, ForgetfulDisk, Lived, OnDisk, disk_seeds, first_caught, power_loss,
+};
+use std::sync::Arc;
+
+/// Every place in this crate from which something is synced that a store with a journal needs.
+const PLACES: [&str; 8] = [
+    "confirmed: at opening",
+    "directory: name",
+    "journal: found files",
+    "journal: name",
+    "journal: record",
+    "journal: repaired",
+    "whole file: content",
+    "whole file: name",
+];
+
+/// `POLYTRIE_DISK_SEEDS=10000` runs so many; `POLYTRIE_TEST_SEED` repeats one.
+#[test]
+fn nothing_confirmed_is_lost() {
+    let (seeds, mut lived) = (disk_seeds(300), Lived::default());
+    for seed in seeds.clone() {
+        lived += power_loss(seed, None).unwrap_or_else(|error| panic!("{error}"));
+    }
+    eprintln!("seeds {seeds:?}: {lived:?}");
+}
+
+/// A sync of which the removal is not seen is not needed, or not tested.
+#[test]
+fn each_sync_is_needed() {
+    for place in PLACES {
+        let caught = first_caught(0..1_000, place, power_loss);
+        let (_, error) = caught.unwrap_or_else(|| panic!("without {place} nothing is lost"));
+        eprintln!("without {place}: {error}");
+    }
+}
+
+/// The system forgets what it could not write, and the next sync says that all is well. A record that is read again after
+/// that is not on the disk.
+#[test]
+fn what_a_failed_sync_left_is_written_again() {
+    const A: Table = Table::new(0, "a", 8);
+    for (seed, call) in (0..20).flat_map(|seed| (1..8).map(move |call| (seed, call))) {
+        let (disk, engine) = (ForgetfulDisk::new(seed), Arc::new(MemoryEngine::new()));
+        let open = || {
+            let engine = OnDisk::new(engine.clone() as Arc<dyn Engine>, &disk, disk.dir());
+            let durability = Durability::EveryWrite;
+            let options = StoreOptions { durability, background: false, ..StoreOptions::default() };
+            Store::open(Arc::new(engine), &[A], options)
+        };
+        let write = |store: &Store, key: &[u8]| {
+            let mut batch = Batch::new();
+            batch.put(A, key, b"value");
+            store.write(batch)
+        };
+        let store = open().unwrap();
+        disk.fail_at(call, Failure::Io);
+        let confirmed = write(&store, b"1").is_ok();
+        drop(store);
+        // The same system, so what was read may be what it forgot to write.
+        disk.revive();
+        let store = open().unwrap();
+        let found = store.get(A, b"1").unwrap().is_some();
+        assert!(found || !confirmed);
+        write(&store, b"2").unwrap();
+        drop(store);
+        disk.restart();
+        let store = open().unwrap_or_else(|error| panic!("seed {seed}, call {call}: {error}"));
+        assert_eq!(store.get(A, b"1").unwrap().is_some(), found, "seed {seed}, call {call}");
+        assert!(store.get(A, b"2").unwrap().is_some(), "seed {seed}, call {call}");
+    }
+}
