@@ -1,14 +1,14 @@
 //! Writing files so that an unfinished one never stands under its final name.
 
 use std::{
-    fmt,
-    fs::File,
+    fmt, fs,
     io::{self, BufWriter, Stdout, Write},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use flate2::{Compression, write::GzEncoder};
+use polytrie_kv::disk::{Access, File, parent, rename, sync_dir};
 use tempfile::NamedTempFile;
 
 use crate::{e2store::BLOCKS_PER_ERA, reader::display_name};
@@ -114,7 +114,8 @@ impl ExportError {
 /// A file that is being written: under another name beside it until [`finish`](Self::finish), compressed
 /// if its name ends in `.gz`, standard output if it is `-`.
 ///
-/// Dropped without `finish`, it leaves nothing behind, and a file that was there before stays.
+/// Dropped without `finish`, it leaves nothing behind, and a file that was there before stays. After `finish` it outlives a
+/// loss of power.
 /// Devices and pipes are written directly.
 pub struct OutputFile {
     name: Arc<str>,
@@ -130,9 +131,9 @@ enum Sink {
 
 enum Target {
     /// A file under another name, which goes unless it gets its own.
-    Beside(NamedTempFile),
+    Beside(NamedTempFile<File>),
     /// What cannot be replaced.
-    Device(File),
+    Device(fs::File),
     Stdout(Stdout),
 }
 
@@ -179,9 +180,12 @@ impl OutputFile {
     pub(super) fn finish_as(self, path: &Path) -> Result<(), ExportError> {
         let written = self.sink.finish().and_then(|target| match target {
             Target::Beside(file) => {
-                file.as_file().sync_all()?;
-                file.persist(path)?;
-                Ok(())
+                file.as_file().sync("output: content")?;
+                let (_, temporary) = file.into_parts();
+                rename(&temporary, path)?;
+                // It has that name now, and there is nothing left to remove.
+                let _ = temporary.keep();
+                sync_dir(parent(path), "output: name")
             }
             Target::Device(_) | Target::Stdout(_) => Ok(()),
         });
@@ -253,7 +257,7 @@ fn open(path: &Path) -> io::Result<(Target, PathBuf)> {
         Ok(meta) if meta.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
         // Renaming over a device or a pipe would replace it.
         Ok(meta) if !meta.is_file() => {
-            Ok((Target::Device(File::options().write(true).open(path)?), path.to_owned()))
+            Ok((Target::Device(fs::File::options().write(true).open(path)?), path.to_owned()))
         }
         // Renaming over a link would replace the link.
         Ok(_) => beside(path.canonicalize()?),
@@ -270,10 +274,7 @@ fn beside(path: PathBuf) -> io::Result<(Target, PathBuf)> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(&hidden);
     // As any other file: only what is temporary for good is for its owner alone.
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-    let file = builder.tempfile_in(dir.unwrap_or(Path::new(".")))?;
+    let file = builder.make_in(parent(&path), |path| File::open(path, Access::CreateNew))?;
     Ok((Target::Beside(file), path))
 }
 

@@ -10,6 +10,7 @@ mod damage;
 #[path = "../common/fixtures.rs"]
 mod fixtures;
 mod kill;
+mod power;
 #[path = "../common/run.rs"]
 mod run;
 #[path = "../common/sample.rs"]

@@ -2,15 +2,16 @@
 //! them. No other client has such a file, and no export holds anything of it.
 //!
 //! ```text
-//! polytrie access lists 1\n      what the file is
+//! polytrie access lists 2\n      what the file is
 //! hash (32 bytes)                of the block
-//! length (4 bytes, big-endian)   of what follows
+//! length (4 bytes, big-endian)   of the list with its checksum
 //! RLP of the list                as its hash in a header of Amsterdam is of
-//! hash, length, RLP …            of the next block, in any order
+//! checksum (4 bytes)             CRC-32 of hash and RLP
+//! hash, length, RLP, checksum …  of the next block, in any order
 //! ```
 //!
-//! A list that a crash cut short is written again. What is read from here is a hint: a wrong list costs time, and never
-//! changes what a block does.
+//! A list that a crash cut short or a loss of power tore is written again, and so are those behind it: whoever adds to the
+//! file reads it first. What is read from here is a hint: a wrong list costs time, and never changes what a block does.
 
 mod error;
 mod mode;
@@ -26,15 +27,13 @@ pub use reader::AccessListReader;
 pub use writer::AccessListWriter;
 
 use alloy_primitives::{B256, map::B256Map};
-use std::{
-    fs::File,
-    io::{self, BufReader, Read, Seek, SeekFrom},
-};
+use polytrie_kv::{disk::File, strip_checksum};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 /// The name of the file in a data directory.
 pub const ACCESS_LISTS_FILE: &str = "access-lists";
 
-const HEADING: &[u8] = b"polytrie access lists 1\n";
+const HEADING: &[u8] = b"polytrie access lists 2\n";
 
 /// Where a list is.
 #[derive(Debug, Clone, Copy)]
@@ -52,8 +51,9 @@ struct Contents {
 }
 
 impl Contents {
-    /// Finds the lists in a file; `None` if it holds something else. The lists themselves are not read.
-    fn find(file: &mut File) -> io::Result<Option<Self>> {
+    /// Finds the lists in a file, up to the first that is not whole; `None` if it holds something else. The lists themselves
+    /// are read only if they are to be compared with their checksums.
+    fn find(file: &mut File, compared: bool) -> io::Result<Option<Self>> {
         let size = file.seek(SeekFrom::End(0))?;
         file.rewind()?;
         let mut file = BufReader::new(file);
@@ -67,7 +67,7 @@ impl Contents {
             return Ok(Some(found));
         }
         found.end = HEADING.len() as u64;
-        let (mut hash, mut length) = (B256::ZERO, [0; 4]);
+        let (mut hash, mut length, mut content) = (B256::ZERO, [0; 4], Vec::new());
         while size.saturating_sub(found.end) >= FRAME {
             file.read_exact(&mut hash.0)?;
             file.read_exact(&mut length)?;
@@ -76,7 +76,15 @@ impl Contents {
             if end > size {
                 break;
             }
-            file.seek_relative(i64::from(place.length))?;
+            if compared {
+                content.clear();
+                (&mut file).take(u64::from(place.length)).read_to_end(&mut content)?;
+                if strip_checksum(&hash[..], &content).is_none() {
+                    break;
+                }
+            } else {
+                file.seek_relative(i64::from(place.length))?;
+            }
             found.places.insert(hash, place);
             found.end = end;
         }

@@ -4,8 +4,11 @@ use super::{AccessListFileError, Contents, Place};
 use alloy_eips::eip7928::AccountChanges;
 use alloy_primitives::{B256, map::B256Map};
 use alloy_rlp::Decodable;
+use polytrie_kv::{
+    disk::{Access, File},
+    strip_checksum,
+};
 use std::{
-    fs::File,
     io::{self, Read, Seek, SeekFrom},
     path::{Path, PathBuf},
 };
@@ -26,11 +29,11 @@ impl AccessListReader {
     /// If it cannot be read, or holds something else.
     pub fn open(path: &Path) -> Result<Self, AccessListFileError> {
         let failed = |source| AccessListFileError::Io { file: path.to_owned(), source };
-        let mut file = File::open(path).map_err(|error| match error.kind() {
+        let mut file = File::open(path, Access::Read).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => AccessListFileError::Missing { file: path.to_owned() },
             _ => failed(error),
         })?;
-        let contents = Contents::find(&mut file).map_err(failed)?;
+        let contents = Contents::find(&mut file, false).map_err(failed)?;
         let contents =
             contents.ok_or_else(|| AccessListFileError::OtherContent { file: path.to_owned() })?;
         Ok(Self { path: path.to_owned(), file, places: contents.places })
@@ -64,14 +67,15 @@ impl AccessListReader {
         let rlp = self
             .read(place)
             .map_err(|source| AccessListFileError::Io { file: self.path.clone(), source })?;
-        match Vec::decode(&mut &*rlp) {
-            Ok(list) => Ok(Some(list)),
-            Err(error) => Err(AccessListFileError::Damaged {
-                file: self.path.clone(),
-                offset: place.offset,
-                reason: error.to_string(),
-            }),
-        }
+        let list = match strip_checksum(&block[..], &rlp) {
+            Some(mut rlp) => Vec::decode(&mut rlp).map_err(|error| error.to_string()),
+            None => Err("its checksum is wrong".to_owned()),
+        };
+        list.map(Some).map_err(|reason| AccessListFileError::Damaged {
+            file: self.path.clone(),
+            offset: place.offset,
+            reason,
+        })
     }
 
     fn read(&mut self, place: Place) -> io::Result<Vec<u8>> {

@@ -63,6 +63,32 @@ fn a_file_that_breaks_off_anywhere_is_gone_on_with() {
     }
 }
 
+/// A loss of power may leave zeros where a list was to be.
+#[test]
+fn a_torn_list_is_written_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(ACCESS_LISTS_FILE);
+    let write = || {
+        let mut writer = AccessListWriter::open(&path).unwrap();
+        for number in [1, 2, 3] {
+            writer.write(&block(number)).unwrap();
+        }
+        writer.make_durable().unwrap();
+        writer.written()
+    };
+    assert_eq!(write(), 3);
+    let whole = fs::read(&path).unwrap();
+    let list = (whole.len() - HEADING.len()) / 3;
+    for at in 0..list {
+        let mut torn = whole.clone();
+        torn[HEADING.len() + list + at..HEADING.len() + 2 * list].fill(0);
+        let is_torn = torn != whole;
+        fs::write(&path, torn).unwrap();
+        assert_eq!(write(), if is_torn { 2 } else { 0 }, "from byte {at} on");
+        assert_eq!(fs::read(&path).unwrap(), whole, "from byte {at} on");
+    }
+}
+
 #[test]
 fn other_files_are_refused_and_left_alone() {
     let dir = tempfile::tempdir().unwrap();

@@ -3,8 +3,11 @@
 use super::{AccessListFileError, Contents, HEADING};
 use alloy_primitives::{B256, map::B256Set};
 use polytrie_chain::BlockAccessList;
+use polytrie_kv::{
+    append_checksum,
+    disk::{Access, File, parent, sync_dir},
+};
 use std::{
-    fs::{File, OpenOptions},
     io::{self, BufWriter, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
 };
@@ -27,10 +30,10 @@ impl AccessListWriter {
     /// If it cannot be written, or holds something else.
     pub fn open(path: &Path) -> Result<Self, AccessListFileError> {
         let failed = |source| AccessListFileError::Io { file: path.to_owned(), source };
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        let mut file = options.open(path).map_err(failed)?;
-        let contents = Contents::find(&mut file).map_err(failed)?;
+        let mut file = File::open(path, Access::Append).map_err(failed)?;
+        // It may be new.
+        sync_dir(parent(path), "access lists: name").map_err(failed)?;
+        let contents = Contents::find(&mut file, true).map_err(failed)?;
         let Contents { places, end } =
             contents.ok_or_else(|| AccessListFileError::OtherContent { file: path.to_owned() })?;
         let begin = |mut file: File| -> io::Result<BufWriter<File>> {
@@ -57,7 +60,8 @@ impl AccessListWriter {
         if !self.known.insert(block.hash) {
             return Ok(());
         }
-        let rlp = alloy_rlp::encode(&block.list);
+        let mut rlp = alloy_rlp::encode(&block.list);
+        append_checksum(&block.hash[..], &mut rlp);
         let written = frame(block.hash, &rlp).and_then(|frame| {
             self.file.write_all(&frame)?;
             self.file.write_all(&rlp)
@@ -77,7 +81,8 @@ impl AccessListWriter {
     ///
     /// If they cannot be written.
     pub fn make_durable(&mut self) -> Result<(), AccessListFileError> {
-        let flushed = self.file.flush().and_then(|()| self.file.get_ref().sync_data());
+        let flushed =
+            self.file.flush().and_then(|()| self.file.get_ref().sync("access lists: content"));
         self.result(flushed)
     }
 

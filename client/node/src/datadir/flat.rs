@@ -11,7 +11,7 @@
 //! before D has its stamp: an attempt that ends early finds its own F again, and a D with a stamp that finds F empty
 //! knows that F is not there, as when its disk is not mounted.
 
-use polytrie_kv::{DirLock, KvError, write_whole};
+use polytrie_kv::{DirLock, KvError, create_dir, write_whole};
 use polytrie_layers::normal;
 use polytrie_state::{seal, unseal};
 use serde::{Deserialize, Serialize};
@@ -207,7 +207,8 @@ pub(super) fn claim(path: &Path, datadir: &Path) -> Result<(), FlatError> {
     };
     // Nothing is written into a directory that is not ours, not even a lock.
     free()?;
-    fs::create_dir_all(path).map_err(io_error("create", path))?;
+    // Its name must not be lost when the stamp that speaks of it is not.
+    create_dir(path).map_err(io_error("create", path))?;
     let _lock = DirLock::acquire(path)?;
     free()?;
     let owner = match known {

@@ -1,5 +1,7 @@
 use super::*;
 use alloy_primitives::B256;
+use polytrie_kv::create_dir;
+use polytrie_kv_testing::{Failure, ForgetfulDisk};
 use polytrie_state::StampError;
 use std::fs;
 
@@ -133,4 +135,39 @@ fn what_a_power_failure_left_of_a_new_directory_is_made_anew() {
     fs::remove_file(data.join("polytrie.json")).unwrap();
     let error = open(dir.path(), Some(&file)).map(drop).unwrap_err();
     assert!(matches!(error, OpenError::Unstamped { .. }), "{error}");
+}
+
+/// Wherever the power is lost while a directory is made: it is made again, or it is there.
+#[test]
+fn a_directory_that_is_made_outlives_a_loss_of_power() {
+    let sources = tempfile::tempdir().unwrap();
+    let file = genesis(sources.path(), 5);
+    for call in 1.. {
+        let disk = ForgetfulDisk::new(call);
+        disk.fail_at(call, Failure::Power);
+        let made = open(disk.dir(), Some(&file)).is_ok();
+        let lost = disk.has_failed();
+        disk.restart();
+        if made {
+            let (chain, _) = open(disk.dir(), None).unwrap();
+            assert_eq!(chain.spec().chain_id(), 5, "call {call}");
+        }
+        drop(open(disk.dir(), Some(&file)).unwrap_or_else(|error| panic!("call {call}: {error}")));
+        if !lost {
+            break;
+        }
+    }
+}
+
+/// The stamp of a data directory speaks of the directory of its flat state.
+#[test]
+fn the_directory_of_a_flat_state_outlives_a_loss_of_power() {
+    for seed in 0..20 {
+        let disk = ForgetfulDisk::new(seed);
+        let (data, flat) = (disk.dir().join("data"), disk.dir().join("elsewhere").join("flat"));
+        create_dir(&data).unwrap();
+        flat::claim(&flat, &data).unwrap();
+        disk.restart();
+        FlatDir::open(&flat, &data, true).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
 }

@@ -2,9 +2,9 @@
 
 use super::error::ImportError;
 use polytrie_chain::BlockStats;
+use polytrie_kv::disk::{Access, File, parent, sync_dir};
 use std::{
-    fmt,
-    fs::{File, OpenOptions},
+    fmt, fs,
     io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write},
     path::Path,
 };
@@ -18,8 +18,30 @@ pub struct CsvLog {
     /// A file that may hold figures already, until the import begins.
     found: Option<File>,
     /// `None` before the import begins, and when the reader of the figures is gone.
-    out: Option<BufWriter<Box<dyn Write + Send>>>,
+    out: Option<BufWriter<Out>>,
     file: String,
+}
+
+enum Out {
+    File(File),
+    /// What is never durable: a pipe, a device, standard output.
+    Other(Box<dyn Write + Send>),
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.write(bytes),
+            Self::Other(out) => out.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::File(file) => file.flush(),
+            Self::Other(out) => out.flush(),
+        }
+    }
 }
 
 impl CsvLog {
@@ -30,14 +52,15 @@ impl CsvLog {
     /// If it cannot be written, or holds something else.
     pub fn create(path: &Path) -> Result<Self, ImportError> {
         if path == Path::new("-") {
-            let out = Some(BufWriter::new(Box::new(io::stdout()) as _));
+            let out = Some(BufWriter::new(Out::Other(Box::new(io::stdout()))));
             return Ok(Self { found: None, out, file: "standard output".to_owned() });
         }
         let file = path.display().to_string();
         let failed = |source| ImportError::Output { file: file.clone(), source };
         // A pipe or a device holds nothing.
         if path.exists() && !path.is_file() {
-            let out = Some(BufWriter::new(Box::new(File::create(path).map_err(failed)?) as _));
+            let out = Box::new(fs::File::create(path).map_err(failed)?);
+            let out = Some(BufWriter::new(Out::Other(out)));
             return Ok(Self { found: None, out, file });
         }
         match open(path).map_err(failed)? {
@@ -52,7 +75,7 @@ impl CsvLog {
         let kept = match self.found.take() {
             Some(mut found) => {
                 let kept = cut(&mut found, head);
-                self.out = Some(BufWriter::new(Box::new(found)));
+                self.out = Some(BufWriter::new(Out::File(found)));
                 kept.map_err(|source| ImportError::Output { file: self.file.clone(), source })?
             }
             None => 0,
@@ -65,14 +88,22 @@ impl CsvLog {
         self.write(|out| writeln!(out, "{number},1,,{},{},{time}", stats.txs, stats.gas))
     }
 
-    pub(super) fn flush(&mut self) -> Result<(), ImportError> {
-        self.write(Write::flush)
+    /// Has the disk take all lines: those of blocks that are durable must not be missing after a loss of power, as these blocks
+    /// are not executed again.
+    pub(super) fn make_durable(&mut self) -> Result<(), ImportError> {
+        self.write(|out| {
+            out.flush()?;
+            match out.get_ref() {
+                Out::File(file) => file.sync("csv: content"),
+                Out::Other(_) => Ok(()),
+            }
+        })
     }
 
     /// An import does not end because the reader of its figures is gone.
     fn write(
         &mut self,
-        write: impl FnOnce(&mut BufWriter<Box<dyn Write + Send>>) -> io::Result<()>,
+        write: impl FnOnce(&mut BufWriter<Out>) -> io::Result<()>,
     ) -> Result<(), ImportError> {
         let Some(out) = &mut self.out else { return Ok(()) };
         match write(out) {
@@ -89,8 +120,9 @@ impl CsvLog {
 
 /// Opens a file that is new or holds figures; `None` if it holds something else.
 fn open(path: &Path) -> io::Result<Option<File>> {
-    let mut file =
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+    let mut file = File::open(path, Access::Append)?;
+    // It may be new.
+    sync_dir(parent(path), "csv: name")?;
     let mut beginning = Vec::new();
     (&mut file).take(HEADING.len() as u64).read_to_end(&mut beginning)?;
     // A program that was killed may have written a part of the heading.

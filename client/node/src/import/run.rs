@@ -67,23 +67,20 @@ impl<'c> Run<'c> {
             }
             ended => ended.map(drop),
         };
-        let told = self.tell();
         // Before the blocks are durable: what is there already is not imported again, so the report would miss it.
-        let witnessed =
-            self.make_witnesses_durable().and_then(|()| self.make_access_lists_durable());
-        let written = self.flush_csv();
+        let noted = self.tell().and_then(|()| self.make_files_durable());
         let flush_start = Instant::now();
         // The chain first: a shadow that is behind catches up, one that is far ahead cannot come back.
-        let flushed = match witnessed {
+        let flushed = match noted {
             Ok(()) => self.chain.flush().map_err(ImportError::from),
-            // They are executed again, for their witnesses and lists.
+            // They are executed again, for their witnesses, lists and lines.
             Err(error) => Err(error),
         };
         let shadowed = self.flush_shadow();
         self.report.time.flush_wait = flush_start.elapsed();
         self.progress.finish();
         let report = self.reported(flushed.is_ok());
-        let all = [settled, told, ended, flushed, shadowed, written];
+        let all = [settled, ended, flushed, shadowed];
         ImportEnd { report, error: decisive(all.into_iter().filter_map(Result::err)) }
     }
 
@@ -272,9 +269,7 @@ impl<'c> Run<'c> {
             return Ok(());
         }
         self.tell()?;
-        self.make_witnesses_durable()?;
-        self.make_access_lists_durable()?;
-        self.flush_csv()?;
+        self.make_files_durable()?;
         Ok(self.chain.db().store().begin_flush().map_err(ChainError::from)?)
     }
 
@@ -286,9 +281,7 @@ impl<'c> Run<'c> {
             if !is_durable && start.elapsed() >= IDLE {
                 self.settle()?;
                 self.tell()?;
-                self.make_witnesses_durable()?;
-                self.make_access_lists_durable()?;
-                self.flush_csv()?;
+                self.make_files_durable()?;
                 self.chain.flush()?;
                 self.flush_shadow()?;
                 is_durable = true;
@@ -323,19 +316,16 @@ impl<'c> Run<'c> {
         self.options.csv.as_mut().map_or(Ok(()), |csv| csv.block(number, stats))
     }
 
-    fn make_witnesses_durable(&mut self) -> Result<(), ImportError> {
-        let Some(dir) = &mut self.options.witnesses else { return Ok(()) };
-        let file = dir.path().display().to_string();
-        dir.make_durable().map_err(|source| ImportError::Output { file, source })
-    }
-
-    fn make_access_lists_durable(&mut self) -> Result<(), ImportError> {
-        let Some(file) = &mut self.options.access_lists else { return Ok(()) };
-        Ok(file.make_durable()?)
-    }
-
-    fn flush_csv(&mut self) -> Result<(), ImportError> {
-        self.options.csv.as_mut().map_or(Ok(()), CsvLog::flush)
+    /// Makes the witnesses, access lists and lines of all blocks so far durable.
+    fn make_files_durable(&mut self) -> Result<(), ImportError> {
+        if let Some(dir) = &mut self.options.witnesses {
+            let file = dir.path().display().to_string();
+            dir.make_durable().map_err(|source| ImportError::Output { file, source })?;
+        }
+        if let Some(file) = &mut self.options.access_lists {
+            file.make_durable()?;
+        }
+        self.options.csv.as_mut().map_or(Ok(()), CsvLog::make_durable)
     }
 
     fn flush_shadow(&mut self) -> Result<(), ImportError> {

@@ -10,12 +10,15 @@ pub use verify::{Verified, WitnessError, verify};
 use alloy_primitives::{B256, Bytes};
 use polytrie_chain::BlockWitness;
 use polytrie_chainspec::ChainSpec;
+use polytrie_kv::{
+    create_dir,
+    disk::{Access, File, rename, sync_dir},
+};
 use polytrie_state::Witness;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeSet,
-    fs::{self, File},
-    io,
+    io::{self, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -82,7 +85,7 @@ impl WitnessDir {
     ///
     /// If it cannot be made.
     pub fn create(dir: &Path) -> io::Result<Self> {
-        fs::create_dir_all(dir)?;
+        create_dir(dir)?;
         Ok(Self {
             dir: dir.to_owned(),
             unnamed: BTreeSet::new(),
@@ -109,7 +112,8 @@ impl WitnessDir {
         self.bytes += block.witness.byte_len() as u64;
         self.unnamed.insert(number);
         let text = serde_json::to_vec(&WitnessFile::new(spec, block))?;
-        let written = fs::write(self.temporary(number), text);
+        let file = File::open(&self.temporary(number), Access::Create);
+        let written = file.and_then(|mut file| file.write_all(&text));
         self.failed |= written.is_err();
         written
     }
@@ -129,10 +133,10 @@ impl WitnessDir {
         }
         for number in &self.unnamed {
             let temporary = self.temporary(*number);
-            File::open(&temporary)?.sync_all()?;
-            fs::rename(temporary, self.dir.join(format!("{number}.json")))?;
+            File::open(&temporary, Access::Edit)?.sync("witness: content")?;
+            rename(&temporary, &self.dir.join(format!("{number}.json")))?;
         }
-        File::open(&self.dir)?.sync_all()?;
+        sync_dir(&self.dir, "witness: name")?;
         self.unnamed.clear();
         Ok(())
     }

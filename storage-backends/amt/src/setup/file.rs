@@ -18,9 +18,13 @@ use crate::{
 };
 use alloy_primitives::B256;
 use memmap2::Mmap;
+use polytrie_kv::{
+    create_dir,
+    disk::{Access, File, remove_file, rename, sync_dir},
+};
 use sha2::{Digest, Sha256};
 use std::{
-    fs::{self, File},
+    fs,
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
     sync::Arc,
@@ -78,14 +82,15 @@ impl Setup {
             path: dir.to_owned(),
             source: Arc::new(source),
         };
-        fs::create_dir_all(dir).map_err(io)?;
+        create_dir(dir).map_err(io)?;
         // The key comes last, and an old one goes first: without a key there is no setup.
         for part in [Part::Key, Part::Slots, Part::Quotients] {
-            match fs::remove_file(part.path(dir)) {
+            match remove_file(&part.path(dir)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
                 _ => {}
             }
         }
+        sync_dir(dir, "setup: the old one is gone").map_err(io)?;
         if let Some(quotients) = &self.quotients {
             self.write_part(dir, Part::Quotients, &mut rows(quotients))?;
         }
@@ -102,7 +107,8 @@ impl Setup {
         let path = part.path(dir);
         let temporary = dir.join(format!("{}.tmp", part.name()));
         let write = || -> io::Result<()> {
-            let mut file = BufWriter::with_capacity(1 << 20, File::create(&temporary)?);
+            let mut file =
+                BufWriter::with_capacity(1 << 20, File::open(&temporary, Access::Create)?);
             let mut hasher = Sha256::new();
             let header = part.header(&self.key);
             file.write_all(&header)?;
@@ -112,14 +118,14 @@ impl Setup {
                 hasher.update(bytes.as_ref());
             }
             file.write_all(&hasher.finalize())?;
-            file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
-            fs::rename(&temporary, &path)?;
+            file.into_inner().map_err(io::IntoInnerError::into_error)?.sync("setup: content")?;
+            rename(&temporary, &path)?;
             // Else a power failure may take the name of this file and leave that of the key, which comes after it.
-            File::open(dir)?.sync_all()
+            sync_dir(dir, "setup: name")
         };
         write().map_err(|source| {
             // On a full disk it holds what room there was. If it cannot be removed either, the first error says more.
-            let _ = fs::remove_file(&temporary);
+            let _ = remove_file(&temporary);
             SetupError::Io { action: "write", path: path.clone(), source: Arc::new(source) }
         })
     }
@@ -204,7 +210,7 @@ fn check_length(dir: &Path, part: Part, table: &Table, rows: usize) -> Result<()
 fn read(path: &Path) -> Result<Option<Mmap>, SetupError> {
     let io =
         |source| SetupError::Io { action: "read", path: path.to_owned(), source: Arc::new(source) };
-    let file = match File::open(path) {
+    let file = match fs::File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(io(error)),

@@ -2,7 +2,11 @@
 
 use crate::{NAME, NomtOptions, tree::Db};
 use nomt::{IoUringPermission, Options, check_iou_permissions};
-use polytrie_kv::{KvError, caught, create_dir, expect_threads};
+use polytrie_kv::{
+    KvError, caught, create_dir,
+    disk::{rename, sync_dir},
+    expect_threads,
+};
 use polytrie_state::StateError;
 use std::{
     fmt::Display,
@@ -90,9 +94,9 @@ impl Files {
         let unfinished = dir.with_extension("new");
         remove(&unfinished)?;
         drop(self.open_in(&unfinished)?);
-        fs::rename(&unfinished, dir).map_err(|error| io("create", error))?;
-        let parent = fs::File::open(parent).and_then(|parent| parent.sync_all());
-        parent.map_err(|error| io("create", error))
+        rename(&unfinished, dir)
+            .and_then(|()| sync_dir(parent, "nomt: name"))
+            .map_err(|error| io("create", error))
     }
 
     fn open_in(&self, dir: &Path) -> Result<Db, StateError> {

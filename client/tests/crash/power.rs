@@ -1,0 +1,347 @@
+//! Imports through losses of power: our files are on a disk that forgets what was not synced, and an engine in memory is
+//! above them.
+//!
+//! Each life of an import ends at a call that was drawn: the power is lost, the process is killed, a call fails, or the disk
+//! is full. Whatever is found then is the state at a block that was imported, no earlier than the last that was confirmed;
+//! each durable block has its line, its access list and its witness; and going on leads to the same rows as an import that
+//! nothing happened to.
+//!
+//! `POLYTRIE_DISK_SEEDS` names another number of seeds a layer, `POLYTRIE_TEST_SEED` repeats one.
+
+use crate::{fixtures::read, sample::sample};
+use alloy_primitives::B256;
+use alloy_rlp::Header;
+use polytrie::blocks::RlpWriter;
+use polytrie::{
+    access_lists::{AccessListReader, AccessListWriter},
+    chain::{Chain, ChainOptions, TABLES},
+    import::{CsvLog, ImportOptions, import},
+    layers::{LAYERS, LayerKind, LayerOptions},
+    witness::{WitnessDir, WitnessFile},
+};
+use polytrie_chainspec::ChainSpec;
+use polytrie_kv::{
+    Durability, Engine, Entry, KeyRange, MemoryEngine, Store, StoreOptions, Table, create_dir,
+};
+use polytrie_kv_testing::{
+    Failure, ForgetfulDisk, Lived, OnDisk, Random, disk_seeds, entries, first_caught,
+};
+use polytrie_state::TRAIL_TABLE;
+use std::{
+    fs,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
+    sync::Arc,
+};
+
+/// Seeds a layer, unless it is said otherwise.
+const SEEDS: u64 = 4;
+/// Blocks of the sample that are imported.
+const BLOCKS: u64 = 24;
+
+/// What is imported, and what comes of it where nothing happens.
+struct Source {
+    _temp: tempfile::TempDir,
+    spec: Arc<ChainSpec>,
+    file: PathBuf,
+    bytes: Vec<u8>,
+}
+
+impl Source {
+    fn new() -> Self {
+        let bytes = read(&sample("chain.rlp.gz"));
+        let mut rest = &bytes[..];
+        for _ in 0..BLOCKS {
+            let mut payload = rest;
+            let header = Header::decode(&mut payload).unwrap();
+            rest = &rest[rest.len() - payload.len() + header.payload_length..];
+        }
+        let bytes = bytes[..bytes.len() - rest.len()].to_vec();
+        let temp = tempfile::tempdir().unwrap();
+        let file = temp.path().join("blocks.rlp");
+        fs::write(&file, &bytes).unwrap();
+        let spec = ChainSpec::load(sample("genesis.json").to_str().unwrap()).unwrap();
+        Self { _temp: temp, spec, file, bytes }
+    }
+
+    fn straight(&self, kind: &'static LayerKind) -> Straight {
+        let store = Store::memory(&tables(kind)).unwrap();
+        let layer = (kind.open)(store.clone().into(), &LayerOptions::for_tests()).unwrap();
+        let options = ChainOptions::default();
+        let mut chain = Chain::open(Arc::clone(&self.spec), store, layer, options).unwrap();
+        let end = import(&mut chain, ImportOptions::plain(vec![self.file.clone()]));
+        assert!(end.error.is_none(), "{:?}", end.error);
+        let hash = |number| chain.db().canonical(number).unwrap().unwrap().0;
+        let hashes = (0..=BLOCKS).map(hash).collect();
+        Straight { kind, hashes, rows: rows(kind, &chain) }
+    }
+}
+
+struct Straight {
+    kind: &'static LayerKind,
+    hashes: Vec<B256>,
+    rows: Vec<Vec<Entry>>,
+}
+
+fn tables(kind: &LayerKind) -> Vec<Table> {
+    [kind.tables, TABLES].concat()
+}
+
+/// All rows but those that say what was durable when, and of `rain`, whose logs and checkpoints stand where flushes were.
+fn rows(kind: &LayerKind, chain: &Chain) -> Vec<Vec<Entry>> {
+    let is_compared = |table: &&Table| **table != TRAIL_TABLE && kind.name != "rain";
+    let rows = |table: &Table| entries(chain.db().store(), *table, KeyRange::ALL);
+    tables(kind).iter().filter(is_compared).map(rows).collect()
+}
+
+struct Run<'a> {
+    source: &'a Source,
+    straight: &'a Straight,
+    random: Random,
+    disk: ForgetfulDisk,
+    engine: Arc<dyn Engine>,
+    /// Whether lines, access lists and witnesses are written.
+    tells: bool,
+    /// Whether a call has failed. A list that the system forgot to write then is not written again: it is a hint.
+    is_doubtful: bool,
+    /// The last block that is durable.
+    durable: u64,
+    lived: Lived,
+}
+
+impl<'a> Run<'a> {
+    fn new(source: &'a Source, straight: &'a Straight, seed: u64, ignored: Option<&str>) -> Self {
+        let mut random = Random::new(seed);
+        let disk = ForgetfulDisk::new(random.next());
+        if let Some(place) = ignored {
+            disk.ignore(place);
+        }
+        let tells = random.one_in(2);
+        let (engine, lived) = (Arc::new(MemoryEngine::new()), Lived::default());
+        Self {
+            source,
+            straight,
+            random,
+            disk,
+            engine,
+            tells,
+            is_doubtful: false,
+            durable: 0,
+            lived,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.disk.dir().join("data").join(name)
+    }
+
+    fn live(mut self) -> Result<Lived, String> {
+        for _ in 0..2 + self.random.below(3) {
+            for _ in 0..1 + self.random.below(2) {
+                let failure = match self.random.below(8) {
+                    0..=4 => Failure::Power,
+                    5..=6 => Failure::Io,
+                    _ => Failure::Full(self.random.below(12) as u64),
+                };
+                let call = 1 + self.random.below(120) as u64;
+                self.disk.fail_at(call, failure);
+            }
+            let to = self.random.below(BLOCKS as usize + 1) as u64;
+            let ended = self.import(to.max(self.durable));
+            if let Err(error) = ended {
+                if !self.disk.has_failed() {
+                    return Err(format!("nothing was to fail: {error}"));
+                }
+                self.is_doubtful |= error.contains("os error");
+                self.lived.failures += 1;
+            }
+            if self.random.one_in(4) {
+                self.disk.revive();
+                self.lived.kills += 1;
+            } else {
+                self.disk.restart();
+                self.lived.power += 1;
+                self.look(false)?;
+            }
+        }
+        self.import(BLOCKS)?;
+        self.export()?;
+        self.disk.restart();
+        self.look(true)?;
+        Ok(self.lived)
+    }
+
+    fn open(&mut self) -> Result<Chain, String> {
+        let text = |error: &dyn std::fmt::Display| error.to_string();
+        let dir = self.path("db");
+        create_dir(&dir).map_err(|e| text(&e))?;
+        let engine = Arc::new(OnDisk::new(Arc::clone(&self.engine), &self.disk, &dir));
+        let durability = match (self.tells, self.random.one_in(3)) {
+            (true, _) => Durability::ByHand,
+            (false, true) => Durability::Deferred,
+            (false, false) => Durability::EveryWrite,
+        };
+        let options = StoreOptions {
+            durability,
+            flush_every: [1, 3, 1_000][self.random.below(3)],
+            // Else calls would come in another order each time.
+            background: false,
+            counters: false,
+            ..StoreOptions::default()
+        };
+        let kind = self.straight.kind;
+        let store = Store::open(engine, &tables(kind), options).map_err(|e| text(&e))?;
+        let layer = (kind.open)(store.clone().into(), &LayerOptions::for_tests());
+        let options = ChainOptions {
+            keep_access_lists: self.tells,
+            witness_levels: (self.tells && kind.name == "rain").then_some(0),
+            ..ChainOptions::default()
+        };
+        let layer = layer.map_err(|e| text(&e))?;
+        Chain::open(Arc::clone(&self.source.spec), store, layer, options).map_err(|e| text(&e))
+    }
+
+    /// Imports up to a block.
+    fn import(&mut self, to: u64) -> Result<(), String> {
+        let mut chain = self.open()?;
+        self.expect_known(&chain)?;
+        let mut options = ImportOptions::plain(vec![self.source.file.clone()]);
+        options.to = Some(to);
+        if self.tells {
+            let text = |error: &dyn std::fmt::Display| error.to_string();
+            let lists = AccessListWriter::open(&self.path("access-lists"));
+            options.access_lists = Some(lists.map_err(|e| text(&e))?);
+            // Each in a directory of its own, so that none has its name by the sync of another.
+            let figures = self.path("figures");
+            create_dir(&figures).map_err(|e| text(&e))?;
+            options.csv = Some(CsvLog::create(&figures.join("csv")).map_err(|e| text(&e))?);
+            if self.straight.kind.name == "rain" {
+                let witnesses = WitnessDir::create(&self.path("witnesses"));
+                options.witnesses = Some(witnesses.map_err(|e| text(&e))?);
+            }
+        }
+        let end = import(&mut chain, options);
+        let progress = chain.db().store().progress();
+        if progress.durable == progress.written {
+            self.durable = chain.head().number();
+            self.lived.writes += 1;
+        }
+        end.error.map_or(Ok(()), |error| Err(error.to_string()))
+    }
+
+    fn expect_known(&self, chain: &Chain) -> Result<(), String> {
+        let (head, hash) = (chain.head().number(), chain.head().hash());
+        if head < self.durable {
+            return Err(format!(
+                "block {} was confirmed, and block {head} is the head",
+                self.durable
+            ));
+        }
+        match self.straight.hashes.get(head as usize) == Some(&hash) {
+            true => Ok(()),
+            false => Err(format!("block {head} is {hash}, which was not imported")),
+        }
+    }
+
+    /// What a process finds after a loss of power.
+    fn look(&mut self, is_end: bool) -> Result<(), String> {
+        let chain = self.open()?;
+        self.expect_known(&chain)?;
+        let head = chain.head().number();
+        self.durable = head;
+        if is_end {
+            if rows(self.straight.kind, &chain) != self.straight.rows {
+                return Err(
+                    "other rows than those of an import that nothing happened to".to_owned()
+                );
+            }
+            let exported = fs::read(self.path("exported.rlp")).map_err(|e| e.to_string())?;
+            if exported != self.source.bytes {
+                return Err("an export was confirmed, and is not whole".to_owned());
+            }
+        }
+        if !self.tells {
+            return Ok(());
+        }
+        let csv = fs::read_to_string(self.path("figures").join("csv")).unwrap_or_default();
+        let mut lists = AccessListReader::open(&self.path("access-lists")).ok();
+        for number in 1..=head {
+            if !csv.lines().any(|line| line.starts_with(&format!("{number},"))) {
+                return Err(format!("block {number} is durable and has no line"));
+            }
+            let hash = self.straight.hashes[number as usize];
+            let list = lists.as_mut().and_then(|lists| lists.get(&hash).ok().flatten());
+            if list.is_none() && !self.is_doubtful {
+                return Err(format!("block {number} is durable and has no access list"));
+            }
+            if self.straight.kind.name == "rain" {
+                let path = self.path("witnesses").join(format!("{number}.json"));
+                let witness = fs::read(path).map_err(|e| format!("witness of {number}: {e}"))?;
+                serde_json::from_slice::<WitnessFile>(&witness)
+                    .map_err(|e| format!("the witness of block {number} is not whole: {e}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn export(&self) -> Result<(), String> {
+        let text = |error: polytrie::blocks::ExportError| error.to_string();
+        let mut out = RlpWriter::create(self.path("exported.rlp")).map_err(text)?;
+        out.push(&self.source.bytes).map_err(text)?;
+        out.finish().map(drop).map_err(text)
+    }
+}
+
+fn run(
+    source: &Source,
+    straight: &Straight,
+    seed: u64,
+    ignored: Option<&str>,
+) -> Result<Lived, String> {
+    let run = || Run::new(source, straight, seed, ignored).live();
+    let lived = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        Err(format!("a panic: {}", text.or(panic.downcast_ref().copied()).unwrap_or("?")))
+    });
+    lived.map_err(|error| format!("{}, seed {seed}: {error}", straight.kind.name))
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "shown by the test harness with --nocapture")]
+fn an_import_goes_on_after_a_loss_of_power() {
+    let source = Source::new();
+    for kind in LAYERS {
+        let straight = source.straight(kind);
+        let mut lived = Lived::default();
+        for seed in disk_seeds(SEEDS) {
+            lived += run(&source, &straight, seed, None).unwrap_or_else(|error| panic!("{error}"));
+        }
+        eprintln!("{}: {lived:?}", kind.name);
+    }
+}
+
+/// The places of syncs of files that an import and an export write.
+const PLACES: [&str; 8] = [
+    "access lists: content",
+    "access lists: name",
+    "csv: content",
+    "csv: name",
+    "output: content",
+    "output: name",
+    "witness: content",
+    "witness: name",
+];
+
+#[test]
+#[expect(clippy::print_stderr, reason = "shown by the test harness with --nocapture")]
+fn each_sync_is_needed() {
+    let source = Source::new();
+    let rain = LAYERS.iter().find(|kind| kind.name == "rain").unwrap();
+    let straight = source.straight(rain);
+    for place in PLACES {
+        let caught =
+            first_caught(0..1_000, place, |seed, ignored| run(&source, &straight, seed, ignored));
+        let (_, error) = caught.unwrap_or_else(|| panic!("without {place} nothing is lost"));
+        eprintln!("without {place}: {error}");
+    }
+}
