@@ -45,6 +45,9 @@ const LINES: usize = 10_000;
 /// What `-v` adds: what this program says, and not what its libraries do.
 const OWN: &str = "polytrie=debug";
 
+/// The driver of Cassandra tells of each connection.
+const DRIVER: &str = "scylla=warn";
+
 /// Whether log lines have colours: on a terminal, unless `NO_COLOR` is set to something.
 fn has_colors() -> bool {
     io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
@@ -61,8 +64,12 @@ impl LogArgs {
             (false, _) => LevelFilter::TRACE,
         };
         let mut filter = EnvFilter::builder().with_default_directive(level.into()).from_env_lossy();
-        if self.verbose == 1 && env::var_os(EnvFilter::DEFAULT_ENV).is_none() {
-            filter = filter.add_directive(OWN.parse().unwrap_or_else(|_| level.into()));
+        if env::var_os(EnvFilter::DEFAULT_ENV).is_none() {
+            let own = (self.verbose == 1).then_some(OWN);
+            let driver = (self.verbose <= 1 && !self.quiet).then_some(DRIVER);
+            for directive in own.into_iter().chain(driver) {
+                filter = filter.add_directive(directive.parse().unwrap_or_else(|_| level.into()));
+            }
         }
         // The library panics without a thread. What else needs one says so in a sentence.
         let (writer, guard) = match serves && expect_threads(1).is_ok() {

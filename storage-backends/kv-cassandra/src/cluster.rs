@@ -236,7 +236,9 @@ pub(crate) struct Patience<'a> {
     bound: Duration,
     /// For whom.
     nodes: &'a str,
-    started: Instant,
+    /// How much of the time is over, and up to when that was counted.
+    spent: Duration,
+    counted: Instant,
     pause: Duration,
     /// Whether the user knows that it takes long.
     is_told: bool,
@@ -244,7 +246,8 @@ pub(crate) struct Patience<'a> {
 
 impl<'a> Patience<'a> {
     fn new(bound: Duration, nodes: &'a str) -> Self {
-        Self { bound, nodes, started: Instant::now(), pause: PAUSES.0, is_told: false }
+        let (spent, counted) = (Duration::ZERO, Instant::now());
+        Self { bound, nodes, spent, counted, pause: PAUSES.0, is_told: false }
     }
 
     /// Waits a little after an error.
@@ -262,7 +265,10 @@ impl<'a> Patience<'a> {
             return Err(failed(action, error));
         }
         let (seconds, nodes) = (self.bound.as_secs(), self.nodes);
-        if self.started.elapsed() + self.pause > self.bound {
+        // An attempt takes no longer. If more has passed this process was stopped, or its machine slept, and nobody waited.
+        self.spent += self.counted.elapsed().min(REQUEST_TIMEOUT + PAUSES.1);
+        self.counted = Instant::now();
+        if self.spent + self.pause > self.bound {
             return Err(failed(
                 action,
                 format!(

@@ -6,7 +6,7 @@ use crate::{
 };
 use parking_lot::{Mutex, RwLock};
 use polytrie_kv::{Changes, Engine, KeyRange, KvError, LiveSet, Table, TableStats, View};
-use std::{fmt, ops::ControlFlow, path::PathBuf, sync::Arc};
+use std::{fmt, ops::ControlFlow, path::PathBuf, sync::Arc, time::Instant};
 
 /// Cassandra as an engine: versions of rows in a cluster, batches that are committed by one compare-and-set.
 ///
@@ -29,6 +29,10 @@ pub(crate) struct Shared {
     /// The versions that views read.
     pub(crate) live: Arc<LiveSet>,
     pub(crate) current: RwLock<Current>,
+    /// Who had the store when it was opened: this engine, if it may write.
+    pub(crate) owner: String,
+    /// When one that may write has last looked whether it has the store.
+    pub(crate) looked: Mutex<Option<Instant>>,
 }
 
 impl fmt::Debug for Shared {

@@ -89,14 +89,14 @@ pub(crate) async fn read(link: &Link, store: &Arc<str>) -> Result<Option<Head>, 
     fields.map(Head::from_fields).transpose()
 }
 
-/// The floor as it was when this was asked, or higher.
-pub(crate) async fn floor(link: &Link, store: &Arc<str>) -> Result<u64, KvError> {
+/// The floor as it was when this was asked, or higher, and the owner then.
+pub(crate) async fn floor(link: &Link, store: &Arc<str>) -> Result<(u64, String), KvError> {
     let action = "reading the head of the store";
     let request = || link.session.execute_unpaged(&link.statements.floor_read, (store,));
     let rows = link.persist(action, request).await?.into_rows_result();
     let rows = rows.map_err(|e| failed(action, e))?;
-    let (floor,) = rows.first_row::<(i64,)>().map_err(|e| failed(action, e))?;
-    number(floor)
+    let (floor, owner) = rows.first_row::<(i64, String)>().map_err(|e| failed(action, e))?;
+    Ok((number(floor)?, owner))
 }
 
 /// Takes the store over: from now on whoever had it before commits nothing more. Makes it if it is not there.

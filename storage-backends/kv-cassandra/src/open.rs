@@ -115,6 +115,8 @@ impl CassandraEngine {
             buckets: Buckets::default(),
             live: Arc::new(LiveSet::default()),
             current: RwLock::default(),
+            owner: head.owner.clone(),
+            looked: Mutex::new(None),
         };
         shared.read_buckets()?;
         let deleted = shared.finish(&head)?;
@@ -152,7 +154,7 @@ impl Shared {
     /// What the last version was is removed only by one that writes, after it was applied.
     fn expect_collected(&self, version: u64, found: u32, expected: u32) -> Result<(), KvError> {
         let (link, store) = (self.cluster.link(), Arc::clone(&self.store));
-        let floor = self.cluster.wait(async move { head::floor(&link, &store).await })?;
+        let (floor, _) = self.cluster.wait(async move { head::floor(&link, &store).await })?;
         if floor >= version {
             return Ok(());
         }

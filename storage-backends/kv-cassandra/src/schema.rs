@@ -121,8 +121,10 @@ impl Statements {
             ))
             .await?,
             head_read,
-            floor_read: prepare(format!("SELECT floor FROM {keyspace}.heads WHERE store = ?"))
-                .await?,
+            floor_read: prepare(format!(
+                "SELECT floor, owner FROM {keyspace}.heads WHERE store = ?"
+            ))
+            .await?,
             batch_put: prepare(format!(
                 "INSERT INTO {keyspace}.batches (store, version, writer, part, changes) VALUES (?, ?, ?, ?, ?) \
                  USING TIMESTAMP ?"

@@ -6,7 +6,7 @@
 
 use crate::{CassandraEngine, CassandraOptions, Cluster};
 use polytrie_kv::{Batch, Engine, Entry, KeyRange, KvError, Read, Table, View, Visit};
-use polytrie_kv_testing::{Random, TABLES, engine_suite, entries, store_suite};
+use polytrie_kv_testing::{Random, TABLES, engine_suite, entries, skipped, store_suite};
 use std::{
     collections::BTreeMap,
     path::Path,
@@ -14,7 +14,7 @@ use std::{
         Arc,
         atomic::{AtomicI64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// The variable that names the nodes.
@@ -58,7 +58,7 @@ fn cut() -> KvError {
 /// A connection to the cluster that the tests may use, if there is one.
 fn cluster() -> Option<Arc<Cluster>> {
     let Ok(nodes) = std::env::var(NODES) else {
-        say(&format!("skipped: {NODES} names no nodes of a cluster, see `scripts/cluster test`"));
+        skipped(format_args!("{NODES} names no nodes of a cluster, see `scripts/cluster test`"));
         return None;
     };
     let nodes: Vec<String> = nodes.split(',').map(str::to_owned).collect();
@@ -232,6 +232,10 @@ fn who_was_cut_off_and_comes_back_is_out() {
     late.shared.apply(version, &committed).unwrap();
     assert_eq!(all(&new), expected, "what was late changes nothing");
     for old in [&stale, &late] {
+        // As if it had been stopped for long.
+        *old.shared.looked.lock() = None;
+        let error = Reader(old.view().unwrap()).get(TABLES[0], b"key").unwrap_err().to_string();
+        assert!(error.contains("another process has opened the store"), "{error}");
         assert!(old.write(&put(b"5")).is_err());
     }
     let error = stale.write(&put(b"5")).unwrap_err().to_string();
@@ -315,4 +319,36 @@ fn what_cannot_be_stored_is_refused_before_anything_is_sent() {
     batch.put(TABLES[0], b"key", &vec![1; 14 << 20]);
     engine.write(&batch).unwrap();
     assert_eq!(all(&engine)[0][0].1.len(), 14 << 20);
+}
+
+#[test]
+#[ignore = "figures for the README: cargo test -p polytrie-kv-cassandra --lib figures -- --ignored --nocapture"]
+fn figures() {
+    const ROWS: usize = 100_000;
+    let Some(cluster) = cluster() else { return };
+    let engine = open(&cluster, &new_name()).unwrap();
+    let mut random = Random::new(Random::seed());
+    let keys: Vec<Vec<u8>> = (0..ROWS).map(|_| random.bytes(32)).collect();
+    let told = |what: &str, rows: usize, since: Instant| {
+        let rate = rows as f64 / since.elapsed().as_secs_f64();
+        say(&format!("{what}: {rows} rows, {rate:.0} a second"));
+    };
+    let since = Instant::now();
+    for keys in keys.chunks(ROWS / 4) {
+        let mut batch = Batch::new();
+        keys.iter().for_each(|key| batch.put(TABLES[2], key, &[7; 32]));
+        engine.write(&batch).unwrap();
+    }
+    told("written, 25,000 a batch", ROWS, since);
+    let view = engine.view().unwrap();
+    for at_once in [1, 100, 1_000] {
+        let mut read = 0;
+        let since = Instant::now();
+        while since.elapsed() < Duration::from_secs(10) {
+            let some: Vec<_> = (0..at_once).map(|_| &*keys[random.below(ROWS)]).collect();
+            assert!(view.get_many(TABLES[2], &some).unwrap().iter().all(Option::is_some));
+            read += at_once;
+        }
+        told(&format!("read, {at_once} in a call"), read, since);
+    }
 }

@@ -11,10 +11,17 @@ use crate::{
     scan,
 };
 use polytrie_kv::{KeyRange, KvError, Table, Ticket, View, Visit};
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// A key behind every key that a table may hold.
 pub(crate) const END: [u8; Table::KEY_LIMIT as usize + 1] = [0xff; Table::KEY_LIMIT as usize + 1];
+
+/// How often one that may write looks whether it still has the store, while it reads.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// The rows as they were after one version, whatever is written later.
 pub(crate) struct CassandraView {
@@ -67,19 +74,34 @@ impl CassandraView {
         async move { ask(&link, &store, table, (&bucket, &key), version).await }
     }
 
-    /// Fails if what was just read may have been removed meanwhile: whoever writes knows the views of its own process only,
-    /// and says in the head before it removes anything.
+    /// Fails if what was just read may have been removed meanwhile.
+    ///
+    /// Whoever writes knows the views of its own process only, and says in the head before it removes anything: one that
+    /// only reads looks there each time. One that may write looks whether it still has the store when it has not done so
+    /// for a while, so that one that was stopped or cut off takes no missing row for the truth.
     pub(crate) fn expect_whole(&self) -> Result<(), KvError> {
         let shared = &*self.shared;
-        if !shared.options.read_only {
+        let read_only = shared.options.read_only;
+        let now = Instant::now();
+        if !read_only && shared.looked.lock().is_some_and(|last| now - last < LOOK_EVERY) {
             return Ok(());
         }
-        let (link, store) = (shared.cluster.link(), Arc::clone(&shared.store));
-        let floor = shared.cluster.wait(async move { head::floor(&link, &store).await })?;
-        if floor <= self.version() {
-            return Ok(());
-        }
+        let (link, name) = (shared.cluster.link(), Arc::clone(&shared.store));
+        let (floor, owner) = shared.cluster.wait(async move { head::floor(&link, &name).await })?;
         let (store, version) = (&shared.store, self.version());
+        if !read_only {
+            if owner != shared.owner {
+                let reason = format!(
+                    "another process has opened the store `{store}` for writing since, and this one is out; end one of the two"
+                );
+                return Err(failed("reading", reason));
+            }
+            *shared.looked.lock() = Some(now);
+            return Ok(());
+        }
+        if floor <= version {
+            return Ok(());
+        }
         let reason = format!(
             "the store `{store}` was opened for reading at version {version}, and its writer has removed what was replaced up to {floor}; run the same command again, best while nothing writes"
         );
