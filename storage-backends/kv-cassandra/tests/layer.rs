@@ -39,7 +39,7 @@ impl LayerFactory for Mpt {
         CommitmentKind::StateRoot
     }
 
-    fn engine(&self, tables: &[Table]) -> Arc<dyn Engine> {
+    fn memory(&self, tables: &[Table]) -> Arc<dyn Engine> {
         let Some(cluster) = &*CLUSTER else { return Arc::new(MemoryEngine::new()) };
         let store = format!("layer-{:016x}", rand::random::<u64>());
         let options = CassandraOptions::new(std::env::temp_dir(), tables);

@@ -49,7 +49,7 @@ impl Ground {
         Self::Memory(Arc::new(MemoryEngine::new()))
     }
 
-    /// What [`LayerFactory::engine`] gives: memory, mostly.
+    /// What [`LayerFactory::memory`] gives: memory, mostly.
     pub fn of(factory: &dyn LayerFactory) -> Self {
         Self::Memory(empty_engine(factory))
     }
@@ -80,9 +80,9 @@ impl Ground {
     }
 }
 
-/// What [`LayerFactory::engine`] gives, for the tables of a layer and of its driver.
+/// What [`LayerFactory::memory`] gives, for the tables of a layer and of its driver.
 pub(super) fn empty_engine(factory: &dyn LayerFactory) -> Arc<dyn Engine> {
-    factory.engine(&[factory.tables(), vec![HEAD, UNDO]].concat())
+    factory.memory(&[factory.tables(), vec![HEAD, UNDO]].concat())
 }
 
 /// One row: table name, key, value.

@@ -97,7 +97,7 @@ pub trait LayerFactory: Debug + Sync {
 
     /// An empty engine, for as long as a test has a handle of it. One that is slow should be under the tests of its own crate
     /// only.
-    fn engine(&self, tables: &[Table]) -> Arc<dyn Engine> {
+    fn memory(&self, tables: &[Table]) -> Arc<dyn Engine> {
         let _ = tables;
         Arc::new(MemoryEngine::new())
     }
