@@ -87,7 +87,7 @@ impl Job {
                 json(&bench.run(&self.open(durable)?, rss)?)
             }
             Work::Worst(bench) => {
-                json(&bench.run(self.store.as_deref(), &mut || self.open(options))?)
+                json(&bench.run(self.store.as_deref(), &mut || self.open(options.clone()))?)
             }
             Work::Chain { bench, chain, lists } => {
                 let chain = PreparedChain::at(chain.clone());

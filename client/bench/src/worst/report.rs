@@ -205,8 +205,8 @@ fn rows(results: &[WorstRun]) -> Vec<WorstRow> {
     // All runs have the same tests, but for those on an engine that keeps nothing, which are never cold.
     let longest = results.iter().max_by_key(|result| result.tests.len()).unwrap_or(first);
     for test in &longest.tests {
-        let of = |subject, run| figures(results, test, subject, run);
         let cell = |subject: &&Subject| -> Option<WorstCell> {
+            let of = |subject: &Subject, run| figures(results, test, subject, run);
             let all = of(subject, None);
             if all.is_empty() {
                 return None;

@@ -158,6 +158,7 @@ impl ImportReport {
             mgas_per_second: 0.0,
             prefetched: 0,
             listed: 0,
+            by_list: 0,
             skipped: 0,
             side: 0,
             reorganised: 0,

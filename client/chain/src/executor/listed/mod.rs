@@ -27,7 +27,7 @@ use super::{CodeCache, codes::ready_to_run};
 use alloy_eips::{eip4788::SYSTEM_ADDRESS, eip7928::AccountChanges};
 use alloy_primitives::{
     Address, B256, U256, keccak256,
-    map::{AddressMap, B256Map},
+    map::{AddressMap, B256Map, Entry},
 };
 use polytrie_state::{Access, Account, AccountChange, Known, Session, StateError, TxWrites};
 use revm::bytecode::Bytecode;
@@ -110,7 +110,7 @@ impl ListedBlock {
             let before = known.account(&address)?;
             if let Some(account) = before.filter(Account::has_code) {
                 let hash = account.code_hash;
-                if !needed.contains_key(&hash) {
+                if let Entry::Vacant(entry) = needed.entry(hash) {
                     let cached = codes.get(&hash).map(Ok);
                     let code = cached.unwrap_or_else(|| {
                         let code = known.read_code(session, hash)?;
@@ -118,7 +118,7 @@ impl ListedBlock {
                         codes.insert(hash, code.clone());
                         Ok::<_, StateError>(code)
                     });
-                    needed.insert(hash, code?);
+                    entry.insert(code?);
                 }
             }
             if !listed.code_changes.is_empty() {
