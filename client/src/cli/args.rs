@@ -63,7 +63,7 @@ pub(super) struct SlowBlockArg {
     /// Log a line of JSON for each block that takes at least so many milliseconds, 0 for every block: its time and gas, what
     /// it read and wrote of accounts, slots and code, and what was known already, under the names of geth's
     /// --debug.logslowblock.
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", help_heading = "Logging")]
     log_slow_block: Option<u64>,
 }
 

@@ -172,7 +172,7 @@ mod tests {
         ("JSON-RPC over HTTP and WebSocket", &["http.", "rpc."]),
         ("Engine API over HTTP and WebSocket", &["authrpc", "engine."]),
         ("Transaction pool", &["txpool."]),
-        ("Logging", &["quiet", "verbose", "log."]),
+        ("Logging", &["quiet", "verbose", "log"]),
         ("Output", &["json", "html", "csv", "svg", "markdown"]),
         (
             "Workload",
