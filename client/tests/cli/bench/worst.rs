@@ -45,7 +45,8 @@ fn every_case_runs_on_every_layer_cold_and_warm() {
             assert_eq!((&test["case"], &test["gas"]), (&first["case"], &first["gas"]));
             let gas = number(&test["gas"]);
             let destroys = test["case"] == "selfdestruct-large";
-            assert!(destroys || (1_700_000.0..=2_100_000.0).contains(&gas), "{test}");
+            // A fifth comes back for slots that are cleared.
+            assert!(destroys || (1_400_000.0..=2_100_000.0).contains(&gas), "{test}");
         }
     }
     // The worst ratio comes first.
