@@ -166,16 +166,17 @@ impl Maker {
                 let [slots, accounts] = &self.deep;
                 let is_slots = calls.routine == cases::Routine::LoadListed;
                 let list = if is_slots { slots } else { accounts };
-                let length = (tx_gas.saturating_sub(LIST_OVERHEAD) / each) as usize;
+                // None twice in a transaction, where the second time costs little.
+                let length = (tx_gas.saturating_sub(LIST_OVERHEAD) / each).min(list.len() as u64);
+                let tx_gas = LIST_OVERHEAD + length * each;
+                let each_block = gas / tx_gas;
                 let part = |n: u64| -> Vec<u32> {
-                    let begin = n as usize * length;
-                    (begin..begin + length)
-                        .filter_map(|at| list.get(at % list.len()))
-                        .copied()
-                        .collect()
+                    let begin = (n * length) as usize;
+                    let numbers = begin..begin + length as usize;
+                    numbers.filter_map(|at| list.get(at % list.len())).copied().collect()
                 };
                 let call = |n| (calls.to, cases::call(&calls, 0, &part(n)), tx_gas);
-                numbers.map(call).collect()
+                (each_block * (block - 1)..each_block * block).map(call).collect()
             }
             Plan::Short(to) => {
                 let (most, used) = SHORT;

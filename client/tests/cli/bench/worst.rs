@@ -44,9 +44,15 @@ fn every_case_runs_on_every_layer_cold_and_warm() {
         {
             assert_eq!((&test["case"], &test["gas"]), (&first["case"], &first["gas"]));
             let gas = number(&test["gas"]);
-            let destroys = test["case"] == "selfdestruct-large";
-            // A fifth comes back for slots that are cleared.
-            assert!(destroys || (1_400_000.0..=2_100_000.0).contains(&gas), "{test}");
+            let case = test["case"].as_str().unwrap();
+            let least = match case {
+                "selfdestruct-large" => 0.0,
+                // The last transaction that would fit is left out.
+                "deep-slots" | "deep-accounts" => 1_000_000.0,
+                // A fifth comes back for slots that are cleared.
+                _ => 1_400_000.0,
+            };
+            assert!((least..=2_100_000.0).contains(&gas), "{test}");
         }
     }
     // The worst ratio comes first.
