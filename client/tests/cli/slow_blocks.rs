@@ -51,6 +51,7 @@ fn runs_of_a_benchmark_tell_of_theirs() {
     all.extend([json.as_os_str(), OsStr::new("--cache"), cache.as_os_str()]);
     let lines = lines(&run(&all, &[]).ok());
     assert!(lines.iter().map(|line| line["block"]["number"].as_u64().unwrap()).eq(1..=4));
-    assert!(lines.iter().all(|line| line["state_reads"]["code"] == 1), "{lines:?}");
+    // The token, and the four contracts that a block of Prague calls by itself.
+    assert!(lines.iter().all(|line| line["state_reads"]["code"] == 5), "{lines:?}");
     lines.iter().for_each(assert_adds_up);
 }
