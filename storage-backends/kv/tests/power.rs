@@ -10,10 +10,11 @@ use polytrie_kv_testing::{
 use std::sync::Arc;
 
 /// Every place in this crate from which something is synced that a store with a journal needs.
-const PLACES: [&str; 8] = [
+const PLACES: [&str; 9] = [
     "confirmed: at opening",
     "directory: name",
     "journal: found files",
+    "journal: head",
     "journal: name",
     "journal: record",
     "journal: repaired",

@@ -254,6 +254,7 @@ impl Found {
             self.files.push((expected, 0..reader.position()));
             self.number = expected + 1;
             self.bytes += reader.length();
+            let before = self.next;
             while let Some((record, batch)) = reader.next(self.next)? {
                 let is_another =
                     |confirmed: &Durable| confirmed.number == record.number && *confirmed != record;
@@ -272,6 +273,11 @@ impl Found {
                     // Syncs of one file do not go on after the first that fails.
                     *range = if is_confirmed { end } else { range.start }..end;
                 }
+            }
+            if self.next == before {
+                // Nothing but a head, or half a record: it is begun again.
+                self.files.pop();
+                self.number = expected;
             }
         }
         let last = self.files.last().map_or(self.number, |(number, _)| *number);
