@@ -1,4 +1,4 @@
-//! Who may call the Engine API: whoever has the secret, shown with a token that is signed with it (JSON Web Token, HS256).
+//! The secret of the Engine API: each request carries a token that is signed with it (JSON Web Token, HS256).
 //!
 //! Of what such tokens may be, the Engine API takes one kind, so what is here is one kind: the library that knows all of
 //! them would bring the signatures of all of them along.
@@ -6,7 +6,10 @@
 use alloy_primitives::hex;
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD as BASE64};
 use hmac::{Hmac, Mac, digest::KeyInit};
-use polytrie_kv::create_dir;
+use polytrie_kv::{
+    create_dir,
+    disk::{parent, sync_dir},
+};
 use serde::Deserialize;
 use sha2_for_hmac::Sha256;
 use std::{
@@ -14,6 +17,7 @@ use std::{
     io::{self, Write},
     path::{Path, PathBuf},
 };
+use tempfile::NamedTempFile;
 use thiserror::Error;
 
 /// The most seconds between the time of a token and the node's (the authentication page of the Engine API).
@@ -100,16 +104,14 @@ impl JwtSecret {
 
     fn make(path: &Path) -> io::Result<Self> {
         let secret: [u8; 32] = rand::random();
-        if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
-            create_dir(dir)?;
-        }
-        let mut options = fs::OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(path)?;
+        let dir = parent(path);
+        create_dir(dir)?;
+        // Whole or not at all, and for the eyes of the owner, as all temporary files are.
+        let mut file = NamedTempFile::new_in(dir)?;
         writeln!(file, "{}", hex::encode(secret))?;
-        file.sync_all()?;
+        file.as_file().sync_all()?;
+        file.persist_noclobber(path)?;
+        sync_dir(dir, "secret: name")?;
         Ok(Self(secret))
     }
 

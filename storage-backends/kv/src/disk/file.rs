@@ -72,7 +72,7 @@ impl File {
     pub fn sync(&self, place: &'static str) -> io::Result<()> {
         match &self.disk {
             Some((disk, file)) => disk.act(Action::Sync(*file, place)),
-            // Its length is made durable as well, other metadata nobody needs.
+            // This makes its length durable as well; no other metadata is needed.
             None => self.file.sync_data(),
         }
     }

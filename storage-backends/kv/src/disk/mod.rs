@@ -62,20 +62,31 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
 ///
 /// If it cannot be created.
 pub fn create_dir(dir: &Path) -> io::Result<()> {
-    if dir.is_dir() {
+    // One that is empty may be left by a process that ended before its name was durable.
+    if dir.is_dir() && !is_empty(dir) {
         return Ok(());
     }
     let parent = parent(dir);
-    create_dir(parent)?;
-    match tell(dir, Action::CreateDir(dir)).and_then(|()| fs::create_dir(dir)) {
-        // By another process meanwhile.
-        Err(error) if error.kind() == ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
-        created => created.and_then(|()| match sync_dir(parent, "directory: name") {
-            // A process that may write into a directory need not be allowed to read it.
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(()),
-            synced => synced,
-        }),
+    if !dir.is_dir() {
+        create_dir(parent)?;
+        match tell(dir, Action::CreateDir(dir)).and_then(|()| fs::create_dir(dir)) {
+            // By another process meanwhile.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && dir.is_dir() => {}
+            created => created?,
+        }
     }
+    match sync_dir(parent, "directory: name") {
+        // A process that may write into a directory need not be allowed to read it; and a disk may be mounted in one of a
+        // disk that nobody writes to.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(()),
+        Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => Ok(()),
+        synced => synced,
+    }
+}
+
+/// Whether there is nothing in a directory; `false` if it cannot be read.
+fn is_empty(dir: &Path) -> bool {
+    fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// Makes the names in a directory durable. `place` says where in the code that is, for tests that leave it out there; no two

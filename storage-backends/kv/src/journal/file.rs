@@ -1,9 +1,10 @@
 //! One file of a journal: its head, and its records one after the other.
 
 use crate::{
-    Batch, KvError, Table,
+    Batch, KvError, Table, append_checksum,
     confirmed::Durable,
     disk::{Access, File, remove_file},
+    strip_checksum,
 };
 use std::{
     io::{self, BufReader, Read as _, Seek as _, SeekFrom, Write as _},
@@ -11,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const MAGIC: &[u8] = b"polytrie journal 2\n";
+const MAGIC: &[u8] = b"polytrie journal 3\n";
 /// Bytes of a record before what its checksum is of.
 pub(super) const LENGTH_AND_CHECKSUM: usize = 8;
 /// Bytes of a record before its changes: length, checksum and number.
@@ -22,9 +23,9 @@ const REWRITTEN: u64 = 1 << 20;
 /// file has any number.
 const SUCCESSORS: u64 = 1 << 24;
 
-/// Begins a file. Its head is durable before any record follows: else a loss of power may keep a record that nobody has
-/// confirmed and lose the head before it, which is what damage looks like. What an earlier attempt left goes first: where the
-/// sync of its name has failed, another one says that all is well and may do nothing.
+/// Begins a file. Its head is durable before any record follows: else a loss of power may keep a record that was not
+/// confirmed and lose the head before it, which is what damage looks like. A file that an earlier attempt left goes first:
+/// where the sync of its name has failed, another one says that all is well and may do nothing.
 pub(super) fn create(path: &Path, number: u64, tables: &[Table]) -> io::Result<File> {
     if path.exists() {
         remove_file(path)?;
@@ -37,12 +38,13 @@ pub(super) fn create(path: &Path, number: u64, tables: &[Table]) -> io::Result<F
         head.push(table.name.len() as u8);
         head.extend_from_slice(table.name.as_bytes());
     }
+    append_checksum(&[], &mut head);
     file.write_all(&head)?;
     file.sync("journal: head")?;
     Ok(file)
 }
 
-/// Makes a file durable that was read, of which nobody has confirmed these bytes. They are written again: where a sync has
+/// Makes a file durable that was read. The bytes in this range were not confirmed, and are written again: where a sync has
 /// failed, the system may have forgotten that they were to be written, and another sync says that all is well.
 pub(super) fn make_durable(path: &Path, unconfirmed: &Range<u64>) -> Result<(), KvError> {
     let rewrite = || -> io::Result<()> {
@@ -157,6 +159,7 @@ impl Reader {
         if self.bytes(MAGIC.len() as u64 + 9)?.is_none() {
             return Ok(None);
         }
+        let mut head = self.buffer.clone();
         let mut rest = self.buffer.as_slice();
         let Some((number, count)) = (|| {
             rest = rest.strip_prefix(MAGIC)?;
@@ -168,9 +171,13 @@ impl Reader {
         for _ in 0..count {
             let Some(len) = self.bytes(1)?.map(|bytes| bytes[0]) else { return Ok(None) };
             let Some(name) = self.bytes(u64::from(len))? else { return Ok(None) };
+            head.push(len);
+            head.extend_from_slice(name);
             names.push(name.to_vec());
         }
-        Ok(Some((number, names)))
+        let Some(checksum) = self.bytes(4)? else { return Ok(None) };
+        head.extend_from_slice(checksum);
+        Ok(strip_checksum(&[], &head).map(|_| (number, names)))
     }
 
     /// Reads what the checksum of the next record is of into the buffer; returns the checksum if it is right.

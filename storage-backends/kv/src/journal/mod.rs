@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! file      journal.<number>: one for each generation that has durable batches
-//!   header  magic, number of the file (8), names of the tables in the order by which records refer to them
+//!   header  magic, number of the file (8), names of the tables in the order by which records refer to them, CRC-32 (4)
 //!   records length (4), CRC-32 of what follows (4), number (8), changes
 //!   changes the batch, with tables in the order of the header ([`Batch::encode`])      integers big-endian
 //! engine    JOURNAL_TABLE "applied" ──► number of the last file whose batches the engine has (8), number of the record
@@ -20,8 +20,8 @@
 //! else is damage, and says so: a record before the end or before another one that is whole, and whatever
 //! [`Confirmed`] knows of that is not there.
 //!
-//! Where a sync has failed, the system may forget what it had to write, show it to whoever reads all the same, and say that
-//! the next sync went well. So what opening reads and nobody has confirmed is written again before anything builds on it.
+//! Where a sync has failed, the system may forget what it had to write, still show it to readers, and say that the next sync
+//! went well. So records that are found and were not confirmed are written again before anything builds on them.
 //!
 //! A process that only reads may do so while another one writes. What it read belongs together if the engine had no more
 //! files afterwards than before.
@@ -206,7 +206,7 @@ fn read_beside_a_writer<T: Default>(
 /// What was found of the files that the engine does not have.
 #[derive(Debug, Default)]
 struct Found {
-    /// Numbers of those that were read, and where in them the bytes are that nobody has confirmed.
+    /// Numbers of those that were read, and where in them the bytes are that were not confirmed.
     files: Vec<(u64, Range<u64>)>,
     /// Bytes of them.
     bytes: u64,
