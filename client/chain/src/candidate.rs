@@ -38,7 +38,7 @@ pub struct Candidate {
     pub accesses: Vec<Access>,
     /// The RLP of its access list, if that came beside it (EIP-7928).
     pub access_list: Option<Bytes>,
-    /// What somebody says is its access list: a hint, whatever the header says.
+    /// An access list from elsewhere that is said to be its own: a hint, whatever the header says.
     pub listed: Option<Arc<Vec<AccountChanges>>>,
     /// What [`check_body`] said.
     pub body: Result<(), ConsensusError>,

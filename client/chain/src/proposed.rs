@@ -1,6 +1,6 @@
 //! A block that is verified before anybody has decided that it is to be the head.
 //!
-//! Whoever drives a chain over the Engine API first asks whether a block is valid ([`Chain::propose`]), and later says which
+//! A consensus layer, over the Engine API, first asks whether a block is valid ([`Chain::propose`]), and later says which
 //! one is the head ([`Chain::choose_proposed`], [`Chain::choose`]). In between the block is in memory alone: the store is
 //! that of the head. Whatever else the chain does first forgets it.
 

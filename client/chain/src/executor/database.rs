@@ -6,7 +6,7 @@ use std::{
 };
 
 use alloy_primitives::{Address, B256, U256, map::AddressMap};
-use polytrie_state::{Access, Session, StateError, TxWrites};
+use polytrie_state::{Access, Account, Session, StateError, TxWrites};
 use revm::{
     Database, DatabaseCommit,
     bytecode::Bytecode,
@@ -85,19 +85,24 @@ impl fmt::Debug for SessionDatabase<'_> {
     }
 }
 
+/// An account as the EVM has it. Its code is asked for by its hash.
+pub(super) const fn account_info(account: Account) -> AccountInfo {
+    AccountInfo {
+        balance: account.balance,
+        nonce: account.nonce,
+        code_hash: account.code_hash,
+        account_id: None,
+        code: None,
+    }
+}
+
 impl Database for SessionDatabase<'_> {
     type Error = InternalError;
 
     fn basic(&mut self, address: Address) -> Result<Option<AccountInfo>, InternalError> {
         let account = self.session.account(&address);
         let account = self.noticed(account)?;
-        Ok(account.map(|account| AccountInfo {
-            balance: account.balance,
-            nonce: account.nonce,
-            code_hash: account.code_hash,
-            account_id: None,
-            code: None,
-        }))
+        Ok(account.map(account_info))
     }
 
     fn code_by_hash(&mut self, code_hash: B256) -> Result<Bytecode, InternalError> {

@@ -53,7 +53,8 @@ pub struct Listed<'a> {
     pub block: &'a ListedBlock,
     /// How many threads run transactions, the calling one included; `None` to run them one after the other.
     pub threads: Option<usize>,
-    /// What there is to do beside the transactions. The first other thread does that first; if the system gives none, nobody.
+    /// What there is to do beside the transactions. The first other thread begins with it; it is
+    /// left out if the system gives none.
     pub beside: &'a (dyn Fn() + Sync),
 }
 
@@ -131,7 +132,8 @@ impl ListedBlock {
                 let hashes = hashes.collect();
                 given.insert(address, hashes);
             }
-            // Where a contract comes into being, or the account goes, somebody will ask. To look for it everywhere would cost
+            // Where a contract comes into being, or the account goes, the EVM asks whether it has storage. To look for that
+            // everywhere would cost
             // more than to run the few blocks without their list that ask elsewhere.
             if before.is_some_and(|account| account.nonce == 0 && !account.has_code())
                 && (!listed.code_changes.is_empty()

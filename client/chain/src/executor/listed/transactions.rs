@@ -29,7 +29,7 @@ pub(in crate::executor) struct Transactions<'a> {
     senders: &'a [Address],
     environment: EvmEnv,
     amsterdam: Amsterdam,
-    /// The first that nobody runs; the number of them or more if none is to be begun any more.
+    /// The first that no thread has taken; the number of them or more if none is to be begun any more.
     next: AtomicUsize,
     /// What came of each; within, `None` if it could not be run.
     ran: Mutex<Vec<Option<Option<Ran>>>>,
@@ -64,7 +64,7 @@ impl<'a> Transactions<'a> {
         }
     }
 
-    /// Runs what nobody else runs, until there is nothing left.
+    /// Runs transactions that no other thread has taken, until none is left.
     pub(in crate::executor) fn run(&self) {
         let mut evm = self.evm();
         while self.run_one(&mut evm) {}
@@ -116,7 +116,7 @@ impl<'a> Transactions<'a> {
     }
 }
 
-/// Where the result of a transaction goes. If running it panics nobody waits for it in vain.
+/// Where the result of a transaction goes. If running it panics, no thread waits for it in vain.
 struct Slot<'t, 'a> {
     all: &'t Transactions<'a>,
     number: usize,

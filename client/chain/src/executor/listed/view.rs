@@ -1,7 +1,7 @@
 //! The state that a transaction of a listed block finds.
 
 use super::ListedBlock;
-use crate::executor::{BlockHashes, InternalError};
+use crate::executor::{BlockHashes, InternalError, database::account_info};
 use alloy_eips::eip7928::AccountChanges;
 use alloy_primitives::{Address, B256, KECCAK256_EMPTY, U256};
 use polytrie_state::{Account, StateError};
@@ -39,13 +39,7 @@ impl Database for View<'_> {
     type Error = InternalError;
 
     fn basic(&mut self, address: Address) -> Result<Option<AccountInfo>, InternalError> {
-        Ok(self.account(&address)?.map(|account| AccountInfo {
-            balance: account.balance,
-            nonce: account.nonce,
-            code_hash: account.code_hash,
-            account_id: None,
-            code: None,
-        }))
+        Ok(self.account(&address)?.map(account_info))
     }
 
     fn code_by_hash(&mut self, hash: B256) -> Result<Bytecode, InternalError> {

@@ -1,6 +1,6 @@
 //! The state that a block is run on ahead of its turn.
 
-use crate::executor::{CodeCache, InternalError, codes::ready_to_run};
+use crate::executor::{CodeCache, InternalError, codes::ready_to_run, database::account_info};
 use alloy_primitives::{
     Address, B256, KECCAK256_EMPTY, U256,
     map::{AddressMap, HashMap},
@@ -70,13 +70,7 @@ impl Database for ScoutDatabase<'_> {
     type Error = InternalError;
 
     fn basic(&mut self, address: Address) -> Result<Option<AccountInfo>, InternalError> {
-        Ok(self.account(address)?.map(|account| AccountInfo {
-            balance: account.balance,
-            nonce: account.nonce,
-            code_hash: account.code_hash,
-            account_id: None,
-            code: None,
-        }))
+        Ok(self.account(address)?.map(account_info))
     }
 
     fn code_by_hash(&mut self, hash: B256) -> Result<Bytecode, InternalError> {

@@ -1,6 +1,7 @@
 //! State that reads from some block and keeps its writes in memory.
 
 use super::precompiles::SandboxPrecompiles;
+use crate::executor::database::account_info;
 use crate::{
     Overlay,
     executor::{
@@ -189,13 +190,7 @@ impl DatabaseRef for Sandbox {
     type Error = InternalError;
 
     fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, InternalError> {
-        Ok(self.account(&address)?.map(|account| AccountInfo {
-            balance: account.balance,
-            nonce: account.nonce,
-            code_hash: account.code_hash,
-            account_id: None,
-            code: None,
-        }))
+        Ok(self.account(&address)?.map(account_info))
     }
 
     fn code_by_hash_ref(&self, code_hash: B256) -> Result<Bytecode, InternalError> {
