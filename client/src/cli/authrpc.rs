@@ -1,4 +1,4 @@
-//! Options of the server for whoever drives a node over the Engine API.
+//! Options of the server with the Engine API, for a consensus layer.
 
 use super::{args::DataArgs, exit::Failure, output, serving::address};
 use crate::{
@@ -43,7 +43,7 @@ pub(super) struct AuthArgs {
 }
 
 impl AuthArgs {
-    /// The server for whoever drives the node, with the limits of the other server.
+    /// The server for a consensus layer, with the limits of the other server.
     pub(super) fn serve(
         &self,
         node: &Arc<Node>,

@@ -129,7 +129,7 @@ fn spawn<T: Send + 'static>(
 ) -> mpsc::Receiver<T> {
     let (sender, receiver) = mpsc::sync_channel(1);
     runtime.spawn(async move {
-        // Nobody waits any more: then nobody misses it.
+        // It fails where the caller has given up waiting, and needs no answer.
         let _ = sender.send(work.await);
     });
     receiver

@@ -44,7 +44,7 @@ impl OfVersion {
     }
 }
 
-/// The same ranges, sorted and apart.
+/// Ranges that cover what these cover, sorted and disjoint.
 fn merged(mut ranges: Ranges) -> Ranges {
     ranges.sort();
     let mut merged = Ranges::with_capacity(ranges.len());

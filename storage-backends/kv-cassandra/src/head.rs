@@ -99,7 +99,7 @@ pub(crate) async fn floor(link: &Link, store: &Arc<str>) -> Result<(u64, String)
     Ok((number(floor)?, owner))
 }
 
-/// Takes the store over: from now on whoever had it before commits nothing more. Makes it if it is not there.
+/// Takes the store over: from now on the owner before commits nothing more. Makes it if it is not there.
 pub(crate) async fn take_over(link: &Link, store: &Arc<str>) -> Result<Head, KvError> {
     let owner = format!("{:016x}", rand::random::<u64>());
     loop {

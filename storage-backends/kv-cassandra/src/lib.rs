@@ -3,7 +3,7 @@
 //! Cassandra keeps no snapshots and has no transactions over several partitions, so this crate makes both. Each row
 //! carries the number of the batch that wrote it, and a view reads the newest row up to its own number. A batch is
 //! first written down whole in the cluster, then committed by one compare-and-set on the row of the store, and only
-//! then applied; whoever opens the store next finishes what was committed. `README.md` has the protocol with each
+//! then applied; the next opening finishes what was committed. `README.md` has the protocol with each
 //! failure and what happens.
 
 mod address;

@@ -68,7 +68,7 @@ impl CassandraOptions {
 impl CassandraEngine {
     /// Opens a store, or creates it.
     ///
-    /// Whoever had it open for writing before is fenced: its next write fails. What it had committed is applied first.
+    /// The process that had it open for writing before is fenced: its next write fails. What it committed is applied first.
     ///
     /// # Errors
     ///
@@ -130,7 +130,7 @@ impl CassandraEngine {
 }
 
 impl Shared {
-    /// Applies the last version again, since whoever committed it may have ended on the way: that changes nothing where it is
+    /// Applies the last version again, since the process that committed it may have ended on the way: that changes nothing where it is
     /// done, also beside a writer that is just doing it. Returns what the versions deleted that are not collected.
     fn finish(&self, head: &Head) -> Result<Deleted, KvError> {
         let mut deleted = Deleted::default();
@@ -164,7 +164,7 @@ impl Shared {
         )))
     }
 
-    /// Removes what nobody sees, now that there are no views, and what the owner before may have written down in vain.
+    /// Removes versions that no view needs, now that there is none, and what the owner before may have written down in vain.
     fn clear_up(&self, writer: &mut Writer) -> Result<(), KvError> {
         let Head { version, epoch, .. } = writer.head;
         let store = Arc::clone(&self.store);

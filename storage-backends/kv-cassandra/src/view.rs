@@ -76,7 +76,7 @@ impl CassandraView {
 
     /// Fails if what was just read may have been removed meanwhile.
     ///
-    /// Whoever writes knows the views of its own process only, and says in the head before it removes anything: one that
+    /// A writer knows the views of its own process only, and says in the head before it removes anything: one that
     /// only reads looks there each time. One that may write looks whether it still has the store when it has not done so
     /// for a while, so that one that was stopped or cut off takes no missing row for the truth.
     pub(crate) fn expect_whole(&self) -> Result<(), KvError> {

@@ -1,9 +1,9 @@
 //! A write: written down, committed, applied, and what it replaced is collected.
 //!
 //! ```text
-//! written down   the batch whole, under (store, version, epoch)             a crash: nobody looks at it again
+//! written down   the batch whole, under (store, version, epoch)             a crash: it is never read again
 //! committed      heads.version = version, if owner and epoch are still ours  a crash: the next opening applies it
-//! applied        rows of `records` with this version                        a crash: the same
+//! applied        rows of `records` with this version                        a crash: it is applied again
 //! collected      what no view sees is removed, then what was written down    a crash: done again
 //! ```
 
@@ -121,7 +121,7 @@ impl Shared {
     ///
     /// # Errors
     ///
-    /// If somebody else has the store by now.
+    /// If another process has the store by now.
     pub(crate) fn commit(&self, writer: &mut Writer, next: Head) -> Result<(), KvError> {
         let (link, store) = (self.cluster.link(), Arc::clone(&self.store));
         let (before, moved) = (writer.head.clone(), next.clone());

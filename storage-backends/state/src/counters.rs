@@ -79,7 +79,7 @@ pub struct SessionCounters {
     pub code_bytes_read: u64,
     /// Reads of accounts that the block had touched before: answered without the layer.
     pub accounts_known: u64,
-    /// The same of slots.
+    /// Reads of slots that the block had touched before.
     pub slots_known: u64,
     /// Codes that the executor kept from earlier blocks: each counts once a block.
     pub codes_known: u64,

@@ -26,7 +26,7 @@ pub struct Known {
 struct KnownAccount {
     account: Option<Account>,
     slots: HashMap<U256, U256>,
-    /// Whether it has any slot; `None` if nobody has asked the layer.
+    /// Whether it has any slot; `None` if the layer was not asked.
     has_storage: Option<bool>,
 }
 
@@ -102,7 +102,7 @@ impl Known {
     ///
     /// # Errors
     ///
-    /// [`StateError::Untold`] if nobody has looked.
+    /// [`StateError::Untold`] if that was not looked up.
     pub fn has_storage(&self, address: &Address) -> Result<bool, StateError> {
         let known = self.known(address)?;
         match known.account {

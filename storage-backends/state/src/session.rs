@@ -120,7 +120,7 @@ impl Session {
         }
     }
 
-    /// Counts code of so many bytes that the block needs, and that whoever asks keeps from an earlier one.
+    /// Counts code of so many bytes that the block needs, and that the executor kept from an earlier block.
     pub fn count_known_code(&mut self, code_hash: &B256, bytes: usize) {
         self.cache.count_known_code(code_hash, bytes);
     }

@@ -39,7 +39,7 @@ pub struct ChainBench {
     pub flush_every: u64,
 }
 
-/// Where nobody asks for threads there is one.
+/// Whether it is the default.
 const fn is_one(threads: &usize) -> bool {
     *threads <= 1
 }

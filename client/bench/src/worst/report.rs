@@ -75,9 +75,9 @@ pub struct WorstCell {
     pub subject: Subject,
     /// Millions of gas a second, until durable: the median of all runs.
     pub mgas_per_second: f64,
-    /// Milliseconds of a block, of all runs.
+    /// The median block of all runs, in milliseconds.
     pub p50_ms: f64,
-    /// The same.
+    /// The 99th percentile of the blocks of all runs, in milliseconds.
     pub p99_ms: f64,
     /// The median of what it was faster than `mpt` on the same engine in the same turn; `None` without `mpt`.
     pub ratio_to_mpt: Option<f64>,

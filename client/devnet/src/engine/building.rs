@@ -79,7 +79,7 @@ impl Engine {
     }
 }
 
-/// The same for the same attributes on the same head, and another one for others.
+/// The ID of a payload: the first bytes of a hash of the method's version, the parent and the attributes.
 fn id(version: u8, parent: B256, next: &NextBlock) -> PayloadId {
     let mut hasher = Keccak256::new();
     hasher.update([version]);

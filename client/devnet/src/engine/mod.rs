@@ -9,7 +9,7 @@
 //!                        with attributes ─► a payload to be asked for: empty at once, of the pool later
 //! ```
 //!
-//! What nobody has chosen is not stored: after a crash the head is the one that was chosen last. Whatever is kept of
+//! A payload that was not chosen is not stored: after a crash the head is the one that was chosen last. Whatever is kept of
 //! other payloads is bounded in bytes.
 
 mod attributes;

@@ -56,7 +56,7 @@ pub struct NodeOptions {
     pub gas_limit: Option<u64>,
     /// Who receives the tips.
     pub beneficiary: Address,
-    /// Whether a consensus layer says which blocks are safe and finalized; nobody does before it has.
+    /// Whether a consensus layer says which blocks are safe and finalized. Until it has said so, none is.
     pub is_driven: bool,
 }
 

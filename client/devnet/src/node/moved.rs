@@ -1,4 +1,4 @@
-//! A head that somebody else has chosen, and what they call safe and finalized.
+//! A head that a consensus layer has chosen, and the blocks that it calls safe and finalized.
 
 use super::Node;
 use crate::{NodeError, PoolTransaction, View};
@@ -16,7 +16,7 @@ pub struct Marks {
     pub finalized: Option<u64>,
 }
 
-/// The marks, where somebody sets them.
+/// The marks of a node that a consensus layer drives.
 #[derive(Debug, Default)]
 pub(super) struct MarksCell(Mutex<Option<Marks>>);
 

@@ -6,7 +6,7 @@ use alloy_primitives::U256;
 use polytrie_chain::BuiltBlock;
 use serde::Serialize;
 
-/// What whoever receives the tips gets for it, in wei.
+/// The tips that the beneficiary gets for a block, in wei.
 pub(super) fn block_value(built: &BuiltBlock) -> U256 {
     let base_fee = built.header.base_fee_per_gas.unwrap_or(0);
     let used = gas_used(&built.executed.receipts);

@@ -53,7 +53,7 @@ pub(super) struct HttpLayer {
     pub(super) hosts: Arc<Vec<String>>,
     /// Origins whose pages may call the node.
     pub(super) origins: Arc<Origins>,
-    /// The secret that whoever calls must have, if there is one.
+    /// The secret that a caller must have, if there is one.
     pub(super) secret: Option<JwtSecret>,
     /// Bytes of a request.
     pub(super) max_request: u32,
@@ -142,7 +142,7 @@ where
     }
 }
 
-/// Whether a request shows that whoever sends it has the secret.
+/// Whether a request shows that its sender has the secret.
 fn authorized(secret: &JwtSecret, headers: &HeaderMap) -> Result<(), String> {
     let value = headers.get(header::AUTHORIZATION);
     let value = value.and_then(|value| value.to_str().ok());

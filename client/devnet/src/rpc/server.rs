@@ -50,11 +50,11 @@ const HEAD_TIME: Duration = Duration::from_secs(120);
 /// Who may call, and what.
 #[derive(Debug, Clone)]
 pub enum Audience {
-    /// Whoever the chain belongs to: everything, changes by hand included.
+    /// The owner of the chain: every method, changes by hand included.
     Owner,
     /// Anybody: nothing that changes the chain, which others decide about, but transactions to be sent.
     Everybody,
-    /// Who has the secret: the same, and the Engine API.
+    /// A caller with the secret: the methods of `Everybody`, and the Engine API.
     ConsensusLayer {
         /// What it drives.
         engine: Arc<Engine>,

@@ -14,7 +14,7 @@ pub(super) const CLIENT_VERSION: &str = concat!("polytrie/v", env!("CARGO_PKG_VE
 /// What methods begin with.
 const MODULES: &[&str] = &["debug", "eth", "net", "ots", "polytrie", "trace", "txpool", "web3"];
 
-/// The same where the chain may be changed by hand.
+/// What further methods begin with, where the chain may be changed by hand.
 const OWNER_MODULES: &[&str] = &["anvil", "evm", "hardhat", "testing"];
 
 pub(super) fn register(

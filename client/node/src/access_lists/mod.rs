@@ -10,8 +10,8 @@
 //! hash, length, RLP, checksum …  of the next block, in any order
 //! ```
 //!
-//! A list that a crash cut short or a loss of power tore is written again, and so are those behind it: whoever adds to the
-//! file reads it first. What is read from here is a hint: a wrong list costs time, and never changes what a block does.
+//! A list that a crash cut short or a loss of power tore is written again, and so are those behind it: a writer reads
+//! the file first. What is read from here is a hint: a wrong list costs time, and never changes what a block does.
 
 mod error;
 mod mode;

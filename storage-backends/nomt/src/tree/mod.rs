@@ -190,7 +190,7 @@ impl Tree {
         if state.db.is_none() {
             state.db = Some(Arc::new(self.files.open()?));
             if let Err(error) = self.catch_up(state, trail, store) {
-                // Who asks next is to find the same.
+                // The next call is to find the same error.
                 state.db = None;
                 return Err(error);
             }
