@@ -167,6 +167,11 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
         csv = args.create_csv()?;
     }
     let witnesses = args.witness_dir()?;
+    // A file that is only read is missed before a directory is made; one that is written may lie in that directory.
+    let known = match args.access_lists.builds() {
+        true => None,
+        false => Some(args.access_lists.open(&options)?),
+    };
     let interrupt = on_interrupt();
     let (mut chain, dir) = DataDir::open(&options, true)?.into_chain()?;
     if args.preimages {
@@ -181,7 +186,10 @@ pub(super) fn run(args: ImportArgs, logging: &LogArgs) -> Result<(), Failure> {
     if csv.is_none() {
         csv = args.create_csv()?;
     }
-    let (hints, access_lists) = args.access_lists.open(&options)?;
+    let (hints, access_lists) = match known {
+        Some(known) => known,
+        None => args.access_lists.open(&options)?,
+    };
     let import_options = ImportOptions {
         files: args.files.clone(),
         begun,

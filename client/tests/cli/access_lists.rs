@@ -94,6 +94,7 @@ fn what_is_no_file_of_lists_is_named() {
     let missing = data.file("missing");
     let run = with_lists(&data, &missing, "mpt", "hints", "--prefetch=off");
     assert_fails(&run, 3, &["there are no access lists in", "missing", "--bal-build"]);
+    assert!(!data.path().exists(), "a directory was made for an import that cannot begin");
     let other = data.write("other", "blocks");
     let hint = with_lists(&Data::new(), &other, "mpt", "hints", "--prefetch=off");
     for run in [hint, build(&Data::new(), &other, "mpt")] {

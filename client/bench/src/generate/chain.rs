@@ -99,7 +99,7 @@ fn make(
     interrupt: &AtomicBool,
 ) -> Result<(), GenerateError> {
     debug_assert!(matches!(base.spec(), BaseSpec::Genesis { .. }));
-    let subject = Subject { state: "mpt".into(), kv: "mdbx".into() };
+    let subject = Subject::new("mpt", "mdbx");
     let settings = Settings {
         layer: LayerOptions { trie_cache: TRIE_CACHE, ..LayerOptions::default() },
         ..Settings::default()

@@ -9,7 +9,6 @@ use crate::{
 };
 use polytrie_chain::executor::Prefetch;
 use polytrie_kv::StoreOptions;
-use polytrie_node::access_lists::AccessListMode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Instant;
@@ -270,7 +269,6 @@ impl PointWork {
                     warmup_blocks: ChainBench::default_warmup(spec.blocks()),
                     recover: false,
                     prefetch: Prefetch::Off,
-                    bal: AccessListMode::Off,
                     bal_threads: 1,
                     flush_every: StoreOptions::FLUSH_EVERY,
                 };

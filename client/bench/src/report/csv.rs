@@ -32,7 +32,7 @@ pub fn write_csv<'a>(
             );
         }
         let subject = &result.subject;
-        let file = dir.join(format!("{}-{}-{}.csv", subject.state, subject.kv, result.run));
+        let file = dir.join(format!("{}-{}-{}.csv", subject.label(), subject.kv, result.run));
         fs::write(&file, text).map_err(CacheError::at("write", &file))?;
         files.push(file);
     }

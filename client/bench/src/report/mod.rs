@@ -121,7 +121,7 @@ impl Report {
                 let same_turn = |other: &&RunResult| {
                     let subject = &other.subject;
                     other.run == result.run
-                        && subject.state == reference
+                        && subject.is_plain(reference)
                         && subject.kv == result.subject.kv
                 };
                 let other = results.iter().find(same_turn)?;

@@ -92,7 +92,7 @@ impl LayerSummary {
     }
 
     fn range(&self, ratios: &Ratios, reference: &str) -> Option<(f64, f64)> {
-        let says_something = ratios.runs.len() > 1 && self.subject.state != reference;
+        let says_something = ratios.runs.len() > 1 && !self.subject.is_plain(reference);
         says_something.then_some((ratios.spread.min, ratios.spread.max))
     }
 
@@ -108,7 +108,7 @@ impl LayerSummary {
 
     /// The layer, and the engine where that is not said elsewhere.
     pub fn name(&self) -> String {
-        format!("{}/{}", self.subject.state, self.subject.kv)
+        format!("{}/{}", self.subject.label(), self.subject.kv)
     }
 }
 
@@ -122,7 +122,7 @@ pub(super) fn summaries(
         subjects.iter().filter_map(|subject| summary(subject, results, unit)).collect();
     let references: Vec<(Subject, Vec<f64>)> = summaries
         .iter()
-        .filter(|layer| [REFERENCE, BASELINE].contains(&&*layer.subject.state))
+        .filter(|layer| [REFERENCE, BASELINE].iter().any(|state| layer.subject.is_plain(state)))
         .map(|layer| (layer.subject.clone(), layer.throughput.runs.clone()))
         .collect();
     for layer in &mut summaries {

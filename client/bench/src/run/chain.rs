@@ -29,10 +29,7 @@ pub struct ChainBench {
     pub recover: bool,
     /// Whether blocks are run ahead of their turn, as `import --prefetch` does.
     pub prefetch: Prefetch,
-    /// What is made of the access lists of the blocks, as `import --bal` does.
-    #[serde(default, skip_serializing_if = "AccessListMode::is_off")]
-    pub bal: AccessListMode,
-    /// Threads that run transactions, where these run at the same time.
+    /// Threads that run transactions, where access lists let these run at the same time.
     #[serde(default, skip_serializing_if = "is_one")]
     pub bal_threads: usize,
     /// Blocks that become durable together.
@@ -126,6 +123,11 @@ impl ChainBench {
         }
     }
 
+    /// How many threads run the transactions of a block.
+    fn threads_of(&self, bal: AccessListMode) -> usize {
+        if bal == AccessListMode::Parallel { self.bal_threads } else { 1 }
+    }
+
     /// The blocks, before the store is open.
     pub(super) fn blocks(
         &self,
@@ -149,16 +151,17 @@ impl ChainBench {
         Ok(Blocks::FromFile(Pipeline::start(spec, vec![chain.blocks()], None, threads, known)?))
     }
 
-    /// Runs on a store that holds the chain's genesis state.
+    /// Runs on a store that holds the chain's genesis state, with what is made of the access lists of the blocks.
     pub(super) fn run(
         &self,
         prepared: &PreparedChain,
         blocks: Blocks,
         open: &OpenStore,
+        bal: AccessListMode,
         rss_before: u64,
     ) -> Result<Measured, BenchError> {
         let length = prepared.length()?;
-        let list_use = self.bal.list_use(self.bal_threads);
+        let list_use = bal.list_use(self.threads_of(bal));
         let options =
             ChainOptions { list_use, keep_transaction_times: true, ..ChainOptions::default() };
         let mut chain = open.begin(prepared.spec()?, options)?;
@@ -195,7 +198,7 @@ impl ChainBench {
             let ran = chain.take_transaction_times();
             if let Some(recorder) = &mut recorder {
                 if stats.by_list {
-                    recorder.by_list(ran, self.bal_threads);
+                    recorder.by_list(ran, self.threads_of(bal));
                 }
                 let counted = if length.is_empty_blocks() { 1 } else { stats.txs };
                 operations += counted;

@@ -177,7 +177,7 @@ impl Comparison {
         let length = chain.length()?;
         let measured = length.blocks.saturating_sub(bench.warmup_blocks);
         let merging = self.suited(bench.warmup_blocks, measured);
-        let lists = (!bench.bal.is_off())
+        let lists = (self.subjects.iter().any(|subject| !subject.bal.is_off()))
             .then(|| lists(&self.cache, base, chain, &self.settings))
             .transpose()?;
         let work = Work::Chain { bench, chain: chain.dir().to_owned(), lists };

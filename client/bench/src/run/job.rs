@@ -91,10 +91,12 @@ impl Job {
             }
             Work::Chain { bench, chain, lists } => {
                 let chain = PreparedChain::at(chain.clone());
-                let blocks = bench.blocks(&chain, lists.as_deref(), self.threads)?;
+                let bal = self.subject.bal;
+                let lists = lists.as_deref().filter(|_| !bal.is_off());
+                let blocks = bench.blocks(&chain, lists, self.threads)?;
                 let rss = rss_bytes();
                 let open = self.open(StoreOptions { flush_every: bench.flush_every, ..options })?;
-                json(&bench.run(&chain, blocks, &open, rss)?)
+                json(&bench.run(&chain, blocks, &open, bal, rss)?)
             }
         }
     }

@@ -37,7 +37,7 @@ fn make(
     settings: &Settings,
     file: &Path,
 ) -> Result<(), BenchError> {
-    let subject = Subject { state: "mpt".into(), kv: "mdbx".into() };
+    let subject = Subject::new("mpt", "mdbx");
     let scratch = cache.scratch()?;
     let state = scratch.path().join("state");
     copy_tree(&prepared(cache, base, &subject, settings)?.dir, &state)?;

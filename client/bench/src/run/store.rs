@@ -179,7 +179,7 @@ mod tests {
     fn run(state: &str, bench: StoreBench) -> Measured {
         let dir = tempfile::tempdir().unwrap();
         let cache = Arc::new(Cache::open(dir.path()).unwrap());
-        let subject = Subject { state: state.into(), kv: "memory".into() };
+        let subject = Subject::new(state, "memory");
         let durability = Durability::EveryWrite;
         let options = StoreOptions { durability, ..StoreOptions::default() };
         let settings = Settings { layer: LayerOptions::for_tests(), ..Settings::default() };

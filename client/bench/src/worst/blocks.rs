@@ -101,7 +101,7 @@ type Call = (Address, Bytes, u64);
 
 impl Maker {
     fn open(spec: &WorstSpec, base: &Base, cache: &Arc<Cache>) -> Result<Self, GenerateError> {
-        let subject = Subject { state: "mpt".into(), kv: "mdbx".into() };
+        let subject = Subject::new("mpt", "mdbx");
         let settings = Settings::default();
         let prepared = prepared(cache, base, &subject, &settings)?;
         let plan = spec.genesis();

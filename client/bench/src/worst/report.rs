@@ -213,7 +213,7 @@ fn rows(results: &[WorstRun]) -> Vec<WorstRow> {
             }
             let blocks: Vec<f64> = all.iter().flat_map(|it| it.blocks.clone()).collect();
             let percentiles = Percentiles::of(&blocks);
-            let reference = Subject { state: REFERENCE.to_owned(), kv: subject.kv.clone() };
+            let reference = Subject::new(REFERENCE, &*subject.kv);
             let turns = results.iter().filter(|result| result.subject == **subject);
             let ratios: Vec<f64> = turns
                 .filter_map(|result| {
@@ -251,7 +251,7 @@ mod tests {
             seconds,
             blocks: vec![seconds / 2.0; 2],
         };
-        let subject = Subject { state: state.to_owned(), kv: "mdbx".to_owned() };
+        let subject = Subject::new(state, "mdbx");
         WorstRun { subject, run, tests: vec![test("a", seconds[0]), test("b", seconds[1])] }
     }
 

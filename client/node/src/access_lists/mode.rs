@@ -2,9 +2,12 @@
 
 use polytrie_chain::ListUse;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// What is made of the access lists of blocks; each does what those before it do.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Debug, Default, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum AccessListMode {
     /// Nothing: they are not read.
@@ -16,6 +19,17 @@ pub enum AccessListMode {
     Trie,
     /// Transactions run at the same time.
     Parallel,
+}
+
+impl fmt::Display for AccessListMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Off => "off",
+            Self::Hints => "hints",
+            Self::Trie => "trie",
+            Self::Parallel => "parallel",
+        })
+    }
 }
 
 impl AccessListMode {

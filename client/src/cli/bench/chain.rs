@@ -9,12 +9,12 @@ use super::{
 };
 use crate::{
     access_lists::AccessListMode,
-    bench::{ChainBench, Comparison, GivenChain},
+    bench::{ChainBench, Comparison, GivenChain, Subject},
     executor::Prefetch,
 };
 use clap::Args;
 use polytrie_kv::StoreOptions;
-use std::path::PathBuf;
+use std::{collections::BTreeSet, path::PathBuf};
 
 /// Measure state layers under a workload, or on blocks of your own, as an import runs them, senders known.
 ///
@@ -45,10 +45,11 @@ pub(super) struct ChainArgs {
     #[arg(long, value_name = "WHEN", default_value = "off", num_args = 0..=1, require_equals = true,
         default_missing_value = "on", value_parser = prefetch())]
     prefetch: Prefetch,
-    /// What to make of the access lists of the blocks (EIP-7928), as the same option of `import` does. The lists are made
-    /// before the clock starts.
-    #[arg(long, value_name = "HOW", default_value = "off", conflicts_with = "recover", value_parser = access_list_mode())]
-    bal: AccessListMode,
+    /// What to make of the access lists of the blocks (EIP-7928), as the same option of `import` does. Of several, each layer
+    /// takes its turns with each. The lists are made before the clock starts.
+    #[arg(long, value_name = "HOW,…", default_value = "off", value_delimiter = ',', conflicts_with = "recover",
+        value_parser = access_list_mode())]
+    bal: Vec<AccessListMode>,
     /// Threads that run the transactions of a block with --bal parallel [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     bal_threads: Option<u16>,
@@ -71,16 +72,22 @@ pub(super) fn run(args: &ChainArgs) -> Result<(), Failure> {
         warmup_blocks: args.warmup.unwrap_or_else(|| ChainBench::default_warmup(blocks)),
         recover: args.recover,
         prefetch: args.prefetch,
-        bal: args.bal,
-        bal_threads: match args.bal {
-            AccessListMode::Parallel => access_list_threads(args.bal_threads),
-            _ => 1,
+        bal_threads: match args.bal.contains(&AccessListMode::Parallel) {
+            true => access_list_threads(args.bal_threads),
+            false => 1,
         },
         flush_every: args.flush_every.unwrap_or(StoreOptions::FLUSH_EVERY),
     };
-    let with_lines = |comparison: &Comparison| {
-        let log_slow_blocks = args.slow_block.least();
-        Comparison { log_slow_blocks, ..comparison.clone() }
+    let modes: BTreeSet<_> = args.bal.iter().copied().collect();
+    let suited = |comparison: &Comparison| {
+        let with_lists = |subject: &Subject| {
+            modes.iter().map(|bal| subject.with_lists(*bal)).collect::<Vec<_>>()
+        };
+        Comparison {
+            subjects: comparison.subjects.iter().flat_map(with_lists).collect(),
+            log_slow_blocks: args.slow_block.least(),
+            ..comparison.clone()
+        }
     };
     if args.flush_every.is_some() {
         args.measure.warn_of_groups()?;
@@ -88,9 +95,7 @@ pub(super) fn run(args: &ChainArgs) -> Result<(), Failure> {
     let Some(chain) = &args.chain else {
         let spec = args.workload.spec()?;
         let bench = bench(spec.blocks());
-        return args
-            .measure
-            .run(&args.output, |comparison| with_lines(comparison).chain(&spec, bench));
+        return args.measure.run(&args.output, |comparison| suited(comparison).chain(&spec, bench));
     };
     if args.files.iter().any(|file| file.as_os_str() == "-") {
         return Err(Failure::Usage(
@@ -100,6 +105,6 @@ pub(super) fn run(args: &ChainArgs) -> Result<(), Failure> {
     }
     args.measure.run(&args.output, |comparison| {
         let given = GivenChain::open(&args.files, chain, args.to, &comparison.cache)?;
-        with_lines(comparison).given_chain(&given, bench(given.blocks()))
+        suited(comparison).given_chain(&given, bench(given.blocks()))
     })
 }

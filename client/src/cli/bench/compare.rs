@@ -64,7 +64,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
 }
 
 fn name(subject: &Subject) -> String {
-    format!("{}/{}", subject.state, subject.kv)
+    format!("{}/{}", subject.label(), subject.kv)
 }
 
 /// The tables.

@@ -147,7 +147,7 @@ impl MeasureArgs {
         let mut subjects = Vec::new();
         for kv in &self.kv {
             for state in states {
-                let subject = Subject { state: state.clone(), kv: kv.clone() };
+                let subject = Subject::new(&**state, &**kv);
                 subject.check()?;
                 if subjects.contains(&subject) {
                     return Err(Failure::Usage(format!("{subject} is named twice; name it once")));

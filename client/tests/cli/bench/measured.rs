@@ -105,20 +105,23 @@ fn layers_with_access_lists() {
     let cache = data.file("cache");
     let chain = "--workload mixed --accounts 60 --txs 100 --block-txs 10 --runs 1";
     let args = |more: &str| format!("chain --states {} {chain} {more}", states());
-    let off = bench(&cache, &args("--json -")).ok().json();
-    for how in ["hints", "trie", "parallel --bal-threads 2"] {
-        let report = bench(&cache, &args(&format!("--json - --bal {how}"))).ok().json();
-        let results = parts(&report).1.iter().zip(parts(&off).1);
-        for (result, off) in results {
-            assert_eq!(result["commitment"], off["commitment"], "{} {how}", result["state"]);
+    let modes = "--bal off,hints,trie,parallel --bal-threads 2";
+    let report = bench(&cache, &args(&format!("--json - {modes}"))).ok().json();
+    for turns in parts(&report).1.chunks(4) {
+        let off = &turns[0];
+        assert!(off.get("bal").is_none());
+        for (result, how) in turns[1..].iter().zip(["hints", "trie", "parallel"]) {
+            let name = format!("{} {how}", result["state"]);
+            assert_eq!((&result["state"], &result["bal"]), (&off["state"], &how.into()));
+            assert_eq!(result["commitment"], off["commitment"], "{name}");
             let by_list = result["by_list"].as_u64().unwrap_or_default();
-            assert_eq!(by_list, if how == "hints" { 0 } else { 9 }, "{} {how}", result["state"]);
+            assert_eq!(by_list, if how == "hints" { 0 } else { 9 }, "{name}");
             let threads = result["schedule"]["threads"].as_array().map(Vec::len);
-            assert_eq!(threads, how.starts_with("parallel").then_some(6));
+            assert_eq!(threads, (how == "parallel").then_some(6), "{name}");
         }
     }
     let table = bench(&cache, &args("--bal parallel")).ok();
-    for word in ["bal parallel", "simulated: tx/s on so many threads", " 64"] {
+    for word in ["mpt+parallel/mdbx", "simulated: tx/s on so many threads", " 64"] {
         assert!(table.text().contains(word), "`{word}` is missing in {}", table.text());
     }
 }

@@ -198,8 +198,8 @@ fn ratio(median: Option<f64>, range: Option<(f64, f64)>) -> String {
 fn name(layer: &LayerSummary, report: &Report) -> String {
     let kv = &layer.subject.kv;
     match report.layers.iter().all(|other| other.subject.kv == *kv) {
-        true => layer.subject.state.clone(),
-        false => format!("{} on {kv}", layer.subject.state),
+        true => layer.subject.label(),
+        false => layer.subject.to_string(),
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) fn headline(report: &Report) -> String {
         format!("{} {what}s a second", grouped(layer.throughput.spread.median))
     };
     let mut text = format!("`{}` came to {}", best.name(), speed(best));
-    if let Some(ratio) = best.ratio_to_mpt.filter(|_| best.subject.state != report.reference) {
+    if let Some(ratio) = best.ratio_to_mpt.filter(|_| !best.subject.is_plain(&report.reference)) {
         text +=
             &format!(", {ratio:.1} times the Merkle Patricia trie (`mpt`) that every client has");
     }
@@ -35,7 +35,7 @@ pub(super) fn headline(report: &Report) -> String {
             layer.name(),
             speed(layer)
         );
-        if let Some(ratio) = layer.ratio_to_mpt.filter(|_| layer.subject.state != report.reference)
+        if let Some(ratio) = layer.ratio_to_mpt.filter(|_| !layer.subject.is_plain(&report.reference))
         {
             text += &format!(" ({ratio:.2} times `mpt`)");
         }
@@ -47,7 +47,7 @@ pub(super) fn headline(report: &Report) -> String {
 
 /// What a layer is to what the papers measured against, if that is another one and was measured.
 fn over_baseline(layer: &LayerSummary) -> String {
-    let ratio = layer.ratio_to_mpt_hash.filter(|_| layer.subject.state != BASELINE);
+    let ratio = layer.ratio_to_mpt_hash.filter(|_| !layer.subject.is_plain(BASELINE));
     ratio.map_or_else(String::new, |ratio| {
         format!(", {ratio:.1} times what the papers measured against (`{BASELINE}`)")
     })
