@@ -1,7 +1,7 @@
 //! Looking for damage: the rows against the root, and the crate's pages and values against the rows.
 
 use crate::{
-    ACCOUNTS, FLAT, SLOTS, keys::slot_path, proof::holds, root::Root, session::Parts, tree::Session,
+    ACCOUNTS, FLAT, SLOTS, keys::slot_path, proof::holds, root::Root, step::Parts, tree::Session,
 };
 use alloy_primitives::{B256, hex};
 use nomt::{

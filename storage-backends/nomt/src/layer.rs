@@ -2,7 +2,7 @@
 
 use crate::{
     ACCOUNTS, FLAT, NAME, NomtOptions, SLOTS, check, proof,
-    session::{NomtSession, Parts, Step, commitment, end},
+    step::{Parts, Step, commitment, end},
     tree::Tree,
 };
 use alloy_primitives::{Address, B256, U256};
@@ -11,7 +11,8 @@ use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
     LayerSession, Lifecycle, Outcome, Proof, Prove, SlotVisit, StateError, StateLayer, StateReader,
-    TRAIL_TABLE, Trail, WIPED_TABLE, flat::FlatReader,
+    TRAIL_TABLE, Trail, WIPED_TABLE,
+    flat::{FlatReader, FlatSession},
 };
 use std::sync::Arc;
 
@@ -99,13 +100,14 @@ impl StateLayer for NomtLayer {
     fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
         let proposal = self.lifecycle.begin(Step::new(self.parts.clone()))?;
         let number = parent.number.wrapping_add(1);
-        Ok(Box::new(NomtSession::new(self.parts.store.clone(), proposal, number)))
+        let store = self.parts.store.clone();
+        Ok(Box::new(FlatSession::new(FLAT, store, proposal, number, end)))
     }
 
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
         let (proposal, writes) =
             self.lifecycle.begin_undo(record, Step::new(self.parts.clone()))?;
-        end(proposal, &writes, Vec::new())
+        end(&self.parts.store, proposal, &writes, Vec::new())
     }
 
     fn fork(&self) -> Result<Fork, StateError> {

@@ -5,7 +5,7 @@
 //! itself, so there are two stores; [`polytrie_state::Trail`] says how the second follows the first.
 //!
 //! - `layer.rs`: the layer, which implements the seam,
-//! - `session.rs`: one block under way,
+//! - `step.rs`: what a block amounts to, and what becomes of the head with it,
 //! - `keys.rs`: which key of the trie a row has, and what a write set changes,
 //! - `tree/`: the crate's database: files, what is not committed yet, filling it, its size,
 //! - `proof.rs`: proofs, made and verified,
@@ -18,7 +18,7 @@ mod layer;
 mod options;
 mod proof;
 mod root;
-mod session;
+mod step;
 mod tree;
 
 pub use layer::NomtLayer;

@@ -1,15 +1,14 @@
 //! The layer: the seam implemented.
 
-use crate::{
-    ACCOUNTS, FLAT, SLOTS,
-    session::{RawSession, batch_of},
-};
+use crate::{ACCOUNTS, FLAT, SLOTS};
 use alloy_primitives::B256;
 use polytrie_kv::{Batch, Store, Table};
 use polytrie_state::{
     AccountVisit, BlockRef, CODE_TABLE, CheckReport, Commitment, Fork, GenesisAccount,
-    LayerSession, Lifecycle, Outcome, SlotVisit, StateError, StateLayer, StateReader, WIPED_TABLE,
-    flat::FlatReader,
+    LayerSession, Lifecycle, Outcome, Proposal, SlotVisit, StateError, StateLayer, StateReader,
+    WIPED_TABLE, WriteSet,
+    flat::{FlatReader, FlatSession},
+    write_codes,
 };
 use std::sync::Arc;
 
@@ -36,6 +35,19 @@ impl RawLayer {
         let lifecycle = Lifecycle::new(store.clone());
         Ok(Arc::new(Self { store, lifecycle }))
     }
+}
+
+/// Ends a block or the undoing of one: its rows, code included, are all there is.
+fn end(
+    store: &Store,
+    proposal: Proposal<()>,
+    writes: &WriteSet,
+    undo: Vec<u8>,
+) -> Result<Outcome, StateError> {
+    let mut batch = store.batch();
+    FLAT.write(&mut batch, writes);
+    write_codes(&mut batch, writes.codes());
+    proposal.finish(Commitment::none(), batch, undo)
 }
 
 impl StateLayer for RawLayer {
@@ -65,12 +77,12 @@ impl StateLayer for RawLayer {
     fn begin(&self, parent: BlockRef) -> Result<Box<dyn LayerSession>, StateError> {
         let proposal = self.lifecycle.begin(())?;
         let number = parent.number.wrapping_add(1);
-        Ok(Box::new(RawSession::new(self.store.clone(), proposal, number)))
+        Ok(Box::new(FlatSession::new(FLAT, self.store.clone(), proposal, number, end)))
     }
 
     fn undo(&self, record: &[u8]) -> Result<Outcome, StateError> {
         let (proposal, writes) = self.lifecycle.begin_undo(record, ())?;
-        proposal.finish(Commitment::none(), batch_of(&writes, &self.store), Vec::new())
+        end(&self.store, proposal, &writes, Vec::new())
     }
 
     fn fork(&self) -> Result<Fork, StateError> {

@@ -4,13 +4,10 @@
 //! changes. Nothing is authenticated, so this is the ceiling the other layers are measured against; and as
 //! the smallest complete [`StateLayer`](polytrie_state::StateLayer) it is the one to copy for a new layer.
 //!
-//! - `layer.rs`: the layer, which implements the seam,
-//! - `session.rs`: one block under way, and a write set turned into a batch.
-//!
-//! Reads at a block, filling and looking for damage are what all flat rows have in common: [`polytrie_state::flat`].
+//! All of it is in `layer.rs`. Reads in a block and at one, filling and looking for damage are what all flat rows have in
+//! common: [`polytrie_state::flat`].
 
 mod layer;
-mod session;
 
 pub use layer::RawLayer;
 

@@ -4,8 +4,10 @@ mod check;
 mod codec;
 mod load;
 mod reader;
+mod session;
 mod tables;
 
 pub use codec::{decode_account, decode_value, encode_account, encode_value};
 pub use reader::FlatReader;
+pub use session::{FlatEnd, FlatSession};
 pub use tables::FlatTables;

@@ -1,16 +1,15 @@
-//! One block under way, and what a write set amounts to.
+//! What a write set amounts to, and what becomes of the head with it.
 
 use crate::{
     FLAT,
     keys::changed,
     tree::{Computed, Tree, compute},
 };
-use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_primitives::Bytes;
 use parking_lot::Mutex;
 use polytrie_kv::Store;
 use polytrie_state::{
-    Account, Commitment, HeadChange, LayerSession, Outcome, Proposal, SlotVisit, StateError, Trail,
-    UndoRecord, WriteSet, read_code, write_codes,
+    Commitment, HeadChange, Outcome, Proposal, StateError, Trail, WriteSet, write_codes,
 };
 use std::sync::Arc;
 
@@ -52,12 +51,13 @@ impl HeadChange for Step {
 
 /// Ends a step: what it writes, and the commitment after it.
 pub(crate) fn end(
+    store: &Store,
     mut proposal: Proposal<Step>,
     writes: &WriteSet,
     undo: Vec<u8>,
 ) -> Result<Outcome, StateError> {
     proposal.check()?;
-    let Parts { store, tree, head } = &proposal.change.parts;
+    let Parts { tree, head, .. } = &proposal.change.parts;
     let before = *head.lock();
     let mut batch = store.batch();
     FLAT.write(&mut batch, writes);
@@ -76,53 +76,4 @@ pub(crate) fn end(
 pub(crate) fn commitment(trail: &Trail) -> Commitment {
     let root = trail.digest();
     Commitment::own(root, Bytes::copy_from_slice(root.as_slice()))
-}
-
-/// One block under way. It reads from the flat rows, whose head is the parent until the block is written; `value` is the
-/// buffer all reads share.
-#[derive(Debug)]
-pub(crate) struct NomtSession {
-    store: Store,
-    proposal: Proposal<Step>,
-    /// Number of the block.
-    number: u64,
-    value: Vec<u8>,
-}
-
-impl NomtSession {
-    pub(crate) const fn new(store: Store, proposal: Proposal<Step>, number: u64) -> Self {
-        Self { store, proposal, number, value: Vec::new() }
-    }
-}
-
-impl LayerSession for NomtSession {
-    fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
-        FLAT.account(&self.store, hash, &mut self.value)
-    }
-
-    fn slot(
-        &mut self,
-        _: &Address,
-        account: &B256,
-        _: &U256,
-        hash: &B256,
-    ) -> Result<U256, StateError> {
-        FLAT.slot(&self.store, account, hash, &mut self.value)
-    }
-
-    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
-        read_code(&self.store, code_hash)
-    }
-
-    fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool, StateError> {
-        FLAT.has_slots(&self.store, hash)
-    }
-
-    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
-        let slots = |account: &B256, visit: &mut SlotVisit<'_>| {
-            FLAT.visit_slots(&self.store, account, &B256::ZERO, visit)
-        };
-        let undo = UndoRecord::of(writes, (&self.store, self.number), slots)?.encode();
-        end(self.proposal, writes, undo)
-    }
 }

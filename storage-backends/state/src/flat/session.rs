@@ -1,0 +1,76 @@
+//! One block under way over flat rows.
+
+use super::FlatTables;
+use crate::{
+    Account, HeadChange, LayerSession, Outcome, Proposal, SlotVisit, StateError, UndoRecord,
+    WriteSet, read_code,
+};
+use alloy_primitives::{Address, B256, Bytes, U256};
+use polytrie_kv::Store;
+use std::fmt;
+
+/// How a layer ends a step of its head in this store: what it writes, given what changes and the undo record.
+pub type FlatEnd<C> = fn(&Store, Proposal<C>, &WriteSet, Vec<u8>) -> Result<Outcome, StateError>;
+
+/// One block under way in a layer that reads flat rows of its store, whose head is the parent until the block is written.
+pub struct FlatSession<C: HeadChange> {
+    tables: FlatTables,
+    store: Store,
+    proposal: Proposal<C>,
+    /// Number of the block.
+    number: u64,
+    end: FlatEnd<C>,
+    /// The buffer that all reads share.
+    value: Vec<u8>,
+}
+
+impl<C: HeadChange> FlatSession<C> {
+    /// The block with this number, which reads these tables of the store and ends with `end`.
+    pub const fn new(
+        tables: FlatTables,
+        store: Store,
+        proposal: Proposal<C>,
+        number: u64,
+        end: FlatEnd<C>,
+    ) -> Self {
+        Self { tables, store, proposal, number, end, value: Vec::new() }
+    }
+}
+
+impl<C: HeadChange> LayerSession for FlatSession<C> {
+    fn account(&mut self, _: &Address, hash: &B256) -> Result<Option<Account>, StateError> {
+        self.tables.account(&self.store, hash, &mut self.value)
+    }
+
+    fn slot(
+        &mut self,
+        _: &Address,
+        account: &B256,
+        _: &U256,
+        hash: &B256,
+    ) -> Result<U256, StateError> {
+        self.tables.slot(&self.store, account, hash, &mut self.value)
+    }
+
+    fn code(&mut self, code_hash: &B256) -> Result<Option<Bytes>, StateError> {
+        read_code(&self.store, code_hash)
+    }
+
+    fn has_storage(&mut self, _: &Address, hash: &B256) -> Result<bool, StateError> {
+        self.tables.has_slots(&self.store, hash)
+    }
+
+    fn finish(self: Box<Self>, writes: &WriteSet) -> Result<Outcome, StateError> {
+        let slots = |account: &B256, visit: &mut SlotVisit<'_>| {
+            self.tables.visit_slots(&self.store, account, &B256::ZERO, visit)
+        };
+        let undo = UndoRecord::of(writes, (&self.store, self.number), slots)?.encode();
+        (self.end)(&self.store, self.proposal, writes, undo)
+    }
+}
+
+impl<C: HeadChange> fmt::Debug for FlatSession<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FlatSession").field("number", &self.number).finish_non_exhaustive()
+    }
+}
